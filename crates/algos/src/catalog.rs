@@ -1,0 +1,118 @@
+//! Turns the list of protocols into modules, a closed enum of transports, parameters by name, cards and contract tests.
+
+macro_rules! catalog {
+    (cc { $($cc:ident :: $Cc:ident),* $(,)? } message { $($msg:ident :: $Msg:ident),* $(,)? }) => {
+        /// Congestion controls: "how much may this flow send?"
+        pub mod cc { $(pub mod $cc;)* }
+        /// Receiver-driven transports: "which packet next?"
+        pub mod message { $(pub mod $msg;)* }
+
+        catalog!(@all
+            $($Cc, $crate::windowed::Windowed<$crate::cc::$cc::$Cc>;)*
+            $($Msg, $crate::message::$msg::$Msg;)*);
+
+        #[cfg(test)]
+        mod contract_of_every_entry {
+            $(mod $cc { $crate::contract::congestion_control!($crate::cc::$cc::$Cc); })*
+        }
+    };
+    (@all $($Name:ident, $Type:ty;)*) => {
+        /// A protocol of the catalog.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        #[allow(missing_docs)]
+        pub enum Protocol { $($Name,)* }
+
+        impl Protocol {
+            /// Every protocol, in the order of the catalog.
+            pub const ALL: &'static [Protocol] = &[$(Protocol::$Name,)*];
+
+            /// Its card.
+            pub const fn card(self) -> &'static tidegate_core::Card {
+                match self { $(Protocol::$Name => &<$Type as tidegate_core::Endpoint>::CARD,)* }
+            }
+            /// The protocol of that name.
+            pub fn named(name: &str) -> Option<Protocol> {
+                Protocol::ALL.iter().copied().find(|protocol| protocol.card().name == name)
+            }
+            /// The table of its parameters.
+            pub fn table(self) -> tidegate_core::params::Table {
+                match self { $(Protocol::$Name =>
+                    <<$Type as tidegate_core::Endpoint>::Params as tidegate_core::params::Params>::table(),)* }
+            }
+            /// Its default parameters.
+            pub fn stack(self) -> Stack {
+                match self { $(Protocol::$Name => Stack::$Name(alloc::boxed::Box::default()),)* }
+            }
+        }
+
+        /// A protocol and its parameters: all that a host needs to make a transport.
+        #[derive(Clone, Debug, PartialEq)]
+        #[allow(missing_docs)]
+        pub enum Stack { $($Name(alloc::boxed::Box<<$Type as tidegate_core::Endpoint>::Params>),)* }
+
+        impl Stack {
+            /// Which protocol.
+            pub const fn protocol(&self) -> Protocol {
+                match self { $(Stack::$Name(_) => Protocol::$Name,)* }
+            }
+            /// Sets a parameter.
+            ///
+            /// # Errors
+            /// When the name is unknown, the value is of another kind, or it is out of range.
+            pub fn set(&mut self, name: &str, value: tidegate_core::params::Value) -> Result<(), tidegate_core::params::SetError> {
+                match self { $(Stack::$Name(params) => tidegate_core::params::Params::set(&mut **params, name, value),)* }
+            }
+            /// Every parameter and its value.
+            pub fn values(&self) -> alloc::vec::Vec<(&'static str, tidegate_core::params::Value)> {
+                match self { $(Stack::$Name(params) => tidegate_core::params::Params::values(&**params),)* }
+            }
+            /// Why the values do not go together, if they do not.
+            pub fn conflict(&self) -> Option<alloc::string::String> {
+                match self { $(Stack::$Name(params) => tidegate_core::params::Params::conflict(&**params),)* }
+            }
+            /// Why the protocol is outside the range it was designed for on this path, if it is.
+            pub fn domain_warning(&self, path: &tidegate_core::Path) -> Option<alloc::string::String> {
+                match self { $(Stack::$Name(params) => <$Type as tidegate_core::Endpoint>::domain_warning(params, path),)* }
+            }
+            /// The transport of one host.
+            pub fn transport(&self, host: &tidegate_core::HostContext) -> AnyTransport {
+                match self { $(Stack::$Name(params) =>
+                    AnyTransport::$Name(<$Type as tidegate_core::Endpoint>::new(params, host)),)* }
+            }
+        }
+
+        /// A transport of the catalog. Closed, so that dispatch is a jump and state lies inline.
+        #[allow(missing_docs, clippy::large_enum_variant)]
+        pub enum AnyTransport { $($Name($Type),)* }
+
+        impl tidegate_core::Transport for AnyTransport {
+            fn submit(&mut self, now: tidegate_core::Time, message: tidegate_core::Message, paths: &dyn tidegate_core::PathOracle) -> tidegate_core::Handle {
+                match self { $(AnyTransport::$Name(t) => t.submit(now, message, paths),)* }
+            }
+            fn stop(&mut self, now: tidegate_core::Time, handle: tidegate_core::Handle) {
+                match self { $(AnyTransport::$Name(t) => t.stop(now, handle),)* }
+            }
+            #[inline]
+            fn receive<A: tidegate_core::Application>(&mut self, now: tidegate_core::Time, packet: tidegate_core::PacketMut<'_>, app: &mut A) -> tidegate_core::Reply {
+                match self { $(AnyTransport::$Name(t) => t.receive(now, packet, app),)* }
+            }
+            #[inline]
+            fn transmit(&mut self, now: tidegate_core::Time, packet: tidegate_core::PacketMut<'_>) -> tidegate_core::Transmit {
+                match self { $(AnyTransport::$Name(t) => t.transmit(now, packet),)* }
+            }
+            fn on_deadline<A: tidegate_core::Application>(&mut self, now: tidegate_core::Time, app: &mut A) {
+                match self { $(AnyTransport::$Name(t) => t.on_deadline(now, app),)* }
+            }
+            #[inline]
+            fn deadline(&self) -> tidegate_core::Time {
+                match self { $(AnyTransport::$Name(t) => t.deadline(),)* }
+            }
+            fn backlog_bytes(&self) -> u64 {
+                match self { $(AnyTransport::$Name(t) => t.backlog_bytes(),)* }
+            }
+            fn limits(&self, handle: tidegate_core::Handle) -> Option<(f64, f64)> {
+                match self { $(AnyTransport::$Name(t) => t.limits(handle),)* }
+            }
+        }
+    };
+}

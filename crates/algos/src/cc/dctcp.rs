@@ -1,0 +1,240 @@
+//! DCTCP: how much is marked, not whether.
+//!
+//! Switches mark every packet that meets more than K bytes of queue, and receivers return every mark. The sender
+//! estimates the share of its bytes that were marked and cuts its window by half that share, once a round trip:
+//! little where queues touch the threshold, in half where they stay above it. Growth is that of TCP.
+//!
+//! Mohammad Alizadeh, Albert Greenberg, David A. Maltz, Jitendra Padhye, Parveen Patel, Balaji Prabhakar, Sudipta
+//! Sengupta, Murari Sridharan. "Data Center TCP (DCTCP)". SIGCOMM 2010. See also RFC 8257.
+//!
+//! # Equations
+//!
+//! * every window of data (eq. 1): `alpha = (1 − g) · alpha + g · F`, where `F` is the marked share of the bytes
+//!   acknowledged
+//! * a mark, once a window of data (eq. 2): `cwnd *= 1 − alpha / 2`
+//! * else `cwnd += acked` in slow start, `cwnd += packet · acked / cwnd` later: one packet a round trip
+//! * a loss halves the window, a timeout starts over from one packet
+//!
+//! # What it needs of the network
+//!
+//! Marks on the instantaneous queue, without randomness: a step at K. K belongs to the fabric, not to the protocol;
+//! the usual default is 1.25 BDP (as SIRD ran it), and a queue of K is what long flows leave standing.
+//!
+//! # Differences from the paper
+//!
+//! * An acknowledgement for every packet returns its mark exactly, so no state machine for delayed acknowledgements
+//!   is needed.
+//! * A new connection has a window of one BDP, not of a few packets: it competes with protocols that start so.
+//! * `alpha` starts at 1, as in Linux: the first mark halves the window, before any estimate exists.
+//! * In the round trip after a cut the window does not grow, as in Linux.
+//! * The window grows only if it limited sending since the last acknowledgement. It is kept over idle times.
+//! * The window is never below one packet.
+
+use tidegate_core::{
+    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Need, Needs, Path, Time, params,
+};
+
+params! {
+    /// Parameters of DCTCP.
+    pub struct DctcpParams {
+        /// Weight of the last round trip in the estimate of the marked share.
+        g: f64 = 0.0625, in 0.0001..=1.0, "DCTCP (SIGCOMM'10), section 4.1: 1/16; SIRD's script has 0.08";
+        /// The estimate of a new connection.
+        initial_alpha: f64 = 1.0, in 0.0..=1.0, "Linux, net/ipv4/tcp_dctcp.c: dctcp_alpha_on_init";
+        /// Window of a new connection.
+        initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "SIRD (NSDI'25), table 2";
+        /// Largest window: a bound on memory.
+        max_window: Extent = Extent::Bdp(1000.0), within Extent::Bdp(0.1) => Extent::Bdp(1000000.0), "our choice";
+    }
+}
+
+/// A connection under DCTCP. Sizes are wire bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dctcp {
+    cwnd: f64,
+    /// Slow start ends here.
+    threshold: f64,
+    /// Estimate of the marked share.
+    alpha: f64,
+    packet: f64,
+    max_window: f64,
+    /// Acknowledged, and marked of it, in the current window of data.
+    acked: u64,
+    marked: u64,
+    /// An acknowledgement of this packet, or a later one, ends the window of data.
+    round_end: u64,
+    /// No further cut, and no growth, before this packet is acknowledged.
+    cut_end: u64,
+}
+
+impl CongestionControl for Dctcp {
+    const CARD: Card = Card {
+        name: "dctcp",
+        title: "DCTCP",
+        citation: "Alizadeh et al., \"Data Center TCP (DCTCP)\", SIGCOMM 2010",
+        summary: "Cuts its window in proportion to the share of packets that switches marked.",
+        color: "#cc79a7",
+        marker: Marker::Diamond,
+        needs: Needs::NONE.and(Need::Ecn),
+        telemetry_bytes: (0, 0),
+        echo_bytes: (0, 0),
+    };
+    type Params = DctcpParams;
+
+    fn start(params: &DctcpParams, path: &Path, _now: Time, _seed: u64) -> Dctcp {
+        let packet = path.full_wire_bytes as f64;
+        let max_window = params.max_window.bytes(path.bdp_bytes).max(packet);
+        Dctcp {
+            cwnd: params.initial_window.bytes(path.bdp_bytes).clamp(packet, max_window),
+            threshold: f64::INFINITY,
+            alpha: params.initial_alpha,
+            packet,
+            max_window,
+            acked: 0,
+            marked: 0,
+            round_end: 0,
+            cut_end: 0,
+        }
+    }
+
+    fn on_ack(&mut self, params: &DctcpParams, ack: &Ack<'_>) {
+        if ack.seq >= self.round_end {
+            self.end_round(params);
+            self.round_end = ack.next_seq;
+        }
+        self.acked += ack.acked_bytes;
+        if ack.marked {
+            self.marked += ack.acked_bytes;
+        }
+        let may_cut = ack.seq >= self.cut_end;
+        if ack.marked && may_cut {
+            self.cwnd *= 1.0 - self.alpha / 2.0; // DCTCP eq. 2
+            self.settle();
+            self.threshold = self.cwnd;
+            self.cut_end = ack.next_seq;
+        } else if ack.window_limited && may_cut {
+            let acked = ack.acked_bytes as f64;
+            self.cwnd += if self.cwnd < self.threshold { acked } else { self.packet * acked / self.cwnd };
+            self.settle();
+        }
+    }
+
+    fn on_loss(&mut self, _params: &DctcpParams, loss: &Loss) {
+        self.threshold = (self.cwnd / 2.0).max(self.packet);
+        self.cwnd = match loss.kind {
+            LossKind::Recovery => self.threshold,
+            LossKind::Timeout => self.packet,
+        };
+    }
+
+    fn limit(&self, _params: &DctcpParams) -> Limit {
+        Limit::window(self.cwnd)
+    }
+}
+
+impl Dctcp {
+    /// A window of data has been acknowledged: estimates the marked share anew.
+    fn end_round(&mut self, params: &DctcpParams) {
+        if self.acked > 0 {
+            let share = self.marked as f64 / self.acked as f64;
+            self.alpha = (1.0 - params.g) * self.alpha + params.g * share; // DCTCP eq. 1
+        }
+        (self.acked, self.marked) = (0, 0);
+    }
+
+    fn settle(&mut self) {
+        self.cwnd = self.cwnd.clamp(self.packet, self.max_window);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract;
+
+    /// A flow in congestion avoidance with a window of `packets`, nothing acknowledged so far.
+    fn start(params: &DctcpParams, packets: f64) -> Dctcp {
+        let mut flow = Dctcp::start(params, &contract::path(), Time::ZERO, 0);
+        flow.cwnd = packets * flow.packet;
+        flow.threshold = 0.0;
+        flow
+    }
+
+    /// Acknowledges a window of `packets`, of which the first `marked` are marked; packet numbers go on from `from`.
+    fn round(flow: &mut Dctcp, params: &DctcpParams, from: u64, packets: u64, marked: u64) {
+        for i in 0..packets {
+            let seq = from + i;
+            let ack =
+                Ack { seq, next_seq: seq + packets, marked: i < marked, ..contract::ack(Time::us(seq)) };
+            flow.on_ack(params, &ack);
+        }
+    }
+
+    #[track_caller]
+    fn assert_near(ours: f64, expected: f64, tolerance: f64) {
+        assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
+    }
+
+    #[test]
+    fn estimate_is_an_average_over_windows_of_data() {
+        let params = DctcpParams { initial_alpha: 0.0, ..Default::default() };
+        let mut flow = start(&params, 10.0);
+        // A round closes with the first acknowledgement of the next one.
+        round(&mut flow, &params, 0, 10, 0);
+        assert_eq!(flow.alpha, 0.0);
+        round(&mut flow, &params, 10, 10, 5);
+        round(&mut flow, &params, 20, 1, 0);
+        assert_near(flow.alpha, 0.5 / 16.0, 1e-12);
+    }
+
+    #[test]
+    fn a_marked_window_cuts_once_by_half_of_alpha() {
+        let params = DctcpParams { initial_alpha: 0.5, g: 0.0001, ..Default::default() };
+        let mut flow = start(&params, 100.0);
+        round(&mut flow, &params, 0, 100, 100);
+        assert_near(flow.cwnd / flow.packet, 75.0, 0.01);
+        round(&mut flow, &params, 100, 100, 100);
+        assert_near(flow.cwnd / flow.packet, 56.25, 0.01);
+    }
+
+    #[test]
+    fn grows_by_a_packet_a_round_and_doubles_in_slow_start() {
+        let params = DctcpParams::default();
+        let mut flow = start(&params, 20.0);
+        round(&mut flow, &params, 0, 20, 0);
+        assert_near(flow.cwnd / flow.packet, 21.0, 0.03);
+        flow.threshold = f64::INFINITY;
+        round(&mut flow, &params, 20, 21, 0);
+        assert_near(flow.cwnd / flow.packet, 42.0, 0.03);
+    }
+
+    #[test]
+    fn losses_halve_and_timeouts_start_over() {
+        let params = DctcpParams::default();
+        let mut flow = start(&params, 40.0);
+        let loss = |kind| Loss { now: Time::us(9), kind, rtt: Time::us(6) };
+        flow.on_loss(&params, &loss(LossKind::Recovery));
+        assert_eq!(flow.cwnd, 20.0 * flow.packet);
+        flow.on_loss(&params, &loss(LossKind::Timeout));
+        assert_eq!((flow.cwnd, flow.threshold), (flow.packet, 10.0 * flow.packet));
+    }
+
+    #[test]
+    fn steady_marking_settles_where_theory_says() {
+        // A window above W packets marks a whole round; alpha then tends to about √(2/W) (the paper, section 3.3).
+        let params = DctcpParams::default();
+        let (mut flow, mut seq, limit) = (start(&params, 50.0), 0, 100.0);
+        let (mut sum, mut rounds) = (0.0, 0.0);
+        for i in 0..4000 {
+            let packets = (flow.cwnd / flow.packet) as u64;
+            let marked = if flow.cwnd > limit * flow.packet { packets } else { 0 };
+            round(&mut flow, &params, seq, packets, marked);
+            seq += packets;
+            if i > 1000 {
+                (sum, rounds) = (sum + flow.alpha, rounds + 1.0);
+            }
+        }
+        assert_near(sum / rounds, tidegate_core::math::sqrt(2.0 / limit), 0.03);
+    }
+}

@@ -1,0 +1,138 @@
+//! Open loop: no congestion control at all.
+//!
+//! Packets leave at a given rate, evenly or as a Poisson process, whatever the network says. Against it, queues
+//! behave as textbooks say (M/D/1, overload, steady background load), which makes it a yardstick for the simulator
+//! and a load for other protocols. It is no protocol to compare with: it has no fairness and no stability.
+//!
+//! For the queueing results see L. Kleinrock, "Queueing Systems, Volume 1", Wiley 1975, section 5.
+//!
+//! # Equations
+//!
+//! * constant: the gap after a packet of `b` wire bytes is `8 b / rate`
+//! * Poisson: that gap times an exponential variable of mean 1, drawn anew for every packet, so that sendings of
+//!   equal packets are a Poisson process
+//!
+//! The rate counts bytes on the wire. Above the NIC's rate the NIC is always busy.
+//!
+//! # What it needs of the network
+//!
+//! Nothing. Acknowledgements come, and are ignored.
+//!
+//! # Differences from the textbook
+//!
+//! * The NIC sends one packet at a time, so two packets are at least one packet time apart; the schedule does not
+//!   slip because of it. The queue of an M/D/1 therefore lies in front of the NIC where the network is not slower
+//!   than the NIC.
+//! * The first packet leaves at once.
+//! * Lost packets are sent again by the transport, at the same pace.
+
+use tidegate_core::{
+    Ack, Card, CongestionControl, Domain, Limit, Marker, Needs, Path, Rate, Rng, Time, choice, params,
+};
+
+choice! {
+    /// How packets are spaced.
+    pub enum Arrivals {
+        /// Evenly.
+        Constant = "constant",
+        /// By exponential gaps.
+        Poisson = "poisson",
+    }
+}
+
+params! {
+    /// Parameters of the open loop.
+    pub struct OpenLoopParams {
+        /// Mean rate of each connection, in bits on the wire.
+        rate: Rate = Rate::gbps(10), within Rate::mbps(1) => Rate::gbps(10_000), "our choice";
+        /// How packets are spaced.
+        arrivals: Arrivals = Arrivals::Constant, "our choice";
+    }
+}
+
+/// A connection without control.
+#[derive(Clone, Debug)]
+pub struct OpenLoop {
+    /// Of the packet that leaves next, in bit/s.
+    pace_bps: f64,
+    rng: Rng,
+}
+
+/// Smallest exponential gap, in means: keeps the pace finite.
+const SMALLEST_GAP: f64 = 1e-9;
+
+impl CongestionControl for OpenLoop {
+    const CARD: Card = Card {
+        name: "open-loop",
+        title: "Open loop",
+        citation: "L. Kleinrock, \"Queueing Systems, Volume 1: Theory\", Wiley 1975",
+        summary: "Sends at a fixed mean rate, evenly or as a Poisson process, and ignores the network.",
+        color: "#808080",
+        marker: Marker::Cross,
+        needs: Needs::NONE,
+        telemetry_bytes: (0, 0),
+        echo_bytes: (0, 0),
+    };
+    type Params = OpenLoopParams;
+
+    fn start(params: &OpenLoopParams, _path: &Path, _now: Time, seed: u64) -> OpenLoop {
+        let mut new =
+            OpenLoop { pace_bps: params.rate.as_bps() as f64, rng: Rng::stream(seed, Domain::Transport, 0) };
+        new.draw(params);
+        new
+    }
+
+    fn on_ack(&mut self, _params: &OpenLoopParams, _ack: &Ack<'_>) {}
+
+    fn on_sent(&mut self, params: &OpenLoopParams, _now: Time, _wire_bytes: u32) {
+        self.draw(params);
+    }
+
+    fn limit(&self, _params: &OpenLoopParams) -> Limit {
+        Limit { window_bytes: f64::INFINITY, pace_bps: self.pace_bps, wake_at: Time::NEVER }
+    }
+}
+
+impl OpenLoop {
+    /// The pace that makes the next gap: mean gap times an exponential variable.
+    fn draw(&mut self, params: &OpenLoopParams) {
+        if params.arrivals == Arrivals::Poisson {
+            self.pace_bps = params.rate.as_bps() as f64 / self.rng.exponential().max(SMALLEST_GAP);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract;
+
+    /// Gaps in picoseconds that `count` packets of 4,200 bytes leave behind them.
+    fn gaps(arrivals: Arrivals, seed: u64, count: usize) -> alloc::vec::Vec<f64> {
+        let params = OpenLoopParams { arrivals, ..Default::default() };
+        let mut flow = OpenLoop::start(&params, &contract::path(), Time::ZERO, seed);
+        (0..count)
+            .map(|_| {
+                let gap = 4200.0 * 8e12 / flow.limit(&params).pace_bps;
+                flow.on_sent(&params, Time::ZERO, 4200);
+                gap
+            })
+            .collect()
+    }
+
+    #[test]
+    fn constant_gaps_are_the_time_a_packet_takes_at_that_rate() {
+        assert!(gaps(Arrivals::Constant, 1, 10).iter().all(|&gap| gap == 3_360_000.0));
+    }
+
+    #[test]
+    fn poisson_gaps_have_that_mean_and_their_own_stream() {
+        let count = 100_000;
+        let gaps_1 = gaps(Arrivals::Poisson, 1, count);
+        let mean = gaps_1.iter().sum::<f64>() / count as f64;
+        let variance = gaps_1.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / count as f64;
+        assert!((mean / 3_360_000.0 - 1.0).abs() < 0.01, "{mean}");
+        assert!((variance / (mean * mean) - 1.0).abs() < 0.03, "{variance}");
+        assert_ne!(gaps_1, gaps(Arrivals::Poisson, 2, count));
+    }
+}

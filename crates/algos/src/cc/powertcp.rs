@@ -1,0 +1,393 @@
+//! PowerTCP: voltage times current.
+//!
+//! Every switch says how long its queue is, how much it has sent and when. From two such records the sender
+//! computes the rate at which traffic arrives at the link (current) and the bytes that must drain, queue and pipe
+//! together (voltage); their product, power, tells a queue that is high from one that is growing. The window is
+//! divided by the power of the worst hop, relative to that of a full link without a queue, so it reacts before a
+//! queue has built up and lets go before it has drained.
+//!
+//! Vamsi Addanki, Oliver Michel, Stefan Schmid. "PowerTCP: Pushing the Performance Limits of Datacenter Networks".
+//! NSDI 2022.
+//!
+//! # Equations
+//!
+//! From Algorithm 1, for every hop, with `dt` between the two records, link rate `b` and base RTT `τ`:
+//!
+//! * current `λ = Δqueue / dt + Δsent / dt`, voltage `ν = queue + b · τ`
+//! * normalised power `Γ = λ · ν / (b² · τ)`; the largest over the hops counts
+//! * smoothed: `Γs = (Γs · (τ − dt) + Γ · dt) / τ`, with `dt` at most `τ`
+//! * window (eq. 7): `cwnd = γ · (cwnd_old / Γs + β) + (1 − γ) · cwnd`, pacing at `cwnd / τ`
+//! * `cwnd_old` is the window of a round trip ago
+//!
+//! In equilibrium (theorem 1) the windows at a link add up to `b · τ + Σβ` and its queue is `Σβ`.
+//!
+//! # What it needs of the network
+//!
+//! A record of every switch: queue, bytes sent, time and rate. 8 bytes a hop and 4 for all in data packets, the
+//! same in acknowledgements.
+//!
+//! # Differences from the paper
+//!
+//! * `current_floor`: the current of a hop counts as at least half its rate, as in the authors' simulator, so that
+//!   the window at most doubles in a round trip. Without it (0) an idle link sends the window to its cap.
+//! * The window is at most `max_window`, as in the authors' simulator, which caps the rate at the NIC's; at least
+//!   `min_rate · τ`. It grows only if it limited sending since the last acknowledgement.
+//! * Algorithm 1 compares a power that is not normalised with one that is; here both are.
+//! * The first acknowledgement only stores its records; so does one whose path differs. A hop without progress in
+//!   time is skipped, and records older than the stored ones (a packet that was overtaken) are ignored.
+//! * `β = HostBw · τ / N` with N = 100. The paper gives no N, its simulator a fixed 150 Mbit/s (N = 167 at 25
+//!   Gbit/s). The standing queue is Nβ, so N = 10 would mean 2.5 BDP of queue for 25 flows; differences between two
+//!   flows fade in about 50 round trips.
+//! * `reference = "committed-window"` uses the window of a round trip ago in both terms, as the authors' simulator
+//!   does.
+//! * `circuits` is what their TCP stack adds for links that change their rate: no smoothing and no floor at a hop
+//!   whose rate has just changed, and no averaging (γ = 1) while power is below one half.
+//! * A loss halves the window and a timeout sets it to its smallest; the paper does not speak of losses.
+//! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors' simulator keeps
+//!   one packet in flight and paces it.
+
+use alloc::boxed::Box;
+
+use tidegate_core::{
+    Ack, Card, CongestionControl, Extent, Hop, HopTrace, Limit, Loss, LossKind, Marker, Need, Needs, Path,
+    Rate, Time, choice, params,
+};
+
+choice! {
+    /// Which base RTT the windows are computed with.
+    pub enum Tau {
+        /// The largest of the fabric.
+        Fabric = "fabric",
+        /// The connection's own.
+        Path = "path",
+    }
+}
+choice! {
+    /// Which window the second term of the update keeps.
+    pub enum Reference {
+        /// The window now: Algorithm 1.
+        Live = "live-window",
+        /// The window of a round trip ago.
+        Committed = "committed-window",
+    }
+}
+
+params! {
+    /// Parameters of PowerTCP.
+    pub struct PowerTcpParams {
+        /// Weight of the new window.
+        gamma: f64 = 0.9, in 0.01..=1.0, "PowerTCP (NSDI'22), section 3.3";
+        /// Bytes added in a round trip, and the queue that each flow leaves standing.
+        beta: Extent = Extent::Bdp(0.01), within Extent::Bdp(0.0) => Extent::Bdp(10.0),
+            "our choice: HostBw tau / N with N = 100, the paper leaves N open";
+        /// Power is divided by this: below 1 links are kept below their rate.
+        eta: f64 = 1.0, in 0.5..=1.0, "PowerTCP (NSDI'22), Algorithm 1; its simulator has 0.95";
+        /// Smallest current of a hop, in rates of the hop.
+        current_floor: f64 = 0.5, in 0.0..=1.0, "inet-tub/ns3-datacenter, rdma-hw.cc; 0 is Algorithm 1";
+        /// Which base RTT the windows are computed with.
+        tau: Tau = Tau::Fabric, "PowerTCP (NSDI'22), section 4.1: the largest of the topology";
+        /// Which window the second term of the update keeps.
+        reference: Reference = Reference::Live,
+            "PowerTCP (NSDI'22), Algorithm 1; `committed-window` is inet-tub/ns3-datacenter, rdma-hw.cc";
+        /// React at once where a link has changed its rate.
+        circuits: bool = false, "inet-tub/ns3-datacenter, tcp-advanced.cc, for reconfigurable networks";
+        /// Window of a new connection.
+        initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "PowerTCP (NSDI'22), section 3.3: HostBw tau";
+        /// Largest window.
+        max_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(100.0),
+            "inet-tub/ns3-datacenter, rdma-hw.cc: the NIC's rate times tau";
+        /// Smallest rate: the smallest window is this times tau.
+        min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
+            "inet-tub/ns3-datacenter, config-burst.txt";
+    }
+}
+
+/// A connection under PowerTCP.
+#[derive(Clone, Debug)]
+pub struct PowerTcp {
+    /// In wire bytes.
+    cwnd: f64,
+    /// The window of a round trip ago.
+    old_cwnd: f64,
+    /// Smoothed normalised power.
+    power: f64,
+    /// An acknowledgement of this packet, or a later one, ends the round trip.
+    round_end: u64,
+    beta: f64,
+    min_window: f64,
+    max_window: f64,
+    /// In picoseconds.
+    tau: f64,
+    /// The records of the acknowledgement before.
+    previous: Box<HopTrace>,
+}
+
+/// The most powerful hop of an acknowledgement.
+struct Worst {
+    power: f64,
+    dt: f64,
+    /// Its rate differs from that of the record before.
+    changed: bool,
+}
+
+impl CongestionControl for PowerTcp {
+    const CARD: Card = Card {
+        name: "powertcp",
+        title: "PowerTCP",
+        citation: "Addanki et al., \"PowerTCP: Pushing the Performance Limits of Datacenter Networks\", NSDI 2022",
+        summary: "Divides its window by power: arrival rate at the worst link, times bytes in its queue and pipe.",
+        color: "#009e73",
+        marker: Marker::TriangleUp,
+        needs: Needs::NONE.and(Need::HopRecords),
+        telemetry_bytes: (4, 8),
+        echo_bytes: (4, 8),
+    };
+    type Params = PowerTcpParams;
+
+    fn start(params: &PowerTcpParams, path: &Path, _now: Time, _seed: u64) -> PowerTcp {
+        let tau = match params.tau {
+            Tau::Fabric => path.fabric_base_rtt,
+            Tau::Path => path.base_rtt,
+        };
+        let tau = tau.as_ps().max(1) as f64;
+        let min_window = params.min_rate.as_bps() as f64 * tau / 8e12;
+        let max_window = params.max_window.bytes(path.bdp_bytes).max(min_window);
+        let cwnd = params.initial_window.bytes(path.bdp_bytes).clamp(min_window, max_window);
+        PowerTcp {
+            cwnd,
+            old_cwnd: cwnd,
+            power: 1.0,
+            round_end: 0,
+            beta: params.beta.bytes(path.bdp_bytes),
+            min_window,
+            max_window,
+            tau,
+            previous: Box::default(),
+        }
+    }
+
+    // PowerTCP algorithm 1, newAck
+    fn on_ack(&mut self, params: &PowerTcpParams, ack: &Ack<'_>) {
+        if self.is_overtaken(ack.hops) {
+            return;
+        }
+        if let Some(worst) = self.worst_hop(params, ack.hops) {
+            self.update(params, &worst, ack.window_limited);
+        }
+        self.previous.clear();
+        ack.hops.iter().for_each(|&hop| self.previous.push(hop));
+        if ack.seq >= self.round_end {
+            self.round_end = ack.next_seq;
+            self.old_cwnd = self.cwnd;
+        }
+    }
+
+    fn on_loss(&mut self, _params: &PowerTcpParams, loss: &Loss) {
+        self.cwnd = match loss.kind {
+            LossKind::Recovery => (self.cwnd / 2.0).max(self.min_window),
+            LossKind::Timeout => self.min_window,
+        };
+        self.old_cwnd = self.cwnd;
+    }
+
+    fn limit(&self, _params: &PowerTcpParams) -> Limit {
+        Limit { window_bytes: self.cwnd, pace_bps: self.cwnd * 8e12 / self.tau, wake_at: Time::NEVER }
+    }
+}
+
+impl PowerTcp {
+    /// Whether the records were stamped before those of the last acknowledgement.
+    fn is_overtaken(&self, hops: &[Hop]) -> bool {
+        let previous = self.previous.as_slice();
+        same_path(previous, hops) && previous.iter().zip(hops).any(|(before, hop)| hop.at < before.at)
+    }
+
+    /// The hop of the largest normalised power (PowerTCP algorithm 1, normPower).
+    fn worst_hop(&self, params: &PowerTcpParams, hops: &[Hop]) -> Option<Worst> {
+        let previous = self.previous.as_slice();
+        if !same_path(previous, hops) {
+            return None;
+        }
+        let mut worst: Option<Worst> = None;
+        for (before, hop) in previous.iter().zip(hops) {
+            let dt = hop.at.since(before.at).as_ps() as f64;
+            if dt == 0.0 {
+                continue;
+            }
+            let rate = hop.rate.as_bps() as f64 / 8e12; // bytes per picosecond
+            let changed = params.circuits && hop.rate != before.rate;
+            let growth = hop.queue_bytes as f64 - before.queue_bytes as f64;
+            let sent = hop.tx_bytes.wrapping_sub(before.tx_bytes) as f64;
+            let floor = if changed { 0.0 } else { params.current_floor * rate };
+            let current = ((growth + sent) / dt).max(floor);
+            let voltage = hop.queue_bytes as f64 + rate * self.tau;
+            let power = current * voltage / (rate * rate * self.tau);
+            if worst.as_ref().is_none_or(|worst| power > worst.power) {
+                worst = Some(Worst { power, dt: dt.min(self.tau), changed });
+            }
+        }
+        worst
+    }
+
+    /// PowerTCP algorithm 1, updateWindow.
+    fn update(&mut self, params: &PowerTcpParams, worst: &Worst, window_limited: bool) {
+        self.power = if worst.changed {
+            worst.power
+        } else {
+            (self.power * (self.tau - worst.dt) + worst.power * worst.dt) / self.tau
+        };
+        let power = self.power / params.eta;
+        let gamma = if params.circuits && power <= 0.5 { 1.0 } else { params.gamma };
+        let kept = match params.reference {
+            Reference::Live => self.cwnd,
+            Reference::Committed => self.old_cwnd,
+        };
+        // PowerTCP eq. 7. A power of zero makes this infinite, which the clamp turns into the largest window.
+        let cwnd = gamma * (self.old_cwnd / power + self.beta) + (1.0 - gamma) * kept;
+        let most = if window_limited { self.max_window } else { self.cwnd };
+        self.cwnd = cwnd.clamp(self.min_window, most);
+    }
+}
+
+fn same_path(before: &[Hop], now: &[Hop]) -> bool {
+    before.len() == now.len() && before.iter().zip(now).all(|(a, b)| a.port == b.port)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract;
+
+    /// Bytes that the 100 Gbit/s link sends in the fabric's base RTT of 8 µs.
+    const PIPE: f64 = 100_000.0;
+
+    fn start(params: &PowerTcpParams) -> PowerTcp {
+        PowerTcp::start(params, &contract::path(), Time::ZERO, 0)
+    }
+
+    fn hop(at_ns: u64, tx_bytes: u64, queue_bytes: u32) -> Hop {
+        Hop { at: Time::ns(at_ns), tx_bytes, rate: Rate::gbps(100), queue_bytes, port: 7 }
+    }
+
+    fn on_hops(flow: &mut PowerTcp, params: &PowerTcpParams, seq: u64, hops: &[Hop]) {
+        flow.on_ack(params, &Ack { seq, next_seq: seq + 20, hops, ..contract::ack(Time::us(10)) });
+    }
+
+    #[track_caller]
+    fn assert_near(ours: f64, expected: f64, tolerance: f64) {
+        assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
+    }
+
+    #[test]
+    fn power_is_current_times_voltage_of_the_worst_hop() {
+        let params = PowerTcpParams::default();
+        let mut flow = start(&params);
+        on_hops(&mut flow, &params, 0, &[hop(0, 0, 0), hop(0, 0, 10_000)]);
+        assert_eq!(flow.cwnd, PIPE, "the first records only tell where to start");
+        // In 1 µs (12,500 bytes at line rate): a hop at half its rate, and one at its rate whose queue grew by a
+        // tenth of that.
+        let hops = [hop(1000, 6250, 0), hop(1000, 12_500, 11_250)];
+        let worst = flow.worst_hop(&params, &hops).unwrap();
+        assert_near(worst.power, 1.1 * (11_250.0 + PIPE) / PIPE, 1e-12);
+        assert_near(worst.dt, 1e6, 0.0);
+        on_hops(&mut flow, &params, 1, &hops);
+        let smoothed = (1.0 * 7.0 + worst.power) / 8.0;
+        assert_near(flow.power, smoothed, 1e-12);
+        assert_near(flow.cwnd, 0.9 * (PIPE / smoothed + 1000.0) + 0.1 * PIPE, 1e-6);
+    }
+
+    #[test]
+    fn old_window_is_that_of_a_round_trip_ago() {
+        let params = PowerTcpParams { max_window: Extent::Bdp(2.0), ..Default::default() };
+        let mut flow = start(&params);
+        let old: alloc::vec::Vec<f64> = (0..42)
+            .map(|seq| {
+                on_hops(&mut flow, &params, seq, &[hop(1000 * seq, 12_000 * seq, 0)]);
+                flow.old_cwnd
+            })
+            .collect();
+        assert!(old[..20].iter().all(|&window| window == PIPE));
+        assert!(old[20] > PIPE && old[20..40].iter().all(|&window| window == old[20]));
+        assert!(old[40] > old[20]);
+    }
+
+    #[test]
+    fn an_idle_link_doubles_the_window_at_most_or_opens_it_fully() {
+        let grown = |current_floor| {
+            let params = PowerTcpParams {
+                current_floor,
+                max_window: Extent::Bdp(9.0),
+                gamma: 1.0,
+                beta: Extent::Bytes(0.0),
+                ..Default::default()
+            };
+            let mut flow = start(&params);
+            flow.power = current_floor;
+            on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
+            on_hops(&mut flow, &params, 1, &[hop(9000, 0, 0)]);
+            flow.cwnd / PIPE
+        };
+        assert_near(grown(0.5), 2.0, 1e-9);
+        assert_near(grown(0.0), 9.0, 1e-9);
+    }
+
+    #[test]
+    fn records_that_cannot_be_compared_change_nothing() {
+        let params = PowerTcpParams::default();
+        let mut flow = start(&params);
+        on_hops(&mut flow, &params, 0, &[hop(1000, 0, 0)]);
+        let other_port = Hop { port: 8, ..hop(2000, 90_000, 9000) };
+        for hops in [
+            &[][..],
+            &[hop(1000, 0, 0)],
+            &[hop(500, 9000, 9000)],
+            &[other_port],
+            &[hop(3000, 0, 0), hop(3000, 0, 0)],
+        ] {
+            on_hops(&mut flow, &params, 1, hops);
+            assert_eq!((flow.cwnd, flow.power), (PIPE, 1.0), "{hops:?}");
+        }
+    }
+
+    #[test]
+    fn a_changed_rate_takes_effect_at_once_with_circuits() {
+        let power = |circuits| {
+            let params = PowerTcpParams { circuits, ..Default::default() };
+            let mut flow = start(&params);
+            on_hops(&mut flow, &params, 0, &[Hop { rate: Rate::gbps(25), ..hop(0, 0, 0) }]);
+            // 25 Gbit/s arrive at what is now a 100 Gbit/s circuit.
+            on_hops(&mut flow, &params, 1, &[hop(1000, 3125, 0)]);
+            flow.power
+        };
+        assert_near(power(true), 0.25, 1e-12);
+        assert_near(power(false), (7.0 + 0.5) / 8.0, 1e-12);
+    }
+
+    #[test]
+    fn flows_on_a_fluid_link_reach_the_fixed_point_of_theorem_1() {
+        // Flows whose windows fill a 100 Gbit/s pipe of one base RTT: queue = Σcwnd − bτ, at line rate while there
+        // is a queue.
+        for reference in [Reference::Live, Reference::Committed] {
+            let params = PowerTcpParams { reference, ..Default::default() };
+            let mut flows = alloc::vec![start(&params); 10];
+            for (i, flow) in flows.iter_mut().enumerate() {
+                flow.cwnd = PIPE * (0.02 + 0.02 * i as f64);
+                flow.old_cwnd = flow.cwnd;
+            }
+            let (mut sent, mut queue) = (0.0, 0.0);
+            for round in 0..400 {
+                let total: f64 = flows.iter().map(|flow| flow.cwnd).sum();
+                sent += total.min(PIPE);
+                queue = (total - PIPE).max(0.0);
+                for flow in &mut flows {
+                    on_hops(flow, &params, 20 * round, &[hop(8000 * round, sent as u64, queue as u32)]);
+                }
+            }
+            assert_near(queue / PIPE, 10.0 * 0.01, 0.002);
+            for flow in &flows {
+                assert_near(flow.cwnd / PIPE, 1.1 / 10.0, 0.002);
+            }
+        }
+    }
+}

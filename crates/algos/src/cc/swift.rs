@@ -1,0 +1,269 @@
+//! Swift: end-to-end delay against a target.
+//!
+//! A sender measures the RTT of every packet with NIC timestamps and keeps it near a target: below it the window
+//! grows by one packet a round trip, above it the window shrinks in proportion to the excess, once a round trip at
+//! most. The target allows for the number of switches on the path, and for small windows, whose packets bunch by
+//! chance. Windows go below one packet, where packets are paced.
+//!
+//! Gautam Kumar, Nandita Dukkipati, Keon Jang, Hassan M. G. Wassel, Xian Wu, Behnam Montazeri, Yaogong Wang, Kevin
+//! Springborn, Christopher Alfeld, Michael Ryan, David Wetherall, Amin Vahdat. "Swift: Delay is Simple and
+//! Effective for Congestion Control in the Datacenter". SIGCOMM 2020.
+//!
+//! # Equations
+//!
+//! With `n` packets acknowledged and a window in packets:
+//!
+//! * target (section 3.5): `target = base + hops · h + clamp(α / √cwnd + β, 0, fs_range)` with
+//!   `α = fs_range / (1/√fs_min − 1/√fs_max)` and `β = −α / √fs_max`
+//! * below the target (Algorithm 1): `cwnd += ai · n / cwnd`, or `cwnd += ai · n` where `cwnd < 1`
+//! * else, at most once a round trip: `cwnd *= max(1 − beta · (delay − target) / delay, 1 − max_mdf)`
+//! * loss (Algorithm 1): `cwnd *= 1 − max_mdf` under the same guard, `min_cwnd` after too many timeouts in a row
+//!
+//! # What it needs of the network
+//!
+//! Nothing of switches. The receiver returns one byte: how many switches the packet crossed, by its TTL.
+//!
+//! # Differences from the paper
+//!
+//! * Only the fabric window: simulated hosts take no time, so the endpoint window would never be the smaller. Its
+//!   public simulators compute it and ignore it.
+//! * The window grows only if it limited sending since the last acknowledgement.
+//! * The clock of the once-a-round-trip guard restarts where the window fell, not where it stayed (one of the
+//!   public simulators).
+//! * The hop count is the path's, known from the start; it costs its byte in every acknowledgement.
+//! * The latest RTT sample is used throughout; base target and flow-scaling range are those of Poseidon's
+//!   evaluation by default. SIRD's are base_target = 15us, fs_range = 75us.
+//! * After idling longer than a fixed time (the retransmission timeout before any sample) the window restarts from
+//!   its initial value.
+
+use tidegate_core::{
+    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Needs, Path, Time, math, params,
+};
+
+params! {
+    /// Parameters of Swift.
+    pub struct SwiftParams {
+        /// Target delay of a large window over no switch.
+        base_target: Time = Time::us(25), within Time::ns(100) => Time::ms(100),
+            "Poseidon (NSDI'23), section 5: its Swift";
+        /// Added to the target for every switch on the forward path.
+        per_hop: Time = Time::us(1), within Time::ZERO => Time::ms(10), "Poseidon (NSDI'23), section 5: its Swift";
+        /// Added to the target of the smallest windows.
+        fs_range: Time = Time::us(100), within Time::ZERO => Time::ms(100),
+            "Poseidon (NSDI'23), section 5: its Swift";
+        /// Window in packets, and below, that gets all of fs_range.
+        fs_min: f64 = 0.1, in 0.001..=0.999, "hopnets/vertigo_simulations, Swift.cc";
+        /// Window in packets, and above, that gets nothing of it.
+        fs_max: f64 = 100.0, in 1.0..=1000000.0, "hopnets/vertigo_simulations, Swift.cc";
+        /// Packets added each round trip below the target.
+        ai: f64 = 1.0, in 0.001..=100.0, "hopnets/vertigo_simulations, Swift.cc";
+        /// Gain of the decrease.
+        beta: f64 = 0.8, in 0.001..=1.0, "hopnets/vertigo_simulations, Swift.cc";
+        /// Largest share of the window that one decrease takes, and what a loss takes.
+        max_mdf: f64 = 0.5, in 0.001..=0.999, "hopnets/vertigo_simulations, Swift.cc";
+        /// Smallest window in packets.
+        min_cwnd: f64 = 0.001, in 0.000001..=1.0, "hopnets/vertigo_simulations, Swift.cc";
+        /// Largest window in packets: a bound on memory, not on rate.
+        max_cwnd: f64 = 1000000.0, in 1.0..=1000000000.0, "our choice: SIRD's script has 666,667";
+        /// Window of a new connection, and of one that was idle.
+        initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "SIRD (NSDI'25), table 2";
+        /// Timeouts in a row that reset the window to its smallest.
+        retx_reset_threshold: u64 = 12, in 1..=1000, "hopnets/vertigo_simulations, Swift.cc";
+        /// Idle for longer than this, a connection starts from its initial window again.
+        restart_after: Time = Time::ms(1), within Time::us(1) => Time::s(1000),
+            "our choice: the retransmission timeout before any sample";
+    }
+}
+
+/// A connection under Swift.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Swift {
+    /// In packets; below 1 packets are paced.
+    cwnd: f64,
+    full_wire_bytes: f64,
+    /// The target without flow scaling, in picoseconds.
+    fixed_target: f64,
+    /// Flow scaling: alpha / √cwnd + beta, in picoseconds.
+    alpha: f64,
+    beta: f64,
+    last_decrease: Option<Time>,
+    timeouts: u64,
+}
+
+impl CongestionControl for Swift {
+    const CARD: Card = Card {
+        name: "swift",
+        title: "Swift",
+        citation: "Kumar et al., \"Swift: Delay is Simple and Effective for Congestion Control in the Datacenter\", \
+                   SIGCOMM 2020",
+        summary: "Keeps the round-trip time near a target: grows by steps, falls in proportion to the excess.",
+        color: "#d55e00",
+        marker: Marker::Square,
+        needs: Needs::NONE,
+        telemetry_bytes: (0, 0),
+        echo_bytes: (1, 0),
+    };
+    type Params = SwiftParams;
+
+    fn start(params: &SwiftParams, path: &Path, _now: Time, _seed: u64) -> Swift {
+        let range = params.fs_range.as_ps() as f64;
+        // Swift section 3.5
+        let alpha = range / (1.0 / math::sqrt(params.fs_min) - 1.0 / math::sqrt(params.fs_max));
+        Swift {
+            cwnd: initial_cwnd(params, path),
+            full_wire_bytes: path.full_wire_bytes as f64,
+            fixed_target: params.base_target.as_ps() as f64
+                + path.hops as f64 * params.per_hop.as_ps() as f64,
+            alpha,
+            beta: -alpha / math::sqrt(params.fs_max),
+            last_decrease: None,
+            timeouts: 0,
+        }
+    }
+
+    // Swift algorithm 1
+    fn on_ack(&mut self, params: &SwiftParams, ack: &Ack<'_>) {
+        self.timeouts = 0;
+        let before = self.cwnd;
+        let delay = ack.rtt.as_ps() as f64;
+        let target = self.target(params);
+        if delay < target {
+            if ack.window_limited {
+                self.cwnd += params.ai * ack.acked_packets as f64 / self.cwnd.max(1.0);
+            }
+        } else if self.may_decrease(ack.now, ack.rtt) {
+            self.cwnd *= (1.0 - params.beta * (delay - target) / delay).max(1.0 - params.max_mdf);
+        }
+        self.settle(params, before, ack.now);
+    }
+
+    // Swift algorithm 1
+    fn on_loss(&mut self, params: &SwiftParams, loss: &Loss) {
+        let before = self.cwnd;
+        self.timeouts = match loss.kind {
+            LossKind::Timeout => self.timeouts + 1,
+            LossKind::Recovery => 0,
+        };
+        if self.timeouts >= params.retx_reset_threshold {
+            self.cwnd = params.min_cwnd;
+        } else if self.may_decrease(loss.now, loss.rtt) {
+            self.cwnd *= 1.0 - params.max_mdf;
+        }
+        self.settle(params, before, loss.now);
+    }
+
+    fn on_restart(&mut self, params: &SwiftParams, path: &Path, _now: Time, idle: Time) {
+        if idle > params.restart_after {
+            self.cwnd = initial_cwnd(params, path);
+        }
+    }
+
+    fn limit(&self, _params: &SwiftParams) -> Limit {
+        Limit::window(self.cwnd * self.full_wire_bytes)
+    }
+}
+
+impl Swift {
+    /// The target in picoseconds (Swift section 3.5).
+    fn target(&self, params: &SwiftParams) -> f64 {
+        let scaling = self.alpha / math::sqrt(self.cwnd) + self.beta;
+        self.fixed_target + scaling.clamp(0.0, params.fs_range.as_ps() as f64)
+    }
+
+    /// Whether a round trip has passed since the last decrease.
+    fn may_decrease(&self, now: Time, rtt: Time) -> bool {
+        self.last_decrease.is_none_or(|last| now.since(last) >= rtt)
+    }
+
+    fn settle(&mut self, params: &SwiftParams, before: f64, now: Time) {
+        self.cwnd = self.cwnd.clamp(params.min_cwnd, params.max_cwnd);
+        if self.cwnd < before {
+            self.last_decrease = Some(now);
+        }
+    }
+}
+
+fn initial_cwnd(params: &SwiftParams, path: &Path) -> f64 {
+    (params.initial_window.bytes(path.bdp_bytes) / path.full_wire_bytes as f64)
+        .clamp(params.min_cwnd, params.max_cwnd)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract;
+
+    fn start(params: &SwiftParams) -> Swift {
+        Swift::start(params, &contract::path(), Time::ZERO, 0)
+    }
+
+    fn ack(now_us: u64, rtt_us: u64) -> Ack<'static> {
+        Ack { rtt: Time::us(rtt_us), ..contract::ack(Time::us(now_us)) }
+    }
+
+    #[track_caller]
+    fn assert_near(ours: f64, expected: f64, tolerance: f64) {
+        assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
+    }
+
+    #[test]
+    fn target_scales_with_hops_and_small_windows() {
+        let params = SwiftParams::default();
+        let mut flow = start(&params);
+        assert_near(flow.alpha * 1e-6, 32.655, 5e-4);
+        assert_near(flow.beta * 1e-6, -3.2655, 5e-5);
+        // Three switches; a window of 100 packets gets nothing, one of 0.1 everything.
+        let table = [(1000.0, 28.0), (100.0, 28.0), (1.0, 28.0 + 29.3895), (0.1, 128.0), (0.001, 128.0)];
+        for (cwnd, target_us) in table {
+            flow.cwnd = cwnd;
+            assert_near(flow.target(&params) * 1e-6, target_us, 1e-3);
+        }
+    }
+
+    #[test]
+    fn grows_by_a_packet_a_round_trip_and_falls_by_the_excess() {
+        let params = SwiftParams { fs_range: Time::ZERO, ..Default::default() };
+        let mut flow = start(&params);
+        let mut cwnd = |set: Option<f64>, ack: &Ack<'_>| {
+            flow.cwnd = set.unwrap_or(flow.cwnd);
+            flow.on_ack(&params, ack);
+            flow.cwnd
+        };
+        assert_eq!(cwnd(Some(20.0), &ack(10, 27)), 20.05);
+        assert_eq!(cwnd(Some(0.5), &ack(11, 27)), 1.5);
+        assert_eq!(cwnd(Some(20.0), &Ack { window_limited: false, ..ack(12, 27) }), 20.0);
+        // Target 28 us, delay 35 us: the excess is a fifth of the delay.
+        assert_near(cwnd(None, &ack(100, 35)), 20.0 * (1.0 - 0.8 * 0.2), 1e-12);
+        assert_near(cwnd(None, &ack(134, 35)), 16.8, 1e-12);
+        assert_near(cwnd(None, &ack(135, 280)), 16.8, 1e-12);
+        assert_near(cwnd(None, &ack(380, 280)), 8.4, 1e-12);
+    }
+
+    #[test]
+    fn losses_cut_by_max_mdf_and_many_timeouts_reset() {
+        let params = SwiftParams::default();
+        let mut flow = start(&params);
+        flow.cwnd = 64.0;
+        let lose = |flow: &mut Swift, kind, now| {
+            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(30) });
+            flow.cwnd
+        };
+        assert_eq!(lose(&mut flow, LossKind::Recovery, 100), 32.0);
+        for i in 1..12 {
+            assert_eq!(lose(&mut flow, LossKind::Timeout, 100 + i), 32.0);
+        }
+        assert_eq!(lose(&mut flow, LossKind::Timeout, 112), params.min_cwnd);
+    }
+
+    #[test]
+    fn restarts_from_the_initial_window_after_idling() {
+        let params = SwiftParams::default();
+        let mut flow = start(&params);
+        flow.cwnd = 500.0;
+        flow.on_restart(&params, &contract::path(), Time::ms(5), Time::ms(1));
+        assert_eq!(flow.cwnd, 500.0);
+        flow.on_restart(&params, &contract::path(), Time::ms(9), Time::us(1001));
+        assert_eq!(flow.cwnd, 100_000.0 / 4200.0);
+    }
+}

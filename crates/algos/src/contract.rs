@@ -1,0 +1,339 @@
+//! What every entry of the catalog keeps to. `catalog!` makes a test module of each congestion control from
+//! `congestion_control!`; transports are tested with their drivers.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use tidegate_core::params::{Kind, Params, SetError, Value};
+use tidegate_core::{
+    Ack, Card, CongestionControl, Domain, Extent, Hop, Limit, Loss, LossKind, MAX_HOPS, Path, Rate, Rng, Time,
+};
+
+use crate::Protocol;
+
+/// The contract tests of one congestion control.
+macro_rules! congestion_control {
+    ($type:ty) => {
+        #[test]
+        fn state_is_small() {
+            const { assert!(core::mem::size_of::<$type>() <= $crate::contract::STATE_BYTES) }
+        }
+        #[test]
+        fn starts_with_a_usable_limit() {
+            $crate::contract::starts_with_a_usable_limit::<$type>();
+        }
+        #[test]
+        fn limit_stays_usable_whatever_happens() {
+            $crate::contract::limit_stays_usable_whatever_happens::<$type>();
+        }
+        #[test]
+        fn does_not_grow_unless_it_limited_sending() {
+            $crate::contract::does_not_grow_unless_it_limited_sending::<$type>();
+        }
+        #[test]
+        fn same_events_give_same_limits() {
+            $crate::contract::same_events_give_same_limits::<$type>();
+        }
+        #[test]
+        fn extremes_of_every_parameter_are_usable() {
+            $crate::contract::extremes_of_every_parameter_are_usable::<$type>();
+        }
+    };
+}
+pub(crate) use congestion_control;
+
+/// Two cache lines: the state of a connection is touched with every acknowledgement.
+pub(crate) const STATE_BYTES: usize = 128;
+
+/// Three switches, 100 Gbit/s, 4,096-byte packets.
+pub(crate) fn path() -> Path {
+    Path {
+        base_rtt: Time::us(6),
+        fabric_base_rtt: Time::us(8),
+        nic_rate: Rate::gbps(100),
+        bottleneck_rate: Rate::gbps(100),
+        bdp_bytes: 100_000.0,
+        mtu: 4096,
+        full_wire_bytes: 4200,
+        hops: 3,
+    }
+}
+
+/// An acknowledgement of one full packet on that path, uncongested, of a flow that wants to send more.
+pub(crate) fn ack(now: Time) -> Ack<'static> {
+    Ack {
+        now,
+        rtt: Time::us(6),
+        acked_packets: 1,
+        acked_bytes: 4200,
+        in_flight_bytes: 100_000,
+        seq: 0,
+        next_seq: 24,
+        marked: false,
+        window_limited: true,
+        peak_hop_delay: Time::ZERO,
+        reverse_peak_hop_delay: Time::ZERO,
+        hops: &[],
+    }
+}
+
+/// Something that happens to a connection.
+#[derive(Clone, Debug)]
+enum Event {
+    Ack(Ack<'static>, Vec<Hop>),
+    Loss(Loss),
+    Timer(Time),
+    Sent(Time, u32),
+    Restart(Time, Time),
+}
+
+/// Plausible, implausible and absurd events in random order; time stands still now and then.
+fn events(seed: u64, count: usize) -> Vec<Event> {
+    let mut rng = Rng::stream(seed, Domain::Faults, 1);
+    let (mut now, mut seq, mut tx_bytes) = (Time::ZERO, 0, 0);
+    let span = |rng: &mut Rng| match rng.below(8) {
+        0 => Time::ZERO,
+        1 => Time::s(100),
+        2 => Time::ps(1),
+        _ => Time::ns(rng.below(100_000)),
+    };
+    (0..count)
+        .map(|_| {
+            now += [Time::ZERO, Time::ps(1), Time::ns(84), Time::us(7), Time::ms(3)][rng.below(5) as usize];
+            let rtt = span(&mut rng);
+            match rng.below(20) {
+                0 => Event::Loss(Loss { now, kind: LossKind::Recovery, rtt }),
+                1 => Event::Loss(Loss { now, kind: LossKind::Timeout, rtt }),
+                2 => Event::Timer(now),
+                3 => Event::Sent(now, 84 + rng.below(9000) as u32),
+                4 => Event::Restart(now, span(&mut rng)),
+                _ => {
+                    let acked = [0, 1, 1, 1, 2, 300][rng.below(6) as usize];
+                    seq += acked;
+                    let next_seq = seq + rng.below(30);
+                    tx_bytes += rng.below(10_000);
+                    let hops = (0..rng.below(MAX_HOPS as u64 + 1))
+                        .map(|port| Hop {
+                            // Now and then out of order, as after a change of path.
+                            at: now.since(Time::ns(rng.below(3))),
+                            tx_bytes,
+                            rate: [Rate::gbps(100), Rate::gbps(25)][rng.below(2) as usize],
+                            queue_bytes: [0, 0, 4200, 1_000_000, u32::MAX][rng.below(5) as usize],
+                            port: port as u32 + rng.below(2) as u32,
+                        })
+                        .collect();
+                    let ack = Ack {
+                        rtt,
+                        acked_packets: acked as u32,
+                        acked_bytes: acked * 4200,
+                        in_flight_bytes: rng.below(1_000_000),
+                        seq,
+                        next_seq,
+                        marked: rng.below(3) == 0,
+                        window_limited: rng.below(4) != 0,
+                        peak_hop_delay: span(&mut rng),
+                        reverse_peak_hop_delay: span(&mut rng),
+                        ..ack(now)
+                    };
+                    Event::Ack(ack, hops)
+                }
+            }
+        })
+        .collect()
+}
+
+fn apply<C: CongestionControl>(cc: &mut C, params: &C::Params, event: &Event) -> Limit {
+    match event {
+        Event::Ack(ack, hops) => cc.on_ack(params, &Ack { hops, ..*ack }),
+        Event::Loss(loss) => cc.on_loss(params, loss),
+        Event::Timer(now) => cc.on_timer(params, *now),
+        Event::Sent(now, wire_bytes) => cc.on_sent(params, *now, *wire_bytes),
+        Event::Restart(now, idle) => cc.on_restart(params, &path(), *now, *idle),
+    }
+    cc.limit(params)
+}
+
+/// Infinite means "none"; everything else must be a number above zero.
+fn is_usable(limit: &Limit) -> bool {
+    limit.window_bytes > 0.0 && limit.pace_bps > 0.0
+}
+
+pub(crate) fn starts_with_a_usable_limit<C: CongestionControl>() {
+    let params = C::Params::default();
+    let limit = C::start(&params, &path(), Time::us(3), 1).limit(&params);
+    assert!(is_usable(&limit), "{limit:?}");
+    assert!(
+        limit.window_bytes.is_finite() || limit.pace_bps.is_finite(),
+        "a new connection would send without bound"
+    );
+}
+
+pub(crate) fn limit_stays_usable_whatever_happens<C: CongestionControl>() {
+    let params = C::Params::default();
+    for seed in 0..4 {
+        let mut cc = C::start(&params, &path(), Time::ZERO, seed);
+        let windowed = cc.limit(&params).window_bytes.is_finite();
+        for event in events(seed, 10_000) {
+            let limit = apply(&mut cc, &params, &event);
+            assert!(is_usable(&limit), "{limit:?} after {event:?}, seed {seed}: {cc:?}");
+            assert_eq!(limit.window_bytes.is_finite(), windowed, "after {event:?}, seed {seed}: {cc:?}");
+        }
+    }
+}
+
+pub(crate) fn does_not_grow_unless_it_limited_sending<C: CongestionControl>() {
+    let params = C::Params::default();
+    let mut cc = C::start(&params, &path(), Time::ZERO, 1);
+    let before = cc.limit(&params).window_bytes;
+    if before.is_infinite() {
+        return;
+    }
+    for i in 0..1000 {
+        let at = Time::us(6) + Time::ns(336 * i);
+        let hop = Hop { at, tx_bytes: 1000 * i, rate: Rate::gbps(100), queue_bytes: 0, port: 1 };
+        let seq = i;
+        cc.on_ack(&params, &Ack { seq, next_seq: seq + 18, window_limited: false, hops: &[hop], ..ack(at) });
+        let after = cc.limit(&params).window_bytes;
+        assert!(after <= before, "grew from {before} to {after} at ack {i}");
+    }
+}
+
+pub(crate) fn same_events_give_same_limits<C: CongestionControl>() {
+    let params = C::Params::default();
+    let mut cc = C::start(&params, &path(), Time::ZERO, 9);
+    let events = events(9, 2000);
+    let (first, second) = events.split_at(1000);
+    for event in first {
+        apply(&mut cc, &params, event);
+    }
+    let mut copy = cc.clone();
+    for event in second {
+        assert_eq!(apply(&mut cc, &params, event), apply(&mut copy, &params, event), "after {event:?}");
+    }
+    let mut again = C::start(&params, &path(), Time::ZERO, 9);
+    let replayed = events.iter().map(|event| apply(&mut again, &params, event)).last();
+    assert_eq!(replayed, Some(cc.limit(&params)));
+}
+
+pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
+    for info in C::Params::table() {
+        for value in settings(&info.kind, info.range) {
+            let mut params = C::Params::default();
+            params.set(info.name, value).unwrap_or_else(|error| panic!("{} = {value}: {error:?}", info.name));
+            let mut cc = C::start(&params, &path(), Time::ZERO, 5);
+            for event in events(5, 1000) {
+                let limit = apply(&mut cc, &params, &event);
+                assert!(is_usable(&limit), "{} = {value}: {limit:?} after {event:?}: {cc:?}", info.name);
+            }
+            if let Some(warning) = C::domain_warning(&params, &path()) {
+                assert!(!warning.is_empty() && !warning.contains("NaN"), "{warning:?}");
+            }
+        }
+    }
+}
+
+/// The ends of a range, or all there is.
+fn settings(kind: &Kind, range: Option<(Value, Value)>) -> Vec<Value> {
+    match (kind, range) {
+        (_, Some((min, max))) => [min, max].into(),
+        (Kind::Flag, _) => [Value::Flag(false), Value::Flag(true)].into(),
+        (Kind::Choice(names), _) => names.iter().map(|name| Value::Choice(name)).collect(),
+        _ => Vec::new(),
+    }
+}
+
+fn is_kebab_case(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.split('-').all(|word| {
+            !word.is_empty() && word.chars().all(|c| c.is_ascii_lowercase() || c.is_ascii_digit())
+        })
+}
+
+fn is_snake_case(name: &str) -> bool {
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
+}
+
+#[test]
+fn every_card_is_complete() {
+    for protocol in Protocol::ALL {
+        let card = protocol.card();
+        assert!(is_kebab_case(card.name), "{}", card.name);
+        assert!(
+            !card.title.is_empty() && card.citation.len() > 20 && card.summary.ends_with('.'),
+            "{card:?}"
+        );
+        assert!(!card.summary.contains('\n'), "{card:?}");
+        let digits = card.color.strip_prefix('#').unwrap_or_default();
+        assert!(digits.len() == 6 && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')), "{card:?}");
+        assert!(card.telemetry(MAX_HOPS as u32) < 256 && card.echo(MAX_HOPS as u32) < 256, "{card:?}");
+        assert_eq!(Protocol::named(card.name), Some(*protocol));
+    }
+}
+
+#[test]
+fn no_two_cards_are_alike() {
+    let cards: Vec<&Card> = Protocol::ALL.iter().map(|protocol| protocol.card()).collect();
+    for (i, a) in cards.iter().enumerate() {
+        for b in &cards[..i] {
+            assert!(
+                a.name != b.name && a.title != b.title && a.color != b.color,
+                "{} and {}",
+                a.name,
+                b.name
+            );
+        }
+    }
+}
+
+#[test]
+fn every_parameter_is_documented_and_in_range() {
+    for protocol in Protocol::ALL {
+        let mut names: Vec<&str> = Vec::new();
+        for info in protocol.table() {
+            let at = alloc::format!("{}.{}", protocol.card().name, info.name);
+            assert!(is_snake_case(info.name) && !names.contains(&info.name), "{at}");
+            names.push(info.name);
+            assert!(info.meaning.ends_with('.') && !info.source.is_empty(), "{at}");
+            let ordered = !matches!(info.kind, Kind::Flag | Kind::Choice(_));
+            assert_eq!(info.range.is_some(), ordered, "{at}");
+            let mut stack = protocol.stack();
+            assert_eq!(stack.set(info.name, info.default), Ok(()), "{at}: the default is out of range");
+            assert_eq!(stack, protocol.stack(), "{at}");
+        }
+        assert_eq!(protocol.stack().values().len(), names.len());
+        assert_eq!(protocol.stack().conflict(), None);
+    }
+}
+
+#[test]
+fn every_parameter_can_be_set_and_read() {
+    for protocol in Protocol::ALL {
+        for info in protocol.table() {
+            let at = alloc::format!("{}.{}", protocol.card().name, info.name);
+            for value in settings(&info.kind, info.range) {
+                let mut stack = protocol.stack();
+                assert_eq!(stack.set(info.name, value), Ok(()), "{at} = {value}");
+                let read = stack.values().into_iter().find(|(name, _)| *name == info.name);
+                assert_eq!(read, Some((info.name, value)), "{at}");
+            }
+            let mut stack = protocol.stack();
+            assert!(
+                matches!(
+                    stack.set(info.name, wrong_kind(&info.kind)),
+                    Err(SetError::Kind(_) | SetError::Range(..))
+                ),
+                "{at}"
+            );
+        }
+        let mut stack = protocol.stack();
+        assert_eq!(stack.set(&String::from("no_such_parameter"), Value::Flag(true)), Err(SetError::Unknown));
+    }
+}
+
+fn wrong_kind(kind: &Kind) -> Value {
+    match kind {
+        Kind::Flag => Value::Extent(Extent::Bdp(1.0)),
+        _ => Value::Flag(true),
+    }
+}

@@ -1,0 +1,414 @@
+//! A transport around any congestion control: connections, reliability, pacing and fairness between the flows of a host.
+//!
+//! * A **connection** carries packets 0, 1, 2, … to one peer; each belongs to one message and never changes size. Messages
+//!   follow each other on it; [`ConnectionPolicy`] says which connection takes a message. There is no handshake.
+//! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap.
+//! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying, and by a timeout
+//!   (smoothed RTT + 4 deviations, at least 200 µs, 1 ms before the first sample, doubled each time).
+//! * A **window** below one packet means one packet every `rtt · packet / window`. Pacing follows a schedule: a packet that left
+//!   late does not delay the next, by at most one gap (without bound for a control that has no window).
+//! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap; retransmission timers sit in a
+//!   second heap with one lazily moved entry a connection. Nothing scans connections.
+//!
+//! Cost of a data packet and its acknowledgement: one connection record at each end, no allocation, no hash.
+
+mod receiver;
+mod recovery;
+mod schedule;
+mod sender;
+
+use alloc::boxed::Box;
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use receiver::Receivers;
+use recovery::Recovery;
+use schedule::{Due, Ready};
+use sender::{NONE, Schedule, Sender};
+use tidegate_core::{
+    Ack, Application, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, HEADER_BYTES, Handle, HostContext, Loss,
+    LossKind, MIN_WIRE_BYTES, Message, Need, PacketMut, Path, PathOracle, Reply, Rng, Time, Transmit, Transport, body_flag,
+    frame_flag, kind,
+};
+
+/// Retransmission timeout before the first round-trip sample.
+const INITIAL_RTO: Time = Time::ms(1);
+/// Smallest retransmission timeout.
+const MIN_RTO: Time = Time::us(200);
+/// The timeout doubles at most so often.
+const MAX_BACKOFF: u8 = 10;
+
+/// The windowed transport of one host.
+pub struct Windowed<C: CongestionControl> {
+    params: C::Params,
+    host: HostContext,
+    /// Flags of every data frame.
+    data_flags: u8,
+    /// Flags of every acknowledgement.
+    ack_flags: u8,
+    senders: Vec<Sender<C>>,
+    outgoing: sender::Messages,
+    ready: Ready,
+    paced: Due,
+    timers: Due,
+    receivers: Receivers,
+    /// Outgoing connections of each destination host, indexed by it; grows to the largest one seen.
+    peers: Vec<Peer>,
+    /// Recovery records not in use.
+    spare: Vec<Box<Recovery>>,
+    backlog_bytes: u64,
+}
+
+/// Connections to one destination.
+#[derive(Default)]
+struct Peer {
+    lanes: Vec<u32>,
+    idle: Vec<u32>,
+}
+
+impl<C: CongestionControl> Endpoint for Windowed<C> {
+    const CARD: Card = C::CARD;
+    type Params = C::Params;
+
+    fn new(params: &C::Params, host: &HostContext) -> Self {
+        let needs = C::CARD.needs;
+        let flag = |need, flag| if needs.has(need) { flag } else { 0 };
+        let peak = flag(Need::PeakHopDelay, frame_flag::STAMP_PEAK);
+        Windowed {
+            params: params.clone(),
+            host: *host,
+            data_flags: flag(Need::Ecn, frame_flag::ECN_CAPABLE) | flag(Need::HopRecords, frame_flag::STAMP_HOPS) | peak,
+            ack_flags: if C::stamps_acks(params) { peak } else { 0 },
+            senders: Vec::new(),
+            outgoing: sender::Messages::default(),
+            ready: Ready::default(),
+            paced: Due::default(),
+            timers: Due::default(),
+            receivers: Receivers::default(),
+            peers: Vec::new(),
+            spare: Vec::new(),
+            backlog_bytes: 0,
+        }
+    }
+
+    fn domain_warning(params: &C::Params, path: &Path) -> Option<String> {
+        C::domain_warning(params, &Self::with_telemetry(*path))
+    }
+}
+
+impl<C: CongestionControl> Transport for Windowed<C> {
+    fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle {
+        let connection = self.connection_for(now, &message, paths);
+        let sender = &mut self.senders[connection as usize];
+        if sender.is_idle() && sender.has_sent() {
+            let idle = now.since(sender.last_activity);
+            sender.cc.on_restart(&self.params, &sender.cold.path, now, idle);
+        }
+        let slot = self.outgoing.append(sender, &message, self.host.mtu);
+        if message.bytes != Message::UNLIMITED {
+            self.backlog_bytes += message.bytes;
+        }
+        self.apply_limit(now, connection);
+        self.reschedule(now, connection);
+        Handle((connection as u64) << 32 | slot as u64)
+    }
+
+    fn stop(&mut self, _now: Time, handle: Handle) {
+        let (connection, slot) = ((handle.0 >> 32) as usize, handle.0 as u32);
+        self.outgoing.stop(&mut self.senders[connection], slot);
+    }
+
+    #[inline]
+    fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
+        match packet.body.kind {
+            kind::DATA => self.receivers.receive(now, packet, self.ack_flags, &C::CARD, app),
+            kind::ACK => {
+                self.on_ack(now, packet, app);
+                Reply::None
+            }
+            _ => Reply::None,
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
+        self.promote_paced(now);
+        while let Some(connection) = self.ready.pop(&mut self.senders) {
+            let sender = &mut self.senders[connection as usize];
+            sender.schedule = Schedule::Idle;
+            if sender.wants_to_send() && sender.window_open() {
+                self.emit(now, connection, packet);
+                return Transmit::Sent;
+            }
+            self.reschedule(now, connection);
+        }
+        Transmit::Idle
+    }
+
+    fn on_deadline<A: Application>(&mut self, now: Time, _app: &mut A) {
+        self.promote_paced(now);
+        while let Some(connection) = self.timers.pop_due(now) {
+            self.on_timer(now, connection);
+        }
+    }
+
+    #[inline]
+    fn deadline(&self) -> Time {
+        self.paced.next().min(self.timers.next())
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+
+    fn limits(&self, handle: Handle) -> Option<(f64, f64)> {
+        let sender = self.senders.get((handle.0 >> 32) as usize)?;
+        let limit = sender.cc.limit(&self.params);
+        Some((limit.window_bytes, limit.pace_bps))
+    }
+}
+
+impl<C: CongestionControl> Windowed<C> {
+    fn with_telemetry(mut path: Path) -> Path {
+        path.full_wire_bytes = path.mtu + HEADER_BYTES + C::CARD.telemetry(path.hops);
+        path
+    }
+
+    /// The connection that takes `message`, by policy; made if there is none.
+    fn connection_for(&mut self, now: Time, message: &Message, paths: &dyn PathOracle) -> u32 {
+        if self.peers.len() <= message.dst as usize {
+            self.peers.resize_with(message.dst as usize + 1, Peer::default);
+        }
+        let policy = if message.dedicated { ConnectionPolicy::PerMessage } else { self.host.connections };
+        let peer = &mut self.peers[message.dst as usize];
+        match policy {
+            ConnectionPolicy::PerMessage => {
+                let Some(connection) = peer.idle.pop() else { return self.connect(now, message.dst, true, paths) };
+                let seed = self.next_seed(message.dst, self.senders[connection as usize].lane);
+                let sender = &mut self.senders[connection as usize];
+                sender.restart(C::start(&self.params, &sender.cold.path, now, seed), seed);
+                connection
+            }
+            ConnectionPolicy::PerPair => {
+                let shared = peer.lanes.iter().copied().find(|&c| !self.senders[c as usize].single_use);
+                shared.unwrap_or_else(|| self.connect(now, message.dst, false, paths))
+            }
+            ConnectionPolicy::Pool(size) => {
+                let senders = &self.senders;
+                let pool = || peer.lanes.iter().copied().filter(|&c| !senders[c as usize].single_use);
+                if let Some(idle) = pool().find(|&c| senders[c as usize].is_idle()) {
+                    return idle;
+                }
+                if pool().count() < size as usize {
+                    return self.connect(now, message.dst, false, paths);
+                }
+                pool().min_by_key(|&c| senders[c as usize].queued_messages).unwrap_or(0)
+            }
+        }
+    }
+
+    fn next_seed(&self, dst: u32, lane: u32) -> u64 {
+        let uses = self.peers[dst as usize].lanes.get(lane as usize).map_or(0, |&c| self.senders[c as usize].uses);
+        let pair = (self.host.host as u64) << 32 | dst as u64;
+        Rng::stream(self.host.seed, Domain::Entropy, pair ^ ((lane as u64) << 48) ^ ((uses as u64) << 16)).bits()
+    }
+
+    fn connect(&mut self, now: Time, dst: u32, single_use: bool, paths: &dyn PathOracle) -> u32 {
+        let path = Self::with_telemetry(paths.path(self.host.host, dst));
+        let lane = self.peers[dst as usize].lanes.len() as u32;
+        let seed = self.next_seed(dst, lane);
+        let cc = C::start(&self.params, &path, now, seed);
+        let connection = self.senders.len() as u32;
+        self.senders.push(Sender::new(cc, dst, lane, seed, single_use, path));
+        self.peers[dst as usize].lanes.push(connection);
+        connection
+    }
+
+    /// Writes the connection's next packet into `packet`.
+    #[inline]
+    fn emit(&mut self, now: Time, connection: u32, packet: PacketMut<'_>) {
+        let sender = &mut self.senders[connection as usize];
+        let (seq, slot, resent) = match sender.recovery.as_mut().and_then(|recovery| recovery.take_lost(now)) {
+            Some(seq) => (seq, self.outgoing.holding(sender.head, seq), body_flag::RETRANSMISSION),
+            None => (sender.next, sender.sending, 0),
+        };
+        let message = &self.outgoing[slot];
+        let last = seq + 1 == message.end;
+        let payload = if last { message.last_payload } else { self.host.mtu };
+        let wire = (payload + sender.overhead).max(MIN_WIRE_BYTES);
+        let body = packet.body;
+        body.kind = kind::DATA;
+        body.flags = resent | if last { body_flag::END_OF_MESSAGE } else { 0 };
+        body.src = self.host.host;
+        body.connection = connection;
+        body.lane = sender.lane;
+        body.payload_bytes = payload;
+        body.message = message.id;
+        body.seq = seq;
+        body.sent_at = now;
+        let frame = packet.frame;
+        frame.peak_hop_delay = Time::ZERO;
+        frame.dst = sender.dst;
+        frame.entropy = sender.entropy;
+        frame.wire_bytes = wire as u16;
+        frame.priority = 0;
+        frame.flags = self.data_flags;
+        packet.hops.clear();
+
+        if resent == 0 {
+            sender.next += 1;
+            if message.end != u64::MAX {
+                self.backlog_bytes -= payload as u64;
+            }
+            if last {
+                sender.sending = message.next;
+            }
+        }
+        // The timeout runs from the first packet in flight, not from one that pacing holds back.
+        if sender.in_flight == 0 {
+            sender.rto_at = now + sender.rto();
+            self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
+        }
+        sender.in_flight += wire as u64;
+        sender.last_activity = now;
+        sender.advance_pacing(now, wire);
+        sender.cc.on_sent(&self.params, now, wire);
+        if sender.follows_packets {
+            self.apply_limit(now, connection);
+        }
+        self.reschedule_after_send(now, connection);
+    }
+
+    fn on_ack<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) {
+        let body = packet.body;
+        let Some(sender) = self.senders.get_mut(body.connection as usize) else { return };
+        if sender.dst != body.src || sender.lane != body.lane || body.ack > sender.next || body.seq >= sender.next {
+            return; // not an acknowledgement of anything this connection sent
+        }
+        let rtt = now.since(body.sent_at);
+        sender.sample_rtt(rtt);
+        let progress = sender.acknowledge(now, body, &mut self.outgoing, &mut self.spare, self.host.mtu, |id| app.acked(now, id));
+        let lost = sender.detect_loss(now, body.sent_at, self.host.spraying, &mut self.outgoing, self.host.mtu);
+        if progress.packets > 0 {
+            sender.backoff = 0;
+            sender.rto_at = if sender.outstanding() { now + sender.rto() } else { Time::NEVER };
+        }
+        let ack = Ack {
+            now,
+            rtt,
+            acked_packets: progress.packets,
+            acked_bytes: progress.bytes,
+            in_flight_bytes: sender.in_flight,
+            seq: body.seq,
+            next_seq: sender.next,
+            marked: body.flags & body_flag::ECHO != 0,
+            window_limited: core::mem::take(&mut sender.limited),
+            peak_hop_delay: body.echoed_peak,
+            reverse_peak_hop_delay: packet.frame.peak_hop_delay,
+            hops: packet.hops.as_slice(),
+        };
+        sender.cc.on_ack(&self.params, &ack);
+        if lost {
+            sender.cc.on_loss(&self.params, &Loss { now, kind: LossKind::Recovery, rtt });
+        }
+        sender.last_activity = now;
+        let finished = sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
+        let dst = sender.dst;
+        self.apply_limit(now, body.connection);
+        self.reschedule(now, body.connection);
+        if finished {
+            self.peers[dst as usize].idle.push(body.connection);
+        }
+    }
+
+    fn on_timer(&mut self, now: Time, connection: u32) {
+        let sender = &mut self.senders[connection as usize];
+        sender.timer_armed_at = Time::NEVER;
+        let rtt = sender.last_rtt;
+        if sender.wake_at <= now {
+            sender.wake_at = Time::NEVER;
+            sender.cc.on_timer(&self.params, now);
+        }
+        if sender.reorder_expired(now, &self.outgoing, self.host.mtu) {
+            sender.cc.on_loss(&self.params, &Loss { now, kind: LossKind::Recovery, rtt });
+        }
+        if sender.rto_at <= now && sender.in_flight == 0 {
+            sender.rto_at = Time::NEVER;
+        } else if sender.rto_at <= now {
+            sender.on_timeout(now, &mut self.spare);
+            sender.cc.on_loss(&self.params, &Loss { now, kind: LossKind::Timeout, rtt });
+        }
+        self.apply_limit(now, connection);
+        self.reschedule(now, connection);
+    }
+
+    /// Asks the control how much may be sent and keeps the answer with the connection.
+    #[inline]
+    fn apply_limit(&mut self, _now: Time, connection: u32) {
+        let sender = &mut self.senders[connection as usize];
+        let limit = sender.cc.limit(&self.params);
+        sender.set_limit(&limit);
+        self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
+    }
+
+    /// Puts the connection where it belongs: the ready ring, the paced heap, or neither.
+    #[inline]
+    fn reschedule(&mut self, now: Time, connection: u32) {
+        let sender = &mut self.senders[connection as usize];
+        if sender.schedule == Schedule::Ready || !sender.wants_to_send() {
+            return;
+        }
+        if !sender.window_open() {
+            sender.limited = true;
+            return;
+        }
+        // Blocked or without data until now: the pacing schedule starts afresh.
+        if sender.schedule == Schedule::Idle && sender.next_send < now {
+            sender.next_send = now;
+        }
+        self.enqueue(now, connection);
+    }
+
+    /// The same right after a packet left: the pacing schedule goes on.
+    #[inline]
+    fn reschedule_after_send(&mut self, now: Time, connection: u32) {
+        let sender = &mut self.senders[connection as usize];
+        if !sender.wants_to_send() {
+            return;
+        }
+        if !sender.window_open() {
+            sender.limited = true;
+            return;
+        }
+        self.enqueue(now, connection);
+    }
+
+    #[inline]
+    fn enqueue(&mut self, now: Time, connection: u32) {
+        let sender = &mut self.senders[connection as usize];
+        let at = sender.send_time();
+        if at <= now {
+            sender.schedule = Schedule::Ready;
+            self.ready.push(connection, &mut self.senders);
+        } else {
+            sender.limited = true;
+            if sender.schedule != Schedule::Paced(at) {
+                sender.schedule = Schedule::Paced(at);
+                self.paced.push(at, connection);
+            }
+        }
+    }
+
+    #[inline]
+    fn promote_paced(&mut self, now: Time) {
+        while let Some((at, connection)) = self.paced.pop_due_entry(now) {
+            if self.senders[connection as usize].schedule == Schedule::Paced(at) {
+                let sender = &mut self.senders[connection as usize];
+                sender.schedule = Schedule::Idle;
+                if sender.wants_to_send() {
+                    if sender.window_open() { self.enqueue(now, connection) } else { sender.limited = true }
+                }
+            }
+        }
+    }
+}

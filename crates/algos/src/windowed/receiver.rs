@@ -1,0 +1,161 @@
+//! The receiving half of connections: order, delivery, acknowledgements.
+
+use alloc::boxed::Box;
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use tidegate_core::{
+    Application, Card, MIN_WIRE_BYTES, PacketMut, Reply, Time, body_flag, frame_flag, kind,
+};
+
+/// A packet further ahead of what is missing than this is dropped: no sender has such a window.
+const MAX_AHEAD: u64 = 1 << 20;
+/// More connections a host pair than this do not exist; a packet that claims one is dropped.
+const MAX_LANES: u32 = 1 << 20;
+/// No receiver yet.
+const NONE: u32 = u32::MAX;
+
+/// Receiving connections of a host.
+#[derive(Default)]
+pub(super) struct Receivers {
+    /// By source host, then lane.
+    lanes: Vec<Vec<u32>>,
+    receivers: Vec<Receiver>,
+    spare: Vec<Box<Reorder>>,
+}
+
+#[derive(Default)]
+struct Receiver {
+    /// Every packet below has arrived.
+    next: u64,
+    /// Packets above, while there are any.
+    reorder: Option<Box<Reorder>>,
+}
+
+/// Packets that arrived ahead of a missing one.
+#[derive(Default)]
+struct Reorder {
+    /// Entry i is packet `next + i`.
+    packets: VecDeque<Early>,
+    /// Bit i says that packet `next + 1 + i` has arrived.
+    mask: u64,
+}
+
+/// A packet that waits for an earlier one. No payload: absent.
+#[derive(Clone, Copy, Default)]
+struct Early {
+    payload: u32,
+    message: u32,
+    last: bool,
+}
+
+impl Receivers {
+    #[inline]
+    fn find(&mut self, src: u32, lane: u32) -> Option<usize> {
+        let found = self.lanes.get(src as usize).and_then(|lanes| lanes.get(lane as usize)).copied().unwrap_or(NONE);
+        if found != NONE { Some(found as usize) } else { self.open(src, lane) }
+    }
+
+    #[cold]
+    fn open(&mut self, src: u32, lane: u32) -> Option<usize> {
+        if lane >= MAX_LANES {
+            return None;
+        }
+        if self.lanes.len() <= src as usize {
+            self.lanes.resize_with(src as usize + 1, Vec::new);
+        }
+        let lanes = &mut self.lanes[src as usize];
+        if lanes.len() <= lane as usize {
+            lanes.resize(lane as usize + 1, NONE);
+        }
+        lanes[lane as usize] = self.receivers.len() as u32;
+        self.receivers.push(Receiver::default());
+        Some(self.receivers.len() - 1)
+    }
+
+    /// Takes a data packet and turns it into its acknowledgement.
+    #[inline]
+    pub(super) fn receive<A: Application>(
+        &mut self,
+        now: Time,
+        packet: PacketMut<'_>,
+        ack_flags: u8,
+        card: &Card,
+        app: &mut A,
+    ) -> Reply {
+        let body = packet.body;
+        let Some(index) = self.find(body.src, body.lane) else { return Reply::None };
+        let receiver = &mut self.receivers[index];
+        if body.seq == receiver.next && receiver.reorder.is_none() {
+            receiver.next += 1;
+            deliver(now, body.message, body.payload_bytes, body.flags & body_flag::END_OF_MESSAGE != 0, app);
+            body.sack = 0;
+        } else if body.seq >= receiver.next {
+            if body.seq - receiver.next > MAX_AHEAD {
+                return Reply::None;
+            }
+            let early = Early {
+                payload: body.payload_bytes,
+                message: body.message,
+                last: body.flags & body_flag::END_OF_MESSAGE != 0,
+            };
+            let mut reorder = receiver.reorder.take().or_else(|| self.spare.pop()).unwrap_or_default();
+            reorder.insert((body.seq - receiver.next) as usize, early);
+            receiver.next += reorder.deliver(now, app);
+            body.sack = reorder.mask;
+            if reorder.packets.is_empty() {
+                self.spare.push(reorder);
+            } else {
+                receiver.reorder = Some(reorder);
+            }
+        } else {
+            body.sack = receiver.reorder.as_ref().map_or(0, |reorder| reorder.mask);
+        }
+        body.kind = kind::ACK;
+        let marked = packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
+        body.flags = if marked { body_flag::ECHO } else { 0 };
+        body.ack = receiver.next;
+        body.echoed_peak = packet.frame.peak_hop_delay;
+        let frame = packet.frame;
+        core::mem::swap(&mut frame.dst, &mut body.src);
+        frame.peak_hop_delay = Time::ZERO;
+        frame.flags = ack_flags;
+        frame.wire_bytes = (MIN_WIRE_BYTES + card.echo(packet.hops.as_slice().len() as u32)) as u16;
+        Reply::Send
+    }
+}
+
+#[inline]
+fn deliver<A: Application>(now: Time, message: u32, payload: u32, last: bool, app: &mut A) {
+    app.delivered(message, payload);
+    if last {
+        app.completed(now, message);
+    }
+}
+
+impl Reorder {
+    fn insert(&mut self, ahead: usize, early: Early) {
+        if self.packets.len() <= ahead {
+            self.packets.resize(ahead + 1, Early::default());
+        }
+        self.packets[ahead] = early;
+        if (1..=64).contains(&ahead) {
+            self.mask |= 1 << (ahead - 1);
+        }
+    }
+
+    /// Delivers what has become contiguous; how many packets that were.
+    fn deliver<A: Application>(&mut self, now: Time, app: &mut A) -> u64 {
+        let mut delivered = 0;
+        while let Some(early) = self.packets.front().copied().filter(|early| early.payload > 0) {
+            deliver(now, early.message, early.payload, early.last, app);
+            self.packets.pop_front();
+            self.mask >>= 1;
+            if self.packets.get(64).is_some_and(|early| early.payload > 0) {
+                self.mask |= 1 << 63;
+            }
+            delivered += 1;
+        }
+        delivered
+    }
+}

@@ -1,0 +1,493 @@
+//! The sending half of a connection, and the messages it sends.
+
+use alloc::boxed::Box;
+use alloc::vec::Vec;
+use core::ops::Index;
+
+use super::recovery::Recovery;
+use super::{INITIAL_RTO, MAX_BACKOFF, MIN_RTO};
+use tidegate_core::{Body, CongestionControl, HEADER_BYTES, Limit, MIN_WIRE_BYTES, Message, Path, Time};
+
+/// No message, no connection.
+pub(super) const NONE: u32 = u32::MAX;
+
+/// Where a connection waits.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Schedule {
+    /// Nowhere: it has nothing to send or its window is closed.
+    Idle,
+    /// In the ready ring.
+    Ready,
+    /// In the paced heap, under this time; entries under other times are stale.
+    Paced(Time),
+}
+
+/// The sending half of a connection. Hot fields first; `cold` is touched when a message starts.
+pub(super) struct Sender<C> {
+    /// Every packet below is acknowledged.
+    pub(super) una: u64,
+    /// The next new packet.
+    pub(super) next: u64,
+    /// Wire bytes sent and neither acknowledged nor given up for lost.
+    pub(super) in_flight: u64,
+    /// In wire bytes.
+    window: f64,
+    /// Zero: not paced.
+    pace_ps_per_byte: f64,
+    /// The pacing schedule: the next packet's time.
+    pub(super) next_send: Time,
+    last_send: Time,
+    pub(super) last_rtt: Time,
+    srtt: Time,
+    rttvar: Time,
+    pub(super) rto_at: Time,
+    pub(super) wake_at: Time,
+    /// Earliest entry of this connection in the timer heap.
+    pub(super) timer_armed_at: Time,
+    /// Of the last packet sent or acknowledgement received.
+    pub(super) last_activity: Time,
+    pub(super) schedule: Schedule,
+    pub(super) recovery: Option<Box<Recovery>>,
+    pub(super) dst: u32,
+    pub(super) lane: u32,
+    pub(super) entropy: u32,
+    /// Headers and telemetry of a data packet.
+    pub(super) overhead: u32,
+    full_wire: u32,
+    pub(super) next_ready: u32,
+    /// Oldest message not fully acknowledged.
+    pub(super) head: u32,
+    tail: u32,
+    /// Message that the next new packet belongs to.
+    pub(super) sending: u32,
+    pub(super) queued_messages: u32,
+    /// How often the connection was taken by a new message of its own.
+    pub(super) uses: u32,
+    pub(super) backoff: u8,
+    /// The control, not the NIC or the application, stopped sending since the last acknowledgement.
+    pub(super) limited: bool,
+    /// Goes back to the peer's idle list when its message is done.
+    pub(super) single_use: bool,
+    /// Without a window the limit can change with every packet sent.
+    pub(super) follows_packets: bool,
+    pub(super) cc: C,
+    pub(super) cold: Box<Cold>,
+}
+
+/// What a connection seldom needs.
+pub(super) struct Cold {
+    pub(super) path: Path,
+}
+
+/// What an acknowledgement newly acknowledged.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Progress {
+    pub(super) packets: u32,
+    pub(super) bytes: u64,
+}
+
+impl<C: CongestionControl> Sender<C> {
+    pub(super) fn new(cc: C, dst: u32, lane: u32, seed: u64, single_use: bool, path: Path) -> Self {
+        Sender {
+            una: 0,
+            next: 0,
+            in_flight: 0,
+            window: 0.0,
+            pace_ps_per_byte: 0.0,
+            next_send: Time::ZERO,
+            last_send: Time::ZERO,
+            last_rtt: path.base_rtt,
+            srtt: Time::ZERO,
+            rttvar: Time::ZERO,
+            rto_at: Time::NEVER,
+            wake_at: Time::NEVER,
+            timer_armed_at: Time::NEVER,
+            last_activity: Time::ZERO,
+            schedule: Schedule::Idle,
+            recovery: None,
+            dst,
+            lane,
+            entropy: (seed >> 32) as u32,
+            overhead: path.full_wire_bytes - path.mtu,
+            full_wire: path.full_wire_bytes,
+            next_ready: NONE,
+            head: NONE,
+            tail: NONE,
+            sending: NONE,
+            queued_messages: 0,
+            uses: 1,
+            backoff: 0,
+            limited: false,
+            single_use,
+            follows_packets: false,
+            cc,
+            cold: Box::new(Cold { path }),
+        }
+    }
+
+    /// A new message takes over an idle connection: fresh control, fresh path, the same packet numbers.
+    pub(super) fn restart(&mut self, cc: C, seed: u64) {
+        self.cc = cc;
+        self.entropy = (seed >> 32) as u32;
+        self.last_rtt = self.cold.path.base_rtt;
+        (self.srtt, self.rttvar) = (Time::ZERO, Time::ZERO);
+        self.backoff = 0;
+        self.limited = false;
+        self.uses += 1;
+        self.last_activity = Time::ZERO;
+        self.next_send = Time::ZERO;
+    }
+
+    /// Nothing to send and nothing unacknowledged.
+    pub(super) fn is_idle(&self) -> bool {
+        self.sending == NONE && self.una == self.next
+    }
+
+    pub(super) fn has_sent(&self) -> bool {
+        self.last_activity != Time::ZERO
+    }
+
+    /// Something has been sent that is not acknowledged.
+    #[inline]
+    pub(super) fn outstanding(&self) -> bool {
+        self.una != self.next
+    }
+
+    #[inline]
+    pub(super) fn wants_to_send(&self) -> bool {
+        self.sending != NONE || self.recovery.as_ref().is_some_and(|recovery| recovery.has_lost())
+    }
+
+    #[inline]
+    pub(super) fn window_open(&self) -> bool {
+        if self.window >= self.full_wire as f64 { (self.in_flight as f64) < self.window } else { self.in_flight == 0 }
+    }
+
+    /// When the next packet may leave, the window being open.
+    #[inline]
+    pub(super) fn send_time(&self) -> Time {
+        if self.window < self.full_wire as f64 && self.last_send != Time::ZERO {
+            let gap = self.last_rtt.scale(self.full_wire as f64 / self.window.max(1e-3));
+            return self.last_send.after(gap).max(self.paced_time());
+        }
+        self.paced_time()
+    }
+
+    #[inline]
+    fn paced_time(&self) -> Time {
+        if self.pace_ps_per_byte == 0.0 { Time::ZERO } else { self.next_send }
+    }
+
+    #[inline]
+    pub(super) fn advance_pacing(&mut self, now: Time, wire: u32) {
+        self.last_send = now;
+        if self.pace_ps_per_byte != 0.0 {
+            let gap = Time::from_ps_f64(self.pace_ps_per_byte * wire as f64);
+            // A control with a window forgets all but one gap of lateness; one without keeps its schedule.
+            let earliest = if self.window.is_finite() { now.since(gap) } else { Time::ZERO };
+            self.next_send = self.next_send.max(earliest).after(gap);
+        }
+    }
+
+    #[inline]
+    pub(super) fn set_limit(&mut self, limit: &Limit) {
+        self.window = limit.window_bytes;
+        self.pace_ps_per_byte = if limit.pace_bps.is_finite() { 8e12 / limit.pace_bps } else { 0.0 };
+        self.wake_at = limit.wake_at;
+        self.follows_packets = !limit.window_bytes.is_finite();
+    }
+
+    /// The earliest of the connection's timers.
+    #[inline]
+    pub(super) fn due(&self) -> Time {
+        let reorder = self.recovery.as_ref().map_or(Time::NEVER, |recovery| recovery.reorder_at);
+        self.rto_at.min(self.wake_at).min(reorder)
+    }
+
+    #[inline]
+    pub(super) fn sample_rtt(&mut self, rtt: Time) {
+        self.last_rtt = rtt;
+        if self.srtt == Time::ZERO {
+            self.srtt = rtt;
+            self.rttvar = Time::ps(rtt.as_ps() / 2);
+            return;
+        }
+        // RFC 6298 with its gains of 1/8 and 1/4.
+        let (srtt, rttvar, rtt) = (self.srtt.as_ps(), self.rttvar.as_ps(), rtt.as_ps());
+        self.rttvar = Time::ps(rttvar - rttvar / 4 + srtt.abs_diff(rtt) / 4);
+        self.srtt = Time::ps(srtt - srtt / 8 + rtt / 8);
+    }
+
+    #[inline]
+    pub(super) fn rto(&self) -> Time {
+        let base = if self.srtt == Time::ZERO { INITIAL_RTO } else { self.srtt.after(self.rttvar.times(4)).max(MIN_RTO) };
+        base.times(1 << self.backoff)
+    }
+
+    /// How much later than its successors a packet may arrive before it counts as lost, where paths do not keep order.
+    fn reorder_window(&self) -> Time {
+        self.srtt.max(self.cold.path.base_rtt)
+    }
+
+    /// Takes in what `ack` says has arrived.
+    #[inline]
+    pub(super) fn acknowledge(
+        &mut self,
+        now: Time,
+        ack: &Body,
+        messages: &mut Messages,
+        spare: &mut Vec<Box<Recovery>>,
+        mtu: u32,
+        acked: impl FnMut(u32),
+    ) -> Progress {
+        let mut progress = Progress::default();
+        if self.recovery.is_none() && ack.seq < ack.ack {
+            // In order, the normal case: no record of single packets exists.
+            if ack.ack > self.una {
+                progress = self.advance(ack.ack, messages, mtu, acked);
+                self.in_flight -= progress.bytes;
+            }
+            return progress;
+        }
+        self.acknowledge_out_of_order(now, ack, messages, spare, mtu, acked)
+    }
+
+    /// Moves `una` up to `cumulative`; what it passes counts as progress, messages it passes as acknowledged.
+    #[inline]
+    fn advance(&mut self, cumulative: u64, messages: &mut Messages, mtu: u32, mut acked: impl FnMut(u32)) -> Progress {
+        let packets = cumulative - self.una;
+        let mut bytes = packets * self.full_wire as u64;
+        self.una = cumulative;
+        while self.head != NONE && messages[self.head].end <= cumulative {
+            let message = &messages[self.head];
+            bytes -= self.full_wire as u64 - self.wire(message.last_payload) as u64;
+            acked(message.id);
+            let next = message.next;
+            messages.free(self.head);
+            self.head = next;
+            self.queued_messages -= 1;
+        }
+        if self.head == NONE {
+            self.tail = NONE;
+        }
+        debug_assert!(mtu + self.overhead == self.full_wire);
+        Progress { packets: packets as u32, bytes }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn acknowledge_out_of_order(
+        &mut self,
+        now: Time,
+        ack: &Body,
+        messages: &mut Messages,
+        spare: &mut Vec<Box<Recovery>>,
+        mtu: u32,
+        acked: impl FnMut(u32),
+    ) -> Progress {
+        let mut recovery = match self.recovery.take() {
+            Some(recovery) => recovery,
+            None => {
+                let mut recovery = spare.pop().unwrap_or_default();
+                recovery.begin(self.una);
+                recovery
+            }
+        };
+        let mut progress = Progress::default();
+        // Single packets first: `advance` frees the messages that tell their sizes.
+        let mut arrived = |seq: u64, messages: &Messages, in_flight: &mut u64| {
+            if seq < ack.ack || seq >= self.next || recovery.is_sacked(seq) {
+                return;
+            }
+            let wire = messages.wire(self.head, seq, mtu, self.overhead);
+            if !recovery.sack(seq) {
+                *in_flight -= wire;
+            }
+            progress.packets += 1;
+            progress.bytes += wire;
+        };
+        let mut in_flight = self.in_flight;
+        arrived(ack.seq, messages, &mut in_flight);
+        let mut bits = ack.sack;
+        while bits != 0 {
+            arrived(ack.ack + 1 + bits.trailing_zeros() as u64, messages, &mut in_flight);
+            bits &= bits - 1;
+        }
+        for seq in self.una..ack.ack {
+            if !recovery.is_sacked(seq) {
+                let wire = messages.wire(self.head, seq, mtu, self.overhead);
+                progress.packets += 1;
+                progress.bytes += wire;
+                if !recovery.is_lost(seq) {
+                    in_flight -= wire;
+                }
+            }
+        }
+        self.in_flight = in_flight;
+        if ack.ack > self.una {
+            self.advance(ack.ack, messages, mtu, acked);
+            recovery.advance(self.una);
+        }
+        if recovery.is_over(self.una) {
+            spare.push(recovery);
+        } else {
+            self.recovery = Some(recovery);
+        }
+        let _ = now;
+        progress
+    }
+
+    /// Finds packets that are lost by what arrived; true where a new episode of loss began.
+    #[inline]
+    pub(super) fn detect_loss(&mut self, now: Time, echo: Time, spraying: bool, messages: &Messages, mtu: u32) -> bool {
+        if self.recovery.is_none() { false } else { self.detect_loss_in_recovery(now, echo, spraying, messages, mtu) }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn detect_loss_in_recovery(&mut self, now: Time, echo: Time, spraying: bool, messages: &Messages, mtu: u32) -> bool {
+        let window = self.reorder_window();
+        let Some(recovery) = self.recovery.as_mut() else { return false };
+        let (head, overhead) = (self.head, self.overhead);
+        let mut gone = 0;
+        let mut lose = |seq| gone += messages.wire(head, seq, mtu, overhead);
+        if spraying {
+            recovery.arm_reorder(now, window);
+            recovery.lose_resent_before(now.since(window.times(2)), &mut lose);
+        } else {
+            recovery.lose_overtaken(self.una, &mut lose);
+            recovery.lose_resent_before(echo.since(Time::ps(window.as_ps() / 4)), &mut lose);
+        }
+        self.in_flight -= gone;
+        gone > 0 && recovery.begins_episode(self.una, self.next)
+    }
+
+    /// Under spraying: gives up packets that stayed away for a reordering window. True where a new episode began.
+    pub(super) fn reorder_expired(&mut self, now: Time, messages: &Messages, mtu: u32) -> bool {
+        let window = self.reorder_window();
+        let Some(recovery) = self.recovery.as_mut().filter(|recovery| recovery.reorder_at <= now) else { return false };
+        let (head, overhead) = (self.head, self.overhead);
+        let mut gone = 0;
+        recovery.lose_marked(self.una, now, window, &mut |seq| gone += messages.wire(head, seq, mtu, overhead));
+        self.in_flight -= gone;
+        gone > 0 && recovery.begins_episode(self.una, self.next)
+    }
+
+    /// Nothing came back for a timeout: everything unacknowledged counts as lost.
+    pub(super) fn on_timeout(&mut self, now: Time, spare: &mut Vec<Box<Recovery>>) {
+        let una = self.una;
+        let recovery = self.recovery.get_or_insert_with(|| {
+            let mut recovery = spare.pop().unwrap_or_default();
+            recovery.begin(una);
+            recovery
+        });
+        recovery.lose_all(una, self.next);
+        self.in_flight = 0;
+        self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
+        self.rto_at = now + self.rto();
+    }
+
+    fn wire(&self, payload: u32) -> u32 {
+        (payload + self.overhead).max(MIN_WIRE_BYTES)
+    }
+}
+
+/// A message that is being sent.
+pub(super) struct Outgoing {
+    pub(super) id: u32,
+    /// One past its last packet.
+    pub(super) end: u64,
+    pub(super) last_payload: u32,
+    /// The next message of the connection.
+    pub(super) next: u32,
+}
+
+/// All messages being sent by a host.
+#[derive(Default)]
+pub(super) struct Messages {
+    slots: Vec<Outgoing>,
+    free: Vec<u32>,
+}
+
+impl Index<u32> for Messages {
+    type Output = Outgoing;
+    #[inline]
+    fn index(&self, slot: u32) -> &Outgoing {
+        &self.slots[slot as usize]
+    }
+}
+
+impl Messages {
+    /// Queues `message` on the connection.
+    pub(super) fn append<C>(&mut self, sender: &mut Sender<C>, message: &Message, mtu: u32) -> u32 {
+        let first = if sender.tail == NONE { sender.next } else { self[sender.tail].end };
+        let (end, last_payload) = if message.bytes == Message::UNLIMITED {
+            (u64::MAX, mtu)
+        } else {
+            let packets = message.bytes.div_ceil(mtu as u64);
+            (first.saturating_add(packets), (message.bytes - (packets - 1) * mtu as u64) as u32)
+        };
+        let outgoing = Outgoing { id: message.id, end, last_payload, next: NONE };
+        let slot = match self.free.pop() {
+            Some(slot) => {
+                self.slots[slot as usize] = outgoing;
+                slot
+            }
+            None => {
+                self.slots.push(outgoing);
+                self.slots.len() as u32 - 1
+            }
+        };
+        if sender.tail == NONE {
+            sender.head = slot;
+        } else {
+            self.slots[sender.tail as usize].next = slot;
+        }
+        sender.tail = slot;
+        if sender.sending == NONE {
+            sender.sending = slot;
+        }
+        sender.queued_messages += 1;
+        slot
+    }
+
+    /// Ends an unlimited message after the packets already sent.
+    pub(super) fn stop<C>(&mut self, sender: &mut Sender<C>, slot: u32) {
+        if self.slots[slot as usize].end == u64::MAX {
+            self.slots[slot as usize].end = sender.next;
+            if sender.sending == slot {
+                sender.sending = self.slots[slot as usize].next;
+            }
+            if sender.head == slot && sender.next == sender.una {
+                sender.head = self.slots[slot as usize].next;
+                sender.queued_messages -= 1;
+                if sender.head == NONE {
+                    sender.tail = NONE;
+                }
+                self.free(slot);
+            }
+        }
+    }
+
+    fn free(&mut self, slot: u32) {
+        self.free.push(slot);
+    }
+
+    /// The message that packet `seq` belongs to; `head` holds the oldest one unacknowledged.
+    pub(super) fn holding(&self, head: u32, seq: u64) -> u32 {
+        let mut slot = head;
+        while self[slot].end <= seq {
+            slot = self[slot].next;
+        }
+        slot
+    }
+
+    /// Wire bytes of packet `seq`.
+    fn wire(&self, head: u32, seq: u64, mtu: u32, overhead: u32) -> u64 {
+        let message = &self[self.holding(head, seq)];
+        let payload = if seq + 1 == message.end { message.last_payload } else { mtu };
+        (payload + overhead).max(MIN_WIRE_BYTES) as u64
+    }
+}
+
+const _: () = assert!(HEADER_BYTES <= MIN_WIRE_BYTES);

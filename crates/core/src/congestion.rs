@@ -1,0 +1,127 @@
+//! Congestion control: "how much may this flow send?"
+
+use crate::params::Params;
+use crate::{Card, Hop, Rate, Time};
+
+/// What a congestion control knows of its path when the connection starts.
+#[derive(Clone, Copy, Debug)]
+pub struct Path {
+    /// Propagation, switch latency, serialisation of one full packet forward and of one minimum frame back; contention apart.
+    pub base_rtt: Time,
+    /// The largest base RTT of any pair in the fabric.
+    pub fabric_base_rtt: Time,
+    /// Rate of the sender's NIC.
+    pub nic_rate: Rate,
+    /// Slowest link on the path.
+    pub bottleneck_rate: Rate,
+    /// Bandwidth-delay product in bytes: NIC rate times the fabric's base RTT unless the scenario sets it.
+    pub bdp_bytes: f64,
+    /// Payload of a full packet.
+    pub mtu: u32,
+    /// A full packet on the wire, telemetry included.
+    pub full_wire_bytes: u32,
+    /// Switches on the path.
+    pub hops: u32,
+}
+
+/// One acknowledgement.
+#[derive(Clone, Copy, Debug)]
+pub struct Ack<'a> {
+    /// When it arrived at the sender's NIC.
+    pub now: Time,
+    /// From the data packet leaving the NIC to this acknowledgement arriving there.
+    pub rtt: Time,
+    /// Packets newly acknowledged; 0 for a duplicate.
+    pub acked_packets: u32,
+    /// Wire bytes newly acknowledged.
+    pub acked_bytes: u64,
+    /// Wire bytes still in flight after this acknowledgement.
+    pub in_flight_bytes: u64,
+    /// Number of the packet that caused this acknowledgement.
+    pub seq: u64,
+    /// Number of the next new packet: an ack with `seq` at or above a remembered `next_seq` is a round trip later.
+    pub next_seq: u64,
+    /// The packet arrived with a congestion mark.
+    pub marked: bool,
+    /// The window, and nothing else, limited sending at some time since the last acknowledgement.
+    pub window_limited: bool,
+    /// Largest queueing delay on the forward path, where stamped.
+    pub peak_hop_delay: Time,
+    /// Largest queueing delay on the reverse path, where stamped.
+    pub reverse_peak_hop_delay: Time,
+    /// Per-hop records of the forward path, where stamped.
+    pub hops: &'a [Hop],
+}
+
+/// What kind of loss was found.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LossKind {
+    /// Later packets arrived: the path still works. Told once for each episode.
+    Recovery,
+    /// Nothing arrived for a retransmission timeout.
+    Timeout,
+}
+
+/// A loss.
+#[derive(Clone, Copy, Debug)]
+pub struct Loss {
+    /// When it was found.
+    pub now: Time,
+    /// How.
+    pub kind: LossKind,
+    /// Latest round-trip time.
+    pub rtt: Time,
+}
+
+/// A congestion control's answer.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limit {
+    /// Wire bytes that may be in flight; a new packet may start while fewer are. Below one full packet the transport sends one
+    /// packet every `rtt · full packet / window`. Infinite: no window.
+    pub window_bytes: f64,
+    /// Pace at this rate in bit/s; infinite: no pacing.
+    pub pace_bps: f64,
+    /// When it wants [`CongestionControl::on_timer`], or [`Time::NEVER`].
+    pub wake_at: Time,
+}
+
+impl Limit {
+    /// A window alone.
+    pub const fn window(window_bytes: f64) -> Limit {
+        Limit { window_bytes, pace_bps: f64::INFINITY, wake_at: Time::NEVER }
+    }
+}
+
+/// "How much may this flow send?" One value per connection; parameters are shared between connections and handed in.
+///
+/// Implementations are pure: no clock, no allocation, no I/O. Only [`start`](Self::start), [`on_ack`](Self::on_ack) and
+/// [`limit`](Self::limit) have to be written.
+pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
+    /// Who it is and what it needs.
+    const CARD: Card;
+    /// Its parameters.
+    type Params: Params;
+
+    /// State of a new connection.
+    fn start(params: &Self::Params, path: &Path, now: Time, seed: u64) -> Self;
+    /// One acknowledgement arrived.
+    fn on_ack(&mut self, params: &Self::Params, ack: &Ack<'_>);
+    /// A loss was found.
+    fn on_loss(&mut self, _params: &Self::Params, _loss: &Loss) {}
+    /// The time asked for in [`Limit::wake_at`] has come.
+    fn on_timer(&mut self, _params: &Self::Params, _now: Time) {}
+    /// A packet left; only controls that count packets sent care (open-loop Poisson draws its next gap).
+    fn on_sent(&mut self, _params: &Self::Params, _now: Time, _wire_bytes: u32) {}
+    /// The connection has new data after being idle, with nothing in flight, for `idle`. Default: keep the state.
+    fn on_restart(&mut self, _params: &Self::Params, _path: &Path, _now: Time, _idle: Time) {}
+    /// How much may be sent now. Asked after every call above.
+    fn limit(&self, params: &Self::Params) -> Limit;
+    /// Whether acknowledgements, too, collect the largest queueing delay of their path.
+    fn stamps_acks(_params: &Self::Params) -> bool {
+        false
+    }
+    /// Why these parameters are outside the range the protocol was designed for on this path, if they are.
+    fn domain_warning(_params: &Self::Params, _path: &Path) -> Option<alloc::string::String> {
+        None
+    }
+}

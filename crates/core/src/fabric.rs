@@ -1,0 +1,104 @@
+//! A fabric as data: hosts, switches, full-duplex links, and what each switch does. No behaviour.
+
+use alloc::string::String;
+use alloc::vec::Vec;
+
+use crate::{Rate, Time};
+
+/// A host or a switch, by its place in [`Fabric::hosts`] or [`Fabric::switches`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Node {
+    /// Number of a host.
+    Host(u32),
+    /// Number of a switch.
+    Switch(u32),
+}
+
+/// A full-duplex link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Link {
+    /// One end.
+    pub a: Node,
+    /// The other end.
+    pub b: Node,
+    /// Rate of each direction.
+    pub rate: Rate,
+    /// Propagation, one way.
+    pub delay: Time,
+}
+
+/// When a switch decides to mark.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MarkAt {
+    /// As the packet enters the queue, by what is queued before it.
+    Enqueue,
+    /// As the packet leaves the queue, by what is queued behind it.
+    Dequeue,
+}
+
+/// Random early marking on the instantaneous queue: never below `min_bytes`, always at `max_bytes` and above, with a
+/// probability that rises to `max_probability` in between. Equal thresholds make it a step.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Ecn {
+    /// Below this nothing is marked.
+    pub min_bytes: f64,
+    /// From this on everything is marked.
+    pub max_bytes: f64,
+    /// Probability just below `max_bytes`.
+    pub max_probability: f64,
+    /// When it is decided.
+    pub at: MarkAt,
+}
+
+/// How much a switch can hold.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Buffer {
+    /// Everything.
+    Unlimited,
+    /// `bytes` in all. A port may hold `alpha` times what is free (Dynamic Thresholds); infinite: no threshold.
+    Shared {
+        /// Size of the pool in bytes.
+        bytes: u64,
+        /// Share of the free pool that one port may hold.
+        alpha: f64,
+    },
+}
+
+/// A switch.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Switch {
+    /// Unique among hosts and switches.
+    pub name: String,
+    /// From full arrival to the egress queue.
+    pub latency: Time,
+    /// Stamps what packets ask for.
+    pub telemetry: bool,
+    /// Shared by its ports.
+    pub buffer: Buffer,
+    /// Marking at its ports.
+    pub ecn: Option<Ecn>,
+    /// Strict priorities, 1 to 8.
+    pub priorities: u8,
+}
+
+/// How a packet chooses among equal paths.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routing {
+    /// By its connection.
+    Ecmp,
+    /// At random, each packet for itself.
+    Spray,
+}
+
+/// Hosts, switches and links.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Fabric {
+    /// Names of the hosts. Each has exactly one link.
+    pub hosts: Vec<String>,
+    /// The switches.
+    pub switches: Vec<Switch>,
+    /// The links.
+    pub links: Vec<Link>,
+    /// Payload of a full packet.
+    pub mtu: u32,
+}

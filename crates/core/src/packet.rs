@@ -1,0 +1,176 @@
+//! What travels: the part of a packet that the fabric reads ([`Frame`]), the transport header ([`Body`]) and the per-hop
+//! telemetry ([`HopTrace`]).
+//!
+//! The three are separate records because they are touched at different rates: a switch reads 32 bytes a hop, a
+//! host reads 96 bytes at each end, and hop records exist only where a protocol asks for them.
+
+use crate::{Rate, Time};
+
+/// Headers and gap of every windowed data packet: 18 Ethernet, 20 IP, 8 UDP, 14 transport, 20 preamble and gap.
+pub const HEADER_BYTES: u32 = 80;
+/// Smallest packet on the wire, preamble and gap included.
+pub const MIN_WIRE_BYTES: u32 = 84;
+/// Most switches a hop trace can record; a longer path is refused when the scenario is planned.
+pub const MAX_HOPS: usize = 8;
+
+/// The part of a packet that links and switches read and write. 32 bytes: two a cache line.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Frame {
+    /// The driver's: when the packet reaches the next node, or when it entered the queue it is in.
+    pub at: Time,
+    /// Largest queueing delay that a stamping switch has seen on the way so far.
+    pub peak_hop_delay: Time,
+    /// Destination host.
+    pub dst: u32,
+    /// What ECMP hashes: constant over a connection, or fresh for each packet under spraying.
+    pub entropy: u32,
+    /// The driver's: next packet in the same queue.
+    pub next: u32,
+    /// Bytes on the wire, preamble and gap included; at least [`MIN_WIRE_BYTES`].
+    pub wire_bytes: u16,
+    /// Strict priority, 0 the highest.
+    pub priority: u8,
+    /// See [`frame_flag`].
+    pub flags: u8,
+}
+
+/// Bits of [`Frame::flags`].
+pub mod frame_flag {
+    /// Switches may mark this packet.
+    pub const ECN_CAPABLE: u8 = 1;
+    /// A switch has marked this packet.
+    pub const CONGESTION_EXPERIENCED: u8 = 2;
+    /// Switches keep the maximum of their queueing delay in `peak_hop_delay`.
+    pub const STAMP_PEAK: u8 = 4;
+    /// Switches append a [`Hop`](crate::Hop) record.
+    pub const STAMP_HOPS: u8 = 8;
+    /// A credit: where the fabric shapes credits, it waits in their own small queue.
+    pub const CREDIT: u8 = 16;
+}
+
+/// Meanings of [`Body::kind`] that several transports share. Others start at [`OWN`](kind::OWN).
+pub mod kind {
+    /// Carries payload.
+    pub const DATA: u8 = 0;
+    /// Acknowledges payload.
+    pub const ACK: u8 = 1;
+    /// Allows its receiver to send.
+    pub const CREDIT: u8 = 2;
+    /// Announces a message.
+    pub const REQUEST: u8 = 3;
+    /// First kind that means what its transport says.
+    pub const OWN: u8 = 16;
+}
+
+/// Bits of [`Body::flags`] that several transports share. Others start at [`OWN`](body_flag::OWN).
+pub mod body_flag {
+    /// The last packet of its message.
+    pub const END_OF_MESSAGE: u8 = 1;
+    /// Sent before.
+    pub const RETRANSMISSION: u8 = 2;
+    /// An acknowledgement of a packet that was marked.
+    pub const ECHO: u8 = 4;
+    /// First bit that means what its transport says.
+    pub const OWN: u8 = 16;
+}
+
+/// The transport header, 64 bytes in memory. What it costs on the wire is the protocol's to declare in `wire_bytes`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Body {
+    /// See [`kind`].
+    pub kind: u8,
+    /// See [`body_flag`].
+    pub flags: u8,
+    /// Which of the host's transports this belongs to; the driver's to fill in.
+    pub transport: u16,
+    /// Sending host.
+    pub src: u32,
+    /// The data sender's number of the connection; comes back in replies untouched.
+    pub connection: u32,
+    /// The connection's number among those of this (sender, receiver) pair.
+    pub lane: u32,
+    /// Payload bytes carried, or, in a reply, acknowledged or allowed.
+    pub payload_bytes: u32,
+    /// The application's number of the message.
+    pub message: u32,
+    /// Packet number (windowed) or byte offset (receiver-driven).
+    pub seq: u64,
+    /// When the data packet began to leave its NIC; replies echo it.
+    pub sent_at: Time,
+    /// In a reply: the `peak_hop_delay` that the data packet arrived with.
+    pub echoed_peak: Time,
+    /// Windowed: every packet below this number has arrived. Receiver-driven: size of the message.
+    pub ack: u64,
+    /// Windowed: bit i says that packet `ack + 1 + i` has arrived. Receiver-driven: a control word.
+    pub sack: u64,
+}
+
+/// What one switch said about one packet, sampled when the packet began to leave it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Hop {
+    /// When.
+    pub at: Time,
+    /// Wire bytes that the port had sent before this packet.
+    pub tx_bytes: u64,
+    /// The port's rate.
+    pub rate: Rate,
+    /// Wire bytes queued behind this packet.
+    pub queue_bytes: u32,
+    /// Which port: changes when the path does.
+    pub port: u32,
+}
+
+/// The hop records of one packet, in the order of the path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct HopTrace {
+    len: u32,
+    hops: [Hop; MAX_HOPS],
+}
+
+impl HopTrace {
+    /// Forgets every record.
+    #[inline]
+    pub fn clear(&mut self) {
+        self.len = 0;
+    }
+    /// Appends a record; beyond [`MAX_HOPS`] it is dropped.
+    #[inline]
+    pub fn push(&mut self, hop: Hop) {
+        if let Some(slot) = self.hops.get_mut(self.len as usize) {
+            *slot = hop;
+            self.len += 1;
+        }
+    }
+    /// The records so far.
+    #[inline]
+    pub fn as_slice(&self) -> &[Hop] {
+        &self.hops[..self.len as usize]
+    }
+}
+
+/// One packet, in memory that belongs to the driver.
+#[derive(Debug)]
+pub struct PacketMut<'a> {
+    /// What the fabric reads.
+    pub frame: &'a mut Frame,
+    /// The transport header.
+    pub body: &'a mut Body,
+    /// Telemetry; empty where nobody asked for it. A reply keeps what the data packet collected.
+    pub hops: &'a mut HopTrace,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn records_keep_their_size() {
+        assert_eq!(core::mem::size_of::<Frame>(), 32);
+        assert_eq!(core::mem::size_of::<Body>(), 64);
+        assert_eq!(core::mem::size_of::<Hop>(), 32);
+    }
+}

@@ -1,0 +1,322 @@
+//! Parameters of protocols: a plain struct, and a table that says of each its kind, default, range, meaning and source.
+//!
+//! Parsing, schemas and documentation are built from the table elsewhere, so protocols stay free of serialisation.
+
+use alloc::string::{String, ToString};
+use alloc::vec::Vec;
+
+use crate::{Extent, Rate, Time};
+
+/// A parameter's value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Value {
+    /// A number without unit.
+    Number(f64),
+    /// A whole number.
+    Integer(u64),
+    /// A span of time.
+    Time(Time),
+    /// A rate.
+    Rate(Rate),
+    /// A size in bytes or in BDP.
+    Extent(Extent),
+    /// Yes or no.
+    Flag(bool),
+    /// One of a few names.
+    Choice(&'static str),
+}
+
+impl core::fmt::Display for Value {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Value::Number(x) => write!(f, "{x}"),
+            Value::Integer(x) => write!(f, "{x}"),
+            Value::Time(x) => write!(f, "{x}"),
+            Value::Rate(x) => write!(f, "{x}"),
+            Value::Extent(x) => write!(f, "{x}"),
+            Value::Flag(x) => write!(f, "{x}"),
+            Value::Choice(x) => f.write_str(x),
+        }
+    }
+}
+
+/// What a parameter's text looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    /// A bare number.
+    Number,
+    /// A bare whole number.
+    Integer,
+    /// `"40us"`.
+    Time,
+    /// `"200Gbps"`.
+    Rate,
+    /// `"1.5BDP"` or `"64KB"`.
+    Extent,
+    /// `true` or `false`.
+    Flag,
+    /// One of these names.
+    Choice(&'static [&'static str]),
+}
+
+/// A type a parameter can have.
+pub trait Parameter: Copy {
+    /// What its text looks like.
+    const KIND: Kind;
+    /// As a [`Value`].
+    fn to_value(self) -> Value;
+    /// From a [`Value`] of its kind.
+    fn from_value(value: Value) -> Option<Self>;
+}
+
+macro_rules! parameter {
+    ($type:ty, $kind:ident) => {
+        impl Parameter for $type {
+            const KIND: Kind = Kind::$kind;
+            fn to_value(self) -> Value {
+                Value::$kind(self)
+            }
+            fn from_value(value: Value) -> Option<Self> {
+                if let Value::$kind(x) = value { Some(x) } else { None }
+            }
+        }
+    };
+}
+parameter!(f64, Number);
+parameter!(u64, Integer);
+parameter!(Time, Time);
+parameter!(Rate, Rate);
+parameter!(Extent, Extent);
+parameter!(bool, Flag);
+
+/// One row of a parameter table.
+#[derive(Clone, Debug)]
+pub struct Info {
+    /// Key in scenarios.
+    pub name: &'static str,
+    /// What its text looks like.
+    pub kind: Kind,
+    /// Default.
+    pub default: Value,
+    /// Smallest and largest allowed value, where the kind has an order.
+    pub range: Option<(Value, Value)>,
+    /// What it is, from its doc comment.
+    pub meaning: String,
+    /// Where the default comes from.
+    pub source: &'static str,
+}
+
+/// Why a parameter was refused.
+#[derive(Clone, Debug, PartialEq)]
+pub enum SetError {
+    /// No such parameter.
+    Unknown,
+    /// Not a value of its kind.
+    Kind(Kind),
+    /// Outside the range given here.
+    Range(Value, Value),
+}
+
+/// Does `value` lie between the two, all of one kind? Relative and absolute sizes compare as allowed: their order depends
+/// on the fabric.
+fn within(value: Value, min: Value, max: Value) -> bool {
+    match (value, min, max) {
+        (Value::Number(x), Value::Number(a), Value::Number(b)) => a <= x && x <= b,
+        (Value::Integer(x), Value::Integer(a), Value::Integer(b)) => a <= x && x <= b,
+        (Value::Time(x), Value::Time(a), Value::Time(b)) => a <= x && x <= b,
+        (Value::Rate(x), Value::Rate(a), Value::Rate(b)) => a <= x && x <= b,
+        (Value::Extent(Extent::Bdp(x)), Value::Extent(Extent::Bdp(a)), Value::Extent(Extent::Bdp(b))) => a <= x && x <= b,
+        (Value::Extent(Extent::Bytes(x)), ..) => x.is_finite() && x >= 0.0,
+        _ => false,
+    }
+}
+
+/// The rows of a parameter table.
+pub type Table = Vec<Info>;
+
+/// A protocol's parameters.
+pub trait Params: Clone + Default + core::fmt::Debug + PartialEq + Send + Sync {
+    /// The table, in the order of the struct.
+    fn table() -> Table;
+    /// The value of `name`.
+    fn get(&self, name: &str) -> Option<Value>;
+    /// Stores without checking the range; false where name or kind is wrong.
+    fn store(&mut self, name: &str, value: Value) -> bool;
+    /// Why these values do not go together, if they do not.
+    fn conflict(&self) -> Option<String> {
+        None
+    }
+
+    /// Sets `name` to `value`.
+    ///
+    /// # Errors
+    /// When the name is unknown, the value is of another kind, or it is out of range.
+    fn set(&mut self, name: &str, value: Value) -> Result<(), SetError> {
+        let Some(info) = Self::table().into_iter().find(|info| info.name == name) else {
+            return Err(SetError::Unknown);
+        };
+        match info.range {
+            Some((min, max)) if !within(value, min, max) => Err(SetError::Range(min, max)),
+            _ if self.store(name, value) => Ok(()),
+            _ => Err(SetError::Kind(info.kind)),
+        }
+    }
+
+    /// Every name and value, in the order of the table.
+    fn values(&self) -> Vec<(&'static str, Value)> {
+        Self::table().into_iter().filter_map(|info| self.get(info.name).map(|value| (info.name, value))).collect()
+    }
+}
+
+/// The text of a doc comment, one line.
+#[doc(hidden)]
+pub fn one_line(parts: &[&str]) -> String {
+    parts.iter().map(|part| part.trim()).collect::<Vec<_>>().join(" ").trim().to_string()
+}
+
+/// Declares a protocol's parameters: a struct whose fields are public, its default, and its table.
+///
+/// ```
+/// tidegate_core::params! {
+///     /// Parameters of Example.
+///     pub struct ExampleParams {
+///         /// Gain of the controller.
+///         gain: f64 = 0.5, in 0.0..=1.0, "paper, section 3";
+///         /// Count every packet.
+///         strict: bool = true, "our choice";
+///     }
+/// }
+/// use tidegate_core::params::{Params, Value};
+/// assert_eq!(ExampleParams::default().get("gain"), Some(Value::Number(0.5)));
+/// ```
+#[macro_export]
+macro_rules! params {
+    ($(#[$outer:meta])* pub struct $name:ident {
+        $($(#[doc = $doc:expr])+ $field:ident : $type:ty = $default:expr, $(in $min:literal ..= $max:literal,)? $(within $lo:expr => $hi:expr,)? $source:literal;)*
+    }) => {
+        $(#[$outer])*
+        #[derive(Clone, Debug, PartialEq)]
+        pub struct $name { $($(#[doc = $doc])+ pub $field: $type,)* }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)* }
+            }
+        }
+
+        impl $crate::params::Params for $name {
+            fn table() -> $crate::params::Table {
+                #[allow(unused_imports)]
+                use $crate::params::Parameter as _;
+                $crate::params::vec![$($crate::params::Info {
+                    name: $crate::params::key(stringify!($field)),
+                    kind: <$type as $crate::params::Parameter>::KIND,
+                    default: ({ let default: $type = $default; default }).to_value(),
+                    range: $crate::params!(@range $type $(, $min, $max)? $(, $lo, $hi)?),
+                    meaning: $crate::params::one_line(&[$($doc),+]),
+                    source: $source,
+                },)*]
+            }
+            fn get(&self, name: &str) -> Option<$crate::params::Value> {
+                $(if name == $crate::params::key(stringify!($field)) {
+                    return Some($crate::params::Parameter::to_value(self.$field));
+                })*
+                let _ = name;
+                None
+            }
+            fn store(&mut self, name: &str, value: $crate::params::Value) -> bool {
+                $(if name == $crate::params::key(stringify!($field)) {
+                    return <$type as $crate::params::Parameter>::from_value(value).map(|x| self.$field = x).is_some();
+                })*
+                let _ = (name, value);
+                false
+            }
+        }
+    };
+    (@range $type:ty) => { None };
+    (@range $type:ty, $min:expr, $max:expr) => {
+        Some(({ let x: $type = $min; x }.to_value(), { let x: $type = $max; x }.to_value()))
+    };
+}
+#[doc(hidden)]
+pub use alloc::vec;
+
+/// The key of a field: its name (raw identifiers lose their prefix).
+#[doc(hidden)]
+pub fn key(field: &'static str) -> &'static str {
+    field.strip_prefix("r#").unwrap_or(field)
+}
+
+/// Declares a parameter type that is one of a few names.
+///
+/// ```
+/// tidegate_core::choice! {
+///     /// How to round.
+///     pub enum Rounding { Down = "down", Up = "up" }
+/// }
+/// ```
+#[macro_export]
+macro_rules! choice {
+    ($(#[$outer:meta])* pub enum $name:ident { $($(#[$inner:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+        $(#[$outer])*
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum $name { $($(#[$inner])* #[doc = concat!("`", $text, "`")] $variant,)* }
+
+        impl $crate::params::Parameter for $name {
+            const KIND: $crate::params::Kind = $crate::params::Kind::Choice(&[$($text),*]);
+            fn to_value(self) -> $crate::params::Value {
+                $crate::params::Value::Choice(match self { $(Self::$variant => $text,)* })
+            }
+            fn from_value(value: $crate::params::Value) -> Option<Self> {
+                match value {
+                    $($crate::params::Value::Choice($text) => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    choice! {
+        /// A choice.
+        pub enum Shape { Round = "round", Flat = "flat" }
+    }
+    params! {
+        /// Test parameters.
+        pub struct Example {
+            /// How much.
+            gain: f64 = 0.5, in 0.0..=1.0, "test";
+            /// How long,
+            /// in all.
+            wait: Time = Time::us(40), within Time::us(1) => Time::ms(1), "test";
+            /// Which.
+            shape: Shape = Shape::Round, "test";
+        }
+    }
+
+    #[test]
+    fn table_says_everything() {
+        let table = Example::table();
+        assert_eq!(table[1].meaning, "How long, in all.");
+        assert_eq!(table[1].default, Value::Time(Time::us(40)));
+        assert_eq!(table[2].kind, Kind::Choice(&["round", "flat"]));
+        assert_eq!(table[2].range, None);
+    }
+
+    #[test]
+    fn set_checks_name_kind_and_range() {
+        let mut p = Example::default();
+        assert_eq!(p.set("gain", Value::Number(0.7)), Ok(()));
+        assert_eq!(p.gain, 0.7);
+        assert_eq!(p.set("shape", Value::Choice("flat")), Ok(()));
+        assert_eq!(p.shape, Shape::Flat);
+        assert_eq!(p.set("gian", Value::Number(0.7)), Err(SetError::Unknown));
+        assert!(matches!(p.set("gain", Value::Number(1.7)), Err(SetError::Range(..))));
+        assert!(matches!(p.set("gain", Value::Number(f64::NAN)), Err(SetError::Range(..))));
+        assert!(matches!(p.set("shape", Value::Choice("square")), Err(SetError::Kind(_))));
+    }
+}

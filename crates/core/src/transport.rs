@@ -1,0 +1,135 @@
+//! Transports: "which packet next?"
+
+use alloc::string::String;
+
+use crate::params::Params;
+use crate::{Card, PacketMut, Path, Rate, Time};
+
+/// A message the application hands over, whole. Its size may be unlimited ([`Message::UNLIMITED`]).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// The application's number, unique among the messages alive on a fabric.
+    pub id: u32,
+    /// Destination host; never the submitting one.
+    pub dst: u32,
+    /// Payload bytes, at least 1.
+    pub bytes: u64,
+    /// Wants a connection of its own whatever the policy says (an explicit flow).
+    pub dedicated: bool,
+}
+
+impl Message {
+    /// Size of a flow that never ends by itself.
+    pub const UNLIMITED: u64 = u64::MAX;
+}
+
+/// Where a transport keeps a submitted message; valid until the message is acknowledged.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Handle(pub u64);
+
+/// How messages share connections.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ConnectionPolicy {
+    /// All messages of an ordered host pair in one byte stream.
+    PerPair,
+    /// One connection a message.
+    PerMessage,
+    /// At most so many connections an ordered host pair; a message takes an idle one, else the least loaded.
+    Pool(u32),
+}
+
+/// What a host tells its transports when they are made.
+#[derive(Clone, Copy, Debug)]
+pub struct HostContext {
+    /// This host.
+    pub host: u32,
+    /// The run's seed.
+    pub seed: u64,
+    /// Payload of a full packet.
+    pub mtu: u32,
+    /// Rate of this host's NIC.
+    pub nic_rate: Rate,
+    /// The largest base RTT of any pair in the fabric.
+    pub fabric_base_rtt: Time,
+    /// Bandwidth-delay product in bytes.
+    pub bdp_bytes: f64,
+    /// How messages share connections.
+    pub connections: ConnectionPolicy,
+    /// Every packet takes a path of its own, so packets of a connection overtake each other.
+    pub spraying: bool,
+    /// Strict priorities the fabric has.
+    pub priorities: u8,
+}
+
+/// Answers what a path looks like; asked when a connection is made, never per packet.
+pub trait PathOracle {
+    /// The path from `src` to `dst`. Telemetry is not part of `full_wire_bytes` yet.
+    fn path(&self, src: u32, dst: u32) -> Path;
+}
+
+/// Hears what a transport has done.
+pub trait Application {
+    /// `bytes` more payload of `message` reached the receiving application.
+    fn delivered(&mut self, message: u32, bytes: u32);
+    /// The last byte of `message` reached the receiving application.
+    fn completed(&mut self, now: Time, message: u32);
+    /// The sender knows that all of `message` has arrived; its handle is no longer valid.
+    fn acked(&mut self, now: Time, message: u32);
+}
+
+/// What became of a received packet's slot.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Nothing to send: the slot is free.
+    None,
+    /// The slot now holds a reply; send it before data.
+    Send,
+}
+
+/// The answer to "which packet next?".
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transmit {
+    /// The slot holds a packet.
+    Sent,
+    /// Nothing may be sent now; the slot is untouched. See [`Transport::deadline`].
+    Idle,
+}
+
+/// "Which packet next?" One value per host, for all its peers and messages. Drivers (simulator, UDP) know nothing else.
+///
+/// `now` never decreases from call to call. Nothing is pushed: packets leave only through [`transmit`](Self::transmit) and
+/// [`Reply::Send`].
+pub trait Transport {
+    /// Takes a message.
+    fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle;
+    /// Ends an unlimited message: nothing new is sent of it.
+    fn stop(&mut self, now: Time, handle: Handle);
+    /// Takes a packet from the wire, and may turn its slot into the reply.
+    fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply;
+    /// The uplink is free: fills `packet`, whose content is stale, with the next packet. The driver sets `body.transport`.
+    fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit;
+    /// The time that [`deadline`](Self::deadline) named has come.
+    fn on_deadline<A: Application>(&mut self, now: Time, app: &mut A);
+    /// When this transport next wants [`on_deadline`](Self::on_deadline) or, being idle, may have something to
+    /// transmit; [`Time::NEVER`] where only a packet or a message can change anything.
+    fn deadline(&self) -> Time;
+    /// Payload bytes submitted and not yet sent for the first time.
+    fn backlog_bytes(&self) -> u64;
+    /// Window in bytes and pacing rate in bit/s of the message's connection, for the curious.
+    fn limits(&self, handle: Handle) -> Option<(f64, f64)>;
+}
+
+/// A transport that the catalog can make: a [`Transport`] with a card and parameters.
+pub trait Endpoint: Transport + Sized {
+    /// Who it is and what it needs.
+    const CARD: Card;
+    /// Its parameters.
+    type Params: Params;
+
+    /// The transport of one host.
+    fn new(params: &Self::Params, host: &HostContext) -> Self;
+    /// Why these parameters are outside the range the protocol was designed for on this path, if they are.
+    fn domain_warning(_params: &Self::Params, _path: &Path) -> Option<String> {
+        None
+    }
+}

@@ -1,0 +1,231 @@
+//! Time in picoseconds, rates in bits per second, sizes relative to the bandwidth-delay product.
+
+use core::fmt;
+use core::ops::{Add, AddAssign, Sub, SubAssign};
+
+/// A point in simulated time, or a span of it, in picoseconds.
+///
+/// Picoseconds because a byte lasts a whole number of them at every usual Ethernet rate up to 1.6 Tbit/s. A
+/// `u64` holds 213 days.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Time(u64);
+
+impl Time {
+    /// The start of a run; also the empty span.
+    pub const ZERO: Time = Time(0);
+    /// Later than everything: "never".
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// From picoseconds.
+    pub const fn ps(ps: u64) -> Time {
+        Time(ps)
+    }
+    /// From nanoseconds.
+    pub const fn ns(ns: u64) -> Time {
+        Time(ns * 1_000)
+    }
+    /// From microseconds.
+    pub const fn us(us: u64) -> Time {
+        Time(us * 1_000_000)
+    }
+    /// From milliseconds.
+    pub const fn ms(ms: u64) -> Time {
+        Time(ms * 1_000_000_000)
+    }
+    /// From seconds.
+    pub const fn s(s: u64) -> Time {
+        Time(s * 1_000_000_000_000)
+    }
+    /// From a number of microseconds; negative and NaN become zero, too large becomes [`Time::NEVER`].
+    pub fn from_us_f64(us: f64) -> Time {
+        Time(crate::math::round(us * 1e6) as u64)
+    }
+    /// From a number of picoseconds; negative and NaN become zero, too large becomes [`Time::NEVER`].
+    pub fn from_ps_f64(ps: f64) -> Time {
+        Time(ps as u64)
+    }
+    /// In picoseconds.
+    pub const fn as_ps(self) -> u64 {
+        self.0
+    }
+    /// In microseconds.
+    pub fn as_us_f64(self) -> f64 {
+        self.0 as f64 * 1e-6
+    }
+    /// In seconds.
+    pub fn as_s_f64(self) -> f64 {
+        self.0 as f64 * 1e-12
+    }
+    /// `self - earlier`, or zero where `earlier` is later.
+    pub const fn since(self, earlier: Time) -> Time {
+        Time(self.0.saturating_sub(earlier.0))
+    }
+    /// `self + span`, or [`Time::NEVER`] where that does not fit.
+    pub const fn after(self, span: Time) -> Time {
+        Time(self.0.saturating_add(span.0))
+    }
+    /// This span times `factor`, saturating.
+    pub const fn times(self, factor: u64) -> Time {
+        Time(self.0.saturating_mul(factor))
+    }
+    /// This span scaled by `factor`; negative and NaN factors give zero.
+    pub fn scale(self, factor: f64) -> Time {
+        Time((self.0 as f64 * factor) as u64)
+    }
+}
+
+impl Add for Time {
+    type Output = Time;
+    #[inline(always)]
+    fn add(self, rhs: Time) -> Time {
+        Time(self.0 + rhs.0)
+    }
+}
+impl AddAssign for Time {
+    #[inline(always)]
+    fn add_assign(&mut self, rhs: Time) {
+        self.0 += rhs.0;
+    }
+}
+impl Sub for Time {
+    type Output = Time;
+    #[inline(always)]
+    fn sub(self, rhs: Time) -> Time {
+        Time(self.0 - rhs.0)
+    }
+}
+impl SubAssign for Time {
+    #[inline(always)]
+    fn sub_assign(&mut self, rhs: Time) {
+        self.0 -= rhs.0;
+    }
+}
+impl fmt::Display for Time {
+    /// The largest unit that leaves a whole number: `20ms`, `245ns`, `163840ps`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if *self == Time::NEVER {
+            return f.write_str("inf");
+        }
+        let units = [(1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")];
+        for (scale, unit) in units {
+            if self.0 != 0 && self.0 % scale == 0 {
+                return write!(f, "{}{unit}", self.0 / scale);
+            }
+        }
+        if self.0 == 0 { f.write_str("0us") } else { write!(f, "{}ps", self.0) }
+    }
+}
+
+/// A link or sending rate in bits per second.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Rate(u64);
+
+/// Fraction bits of [`Rate::ps_per_byte_q20`].
+const Q: u32 = 20;
+
+impl Rate {
+    /// From bits per second.
+    pub const fn bps(bps: u64) -> Rate {
+        Rate(bps)
+    }
+    /// From megabits (10⁶) per second.
+    pub const fn mbps(mbps: u64) -> Rate {
+        Rate(mbps * 1_000_000)
+    }
+    /// From gigabits (10⁹) per second.
+    pub const fn gbps(gbps: u64) -> Rate {
+        Rate(gbps * 1_000_000_000)
+    }
+    /// In bits per second.
+    pub const fn as_bps(self) -> u64 {
+        self.0
+    }
+    /// In gigabits per second.
+    pub fn as_gbps_f64(self) -> f64 {
+        self.0 as f64 * 1e-9
+    }
+    /// Picoseconds per byte with 20 fraction bits, rounded to nearest: exact at 1, 10, 25, 40, 50, 100, 200, 400, 800 and 1600
+    /// Gbit/s, otherwise wrong by at most 2⁻²¹ ps a byte.
+    pub const fn ps_per_byte_q20(self) -> u64 {
+        let numerator = 8_000_000_000_000u128 << Q;
+        ((numerator + self.0 as u128 / 2) / self.0 as u128) as u64
+    }
+    /// How long `bytes` take on the wire, rounded down to a picosecond. Rates from 1 Mbit/s and packets to 1 MiB do
+    /// not overflow; whole messages go through 128 bits.
+    pub const fn serialise(self, bytes: u64) -> Time {
+        Time(((bytes as u128 * self.ps_per_byte_q20() as u128) >> Q) as u64)
+    }
+    /// Bytes that fit in `span`, rounded down.
+    pub const fn bytes_in(self, span: Time) -> u64 {
+        (self.0 as u128 * span.0 as u128 / 8_000_000_000_000) as u64
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (scale, unit) in [(1_000_000_000_000, "Tbps"), (1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "kbps")] {
+            if self.0 != 0 && self.0 % scale == 0 {
+                return write!(f, "{}{unit}", self.0 / scale);
+            }
+        }
+        write!(f, "{}bps", self.0)
+    }
+}
+
+/// A size that is either absolute or relative to the bandwidth-delay product.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Extent {
+    /// So many bytes.
+    Bytes(f64),
+    /// So many times the bandwidth-delay product.
+    Bdp(f64),
+}
+
+impl Extent {
+    /// In bytes, given the bandwidth-delay product in bytes.
+    pub fn bytes(self, bdp: f64) -> f64 {
+        match self {
+            Extent::Bytes(bytes) => bytes,
+            Extent::Bdp(factor) => factor * bdp,
+        }
+    }
+}
+
+impl fmt::Display for Extent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Extent::Bytes(bytes) => write!(f, "{bytes}B"),
+            Extent::Bdp(factor) => write!(f, "{factor}BDP"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::string::ToString;
+
+    #[test]
+    fn rate_is_exact_at_usual_ethernet_rates() {
+        for (gbps, ps) in [(1, 8000), (10, 800), (25, 320), (40, 200), (50, 160), (100, 80), (200, 40), (400, 20), (800, 10), (1600, 5)] {
+            assert_eq!(Rate::gbps(gbps).ps_per_byte_q20(), ps << Q);
+            assert_eq!(Rate::gbps(gbps).serialise(4176), Time::ps(4176 * ps));
+        }
+    }
+
+    #[test]
+    fn rate_errs_by_less_than_a_picosecond_a_packet_elsewhere() {
+        for mbps in [1, 3, 7, 33, 123, 999, 12_345, 27_000] {
+            let exact = 9_216.0 * 8e6 / mbps as f64;
+            let ours = Rate::mbps(mbps).serialise(9_216).as_ps() as f64;
+            assert!((exact - ours).abs() <= 1.01, "{mbps} Mbit/s: {exact} against {ours}");
+        }
+    }
+
+    #[test]
+    fn time_displays_in_the_largest_whole_unit() {
+        let shown: alloc::vec::Vec<_> =
+            [Time::ZERO, Time::ms(20), Time::ns(245), Time::ps(163_841), Time::s(2)].iter().map(|t| t.to_string()).collect();
+        assert_eq!(shown, ["0us", "20ms", "245ns", "163841ps", "2s"]);
+    }
+}

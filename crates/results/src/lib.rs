@@ -1,0 +1,32 @@
+//! What a run leaves for people and programs: `summary.json`, `flows.parquet`, `timeseries.parquet` and `manifest.json`.
+//!
+//! Units are in the names (`fct_us`, `size_bytes`, `rate_gbps`), undefined is `null`, and the same rows give the same bytes:
+//! nothing here reads a clock or a random number. This crate neither runs a simulation nor prints a table.
+//!
+//! * [`Recorder`] takes flows one at a time and keeps what a [`Summary`] needs, in bounded memory.
+//! * [`FlowFile`] and [`SeriesFile`] stream rows into Parquet.
+//! * [`Folder`] gives files their names only when all of them are complete.
+
+mod fixed;
+mod flow_file;
+mod folder;
+mod groups;
+mod manifest;
+mod recorder;
+mod series_file;
+mod sketch;
+mod summary;
+mod table_file;
+
+pub use fixed::Fixed;
+pub use flow_file::FlowFile;
+pub use folder::{FILES, Folder, Partial};
+pub use groups::SIZE_BOUNDS;
+pub use manifest::{Host, Manifest};
+pub use recorder::{FlowRow, Names, Recorded, Recorder};
+pub use series_file::{Entity, SeriesFile, SeriesRow};
+pub use sketch::Sketch;
+pub use summary::{
+    BySize, Engine, FLOWS_MAX, FctSummary, FlowSummary, Goodput, GroupSummary, LINKS_MAX, LinkSummary,
+    QueueBytes, QueueDelay, Slowdown, Summary, SwitchSummary, busiest,
+};

@@ -1,0 +1,195 @@
+//! Flows in, one at a time; a summary of them out.
+
+use crate::fixed::Fixed;
+use crate::groups::{Rates, SizedFct, gbps};
+use crate::summary::{FLOWS_MAX, FctSummary, FlowSummary, GroupSummary};
+use std::collections::BTreeMap;
+use tidegate_core::Time;
+
+/// Names that rows refer to by number.
+#[derive(Clone, Debug, Default)]
+pub struct Names {
+    /// Of hosts.
+    pub hosts: Vec<String>,
+    /// Of switches.
+    pub switches: Vec<String>,
+    /// Of labels; the first is empty (unlabelled).
+    pub labels: Vec<String>,
+    /// Of protocols, by stack; two stacks may share one.
+    pub protocols: Vec<String>,
+}
+
+/// One flow, finished or not.
+#[derive(Clone, Copy, Debug)]
+pub struct FlowRow {
+    /// In order of submission.
+    pub id: u64,
+    /// Number of its label.
+    pub label: u16,
+    /// Number of its stack.
+    pub stack: u16,
+    /// Number of the sending host.
+    pub src: u32,
+    /// Number of the receiving host.
+    pub dst: u32,
+    /// When it was submitted.
+    pub start: Time,
+    /// Payload; `None`: unlimited.
+    pub size_bytes: Option<u64>,
+    /// Payload delivered since time 0.
+    pub delivered_bytes: u64,
+    /// Payload delivered after warm-up.
+    pub delivered_after_warmup: u64,
+    /// How long `delivered_after_warmup` was counted.
+    pub measured: Time,
+    /// When the last byte reached the receiving application.
+    pub completed: Option<Time>,
+    /// When the sender knew.
+    pub acked: Option<Time>,
+    /// Payload sent again.
+    pub retransmitted_bytes: u64,
+    /// The same transfer in an empty network; zero where that is undefined.
+    pub ideal: Time,
+    /// What max-min fairness would give it, where known.
+    pub fair_share_gbps: Option<f64>,
+}
+
+impl FlowRow {
+    /// From submission to the last byte at the receiver.
+    pub fn fct(&self) -> Option<Time> {
+        self.completed.map(|at| at.since(self.start))
+    }
+    /// From submission to the sender's knowledge of completion.
+    pub fn acked_after(&self) -> Option<Time> {
+        self.acked.map(|at| at.since(self.start))
+    }
+    /// Completion time over the ideal one, to six decimals.
+    pub fn slowdown(&self) -> Option<Fixed> {
+        let ideal = u128::from(self.ideal.as_ps());
+        let fct = u128::from(self.fct()?.as_ps());
+        (ideal > 0).then(|| Fixed::millionths(((fct * 1_000_000 + ideal / 2) / ideal) as u64))
+    }
+    /// Payload after warm-up over the time it was counted.
+    pub fn goodput_gbps(&self) -> Option<f64> {
+        gbps(self.delivered_after_warmup, self.measured)
+    }
+}
+
+/// What is kept of a label and protocol.
+#[derive(Default)]
+struct Group {
+    flows: u64,
+    delivered_bytes: u64,
+    retransmitted_bytes: u64,
+    rates: Rates,
+    shares: Option<f64>,
+    fct: SizedFct,
+}
+
+/// Takes every flow of a run once, in the order of `flows.parquet`, in memory that does not grow with their number.
+pub struct Recorder {
+    names: Names,
+    warmup: Time,
+    end: Time,
+    /// `None` once there are too many.
+    flows: Option<Vec<FlowSummary>>,
+    groups: BTreeMap<(u16, String), Group>,
+}
+
+/// The parts of a summary that come from flows.
+#[derive(Clone, Debug)]
+pub struct Recorded {
+    /// Every flow by id, unless there are too many.
+    pub flows: Option<Vec<FlowSummary>>,
+    /// Flows by label and protocol, labels in order of the scenario.
+    pub groups: Vec<GroupSummary>,
+    /// Completion times of all messages, and of each label. A label called `all` has no entry of its own.
+    pub fct: BTreeMap<String, FctSummary>,
+}
+
+impl Recorder {
+    /// For a run that is measured from `warmup` to `end`.
+    pub fn new(names: Names, warmup: Time, end: Time) -> Recorder {
+        Recorder { names, warmup, end, flows: Some(Vec::new()), groups: BTreeMap::new() }
+    }
+
+    /// Takes one flow.
+    pub fn add(&mut self, row: &FlowRow) {
+        let protocol = name(&self.names.protocols, usize::from(row.stack));
+        let group = self.groups.entry((row.label, protocol.to_owned())).or_default();
+        group.shares = match (group.flows, group.shares, row.fair_share_gbps) {
+            (0, _, share) => share,
+            (_, Some(sum), Some(share)) => Some(sum + share),
+            _ => None,
+        };
+        group.flows += 1;
+        group.delivered_bytes = group.delivered_bytes.saturating_add(row.delivered_bytes);
+        group.retransmitted_bytes = group.retransmitted_bytes.saturating_add(row.retransmitted_bytes);
+        group.rates.add(row);
+        if let Some(bytes) = row.size_bytes.filter(|_| row.start >= self.warmup) {
+            group.fct.add(bytes, row);
+        }
+        match &mut self.flows {
+            Some(flows) if flows.len() == FLOWS_MAX => self.flows = None,
+            Some(flows) => flows.push(flow_summary(&self.names, row)),
+            None => {}
+        }
+    }
+
+    /// Ends the run.
+    pub fn finish(self) -> Recorded {
+        let measured = self.end.since(self.warmup);
+        let mut all = SizedFct::default();
+        let mut labels = vec![SizedFct::default(); self.names.labels.len()];
+        let mut groups = Vec::with_capacity(self.groups.len());
+        for ((label, protocol), group) in &self.groups {
+            all.merge(&group.fct);
+            if let Some(of_label) = labels.get_mut(usize::from(*label)) {
+                of_label.merge(&group.fct);
+            }
+            groups.push(GroupSummary {
+                label: name(&self.names.labels, usize::from(*label)).to_owned(),
+                protocol: protocol.clone(),
+                flows: group.flows,
+                delivered_bytes: group.delivered_bytes,
+                retransmitted_bytes: group.retransmitted_bytes,
+                goodput_gbps: group.rates.summary(measured),
+                fair_share_gbps: group.shares.map(|sum| sum / group.flows as f64),
+                fct: group.fct.summary(false),
+            });
+        }
+        let labelled = self.names.labels.iter().zip(&labels).filter(|(label, _)| !label.is_empty());
+        let mut fct: BTreeMap<_, _> =
+            labelled.map(|(label, times)| (label.clone(), times.summary(true))).collect();
+        fct.insert("all".to_owned(), all.summary(true));
+        let mut flows = self.flows;
+        if let Some(flows) = &mut flows {
+            flows.sort_by_key(|flow| flow.id);
+        }
+        Recorded { flows, groups, fct }
+    }
+}
+
+/// The name at `index`; what has none is shown as `?`.
+pub(crate) fn name(names: &[String], index: usize) -> &str {
+    names.get(index).map_or("?", String::as_str)
+}
+
+fn flow_summary(names: &Names, row: &FlowRow) -> FlowSummary {
+    FlowSummary {
+        id: row.id,
+        label: name(&names.labels, usize::from(row.label)).to_owned(),
+        src: name(&names.hosts, row.src as usize).to_owned(),
+        dst: name(&names.hosts, row.dst as usize).to_owned(),
+        protocol: name(&names.protocols, usize::from(row.stack)).to_owned(),
+        start_us: Fixed::micros(row.start),
+        size_bytes: row.size_bytes,
+        delivered_bytes: row.delivered_bytes,
+        goodput_gbps: row.goodput_gbps(),
+        fair_share_gbps: row.fair_share_gbps,
+        fct_us: row.fct().map(Fixed::micros),
+        acked_us: row.acked_after().map(Fixed::micros),
+        slowdown: row.slowdown(),
+        retransmitted_bytes: row.retransmitted_bytes,
+    }
+}

@@ -1,0 +1,280 @@
+//! The model of `summary.json`.
+
+use crate::fixed::Fixed;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::io;
+
+/// With more flows than this, `flows` gives way to `flows.parquet`.
+pub const FLOWS_MAX: usize = 1000;
+/// With more links than this, only so many of the busiest are kept.
+pub const LINKS_MAX: usize = 1000;
+
+/// A run in numbers: the content of `summary.json`.
+///
+/// The same scenario, seed and build give the same summary, but for the volatile keys of [`Engine`].
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Summary {
+    /// Version of this schema. Keys may be added without a new version.
+    pub schema: u32,
+    /// What the scenario calls itself.
+    pub name: String,
+    /// All randomness came from here.
+    pub seed: u64,
+    /// Names of the protocols in use, in order of first use.
+    pub protocols: Vec<String>,
+    /// Simulated seconds.
+    pub sim_seconds: f64,
+    /// From here on goodput, queues and utilisation are measured.
+    pub warmup_seconds: f64,
+    /// Whether the run ended before its time.
+    pub truncated: bool,
+    /// Things that are allowed but probably not meant.
+    pub warnings: Vec<String>,
+    /// About the run itself.
+    pub engine: Engine,
+    /// Every flow by id, where there are at most [`FLOWS_MAX`].
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub flows: Option<Vec<FlowSummary>>,
+    /// Where the flows are, when they are not here.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub flows_in: Option<String>,
+    /// Flows by label and protocol.
+    pub groups: Vec<GroupSummary>,
+    /// Completion times of the messages submitted after warm-up: `all`, and each label.
+    pub fct: BTreeMap<String, FctSummary>,
+    /// Each direction of each link.
+    pub links: Vec<LinkSummary>,
+    /// How many links were left out for being less busy than those above.
+    pub links_omitted: u64,
+    /// Each switch.
+    pub switches: Vec<SwitchSummary>,
+}
+
+impl Summary {
+    /// The version that [`schema`](Self::schema) carries.
+    pub const SCHEMA: u32 = 1;
+
+    /// The bytes of `summary.json`.
+    ///
+    /// # Errors
+    /// When `to` refuses to be written.
+    pub fn write(&self, to: impl io::Write) -> io::Result<()> {
+        write_json(self, to)
+    }
+}
+
+/// Pretty-printed JSON and a newline.
+pub(crate) fn write_json(value: &impl Serialize, mut to: impl io::Write) -> io::Result<()> {
+    serde_json::to_writer_pretty(&mut to, value)?;
+    to.write_all(b"\n")
+}
+
+/// About the run itself. All but `digest` and `packet_hops` vary from run to run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Engine {
+    /// Covers the simulated outcome; 16 hexadecimal digits.
+    pub digest: String,
+    /// Packets, data or control, delivered over any link, hosts' included.
+    pub packet_hops: u64,
+    /// How long the run took.
+    pub wall_seconds: f64,
+    /// How long processors worked on it.
+    pub cpu_seconds: f64,
+    /// Events handled.
+    pub events: u64,
+    /// Packet-hops over wall seconds; null where no time passed.
+    pub packet_hops_per_second: Option<f64>,
+    /// Threads that worked.
+    pub threads: usize,
+    /// Most memory the process ever had, where the system tells.
+    pub peak_rss_bytes: Option<u64>,
+}
+
+/// One flow: an explicit one or a generated message.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FlowSummary {
+    /// In order of submission.
+    pub id: u64,
+    /// As the scenario labels it; may be empty.
+    pub label: String,
+    /// Sending host.
+    pub src: String,
+    /// Receiving host.
+    pub dst: String,
+    /// Its protocol.
+    pub protocol: String,
+    /// When it was submitted.
+    pub start_us: Fixed,
+    /// Payload; null for an unlimited flow.
+    pub size_bytes: Option<u64>,
+    /// Payload delivered to the receiving application since time 0.
+    pub delivered_bytes: u64,
+    /// Payload delivered between warm-up and the end, or in the flow's own life if shorter, over that time; null
+    /// where that is no time at all.
+    pub goodput_gbps: Option<f64>,
+    /// What max-min fairness would give it, where that is defined and known (see the scenario's routing).
+    pub fair_share_gbps: Option<f64>,
+    /// From submission to the last byte at the receiving application.
+    pub fct_us: Option<Fixed>,
+    /// From submission to the sender's knowledge of it.
+    pub acked_us: Option<Fixed>,
+    /// Completion time over that of the same transfer in an empty network.
+    pub slowdown: Option<Fixed>,
+    /// Payload sent again.
+    pub retransmitted_bytes: u64,
+}
+
+/// Flows of one label and one protocol.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct GroupSummary {
+    /// As the scenario labels them; may be empty.
+    pub label: String,
+    /// Their protocol.
+    pub protocol: String,
+    /// How many.
+    pub flows: u64,
+    /// Payload delivered since time 0.
+    pub delivered_bytes: u64,
+    /// Payload sent again.
+    pub retransmitted_bytes: u64,
+    /// Of the flows that have a goodput.
+    pub goodput_gbps: Goodput,
+    /// Mean of the flows' max-min fair shares; null unless every one has one.
+    pub fair_share_gbps: Option<f64>,
+    /// Completion times, as in [`Summary::fct`].
+    pub fct: FctSummary,
+}
+
+/// Goodput over several flows.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Goodput {
+    /// Mean of the flows' goodputs.
+    pub mean: Option<f64>,
+    /// Smallest.
+    pub min: Option<f64>,
+    /// Largest.
+    pub max: Option<f64>,
+    /// Payload of all of them after warm-up over the time from warm-up to the end.
+    pub total: Option<f64>,
+    /// Jain's index of the flows' goodputs: 1 when all are equal, 1/n when one has everything.
+    pub jain: Option<f64>,
+}
+
+/// Completion times of messages (flows of a limited size).
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct FctSummary {
+    /// Messages submitted after warm-up, finished or not.
+    pub count: u64,
+    /// Those of them that did not finish. What follows is about the others.
+    pub unfinished: u64,
+    /// Mean.
+    pub mean_us: Option<Fixed>,
+    /// Median.
+    pub p50_us: Option<Fixed>,
+    /// 99th percentile.
+    pub p99_us: Option<Fixed>,
+    /// 99.9th percentile.
+    pub p999_us: Option<Fixed>,
+    /// Completion time over that in an empty network.
+    pub slowdown: Slowdown,
+    /// The same by message size, where messages of that size exist.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub by_size: Vec<BySize>,
+}
+
+/// Percentiles of the slowdown.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Slowdown {
+    /// Median.
+    pub p50: Option<Fixed>,
+    /// 99th percentile.
+    pub p99: Option<Fixed>,
+    /// 99.9th percentile.
+    pub p999: Option<Fixed>,
+}
+
+/// Completion times of messages of `min_bytes` and more, but less than `below_bytes`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct BySize {
+    /// Smallest size.
+    pub min_bytes: u64,
+    /// All are smaller than this; null: no bound.
+    pub below_bytes: Option<u64>,
+    /// What they took.
+    #[serde(flatten)]
+    pub fct: FctSummary,
+}
+
+/// One direction of a link, from warm-up to the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LinkSummary {
+    /// Sending end.
+    pub from: String,
+    /// Receiving end.
+    pub to: String,
+    /// Rate.
+    pub rate_gbps: f64,
+    /// Wire bytes sent over what would fit; null where nothing is measured.
+    pub utilization: Option<f64>,
+    /// Queue without the packet in service, over time.
+    pub queue_bytes: QueueBytes,
+    /// From enqueue to start of transmission, over packets.
+    pub queue_delay_us: QueueDelay,
+    /// Packets refused.
+    pub drops: u64,
+    /// Packets marked.
+    pub ecn_marks: u64,
+    /// Pauses received.
+    pub pfc_pauses: u64,
+    /// Whether the sending end is a host: hosts are pulled, so nothing queues there.
+    pub from_host: bool,
+}
+
+/// Bytes that wait.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueBytes {
+    /// Mean.
+    pub mean: Option<f64>,
+    /// 99th percentile, where it was recorded.
+    pub p99: Option<f64>,
+    /// Maximum.
+    pub max: Option<f64>,
+}
+
+/// How long packets wait.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct QueueDelay {
+    /// Mean.
+    pub mean: Option<Fixed>,
+    /// 99th percentile, where it was recorded.
+    pub p99: Option<Fixed>,
+    /// Maximum.
+    pub max: Option<Fixed>,
+}
+
+/// One switch, from warm-up to the end.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SwitchSummary {
+    /// As the scenario names it.
+    pub name: String,
+    /// Bytes queued over all its ports.
+    pub buffer_bytes: QueueBytes,
+    /// Packets refused.
+    pub drops: u64,
+}
+
+/// Keeps the [`LINKS_MAX`] busiest links, in their old order, and says how many are gone. Of equally busy links the
+/// first stay.
+pub fn busiest(links: Vec<LinkSummary>) -> (Vec<LinkSummary>, u64) {
+    if links.len() <= LINKS_MAX {
+        return (links, 0);
+    }
+    let mut order: Vec<usize> = (0..links.len()).collect();
+    let load = |i: usize| links[i].utilization.unwrap_or(0.0);
+    order.sort_by(|&a, &b| load(b).total_cmp(&load(a)));
+    let mut kept = vec![false; links.len()];
+    order[..LINKS_MAX].iter().for_each(|&i| kept[i] = true);
+    let omitted = (links.len() - LINKS_MAX) as u64;
+    (links.into_iter().zip(kept).filter_map(|(link, keep)| keep.then_some(link)).collect(), omitted)
+}

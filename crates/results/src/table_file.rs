@@ -1,0 +1,160 @@
+//! A Parquet file written row by row, in bounded memory, with the same bytes for the same rows.
+
+use parquet::basic::Compression;
+use parquet::column::writer::ColumnWriter;
+use parquet::data_type::ByteArray;
+use parquet::errors::ParquetError;
+use parquet::file::properties::WriterProperties;
+use parquet::file::writer::SerializedFileWriter;
+use parquet::schema::parser::parse_message_type;
+use std::io::{self, Write};
+use std::sync::Arc;
+
+/// Rows that are held in memory and become one row group.
+const ROWS_PER_GROUP: usize = 1 << 16;
+
+/// What a column holds.
+#[derive(Clone, Copy)]
+pub(crate) enum Kind {
+    Integer,
+    Double,
+    Text,
+}
+
+/// A column of a table.
+#[derive(Clone, Copy)]
+pub(crate) struct Column {
+    name: &'static str,
+    kind: Kind,
+    optional: bool,
+}
+
+impl Column {
+    /// A column in which every row has a value.
+    pub(crate) const fn required(name: &'static str, kind: Kind) -> Column {
+        Column { name, kind, optional: false }
+    }
+    /// A column in which a row may have none.
+    pub(crate) const fn optional(name: &'static str, kind: Kind) -> Column {
+        Column { name, kind, optional: true }
+    }
+    fn schema(&self) -> String {
+        let repetition = if self.optional { "OPTIONAL" } else { "REQUIRED" };
+        match self.kind {
+            Kind::Integer => format!("{repetition} INT64 {};", self.name),
+            Kind::Double => format!("{repetition} DOUBLE {};", self.name),
+            Kind::Text => format!("{repetition} BYTE_ARRAY {} (UTF8);", self.name),
+        }
+    }
+}
+
+/// One cell of a row. A double that is not finite counts as none.
+pub(crate) enum Cell {
+    Integer(Option<u64>),
+    Double(Option<f64>),
+    Text(Option<ByteArray>),
+}
+
+/// Cells of one column that are not written yet.
+enum Pending {
+    Integer(Vec<i64>),
+    Double(Vec<f64>),
+    Text(Vec<ByteArray>),
+}
+
+/// A table on its way to a file.
+pub(crate) struct TableFile<W: Write + Send> {
+    writer: SerializedFileWriter<W>,
+    columns: &'static [Column],
+    pending: Vec<(Pending, Vec<i16>)>,
+    rows: usize,
+}
+
+impl<W: Write + Send> TableFile<W> {
+    /// An empty table.
+    pub(crate) fn new(to: W, name: &str, columns: &'static [Column]) -> io::Result<TableFile<W>> {
+        let fields: String = columns.iter().map(Column::schema).collect();
+        let schema = parse_message_type(&format!("message {name} {{ {fields} }}")).map_err(other)?;
+        // A fixed writer name: the file must not change with a version of the library alone.
+        let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
+        let properties = properties.set_created_by("tidegate".to_owned()).build();
+        let writer = SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties)).map_err(other)?;
+        let pending = columns.iter().map(|column| match column.kind {
+            Kind::Integer => (Pending::Integer(Vec::new()), Vec::new()),
+            Kind::Double => (Pending::Double(Vec::new()), Vec::new()),
+            Kind::Text => (Pending::Text(Vec::new()), Vec::new()),
+        });
+        Ok(TableFile { writer, columns, pending: pending.collect(), rows: 0 })
+    }
+
+    /// Appends a row, one cell a column.
+    pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) -> io::Result<()> {
+        debug_assert_eq!(N, self.columns.len());
+        for (cell, (pending, levels)) in cells.into_iter().zip(&mut self.pending) {
+            let present = match (cell, pending) {
+                (Cell::Integer(x), Pending::Integer(all)) => {
+                    x.map(|x| all.push(i64::try_from(x).unwrap_or(i64::MAX))).is_some()
+                }
+                (Cell::Double(x), Pending::Double(all)) => {
+                    x.filter(|x| x.is_finite()).map(|x| all.push(x)).is_some()
+                }
+                (Cell::Text(x), Pending::Text(all)) => x.map(|x| all.push(x)).is_some(),
+                _ => return Err(io::Error::other("a cell is not of its column's kind")),
+            };
+            levels.push(i16::from(present));
+        }
+        self.rows += 1;
+        if self.rows == ROWS_PER_GROUP { self.flush() } else { Ok(()) }
+    }
+
+    /// Writes what is pending as a row group.
+    fn flush(&mut self) -> io::Result<()> {
+        let mut group = self.writer.next_row_group().map_err(other)?;
+        for (column, (pending, levels)) in self.columns.iter().zip(&mut self.pending) {
+            let Some(mut writer) = group.next_column().map_err(other)? else { break };
+            let levels_of = column.optional.then_some(levels.as_slice());
+            match (writer.untyped(), &mut *pending) {
+                (ColumnWriter::Int64ColumnWriter(to), Pending::Integer(all)) => {
+                    to.write_batch(all, levels_of, None).map_err(other)?;
+                    all.clear();
+                }
+                (ColumnWriter::DoubleColumnWriter(to), Pending::Double(all)) => {
+                    to.write_batch(all, levels_of, None).map_err(other)?;
+                    all.clear();
+                }
+                (ColumnWriter::ByteArrayColumnWriter(to), Pending::Text(all)) => {
+                    to.write_batch(all, levels_of, None).map_err(other)?;
+                    all.clear();
+                }
+                _ => return Err(io::Error::other("a column is not of its schema's kind")),
+            }
+            writer.close().map_err(other)?;
+            levels.clear();
+        }
+        group.close().map_err(other)?;
+        self.rows = 0;
+        Ok(())
+    }
+
+    /// Writes the rest and gives the file back.
+    pub(crate) fn close(mut self) -> io::Result<W> {
+        if self.rows > 0 {
+            self.flush()?;
+        }
+        self.writer.into_inner().map_err(other)
+    }
+}
+
+fn other(error: ParquetError) -> io::Error {
+    io::Error::other(error)
+}
+
+/// Names as cells: cheap to copy.
+pub(crate) fn text(names: &[String]) -> Vec<ByteArray> {
+    names.iter().map(|name| ByteArray::from(name.as_str())).collect()
+}
+
+/// The name at `index`; what has none is absent.
+pub(crate) fn pick(names: &[ByteArray], index: usize) -> Cell {
+    Cell::Text(Some(names.get(index).cloned().unwrap_or_else(|| ByteArray::from("?"))))
+}

@@ -1,0 +1,146 @@
+//! What is written reads back, and the same rows give the same bytes.
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use tidegate_core::Time;
+use tidegate_core::fabric::Node;
+use tidegate_results::{Entity, FlowFile, FlowRow, Names, Recorder, SeriesFile, SeriesRow};
+
+fn names() -> Names {
+    Names {
+        hosts: vec!["h0".into(), "h1".into()],
+        switches: vec!["s0".into()],
+        labels: vec![String::new(), "victim".into()],
+        protocols: vec!["alpha".into(), "beta".into()],
+    }
+}
+
+fn flow(id: u64) -> FlowRow {
+    FlowRow {
+        id,
+        label: (id % 2) as u16,
+        stack: 0,
+        src: 0,
+        dst: 1,
+        start: Time::us(10 + id),
+        size_bytes: Some(1_000 * (id + 1)),
+        delivered_bytes: 1_000 * (id + 1),
+        delivered_after_warmup: 1_000 * (id + 1),
+        measured: Time::us(2),
+        completed: Some(Time::us(12 + id)),
+        acked: Some(Time::us(13 + id)),
+        retransmitted_bytes: 0,
+        ideal: Time::us(1),
+        fair_share_gbps: None,
+    }
+}
+
+fn unfinished(id: u64) -> FlowRow {
+    FlowRow { size_bytes: None, completed: None, acked: None, ideal: Time::ZERO, ..flow(id) }
+}
+
+fn write(rows: &[FlowRow]) -> Vec<u8> {
+    let mut file = FlowFile::new(Vec::new(), &names()).unwrap();
+    rows.iter().for_each(|row| file.add(row).unwrap());
+    file.close().unwrap()
+}
+
+fn rows(bytes: Vec<u8>) -> Vec<Row> {
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes)).unwrap();
+    reader.get_row_iter(None).unwrap().map(Result::unwrap).collect()
+}
+
+fn cell(row: &Row, name: &str) -> Field {
+    row.get_column_iter().find(|(column, _)| *column == name).unwrap().1.clone()
+}
+
+#[test]
+fn flows_read_back() {
+    let rows = rows(write(&[flow(3), unfinished(4)]));
+    assert_eq!(rows.len(), 2);
+    assert_eq!(cell(&rows[0], "id"), Field::Long(3));
+    assert_eq!(cell(&rows[0], "label"), Field::Str("victim".into()));
+    assert_eq!(cell(&rows[0], "dst"), Field::Str("h1".into()));
+    assert_eq!(cell(&rows[0], "start_us"), Field::Double(13.0));
+    assert_eq!(cell(&rows[0], "fct_us"), Field::Double(2.0));
+    assert_eq!(cell(&rows[0], "acked_us"), Field::Double(3.0));
+    assert_eq!(cell(&rows[0], "slowdown"), Field::Double(2.0));
+    assert_eq!(cell(&rows[0], "goodput_gbps"), Field::Double(16.0));
+    for undefined in ["size_bytes", "fct_us", "acked_us", "slowdown", "ideal_us"] {
+        assert_eq!(cell(&rows[1], undefined), Field::Null, "{undefined}");
+    }
+}
+
+#[test]
+fn flows_fill_several_row_groups_with_the_same_bytes_each_time() {
+    let many: Vec<_> = (0..70_000).map(|id| if id % 7 == 0 { unfinished(id) } else { flow(id) }).collect();
+    let bytes = write(&many);
+    assert_eq!(bytes, write(&many));
+    let reader = SerializedFileReader::new(bytes::Bytes::from(bytes.clone())).unwrap();
+    assert_eq!(reader.metadata().num_row_groups(), 2);
+    assert_eq!(reader.metadata().file_metadata().created_by(), Some("tidegate"));
+    let ids: Vec<_> = rows(bytes).iter().map(|row| cell(row, "id")).collect();
+    assert!(ids.iter().enumerate().all(|(i, id)| *id == Field::Long(i as i64)));
+}
+
+#[test]
+fn samples_read_back() {
+    let mut file = SeriesFile::new(Vec::new(), &names()).unwrap();
+    let at = Time::us(5);
+    let link = Entity::Link(Node::Switch(0), Node::Host(1));
+    file.add(&SeriesRow { at, entity: Entity::Flow(7), quantity: "window_bytes", value: 1.5 }).unwrap();
+    file.add(&SeriesRow { at, entity: link, quantity: "queue_bytes", value: 2.0 }).unwrap();
+    file.add(&SeriesRow { at, entity: link, quantity: "queue_bytes", value: f64::INFINITY }).unwrap();
+    let rows = rows(file.close().unwrap());
+    assert_eq!(cell(&rows[0], "flow"), Field::Long(7));
+    assert_eq!(cell(&rows[0], "from"), Field::Null);
+    assert_eq!(cell(&rows[0], "quantity"), Field::Str("window_bytes".into()));
+    assert_eq!(cell(&rows[1], "from"), Field::Str("s0".into()));
+    assert_eq!(cell(&rows[1], "to"), Field::Str("h1".into()));
+    assert_eq!(cell(&rows[1], "value"), Field::Double(2.0));
+    assert_eq!(cell(&rows[2], "value"), Field::Null);
+}
+
+#[test]
+fn recorder_counts_messages_after_warmup_and_never_drops_unfinished_ones() {
+    let mut recorder = Recorder::new(names(), Time::us(12), Time::us(100));
+    (0..10).for_each(|id| recorder.add(&flow(id)));
+    recorder.add(&FlowRow { completed: None, acked: None, ..flow(11) });
+    recorder.add(&unfinished(12)); // unlimited: no message
+    let recorded = recorder.finish();
+    assert_eq!(recorded.fct.keys().collect::<Vec<_>>(), ["all", "victim"]);
+    let all = &recorded.fct["all"];
+    assert_eq!((all.count, all.unfinished), (9, 1));
+    assert_eq!(all.p50_us.unwrap().to_string(), "2.000000");
+    assert_eq!(all.slowdown.p999.unwrap().to_string(), "2.000000");
+    let sizes: Vec<_> =
+        all.by_size.iter().map(|row| (row.min_bytes, row.below_bytes, row.fct.count)).collect();
+    assert_eq!(sizes, [(1_000, Some(10_000), 7), (10_000, Some(100_000), 2)]);
+    assert_eq!(recorded.groups.len(), 2);
+    assert_eq!(recorded.groups[0].flows, 6);
+    assert_eq!(recorded.groups[0].goodput_gbps.min, Some(4.0));
+    assert_eq!(recorded.flows.unwrap().len(), 12);
+}
+
+#[test]
+fn many_flows_leave_the_summary() {
+    let mut recorder = Recorder::new(names(), Time::ZERO, Time::us(100));
+    (0..1_001).for_each(|id| recorder.add(&flow(id)));
+    let recorded = recorder.finish();
+    assert!(recorded.flows.is_none());
+    assert_eq!(recorded.fct["all"].count, 1_001);
+}
+
+#[test]
+fn jain_index_tells_equal_from_unequal() {
+    let index = |rates: &[u64]| {
+        let mut recorder = Recorder::new(names(), Time::ZERO, Time::us(100));
+        for (id, &rate) in rates.iter().enumerate() {
+            recorder.add(&FlowRow { label: 0, delivered_after_warmup: rate, ..flow(id as u64) });
+        }
+        recorder.finish().groups[0].goodput_gbps.jain
+    };
+    assert_eq!(index(&[5, 5, 5, 5]), Some(1.0));
+    assert_eq!(index(&[5, 0, 0, 0]), Some(0.25));
+    assert_eq!(index(&[0, 0]), None);
+}

@@ -1,0 +1,157 @@
+//! The keys and number formats that scripts rely on.
+
+use serde_json::Value;
+use std::collections::BTreeMap;
+use tidegate_core::Time;
+use tidegate_results::{
+    Engine, Fixed, FlowRow, LINKS_MAX, LinkSummary, Names, QueueBytes, QueueDelay, Recorder, Summary,
+    SwitchSummary, busiest,
+};
+
+fn link(utilization: f64) -> LinkSummary {
+    LinkSummary {
+        from: "s0".into(),
+        to: "h0".into(),
+        rate_gbps: 100.0,
+        utilization: Some(utilization),
+        queue_bytes: QueueBytes { mean: Some(1.5), p99: None, max: Some(4176.0) },
+        queue_delay_us: QueueDelay { mean: Fixed::nearest(0.5), p99: None, max: Fixed::nearest(1.25) },
+        drops: 0,
+        ecn_marks: 0,
+        pfc_pauses: 0,
+        from_host: false,
+    }
+}
+
+fn summary() -> Summary {
+    let names = Names {
+        hosts: vec!["h0".into()],
+        labels: vec![String::new()],
+        protocols: vec!["alpha".into()],
+        ..Names::default()
+    };
+    let mut recorder = Recorder::new(names, Time::ZERO, Time::ms(1));
+    recorder.add(&FlowRow {
+        id: 0,
+        label: 0,
+        stack: 0,
+        src: 0,
+        dst: 0,
+        start: Time::ps(1),
+        size_bytes: Some(5_000),
+        delivered_bytes: 5_000,
+        delivered_after_warmup: 5_000,
+        measured: Time::us(3),
+        completed: Some(Time::ps(3_000_002)),
+        acked: None,
+        retransmitted_bytes: 0,
+        ideal: Time::us(2),
+        fair_share_gbps: None,
+    });
+    let recorded = recorder.finish();
+    Summary {
+        schema: Summary::SCHEMA,
+        name: "test".into(),
+        seed: 1,
+        protocols: vec!["alpha".into()],
+        sim_seconds: 0.001,
+        warmup_seconds: 0.0,
+        truncated: false,
+        warnings: vec![],
+        engine: Engine {
+            digest: "00000000000000ff".into(),
+            packet_hops: 10,
+            wall_seconds: 0.5,
+            cpu_seconds: 0.4,
+            events: 11,
+            packet_hops_per_second: Some(20.0),
+            threads: 1,
+            peak_rss_bytes: None,
+        },
+        flows: recorded.flows,
+        flows_in: None,
+        groups: recorded.groups,
+        fct: recorded.fct,
+        links: vec![link(0.5)],
+        links_omitted: 0,
+        switches: vec![SwitchSummary { name: "s0".into(), buffer_bytes: QueueBytes::default(), drops: 0 }],
+    }
+}
+
+fn text(summary: &Summary) -> String {
+    let mut bytes = Vec::new();
+    summary.write(&mut bytes).unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Whether `value` has every key of `keys`.
+fn assert_keys(value: &Value, keys: &str) {
+    for key in keys.split_whitespace() {
+        assert!(value.get(key).is_some(), "{key} is missing in {value}");
+    }
+}
+
+#[test]
+fn every_promised_key_is_there() {
+    let json: Value = serde_json::from_str(&text(&summary())).unwrap();
+    assert_keys(&json, "schema name seed protocols sim_seconds truncated engine flows fct links switches");
+    assert_keys(
+        &json["engine"],
+        "digest packet_hops wall_seconds cpu_seconds events packet_hops_per_second threads peak_rss_bytes",
+    );
+    assert_keys(
+        &json["flows"][0],
+        "id label src dst protocol start_us size_bytes delivered_bytes goodput_gbps fct_us acked_us slowdown
+         retransmitted_bytes",
+    );
+    assert_keys(&json["fct"]["all"], "count unfinished mean_us p50_us p99_us p999_us slowdown by_size");
+    assert_keys(&json["fct"]["all"]["slowdown"], "p50 p99 p999");
+    assert_keys(
+        &json["fct"]["all"]["by_size"][0],
+        "min_bytes below_bytes count unfinished mean_us p50_us p99_us p999_us slowdown",
+    );
+    assert_keys(
+        &json["links"][0],
+        "from to rate_gbps utilization queue_bytes queue_delay_us drops ecn_marks pfc_pauses",
+    );
+    assert_keys(&json["links"][0]["queue_delay_us"], "mean p99 max");
+    assert_keys(&json["switches"][0], "name buffer_bytes drops");
+}
+
+#[test]
+fn microseconds_carry_six_decimals_and_undefined_is_null() {
+    let text = text(&summary());
+    assert!(text.contains("\"start_us\": 0.000001"), "{text}");
+    assert!(text.contains("\"fct_us\": 3.000001"), "{text}");
+    assert!(text.contains("\"acked_us\": null"), "{text}");
+    assert!(text.contains("\"slowdown\": 1.500001"), "{text}");
+    assert!(text.contains("\"p99\": null"), "{text}");
+    assert!(text.ends_with("}\n"));
+}
+
+#[test]
+fn summary_reads_back() {
+    let summary = summary();
+    assert_eq!(serde_json::from_str::<Summary>(&text(&summary)).unwrap(), summary);
+}
+
+#[test]
+fn flows_or_where_they_are_but_not_both() {
+    let mut summary = summary();
+    summary.flows = None;
+    summary.flows_in = Some("flows.parquet".into());
+    let json: BTreeMap<String, Value> = serde_json::from_str(&text(&summary)).unwrap();
+    assert!(!json.contains_key("flows"));
+    assert_eq!(json["flows_in"], "flows.parquet");
+}
+
+#[test]
+fn the_busiest_links_stay_in_their_order() {
+    let idle = |i: usize| i % 200 == 3; // 3, 203, … 1003: one more than have to go
+    let links = (0..LINKS_MAX + 5).map(|i| link(if idle(i) { 0.0 } else { 1.0 + i as f64 })).collect();
+    let (kept, omitted) = busiest(links);
+    let loads: Vec<_> = kept.iter().map(|link| link.utilization.unwrap()).collect();
+    let left = (0..LINKS_MAX + 5).filter(|&i| i == 3 || !idle(i));
+    let expected: Vec<_> = left.map(|i| if i == 3 { 0.0 } else { 1.0 + i as f64 }).collect();
+    assert_eq!((loads, omitted), (expected, 5));
+}

@@ -1,0 +1,146 @@
+//! CSV files that scenarios name: distributions (`size_bytes,cdf`) and traces (`start_us,src,dst,size_bytes`).
+//!
+//! Empty lines, lines that start with `#` and a heading are skipped; every error names file, line and column.
+
+use std::path::Path;
+
+use tidegate_core::Time;
+use tidegate_core::workload::Arrival;
+
+use super::hosts::Hosts;
+use crate::error::{Error, nearest};
+use crate::read::check::Table;
+use crate::read::quantity;
+
+/// Largest file.
+const MOST_BYTES: u64 = 1 << 30;
+/// Most points of a distribution.
+const MOST_POINTS: usize = 100_000;
+
+/// One cell of a file.
+struct Cell<'a> {
+    file: &'a str,
+    line: usize,
+    heading: &'static str,
+    text: &'a str,
+}
+
+impl Cell<'_> {
+    fn error(&self, expected: impl Into<Box<str>>) -> Error {
+        let mut error = Error::whole(self.file, format!("{:?}", self.text.chars().take(60).collect::<String>()), expected);
+        error.line = self.line as u32;
+        error.column = 1;
+        error.key = self.heading.into();
+        error
+    }
+
+    fn number(&self, min: f64, max: f64) -> Result<f64, Error> {
+        let number = self.text.parse().ok().filter(|x| (min..=max).contains(x));
+        number.ok_or_else(|| self.error(format!("a number from {min} to {max}")))
+    }
+}
+
+fn read(table: &Table, key: &str, path: &Path) -> Result<String, Error> {
+    let expected = |why: String| table.error(key, format!("a readable CSV file ({}: {why})", path.display()));
+    let length = std::fs::metadata(path).map_err(|error| expected(error.to_string()))?.len();
+    if length > MOST_BYTES {
+        return Err(expected(format!("{length} bytes, and at most {MOST_BYTES} are read")));
+    }
+    let bytes = std::fs::read(path).map_err(|error| expected(error.to_string()))?;
+    String::from_utf8(bytes).map_err(|error| expected(format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to())))
+}
+
+/// Calls `row` with the cells of every line.
+fn rows<const N: usize>(
+    file: &str,
+    text: &str,
+    headings: [&'static str; N],
+    mut row: impl FnMut([Cell<'_>; N]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let mut first = true;
+    for (number, line) in text.lines().enumerate() {
+        let line = line.trim();
+        if line.is_empty() || line.starts_with('#') {
+            continue;
+        }
+        let texts: Vec<&str> = line.split(',').map(str::trim).collect();
+        if std::mem::take(&mut first) && texts == headings {
+            continue;
+        }
+        let cell = |heading, text| Cell { file, line: number + 1, heading, text };
+        let texts: [&str; N] = texts.try_into().map_err(|texts: Vec<&str>| {
+            let expected = format!("{N} columns: {}", headings.join(","));
+            let mut error = cell("", line).error(expected);
+            error.found = format!("{} columns", texts.len()).into();
+            error
+        })?;
+        let mut i = 0;
+        row(texts.map(|text| {
+            i += 1;
+            cell(headings[i - 1], text)
+        }))?;
+    }
+    Ok(())
+}
+
+/// Points of a distribution.
+pub(crate) fn distribution(table: &Table, path: &Path) -> Result<Vec<(f64, f64)>, Error> {
+    let file = path.display().to_string();
+    let text = read(table, "sizes", path)?;
+    let mut points: Vec<(f64, f64)> = Vec::new();
+    rows(&file, &text, ["size_bytes", "cdf"], |[size, probability]| {
+        let point = (size.number(0.0, 1e15)?, probability.number(0.0, 1.0)?);
+        let before = points.last().copied().unwrap_or((0.0, 0.0));
+        if point.0 < before.0 {
+            return Err(size.error(format!("at least {}, the size of the line before", before.0)));
+        }
+        if point.1 < before.1 {
+            return Err(probability.error(format!("at least {}, the probability of the line before", before.1)));
+        }
+        if points.len() >= MOST_POINTS {
+            return Err(size.error(format!("at most {MOST_POINTS} points")));
+        }
+        points.push(point);
+        Ok(())
+    })?;
+    match points.last_mut() {
+        // Files printed with six digits end a little off.
+        Some((_, last)) if *last > 1.0 - 1e-6 => *last = 1.0,
+        Some((_, last)) => {
+            return Err(Error::whole(&file, format!("a last probability of {last}"), "1"));
+        }
+        None => return Err(Error::whole(&file, "no points", "lines of size_bytes,cdf")),
+    }
+    Ok(points)
+}
+
+/// Arrivals of a trace, sorted by time (stably).
+pub(crate) fn trace(table: &Table, key: &str, path: &Path, hosts: &Hosts<'_>) -> Result<Vec<Arrival>, Error> {
+    let file = path.display().to_string();
+    let text = read(table, key, path)?;
+    let mut arrivals = Vec::new();
+    rows(&file, &text, ["start_us", "src", "dst", "size_bytes"], |[start, src, dst, size]| {
+        let at = quantity::time(&format!("{}us", start.text)).ok().filter(|at| *at <= Time::s(1_000));
+        let at = at.ok_or_else(|| start.error("a time in microseconds, from 0 to 1e9"))?;
+        let ends = [host(&src, hosts)?, host(&dst, hosts)?];
+        if ends[0] == ends[1] {
+            return Err(dst.error("another host than src"));
+        }
+        let bytes = size.text.parse().ok().filter(|bytes| (1..=1_000_000_000_000_000).contains(bytes));
+        let bytes = bytes.ok_or_else(|| size.error("a whole number of bytes from 1 to 1000000000000000"))?;
+        arrivals.push(Arrival { at, src: ends[0], dst: ends[1], bytes });
+        Ok(())
+    })?;
+    if arrivals.is_empty() {
+        return Err(Error::whole(&file, "no arrivals", "lines of start_us,src,dst,size_bytes"));
+    }
+    arrivals.sort_by_key(|arrival| arrival.at);
+    Ok(arrivals)
+}
+
+fn host(cell: &Cell<'_>, hosts: &Hosts<'_>) -> Result<u32, Error> {
+    let number = || cell.text.parse::<u32>().ok().filter(|number| (*number as usize) < hosts.len());
+    hosts.number(cell.text).or_else(number).ok_or_else(|| {
+        cell.error("the name or number of a host").meant(nearest(cell.text, hosts.names()))
+    })
+}

@@ -1,0 +1,296 @@
+//! `[fabric]`: hosts, switches and links, listed or generated.
+//!
+//! Generated hosts are `h0`, `h1`, … rack by rack; switches are `tor0`…, `agg0`…, `spine0`… or `core0`….
+
+use tidegate_core::fabric::{Buffer, Link, Node, Switch};
+use tidegate_core::{Rate, Time};
+
+use super::graph;
+use crate::error::Error;
+use crate::read::check::Table;
+use crate::read::keys::{Default, Key, LINK_RATE, Optional, Presence, Required, SPAN, Shape, Variant, key};
+
+/// Most hosts, and most switches, of a fabric.
+pub(crate) const MOST_NODES: u64 = 100_000;
+/// Most links of a fabric.
+const MOST_LINKS: u64 = 1_000_000;
+
+const fn count(min: u64) -> Shape {
+    Shape::Count { min, max: MOST_NODES }
+}
+
+/// Keys of a link between nodes that a generator knows.
+static LINK: &[Key] = &[
+    key("rate", LINK_RATE, Required, "Rate of each direction."),
+    key("delay", SPAN, Required, "Propagation, one way."),
+];
+const LINK_SHAPE: Shape = Shape::Table(&[LINK]);
+const HOST_LINK: &str = "Every link between a host and its switch.";
+const FAST: Presence = Default(r#"{ rate = "100Gbps", delay = "1us" }"#);
+const SPINE: Presence = Default(r#"{ rate = "400Gbps", delay = "500ns" }"#);
+
+/// Keys that every kind has.
+pub(crate) static COMMON: &[Key] = &[
+    key("kind", Shape::Text, Required, "Shape of the fabric."),
+    key("preset", Shape::Text, Optional, "A fabric of a paper; everything else given here, and in [switch], changes it."),
+    key("mtu", Shape::Bytes { min: 64, max: 60_000 }, Default("4096B"), "Payload of a full packet; headers come on top."),
+];
+
+/// Every kind of fabric.
+pub(crate) static KINDS: &[Variant] = &[
+    Variant { kind: "graph", doc: "Hosts, switches and links listed one by one.", keys: graph::KEYS },
+    Variant {
+        kind: "star",
+        doc: "Hosts around one switch, tor0.",
+        keys: &[
+            key("hosts", count(2), Default("8"), "Number of hosts."),
+            key("host_link", LINK_SHAPE, FAST, HOST_LINK),
+        ],
+    },
+    Variant {
+        kind: "dumbbell",
+        doc: "Two switches, tor0 and tor1, with hosts on both sides of one bottleneck.",
+        keys: &[
+            key("pairs", count(1), Default("2"), "Hosts on each side."),
+            key("host_link", LINK_SHAPE, FAST, HOST_LINK),
+            key("bottleneck", LINK_SHAPE, FAST, "The link between the two switches."),
+        ],
+    },
+    Variant {
+        kind: "parking-lot",
+        doc: "A chain of switches, tor0 to the last, each with hosts of its own.",
+        keys: &[
+            key("switches", count(2), Default("3"), "Length of the chain."),
+            key("hosts_per_switch", count(1), Default("2"), "Hosts on each switch."),
+            key("host_link", LINK_SHAPE, FAST, HOST_LINK),
+            key("bottleneck", LINK_SHAPE, FAST, "Every link between two switches."),
+        ],
+    },
+    Variant {
+        kind: "leaf-spine",
+        doc: "Racks whose switches are all linked to all spines.",
+        keys: &[
+            key("racks", count(1), Default("9"), "Number of racks, and of switches tor0…"),
+            key("hosts_per_rack", count(1), Default("16"), "Hosts in a rack."),
+            key("spines", count(1), Default("4"), "Number of switches spine0…"),
+            key("links_per_spine", count(1), Default("1"), "Parallel links between a rack and a spine."),
+            key("host_link", LINK_SHAPE, FAST, HOST_LINK),
+            key("fabric_link", LINK_SHAPE, SPINE, "Every link between a rack and a spine."),
+        ],
+    },
+    Variant {
+        kind: "fat-tree",
+        doc: "A k-ary fat tree: k pods of k/2 racks and k/2 aggregation switches, (k/2)² cores.",
+        keys: &[
+            key("k", Shape::Count { min: 2, max: 128 }, Default("4"), "Ports of a switch; even."),
+            key("oversubscription", Shape::Count { min: 1, max: 64 }, Default("1"), "Hosts of a rack over its uplinks: a rack has k/2 times so many hosts."),
+            key("host_link", LINK_SHAPE, FAST, HOST_LINK),
+            key("fabric_link", LINK_SHAPE, FAST, "Every link between two switches."),
+        ],
+    },
+    Variant {
+        kind: "clos",
+        doc: "Three tiers: racks and aggregation switches in pods, cores in planes. Aggregation switch i of every pod belongs to plane i and is linked to all cores of that plane.",
+        keys: &[
+            key("pods", count(1), Default("4"), "Number of pods."),
+            key("racks_per_pod", count(1), Default("2"), "Racks in a pod, each linked to every aggregation switch of the pod."),
+            key("hosts_per_rack", count(1), Default("8"), "Hosts in a rack."),
+            key("aggs_per_pod", count(1), Default("2"), "Aggregation switches in a pod, which is the number of planes."),
+            key("cores_per_plane", count(1), Default("2"), "Cores in a plane."),
+            key("host_link", LINK_SHAPE, FAST, HOST_LINK),
+            key("agg_link", LINK_SHAPE, FAST, "Every link between a rack and an aggregation switch."),
+            key("core_link", LINK_SHAPE, FAST, "Every link between an aggregation switch and a core."),
+        ],
+    },
+];
+
+/// Names and links, before switches are equipped.
+#[derive(Debug, Default)]
+pub(crate) struct Topology {
+    pub(crate) hosts: Vec<String>,
+    pub(crate) switches: Vec<Switch>,
+    pub(crate) links: Vec<Link>,
+}
+
+/// A link without its ends.
+#[derive(Clone, Copy)]
+struct Cable {
+    rate: Rate,
+    delay: Time,
+}
+
+fn cable(table: &Table, key: &str) -> Cable {
+    let link: &Table = table.get(key);
+    Cable { rate: link.get("rate"), delay: link.get("delay") }
+}
+
+impl Topology {
+    pub(crate) fn add_switch(&mut self, name: String) -> Node {
+        self.switches.push(Switch {
+            name,
+            latency: Time::ZERO,
+            telemetry: true,
+            buffer: Buffer::Unlimited,
+            ecn: None,
+            priorities: 8,
+        });
+        Node::Switch(self.switches.len() as u32 - 1)
+    }
+
+    fn tier(&mut self, name: &str, number: u64) -> Vec<Node> {
+        (0..number).map(|i| self.add_switch(format!("{name}{i}"))).collect()
+    }
+
+    fn add_hosts(&mut self, switch: Node, number: u64, cable: Cable) {
+        for _ in 0..number {
+            let host = Node::Host(self.hosts.len() as u32);
+            self.hosts.push(format!("h{}", self.hosts.len()));
+            self.connect(host, switch, cable);
+        }
+    }
+
+    fn connect(&mut self, a: Node, b: Node, Cable { rate, delay }: Cable) {
+        self.links.push(Link { a, b, rate, delay });
+    }
+}
+
+/// Makes the topology that the table describes.
+pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
+    let host = || cable(table, "host_link");
+    let mut made = Topology::default();
+    match table.get::<&str>("kind") {
+        "graph" => return graph::topology(table),
+        "star" => {
+            let tor = made.tier("tor", 1)[0];
+            made.add_hosts(tor, table.get("hosts"), host());
+        }
+        "dumbbell" => {
+            let pairs: u64 = table.get("pairs");
+            bounded(table, "pairs", [pairs, 2, 1, 1], 2, pairs * 2 + 1)?;
+            chain(&mut made, 2, pairs, host(), cable(table, "bottleneck"));
+        }
+        "parking-lot" => {
+            let (switches, hosts): (u64, u64) = (table.get("switches"), table.get("hosts_per_switch"));
+            bounded(table, "hosts_per_switch", [switches, hosts, 1, 1], switches, switches * (hosts + 1))?;
+            chain(&mut made, switches, hosts, host(), cable(table, "bottleneck"));
+        }
+        "leaf-spine" => leaf_spine(&mut made, table)?,
+        "fat-tree" => {
+            let (k, oversubscription): (u64, u64) = (table.get("k"), table.get("oversubscription"));
+            if k % 2 != 0 {
+                return Err(table.error("k", "an even number"));
+            }
+            let half = k / 2;
+            let link = cable(table, "fabric_link");
+            let shape = Clos { pods: k, racks: half, hosts: half * oversubscription, aggs: half, cores: half };
+            clos(&mut made, table, "k", shape, [host(), link, link])?;
+        }
+        _ => {
+            let shape = Clos {
+                pods: table.get("pods"),
+                racks: table.get("racks_per_pod"),
+                hosts: table.get("hosts_per_rack"),
+                aggs: table.get("aggs_per_pod"),
+                cores: table.get("cores_per_plane"),
+            };
+            let links = [host(), cable(table, "agg_link"), cable(table, "core_link")];
+            clos(&mut made, table, "hosts_per_rack", shape, links)?;
+        }
+    }
+    Ok(made)
+}
+
+/// Refuses fabrics that would not fit in memory, before they are made. The number of hosts is the product of `hosts`.
+fn bounded(table: &Table, key: &str, hosts: [u64; 4], switches: u64, links: u64) -> Result<(), Error> {
+    let hosts: u64 = hosts.iter().fold(1, |product: u64, factor| product.saturating_mul(*factor));
+    if hosts < 2 {
+        return Err(table.error_found(key, format!("{hosts} host in all"), "at least 2 hosts in all"));
+    }
+    for (number, most, what) in
+        [(hosts, MOST_NODES, "hosts"), (switches, MOST_NODES, "switches"), (links, MOST_LINKS, "links")]
+    {
+        if number > most {
+            let found = format!("{number} {what} in all");
+            return Err(table.error_found(key, found, format!("at most {most} {what} in all")));
+        }
+    }
+    Ok(())
+}
+
+fn chain(made: &mut Topology, switches: u64, hosts: u64, host: Cable, bottleneck: Cable) {
+    let tors = made.tier("tor", switches);
+    for &tor in &tors {
+        made.add_hosts(tor, hosts, host);
+    }
+    for pair in tors.windows(2) {
+        made.connect(pair[0], pair[1], bottleneck);
+    }
+}
+
+fn leaf_spine(made: &mut Topology, table: &Table) -> Result<(), Error> {
+    let (racks, hosts): (u64, u64) = (table.get("racks"), table.get("hosts_per_rack"));
+    let (spines, parallel): (u64, u64) = (table.get("spines"), table.get("links_per_spine"));
+    let links = (racks * hosts).saturating_add((racks * spines).saturating_mul(parallel));
+    bounded(table, "hosts_per_rack", [racks, hosts, 1, 1], racks + spines, links)?;
+    let tors = made.tier("tor", racks);
+    let spines = made.tier("spine", spines);
+    for &tor in &tors {
+        made.add_hosts(tor, hosts, cable(table, "host_link"));
+    }
+    for &tor in &tors {
+        for &spine in &spines {
+            for _ in 0..parallel {
+                made.connect(tor, spine, cable(table, "fabric_link"));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// Sizes of a three-tier Clos.
+#[derive(Clone, Copy)]
+struct Clos {
+    pods: u64,
+    racks: u64,
+    hosts: u64,
+    aggs: u64,
+    cores: u64,
+}
+
+fn clos(
+    made: &mut Topology,
+    table: &Table,
+    key: &str,
+    shape: Clos,
+    [host, agg, core]: [Cable; 3],
+) -> Result<(), Error> {
+    let Clos { pods, racks, hosts, aggs, cores } = shape;
+    let product = |factors: &[u64]| factors.iter().fold(1u64, |product, factor| product.saturating_mul(*factor));
+    let switches = product(&[pods, racks])
+        .saturating_add(product(&[pods, aggs]))
+        .saturating_add(product(&[aggs, cores]));
+    let links = product(&[pods, racks, hosts])
+        .saturating_add(product(&[pods, racks, aggs]))
+        .saturating_add(product(&[pods, aggs, cores]));
+    bounded(table, key, [pods, racks, hosts, 1], switches, links)?;
+    let tors = made.tier("tor", pods * racks);
+    let agg_switches = made.tier("agg", pods * aggs);
+    let core_switches = made.tier("core", aggs * cores);
+    for &tor in &tors {
+        made.add_hosts(tor, hosts, host);
+    }
+    for pod in 0..pods as usize {
+        let of_pod = &agg_switches[pod * aggs as usize..][..aggs as usize];
+        for &tor in &tors[pod * racks as usize..][..racks as usize] {
+            for &agg_switch in of_pod {
+                made.connect(tor, agg_switch, agg);
+            }
+        }
+        for (&agg_switch, plane) in of_pod.iter().zip(core_switches.chunks(cores as usize)) {
+            for &core_switch in plane {
+                made.connect(agg_switch, core_switch, core);
+            }
+        }
+    }
+    Ok(())
+}

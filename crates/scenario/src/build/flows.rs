@@ -1,0 +1,73 @@
+//! `[[flows]]`: flows listed one by one.
+
+use tidegate_core::workload::Flow;
+use tidegate_core::{Domain, Message, Rng, Time};
+
+use super::hosts::Hosts;
+use super::transport::Stacks;
+use super::{Labels, Span};
+use crate::error::Error;
+use crate::read::check::{Or, Table};
+use crate::read::keys::{Default, Key, MESSAGE, Optional, Required, SPAN, Shape, key};
+
+/// Keys of a flow, but for its transport.
+pub(crate) static KEYS: &[Key] = &[
+    key("src", Shape::Text, Required, "Sending host."),
+    key("dst", Shape::Text, Required, "Receiving host."),
+    key("size", Shape::Or(&["inf"], &MESSAGE), Default("inf"), "Payload; \"inf\" never ends by itself."),
+    key("start", SPAN, Default("0us"), "When it is submitted."),
+    key("stop", SPAN, Optional, "When it stops sending."),
+    key("jitter", SPAN, Default("0us"), "Each flow starts at a random time within this span of start."),
+    key("count", Shape::Count { min: 1, max: 100_000 }, Default("1"), "So many parallel flows, each with a connection of its own."),
+    key("label", Shape::Text, Optional, "What results of these flows are counted under."),
+];
+
+/// Most explicit flows of a scenario.
+const MOST_FLOWS: u64 = 1_000_000;
+/// Random start times come from streams of their own, apart from those of generated traffic.
+const JITTER_STREAM: u64 = 1 << 63;
+
+/// Makes the flows.
+pub(crate) fn flows<'a>(
+    tables: &'a [Table],
+    hosts: &Hosts<'_>,
+    stacks: &mut Stacks<'a>,
+    labels: &mut Labels,
+    span: Span,
+) -> Result<Vec<Flow>, Error> {
+    let mut flows = Vec::new();
+    for (block, table) in tables.iter().enumerate() {
+        let (src, dst) = (hosts.one(table, "src")?, hosts.one(table, "dst")?);
+        if src == dst {
+            return Err(table.error("dst", "another host than src"));
+        }
+        let start: Time = table.get("start");
+        let stop: Option<Time> = table.find("stop");
+        let jitter: Time = table.get("jitter");
+        span.within(table, start, stop)?;
+        if start.after(jitter) >= stop.unwrap_or(span.duration).min(span.duration) && jitter > Time::ZERO {
+            return Err(table.error("jitter", "every start before stop and before the end of the run"));
+        }
+        let count: u64 = table.get("count");
+        if flows.len() as u64 + count > MOST_FLOWS {
+            return Err(table.error("count", format!("at most {MOST_FLOWS} flows in all")));
+        }
+        let bytes = match table.get("size") {
+            Or::Word(_) => Message::UNLIMITED,
+            Or::Value::<u64>(bytes) => bytes,
+        };
+        let (stack, label) = (stacks.number(table)?, labels.number(table)?);
+        let mut rng = Rng::stream(span.seed, Domain::Traffic, JITTER_STREAM | block as u64);
+        flows.extend((0..count).map(|_| Flow {
+            src,
+            dst,
+            bytes,
+            start: if jitter > Time::ZERO { start + jitter.scale(rng.unit()) } else { start },
+            stop: stop.unwrap_or(Time::NEVER),
+            stack,
+            label,
+            dedicated: true,
+        }));
+    }
+    Ok(flows)
+}

@@ -1,0 +1,112 @@
+//! Names with wildcards: `*` for any text, `?` for one character, `[0-15]` for a whole number in that range.
+
+/// A piece of a pattern.
+enum Piece {
+    Char(char),
+    AnyChar,
+    AnyText,
+    Number(u64, u64),
+}
+
+fn pieces(pattern: &str) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    let mut rest = pattern;
+    while let Some(first) = rest.chars().next() {
+        if let Some((low, high, after)) = rest.strip_prefix('[').and_then(range) {
+            pieces.push(Piece::Number(low, high));
+            rest = after;
+            continue;
+        }
+        pieces.push(match first {
+            '*' => Piece::AnyText,
+            '?' => Piece::AnyChar,
+            other => Piece::Char(other),
+        });
+        rest = &rest[first.len_utf8()..];
+    }
+    pieces
+}
+
+/// `0-15]rest` as (0, 15, "rest").
+fn range(text: &str) -> Option<(u64, u64, &str)> {
+    let (inside, rest) = text.split_once(']')?;
+    let (low, high) = inside.split_once('-')?;
+    Some((low.parse().ok()?, high.parse().ok()?, rest))
+}
+
+/// A parsed pattern.
+pub(crate) struct Glob(Vec<Piece>);
+
+impl Glob {
+    pub(crate) fn new(pattern: &str) -> Glob {
+        Glob(pieces(pattern))
+    }
+
+    /// Does the whole of `name` match?
+    pub(crate) fn matches(&self, name: &str) -> bool {
+        let name: Vec<char> = name.chars().collect();
+        let (mut piece, mut at) = (0, 0);
+        // Only the last `*` can have to take more: (piece after it, how far it reaches).
+        let mut retry: Option<(usize, usize)> = None;
+        loop {
+            let step = match self.0.get(piece) {
+                None if at == name.len() => return true,
+                Some(Piece::AnyText) => {
+                    piece += 1;
+                    retry = Some((piece, at));
+                    continue;
+                }
+                None => None,
+                Some(Piece::Char(c)) => (name.get(at) == Some(c)).then_some(1),
+                Some(Piece::AnyChar) => (at < name.len()).then_some(1),
+                Some(Piece::Number(low, high)) => number(&name, at, *low, *high),
+            };
+            match (step, &mut retry) {
+                (Some(chars), _) => {
+                    piece += 1;
+                    at += chars;
+                }
+                (None, Some((after, reach))) if *reach < name.len() => {
+                    *reach += 1;
+                    (piece, at) = (*after, *reach);
+                }
+                (None, _) => return false,
+            }
+        }
+    }
+}
+
+/// Characters of the number at `at`, if it is in range and is not the end of a longer one.
+fn number(name: &[char], at: usize, low: u64, high: u64) -> Option<usize> {
+    if at > 0 && name[at - 1].is_ascii_digit() {
+        return None;
+    }
+    let digits: String = name[at..].iter().take_while(|c| c.is_ascii_digit()).collect();
+    let value: u64 = digits.parse().ok()?;
+    (low <= value && value <= high).then_some(digits.len())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn wildcards_match_what_they_say() {
+        for (pattern, yes, no) in [
+            ("h*", "h12", "tor1"),
+            ("*1", "tor11", "tor10"),
+            ("t?r0", "tor0", "tr0"),
+            ("h[4-7]", "h5", "h8"),
+            ("h[4-7]", "h4", "h40"),
+            ("*[1-9]", "h9", "h12"),
+            ("a[1-2]b[3-4]", "a2b3", "a2b5"),
+            ("h0", "h0", "h01"),
+            ("*a*a*a*a*a*a*a*b", "aaaaaaaaab", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
+            ("[1-2", "[1-2", "1"),
+            ("*", "", "-"),
+        ] {
+            assert!(Glob::new(pattern).matches(yes), "{pattern} {yes}");
+            assert!(pattern == "*" || !Glob::new(pattern).matches(no), "{pattern} {no}");
+        }
+    }
+}

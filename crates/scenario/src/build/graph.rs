@@ -1,0 +1,138 @@
+//! `kind = "graph"`: a fabric listed node by node and link by link.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::fabric::{Link, Node};
+
+use super::fabric::{MOST_NODES, Topology};
+use crate::error::{Error, nearest, one_of};
+use crate::read::check::Table;
+use crate::read::keys::{Key, LINK_RATE, Required, SPAN, Shape, key};
+
+/// Keys of this kind.
+pub(crate) static KEYS: &[Key] = &[
+    key("hosts", Shape::Texts, Required, "Names of the hosts."),
+    key("switches", Shape::Texts, Required, "Names of the switches."),
+    key("links", Shape::Tables(&[LINK]), Required, "Full-duplex links; each host has exactly one, to a switch."),
+];
+
+static LINK: &[Key] = &[
+    key("a", Shape::Text, Required, "One end."),
+    key("b", Shape::Text, Required, "The other end."),
+    key("rate", LINK_RATE, Required, "Rate of each direction."),
+    key("delay", SPAN, Required, "Propagation, one way."),
+];
+
+/// Makes the topology.
+pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
+    let mut made = Topology { hosts: table.get::<&[String]>("hosts").to_vec(), ..Topology::default() };
+    let switches: &[String] = table.get("switches");
+    for (key, names, least) in [("hosts", &made.hosts[..], 2), ("switches", switches, 1)] {
+        if names.len() < least || names.len() as u64 > MOST_NODES {
+            return Err(table.error(key, format!("{least} to {MOST_NODES} names")));
+        }
+    }
+    for name in switches {
+        made.add_switch(name.clone());
+    }
+    let nodes = nodes(table, &made)?;
+    let mut links_of_host = vec![0u32; made.hosts.len()];
+    for link in table.tables("links") {
+        let ends = [end(link, "a", &nodes)?, end(link, "b", &nodes)?];
+        if ends[0] == ends[1] {
+            return Err(link.error("b", "another node than a"));
+        }
+        if let [Node::Host(_), Node::Host(_)] = ends {
+            return Err(link.error("b", format!("a switch, since a is a host: {}", some(switches))));
+        }
+        for (key, end) in ["a", "b"].into_iter().zip(ends) {
+            if let Node::Host(host) = end {
+                links_of_host[host as usize] += 1;
+                if links_of_host[host as usize] > 1 {
+                    let name = &made.hosts[host as usize];
+                    return Err(link.error_found(
+                        key,
+                        format!("a second link of host {name:?}"),
+                        "exactly one link for each host",
+                    ));
+                }
+            }
+        }
+        made.links.push(Link { a: ends[0], b: ends[1], rate: link.get("rate"), delay: link.get("delay") });
+    }
+    if let Some(host) = links_of_host.iter().position(|links| *links == 0) {
+        let found = format!("no link of host {:?}", made.hosts[host]);
+        return Err(table.error_found("links", found, "exactly one link for each host"));
+    }
+    connected(table, &made)?;
+    Ok(made)
+}
+
+fn some(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let shown = one_of(names.iter().take(SHOWN).map(String::as_str));
+    if names.len() > SHOWN { format!("{shown} or {} others", names.len() - SHOWN) } else { shown }
+}
+
+/// Letters, digits and a few signs: names appear in globs, columns and file names.
+fn is_name(text: &str) -> bool {
+    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b))
+}
+
+fn nodes<'a>(table: &'a Table, made: &Topology) -> Result<BTreeMap<&'a str, Node>, Error> {
+    let mut nodes = BTreeMap::new();
+    let hosts: &[String] = table.get("hosts");
+    let switches: &[String] = table.get("switches");
+    let named = hosts.iter().enumerate().map(|(i, name)| ("hosts", name, Node::Host(i as u32)));
+    let named = named.chain(switches.iter().enumerate().map(|(i, name)| ("switches", name, Node::Switch(i as u32))));
+    for (key, name, node) in named {
+        if !is_name(name) {
+            let expected = "names of up to 64 letters, digits, or signs out of _ - . :";
+            return Err(table.error_found(key, format!("the name {name:?}"), expected));
+        }
+        if nodes.insert(name.as_str(), node).is_some() {
+            return Err(table.error_found(key, format!("the name {name:?} twice"), "a name of its own for every host and switch"));
+        }
+    }
+    debug_assert_eq!(nodes.len(), made.hosts.len() + made.switches.len());
+    Ok(nodes)
+}
+
+fn end(link: &Table, key: &str, nodes: &BTreeMap<&str, Node>) -> Result<Node, Error> {
+    let name: &str = link.get(key);
+    nodes.get(name).copied().ok_or_else(|| {
+        link.error(key, "the name of a host or switch").meant(nearest(name, nodes.keys().copied()))
+    })
+}
+
+/// Every node must reach every other.
+fn connected(table: &Table, made: &Topology) -> Result<(), Error> {
+    let hosts = made.hosts.len();
+    let number = |node: Node| match node {
+        Node::Host(i) => i as usize,
+        Node::Switch(i) => hosts + i as usize,
+    };
+    let name = |number: usize| match number.checked_sub(hosts) {
+        None => &made.hosts[number],
+        Some(switch) => &made.switches[switch].name,
+    };
+    let mut group: Vec<usize> = (0..hosts + made.switches.len()).collect();
+    fn root(group: &mut [usize], mut i: usize) -> usize {
+        while group[i] != i {
+            group[i] = group[group[i]];
+            i = group[i];
+        }
+        i
+    }
+    for link in &made.links {
+        let (a, b) = (root(&mut group, number(link.a)), root(&mut group, number(link.b)));
+        group[a.max(b)] = a.min(b);
+    }
+    match (1..group.len()).find(|&i| root(&mut group, i) != 0) {
+        None => Ok(()),
+        Some(apart) => {
+            let found = format!("no path between {:?} and {:?}", name(0), name(apart));
+            Err(table.error_found("links", found, "links that connect all hosts and switches"))
+        }
+    }
+}

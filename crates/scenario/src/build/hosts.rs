@@ -1,0 +1,77 @@
+//! Finding hosts by name and by wildcard.
+
+use std::collections::BTreeMap;
+
+use super::glob::Glob;
+use crate::error::{Error, nearest};
+use crate::read::check::Table;
+
+/// The hosts of a fabric.
+pub(crate) struct Hosts<'a> {
+    names: &'a [String],
+    numbers: BTreeMap<&'a str, u32>,
+}
+
+impl<'a> Hosts<'a> {
+    pub(crate) fn new(names: &'a [String]) -> Hosts<'a> {
+        let numbers = names.iter().enumerate().map(|(number, name)| (name.as_str(), number as u32)).collect();
+        Hosts { names, numbers }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.names.len()
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'a str> {
+        self.names.iter().map(String::as_str)
+    }
+
+    pub(crate) fn number(&self, name: &str) -> Option<u32> {
+        self.numbers.get(name).copied()
+    }
+
+    /// The host that a key names.
+    pub(crate) fn one(&self, table: &Table, key: &str) -> Result<u32, Error> {
+        let name: &str = table.get(key);
+        self.number(name).ok_or_else(|| {
+            let expected = format!("a host: {}", self.described());
+            table.error(key, expected).meant(nearest(name, self.names()))
+        })
+    }
+
+    /// The hosts that a key selects, in order of number; all where it is missing. At least `least` of them.
+    pub(crate) fn selected(&self, table: &Table, key: &str, least: usize) -> Result<Vec<u32>, Error> {
+        let Some(patterns) = table.find::<&[String]>(key) else {
+            return Ok((0..self.len() as u32).collect());
+        };
+        let mut selected = vec![false; self.len()];
+        for pattern in patterns {
+            let glob = Glob::new(pattern);
+            let mut matched = false;
+            for (name, selected) in self.names.iter().zip(&mut selected) {
+                if glob.matches(name) {
+                    (*selected, matched) = (true, true);
+                }
+            }
+            if !matched {
+                let found = format!("{pattern:?}, which no host matches");
+                let expected = format!("hosts: {}", self.described());
+                return Err(table.error_found(key, found, expected).meant(nearest(pattern, self.names())));
+            }
+        }
+        let numbers: Vec<u32> = (0u32..).zip(&selected).filter(|(_, selected)| **selected).map(|(i, _)| i).collect();
+        if numbers.len() < least {
+            let found = format!("{} host", numbers.len());
+            return Err(table.error_found(key, found, format!("at least {least} hosts")));
+        }
+        Ok(numbers)
+    }
+
+    fn described(&self) -> String {
+        match self.names {
+            [only] => format!("{only:?}"),
+            [first, .., last] => format!("{first:?} to {last:?}"),
+            [] => "none".into(),
+        }
+    }
+}

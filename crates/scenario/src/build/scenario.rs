@@ -1,0 +1,173 @@
+//! The file as a whole.
+
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Routing};
+use tidegate_core::workload::{Sizes, Traffic, Workload};
+use tidegate_core::Time;
+
+use super::hosts::Hosts;
+use super::transport::{Stacks, json_params};
+use super::{Labels, Span, fabric, flows, paths, sizes, switch, traffic, transport};
+use crate::error::Error;
+use crate::plan::{Output, Plan};
+use crate::read::check::{Or, Table};
+use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
+
+/// Keys of the file.
+pub(crate) const ROOT: &[&[Key]] = &[SECTIONS];
+
+static SECTIONS: &[Key] = &[
+    key("name", Shape::Text, Optional, "What results are called; the file's name unless set."),
+    key("seed", Shape::Count { min: 0, max: u64::MAX }, Default("1"), "All randomness comes from here."),
+    key("duration", Shape::Time { min: Time::ns(1), max: LONGEST }, Required, "Simulated time."),
+    key("warmup", SPAN, Default("0us"), "Goodput, queues and utilisation are measured from here on."),
+    key("fabric", Shape::Kinds(fabric::COMMON, fabric::KINDS), Required, "Hosts, switches and links."),
+    key("switch", Shape::Table(switch::KEYS), Default("{}"), "What switches do."),
+    key("transport", Shape::Table(&[transport::KEYS]), Required, "What carries the flows."),
+    key("protocols", Shape::ByProtocol(&[transport::TUNING]), Optional, "Presets and parameters of protocols wherever they appear, whether or not this run uses them."),
+    key("flows", Shape::Tables(&[flows::KEYS, transport::CHOICE]), Optional, "Explicit flows."),
+    key("traffic", Shape::ManyKinds(traffic::COMMON, traffic::KINDS), Optional, "Generated flows."),
+    key("output", Shape::Table(&[OUTPUT]), Default("{}"), "What is recorded."),
+];
+
+static OUTPUT: &[Key] = &[
+    key("histograms", Shape::Flag, Optional, "Percentiles of queues at every port; on in small fabrics unless set."),
+    key("timeseries", Shape::Or(&["off"], &INTERVAL), Default("off"), "Interval at which flows and queues are sampled."),
+];
+
+/// Builds the plan of a checked file. `dir` is where the file lies, `stem` what it is called.
+pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> {
+    let (duration, warmup): (Time, Time) = (root.get("duration"), root.get("warmup"));
+    if warmup >= duration {
+        return Err(root.error("warmup", format!("less than duration, which is {duration}")));
+    }
+    let span = Span { duration, seed: root.get("seed") };
+    let fabric_table: &Table = root.get("fabric");
+    let switch_table: &Table = root.get("switch");
+    let transport_table: &Table = root.get("transport");
+    let mtu = fabric_table.get::<u64>("mtu") as u32;
+
+    let mut equipped = switch::equip(switch_table, fabric::topology(fabric_table)?, mtu)?;
+    let longest = paths::longest(&equipped.fabric);
+    let set_bdp = transport_table.find::<u64>("bdp").map(|bytes| bytes as f64);
+    let bdp_bytes = set_bdp.unwrap_or_else(|| longest.bdp_bytes());
+
+    let mut stacks = Stacks::new(transport_table, root.find("protocols").unwrap_or(&[]))?;
+    let mut labels = Labels::new();
+    let workload = {
+        let hosts = Hosts::new(&equipped.fabric.hosts);
+        let context = traffic::Context { dir, fabric: &equipped.fabric, hosts: &hosts, span };
+        let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, span)?;
+        let tables = root.tables("traffic").iter();
+        let traffic = tables.map(|table| traffic::traffic(table, &context, &mut stacks, &mut labels));
+        Workload { flows, traffic: traffic.collect::<Result<Vec<Traffic>, Error>>()? }
+    };
+    if workload.flows.is_empty() && workload.traffic.is_empty() {
+        return Err(root.error_found("flows", "nothing to send", "at least one of [[flows]] and [[traffic]]"));
+    }
+
+    let mut warnings = Vec::new();
+    let routing = switch::routing(switch_table, &stacks, &mut warnings)?;
+    equipped.mark(switch_table, &stacks, bdp_bytes)?;
+    let fabric = equipped.fabric;
+    switch::provide(&fabric, &longest, &stacks, switch_table)?;
+    for stack in stacks.iter() {
+        let telemetry = stack.protocol().card().telemetry(longest.most_hops);
+        let path = longest.path(mtu, bdp_bytes, telemetry);
+        if let Some(warning) = stack.domain_warning(&path) {
+            warnings.push(format!("{}: {warning}", stack.protocol().card().name));
+        }
+    }
+    let output: &Table = root.get("output");
+    let name = root.find::<&str>("name").unwrap_or(stem).to_string();
+    let resolved = resolved(root, &name, &fabric, routing, &stacks, &workload)?;
+    Ok(Plan {
+        name,
+        seed: span.seed,
+        duration,
+        warmup,
+        fabric,
+        routing,
+        stacks: stacks.into_list(),
+        labels: labels.into_list(),
+        connections: transport::connections(transport_table),
+        bdp_bytes: set_bdp,
+        workload,
+        output: Output {
+            histograms: output.find("histograms"),
+            timeseries: match output.get("timeseries") {
+                Or::Word(_) => None,
+                Or::Value(interval) => Some(interval),
+            },
+        },
+        warnings,
+        resolved,
+    })
+}
+
+/// The file with nothing left out: what was said, defaults, what protocols asked of the switches, and every parameter.
+fn resolved(
+    root: &Table,
+    name: &str,
+    fabric: &Fabric,
+    routing: Routing,
+    stacks: &Stacks<'_>,
+    workload: &Workload,
+) -> Result<Json, Error> {
+    let mut json = root.json();
+    json["name"] = json!(name);
+    json["switch"]["routing"] = json!(if routing == Routing::Spray { "spray" } else { "ecmp" });
+    if json["switch"].get("ecn").is_none() {
+        // Asked for by a protocol, so the same wherever no override says otherwise.
+        let overridden = |at: usize| {
+            let name = &fabric.switches[at].name;
+            root.get::<&Table>("switch").tables("override").iter().any(|change| switch::touches_ecn(change, name))
+        };
+        let plain = (0..fabric.switches.len()).find(|at| !overridden(*at));
+        json["switch"]["ecn"] = plain.and_then(|at| fabric.switches[at].ecn).map_or(json!("off"), json_ecn);
+    }
+    let complete = |json: &mut Json, stack: &tidegate_algos::Stack| {
+        json["protocol"] = json!(stack.protocol().card().name);
+        json["params"] = json_params(stack);
+        json.as_object_mut().expect("a table").remove("preset");
+    };
+    let transport: &Table = root.get("transport");
+    complete(&mut json["transport"], &stacks.usual(transport.get("protocol"))?);
+    if let Some(tuned) = root.find::<&[(Protocol, Table)]>("protocols") {
+        for (protocol, _) in tuned {
+            let json = &mut json["protocols"][protocol.card().name];
+            json["params"] = json_params(&stacks.tuned(*protocol)?);
+            json.as_object_mut().expect("a table").remove("preset");
+        }
+    }
+    let mut flow = 0;
+    for (i, table) in root.tables("flows").iter().enumerate() {
+        if ["protocol", "preset", "params"].iter().any(|key| table.item(key).is_some()) {
+            complete(&mut json["flows"][i], stacks.stack(workload.flows[flow].stack));
+        }
+        flow += table.get::<u64>("count") as usize;
+    }
+    for (i, traffic) in workload.traffic.iter().enumerate() {
+        let table = &root.tables("traffic")[i];
+        if ["protocol", "preset", "params"].iter().any(|key| table.item(key).is_some()) {
+            complete(&mut json["traffic"][i], stacks.stack(traffic.stack));
+        }
+        json["traffic"][i]["stop"] = json!(traffic.stop.to_string());
+        if let Sizes::Drawn(distribution) = &traffic.sizes {
+            json["traffic"][i]["sampling"] = json!(sizes::sampling_name(distribution.sampling));
+        }
+    }
+    Ok(json)
+}
+
+fn json_ecn(ecn: Ecn) -> Json {
+    json!({
+        "kmin": format!("{}B", ecn.min_bytes),
+        "kmax": format!("{}B", ecn.max_bytes),
+        "pmax": ecn.max_probability,
+        "at": if ecn.at == MarkAt::Enqueue { "enqueue" } else { "dequeue" },
+    })
+}

@@ -1,0 +1,254 @@
+//! How large generated messages are: a fixed size, a distribution that ships with this crate, or one from a CSV file.
+
+use std::path::Path;
+
+use tidegate_core::Message;
+use tidegate_core::math::ln;
+use tidegate_core::workload::{Distribution, Sampling, Sizes};
+
+use super::csv;
+use crate::error::{Error, nearest, one_of};
+use crate::read::check::{Table, Word};
+use crate::read::keys::{Key, MESSAGE, Optional, Shape, key};
+use crate::read::quantity;
+
+pub(crate) const SAMPLING: Key = key(
+    "sampling",
+    Shape::Word(&["linear", "step", "log"]),
+    Optional,
+    "Of a distribution: between its points sizes rise linearly, only its points occur, or logarithms rise linearly. As the distribution's authors do unless set; linear for a file.",
+);
+pub(crate) const MEAN: Key = key(
+    "mean",
+    MESSAGE,
+    Optional,
+    "Of a distribution: the mean that a load is computed with; what the distribution's authors use unless set, else its true mean.",
+);
+
+/// A distribution that ships with this crate.
+pub(crate) struct Builtin {
+    /// The first is the one to use.
+    pub(crate) names: &'static [&'static str],
+    text: &'static str,
+    sampling: Sampling,
+    /// Where its authors compute loads with another mean than the sampler's.
+    mean_bytes: Option<f64>,
+}
+
+macro_rules! builtin {
+    ($($names:expr, $file:literal, $sampling:ident $(, $mean:literal)?;)*) => {
+        &[$(Builtin {
+            names: &$names,
+            text: include_str!(concat!("../../workloads/", $file, ".csv")),
+            sampling: Sampling::$sampling,
+            mean_bytes: { #[allow(unused_mut, unused_assignments)] let mut mean = None; $(mean = Some($mean);)? mean },
+        }),*]
+    };
+}
+
+/// Every distribution, sampled as its authors do. Sources stand in the first line of each file; SIRD's three are Homa's W3, W4 and W5,
+/// sampled in the logarithm, with the means of SIRD's scripts.
+pub(crate) static BUILTIN: &[Builtin] = builtin! {
+    ["wka", "wka-google-all-rpc"], "homa-w3", Logarithmic, 2927.354;
+    ["wkb", "wkb-facebook-hadoop"], "homa-w4", Logarithmic, 121_848.0;
+    ["wkc", "wkc-websearch"], "homa-w5", Logarithmic, 2_515_857.4;
+    ["homa-w1", "homa-w1-keyvalue"], "homa-w1", Step;
+    ["homa-w2", "homa-w2-google-search-rpc"], "homa-w2", Step;
+    ["homa-w3", "homa-w3-google-all-rpc"], "homa-w3", Step;
+    ["homa-w4", "homa-w4-facebook-hadoop"], "homa-w4", Step;
+    ["homa-w5", "homa-w5-dctcp-websearch"], "homa-w5", Step;
+    ["homa-dctcp-original"], "homa-dctcp-original", Step;
+    ["homa-facebook-cache-follower"], "homa-facebook-cache-follower", Step;
+    ["homa-facebook-web-server"], "homa-facebook-web-server", Step;
+    ["hpcc-websearch", "websearch"], "hpcc-websearch", Linear;
+    ["hpcc-fbhdp", "hadoop"], "hpcc-fbhdp", Linear;
+    ["powertcp-websearch"], "powertcp-websearch", Linear;
+    ["abm-datamining"], "abm-datamining", Linear;
+    ["abm-hadoop"], "abm-hadoop", Linear;
+    ["xpass-search"], "xpass-search", Linear;
+    ["xpass-mining"], "xpass-mining", Linear;
+    ["xpass-webserver"], "xpass-webserver", Linear;
+    ["xpass-cachefollower"], "xpass-cachefollower", Linear;
+    ["dcpim-imc10"], "dcpim-imc10", Linear;
+    ["dcpim-websearch"], "dcpim-websearch", Linear;
+    ["dcpim-datamining"], "dcpim-datamining", Linear;
+    ["lb-dctcp"], "lb-dctcp", Linear;
+    ["lb-fb"], "lb-fb", Linear;
+    ["lb-vl2"], "lb-vl2", Linear;
+};
+
+/// Every name of a distribution.
+pub(crate) fn names() -> impl Iterator<Item = &'static str> {
+    BUILTIN.iter().flat_map(|builtin| builtin.names.iter().copied())
+}
+
+/// Reads `sizes`, `sampling` and `mean`. `dir` is where the scenario's file lies. Unlimited only where `unlimited` allows.
+pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes, Error> {
+    let text: &str = table.get("sizes");
+    let sampling = table.find::<Word>("sampling").map(|word| match word.0 {
+        "step" => Sampling::Step,
+        "log" => Sampling::Logarithmic,
+        _ => Sampling::Linear,
+    });
+    let fixed = match text {
+        "inf" if unlimited => Some(Message::UNLIMITED),
+        _ if text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) => Some(fixed(table, text)?),
+        _ => None,
+    };
+    if let Some(bytes) = fixed {
+        if let Some(key) = ["sampling", "mean"].into_iter().find(|key| table.item(key).is_some()) {
+            return Err(table.error(key, "no such key where all sizes are the same"));
+        }
+        return Ok(Sizes::Fixed(bytes));
+    }
+    let (points, default, mean) = if text.ends_with(".csv") {
+        (csv::distribution(table, &dir.join(text))?, Sampling::Linear, None)
+    } else {
+        let normal = text.to_ascii_lowercase().replace('_', "-");
+        let builtin = BUILTIN.iter().find(|builtin| builtin.names.contains(&normal.as_str())).ok_or_else(|| {
+            let expected = "a size such as \"1MB\", the path of a CSV file, or a distribution: ";
+            table.error("sizes", format!("{expected}{}", one_of(names()))).meant(nearest(&normal, names()))
+        })?;
+        (builtin.points(), builtin.sampling, builtin.mean_bytes)
+    };
+    let sampling = sampling.unwrap_or(default);
+    let set = table.find::<u64>("mean").map(|bytes| bytes as f64);
+    let mean_bytes = set.or(mean.filter(|_| sampling == default)).unwrap_or_else(|| mean_of(&points, sampling));
+    if mean_bytes.is_nan() || mean_bytes <= 0.0 {
+        return Err(table.error("sizes", "a distribution whose mean is above 0"));
+    }
+    Ok(Sizes::Drawn(Distribution { points, sampling, mean_bytes }))
+}
+
+fn fixed(table: &Table, text: &str) -> Result<u64, Error> {
+    let bytes = quantity::bytes(text).map_err(|why| table.error("sizes", why.expected).meant(why.suggestion))?;
+    match MESSAGE {
+        Shape::Bytes { min, max } if !(min..=max).contains(&bytes) => Err(table.error("sizes", MESSAGE.expected())),
+        _ => Ok(bytes),
+    }
+}
+
+/// Mean of what a sampler draws.
+pub(crate) fn mean_of(points: &[(f64, f64)], sampling: Sampling) -> f64 {
+    let first = points.first().map_or(0.0, |(size, probability)| size * probability);
+    points.windows(2).fold(first, |sum, pair| {
+        let [(low, from), (high, to)] = [pair[0], pair[1]];
+        let mean = match sampling {
+            Sampling::Linear => (low + high) / 2.0,
+            Sampling::Step => high,
+            // Sizes below one byte are drawn as one.
+            Sampling::Logarithmic if low.max(1.0) < high => (high - low.max(1.0)) / ln(high / low.max(1.0)),
+            Sampling::Logarithmic => high,
+        };
+        sum + (to - from) * mean
+    })
+}
+
+impl Builtin {
+    fn points(&self) -> Vec<(f64, f64)> {
+        self.text
+            .lines()
+            .filter_map(|line| {
+                let (size, probability) = line.split_once(',')?;
+                Some((size.parse().ok()?, probability.parse().ok()?))
+            })
+            .collect()
+    }
+}
+
+/// `step`, `linear` or `log`.
+pub(crate) fn sampling_name(sampling: Sampling) -> &'static str {
+    match sampling {
+        Sampling::Linear => "linear",
+        Sampling::Step => "step",
+        Sampling::Logarithmic => "log",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What a sampler draws for a uniform `u`.
+    fn quantile(points: &[(f64, f64)], sampling: Sampling, u: f64) -> f64 {
+        let at = points.partition_point(|(_, probability)| *probability < u);
+        let (high, to) = points[at.min(points.len() - 1)];
+        let Some((low, from)) = at.checked_sub(1).map(|before| points[before]) else { return high };
+        let share = (u - from) / (to - from);
+        match sampling {
+            Sampling::Step => high,
+            Sampling::Linear => low + share * (high - low),
+            Sampling::Logarithmic => (low.max(1.0).ln() + share * (high / low.max(1.0)).ln()).exp(),
+        }
+    }
+
+    fn sampled_mean(points: &[(f64, f64)], sampling: Sampling) -> f64 {
+        // Finer steps towards the tail, which carries most of the bytes.
+        let (mut sum, mut below) = (0.0, 0.0);
+        for decade in 0..10 {
+            let width = if decade == 9 { 0.1f64.powi(9) } else { 0.9 * 0.1f64.powi(decade) };
+            let steps = 20_000;
+            for step in 0..steps {
+                let u = below + width * (f64::from(step) + 0.5) / f64::from(steps);
+                sum += quantile(points, sampling, u) * width / f64::from(steps);
+            }
+            below += width;
+        }
+        sum
+    }
+
+    #[test]
+    fn means_are_those_of_the_sources() {
+        use Sampling::{Linear, Logarithmic, Step};
+        // Means as the sources state them, or as their samplers give them.
+        let table = [
+            ("wka", Logarithmic, 2_890.0),
+            ("wkb", Logarithmic, 121_713.0),
+            ("wkc", Logarithmic, 2_478_878.0),
+            ("homa-w1", Step, 187.0),
+            ("homa-w1", Linear, 185.0),
+            ("homa-w2", Step, 441.0),
+            ("homa-w3", Step, 2_927.354),
+            ("homa-w4", Step, 127_796.6),
+            ("homa-w5", Step, 2_515_863.0),
+            ("homa-dctcp-original", Step, 2_340_279.0),
+            ("homa-facebook-cache-follower", Step, 692_976.0),
+            ("homa-facebook-web-server", Step, 62_874.0),
+            ("websearch", Linear, 1_711_250.0),
+            ("hadoop", Linear, 120_421.0),
+            ("powertcp-websearch", Linear, 1_711_222.0),
+            ("abm-datamining", Linear, 5_036_535.0),
+            ("abm-hadoop", Linear, 3_423_728.0),
+            ("xpass-search", Linear, 1_710_004.0),
+            ("xpass-mining", Linear, 7_487_884.0),
+            ("xpass-webserver", Linear, 66_121.0),
+            ("xpass-cachefollower", Linear, 712_574.0),
+            ("dcpim-imc10", Linear, 195_357.0),
+            ("dcpim-websearch", Linear, 1_665_831.0),
+            ("dcpim-datamining", Linear, 7_470_236.0),
+            ("lb-dctcp", Linear, 1_711_250.0),
+            ("lb-fb", Linear, 342.0),
+            ("lb-vl2", Linear, 12_658_199.0),
+        ];
+        for (name, sampling, mean) in table {
+            let builtin = BUILTIN.iter().find(|builtin| builtin.names.contains(&name)).unwrap();
+            assert!(builtin.sampling == sampling || name == "homa-w1", "{name}");
+            let points = builtin.points();
+            let ours = mean_of(&points, sampling);
+            assert!((ours / mean - 1.0).abs() < 0.005, "{name}: {ours} against {mean}");
+            let sampled = sampled_mean(&points, sampling);
+            assert!((sampled / ours - 1.0).abs() < 0.01, "{name}: sampled {sampled}, computed {ours}");
+        }
+    }
+
+    #[test]
+    fn distributions_rise_to_one() {
+        for builtin in BUILTIN {
+            let points = builtin.points();
+            let lines = builtin.text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count();
+            assert_eq!(points.len(), lines, "{:?}", builtin.names);
+            assert!(points.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1));
+            assert_eq!(points.last().unwrap().1, 1.0);
+        }
+    }
+}

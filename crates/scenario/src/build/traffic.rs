@@ -1,0 +1,267 @@
+//! `[[traffic]]`: generated flows.
+
+use std::path::Path;
+
+use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::{Message, Rate, Time};
+
+use super::hosts::Hosts;
+use super::transport::Stacks;
+use super::{Labels, Span, csv, sizes};
+use crate::error::Error;
+use crate::read::check::{Table, Word};
+use crate::read::keys::{Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key};
+
+/// Keys that every kind has.
+pub(crate) static COMMON: &[Key] = &[
+    key("kind", Shape::Text, Required, "The pattern."),
+    key("label", Shape::Text, Optional, "What results of these flows are counted under."),
+    key("start", SPAN, Default("0us"), "First submission."),
+    key("stop", SPAN, Optional, "No submission from here on; the end of the run unless set."),
+    key("protocol", Shape::Protocol, Optional, "Carries these flows; the transport's protocol unless set."),
+    key("preset", Shape::Text, Optional, "A named set of the protocol's parameters; \"paper\" is its defaults."),
+    key("params", Shape::Params, Optional, "Parameters that differ from the preset, or from what the protocol has elsewhere in the scenario."),
+];
+
+const SIZES: Key = key(
+    "sizes",
+    Shape::Text,
+    Required,
+    "A size such as \"1MB\", the name of a distribution, or the path of a CSV file of size_bytes,cdf, from the scenario's folder.",
+);
+const SIZES_OR_INF: Key = key("sizes", Shape::Text, Default("inf"), "As for poisson, or \"inf\": flows that never end.");
+const LOAD: Key = key(
+    "load",
+    Shape::Number { min: 1e-6, max: 10.0 },
+    Optional,
+    "Payload bits offered a second, over the rate of a host's link, averaged over the sending hosts. One of load, rate and gap is given.",
+);
+const LOAD_BASE: Key = key(
+    "load_base",
+    Shape::Word(&["host-links", "rack-uplinks"]),
+    Default("host-links"),
+    "What load is relative to: the senders' links, or their shares of their rack's uplinks (PowerTCP).",
+);
+const RATE: Key = key("rate", LINK_RATE, Optional, "Payload bits that each sending host offers a second.");
+const GAP: Key = key("gap", INTERVAL, Optional, "Mean time between two messages of one sending host.");
+const SENDERS: Key = key("senders", Shape::Texts, Optional, "Sending hosts, by name or wildcard; all unless set.");
+const POISSON: &[Key] = &[
+    SIZES,
+    sizes::SAMPLING,
+    sizes::MEAN,
+    LOAD,
+    LOAD_BASE,
+    RATE,
+    GAP,
+    SENDERS,
+    key("receivers", Shape::Texts, Optional, "Receiving hosts, by name or wildcard; all unless set. Never the sender itself."),
+];
+
+/// Every kind of generated traffic.
+pub(crate) static KINDS: &[Variant] = &[
+    Variant {
+        kind: "poisson",
+        doc: "Each sending host submits messages with exponential gaps to uniform random receivers.",
+        keys: POISSON,
+    },
+    Variant {
+        kind: "incast",
+        doc: "Random senders send one message each to one receiver at once: once, or again and again where interval or load is given.",
+        keys: &[
+            SIZES,
+            sizes::SAMPLING,
+            sizes::MEAN,
+            key("fan_in", Shape::Count { min: 1, max: 100_000 }, Required, "Senders of one burst."),
+            key("dst", Shape::Text, Optional, "The receiver; random for each burst unless set."),
+            key("interval", INTERVAL, Optional, "(Mean) time between bursts."),
+            key("load", Shape::Number { min: 1e-9, max: 10.0 }, Optional, "Instead of interval: payload bits offered a second, over the rates of all host links together."),
+            key("poisson", Shape::Flag, Default("false"), "Exponential times between bursts."),
+            key("jitter", SPAN, Default("0us"), "Each sender starts at a random time within this span of the burst."),
+        ],
+    },
+    Variant {
+        kind: "rotating-incast",
+        doc: "Every sender streams messages at a steady rate to one common target, which changes when a message is done.",
+        keys: &[SIZES, sizes::SAMPLING, sizes::MEAN, LOAD, LOAD_BASE, RATE, GAP, SENDERS],
+    },
+    Variant {
+        kind: "permutation",
+        doc: "Every host sends one message to one other, and no host receives two.",
+        keys: &[SIZES_OR_INF, sizes::SAMPLING, sizes::MEAN],
+    },
+    Variant {
+        kind: "all-to-all",
+        doc: "Every host sends one message to every other at once.",
+        keys: &[SIZES, sizes::SAMPLING, sizes::MEAN],
+    },
+    Variant {
+        kind: "trace",
+        doc: "Arrivals listed in a file.",
+        keys: &[key("file", Shape::Text, Required, "Path of a CSV file of start_us,src,dst,size_bytes, from the scenario's folder.")],
+    },
+];
+
+/// Most messages that one all-to-all may submit.
+const MOST_PAIRS: usize = 100_000_000;
+
+/// What the builders of patterns need to know.
+pub(crate) struct Context<'a> {
+    /// Where the scenario's file lies.
+    pub(crate) dir: &'a Path,
+    pub(crate) fabric: &'a Fabric,
+    pub(crate) hosts: &'a Hosts<'a>,
+    pub(crate) span: Span,
+}
+
+/// Makes one block of traffic.
+pub(crate) fn traffic<'a>(
+    table: &'a Table,
+    context: &Context<'_>,
+    stacks: &mut Stacks<'a>,
+    labels: &mut Labels,
+) -> Result<Traffic, Error> {
+    let start: Time = table.get("start");
+    let stop: Option<Time> = table.find("stop");
+    context.span.within(table, start, stop)?;
+    let kind = table.get::<&str>("kind");
+    let sizes = match kind {
+        // Each arrival has its own.
+        "trace" => Sizes::Fixed(1),
+        _ => sizes::sizes(table, context.dir, matches!(kind, "permutation" | "incast"))?,
+    };
+    let mean_bytes = match &sizes {
+        Sizes::Fixed(bytes) => *bytes as f64,
+        Sizes::Drawn(distribution) => distribution.mean_bytes,
+    };
+    let pattern = match kind {
+        "poisson" => poisson(table, context, mean_bytes)?,
+        "incast" => incast(table, context, mean_bytes)?,
+        "rotating-incast" => {
+            let senders = context.hosts.selected(table, "senders", 2)?;
+            Pattern::RotatingIncast { gap_ps: gap(table, context, &senders, mean_bytes)?, senders }
+        }
+        "permutation" => Pattern::Permutation,
+        "all-to-all" => {
+            let pairs = context.hosts.len() * (context.hosts.len() - 1);
+            if pairs > MOST_PAIRS {
+                return Err(table.error_found("kind", format!("{pairs} messages"), format!("at most {MOST_PAIRS}")));
+            }
+            Pattern::AllToAll
+        }
+        _ => {
+            let path = context.dir.join(table.get::<&str>("file"));
+            Pattern::Trace(csv::trace(table, "file", &path, context.hosts)?)
+        }
+    };
+    Ok(Traffic {
+        pattern,
+        sizes,
+        stack: stacks.number(table)?,
+        label: labels.number(table)?,
+        start,
+        stop: stop.unwrap_or(context.span.duration).min(context.span.duration),
+    })
+}
+
+fn poisson(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Pattern, Error> {
+    let senders = context.hosts.selected(table, "senders", 1)?;
+    let receivers = context.hosts.selected(table, "receivers", 1)?;
+    if let [receiver] = receivers[..]
+        && senders.contains(&receiver)
+    {
+        return Err(table.error("receivers", "a receiver other than itself for every sender"));
+    }
+    Ok(Pattern::Poisson { mean_gap_ps: gap(table, context, &senders, mean_bytes)?, senders, receivers })
+}
+
+fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Pattern, Error> {
+    let fan_in: u64 = table.get("fan_in");
+    let others = context.hosts.len() - 1;
+    if fan_in > others as u64 {
+        return Err(table.error("fan_in", format!("at most {others}, the number of other hosts")));
+    }
+    let (load, interval): (Option<f64>, Option<Time>) = (table.find("load"), table.find("interval"));
+    let interval = match (load, interval) {
+        (Some(_), Some(_)) => return Err(table.error("interval", "no such key where load is given")),
+        (None, interval) => interval.unwrap_or(Time::NEVER),
+        (Some(load), None) => {
+            let offered = load * host_links(context).map(|(_, rate)| rate).sum::<f64>();
+            let ps = fan_in as f64 * mean_bytes * 8e12 / offered;
+            if !(1_000.0..1e18).contains(&ps) {
+                return Err(table.error("load", format!("1ns to 1e6s between bursts, not {}s", ps * 1e-12)));
+            }
+            Time::from_ps_f64(ps)
+        }
+    };
+    let poisson: bool = table.get("poisson");
+    if poisson && interval == Time::NEVER {
+        return Err(table.error("poisson", "interval or load to be given too"));
+    }
+    if interval != Time::NEVER && mean_bytes >= Message::UNLIMITED as f64 {
+        return Err(table.error("sizes", "a finite size where bursts repeat"));
+    }
+    let dst = table.item("dst").map(|_| context.hosts.one(table, "dst")).transpose()?;
+    Ok(Pattern::Incast { fan_in: fan_in as u32, dst, interval, poisson, jitter: table.get("jitter") })
+}
+
+/// Each host's switch and link rate in bit/s, in order of number.
+fn host_links<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (usize, f64)> + 'a {
+    let mut links = vec![(0, 0.0); context.hosts.len()];
+    for link in &context.fabric.links {
+        if let (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) = (link.a, link.b) {
+            links[host as usize] = (switch as usize, link.rate.as_bps() as f64);
+        }
+    }
+    links.into_iter()
+}
+
+/// What a load of 1 means for each host, in bit/s.
+fn bases(table: &Table, context: &Context<'_>) -> Result<Vec<f64>, Error> {
+    if table.get::<Word>("load_base").0 == "host-links" {
+        return Ok(host_links(context).map(|(_, rate)| rate).collect());
+    }
+    let mut racks = vec![(0.0, 0.0); context.fabric.switches.len()];
+    for link in &context.fabric.links {
+        let rate = link.rate.as_bps() as f64;
+        match (link.a, link.b) {
+            (Node::Switch(a), Node::Switch(b)) => [a, b].into_iter().for_each(|end| racks[end as usize].0 += rate),
+            (_, Node::Switch(rack)) | (Node::Switch(rack), _) => racks[rack as usize].1 += 1.0,
+            _ => {}
+        }
+    }
+    let bases: Vec<f64> = host_links(context).map(|(rack, _)| racks[rack].0 / racks[rack].1).collect();
+    if bases.iter().any(|base| *base <= 0.0) {
+        return Err(table.error("load_base", "\"host-links\", as there are racks without uplinks"));
+    }
+    Ok(bases)
+}
+
+/// Mean gap between two messages of one sender, in picoseconds.
+fn gap(table: &Table, context: &Context<'_>, senders: &[u32], mean_bytes: f64) -> Result<f64, Error> {
+    const WAYS: [&str; 3] = ["load", "rate", "gap"];
+    let mut given = WAYS.into_iter().filter(|key| table.item(key).is_some());
+    let Some(key) = given.next() else {
+        return Err(table.error("load", "one of load, rate and gap to be given"));
+    };
+    if let Some(other) = given.next() {
+        return Err(table.error(other, format!("no such key where {key} is given")));
+    }
+    if key != "load" && table.item("load_base").is_some_and(|item| !item.at.is_builtin()) {
+        return Err(table.error("load_base", format!("no such key where {key} is given")));
+    }
+    let per_host = match key {
+        "gap" => return Ok(table.get::<Time>("gap").as_ps() as f64),
+        "rate" => table.get::<Rate>("rate").as_bps() as f64,
+        _ => {
+            let bases = bases(table, context)?;
+            let sum: f64 = senders.iter().map(|sender| bases[*sender as usize]).sum();
+            table.get::<f64>("load") * sum / senders.len() as f64
+        }
+    };
+    let ps = mean_bytes * 8e12 / per_host;
+    if !(1_000.0..1e18).contains(&ps) {
+        return Err(table.error(key, format!("1ns to 1e6s between messages of a host, not {}s", ps * 1e-12)));
+    }
+    Ok(ps)
+}

@@ -1,0 +1,105 @@
+//! What is said about a wrong scenario.
+
+use core::fmt;
+
+/// Why a scenario was refused: where, what was found there, and what is allowed instead.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Error {
+    /// The file, or the option (`--set key=value`), that holds the value.
+    pub origin: Box<str>,
+    /// Line in the file, from 1; 0 where the value comes from an option.
+    pub line: u32,
+    /// Character in the line, from 1; 0 where the value comes from an option.
+    pub column: u32,
+    /// Path of the key, as in `fabric.links[2].rate`; empty where the whole text is meant.
+    pub key: Box<str>,
+    /// What was found.
+    pub found: Box<str>,
+    /// What is allowed.
+    pub expected: Box<str>,
+    /// What was probably meant.
+    pub suggestion: Option<Box<str>>,
+}
+
+impl Error {
+    /// An error about a whole file or option.
+    pub(crate) fn whole(origin: &str, found: impl Into<Box<str>>, expected: impl Into<Box<str>>) -> Error {
+        Error {
+            origin: origin.into(),
+            line: 0,
+            column: 0,
+            key: "".into(),
+            found: found.into(),
+            expected: expected.into(),
+            suggestion: None,
+        }
+    }
+
+    /// The same, with what was probably meant.
+    pub(crate) fn meant(mut self, suggestion: Option<impl Into<Box<str>>>) -> Error {
+        self.suggestion = suggestion.map(Into::into);
+        self
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.origin)?;
+        if self.line > 0 {
+            write!(f, ":{}", self.line)?;
+        }
+        if !self.key.is_empty() {
+            write!(f, ": {}", self.key)?;
+        }
+        write!(f, ": found {}, expected {}", self.found, self.expected)?;
+        if let Some(suggestion) = &self.suggestion {
+            write!(f, " (did you mean {suggestion:?}?)")?;
+        }
+        Ok(())
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// The candidate that `word` is probably a slip of, if one is near.
+pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    let word: String = word.chars().take(80).flat_map(char::to_lowercase).collect();
+    let allowed = (word.chars().count() / 3).clamp(1, 4);
+    candidates
+        .into_iter()
+        .map(|candidate| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate))
+        .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.chars().count())
+        .min_by_key(|(distance, _)| *distance)
+        .map(|(_, candidate)| candidate)
+}
+
+/// `"a", "b" or "c"`.
+pub(crate) fn one_of<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
+    let words: Vec<String> = words.into_iter().map(|word| format!("{word:?}")).collect();
+    match words.split_last() {
+        None => "nothing".to_string(),
+        Some((last, [])) => last.clone(),
+        Some((last, rest)) => format!("{} or {last}", rest.join(", ")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nearest_finds_slips_and_nothing_else() {
+        let words = ["racks", "spines", "hosts_per_rack"];
+        assert_eq!(nearest("raks", words), Some("racks"));
+        assert_eq!(nearest("SPINES", words), Some("spines"));
+        assert_eq!(nearest("host_per_racks", words), Some("hosts_per_rack"));
+        assert_eq!(nearest("volume", words), None);
+        assert_eq!(nearest("", words), None);
+    }
+
+    #[test]
+    fn one_of_reads_like_a_sentence() {
+        assert_eq!(one_of(["a", "b", "c"]), r#""a", "b" or "c""#);
+        assert_eq!(one_of(["a"]), r#""a""#);
+    }
+}

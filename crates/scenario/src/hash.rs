@@ -1,0 +1,50 @@
+//! One number for everything that a run depends on.
+
+use core::fmt::Write;
+
+use sha2::{Digest, Sha256};
+
+use crate::plan::Plan;
+
+struct Hasher(Sha256);
+
+impl Write for Hasher {
+    fn write_str(&mut self, text: &str) -> core::fmt::Result {
+        self.0.update(text.as_bytes());
+        Ok(())
+    }
+}
+
+/// SHA-256, in hexadecimal, of everything that a plan says, down to each link, parameter and point of a distribution: two plans with the
+/// same hash give the same results under the same version of the engine.
+pub fn content_hash(plan: &Plan) -> String {
+    let mut hasher = Hasher(Sha256::new());
+    // Field by field, so that a new one cannot be forgotten. Warnings do not change a run, and the resolved file says the same in other
+    // words.
+    let Plan {
+        name,
+        seed,
+        duration,
+        warmup,
+        fabric,
+        routing,
+        stacks,
+        labels,
+        connections,
+        bdp_bytes,
+        workload,
+        output,
+        warnings: _,
+        resolved: _,
+    } = plan;
+    let written = write!(
+        hasher,
+        "{:?}",
+        (
+            (name, seed, duration, warmup, fabric, routing),
+            (stacks, labels, connections, bdp_bytes, workload, output)
+        )
+    );
+    debug_assert!(written.is_ok());
+    hasher.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+}

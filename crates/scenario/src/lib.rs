@@ -1,0 +1,78 @@
+//! Scenarios: TOML text in, a validated [`Plan`] out.
+//!
+//! A text goes through one path. It is parsed into a tree whose values know their places; options ([`Override`]) and presets change
+//! the tree; it is checked against tables of keys, which also make the [`schema`]; and what each section means is built into the plan.
+//! Whatever is wrong on the way becomes one [`Error`] that names the place, the key, what was found and what is allowed.
+//!
+//! Nothing here simulates, and of all files only those that a scenario names are read.
+
+mod build;
+mod error;
+mod hash;
+mod overrides;
+pub mod plan;
+mod presets;
+mod read;
+mod schema;
+
+use std::path::Path;
+
+use build::scenario;
+use read::tree::{Node, Source};
+
+pub use error::Error;
+pub use hash::content_hash;
+pub use overrides::Override;
+pub use plan::{Output, Plan};
+pub use schema::schema;
+
+/// Largest scenario file.
+const MOST_BYTES: u64 = 64 << 20;
+
+/// Makes the plan of a scenario.
+///
+/// `origin` is the file's name: errors show it, and the files that the scenario names are looked for next to it. The text need not come
+/// from there.
+///
+/// # Errors
+/// When anything about the scenario is wrong; see [`Error`].
+pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Error> {
+    let mut document = Node::document(&Source::file(origin, text))?;
+    for change in overrides {
+        document.set(change)?;
+    }
+    presets::fill(&mut document)?;
+    let root = read::check::table(document, scenario::ROOT, "")?;
+    let path = Path::new(origin);
+    let stem = path.file_stem().map_or("scenario".into(), |stem| stem.to_string_lossy());
+    scenario::plan(&root, path.parent().unwrap_or(Path::new("")), &stem)
+}
+
+/// Makes the plan of a scenario file.
+///
+/// # Errors
+/// When the file cannot be read or is not UTF-8, or anything about the scenario is wrong; see [`Error`].
+pub fn load_file(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
+    let origin = path.display().to_string();
+    let unreadable = |why: std::io::Error| Error::whole(&origin, format!("a file that cannot be read ({why})"), "a scenario file");
+    let length = std::fs::metadata(path).map_err(unreadable)?.len();
+    if length > MOST_BYTES {
+        return Err(Error::whole(&origin, format!("{length} bytes"), format!("a scenario of at most {MOST_BYTES} bytes")));
+    }
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    match core::str::from_utf8(&bytes) {
+        Ok(text) => load(text, &origin, overrides),
+        Err(error) => {
+            let before = &bytes[..error.valid_up_to()];
+            let mut wrong = Error::whole(&origin, "bytes that are not UTF-8", "a text in UTF-8");
+            wrong.line = 1 + before.iter().filter(|byte| **byte == b'\n').count() as u32;
+            wrong.column = 1;
+            Err(wrong)
+        }
+    }
+}
+
+/// A scenario as a file with nothing left out: every default, every parameter, and what protocols asked of the switches.
+pub fn resolved(plan: &Plan) -> serde_json::Value {
+    plan.resolved.clone()
+}

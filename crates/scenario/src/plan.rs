@@ -1,0 +1,48 @@
+//! A validated scenario: nothing in it can be wrong any more.
+
+use tidegate_algos::Stack;
+use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_core::workload::Workload;
+use tidegate_core::{ConnectionPolicy, Time};
+
+/// A validated scenario.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plan {
+    /// What the file calls itself.
+    pub name: String,
+    /// All randomness comes from here.
+    pub seed: u64,
+    /// Simulated time.
+    pub duration: Time,
+    /// Goodput, queues and utilisation are measured from here on.
+    pub warmup: Time,
+    /// Hosts, switches, links.
+    pub fabric: Fabric,
+    /// How packets choose among equal paths.
+    pub routing: Routing,
+    /// The distinct (protocol, parameters) pairs in use; flows name them by number.
+    pub stacks: Vec<Stack>,
+    /// Labels of flows; flows name them by number. The first is "" (unlabelled).
+    pub labels: Vec<String>,
+    /// How messages share connections.
+    pub connections: ConnectionPolicy,
+    /// Bandwidth-delay product in bytes where the scenario sets it.
+    pub bdp_bytes: Option<f64>,
+    /// What the hosts want to send.
+    pub workload: Workload,
+    /// What is recorded.
+    pub output: Output,
+    /// Things that are allowed but probably not meant (a protocol outside its domain, say).
+    pub warnings: Vec<String>,
+    /// The scenario as a file with nothing left out, in JSON: loading it again gives the same plan.
+    pub resolved: serde_json::Value,
+}
+
+/// What is recorded.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Output {
+    /// Histograms of queues at every switch port: `None` decides by the number of ports.
+    pub histograms: Option<bool>,
+    /// Interval of the time series, if any.
+    pub timeseries: Option<Time>,
+}

@@ -1,0 +1,75 @@
+//! Fabrics and parameters of papers, which are data files of this crate.
+
+use tidegate_algos::Protocol;
+
+use crate::error::{Error, nearest, one_of};
+use crate::read::tree::{Entries, Node, Raw, Source};
+
+/// Name and text of every fabric.
+pub(crate) static FABRICS: &[(&str, &str)] = &[
+    ("poseidon-clos", include_str!("../presets/fabrics/poseidon-clos.toml")),
+    ("poseidon-ns3", include_str!("../presets/fabrics/poseidon-ns3.toml")),
+    ("powertcp-fat-tree", include_str!("../presets/fabrics/powertcp-fat-tree.toml")),
+    ("sird-leaf-spine", include_str!("../presets/fabrics/sird-leaf-spine.toml")),
+    ("sird-leaf-spine-core", include_str!("../presets/fabrics/sird-leaf-spine-core.toml")),
+    ("hpcc-fat-tree", include_str!("../presets/fabrics/hpcc-fat-tree.toml")),
+    ("dcpim-leaf-spine", include_str!("../presets/fabrics/dcpim-leaf-spine.toml")),
+    ("homa-leaf-spine", include_str!("../presets/fabrics/homa-leaf-spine.toml")),
+];
+
+/// Name of a protocol and text of its presets, a table each.
+static PROTOCOLS: &[(&str, &str)] = &[
+    ("swift", include_str!("../presets/protocols/swift.toml")),
+    ("powertcp", include_str!("../presets/protocols/powertcp.toml")),
+    ("dctcp", include_str!("../presets/protocols/dctcp.toml")),
+];
+
+/// The preset that every protocol has: its defaults.
+pub(crate) const PAPER: &str = "paper";
+
+/// Takes `fabric.preset` out of a document and fills in what that preset says and the document does not.
+pub(crate) fn fill(document: &mut Node) -> Result<(), Error> {
+    let Raw::Table(entries) = &mut document.raw else { return Ok(()) };
+    let Some((_, Node { raw: Raw::Table(fabric), .. })) = entries.get_mut("fabric") else { return Ok(()) };
+    let Some((_, named)) = fabric.remove("preset") else { return Ok(()) };
+    let known = || FABRICS.iter().map(|(name, _)| *name);
+    let wrong = |name: &str| {
+        named.at.error("fabric.preset", named.found(), one_of(known())).meant(nearest(name, known()))
+    };
+    let Raw::Text(name) = &named.raw else { return Err(wrong("")) };
+    let (_, text) = FABRICS.iter().find(|(known, _)| known == name).ok_or_else(|| wrong(name))?;
+    let preset = document_of(&format!("preset {name}"), text)?;
+    if let (Some(own), Raw::Table(theirs)) = (fabric.get("kind"), &preset.raw)
+        && let Some((_, Node { raw: Raw::Table(theirs), .. })) = theirs.get("fabric")
+        && let (Raw::Text(own_kind), Some((_, Node { raw: Raw::Text(kind), .. }))) = (&own.1.raw, theirs.get("kind"))
+        && own_kind != kind
+    {
+        return Err(own.1.at.error("fabric.kind", own.1.found(), format!("{kind:?}, which the preset {name:?} is")));
+    }
+    document.fill(preset);
+    Ok(())
+}
+
+fn document_of(name: &str, text: &str) -> Result<Node, Error> {
+    Node::document(&Source::builtin(name.to_string(), text))
+}
+
+fn file_of(protocol: Protocol) -> Option<Entries> {
+    let (name, text) = PROTOCOLS.iter().find(|(name, _)| *name == protocol.card().name)?;
+    crate::build::transport::entries(document_of(&format!("presets of {name}"), text).ok()?)
+}
+
+/// Names of a protocol's presets.
+pub(crate) fn of_protocol(protocol: Protocol) -> Vec<String> {
+    let shipped = file_of(protocol).unwrap_or_default();
+    [PAPER.to_string()].into_iter().chain(shipped.into_keys()).collect()
+}
+
+/// What a preset sets; nothing for the paper's, which is the defaults.
+pub(crate) fn parameters(protocol: Protocol, preset: &str) -> Option<Entries> {
+    if preset == PAPER {
+        return Some(Entries::new());
+    }
+    let (_, node) = file_of(protocol)?.remove(preset)?;
+    crate::build::transport::entries(node)
+}

@@ -1,0 +1,448 @@
+//! From a tree of TOML to a tree of typed values: unknown keys, missing keys, types, units and bounds are settled here, once, and
+//! defaults are filled in. What comes out can be read without further checks of one value; what remains is how values fit together.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+use tidegate_algos::Protocol;
+use tidegate_core::{Extent, Rate, Time};
+
+use super::keys::{Key, Keys, Presence, Shape, Variant};
+use super::quantity::{self, Dimension, RATE, SIZE, TIME, Why};
+use super::tree::{Entries, Node, Place, Raw};
+use crate::error::{Error, nearest, one_of};
+
+/// A typed value.
+#[derive(Clone, Debug)]
+pub(crate) enum Datum {
+    Word(&'static str),
+    Text(String),
+    Flag(bool),
+    Number(f64),
+    Count(u64),
+    Time(Time),
+    Rate(Rate),
+    Bytes(u64),
+    Extent(Extent),
+    Texts(Vec<String>),
+    Protocol(Protocol),
+    Params(Entries),
+    Table(Table),
+    Tables(Vec<Table>),
+    ByProtocol(Vec<(Protocol, Table)>),
+}
+
+/// A typed value and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) datum: Datum,
+    pub(crate) at: Place,
+}
+
+/// A checked table.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// As messages name it; empty for the file itself.
+    path: String,
+    at: Place,
+    items: BTreeMap<&'static str, Item>,
+}
+
+impl Table {
+    /// Path of one of its keys.
+    pub(crate) fn path(&self, key: &str) -> String {
+        join(&self.path, key)
+    }
+
+    /// The item of a key, if it is there.
+    pub(crate) fn item(&self, key: &str) -> Option<&Item> {
+        self.items.get(key)
+    }
+
+    /// The value of a key that may be missing.
+    ///
+    /// # Panics
+    /// Where `T` is not what the table of keys says: a slip in this crate.
+    pub(crate) fn find<'a, T: FromDatum<'a>>(&'a self, key: &str) -> Option<T> {
+        let item = self.items.get(key)?;
+        Some(T::from_datum(&item.datum).unwrap_or_else(|| panic!("{key} has another type: {:?}", item.datum)))
+    }
+
+    /// The value of a key that is required or has a default.
+    ///
+    /// # Panics
+    /// Where the table of keys says otherwise: a slip in this crate.
+    pub(crate) fn get<'a, T: FromDatum<'a>>(&'a self, key: &str) -> T {
+        self.find(key).unwrap_or_else(|| panic!("{key} is neither required nor has a default"))
+    }
+
+    /// The tables of a list; none where it is missing.
+    pub(crate) fn tables(&self, key: &str) -> &[Table] {
+        self.find(key).unwrap_or(&[])
+    }
+
+    /// An error about the value of a key or, where there is none, about its absence.
+    pub(crate) fn error(&self, key: &str, expected: impl Into<Box<str>>) -> Error {
+        match self.items.get(key) {
+            Some(item) => item.at.error(self.path(key), item.found(), expected),
+            None => self.at.error(self.path(key), "nothing", expected),
+        }
+    }
+
+    /// An error about the value of a key, in words of its own.
+    pub(crate) fn error_found(
+        &self,
+        key: &str,
+        found: impl Into<Box<str>>,
+        expected: impl Into<Box<str>>,
+    ) -> Error {
+        let at = self.items.get(key).map_or(&self.at, |item| &item.at);
+        at.error(self.path(key), found, expected)
+    }
+
+    /// Everything in it, as a file would say it.
+    pub(crate) fn json(&self) -> Json {
+        self.items.iter().map(|(key, item)| (key.to_string(), item.json())).collect::<serde_json::Map<_, _>>().into()
+    }
+}
+
+impl Item {
+    fn found(&self) -> String {
+        match &self.datum {
+            Datum::Table(_) | Datum::Params(_) | Datum::ByProtocol(_) => "a table".into(),
+            Datum::Tables(items) => format!("a list of {}", items.len()),
+            Datum::Texts(items) if items.len() != 1 => format!("a list of {}", items.len()),
+            _ => self.at.excerpt(),
+        }
+    }
+
+    fn json(&self) -> Json {
+        match &self.datum {
+            Datum::Word(word) => json!(word),
+            Datum::Text(text) => json!(text),
+            Datum::Flag(flag) => json!(flag),
+            Datum::Number(number) => json!(number),
+            Datum::Count(count) => json!(count),
+            Datum::Time(time) => json!(time.to_string()),
+            Datum::Rate(rate) => json!(rate.to_string()),
+            Datum::Bytes(bytes) => json!(format!("{bytes}B")),
+            Datum::Extent(extent) => json!(extent.to_string()),
+            Datum::Texts(texts) => json!(texts),
+            Datum::Protocol(protocol) => json!(protocol.card().name),
+            // Replaced by the complete parameters where the protocol is known.
+            Datum::Params(_) => Json::Null,
+            Datum::Table(table) => table.json(),
+            Datum::Tables(tables) => tables.iter().map(Table::json).collect(),
+            Datum::ByProtocol(tables) => tables
+                .iter()
+                .map(|(protocol, table)| (protocol.card().name.to_string(), table.json()))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
+        }
+    }
+}
+
+/// What can be read out of a [`Datum`].
+pub(crate) trait FromDatum<'a>: Sized {
+    fn from_datum(datum: &'a Datum) -> Option<Self>;
+}
+
+macro_rules! readable {
+    ($($type:ty: $pattern:pat => $value:expr;)*) => {
+        $(impl<'a> FromDatum<'a> for $type {
+            fn from_datum(datum: &'a Datum) -> Option<Self> {
+                match datum { $pattern => Some($value), _ => None }
+            }
+        })*
+    };
+}
+readable! {
+    &'a str: Datum::Text(text) => text;
+    bool: Datum::Flag(flag) => *flag;
+    f64: Datum::Number(number) => *number;
+    u64: Datum::Count(count) | Datum::Bytes(count) => *count;
+    Time: Datum::Time(time) => *time;
+    Rate: Datum::Rate(rate) => *rate;
+    Extent: Datum::Extent(extent) => *extent;
+    Protocol: Datum::Protocol(protocol) => *protocol;
+    &'a [String]: Datum::Texts(texts) => texts;
+    &'a Entries: Datum::Params(entries) => entries;
+    &'a Table: Datum::Table(table) => table;
+    &'a [Table]: Datum::Tables(tables) => tables;
+    &'a [(Protocol, Table)]: Datum::ByProtocol(tables) => tables;
+    Word: Datum::Word(word) => Word(word);
+}
+
+/// One of a few words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word(pub(crate) &'static str);
+
+/// A word that stands for something special, or a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Or<T> {
+    Word(&'static str),
+    Value(T),
+}
+
+impl<'a, T: FromDatum<'a>> FromDatum<'a> for Or<T> {
+    fn from_datum(datum: &'a Datum) -> Option<Self> {
+        match datum {
+            Datum::Word(word) => Some(Or::Word(word)),
+            other => T::from_datum(other).map(Or::Value),
+        }
+    }
+}
+
+fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_string() } else { format!("{path}.{key}") }
+}
+
+/// Checks a whole table.
+pub(crate) fn table(node: Node, groups: Keys, path: &str) -> Result<Table, Error> {
+    keyed(node, &groups.concat_refs(), path, true)
+}
+
+trait ConcatRefs {
+    fn concat_refs(&self) -> Vec<&'static Key>;
+}
+impl ConcatRefs for Keys {
+    fn concat_refs(&self) -> Vec<&'static Key> {
+        self.iter().flat_map(|group| group.iter()).collect()
+    }
+}
+
+/// Checks a table against its keys; with `complete`, fills in defaults and misses what is required.
+fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Result<Table, Error> {
+    let (mut entries, at) = entries(node, path)?;
+    for (name, (place, _)) in &entries {
+        if !keys.iter().any(|key| key.name == name) {
+            let known = || keys.iter().map(|key| key.name);
+            return Err(place
+                .error(join(path, name), format!("the unknown key {:?}", shorten(name)), one_of(known()))
+                .meant(nearest(name, known())));
+        }
+    }
+    let mut items = BTreeMap::new();
+    for key in keys {
+        let own = entries.remove(key.name).map(|(_, node)| node);
+        let node = match (own, key.presence) {
+            (own, Presence::Default(text)) if complete => {
+                let default = Node::default(text);
+                Some(own.map_or(default.clone(), |mut own| {
+                    own.fill(default);
+                    own
+                }))
+            }
+            (own, _) => own,
+        };
+        let path = join(path, key.name);
+        match node {
+            Some(node) => {
+                items.insert(key.name, item(node, key.shape, &path)?);
+            }
+            None if matches!(key.presence, Presence::Required) => {
+                return Err(at.error(path, "nothing", key.shape.expected()));
+            }
+            None => {}
+        }
+    }
+    Ok(Table { path: path.to_string(), at, items })
+}
+
+fn shorten(text: &str) -> String {
+    if text.chars().count() <= 60 { text.to_string() } else { text.chars().take(60).chain(['…']).collect() }
+}
+
+fn entries(node: Node, path: &str) -> Result<(Entries, Place), Error> {
+    match node.raw {
+        Raw::Table(entries) => Ok((entries, node.at)),
+        _ => Err(node.at.error(path, node.found(), "a table")),
+    }
+}
+
+fn kinds(node: Node, common: &'static [Key], variants: &'static [Variant], path: &str) -> Result<Table, Error> {
+    let known = || variants.iter().map(|variant| variant.kind);
+    let wrong = |at: &Place, found: String, text: &str| {
+        at.error(join(path, "kind"), found, one_of(known())).meant(nearest(text, known()))
+    };
+    let variant = match &node.raw {
+        Raw::Table(entries) => match entries.get("kind").map(|(_, node)| node) {
+            None => return Err(wrong(&node.at, "nothing".into(), "")),
+            Some(Node { raw: Raw::Text(text), at }) => variants
+                .iter()
+                .find(|variant| variant.kind == text)
+                .ok_or_else(|| wrong(at, at.excerpt(), text))?,
+            Some(other) => return Err(wrong(&other.at, other.found(), "")),
+        },
+        _ => return Err(node.at.error(path, node.found(), "a table")),
+    };
+    let keys: Vec<&'static Key> = common.iter().chain(variant.keys).collect();
+    keyed(node, &keys, path, true)
+}
+
+fn list<T>(node: Node, path: &str, mut each: impl FnMut(Node, &str) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+    match node.raw {
+        Raw::List(items) => {
+            items.into_iter().enumerate().map(|(i, item)| each(item, &format!("{path}[{i}]"))).collect()
+        }
+        _ => Err(node.at.error(path, node.found(), "a list of tables")),
+    }
+}
+
+/// Checks one value.
+pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> {
+    let at = node.at.clone();
+    let datum = match shape {
+        Shape::Table(keys) => Datum::Table(table(node, keys, path)?),
+        Shape::Kinds(common, variants) => Datum::Table(kinds(node, common, variants, path)?),
+        Shape::Tables(keys) => Datum::Tables(list(node, path, |node, path| table(node, keys, path))?),
+        Shape::Changes(keys) => {
+            Datum::Tables(list(node, path, |node, path| keyed(node, &keys.concat_refs(), path, false))?)
+        }
+        Shape::ManyKinds(common, variants) => {
+            Datum::Tables(list(node, path, |node, path| kinds(node, common, variants, path))?)
+        }
+        Shape::ByProtocol(keys) => Datum::ByProtocol(by_protocol(node, keys, path)?),
+        Shape::Params => Datum::Params(entries(node, path)?.0),
+        Shape::Or(words, rest) => match &node.raw {
+            Raw::Text(text) if words.contains(&text.as_str()) => word(text, words).expect("just found"),
+            Raw::Text(text) if nearest(text, words.iter().copied()).is_some() => {
+                let error = at.error(path, node.found(), shape.expected());
+                return Err(error.meant(nearest(text, words.iter().copied())));
+            }
+            _ => {
+                return item(node, *rest, path).map_err(|mut error| {
+                    if *error.key == *path {
+                        error.expected = format!("{} or {}", one_of(words.iter().copied()), error.expected).into();
+                    }
+                    error
+                });
+            }
+        },
+        Shape::Texts => Datum::Texts(texts(&node, path)?),
+        _ => leaf(&node.raw, shape).map_err(|why| at.error(path, node.found(), why.expected).meant(why.suggestion))?,
+    };
+    Ok(Item { datum, at })
+}
+
+fn by_protocol(node: Node, keys: Keys, path: &str) -> Result<Vec<(Protocol, Table)>, Error> {
+    let (entries, _) = entries(node, path)?;
+    entries
+        .into_iter()
+        .map(|(name, (place, node))| {
+            let path = join(path, &name);
+            let protocol = Protocol::named(&name).ok_or_else(|| {
+                place
+                    .error(path.clone(), format!("the unknown protocol {:?}", shorten(&name)), one_of(protocols()))
+                    .meant(nearest(&name, protocols()))
+            })?;
+            Ok((protocol, table(node, keys, &path)?))
+        })
+        .collect()
+}
+
+fn texts(node: &Node, path: &str) -> Result<Vec<String>, Error> {
+    let text = |node: &Node, path: &str| match &node.raw {
+        Raw::Text(text) if !text.is_empty() => Ok(text.clone()),
+        _ => Err(node.at.error(path, node.found(), Shape::Texts.expected())),
+    };
+    match &node.raw {
+        Raw::List(items) if !items.is_empty() => {
+            items.iter().enumerate().map(|(i, item)| text(item, &format!("{path}[{i}]"))).collect()
+        }
+        _ => Ok(vec![text(node, path)?]),
+    }
+}
+
+/// The names of all protocols.
+pub(crate) fn protocols() -> impl Iterator<Item = &'static str> {
+    Protocol::ALL.iter().map(|protocol| protocol.card().name)
+}
+
+fn word(text: &str, words: &'static [&'static str]) -> Option<Datum> {
+    words.iter().find(|word| **word == text).map(|word| Datum::Word(word))
+}
+
+/// Checks a value that is neither table nor list.
+fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
+    let expected = || Why { expected: shape.expected(), suggestion: None };
+    let between = |inside: bool, datum: Datum| if inside { Ok(datum) } else { Err(expected()) };
+    match (shape, raw) {
+        (Shape::Text, Raw::Text(text)) if !text.is_empty() => Ok(Datum::Text(text.clone())),
+        (Shape::Flag, Raw::Flag(flag)) => Ok(Datum::Flag(*flag)),
+        (Shape::Number { min, max }, Raw::Number(_) | Raw::Integer(_) | Raw::Text(_)) => {
+            let x = match raw {
+                Raw::Number(x) => *x,
+                Raw::Integer(x) => *x as f64,
+                Raw::Text(text) if text == "inf" => f64::INFINITY,
+                _ => f64::NAN,
+            };
+            between(min <= x && x <= max, Datum::Number(x))
+        }
+        (Shape::Count { min, max }, Raw::Integer(x)) => {
+            let count = u64::try_from(*x).ok().filter(|count| (min..=max).contains(count));
+            count.map(Datum::Count).ok_or_else(expected)
+        }
+        (Shape::Time { max, .. }, Raw::Text(text)) if text == "inf" && max == Time::NEVER => Ok(Datum::Time(max)),
+        (Shape::Time { min, max }, Raw::Text(text)) => {
+            let time = quantity::time(text)?;
+            between(min <= time && time <= max, Datum::Time(time))
+        }
+        (Shape::Rate { min, max }, Raw::Text(text)) => {
+            let rate = quantity::rate(text)?;
+            between(min <= rate && rate <= max, Datum::Rate(rate))
+        }
+        (Shape::Bytes { min, max }, Raw::Text(text)) => {
+            let bytes = quantity::bytes(text)?;
+            between(min <= bytes && bytes <= max, Datum::Bytes(bytes))
+        }
+        (Shape::Extent, Raw::Text(text)) => quantity::extent(text).map(Datum::Extent),
+        (Shape::Time { .. }, _) => Err(with_unit(&TIME)),
+        (Shape::Rate { .. }, _) => Err(with_unit(&RATE)),
+        (Shape::Bytes { .. } | Shape::Extent, _) => Err(with_unit(&SIZE)),
+        (Shape::Word(words), Raw::Text(text)) => word(text, words).ok_or_else(|| Why {
+            suggestion: nearest(text, words.iter().copied()).map(String::from),
+            ..expected()
+        }),
+        (Shape::Protocol, Raw::Text(text)) => Protocol::named(text).map(Datum::Protocol).ok_or_else(|| Why {
+            suggestion: nearest(text, protocols()).map(String::from),
+            ..expected()
+        }),
+        _ => Err(expected()),
+    }
+}
+
+fn with_unit(dimension: &Dimension) -> Why {
+    Why {
+        expected: format!("{} in quotes, with a unit, such as {:?}", dimension.noun, dimension.example),
+        suggestion: None,
+    }
+}
+
+impl Shape {
+    /// What is allowed, for a message.
+    pub(crate) fn expected(&self) -> String {
+        match *self {
+            Shape::Text => "a text".into(),
+            Shape::Flag => "true or false".into(),
+            Shape::Number { min, max } if min == f64::MIN && max == f64::MAX => "a finite number".into(),
+            Shape::Number { min, max } => format!("a number from {min} to {max}"),
+            Shape::Count { min, max: u64::MAX } => format!("a whole number of at least {min}"),
+            Shape::Count { min, max } => format!("a whole number from {min} to {max}"),
+            Shape::Time { min, max } => format!("a duration from {min} to {max}, such as {:?}", TIME.example),
+            Shape::Rate { min, max } => format!("a rate from {min} to {max}, such as {:?}", RATE.example),
+            Shape::Bytes { min, max } => format!("a size from {min}B to {max}B, such as {:?}", SIZE.example),
+            Shape::Extent => format!("a size such as {:?} or \"1.5BDP\"", SIZE.example),
+            Shape::Word(words) => one_of(words.iter().copied()),
+            Shape::Or(words, rest) => format!("{} or {}", one_of(words.iter().copied()), rest.expected()),
+            Shape::Protocol => format!("a protocol: {}", one_of(protocols())),
+            Shape::Texts => "a name, or a list of names, with * for any text and [0-15] for a range of numbers".into(),
+            Shape::Params | Shape::ByProtocol(_) => "a table".into(),
+            Shape::Table(keys) => format!("a table with {}", one_of(keys.concat_refs().iter().map(|key| key.name))),
+            Shape::Tables(_) | Shape::Changes(_) | Shape::ManyKinds(..) => "a list of tables".into(),
+            Shape::Kinds(_, variants) => {
+                format!("a table whose kind is {}", one_of(variants.iter().map(|variant| variant.kind)))
+            }
+        }
+    }
+}

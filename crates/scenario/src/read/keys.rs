@@ -1,0 +1,102 @@
+//! What may stand in a scenario, as data. Checking a file, filling in defaults and writing the schema all work from this description;
+//! the tables themselves stand where their section is built.
+
+use tidegate_core::{Rate, Time};
+
+/// One key of a table.
+#[derive(Debug)]
+pub(crate) struct Key {
+    pub(crate) name: &'static str,
+    pub(crate) shape: Shape,
+    pub(crate) presence: Presence,
+    /// What it means, for the schema.
+    pub(crate) doc: &'static str,
+}
+
+/// Whether a key must be there.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Presence {
+    Required,
+    Optional,
+    /// Written as in a file; a table's is merged with what the file says.
+    Default(&'static str),
+}
+pub(crate) use Presence::{Default, Optional, Required};
+
+/// A row of a table of keys.
+pub(crate) const fn key(name: &'static str, shape: Shape, presence: Presence, doc: &'static str) -> Key {
+    Key { name, shape, presence, doc }
+}
+
+/// Keys of one table, in groups that several tables can share.
+pub(crate) type Keys = &'static [&'static [Key]];
+
+/// One form of a table whose keys depend on its `kind`.
+#[derive(Debug)]
+pub(crate) struct Variant {
+    pub(crate) kind: &'static str,
+    pub(crate) doc: &'static str,
+    pub(crate) keys: &'static [Key],
+}
+
+/// What a value looks like. Bounds are inclusive.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Shape {
+    /// Any text but the empty one.
+    Text,
+    Flag,
+    Number {
+        min: f64,
+        max: f64,
+    },
+    Count {
+        min: u64,
+        max: u64,
+    },
+    Time {
+        min: Time,
+        max: Time,
+    },
+    Rate {
+        min: Rate,
+        max: Rate,
+    },
+    Bytes {
+        min: u64,
+        max: u64,
+    },
+    /// A size, perhaps relative.
+    Extent,
+    /// One of these.
+    Word(&'static [&'static str]),
+    /// One of these, or the shape.
+    Or(&'static [&'static str], &'static Shape),
+    /// The name of a protocol of the catalog.
+    Protocol,
+    /// A text, or a list of them.
+    Texts,
+    /// A protocol's parameters: checked where the protocol is known.
+    Params,
+    Table(Keys),
+    /// A list of tables.
+    Tables(Keys),
+    /// A list of tables that say only what differs: nothing is required and nothing filled in but where the key says so.
+    Changes(Keys),
+    /// A table whose `kind` decides which further keys it has.
+    Kinds(&'static [Key], &'static [Variant]),
+    /// A list of those.
+    ManyKinds(&'static [Key], &'static [Variant]),
+    /// A table with the names of protocols as keys.
+    ByProtocol(Keys),
+}
+
+/// Longest simulated time.
+pub(crate) const LONGEST: Time = Time::s(1_000);
+/// A span of time that may be empty.
+pub(crate) const SPAN: Shape = Shape::Time { min: Time::ZERO, max: LONGEST };
+/// A span of time that is not empty.
+pub(crate) const INTERVAL: Shape = Shape::Time { min: Time::ns(1), max: LONGEST };
+/// A link's rate.
+pub(crate) const LINK_RATE: Shape = Shape::Rate { min: Rate::mbps(1), max: Rate::gbps(10_000) };
+/// A message's size.
+pub(crate) const MESSAGE: Shape = Shape::Bytes { min: 1, max: 1_000_000_000_000_000 };

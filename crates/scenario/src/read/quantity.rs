@@ -1,0 +1,254 @@
+//! Quantities with units: `"245ns"`, `"200Gbps"`, `"64MB"`, `"1.5BDP"`.
+//!
+//! Decimal arithmetic throughout, so that what is written is what is meant; fractions of a picosecond, bit or byte are rounded to
+//! nearest. No space between number and unit.
+
+use tidegate_core::{Extent, Rate, Time};
+
+use crate::error::nearest;
+
+/// A kind of quantity.
+pub(crate) struct Dimension {
+    /// With its article.
+    pub(crate) noun: &'static str,
+    /// An example of its text.
+    pub(crate) example: &'static str,
+    /// Names of units and their sizes in the base unit. The first of equal ones is suggested.
+    pub(crate) units: &'static [(&'static str, u64)],
+}
+
+/// In picoseconds.
+pub(crate) const TIME: Dimension = Dimension {
+    noun: "a duration",
+    example: "10us",
+    units: &[
+        ("ps", 1),
+        ("ns", 1_000),
+        ("us", 1_000_000),
+        ("\u{b5}s", 1_000_000),
+        ("\u{3bc}s", 1_000_000),
+        ("ms", 1_000_000_000),
+        ("s", 1_000_000_000_000),
+    ],
+};
+/// In bits per second.
+pub(crate) const RATE: Dimension = Dimension {
+    noun: "a rate",
+    example: "200Gbps",
+    units: &[("Gbps", 1_000_000_000), ("Mbps", 1_000_000), ("kbps", 1_000), ("bps", 1), ("Tbps", 1_000_000_000_000)],
+};
+/// In bytes.
+pub(crate) const SIZE: Dimension = Dimension {
+    noun: "a size",
+    example: "64KB",
+    units: &[
+        ("B", 1),
+        ("KB", 1_000),
+        ("kB", 1_000),
+        ("MB", 1_000_000),
+        ("GB", 1_000_000_000),
+        ("TB", 1_000_000_000_000),
+        ("KiB", 1 << 10),
+        ("MiB", 1 << 20),
+        ("GiB", 1 << 30),
+        ("TiB", 1 << 40),
+    ],
+};
+/// Unit of a size relative to the bandwidth-delay product.
+pub(crate) const BDP: &str = "BDP";
+
+/// Why a text is no quantity.
+#[derive(Debug, PartialEq)]
+pub(crate) struct Why {
+    /// What is allowed.
+    pub(crate) expected: String,
+    /// What was probably meant.
+    pub(crate) suggestion: Option<String>,
+}
+
+/// A duration.
+pub(crate) fn time(text: &str) -> Result<Time, Why> {
+    quantity(text, &TIME).map(Time::ps)
+}
+/// A rate.
+pub(crate) fn rate(text: &str) -> Result<Rate, Why> {
+    quantity(text, &RATE).map(Rate::bps)
+}
+/// A size in bytes.
+pub(crate) fn bytes(text: &str) -> Result<u64, Why> {
+    quantity(text, &SIZE)
+}
+/// A size in bytes or in bandwidth-delay products; `inf` is unlimited.
+pub(crate) fn extent(text: &str) -> Result<Extent, Why> {
+    if text == "inf" {
+        return Ok(Extent::Bdp(f64::INFINITY));
+    }
+    if let Some(number) = text.strip_suffix(BDP)
+        && let Some(factor) = Decimal::parse(number)
+    {
+        return Ok(Extent::Bdp(factor.to_f64()));
+    }
+    let relative = |why: Why| Why {
+        expected: format!("{} or \"1.5BDP\"", why.expected),
+        suggestion: why.suggestion.or_else(|| {
+            let (number, unit) = split(text);
+            (unit.eq_ignore_ascii_case(BDP)).then(|| format!("{number}{BDP}"))
+        }),
+    };
+    quantity(text, &SIZE).map(|bytes| Extent::Bytes(bytes as f64)).map_err(relative)
+}
+
+/// Number and unit of a text.
+fn split(text: &str) -> (&str, &str) {
+    let end = text
+        .char_indices()
+        .find(|&(at, c)| {
+            let exponent = matches!(c, 'e' | 'E')
+                && text[at + 1..].trim_start_matches(['+', '-']).starts_with(|next: char| next.is_ascii_digit());
+            !(c.is_ascii_digit() || c == '.' || exponent || matches!(c, '+' | '-') && after_exponent(text, at))
+        })
+        .map_or(text.len(), |(at, _)| at);
+    text.split_at(end)
+}
+
+fn after_exponent(text: &str, at: usize) -> bool {
+    at > 0 && matches!(text.as_bytes()[at - 1], b'e' | b'E')
+}
+
+fn quantity(text: &str, dimension: &Dimension) -> Result<u64, Why> {
+    let expected = || format!("{} such as {:?}", dimension.noun, dimension.example);
+    let (number, unit) = split(text.trim());
+    let Some(decimal) = Decimal::parse(number) else {
+        return Err(Why { expected: expected(), suggestion: None });
+    };
+    if let Some((_, size)) = dimension.units.iter().find(|(name, _)| *name == unit)
+        && text.trim().len() == text.len()
+    {
+        return decimal.times(*size).ok_or_else(|| Why {
+            expected: format!("{} that is not astronomical", dimension.noun),
+            suggestion: None,
+        });
+    }
+    let known = dimension.units.iter().map(|(name, _)| *name);
+    let suggestion = if unit.is_empty() { None } else { nearest(unit.trim(), known) };
+    let with_unit = if unit.is_empty() {
+        format!("{} with a unit, such as {:?}", dimension.noun, dimension.example)
+    } else {
+        expected()
+    };
+    Err(Why { expected: with_unit, suggestion: suggestion.map(|unit| format!("{number}{unit}")) })
+}
+
+/// `mantissa · 10^exponent`, the mantissa below 10¹⁸.
+#[derive(Clone, Copy)]
+struct Decimal {
+    mantissa: u64,
+    exponent: i32,
+}
+
+impl Decimal {
+    /// Digits, perhaps a fraction, perhaps an exponent; no sign.
+    fn parse(text: &str) -> Option<Decimal> {
+        let (digits, exponent) = match text.split_once(['e', 'E']) {
+            Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?.clamp(-1_000, 1_000)),
+            None => (text, 0),
+        };
+        let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
+        let all_digits = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_digit());
+        if !all_digits(whole) || !all_digits(fraction) || text.len() > 400 {
+            return None;
+        }
+        let mut decimal = Decimal { mantissa: 0, exponent };
+        for digit in whole.bytes() {
+            if !decimal.push(digit) {
+                decimal.exponent += 1;
+            }
+        }
+        for digit in fraction.bytes() {
+            if decimal.push(digit) {
+                decimal.exponent -= 1;
+            }
+        }
+        Some(decimal)
+    }
+
+    fn push(&mut self, digit: u8) -> bool {
+        let room = self.mantissa < 100_000_000_000_000_000;
+        if room {
+            self.mantissa = self.mantissa * 10 + u64::from(digit - b'0');
+        }
+        room
+    }
+
+    /// Times `unit`, rounded to nearest; `None` where it does not fit.
+    fn times(self, unit: u64) -> Option<u64> {
+        let product = u128::from(self.mantissa) * u128::from(unit);
+        if product == 0 {
+            return Some(0);
+        }
+        let exact = if self.exponent >= 0 {
+            product.checked_mul(10u128.checked_pow(self.exponent as u32)?)?
+        } else {
+            match 10u128.checked_pow(self.exponent.unsigned_abs()) {
+                Some(divisor) => (product + divisor / 2) / divisor,
+                None => 0,
+            }
+        };
+        u64::try_from(exact).ok()
+    }
+
+    fn to_f64(self) -> f64 {
+        format!("{}e{}", self.mantissa, self.exponent).parse().unwrap_or(f64::INFINITY)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantities_are_exact() {
+        assert_eq!(time("245ns"), Ok(Time::ns(245)));
+        assert_eq!(time("0.1us"), Ok(Time::ns(100)));
+        assert_eq!(time("1.5µs"), time("1500ns"));
+        assert_eq!(time("1.5\u{3bc}s"), time("1500ns"));
+        assert_eq!(time("2e-6s"), Ok(Time::us(2)));
+        assert_eq!(time("163840ps"), Ok(Time::ps(163_840)));
+        assert_eq!(time("0.12345678901234567890123us"), Ok(Time::ps(123_457)));
+        assert_eq!(rate("0.1Tbps"), Ok(Rate::gbps(100)));
+        assert_eq!(bytes("64MB"), Ok(64_000_000));
+        assert_eq!(bytes("64MiB"), Ok(64 << 20));
+        assert_eq!(bytes("1e3B"), Ok(1_000));
+        assert_eq!(bytes("0B"), Ok(0));
+        assert_eq!(extent("1.5BDP"), Ok(Extent::Bdp(1.5)));
+        assert_eq!(extent("4096B"), Ok(Extent::Bytes(4096.0)));
+        assert_eq!(extent("inf"), Ok(Extent::Bdp(f64::INFINITY)));
+    }
+
+    #[test]
+    fn everything_else_is_refused() {
+        let wrong = [
+            "", " ", "10", "us", "-1us", "+1us", "1 us", " 1us", "1us ", "1e400us", "NaNus", "infus", "1.us", ".5us", "1,5us",
+            "1e", "1eus", "1e+us", "0x10us", "1_000us", "99999999999999999999s", "1us1", "١us", "1u\u{308}s", "🙂",
+        ];
+        for text in wrong {
+            assert!(time(text).is_err(), "{text}");
+            assert!(rate(text).is_err(), "{text}");
+            assert!(extent(text).is_err(), "{text}");
+        }
+        for text in ["1.5bdp", "BDP", "-1BDP", "1.5 BDP"] {
+            assert!(extent(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn slips_of_units_are_suggested() {
+        let suggestion = |why: Why| why.suggestion.unwrap_or_default();
+        assert_eq!(suggestion(rate("10Gbsp").unwrap_err()), "10Gbps");
+        assert_eq!(suggestion(rate("10gbps").unwrap_err()), "10Gbps");
+        assert_eq!(suggestion(time("5 ms").unwrap_err()), "5ms");
+        assert_eq!(suggestion(bytes("1mb").unwrap_err()), "1MB");
+        assert_eq!(suggestion(extent("1.5bdp").unwrap_err()), "1.5BDP");
+        assert!(time("10").unwrap_err().expected.contains("with a unit"));
+    }
+}

@@ -1,0 +1,262 @@
+//! The TOML text as a tree in which every value knows its place, whatever file or option it came from.
+
+use std::collections::BTreeMap;
+use std::rc::Rc;
+
+use toml::Spanned;
+use toml::de::{DeTable, DeValue};
+
+use crate::Override;
+use crate::error::Error;
+
+/// A text that values come from.
+#[derive(Debug)]
+pub(crate) struct Source {
+    /// As messages name it.
+    name: String,
+    text: String,
+    /// Lines mean something: a file, not an option.
+    lines: bool,
+    /// Shipped with this crate.
+    builtin: bool,
+}
+
+impl Source {
+    pub(crate) fn file(name: &str, text: &str) -> Rc<Source> {
+        Rc::new(Source { name: name.into(), text: text.into(), lines: true, builtin: false })
+    }
+    pub(crate) fn builtin(name: String, text: &str) -> Rc<Source> {
+        Rc::new(Source { name, text: text.into(), lines: true, builtin: true })
+    }
+}
+
+/// A stretch of a source.
+#[derive(Clone, Debug)]
+pub(crate) struct Place {
+    source: Rc<Source>,
+    start: usize,
+    end: usize,
+}
+
+/// Longest excerpt that a message shows.
+const EXCERPT_CHARS: usize = 60;
+
+impl Place {
+    pub(crate) fn new(source: &Rc<Source>, span: core::ops::Range<usize>) -> Place {
+        Place { source: source.clone(), start: span.start, end: span.end }
+    }
+
+    /// Comes from a default or a preset, not from the user.
+    pub(crate) fn is_builtin(&self) -> bool {
+        self.source.builtin
+    }
+
+    /// As written, cut where it gets long.
+    pub(crate) fn excerpt(&self) -> String {
+        let text = self.source.text.get(self.start..self.end).unwrap_or("");
+        let line = text.lines().next().unwrap_or("");
+        if line.len() == text.len() && line.chars().count() <= EXCERPT_CHARS {
+            return if line.is_empty() { "nothing".into() } else { line.into() };
+        }
+        format!("{}…", line.chars().take(EXCERPT_CHARS).collect::<String>())
+    }
+
+    /// An error here.
+    pub(crate) fn error(
+        &self,
+        key: impl Into<Box<str>>,
+        found: impl Into<Box<str>>,
+        expected: impl Into<Box<str>>,
+    ) -> Error {
+        let mut error = Error::whole(&self.source.name, found, expected);
+        error.key = key.into();
+        if self.source.lines {
+            let before = &self.source.text[..self.start.min(self.source.text.len())];
+            error.line = 1 + before.matches('\n').count() as u32;
+            error.column = 1 + before.rsplit('\n').next().unwrap_or("").chars().count() as u32;
+        }
+        error
+    }
+}
+
+/// A value and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Node {
+    pub(crate) raw: Raw,
+    pub(crate) at: Place,
+}
+
+/// Entries of a table by key; each key has its own place.
+pub(crate) type Entries = BTreeMap<String, (Place, Node)>;
+
+/// A value as TOML knows it.
+#[derive(Clone, Debug)]
+pub(crate) enum Raw {
+    Text(String),
+    /// Saturates; what was written is in the place.
+    Integer(i128),
+    Number(f64),
+    Flag(bool),
+    Date,
+    List(Vec<Node>),
+    Table(Entries),
+}
+
+impl Node {
+    /// Parses a document.
+    pub(crate) fn document(source: &Rc<Source>) -> Result<Node, Error> {
+        match DeTable::parse(&source.text) {
+            Ok(table) => Ok(Node {
+                at: Place::new(source, 0..0),
+                raw: Raw::Table(entries(source, table.into_inner())),
+            }),
+            Err(error) => {
+                let span = error.span().unwrap_or(0..0);
+                let at = Place::new(source, span.start.min(source.text.len())..span.end);
+                let mut excerpt = at.excerpt();
+                if at.start >= source.text.len() {
+                    excerpt = "the end".into();
+                }
+                Err(at.error("", excerpt, format!("valid TOML: {}", error.message().replace('\n', "; "))))
+            }
+        }
+    }
+
+    /// Parses the value of an option or a default: TOML, or else the text itself as a string. Dates and a bare `inf`, for which no key has
+    /// a use, are texts too.
+    pub(crate) fn value(source: &Rc<Source>) -> Node {
+        let whole = Place::new(source, 0..source.text.len());
+        match DeValue::parse(&source.text) {
+            Ok(value) if !value.get_ref().is_datetime() && source.text != "inf" => node(source, value),
+            _ => Node { raw: Raw::Text(source.text.clone()), at: whole },
+        }
+    }
+
+    /// A default from a table of keys.
+    pub(crate) fn default(text: &str) -> Node {
+        Node::value(&Source::builtin("default".into(), text))
+    }
+
+    /// What a message says was found.
+    pub(crate) fn found(&self) -> String {
+        match &self.raw {
+            Raw::Table(_) => "a table".into(),
+            Raw::List(items) => format!("a list of {}", items.len()),
+            Raw::Text(text) if text.is_empty() => "\"\"".into(),
+            _ => self.at.excerpt(),
+        }
+    }
+
+    /// Adds what `other` has and this lacks, table by table.
+    pub(crate) fn fill(&mut self, other: Node) {
+        if let (Raw::Table(own), Raw::Table(theirs)) = (&mut self.raw, other.raw) {
+            for (key, (place, value)) in theirs {
+                match own.get_mut(&key) {
+                    Some((_, mine)) => mine.fill(value),
+                    None => {
+                        own.insert(key, (place, value));
+                    }
+                }
+            }
+        }
+    }
+
+    /// Replaces or adds one value. Tables on the way are made; places in lists must exist.
+    pub(crate) fn set(&mut self, change: &Override) -> Result<(), Error> {
+        let source = Rc::new(Source {
+            name: change.option.clone(),
+            text: change.value.clone(),
+            lines: false,
+            builtin: false,
+        });
+        let value = Node::value(&source);
+        let at = value.at.clone();
+        let path = change.key.replace('[', ".").replace(']', "");
+        let steps: Vec<&str> = path.split('.').map(str::trim).collect();
+        if steps.iter().any(|step| step.is_empty()) {
+            return Err(Error::whole(
+                &change.option,
+                format!("key {:?}", change.key),
+                "a path such as \"transport.params.m\" or \"flows.0.size\"",
+            ));
+        }
+        let mut here = self;
+        for (depth, step) in steps.iter().enumerate() {
+            let shown = steps[..=depth].join(".");
+            here = match &mut here.raw {
+                Raw::Table(entries) => {
+                    let empty = Node { raw: Raw::Table(Entries::new()), at: at.clone() };
+                    &mut entries.entry(step.to_string()).or_insert_with(|| (at.clone(), empty)).1
+                }
+                Raw::List(items) => {
+                    let len = items.len();
+                    let found = step.parse::<usize>().ok().and_then(|index| items.get_mut(index));
+                    found.ok_or_else(|| {
+                        at.error(shown, format!("place {step} in a list of {len}"), "a place in the list, from 0")
+                    })?
+                }
+                _ => return Err(at.error(shown, "a value, not a table", "a key that exists")),
+            };
+        }
+        *here = value;
+        Ok(())
+    }
+}
+
+fn entries(source: &Rc<Source>, table: DeTable<'_>) -> Entries {
+    table
+        .into_iter()
+        .map(|(key, value)| {
+            let place = Place::new(source, key.span());
+            (key.into_inner().into_owned(), (place, node(source, value)))
+        })
+        .collect()
+}
+
+fn node(source: &Rc<Source>, value: Spanned<DeValue<'_>>) -> Node {
+    let at = Place::new(source, value.span());
+    let raw = match value.into_inner() {
+        DeValue::String(text) => Raw::Text(text.into_owned()),
+        DeValue::Integer(integer) => {
+            let text = integer.as_str();
+            let limit = if text.starts_with('-') { i128::MIN } else { i128::MAX };
+            Raw::Integer(i128::from_str_radix(text, integer.radix()).unwrap_or(limit))
+        }
+        DeValue::Float(float) => Raw::Number(float.as_str().parse().unwrap_or(f64::NAN)),
+        DeValue::Boolean(flag) => Raw::Flag(flag),
+        DeValue::Datetime(_) => Raw::Date,
+        DeValue::Array(items) => Raw::List(items.into_iter().map(|item| node(source, item)).collect()),
+        DeValue::Table(table) => Raw::Table(entries(source, table)),
+    };
+    Node { raw, at }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn value_falls_back_to_text() {
+        for (text, is_text) in [("200Gbps", true), ("0.25", false), ("true", false), ("2020-01-01", true), ("[1,", true)] {
+            let node = Node::default(text);
+            assert_eq!(matches!(node.raw, Raw::Text(_)), is_text, "{text}");
+        }
+    }
+
+    #[test]
+    fn places_count_lines_and_characters() {
+        let source = Source::file("x", "a = 1\n  µ = 2\nbad");
+        let error = Place::new(&source, 8..9).error("k", "f", "e");
+        assert_eq!((error.line, error.column), (2, 3));
+    }
+
+    #[test]
+    fn odd_floats_are_kept_as_floats() {
+        for (text, expected) in [("1e400", f64::INFINITY), ("-inf", f64::NEG_INFINITY), ("1_0.5", 10.5)] {
+            match Node::default(text).raw {
+                Raw::Number(x) => assert_eq!(x, expected, "{text}"),
+                other => panic!("{text}: {other:?}"),
+            }
+        }
+    }
+}

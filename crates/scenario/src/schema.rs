@@ -1,0 +1,3 @@
+//! x
+/// schema
+pub fn schema() -> serde_json::Value { serde_json::json!({}) }

@@ -1,0 +1,799 @@
+//! The event loop.
+//!
+//! Sources of events: every port (the head of its link), every host (its earliest deadline), the generator, the sampler. A packet
+//! costs one event a hop: when it lands, its next port is committed up to now, and it starts its transmission or joins the
+//! queue. At equal times departures come before arrivals, because a port is committed up to and including now first.
+
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice};
+use tidegate_core::{
+    Domain, Hop, HostContext, Message, Need, PathOracle, Rate, Reply, Rng, Time, Transmit, Transport, frame_flag,
+    mix64,
+};
+
+use crate::events::{EventList, MAX_SOURCES};
+use crate::flows::Flows;
+use crate::generate::{Action, Generator};
+use crate::histogram::Histogram;
+use crate::host::{Host, MAX_STACKS};
+use crate::outcome::{FlowRecord, LinkRecord, Outcome, Quantity, Sample, Spread, SwitchRecord};
+use crate::packets::Packets;
+use crate::port::{HOST, Port, PortHistograms, flag};
+use crate::probe::{Departure, Probe};
+use crate::routing::Routing;
+use crate::setup::Setup;
+
+/// Switch buffers are sampled so often for their percentiles and maximum.
+const SAMPLE_INTERVAL: Time = Time::us(10);
+
+/// A deadline further away than this is looked at again then; it stays well inside the event list's horizon.
+const FAR: Time = Time::s(4);
+
+/// What a switch's ports share.
+struct Switch {
+    first_port: u32,
+    last_port: u32,
+    /// Bytes queued, too high by what lazily committed ports have sent meanwhile.
+    used: u64,
+    capacity: u64,
+    alpha: f64,
+    ecn: Option<Ecn>,
+    drops: u64,
+    occupancy: Histogram,
+    sampled_max: u64,
+}
+
+/// Counters of a port as of warm-up.
+#[derive(Clone, Copy, Default)]
+struct Baseline {
+    tx_bytes: u64,
+    packets: u64,
+    /// What the packets queued then had waited for before.
+    byte_ps: u128,
+}
+
+/// A simulation in progress.
+pub struct Engine<P: Probe = ()> {
+    now: Time,
+    events: EventList,
+    packets: Packets,
+    ports: Vec<Port>,
+    rates: Vec<Rate>,
+    baselines: Vec<Baseline>,
+    histograms: Vec<PortHistograms>,
+    switches: Vec<Switch>,
+    /// Ports of each switch, by `first_port..last_port`.
+    switch_ports: Vec<u32>,
+    hosts: Vec<Host>,
+    routing: Routing,
+    flows: Flows,
+    generator: Generator,
+    marking: Rng,
+    spray: Option<Rng>,
+    /// A free packet for transports to write into.
+    blank: u32,
+    warm: bool,
+    explicit: bool,
+    packet_hops: u64,
+    handled: u64,
+    links: Vec<(Node, Node)>,
+    setup: Setup,
+    probe: P,
+}
+
+impl<P: Probe> Engine<P> {
+    /// Builds the network and schedules the first arrivals.
+    ///
+    /// # Errors
+    /// When the fabric cannot carry the workload: a host without exactly one link, hosts that cannot reach each other, too
+    /// many links and hosts for the event list.
+    pub fn new(setup: Setup, probe: P) -> Result<Engine<P>, String> {
+        let fabric = &setup.fabric;
+        let sources = fabric.links.len() * 2 + fabric.hosts.len() + 2;
+        if sources > MAX_SOURCES {
+            return Err(format!("{sources} links and hosts are more than {MAX_SOURCES}"));
+        }
+        if setup.stacks.len() > MAX_STACKS {
+            return Err(format!("{} protocols side by side are more than {MAX_STACKS}", setup.stacks.len()));
+        }
+        let routing = Routing::new(fabric, setup.seed, setup.bdp_bytes)?;
+        let needs = |need| setup.stacks.iter().any(|stack| stack.protocol().card().needs.has(need));
+        let mut packets = Packets::new(needs(Need::HopRecords));
+        let blank = packets.alloc();
+        let ports = ports(&setup);
+        let (switches, switch_ports) = switches(fabric, &ports);
+        let hosts = (0..fabric.hosts.len() as u32).map(|h| {
+            let context = HostContext {
+                host: h,
+                seed: setup.seed,
+                mtu: fabric.mtu,
+                nic_rate: routing.nic_rate(h),
+                fabric_base_rtt: routing.fabric_base_rtt(),
+                bdp_bytes: routing.bdp_bytes(h),
+                connections: setup.connections,
+                spraying: setup.routing == Choice::Spray,
+                priorities: fabric.switches.iter().map(|s| s.priorities).min().unwrap_or(1),
+            };
+            Host::new(routing.host(h).up_port, setup.stacks.len(), context)
+        });
+        let mut engine = Engine {
+            now: Time::ZERO,
+            events: EventList::with_capacity(sources),
+            packets,
+            rates: fabric.links.iter().flat_map(|link| [link.rate, link.rate]).collect(),
+            baselines: vec![Baseline::default(); ports.len()],
+            histograms: if setup.histograms { ports.iter().map(|_| PortHistograms::default()).collect() } else { Vec::new() },
+            switches,
+            switch_ports,
+            hosts: hosts.collect(),
+            flows: Flows::default(),
+            generator: Generator::new(&setup.workload, fabric.hosts.len() as u32, setup.seed),
+            marking: Rng::stream(setup.seed, Domain::Marking, 0),
+            spray: (setup.routing == Choice::Spray).then(|| Rng::stream(setup.seed, Domain::Entropy, u64::MAX)),
+            blank,
+            warm: false,
+            explicit: setup.explicit_dequeue,
+            packet_hops: 0,
+            handled: 0,
+            links: fabric.links.iter().flat_map(|link| [(link.a, link.b), (link.b, link.a)]).collect(),
+            ports,
+            routing,
+            setup,
+            probe,
+        };
+        engine.schedule_generator();
+        let source = engine.sampler();
+        engine.events.insert(engine.setup.warmup.min(FAR), source);
+        Ok(engine)
+    }
+
+    fn host_source(&self, host: u32) -> u32 {
+        self.ports.len() as u32 + host
+    }
+    fn generator_source(&self) -> u32 {
+        (self.ports.len() + self.hosts.len()) as u32
+    }
+    fn sampler(&self) -> u32 {
+        self.generator_source() + 1
+    }
+
+    /// How far the run has come.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Packets delivered over any link so far.
+    pub fn packet_hops(&self) -> u64 {
+        self.packet_hops
+    }
+
+    /// What a path looks like: base RTT, rates, hops.
+    pub fn paths(&self) -> &dyn PathOracle {
+        &self.routing
+    }
+
+    /// The probe.
+    pub fn probe(&self) -> &P {
+        &self.probe
+    }
+
+    /// Packets that are somewhere in the network.
+    pub fn packets_in_flight(&self) -> usize {
+        self.packets.in_use() - 1
+    }
+
+    /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on the steps.
+    pub fn advance(&mut self, until: Time) {
+        let until = until.min(self.setup.duration);
+        while let Some((now, source)) = self.events.take_until(until) {
+            self.now = now;
+            self.handled += 1;
+            if (source as usize) < self.ports.len() {
+                self.on_link(source);
+            } else {
+                self.on_other(source - self.ports.len() as u32);
+            }
+            self.events.close();
+        }
+        self.now = until;
+    }
+
+    /// The head of a link has arrived (or, with explicit dequeues, a transmission has ended).
+    #[inline]
+    fn on_link(&mut self, index: u32) {
+        let now = self.now;
+        let port = &mut self.ports[index as usize];
+        if self.explicit && port.next_landing(&self.packets.frames) != Some(now) {
+            // The end of a transmission; or an entry that another has made stale, which dies here.
+            if port.free_at == now {
+                self.commit(index);
+                self.schedule_explicit(index);
+            }
+            return;
+        }
+        let packet = port.land(&self.packets.frames);
+        let to = port.to;
+        if let Some(next) = port.next_landing(&self.packets.frames) {
+            if !self.explicit {
+                self.events.insert(next, index);
+            }
+        } else {
+            self.commit(index);
+        }
+        if self.explicit {
+            self.schedule_explicit(index);
+        }
+        self.packet_hops += 1;
+        if to & HOST == 0 { self.arrive_at_switch(to, packet) } else { self.arrive_at_host(to & !HOST, packet) }
+    }
+
+    /// Explicit dequeues: the next event of a port is its next landing or the end of its transmission.
+    fn schedule_explicit(&mut self, index: u32) {
+        let port = &self.ports[index as usize];
+        let landing = port.next_landing(&self.packets.frames).unwrap_or(Time::NEVER);
+        let wants_more = port.has_queue() || port.owner & HOST != 0;
+        let dequeue = if wants_more && port.free_at > self.now { port.free_at } else { Time::NEVER };
+        let next = landing.min(dequeue);
+        if next != Time::NEVER {
+            self.events.insert(next, index);
+        }
+    }
+
+    /// Starts every transmission of a port that is due.
+    #[inline]
+    fn commit(&mut self, index: u32) {
+        let owner = self.ports[index as usize].owner;
+        if owner & HOST != 0 {
+            self.pull(owner & !HOST);
+        } else {
+            self.commit_switch_port(index);
+        }
+    }
+
+    #[inline]
+    fn commit_switch_port(&mut self, index: u32) {
+        loop {
+            let port = &mut self.ports[index as usize];
+            if !port.has_queue() || port.free_at > self.now {
+                return;
+            }
+            let start = port.free_at;
+            if port.flags & flag::HISTOGRAMS != 0 {
+                self.histograms[index as usize].level(start, port.queue_bytes);
+            }
+            let packet = port.dequeue(&self.packets.frames);
+            let frame = &self.packets.frames[packet as usize];
+            let waited = start - frame.at;
+            let wire = frame.wire_bytes as u128;
+            port.waits.byte_ps += wire * waited.as_ps() as u128;
+            port.waits.delay_ps += waited.as_ps() as u128;
+            port.waits.max_delay = port.waits.max_delay.max(waited);
+            self.switches[port.owner as usize].used -= wire as u64;
+            self.start(index, packet, start, waited);
+        }
+    }
+
+    /// A packet begins to leave a switch port.
+    #[inline]
+    fn start(&mut self, index: u32, packet: u32, start: Time, waited: Time) {
+        let port = &mut self.ports[index as usize];
+        let frame = &mut self.packets.frames[packet as usize];
+        if port.flags & flag::STAMPS != 0 && frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS) != 0 {
+            if frame.flags & frame_flag::STAMP_PEAK != 0 {
+                frame.peak_hop_delay = frame.peak_hop_delay.max(waited);
+            }
+            if frame.flags & frame_flag::STAMP_HOPS != 0 {
+                let hop = Hop {
+                    at: start,
+                    tx_bytes: port.tx_bytes,
+                    rate: self.rates[index as usize],
+                    queue_bytes: port.queue_bytes,
+                    port: index,
+                };
+                self.packets.trace(packet).push(hop);
+            }
+        }
+        if port.flags & (flag::ECN | flag::HISTOGRAMS) != 0 {
+            self.mark_and_count(index, packet, MarkAt::Dequeue, waited);
+        }
+        self.launch(index, packet, start, waited);
+    }
+
+    /// Puts a packet on the wire.
+    #[inline]
+    fn launch(&mut self, index: u32, packet: u32, start: Time, waited: Time) {
+        if P::ON {
+            let port = &self.ports[index as usize];
+            let (port_bytes, p) = (port.queue_bytes, self.packets.get(packet));
+            self.probe.departed(&Departure {
+                at: start,
+                port: index,
+                waited,
+                queue_bytes: port_bytes,
+                frame: p.frame,
+                body: p.body,
+                hops: p.hops,
+            });
+        }
+        let port = &mut self.ports[index as usize];
+        if port.launch(packet, start, &mut self.packets.frames) {
+            let at = self.packets.frames[packet as usize].at;
+            if !self.explicit {
+                self.events.insert(at, index);
+            }
+        }
+    }
+
+    #[inline(never)]
+    fn mark_and_count(&mut self, index: u32, packet: u32, at: MarkAt, waited: Time) {
+        let port = &mut self.ports[index as usize];
+        if at == MarkAt::Dequeue && port.flags & flag::HISTOGRAMS != 0 {
+            self.histograms[index as usize].delay_ns.add(waited.as_ps() / 1_000, 1);
+        }
+        let frame = &mut self.packets.frames[packet as usize];
+        if port.flags & flag::ECN == 0 || frame.flags & frame_flag::ECN_CAPABLE == 0 {
+            return;
+        }
+        let Some(ecn) = self.switches[port.owner as usize].ecn.filter(|ecn| ecn.at == at) else { return };
+        let queue = port.queue_bytes as f64;
+        let marks = if queue >= ecn.max_bytes {
+            true
+        } else if queue < ecn.min_bytes {
+            false
+        } else {
+            let share = (queue - ecn.min_bytes) / (ecn.max_bytes - ecn.min_bytes);
+            self.marking.unit() < share * ecn.max_probability
+        };
+        if marks {
+            frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
+            port.waits.marks += 1;
+        }
+    }
+
+    #[inline]
+    fn arrive_at_switch(&mut self, switch: u32, packet: u32) {
+        let frame = &self.packets.frames[packet as usize];
+        let index = self.routing.egress(switch, frame.dst, frame.entropy);
+        self.commit_switch_port(index);
+        let port = &mut self.ports[index as usize];
+        if port.flags & flag::ECN != 0 {
+            self.mark_and_count(index, packet, MarkAt::Enqueue, Time::ZERO);
+        }
+        let port = &mut self.ports[index as usize];
+        if port.is_free(self.now) {
+            self.start(index, packet, self.now, Time::ZERO);
+        } else {
+            let wire = self.packets.frames[packet as usize].wire_bytes as u32;
+            if (port.flags & flag::SHARED != 0 || port.queue_bytes > u32::MAX - wire) && !self.admits(switch, index, wire) {
+                self.drop_packet(switch, index, packet);
+                return;
+            }
+            let port = &mut self.ports[index as usize];
+            if port.flags & flag::HISTOGRAMS != 0 {
+                self.histograms[index as usize].level(self.now, port.queue_bytes);
+            }
+            port.enqueue(packet, &mut self.packets.frames);
+            port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
+            self.switches[switch as usize].used += wire as u64;
+        }
+        if self.explicit {
+            self.schedule_explicit(index);
+        }
+    }
+
+    /// Whether the switch's buffer takes `wire` more bytes at this port.
+    fn admits(&mut self, switch: u32, index: u32, wire: u32) -> bool {
+        let fits = |s: &Switch, port: &Port| {
+            let free = s.capacity.saturating_sub(s.used);
+            let bytes = port.queue_bytes as u64 + wire as u64;
+            wire as u64 <= free && bytes as f64 <= s.alpha * free as f64 && bytes <= u32::MAX as u64
+        };
+        if fits(&self.switches[switch as usize], &self.ports[index as usize]) {
+            return true;
+        }
+        // The occupancy may be stale, and then too high: bring every port of the switch up to now and look again.
+        self.commit_switch(switch);
+        fits(&self.switches[switch as usize], &self.ports[index as usize])
+    }
+
+    fn commit_switch(&mut self, switch: u32) {
+        let Switch { first_port, last_port, .. } = self.switches[switch as usize];
+        for i in first_port..last_port {
+            self.commit_switch_port(self.switch_ports[i as usize]);
+        }
+    }
+
+    #[cold]
+    fn drop_packet(&mut self, switch: u32, index: u32, packet: u32) {
+        self.ports[index as usize].waits.drops += 1;
+        self.switches[switch as usize].drops += 1;
+        self.packets.free(packet);
+    }
+
+    #[inline]
+    fn arrive_at_host(&mut self, host: u32, packet: u32) {
+        let now = self.now;
+        self.pull(host);
+        if P::ON {
+            let p = self.packets.get(packet);
+            self.probe.arrived(now, host, p.frame, p.body);
+        }
+        let h = &mut self.hosts[host as usize];
+        let stack = self.packets.body(packet).transport;
+        let reply = h.transport(stack, &self.setup.stacks).receive(now, self.packets.get(packet), &mut self.flows);
+        match reply {
+            Reply::Send => {
+                if let Some(rng) = &mut self.spray {
+                    self.packets.frames[packet as usize].entropy = rng.bits() as u32;
+                }
+                self.packets.frames[packet as usize].at = now;
+                let port = h.port;
+                self.ports[port as usize].enqueue(packet, &mut self.packets.frames);
+            }
+            Reply::None => self.packets.free(packet),
+        }
+        h.quiet_until = Time::ZERO;
+        self.pull(host);
+        self.arm(host);
+    }
+
+    /// Lets everything leave a host that may leave up to and including now, replies first.
+    #[inline]
+    fn pull(&mut self, host: u32) {
+        let h = &mut self.hosts[host as usize];
+        let index = h.port;
+        let port = &self.ports[index as usize];
+        if port.free_at > self.now || (h.quiet_until > self.now && !port.has_queue()) {
+            return;
+        }
+        self.pull_packets(host, index);
+    }
+
+    fn pull_packets(&mut self, host: u32, index: u32) {
+        let now = self.now;
+        loop {
+            let port = &mut self.ports[index as usize];
+            let h = &mut self.hosts[host as usize];
+            let start = port.free_at.max(h.pulled_until);
+            if start > now {
+                break;
+            }
+            h.pulled_until = start;
+            if port.has_queue() {
+                let packet = port.dequeue(&self.packets.frames);
+                let waited = start.since(self.packets.frames[packet as usize].at);
+                self.launch(index, packet, start, waited);
+                continue;
+            }
+            let (packets, packet) = (&mut self.packets, self.blank);
+            let sent = h.pull(|transport| match transport.transmit(start, packets.get(packet)) {
+                Transmit::Sent => Some(packets.frames[packet as usize].wire_bytes as u32),
+                Transmit::Idle => None,
+            });
+            let Some(stack) = sent else {
+                let next = h.deadline();
+                h.quiet_until = next;
+                if next > now || next <= start {
+                    h.pulled_until = now;
+                    break;
+                }
+                h.pulled_until = next;
+                continue;
+            };
+            let body = self.packets.body(packet);
+            body.transport = stack;
+            if body.flags & tidegate_core::body_flag::RETRANSMISSION != 0 {
+                let (message, bytes) = (body.message as usize, body.payload_bytes as u64);
+                if let Some(live) = self.flows.live.get_mut(message) {
+                    live.record.retransmitted_bytes += bytes;
+                }
+            }
+            if let Some(rng) = &mut self.spray {
+                self.packets.frames[packet as usize].entropy = rng.bits() as u32;
+            }
+            self.launch(index, packet, start, Time::ZERO);
+            self.blank = self.packets.alloc();
+        }
+        if self.explicit {
+            self.schedule_explicit(index);
+        }
+    }
+
+    /// Keeps the host's entry in the event list no later than its earliest deadline.
+    #[inline]
+    fn arm(&mut self, host: u32) {
+        let h = &mut self.hosts[host as usize];
+        let deadline = h.deadline();
+        if deadline < h.armed_at {
+            let deadline = deadline.min(self.now.after(FAR));
+            h.armed_at = deadline;
+            let source = self.host_source(host);
+            self.events.insert(deadline.max(self.now), source);
+        }
+    }
+
+    fn on_other(&mut self, source: u32) {
+        if (source as usize) < self.hosts.len() {
+            self.on_host(source);
+        } else if source as usize == self.hosts.len() {
+            self.on_generator();
+        } else {
+            self.on_sampler();
+        }
+    }
+
+    fn on_host(&mut self, host: u32) {
+        let now = self.now;
+        let h = &mut self.hosts[host as usize];
+        if h.armed_at > now {
+            return; // stale, or fired early at the event list's horizon
+        }
+        h.armed_at = Time::NEVER;
+        self.pull(host);
+        let h = &mut self.hosts[host as usize];
+        for stack in 0..h.stacks() {
+            if let Some(transport) = h.existing_mut(stack).filter(|transport| transport.deadline() <= now) {
+                transport.on_deadline(now, &mut self.flows);
+            }
+        }
+        h.quiet_until = Time::ZERO;
+        self.pull(host);
+        self.arm(host);
+    }
+
+    fn schedule_generator(&mut self) {
+        let at = self.generator.next_at();
+        if at < Time::NEVER {
+            let source = self.generator_source();
+            self.events.insert(at.max(self.now), source);
+        }
+    }
+
+    fn on_generator(&mut self) {
+        let now = self.now;
+        while let Some(action) = self.generator.take(now) {
+            let (host, slot, submit) = match action {
+                Action::Submit(flow) => {
+                    let unlimited = flow.bytes == Message::UNLIMITED;
+                    let ideal = if unlimited { Time::ZERO } else { self.routing.ideal(flow.src, flow.dst, flow.bytes) };
+                    let slot = self.flows.open(&flow, now, ideal);
+                    if flow.stop < Time::NEVER {
+                        self.generator.stop_at(flow.stop, slot);
+                    }
+                    (flow.src, slot, Some(flow))
+                }
+                Action::Stop(slot) => (self.flows.live[slot as usize].record.src, slot, None),
+            };
+            self.pull(host);
+            let live = &mut self.flows.live[slot as usize];
+            let transport = self.hosts[host as usize].transport(live.record.stack, &self.setup.stacks);
+            match submit {
+                Some(flow) => {
+                    let message = Message { id: slot, dst: flow.dst, bytes: flow.bytes, dedicated: flow.dedicated };
+                    live.handle = transport.submit(now, message, &self.routing);
+                }
+                None => transport.stop(now, live.handle),
+            }
+            self.hosts[host as usize].quiet_until = Time::ZERO;
+            self.pull(host);
+            self.arm(host);
+        }
+        self.schedule_generator();
+    }
+
+    /// Warm-up the first time, then samples of the switch buffers.
+    fn on_sampler(&mut self) {
+        self.events.rebase(self.now);
+        if self.now < self.setup.warmup {
+            let source = self.sampler();
+            self.events.insert(self.setup.warmup.min(self.now + FAR), source);
+            return;
+        }
+        self.commit_all();
+        if !self.warm {
+            self.warm_up();
+        }
+        for switch in &mut self.switches {
+            switch.occupancy.add(switch.used, 1);
+            switch.sampled_max = switch.sampled_max.max(switch.used);
+        }
+        let source = self.sampler();
+        self.events.insert(self.now + SAMPLE_INTERVAL, source);
+    }
+
+    fn commit_all(&mut self) {
+        for index in 0..self.ports.len() as u32 {
+            self.commit(index);
+        }
+    }
+
+    /// Everything measured so far is forgotten. What is queued now is charged only for its wait from now on.
+    fn warm_up(&mut self) {
+        self.warm = true;
+        self.flows.warm_up();
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            port.waits = Default::default();
+            self.baselines[index] = Baseline {
+                tx_bytes: port.tx_bytes,
+                packets: port.packets,
+                byte_ps: queued_byte_ps(port, &self.packets.frames, self.now),
+            };
+            port.waits.max_bytes = if port.owner & HOST == 0 { port.queue_bytes } else { 0 };
+            if let Some(histograms) = self.histograms.get_mut(index) {
+                histograms.restart(self.now);
+            }
+        }
+        for switch in &mut self.switches {
+            switch.drops = 0;
+        }
+    }
+
+    /// Appends the flows that finished, in order of completion, then id.
+    pub fn take_finished(&mut self, out: &mut Vec<FlowRecord>) {
+        self.flows.take_finished(self.now, self.setup.warmup, out);
+    }
+
+    /// Samples the running flows and the ports: delivered bytes in all, windows, queues.
+    pub fn sample(&mut self, out: &mut Vec<Sample>) {
+        self.commit_all();
+        let at = self.now;
+        for live in &self.flows.live {
+            let record = &live.record;
+            if record.completed.is_some() {
+                continue;
+            }
+            let mut push = |quantity, value| out.push(Sample { at, entity: record.id, quantity, value });
+            push(Quantity::DeliveredBytes, record.delivered_bytes as f64);
+            let transport = self.hosts[record.src as usize].existing(record.stack);
+            if let Some((window, _)) = transport.and_then(|transport| transport.limits(live.handle))
+                && window.is_finite()
+            {
+                push(Quantity::WindowBytes, window);
+            }
+        }
+        for (index, port) in self.ports.iter().enumerate().filter(|(_, port)| port.owner & HOST == 0) {
+            out.push(Sample { at, entity: index as u64, quantity: Quantity::QueueBytes, value: port.queue_bytes as f64 });
+        }
+    }
+
+    /// Payload submitted at `host` and not yet sent for the first time.
+    pub fn backlog_bytes(&self, host: u32) -> u64 {
+        self.hosts[host as usize].backlog_bytes()
+    }
+
+    /// Ends the run where it is. Flows that finished and were not taken come first among `finished`.
+    pub fn finish(mut self) -> (Vec<FlowRecord>, Outcome) {
+        self.commit_all();
+        if !self.warm {
+            self.warm_up();
+        }
+        let end = self.now;
+        let (finished, unfinished, mut digest) = self.flows.take_rest(end, self.setup.warmup);
+        let links: Vec<_> = (0..self.ports.len()).map(|index| self.link_record(index, end)).collect();
+        for (port, link) in self.ports.iter().zip(&links) {
+            let parts = [link.wire_bytes, link.packets, link.drops, link.ecn_marks, port.waits.byte_ps as u64];
+            digest = parts.iter().fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
+        }
+        let span = end.since(self.setup.warmup).as_ps() as f64;
+        let mean = |switch: &Switch| {
+            let ports = &self.switch_ports[switch.first_port as usize..switch.last_port as usize];
+            ports.iter().map(|&port| links[port as usize].queue_bytes.mean).sum::<f64>()
+        };
+        let switches = self.switches.iter().enumerate().map(|(i, switch)| SwitchRecord {
+            switch: i as u32,
+            buffer_bytes: Spread {
+                mean: if span > 0.0 { mean(switch) } else { 0.0 },
+                p99: switch.occupancy.quantile(0.99),
+                max: switch.sampled_max as f64,
+            },
+            drops: switch.drops,
+        });
+        let outcome = Outcome {
+            unfinished,
+            switches: switches.collect(),
+            links,
+            digest,
+            packet_hops: self.packet_hops,
+            events: self.handled,
+        };
+        (finished, outcome)
+    }
+
+    fn link_record(&mut self, index: usize, end: Time) -> LinkRecord {
+        let port = &self.ports[index];
+        let span = end.since(self.setup.warmup).as_ps() as f64;
+        let (from, to) = self.links[index];
+        let before = self.baselines[index];
+        let packets = port.packets - before.packets;
+        let queue = port.waits.byte_ps + queued_byte_ps(port, &self.packets.frames, end);
+        let histograms = self.histograms.get_mut(index).map(|histograms| {
+            histograms.level(end, port.queue_bytes);
+            &*histograms
+        });
+        let per = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };
+        LinkRecord {
+            from,
+            to,
+            rate_bps: self.rates[index].as_bps(),
+            wire_bytes: port.tx_bytes - before.tx_bytes,
+            packets,
+            queue_bytes: Spread {
+                mean: per(queue.saturating_sub(before.byte_ps) as f64, span),
+                p99: histograms.and_then(|h| h.bytes.quantile(0.99)),
+                max: port.waits.max_bytes as f64,
+            },
+            queue_delay_us: Spread {
+                mean: per(port.waits.delay_ps as f64 * 1e-6, packets as f64),
+                p99: histograms.and_then(|h| h.delay_ns.quantile(0.99)).map(|ns| ns * 1e-3),
+                max: port.waits.max_delay.as_us_f64(),
+            },
+            drops: port.waits.drops,
+            ecn_marks: port.waits.marks,
+            pfc_pauses: 0,
+        }
+    }
+}
+
+/// What the queued packets have waited for so far, in byte picoseconds.
+fn queued_byte_ps(port: &Port, frames: &[tidegate_core::Frame], now: Time) -> u128 {
+    if port.owner & HOST != 0 {
+        return 0;
+    }
+    port.queued(frames).map(|frame| frame.wire_bytes as u128 * now.since(frame.at).as_ps() as u128).sum()
+}
+
+fn ports(setup: &Setup) -> Vec<Port> {
+    let fabric = &setup.fabric;
+    let code = |node| match node {
+        Node::Host(h) => h | HOST,
+        Node::Switch(s) => s,
+    };
+    let mut ports = Vec::with_capacity(fabric.links.len() * 2);
+    for link in &fabric.links {
+        for (from, to) in [(link.a, link.b), (link.b, link.a)] {
+            let latency = match to {
+                Node::Switch(s) => fabric.switches[s as usize].latency,
+                Node::Host(_) => Time::ZERO,
+            };
+            let mut flags = 0;
+            if let Node::Switch(s) = from {
+                let switch = &fabric.switches[s as usize];
+                let set = |on: bool, flag: u8| if on { flag } else { 0 };
+                flags = set(switch.telemetry, flag::STAMPS)
+                    | set(switch.ecn.is_some(), flag::ECN)
+                    | set(switch.buffer != Buffer::Unlimited, flag::SHARED)
+                    | set(setup.histograms, flag::HISTOGRAMS);
+            }
+            ports.push(Port::new(link.rate, link.delay + latency, code(from), code(to), flags));
+        }
+    }
+    ports
+}
+
+fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
+    let mut of: Vec<Vec<u32>> = vec![Vec::new(); fabric.switches.len()];
+    for (index, port) in ports.iter().enumerate().filter(|(_, port)| port.owner & HOST == 0) {
+        of[port.owner as usize].push(index as u32);
+    }
+    let mut all = Vec::new();
+    let mut switches = Vec::new();
+    for (switch, ports) in fabric.switches.iter().zip(of) {
+        let first_port = all.len() as u32;
+        all.extend(ports);
+        let (capacity, alpha) = match switch.buffer {
+            Buffer::Unlimited => (u64::MAX, f64::INFINITY),
+            Buffer::Shared { bytes, alpha } => (bytes, alpha),
+        };
+        switches.push(Switch {
+            first_port,
+            last_port: all.len() as u32,
+            used: 0,
+            capacity,
+            alpha,
+            ecn: switch.ecn,
+            drops: 0,
+            occupancy: Histogram::default(),
+            sampled_max: 0,
+        });
+    }
+    (switches, all)
+}

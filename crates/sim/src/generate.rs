@@ -1,0 +1,318 @@
+//! Turns a workload into submissions and stops, in order of time.
+//!
+//! Every block of traffic and every sending host draws from a stream of its own, so the arrivals are the same under every
+//! protocol, and adding a block moves no other.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tidegate_core::workload::{Flow, Pattern, Traffic, Workload};
+use tidegate_core::{Domain, Rng, Time};
+
+/// Something the hosts do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Action {
+    /// A flow is submitted.
+    Submit(Flow),
+    /// The flow in this slot stops.
+    Stop(u32),
+}
+
+/// Pending actions. Holds one arrival a source, not one a message.
+pub(crate) struct Generator {
+    /// (time, rank among equals, source).
+    due: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    sources: Vec<Source>,
+    /// Stops: (time, flow slot).
+    stops: BinaryHeap<Reverse<(Time, u32)>>,
+    order: u64,
+}
+
+/// Something that submits one flow after another.
+struct Source {
+    /// What it submits when its time comes.
+    pending: Flow,
+    next: Next,
+}
+
+/// Where a source's following flows come from.
+enum Next {
+    /// A list, in reverse order.
+    List(Vec<Flow>),
+    /// One host's Poisson arrivals.
+    Poisson { rng: Rng, block: Traffic, sender: u32 },
+    /// Bursts, and the rest of the present one in reverse order.
+    Incast { rng: Rng, block: Traffic, hosts: u32, burst_at: Time, rest: Vec<Flow> },
+    /// One host of a rotating incast: the target is a function of the message's number.
+    Rotating { rng: Rng, block: Traffic, hosts: u32, sender: u32, number: u64 },
+}
+
+impl Generator {
+    pub(crate) fn new(workload: &Workload, hosts: u32, seed: u64) -> Generator {
+        let mut generator =
+            Generator { due: BinaryHeap::new(), sources: Vec::new(), stops: BinaryHeap::new(), order: 0 };
+        let mut flows = workload.flows.clone();
+        flows.sort_by_key(|flow| Reverse(flow.start)); // stable: equal times keep the order of the file, reversed
+        generator.add_list(flows);
+        for (number, block) in workload.traffic.iter().enumerate() {
+            generator.add_block(block, number as u64, hosts, seed);
+        }
+        generator
+    }
+
+    fn add_block(&mut self, block: &Traffic, number: u64, hosts: u32, seed: u64) {
+        let stream = |entity: u64| Rng::stream(seed, Domain::Traffic, number << 32 | entity);
+        match &block.pattern {
+            Pattern::Permutation => {
+                let mut rng = stream(u32::MAX as u64);
+                let targets = derangement(hosts, &mut rng);
+                let flows = (0..hosts).map(|src| flow(block, src, targets[src as usize], block.start, &mut rng));
+                let flows: Vec<_> = flows.collect();
+                self.add_list(flows.into_iter().rev().collect());
+            }
+            Pattern::AllToAll => {
+                let mut rng = stream(u32::MAX as u64);
+                let mut flows = Vec::new();
+                for shift in 1..hosts {
+                    flows.extend((0..hosts).map(|src| flow(block, src, (src + shift) % hosts, block.start, &mut rng)));
+                }
+                flows.reverse();
+                self.add_list(flows);
+            }
+            Pattern::Trace(arrivals) => {
+                let mut flows: Vec<_> = arrivals
+                    .iter()
+                    .map(|a| Flow { src: a.src, dst: a.dst, bytes: a.bytes, start: a.at, ..template(block) })
+                    .collect();
+                flows.reverse();
+                self.add_list(flows);
+            }
+            Pattern::Poisson { senders, .. } => {
+                for &sender in senders {
+                    let mut next = Next::Poisson { rng: stream(sender as u64), block: block.clone(), sender };
+                    if let Some(first) = next.draw(block.start) {
+                        self.add(first, next);
+                    }
+                }
+            }
+            Pattern::Incast { interval, poisson, .. } => {
+                let mut rng = stream(u32::MAX as u64);
+                let burst_at = if *poisson { block.start.after(interval.scale(rng.exponential())) } else { block.start };
+                let mut next = Next::Incast { rng, block: block.clone(), hosts, burst_at, rest: Vec::new() };
+                if let Some(first) = next.draw(block.start) {
+                    self.add(first, next);
+                }
+            }
+            Pattern::RotatingIncast { senders, gap_ps } => {
+                for &sender in senders {
+                    let mut rng = stream(sender as u64);
+                    let start = block.start.after(Time::from_ps_f64(gap_ps * rng.unit()));
+                    let mut next = Next::Rotating {
+                        rng: Rng::stream(seed, Domain::Traffic, number << 32 | u32::MAX as u64),
+                        block: block.clone(),
+                        hosts,
+                        sender,
+                        number: 0,
+                    };
+                    if let Some(first) = next.draw(start) {
+                        self.add(Flow { start, ..first }, next);
+                    }
+                }
+            }
+        }
+    }
+
+    /// `flows` in reverse order of submission.
+    fn add_list(&mut self, mut flows: Vec<Flow>) {
+        if let Some(first) = flows.pop() {
+            self.add(first, Next::List(flows));
+        }
+    }
+
+    fn add(&mut self, first: Flow, next: Next) {
+        let source = self.sources.len() as u32;
+        self.sources.push(Source { pending: first, next });
+        self.push(first.start, source);
+    }
+
+    fn push(&mut self, at: Time, source: u32) {
+        self.order += 1;
+        self.due.push(Reverse((at, self.order, source)));
+    }
+
+    /// Lets the flow in `slot` stop at `at`.
+    pub(crate) fn stop_at(&mut self, at: Time, slot: u32) {
+        self.stops.push(Reverse((at, slot)));
+    }
+
+    /// When the next action is due.
+    pub(crate) fn next_at(&self) -> Time {
+        let submit = self.due.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+        submit.min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, _))| *at))
+    }
+
+    /// Takes an action that is due at `now`; stops before submissions.
+    pub(crate) fn take(&mut self, now: Time) -> Option<Action> {
+        if let Some(Reverse((at, slot))) = self.stops.peek().copied()
+            && at <= now
+        {
+            self.stops.pop();
+            return Some(Action::Stop(slot));
+        }
+        let Reverse((at, _, index)) = self.due.peek().copied()?;
+        if at > now {
+            return None;
+        }
+        self.due.pop();
+        let source = &mut self.sources[index as usize];
+        let submitted = source.pending;
+        if let Some(next) = source.next.draw(submitted.start) {
+            source.pending = next;
+            self.push(next.start, index);
+        }
+        Some(Action::Submit(submitted))
+    }
+}
+
+impl Next {
+    /// The flow after the one submitted at `previous`.
+    fn draw(&mut self, previous: Time) -> Option<Flow> {
+        match self {
+            Next::List(flows) => flows.pop(),
+            Next::Poisson { rng, block, sender } => {
+                let Pattern::Poisson { mean_gap_ps, receivers, .. } = &block.pattern else { return None };
+                let at = previous.after(Time::from_ps_f64(mean_gap_ps * rng.exponential()));
+                if at >= block.stop {
+                    return None;
+                }
+                let dst = loop {
+                    let dst = receivers[rng.below(receivers.len() as u64) as usize];
+                    if dst != *sender {
+                        break dst;
+                    }
+                };
+                Some(flow(block, *sender, dst, at, rng))
+            }
+            Next::Incast { rng, block, hosts, burst_at, rest } => {
+                if rest.is_empty() {
+                    let Pattern::Incast { fan_in, dst, interval, poisson, jitter } = block.pattern else { return None };
+                    if *burst_at >= block.stop || *burst_at == Time::NEVER {
+                        return None;
+                    }
+                    let dst = dst.unwrap_or_else(|| rng.below(*hosts as u64) as u32);
+                    let mut others: Vec<u32> = (0..*hosts).filter(|&host| host != dst).collect();
+                    rng.shuffle(&mut others);
+                    *rest = others[..fan_in as usize]
+                        .iter()
+                        .map(|&src| {
+                            let at = burst_at.after(jitter.scale(rng.unit()));
+                            flow(block, src, dst, at, rng)
+                        })
+                        .collect();
+                    rest.sort_by_key(|flow| Reverse(flow.start));
+                    let gap = if poisson { interval.scale(rng.exponential()) } else { interval };
+                    *burst_at = if interval == Time::NEVER { Time::NEVER } else { burst_at.after(gap) };
+                }
+                rest.pop()
+            }
+            Next::Rotating { rng, block, hosts, sender, number } => {
+                let Pattern::RotatingIncast { gap_ps, .. } = block.pattern else { return None };
+                let at = if *number == 0 { previous } else { previous.after(Time::from_ps_f64(gap_ps)) };
+                if at >= block.stop {
+                    return None;
+                }
+                *number += 1;
+                // All senders draw the same sequence of targets; one that is drawn itself takes its neighbour.
+                let target = rng.below(*hosts as u64) as u32;
+                let dst = if target == *sender { (target + 1) % *hosts } else { target };
+                let bytes = block.sizes.draw(&mut rng.clone());
+                Some(Flow { src: *sender, dst, bytes, start: at, ..template(block) })
+            }
+        }
+    }
+}
+
+fn template(block: &Traffic) -> Flow {
+    Flow {
+        src: 0,
+        dst: 0,
+        bytes: 0,
+        start: block.start,
+        stop: Time::NEVER,
+        stack: block.stack,
+        label: block.label,
+        dedicated: false,
+    }
+}
+
+fn flow(block: &Traffic, src: u32, dst: u32, start: Time, rng: &mut Rng) -> Flow {
+    Flow { src, dst, bytes: block.sizes.draw(rng), start, ..template(block) }
+}
+
+/// A random permutation without fixed points.
+fn derangement(n: u32, rng: &mut Rng) -> Vec<u32> {
+    let mut targets: Vec<u32> = (0..n).collect();
+    loop {
+        rng.shuffle(&mut targets);
+        if targets.iter().enumerate().all(|(i, &target)| i as u32 != target) {
+            return targets;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::workload::Sizes;
+
+    fn block(pattern: Pattern) -> Traffic {
+        Traffic { pattern, sizes: Sizes::Fixed(1000), stack: 0, label: 0, start: Time::ZERO, stop: Time::ms(100) }
+    }
+
+    fn run(traffic: Vec<Traffic>, hosts: u32) -> Vec<Flow> {
+        let workload = Workload { flows: Vec::new(), traffic };
+        let mut generator = Generator::new(&workload, hosts, 1);
+        let mut out = Vec::new();
+        while generator.next_at() < Time::NEVER {
+            let now = generator.next_at();
+            while let Some(Action::Submit(flow)) = generator.take(now) {
+                out.push(flow);
+            }
+        }
+        out
+    }
+
+    #[test]
+    fn permutation_uses_every_host_once_and_never_itself() {
+        let flows = run(vec![block(Pattern::Permutation)], 17);
+        let mut dsts: Vec<_> = flows.iter().map(|flow| flow.dst).collect();
+        dsts.sort_unstable();
+        assert!(dsts.into_iter().eq(0..17));
+        assert!(flows.iter().all(|flow| flow.src != flow.dst));
+    }
+
+    #[test]
+    fn poisson_has_the_asked_rate_and_leaves_others_alone() {
+        let poisson = |gap| {
+            block(Pattern::Poisson { mean_gap_ps: gap, senders: (0..10).collect(), receivers: (0..10).collect() })
+        };
+        let flows = run(vec![poisson(1e7)], 10);
+        let expected = 10.0 * 100e9 / 1e7;
+        assert!((flows.len() as f64 / expected - 1.0).abs() < 0.02, "{}", flows.len());
+        assert!(flows.windows(2).all(|w| w[0].start <= w[1].start));
+        let with_more = run(vec![poisson(1e7), block(Pattern::AllToAll)], 10);
+        assert_eq!(with_more.len(), flows.len() + 90);
+        let of_first = with_more.iter().filter(|flow| flow.start > Time::ZERO);
+        assert!(of_first.eq(flows.iter()));
+    }
+
+    #[test]
+    fn incast_bursts_to_one_receiver() {
+        let pattern = Pattern::Incast { fan_in: 3, dst: None, interval: Time::ms(10), poisson: false, jitter: Time::us(5) };
+        let flows = run(vec![block(pattern)], 8);
+        assert_eq!(flows.len(), 30);
+        for burst in flows.chunks(3) {
+            assert!(burst.iter().all(|flow| flow.dst == burst[0].dst && flow.src != flow.dst));
+        }
+    }
+}

@@ -1,0 +1,25 @@
+//! The engine: packets, links, switches and hosts in simulated time. It knows no file and no text.
+//!
+//! ```text
+//! let mut engine = Engine::new(setup, ())?;      // () probes nothing
+//! while engine.now() < duration { engine.advance(chunk); rows.extend(engine.take_finished()); }
+//! let outcome = engine.finish();
+//! ```
+mod engine;
+mod events;
+mod flows;
+mod generate;
+mod histogram;
+mod host;
+mod outcome;
+mod packets;
+mod port;
+mod probe;
+mod routing;
+mod setup;
+
+pub use engine::Engine;
+
+pub use outcome::{FlowRecord, LinkRecord, Outcome, Quantity, SEMANTICS, Sample, Spread, SwitchRecord};
+pub use probe::{Departure, Probe};
+pub use setup::Setup;

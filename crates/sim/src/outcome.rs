@@ -1,0 +1,130 @@
+//! What a run leaves behind.
+
+use tidegate_core::Time;
+use tidegate_core::fabric::Node;
+
+/// Version of the engine's semantics. It is part of every cache key, and changes whenever a golden digest does.
+pub const SEMANTICS: u32 = 1;
+
+/// One flow: an explicit one or a generated message.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FlowRecord {
+    /// In order of submission.
+    pub id: u64,
+    /// Which label of the run.
+    pub label: u16,
+    /// Which stack of the run.
+    pub stack: u16,
+    /// Sending host.
+    pub src: u32,
+    /// Receiving host.
+    pub dst: u32,
+    /// When it was submitted.
+    pub start: Time,
+    /// Payload bytes; `u64::MAX`: unlimited.
+    pub bytes: u64,
+    /// Payload delivered to the receiving application since it was submitted.
+    pub delivered_bytes: u64,
+    /// Payload delivered since warm-up.
+    pub delivered_after_warmup: u64,
+    /// From when to when `delivered_after_warmup` counts: max(start, warm-up) to min(stop, completion, end).
+    pub measured: (Time, Time),
+    /// When the last byte was delivered.
+    pub completed: Option<Time>,
+    /// When the sender knew.
+    pub acked: Option<Time>,
+    /// Payload sent again.
+    pub retransmitted_bytes: u64,
+    /// The same transfer with nothing else in the network (contract: "Slowdown"); zero for unlimited flows.
+    pub ideal: Time,
+}
+
+/// Mean, percentile and maximum of one quantity.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Spread {
+    /// Mean.
+    pub mean: f64,
+    /// 99th percentile, where histograms were kept.
+    pub p99: Option<f64>,
+    /// Maximum.
+    pub max: f64,
+}
+
+/// One direction of a link, from warm-up to the end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct LinkRecord {
+    /// Sending end.
+    pub from: Node,
+    /// Receiving end.
+    pub to: Node,
+    /// In bit/s.
+    pub rate_bps: u64,
+    /// Wire bytes sent.
+    pub wire_bytes: u64,
+    /// Packets sent.
+    pub packets: u64,
+    /// Time-weighted queue in wire bytes, without the packet in service. Zero at hosts, which are pulled.
+    pub queue_bytes: Spread,
+    /// Per packet, from enqueue to start of transmission.
+    pub queue_delay_us: Spread,
+    /// Packets refused.
+    pub drops: u64,
+    /// Packets marked.
+    pub ecn_marks: u64,
+    /// Pauses received.
+    pub pfc_pauses: u64,
+}
+
+/// One switch, from warm-up to the end.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SwitchRecord {
+    /// Number of the switch.
+    pub switch: u32,
+    /// Bytes queued over all its ports: mean and maximum exact; p99 from samples every 10 µs.
+    pub buffer_bytes: Spread,
+    /// Packets refused.
+    pub drops: u64,
+}
+
+/// One sample of the time series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// When.
+    pub at: Time,
+    /// Of what: a flow's id, or a link's number in [`Outcome::links`].
+    pub entity: u64,
+    /// What was sampled.
+    pub quantity: Quantity,
+    /// How much.
+    pub value: f64,
+}
+
+/// What a sample says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Quantity {
+    /// Payload bytes a flow delivered since the previous sample.
+    DeliveredBytes,
+    /// A flow's window in wire bytes.
+    WindowBytes,
+    /// Bytes queued at a port.
+    QueueBytes,
+    /// Largest queueing delay of a packet that left a port since the previous sample, in microseconds.
+    QueueDelayMaxUs,
+}
+
+/// Everything but the finished flows, which are taken while the run goes on.
+#[derive(Clone, Debug)]
+pub struct Outcome {
+    /// Flows that had not finished.
+    pub unfinished: Vec<FlowRecord>,
+    /// Every direction of every link: link i of the fabric gives records 2i (a to b) and 2i + 1 (b to a).
+    pub links: Vec<LinkRecord>,
+    /// Every switch.
+    pub switches: Vec<SwitchRecord>,
+    /// Covers the simulated outcome; the same whatever the threads and the way dequeues are scheduled.
+    pub digest: u64,
+    /// Packets, data or control, delivered over any link, hosts' included.
+    pub packet_hops: u64,
+    /// Events handled.
+    pub events: u64,
+}

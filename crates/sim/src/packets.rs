@@ -1,0 +1,70 @@
+//! The packet slab: frames (every hop reads them) apart from bodies (only ends do) and hop traces (only where asked for).
+
+use tidegate_core::{Body, Frame, HopTrace, PacketMut};
+
+/// No packet.
+pub(crate) const NIL: u32 = u32::MAX;
+
+/// All packets in the network.
+#[derive(Default)]
+pub(crate) struct Packets {
+    pub(crate) frames: Vec<Frame>,
+    bodies: Vec<Body>,
+    /// One for each packet where some protocol asks for hop records, else a single unused one.
+    traces: Vec<HopTrace>,
+    traced: bool,
+    free: Vec<u32>,
+}
+
+impl Packets {
+    pub(crate) fn new(traced: bool) -> Self {
+        Packets { traced, traces: vec![HopTrace::default()], ..Self::default() }
+    }
+
+    #[inline]
+    pub(crate) fn alloc(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| self.grow())
+    }
+
+    #[cold]
+    fn grow(&mut self) -> u32 {
+        self.frames.push(Frame::default());
+        self.bodies.push(Body::default());
+        if self.traced {
+            self.traces.push(HopTrace::default());
+        }
+        // Every packet can be free at once, without growing then.
+        self.free.reserve(self.frames.len());
+        self.frames.len() as u32 - 1
+    }
+
+    #[inline]
+    pub(crate) fn free(&mut self, packet: u32) {
+        self.free.push(packet);
+    }
+
+    #[inline]
+    pub(crate) fn body(&mut self, packet: u32) -> &mut Body {
+        &mut self.bodies[packet as usize]
+    }
+
+    #[inline]
+    pub(crate) fn trace(&mut self, packet: u32) -> &mut HopTrace {
+        &mut self.traces[if self.traced { packet as usize } else { 0 }]
+    }
+
+    #[inline]
+    pub(crate) fn get(&mut self, packet: u32) -> PacketMut<'_> {
+        let trace = if self.traced { packet as usize } else { 0 };
+        PacketMut {
+            frame: &mut self.frames[packet as usize],
+            body: &mut self.bodies[packet as usize],
+            hops: &mut self.traces[trace],
+        }
+    }
+
+    /// Packets that are somewhere in the network.
+    pub(crate) fn in_use(&self) -> usize {
+        self.frames.len() - self.free.len()
+    }
+}

@@ -1,0 +1,230 @@
+//! One direction of a link: the egress queue before it, and the packets on it.
+//!
+//! Both are lists through the packet slab. Only the head of the link is in the event list. The queue is committed lazily:
+//! [`Port::commit`] starts every transmission that is due, at its true time, and is called before anything
+//! touches the port and when its link runs empty. A packet that finds the port free never enters the queue.
+
+use tidegate_core::{Frame, Rate, Time};
+
+use crate::histogram::Histogram;
+use crate::packets::NIL;
+
+/// Top bit of [`Port::to`] and [`Port::owner`]: a host.
+pub(crate) const HOST: u32 = 1 << 31;
+
+/// Bits of [`Port::flags`].
+pub(crate) mod flag {
+    /// Stamps telemetry.
+    pub(crate) const STAMPS: u8 = 1;
+    /// Marks.
+    pub(crate) const ECN: u8 = 2;
+    /// Its switch has a limited buffer.
+    pub(crate) const SHARED: u8 = 4;
+    /// Keeps histograms.
+    pub(crate) const HISTOGRAMS: u8 = 8;
+}
+
+/// One direction of a link. Three cache lines; the third is touched only by packets that had to wait.
+#[repr(C, align(64))]
+pub(crate) struct Port {
+    /// End of the transmission in progress.
+    pub(crate) free_at: Time,
+    /// Propagation, and the latency of the switch it leads to.
+    pub(crate) delay: Time,
+    ps_per_byte_q20: u64,
+    /// Packets on the link.
+    link_head: u32,
+    link_tail: u32,
+    /// Wire bytes sent.
+    pub(crate) tx_bytes: u64,
+    /// Packets sent.
+    pub(crate) packets: u64,
+    /// Wire bytes queued, without the packet in service. At most 4 GiB.
+    pub(crate) queue_bytes: u32,
+    /// Switch, or host with [`HOST`].
+    pub(crate) to: u32,
+    pub(crate) owner: u32,
+    /// Bit p: priority p is not empty.
+    occupied: u8,
+    pub(crate) flags: u8,
+    queues: [Fifo; 8],
+    pub(crate) waits: Waits,
+}
+
+#[derive(Clone, Copy)]
+struct Fifo {
+    head: u32,
+    tail: u32,
+}
+
+/// What packets that had to wait add up to.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Waits {
+    /// Σ wire bytes · wait, in byte picoseconds: the time integral of the queue.
+    pub(crate) byte_ps: u128,
+    pub(crate) delay_ps: u128,
+    pub(crate) max_delay: Time,
+    pub(crate) max_bytes: u32,
+    pub(crate) drops: u64,
+    pub(crate) marks: u64,
+}
+
+/// The compact histograms of one port.
+#[derive(Default)]
+pub(crate) struct PortHistograms {
+    /// Waits in nanoseconds, by packet.
+    pub(crate) delay_ns: Histogram,
+    /// Queue in bytes, by time in nanoseconds.
+    pub(crate) bytes: Histogram,
+    changed_at: Time,
+}
+
+impl PortHistograms {
+    /// The queue held `bytes` until now.
+    #[inline]
+    pub(crate) fn level(&mut self, now: Time, bytes: u32) {
+        self.bytes.add(bytes as u64, now.since(self.changed_at).as_ps() / 1_000);
+        self.changed_at = now;
+    }
+    pub(crate) fn restart(&mut self, now: Time) {
+        self.delay_ns.clear();
+        self.bytes.clear();
+        self.changed_at = now;
+    }
+}
+
+impl Port {
+    pub(crate) fn new(rate: Rate, delay: Time, owner: u32, to: u32, flags: u8) -> Self {
+        Port {
+            free_at: Time::ZERO,
+            delay,
+            ps_per_byte_q20: rate.ps_per_byte_q20(),
+            link_head: NIL,
+            link_tail: NIL,
+            tx_bytes: 0,
+            packets: 0,
+            queue_bytes: 0,
+            to,
+            owner,
+            occupied: 0,
+            flags,
+            queues: [Fifo { head: NIL, tail: NIL }; 8],
+            waits: Waits::default(),
+        }
+    }
+
+    #[inline]
+    pub(crate) fn has_queue(&self) -> bool {
+        self.occupied != 0
+    }
+
+    /// A packet that arrives now leaves now.
+    #[inline]
+    pub(crate) fn is_free(&self, now: Time) -> bool {
+        self.free_at <= now && self.occupied == 0
+    }
+
+    #[inline]
+    pub(crate) fn serialise(&self, wire_bytes: u16) -> Time {
+        Time::ps((wire_bytes as u64 * self.ps_per_byte_q20) >> 20)
+    }
+
+    /// Puts `packet` at the end of its priority's queue.
+    #[inline]
+    pub(crate) fn enqueue(&mut self, packet: u32, frames: &mut [Frame]) {
+        let frame = &mut frames[packet as usize];
+        frame.next = NIL;
+        self.queue_bytes += frame.wire_bytes as u32;
+        let priority = frame.priority as usize & 7;
+        let queue = &mut self.queues[priority];
+        if self.occupied & 1 << priority == 0 {
+            queue.head = packet;
+        } else {
+            frames[queue.tail as usize].next = packet;
+        }
+        queue.tail = packet;
+        self.occupied |= 1 << priority;
+    }
+
+    /// Takes the next packet by strict priority. The queue must not be empty.
+    #[inline]
+    pub(crate) fn dequeue(&mut self, frames: &[Frame]) -> u32 {
+        let priority = self.occupied.trailing_zeros() as usize;
+        let queue = &mut self.queues[priority];
+        let packet = queue.head;
+        let frame = &frames[packet as usize];
+        queue.head = frame.next;
+        if queue.head == NIL {
+            self.occupied &= !(1 << priority);
+        }
+        self.queue_bytes -= frame.wire_bytes as u32;
+        packet
+    }
+
+    /// Puts `packet` on the link at `start`; true where the link was empty, so that its event must be inserted.
+    #[inline]
+    pub(crate) fn launch(&mut self, packet: u32, start: Time, frames: &mut [Frame]) -> bool {
+        let frame = &mut frames[packet as usize];
+        let wire = frame.wire_bytes;
+        self.free_at = start + self.serialise(wire);
+        frame.at = self.free_at + self.delay;
+        frame.next = NIL;
+        self.tx_bytes += wire as u64;
+        self.packets += 1;
+        let was_empty = self.link_head == NIL;
+        if was_empty {
+            self.link_head = packet;
+        } else {
+            frames[self.link_tail as usize].next = packet;
+        }
+        self.link_tail = packet;
+        was_empty
+    }
+
+    /// Takes the packet that reaches the far end.
+    #[inline]
+    pub(crate) fn land(&mut self, frames: &[Frame]) -> u32 {
+        let packet = self.link_head;
+        self.link_head = frames[packet as usize].next;
+        packet
+    }
+
+    /// When the head of the link arrives.
+    #[inline]
+    pub(crate) fn next_landing(&self, frames: &[Frame]) -> Option<Time> {
+        (self.link_head != NIL).then(|| frames[self.link_head as usize].at)
+    }
+
+    /// Every queued packet.
+    pub(crate) fn queued<'a>(&'a self, frames: &'a [Frame]) -> impl Iterator<Item = &'a Frame> {
+        (0..8).filter(|p| self.occupied & 1 << p != 0).flat_map(move |p| {
+            std::iter::successors(Some(self.queues[p].head), |&packet| Some(frames[packet as usize].next))
+                .take_while(|&packet| packet != NIL)
+                .map(|packet| &frames[packet as usize])
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_port_is_three_cache_lines() {
+        assert_eq!(size_of::<Port>(), 192);
+    }
+
+    #[test]
+    fn queue_is_first_in_first_out_by_priority() {
+        let mut frames: Vec<Frame> = (0..6)
+            .map(|i| Frame { wire_bytes: 100 + i as u16, priority: [3, 0, 3, 7, 0, 3][i], ..Frame::default() })
+            .collect();
+        let mut port = Port::new(Rate::gbps(100), Time::ZERO, 0, 0, 0);
+        (0..6).for_each(|packet| port.enqueue(packet, &mut frames));
+        assert_eq!(port.queue_bytes, 615);
+        assert_eq!(port.queued(&frames).count(), 6);
+        let order: Vec<_> = (0..6).map(|_| port.dequeue(&frames)).collect();
+        assert_eq!(order, [1, 4, 0, 2, 5, 3]);
+        assert_eq!((port.queue_bytes, port.has_queue()), (0, false));
+    }
+}

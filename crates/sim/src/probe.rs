@@ -1,0 +1,36 @@
+//! Watching a run from inside. A probe that is off costs nothing.
+
+use tidegate_core::{Body, Frame, HopTrace, Time};
+
+/// A packet leaves a port.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Departure<'a> {
+    /// When its transmission starts.
+    pub at: Time,
+    /// Number of the port: 2i leads from a to b of link i, 2i + 1 back.
+    pub port: u32,
+    /// How long it waited.
+    pub waited: Time,
+    /// Wire bytes queued behind it.
+    pub queue_bytes: u32,
+    /// Telemetry of this port included.
+    pub frame: &'a Frame,
+    /// Its transport header.
+    pub body: &'a Body,
+    /// Its hop records, this port's included.
+    pub hops: &'a HopTrace,
+}
+
+/// Hears of every departure and arrival.
+pub trait Probe {
+    /// False: the engine does not call at all.
+    const ON: bool = true;
+    /// A packet starts to leave a port.
+    fn departed(&mut self, _departure: &Departure<'_>) {}
+    /// A packet reached a host.
+    fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, _body: &Body) {}
+}
+
+impl Probe for () {
+    const ON: bool = false;
+}

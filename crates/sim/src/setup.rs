@@ -1,0 +1,33 @@
+//! What a run is made from.
+
+use tidegate_algos::Stack;
+use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_core::workload::Workload;
+use tidegate_core::{ConnectionPolicy, Time};
+
+/// What a run is made from.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// Hosts, switches, links.
+    pub fabric: Fabric,
+    /// How packets choose among equal paths.
+    pub routing: Routing,
+    /// Protocols and their parameters; flows name them by number.
+    pub stacks: Vec<Stack>,
+    /// How messages share connections.
+    pub connections: ConnectionPolicy,
+    /// Bandwidth-delay product in bytes; `None`: rate of the host times the fabric's largest base RTT.
+    pub bdp_bytes: Option<f64>,
+    /// What the hosts want to send.
+    pub workload: Workload,
+    /// All randomness comes from here.
+    pub seed: u64,
+    /// Simulated time.
+    pub duration: Time,
+    /// Goodput, queues and utilisation are measured from here on.
+    pub warmup: Time,
+    /// Keep histograms of queues at every switch port.
+    pub histograms: bool,
+    /// Schedule an event for every dequeue instead of committing lazily. Slower; the outcome is the same (tested).
+    pub explicit_dequeue: bool,
+}

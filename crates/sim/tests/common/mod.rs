@@ -1,0 +1,97 @@
+//! Small fabrics and runs for the tests of the engine.
+#![allow(dead_code, reason = "each test file uses its part")]
+
+use tidegate_algos::{Protocol, Stack};
+use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Switch};
+use tidegate_core::workload::{Flow, Workload};
+use tidegate_core::{ConnectionPolicy, Message, Rate, Time};
+use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Setup};
+
+pub fn switch(name: &str) -> Switch {
+    Switch { name: name.into(), latency: Time::ZERO, telemetry: true, buffer: Buffer::Unlimited, ecn: None, priorities: 8 }
+}
+
+pub fn link(a: Node, b: Node, rate: Rate, delay: Time) -> Link {
+    Link { a, b, rate, delay }
+}
+
+/// `hosts` around one switch.
+pub fn star(hosts: u32, rate: Rate, delay: Time, mtu: u32) -> Fabric {
+    Fabric {
+        hosts: (0..hosts).map(|h| format!("h{h}")).collect(),
+        switches: vec![switch("s0")],
+        links: (0..hosts).map(|h| link(Node::Host(h), Node::Switch(0), rate, delay)).collect(),
+        mtu,
+    }
+}
+
+/// Racks of hosts, every rack linked to every spine.
+pub fn leaf_spine(racks: u32, hosts: u32, spines: u32, host_rate: Rate, fabric_rate: Rate, delay: Time, mtu: u32) -> Fabric {
+    let mut fabric = Fabric {
+        hosts: (0..racks * hosts).map(|h| format!("h{h}")).collect(),
+        switches: (0..racks).map(|r| switch(&format!("tor{r}"))).collect(),
+        links: Vec::new(),
+        mtu,
+    };
+    fabric.switches.extend((0..spines).map(|s| switch(&format!("spine{s}"))));
+    for h in 0..racks * hosts {
+        fabric.links.push(link(Node::Host(h), Node::Switch(h / hosts), host_rate, delay));
+    }
+    for r in 0..racks {
+        for s in 0..spines {
+            fabric.links.push(link(Node::Switch(r), Node::Switch(racks + s), fabric_rate, delay));
+        }
+    }
+    fabric
+}
+
+pub fn stack(name: &str) -> Stack {
+    Protocol::named(name).unwrap_or_else(|| panic!("no protocol {name}")).stack()
+}
+
+pub fn flow(src: u32, dst: u32, bytes: u64, start: Time) -> Flow {
+    Flow { src, dst, bytes, start, stop: Time::NEVER, stack: 0, label: 0, dedicated: true }
+}
+
+pub fn unlimited(src: u32, dst: u32, start: Time) -> Flow {
+    flow(src, dst, Message::UNLIMITED, start)
+}
+
+pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> Setup {
+    Setup {
+        fabric,
+        routing: Routing::Ecmp,
+        stacks: vec![stack],
+        connections: ConnectionPolicy::PerPair,
+        bdp_bytes: None,
+        workload: Workload { flows, traffic: Vec::new() },
+        seed: 1,
+        duration,
+        warmup: Time::ZERO,
+        histograms: false,
+        explicit_dequeue: false,
+    }
+}
+
+/// Runs to the end: finished flows, then the rest.
+pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
+    let duration = setup.duration;
+    let mut engine = Engine::new(setup, probe).expect("a valid setup");
+    engine.advance(duration);
+    engine.finish()
+}
+
+/// Goodput in bit/s after warm-up of every flow, by id.
+pub fn goodputs(finished: &[FlowRecord], outcome: &Outcome) -> Vec<f64> {
+    let mut all: Vec<_> = finished.iter().chain(&outcome.unfinished).collect();
+    all.sort_by_key(|record| record.id);
+    all.iter()
+        .map(|r| r.delivered_after_warmup as f64 * 8.0 / r.measured.1.since(r.measured.0).as_s_f64())
+        .collect()
+}
+
+/// Jain's fairness index.
+pub fn jain(rates: &[f64]) -> f64 {
+    let (sum, squares) = rates.iter().fold((0.0, 0.0), |(s, q), r| (s + r, q + r * r));
+    sum * sum / (rates.len() as f64 * squares)
+}
