@@ -43,7 +43,8 @@ pub struct Ack<'a> {
     pub next_seq: u64,
     /// The packet arrived with a congestion mark.
     pub marked: bool,
-    /// The window, and nothing else, limited sending at some time since the last acknowledgement.
+    /// The control, by its window or its pace, limited sending at some time since the last acknowledgement; not the NIC, not
+    /// the application.
     pub window_limited: bool,
     /// Largest queueing delay on the forward path, where stamped.
     pub peak_hop_delay: Time,

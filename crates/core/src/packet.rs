@@ -124,11 +124,23 @@ pub struct Hop {
 }
 
 /// The hop records of one packet, in the order of the path.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Default)]
 #[repr(C)]
 pub struct HopTrace {
     len: u32,
     hops: [Hop; MAX_HOPS],
+}
+
+impl PartialEq for HopTrace {
+    fn eq(&self, other: &HopTrace) -> bool {
+        self.as_slice() == other.as_slice()
+    }
+}
+
+impl core::fmt::Debug for HopTrace {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.as_slice().fmt(f)
+    }
 }
 
 impl HopTrace {

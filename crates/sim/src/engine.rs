@@ -185,6 +185,7 @@ impl<P: Probe> Engine<P> {
     pub fn advance(&mut self, until: Time) {
         let until = until.min(self.setup.duration);
         while let Some((now, source)) = self.events.take_until(until) {
+            debug_assert!(now >= self.now, "time runs backwards");
             self.now = now;
             self.handled += 1;
             if (source as usize) < self.ports.len() {
@@ -432,20 +433,28 @@ impl<P: Probe> Engine<P> {
             Reply::None => self.packets.free(packet),
         }
         h.quiet_until = Time::ZERO;
-        self.pull(host);
-        self.arm(host);
+        if !self.pull(host) {
+            self.arm(host);
+        }
     }
 
-    /// Lets everything leave a host that may leave up to and including now, replies first.
+    /// Lets everything leave a host that may leave up to and including now, replies first. False where nothing could have
+    /// left, so that nothing was looked at.
     #[inline]
-    fn pull(&mut self, host: u32) {
+    fn pull(&mut self, host: u32) -> bool {
         let h = &mut self.hosts[host as usize];
         let index = h.port;
         let port = &self.ports[index as usize];
-        if port.free_at > self.now || (h.quiet_until > self.now && !port.has_queue()) {
-            return;
+        if port.free_at > self.now {
+            return false;
+        }
+        if h.quiet_until > self.now && !port.has_queue() {
+            h.pulled_until = self.now;
+            return false;
         }
         self.pull_packets(host, index);
+        self.arm(host);
+        true
     }
 
     fn pull_packets(&mut self, host: u32, index: u32) {
@@ -498,16 +507,17 @@ impl<P: Probe> Engine<P> {
         }
     }
 
-    /// Keeps the host's entry in the event list no later than its earliest deadline.
+    /// Keeps the host's entry in the event list no later than its earliest deadline. One that has passed is a wish to
+    /// transmit: the uplink is busy, and asks when it is free.
     #[inline]
     fn arm(&mut self, host: u32) {
         let h = &mut self.hosts[host as usize];
         let deadline = h.deadline();
-        if deadline < h.armed_at {
+        if deadline < h.armed_at && deadline > self.now {
             let deadline = deadline.min(self.now.after(FAR));
             h.armed_at = deadline;
             let source = self.host_source(host);
-            self.events.insert(deadline.max(self.now), source);
+            self.events.insert(deadline, source);
         }
     }
 
@@ -536,8 +546,9 @@ impl<P: Probe> Engine<P> {
             }
         }
         h.quiet_until = Time::ZERO;
-        self.pull(host);
-        self.arm(host);
+        if !self.pull(host) {
+            self.arm(host);
+        }
     }
 
     fn schedule_generator(&mut self) {
@@ -574,8 +585,9 @@ impl<P: Probe> Engine<P> {
                 None => transport.stop(now, live.handle),
             }
             self.hosts[host as usize].quiet_until = Time::ZERO;
-            self.pull(host);
-            self.arm(host);
+            if !self.pull(host) {
+                self.arm(host);
+            }
         }
         self.schedule_generator();
     }

@@ -52,6 +52,7 @@ impl EventList {
 
     #[inline]
     fn key(&self, at: Time, source: u32) -> u64 {
+        debug_assert!(at.as_ps() >= self.epoch);
         // An event beyond the horizon fires there, early; its reader finds nothing to do and inserts it again.
         let since = (at.as_ps() - self.epoch).min(HORIZON);
         since << RANK_BITS | rank(source, self.epoch + since)

@@ -198,9 +198,7 @@ impl Port {
     /// Every queued packet.
     pub(crate) fn queued<'a>(&'a self, frames: &'a [Frame]) -> impl Iterator<Item = &'a Frame> {
         (0..8).filter(|p| self.occupied & 1 << p != 0).flat_map(move |p| {
-            std::iter::successors(Some(self.queues[p].head), |&packet| Some(frames[packet as usize].next))
-                .take_while(|&packet| packet != NIL)
-                .map(|packet| &frames[packet as usize])
+            std::iter::successors(frames.get(self.queues[p].head as usize), |frame| frames.get(frame.next as usize))
         })
     }
 }

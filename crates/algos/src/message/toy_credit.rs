@@ -216,7 +216,9 @@ impl Transport for ToyCredit {
         packet.frame.entropy = if self.host.spraying { self.rng.bits() as u32 } else { entropy };
         packet.frame.wire_bytes = on_wire.max(MIN_WIRE_BYTES) as u16;
         packet.frame.peak_hop_delay = Time::ZERO;
-        (packet.frame.priority, packet.frame.flags) = (0, 0);
+        // Where there are two priorities, control overtakes data.
+        packet.frame.priority = (body.kind == kind::DATA && self.host.priorities > 1) as u8;
+        packet.frame.flags = 0;
         Transmit::Sent
     }
 

@@ -26,7 +26,7 @@ use recovery::Recovery;
 use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
-    Ack, Application, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, HEADER_BYTES, Handle, HostContext, Loss,
+    Ack, Application, Body, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, HEADER_BYTES, Handle, HostContext, Loss,
     LossKind, MIN_WIRE_BYTES, Message, Need, PacketMut, Path, PathOracle, Reply, Rng, Time, Transmit, Transport, body_flag,
     frame_flag, kind,
 };
@@ -98,6 +98,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
 
 impl<C: CongestionControl> Transport for Windowed<C> {
     fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle {
+        self.promote_paced(now);
         let connection = self.connection_for(now, &message, paths);
         let sender = &mut self.senders[connection as usize];
         if sender.is_idle() && sender.has_sent() {
@@ -123,6 +124,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         match packet.body.kind {
             kind::DATA => self.receivers.receive(now, packet, self.ack_flags, &C::CARD, app),
             kind::ACK => {
+                self.promote_paced(now);
                 self.on_ack(now, packet, app);
                 Reply::None
             }
@@ -236,16 +238,18 @@ impl<C: CongestionControl> Windowed<C> {
         let last = seq + 1 == message.end;
         let payload = if last { message.last_payload } else { self.host.mtu };
         let wire = (payload + sender.overhead).max(MIN_WIRE_BYTES);
-        let body = packet.body;
-        body.kind = kind::DATA;
-        body.flags = resent | if last { body_flag::END_OF_MESSAGE } else { 0 };
-        body.src = self.host.host;
-        body.connection = connection;
-        body.lane = sender.lane;
-        body.payload_bytes = payload;
-        body.message = message.id;
-        body.seq = seq;
-        body.sent_at = now;
+        *packet.body = Body {
+            kind: kind::DATA,
+            flags: resent | if last { body_flag::END_OF_MESSAGE } else { 0 },
+            src: self.host.host,
+            connection,
+            lane: sender.lane,
+            payload_bytes: payload,
+            message: message.id,
+            seq,
+            sent_at: now,
+            ..Body::default()
+        };
         let frame = packet.frame;
         frame.peak_hop_delay = Time::ZERO;
         frame.dst = sender.dst;
@@ -391,7 +395,8 @@ impl<C: CongestionControl> Windowed<C> {
             sender.schedule = Schedule::Ready;
             self.ready.push(connection, &mut self.senders);
         } else {
-            sender.limited = true;
+            // A pace that the NIC could not beat anyway is not the control's doing.
+            sender.limited |= at > now + sender.nic_gap;
             if sender.schedule != Schedule::Paced(at) {
                 sender.schedule = Schedule::Paced(at);
                 self.paced.push(at, connection);
@@ -399,6 +404,8 @@ impl<C: CongestionControl> Windowed<C> {
         }
     }
 
+    /// Moves what pacing has released to the ring. Called first wherever connections may become ready, so that their order
+    /// in the ring is that of time, whether or not the driver called in between.
     #[inline]
     fn promote_paced(&mut self, now: Time) {
         while let Some((at, connection)) = self.paced.pop_due_entry(now) {

@@ -54,6 +54,8 @@ pub(super) struct Sender<C> {
     /// Headers and telemetry of a data packet.
     pub(super) overhead: u32,
     full_wire: u32,
+    /// What the NIC takes for a full packet.
+    pub(super) nic_gap: Time,
     pub(super) next_ready: u32,
     /// Oldest message not fully acknowledged.
     pub(super) head: u32,
@@ -110,6 +112,7 @@ impl<C: CongestionControl> Sender<C> {
             entropy: (seed >> 32) as u32,
             overhead: path.full_wire_bytes - path.mtu,
             full_wire: path.full_wire_bytes,
+            nic_gap: path.nic_rate.serialise(path.full_wire_bytes as u64),
             next_ready: NONE,
             head: NONE,
             tail: NONE,
@@ -296,7 +299,8 @@ impl<C: CongestionControl> Sender<C> {
         let mut progress = Progress::default();
         // Single packets first: `advance` frees the messages that tell their sizes.
         let mut arrived = |seq: u64, messages: &Messages, in_flight: &mut u64| {
-            if seq < ack.ack || seq >= self.next || recovery.is_sacked(seq) {
+            // Acknowledgements can overtake each other: this one may be older than what is known.
+            if seq < ack.ack.max(self.una) || seq >= self.next || recovery.is_sacked(seq) {
                 return;
             }
             let wire = messages.wire(self.head, seq, mtu, self.overhead);

@@ -81,10 +81,10 @@ pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
     engine.finish()
 }
 
-/// Goodput in bit/s after warm-up of every flow, by id.
+/// Goodput in bit/s after warm-up of every flow, by source host.
 pub fn goodputs(finished: &[FlowRecord], outcome: &Outcome) -> Vec<f64> {
     let mut all: Vec<_> = finished.iter().chain(&outcome.unfinished).collect();
-    all.sort_by_key(|record| record.id);
+    all.sort_by_key(|record| record.src);
     all.iter()
         .map(|r| r.delivered_after_warmup as f64 * 8.0 / r.measured.1.since(r.measured.0).as_s_f64())
         .collect()

@@ -1,0 +1,65 @@
+//! The per-packet path allocates nothing once buffers have grown.
+#![allow(unsafe_code, reason = "a counting allocator cannot be written without")]
+mod common;
+
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use common::*;
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::{Ecn, MarkAt};
+use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::{Message, Rate, Time};
+use tidegate_sim::Engine;
+
+struct Counting;
+
+static ALLOCATIONS: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator unchanged.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.alloc(layout) }
+    }
+    unsafe fn dealloc(&self, ptr: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.dealloc(ptr, layout) }
+    }
+    unsafe fn realloc(&self, ptr: *mut u8, layout: Layout, new_size: usize) -> *mut u8 {
+        ALLOCATIONS.fetch_add(1, Ordering::Relaxed);
+        // SAFETY: the caller's promises are handed on.
+        unsafe { System.realloc(ptr, layout, new_size) }
+    }
+}
+
+#[global_allocator]
+static COUNTING: Counting = Counting;
+
+#[test]
+fn steady_state_allocates_nothing_per_packet() {
+    for &protocol in Protocol::ALL {
+        let fabric = leaf_spine(4, 4, 2, Rate::gbps(100), Rate::gbps(100), Time::ns(600), 1000);
+        let mut setup = setup(fabric, protocol.stack(), Vec::new(), Time::ms(6));
+        setup.workload.traffic.push(Traffic {
+            pattern: Pattern::Permutation,
+            sizes: Sizes::Fixed(Message::UNLIMITED),
+            stack: 0,
+            label: 0,
+            start: Time::ZERO,
+            stop: Time::NEVER,
+        });
+        for switch in &mut setup.fabric.switches {
+            switch.ecn = Some(Ecn { min_bytes: 80e3, max_bytes: 80e3, max_probability: 1.0, at: MarkAt::Enqueue });
+        }
+        let mut engine = Engine::new(setup, ()).unwrap();
+        engine.advance(Time::ms(3));
+        let (before, hops) = (ALLOCATIONS.load(Ordering::Relaxed), engine.packet_hops());
+        engine.advance(Time::ms(6));
+        let (allocations, hops) = (ALLOCATIONS.load(Ordering::Relaxed) - before, engine.packet_hops() - hops);
+        assert!(hops > 50_000, "{}: {hops} packet-hops", protocol.card().name);
+        // Buffers may still double once or twice; anything per packet would show as thousands.
+        assert!(allocations <= 8, "{}: {allocations} allocations in {hops} packet-hops", protocol.card().name);
+    }
+}

@@ -1,0 +1,306 @@
+//! What must hold of the engine whatever the protocol: lazily committed ports equal explicit dequeues, nothing is created or
+//! lost, a seed means the same run, and steady state allocates nothing.
+mod common;
+
+use common::*;
+use tidegate_algos::{Protocol, Stack};
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
+use tidegate_core::params::Value;
+use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::{Body, ConnectionPolicy, Domain, HopTrace, Rate, Rng, Time};
+use tidegate_sim::{Departure, Engine, Probe, SEMANTICS, Setup};
+
+/// Everything a departure says.
+#[derive(Clone, Debug, PartialEq)]
+struct Record {
+    at: Time,
+    port: u32,
+    waited: Time,
+    queue_bytes: u32,
+    frame: (Time, u16, u8, u8),
+    body: Body,
+    hops: HopTrace,
+}
+
+/// Keeps every departure, by port, in its order.
+#[derive(Default)]
+struct Recorder {
+    ports: Vec<Vec<Record>>,
+}
+
+impl Probe for Recorder {
+    fn departed(&mut self, d: &Departure<'_>) {
+        let port = d.port as usize;
+        if self.ports.len() <= port {
+            self.ports.resize(port + 1, Vec::new());
+        }
+        self.ports[port].push(Record {
+            at: d.at,
+            port: d.port,
+            waited: d.waited,
+            queue_bytes: d.queue_bytes,
+            frame: (d.frame.peak_hop_delay, d.frame.wire_bytes, d.frame.priority, d.frame.flags),
+            body: *d.body,
+            hops: *d.hops,
+        });
+    }
+}
+
+/// A busy small fabric: incast, cross traffic and short messages over a leaf-spine.
+fn busy(stack: Stack, seed: u64) -> Setup {
+    let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Time::ns(600), 1000);
+    let mut setup = setup(fabric, stack, vec![unlimited(0, 11, Time::ZERO)], Time::us(400));
+    let block = |pattern, bytes, start| Traffic {
+        pattern,
+        sizes: Sizes::Fixed(bytes),
+        stack: 0,
+        label: 0,
+        start,
+        stop: Time::us(300),
+    };
+    let incast = Pattern::Incast { fan_in: 8, dst: Some(2), interval: Time::us(90), poisson: false, jitter: Time::us(1) };
+    let poisson = Pattern::Poisson { mean_gap_ps: 4e6, senders: (0..12).collect(), receivers: (0..12).collect() };
+    setup.workload.traffic = vec![
+        block(Pattern::Permutation, 300_000, Time::us(5)),
+        block(incast, 50_000, Time::us(10)),
+        block(poisson, 1_500, Time::ZERO),
+    ];
+    setup.connections = ConnectionPolicy::Pool(3);
+    setup.seed = seed;
+    setup
+}
+
+fn with_ecn(mut setup: Setup) -> Setup {
+    for switch in &mut setup.fabric.switches {
+        switch.ecn = Some(Ecn { min_bytes: 20e3, max_bytes: 60e3, max_probability: 0.5, at: MarkAt::Dequeue });
+    }
+    setup
+}
+
+#[test]
+fn lazy_commits_equal_explicit_dequeues_record_by_record() {
+    for &protocol in Protocol::ALL {
+        for seed in 1..=2 {
+            let outcome = |explicit| {
+                let mut setup = busy(protocol.stack(), seed);
+                setup.explicit_dequeue = explicit;
+                let duration = setup.duration;
+                let mut engine = Engine::new(setup, Recorder::default()).unwrap();
+                engine.advance(duration);
+                let ports = engine.probe().ports.clone();
+                let (finished, outcome) = engine.finish();
+                (ports, finished, outcome.digest, outcome.links)
+            };
+            let (lazy, explicit) = (outcome(false), outcome(true));
+            let records: usize = lazy.0.iter().map(Vec::len).sum();
+            assert!(records > 10_000, "{records} records are too few to mean anything");
+            for (a, b) in lazy.0.iter().flatten().zip(explicit.0.iter().flatten()) {
+                assert_eq!(a, b, "{}", protocol.card().name);
+            }
+            assert!(lazy == explicit, "{}: same records, different outcome", protocol.card().name);
+        }
+    }
+}
+
+#[test]
+fn strict_priorities_hold_at_every_departure() {
+    // The toy sends control above data.
+    let setup = busy(stack("toy-credit"), 3);
+    let duration = setup.duration;
+    let mut engine = Engine::new(setup, Recorder::default()).unwrap();
+    engine.advance(duration);
+    let mut overtakings = 0;
+    for port in &engine.probe().ports {
+        for pair in port.windows(2) {
+            let [first, second] = pair else { unreachable!("windows of two") };
+            assert!(first.at < second.at);
+            let second_was_there = second.at - second.waited < first.at;
+            let (first_priority, second_priority) = (first.frame.2, second.frame.2);
+            assert!(first_priority <= second_priority || !second_was_there, "{first:?} left before {second:?}");
+            if first_priority == second_priority {
+                assert!(first.at - first.waited <= second.at - second.waited, "{first:?} overtook {second:?}");
+            } else if first_priority < second_priority && second_was_there {
+                overtakings += 1;
+            }
+        }
+    }
+    assert!(overtakings > 100, "{overtakings} overtakings are too few to mean anything");
+}
+
+#[test]
+fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
+    let mut dropped = 0;
+    for &protocol in Protocol::ALL {
+        for buffer in [Buffer::Unlimited, Buffer::Shared { bytes: 60_000, alpha: 1.0 }] {
+            if buffer != Buffer::Unlimited && protocol.card().name.starts_with("toy") {
+                continue; // it has no loss recovery, and says so
+            }
+            let mut setup = with_ecn(busy(protocol.stack(), 4));
+            setup.fabric.switches.iter_mut().for_each(|switch| switch.buffer = buffer);
+            let links = setup.fabric.links.clone();
+            let duration = setup.duration;
+            let mut engine = Engine::new(setup, Recorder::default()).unwrap();
+            engine.advance(duration);
+            let in_network = engine.packets_in_flight();
+            let ports = engine.probe().ports.clone();
+            let (finished, outcome) = engine.finish();
+            // What left every port, by record and by counter.
+            for (port, link) in ports.iter().zip(&outcome.links) {
+                assert_eq!(port.len() as u64, link.packets);
+                assert_eq!(port.iter().map(|r| r.frame.1 as u64).sum::<u64>(), link.wire_bytes);
+            }
+            // Packets: put on host links = arrived or still under way or dropped.
+            let from_hosts: u64 = links
+                .iter()
+                .enumerate()
+                .map(|(i, link)| match link.a {
+                    Node::Host(_) => outcome.links[2 * i].packets,
+                    Node::Switch(_) => 0,
+                })
+                .sum();
+            let drops: u64 = outcome.links.iter().map(|link| link.drops).sum();
+            assert_eq!(drops, outcome.switches.iter().map(|switch| switch.drops).sum::<u64>());
+            assert!(drops == 0 || buffer != Buffer::Unlimited);
+            dropped += drops;
+            let landed_at_hosts = from_hosts - drops - in_network as u64;
+            let counted: u64 = outcome
+                .links
+                .iter()
+                .filter(|link| matches!(link.to, Node::Host(_)))
+                .map(|link| link.packets)
+                .sum::<u64>();
+            // Those on the last link have left its port and not landed: at most what is in the network.
+            assert!(counted >= landed_at_hosts && counted <= landed_at_hosts + in_network as u64);
+            // Messages: exactly their bytes, never more.
+            for record in finished.iter().chain(&outcome.unfinished) {
+                assert!(record.delivered_bytes <= record.bytes);
+                assert_eq!(record.completed.is_some(), record.delivered_bytes == record.bytes);
+            }
+        }
+    }
+    assert!(dropped > 100, "only {dropped} drops: the small buffers were not small enough to mean anything");
+}
+
+#[test]
+fn steps_of_advance_do_not_matter() {
+    let whole = run(busy(stack("poseidon"), 7), ()).1.digest;
+    let setup = busy(stack("poseidon"), 7);
+    let duration = setup.duration;
+    let mut engine = Engine::new(setup, ()).unwrap();
+    let mut rng = Rng::stream(1, Domain::Faults, 1);
+    let mut rows = Vec::new();
+    while engine.now() < duration {
+        let next = engine.now() + Time::ns(rng.below(3_000));
+        engine.advance(next);
+        let mut samples = Vec::new();
+        engine.sample(&mut samples);
+        engine.take_finished(&mut rows);
+    }
+    let (rest, outcome) = engine.finish();
+    rows.extend(rest);
+    assert_eq!(outcome.digest, whole);
+    assert!(rows.windows(2).all(|w| (w[0].completed, w[0].id) < (w[1].completed, w[1].id)));
+}
+
+#[test]
+fn several_protocols_share_a_host_fairly() {
+    // Two senders of each protocol on one host, to different receivers: the uplink is the bottleneck.
+    let mut setup = setup(star(5, Rate::gbps(100), Time::us(1), 1000), stack("swift"), Vec::new(), Time::ms(4));
+    setup.stacks.push(stack("poseidon"));
+    for (i, dst) in (1..5).enumerate() {
+        setup.workload.flows.push(tidegate_core::workload::Flow { stack: (i % 2) as u16, ..unlimited(0, dst, Time::ZERO) });
+    }
+    setup.warmup = Time::ms(1);
+    let (_, outcome) = run(setup, ());
+    let by_dst = |dst: u32| outcome.unfinished.iter().find(|r| r.dst == dst).unwrap().delivered_after_warmup as f64;
+    let rates: Vec<f64> = (1..5).map(by_dst).collect();
+    assert!(jain(&rates) > 0.999, "{rates:?}");
+}
+
+/// Outcomes of small runs. A change here that is meant raises [`SEMANTICS`].
+#[test]
+fn golden_digests() {
+    let mut lines = String::new();
+    for &protocol in Protocol::ALL {
+        let plain = run(busy(protocol.stack(), 1), ()).1.digest;
+        let mut sprayed = with_ecn(busy(protocol.stack(), 2));
+        sprayed.routing = Routing::Spray;
+        let sprayed = run(sprayed, ()).1.digest;
+        lines += &format!("{} {plain:016x} {sprayed:016x}\n", protocol.card().name);
+    }
+    if std::env::var_os("BLESS").is_some() {
+        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt"), format!("semantics {SEMANTICS}\n{lines}")).unwrap();
+        return;
+    }
+    let golden = include_str!("golden.txt");
+    let (version, digests) = golden.split_once('\n').unwrap();
+    assert_eq!(version, format!("semantics {SEMANTICS}"), "golden.txt belongs to another version of the semantics");
+    assert_eq!(digests, lines, "outcomes changed: raise SEMANTICS and write golden.txt anew (BLESS=1)");
+}
+
+#[test]
+fn poseidon_shares_random_graphs_max_min_fairly() {
+    for seed in 1..=12 {
+        let (fabric, pairs, paths) = random_graph(seed);
+        let shares = water_fill(&fabric, &paths);
+        let flows = pairs.iter().map(|&(a, b)| unlimited(a, b, Time::ZERO)).collect();
+        let mut poseidon = stack("poseidon");
+        poseidon.set("max_rate", Value::Rate(Rate::gbps(200))).unwrap();
+        let mut setup = setup(fabric, poseidon, flows, Time::ms(40));
+        setup.warmup = Time::ms(20);
+        let (finished, outcome) = run(setup, ());
+        for (flow, (rate, share)) in goodputs(&finished, &outcome).iter().zip(&shares).enumerate() {
+            let ratio = rate / (share * 4096.0 / 4178.0);
+            assert!((ratio - 1.0).abs() < 0.12, "seed {seed}, flow {flow}: {ratio:.3} of {share:e} bit/s");
+        }
+    }
+}
+
+/// A line of four to six switches with links of 100 or 200 Gbit/s and a dozen flows over random stretches of it. Each flow has
+/// hosts of its own. Also the links of each flow's path.
+fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
+    let mut rng = Rng::stream(seed, Domain::Traffic, 77);
+    let switches = 4 + rng.below(3) as u32;
+    let mut rate = || Rate::gbps(100 * (1 + rng.below(2)));
+    let mut fabric = Fabric {
+        hosts: Vec::new(),
+        switches: (0..switches).map(|s| switch(&format!("s{s}"))).collect(),
+        links: (0..switches - 1).map(|s| link(Node::Switch(s), Node::Switch(s + 1), rate(), Time::ns(300))).collect(),
+        mtu: 4096,
+    };
+    let (mut pairs, mut paths) = (Vec::new(), Vec::new());
+    for _ in 0..12 {
+        let from = rng.below(switches as u64 - 1) as u32;
+        let to = from + 1 + rng.below((switches - from - 1) as u64) as u32;
+        let mut path: Vec<usize> = (from as usize..to as usize).collect();
+        let mut host = |at: u32| {
+            fabric.hosts.push(format!("h{}", fabric.hosts.len()));
+            let host = fabric.hosts.len() as u32 - 1;
+            path.push(fabric.links.len());
+            fabric.links.push(link(Node::Host(host), Node::Switch(at), Rate::gbps(200), Time::ns(300)));
+            host
+        };
+        pairs.push((host(from), host(to)));
+        paths.push(path);
+    }
+    (fabric, pairs, paths)
+}
+
+/// Max-min fair rates by water filling: the least fair share of any link is final for its flows, again and again.
+fn water_fill(fabric: &Fabric, paths: &[Vec<usize>]) -> Vec<f64> {
+    let mut left: Vec<f64> = fabric.links.iter().map(|link| link.rate.as_bps() as f64).collect();
+    let mut shares = vec![None; paths.len()];
+    while shares.iter().any(Option::is_none) {
+        let users = |link: usize| paths.iter().zip(&shares).filter(|(p, s)| s.is_none() && p.contains(&link)).count();
+        let fair = |link: usize| (users(link) > 0).then(|| (left[link] / users(link) as f64, link));
+        let (share, tightest) =
+            (0..left.len()).filter_map(fair).min_by(|a, b| a.0.total_cmp(&b.0)).expect("an unfixed flow uses a link");
+        for (path, fixed) in paths.iter().zip(&mut shares) {
+            if fixed.is_none() && path.contains(&tightest) {
+                *fixed = Some(share);
+                path.iter().for_each(|&link| left[link] -= share);
+            }
+        }
+    }
+    shares.into_iter().flatten().collect()
+}
