@@ -54,17 +54,20 @@ pub enum Need {
     CreditShaping = 16,
     /// Every packet takes a path of its own.
     Spraying = 32,
+    /// Switches mark packets by queue length, at ports that lead to other switches only.
+    CoreEcn = 64,
 }
 
 impl Need {
     /// Every need, in display order.
-    pub const ALL: [Need; 6] =
-        [Need::Ecn, Need::PeakHopDelay, Need::HopRecords, Need::Priorities, Need::CreditShaping, Need::Spraying];
+    pub const ALL: [Need; 7] =
+        [Need::Ecn, Need::CoreEcn, Need::PeakHopDelay, Need::HopRecords, Need::Priorities, Need::CreditShaping, Need::Spraying];
 
     /// As people read it.
     pub const fn name(self) -> &'static str {
         match self {
             Need::Ecn => "ECN",
+            Need::CoreEcn => "ECN between switches",
             Need::PeakHopDelay => "peak hop delay",
             Need::HopRecords => "per-hop records",
             Need::Priorities => "priorities",

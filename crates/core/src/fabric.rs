@@ -48,6 +48,8 @@ pub struct Ecn {
     pub max_probability: f64,
     /// When it is decided.
     pub at: MarkAt,
+    /// Ports that lead to hosts do not mark.
+    pub core_only: bool,
 }
 
 /// How much a switch can hold.

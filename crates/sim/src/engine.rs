@@ -771,7 +771,7 @@ fn ports(setup: &Setup) -> Vec<Port> {
                 let switch = &fabric.switches[s as usize];
                 let set = |on: bool, flag: u8| if on { flag } else { 0 };
                 flags = set(switch.telemetry, flag::STAMPS)
-                    | set(switch.ecn.is_some(), flag::ECN)
+                    | set(switch.ecn.is_some_and(|ecn| !ecn.core_only || matches!(to, Node::Switch(_))), flag::ECN)
                     | set(switch.buffer != Buffer::Unlimited, flag::SHARED)
                     | set(setup.histograms, flag::HISTOGRAMS);
             }

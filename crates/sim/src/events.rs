@@ -12,28 +12,47 @@ pub(crate) const MAX_SOURCES: usize = 1 << RANK_BITS;
 const RANK_MASK: u64 = (1 << RANK_BITS) - 1;
 /// Furthest an entry can lie ahead of the epoch.
 const HORIZON: u64 = (1 << (64 - RANK_BITS)) - 1;
-const ODD: u64 = 0x9_e375;
-const INVERSE: u64 = inverse(ODD);
+/// Odd multipliers and their inverses modulo 2^RANK_BITS; the time chooses one. With a single multiplier the same one of two
+/// sources would win 62 % of their ties.
+const SCRAMBLES: [(u32, u32); 256] = scrambles();
 
-/// The inverse of an odd number modulo 2⁶⁴ (Newton).
-const fn inverse(odd: u64) -> u64 {
-    let mut x = odd;
+const fn scrambles() -> [(u32, u32); 256] {
+    let mut table = [(0, 0); 256];
     let mut i = 0;
-    while i < 6 {
-        x = x.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(x)));
+    while i < 256 {
+        let odd = mix64(i as u64 + 1) & RANK_MASK | 1;
+        // Newton: each step doubles the bits that are right, from three.
+        let mut inverse = odd;
+        let mut step = 0;
+        while step < 3 {
+            inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
+            step += 1;
+        }
+        table[i] = (odd as u32, (inverse & RANK_MASK) as u32);
         i += 1;
     }
-    x
+    table
 }
 
 #[inline(always)]
 fn rank(source: u32, at: u64) -> u64 {
-    (source as u64).wrapping_add(mix64(at)).wrapping_mul(ODD) & RANK_MASK
+    let hash = hash(at);
+    let (odd, _) = SCRAMBLES[(hash >> 56) as usize];
+    source.wrapping_add(hash as u32).wrapping_mul(odd) as u64 & RANK_MASK
 }
 
 #[inline(always)]
 fn source(rank: u64, at: u64) -> u32 {
-    (rank.wrapping_mul(INVERSE).wrapping_sub(mix64(at)) & RANK_MASK) as u32
+    let hash = hash(at);
+    let (_, inverse) = SCRAMBLES[(hash >> 56) as usize];
+    (rank as u32).wrapping_mul(inverse).wrapping_sub(hash as u32) & RANK_MASK as u32
+}
+
+/// One multiplication and a fold: the top byte chooses a scramble, the bottom word shifts it.
+#[inline(always)]
+fn hash(at: u64) -> u64 {
+    let x = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x ^ (x >> 32)
 }
 
 /// Pending events, at most one meaningful entry a source; stale entries are their reader's to recognise.

@@ -51,7 +51,7 @@ fn steady_state_allocates_nothing_per_packet() {
             stop: Time::NEVER,
         });
         for switch in &mut setup.fabric.switches {
-            switch.ecn = Some(Ecn { min_bytes: 80e3, max_bytes: 80e3, max_probability: 1.0, at: MarkAt::Enqueue });
+            switch.ecn = Some(Ecn { min_bytes: 80e3, max_bytes: 80e3, max_probability: 1.0, at: MarkAt::Enqueue, core_only: false });
         }
         let mut engine = Engine::new(setup, ()).unwrap();
         engine.advance(Time::ms(3));

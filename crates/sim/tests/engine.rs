@@ -72,7 +72,7 @@ fn busy(stack: Stack, seed: u64) -> Setup {
 
 fn with_ecn(mut setup: Setup) -> Setup {
     for switch in &mut setup.fabric.switches {
-        switch.ecn = Some(Ecn { min_bytes: 20e3, max_bytes: 60e3, max_probability: 0.5, at: MarkAt::Dequeue });
+        switch.ecn = Some(Ecn { min_bytes: 20e3, max_bytes: 60e3, max_probability: 0.5, at: MarkAt::Dequeue, core_only: false });
     }
     setup
 }
