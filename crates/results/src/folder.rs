@@ -5,8 +5,14 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
 /// Files that make a folder one "that holds results". The last is written last: where it is, the others are.
-pub const FILES: [&str; 5] =
-    ["flows.parquet", "timeseries.parquet", "report.html", "summary.json", "manifest.json"];
+pub const FILES: [&str; 6] = [
+    "comparison.json",
+    "flows.parquet",
+    "timeseries.parquet",
+    "report.html",
+    "summary.json",
+    "manifest.json",
+];
 
 /// A folder for results. Folders that it had to create go again if it is dropped and nothing was published.
 #[derive(Debug)]

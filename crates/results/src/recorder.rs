@@ -93,7 +93,10 @@ pub struct Recorder {
     end: Time,
     /// `None` once there are too many.
     flows: Option<Vec<FlowSummary>>,
-    groups: BTreeMap<(u16, String), Group>,
+    /// By label and protocol; a protocol is known by its first stack.
+    groups: BTreeMap<(u16, u16), Group>,
+    /// First stack of the same protocol, by stack.
+    first_stacks: Vec<u16>,
 }
 
 /// The parts of a summary that come from flows.
@@ -110,13 +113,15 @@ pub struct Recorded {
 impl Recorder {
     /// For a run that is measured from `warmup` to `end`.
     pub fn new(names: Names, warmup: Time, end: Time) -> Recorder {
-        Recorder { names, warmup, end, flows: Some(Vec::new()), groups: BTreeMap::new() }
+        let first = |name| names.protocols.iter().position(|other| other == name).unwrap_or(0) as u16;
+        let first_stacks = names.protocols.iter().map(first).collect();
+        Recorder { names, warmup, end, flows: Some(Vec::new()), groups: BTreeMap::new(), first_stacks }
     }
 
     /// Takes one flow.
     pub fn add(&mut self, row: &FlowRow) {
-        let protocol = name(&self.names.protocols, usize::from(row.stack));
-        let group = self.groups.entry((row.label, protocol.to_owned())).or_default();
+        let protocol = self.first_stacks.get(usize::from(row.stack)).copied().unwrap_or(row.stack);
+        let group = self.groups.entry((row.label, protocol)).or_default();
         group.shares = match (group.flows, group.shares, row.fair_share_gbps) {
             (0, _, share) => share,
             (_, Some(sum), Some(share)) => Some(sum + share),
@@ -149,7 +154,7 @@ impl Recorder {
             }
             groups.push(GroupSummary {
                 label: name(&self.names.labels, usize::from(*label)).to_owned(),
-                protocol: protocol.clone(),
+                protocol: name(&self.names.protocols, usize::from(*protocol)).to_owned(),
                 flows: group.flows,
                 delivered_bytes: group.delivered_bytes,
                 retransmitted_bytes: group.retransmitted_bytes,

@@ -11,7 +11,7 @@ const VALUE_MAX: u64 = 1 << 62;
 
 /// A multiset of whole numbers that answers for its mean and percentiles.
 ///
-/// Exact while it is small (512 KiB at most); from then on a histogram (57 KiB) that is wrong by at most 1 %.
+/// Exact while it is small (512 KiB at most); from then on a histogram (57 KiB) that is wrong by less than 1 %.
 #[derive(Clone, Debug, Default)]
 pub struct Sketch {
     count: u64,
@@ -66,7 +66,8 @@ impl Sketch {
             return [None; N];
         }
         if let Some(histogram) = &self.histogram {
-            return shares.map(|share| Some(histogram.value_at_quantile(share)));
+            // The middle of its bucket, not the end: half the error, on either side.
+            return shares.map(|share| Some(histogram.median_equivalent(histogram.value_at_quantile(share))));
         }
         let mut sorted = self.exact.clone();
         sorted.sort_unstable();
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn percentiles_stay_within_one_per_cent_when_values_do_not_fit() {
+    fn percentiles_stay_within_half_a_per_cent_when_values_do_not_fit() {
         let mut sketch = Sketch::default();
         let n = 4 * EXACT_MAX as u64;
         (0..n).for_each(|i| sketch.add(1_000 + i * 1_000));
@@ -116,7 +117,7 @@ mod tests {
         for share in [0.01, 0.5, 0.99, 0.999] {
             let exact = share * n as f64 * 1_000.0;
             let ours = sketch.percentiles([share])[0].unwrap() as f64;
-            assert!((ours / exact - 1.0).abs() < 0.01, "{share}: {ours} against {exact}");
+            assert!((ours / exact - 1.0).abs() < 0.005, "{share}: {ours} against {exact}");
         }
     }
 

@@ -61,21 +61,40 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// The candidate that `word` is probably a slip of, if one is near.
+/// The candidate that `word` is probably a slip of, if one is near: a few letters differ, or one is the start of the other. Names that
+/// differ in their number alone are not slips of each other.
 pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let word: String = word.chars().take(80).flat_map(char::to_lowercase).collect();
-    let allowed = (word.chars().count() / 3).clamp(1, 4);
-    candidates
+    let length = word.chars().count();
+    let letters = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let numbered = word.contains(|c: char| c.is_ascii_digit()).then(|| letters(&word));
+    let distance = |candidate: &str| {
+        let candidate = candidate.to_lowercase();
+        let distance = strsim::osa_distance(&word, &candidate);
+        let slip = distance <= length.div_ceil(3) && distance < candidate.chars().count();
+        let start = length >= 3 && candidate.starts_with(&word)
+            || candidate.len() >= 2 && word.starts_with(&candidate);
+        let other_number =
+            distance > 0 && numbered.as_ref().is_some_and(|numbered| *numbered == letters(&candidate));
+        match (slip, start, other_number) {
+            (true, _, false) => Some(distance),
+            (false, true, false) => Some(usize::MAX),
+            _ => None,
+        }
+    };
+    let near = candidates
         .into_iter()
-        .map(|candidate| (strsim::osa_distance(&word, &candidate.to_lowercase()), candidate))
-        .filter(|(distance, candidate)| *distance <= allowed && *distance < candidate.chars().count())
-        .min_by_key(|(distance, _)| *distance)
-        .map(|(_, candidate)| candidate)
+        .filter_map(|candidate| distance(candidate).map(|distance| (distance, candidate)));
+    near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
 }
 
 /// `"a", "b" or "c"`.
 pub(crate) fn one_of<'a>(words: impl IntoIterator<Item = &'a str>) -> String {
-    let words: Vec<String> = words.into_iter().map(|word| format!("{word:?}")).collect();
+    either(words.into_iter().map(|word| format!("{word:?}")).collect())
+}
+
+/// `a, b or c`.
+pub(crate) fn either(words: Vec<String>) -> String {
     match words.split_last() {
         None => "nothing".to_string(),
         Some((last, [])) => last.clone(),
@@ -93,7 +112,10 @@ mod tests {
         assert_eq!(nearest("raks", words), Some("racks"));
         assert_eq!(nearest("SPINES", words), Some("spines"));
         assert_eq!(nearest("host_per_racks", words), Some("hosts_per_rack"));
+        assert_eq!(nearest("hosts", words), Some("hosts_per_rack"));
         assert_eq!(nearest("volume", words), None);
+        assert_eq!(nearest("h9", ["h0", "h1"]), None);
+        assert_eq!(nearest("ho", ["h0", "h1"]), Some("h0"));
         assert_eq!(nearest("", words), None);
     }
 

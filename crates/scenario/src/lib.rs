@@ -54,10 +54,16 @@ pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Er
 /// When the file cannot be read or is not UTF-8, or anything about the scenario is wrong; see [`Error`].
 pub fn load_file(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
     let origin = path.display().to_string();
-    let unreadable = |why: std::io::Error| Error::whole(&origin, format!("a file that cannot be read ({why})"), "a scenario file");
+    let unreadable = |why: std::io::Error| {
+        Error::whole(&origin, format!("a file that cannot be read ({why})"), "a scenario file")
+    };
     let length = std::fs::metadata(path).map_err(unreadable)?.len();
     if length > MOST_BYTES {
-        return Err(Error::whole(&origin, format!("{length} bytes"), format!("a scenario of at most {MOST_BYTES} bytes")));
+        return Err(Error::whole(
+            &origin,
+            format!("{length} bytes"),
+            format!("a scenario of at most {MOST_BYTES} bytes"),
+        ));
     }
     let bytes = std::fs::read(path).map_err(unreadable)?;
     match core::str::from_utf8(&bytes) {

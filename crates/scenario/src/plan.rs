@@ -14,7 +14,7 @@ pub struct Plan {
     pub seed: u64,
     /// Simulated time.
     pub duration: Time,
-    /// Goodput, queues and utilisation are measured from here on.
+    /// Measurements leave out what happens before this.
     pub warmup: Time,
     /// Hosts, switches, links.
     pub fabric: Fabric,

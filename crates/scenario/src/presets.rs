@@ -39,15 +39,32 @@ pub(crate) fn fill(document: &mut Node) -> Result<(), Error> {
     let Raw::Text(name) = &named.raw else { return Err(wrong("")) };
     let (_, text) = FABRICS.iter().find(|(known, _)| known == name).ok_or_else(|| wrong(name))?;
     let preset = document_of(&format!("preset {name}"), text)?;
-    if let (Some(own), Raw::Table(theirs)) = (fabric.get("kind"), &preset.raw)
-        && let Some((_, Node { raw: Raw::Table(theirs), .. })) = theirs.get("fabric")
-        && let (Raw::Text(own_kind), Some((_, Node { raw: Raw::Text(kind), .. }))) = (&own.1.raw, theirs.get("kind"))
-        && own_kind != kind
+    let kind = fabric_kind(name);
+    if let Some((_, own)) = fabric.get("kind")
+        && !matches!(&own.raw, Raw::Text(text) if Some(text) == kind.as_ref())
     {
-        return Err(own.1.at.error("fabric.kind", own.1.found(), format!("{kind:?}, which the preset {name:?} is")));
+        let expected = format!("{:?}, the kind of preset {name:?}, or no kind", kind.unwrap_or_default());
+        return Err(own.at.error("fabric.kind", own.found(), expected));
     }
     document.fill(preset);
     Ok(())
+}
+
+/// The kind of a fabric.
+pub(crate) fn fabric_kind(name: &str) -> Option<String> {
+    let (_, text) = FABRICS.iter().find(|(known, _)| *known == name)?;
+    let (_, fabric) = entries(document_of(name, text).ok()?)?.remove("fabric")?;
+    match &entries(fabric)?.get("kind")?.1.raw {
+        Raw::Text(kind) => Some(kind.clone()),
+        _ => None,
+    }
+}
+
+fn entries(node: Node) -> Option<Entries> {
+    match node.raw {
+        Raw::Table(entries) => Some(entries),
+        _ => None,
+    }
 }
 
 fn document_of(name: &str, text: &str) -> Result<Node, Error> {
@@ -56,7 +73,7 @@ fn document_of(name: &str, text: &str) -> Result<Node, Error> {
 
 fn file_of(protocol: Protocol) -> Option<Entries> {
     let (name, text) = PROTOCOLS.iter().find(|(name, _)| *name == protocol.card().name)?;
-    crate::build::transport::entries(document_of(&format!("presets of {name}"), text).ok()?)
+    entries(document_of(&format!("presets of {name}"), text).ok()?)
 }
 
 /// Names of a protocol's presets.
@@ -71,5 +88,5 @@ pub(crate) fn parameters(protocol: Protocol, preset: &str) -> Option<Entries> {
         return Some(Entries::new());
     }
     let (_, node) = file_of(protocol)?.remove(preset)?;
-    crate::build::transport::entries(node)
+    entries(node)
 }

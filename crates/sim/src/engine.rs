@@ -72,7 +72,6 @@ pub struct Engine<P: Probe = ()> {
     /// A free packet for transports to write into.
     blank: u32,
     warm: bool,
-    explicit: bool,
     packet_hops: u64,
     handled: u64,
     links: Vec<(Node, Node)>,
@@ -131,7 +130,6 @@ impl<P: Probe> Engine<P> {
             spray: (setup.routing == Choice::Spray).then(|| Rng::stream(setup.seed, Domain::Entropy, u64::MAX)),
             blank,
             warm: false,
-            explicit: setup.explicit_dequeue,
             packet_hops: 0,
             handled: 0,
             links: fabric.links.iter().flat_map(|link| [(link.a, link.b), (link.b, link.a)]).collect(),
@@ -184,6 +182,21 @@ impl<P: Probe> Engine<P> {
     /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on the steps.
     pub fn advance(&mut self, until: Time) {
         let until = until.min(self.setup.duration);
+        if !self.warm && until >= self.setup.warmup {
+            // What happens at the very moment of warm-up counts already.
+            if let Some(before) = self.setup.warmup.as_ps().checked_sub(1) {
+                self.run_until(Time::ps(before));
+            }
+            self.commit_all();
+            self.warm_up();
+        }
+        self.run_until(until);
+        if until == self.setup.duration {
+            self.commit_all();
+        }
+    }
+
+    fn run_until(&mut self, until: Time) {
         while let Some((now, source)) = self.events.take_until(until) {
             debug_assert!(now >= self.now, "time runs backwards");
             self.now = now;
@@ -195,17 +208,16 @@ impl<P: Probe> Engine<P> {
             }
             self.events.close();
         }
-        self.now = until;
+        self.now = self.now.max(until);
     }
 
     /// The head of a link has arrived (or, with explicit dequeues, a transmission has ended).
-    #[inline]
+    #[inline(always)]
     fn on_link(&mut self, index: u32) {
-        let now = self.now;
         let port = &mut self.ports[index as usize];
-        if self.explicit && port.next_landing(&self.packets.frames) != Some(now) {
+        if P::EXPLICIT_DEQUEUES && port.next_landing(&self.packets.frames) != Some(self.now) {
             // The end of a transmission; or an entry that another has made stale, which dies here.
-            if port.free_at == now {
+            if port.free_at == self.now {
                 self.commit(index);
                 self.schedule_explicit(index);
             }
@@ -214,13 +226,13 @@ impl<P: Probe> Engine<P> {
         let packet = port.land(&self.packets.frames);
         let to = port.to;
         if let Some(next) = port.next_landing(&self.packets.frames) {
-            if !self.explicit {
+            if !P::EXPLICIT_DEQUEUES {
                 self.events.insert(next, index);
             }
-        } else {
+        } else if port.owner & HOST != 0 || port.has_queue() {
             self.commit(index);
         }
-        if self.explicit {
+        if P::EXPLICIT_DEQUEUES {
             self.schedule_explicit(index);
         }
         self.packet_hops += 1;
@@ -293,14 +305,17 @@ impl<P: Probe> Engine<P> {
                 self.packets.trace(packet).push(hop);
             }
         }
-        if port.flags & (flag::ECN | flag::HISTOGRAMS) != 0 {
-            self.mark_and_count(index, packet, MarkAt::Dequeue, waited);
+        if port.flags & flag::HISTOGRAMS != 0 {
+            self.histograms[index as usize].delay_ns.add(waited.as_ps() / 1_000, 1);
+        }
+        if port.flags & flag::ECN != 0 {
+            self.mark(index, packet, MarkAt::Dequeue);
         }
         self.launch(index, packet, start, waited);
     }
 
     /// Puts a packet on the wire.
-    #[inline]
+    #[inline(always)]
     fn launch(&mut self, index: u32, packet: u32, start: Time, waited: Time) {
         if P::ON {
             let port = &self.ports[index as usize];
@@ -318,20 +333,18 @@ impl<P: Probe> Engine<P> {
         let port = &mut self.ports[index as usize];
         if port.launch(packet, start, &mut self.packets.frames) {
             let at = self.packets.frames[packet as usize].at;
-            if !self.explicit {
+            if !P::EXPLICIT_DEQUEUES {
                 self.events.insert(at, index);
             }
         }
     }
 
-    #[inline(never)]
-    fn mark_and_count(&mut self, index: u32, packet: u32, at: MarkAt, waited: Time) {
+    /// Marks the packet where the queue asks for it.
+    #[inline]
+    fn mark(&mut self, index: u32, packet: u32, at: MarkAt) {
         let port = &mut self.ports[index as usize];
-        if at == MarkAt::Dequeue && port.flags & flag::HISTOGRAMS != 0 {
-            self.histograms[index as usize].delay_ns.add(waited.as_ps() / 1_000, 1);
-        }
         let frame = &mut self.packets.frames[packet as usize];
-        if port.flags & flag::ECN == 0 || frame.flags & frame_flag::ECN_CAPABLE == 0 {
+        if frame.flags & frame_flag::ECN_CAPABLE == 0 {
             return;
         }
         let Some(ecn) = self.switches[port.owner as usize].ecn.filter(|ecn| ecn.at == at) else { return };
@@ -350,35 +363,50 @@ impl<P: Probe> Engine<P> {
         }
     }
 
-    #[inline]
+    #[inline(always)]
     fn arrive_at_switch(&mut self, switch: u32, packet: u32) {
+        let now = self.now;
         let frame = &self.packets.frames[packet as usize];
+        let special = frame.flags & frame_flag::STAMP_HOPS;
         let index = self.routing.egress(switch, frame.dst, frame.entropy);
-        self.commit_switch_port(index);
+        let port = &mut self.ports[index as usize];
+        if port.has_queue() && port.free_at <= now {
+            self.commit_switch_port(index);
+        }
+        let port = &mut self.ports[index as usize];
+        if port.is_free(now) && special == 0 && port.flags & (flag::ECN | flag::HISTOGRAMS) == 0 {
+            // The common case: nothing to wait for, and nothing to write down (a wait of zero is no new peak).
+            self.launch(index, packet, now, Time::ZERO);
+        } else {
+            self.join_queue(switch, index, packet);
+        }
+        if P::EXPLICIT_DEQUEUES {
+            self.schedule_explicit(index);
+        }
+    }
+
+    fn join_queue(&mut self, switch: u32, index: u32, packet: u32) {
         let port = &mut self.ports[index as usize];
         if port.flags & flag::ECN != 0 {
-            self.mark_and_count(index, packet, MarkAt::Enqueue, Time::ZERO);
+            self.mark(index, packet, MarkAt::Enqueue);
         }
         let port = &mut self.ports[index as usize];
         if port.is_free(self.now) {
             self.start(index, packet, self.now, Time::ZERO);
-        } else {
-            let wire = self.packets.frames[packet as usize].wire_bytes as u32;
-            if (port.flags & flag::SHARED != 0 || port.queue_bytes > u32::MAX - wire) && !self.admits(switch, index, wire) {
-                self.drop_packet(switch, index, packet);
-                return;
-            }
-            let port = &mut self.ports[index as usize];
-            if port.flags & flag::HISTOGRAMS != 0 {
-                self.histograms[index as usize].level(self.now, port.queue_bytes);
-            }
-            port.enqueue(packet, &mut self.packets.frames);
-            port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
-            self.switches[switch as usize].used += wire as u64;
+            return;
         }
-        if self.explicit {
-            self.schedule_explicit(index);
+        let wire = self.packets.frames[packet as usize].wire_bytes as u32;
+        if (port.flags & flag::SHARED != 0 || port.queue_bytes > u32::MAX - wire) && !self.admits(switch, index, wire) {
+            self.drop_packet(switch, index, packet);
+            return;
         }
+        let port = &mut self.ports[index as usize];
+        if port.flags & flag::HISTOGRAMS != 0 {
+            self.histograms[index as usize].level(self.now, port.queue_bytes);
+        }
+        port.enqueue(packet, &mut self.packets.frames);
+        port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
+        self.switches[switch as usize].used += wire as u64;
     }
 
     /// Whether the switch's buffer takes `wire` more bytes at this port.
@@ -410,7 +438,7 @@ impl<P: Probe> Engine<P> {
         self.packets.free(packet);
     }
 
-    #[inline]
+    #[inline(always)]
     fn arrive_at_host(&mut self, host: u32, packet: u32) {
         let now = self.now;
         self.pull(host);
@@ -421,18 +449,27 @@ impl<P: Probe> Engine<P> {
         let h = &mut self.hosts[host as usize];
         let stack = self.packets.body(packet).transport;
         let reply = h.transport(stack, &self.setup.stacks).receive(now, self.packets.get(packet), &mut self.flows);
+        h.quiet_until = Time::ZERO;
         match reply {
             Reply::Send => {
+                let index = h.port;
+                let frame = &mut self.packets.frames[packet as usize];
+                frame.at = now;
                 if let Some(rng) = &mut self.spray {
-                    self.packets.frames[packet as usize].entropy = rng.bits() as u32;
+                    frame.entropy = rng.bits() as u32;
                 }
-                self.packets.frames[packet as usize].at = now;
-                let port = h.port;
-                self.ports[port as usize].enqueue(packet, &mut self.packets.frames);
+                let port = &mut self.ports[index as usize];
+                if port.is_free(now) {
+                    self.launch(index, packet, now, Time::ZERO);
+                    if P::EXPLICIT_DEQUEUES {
+                        self.schedule_explicit(index);
+                    }
+                } else {
+                    port.enqueue(packet, &mut self.packets.frames);
+                }
             }
             Reply::None => self.packets.free(packet),
         }
-        h.quiet_until = Time::ZERO;
         if !self.pull(host) {
             self.arm(host);
         }
@@ -502,7 +539,7 @@ impl<P: Probe> Engine<P> {
             self.launch(index, packet, start, Time::ZERO);
             self.blank = self.packets.alloc();
         }
-        if self.explicit {
+        if P::EXPLICIT_DEQUEUES {
             self.schedule_explicit(index);
         }
     }
@@ -592,24 +629,21 @@ impl<P: Probe> Engine<P> {
         self.schedule_generator();
     }
 
-    /// Warm-up the first time, then samples of the switch buffers.
+    /// Samples the switch buffers, and keeps the event list's horizon ahead.
     fn on_sampler(&mut self) {
         self.events.rebase(self.now);
-        if self.now < self.setup.warmup {
-            let source = self.sampler();
-            self.events.insert(self.setup.warmup.min(self.now + FAR), source);
-            return;
-        }
-        self.commit_all();
-        if !self.warm {
-            self.warm_up();
-        }
-        for switch in &mut self.switches {
-            switch.occupancy.add(switch.used, 1);
-            switch.sampled_max = switch.sampled_max.max(switch.used);
-        }
+        let next = if self.warm {
+            self.commit_all();
+            for switch in &mut self.switches {
+                switch.occupancy.add(switch.used, 1);
+                switch.sampled_max = switch.sampled_max.max(switch.used);
+            }
+            self.now + SAMPLE_INTERVAL
+        } else {
+            self.setup.warmup.min(self.now + FAR)
+        };
         let source = self.sampler();
-        self.events.insert(self.now + SAMPLE_INTERVAL, source);
+        self.events.insert(next, source);
     }
 
     fn commit_all(&mut self) {

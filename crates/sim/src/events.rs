@@ -4,7 +4,7 @@
 //! a bijection of the source that depends on the time, so the key alone names the source; equal times are ordered by
 //! content, whatever the order of insertion, and no source wins every tie of a run.
 
-use tidegate_core::{Time, mix64};
+use tidegate_core::Time;
 
 const RANK_BITS: u32 = 20;
 /// Most sources: links in both directions, hosts and a few more.
@@ -12,47 +12,11 @@ pub(crate) const MAX_SOURCES: usize = 1 << RANK_BITS;
 const RANK_MASK: u64 = (1 << RANK_BITS) - 1;
 /// Furthest an entry can lie ahead of the epoch.
 const HORIZON: u64 = (1 << (64 - RANK_BITS)) - 1;
-/// Odd multipliers and their inverses modulo 2^RANK_BITS; the time chooses one. With a single multiplier the same one of two
-/// sources would win 62 % of their ties.
-const SCRAMBLES: [(u32, u32); 256] = scrambles();
-
-const fn scrambles() -> [(u32, u32); 256] {
-    let mut table = [(0, 0); 256];
-    let mut i = 0;
-    while i < 256 {
-        let odd = mix64(i as u64 + 1) & RANK_MASK | 1;
-        // Newton: each step doubles the bits that are right, from three.
-        let mut inverse = odd;
-        let mut step = 0;
-        while step < 3 {
-            inverse = inverse.wrapping_mul(2u64.wrapping_sub(odd.wrapping_mul(inverse)));
-            step += 1;
-        }
-        table[i] = (odd as u32, (inverse & RANK_MASK) as u32);
-        i += 1;
-    }
-    table
-}
-
+/// What the time turns sources into ranks with, by exclusive or: of two sources, the highest bit in which they differ decides,
+/// and the time flips it half of the time.
 #[inline(always)]
-fn rank(source: u32, at: u64) -> u64 {
-    let hash = hash(at);
-    let (odd, _) = SCRAMBLES[(hash >> 56) as usize];
-    source.wrapping_add(hash as u32).wrapping_mul(odd) as u64 & RANK_MASK
-}
-
-#[inline(always)]
-fn source(rank: u64, at: u64) -> u32 {
-    let hash = hash(at);
-    let (_, inverse) = SCRAMBLES[(hash >> 56) as usize];
-    (rank as u32).wrapping_mul(inverse).wrapping_sub(hash as u32) & RANK_MASK as u32
-}
-
-/// One multiplication and a fold: the top byte chooses a scramble, the bottom word shifts it.
-#[inline(always)]
-fn hash(at: u64) -> u64 {
-    let x = at.wrapping_mul(0x9e37_79b9_7f4a_7c15);
-    x ^ (x >> 32)
+fn scramble(at: u64) -> u64 {
+    at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RANK_BITS)
 }
 
 /// Pending events, at most one meaningful entry a source; stale entries are their reader's to recognise.
@@ -74,7 +38,7 @@ impl EventList {
         debug_assert!(at.as_ps() >= self.epoch);
         // An event beyond the horizon fires there, early; its reader finds nothing to do and inserts it again.
         let since = (at.as_ps() - self.epoch).min(HORIZON);
-        since << RANK_BITS | rank(source, self.epoch + since)
+        since << RANK_BITS | (source as u64 ^ scramble(self.epoch + since))
     }
 
     /// The earliest event: the top becomes a hole, to be filled by the next [`insert`](Self::insert) or closed by [`close`](Self::close).
@@ -86,7 +50,7 @@ impl EventList {
             return None;
         }
         self.hole = true;
-        Some((Time::ps(at), source(key & RANK_MASK, at)))
+        Some((Time::ps(at), (key & RANK_MASK ^ scramble(at)) as u32))
     }
 
     /// Ends the handling of the event taken last.
@@ -128,16 +92,15 @@ impl EventList {
     }
 
     /// Puts `key` in the place of the top.
-    #[inline]
     fn sift_down(&mut self, key: u64) {
         let keys = &mut self.keys[..];
         let mut at = 0;
         loop {
             let first = 4 * at + 1;
-            let (child, least) = if let Some(four) = keys.get(first..first + 4) {
-                let (a, ka) = if four[1] < four[0] { (1, four[1]) } else { (0, four[0]) };
-                let (b, kb) = if four[3] < four[2] { (3, four[3]) } else { (2, four[2]) };
-                if kb < ka { (first + b, kb) } else { (first + a, ka) }
+            let (child, least) = if let Some(&[k0, k1, k2, k3]) = keys.get(first..).and_then(<[u64]>::first_chunk) {
+                let (a, ka) = (first + (k1 < k0) as usize, k0.min(k1));
+                let (b, kb) = (first + 2 + (k3 < k2) as usize, k2.min(k3));
+                (if kb < ka { b } else { a }, ka.min(kb))
             } else {
                 let Some((i, k)) = keys.get(first..).and_then(|rest| rest.iter().enumerate().min_by_key(|(_, k)| **k)) else {
                     break;
@@ -164,7 +127,7 @@ impl EventList {
             .drain(..)
             .map(|key| {
                 let at = self.epoch + (key >> RANK_BITS);
-                (Time::ps(at), source(key & RANK_MASK, at))
+                (Time::ps(at), (key & RANK_MASK ^ scramble(at)) as u32)
             })
             .collect();
         self.epoch = now.as_ps();

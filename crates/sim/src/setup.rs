@@ -28,6 +28,4 @@ pub struct Setup {
     pub warmup: Time,
     /// Keep histograms of queues at every switch port.
     pub histograms: bool,
-    /// Schedule an event for every dequeue instead of committing lazily. Slower; the outcome is the same (tested).
-    pub explicit_dequeue: bool,
 }

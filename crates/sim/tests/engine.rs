@@ -8,7 +8,7 @@ use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Body, ConnectionPolicy, Domain, HopTrace, Rate, Rng, Time};
-use tidegate_sim::{Departure, Engine, Probe, SEMANTICS, Setup};
+use tidegate_sim::{Departure, Engine, FlowRecord, LinkRecord, Probe, SEMANTICS, Setup};
 
 /// Everything a departure says.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,11 +24,12 @@ struct Record {
 
 /// Keeps every departure, by port, in its order.
 #[derive(Default)]
-struct Recorder {
+struct Recorder<const EXPLICIT: bool = false> {
     ports: Vec<Vec<Record>>,
 }
 
-impl Probe for Recorder {
+impl<const EXPLICIT: bool> Probe for Recorder<EXPLICIT> {
+    const EXPLICIT_DEQUEUES: bool = EXPLICIT;
     fn departed(&mut self, d: &Departure<'_>) {
         let port = d.port as usize;
         if self.ports.len() <= port {
@@ -77,21 +78,22 @@ fn with_ecn(mut setup: Setup) -> Setup {
     setup
 }
 
+/// Departures, finished flows, digest and links of a run.
+fn recorded<const EXPLICIT: bool>(setup: Setup) -> (Vec<Vec<Record>>, Vec<FlowRecord>, u64, Vec<LinkRecord>) {
+    let duration = setup.duration;
+    let mut engine = Engine::new(setup, Recorder::<EXPLICIT>::default()).unwrap();
+    engine.advance(duration);
+    let ports = engine.probe().ports.clone();
+    let (finished, outcome) = engine.finish();
+    (ports, finished, outcome.digest, outcome.links)
+}
+
 #[test]
 fn lazy_commits_equal_explicit_dequeues_record_by_record() {
     for &protocol in Protocol::ALL {
         for seed in 1..=2 {
-            let outcome = |explicit| {
-                let mut setup = busy(protocol.stack(), seed);
-                setup.explicit_dequeue = explicit;
-                let duration = setup.duration;
-                let mut engine = Engine::new(setup, Recorder::default()).unwrap();
-                engine.advance(duration);
-                let ports = engine.probe().ports.clone();
-                let (finished, outcome) = engine.finish();
-                (ports, finished, outcome.digest, outcome.links)
-            };
-            let (lazy, explicit) = (outcome(false), outcome(true));
+            let lazy = recorded::<false>(busy(protocol.stack(), seed));
+            let explicit = recorded::<true>(busy(protocol.stack(), seed));
             let records: usize = lazy.0.iter().map(Vec::len).sum();
             assert!(records > 10_000, "{records} records are too few to mean anything");
             for (a, b) in lazy.0.iter().flatten().zip(explicit.0.iter().flatten()) {
@@ -107,7 +109,7 @@ fn strict_priorities_hold_at_every_departure() {
     // The toy sends control above data.
     let setup = busy(stack("toy-credit"), 3);
     let duration = setup.duration;
-    let mut engine = Engine::new(setup, Recorder::default()).unwrap();
+    let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
     engine.advance(duration);
     let mut overtakings = 0;
     for port in &engine.probe().ports {
@@ -139,7 +141,7 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
             setup.fabric.switches.iter_mut().for_each(|switch| switch.buffer = buffer);
             let links = setup.fabric.links.clone();
             let duration = setup.duration;
-            let mut engine = Engine::new(setup, Recorder::default()).unwrap();
+            let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
             engine.advance(duration);
             let in_network = engine.packets_in_flight();
             let ports = engine.probe().ports.clone();

@@ -9,8 +9,8 @@ use tidegate_core::workload::Arrival;
 
 use super::hosts::Hosts;
 use crate::error::{Error, nearest};
-use crate::read::check::Table;
 use crate::read::quantity;
+use crate::read::table::Table;
 
 /// Largest file.
 const MOST_BYTES: u64 = 1 << 30;
@@ -27,7 +27,11 @@ struct Cell<'a> {
 
 impl Cell<'_> {
     fn error(&self, expected: impl Into<Box<str>>) -> Error {
-        let mut error = Error::whole(self.file, format!("{:?}", self.text.chars().take(60).collect::<String>()), expected);
+        let mut error = Error::whole(
+            self.file,
+            format!("{:?}", self.text.chars().take(60).collect::<String>()),
+            expected,
+        );
         error.line = self.line as u32;
         error.column = 1;
         error.key = self.heading.into();
@@ -47,7 +51,8 @@ fn read(table: &Table, key: &str, path: &Path) -> Result<String, Error> {
         return Err(expected(format!("{length} bytes, and at most {MOST_BYTES} are read")));
     }
     let bytes = std::fs::read(path).map_err(|error| expected(error.to_string()))?;
-    String::from_utf8(bytes).map_err(|error| expected(format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to())))
+    String::from_utf8(bytes)
+        .map_err(|error| expected(format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to())))
 }
 
 /// Calls `row` with the cells of every line.
@@ -95,7 +100,9 @@ pub(crate) fn distribution(table: &Table, path: &Path) -> Result<Vec<(f64, f64)>
             return Err(size.error(format!("at least {}, the size of the line before", before.0)));
         }
         if point.1 < before.1 {
-            return Err(probability.error(format!("at least {}, the probability of the line before", before.1)));
+            return Err(
+                probability.error(format!("at least {}, the probability of the line before", before.1))
+            );
         }
         if points.len() >= MOST_POINTS {
             return Err(size.error(format!("at most {MOST_POINTS} points")));
@@ -140,7 +147,8 @@ pub(crate) fn trace(table: &Table, key: &str, path: &Path, hosts: &Hosts<'_>) ->
 
 fn host(cell: &Cell<'_>, hosts: &Hosts<'_>) -> Result<u32, Error> {
     let number = || cell.text.parse::<u32>().ok().filter(|number| (*number as usize) < hosts.len());
-    hosts.number(cell.text).or_else(number).ok_or_else(|| {
-        cell.error("the name or number of a host").meant(nearest(cell.text, hosts.names()))
-    })
+    hosts
+        .number(cell.text)
+        .or_else(number)
+        .ok_or_else(|| cell.error("the name or number of a host").meant(nearest(cell.text, hosts.names())))
 }

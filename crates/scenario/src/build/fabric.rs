@@ -1,14 +1,14 @@
 //! `[fabric]`: hosts, switches and links, listed or generated.
 //!
-//! Generated hosts are `h0`, `h1`, … rack by rack; switches are `tor0`…, `agg0`…, `spine0`… or `core0`….
+//! Generators number hosts `h0`, `h1`, … so that a rack's are neighbours, and switches within their tier: `tor0`, `agg0`, `spine0`, `core0`.
 
 use tidegate_core::fabric::{Buffer, Link, Node, Switch};
 use tidegate_core::{Rate, Time};
 
 use super::graph;
 use crate::error::Error;
-use crate::read::check::Table;
 use crate::read::keys::{Default, Key, LINK_RATE, Optional, Presence, Required, SPAN, Shape, Variant, key};
+use crate::read::table::Table;
 
 /// Most hosts, and most switches, of a fabric.
 pub(crate) const MOST_NODES: u64 = 100_000;
@@ -32,8 +32,18 @@ const SPINE: Presence = Default(r#"{ rate = "400Gbps", delay = "500ns" }"#);
 /// Keys that every kind has.
 pub(crate) static COMMON: &[Key] = &[
     key("kind", Shape::Text, Required, "Shape of the fabric."),
-    key("preset", Shape::Text, Optional, "A fabric of a paper; everything else given here, and in [switch], changes it."),
-    key("mtu", Shape::Bytes { min: 64, max: 60_000 }, Default("4096B"), "Payload of a full packet; headers come on top."),
+    key(
+        "preset",
+        Shape::Text,
+        Optional,
+        "A fabric of a paper; everything else given here, and in [switch], changes it.",
+    ),
+    key(
+        "mtu",
+        Shape::Bytes { min: 64, max: 60_000 },
+        Default("4096B"),
+        "Payload of a full packet; headers come on top.",
+    ),
 ];
 
 /// Every kind of fabric.
@@ -83,7 +93,12 @@ pub(crate) static KINDS: &[Variant] = &[
         doc: "A k-ary fat tree: k pods of k/2 racks and k/2 aggregation switches, (k/2)² cores.",
         keys: &[
             key("k", Shape::Count { min: 2, max: 128 }, Default("4"), "Ports of a switch; even."),
-            key("oversubscription", Shape::Count { min: 1, max: 64 }, Default("1"), "Hosts of a rack over its uplinks: a rack has k/2 times so many hosts."),
+            key(
+                "oversubscription",
+                Shape::Count { min: 1, max: 64 },
+                Default("1"),
+                "Hosts of a rack over its uplinks: a rack has k/2 times so many hosts.",
+            ),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
             key("fabric_link", LINK_SHAPE, FAST, "Every link between two switches."),
         ],
@@ -93,9 +108,19 @@ pub(crate) static KINDS: &[Variant] = &[
         doc: "Three tiers: racks and aggregation switches in pods, cores in planes. Aggregation switch i of every pod belongs to plane i and is linked to all cores of that plane.",
         keys: &[
             key("pods", count(1), Default("4"), "Number of pods."),
-            key("racks_per_pod", count(1), Default("2"), "Racks in a pod, each linked to every aggregation switch of the pod."),
+            key(
+                "racks_per_pod",
+                count(1),
+                Default("2"),
+                "Racks in a pod, each linked to every aggregation switch of the pod.",
+            ),
             key("hosts_per_rack", count(1), Default("8"), "Hosts in a rack."),
-            key("aggs_per_pod", count(1), Default("2"), "Aggregation switches in a pod, which is the number of planes."),
+            key(
+                "aggs_per_pod",
+                count(1),
+                Default("2"),
+                "Aggregation switches in a pod, which is the number of planes.",
+            ),
             key("cores_per_plane", count(1), Default("2"), "Cores in a plane."),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
             key("agg_link", LINK_SHAPE, FAST, "Every link between a rack and an aggregation switch."),
@@ -182,7 +207,8 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
             }
             let half = k / 2;
             let link = cable(table, "fabric_link");
-            let shape = Clos { pods: k, racks: half, hosts: half * oversubscription, aggs: half, cores: half };
+            let shape =
+                Clos { pods: k, racks: half, hosts: half * oversubscription, aggs: half, cores: half };
             clos(&mut made, table, "k", shape, [host(), link, link])?;
         }
         _ => {
@@ -265,7 +291,8 @@ fn clos(
     [host, agg, core]: [Cable; 3],
 ) -> Result<(), Error> {
     let Clos { pods, racks, hosts, aggs, cores } = shape;
-    let product = |factors: &[u64]| factors.iter().fold(1u64, |product, factor| product.saturating_mul(*factor));
+    let product =
+        |factors: &[u64]| factors.iter().fold(1u64, |product, factor| product.saturating_mul(*factor));
     let switches = product(&[pods, racks])
         .saturating_add(product(&[pods, aggs]))
         .saturating_add(product(&[aggs, cores]));

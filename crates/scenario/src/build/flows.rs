@@ -7,8 +7,8 @@ use super::hosts::Hosts;
 use super::transport::Stacks;
 use super::{Labels, Span};
 use crate::error::Error;
-use crate::read::check::{Or, Table};
 use crate::read::keys::{Default, Key, MESSAGE, Optional, Required, SPAN, Shape, key};
+use crate::read::table::{Or, Table};
 
 /// Keys of a flow, but for its transport.
 pub(crate) static KEYS: &[Key] = &[
@@ -18,7 +18,12 @@ pub(crate) static KEYS: &[Key] = &[
     key("start", SPAN, Default("0us"), "When it is submitted."),
     key("stop", SPAN, Optional, "When it stops sending."),
     key("jitter", SPAN, Default("0us"), "Each flow starts at a random time within this span of start."),
-    key("count", Shape::Count { min: 1, max: 100_000 }, Default("1"), "So many parallel flows, each with a connection of its own."),
+    key(
+        "count",
+        Shape::Count { min: 1, max: 100_000 },
+        Default("1"),
+        "So many parallel flows, each with a connection of its own.",
+    ),
     key("label", Shape::Text, Optional, "What results of these flows are counted under."),
 ];
 

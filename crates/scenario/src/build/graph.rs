@@ -6,14 +6,19 @@ use tidegate_core::fabric::{Link, Node};
 
 use super::fabric::{MOST_NODES, Topology};
 use crate::error::{Error, nearest, one_of};
-use crate::read::check::Table;
 use crate::read::keys::{Key, LINK_RATE, Required, SPAN, Shape, key};
+use crate::read::table::Table;
 
 /// Keys of this kind.
 pub(crate) static KEYS: &[Key] = &[
-    key("hosts", Shape::Texts, Required, "Names of the hosts."),
-    key("switches", Shape::Texts, Required, "Names of the switches."),
-    key("links", Shape::Tables(&[LINK]), Required, "Full-duplex links; each host has exactly one, to a switch."),
+    key("hosts", Shape::Names, Required, "Names of the hosts."),
+    key("switches", Shape::Names, Required, "Names of the switches."),
+    key(
+        "links",
+        Shape::Tables(&[LINK]),
+        Required,
+        "Full-duplex links; each host has exactly one, to a switch.",
+    ),
 ];
 
 static LINK: &[Key] = &[
@@ -84,14 +89,19 @@ fn nodes<'a>(table: &'a Table, made: &Topology) -> Result<BTreeMap<&'a str, Node
     let hosts: &[String] = table.get("hosts");
     let switches: &[String] = table.get("switches");
     let named = hosts.iter().enumerate().map(|(i, name)| ("hosts", name, Node::Host(i as u32)));
-    let named = named.chain(switches.iter().enumerate().map(|(i, name)| ("switches", name, Node::Switch(i as u32))));
+    let named =
+        named.chain(switches.iter().enumerate().map(|(i, name)| ("switches", name, Node::Switch(i as u32))));
     for (key, name, node) in named {
         if !is_name(name) {
             let expected = "names of up to 64 letters, digits, or signs out of _ - . :";
             return Err(table.error_found(key, format!("the name {name:?}"), expected));
         }
         if nodes.insert(name.as_str(), node).is_some() {
-            return Err(table.error_found(key, format!("the name {name:?} twice"), "a name of its own for every host and switch"));
+            return Err(table.error_found(
+                key,
+                format!("the name {name:?} twice"),
+                "a name of its own for every host and switch",
+            ));
         }
     }
     debug_assert_eq!(nodes.len(), made.hosts.len() + made.switches.len());

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::glob::Glob;
 use crate::error::{Error, nearest};
-use crate::read::check::Table;
+use crate::read::table::Table;
 
 /// The hosts of a fabric.
 pub(crate) struct Hosts<'a> {
@@ -59,7 +59,8 @@ impl<'a> Hosts<'a> {
                 return Err(table.error_found(key, found, expected).meant(nearest(pattern, self.names())));
             }
         }
-        let numbers: Vec<u32> = (0u32..).zip(&selected).filter(|(_, selected)| **selected).map(|(i, _)| i).collect();
+        let numbers: Vec<u32> =
+            (0u32..).zip(&selected).filter(|(_, selected)| **selected).map(|(i, _)| i).collect();
         if numbers.len() < least {
             let found = format!("{} host", numbers.len());
             return Err(table.error_found(key, found, format!("at least {least} hosts")));

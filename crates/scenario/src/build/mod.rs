@@ -16,7 +16,7 @@ pub(crate) mod transport;
 use tidegate_core::Time;
 
 use crate::error::Error;
-use crate::read::check::Table;
+use crate::read::table::Table;
 
 /// When things can happen, and by which chance.
 #[derive(Clone, Copy, Debug)]
@@ -29,10 +29,14 @@ impl Span {
     /// Refuses a start outside the run, and a stop before the start.
     fn within(self, table: &Table, start: Time, stop: Option<Time>) -> Result<(), Error> {
         if start >= self.duration {
-            return Err(table.error("start", format!("a time before the end of the run at {}", self.duration)));
+            return Err(
+                table.error("start", format!("a time before the end of the run at {}", self.duration))
+            );
         }
         match stop {
-            Some(stop) if stop <= start => Err(table.error("stop", format!("a time after start, which is {start}"))),
+            Some(stop) if stop <= start => {
+                Err(table.error("stop", format!("a time after start, which is {start}")))
+            }
             _ => Ok(()),
         }
     }

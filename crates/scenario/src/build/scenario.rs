@@ -4,17 +4,17 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 use tidegate_algos::Protocol;
+use tidegate_core::Time;
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Routing};
 use tidegate_core::workload::{Sizes, Traffic, Workload};
-use tidegate_core::Time;
 
 use super::hosts::Hosts;
 use super::transport::{Stacks, json_params};
 use super::{Labels, Span, fabric, flows, paths, sizes, switch, traffic, transport};
 use crate::error::Error;
 use crate::plan::{Output, Plan};
-use crate::read::check::{Or, Table};
 use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
+use crate::read::table::{Or, Table};
 
 /// Keys of the file.
 pub(crate) const ROOT: &[&[Key]] = &[SECTIONS];
@@ -23,19 +23,34 @@ static SECTIONS: &[Key] = &[
     key("name", Shape::Text, Optional, "What results are called; the file's name unless set."),
     key("seed", Shape::Count { min: 0, max: u64::MAX }, Default("1"), "All randomness comes from here."),
     key("duration", Shape::Time { min: Time::ns(1), max: LONGEST }, Required, "Simulated time."),
-    key("warmup", SPAN, Default("0us"), "Goodput, queues and utilisation are measured from here on."),
+    key("warmup", SPAN, Default("0us"), "Measurements leave out what happens before this."),
     key("fabric", Shape::Kinds(fabric::COMMON, fabric::KINDS), Required, "Hosts, switches and links."),
     key("switch", Shape::Table(switch::KEYS), Default("{}"), "What switches do."),
     key("transport", Shape::Table(&[transport::KEYS]), Required, "What carries the flows."),
-    key("protocols", Shape::ByProtocol(&[transport::TUNING]), Optional, "Presets and parameters of protocols wherever they appear, whether or not this run uses them."),
+    key(
+        "protocols",
+        Shape::ByProtocol(&[transport::TUNING]),
+        Optional,
+        "Presets and parameters of protocols wherever they appear, whether or not this run uses them.",
+    ),
     key("flows", Shape::Tables(&[flows::KEYS, transport::CHOICE]), Optional, "Explicit flows."),
     key("traffic", Shape::ManyKinds(traffic::COMMON, traffic::KINDS), Optional, "Generated flows."),
     key("output", Shape::Table(&[OUTPUT]), Default("{}"), "What is recorded."),
 ];
 
 static OUTPUT: &[Key] = &[
-    key("histograms", Shape::Flag, Optional, "Percentiles of queues at every port; on in small fabrics unless set."),
-    key("timeseries", Shape::Or(&["off"], &INTERVAL), Default("off"), "Interval at which flows and queues are sampled."),
+    key(
+        "histograms",
+        Shape::Flag,
+        Optional,
+        "Percentiles of queues at every port; on in small fabrics unless set.",
+    ),
+    key(
+        "timeseries",
+        Shape::Or(&["off"], &INTERVAL),
+        Default("off"),
+        "Interval at which flows and queues are sampled.",
+    ),
 ];
 
 /// Builds the plan of a checked file. `dir` is where the file lies, `stem` what it is called.
@@ -66,7 +81,11 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         Workload { flows, traffic: traffic.collect::<Result<Vec<Traffic>, Error>>()? }
     };
     if workload.flows.is_empty() && workload.traffic.is_empty() {
-        return Err(root.error_found("flows", "nothing to send", "at least one of [[flows]] and [[traffic]]"));
+        return Err(root.error_found(
+            "flows",
+            "nothing to send",
+            "at least one of [[flows]] and [[traffic]]",
+        ));
     }
 
     let mut warnings = Vec::new();
@@ -124,7 +143,10 @@ fn resolved(
         // Asked for by a protocol, so the same wherever no override says otherwise.
         let overridden = |at: usize| {
             let name = &fabric.switches[at].name;
-            root.get::<&Table>("switch").tables("override").iter().any(|change| switch::touches_ecn(change, name))
+            root.get::<&Table>("switch")
+                .tables("override")
+                .iter()
+                .any(|change| switch::touches_ecn(change, name))
         };
         let plain = (0..fabric.switches.len()).find(|at| !overridden(*at));
         json["switch"]["ecn"] = plain.and_then(|at| fabric.switches[at].ecn).map_or(json!("off"), json_ecn);
@@ -168,6 +190,7 @@ fn json_ecn(ecn: Ecn) -> Json {
         "kmin": format!("{}B", ecn.min_bytes),
         "kmax": format!("{}B", ecn.max_bytes),
         "pmax": ecn.max_probability,
+        "ports": if ecn.core_only { "core" } else { "all" },
         "at": if ecn.at == MarkAt::Enqueue { "enqueue" } else { "dequeue" },
     })
 }

@@ -8,9 +8,9 @@ use tidegate_core::workload::{Distribution, Sampling, Sizes};
 
 use super::csv;
 use crate::error::{Error, nearest, one_of};
-use crate::read::check::{Table, Word};
 use crate::read::keys::{Key, MESSAGE, Optional, Shape, key};
 use crate::read::quantity;
+use crate::read::table::{Table, Word};
 
 pub(crate) const SAMPLING: Key = key(
     "sampling",
@@ -60,8 +60,8 @@ pub(crate) static BUILTIN: &[Builtin] = builtin! {
     ["homa-dctcp-original"], "homa-dctcp-original", Step;
     ["homa-facebook-cache-follower"], "homa-facebook-cache-follower", Step;
     ["homa-facebook-web-server"], "homa-facebook-web-server", Step;
-    ["hpcc-websearch", "websearch"], "hpcc-websearch", Linear;
-    ["hpcc-fbhdp", "hadoop"], "hpcc-fbhdp", Linear;
+    ["websearch", "hpcc-websearch"], "hpcc-websearch", Linear;
+    ["hadoop", "hpcc-fbhdp"], "hpcc-fbhdp", Linear;
     ["powertcp-websearch"], "powertcp-websearch", Linear;
     ["abm-datamining"], "abm-datamining", Linear;
     ["abm-hadoop"], "abm-hadoop", Linear;
@@ -82,6 +82,11 @@ pub(crate) fn names() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().flat_map(|builtin| builtin.names.iter().copied())
 }
 
+/// The name to use of every distribution.
+fn firsts() -> impl Iterator<Item = &'static str> {
+    BUILTIN.iter().map(|builtin| builtin.names[0])
+}
+
 /// Reads `sizes`, `sampling` and `mean`. `dir` is where the scenario's file lies. Unlimited only where `unlimited` allows.
 pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes, Error> {
     let text: &str = table.get("sizes");
@@ -92,7 +97,9 @@ pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes,
     });
     let fixed = match text {
         "inf" if unlimited => Some(Message::UNLIMITED),
-        _ if text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) => Some(fixed(table, text)?),
+        _ if text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) => {
+            Some(fixed(table, text)?)
+        }
         _ => None,
     };
     if let Some(bytes) = fixed {
@@ -105,15 +112,19 @@ pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes,
         (csv::distribution(table, &dir.join(text))?, Sampling::Linear, None)
     } else {
         let normal = text.to_ascii_lowercase().replace('_', "-");
-        let builtin = BUILTIN.iter().find(|builtin| builtin.names.contains(&normal.as_str())).ok_or_else(|| {
-            let expected = "a size such as \"1MB\", the path of a CSV file, or a distribution: ";
-            table.error("sizes", format!("{expected}{}", one_of(names()))).meant(nearest(&normal, names()))
-        })?;
+        let builtin =
+            BUILTIN.iter().find(|builtin| builtin.names.contains(&normal.as_str())).ok_or_else(|| {
+                let expected = "a size such as \"1MB\", the path of a CSV file, or a distribution: ";
+                table
+                    .error("sizes", format!("{expected}{}", one_of(firsts())))
+                    .meant(nearest(&normal, names()))
+            })?;
         (builtin.points(), builtin.sampling, builtin.mean_bytes)
     };
     let sampling = sampling.unwrap_or(default);
     let set = table.find::<u64>("mean").map(|bytes| bytes as f64);
-    let mean_bytes = set.or(mean.filter(|_| sampling == default)).unwrap_or_else(|| mean_of(&points, sampling));
+    let mean_bytes =
+        set.or(mean.filter(|_| sampling == default)).unwrap_or_else(|| mean_of(&points, sampling));
     if mean_bytes.is_nan() || mean_bytes <= 0.0 {
         return Err(table.error("sizes", "a distribution whose mean is above 0"));
     }
@@ -121,9 +132,12 @@ pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes,
 }
 
 fn fixed(table: &Table, text: &str) -> Result<u64, Error> {
-    let bytes = quantity::bytes(text).map_err(|why| table.error("sizes", why.expected).meant(why.suggestion))?;
+    let bytes =
+        quantity::bytes(text).map_err(|why| table.error("sizes", why.expected).meant(why.suggestion))?;
     match MESSAGE {
-        Shape::Bytes { min, max } if !(min..=max).contains(&bytes) => Err(table.error("sizes", MESSAGE.expected())),
+        Shape::Bytes { min, max } if !(min..=max).contains(&bytes) => {
+            Err(table.error("sizes", MESSAGE.expected()))
+        }
         _ => Ok(bytes),
     }
 }
@@ -245,7 +259,8 @@ mod tests {
     fn distributions_rise_to_one() {
         for builtin in BUILTIN {
             let points = builtin.points();
-            let lines = builtin.text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count();
+            let lines =
+                builtin.text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count();
             assert_eq!(points.len(), lines, "{:?}", builtin.names);
             assert!(points.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1));
             assert_eq!(points.last().unwrap().1, 1.0);

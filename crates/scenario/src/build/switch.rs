@@ -1,4 +1,4 @@
-//! `[switch]`: what every switch does, what some do differently, and what the protocols in use need of them.
+//! `[switch]`: what every switch does, what some do differently, and what the running protocols need of them.
 
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Routing};
 use tidegate_core::math::round;
@@ -10,8 +10,8 @@ use super::glob::Glob;
 use super::paths::Longest;
 use super::transport::Stacks;
 use crate::error::{Error, nearest};
-use crate::read::check::{Or, Table, Word};
 use crate::read::keys::{Default, Key, Optional, Required, SPAN, Shape, key};
+use crate::read::table::{Or, Table, Word};
 
 static PER_SWITCH: &[Key] = &[
     key(
@@ -32,31 +32,71 @@ static PER_SWITCH: &[Key] = &[
         Optional,
         "Of dynamic-threshold sharing: share of the free buffer that one port may hold. 1 unless set.",
     ),
-    key("latency", SPAN, Default("0us"), "From full arrival to the egress queue; never part of a queueing delay."),
-    key("telemetry", Shape::Flag, Default("true"), "Stamps what the protocols in use ask for."),
+    key(
+        "latency",
+        SPAN,
+        Default("0us"),
+        "Time that a switch holds every packet before queueing it; telemetry does not count it.",
+    ),
+    key(
+        "telemetry",
+        Shape::Flag,
+        Default("true"),
+        "Whether the switch writes telemetry into packets that want it.",
+    ),
     key("priorities", Shape::Count { min: 1, max: 8 }, Default("8"), "Strict priorities of a port."),
     key(
         "ecn",
         Shape::Or(&["off"], &Shape::Table(&[ECN])),
         Optional,
-        "Marking at every port; what the protocols in use ask for unless set.",
+        "Marking at the ports. Unset: as the running protocols need it.",
     ),
 ];
 
 static ECN: &[Key] = &[
     key("kmin", Shape::Extent, Required, "Below this queue nothing is marked."),
     key("kmax", Shape::Extent, Optional, "From this queue on everything is marked; kmin unless set."),
-    key("pmax", Shape::Number { min: 0.0, max: 1.0 }, Default("1.0"), "Probability of a mark just below kmax."),
-    key("at", Shape::Word(&["enqueue", "dequeue"]), Default("enqueue"), "When it is decided, by the queue at that moment."),
+    key(
+        "pmax",
+        Shape::Number { min: 0.0, max: 1.0 },
+        Default("1.0"),
+        "Probability of a mark just below kmax.",
+    ),
+    key(
+        "at",
+        Shape::Word(&["enqueue", "dequeue"]),
+        Default("enqueue"),
+        "When it is decided, by the queue at that moment.",
+    ),
+    key(
+        "ports",
+        Shape::Word(&["all", "core"]),
+        Default("all"),
+        "Which ports mark: all, or only those that lead to other switches.",
+    ),
 ];
 
 static WHOLE: &[Key] = &[
-    key("routing", Shape::Word(&["ecmp", "spray"]), Optional, "How packets choose among equal paths: by connection, or each at random. What the protocols in use ask for unless set."),
-    key("override", Shape::Changes(&[MATCH, PER_SWITCH]), Optional, "What some switches do differently; the last that matches wins."),
+    key(
+        "routing",
+        Shape::Word(&["ecmp", "spray"]),
+        Optional,
+        "How packets choose among equal paths: by connection, or each at random. Unset: as the running protocols need it.",
+    ),
+    key(
+        "override",
+        Shape::Changes(&[MATCH, PER_SWITCH]),
+        Optional,
+        "What some switches do differently; the last that matches wins.",
+    ),
 ];
 
-static MATCH: &[Key] =
-    &[key("match", Shape::Texts, Required, "Names of switches: * for any text, [0-15] for a range of numbers.")];
+static MATCH: &[Key] = &[key(
+    "match",
+    Shape::Globs,
+    Required,
+    "Names of switches: * for any text, [0-15] for a range of numbers.",
+)];
 
 /// Keys of the section.
 pub(crate) const KEYS: &[&[Key]] = &[PER_SWITCH, WHOLE];
@@ -73,6 +113,7 @@ struct Marking {
     kmax: Extent,
     pmax: f64,
     at: MarkAt,
+    core_only: bool,
 }
 
 /// What a scenario says of one switch's marking.
@@ -103,8 +144,14 @@ pub(crate) struct Equipped {
 
 /// Equips the switches of a topology.
 pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<Equipped, Error> {
-    let unset =
-        Settings { bytes: None, alpha: 1.0, latency: Time::ZERO, telemetry: true, priorities: 8, ecn: Ecned::Unsaid };
+    let unset = Settings {
+        bytes: None,
+        alpha: 1.0,
+        latency: Time::ZERO,
+        telemetry: true,
+        priorities: 8,
+        ecn: Ecned::Unsaid,
+    };
     let mut settings = vec![unset.changed(table)?; topology.switches.len()];
     for change in table.tables("override") {
         for pattern in change.get::<&[String]>("match") {
@@ -119,7 +166,11 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
             if !matched {
                 let names = topology.switches.iter().map(|switch| switch.name.as_str());
                 return Err(change
-                    .error_found("match", format!("{pattern:?}, which no switch matches"), "names of switches of the fabric")
+                    .error_found(
+                        "match",
+                        format!("{pattern:?}, which no switch matches"),
+                        "names of switches of the fabric",
+                    )
                     .meant(nearest(pattern, names)));
             }
         }
@@ -184,11 +235,12 @@ fn marking(table: &Table) -> Result<Marking, Error> {
             return Err(table.error(key, "a finite size"));
         }
     }
-    Ok(Marking { kmin, kmax, pmax: table.get("pmax"), at })
+    let core_only = table.get::<Word>("ports").0 == "core";
+    Ok(Marking { kmin, kmax, pmax: table.get("pmax"), at, core_only })
 }
 
 impl Equipped {
-    /// Settles marking, from the scenario or else from what the protocols in use ask for.
+    /// Settles marking: as the scenario says, or else as the running protocols need it.
     pub(crate) fn mark(&mut self, table: &Table, stacks: &Stacks, bdp_bytes: f64) -> Result<(), Error> {
         let asked = if self.markings.contains(&Ecned::Unsaid) { asked(table, stacks)? } else { None };
         for (switch, ecned) in self.fabric.switches.iter_mut().zip(&self.markings) {
@@ -197,42 +249,58 @@ impl Equipped {
                 Ecned::On(marking) => Some(*marking),
                 Ecned::Unsaid => asked,
             };
-            let Some(Marking { kmin, kmax, pmax, at }) = marking else { continue };
+            let Some(Marking { kmin, kmax, pmax, at, core_only }) = marking else { continue };
             let [min_bytes, max_bytes] = [kmin, kmax].map(|extent| round(extent.bytes(bdp_bytes)));
             if min_bytes > max_bytes {
                 let found = format!("kmin {kmin} above kmax {kmax}");
-                return Err(table.error_found("ecn", found, format!("kmin at most kmax, with a BDP of {bdp_bytes:.0}B")));
+                return Err(table.error_found(
+                    "ecn",
+                    found,
+                    format!("kmin at most kmax, with a BDP of {bdp_bytes:.0}B"),
+                ));
             }
-            switch.ecn = Some(Ecn { min_bytes, max_bytes, max_probability: pmax, at });
+            switch.ecn = Some(Ecn { min_bytes, max_bytes, max_probability: pmax, at, core_only });
         }
         Ok(())
     }
 }
 
-/// The marking that the protocols in use ask for, which must be one.
+impl core::fmt::Display for Marking {
+    /// As those that protocols ask for differ.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let ports = if self.core_only { " between switches" } else { "" };
+        write!(f, "marking{ports} from {} on", self.kmin)
+    }
+}
+
+/// The marking that the running protocols need, which must be one.
 fn asked(table: &Table, stacks: &Stacks) -> Result<Option<Marking>, Error> {
     let mut asked: Option<(Marking, &str)> = None;
-    for stack in stacks.iter().filter(|stack| stack.protocol().card().needs.has(Need::Ecn)) {
-        let name = stack.protocol().card().name;
+    for stack in stacks.iter() {
+        let card = stack.protocol().card();
+        let core_only = card.needs.has(Need::CoreEcn);
+        if !core_only && !card.needs.has(Need::Ecn) {
+            continue;
+        }
         let step = stack.values().into_iter().find_map(|(name, value)| match value {
             Value::Extent(extent) if name == STEP_PARAMETER => Some(extent),
             _ => None,
         });
         let step = step.unwrap_or(DEFAULT_STEP);
-        let marking = Marking { kmin: step, kmax: step, pmax: 1.0, at: MarkAt::Enqueue };
+        let marking = Marking { kmin: step, kmax: step, pmax: 1.0, at: MarkAt::Enqueue, core_only };
         match asked {
             Some((other, who)) if other != marking => {
                 let expected =
-                    format!("ecn to be set, since {who} asks for marking at {} and {name} at {step}", other.kmin);
+                    format!("ecn to be set, since {who} asks for {other} and {} for {marking}", card.name);
                 return Err(table.error("ecn", expected));
             }
-            _ => asked = Some((marking, name)),
+            _ => asked = Some((marking, card.name)),
         }
     }
     Ok(asked.map(|(marking, _)| marking))
 }
 
-/// How packets choose among equal paths: as set, or else as the protocols in use ask, which must be one way.
+/// How packets choose among equal paths: as set, or else as the running protocols need it, which must be one way.
 pub(crate) fn routing(table: &Table, stacks: &Stacks, warnings: &mut Vec<String>) -> Result<Routing, Error> {
     let cards = || stacks.iter().map(|stack| stack.protocol().card());
     let sprayed = cards().find(|card| card.needs.has(Need::Spraying));
@@ -258,7 +326,12 @@ pub(crate) fn routing(table: &Table, stacks: &Stacks, warnings: &mut Vec<String>
 }
 
 /// Refuses a fabric that lacks what a protocol in use needs.
-pub(crate) fn provide(fabric: &Fabric, longest: &Longest, stacks: &Stacks, table: &Table) -> Result<(), Error> {
+pub(crate) fn provide(
+    fabric: &Fabric,
+    longest: &Longest,
+    stacks: &Stacks,
+    table: &Table,
+) -> Result<(), Error> {
     for stack in stacks.iter() {
         let card = stack.protocol().card();
         if let Some((key, found, expected)) = card.needs.iter().find_map(|need| lack(fabric, longest, need)) {
@@ -288,10 +361,12 @@ fn lack(fabric: &Fabric, longest: &Longest, need: Need) -> Option<Lack> {
         Need::Priorities if fabric.switches.iter().any(|switch| switch.priorities < 2) => {
             ("priorities", "a switch with 1 priority".into(), "at least 2 on every switch".into())
         }
-        Need::CreditShaping => {
-            ("", "a fabric without credit shaping".into(), "another protocol, as fabrics do not have it yet".into())
-        }
-        Need::Ecn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => {
+        Need::CreditShaping => (
+            "",
+            "a fabric without credit shaping".into(),
+            "another protocol, as fabrics do not have it yet".into(),
+        ),
+        Need::Ecn | Need::CoreEcn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => {
             ("ecn", "no switch that marks".into(), "marking on some switch".into())
         }
         _ => return None,
@@ -301,5 +376,42 @@ fn lack(fabric: &Fabric, longest: &Longest, need: Need) -> Option<Lack> {
 
 /// Does this override say anything about the marking of the switch of that name?
 pub(crate) fn touches_ecn(change: &Table, name: &str) -> bool {
-    change.item("ecn").is_some() && change.get::<&[String]>("match").iter().any(|glob| Glob::new(glob).matches(name))
+    change.item("ecn").is_some()
+        && change.get::<&[String]>("match").iter().any(|glob| Glob::new(glob).matches(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::paths;
+
+    fn chain(switches: u32, more: &str) -> Fabric {
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = {switches} }}\ntransport = {{ protocol = 'swift' }}\n\
+             flows = [{{ src = 'h0', dst = 'h1' }}]\nswitch = {{ {more} }}"
+        );
+        crate::load(&text, "x.toml", &[]).unwrap().fabric
+    }
+
+    #[test]
+    fn every_need_is_checked() {
+        let lacks =
+            |fabric: &Fabric, need| lack(fabric, &paths::longest(fabric), need).map(|(_, found, _)| found);
+        let good = chain(8, "ecn = { kmin = '1BDP' }");
+        for need in
+            [Need::Ecn, Need::CoreEcn, Need::PeakHopDelay, Need::HopRecords, Need::Priorities, Need::Spraying]
+        {
+            assert_eq!(lacks(&good, need), None);
+        }
+        assert!(lacks(&good, Need::CreditShaping).is_some());
+        assert_eq!(lacks(&chain(9, ""), Need::HopRecords).unwrap(), "a fabric with 9 switches on a path");
+        assert_eq!(lacks(&chain(3, "priorities = 1"), Need::Priorities).unwrap(), "a switch with 1 priority");
+        assert_eq!(lacks(&chain(3, "ecn = 'off'"), Need::Ecn).unwrap(), "no switch that marks");
+        let off = chain(3, "telemetry = false");
+        for need in [Need::PeakHopDelay, Need::HopRecords] {
+            assert_eq!(lacks(&off, need).unwrap(), "no switch with telemetry");
+        }
+        let partly = chain(3, "telemetry = false, override = [{ match = 'tor1', telemetry = true }]");
+        assert_eq!(lacks(&partly, Need::PeakHopDelay), None);
+    }
 }

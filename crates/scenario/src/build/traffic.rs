@@ -10,8 +10,8 @@ use super::hosts::Hosts;
 use super::transport::Stacks;
 use super::{Labels, Span, csv, sizes};
 use crate::error::Error;
-use crate::read::check::{Table, Word};
 use crate::read::keys::{Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key};
+use crate::read::table::{Table, Word};
 
 /// Keys that every kind has.
 pub(crate) static COMMON: &[Key] = &[
@@ -20,8 +20,18 @@ pub(crate) static COMMON: &[Key] = &[
     key("start", SPAN, Default("0us"), "First submission."),
     key("stop", SPAN, Optional, "No submission from here on; the end of the run unless set."),
     key("protocol", Shape::Protocol, Optional, "Carries these flows; the transport's protocol unless set."),
-    key("preset", Shape::Text, Optional, "A named set of the protocol's parameters; \"paper\" is its defaults."),
-    key("params", Shape::Params, Optional, "Parameters that differ from the preset, or from what the protocol has elsewhere in the scenario."),
+    key(
+        "preset",
+        Shape::Text,
+        Optional,
+        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+    ),
+    key(
+        "params",
+        Shape::Params,
+        Optional,
+        "Parameters that differ from the preset, or from what the protocol has elsewhere in the scenario.",
+    ),
 ];
 
 const SIZES: Key = key(
@@ -30,22 +40,24 @@ const SIZES: Key = key(
     Required,
     "A size such as \"1MB\", the name of a distribution, or the path of a CSV file of size_bytes,cdf, from the scenario's folder.",
 );
-const SIZES_OR_INF: Key = key("sizes", Shape::Text, Default("inf"), "As for poisson, or \"inf\": flows that never end.");
+const SIZES_OR_INF: Key =
+    key("sizes", Shape::Text, Default("inf"), "As for poisson, or \"inf\": flows that never end.");
 const LOAD: Key = key(
     "load",
     Shape::Number { min: 1e-6, max: 10.0 },
     Optional,
-    "Payload bits offered a second, over the rate of a host's link, averaged over the sending hosts. One of load, rate and gap is given.",
+    "Payload that the senders offer as a share of what their links carry together. One of load, rate and gap is given.",
 );
 const LOAD_BASE: Key = key(
     "load_base",
     Shape::Word(&["host-links", "rack-uplinks"]),
-    Default("host-links"),
-    "What load is relative to: the senders' links, or their shares of their rack's uplinks (PowerTCP).",
+    Optional,
+    "What load is relative to: the senders' links (the default), or their shares of their rack's uplinks (PowerTCP).",
 );
 const RATE: Key = key("rate", LINK_RATE, Optional, "Payload bits that each sending host offers a second.");
 const GAP: Key = key("gap", INTERVAL, Optional, "Mean time between two messages of one sending host.");
-const SENDERS: Key = key("senders", Shape::Texts, Optional, "Sending hosts, by name or wildcard; all unless set.");
+const SENDERS: Key =
+    key("senders", Shape::Globs, Optional, "Sending hosts, by name or wildcard; all unless set.");
 const POISSON: &[Key] = &[
     SIZES,
     sizes::SAMPLING,
@@ -55,7 +67,12 @@ const POISSON: &[Key] = &[
     RATE,
     GAP,
     SENDERS,
-    key("receivers", Shape::Texts, Optional, "Receiving hosts, by name or wildcard; all unless set. Never the sender itself."),
+    key(
+        "receivers",
+        Shape::Globs,
+        Optional,
+        "Receiving hosts, by name or wildcard; all unless set. Never the sender itself.",
+    ),
 ];
 
 /// Every kind of generated traffic.
@@ -75,9 +92,19 @@ pub(crate) static KINDS: &[Variant] = &[
             key("fan_in", Shape::Count { min: 1, max: 100_000 }, Required, "Senders of one burst."),
             key("dst", Shape::Text, Optional, "The receiver; random for each burst unless set."),
             key("interval", INTERVAL, Optional, "(Mean) time between bursts."),
-            key("load", Shape::Number { min: 1e-9, max: 10.0 }, Optional, "Instead of interval: payload bits offered a second, over the rates of all host links together."),
+            key(
+                "load",
+                Shape::Number { min: 1e-9, max: 10.0 },
+                Optional,
+                "Instead of interval: payload bits offered a second, over the rates of all host links together.",
+            ),
             key("poisson", Shape::Flag, Default("false"), "Exponential times between bursts."),
-            key("jitter", SPAN, Default("0us"), "Each sender starts at a random time within this span of the burst."),
+            key(
+                "jitter",
+                SPAN,
+                Default("0us"),
+                "Each sender starts at a random time within this span of the burst.",
+            ),
         ],
     },
     Variant {
@@ -98,7 +125,12 @@ pub(crate) static KINDS: &[Variant] = &[
     Variant {
         kind: "trace",
         doc: "Arrivals listed in a file.",
-        keys: &[key("file", Shape::Text, Required, "Path of a CSV file of start_us,src,dst,size_bytes, from the scenario's folder.")],
+        keys: &[key(
+            "file",
+            Shape::Text,
+            Required,
+            "Path of a CSV file of start_us,src,dst,size_bytes, from the scenario's folder.",
+        )],
     },
 ];
 
@@ -145,7 +177,11 @@ pub(crate) fn traffic<'a>(
         "all-to-all" => {
             let pairs = context.hosts.len() * (context.hosts.len() - 1);
             if pairs > MOST_PAIRS {
-                return Err(table.error_found("kind", format!("{pairs} messages"), format!("at most {MOST_PAIRS}")));
+                return Err(table.error_found(
+                    "kind",
+                    format!("{pairs} messages"),
+                    format!("at most {MOST_PAIRS}"),
+                ));
             }
             Pattern::AllToAll
         }
@@ -189,7 +225,7 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
             let offered = load * host_links(context).map(|(_, rate)| rate).sum::<f64>();
             let ps = fan_in as f64 * mean_bytes * 8e12 / offered;
             if !(1_000.0..1e18).contains(&ps) {
-                return Err(table.error("load", format!("1ns to 1e6s between bursts, not {}s", ps * 1e-12)));
+                return Err(table.error("load", format!("1ns to 1e6s between bursts, not {:e}s", ps * 1e-12)));
             }
             Time::from_ps_f64(ps)
         }
@@ -209,7 +245,9 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
 fn host_links<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (usize, f64)> + 'a {
     let mut links = vec![(0, 0.0); context.hosts.len()];
     for link in &context.fabric.links {
-        if let (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) = (link.a, link.b) {
+        if let (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) =
+            (link.a, link.b)
+        {
             links[host as usize] = (switch as usize, link.rate.as_bps() as f64);
         }
     }
@@ -218,14 +256,16 @@ fn host_links<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (usize, f64)
 
 /// What a load of 1 means for each host, in bit/s.
 fn bases(table: &Table, context: &Context<'_>) -> Result<Vec<f64>, Error> {
-    if table.get::<Word>("load_base").0 == "host-links" {
+    if table.find::<Word>("load_base").is_none_or(|base| base.0 == "host-links") {
         return Ok(host_links(context).map(|(_, rate)| rate).collect());
     }
     let mut racks = vec![(0.0, 0.0); context.fabric.switches.len()];
     for link in &context.fabric.links {
         let rate = link.rate.as_bps() as f64;
         match (link.a, link.b) {
-            (Node::Switch(a), Node::Switch(b)) => [a, b].into_iter().for_each(|end| racks[end as usize].0 += rate),
+            (Node::Switch(a), Node::Switch(b)) => {
+                [a, b].into_iter().for_each(|end| racks[end as usize].0 += rate)
+            }
             (_, Node::Switch(rack)) | (Node::Switch(rack), _) => racks[rack as usize].1 += 1.0,
             _ => {}
         }
@@ -247,7 +287,7 @@ fn gap(table: &Table, context: &Context<'_>, senders: &[u32], mean_bytes: f64) -
     if let Some(other) = given.next() {
         return Err(table.error(other, format!("no such key where {key} is given")));
     }
-    if key != "load" && table.item("load_base").is_some_and(|item| !item.at.is_builtin()) {
+    if key != "load" && table.item("load_base").is_some() {
         return Err(table.error("load_base", format!("no such key where {key} is given")));
     }
     let per_host = match key {
@@ -261,7 +301,9 @@ fn gap(table: &Table, context: &Context<'_>, senders: &[u32], mean_bytes: f64) -
     };
     let ps = mean_bytes * 8e12 / per_host;
     if !(1_000.0..1e18).contains(&ps) {
-        return Err(table.error(key, format!("1ns to 1e6s between messages of a host, not {}s", ps * 1e-12)));
+        return Err(
+            table.error(key, format!("1ns to 1e6s between messages of a host, not {:e}s", ps * 1e-12))
+        );
     }
     Ok(ps)
 }

@@ -7,21 +7,37 @@ use tidegate_core::{ConnectionPolicy, Extent, Rate, Time};
 
 use crate::error::{Error, nearest, one_of};
 use crate::presets;
-use crate::read::check::{self, Datum, Or, Table};
+use crate::read::check;
 use crate::read::keys::{Default, Key, Optional, Required, Shape, key};
-use crate::read::tree::{Entries, Node};
+use crate::read::table::{Datum, Or, Table};
+use crate::read::tree::Entries;
 
 /// What a flow or a block of traffic may say of its transport.
 pub(crate) static CHOICE: &[Key] = &[
     key("protocol", Shape::Protocol, Optional, "Carries these flows; the transport's protocol unless set."),
-    key("preset", Shape::Text, Optional, "A named set of the protocol's parameters; \"paper\" is its defaults."),
-    key("params", Shape::Params, Optional, "Parameters that differ from the preset, or from what the protocol has elsewhere in the scenario."),
+    key(
+        "preset",
+        Shape::Text,
+        Optional,
+        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+    ),
+    key(
+        "params",
+        Shape::Params,
+        Optional,
+        "Parameters that differ from the preset, or from what the protocol has elsewhere in the scenario.",
+    ),
 ];
 
 /// Keys of `[transport]`.
 pub(crate) static KEYS: &[Key] = &[
     key("protocol", Shape::Protocol, Required, "Carries every flow that does not name its own."),
-    key("preset", Shape::Text, Optional, "A named set of the protocol's parameters; \"paper\" is its defaults."),
+    key(
+        "preset",
+        Shape::Text,
+        Optional,
+        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+    ),
     key("params", Shape::Params, Optional, "Parameters that differ from the preset or the defaults."),
     key(
         "connections",
@@ -39,7 +55,12 @@ pub(crate) static KEYS: &[Key] = &[
 
 /// Keys of `[protocols.NAME]`.
 pub(crate) static TUNING: &[Key] = &[
-    key("preset", Shape::Text, Optional, "A named set of the protocol's parameters; \"paper\" is its defaults."),
+    key(
+        "preset",
+        Shape::Text,
+        Optional,
+        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+    ),
     key("params", Shape::Params, Optional, "Parameters that differ from the preset or the defaults."),
 ];
 
@@ -94,8 +115,9 @@ impl<'a> Stacks<'a> {
             return Ok(known as u16);
         }
         self.list.push((stack, table));
-        u16::try_from(self.list.len() - 1)
-            .map_err(|_| table.error_found("params", "too many different stacks", "at most 65536 different stacks"))
+        u16::try_from(self.list.len() - 1).map_err(|_| {
+            table.error_found("params", "too many different stacks", "at most 65536 different stacks")
+        })
     }
 
     /// Every stack in use.
@@ -110,7 +132,8 @@ impl<'a> Stacks<'a> {
 
     /// An error about the key that chose the protocol of a stack.
     pub(crate) fn error(&self, stack: &Stack, found: String, expected: String) -> Error {
-        let chosen = self.list.iter().find(|(known, _)| known == stack).map_or(self.transport, |(_, table)| table);
+        let chosen =
+            self.list.iter().find(|(known, _)| known == stack).map_or(self.transport, |(_, table)| table);
         let table = if chosen.item("protocol").is_some() { chosen } else { self.transport };
         table.error_found("protocol", found, expected)
     }
@@ -131,7 +154,11 @@ fn refined(mut stack: Stack, table: &Table) -> Result<Stack, Error> {
             None => {
                 let known = presets::of_protocol(protocol);
                 let nearest = nearest(preset, known.iter().map(String::as_str));
-                let expected = format!("a preset of {}: {}", protocol.card().name, one_of(known.iter().map(String::as_str)));
+                let expected = format!(
+                    "a preset of {}: {}",
+                    protocol.card().name,
+                    one_of(known.iter().map(String::as_str))
+                );
                 return Err(table.error("preset", expected).meant(nearest));
             }
         }
@@ -143,7 +170,11 @@ fn refined(mut stack: Stack, table: &Table) -> Result<Stack, Error> {
         None => Ok(stack),
         Some(conflict) => {
             let key = if table.item("params").is_some() { "params" } else { "preset" };
-            Err(table.error_found(key, format!("values that do not go together ({conflict})"), "values that do"))
+            Err(table.error_found(
+                key,
+                format!("values that do not go together ({conflict})"),
+                "values that do",
+            ))
         }
     }
 }
@@ -162,9 +193,11 @@ fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> 
         match stack.set(info.name, value) {
             Ok(()) => {}
             Err(SetError::Range(min, max)) => {
-                return Err(node.at.error(path, node.found(), format!("{min} to {max}")));
+                return Err(node.at.error(path, node.found(), format!("a value from {min} to {max}")));
             }
-            Err(error) => return Err(node.at.error(path, node.found(), format!("another value ({error:?})"))),
+            Err(error) => {
+                return Err(node.at.error(path, node.found(), format!("another value ({error:?})")));
+            }
         }
     }
     Ok(())
@@ -214,13 +247,46 @@ pub(crate) fn json_value(value: Value) -> Json {
 
 /// Every parameter of a stack, as a scenario would say it.
 pub(crate) fn json_params(stack: &Stack) -> Json {
-    stack.values().into_iter().map(|(name, value)| (name.to_string(), json_value(value))).collect::<serde_json::Map<_, _>>().into()
+    stack
+        .values()
+        .into_iter()
+        .map(|(name, value)| (name.to_string(), json_value(value)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
 }
 
-/// Used by presets, whose tables hold parameters as `params` does.
-pub(crate) fn entries(node: Node) -> Option<Entries> {
-    match node.raw {
-        crate::read::tree::Raw::Table(entries) => Some(entries),
-        _ => None,
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_fit_their_protocols() {
+        for protocol in Protocol::ALL {
+            for preset in presets::of_protocol(*protocol) {
+                let entries = presets::parameters(*protocol, &preset).unwrap();
+                let mut stack = protocol.stack();
+                apply(&mut stack, &entries, &preset).unwrap_or_else(|error| panic!("{error}"));
+                assert_eq!(stack.conflict(), None);
+                assert_eq!(stack == protocol.stack(), preset == presets::PAPER, "{preset} of {protocol:?}");
+            }
+        }
+    }
+
+    #[test]
+    fn every_default_can_be_written_down() {
+        for protocol in Protocol::ALL {
+            let entries = json_params(&protocol.stack());
+            let text: Vec<String> =
+                entries.as_object().unwrap().iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            let source = crate::read::tree::Source::file("defaults", &text.join("\n"));
+            let crate::read::tree::Raw::Table(entries) =
+                crate::read::tree::Node::document(&source).unwrap().raw
+            else {
+                panic!()
+            };
+            let mut stack = protocol.stack();
+            apply(&mut stack, &entries, "params").unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(stack, protocol.stack());
+        }
     }
 }

@@ -3,199 +3,14 @@
 
 use std::collections::BTreeMap;
 
-use serde_json::{Value as Json, json};
 use tidegate_algos::Protocol;
-use tidegate_core::{Extent, Rate, Time};
 
 use super::keys::{Key, Keys, Presence, Shape, Variant};
 use super::quantity::{self, Dimension, RATE, SIZE, TIME, Why};
+use super::table::{Datum, Item, Table, join};
 use super::tree::{Entries, Node, Place, Raw};
-use crate::error::{Error, nearest, one_of};
-
-/// A typed value.
-#[derive(Clone, Debug)]
-pub(crate) enum Datum {
-    Word(&'static str),
-    Text(String),
-    Flag(bool),
-    Number(f64),
-    Count(u64),
-    Time(Time),
-    Rate(Rate),
-    Bytes(u64),
-    Extent(Extent),
-    Texts(Vec<String>),
-    Protocol(Protocol),
-    Params(Entries),
-    Table(Table),
-    Tables(Vec<Table>),
-    ByProtocol(Vec<(Protocol, Table)>),
-}
-
-/// A typed value and its place.
-#[derive(Clone, Debug)]
-pub(crate) struct Item {
-    pub(crate) datum: Datum,
-    pub(crate) at: Place,
-}
-
-/// A checked table.
-#[derive(Clone, Debug)]
-pub(crate) struct Table {
-    /// As messages name it; empty for the file itself.
-    path: String,
-    at: Place,
-    items: BTreeMap<&'static str, Item>,
-}
-
-impl Table {
-    /// Path of one of its keys.
-    pub(crate) fn path(&self, key: &str) -> String {
-        join(&self.path, key)
-    }
-
-    /// The item of a key, if it is there.
-    pub(crate) fn item(&self, key: &str) -> Option<&Item> {
-        self.items.get(key)
-    }
-
-    /// The value of a key that may be missing.
-    ///
-    /// # Panics
-    /// Where `T` is not what the table of keys says: a slip in this crate.
-    pub(crate) fn find<'a, T: FromDatum<'a>>(&'a self, key: &str) -> Option<T> {
-        let item = self.items.get(key)?;
-        Some(T::from_datum(&item.datum).unwrap_or_else(|| panic!("{key} has another type: {:?}", item.datum)))
-    }
-
-    /// The value of a key that is required or has a default.
-    ///
-    /// # Panics
-    /// Where the table of keys says otherwise: a slip in this crate.
-    pub(crate) fn get<'a, T: FromDatum<'a>>(&'a self, key: &str) -> T {
-        self.find(key).unwrap_or_else(|| panic!("{key} is neither required nor has a default"))
-    }
-
-    /// The tables of a list; none where it is missing.
-    pub(crate) fn tables(&self, key: &str) -> &[Table] {
-        self.find(key).unwrap_or(&[])
-    }
-
-    /// An error about the value of a key or, where there is none, about its absence.
-    pub(crate) fn error(&self, key: &str, expected: impl Into<Box<str>>) -> Error {
-        match self.items.get(key) {
-            Some(item) => item.at.error(self.path(key), item.found(), expected),
-            None => self.at.error(self.path(key), "nothing", expected),
-        }
-    }
-
-    /// An error about the value of a key, in words of its own.
-    pub(crate) fn error_found(
-        &self,
-        key: &str,
-        found: impl Into<Box<str>>,
-        expected: impl Into<Box<str>>,
-    ) -> Error {
-        let at = self.items.get(key).map_or(&self.at, |item| &item.at);
-        at.error(self.path(key), found, expected)
-    }
-
-    /// Everything in it, as a file would say it.
-    pub(crate) fn json(&self) -> Json {
-        self.items.iter().map(|(key, item)| (key.to_string(), item.json())).collect::<serde_json::Map<_, _>>().into()
-    }
-}
-
-impl Item {
-    fn found(&self) -> String {
-        match &self.datum {
-            Datum::Table(_) | Datum::Params(_) | Datum::ByProtocol(_) => "a table".into(),
-            Datum::Tables(items) => format!("a list of {}", items.len()),
-            Datum::Texts(items) if items.len() != 1 => format!("a list of {}", items.len()),
-            _ => self.at.excerpt(),
-        }
-    }
-
-    fn json(&self) -> Json {
-        match &self.datum {
-            Datum::Word(word) => json!(word),
-            Datum::Text(text) => json!(text),
-            Datum::Flag(flag) => json!(flag),
-            Datum::Number(number) => json!(number),
-            Datum::Count(count) => json!(count),
-            Datum::Time(time) => json!(time.to_string()),
-            Datum::Rate(rate) => json!(rate.to_string()),
-            Datum::Bytes(bytes) => json!(format!("{bytes}B")),
-            Datum::Extent(extent) => json!(extent.to_string()),
-            Datum::Texts(texts) => json!(texts),
-            Datum::Protocol(protocol) => json!(protocol.card().name),
-            // Replaced by the complete parameters where the protocol is known.
-            Datum::Params(_) => Json::Null,
-            Datum::Table(table) => table.json(),
-            Datum::Tables(tables) => tables.iter().map(Table::json).collect(),
-            Datum::ByProtocol(tables) => tables
-                .iter()
-                .map(|(protocol, table)| (protocol.card().name.to_string(), table.json()))
-                .collect::<serde_json::Map<_, _>>()
-                .into(),
-        }
-    }
-}
-
-/// What can be read out of a [`Datum`].
-pub(crate) trait FromDatum<'a>: Sized {
-    fn from_datum(datum: &'a Datum) -> Option<Self>;
-}
-
-macro_rules! readable {
-    ($($type:ty: $pattern:pat => $value:expr;)*) => {
-        $(impl<'a> FromDatum<'a> for $type {
-            fn from_datum(datum: &'a Datum) -> Option<Self> {
-                match datum { $pattern => Some($value), _ => None }
-            }
-        })*
-    };
-}
-readable! {
-    &'a str: Datum::Text(text) => text;
-    bool: Datum::Flag(flag) => *flag;
-    f64: Datum::Number(number) => *number;
-    u64: Datum::Count(count) | Datum::Bytes(count) => *count;
-    Time: Datum::Time(time) => *time;
-    Rate: Datum::Rate(rate) => *rate;
-    Extent: Datum::Extent(extent) => *extent;
-    Protocol: Datum::Protocol(protocol) => *protocol;
-    &'a [String]: Datum::Texts(texts) => texts;
-    &'a Entries: Datum::Params(entries) => entries;
-    &'a Table: Datum::Table(table) => table;
-    &'a [Table]: Datum::Tables(tables) => tables;
-    &'a [(Protocol, Table)]: Datum::ByProtocol(tables) => tables;
-    Word: Datum::Word(word) => Word(word);
-}
-
-/// One of a few words.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Word(pub(crate) &'static str);
-
-/// A word that stands for something special, or a value.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Or<T> {
-    Word(&'static str),
-    Value(T),
-}
-
-impl<'a, T: FromDatum<'a>> FromDatum<'a> for Or<T> {
-    fn from_datum(datum: &'a Datum) -> Option<Self> {
-        match datum {
-            Datum::Word(word) => Some(Or::Word(word)),
-            other => T::from_datum(other).map(Or::Value),
-        }
-    }
-}
-
-fn join(path: &str, key: &str) -> String {
-    if path.is_empty() { key.to_string() } else { format!("{path}.{key}") }
-}
+use crate::error::{Error, either, nearest, one_of};
+use tidegate_core::Time;
 
 /// Checks a whole table.
 pub(crate) fn table(node: Node, groups: Keys, path: &str) -> Result<Table, Error> {
@@ -211,9 +26,15 @@ impl ConcatRefs for Keys {
     }
 }
 
+/// `a table of rate and delay`.
+fn table_of(keys: &[&'static Key]) -> String {
+    let names: Vec<&str> = keys.iter().map(|key| key.name).collect();
+    format!("a table of {}", names.join(", "))
+}
+
 /// Checks a table against its keys; with `complete`, fills in defaults and misses what is required.
 fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Result<Table, Error> {
-    let (mut entries, at) = entries(node, path)?;
+    let (mut entries, at) = entries(node, path, || table_of(keys))?;
     for (name, (place, _)) in &entries {
         if !keys.iter().any(|key| key.name == name) {
             let known = || keys.iter().map(|key| key.name);
@@ -241,7 +62,11 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
                 items.insert(key.name, item(node, key.shape, &path)?);
             }
             None if matches!(key.presence, Presence::Required) => {
-                return Err(at.error(path, "nothing", key.shape.expected()));
+                return Err(at.error(
+                    path,
+                    "nothing",
+                    format!("{} ({})", key.shape.expected(), meaning(key)),
+                ));
             }
             None => {}
         }
@@ -249,18 +74,31 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
     Ok(Table { path: path.to_string(), at, items })
 }
 
+/// First sentence of what a key means, to stand inside another.
+fn meaning(key: &Key) -> String {
+    let sentence = key.doc.split_inclusive(['.', ';']).next().unwrap_or("");
+    let sentence = sentence.trim_end_matches(['.', ';']);
+    let mut chars = sentence.chars();
+    chars.next().map(|first| first.to_lowercase().chain(chars).collect()).unwrap_or_default()
+}
+
 fn shorten(text: &str) -> String {
     if text.chars().count() <= 60 { text.to_string() } else { text.chars().take(60).chain(['…']).collect() }
 }
 
-fn entries(node: Node, path: &str) -> Result<(Entries, Place), Error> {
+fn entries(node: Node, path: &str, expected: impl Fn() -> String) -> Result<(Entries, Place), Error> {
     match node.raw {
         Raw::Table(entries) => Ok((entries, node.at)),
-        _ => Err(node.at.error(path, node.found(), "a table")),
+        _ => Err(node.at.error(path, node.found(), expected())),
     }
 }
 
-fn kinds(node: Node, common: &'static [Key], variants: &'static [Variant], path: &str) -> Result<Table, Error> {
+fn kinds(
+    node: Node,
+    common: &'static [Key],
+    variants: &'static [Variant],
+    path: &str,
+) -> Result<Table, Error> {
     let known = || variants.iter().map(|variant| variant.kind);
     let wrong = |at: &Place, found: String, text: &str| {
         at.error(join(path, "kind"), found, one_of(known())).meant(nearest(text, known()))
@@ -274,13 +112,17 @@ fn kinds(node: Node, common: &'static [Key], variants: &'static [Variant], path:
                 .ok_or_else(|| wrong(at, at.excerpt(), text))?,
             Some(other) => return Err(wrong(&other.at, other.found(), "")),
         },
-        _ => return Err(node.at.error(path, node.found(), "a table")),
+        _ => return Err(node.at.error(path, node.found(), Shape::Kinds(common, variants).expected())),
     };
     let keys: Vec<&'static Key> = common.iter().chain(variant.keys).collect();
     keyed(node, &keys, path, true)
 }
 
-fn list<T>(node: Node, path: &str, mut each: impl FnMut(Node, &str) -> Result<T, Error>) -> Result<Vec<T>, Error> {
+fn list<T>(
+    node: Node,
+    path: &str,
+    mut each: impl FnMut(Node, &str) -> Result<T, Error>,
+) -> Result<Vec<T>, Error> {
     match node.raw {
         Raw::List(items) => {
             items.into_iter().enumerate().map(|(i, item)| each(item, &format!("{path}[{i}]"))).collect()
@@ -303,7 +145,7 @@ pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> 
             Datum::Tables(list(node, path, |node, path| kinds(node, common, variants, path))?)
         }
         Shape::ByProtocol(keys) => Datum::ByProtocol(by_protocol(node, keys, path)?),
-        Shape::Params => Datum::Params(entries(node, path)?.0),
+        Shape::Params => Datum::Params(entries(node, path, || shape.expected())?.0),
         Shape::Or(words, rest) => match &node.raw {
             Raw::Text(text) if words.contains(&text.as_str()) => word(text, words).expect("just found"),
             Raw::Text(text) if nearest(text, words.iter().copied()).is_some() => {
@@ -313,27 +155,37 @@ pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> 
             _ => {
                 return item(node, *rest, path).map_err(|mut error| {
                     if *error.key == *path {
-                        error.expected = format!("{} or {}", one_of(words.iter().copied()), error.expected).into();
+                        error.expected = or(words, error.expected.into());
                     }
                     error
                 });
             }
         },
-        Shape::Texts => Datum::Texts(texts(&node, path)?),
-        _ => leaf(&node.raw, shape).map_err(|why| at.error(path, node.found(), why.expected).meant(why.suggestion))?,
+        Shape::Names | Shape::Globs => Datum::Texts(texts(&node, shape, path)?),
+        _ => leaf(&node.raw, shape)
+            .map_err(|why| at.error(path, node.found(), why.expected).meant(why.suggestion))?,
     };
     Ok(Item { datum, at })
 }
 
+/// `"a", "b" or a number`.
+fn or(words: &[&str], rest: String) -> Box<str> {
+    either(words.iter().map(|word| format!("{word:?}")).chain([rest]).collect()).into()
+}
+
 fn by_protocol(node: Node, keys: Keys, path: &str) -> Result<Vec<(Protocol, Table)>, Error> {
-    let (entries, _) = entries(node, path)?;
+    let (entries, _) = entries(node, path, || Shape::ByProtocol(keys).expected())?;
     entries
         .into_iter()
         .map(|(name, (place, node))| {
             let path = join(path, &name);
             let protocol = Protocol::named(&name).ok_or_else(|| {
                 place
-                    .error(path.clone(), format!("the unknown protocol {:?}", shorten(&name)), one_of(protocols()))
+                    .error(
+                        path.clone(),
+                        format!("the unknown protocol {:?}", shorten(&name)),
+                        one_of(protocols()),
+                    )
                     .meant(nearest(&name, protocols()))
             })?;
             Ok((protocol, table(node, keys, &path)?))
@@ -341,16 +193,17 @@ fn by_protocol(node: Node, keys: Keys, path: &str) -> Result<Vec<(Protocol, Tabl
         .collect()
 }
 
-fn texts(node: &Node, path: &str) -> Result<Vec<String>, Error> {
+fn texts(node: &Node, shape: Shape, path: &str) -> Result<Vec<String>, Error> {
     let text = |node: &Node, path: &str| match &node.raw {
         Raw::Text(text) if !text.is_empty() => Ok(text.clone()),
-        _ => Err(node.at.error(path, node.found(), Shape::Texts.expected())),
+        _ => Err(node.at.error(path, node.found(), shape.expected())),
     };
     match &node.raw {
         Raw::List(items) if !items.is_empty() => {
             items.iter().enumerate().map(|(i, item)| text(item, &format!("{path}[{i}]"))).collect()
         }
-        _ => Ok(vec![text(node, path)?]),
+        _ if matches!(shape, Shape::Globs) => Ok(vec![text(node, path)?]),
+        _ => Err(node.at.error(path, node.found(), shape.expected())),
     }
 }
 
@@ -383,7 +236,9 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
             let count = u64::try_from(*x).ok().filter(|count| (min..=max).contains(count));
             count.map(Datum::Count).ok_or_else(expected)
         }
-        (Shape::Time { max, .. }, Raw::Text(text)) if text == "inf" && max == Time::NEVER => Ok(Datum::Time(max)),
+        (Shape::Time { max, .. }, Raw::Text(text)) if text == "inf" && max == Time::NEVER => {
+            Ok(Datum::Time(max))
+        }
         (Shape::Time { min, max }, Raw::Text(text)) => {
             let time = quantity::time(text)?;
             between(min <= time && time <= max, Datum::Time(time))
@@ -404,10 +259,9 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
             suggestion: nearest(text, words.iter().copied()).map(String::from),
             ..expected()
         }),
-        (Shape::Protocol, Raw::Text(text)) => Protocol::named(text).map(Datum::Protocol).ok_or_else(|| Why {
-            suggestion: nearest(text, protocols()).map(String::from),
-            ..expected()
-        }),
+        (Shape::Protocol, Raw::Text(text)) => Protocol::named(text)
+            .map(Datum::Protocol)
+            .ok_or_else(|| Why { suggestion: nearest(text, protocols()).map(String::from), ..expected() }),
         _ => Err(expected()),
     }
 }
@@ -417,6 +271,14 @@ fn with_unit(dimension: &Dimension) -> Why {
         expected: format!("{} in quotes, with a unit, such as {:?}", dimension.noun, dimension.example),
         suggestion: None,
     }
+}
+
+/// In the largest unit that leaves a whole number.
+fn size(bytes: u64) -> String {
+    let fits = |(_, unit): &&(&str, u64)| bytes >= *unit && bytes.is_multiple_of(*unit);
+    let decimal = SIZE.units.iter().filter(|(name, _)| !name.contains(['i', 'k']));
+    let (name, unit) = decimal.rev().find(fits).unwrap_or(&("B", 1));
+    format!("{}{name}", bytes / unit)
 }
 
 impl Shape {
@@ -431,14 +293,19 @@ impl Shape {
             Shape::Count { min, max } => format!("a whole number from {min} to {max}"),
             Shape::Time { min, max } => format!("a duration from {min} to {max}, such as {:?}", TIME.example),
             Shape::Rate { min, max } => format!("a rate from {min} to {max}, such as {:?}", RATE.example),
-            Shape::Bytes { min, max } => format!("a size from {min}B to {max}B, such as {:?}", SIZE.example),
+            Shape::Bytes { min, max } => format!("a size from {} to {}", size(min), size(max)),
             Shape::Extent => format!("a size such as {:?} or \"1.5BDP\"", SIZE.example),
             Shape::Word(words) => one_of(words.iter().copied()),
-            Shape::Or(words, rest) => format!("{} or {}", one_of(words.iter().copied()), rest.expected()),
+            Shape::Or(words, rest) => or(words, rest.expected()).into(),
             Shape::Protocol => format!("a protocol: {}", one_of(protocols())),
-            Shape::Texts => "a name, or a list of names, with * for any text and [0-15] for a range of numbers".into(),
+            Shape::Names => "a list of names".into(),
+            Shape::Globs => {
+                "a name, or a list of names, with * for any text and [0-15] for a range of numbers".into()
+            }
             Shape::Params | Shape::ByProtocol(_) => "a table".into(),
-            Shape::Table(keys) => format!("a table with {}", one_of(keys.concat_refs().iter().map(|key| key.name))),
+            Shape::Table(keys) => {
+                format!("a table with {}", one_of(keys.concat_refs().iter().map(|key| key.name)))
+            }
             Shape::Tables(_) | Shape::Changes(_) | Shape::ManyKinds(..) => "a list of tables".into(),
             Shape::Kinds(_, variants) => {
                 format!("a table whose kind is {}", one_of(variants.iter().map(|variant| variant.kind)))

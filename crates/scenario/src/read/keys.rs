@@ -73,8 +73,10 @@ pub(crate) enum Shape {
     Or(&'static [&'static str], &'static Shape),
     /// The name of a protocol of the catalog.
     Protocol,
-    /// A text, or a list of them.
-    Texts,
+    /// A list of names.
+    Names,
+    /// A name with wildcards, or a list of them.
+    Globs,
     /// A protocol's parameters: checked where the protocol is known.
     Params,
     Table(Keys),

@@ -3,4 +3,5 @@
 pub(crate) mod check;
 pub(crate) mod keys;
 pub(crate) mod quantity;
+pub(crate) mod table;
 pub(crate) mod tree;

@@ -61,6 +61,18 @@ impl Place {
         format!("{}…", line.chars().take(EXCERPT_CHARS).collect::<String>())
     }
 
+    /// The line that it starts in.
+    fn line(&self) -> String {
+        let (before, after) = self.source.text.split_at_checked(self.start).unwrap_or(("", ""));
+        let before = before.rsplit('\n').next().unwrap_or("");
+        let after = after.lines().next().unwrap_or("");
+        let line: String = before.chars().chain(after.chars()).take(EXCERPT_CHARS).collect();
+        match line.trim() {
+            "" => "the end of the line".into(),
+            line => format!("`{line}`"),
+        }
+    }
+
     /// An error here.
     pub(crate) fn error(
         &self,
@@ -112,12 +124,10 @@ impl Node {
             }),
             Err(error) => {
                 let span = error.span().unwrap_or(0..0);
-                let at = Place::new(source, span.start.min(source.text.len())..span.end);
-                let mut excerpt = at.excerpt();
-                if at.start >= source.text.len() {
-                    excerpt = "the end".into();
-                }
-                Err(at.error("", excerpt, format!("valid TOML: {}", error.message().replace('\n', "; "))))
+                let start = span.start.min(source.text.len());
+                let at = Place::new(source, start..start);
+                let expected = format!("valid TOML: {}", error.message().replace('\n', "; "));
+                Err(at.error("", at.line(), expected))
             }
         }
     }
@@ -171,6 +181,9 @@ impl Node {
         });
         let value = Node::value(&source);
         let at = value.at.clone();
+        if change.replaces_protocol {
+            self.forget_protocol(&change.value);
+        }
         let path = change.key.replace('[', ".").replace(']', "");
         let steps: Vec<&str> = path.split('.').map(str::trim).collect();
         if steps.iter().any(|step| step.is_empty()) {
@@ -192,7 +205,14 @@ impl Node {
                     let len = items.len();
                     let found = step.parse::<usize>().ok().and_then(|index| items.get_mut(index));
                     found.ok_or_else(|| {
-                        at.error(shown, format!("place {step} in a list of {len}"), "a place in the list, from 0")
+                        at.error(
+                            shown,
+                            format!("place {step} in a list of {len}"),
+                            match len {
+                                0 => "a list that is not empty".to_string(),
+                                _ => format!("a place from 0 to {}", len - 1),
+                            },
+                        )
                     })?
                 }
                 _ => return Err(at.error(shown, "a value, not a table", "a key that exists")),
@@ -200,6 +220,32 @@ impl Node {
         }
         *here = value;
         Ok(())
+    }
+}
+
+impl Node {
+    /// Takes the protocol that `[transport]` names out of the document, wherever it stands, with its presets and parameters. Nothing
+    /// changes where it is `protocol` already.
+    fn forget_protocol(&mut self, protocol: &str) {
+        let Raw::Table(root) = &mut self.raw else { return };
+        let Some((_, Node { raw: Raw::Table(transport), .. })) = root.get_mut("transport") else { return };
+        let named = |table: &Entries| match table.get("protocol") {
+            Some((_, Node { raw: Raw::Text(name), .. })) => Some(name.clone()),
+            _ => None,
+        };
+        let Some(old) = named(transport).filter(|old| old != protocol) else { return };
+        let forget = |table: &mut Entries| ["protocol", "preset", "params"].map(|key| table.remove(key));
+        forget(transport);
+        for list in ["flows", "traffic"] {
+            let Some((_, Node { raw: Raw::List(items), .. })) = root.get_mut(list) else { continue };
+            for item in items {
+                if let Raw::Table(table) = &mut item.raw
+                    && named(table).is_none_or(|name| name == old)
+                {
+                    forget(table);
+                }
+            }
+        }
     }
 }
 
@@ -237,7 +283,9 @@ mod tests {
 
     #[test]
     fn value_falls_back_to_text() {
-        for (text, is_text) in [("200Gbps", true), ("0.25", false), ("true", false), ("2020-01-01", true), ("[1,", true)] {
+        for (text, is_text) in
+            [("200Gbps", true), ("0.25", false), ("true", false), ("2020-01-01", true), ("[1,", true)]
+        {
             let node = Node::default(text);
             assert_eq!(matches!(node.raw, Raw::Text(_)), is_text, "{text}");
         }

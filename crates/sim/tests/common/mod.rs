@@ -69,7 +69,6 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
         duration,
         warmup: Time::ZERO,
         histograms: false,
-        explicit_dequeue: false,
     }
 }
 

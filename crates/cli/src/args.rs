@@ -1,0 +1,104 @@
+//! The arguments, as people write them.
+
+use std::path::PathBuf;
+
+use clap::{Args as Group, Parser, Subcommand};
+use clap_complete::Shell;
+use tidegate_workbench::{self as workbench, Override};
+
+use crate::Result;
+
+/// Datacenter transports, simulated and compared.
+#[derive(Debug, Parser)]
+#[command(name = "tidegate", version, max_term_width = 100, arg_required_else_help = true)]
+pub(crate) struct Args {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Run one scenario
+    Run {
+        #[command(flatten)]
+        scenario: Scenario,
+        #[command(flatten)]
+        how: How,
+    },
+    /// Run one scenario under several protocols, side by side
+    Compare {
+        #[command(flatten)]
+        scenario: Scenario,
+        /// Protocols, separated by commas; see `tidegate protocols`
+        #[arg(long, value_name = "A,B,…", value_delimiter = ',', required = true)]
+        protocols: Vec<String>,
+        #[command(flatten)]
+        how: How,
+    },
+    /// List the protocols, or describe one: what it needs of switches, and its parameters
+    Protocols {
+        /// The protocol to describe
+        name: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
+    /// Print the JSON Schema of scenario files
+    Schema,
+    /// Print a script that completes this command line in a shell
+    Completions {
+        /// The shell
+        shell: Shell,
+    },
+}
+
+/// Which scenario.
+#[derive(Debug, Group)]
+pub(crate) struct Scenario {
+    /// Scenario file (TOML)
+    #[arg(value_name = "SCENARIO")]
+    pub(crate) path: PathBuf,
+    /// Change a key of the scenario, `fabric.mtu=1500B` say; may stand several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Seed of all randomness
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    seed: Option<u64>,
+}
+
+impl Scenario {
+    /// What is to be changed in the file; `--seed` wins over `--set seed=`.
+    pub(crate) fn overrides(&self) -> Result<Vec<Override>> {
+        let set = self.set.iter().map(|argument| workbench::set(argument));
+        let seed = self.seed.map(|seed| Ok(Override::option("--seed", "seed", &seed.to_string())));
+        set.chain(seed).collect()
+    }
+}
+
+/// How to run it.
+#[derive(Debug, Group)]
+pub(crate) struct How {
+    /// Use at most so many threads (default: one a core)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    pub(crate) threads: Option<u16>,
+    /// Write results to this folder, which is created
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: Option<PathBuf>,
+    /// Replace results that the folder holds
+    #[arg(long, requires = "out")]
+    pub(crate) force: bool,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory;
+
+    #[test]
+    fn arguments_are_consistent() {
+        Args::command().debug_assert();
+    }
+}

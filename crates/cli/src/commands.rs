@@ -1,0 +1,103 @@
+//! What each subcommand does.
+
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use clap::CommandFactory;
+use tidegate_workbench::{self as workbench, RunOptions};
+
+use crate::args::{Args, Command, How};
+use crate::progress::Bars;
+use crate::{Result, complain, page, table};
+
+/// Does it, and returns what goes to stdout.
+pub(crate) fn run(command: Command) -> Result<String> {
+    match command {
+        Command::Run { scenario, how } => {
+            let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
+            plan.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+            let summary =
+                observed(&how, std::slice::from_ref(&plan.name), |options| workbench::run(&plan, options))?;
+            if how.json {
+                return Ok(json(|to| summary.write(to)));
+            }
+            let mut text = table::run(&summary);
+            text.push_str(&written(&how));
+            Ok(text)
+        }
+        Command::Compare { scenario, protocols, how } => {
+            let overrides = scenario.overrides()?;
+            let comparison = observed(&how, &protocols, |options| {
+                workbench::compare(&scenario.path, &overrides, &protocols, options)
+            })?;
+            for run in &comparison.runs {
+                for warning in &run.summary.warnings {
+                    complain(&format!("warning: {}: {warning}", run.protocol));
+                }
+            }
+            if how.json {
+                return Ok(json(|to| comparison.write(to)));
+            }
+            let mut text = table::comparison(&comparison);
+            text.push_str(&written(&how));
+            Ok(text)
+        }
+        Command::Protocols { name: None, json: true } => Ok(pretty(&workbench::protocols())),
+        Command::Protocols { name: None, json: false } => Ok(page::list(&workbench::protocols())),
+        Command::Protocols { name: Some(name), json } => {
+            let protocol = workbench::protocol(&name)?;
+            Ok(if json { pretty(&protocol) } else { page::protocol(&protocol) })
+        }
+        Command::Schema => Ok(pretty(&workbench::schema())),
+        Command::Completions { shell } => {
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Args::command(), "tidegate", &mut script);
+            Ok(String::from_utf8_lossy(&script).into_owned())
+        }
+    }
+}
+
+/// Runs with a progress bar for each of `names`, and so that Ctrl-C ends it in good order.
+fn observed<T>(how: &How, names: &[String], job: impl FnOnce(&RunOptions<'_>) -> Result<T>) -> Result<T> {
+    let bars = Bars::new(names);
+    let tell = |number: usize, progress: &workbench::Progress| bars.tell(number, progress);
+    let options = RunOptions {
+        out: how.out.as_deref(),
+        force: how.force,
+        threads: how.threads.map(usize::from),
+        progress: bars.are_shown().then_some(&tell),
+        interrupted: Some(interrupt_flag()),
+    };
+    let result = job(&options);
+    bars.clear();
+    result
+}
+
+/// Set by the first Ctrl-C. The second ends the process where it is.
+fn interrupt_flag() -> &'static AtomicBool {
+    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
+    let handler = ctrlc::set_handler(|| {
+        if INTERRUPTED.swap(true, Ordering::Relaxed) {
+            std::process::exit(130);
+        }
+    });
+    if let Err(error) = handler {
+        complain(&format!("warning: Ctrl-C will end the run at once: {error}"));
+    }
+    &INTERRUPTED
+}
+
+/// Where the results are.
+fn written(how: &How) -> String {
+    how.out.as_ref().map(|out| format!("\nResults are in {}\n", out.display())).unwrap_or_default()
+}
+
+fn json(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+    let mut bytes = Vec::new();
+    write(&mut bytes).expect("memory can be written, and every key is a string");
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+fn pretty(value: &impl serde::Serialize) -> String {
+    let text = serde_json::to_string_pretty(value).expect("every key is a string");
+    format!("{text}\n")
+}

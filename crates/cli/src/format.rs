@@ -1,0 +1,93 @@
+//! Numbers as people read them: three significant digits, a unit that fits.
+
+use std::time::Duration;
+
+use tidegate_workbench::results::Fixed;
+
+/// What is shown where there is no number.
+pub(crate) const NONE: &str = "-";
+
+/// Three significant digits, without a power of ten up to 10⁶.
+pub(crate) fn digits(x: f64) -> String {
+    if x == 0.0 {
+        return "0".to_owned();
+    }
+    let decimals = match x.abs() {
+        x if x >= 99.95 => 0,
+        x if x >= 9.995 => 1,
+        x if x >= 0.9995 => 2,
+        _ => 3,
+    };
+    format!("{x:.decimals$}")
+}
+
+/// `x` if there is one.
+pub(crate) fn number(x: Option<f64>) -> String {
+    x.map_or_else(|| NONE.to_owned(), digits)
+}
+
+/// A share of one, in per cent.
+pub(crate) fn percent(x: Option<f64>) -> String {
+    x.map_or_else(|| NONE.to_owned(), |x| format!("{:.1} %", x * 100.0))
+}
+
+/// A span given in microseconds.
+pub(crate) fn micros(us: Option<Fixed>) -> String {
+    let Some(us) = us.map(Fixed::as_f64) else { return NONE.to_owned() };
+    let (scale, unit) = match us {
+        us if us >= 999_500.0 => (1e-6, "s"),
+        us if us >= 999.5 => (1e-3, "ms"),
+        _ => (1.0, "us"),
+    };
+    format!("{} {unit}", digits(us * scale))
+}
+
+/// A number of bytes, in powers of ten.
+pub(crate) fn bytes(x: Option<f64>) -> String {
+    let Some(x) = x else { return NONE.to_owned() };
+    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
+    let unit = units.into_iter().find(|(scale, _)| x >= scale * 0.9995);
+    unit.map_or_else(|| format!("{x:.0} B"), |(scale, unit)| format!("{} {unit}", digits(x / scale)))
+}
+
+/// A ratio.
+pub(crate) fn ratio(x: Option<Fixed>) -> String {
+    number(x.map(Fixed::as_f64))
+}
+
+/// A wait, as on a clock: `7 s`, `3:05`, `2:03:05`.
+pub(crate) fn clock(span: Duration) -> String {
+    let s = span.as_secs();
+    match (s / 3600, s / 60 % 60, s % 60) {
+        (0, 0, s) => format!("{s} s"),
+        (0, m, s) => format!("{m}:{s:02}"),
+        (h, m, s) => format!("{h}:{m:02}:{s:02}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let shown = [0.0, 0.001234, 0.99949, 0.9996, 9.994, 9.996, 99.94, 99.96, 12345.0].map(digits);
+        assert_eq!(shown, ["0", "0.001", "0.999", "1.00", "9.99", "10.0", "99.9", "100", "12345"]);
+    }
+
+    #[test]
+    fn spans_and_sizes_find_their_unit() {
+        let shown = [0.5, 999.4, 999.6, 1.5e6].map(|us| micros(Fixed::nearest(us)));
+        assert_eq!(shown, ["0.500 us", "999 us", "1.00 ms", "1.50 s"]);
+        assert_eq!(
+            [0.0, 999.0, 4176.0, 2.5e6].map(|x| bytes(Some(x))),
+            ["0 B", "999 B", "4.18 KB", "2.50 MB"]
+        );
+        assert_eq!(micros(None), NONE);
+    }
+
+    #[test]
+    fn waits_read_like_a_clock() {
+        assert_eq!([7, 185, 7385].map(|s| clock(Duration::from_secs(s))), ["7 s", "3:05", "2:03:05"]);
+    }
+}

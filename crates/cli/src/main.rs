@@ -1,0 +1,53 @@
+//! The command line of tidegate: arguments in, tables or JSON out. Everything else is the workbench's.
+
+mod args;
+mod commands;
+mod format;
+mod page;
+mod progress;
+mod table;
+
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::Parser;
+use tidegate_workbench::Error;
+
+fn main() -> ExitCode {
+    let args = match args::Args::try_parse() {
+        Ok(args) => args,
+        Err(error) => {
+            // Help and the version come this way too. A closed pipe is no reason to complain.
+            let _ = error.print();
+            return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
+        }
+    };
+    match commands::run(args.command) {
+        Ok(text) => emit(&text),
+        Err(error) => {
+            complain(&format!("tidegate: {error}"));
+            ExitCode::from(error.exit_code())
+        }
+    }
+}
+
+/// Writes the answer to stdout. Whoever reads it may stop early.
+fn emit(text: &str) -> ExitCode {
+    let mut stdout = io::stdout().lock();
+    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if error.kind() == io::ErrorKind::BrokenPipe => ExitCode::SUCCESS,
+        Err(error) => {
+            complain(&format!("tidegate: stdout: {error}"));
+            ExitCode::from(1)
+        }
+    }
+}
+
+/// Writes a line to stderr, if there is anybody there.
+fn complain(line: &str) {
+    let _ = writeln!(io::stderr(), "{line}");
+}
+
+/// What the facade returns.
+type Result<T> = std::result::Result<T, Error>;

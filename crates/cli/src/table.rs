@@ -1,0 +1,273 @@
+//! Results as tables for people. Everything shown here is in `summary.json` too.
+
+use comfy_table::{CellAlignment, Table, presets};
+use tidegate_workbench::Comparison;
+use tidegate_workbench::results::{Engine, FlowSummary, GroupSummary, LinkSummary, Summary};
+
+use crate::format::{NONE, bytes, micros, number, percent, ratio};
+
+/// Up to so many flows are shown one by one; more are grouped by label.
+const FLOWS_SHOWN: usize = 30;
+/// Switch ports that are shown of one run.
+const LINKS_SHOWN: usize = 5;
+/// Switch ports that are shown of several runs.
+const LINKS_COMPARED: usize = 3;
+
+/// One run.
+pub(crate) fn run(summary: &Summary) -> String {
+    let mut text = heading(&summary.name, summary.seed, summary);
+    text.push('\n');
+    match &summary.flows {
+        Some(flows) if flows.len() <= FLOWS_SHOWN => text.push_str(&flow_table(flows)),
+        _ => text.push_str(&group_table(&summary.groups)),
+    }
+    text.push_str("\nBusiest switch ports\n");
+    text.push_str(&link_table(&busiest(summary, LINKS_SHOWN)));
+    text.push('\n');
+    text.push_str(&engine_line(&summary.engine));
+    text
+}
+
+/// The same scenario under several protocols.
+pub(crate) fn comparison(comparison: &Comparison) -> String {
+    let Some(first) = comparison.runs.first() else { return String::new() };
+    let mut text = heading(&comparison.name, comparison.seed, &first.summary);
+    text.push_str("\nGoodput a flow\n");
+    let mut table =
+        new(&["label", "protocol", "flows", "goodput Gbps", "fair share", "of it", "min", "max", "Jain"], 2);
+    let mut completions =
+        new(&["label", "protocol", "messages", "unfinished", "FCT p50", "p99", "slowdown p50", "p99"], 2);
+    for (run, group) in each(comparison, |summary| summary.groups.iter().collect()) {
+        let goodput = &group.goodput_gbps;
+        let share = group.fair_share_gbps.filter(|share| *share > 0.0);
+        let of_it = goodput.mean.zip(share).map(|(goodput, share)| goodput / share);
+        table.add_row([
+            label(&group.label),
+            protocol(run, &group.protocol),
+            group.flows.to_string(),
+            number(goodput.mean),
+            number(share),
+            percent(of_it),
+            number(goodput.min),
+            number(goodput.max),
+            number(goodput.jain),
+        ]);
+        let fct = &group.fct;
+        if fct.count > 0 {
+            completions.add_row([
+                label(&group.label),
+                protocol(run, &group.protocol),
+                fct.count.to_string(),
+                fct.unfinished.to_string(),
+                micros(fct.p50_us),
+                micros(fct.p99_us),
+                ratio(fct.slowdown.p50),
+                ratio(fct.slowdown.p99),
+            ]);
+        }
+    }
+    text.push_str(&drawn(&table));
+    if completions.row_count() > 0 {
+        text.push_str("\nCompletion times\n");
+        text.push_str(&drawn(&completions));
+    }
+    text.push_str("\nBusiest switch ports\n");
+    text.push_str(&drawn(&compared_links(comparison)));
+    text.push('\n');
+    for run in &comparison.runs {
+        text.push_str(&format!("{}: {}", run.protocol, engine_line(&run.summary.engine)));
+    }
+    text
+}
+
+fn heading(name: &str, seed: u64, summary: &Summary) -> String {
+    let ms = |s: f64| format!("{} ms", s * 1e3);
+    let (end, warmup) = (ms(summary.sim_seconds), ms(summary.warmup_seconds));
+    format!("{name}, seed {seed}: {end}, measured from {warmup}\n")
+}
+
+fn flow_table(flows: &[FlowSummary]) -> String {
+    let titles = &[
+        "flow",
+        "label",
+        "from",
+        "to",
+        "protocol",
+        "size",
+        "goodput Gbps",
+        "fair share",
+        "FCT",
+        "slowdown",
+        "resent",
+    ];
+    let mut table = new(titles, 5);
+    for flow in flows {
+        table.add_row([
+            flow.id.to_string(),
+            label(&flow.label),
+            flow.src.clone(),
+            flow.dst.clone(),
+            flow.protocol.clone(),
+            flow.size_bytes.map_or_else(|| "inf".to_owned(), |size| bytes(Some(size as f64))),
+            number(flow.goodput_gbps),
+            number(flow.fair_share_gbps),
+            micros(flow.fct_us),
+            ratio(flow.slowdown),
+            bytes(Some(flow.retransmitted_bytes as f64)),
+        ]);
+    }
+    drawn(&table)
+}
+
+fn group_table(groups: &[GroupSummary]) -> String {
+    let titles = &[
+        "label",
+        "protocol",
+        "flows",
+        "unfinished",
+        "goodput Gbps",
+        "Jain",
+        "FCT p50",
+        "p99",
+        "slowdown p50",
+        "p99",
+    ];
+    let mut table = new(titles, 2);
+    for group in groups {
+        table.add_row([
+            label(&group.label),
+            group.protocol.clone(),
+            group.flows.to_string(),
+            group.fct.unfinished.to_string(),
+            number(group.goodput_gbps.mean),
+            number(group.goodput_gbps.jain),
+            micros(group.fct.p50_us),
+            micros(group.fct.p99_us),
+            ratio(group.fct.slowdown.p50),
+            ratio(group.fct.slowdown.p99),
+        ]);
+    }
+    drawn(&table)
+}
+
+fn link_table(links: &[&LinkSummary]) -> String {
+    let titles =
+        &["from", "to", "Gbps", "used", "delay mean", "p99", "max", "queue mean", "max", "drops", "marks"];
+    let mut table = new(titles, 2);
+    for link in links {
+        table.add_row([
+            link.from.clone(),
+            link.to.clone(),
+            number(Some(link.rate_gbps)),
+            percent(link.utilization),
+            micros(link.queue_delay_us.mean),
+            micros(link.queue_delay_us.p99),
+            micros(link.queue_delay_us.max),
+            bytes(link.queue_bytes.mean),
+            bytes(link.queue_bytes.max),
+            link.drops.to_string(),
+            link.ecn_marks.to_string(),
+        ]);
+    }
+    drawn(&table)
+}
+
+/// The links that are among the busiest under any protocol, with a row for each.
+fn compared_links(comparison: &Comparison) -> Table {
+    let mut ports: Vec<(&str, &str)> = Vec::new();
+    for run in &comparison.runs {
+        for link in busiest(&run.summary, LINKS_COMPARED) {
+            if !ports.contains(&(&link.from, &link.to)) {
+                ports.push((&link.from, &link.to));
+            }
+        }
+    }
+    ports.truncate(LINKS_COMPARED);
+    let titles =
+        &["from", "to", "protocol", "used", "delay mean", "p99", "max", "queue max", "drops", "marks"];
+    let mut table = new(titles, 3);
+    for (from, to) in ports {
+        for run in &comparison.runs {
+            let here = |link: &&LinkSummary| link.from == from && link.to == to;
+            let Some(link) = run.summary.links.iter().find(here) else { continue };
+            table.add_row([
+                from.to_owned(),
+                to.to_owned(),
+                run.protocol.clone(),
+                percent(link.utilization),
+                micros(link.queue_delay_us.mean),
+                micros(link.queue_delay_us.p99),
+                micros(link.queue_delay_us.max),
+                bytes(link.queue_bytes.max),
+                link.drops.to_string(),
+                link.ecn_marks.to_string(),
+            ]);
+        }
+    }
+    table
+}
+
+/// Rows of all runs, label by label in the order of their first appearance, each with its run's protocol.
+fn each(
+    comparison: &Comparison,
+    rows: impl Fn(&Summary) -> Vec<&GroupSummary>,
+) -> Vec<(&str, &GroupSummary)> {
+    let runs = comparison.runs.iter();
+    let all: Vec<_> =
+        runs.flat_map(|run| rows(&run.summary).into_iter().map(|row| (run.protocol.as_str(), row))).collect();
+    let mut labels: Vec<&str> = Vec::new();
+    for (_, row) in &all {
+        if !labels.contains(&row.label.as_str()) {
+            labels.push(&row.label);
+        }
+    }
+    labels.iter().flat_map(|label| all.iter().filter(move |(_, row)| row.label == *label).copied()).collect()
+}
+
+/// The busiest switch ports, busiest first; of equally busy ones, those where packets wait longer.
+fn busiest(summary: &Summary, count: usize) -> Vec<&LinkSummary> {
+    let mut links: Vec<_> = summary.links.iter().filter(|link| !link.from_host).collect();
+    // A port that was busy all the time but for the last packet is as busy as one without that gap.
+    let per_mille = |link: &LinkSummary| (link.utilization.unwrap_or(0.0) * 1000.0).round() as u64;
+    links.sort_by_key(|link| std::cmp::Reverse((per_mille(link), link.queue_delay_us.mean)));
+    links.truncate(count);
+    links
+}
+
+fn engine_line(engine: &Engine) -> String {
+    format!(
+        "{:.3} M packet-hops in {:.2} s ({:.1} M/s), {} of memory, digest {}\n",
+        engine.packet_hops as f64 / 1e6,
+        engine.wall_seconds,
+        engine.packet_hops_per_second.unwrap_or(0.0) / 1e6,
+        bytes(engine.peak_rss_bytes.map(|bytes| bytes as f64)),
+        engine.digest,
+    )
+}
+
+/// The protocol under comparison, and the flow's own where that is another.
+fn protocol(compared: &str, own: &str) -> String {
+    if compared == own { own.to_owned() } else { format!("{compared}, flow: {own}") }
+}
+
+fn label(label: &str) -> String {
+    if label.is_empty() { NONE.to_owned() } else { label.to_owned() }
+}
+
+/// An empty table; from column `numbers` on, cells stand right.
+pub(crate) fn new(titles: &[&str], numbers: usize) -> Table {
+    let mut table = Table::new();
+    table.load_style(presets::NOTHING).set_header(titles.to_vec());
+    for column in table.column_iter_mut().skip(numbers) {
+        column.set_cell_alignment(CellAlignment::Right);
+    }
+    for column in table.column_iter_mut() {
+        column.set_padding((0, 2));
+    }
+    table
+}
+
+/// The table's lines, without blanks at their ends.
+pub(crate) fn drawn(table: &Table) -> String {
+    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
+}

@@ -1,0 +1,53 @@
+//! `tidegate protocols`, `schema` and `completions`: what can be asked without a scenario.
+
+mod common;
+
+use common::{answer, protocols};
+
+#[test]
+fn every_protocol_is_listed_and_has_a_page() {
+    let list = answer(&["protocols"]).ok();
+    for name in protocols() {
+        assert!(list.contains(&name), "{name} is missing in:\n{list}");
+        let info = answer(&["protocols", &name, "--json"]).json();
+        let page = answer(&["protocols", &name]).ok();
+        assert!(page.starts_with(info["title"].as_str().unwrap()), "{page}");
+        for parameter in info["parameters"].as_array().unwrap() {
+            for key in ["name", "kind", "unit", "default", "min", "max", "choices", "meaning", "source"] {
+                assert!(parameter.get(key).is_some(), "{key} is missing in {parameter}");
+            }
+            let parameter = parameter["name"].as_str().unwrap();
+            assert!(
+                page.lines().any(|line| line.split_whitespace().next() == Some(parameter)),
+                "{parameter}: {page}"
+            );
+        }
+    }
+}
+
+#[test]
+fn an_unknown_protocol_is_refused_with_the_nearest_name() {
+    let name = format!("{}x", protocols()[0]);
+    answer(&["protocols", &name]).refused(2, &["did you mean", &name]);
+}
+
+#[test]
+fn schema_is_a_json_schema() {
+    let schema = answer(&["schema"]).json();
+    assert!(schema["$schema"].as_str().unwrap().contains("json-schema.org"), "{schema}");
+}
+
+#[test]
+fn completions_are_for_this_program() {
+    for shell in ["bash", "zsh", "fish"] {
+        assert!(answer(&["completions", shell]).ok().contains("tidegate"));
+    }
+    answer(&["completions", "dos"]).refused(2, &["dos"]);
+}
+
+#[test]
+fn help_and_version_are_no_errors() {
+    assert!(answer(&["--help"]).ok().contains("compare"));
+    assert!(answer(&["--version"]).ok().contains(env!("CARGO_PKG_VERSION")));
+    assert!(answer(&["run", "--help"]).ok().contains("--threads"));
+}

@@ -1,0 +1,143 @@
+//! Runs the program, and scenarios to run it on.
+#![allow(dead_code, reason = "no test uses all of it")]
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// What the program answered.
+pub(crate) struct Answer {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl Answer {
+    /// Asserts that it went well, and returns stdout.
+    #[track_caller]
+    pub(crate) fn ok(self) -> String {
+        assert_eq!(self.code, Some(0), "{}", self.stderr);
+        self.stdout
+    }
+    /// Asserts that it went well and printed JSON alone.
+    #[track_caller]
+    pub(crate) fn json(self) -> Value {
+        let text = self.ok();
+        serde_json::from_str(&text).unwrap_or_else(|error| panic!("{error} in {text}"))
+    }
+    /// Asserts that it was refused with nothing on stdout and these words on stderr.
+    #[track_caller]
+    pub(crate) fn refused(self, code: i32, words: &[&str]) {
+        assert_eq!(self.code, Some(code), "{}{}", self.stdout, self.stderr);
+        assert_eq!(self.stdout, "");
+        for word in words {
+            assert!(self.stderr.contains(word), "`{word}` is missing in: {}", self.stderr);
+        }
+    }
+}
+
+/// The program, ready to be started.
+pub(crate) fn tidegate(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(args);
+    command
+}
+
+/// What the program answers to `args`.
+pub(crate) fn answer(args: &[&str]) -> Answer {
+    let Output { status, stdout, stderr } = tidegate(args).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Answer { code: status.code(), stdout: text(stdout), stderr: text(stderr) }
+}
+
+/// Names of all protocols.
+pub(crate) fn protocols() -> Vec<String> {
+    let list = answer(&["protocols", "--json"]).json();
+    list.as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap().to_owned()).collect()
+}
+
+/// A folder that goes with the test, and a scenario in it.
+pub(crate) struct Place {
+    dir: TempDir,
+}
+
+impl Place {
+    /// Two senders and a receiver around one switch; `flows` is what is sent.
+    pub(crate) fn new(flows: &str) -> Place {
+        let place = Place { dir: tempfile::tempdir().unwrap() };
+        let protocol = &protocols()[0];
+        let text = format!(
+            r#"
+name = "three hosts"
+seed = 1
+duration = "300us"
+warmup = "50us"
+[fabric]
+kind = "graph"
+mtu = "4096B"
+hosts = ["h0", "h1", "h2"]
+switches = ["s0"]
+links = [
+  {{ a = "h0", b = "s0", rate = "100Gbps", delay = "1us" }},
+  {{ a = "h1", b = "s0", rate = "100Gbps", delay = "1us" }},
+  {{ a = "s0", b = "h2", rate = "100Gbps", delay = "1us" }},
+]
+[transport]
+protocol = "{protocol}"
+{flows}
+"#
+        );
+        std::fs::write(place.path("scenario.toml"), text).unwrap();
+        place
+    }
+
+    /// With two flows that never end, and messages.
+    pub(crate) fn usual() -> Place {
+        Place::new(concat!(
+            "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nlabel = \"long\"\n",
+            "[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\nlabel = \"long\"\n",
+            "[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\nsize = \"20KB\"\nstart = \"60us\"\ncount = 5\n",
+        ))
+    }
+
+    /// A path in the folder.
+    pub(crate) fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join(name)
+    }
+
+    /// A path in the folder, as an argument.
+    pub(crate) fn arg(&self, name: &str) -> String {
+        self.path(name).to_str().unwrap().to_owned()
+    }
+
+    /// What `tidegate run` answers, with these arguments behind the scenario.
+    pub(crate) fn run(&self, args: &[&str]) -> Answer {
+        self.call("run", args)
+    }
+
+    /// What a subcommand answers, with these arguments behind the scenario.
+    pub(crate) fn call(&self, subcommand: &str, args: &[&str]) -> Answer {
+        answer(&[&[subcommand, &self.arg("scenario.toml")], args].concat())
+    }
+}
+
+/// Names of the files in a folder, sorted; none where there is no folder.
+pub(crate) fn files(path: &Path) -> Vec<String> {
+    let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
+    let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// A summary without the keys that vary from run to run.
+pub(crate) fn steady(mut summary: Value) -> Value {
+    let engine = summary["engine"].as_object_mut().unwrap();
+    let volatile =
+        ["wall_seconds", "cpu_seconds", "events", "packet_hops_per_second", "threads", "peak_rss_bytes"];
+    for key in volatile {
+        assert!(engine.remove(key).is_some(), "{key} is missing");
+    }
+    summary
+}

@@ -1,0 +1,95 @@
+//! `tidegate compare`, and with it that every protocol of the catalog runs.
+
+mod common;
+
+use std::fs;
+
+use common::{Place, files, protocols, steady};
+use serde_json::Value;
+
+#[test]
+fn every_protocol_runs_the_same_scenario() {
+    let place = Place::usual();
+    let names = protocols();
+    let json = place
+        .call("compare", &["--protocols", &names.join(","), "--json", "--out", &place.arg("out")])
+        .json();
+    let runs = json["runs"].as_array().unwrap();
+    assert_eq!(runs.len(), names.len());
+    for (run, name) in runs.iter().zip(&names) {
+        assert_eq!(run["protocol"], name.as_str());
+        assert_eq!(run["summary"]["protocols"], serde_json::json!([name]));
+        let fct = &run["summary"]["fct"]["all"];
+        assert_eq!(fct["count"], 5, "{name}");
+        let delivered: u64 = run["summary"]["flows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|f| f["delivered_bytes"].as_u64().unwrap())
+            .sum();
+        assert!(delivered > 0, "{name} delivers nothing");
+        let folder = place.path("out").join(name);
+        assert_eq!(files(&folder), ["flows.parquet", "manifest.json", "summary.json"]);
+        let summary: Value =
+            serde_json::from_str(&fs::read_to_string(folder.join("summary.json")).unwrap()).unwrap();
+        assert_eq!(summary, run["summary"]);
+    }
+    let text = fs::read_to_string(place.path("out/comparison.json")).unwrap();
+    assert_eq!(serde_json::from_str::<Value>(&text).unwrap(), json);
+}
+
+#[test]
+fn a_comparison_does_not_depend_on_threads() {
+    let place = Place::usual();
+    let names = protocols().join(",");
+    let compare = |threads: &str| {
+        let mut json = place.call("compare", &["--protocols", &names, "--json", "--threads", threads]).json();
+        json["runs"]
+            .as_array_mut()
+            .unwrap()
+            .iter_mut()
+            .map(|run| steady(run["summary"].take()))
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(compare("1"), compare("3"));
+}
+
+#[test]
+fn flows_are_held_against_their_fair_share() {
+    let place = Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n");
+    let names = protocols();
+    let json = place.call("compare", &["--protocols", &names[0], "--json"]).json();
+    for flow in json["runs"][0]["summary"]["flows"].as_array().unwrap() {
+        // Half of 100 Gbit/s, less headers.
+        let share = flow["fair_share_gbps"].as_f64().unwrap();
+        assert!((48.0..50.0).contains(&share), "{share}");
+    }
+    let text = place.call("compare", &["--protocols", &names[0]]).ok();
+    assert!(text.contains("fair share") && text.contains('%'), "{text}");
+}
+
+#[test]
+fn wrong_protocols_are_refused_before_anything_runs() {
+    let place = Place::usual();
+    let known = &protocols()[0];
+    let out = place.arg("out");
+    let near = format!("{known}x");
+    place
+        .call("compare", &["--protocols", &near, "--out", &out])
+        .refused(2, &["--protocols", &near, "did you mean", known]);
+    let twice = format!("{known},{known}");
+    place.call("compare", &["--protocols", &twice, "--out", &out]).refused(2, &["--protocols", "twice"]);
+    place.call("compare", &["--out", &out]).refused(2, &["--protocols"]);
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}
+
+#[test]
+fn a_comparison_is_not_overwritten_without_force() {
+    let place = Place::usual();
+    let known = &protocols()[0];
+    let out = place.arg("out");
+    place.call("compare", &["--protocols", known, "--out", &out]).ok();
+    place.call("compare", &["--protocols", known, "--out", &out]).refused(2, &["--out", "--force"]);
+    place.run(&["--out", &out]).refused(2, &["--out", "--force"]);
+    place.call("compare", &["--protocols", known, "--out", &out, "--force"]).ok();
+}

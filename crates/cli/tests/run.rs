@@ -1,0 +1,166 @@
+//! `tidegate run`: what it prints, what it writes, and what it refuses.
+
+mod common;
+
+use std::fs;
+use std::process::Stdio;
+
+use common::{Place, answer, files, steady, tidegate};
+use serde_json::Value;
+
+#[test]
+fn a_run_prints_tables_for_people() {
+    let place = Place::usual();
+    let text = place.run(&[]).ok();
+    for word in ["three hosts", "goodput Gbps", "long", "Busiest switch ports", "packet-hops", "digest"] {
+        assert!(text.contains(word), "`{word}` is missing in:\n{text}");
+    }
+    assert_eq!(files(&place.path("")), ["scenario.toml"], "without --out nothing is written");
+}
+
+#[test]
+fn json_is_exactly_what_the_summary_file_holds() {
+    let place = Place::usual();
+    let out = place.arg("a/b");
+    let stdout = place.run(&["--json", "--out", &out]).ok();
+    assert_eq!(stdout.as_bytes(), fs::read(place.path("a/b/summary.json")).unwrap());
+    assert_eq!(files(&place.path("a/b")), ["flows.parquet", "manifest.json", "summary.json"]);
+}
+
+#[test]
+fn the_summary_says_what_happened() {
+    let summary = Place::usual().run(&["--json"]).json();
+    assert_eq!(summary["schema"], 1);
+    assert_eq!(summary["name"], "three hosts");
+    assert_eq!(summary["flows"].as_array().unwrap().len(), 7);
+    let fct = &summary["fct"]["all"];
+    assert_eq!((&fct["count"], &fct["unfinished"]), (&Value::from(5), &Value::from(0)));
+    assert!(fct["slowdown"]["p50"].as_f64().unwrap() >= 1.0);
+    assert_eq!(summary["fct"]["long"]["count"], 0);
+    assert!(summary["fct"]["long"]["p50_us"].is_null());
+    let sum = |key: &str| {
+        summary["flows"].as_array().unwrap().iter().filter_map(|flow| flow[key].as_f64()).sum::<f64>()
+    };
+    assert!(sum("delivered_bytes") >= 100_000.0);
+    assert_eq!(summary["links"].as_array().unwrap().len(), 6);
+    assert_eq!(summary["switches"][0]["name"], "s0");
+}
+
+#[test]
+fn the_manifest_tells_where_the_numbers_come_from() {
+    let place = Place::usual();
+    place.run(&["--out", &place.arg("out"), "--seed", "7"]).ok();
+    let text = fs::read_to_string(place.path("out/manifest.json")).unwrap();
+    let manifest: Value = serde_json::from_str(&text).unwrap();
+    assert_eq!(manifest["seed"], 7);
+    assert_eq!(manifest["version"], env!("CARGO_PKG_VERSION"));
+    for key in ["git_revision", "scenario", "scenario_hash", "semantics", "host", "wall_seconds"] {
+        assert!(!manifest[key].is_null(), "{key} is missing");
+    }
+    let folder = place.arg("");
+    assert!(!text.contains(folder.trim_end_matches('/')), "a path of this machine is in {text}");
+}
+
+#[test]
+fn the_same_scenario_and_seed_give_the_same_bytes_whatever_the_threads() {
+    let place = Place::usual();
+    let run = |out: &str, threads: &str| {
+        let summary = place.run(&["--json", "--threads", threads, "--out", &place.arg(out)]).json();
+        (steady(summary), fs::read(place.path(out).join("flows.parquet")).unwrap())
+    };
+    let first = run("a", "1");
+    assert_eq!(first, run("b", "1"));
+    assert_eq!(first, run("c", "2"));
+    assert_eq!(first, run("d", "4"));
+}
+
+#[test]
+fn set_and_seed_change_the_scenario() {
+    let place = Place::usual();
+    let summary =
+        place.run(&["--json", "--set", "duration=200us", "--set", "name=\"other\"", "--seed", "9"]).json();
+    assert_eq!(summary["name"], "other");
+    assert_eq!(summary["seed"], 9);
+    assert_eq!(summary["sim_seconds"], 200e-6);
+}
+
+#[test]
+fn more_than_a_thousand_flows_leave_the_summary() {
+    let place =
+        Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"1KB\"\nstart = \"60us\"\ncount = 1001\n");
+    let summary = place.run(&["--json"]).json();
+    assert_eq!(summary["flows_in"], "flows.parquet");
+    assert!(summary.get("flows").is_none());
+    assert_eq!(summary["fct"]["all"]["count"], 1001);
+    assert!(place.run(&[]).ok().contains("slowdown p50"), "many flows are shown in groups");
+}
+
+#[test]
+fn a_folder_that_holds_results_is_refused_without_force() {
+    let place = Place::usual();
+    let out = place.arg("out");
+    place.run(&["--out", &out]).ok();
+    let before = fs::read(place.path("out/summary.json")).unwrap();
+    place.run(&["--out", &out, "--seed", "2"]).refused(2, &["--out", "--force"]);
+    assert_eq!(before, fs::read(place.path("out/summary.json")).unwrap());
+    place.run(&["--out", &out, "--seed", "2", "--force"]).ok();
+    assert_ne!(before, fs::read(place.path("out/summary.json")).unwrap());
+}
+
+#[test]
+fn a_wrong_scenario_is_refused_and_nothing_is_written() {
+    let place = Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h9\"\n");
+    place.run(&["--out", &place.arg("out")]).refused(2, &["scenario.toml", "h9"]);
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
+    answer(&["run", &place.arg("missing.toml")]).refused(2, &["missing.toml"]);
+    fs::write(place.path("scenario.toml"), "name = ").unwrap();
+    place.run(&[]).refused(2, &["scenario.toml"]);
+}
+
+#[test]
+fn a_wrong_command_line_names_the_option() {
+    let place = Place::usual();
+    place.run(&["--set", "duration"]).refused(2, &["--set"]);
+    place.run(&["--set", "duration=soon"]).refused(2, &["--set", "duration", "soon"]);
+    place.run(&["--set", "durration=1ms"]).refused(2, &["--set", "durration"]);
+    place.run(&["--seed", "x"]).refused(2, &["--seed"]);
+    place.run(&["--threads", "0"]).refused(2, &["--threads"]);
+    place.run(&["--force"]).refused(2, &["--out"]);
+    place.run(&["--fast"]).refused(2, &["--fast"]);
+    place.run(&["--out", &place.arg("scenario.toml")]).refused(2, &["--out"]);
+    answer(&["walk"]).refused(2, &["walk"]);
+    answer(&[]).refused(2, &["Usage"]);
+}
+
+#[test]
+fn a_closed_pipe_ends_the_program_quietly() {
+    let mut child = tidegate(&["schema"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(String::from_utf8_lossy(&output.stderr), "");
+    assert!(output.status.success());
+}
+
+#[cfg(unix)]
+#[test]
+fn an_interrupted_run_leaves_no_file_behind() {
+    let place = Place::usual();
+    let scenario = place.arg("scenario.toml");
+    let out = place.arg("out");
+    let mut child = tidegate(&["run", &scenario, "--set", "duration=1000s", "--out", &out, "--json"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    // The first file shows that the run is under way.
+    while files(&place.path("out")).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended by itself");
+        std::thread::sleep(std::time::Duration::from_millis(5));
+    }
+    let kill = std::process::Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(output.stdout, b"");
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}

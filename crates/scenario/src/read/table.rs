@@ -1,0 +1,200 @@
+//! Typed values: what a checked scenario is made of.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Value as Json, json};
+use tidegate_algos::Protocol;
+use tidegate_core::{Extent, Rate, Time};
+
+use super::tree::{Entries, Place};
+use crate::error::Error;
+
+/// A typed value.
+#[derive(Clone, Debug)]
+pub(crate) enum Datum {
+    Word(&'static str),
+    Text(String),
+    Flag(bool),
+    Number(f64),
+    Count(u64),
+    Time(Time),
+    Rate(Rate),
+    Bytes(u64),
+    Extent(Extent),
+    Texts(Vec<String>),
+    Protocol(Protocol),
+    Params(Entries),
+    Table(Table),
+    Tables(Vec<Table>),
+    ByProtocol(Vec<(Protocol, Table)>),
+}
+
+/// A typed value and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Item {
+    pub(crate) datum: Datum,
+    pub(crate) at: Place,
+}
+
+/// A checked table.
+#[derive(Clone, Debug)]
+pub(crate) struct Table {
+    /// As messages name it; empty for the file itself.
+    pub(super) path: String,
+    pub(super) at: Place,
+    pub(super) items: BTreeMap<&'static str, Item>,
+}
+
+impl Table {
+    /// Path of one of its keys.
+    pub(crate) fn path(&self, key: &str) -> String {
+        join(&self.path, key)
+    }
+
+    /// The item of a key, if it is there.
+    pub(crate) fn item(&self, key: &str) -> Option<&Item> {
+        self.items.get(key)
+    }
+
+    /// The value of a key that may be missing.
+    ///
+    /// # Panics
+    /// Where `T` is not what the table of keys says: a slip in this crate.
+    pub(crate) fn find<'a, T: FromDatum<'a>>(&'a self, key: &str) -> Option<T> {
+        let item = self.items.get(key)?;
+        Some(T::from_datum(&item.datum).unwrap_or_else(|| panic!("{key} has another type: {:?}", item.datum)))
+    }
+
+    /// The value of a key that is required or has a default.
+    ///
+    /// # Panics
+    /// Where the table of keys says otherwise: a slip in this crate.
+    pub(crate) fn get<'a, T: FromDatum<'a>>(&'a self, key: &str) -> T {
+        self.find(key).unwrap_or_else(|| panic!("{key} is neither required nor has a default"))
+    }
+
+    /// The tables of a list; none where it is missing.
+    pub(crate) fn tables(&self, key: &str) -> &[Table] {
+        self.find(key).unwrap_or(&[])
+    }
+
+    /// An error about the value of a key or, where there is none, about its absence.
+    pub(crate) fn error(&self, key: &str, expected: impl Into<Box<str>>) -> Error {
+        match self.items.get(key) {
+            Some(item) => item.at.error(self.path(key), item.found(), expected),
+            None => self.at.error(self.path(key), "nothing", expected),
+        }
+    }
+
+    /// An error about the value of a key, in words of its own.
+    pub(crate) fn error_found(
+        &self,
+        key: &str,
+        found: impl Into<Box<str>>,
+        expected: impl Into<Box<str>>,
+    ) -> Error {
+        let at = self.items.get(key).map_or(&self.at, |item| &item.at);
+        at.error(self.path(key), found, expected)
+    }
+
+    /// Everything in it, as a file would say it.
+    pub(crate) fn json(&self) -> Json {
+        self.items
+            .iter()
+            .map(|(key, item)| (key.to_string(), item.json()))
+            .collect::<serde_json::Map<_, _>>()
+            .into()
+    }
+}
+
+impl Item {
+    fn found(&self) -> String {
+        match &self.datum {
+            Datum::Table(_) | Datum::Params(_) | Datum::ByProtocol(_) => "a table".into(),
+            Datum::Tables(items) => format!("a list of {}", items.len()),
+            Datum::Texts(items) if items.len() != 1 => format!("a list of {}", items.len()),
+            _ => self.at.excerpt(),
+        }
+    }
+
+    fn json(&self) -> Json {
+        match &self.datum {
+            Datum::Word(word) => json!(word),
+            Datum::Text(text) => json!(text),
+            Datum::Flag(flag) => json!(flag),
+            Datum::Number(number) => json!(number),
+            Datum::Count(count) => json!(count),
+            Datum::Time(time) => json!(time.to_string()),
+            Datum::Rate(rate) => json!(rate.to_string()),
+            Datum::Bytes(bytes) => json!(format!("{bytes}B")),
+            Datum::Extent(extent) => json!(extent.to_string()),
+            Datum::Texts(texts) => json!(texts),
+            Datum::Protocol(protocol) => json!(protocol.card().name),
+            // Replaced by the complete parameters where the protocol is known.
+            Datum::Params(_) => Json::Null,
+            Datum::Table(table) => table.json(),
+            Datum::Tables(tables) => tables.iter().map(Table::json).collect(),
+            Datum::ByProtocol(tables) => tables
+                .iter()
+                .map(|(protocol, table)| (protocol.card().name.to_string(), table.json()))
+                .collect::<serde_json::Map<_, _>>()
+                .into(),
+        }
+    }
+}
+
+/// What can be read out of a [`Datum`].
+pub(crate) trait FromDatum<'a>: Sized {
+    fn from_datum(datum: &'a Datum) -> Option<Self>;
+}
+
+macro_rules! readable {
+    ($($type:ty: $pattern:pat => $value:expr;)*) => {
+        $(impl<'a> FromDatum<'a> for $type {
+            fn from_datum(datum: &'a Datum) -> Option<Self> {
+                match datum { $pattern => Some($value), _ => None }
+            }
+        })*
+    };
+}
+readable! {
+    &'a str: Datum::Text(text) => text;
+    bool: Datum::Flag(flag) => *flag;
+    f64: Datum::Number(number) => *number;
+    u64: Datum::Count(count) | Datum::Bytes(count) => *count;
+    Time: Datum::Time(time) => *time;
+    Rate: Datum::Rate(rate) => *rate;
+    Extent: Datum::Extent(extent) => *extent;
+    Protocol: Datum::Protocol(protocol) => *protocol;
+    &'a [String]: Datum::Texts(texts) => texts;
+    &'a Entries: Datum::Params(entries) => entries;
+    &'a Table: Datum::Table(table) => table;
+    &'a [Table]: Datum::Tables(tables) => tables;
+    &'a [(Protocol, Table)]: Datum::ByProtocol(tables) => tables;
+    Word: Datum::Word(word) => Word(word);
+}
+
+/// One of a few words.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Word(pub(crate) &'static str);
+
+/// A word that stands for something special, or a value.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Or<T> {
+    Word(&'static str),
+    Value(T),
+}
+
+impl<'a, T: FromDatum<'a>> FromDatum<'a> for Or<T> {
+    fn from_datum(datum: &'a Datum) -> Option<Self> {
+        match datum {
+            Datum::Word(word) => Some(Or::Word(word)),
+            other => T::from_datum(other).map(Or::Value),
+        }
+    }
+}
+
+/// Path of a key of a table.
+pub(super) fn join(path: &str, key: &str) -> String {
+    if path.is_empty() { key.to_string() } else { format!("{path}.{key}") }
+}

@@ -1,0 +1,381 @@
+//! Good scenarios, and the plans they make.
+#![allow(missing_docs)]
+
+mod common;
+
+use common::{GRAPH, RACKS, beside, document, patched};
+use tidegate_algos::{Protocol, Stack};
+use tidegate_core::fabric::{Buffer, Ecn, Link, MarkAt, Node, Routing};
+use tidegate_core::params::Value;
+use tidegate_core::workload::{Arrival, Pattern, Sampling, Sizes};
+use tidegate_core::{ConnectionPolicy, Extent, Message, Rate, Time};
+use tidegate_scenario::{Error, Override, Plan, content_hash, load, load_file, resolved};
+
+fn plan(text: &str) -> Plan {
+    load(text, &beside("x.toml"), &[]).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+fn value(stack: &Stack, name: &str) -> Value {
+    stack.values().into_iter().find(|(known, _)| *known == name).unwrap().1
+}
+
+/// A fabric of one line each, with one flow.
+fn fabric(lines: &str) -> Plan {
+    plan(&format!(
+        "duration = '1ms'\n[fabric]\n{lines}\n[transport]\nprotocol = 'swift'\n[[flows]]\nsrc = 'h0'\ndst = 'h1'\n"
+    ))
+}
+
+#[test]
+fn graph_becomes_what_it_says() {
+    let plan = plan(GRAPH);
+    assert_eq!((plan.name.as_str(), plan.seed), ("multi-hop", 1));
+    assert_eq!((plan.duration, plan.warmup), (Time::ms(20), Time::ms(5)));
+    assert_eq!(plan.fabric.hosts, ["h0", "h1", "h2"]);
+    assert_eq!(plan.fabric.mtu, 4096);
+    let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
+    assert_eq!(
+        plan.fabric.links,
+        [
+            link(Node::Host(0), Node::Switch(0)),
+            link(Node::Host(1), Node::Switch(0)),
+            link(Node::Switch(0), Node::Switch(1)),
+            link(Node::Switch(1), Node::Host(2)),
+        ]
+    );
+    let [s0, s1] = &plan.fabric.switches[..] else { panic!() };
+    assert_eq!((s0.name.as_str(), s0.telemetry, s0.priorities), ("s0", true, 8));
+    assert_eq!((s1.name.as_str(), s1.telemetry), ("s1", false));
+    assert_eq!((s0.buffer, s0.ecn, s0.latency), (Buffer::Unlimited, None, Time::ZERO));
+    assert_eq!(plan.routing, Routing::Ecmp);
+    assert_eq!(plan.connections, ConnectionPolicy::PerPair);
+    assert_eq!(plan.bdp_bytes, None);
+    assert_eq!(plan.stacks, [Protocol::Poseidon.stack()]);
+    assert_eq!(plan.labels, ["", "victim"]);
+    let [flow] = plan.workload.flows[..] else { panic!() };
+    assert_eq!((flow.src, flow.dst, flow.bytes), (0, 2, Message::UNLIMITED));
+    assert_eq!((flow.start, flow.stop), (Time::ZERO, Time::ms(20)));
+    assert_eq!((flow.stack, flow.label, flow.dedicated), (0, 1, true));
+    let [traffic] = &plan.workload.traffic[..] else { panic!() };
+    assert_eq!((traffic.start, traffic.stop, traffic.label), (Time::ZERO, Time::ms(20), 0));
+    let Sizes::Drawn(sizes) = &traffic.sizes else { panic!() };
+    assert_eq!(sizes.sampling, Sampling::Linear);
+    assert!((sizes.mean_bytes - 1_711_250.0).abs() < 1.0);
+    let Pattern::Poisson { mean_gap_ps, senders, receivers } = &traffic.pattern else { panic!() };
+    assert_eq!((&senders[..], &receivers[..]), (&[0, 1, 2][..], &[0, 1, 2][..]));
+    let offered = sizes.mean_bytes * 8e12 / mean_gap_ps;
+    assert!((offered / 60e9 - 1.0).abs() < 1e-9, "{offered}");
+}
+
+#[test]
+fn racks_become_what_they_say() {
+    let plan = plan(RACKS);
+    assert_eq!(plan.name, "x");
+    let first = &plan.fabric.switches[0];
+    assert_eq!(first.buffer, Buffer::Shared { bytes: 4_000_000, alpha: 0.5 });
+    let ecn =
+        Ecn { min_bytes: 30e3, max_bytes: 90e3, max_probability: 0.2, at: MarkAt::Dequeue, core_only: false };
+    assert_eq!(first.ecn, Some(ecn));
+    assert_eq!(plan.bdp_bytes, Some(100e3));
+
+    // Three flows of one block, jittered, with a stack of their own.
+    let flows = &plan.workload.flows;
+    assert_eq!(flows.len(), 3);
+    assert!(flows.iter().all(|flow| flow.start < Time::us(10) && flow.stop == Time::NEVER));
+    assert!(flows[0].start != flows[1].start && flows[1].start != flows[2].start);
+    assert_eq!(plan.stacks.len(), 2);
+    assert_eq!(value(&plan.stacks[usize::from(flows[0].stack)], "beta"), Value::Number(0.5));
+    assert_eq!(plan.stacks[1], Protocol::Swift.stack());
+
+    let traffic = &plan.workload.traffic;
+    assert_eq!(traffic[0].sizes, Sizes::Fixed(20_000));
+    let incast =
+        Pattern::Incast { fan_in: 5, dst: None, interval: Time::ms(1), poisson: false, jitter: Time::ZERO };
+    assert_eq!(traffic[0].pattern, incast);
+    let gap_ps = 128_000.0 * 8e12 / 0.5e9;
+    assert_eq!(traffic[1].pattern, Pattern::RotatingIncast { senders: vec![0, 1, 2, 3], gap_ps });
+    assert_eq!((&traffic[2].pattern, traffic[2].start), (&Pattern::Permutation, Time::ms(1)));
+    assert_eq!(traffic[2].sizes, Sizes::Fixed(Message::UNLIMITED));
+    assert_eq!((&traffic[3].pattern, traffic[3].stop), (&Pattern::AllToAll, Time::ms(5)));
+    let arrival = |at, src, dst, bytes| Arrival { at, src, dst, bytes };
+    let arrivals = vec![
+        arrival(Time::ZERO, 3, 4, 2000),
+        arrival(Time::ps(1), 7, 0, 1),
+        arrival(Time::ns(2_500), 0, 1, 1000),
+    ];
+    assert_eq!(traffic[4].pattern, Pattern::Trace(arrivals));
+    assert_eq!(plan.labels[usize::from(traffic[4].label)], "replayed");
+}
+
+#[test]
+fn generators_make_the_fabrics_they_name() {
+    // Kind, hosts, switches, links.
+    for (lines, hosts, switches, links) in [
+        ("kind = 'star'\nhosts = 5", 5, 1, 5),
+        ("kind = 'dumbbell'\npairs = 3", 6, 2, 7),
+        ("kind = 'parking-lot'\nswitches = 4\nhosts_per_switch = 2", 8, 4, 11),
+        ("kind = 'leaf-spine'", 144, 13, 144 + 36),
+        ("kind = 'leaf-spine'\nlinks_per_spine = 2", 144, 13, 144 + 72),
+        ("kind = 'fat-tree'\nk = 4", 16, 20, 48),
+        ("kind = 'fat-tree'\nk = 4\noversubscription = 4", 64, 20, 96),
+        ("kind = 'fat-tree'\nk = 16", 1024, 320, 3072),
+        ("kind = 'clos'", 64, 4 * 2 + 4 * 2 + 4, 64 + 16 + 16),
+        ("preset = 'poseidon-clos'", 1536, 64 + 64 + 64, 1536 + 512 + 512),
+        ("preset = 'poseidon-ns3'", 320, 21, 340),
+        ("preset = 'powertcp-fat-tree'", 256, 20, 256 + 16 + 16),
+        ("preset = 'sird-leaf-spine'", 144, 13, 180),
+        ("preset = 'sird-leaf-spine-core'", 144, 13, 180),
+        ("preset = 'hpcc-fat-tree'", 320, 56, 320 + 80 + 80),
+        ("preset = 'dcpim-leaf-spine'", 144, 13, 180),
+        ("preset = 'homa-leaf-spine'", 144, 13, 180),
+    ] {
+        let fabric = fabric(lines).fabric;
+        assert_eq!(
+            (fabric.hosts.len(), fabric.switches.len(), fabric.links.len()),
+            (hosts, switches, links),
+            "{lines}"
+        );
+        // Hosts come first, rack by rack.
+        for (i, link) in fabric.links.iter().take(hosts).enumerate() {
+            assert_eq!(link.a, Node::Host(i as u32), "{lines}");
+        }
+        // Uplinks of a switch go to different switches unless parallel ones were asked for.
+        let mut ends: Vec<_> = fabric.links.iter().map(|link| (link.a, link.b)).collect();
+        ends.sort();
+        ends.dedup();
+        assert_eq!(ends.len() == links, !lines.contains("links_per_spine"), "{lines}");
+    }
+}
+
+#[test]
+fn presets_can_be_changed() {
+    let plan = fabric(
+        "preset = 'poseidon-clos'\nhosts_per_rack = 2\nagg_link = { delay = '1us' }\n[switch]\nbuffer = 'unlimited'",
+    );
+    assert_eq!(plan.fabric.hosts.len(), 128);
+    assert_eq!(plan.fabric.switches[0].buffer, Buffer::Unlimited);
+    assert_eq!(plan.fabric.switches[0].latency, Time::ns(600));
+    let agg = plan.fabric.links.iter().find(|link| link.delay == Time::us(1)).unwrap();
+    assert_eq!(agg.rate, Rate::gbps(200));
+    assert_eq!(fabric("preset = 'sird-leaf-spine'").bdp_bytes, Some(100e3));
+}
+
+#[test]
+fn switches_match_by_name_and_the_last_wins() {
+    let plan = fabric(
+        "kind = 'leaf-spine'\n[switch]\nbuffer = '1MB'\n\
+         [[switch.override]]\nmatch = ['tor*', 'spine[0-1]']\nlatency = '1us'\necn = { kmin = '1BDP', ports = 'core' }\n\
+         [[switch.override]]\nmatch = 'tor?'\nlatency = '2us'\nbuffer = '2MB'\nsharing = 'complete'",
+    );
+    let switch = |name: &str| plan.fabric.switches.iter().find(|switch| switch.name == name).unwrap();
+    assert_eq!(switch("tor3").latency, Time::us(2));
+    assert_eq!(switch("tor3").buffer, Buffer::Shared { bytes: 2_000_000, alpha: f64::INFINITY });
+    assert_eq!(switch("spine1").latency, Time::us(1));
+    assert_eq!(switch("spine1").buffer, Buffer::Shared { bytes: 1_000_000, alpha: 1.0 });
+    assert_eq!(switch("spine2").latency, Time::ZERO);
+    assert_eq!(switch("spine2").ecn, None);
+    assert!(
+        switch("spine1")
+            .ecn
+            .is_some_and(|ecn| ecn.core_only && ecn.min_bytes == ecn.max_bytes && ecn.min_bytes > 50e3)
+    );
+}
+
+#[test]
+fn protocols_that_need_marking_get_it() {
+    let plan = plan(&patched(
+        GRAPH,
+        "protocol = \"poseidon\"\npreset = \"paper\"\nparams = { m = 0.25 }",
+        "protocol = \"dctcp\"\nbdp = \"100KB\"",
+    ));
+    let step = Ecn {
+        min_bytes: 125e3,
+        max_bytes: 125e3,
+        max_probability: 1.0,
+        at: MarkAt::Enqueue,
+        core_only: false,
+    };
+    assert!(plan.fabric.switches.iter().all(|switch| switch.ecn == Some(step)));
+    assert_eq!(plan.stacks.len(), 2);
+}
+
+#[test]
+fn stacks_combine_defaults_presets_and_params() {
+    let text = patched(RACKS, "protocol = \"swift\"", "protocol = \"swift\"\nparams = { ai = 2.0 }");
+    let plan = plan(&format!(
+        "{}\n[protocols.dctcp]\npreset = 'sird'\nparams = {{ initial_window = '2BDP' }}\n\
+         [[flows]]\nsrc = 'h1'\ndst = 'h2'\nprotocol = 'dctcp'\nparams = {{ max_window = '50BDP' }}\n\
+         [[flows]]\nsrc = 'h1'\ndst = 'h2'\npreset = 'sird'\n\
+         [[flows]]\nsrc = 'h1'\ndst = 'h2'\nprotocol = 'swift'\n",
+        patched(&text, "protocol = \"swift\"", "protocol = \"swift\"")
+    ));
+    let stack = |flow: usize| &plan.stacks[usize::from(plan.workload.flows[flow].stack)];
+    // The transport's parameters stay under the flow's own.
+    assert_eq!((value(stack(0), "ai"), value(stack(0), "beta")), (Value::Number(2.0), Value::Number(0.5)));
+    // [protocols.dctcp], then the flow's.
+    assert_eq!(value(stack(3), "g"), Value::Number(0.08));
+    assert_eq!(value(stack(3), "initial_window"), Value::Extent(Extent::Bdp(2.0)));
+    assert_eq!(value(stack(3), "max_window"), Value::Extent(Extent::Bdp(50.0)));
+    // A preset starts afresh.
+    assert_eq!(
+        (value(stack(4), "ai"), value(stack(4), "fs_range")),
+        (Value::Number(1.0), Value::Time(Time::us(75)))
+    );
+    // Naming the transport's protocol changes nothing.
+    assert_eq!(value(stack(5), "ai"), Value::Number(2.0));
+    assert_eq!(plan.stacks.len(), 4);
+}
+
+#[test]
+fn loads_are_relative_to_what_they_name() {
+    let text = |lines: &str| {
+        format!(
+            "duration = '1ms'\n[fabric]\npreset = 'powertcp-fat-tree'\n[transport]\nprotocol = 'swift'\n\
+             [[traffic]]\nsizes = 'powertcp-websearch'\n{lines}"
+        )
+    };
+    let gap = |lines: &str| match &plan(&text(lines)).workload.traffic[0].pattern {
+        Pattern::Poisson { mean_gap_ps, .. } => *mean_gap_ps,
+        Pattern::Incast { interval, .. } => interval.as_ps() as f64,
+        other => panic!("{other:?}"),
+    };
+    let mean_bits = 1_711_222.0 * 8e12;
+    let near = |ours: f64, expected: f64| assert!((ours / expected - 1.0).abs() < 1e-6, "{ours} {expected}");
+    near(gap("kind = 'poisson'\nload = 0.5"), mean_bits / 12.5e9);
+    // 200 Gbit/s of uplinks for 32 hosts.
+    near(gap("kind = 'poisson'\nload = 0.5\nload_base = 'rack-uplinks'"), mean_bits / (0.5 * 6.25e9));
+    near(gap("kind = 'poisson'\nrate = '2Gbps'\nsenders = 'h[0-9]'"), mean_bits / 2e9);
+    near(gap("kind = 'poisson'\nload = 0.5\nmean = '1MB'"), 8e18 / 12.5e9);
+    near(gap("kind = 'incast'\nfan_in = 10\nload = 0.07"), 10.0 * mean_bits / (0.07 * 256.0 * 25e9));
+}
+
+#[test]
+fn sizes_come_from_files_and_by_any_spelling() {
+    let drawn =
+        |sizes: &str| match &plan(&patched(GRAPH, "sizes = \"websearch\"", &format!("sizes = {sizes}")))
+            .workload
+            .traffic[0]
+            .sizes
+        {
+            Sizes::Drawn(distribution) => distribution.clone(),
+            other => panic!("{other:?}"),
+        };
+    let file = drawn("\"sizes.csv\"");
+    assert_eq!(file.points, [(1000.0, 0.0), (3000.0, 0.5), (5000.0, 1.0)]);
+    assert!((file.mean_bytes - 3000.0).abs() < 1e-9);
+    assert_eq!(drawn("\"sizes.csv\"\nsampling = \"step\"").mean_bytes, 4000.0);
+    let wka = drawn("\"WKa\"");
+    assert_eq!((wka.sampling, wka.mean_bytes), (Sampling::Logarithmic, 2927.354));
+    assert_eq!(drawn("\"wka_google_all_rpc\""), wka);
+    assert!((drawn("\"wka\"\nsampling = \"linear\"").mean_bytes - 2890.0).abs() < 1.0);
+}
+
+#[test]
+fn options_change_values() {
+    let set = |argument: &str| Override::set(argument).unwrap();
+    let load = |changes: &[Override]| load(GRAPH, "x.toml", changes);
+    let plan = load(&[
+        set("transport.params.m=0.5"),
+        set("flows.0.size=1MB"),
+        set("flows[0].count = 2"),
+        set("switch.ecn={ kmin = \"30KB\" }"),
+        set("fabric.links.2.rate=10Gbps"),
+        set("output.timeseries=10us"),
+        Override::option("--seed 7", "seed", "7"),
+    ])
+    .unwrap();
+    assert_eq!(value(&plan.stacks[0], "m"), Value::Number(0.5));
+    assert_eq!(plan.workload.flows.len(), 2);
+    assert_eq!(plan.workload.flows[0].bytes, 1_000_000);
+    assert_eq!(plan.fabric.links[2].rate, Rate::gbps(10));
+    assert_eq!(plan.output.timeseries, Some(Time::us(10)));
+    assert_eq!(plan.seed, 7);
+    assert!(load(&[set("flows.0.size=inf")]).is_ok());
+    let wrong = load(&[Override::option("--seed x", "seed", "x")]).unwrap_err();
+    assert_eq!(wrong.to_string(), "--seed x: seed: found x, expected a whole number of at least 0");
+    assert_eq!((&*wrong.key, wrong.line), ("seed", 0));
+}
+
+#[test]
+fn another_protocol_takes_the_place_of_the_scenarios() {
+    let text = format!(
+        "{GRAPH}\n[protocols.swift]\nparams = {{ ai = 2.0 }}\n\
+         [[flows]]\nsrc = 'h0'\ndst = 'h1'\nparams = {{ k = '3us' }}\n[[flows]]\nsrc = 'h0'\ndst = 'h1'\nprotocol = 'open-loop'\n"
+    );
+    let text = patched(&text, "m = 0.25", "m = 0.5");
+    let stacks = |name| load(&text, "x.toml", &[Override::protocol("--protocols", name)]).unwrap().stacks;
+    assert_eq!(value(&stacks("poseidon")[0], "m"), Value::Number(0.5));
+    assert_eq!(value(&stacks("swift")[0], "ai"), Value::Number(2.0));
+    assert_eq!(stacks("poseidon").len(), 3);
+    assert_eq!(stacks("dctcp"), [Protocol::Dctcp.stack(), Protocol::OpenLoop.stack()]);
+    let plain = load(&text, "x.toml", &[Override::set("transport.protocol=swift").unwrap()]).unwrap_err();
+    assert!(plain.to_string().contains("an unknown parameter of swift"), "{plain}");
+}
+
+#[test]
+fn errors_have_parts() {
+    let text = patched(GRAPH, "rate = \"100Gbps\"", "rate = \"10Gbsp\"");
+    let error: Error = load(&text, "file.toml", &[]).unwrap_err();
+    assert_eq!((&*error.origin, error.line, error.column), ("file.toml", 12, 32));
+    assert_eq!((&*error.key, &*error.found), ("fabric.links[0].rate", "\"10Gbsp\""));
+    assert_eq!(error.suggestion.as_deref(), Some("10Gbps"));
+}
+
+#[test]
+fn resolved_scenarios_load_to_the_same_plan() {
+    let dctcp = patched(
+        GRAPH,
+        "protocol = \"poseidon\"\npreset = \"paper\"\nparams = { m = 0.25 }",
+        "protocol = \"dctcp\"",
+    );
+    let preset = "duration = '1ms'\n[fabric]\npreset = 'powertcp-fat-tree'\n[transport]\nprotocol = 'swift'\npreset = 'sird'\n\
+                  [protocols.powertcp]\npreset = 'as-published-code'\n[[traffic]]\nkind = 'permutation'\nprotocol = 'powertcp'";
+    let racks = format!("{RACKS}\n[[switch.override]]\nmatch = 'tor*'\necn = 'off'\n");
+    for text in [GRAPH, RACKS, &dctcp, &racks, preset] {
+        let plan = plan(text);
+        let again = load(&document(&resolved(&plan)), &beside("x.toml"), &[]).unwrap();
+        assert_eq!(plan, again);
+        assert_eq!(content_hash(&plan), content_hash(&again));
+        let every = resolved(&plan)["transport"]["params"].as_object().unwrap().len();
+        let protocol = Protocol::named(resolved(&plan)["transport"]["protocol"].as_str().unwrap()).unwrap();
+        assert_eq!(every, protocol.table().len());
+    }
+}
+
+#[test]
+fn content_hash_covers_content() {
+    let base = content_hash(&plan(GRAPH));
+    assert_eq!(base.len(), 64);
+    assert_eq!(base, content_hash(&plan(&patched(GRAPH, "delay = \"1us\"", "delay  = \"1000ns\""))));
+    for (from, to) in [
+        ("seed = 1", "seed = 2"),
+        ("m = 0.25", "m = 0.26"),
+        ("delay = \"1us\"", "delay = \"1001ns\""),
+        ("websearch", "hadoop"),
+        ("victim", "other"),
+    ] {
+        assert_ne!(base, content_hash(&plan(&patched(GRAPH, from, to))), "{to}");
+    }
+}
+
+#[test]
+fn protocols_outside_their_domain_are_warned_of() {
+    let slow = fabric("kind = 'star'\nhost_link = { rate = '10Gbps', delay = '50us' }");
+    assert_eq!(slow.warnings, Vec::<String>::new());
+    let text = patched(GRAPH, "delay = \"1us\"", "delay = \"1ms\"");
+    let plan = load(&text, "x.toml", &[]).unwrap();
+    assert_eq!(plan.warnings.len(), 1);
+    assert!(plan.warnings[0].starts_with("poseidon: "), "{:?}", plan.warnings);
+}
+
+#[test]
+fn large_fabrics_are_planned_quickly() {
+    let plan = fabric("kind = 'fat-tree'\nk = 64");
+    assert_eq!(plan.fabric.hosts.len(), 65_536);
+}
+
+#[test]
+fn files_are_read_from_their_folder() {
+    let plan = load_file(beside("racks.toml").as_ref(), &[]).unwrap();
+    assert_eq!(plan.name, "racks");
+}

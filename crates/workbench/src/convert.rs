@@ -1,0 +1,110 @@
+//! The engine's records in the words of the results.
+
+use tidegate_core::Message;
+use tidegate_core::fabric::Node;
+use tidegate_results::{
+    Entity, Fixed, FlowRow, LinkSummary, Names, QueueBytes, QueueDelay, SeriesRow, SwitchSummary,
+};
+use tidegate_scenario::Plan;
+use tidegate_sim::{FlowRecord, LinkRecord, Quantity, Sample, Spread, SwitchRecord};
+
+use crate::fair_share::FairShares;
+
+/// The names that a plan's numbers stand for.
+pub(crate) fn names(plan: &Plan) -> Names {
+    Names {
+        hosts: plan.fabric.hosts.clone(),
+        switches: plan.fabric.switches.iter().map(|switch| switch.name.clone()).collect(),
+        labels: plan.labels.clone(),
+        protocols: plan.stacks.iter().map(|stack| stack.protocol().card().name.to_owned()).collect(),
+    }
+}
+
+/// A flow.
+pub(crate) fn flow(record: &FlowRecord, shares: &FairShares) -> FlowRow {
+    let (from, to) = record.measured;
+    FlowRow {
+        id: record.id,
+        label: record.label,
+        stack: record.stack,
+        src: record.src,
+        dst: record.dst,
+        start: record.start,
+        size_bytes: (record.bytes != Message::UNLIMITED).then_some(record.bytes),
+        delivered_bytes: record.delivered_bytes,
+        delivered_after_warmup: record.delivered_after_warmup,
+        measured: to.since(from),
+        completed: record.completed,
+        acked: record.acked,
+        retransmitted_bytes: record.retransmitted_bytes,
+        ideal: record.ideal,
+        fair_share_gbps: shares.get(record.src, record.dst, record.stack),
+    }
+}
+
+/// A direction of a link.
+pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
+    let picoseconds = plan.duration.since(plan.warmup).as_ps() as f64;
+    let fits = record.rate_bps as f64 * picoseconds / 8e12;
+    let waited = record.packets > 0;
+    let micros = |us: f64| Fixed::nearest(us).filter(|_| waited);
+    let delay = &record.queue_delay_us;
+    LinkSummary {
+        from: node(plan, record.from),
+        to: node(plan, record.to),
+        rate_gbps: record.rate_bps as f64 / 1e9,
+        utilization: (fits > 0.0).then(|| record.wire_bytes as f64 / fits),
+        queue_bytes: bytes(&record.queue_bytes),
+        queue_delay_us: QueueDelay {
+            mean: micros(delay.mean),
+            // A histogram rounds; a percentile above the exact maximum would look like an error.
+            p99: delay.p99.map(|p99| p99.min(delay.max)).and_then(micros),
+            max: micros(delay.max),
+        },
+        drops: record.drops,
+        ecn_marks: record.ecn_marks,
+        pfc_pauses: record.pfc_pauses,
+        from_host: matches!(record.from, Node::Host(_)),
+    }
+}
+
+/// A switch.
+pub(crate) fn switch(plan: &Plan, record: &SwitchRecord) -> SwitchSummary {
+    SwitchSummary {
+        name: node(plan, Node::Switch(record.switch)),
+        buffer_bytes: bytes(&record.buffer_bytes),
+        drops: record.drops,
+    }
+}
+
+/// A sample.
+pub(crate) fn sample(plan: &Plan, sample: &Sample) -> SeriesRow {
+    let link = || {
+        let port = sample.entity as usize;
+        plan.fabric.links.get(port / 2).map_or(Entity::Flow(sample.entity), |link| match port % 2 {
+            0 => Entity::Link(link.a, link.b),
+            _ => Entity::Link(link.b, link.a),
+        })
+    };
+    let (quantity, entity) = match sample.quantity {
+        Quantity::DeliveredBytes => ("delivered_bytes", Entity::Flow(sample.entity)),
+        Quantity::WindowBytes => ("window_bytes", Entity::Flow(sample.entity)),
+        Quantity::QueueBytes => ("queue_bytes", link()),
+        Quantity::QueueDelayMaxUs => ("queue_delay_max_us", link()),
+    };
+    SeriesRow { at: sample.at, entity, quantity, value: sample.value }
+}
+
+fn bytes(spread: &Spread) -> QueueBytes {
+    let finite = |x: f64| x.is_finite().then_some(x);
+    let p99 = spread.p99.map(|p99| p99.min(spread.max));
+    QueueBytes { mean: finite(spread.mean), p99: p99.and_then(finite), max: finite(spread.max) }
+}
+
+fn node(plan: &Plan, node: Node) -> String {
+    let name = match node {
+        Node::Host(i) => plan.fabric.hosts.get(i as usize),
+        Node::Switch(i) => plan.fabric.switches.get(i as usize).map(|switch| &switch.name),
+    };
+    name.cloned().unwrap_or_else(|| "?".to_owned())
+}

@@ -1,0 +1,75 @@
+//! What can go wrong, and the exit status it means.
+
+use std::fmt;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What can go wrong.
+#[derive(Debug)]
+pub enum Error {
+    /// An option of the caller's is wrong.
+    Usage {
+        /// The option, as the command line spells it.
+        option: &'static str,
+        /// What is wrong with it, and what is allowed.
+        message: String,
+    },
+    /// A scenario is wrong, or what was to be changed in it.
+    Scenario(String),
+    /// The folder for results holds some.
+    Occupied(PathBuf),
+    /// Results cannot be written.
+    Output {
+        /// The folder.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
+    /// The run failed.
+    Run(String),
+    /// The run was interrupted.
+    Interrupted,
+}
+
+impl Error {
+    /// Results cannot be written to `path`.
+    pub(crate) fn output(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| Error::Output { path, source }
+    }
+
+    /// The exit status of a process that ends with this: 1 the run failed, 2 the command line or a file is wrong, 130
+    /// interrupted.
+    pub const fn exit_code(&self) -> u8 {
+        match self {
+            Error::Usage { .. } | Error::Scenario(_) | Error::Occupied(_) => 2,
+            Error::Output { .. } | Error::Run(_) => 1,
+            Error::Interrupted => 130,
+        }
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Error::Usage { option, message } => write!(f, "{option}: {message}"),
+            Error::Scenario(message) | Error::Run(message) => f.write_str(message),
+            Error::Occupied(path) => write!(
+                f,
+                "--out {}: this folder holds results; name another one, or replace them with --force",
+                path.display()
+            ),
+            Error::Output { path, source } => write!(f, "--out {}: {source}", path.display()),
+            Error::Interrupted => f.write_str("interrupted"),
+        }
+    }
+}
+
+impl std::error::Error for Error {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        match self {
+            Error::Output { source, .. } => Some(source),
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,258 @@
+//! What max-min fairness would give each flow: an oracle that is computed apart from the engine.
+//!
+//! Water filling: the rates of all flows rise together; when a link is full, its flows stay where they are and the others
+//! rise on. A flow loads the links of its path with its data and those of the way back with its acknowledgements.
+
+use std::collections::{BTreeMap, VecDeque};
+use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::workload::Flow;
+use tidegate_core::{Card, HEADER_BYTES, MIN_WIRE_BYTES, Message};
+use tidegate_scenario::Plan;
+
+/// Rates that max-min fairness gives to flows, in the unit of `capacity`.
+///
+/// `loads[f]` names the links that flow `f` loads, by number, each with how much of it one unit of the flow's rate takes
+/// (1 for data). A flow that loads nothing is unlimited: its rate is infinite.
+pub fn max_min(capacity: &[f64], loads: &[Vec<(usize, f64)>]) -> Vec<f64> {
+    let mut rates = vec![f64::INFINITY; loads.len()];
+    let mut rising: Vec<usize> = (0..loads.len()).collect();
+    let mut free = capacity.to_vec();
+    let mut level = 0.0;
+    // Each round fills a link, so there are at most as many rounds as links.
+    while !rising.is_empty() {
+        let mut slope = vec![0.0; capacity.len()];
+        for &f in &rising {
+            loads[f].iter().for_each(|&(link, load)| slope[link] += load);
+        }
+        let rises = (0..capacity.len()).filter(|&l| slope[l] > 0.0).map(|l| (free[l] / slope[l], l));
+        let Some((rise, full)) = rises.min_by(|a, b| a.0.total_cmp(&b.0)) else { break };
+        level += rise;
+        (0..capacity.len()).for_each(|l| free[l] = (free[l] - rise * slope[l]).max(0.0));
+        rising.retain(|&f| {
+            let stays = !loads[f].iter().any(|&(link, load)| link == full && load > 0.0);
+            if !stays {
+                rates[f] = level;
+            }
+            stays
+        });
+    }
+    rates
+}
+
+/// The fair shares of a plan's flows, as goodput.
+#[derive(Clone, Debug, Default)]
+pub struct FairShares {
+    /// By sender, receiver and stack: flows that agree in these have the same share.
+    gbps: BTreeMap<(u32, u32, u16), f64>,
+}
+
+impl FairShares {
+    /// What a flow from `src` to `dst` under `stack` would get in Gbit/s of payload; `None` where that is not defined.
+    pub fn get(&self, src: u32, dst: u32, stack: u16) -> Option<f64> {
+        self.gbps.get(&(src, dst, stack)).copied()
+    }
+
+    /// The shares of `plan`, or none at all unless every flow is unlimited, present over all of the measured time, and has
+    /// only one shortest path there and back.
+    pub fn of(plan: &Plan) -> FairShares {
+        Self::find(plan).unwrap_or_default()
+    }
+
+    fn find(plan: &Plan) -> Option<FairShares> {
+        let workload = &plan.workload;
+        let lasts = |flow: &Flow| {
+            flow.bytes == Message::UNLIMITED && flow.start <= plan.warmup && flow.stop >= plan.duration
+        };
+        if workload.flows.is_empty() || !workload.traffic.is_empty() || !workload.flows.iter().all(lasts) {
+            return None;
+        }
+        let graph = Graph::of(&plan.fabric);
+        let mut towards: BTreeMap<u32, Vec<Option<u32>>> = BTreeMap::new();
+        let mut loads = Vec::with_capacity(workload.flows.len());
+        let mut payload_shares = Vec::with_capacity(workload.flows.len());
+        for flow in &workload.flows {
+            for end in [flow.src, flow.dst] {
+                towards.entry(end).or_insert_with(|| graph.distances(Node::Host(end)));
+            }
+            let there = graph.only_path(Node::Host(flow.src), Node::Host(flow.dst), &towards[&flow.dst])?;
+            let back = graph.only_path(Node::Host(flow.dst), Node::Host(flow.src), &towards[&flow.src])?;
+            let card = plan.stacks.get(usize::from(flow.stack))?.protocol().card();
+            let (data, ack) = wire_bytes(card, plan.fabric.mtu, there.len() as u32 - 1);
+            let acks = back.into_iter().map(|port| (port, ack / data));
+            loads.push(there.into_iter().map(|port| (port, 1.0)).chain(acks).collect());
+            payload_shares.push(f64::from(plan.fabric.mtu) / data);
+        }
+        let capacity: Vec<f64> =
+            plan.fabric.links.iter().flat_map(|link| [link.rate.as_gbps_f64(); 2]).collect();
+        let rates = max_min(&capacity, &loads);
+        let keys = workload.flows.iter().map(|flow| (flow.src, flow.dst, flow.stack));
+        let goodputs = rates.iter().zip(payload_shares).map(|(rate, share)| rate * share);
+        Some(FairShares { gbps: keys.zip(goodputs).filter(|(_, gbps)| gbps.is_finite()).collect() })
+    }
+}
+
+/// Bytes on the wire of a full data packet and of its acknowledgement, over so many switches.
+fn wire_bytes(card: &Card, mtu: u32, hops: u32) -> (f64, f64) {
+    let data = (mtu + HEADER_BYTES + card.telemetry(hops)).max(MIN_WIRE_BYTES);
+    (f64::from(data), f64::from(MIN_WIRE_BYTES + card.echo(hops)))
+}
+
+/// Directions of links by the node they leave. Direction 2i leads from a to b of link i, 2i + 1 back.
+struct Graph<'a> {
+    fabric: &'a Fabric,
+    out: Vec<Vec<usize>>,
+}
+
+impl<'a> Graph<'a> {
+    fn of(fabric: &'a Fabric) -> Graph<'a> {
+        let mut graph = Graph { fabric, out: vec![Vec::new(); fabric.hosts.len() + fabric.switches.len()] };
+        for (i, link) in fabric.links.iter().enumerate() {
+            let (a, b) = (graph.index(link.a), graph.index(link.b));
+            graph.out[a].push(2 * i);
+            graph.out[b].push(2 * i + 1);
+        }
+        graph
+    }
+
+    fn index(&self, node: Node) -> usize {
+        match node {
+            Node::Host(i) => i as usize,
+            Node::Switch(i) => self.fabric.hosts.len() + i as usize,
+        }
+    }
+
+    /// Where a direction leads.
+    fn end(&self, port: usize) -> Node {
+        let link = &self.fabric.links[port / 2];
+        if port.is_multiple_of(2) { link.b } else { link.a }
+    }
+
+    /// Links between each node and `root`, where hosts forward nothing.
+    fn distances(&self, root: Node) -> Vec<Option<u32>> {
+        let mut distances = vec![None; self.out.len()];
+        distances[self.index(root)] = Some(0);
+        let mut queue = VecDeque::from([(root, 0)]);
+        while let Some((near, distance)) = queue.pop_front() {
+            if near != root && matches!(near, Node::Host(_)) {
+                continue;
+            }
+            for &port in &self.out[self.index(near)] {
+                let far = self.end(port);
+                let slot = &mut distances[self.index(far)];
+                if slot.is_none() {
+                    *slot = Some(distance + 1);
+                    queue.push_back((far, distance + 1));
+                }
+            }
+        }
+        distances
+    }
+
+    /// The shortest path by number of links, if there is one and only one. `distances` are those to `to`.
+    fn only_path(&self, from: Node, to: Node, distances: &[Option<u32>]) -> Option<Vec<usize>> {
+        let mut path = Vec::new();
+        let mut at = from;
+        while at != to {
+            let left = distances[self.index(at)]?;
+            let forwards = |node| node == to || matches!(node, Node::Switch(_));
+            let mut next = self.out[self.index(at)].iter().copied().filter(|&port| {
+                let end = self.end(port);
+                forwards(end) && distances[self.index(end)].is_some_and(|distance| distance + 1 == left)
+            });
+            let port = next.next()?;
+            if next.next().is_some() {
+                return None;
+            }
+            path.push(port);
+            at = self.end(port);
+        }
+        Some(path)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::fabric::{Buffer, Link, Switch};
+    use tidegate_core::{Rate, Time};
+
+    fn data(links: &[usize]) -> Vec<(usize, f64)> {
+        links.iter().map(|&link| (link, 1.0)).collect()
+    }
+
+    fn close(ours: &[f64], exact: &[f64]) {
+        assert_eq!(ours.len(), exact.len());
+        for (a, b) in ours.iter().zip(exact) {
+            assert!((a - b).abs() < 1e-9, "{ours:?} against {exact:?}");
+        }
+    }
+
+    #[test]
+    fn max_min_shares_one_link_equally() {
+        close(&max_min(&[100.0], &[data(&[0]), data(&[0]), data(&[0]), data(&[0])]), &[25.0; 4]);
+    }
+
+    #[test]
+    fn max_min_solves_the_parking_lot() {
+        // A victim over two links, two others on the first and nine on the second.
+        let mut flows = vec![data(&[0, 1])];
+        flows.extend((0..2).map(|_| data(&[0])));
+        flows.extend((0..9).map(|_| data(&[1])));
+        let rates = max_min(&[200.0, 200.0], &flows);
+        close(&rates[..3], &[20.0, 90.0, 90.0]);
+        close(&rates[3..], &[20.0; 9]);
+    }
+
+    #[test]
+    fn max_min_gives_what_others_leave() {
+        // Bertsekas and Gallager's way: 0 on links 0 and 1, 1 on 0, 2 on 1 and 2, 3 on 2; the last link is wide.
+        let rates = max_min(&[10.0, 4.0, 20.0], &[data(&[0, 1]), data(&[0]), data(&[1, 2]), data(&[2])]);
+        close(&rates, &[2.0, 8.0, 2.0, 18.0]);
+    }
+
+    #[test]
+    fn max_min_counts_acknowledgements() {
+        // Two flows in opposite directions, each with a tenth of its rate coming back.
+        let flows = [vec![(0, 1.0), (1, 0.1)], vec![(1, 1.0), (0, 0.1)]];
+        close(&max_min(&[11.0, 11.0], &flows), &[10.0, 10.0]);
+    }
+
+    #[test]
+    fn max_min_leaves_the_unlimited_unlimited() {
+        assert_eq!(max_min(&[1.0], &[vec![]]), [f64::INFINITY]);
+        assert_eq!(max_min(&[], &[]), [0.0; 0]);
+    }
+
+    fn fabric(links: &[(Node, Node)]) -> Fabric {
+        let switch = |i| Switch {
+            name: format!("s{i}"),
+            latency: Time::ZERO,
+            telemetry: true,
+            buffer: Buffer::Unlimited,
+            ecn: None,
+            priorities: 1,
+        };
+        let link = |&(a, b): &(Node, Node)| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
+        Fabric {
+            hosts: (0..3).map(|i| format!("h{i}")).collect(),
+            switches: (0..4).map(switch).collect(),
+            links: links.iter().map(link).collect(),
+            mtu: 4096,
+        }
+    }
+
+    #[test]
+    fn only_path_is_none_where_there_is_a_choice() {
+        let (h, s) = (Node::Host, Node::Switch);
+        let chain = [(h(0), s(0)), (s(0), s(1)), (s(1), h(1)), (s(1), h(2))];
+        let mut diamond = chain.to_vec();
+        diamond[1] = (s(0), s(2));
+        diamond.extend([(s(2), s(1)), (s(0), s(3)), (s(3), s(1))]);
+        for (links, path) in [(chain.to_vec(), Some(vec![0, 2, 4])), (diamond, None)] {
+            let fabric = fabric(&links);
+            let graph = Graph::of(&fabric);
+            assert_eq!(graph.only_path(h(0), h(1), &graph.distances(h(1))), path);
+            assert_eq!(graph.only_path(h(1), h(2), &graph.distances(h(2))), Some(vec![5, 6]));
+        }
+    }
+}

@@ -1,0 +1,58 @@
+//! The facade: all that people and programs see of tidegate goes through here.
+//!
+//! [`load`] a scenario, [`run`] it, [`compare`] it under several protocols, and ask the catalog about [`protocols`]. Results
+//! come back as the models of the results crate, which is re-exported whole as [`results`].
+//!
+//! This is where the clock is read, files are opened and threads start. The engine below knows nothing of either.
+
+mod catalog;
+mod compare;
+mod convert;
+mod error;
+pub mod fair_share;
+mod machine;
+mod run;
+
+pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
+pub use compare::{Compared, Comparison, compare};
+pub use error::Error;
+pub use run::{Listener, Progress, RunOptions, run};
+pub use tidegate_results as results;
+pub use tidegate_scenario::{Override, Plan};
+
+use std::path::Path;
+
+/// Reads a scenario file and applies `overrides` to it.
+///
+/// # Errors
+/// When the file cannot be read, or it or an override is wrong; the message names the place, the value, and what is allowed.
+pub fn load(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
+    tidegate_scenario::load_file(path, overrides).map_err(scenario)
+}
+
+/// What `--set key=value` changes in a scenario.
+///
+/// # Errors
+/// When the argument has no key or no value.
+pub fn set(argument: &str) -> Result<Override, Error> {
+    Override::set(argument).map_err(scenario)
+}
+
+fn scenario(error: tidegate_scenario::Error) -> Error {
+    Error::Scenario(error.to_string())
+}
+
+/// The JSON Schema of scenario files.
+pub fn schema() -> serde_json::Value {
+    tidegate_scenario::schema()
+}
+
+/// Does `job`; a panic in it becomes an error, so that no caller of the facade ends with one.
+fn guarded<T>(job: impl FnOnce() -> Result<T, Error>) -> Result<T, Error> {
+    // The job's state is dropped with it: nothing that the panic left half-done is seen again.
+    std::panic::catch_unwind(std::panic::AssertUnwindSafe(job)).unwrap_or_else(|panic| {
+        let text = panic.downcast_ref::<String>().map(String::as_str);
+        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("no message");
+        Err(Error::Run(format!("the simulator failed, which is a fault of its own: {text}")))
+    })
+}

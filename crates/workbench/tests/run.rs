@@ -1,0 +1,157 @@
+//! A run through the facade: what it tells while it goes on, and what must not change its outcome.
+
+use std::path::Path;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use tidegate_workbench::{Error, Plan, Progress, RunOptions, compare, load, protocols, run, set};
+
+const MULTI_HOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/poseidon/multi-hop.toml");
+
+/// Four senders into one receiver: two for ever, two with messages, under the first protocol of the catalog.
+fn plan(changes: &[&str]) -> Plan {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("incast.toml");
+    let text = r#"
+seed = 3
+duration = "2ms"
+warmup = "200us"
+[fabric]
+kind = "graph"
+hosts = ["h0", "h1", "h2", "h3", "h4"]
+switches = ["s0"]
+links = [
+  { a = "h0", b = "s0", rate = "100Gbps", delay = "1us" },
+  { a = "h1", b = "s0", rate = "100Gbps", delay = "1us" },
+  { a = "h2", b = "s0", rate = "100Gbps", delay = "1us" },
+  { a = "h3", b = "s0", rate = "100Gbps", delay = "1us" },
+  { a = "s0", b = "h4", rate = "100Gbps", delay = "1us" },
+]
+[transport]
+protocol = "PROTOCOL"
+[[flows]]
+src = "h0"
+dst = "h4"
+[[flows]]
+src = "h1"
+dst = "h4"
+start = "100us"
+[[flows]]
+src = "h2"
+dst = "h4"
+size = "300KB"
+start = "250us"
+count = 3
+[[flows]]
+src = "h3"
+dst = "h4"
+size = "30KB"
+start = "400us"
+count = 10
+"#;
+    std::fs::write(&path, text.replace("PROTOCOL", protocols()[0].name)).unwrap();
+    let overrides: Vec<_> = changes.iter().map(|change| set(change).unwrap()).collect();
+    load(&path, &overrides).unwrap()
+}
+
+#[test]
+fn what_is_recorded_does_not_change_the_outcome() {
+    for protocol in protocols() {
+        let digest = |recorded: &str| {
+            let protocol = format!("transport.protocol={}", protocol.name);
+            let changes = [&protocol, "transport.params={}", "duration=2ms", "warmup=1ms", recorded];
+            let overrides: Vec<_> = changes.iter().map(|change| set(change).unwrap()).collect();
+            run(&load(Path::new(MULTI_HOP), &overrides).unwrap(), &RunOptions::default())
+                .unwrap()
+                .engine
+                .digest
+        };
+        let plain = digest("output.timeseries=off");
+        assert_eq!(plain, digest("output.timeseries=10us"), "{}", protocol.name);
+        assert_eq!(plain, digest("output.histograms=false"), "{}", protocol.name);
+    }
+}
+
+#[test]
+fn a_seed_is_all_the_randomness_there_is() {
+    let summary = |changes: &[&str]| run(&plan(changes), &RunOptions::default()).unwrap();
+    let (a, b) = (summary(&[]), summary(&[]));
+    assert_eq!(a.engine.digest, b.engine.digest);
+    assert_eq!((a.flows, a.fct, a.links), (b.flows, b.fct, b.links));
+}
+
+#[test]
+fn flows_are_written_by_completion_and_unfinished_ones_last() {
+    let dir = tempfile::tempdir().unwrap();
+    let options = RunOptions { out: Some(dir.path()), ..RunOptions::default() };
+    let summary = run(&plan(&["flows[3].count=2000", "flows[3].size=1KB"]), &options).unwrap();
+    assert!(summary.flows.is_none());
+    let bytes = bytes::Bytes::from(std::fs::read(dir.path().join("flows.parquet")).unwrap());
+    let reader = SerializedFileReader::new(bytes).unwrap();
+    let keys: Vec<_> = reader.get_row_iter(None).unwrap().map(|row| sort_key(&row.unwrap())).collect();
+    assert_eq!(keys.len(), 2005);
+    assert!(keys.windows(2).all(|two| two[0] < two[1]));
+    assert_eq!(keys[2003].0, u64::MAX, "the two flows that never end come last");
+}
+
+/// Completion in picoseconds, or the largest number there is, and id.
+fn sort_key(row: &Row) -> (u64, i64) {
+    let cell = |name| row.get_column_iter().find(|(column, _)| *column == name).unwrap().1;
+    let picoseconds = |field: &Field| match field {
+        Field::Double(us) => Some((us * 1e6).round() as u64),
+        _ => None,
+    };
+    let fct = picoseconds(cell("fct_us"));
+    let completed = fct.map_or(u64::MAX, |fct| picoseconds(cell("start_us")).unwrap() + fct);
+    let Field::Long(id) = cell("id") else { panic!("ids are whole numbers") };
+    (completed, *id)
+}
+
+#[test]
+fn progress_rises_to_the_end() {
+    let seen: Mutex<Vec<(usize, Progress)>> = Mutex::new(Vec::new());
+    let tell = |number: usize, progress: &Progress| seen.lock().unwrap().push((number, *progress));
+    let plan = plan(&[]);
+    run(&plan, &RunOptions { progress: Some(&tell), ..RunOptions::default() }).unwrap();
+    let seen = seen.into_inner().unwrap();
+    assert!(
+        seen.windows(2)
+            .all(|two| two[0].1.now < two[1].1.now && two[0].1.packet_hops <= two[1].1.packet_hops)
+    );
+    let (number, last) = seen.last().unwrap();
+    assert_eq!((*number, last.now, last.share()), (0, plan.duration, 1.0));
+    assert_eq!(last.left(), Some(std::time::Duration::ZERO));
+}
+
+#[test]
+fn an_interrupt_ends_the_run_and_leaves_no_file() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("out");
+    let flag = AtomicBool::new(false);
+    let tell = |_: usize, _: &Progress| flag.store(true, Ordering::Relaxed);
+    let options = RunOptions {
+        out: Some(&out),
+        progress: Some(&tell),
+        interrupted: Some(&flag),
+        ..RunOptions::default()
+    };
+    let error = run(&plan(&["duration=10s"]), &options).unwrap_err();
+    assert!(matches!(error, Error::Interrupted), "{error}");
+    assert_eq!(error.exit_code(), 130);
+    assert!(!out.exists());
+}
+
+#[test]
+fn an_interrupted_comparison_leaves_no_folder() {
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("a/b");
+    let flag = AtomicBool::new(true);
+    let options = RunOptions { out: Some(&out), interrupted: Some(&flag), ..RunOptions::default() };
+    let names: Vec<_> = protocols().iter().map(|protocol| protocol.name.to_owned()).collect();
+    let changes = [set("transport.params={}").unwrap()];
+    let error = compare(Path::new(MULTI_HOP), &changes, &names, &options).unwrap_err();
+    assert!(matches!(error, Error::Interrupted), "{error}");
+    assert!(!dir.path().join("a").exists());
+}
