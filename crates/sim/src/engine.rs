@@ -116,7 +116,7 @@ impl<P: Probe> Engine<P> {
         });
         let mut engine = Engine {
             now: Time::ZERO,
-            events: EventList::with_capacity(sources),
+            events: EventList::new(sources),
             packets,
             rates: fabric.links.iter().flat_map(|link| [link.rate, link.rate]).collect(),
             baselines: vec![Baseline::default(); ports.len()],
@@ -140,7 +140,7 @@ impl<P: Probe> Engine<P> {
         };
         engine.schedule_generator();
         let source = engine.sampler();
-        engine.events.insert(engine.setup.warmup.min(FAR), source);
+        engine.events.set(source, engine.setup.warmup.min(FAR));
         Ok(engine)
     }
 
@@ -197,7 +197,7 @@ impl<P: Probe> Engine<P> {
     }
 
     fn run_until(&mut self, until: Time) {
-        while let Some((now, source)) = self.events.take_until(until) {
+        while let Some((now, source)) = self.events.first_until(until) {
             debug_assert!(now >= self.now, "time runs backwards");
             self.now = now;
             self.handled += 1;
@@ -206,7 +206,6 @@ impl<P: Probe> Engine<P> {
             } else {
                 self.on_other(source - self.ports.len() as u32);
             }
-            self.events.close();
         }
         self.now = self.now.max(until);
     }
@@ -216,21 +215,23 @@ impl<P: Probe> Engine<P> {
     fn on_link(&mut self, index: u32) {
         let port = &mut self.ports[index as usize];
         if P::EXPLICIT_DEQUEUES && port.next_landing(&self.packets.frames) != Some(self.now) {
-            // The end of a transmission; or an entry that another has made stale, which dies here.
-            if port.free_at == self.now {
-                self.commit(index);
-                self.schedule_explicit(index);
-            }
+            self.commit(index); // the end of a transmission
+            self.schedule_explicit(index);
             return;
         }
         let packet = port.land(&self.packets.frames);
         let to = port.to;
         if let Some(next) = port.next_landing(&self.packets.frames) {
             if !P::EXPLICIT_DEQUEUES {
-                self.events.insert(next, index);
+                self.events.set(index, next);
             }
-        } else if port.owner & HOST != 0 || port.has_queue() {
-            self.commit(index);
+        } else {
+            if port.owner & HOST != 0 || port.has_queue() {
+                self.commit(index);
+            }
+            if self.ports[index as usize].link_is_empty() {
+                self.events.clear(index);
+            }
         }
         if P::EXPLICIT_DEQUEUES {
             self.schedule_explicit(index);
@@ -246,8 +247,9 @@ impl<P: Probe> Engine<P> {
         let wants_more = port.has_queue() || port.owner & HOST != 0;
         let dequeue = if wants_more && port.free_at > self.now { port.free_at } else { Time::NEVER };
         let next = landing.min(dequeue);
-        if next != Time::NEVER {
-            self.events.insert(next, index);
+        match next {
+            Time::NEVER => self.events.clear(index),
+            next => self.events.set(index, next),
         }
     }
 
@@ -334,7 +336,7 @@ impl<P: Probe> Engine<P> {
         if port.launch(packet, start, &mut self.packets.frames) {
             let at = self.packets.frames[packet as usize].at;
             if !P::EXPLICIT_DEQUEUES {
-                self.events.insert(at, index);
+                self.events.set(index, at);
             }
         }
     }
@@ -374,7 +376,7 @@ impl<P: Probe> Engine<P> {
             self.commit_switch_port(index);
         }
         let port = &mut self.ports[index as usize];
-        if port.is_free(now) && special == 0 && port.flags & (flag::ECN | flag::HISTOGRAMS) == 0 {
+        if port.is_free(now) && special == 0 && port.flags & (flag::ECN_AT_ZERO | flag::HISTOGRAMS) == 0 {
             // The common case: nothing to wait for, and nothing to write down (a wait of zero is no new peak).
             self.launch(index, packet, now, Time::ZERO);
         } else {
@@ -554,7 +556,7 @@ impl<P: Probe> Engine<P> {
             let deadline = deadline.min(self.now.after(FAR));
             h.armed_at = deadline;
             let source = self.host_source(host);
-            self.events.insert(deadline, source);
+            self.events.set(source, deadline);
         }
     }
 
@@ -570,11 +572,8 @@ impl<P: Probe> Engine<P> {
 
     fn on_host(&mut self, host: u32) {
         let now = self.now;
-        let h = &mut self.hosts[host as usize];
-        if h.armed_at > now {
-            return; // stale, or fired early at the event list's horizon
-        }
-        h.armed_at = Time::NEVER;
+        self.hosts[host as usize].armed_at = Time::NEVER;
+        self.events.clear(self.host_source(host));
         self.pull(host);
         let h = &mut self.hosts[host as usize];
         for stack in 0..h.stacks() {
@@ -590,9 +589,10 @@ impl<P: Probe> Engine<P> {
 
     fn schedule_generator(&mut self) {
         let at = self.generator.next_at();
-        if at < Time::NEVER {
-            let source = self.generator_source();
-            self.events.insert(at.max(self.now), source);
+        let source = self.generator_source();
+        match at {
+            Time::NEVER => self.events.clear(source),
+            at => self.events.set(source, at.max(self.now)),
         }
     }
 
@@ -643,7 +643,7 @@ impl<P: Probe> Engine<P> {
             self.setup.warmup.min(self.now + FAR)
         };
         let source = self.sampler();
-        self.events.insert(next, source);
+        self.events.set(source, next);
     }
 
     fn commit_all(&mut self) {
@@ -806,6 +806,7 @@ fn ports(setup: &Setup) -> Vec<Port> {
                 let set = |on: bool, flag: u8| if on { flag } else { 0 };
                 flags = set(switch.telemetry, flag::STAMPS)
                     | set(switch.ecn.is_some_and(|ecn| !ecn.core_only || matches!(to, Node::Switch(_))), flag::ECN)
+                    | set(switch.ecn.is_some_and(|ecn| ecn.min_bytes <= 0.0), flag::ECN_AT_ZERO)
                     | set(switch.buffer != Buffer::Unlimited, flag::SHARED)
                     | set(setup.histograms, flag::HISTOGRAMS);
             }

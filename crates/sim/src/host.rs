@@ -17,7 +17,7 @@ pub(crate) struct Host {
     pub(crate) pulled_until: Time,
     /// Nothing will want to leave before this time unless something happens first.
     pub(crate) quiet_until: Time,
-    /// Time of the earliest entry in the event list; later ones are stale.
+    /// Time of its entry in the event list.
     pub(crate) armed_at: Time,
 }
 

@@ -22,6 +22,8 @@ pub(crate) mod flag {
     pub(crate) const SHARED: u8 = 4;
     /// Keeps histograms.
     pub(crate) const HISTOGRAMS: u8 = 8;
+    /// Marks even where nothing is queued.
+    pub(crate) const ECN_AT_ZERO: u8 = 16;
 }
 
 /// One direction of a link. Three cache lines; the third is touched only by packets that had to wait.
@@ -187,6 +189,11 @@ impl Port {
         let packet = self.link_head;
         self.link_head = frames[packet as usize].next;
         packet
+    }
+
+    #[inline]
+    pub(crate) fn link_is_empty(&self) -> bool {
+        self.link_head == NIL
     }
 
     /// When the head of the link arrives.
