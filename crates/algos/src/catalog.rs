@@ -7,6 +7,16 @@ macro_rules! catalog {
         /// Receiver-driven transports: "which packet next?"
         pub mod message { $(pub mod $msg;)* }
 
+        impl Protocol {
+            /// Which of the two kinds it is: `"congestion control"` or `"receiver-driven"`.
+            pub const fn family(self) -> &'static str {
+                match self {
+                    $(Protocol::$Cc => "congestion control",)*
+                    $(Protocol::$Msg => "receiver-driven",)*
+                }
+            }
+        }
+
         catalog!(@all
             $($Cc, $crate::windowed::Windowed<$crate::cc::$cc::$Cc>;)*
             $($Msg, $crate::message::$msg::$Msg;)*);

@@ -278,6 +278,7 @@ macro_rules! choice {
 }
 
 #[cfg(test)]
+#[allow(unreachable_pub, reason = "the macros make what they declare public")]
 mod tests {
     use super::*;
 

@@ -108,7 +108,7 @@ impl fmt::Display for Time {
         }
         let units = [(1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")];
         for (scale, unit) in units {
-            if self.0 != 0 && self.0 % scale == 0 {
+            if self.0 != 0 && self.0.is_multiple_of(scale) {
                 return write!(f, "{}{unit}", self.0 / scale);
             }
         }
@@ -164,7 +164,7 @@ impl Rate {
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (scale, unit) in [(1_000_000_000_000, "Tbps"), (1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "kbps")] {
-            if self.0 != 0 && self.0 % scale == 0 {
+            if self.0 != 0 && self.0.is_multiple_of(scale) {
                 return write!(f, "{}{unit}", self.0 / scale);
             }
         }

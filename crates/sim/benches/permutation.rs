@@ -1,6 +1,7 @@
 //! A 128-host permutation, 16 racks of 8 under 8 spines at 100 Gbit/s: the engine's yardstick.
 //!
 //! Arguments: protocols (default: all), `--large` for 1,152 hosts. Prints packet-hops a CPU second, the median of five.
+#![allow(missing_docs, reason = "a benchmark")]
 #[path = "../tests/common/mod.rs"]
 mod common;
 

@@ -52,7 +52,8 @@ impl Generator {
         let mut generator =
             Generator { due: BinaryHeap::new(), sources: Vec::new(), stops: BinaryHeap::new(), order: 0 };
         let mut flows = workload.flows.clone();
-        flows.sort_by_key(|flow| Reverse(flow.start)); // stable: equal times keep the order of the file, reversed
+        flows.sort_by_key(|flow| flow.start); // stable: equal times keep the order of the file
+        flows.reverse();
         generator.add_list(flows);
         for (number, block) in workload.traffic.iter().enumerate() {
             generator.add_block(block, number as u64, hosts, seed);

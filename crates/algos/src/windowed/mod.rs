@@ -11,6 +11,7 @@
 //!   second heap with one lazily moved entry a connection. Nothing scans connections.
 //!
 //! Cost of a data packet and its acknowledgement: one connection record at each end, no allocation, no hash.
+#![allow(clippy::vec_box, reason = "boxes move between connections and their pool; what they hold stays where it is")]
 
 mod receiver;
 mod recovery;
@@ -292,7 +293,7 @@ impl<C: CongestionControl> Windowed<C> {
         let rtt = now.since(body.sent_at);
         sender.sample_rtt(rtt);
         let progress = sender.acknowledge(now, body, &mut self.outgoing, &mut self.spare, self.host.mtu, |id| app.acked(now, id));
-        let lost = sender.detect_loss(now, body.sent_at, self.host.spraying, &mut self.outgoing, self.host.mtu);
+        let lost = sender.detect_loss(now, body.sent_at, self.host.spraying, &self.outgoing, self.host.mtu);
         if progress.packets > 0 {
             sender.backoff = 0;
             sender.rto_at = if sender.outstanding() { now + sender.rto() } else { Time::NEVER };

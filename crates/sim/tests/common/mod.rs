@@ -1,5 +1,5 @@
 //! Small fabrics and runs for the tests of the engine.
-#![allow(dead_code, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Switch};
