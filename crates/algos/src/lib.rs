@@ -15,6 +15,7 @@ pub mod windowed;
 catalog! {
     cc {
         dctcp::Dctcp,
+        hpcc::Hpcc,
         open_loop::OpenLoop,
         poseidon::Poseidon,
         powertcp::PowerTcp,

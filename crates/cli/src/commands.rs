@@ -98,6 +98,5 @@ fn json(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
 }
 
 fn pretty(value: &impl serde::Serialize) -> String {
-    let text = serde_json::to_string_pretty(value).expect("every key is a string");
-    format!("{text}\n")
+    json(|to| workbench::results::write_json(value, to))
 }

@@ -60,8 +60,15 @@ pub enum Need {
 
 impl Need {
     /// Every need, in display order.
-    pub const ALL: [Need; 7] =
-        [Need::Ecn, Need::CoreEcn, Need::PeakHopDelay, Need::HopRecords, Need::Priorities, Need::CreditShaping, Need::Spraying];
+    pub const ALL: [Need; 7] = [
+        Need::Ecn,
+        Need::CoreEcn,
+        Need::PeakHopDelay,
+        Need::HopRecords,
+        Need::Priorities,
+        Need::CreditShaping,
+        Need::Spraying,
+    ];
 
     /// As people read it.
     pub const fn name(self) -> &'static str {

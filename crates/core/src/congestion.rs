@@ -121,6 +121,16 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     fn stamps_acks(_params: &Self::Params) -> bool {
         false
     }
+    /// Whether the transport moves a connection to another path when it has had nothing but
+    /// [congested](Self::is_congested) samples for some round trips (PLB).
+    fn repaths(_params: &Self::Params) -> bool {
+        false
+    }
+    /// Whether this acknowledgement tells of congestion on the path. Asked before [`on_ack`](Self::on_ack), where the
+    /// transport [repaths](Self::repaths). Default: by its mark.
+    fn is_congested(&self, _params: &Self::Params, ack: &Ack<'_>) -> bool {
+        ack.marked
+    }
     /// Why these parameters are outside the range the protocol was designed for on this path, if they are.
     fn domain_warning(_params: &Self::Params, _path: &Path) -> Option<alloc::string::String> {
         None

@@ -10,6 +10,7 @@ extern crate alloc;
 mod card;
 mod congestion;
 pub mod fabric;
+pub mod faults;
 pub mod math;
 mod packet;
 pub mod params;
@@ -21,8 +22,12 @@ pub mod workload;
 pub use card::{Card, Marker, Need, Needs};
 pub use congestion::{Ack, CongestionControl, Limit, Loss, LossKind, Path};
 pub use packet::{
-    Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, body_flag, frame_flag, kind,
+    Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, body_flag, frame_flag,
+    kind,
 };
 pub use rng::{Domain, Rng, mix64};
-pub use transport::{Application, ConnectionPolicy, Endpoint, Handle, HostContext, Message, PathOracle, Reply, Transmit, Transport};
+pub use transport::{
+    Application, ConnectionPolicy, Endpoint, Handle, HostContext, Message, PathOracle, Reply, Transmit,
+    Transport,
+};
 pub use units::{Extent, Rate, Time};

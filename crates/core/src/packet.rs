@@ -45,6 +45,8 @@ pub mod frame_flag {
     pub const STAMP_PEAK: u8 = 4;
     /// Switches append a [`Hop`](crate::Hop) record.
     pub const STAMP_HOPS: u8 = 8;
+    /// Damaged on the way: the receiving host's checksum fails.
+    pub const CORRUPT: u8 = 32;
     /// A credit: where the fabric shapes credits, it waits in their own small queue.
     pub const CREDIT: u8 = 16;
 }

@@ -125,7 +125,9 @@ fn within(value: Value, min: Value, max: Value) -> bool {
         (Value::Integer(x), Value::Integer(a), Value::Integer(b)) => a <= x && x <= b,
         (Value::Time(x), Value::Time(a), Value::Time(b)) => a <= x && x <= b,
         (Value::Rate(x), Value::Rate(a), Value::Rate(b)) => a <= x && x <= b,
-        (Value::Extent(Extent::Bdp(x)), Value::Extent(Extent::Bdp(a)), Value::Extent(Extent::Bdp(b))) => a <= x && x <= b,
+        (Value::Extent(Extent::Bdp(x)), Value::Extent(Extent::Bdp(a)), Value::Extent(Extent::Bdp(b))) => {
+            a <= x && x <= b
+        }
         (Value::Extent(Extent::Bytes(x)), ..) => x.is_finite() && x >= 0.0,
         _ => false,
     }
@@ -164,7 +166,10 @@ pub trait Params: Clone + Default + core::fmt::Debug + PartialEq + Send + Sync {
 
     /// Every name and value, in the order of the table.
     fn values(&self) -> Vec<(&'static str, Value)> {
-        Self::table().into_iter().filter_map(|info| self.get(info.name).map(|value| (info.name, value))).collect()
+        Self::table()
+            .into_iter()
+            .filter_map(|info| self.get(info.name).map(|value| (info.name, value)))
+            .collect()
     }
 }
 

@@ -163,7 +163,9 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (scale, unit) in [(1_000_000_000_000, "Tbps"), (1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "kbps")] {
+        for (scale, unit) in
+            [(1_000_000_000_000, "Tbps"), (1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "kbps")]
+        {
             if self.0 != 0 && self.0.is_multiple_of(scale) {
                 return write!(f, "{}{unit}", self.0 / scale);
             }
@@ -207,7 +209,18 @@ mod tests {
 
     #[test]
     fn rate_is_exact_at_usual_ethernet_rates() {
-        for (gbps, ps) in [(1, 8000), (10, 800), (25, 320), (40, 200), (50, 160), (100, 80), (200, 40), (400, 20), (800, 10), (1600, 5)] {
+        for (gbps, ps) in [
+            (1, 8000),
+            (10, 800),
+            (25, 320),
+            (40, 200),
+            (50, 160),
+            (100, 80),
+            (200, 40),
+            (400, 20),
+            (800, 10),
+            (1600, 5),
+        ] {
             assert_eq!(Rate::gbps(gbps).ps_per_byte_q20(), ps << Q);
             assert_eq!(Rate::gbps(gbps).serialise(4176), Time::ps(4176 * ps));
         }
@@ -225,7 +238,10 @@ mod tests {
     #[test]
     fn time_displays_in_the_largest_whole_unit() {
         let shown: alloc::vec::Vec<_> =
-            [Time::ZERO, Time::ms(20), Time::ns(245), Time::ps(163_841), Time::s(2)].iter().map(|t| t.to_string()).collect();
+            [Time::ZERO, Time::ms(20), Time::ns(245), Time::ps(163_841), Time::s(2)]
+                .iter()
+                .map(|t| t.to_string())
+                .collect();
         assert_eq!(shown, ["0us", "20ms", "245ns", "163841ps", "2s"]);
     }
 }

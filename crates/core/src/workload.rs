@@ -148,9 +148,9 @@ impl Distribution {
         let (below, below_cdf) = self.points[next - 1];
         let share = (u - below_cdf) / (cdf - below_cdf);
         match self.sampling {
-            Sampling::Logarithmic if below > 0.0 => {
-                crate::math::exp(crate::math::ln(below) + share * (crate::math::ln(size) - crate::math::ln(below)))
-            }
+            Sampling::Logarithmic if below > 0.0 => crate::math::exp(
+                crate::math::ln(below) + share * (crate::math::ln(size) - crate::math::ln(below)),
+            ),
             _ => below + share * (size - below),
         }
     }
@@ -161,7 +161,9 @@ impl Sizes {
     pub fn draw(&self, rng: &mut crate::Rng) -> u64 {
         match self {
             Sizes::Fixed(bytes) => *bytes,
-            Sizes::Drawn(distribution) => (crate::math::round(distribution.quantile(rng.unit())) as u64).max(1),
+            Sizes::Drawn(distribution) => {
+                (crate::math::round(distribution.quantile(rng.unit())) as u64).max(1)
+            }
         }
     }
 }

@@ -28,5 +28,5 @@ pub use series_file::{Entity, SeriesFile, SeriesRow};
 pub use sketch::Sketch;
 pub use summary::{
     BySize, Engine, FLOWS_MAX, FctSummary, FlowSummary, Goodput, GroupSummary, LINKS_MAX, LinkSummary,
-    QueueBytes, QueueDelay, Slowdown, Summary, SwitchSummary, busiest,
+    QueueBytes, QueueDelay, Slowdown, Summary, SwitchSummary, busiest, write_json,
 };

@@ -64,8 +64,11 @@ impl Summary {
     }
 }
 
-/// Pretty-printed JSON and a newline.
-pub(crate) fn write_json(value: &impl Serialize, mut to: impl io::Write) -> io::Result<()> {
+/// JSON for people too: indented, with a newline at the end.
+///
+/// # Errors
+/// When `to` refuses to be written.
+pub fn write_json(value: &impl Serialize, mut to: impl io::Write) -> io::Result<()> {
     serde_json::to_writer_pretty(&mut to, value)?;
     to.write_all(b"\n")
 }

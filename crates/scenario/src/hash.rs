@@ -33,6 +33,7 @@ pub fn content_hash(plan: &Plan) -> String {
         connections,
         bdp_bytes,
         workload,
+        faults,
         output,
         warnings: _,
         resolved: _,
@@ -42,7 +43,7 @@ pub fn content_hash(plan: &Plan) -> String {
         "{:?}",
         (
             (name, seed, duration, warmup, fabric, routing),
-            (stacks, labels, connections, bdp_bytes, workload, output)
+            (stacks, labels, connections, bdp_bytes, workload, faults, output)
         )
     );
     debug_assert!(written.is_ok());

@@ -2,6 +2,7 @@
 
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_core::faults::Faults;
 use tidegate_core::workload::Workload;
 use tidegate_core::{ConnectionPolicy, Time};
 
@@ -30,6 +31,8 @@ pub struct Plan {
     pub bdp_bytes: Option<f64>,
     /// What the hosts want to send.
     pub workload: Workload,
+    /// What goes wrong.
+    pub faults: Faults,
     /// What is recorded.
     pub output: Output,
     /// Things that are allowed but probably not meant (a protocol outside its domain, say).

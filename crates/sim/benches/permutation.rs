@@ -27,7 +27,8 @@ fn main() {
         let mut rates = Vec::new();
         let mut hops = 0;
         for _ in 0..if once { 1 } else { 5 } {
-            let mut fabric = leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1436);
+            let mut fabric =
+                leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1436);
             for switch in &mut fabric.switches {
                 let at = 1.25 * 111_000.0;
                 switch.ecn = Some(Ecn {
@@ -54,6 +55,9 @@ fn main() {
         }
         rates.sort_by(f64::total_cmp);
         let hosts = racks * hosts;
-        println!("{name:10} {hosts} hosts {hops} packet-hops {:6.2} M packet-hops/CPU-s", rates[rates.len() / 2]);
+        println!(
+            "{name:10} {hosts} hosts {hops} packet-hops {:6.2} M packet-hops/CPU-s",
+            rates[rates.len() / 2]
+        );
     }
 }

@@ -6,20 +6,21 @@
 
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice};
 use tidegate_core::{
-    Domain, Hop, HostContext, Message, Need, PathOracle, Rate, Reply, Rng, Time, Transmit, Transport, frame_flag,
-    mix64,
+    Domain, Hop, HostContext, Message, Need, PathOracle, Rate, Reply, Rng, Time, Transmit, Transport,
+    frame_flag, mix64,
 };
 
 use crate::events::{EventList, MAX_SOURCES};
+use crate::faults::{Change, Fate, Injector};
 use crate::flows::Flows;
 use crate::generate::{Action, Generator};
 use crate::histogram::Histogram;
 use crate::host::{Host, MAX_STACKS};
-use crate::outcome::{FlowRecord, LinkRecord, Outcome, Quantity, Sample, Spread, SwitchRecord};
+use crate::outcome::{FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, Sample, Spread, SwitchRecord};
 use crate::packets::Packets;
 use crate::port::{HOST, Port, PortHistograms, flag};
 use crate::probe::{Departure, Probe};
-use crate::routing::Routing;
+use crate::routing::{NO_PORT, Routing};
 use crate::setup::Setup;
 
 /// Switch buffers are sampled so often for their percentiles and maximum.
@@ -69,6 +70,10 @@ pub struct Engine<P: Probe = ()> {
     generator: Generator,
     marking: Rng,
     spray: Option<Rng>,
+    injector: Injector,
+    /// Packets can suffer at the end of a link.
+    hazardous: bool,
+    fault_counts: FaultCounts,
     /// A free packet for transports to write into.
     blank: u32,
     warm: bool,
@@ -87,7 +92,7 @@ impl<P: Probe> Engine<P> {
     /// many links and hosts for the event list.
     pub fn new(setup: Setup, probe: P) -> Result<Engine<P>, String> {
         let fabric = &setup.fabric;
-        let sources = fabric.links.len() * 2 + fabric.hosts.len() + 2;
+        let sources = fabric.links.len() * 2 + fabric.hosts.len() + 3;
         if sources > MAX_SOURCES {
             return Err(format!("{sources} links and hosts are more than {MAX_SOURCES}"));
         }
@@ -120,14 +125,22 @@ impl<P: Probe> Engine<P> {
             packets,
             rates: fabric.links.iter().flat_map(|link| [link.rate, link.rate]).collect(),
             baselines: vec![Baseline::default(); ports.len()],
-            histograms: if setup.histograms { ports.iter().map(|_| PortHistograms::default()).collect() } else { Vec::new() },
+            histograms: if setup.histograms {
+                ports.iter().map(|_| PortHistograms::default()).collect()
+            } else {
+                Vec::new()
+            },
             switches,
             switch_ports,
             hosts: hosts.collect(),
             flows: Flows::default(),
             generator: Generator::new(&setup.workload, fabric.hosts.len() as u32, setup.seed),
             marking: Rng::stream(setup.seed, Domain::Marking, 0),
-            spray: (setup.routing == Choice::Spray).then(|| Rng::stream(setup.seed, Domain::Entropy, u64::MAX)),
+            spray: (setup.routing == Choice::Spray)
+                .then(|| Rng::stream(setup.seed, Domain::Entropy, u64::MAX)),
+            hazardous: setup.faults.touch_packets(),
+            injector: Injector::new(&setup.faults, fabric, setup.seed),
+            fault_counts: FaultCounts::default(),
             blank,
             warm: false,
             packet_hops: 0,
@@ -139,6 +152,7 @@ impl<P: Probe> Engine<P> {
             probe,
         };
         engine.schedule_generator();
+        engine.schedule_faults();
         let source = engine.sampler();
         engine.events.set(source, engine.setup.warmup.min(FAR));
         Ok(engine)
@@ -152,6 +166,10 @@ impl<P: Probe> Engine<P> {
     }
     fn sampler(&self) -> u32 {
         self.generator_source() + 1
+    }
+
+    fn fault_source(&self) -> u32 {
+        self.generator_source() + 2
     }
 
     /// How far the run has come.
@@ -172,6 +190,11 @@ impl<P: Probe> Engine<P> {
     /// The probe.
     pub fn probe(&self) -> &P {
         &self.probe
+    }
+
+    /// Flows submitted and not taken by [`take_finished`](Self::take_finished).
+    pub fn live_flows(&self) -> usize {
+        self.flows.live()
     }
 
     /// Packets that are somewhere in the network.
@@ -237,7 +260,107 @@ impl<P: Probe> Engine<P> {
             self.schedule_explicit(index);
         }
         self.packet_hops += 1;
-        if to & HOST == 0 { self.arrive_at_switch(to, packet) } else { self.arrive_at_host(to & !HOST, packet) }
+        if self.hazardous { self.meet_fate(index, to, packet) } else { self.arrive(to, packet) }
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, to: u32, packet: u32) {
+        if to & HOST == 0 {
+            self.arrive_at_switch(to, packet)
+        } else {
+            self.arrive_at_host(to & !HOST, packet)
+        }
+    }
+
+    #[inline(never)]
+    fn meet_fate(&mut self, index: u32, to: u32, packet: u32) {
+        match self.injector.fate(index) {
+            Fate::Arrives => self.arrive(to, packet),
+            Fate::Lost => {
+                self.fault_counts.lost += 1;
+                self.packets.free(packet);
+            }
+            Fate::Corrupted => {
+                self.packets.frames[packet as usize].flags |= frame_flag::CORRUPT;
+                self.arrive(to, packet);
+            }
+            Fate::Duplicated => {
+                self.fault_counts.duplicated += 1;
+                let copy = self.packets.copy(packet);
+                self.arrive(to, packet);
+                self.arrive(to, copy);
+            }
+            Fate::Late(by) => {
+                self.fault_counts.reordered += 1;
+                self.injector.hold(self.now + by, packet, to);
+                self.schedule_faults();
+            }
+        }
+    }
+
+    fn schedule_faults(&mut self) {
+        let source = self.fault_source();
+        match self.injector.next_at() {
+            Time::NEVER => self.events.clear(source),
+            at => self.events.set(source, at.max(self.now)),
+        }
+    }
+
+    /// Releases held packets, and takes links and hosts down and up.
+    fn on_faults(&mut self) {
+        let now = self.now;
+        while let Some((packet, to)) = self.injector.release(now) {
+            self.packets.frames[packet as usize].at = now;
+            self.arrive(to, packet);
+        }
+        let mut rerouted = false;
+        while let Some((change, toggled)) = self.injector.change(now) {
+            if toggled {
+                self.toggle(change);
+                rerouted = true;
+            }
+            if let Some(host) = change.host {
+                self.hosts[host as usize].stopped = change.down;
+                if !change.down {
+                    self.on_host(host);
+                }
+            }
+        }
+        if rerouted {
+            let injector = &self.injector;
+            self.routing.reroute(|link| !injector.is_down(link));
+        }
+        self.schedule_faults();
+    }
+
+    /// A link goes down or comes back.
+    fn toggle(&mut self, change: Change) {
+        self.fault_counts.outages += change.down as u64;
+        for index in [2 * change.link, 2 * change.link + 1] {
+            self.commit(index);
+            let now = self.now;
+            let port = &mut self.ports[index as usize];
+            if change.down {
+                let queued = queued_byte_ps(port, &self.packets.frames, now);
+                let bytes = port.queue_bytes as u64;
+                let Packets { frames, free, .. } = &mut self.packets;
+                let before = free.len();
+                port.cut(frames, |packet| free.push(packet));
+                self.fault_counts.lost += (free.len() - before) as u64;
+                if port.owner & HOST == 0 {
+                    port.waits.byte_ps += queued;
+                    self.switches[port.owner as usize].used -= bytes;
+                }
+                self.events.clear(index);
+            } else {
+                port.mend(now);
+                if port.owner & HOST != 0 {
+                    let host = port.owner & !HOST;
+                    self.hosts[host as usize].quiet_until = Time::ZERO;
+                    self.pull(host);
+                }
+            }
+        }
     }
 
     /// Explicit dequeues: the next event of a port is its next landing or the end of its transmission.
@@ -292,7 +415,9 @@ impl<P: Probe> Engine<P> {
     fn start(&mut self, index: u32, packet: u32, start: Time, waited: Time) {
         let port = &mut self.ports[index as usize];
         let frame = &mut self.packets.frames[packet as usize];
-        if port.flags & flag::STAMPS != 0 && frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS) != 0 {
+        if port.flags & flag::STAMPS != 0
+            && frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS) != 0
+        {
             if frame.flags & frame_flag::STAMP_PEAK != 0 {
                 frame.peak_hop_delay = frame.peak_hop_delay.max(waited);
             }
@@ -371,6 +496,10 @@ impl<P: Probe> Engine<P> {
         let frame = &self.packets.frames[packet as usize];
         let special = frame.flags & frame_flag::STAMP_HOPS;
         let index = self.routing.egress(switch, frame.dst, frame.entropy);
+        if index == NO_PORT {
+            self.lose(packet);
+            return;
+        }
         let port = &mut self.ports[index as usize];
         if port.has_queue() && port.free_at <= now {
             self.commit_switch_port(index);
@@ -387,8 +516,18 @@ impl<P: Probe> Engine<P> {
         }
     }
 
+    #[cold]
+    fn lose(&mut self, packet: u32) {
+        self.fault_counts.lost += 1;
+        self.packets.free(packet);
+    }
+
     fn join_queue(&mut self, switch: u32, index: u32, packet: u32) {
         let port = &mut self.ports[index as usize];
+        if port.flags & flag::DOWN != 0 {
+            self.lose(packet);
+            return;
+        }
         if port.flags & flag::ECN != 0 {
             self.mark(index, packet, MarkAt::Enqueue);
         }
@@ -398,7 +537,9 @@ impl<P: Probe> Engine<P> {
             return;
         }
         let wire = self.packets.frames[packet as usize].wire_bytes as u32;
-        if (port.flags & flag::SHARED != 0 || port.queue_bytes > u32::MAX - wire) && !self.admits(switch, index, wire) {
+        if (port.flags & flag::SHARED != 0 || port.queue_bytes > u32::MAX - wire)
+            && !self.admits(switch, index, wire)
+        {
             self.drop_packet(switch, index, packet);
             return;
         }
@@ -443,6 +584,9 @@ impl<P: Probe> Engine<P> {
     #[inline(always)]
     fn arrive_at_host(&mut self, host: u32, packet: u32) {
         let now = self.now;
+        if self.hazardous && self.refuses(host, packet) {
+            return;
+        }
         self.pull(host);
         if P::ON {
             let p = self.packets.get(packet);
@@ -450,7 +594,8 @@ impl<P: Probe> Engine<P> {
         }
         let h = &mut self.hosts[host as usize];
         let stack = self.packets.body(packet).transport;
-        let reply = h.transport(stack, &self.setup.stacks).receive(now, self.packets.get(packet), &mut self.flows);
+        let reply =
+            h.transport(stack, &self.setup.stacks).receive(now, self.packets.get(packet), &mut self.flows);
         h.quiet_until = Time::ZERO;
         match reply {
             Reply::Send => {
@@ -475,6 +620,20 @@ impl<P: Probe> Engine<P> {
         if !self.pull(host) {
             self.arm(host);
         }
+    }
+
+    /// Whether a host does not take a packet: damaged, or held back until the host had stopped.
+    #[cold]
+    fn refuses(&mut self, host: u32, packet: u32) -> bool {
+        let corrupt = self.packets.frames[packet as usize].flags & frame_flag::CORRUPT != 0;
+        let stopped = self.hosts[host as usize].stopped;
+        self.fault_counts.corrupted += corrupt as u64;
+        if stopped {
+            self.lose(packet);
+        } else if corrupt {
+            self.packets.free(packet);
+        }
+        corrupt || stopped
     }
 
     /// Lets everything leave a host that may leave up to and including now, replies first. False where nothing could have
@@ -565,8 +724,10 @@ impl<P: Probe> Engine<P> {
             self.on_host(source);
         } else if source as usize == self.hosts.len() {
             self.on_generator();
-        } else {
+        } else if source as usize == self.hosts.len() + 1 {
             self.on_sampler();
+        } else {
+            self.on_faults();
         }
     }
 
@@ -574,6 +735,9 @@ impl<P: Probe> Engine<P> {
         let now = self.now;
         self.hosts[host as usize].armed_at = Time::NEVER;
         self.events.clear(self.host_source(host));
+        if self.hosts[host as usize].stopped {
+            return;
+        }
         self.pull(host);
         let h = &mut self.hosts[host as usize];
         for stack in 0..h.stacks() {
@@ -602,7 +766,11 @@ impl<P: Probe> Engine<P> {
             let (host, slot, submit) = match action {
                 Action::Submit(flow) => {
                     let unlimited = flow.bytes == Message::UNLIMITED;
-                    let ideal = if unlimited { Time::ZERO } else { self.routing.ideal(flow.src, flow.dst, flow.bytes) };
+                    let ideal = if unlimited {
+                        Time::ZERO
+                    } else {
+                        self.routing.ideal(flow.src, flow.dst, flow.bytes)
+                    };
                     let slot = self.flows.open(&flow, now, ideal);
                     if flow.stop < Time::NEVER {
                         self.generator.stop_at(flow.stop, slot);
@@ -616,7 +784,8 @@ impl<P: Probe> Engine<P> {
             let transport = self.hosts[host as usize].transport(live.record.stack, &self.setup.stacks);
             match submit {
                 Some(flow) => {
-                    let message = Message { id: slot, dst: flow.dst, bytes: flow.bytes, dedicated: flow.dedicated };
+                    let message =
+                        Message { id: slot, dst: flow.dst, bytes: flow.bytes, dedicated: flow.dedicated };
                     live.handle = transport.submit(now, message, &self.routing);
                 }
                 None => transport.stop(now, live.handle),
@@ -697,7 +866,12 @@ impl<P: Probe> Engine<P> {
             }
         }
         for (index, port) in self.ports.iter().enumerate().filter(|(_, port)| port.owner & HOST == 0) {
-            out.push(Sample { at, entity: index as u64, quantity: Quantity::QueueBytes, value: port.queue_bytes as f64 });
+            out.push(Sample {
+                at,
+                entity: index as u64,
+                quantity: Quantity::QueueBytes,
+                value: port.queue_bytes as f64,
+            });
         }
     }
 
@@ -716,8 +890,10 @@ impl<P: Probe> Engine<P> {
         let (finished, unfinished, mut digest) = self.flows.take_rest(end, self.setup.warmup);
         let links: Vec<_> = (0..self.ports.len()).map(|index| self.link_record(index, end)).collect();
         for (port, link) in self.ports.iter().zip(&links) {
-            let parts = [link.wire_bytes, link.packets, link.drops, link.ecn_marks, port.waits.byte_ps as u64];
-            digest = parts.iter().fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
+            let parts =
+                [link.wire_bytes, link.packets, link.drops, link.ecn_marks, port.waits.byte_ps as u64];
+            digest =
+                parts.iter().fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
         }
         let span = end.since(self.setup.warmup).as_ps() as f64;
         let mean = |switch: &Switch| {
@@ -737,6 +913,7 @@ impl<P: Probe> Engine<P> {
             unfinished,
             switches: switches.collect(),
             links,
+            faults: self.fault_counts,
             digest,
             packet_hops: self.packet_hops,
             events: self.handled,
@@ -805,7 +982,10 @@ fn ports(setup: &Setup) -> Vec<Port> {
                 let switch = &fabric.switches[s as usize];
                 let set = |on: bool, flag: u8| if on { flag } else { 0 };
                 flags = set(switch.telemetry, flag::STAMPS)
-                    | set(switch.ecn.is_some_and(|ecn| !ecn.core_only || matches!(to, Node::Switch(_))), flag::ECN)
+                    | set(
+                        switch.ecn.is_some_and(|ecn| !ecn.core_only || matches!(to, Node::Switch(_))),
+                        flag::ECN,
+                    )
                     | set(switch.ecn.is_some_and(|ecn| ecn.min_bytes <= 0.0), flag::ECN_AT_ZERO)
                     | set(switch.buffer != Buffer::Unlimited, flag::SHARED)
                     | set(setup.histograms, flag::HISTOGRAMS);

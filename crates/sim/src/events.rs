@@ -82,7 +82,9 @@ impl EventList {
         if now.as_ps() - self.epoch <= HORIZON / 2 {
             return;
         }
-        let pending = self.tree[self.leaves..].iter().map(|&key| (key != NONE).then(|| self.epoch + (key >> RANK_BITS)));
+        let pending = self.tree[self.leaves..]
+            .iter()
+            .map(|&key| (key != NONE).then(|| self.epoch + (key >> RANK_BITS)));
         let pending: Vec<_> = pending.collect();
         self.epoch = now.as_ps();
         for (source, at) in pending.into_iter().enumerate() {

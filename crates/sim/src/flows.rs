@@ -59,6 +59,11 @@ impl Flows {
         }
     }
 
+    /// How many are not taken.
+    pub(crate) fn live(&self) -> usize {
+        self.live.len() - self.free.len()
+    }
+
     /// What was delivered so far does not count as goodput.
     pub(crate) fn warm_up(&mut self) {
         for live in &mut self.live {
@@ -87,7 +92,8 @@ impl Flows {
 
     /// Takes every flow left: first the completed ones, then the unfinished by id.
     pub(crate) fn take_rest(&mut self, end: Time, warmup: Time) -> (Vec<FlowRecord>, Vec<FlowRecord>, u64) {
-        let mut done: Vec<_> = self.completed.drain(..).map(|slot| self.live[slot as usize].close(warmup, end)).collect();
+        let mut done: Vec<_> =
+            self.completed.drain(..).map(|slot| self.live[slot as usize].close(warmup, end)).collect();
         done.sort_by_key(|record| (record.completed, record.id));
         self.free.sort_unstable();
         let open = |slot: &usize| self.free.binary_search(&(*slot as u32)).is_err();

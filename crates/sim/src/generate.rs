@@ -67,7 +67,8 @@ impl Generator {
             Pattern::Permutation => {
                 let mut rng = stream(u32::MAX as u64);
                 let targets = derangement(hosts, &mut rng);
-                let flows = (0..hosts).map(|src| flow(block, src, targets[src as usize], block.start, &mut rng));
+                let flows =
+                    (0..hosts).map(|src| flow(block, src, targets[src as usize], block.start, &mut rng));
                 let flows: Vec<_> = flows.collect();
                 self.add_list(flows.into_iter().rev().collect());
             }
@@ -75,7 +76,9 @@ impl Generator {
                 let mut rng = stream(u32::MAX as u64);
                 let mut flows = Vec::new();
                 for shift in 1..hosts {
-                    flows.extend((0..hosts).map(|src| flow(block, src, (src + shift) % hosts, block.start, &mut rng)));
+                    flows.extend(
+                        (0..hosts).map(|src| flow(block, src, (src + shift) % hosts, block.start, &mut rng)),
+                    );
                 }
                 flows.reverse();
                 self.add_list(flows);
@@ -98,7 +101,8 @@ impl Generator {
             }
             Pattern::Incast { interval, poisson, .. } => {
                 let mut rng = stream(u32::MAX as u64);
-                let burst_at = if *poisson { block.start.after(interval.scale(rng.exponential())) } else { block.start };
+                let burst_at =
+                    if *poisson { block.start.after(interval.scale(rng.exponential())) } else { block.start };
                 let mut next = Next::Incast { rng, block: block.clone(), hosts, burst_at, rest: Vec::new() };
                 if let Some(first) = next.draw(block.start) {
                     self.add(first, next);
@@ -196,7 +200,9 @@ impl Next {
             }
             Next::Incast { rng, block, hosts, burst_at, rest } => {
                 if rest.is_empty() {
-                    let Pattern::Incast { fan_in, dst, interval, poisson, jitter } = block.pattern else { return None };
+                    let Pattern::Incast { fan_in, dst, interval, poisson, jitter } = block.pattern else {
+                        return None;
+                    };
                     if *burst_at >= block.stop || *burst_at == Time::NEVER {
                         return None;
                     }
@@ -267,7 +273,14 @@ mod tests {
     use tidegate_core::workload::Sizes;
 
     fn block(pattern: Pattern) -> Traffic {
-        Traffic { pattern, sizes: Sizes::Fixed(1000), stack: 0, label: 0, start: Time::ZERO, stop: Time::ms(100) }
+        Traffic {
+            pattern,
+            sizes: Sizes::Fixed(1000),
+            stack: 0,
+            label: 0,
+            start: Time::ZERO,
+            stop: Time::ms(100),
+        }
     }
 
     fn run(traffic: Vec<Traffic>, hosts: u32) -> Vec<Flow> {
@@ -295,7 +308,11 @@ mod tests {
     #[test]
     fn poisson_has_the_asked_rate_and_leaves_others_alone() {
         let poisson = |gap| {
-            block(Pattern::Poisson { mean_gap_ps: gap, senders: (0..10).collect(), receivers: (0..10).collect() })
+            block(Pattern::Poisson {
+                mean_gap_ps: gap,
+                senders: (0..10).collect(),
+                receivers: (0..10).collect(),
+            })
         };
         let flows = run(vec![poisson(1e7)], 10);
         let expected = 10.0 * 100e9 / 1e7;
@@ -309,7 +326,13 @@ mod tests {
 
     #[test]
     fn incast_bursts_to_one_receiver() {
-        let pattern = Pattern::Incast { fan_in: 3, dst: None, interval: Time::ms(10), poisson: false, jitter: Time::us(5) };
+        let pattern = Pattern::Incast {
+            fan_in: 3,
+            dst: None,
+            interval: Time::ms(10),
+            poisson: false,
+            jitter: Time::us(5),
+        };
         let flows = run(vec![block(pattern)], 8);
         assert_eq!(flows.len(), 30);
         for burst in flows.chunks(3) {

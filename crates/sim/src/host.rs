@@ -17,6 +17,8 @@ pub(crate) struct Host {
     pub(crate) pulled_until: Time,
     /// Nothing will want to leave before this time unless something happens first.
     pub(crate) quiet_until: Time,
+    /// An outage holds it: its transports stand still.
+    pub(crate) stopped: bool,
     /// Time of its entry in the event list.
     pub(crate) armed_at: Time,
 }
@@ -36,6 +38,7 @@ impl Host {
             context,
             pulled_until: Time::ZERO,
             quiet_until: Time::ZERO,
+            stopped: false,
             armed_at: Time::NEVER,
         }
     }
@@ -45,7 +48,10 @@ impl Host {
     pub(crate) fn transport(&mut self, stack: u16, stacks: &[Stack]) -> &mut AnyTransport {
         let context = &self.context;
         &mut self.transports[stack as usize]
-            .get_or_insert_with(|| Lane { transport: stacks[stack as usize].transport(context), sent_bytes: 0 })
+            .get_or_insert_with(|| Lane {
+                transport: stacks[stack as usize].transport(context),
+                sent_bytes: 0,
+            })
             .transport
     }
 
@@ -82,7 +88,11 @@ impl Host {
         // At most as many rounds as stacks: each round tries the one that has sent least among those not tried.
         let mut tried = 0u64;
         loop {
-            let next = self.transports.iter().enumerate().filter_map(|(i, lane)| lane.as_ref().map(|l| (l.sent_bytes, i)));
+            let next = self
+                .transports
+                .iter()
+                .enumerate()
+                .filter_map(|(i, lane)| lane.as_ref().map(|l| (l.sent_bytes, i)));
             let (sent, i) = next.filter(|&(_, i)| tried & 1 << i == 0).min()?;
             let lane = self.transports[i].as_mut()?;
             if let Some(bytes) = pull(&mut lane.transport) {

@@ -7,6 +7,7 @@
 //! ```
 mod engine;
 mod events;
+mod faults;
 mod flows;
 mod generate;
 mod histogram;
@@ -20,6 +21,8 @@ mod setup;
 
 pub use engine::Engine;
 
-pub use outcome::{FlowRecord, LinkRecord, Outcome, Quantity, SEMANTICS, Sample, Spread, SwitchRecord};
+pub use outcome::{
+    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, SEMANTICS, Sample, Spread, SwitchRecord,
+};
 pub use probe::{Departure, Probe};
 pub use setup::Setup;

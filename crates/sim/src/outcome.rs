@@ -86,6 +86,21 @@ pub struct SwitchRecord {
     pub drops: u64,
 }
 
+/// What injected faults did, over the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FaultCounts {
+    /// Packets lost on links, for want of a path, or queued for a link that went down.
+    pub lost: u64,
+    /// Packets that a receiving host's checksum refused.
+    pub corrupted: u64,
+    /// Packets delivered twice.
+    pub duplicated: u64,
+    /// Packets held back.
+    pub reordered: u64,
+    /// Times that a link went down.
+    pub outages: u64,
+}
+
 /// One sample of the time series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
@@ -121,6 +136,8 @@ pub struct Outcome {
     pub links: Vec<LinkRecord>,
     /// Every switch.
     pub switches: Vec<SwitchRecord>,
+    /// What injected faults did.
+    pub faults: FaultCounts,
     /// Covers the simulated outcome; the same whatever the threads and the way dequeues are scheduled.
     pub digest: u64,
     /// Packets, data or control, delivered over any link, hosts' included.

@@ -13,7 +13,7 @@ pub(crate) struct Packets {
     /// One for each packet where some protocol asks for hop records, else a single unused one.
     traces: Vec<HopTrace>,
     traced: bool,
-    free: Vec<u32>,
+    pub(crate) free: Vec<u32>,
 }
 
 impl Packets {
@@ -41,6 +41,17 @@ impl Packets {
     #[inline]
     pub(crate) fn free(&mut self, packet: u32) {
         self.free.push(packet);
+    }
+
+    /// Another packet like `packet`.
+    pub(crate) fn copy(&mut self, packet: u32) -> u32 {
+        let copy = self.alloc();
+        self.frames[copy as usize] = self.frames[packet as usize];
+        self.bodies[copy as usize] = self.bodies[packet as usize];
+        if self.traced {
+            self.traces[copy as usize] = self.traces[packet as usize];
+        }
+        copy
     }
 
     #[inline]

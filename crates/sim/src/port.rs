@@ -24,6 +24,8 @@ pub(crate) mod flag {
     pub(crate) const HISTOGRAMS: u8 = 8;
     /// Marks even where nothing is queued.
     pub(crate) const ECN_AT_ZERO: u8 = 16;
+    /// Its link is down.
+    pub(crate) const DOWN: u8 = 32;
 }
 
 /// One direction of a link. Three cache lines; the third is touched only by packets that had to wait.
@@ -202,10 +204,30 @@ impl Port {
         (self.link_head != NIL).then(|| frames[self.link_head as usize].at)
     }
 
+    /// The link goes down: takes every packet that is on it or queued for it.
+    pub(crate) fn cut(&mut self, frames: &[Frame], mut lost: impl FnMut(u32)) {
+        while self.link_head != NIL {
+            lost(self.land(frames));
+        }
+        while self.has_queue() {
+            lost(self.dequeue(frames));
+        }
+        self.free_at = Time::NEVER;
+        self.flags |= flag::DOWN;
+    }
+
+    /// The link is back.
+    pub(crate) fn mend(&mut self, now: Time) {
+        self.free_at = now;
+        self.flags &= !flag::DOWN;
+    }
+
     /// Every queued packet.
     pub(crate) fn queued<'a>(&'a self, frames: &'a [Frame]) -> impl Iterator<Item = &'a Frame> {
         (0..8).filter(|p| self.occupied & 1 << p != 0).flat_map(move |p| {
-            std::iter::successors(frames.get(self.queues[p].head as usize), |frame| frames.get(frame.next as usize))
+            std::iter::successors(frames.get(self.queues[p].head as usize), |frame| {
+                frames.get(frame.next as usize)
+            })
         })
     }
 }
@@ -222,7 +244,11 @@ mod tests {
     #[test]
     fn queue_is_first_in_first_out_by_priority() {
         let mut frames: Vec<Frame> = (0..6)
-            .map(|i| Frame { wire_bytes: 100 + i as u16, priority: [3, 0, 3, 7, 0, 3][i], ..Frame::default() })
+            .map(|i| Frame {
+                wire_bytes: 100 + i as u16,
+                priority: [3, 0, 3, 7, 0, 3][i],
+                ..Frame::default()
+            })
             .collect();
         let mut port = Port::new(Rate::gbps(100), Time::ZERO, 0, 0, 0);
         (0..6).for_each(|packet| port.enqueue(packet, &mut frames));

@@ -7,6 +7,8 @@ use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Path, PathOracle, Rate
 
 /// No switch (a host whose link leads straight to another host).
 const NO_SWITCH: u32 = u32::MAX;
+/// No way to go.
+pub(crate) const NO_PORT: u32 = u32::MAX;
 const UNREACHABLE: u32 = u32::MAX;
 
 /// One direction of a link, as routing sees it. Port 2i leads from a to b of link i, port 2i + 1 back.
@@ -49,6 +51,8 @@ pub(crate) struct Routing {
     members: Vec<u32>,
     /// By switch, then leaf: the next hop of the path that is fastest for a full packet and a minimum frame back.
     best: Vec<u32>,
+    /// Ports of each switch.
+    out: Vec<Vec<u32>>,
     salts: Vec<u32>,
     mtu: u32,
     fabric_base_rtt: Time,
@@ -90,7 +94,8 @@ impl Routing {
             if up[h] == NO_SWITCH {
                 return Err(format!("host {name} has no link"));
             }
-            let mut attachment = Attachment { switch: NO_SWITCH, down_port: down[h], up_port: up[h], leaf: 0 };
+            let mut attachment =
+                Attachment { switch: NO_SWITCH, down_port: down[h], up_port: up[h], leaf: 0 };
             if let Node::Switch(s) = edges[up[h] as usize].to {
                 if leaf_of[s as usize] == NO_SWITCH {
                     leaf_of[s as usize] = leaves.len() as u32;
@@ -111,19 +116,31 @@ impl Routing {
             groups: vec![Group::default(); size],
             members: Vec::new(),
             best: vec![NO_SWITCH; size],
+            out,
             salts,
             mtu: fabric.mtu,
             fabric_base_rtt: Time::ZERO,
             bdp_bytes,
         };
-        routing.fill(&out);
+        routing.best = routing.fill(|_| true);
         routing.check_and_measure(fabric)?;
         Ok(routing)
     }
 
-    /// Shortest paths by hops to every leaf, breadth first from it.
-    fn fill(&mut self, out: &[Vec<u32>]) {
+    /// Routes around links that are down. Base RTTs and ideal times stay those of the whole fabric.
+    pub(crate) fn reroute(&mut self, is_up: impl Fn(u32) -> bool) {
+        self.groups.fill(Group::default());
+        self.members.clear();
+        self.fill(is_up);
+    }
+
+    /// Shortest paths by hops to every leaf, breadth first from it, over links that are up. Returns the next hops of the
+    /// fastest ones.
+    fn fill(&mut self, is_up: impl Fn(u32) -> bool) -> Vec<u32> {
         let leaves = self.leaves.len();
+        let mut best = vec![NO_SWITCH; self.groups.len()];
+        let up = |ports: &Vec<u32>| ports.iter().copied().filter(|port| is_up(port / 2)).collect::<Vec<_>>();
+        let out: Vec<Vec<u32>> = self.out.iter().map(up).collect();
         for leaf in 0..leaves {
             let mut distance = vec![UNREACHABLE; out.len()];
             let mut cost = vec![Time::NEVER; out.len()];
@@ -138,12 +155,14 @@ impl Routing {
                     };
                     let members: Vec<u32> = out[near].iter().copied().filter(closer).collect();
                     let priced = members.iter().map(|&port| {
-                        let Node::Switch(next) = self.edges[port as usize].to else { return (Time::NEVER, port) };
+                        let Node::Switch(next) = self.edges[port as usize].to else {
+                            return (Time::NEVER, port);
+                        };
                         (cost[next as usize].after(self.round_trip(port)), port)
                     });
                     if let Some((least, port)) = priced.min() {
                         cost[near] = least;
-                        self.best[near * leaves + leaf] = port;
+                        best[near * leaves + leaf] = port;
                     }
                     self.groups[near * leaves + leaf] =
                         Group { offset: self.members.len() as u32, len: members.len() as u32 };
@@ -160,13 +179,17 @@ impl Routing {
                 }
             }
         }
+        best
     }
 
     /// A full packet over `port` and a minimum frame back.
     fn round_trip(&self, port: u32) -> Time {
         let (there, back) = (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
         let full = (self.mtu + HEADER_BYTES).max(MIN_WIRE_BYTES);
-        there.delay + there.rate.serialise(full as u64) + back.delay + back.rate.serialise(MIN_WIRE_BYTES as u64)
+        there.delay
+            + there.rate.serialise(full as u64)
+            + back.delay
+            + back.rate.serialise(MIN_WIRE_BYTES as u64)
     }
 
     /// Checks that all hosts reach each other, and finds the fabric's largest base RTT.
@@ -175,7 +198,9 @@ impl Routing {
         let mut slowest: Vec<Vec<u32>> = vec![Vec::new(); self.leaves.len()];
         for (h, attachment) in self.hosts.iter().enumerate() {
             if attachment.switch == NO_SWITCH {
-                let Node::Host(peer) = self.edges[attachment.up_port as usize].to else { unreachable!("no switch, so a host") };
+                let Node::Host(peer) = self.edges[attachment.up_port as usize].to else {
+                    unreachable!("no switch, so a host")
+                };
                 if fabric.hosts.len() > 2 {
                     return Err(format!("host {} cannot reach every other host", fabric.hosts[h]));
                 }
@@ -207,7 +232,7 @@ impl Routing {
         &self.hosts[host as usize]
     }
 
-    /// The egress port of `switch` for a packet to `dst` with this `entropy`.
+    /// The egress port of `switch` for a packet to `dst` with this `entropy`; [`NO_PORT`] where no path is left.
     #[inline]
     pub(crate) fn egress(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
         let host = &self.hosts[dst as usize];
@@ -215,7 +240,11 @@ impl Routing {
             return host.down_port;
         }
         let group = self.groups[switch as usize * self.leaves.len() + host.leaf as usize];
-        let choice = if group.len == 1 { 0 } else { self.choose(switch, entropy, group.len) };
+        let choice = match group.len {
+            1 => 0,
+            0 => return NO_PORT,
+            ways => self.choose(switch, entropy, ways),
+        };
         self.members[(group.offset + choice) as usize]
     }
 
@@ -283,7 +312,8 @@ impl Routing {
             let serialise = edge.rate.serialise(full);
             slowest = slowest.max(serialise);
             full_first += serialise;
-            let fulls_left = if packets > 1 { full_first.after(slowest.times(packets - 2)) } else { Time::ZERO };
+            let fulls_left =
+                if packets > 1 { full_first.after(slowest.times(packets - 2)) } else { Time::ZERO };
             last_left = last_left.max(fulls_left) + edge.rate.serialise(last);
             full_first += edge.delay;
             last_left += edge.delay;

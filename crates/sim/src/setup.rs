@@ -2,6 +2,7 @@
 
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_core::faults::Faults;
 use tidegate_core::workload::Workload;
 use tidegate_core::{ConnectionPolicy, Time};
 
@@ -26,6 +27,8 @@ pub struct Setup {
     pub duration: Time,
     /// Goodput, queues and utilisation are measured from here on.
     pub warmup: Time,
+    /// What goes wrong.
+    pub faults: Faults,
     /// Keep histograms of queues at every switch port.
     pub histograms: bool,
 }

@@ -51,7 +51,13 @@ fn steady_state_allocates_nothing_per_packet() {
             stop: Time::NEVER,
         });
         for switch in &mut setup.fabric.switches {
-            switch.ecn = Some(Ecn { min_bytes: 80e3, max_bytes: 80e3, max_probability: 1.0, at: MarkAt::Enqueue, core_only: false });
+            switch.ecn = Some(Ecn {
+                min_bytes: 80e3,
+                max_bytes: 80e3,
+                max_probability: 1.0,
+                at: MarkAt::Enqueue,
+                core_only: false,
+            });
         }
         let mut engine = Engine::new(setup, ()).unwrap();
         engine.advance(Time::ms(3));
@@ -60,6 +66,10 @@ fn steady_state_allocates_nothing_per_packet() {
         let (allocations, hops) = (ALLOCATIONS.load(Ordering::Relaxed) - before, engine.packet_hops() - hops);
         assert!(hops > 50_000, "{}: {hops} packet-hops", protocol.card().name);
         // Buffers may still double once or twice; anything per packet would show as thousands.
-        assert!(allocations <= 8, "{}: {allocations} allocations in {hops} packet-hops", protocol.card().name);
+        assert!(
+            allocations <= 8,
+            "{}: {allocations} allocations in {hops} packet-hops",
+            protocol.card().name
+        );
     }
 }

@@ -59,8 +59,15 @@ fn busy(stack: Stack, seed: u64) -> Setup {
         start,
         stop: Time::us(300),
     };
-    let incast = Pattern::Incast { fan_in: 8, dst: Some(2), interval: Time::us(90), poisson: false, jitter: Time::us(1) };
-    let poisson = Pattern::Poisson { mean_gap_ps: 4e6, senders: (0..12).collect(), receivers: (0..12).collect() };
+    let incast = Pattern::Incast {
+        fan_in: 8,
+        dst: Some(2),
+        interval: Time::us(90),
+        poisson: false,
+        jitter: Time::us(1),
+    };
+    let poisson =
+        Pattern::Poisson { mean_gap_ps: 4e6, senders: (0..12).collect(), receivers: (0..12).collect() };
     setup.workload.traffic = vec![
         block(Pattern::Permutation, 300_000, Time::us(5)),
         block(incast, 50_000, Time::us(10)),
@@ -73,7 +80,13 @@ fn busy(stack: Stack, seed: u64) -> Setup {
 
 fn with_ecn(mut setup: Setup) -> Setup {
     for switch in &mut setup.fabric.switches {
-        switch.ecn = Some(Ecn { min_bytes: 20e3, max_bytes: 60e3, max_probability: 0.5, at: MarkAt::Dequeue, core_only: false });
+        switch.ecn = Some(Ecn {
+            min_bytes: 20e3,
+            max_bytes: 60e3,
+            max_probability: 0.5,
+            at: MarkAt::Dequeue,
+            core_only: false,
+        });
     }
     setup
 }
@@ -118,9 +131,15 @@ fn strict_priorities_hold_at_every_departure() {
             assert!(first.at < second.at);
             let second_was_there = second.at - second.waited < first.at;
             let (first_priority, second_priority) = (first.frame.2, second.frame.2);
-            assert!(first_priority <= second_priority || !second_was_there, "{first:?} left before {second:?}");
+            assert!(
+                first_priority <= second_priority || !second_was_there,
+                "{first:?} left before {second:?}"
+            );
             if first_priority == second_priority {
-                assert!(first.at - first.waited <= second.at - second.waited, "{first:?} overtook {second:?}");
+                assert!(
+                    first.at - first.waited <= second.at - second.waited,
+                    "{first:?} overtook {second:?}"
+                );
             } else if first_priority < second_priority && second_was_there {
                 overtakings += 1;
             }
@@ -207,14 +226,19 @@ fn steps_of_advance_do_not_matter() {
 #[test]
 fn several_protocols_share_a_host_fairly() {
     // Two senders of each protocol on one host, to different receivers: the uplink is the bottleneck.
-    let mut setup = setup(star(5, Rate::gbps(100), Time::us(1), 1000), stack("swift"), Vec::new(), Time::ms(4));
+    let mut setup =
+        setup(star(5, Rate::gbps(100), Time::us(1), 1000), stack("swift"), Vec::new(), Time::ms(4));
     setup.stacks.push(stack("poseidon"));
     for (i, dst) in (1..5).enumerate() {
-        setup.workload.flows.push(tidegate_core::workload::Flow { stack: (i % 2) as u16, ..unlimited(0, dst, Time::ZERO) });
+        setup
+            .workload
+            .flows
+            .push(tidegate_core::workload::Flow { stack: (i % 2) as u16, ..unlimited(0, dst, Time::ZERO) });
     }
     setup.warmup = Time::ms(1);
     let (_, outcome) = run(setup, ());
-    let by_dst = |dst: u32| outcome.unfinished.iter().find(|r| r.dst == dst).unwrap().delivered_after_warmup as f64;
+    let by_dst =
+        |dst: u32| outcome.unfinished.iter().find(|r| r.dst == dst).unwrap().delivered_after_warmup as f64;
     let rates: Vec<f64> = (1..5).map(by_dst).collect();
     assert!(jain(&rates) > 0.999, "{rates:?}");
 }
@@ -231,12 +255,20 @@ fn golden_digests() {
         lines += &format!("{} {plain:016x} {sprayed:016x}\n", protocol.card().name);
     }
     if std::env::var_os("BLESS").is_some() {
-        std::fs::write(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt"), format!("semantics {SEMANTICS}\n{lines}")).unwrap();
+        std::fs::write(
+            concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt"),
+            format!("semantics {SEMANTICS}\n{lines}"),
+        )
+        .unwrap();
         return;
     }
     let golden = include_str!("golden.txt");
     let (version, digests) = golden.split_once('\n').unwrap();
-    assert_eq!(version, format!("semantics {SEMANTICS}"), "golden.txt belongs to another version of the semantics");
+    assert_eq!(
+        version,
+        format!("semantics {SEMANTICS}"),
+        "golden.txt belongs to another version of the semantics"
+    );
     assert_eq!(digests, lines, "outcomes changed: raise SEMANTICS and write golden.txt anew (BLESS=1)");
 }
 
@@ -267,7 +299,9 @@ fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
     let mut fabric = Fabric {
         hosts: Vec::new(),
         switches: (0..switches).map(|s| switch(&format!("s{s}"))).collect(),
-        links: (0..switches - 1).map(|s| link(Node::Switch(s), Node::Switch(s + 1), rate(), Time::ns(300))).collect(),
+        links: (0..switches - 1)
+            .map(|s| link(Node::Switch(s), Node::Switch(s + 1), rate(), Time::ns(300)))
+            .collect(),
         mtu: 4096,
     };
     let (mut pairs, mut paths) = (Vec::new(), Vec::new());
@@ -293,10 +327,13 @@ fn water_fill(fabric: &Fabric, paths: &[Vec<usize>]) -> Vec<f64> {
     let mut left: Vec<f64> = fabric.links.iter().map(|link| link.rate.as_bps() as f64).collect();
     let mut shares = vec![None; paths.len()];
     while shares.iter().any(Option::is_none) {
-        let users = |link: usize| paths.iter().zip(&shares).filter(|(p, s)| s.is_none() && p.contains(&link)).count();
+        let users =
+            |link: usize| paths.iter().zip(&shares).filter(|(p, s)| s.is_none() && p.contains(&link)).count();
         let fair = |link: usize| (users(link) > 0).then(|| (left[link] / users(link) as f64, link));
-        let (share, tightest) =
-            (0..left.len()).filter_map(fair).min_by(|a, b| a.0.total_cmp(&b.0)).expect("an unfixed flow uses a link");
+        let (share, tightest) = (0..left.len())
+            .filter_map(fair)
+            .min_by(|a, b| a.0.total_cmp(&b.0))
+            .expect("an unfixed flow uses a link");
         for (path, fixed) in paths.iter().zip(&mut shares) {
             if fixed.is_none() && path.contains(&tightest) {
                 *fixed = Some(share);

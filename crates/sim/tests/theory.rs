@@ -36,7 +36,8 @@ fn a_lone_packet_takes_exactly_its_serialisation_and_propagation() {
 #[test]
 fn a_lone_message_pipelines_as_store_and_forward_does() {
     // Without telemetry the measured time is the ideal one, whatever the number of packets.
-    let fabric = |rates: [u64; 2]| leaf_spine(2, 1, 1, Rate::gbps(rates[0]), Rate::gbps(rates[1]), Time::us(1), 1000);
+    let fabric =
+        |rates: [u64; 2]| leaf_spine(2, 1, 1, Rate::gbps(rates[0]), Rate::gbps(rates[1]), Time::us(1), 1000);
     for rates in [[100, 100], [100, 40], [40, 100]] {
         for bytes in [1_000, 1_001, 9_999, 100_000, 1_234_567] {
             let mut swift = stack("open-loop");
@@ -75,7 +76,11 @@ fn poisson_arrivals_wait_as_in_m_d_1() {
         // Little's law ties the two measures of the queue together.
         let arrivals_per_us = link.packets as f64 / 230_000.0;
         let by_little = arrivals_per_us * 1080.0 * link.queue_delay_us.mean;
-        assert!((link.queue_bytes.mean / by_little - 1.0).abs() < 1e-3, "{} {by_little}", link.queue_bytes.mean);
+        assert!(
+            (link.queue_bytes.mean / by_little - 1.0).abs() < 1e-3,
+            "{} {by_little}",
+            link.queue_bytes.mean
+        );
     }
 }
 
@@ -119,7 +124,11 @@ fn fixed_point(rate: Rate, mtu: u32, delay: Time, n: u32, seed: u64) {
     let jain = jain(&goodputs(&finished, &outcome));
     let utilisation = link.wire_bytes as f64 * 8.0 / 0.02 / rate.as_bps() as f64;
     let error = link.queue_delay_us.mean / target - 1.0;
-    println!("{case}: delay {:.3} us, target {target:.3} us ({:+.1} %), Jain {jain:.4}, utilisation {utilisation:.4}", link.queue_delay_us.mean, error * 100.0);
+    println!(
+        "{case}: delay {:.3} us, target {target:.3} us ({:+.1} %), Jain {jain:.4}, utilisation {utilisation:.4}",
+        link.queue_delay_us.mean,
+        error * 100.0
+    );
     assert!(error.abs() < 0.10, "{case}: delay {} us, target {target} us", link.queue_delay_us.mean);
     assert!(jain > 0.98, "{case}: Jain {jain}");
     assert!(utilisation > 0.98, "{case}: utilisation {utilisation}");

@@ -6,7 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
-use tidegate_results::{Folder, Summary};
+use tidegate_results::{Folder, Summary, write_json};
 use tidegate_scenario::{Override, Plan};
 
 use crate::run::{check_free, run_numbered};
@@ -75,9 +75,8 @@ impl Comparison {
     ///
     /// # Errors
     /// When `to` refuses to be written.
-    pub fn write(&self, mut to: impl Write) -> io::Result<()> {
-        serde_json::to_writer_pretty(&mut to, self)?;
-        to.write_all(b"\n")
+    pub fn write(&self, to: impl Write) -> io::Result<()> {
+        write_json(self, to)
     }
 
     fn publish(&self, folder: Folder) -> io::Result<()> {

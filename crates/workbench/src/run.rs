@@ -168,6 +168,7 @@ fn setup(plan: &Plan) -> Setup {
         connections: plan.connections,
         bdp_bytes: plan.bdp_bytes,
         workload: plan.workload.clone(),
+        faults: plan.faults.clone(),
         seed: plan.seed,
         duration: plan.duration,
         warmup: plan.warmup,

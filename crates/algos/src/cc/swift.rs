@@ -73,6 +73,8 @@ params! {
         /// Idle for longer than this, a connection starts from its initial window again.
         restart_after: Time = Time::ms(1), within Time::us(1) => Time::s(1000),
             "our choice: the retransmission timeout before any sample";
+        /// Take another path when no sample was below the target, flow scaling apart, for 5 to 7 round trips (PLB).
+        plb: bool = false, "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; rule: Broadcom/csg-htsim, swift.cpp";
     }
 }
 
@@ -161,6 +163,14 @@ impl CongestionControl for Swift {
 
     fn limit(&self, _params: &SwiftParams) -> Limit {
         Limit::window(self.cwnd * self.full_wire_bytes)
+    }
+
+    fn repaths(params: &SwiftParams) -> bool {
+        params.plb
+    }
+
+    fn is_congested(&self, _params: &SwiftParams, ack: &Ack<'_>) -> bool {
+        ack.rtt.as_ps() as f64 > self.fixed_target
     }
 }
 
@@ -254,6 +264,14 @@ mod tests {
             assert_eq!(lose(&mut flow, LossKind::Timeout, 100 + i), 32.0);
         }
         assert_eq!(lose(&mut flow, LossKind::Timeout, 112), params.min_cwnd);
+    }
+
+    #[test]
+    fn a_path_is_congested_above_the_target_without_flow_scaling() {
+        let params = SwiftParams::default();
+        let mut flow = start(&params);
+        flow.cwnd = 0.1;
+        assert!(!flow.is_congested(&params, &ack(10, 28)) && flow.is_congested(&params, &ack(10, 29)));
     }
 
     #[test]

@@ -11,8 +11,12 @@
 //!   second heap with one lazily moved entry a connection. Nothing scans connections.
 //!
 //! Cost of a data packet and its acknowledgement: one connection record at each end, no allocation, no hash.
-#![allow(clippy::vec_box, reason = "boxes move between connections and their pool; what they hold stays where it is")]
+#![allow(
+    clippy::vec_box,
+    reason = "boxes move between connections and their pool; what they hold stays where it is"
+)]
 
+mod plb;
 mod receiver;
 mod recovery;
 mod schedule;
@@ -22,14 +26,15 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use plb::Plb;
 use receiver::Receivers;
 use recovery::Recovery;
 use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
-    Ack, Application, Body, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, HEADER_BYTES, Handle, HostContext, Loss,
-    LossKind, MIN_WIRE_BYTES, Message, Need, PacketMut, Path, PathOracle, Reply, Rng, Time, Transmit, Transport, body_flag,
-    frame_flag, kind,
+    Ack, Application, Body, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, HEADER_BYTES,
+    Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message, Need, PacketMut, Path, PathOracle, Reply,
+    Rng, Time, Transmit, Transport, body_flag, frame_flag, kind,
 };
 
 /// Retransmission timeout before the first round-trip sample.
@@ -78,7 +83,9 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
         Windowed {
             params: params.clone(),
             host: *host,
-            data_flags: flag(Need::Ecn, frame_flag::ECN_CAPABLE) | flag(Need::HopRecords, frame_flag::STAMP_HOPS) | peak,
+            data_flags: flag(Need::Ecn, frame_flag::ECN_CAPABLE)
+                | flag(Need::HopRecords, frame_flag::STAMP_HOPS)
+                | peak,
             ack_flags: if C::stamps_acks(params) { peak } else { 0 },
             senders: Vec::new(),
             outgoing: sender::Messages::default(),
@@ -186,10 +193,13 @@ impl<C: CongestionControl> Windowed<C> {
         let peer = &mut self.peers[message.dst as usize];
         match policy {
             ConnectionPolicy::PerMessage => {
-                let Some(connection) = peer.idle.pop() else { return self.connect(now, message.dst, true, paths) };
+                let Some(connection) = peer.idle.pop() else {
+                    return self.connect(now, message.dst, true, paths);
+                };
                 let seed = self.next_seed(message.dst, self.senders[connection as usize].lane);
                 let sender = &mut self.senders[connection as usize];
                 sender.restart(C::start(&self.params, &sender.cold.path, now, seed), seed);
+                sender.plb = C::repaths(&self.params).then(|| Box::new(Plb::new(seed)));
                 connection
             }
             ConnectionPolicy::PerPair => {
@@ -211,9 +221,11 @@ impl<C: CongestionControl> Windowed<C> {
     }
 
     fn next_seed(&self, dst: u32, lane: u32) -> u64 {
-        let uses = self.peers[dst as usize].lanes.get(lane as usize).map_or(0, |&c| self.senders[c as usize].uses);
+        let uses =
+            self.peers[dst as usize].lanes.get(lane as usize).map_or(0, |&c| self.senders[c as usize].uses);
         let pair = (self.host.host as u64) << 32 | dst as u64;
-        Rng::stream(self.host.seed, Domain::Entropy, pair ^ ((lane as u64) << 48) ^ ((uses as u64) << 16)).bits()
+        Rng::stream(self.host.seed, Domain::Entropy, pair ^ ((lane as u64) << 48) ^ ((uses as u64) << 16))
+            .bits()
     }
 
     fn connect(&mut self, now: Time, dst: u32, single_use: bool, paths: &dyn PathOracle) -> u32 {
@@ -222,7 +234,9 @@ impl<C: CongestionControl> Windowed<C> {
         let seed = self.next_seed(dst, lane);
         let cc = C::start(&self.params, &path, now, seed);
         let connection = self.senders.len() as u32;
-        self.senders.push(Sender::new(cc, dst, lane, seed, single_use, path));
+        let mut sender = Sender::new(cc, dst, lane, seed, single_use, path);
+        sender.plb = C::repaths(&self.params).then(|| Box::new(Plb::new(seed)));
+        self.senders.push(sender);
         self.peers[dst as usize].lanes.push(connection);
         connection
     }
@@ -231,7 +245,8 @@ impl<C: CongestionControl> Windowed<C> {
     #[inline]
     fn emit(&mut self, now: Time, connection: u32, packet: PacketMut<'_>) {
         let sender = &mut self.senders[connection as usize];
-        let (seq, slot, resent) = match sender.recovery.as_mut().and_then(|recovery| recovery.take_lost(now)) {
+        let (seq, slot, resent) = match sender.recovery.as_mut().and_then(|recovery| recovery.take_lost(now))
+        {
             Some(seq) => (seq, self.outgoing.holding(sender.head, seq), body_flag::RETRANSMISSION),
             None => (sender.next, sender.sending, 0),
         };
@@ -287,13 +302,21 @@ impl<C: CongestionControl> Windowed<C> {
     fn on_ack<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) {
         let body = packet.body;
         let Some(sender) = self.senders.get_mut(body.connection as usize) else { return };
-        if sender.dst != body.src || sender.lane != body.lane || body.ack > sender.next || body.seq >= sender.next {
+        if sender.dst != body.src
+            || sender.lane != body.lane
+            || body.ack > sender.next
+            || body.seq >= sender.next
+        {
             return; // not an acknowledgement of anything this connection sent
         }
         let rtt = now.since(body.sent_at);
         sender.sample_rtt(rtt);
-        let progress = sender.acknowledge(now, body, &mut self.outgoing, &mut self.spare, self.host.mtu, |id| app.acked(now, id));
-        let lost = sender.detect_loss(now, body.sent_at, self.host.spraying, &self.outgoing, self.host.mtu);
+        let progress =
+            sender.acknowledge(now, body, &mut self.outgoing, &mut self.spare, self.host.mtu, |id| {
+                app.acked(now, id)
+            });
+        let unordered = self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
+        let lost = sender.detect_loss(now, body.sent_at, unordered, &self.outgoing, self.host.mtu);
         if progress.packets > 0 {
             sender.backoff = 0;
             sender.rto_at = if sender.outstanding() { now + sender.rto() } else { Time::NEVER };
@@ -312,6 +335,11 @@ impl<C: CongestionControl> Windowed<C> {
             reverse_peak_hop_delay: packet.frame.peak_hop_delay,
             hops: packet.hops.as_slice(),
         };
+        if let Some(plb) = &mut sender.plb
+            && let Some(entropy) = plb.sample(now, sender.srtt, sender.cc.is_congested(&self.params, &ack))
+        {
+            sender.entropy = entropy;
+        }
         sender.cc.on_ack(&self.params, &ack);
         if lost {
             sender.cc.on_loss(&self.params, &Loss { now, kind: LossKind::Recovery, rtt });
@@ -341,6 +369,9 @@ impl<C: CongestionControl> Windowed<C> {
             sender.rto_at = Time::NEVER;
         } else if sender.rto_at <= now {
             sender.on_timeout(now, &mut self.spare);
+            if let Some(plb) = &mut sender.plb {
+                sender.entropy = plb.leave(now, rtt);
+            }
             sender.cc.on_loss(&self.params, &Loss { now, kind: LossKind::Timeout, rtt });
         }
         self.apply_limit(now, connection);

@@ -4,9 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use tidegate_core::{
-    Application, Card, MIN_WIRE_BYTES, PacketMut, Reply, Time, body_flag, frame_flag, kind,
-};
+use tidegate_core::{Application, Card, MIN_WIRE_BYTES, PacketMut, Reply, Time, body_flag, frame_flag, kind};
 
 /// A packet further ahead of what is missing than this is dropped: no sender has such a window.
 const MAX_AHEAD: u64 = 1 << 20;
@@ -52,7 +50,8 @@ struct Early {
 impl Receivers {
     #[inline]
     fn find(&mut self, src: u32, lane: u32) -> Option<usize> {
-        let found = self.lanes.get(src as usize).and_then(|lanes| lanes.get(lane as usize)).copied().unwrap_or(NONE);
+        let found =
+            self.lanes.get(src as usize).and_then(|lanes| lanes.get(lane as usize)).copied().unwrap_or(NONE);
         if found != NONE { Some(found as usize) } else { self.open(src, lane) }
     }
 

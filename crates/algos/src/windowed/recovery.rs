@@ -189,7 +189,10 @@ impl Bits {
     }
     fn get(&self, seq: u64) -> bool {
         seq >= self.from
-            && self.words.get(((seq - self.base) / 64) as usize).is_some_and(|word| word >> (seq & 63) & 1 == 1)
+            && self
+                .words
+                .get(((seq - self.base) / 64) as usize)
+                .is_some_and(|word| word >> (seq & 63) & 1 == 1)
     }
     fn set(&mut self, seq: u64) {
         let word = ((seq - self.base) / 64) as usize;

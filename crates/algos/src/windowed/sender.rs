@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Index;
 
+use super::plb::Plb;
 use super::recovery::Recovery;
 use super::{INITIAL_RTO, MAX_BACKOFF, MIN_RTO};
 use tidegate_core::{Body, CongestionControl, HEADER_BYTES, Limit, MIN_WIRE_BYTES, Message, Path, Time};
@@ -38,7 +39,7 @@ pub(super) struct Sender<C> {
     pub(super) next_send: Time,
     last_send: Time,
     pub(super) last_rtt: Time,
-    srtt: Time,
+    pub(super) srtt: Time,
     rttvar: Time,
     pub(super) rto_at: Time,
     pub(super) wake_at: Time,
@@ -72,6 +73,8 @@ pub(super) struct Sender<C> {
     pub(super) single_use: bool,
     /// Without a window the limit can change with every packet sent.
     pub(super) follows_packets: bool,
+    /// Where the control repaths.
+    pub(super) plb: Option<Box<Plb>>,
     pub(super) cc: C,
     pub(super) cold: Box<Cold>,
 }
@@ -123,6 +126,7 @@ impl<C: CongestionControl> Sender<C> {
             limited: false,
             single_use,
             follows_packets: false,
+            plb: None,
             cc,
             cold: Box::new(Cold { path }),
         }
@@ -163,7 +167,11 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn window_open(&self) -> bool {
-        if self.window >= self.full_wire as f64 { (self.in_flight as f64) < self.window } else { self.in_flight == 0 }
+        if self.window >= self.full_wire as f64 {
+            (self.in_flight as f64) < self.window
+        } else {
+            self.in_flight == 0
+        }
     }
 
     /// When the next packet may leave, the window being open.
@@ -223,7 +231,11 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn rto(&self) -> Time {
-        let base = if self.srtt == Time::ZERO { INITIAL_RTO } else { self.srtt.after(self.rttvar.times(4)).max(MIN_RTO) };
+        let base = if self.srtt == Time::ZERO {
+            INITIAL_RTO
+        } else {
+            self.srtt.after(self.rttvar.times(4)).max(MIN_RTO)
+        };
         base.times(1 << self.backoff)
     }
 
@@ -257,7 +269,13 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Moves `una` up to `cumulative`; what it passes counts as progress, messages it passes as acknowledged.
     #[inline]
-    fn advance(&mut self, cumulative: u64, messages: &mut Messages, mtu: u32, mut acked: impl FnMut(u32)) -> Progress {
+    fn advance(
+        &mut self,
+        cumulative: u64,
+        messages: &mut Messages,
+        mtu: u32,
+        mut acked: impl FnMut(u32),
+    ) -> Progress {
         let packets = cumulative - self.una;
         let mut bytes = packets * self.full_wire as u64;
         self.una = cumulative;
@@ -343,13 +361,31 @@ impl<C: CongestionControl> Sender<C> {
 
     /// Finds packets that are lost by what arrived; true where a new episode of loss began.
     #[inline]
-    pub(super) fn detect_loss(&mut self, now: Time, echo: Time, spraying: bool, messages: &Messages, mtu: u32) -> bool {
-        if self.recovery.is_none() { false } else { self.detect_loss_in_recovery(now, echo, spraying, messages, mtu) }
+    pub(super) fn detect_loss(
+        &mut self,
+        now: Time,
+        echo: Time,
+        spraying: bool,
+        messages: &Messages,
+        mtu: u32,
+    ) -> bool {
+        if self.recovery.is_none() {
+            false
+        } else {
+            self.detect_loss_in_recovery(now, echo, spraying, messages, mtu)
+        }
     }
 
     #[cold]
     #[inline(never)]
-    fn detect_loss_in_recovery(&mut self, now: Time, echo: Time, spraying: bool, messages: &Messages, mtu: u32) -> bool {
+    fn detect_loss_in_recovery(
+        &mut self,
+        now: Time,
+        echo: Time,
+        spraying: bool,
+        messages: &Messages,
+        mtu: u32,
+    ) -> bool {
         let window = self.reorder_window();
         let Some(recovery) = self.recovery.as_mut() else { return false };
         let (head, overhead) = (self.head, self.overhead);
@@ -369,10 +405,13 @@ impl<C: CongestionControl> Sender<C> {
     /// Under spraying: gives up packets that stayed away for a reordering window. True where a new episode began.
     pub(super) fn reorder_expired(&mut self, now: Time, messages: &Messages, mtu: u32) -> bool {
         let window = self.reorder_window();
-        let Some(recovery) = self.recovery.as_mut().filter(|recovery| recovery.reorder_at <= now) else { return false };
+        let Some(recovery) = self.recovery.as_mut().filter(|recovery| recovery.reorder_at <= now) else {
+            return false;
+        };
         let (head, overhead) = (self.head, self.overhead);
         let mut gone = 0;
-        recovery.lose_marked(self.una, now, window, &mut |seq| gone += messages.wire(head, seq, mtu, overhead));
+        recovery
+            .lose_marked(self.una, now, window, &mut |seq| gone += messages.wire(head, seq, mtu, overhead));
         self.in_flight -= gone;
         gone > 0 && recovery.begins_episode(self.una, self.next)
     }

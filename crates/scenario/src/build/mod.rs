@@ -2,6 +2,7 @@
 
 pub(crate) mod csv;
 pub(crate) mod fabric;
+pub(crate) mod faults;
 pub(crate) mod flows;
 pub(crate) mod glob;
 pub(crate) mod graph;

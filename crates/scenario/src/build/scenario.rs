@@ -10,7 +10,7 @@ use tidegate_core::workload::{Sizes, Traffic, Workload};
 
 use super::hosts::Hosts;
 use super::transport::{Stacks, json_params};
-use super::{Labels, Span, fabric, flows, paths, sizes, switch, traffic, transport};
+use super::{Labels, Span, fabric, faults, flows, paths, sizes, switch, traffic, transport};
 use crate::error::Error;
 use crate::plan::{Output, Plan};
 use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
@@ -35,6 +35,7 @@ static SECTIONS: &[Key] = &[
     ),
     key("flows", Shape::Tables(&[flows::KEYS, transport::CHOICE]), Optional, "Explicit flows."),
     key("traffic", Shape::ManyKinds(traffic::COMMON, traffic::KINDS), Optional, "Generated flows."),
+    key("faults", Shape::Table(&[faults::KEYS]), Optional, "What goes wrong."),
     key("output", Shape::Table(&[OUTPUT]), Default("{}"), "What is recorded."),
 ];
 
@@ -80,6 +81,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         let traffic = tables.map(|table| traffic::traffic(table, &context, &mut stacks, &mut labels));
         Workload { flows, traffic: traffic.collect::<Result<Vec<Traffic>, Error>>()? }
     };
+    let faults = faults::faults(root.find("faults"), &equipped.fabric, &Hosts::new(&equipped.fabric.hosts), span)?;
     if workload.flows.is_empty() && workload.traffic.is_empty() {
         return Err(root.error_found(
             "flows",
@@ -115,6 +117,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         connections: transport::connections(transport_table),
         bdp_bytes: set_bdp,
         workload,
+        faults,
         output: Output {
             histograms: output.find("histograms"),
             timeseries: match output.get("timeseries") {

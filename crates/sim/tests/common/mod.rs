@@ -3,12 +3,20 @@
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Switch};
+use tidegate_core::faults::Faults;
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{ConnectionPolicy, Message, Rate, Time};
 use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Setup};
 
 pub fn switch(name: &str) -> Switch {
-    Switch { name: name.into(), latency: Time::ZERO, telemetry: true, buffer: Buffer::Unlimited, ecn: None, priorities: 8 }
+    Switch {
+        name: name.into(),
+        latency: Time::ZERO,
+        telemetry: true,
+        buffer: Buffer::Unlimited,
+        ecn: None,
+        priorities: 8,
+    }
 }
 
 pub fn link(a: Node, b: Node, rate: Rate, delay: Time) -> Link {
@@ -26,7 +34,15 @@ pub fn star(hosts: u32, rate: Rate, delay: Time, mtu: u32) -> Fabric {
 }
 
 /// Racks of hosts, every rack linked to every spine.
-pub fn leaf_spine(racks: u32, hosts: u32, spines: u32, host_rate: Rate, fabric_rate: Rate, delay: Time, mtu: u32) -> Fabric {
+pub fn leaf_spine(
+    racks: u32,
+    hosts: u32,
+    spines: u32,
+    host_rate: Rate,
+    fabric_rate: Rate,
+    delay: Time,
+    mtu: u32,
+) -> Fabric {
     let mut fabric = Fabric {
         hosts: (0..racks * hosts).map(|h| format!("h{h}")).collect(),
         switches: (0..racks).map(|r| switch(&format!("tor{r}"))).collect(),
@@ -68,6 +84,7 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
         seed: 1,
         duration,
         warmup: Time::ZERO,
+        faults: Faults::default(),
         histograms: false,
     }
 }

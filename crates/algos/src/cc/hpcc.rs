@@ -1,0 +1,366 @@
+//! HPCC: keep the bytes in flight on the busiest link just below what fits on it.
+//!
+//! Every switch says how much it has sent, when, and how much waits. From two such records the sender computes the
+//! utilisation of each link, its sending rate plus what its queue adds over one base RTT, and divides its window by
+//! that of the busiest link relative to a goal below one. Small increases come on top, so that flows become equal;
+//! after some rounds of nothing but those the window also grows by the division, to take up what has become free.
+//!
+//! Yuliang Li, Rui Miao, Hongqiang Harry Liu, Yan Zhuang, Fei Feng, Lingbo Tang, Zheng Cao, Ming Zhang, Frank Kelly,
+//! Mohammad Alizadeh, Minlan Yu. "HPCC: High Precision Congestion Control". SIGCOMM 2019.
+//!
+//! # Equations
+//!
+//! From Algorithm 1, with base RTT `T` and, for every hop, link rate `B` and `dt` between the two records:
+//!
+//! * utilisation `u = min(queue, queue before) / (B · T) + Δsent / (dt · B)`; the hop of the largest counts
+//! * smoothed: `U = U · (1 − dt/T) + u · dt/T`, with that hop's `dt`, at most `T`
+//! * with `U ≥ η`, or after `max_stage` rounds of additive increase: `W = Wc / (U/η) + W_AI`
+//! * else `W = Wc + W_AI`
+//! * `W` holds at once; the reference `Wc` becomes `W`, and the stage is counted, once a round trip
+//! * pacing at `W / T`
+//!
+//! # What it needs of the network
+//!
+//! A record of every switch: queue, bytes sent, time and rate. 8 bytes a hop and 2 for all in data packets, the same
+//! in acknowledgements.
+//!
+//! # Differences from the paper
+//!
+//! * A hop whose clock made no progress between two records is skipped; the public simulator divides by zero there.
+//! * Records of another path replace the stored ones and change nothing else. The paper finds a change by a path ID,
+//!   which is what the ports in the records are. Records older than the stored ones are ignored.
+//! * The window grows only if it limited sending since the last acknowledgement.
+//! * `T` is the fabric's largest base RTT; the paper rounds it up by hand.
+//! * `additive` is the paper's `W_init (1 − η) / N` with N = 100 flows. The public simulator adds 10 Mbit/s for each
+//!   25 Gbit/s of NIC, which is N = 125. Its run script has `max_stage` 0: multiplicative in every round.
+//! * Records carry exact numbers; the paper's fields count 128 B sent and 80 B queued.
+//! * The paper assumes a lossless fabric. Here a loss halves the window and a timeout sets it to its smallest.
+//! * After idling the window is kept; the paper is silent.
+
+use alloc::boxed::Box;
+
+use tidegate_core::{
+    Ack, Card, CongestionControl, Extent, Hop, HopTrace, Limit, Loss, LossKind, Marker, Need, Needs, Path,
+    Rate, Time, params,
+};
+
+params! {
+    /// Parameters of HPCC.
+    pub struct HpccParams {
+        /// Goal of the utilisation.
+        eta: f64 = 0.95, in 0.5..=1.0, "HPCC (SIGCOMM'19), section 3.3";
+        /// Rounds of additive increase before the window may grow by division; 0: it always may.
+        max_stage: u64 = 5, in 0..=1000, "HPCC (SIGCOMM'19), section 3.3";
+        /// Bytes added in a round trip.
+        additive: Extent = Extent::Bdp(0.0005), within Extent::Bdp(0.0) => Extent::Bdp(10.0),
+            "HPCC (SIGCOMM'19), section 3.3: W_init (1 - eta) / N; N = 100 is our choice";
+        /// Window of a new connection.
+        initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "HPCC (SIGCOMM'19), section 3.2: the NIC's rate times T";
+        /// Largest window.
+        max_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(100.0),
+            "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc: the NIC's rate times T";
+        /// Smallest rate: the smallest window is this times T.
+        min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
+            "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
+    }
+}
+
+/// A connection under HPCC.
+#[derive(Clone, Debug)]
+pub struct Hpcc {
+    /// W, in wire bytes.
+    window: f64,
+    /// Wc: the window as of the end of the last round.
+    reference: f64,
+    /// U of the busiest link, smoothed.
+    utilisation: f64,
+    /// Rounds of additive increase in a row.
+    stage: u64,
+    /// An acknowledgement of this packet, or a later one, ends the round trip.
+    round_end: u64,
+    additive: f64,
+    min_window: f64,
+    max_window: f64,
+    /// T, in picoseconds.
+    base_rtt: f64,
+    /// The records of the acknowledgement before.
+    previous: Box<HopTrace>,
+}
+
+impl CongestionControl for Hpcc {
+    const CARD: Card = Card {
+        name: "hpcc",
+        title: "HPCC",
+        citation: "Li et al., \"HPCC: High Precision Congestion Control\", SIGCOMM 2019",
+        summary: "Divides its window by the utilisation of the busiest link, from records that every switch leaves.",
+        color: "#e69f00",
+        marker: Marker::TriangleDown,
+        needs: Needs::NONE.and(Need::HopRecords),
+        telemetry_bytes: (2, 8),
+        echo_bytes: (2, 8),
+    };
+    type Params = HpccParams;
+
+    fn start(params: &HpccParams, path: &Path, _now: Time, _seed: u64) -> Hpcc {
+        let base_rtt = path.fabric_base_rtt.as_ps().max(1) as f64;
+        let min_window = params.min_rate.as_bps() as f64 * base_rtt / 8e12;
+        let max_window = params.max_window.bytes(path.bdp_bytes).max(min_window);
+        let window = params.initial_window.bytes(path.bdp_bytes).clamp(min_window, max_window);
+        Hpcc {
+            window,
+            reference: window,
+            utilisation: 1.0,
+            stage: 0,
+            round_end: 0,
+            additive: params.additive.bytes(path.bdp_bytes),
+            min_window,
+            max_window,
+            base_rtt,
+            previous: Box::default(),
+        }
+    }
+
+    // HPCC algorithm 1, NewAck
+    fn on_ack(&mut self, params: &HpccParams, ack: &Ack<'_>) {
+        let same_path = self.is_same_path(ack.hops);
+        if same_path && self.is_overtaken(ack.hops) {
+            return;
+        }
+        let ends_round = ack.seq >= self.round_end;
+        if same_path && self.measure(ack.hops) {
+            self.update(params, ends_round, ack.window_limited);
+        }
+        if ends_round {
+            self.round_end = ack.next_seq;
+        }
+        self.previous.clear();
+        ack.hops.iter().for_each(|&hop| self.previous.push(hop));
+    }
+
+    fn on_loss(&mut self, _params: &HpccParams, loss: &Loss) {
+        self.window = match loss.kind {
+            LossKind::Recovery => (self.window / 2.0).max(self.min_window),
+            LossKind::Timeout => self.min_window,
+        };
+        self.reference = self.window;
+        self.stage = 0;
+    }
+
+    fn limit(&self, _params: &HpccParams) -> Limit {
+        Limit {
+            window_bytes: self.window,
+            pace_bps: self.window * 8e12 / self.base_rtt,
+            wake_at: Time::NEVER,
+        }
+    }
+}
+
+impl Hpcc {
+    fn is_same_path(&self, hops: &[Hop]) -> bool {
+        let previous = self.previous.as_slice();
+        previous.len() == hops.len() && previous.iter().zip(hops).all(|(before, hop)| before.port == hop.port)
+    }
+
+    /// Whether the records were stamped before those of the last acknowledgement.
+    fn is_overtaken(&self, hops: &[Hop]) -> bool {
+        self.previous.as_slice().iter().zip(hops).any(|(before, hop)| hop.at < before.at)
+    }
+
+    /// Takes the busiest link into U (HPCC algorithm 1, MeasureInflight). False where there is nothing to compare.
+    fn measure(&mut self, hops: &[Hop]) -> bool {
+        let mut busiest: Option<(f64, f64)> = None;
+        for (before, hop) in self.previous.as_slice().iter().zip(hops) {
+            let dt = hop.at.since(before.at).as_ps() as f64;
+            if dt == 0.0 {
+                continue;
+            }
+            let rate = hop.rate.as_bps() as f64 / 8e12; // bytes per picosecond
+            let sent = hop.tx_bytes.wrapping_sub(before.tx_bytes) as f64;
+            let queue = hop.queue_bytes.min(before.queue_bytes) as f64;
+            let utilisation = queue / (rate * self.base_rtt) + sent / (dt * rate);
+            if busiest.is_none_or(|(most, _)| utilisation > most) {
+                busiest = Some((utilisation, dt));
+            }
+        }
+        if let Some((utilisation, dt)) = busiest {
+            let weight = dt.min(self.base_rtt) / self.base_rtt;
+            self.utilisation = self.utilisation * (1.0 - weight) + utilisation * weight;
+        }
+        busiest.is_some()
+    }
+
+    /// HPCC algorithm 1, ComputeWind.
+    fn update(&mut self, params: &HpccParams, ends_round: bool, window_limited: bool) {
+        let excess = self.utilisation / params.eta;
+        let divides = excess >= 1.0 || self.stage >= params.max_stage;
+        // A utilisation of zero makes this infinite, which the clamp turns into the largest window.
+        let window = if divides { self.reference / excess } else { self.reference } + self.additive;
+        let most = if window_limited { self.max_window } else { self.window };
+        self.window = window.clamp(self.min_window, most);
+        if ends_round {
+            self.reference = self.window;
+            self.stage = if divides { 0 } else { self.stage + 1 };
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract;
+
+    /// Bytes that the 100 Gbit/s link sends in the fabric's base RTT of 8 µs.
+    const PIPE: f64 = 100_000.0;
+
+    fn start(params: &HpccParams) -> Hpcc {
+        Hpcc::start(params, &contract::path(), Time::ZERO, 0)
+    }
+
+    fn hop(at_ns: u64, tx_bytes: u64, queue_bytes: u32) -> Hop {
+        Hop { at: Time::ns(at_ns), tx_bytes, rate: Rate::gbps(100), queue_bytes, port: 7 }
+    }
+
+    fn on_hops(flow: &mut Hpcc, params: &HpccParams, seq: u64, hops: &[Hop]) {
+        flow.on_ack(params, &Ack { seq, next_seq: seq + 20, hops, ..contract::ack(Time::us(10)) });
+    }
+
+    #[track_caller]
+    fn assert_near(ours: f64, expected: f64, tolerance: f64) {
+        assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
+    }
+
+    #[test]
+    fn utilisation_is_that_of_the_busiest_link() {
+        let params = HpccParams::default();
+        let mut flow = start(&params);
+        on_hops(&mut flow, &params, 0, &[hop(0, 0, 0), hop(0, 0, 30_000)]);
+        assert_eq!(
+            (flow.window, flow.utilisation),
+            (PIPE, 1.0),
+            "the first records only tell where to start"
+        );
+        // In 2 µs (25,000 bytes at line rate): a link at half its rate, and one at its rate whose queue was at least
+        // a fifth of the pipe.
+        on_hops(&mut flow, &params, 1, &[hop(2000, 12_500, 0), hop(2000, 25_000, 20_000)]);
+        assert_near(flow.utilisation, 1.0 * 0.75 + 1.2 * 0.25, 1e-12);
+        assert_near(flow.window, PIPE / (1.05 / 0.95) + 50.0, 1e-6);
+    }
+
+    #[test]
+    fn a_single_long_queue_is_noise() {
+        let params = HpccParams::default();
+        let mut flow = start(&params);
+        on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
+        on_hops(&mut flow, &params, 1, &[hop(8000, 50_000, 90_000)]);
+        assert_near(flow.utilisation, 0.5, 1e-12);
+    }
+
+    #[test]
+    fn the_reference_moves_once_a_round_trip() {
+        let params = HpccParams::default();
+        let mut flow = start(&params);
+        // Twice the rate for 8 µs at a time; packets 0 to 19 belong to the first round.
+        let mut sent = 0;
+        let mut next = |i: u64| {
+            sent += 200_000;
+            [hop(8000 * i, sent, 0)]
+        };
+        on_hops(&mut flow, &params, 0, &next(0));
+        for seq in 1..20 {
+            on_hops(&mut flow, &params, seq, &next(seq));
+            assert_near(flow.window, PIPE * 0.95 / 2.0 + 50.0, 1e-6);
+            assert_eq!(flow.reference, PIPE);
+        }
+        on_hops(&mut flow, &params, 20, &next(20));
+        assert_eq!(flow.reference, flow.window);
+        on_hops(&mut flow, &params, 21, &next(21));
+        assert_near(flow.window, (PIPE * 0.475 + 50.0) * 0.475 + 50.0, 1e-6);
+    }
+
+    #[test]
+    fn grows_by_steps_then_by_division() {
+        let params = HpccParams::default();
+        let mut flow = start(&params);
+        flow.reference = 10_000.0;
+        flow.utilisation = 0.475;
+        on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
+        let mut round = |i: u64| {
+            on_hops(&mut flow, &params, 20 * i, &[hop(8000 * i, 47_500 * i, 0)]);
+            (flow.window, flow.stage)
+        };
+        for i in 1..=5 {
+            assert_eq!(round(i), (10_000.0 + 50.0 * i as f64, i));
+        }
+        assert_eq!(round(6), (10_250.0 * 2.0 + 50.0, 0));
+        assert_eq!(round(7), (20_600.0, 1));
+    }
+
+    #[test]
+    fn records_that_cannot_be_compared_change_nothing() {
+        let params = HpccParams::default();
+        let mut flow = start(&params);
+        on_hops(&mut flow, &params, 0, &[hop(1000, 0, 0)]);
+        let other_port = Hop { port: 8, ..hop(2000, 90_000, 9000) };
+        for hops in [
+            &[][..],
+            &[hop(1000, 0, 0)],
+            &[hop(500, 9000, 9000)],
+            &[other_port],
+            &[hop(3000, 0, 0), hop(3000, 0, 0)],
+        ] {
+            on_hops(&mut flow, &params, 1, hops);
+            assert_eq!((flow.window, flow.utilisation), (PIPE, 1.0), "{hops:?}");
+        }
+    }
+
+    #[test]
+    fn a_new_path_starts_from_its_first_records() {
+        let params = HpccParams::default();
+        let mut flow = start(&params);
+        on_hops(&mut flow, &params, 0, &[hop(1000, 0, 0)]);
+        let moved = |at, tx| Hop { port: 8, ..hop(at, tx, 0) };
+        on_hops(&mut flow, &params, 1, &[moved(900, 5_000_000)]);
+        assert_eq!(flow.utilisation, 1.0);
+        on_hops(&mut flow, &params, 2, &[moved(8900, 5_050_000)]);
+        assert_near(flow.utilisation, 0.5, 1e-12);
+    }
+
+    #[test]
+    fn paces_its_window_over_the_base_rtt() {
+        let params = HpccParams::default();
+        let mut flow = start(&params);
+        flow.window = 25_000.0;
+        assert_eq!(flow.limit(&params).pace_bps, 25e9);
+        let lose = |flow: &mut Hpcc, kind| {
+            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(9) });
+            flow.window
+        };
+        assert_eq!(lose(&mut flow, LossKind::Recovery), 12_500.0);
+        assert_eq!(lose(&mut flow, LossKind::Timeout), 100.0);
+    }
+
+    #[test]
+    fn flows_on_a_fluid_link_fill_it_to_eta() {
+        let params = HpccParams::default();
+        let mut flows = alloc::vec![start(&params); 4];
+        for (i, flow) in flows.iter_mut().enumerate() {
+            flow.window = PIPE * (0.1 + 0.1 * i as f64);
+            flow.reference = flow.window;
+        }
+        let (mut sent, mut total) = (0.0, 0.0);
+        for round in 0..6000 {
+            total = flows.iter().map(|flow| flow.window).sum();
+            sent += f64::min(total, PIPE);
+            let queue = f64::max(total - PIPE, 0.0) as u32;
+            for flow in &mut flows {
+                on_hops(flow, &params, 20 * round, &[hop(8000 * round, sent as u64, queue)]);
+            }
+        }
+        // Between the goal and what the steps of all flows add to it.
+        assert_near(total / PIPE, 0.955, 0.01);
+        for flow in &flows {
+            assert_near(flow.window / total, 0.25, 0.01);
+        }
+    }
+}

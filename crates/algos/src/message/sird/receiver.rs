@@ -1,0 +1,547 @@
+//! The receiving half: who gets credit (algorithm 1), and what has arrived.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use tidegate_core::{Application, Body, Message, Time, kind};
+
+use super::credit::{Bucket, Pacer};
+use super::sender::MAX_LANES;
+use super::tables::{ByHost, Heap, Places, Slab};
+use super::window::Window;
+use super::{Answer, Control, Key, LONG, Policy, Settings, flag};
+
+/// Hosts have smaller numbers; a packet that claims another is dropped.
+const MAX_HOSTS: u32 = 1 << 20;
+/// Messages being received at a time. More are not heard, and their senders ask again.
+const MAX_MESSAGES: usize = 1 << 16;
+/// Packets beyond the first missing one that are taken; credit stops there too.
+pub(super) const MAX_AHEAD: u64 = 1 << 16;
+/// Larger messages do not exist, but for those without end.
+const MAX_SIZE: u64 = 1 << 56;
+/// More packets of one message are not sent without credit.
+const MAX_UNSCHEDULED: u64 = 1 << 20;
+
+/// A message being received.
+#[derive(Default)]
+pub(super) struct Incoming {
+    /// In use; the timers look at the slots of those that are not complete.
+    pub(super) alive: bool,
+    pub(super) complete: bool,
+    pub(super) id: u32,
+    pub(super) source: u32,
+    pub(super) lane: u32,
+    pub(super) generation: u32,
+    /// The sender's slot.
+    pub(super) connection: u32,
+    size: u64,
+    pub(super) packets: u64,
+    /// Packets for which credit has been handed out, or taken by the sender itself.
+    pub(super) granted: u64,
+    pub(super) received: u64,
+    pub(super) window: Window,
+    /// Credit outstanding on account of this message. Credit is not bound to messages, so this can be below zero for one
+    /// and above for another; over all messages of a sender it is what that sender has.
+    booked: i64,
+    /// Credit for packets that a stopped message no longer has: its sender must forget it.
+    excess: u64,
+    /// Not counted in the buckets while the sender is silent.
+    pub(super) suspended: bool,
+    order: u64,
+    pub(super) progress_at: Time,
+    /// Whatever is missing below this packet at `horizon_at` plus the timeout is lost.
+    pub(super) horizon: u64,
+    pub(super) horizon_at: Time,
+    pub(super) backoff: u8,
+    /// Packets to ask for again, while there are any.
+    pub(super) ask: Option<(u64, u64)>,
+}
+
+impl Incoming {
+    /// More packets are under way, as far as this side can tell.
+    pub(super) fn expects(&self) -> bool {
+        self.received < self.granted.max(self.window.high())
+    }
+
+    fn key(&self, settings: &Settings) -> Key {
+        let remaining = match settings.policy {
+            Policy::RoundRobin => 0,
+            Policy::Srpt if self.size == Message::UNLIMITED => LONG,
+            Policy::Srpt => self.size.saturating_sub(self.received * settings.mtu),
+        };
+        (remaining, self.order)
+    }
+}
+
+/// What a lane's last message has become.
+#[derive(Clone, Copy)]
+enum Last {
+    /// There was none.
+    Unused,
+    /// Being received, in this slot.
+    Slot(u32),
+    /// Complete, with so much excess credit.
+    Done(u64),
+}
+
+#[derive(Clone, Copy)]
+struct Lane {
+    generation: u32,
+    last: Last,
+}
+
+/// A sender, as its receiver sees it.
+pub(super) struct Source {
+    pub(super) host: u32,
+    pub(super) bucket: Bucket,
+    /// Every byte of credit handed out to it so far.
+    pub(super) granted_bytes: u64,
+    /// Messages that want credit.
+    messages: Heap<Key>,
+    lanes: Vec<Lane>,
+    pub(super) heard_at: Time,
+    /// Did not answer: gets no credit until it is heard of.
+    pub(super) silent: bool,
+}
+
+/// Everything a host is receiving.
+pub(super) struct Inbox {
+    by_host: ByHost,
+    pub(super) sources: Vec<Source>,
+    pub(super) messages: Slab<Incoming>,
+    places: Places,
+    /// Senders that want credit and may have it, by their head message.
+    ready: Heap<Key>,
+    ready_places: Places,
+    pub(super) timers: Heap<Time>,
+    pub(super) timer_places: Places,
+    /// Messages with packets to ask for again.
+    pub(super) asks: VecDeque<u32>,
+    /// Credit outstanding over all senders (`b` of algorithm 1).
+    pub(super) outstanding: i64,
+    pub(super) pacer: Pacer,
+    /// When anything last changed.
+    clock: Time,
+    /// When the next credit leaves unless anything changes.
+    credit_at: Time,
+    order: u64,
+}
+
+/// What is known of the message that a packet belongs to.
+enum Found {
+    Slot(u32),
+    Done(u64),
+    Nothing,
+}
+
+impl Inbox {
+    pub(super) fn new(pacer: Pacer) -> Inbox {
+        Inbox {
+            by_host: ByHost::default(),
+            sources: Vec::new(),
+            messages: Slab::default(),
+            places: Places::default(),
+            ready: Heap::default(),
+            ready_places: Places::default(),
+            timers: Heap::default(),
+            timer_places: Places::default(),
+            asks: VecDeque::new(),
+            outstanding: 0,
+            pacer,
+            clock: Time::ZERO,
+            credit_at: Time::NEVER,
+            order: 0,
+        }
+    }
+
+    #[inline]
+    pub(super) fn deadline(&self) -> Time {
+        self.credit_at.min(self.timers.first().map_or(Time::NEVER, |(at, _)| at))
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        let start = self.outstanding == 0 && self.sources.iter().all(|source| source.bucket.outstanding == 0);
+        start && self.messages.in_use() == 0 && self.deadline() == Time::NEVER
+    }
+
+    /// The sender at `host`; made if there is none and the packet brings data or news of data.
+    pub(super) fn source(&mut self, settings: &Settings, body: &Body) -> Option<u32> {
+        if let Some(known) = self.by_host.get(body.src) {
+            return Some(known);
+        }
+        if body.src >= MAX_HOSTS || !matches!(body.kind, kind::DATA | kind::REQUEST) {
+            return None;
+        }
+        let number = self.sources.len() as u32;
+        self.sources.push(Source {
+            host: body.src,
+            bucket: Bucket::new(settings),
+            granted_bytes: 0,
+            messages: Heap::default(),
+            lanes: Vec::new(),
+            heard_at: Time::ZERO,
+            silent: false,
+        });
+        self.by_host.put(body.src, number);
+        Some(number)
+    }
+
+    /// A packet of any kind came from `source`: both control loops run (section 4.3).
+    pub(super) fn hear(&mut self, settings: &Settings, now: Time, source: u32, body: &Body, ce: bool) {
+        let source = &mut self.sources[source as usize];
+        let csn = body.kind == kind::DATA && body.flags & flag::SENDER_CONGESTED != 0;
+        source.bucket.observe(settings, csn, ce);
+        source.heard_at = now;
+        source.silent = false;
+    }
+
+    fn find(&mut self, settings: &Settings, now: Time, source: u32, body: &Body) -> Found {
+        let generation = body.sack as u32;
+        if body.lane as usize >= MAX_LANES {
+            return Found::Nothing;
+        }
+        let lane = self.sources[source as usize].lanes.get(body.lane as usize);
+        match lane.copied().unwrap_or(Lane { generation, last: Last::Unused }) {
+            Lane { last: Last::Unused, .. } => self.open(settings, now, source, body),
+            Lane { generation: same, last } if same == generation => match last {
+                Last::Slot(slot) => Found::Slot(slot),
+                Last::Done(excess) => Found::Done(excess),
+                Last::Unused => Found::Nothing,
+            },
+            // A sender uses a lane again when it knows that the message before has arrived.
+            Lane { generation: before, last: Last::Done(_) } if (generation.wrapping_sub(before) as i32) > 0 => {
+                self.open(settings, now, source, body)
+            }
+            _ => Found::Nothing,
+        }
+    }
+
+    /// A message that was not known: books the credit that its sender took for the unscheduled packets.
+    fn open(&mut self, settings: &Settings, now: Time, number: u32, body: &Body) -> Found {
+        let (size, unscheduled) = (body.ack, body.sack >> 32);
+        let packets = settings.packets(size);
+        let sane = (size <= MAX_SIZE || size == Message::UNLIMITED) && unscheduled <= packets.min(MAX_UNSCHEDULED);
+        if !sane || self.messages.in_use() >= MAX_MESSAGES {
+            return Found::Nothing;
+        }
+        let slot = self.messages.take();
+        self.order += 1;
+        let message = &mut self.messages[slot];
+        let mut window = core::mem::take(&mut message.window);
+        window.clear();
+        *message = Incoming {
+            alive: true,
+            id: body.message,
+            source: number,
+            lane: body.lane,
+            generation: body.sack as u32,
+            connection: body.connection,
+            size,
+            packets,
+            granted: unscheduled,
+            window,
+            order: self.order,
+            progress_at: now,
+            horizon_at: now,
+            ..Incoming::default()
+        };
+        let booked = if unscheduled == packets { settings.message_wire(size) } else { unscheduled * settings.full };
+        self.book(slot, booked as i64);
+        let source = &mut self.sources[number as usize];
+        if source.lanes.len() <= body.lane as usize {
+            source.lanes.resize(body.lane as usize + 1, Lane { generation: 0, last: Last::Unused });
+        }
+        source.lanes[body.lane as usize] = Lane { generation: body.sack as u32, last: Last::Slot(slot) };
+        self.place(settings, slot);
+        self.arm(settings, now, slot);
+        Found::Slot(slot)
+    }
+
+    fn book(&mut self, slot: u32, bytes: i64) {
+        let message = &mut self.messages[slot];
+        message.booked += bytes;
+        if !message.suspended {
+            self.sources[message.source as usize].bucket.outstanding += bytes;
+            self.outstanding += bytes;
+        }
+    }
+
+    /// Takes a message's credit out of the buckets: its sender does not answer.
+    pub(super) fn suspend(&mut self, settings: &Settings, slot: u32) {
+        let message = &mut self.messages[slot];
+        let source = message.source;
+        if !message.suspended {
+            message.suspended = true;
+            self.sources[source as usize].bucket.outstanding -= message.booked;
+            self.outstanding -= message.booked;
+        }
+        self.sources[source as usize].silent = true;
+        self.place(settings, slot);
+        self.settle(settings, source);
+    }
+
+    fn resume(&mut self, settings: &Settings, slot: u32) {
+        let message = &mut self.messages[slot];
+        if message.suspended {
+            message.suspended = false;
+            self.sources[message.source as usize].bucket.outstanding += message.booked;
+            self.outstanding += message.booked;
+            self.place(settings, slot);
+        }
+    }
+
+    /// Puts a message among those that want credit, or takes it out.
+    fn place(&mut self, settings: &Settings, slot: u32) {
+        let message = &self.messages[slot];
+        let source = &mut self.sources[message.source as usize];
+        let wants = message.granted < message.packets
+            && !message.suspended
+            && message.granted < message.window.base() + MAX_AHEAD;
+        if wants {
+            source.messages.set(&mut self.places, slot, message.key(settings));
+        } else {
+            source.messages.remove(&mut self.places, slot);
+        }
+    }
+
+    /// Starts a message's timer if it expects packets and none is running.
+    fn arm(&mut self, settings: &Settings, now: Time, slot: u32) {
+        let message = &mut self.messages[slot];
+        if !message.complete && message.expects() && !self.timer_places.contain(slot) {
+            (message.horizon, message.horizon_at) = (message.window.high(), now);
+            message.progress_at = now;
+            self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout));
+        }
+    }
+
+    /// Puts a sender among those that may have credit, or takes it out. Follows every change of its bucket and its messages.
+    pub(super) fn settle(&mut self, settings: &Settings, number: u32) {
+        let source = &self.sources[number as usize];
+        if let Some((key, slot)) = source.messages.first()
+            && !source.silent
+        {
+            let message = &self.messages[slot];
+            let wire = settings.wire(message.size, message.granted) as i64;
+            if source.bucket.admits(settings, wire) {
+                return self.ready.set(&mut self.ready_places, number, key);
+            }
+        }
+        self.ready.remove(&mut self.ready_places, number);
+    }
+
+    /// A message without end has one now.
+    fn learn_size(&mut self, settings: &Settings, slot: u32, body: &Body) {
+        let message = &mut self.messages[slot];
+        let packets = settings.packets(body.ack);
+        if message.size != Message::UNLIMITED
+            || body.ack > MAX_SIZE
+            || body.ack % settings.mtu != 0
+            || packets < message.window.high()
+        {
+            return;
+        }
+        (message.size, message.packets) = (body.ack, packets);
+        if message.granted > packets {
+            message.excess = (message.granted - packets) * settings.full;
+            message.granted = packets;
+            let excess = message.excess as i64;
+            self.book(slot, -excess);
+        }
+        self.place(settings, slot);
+    }
+
+    pub(super) fn on_request<A: Application>(
+        &mut self,
+        settings: &Settings,
+        now: Time,
+        source: u32,
+        body: &Body,
+        app: &mut A,
+    ) -> Answer {
+        let known = self.messages.in_use();
+        match self.find(settings, now, source, body) {
+            Found::Nothing => Answer::None,
+            Found::Done(excess) => Answer::Reply(done(body, excess)),
+            Found::Slot(slot) => {
+                self.resume(settings, slot);
+                self.learn_size(settings, slot, body);
+                let finished = self.finish(now, slot, app);
+                match finished {
+                    Answer::None if self.messages.in_use() == known => {
+                        Answer::Reply(self.repeat(source, body.message))
+                    }
+                    _ => finished,
+                }
+            }
+        }
+    }
+
+    pub(super) fn on_busy(&mut self, settings: &Settings, now: Time, source: u32, body: &Body) {
+        if self.sources[source as usize].lanes.get(body.lane as usize).is_some()
+            && let Found::Slot(slot) = self.find(settings, now, source, body)
+        {
+            self.resume(settings, slot);
+        }
+    }
+
+    /// Says again how much credit a sender has had in all.
+    pub(super) fn repeat(&self, source: u32, message: u32) -> Body {
+        Body { kind: kind::CREDIT, message, sack: self.sources[source as usize].granted_bytes, ..Body::default() }
+    }
+
+    #[inline]
+    pub(super) fn on_data<A: Application>(
+        &mut self,
+        settings: &Settings,
+        now: Time,
+        source: u32,
+        body: &Body,
+        app: &mut A,
+    ) -> Answer {
+        let slot = match self.find(settings, now, source, body) {
+            Found::Slot(slot) => slot,
+            Found::Done(excess) => return Answer::Reply(done(body, excess)),
+            Found::Nothing => return Answer::None,
+        };
+        self.resume(settings, slot);
+        if self.messages[slot].size != body.ack {
+            self.learn_size(settings, slot, body);
+        }
+        let message = &mut self.messages[slot];
+        let packet = body.seq / settings.mtu;
+        let fits = body.seq % settings.mtu == 0
+            && packet < message.packets
+            && body.payload_bytes as u64 == settings.payload(message.size, packet)
+            && packet < message.window.base() + MAX_AHEAD;
+        if fits && message.window.insert(packet) {
+            message.received += 1;
+            message.progress_at = now;
+            message.backoff = 0;
+            app.delivered(message.id, body.payload_bytes);
+            let wire = settings.wire(message.size, packet) as i64;
+            self.book(slot, -wire);
+            self.place(settings, slot);
+            self.arm(settings, now, slot);
+        }
+        self.finish(now, slot, app)
+    }
+
+    /// Tells application and sender if all has arrived. The record stays until credit for all of it has been handed out:
+    /// its sender may have spent on it what was meant for others.
+    fn finish<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Answer {
+        let message = &mut self.messages[slot];
+        if message.complete || message.received < message.packets {
+            return Answer::None;
+        }
+        message.complete = true;
+        message.ask = None;
+        let (id, lane, excess) = (message.id, message.lane, message.excess);
+        let source = &mut self.sources[message.source as usize];
+        source.lanes[lane as usize].last = Last::Done(excess);
+        let body = Body {
+            connection: message.connection,
+            lane,
+            message: id,
+            sack: message.generation as u64,
+            ..Body::default()
+        };
+        self.timers.remove(&mut self.timer_places, slot);
+        self.release(slot);
+        app.completed(now, id);
+        Answer::Reply(done(&body, excess))
+    }
+
+    fn release(&mut self, slot: u32) {
+        let message = &mut self.messages[slot];
+        if message.complete && message.granted == message.packets {
+            message.alive = false;
+            self.messages.give_back(slot);
+        }
+    }
+
+    /// Hands out what is due by `at`: requests for lost packets, then credit.
+    ///
+    /// Each leaves when the pacer opens or, later, when something changed; so what leaves depends on times only, not on how
+    /// often the driver calls.
+    pub(super) fn issue(&mut self, settings: &Settings, at: Time, control: &mut VecDeque<Control>) {
+        loop {
+            let wanted = !self.asks.is_empty() || self.creditable(settings);
+            if !wanted {
+                self.credit_at = Time::NEVER;
+                return;
+            }
+            let due = self.pacer.opens_at().max(self.clock);
+            if due > at {
+                self.credit_at = due;
+                return;
+            }
+            if !self.ask(settings, due, control) {
+                self.credit(settings, due, control);
+            }
+        }
+    }
+
+    /// Everything due by `now` has been handed out; from here on something is different.
+    pub(super) fn changed(&mut self, now: Time) {
+        self.clock = now;
+    }
+
+    fn creditable(&self, settings: &Settings) -> bool {
+        let Some((_, source)) = self.ready.first() else { return false };
+        let Some((_, slot)) = self.sources[source as usize].messages.first() else { return false };
+        let message = &self.messages[slot];
+        self.outstanding + settings.wire(message.size, message.granted) as i64 <= settings.budget
+    }
+
+    /// Hands out one packet's credit (algorithm 1, `sendCredit`).
+    fn credit(&mut self, settings: &Settings, at: Time, control: &mut VecDeque<Control>) {
+        if !self.creditable(settings) {
+            return;
+        }
+        let Some((_, number)) = self.ready.first() else { return };
+        let Some((_, slot)) = self.sources[number as usize].messages.first() else { return };
+        let message = &mut self.messages[slot];
+        let packet = message.granted;
+        let payload_bytes = settings.payload(message.size, packet) as u32;
+        let wire = settings.wire(message.size, packet);
+        message.granted += 1;
+        if settings.policy == Policy::RoundRobin || message.size == Message::UNLIMITED {
+            self.order += 1;
+            message.order = self.order;
+        }
+        let (connection, lane, id) = (message.connection, message.lane, message.id);
+        self.book(slot, wire as i64);
+        self.pacer.spend(at, wire);
+        let source = &mut self.sources[number as usize];
+        source.granted_bytes += wire;
+        let body = Body {
+            kind: kind::CREDIT,
+            connection,
+            lane,
+            payload_bytes,
+            message: id,
+            seq: packet * settings.mtu,
+            sack: source.granted_bytes,
+            ..Body::default()
+        };
+        control.push_back(Control { dst: source.host, body });
+        self.place(settings, slot);
+        self.arm(settings, at, slot);
+        self.release(slot);
+        self.settle(settings, number);
+    }
+}
+
+/// Says that a message has arrived, in answer to a packet of it.
+fn done(body: &Body, excess: u64) -> Body {
+    Body {
+        kind: kind::ACK,
+        connection: body.connection,
+        lane: body.lane,
+        message: body.message,
+        ack: excess,
+        sack: body.sack as u32 as u64,
+        ..Body::default()
+    }
+}

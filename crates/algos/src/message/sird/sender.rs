@@ -1,0 +1,462 @@
+//! The sending half: which message's next packet leaves (algorithm 2), and what happens when nobody answers.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use tidegate_core::{Body, Message, Time, body_flag, kind};
+
+use super::tables::{ByHost, Heap, Places, Slab};
+use super::{Answer, Control, Key, LONG, MAX_BACKOFF, Settings, flag, identity, own_kind};
+
+/// Messages under way to one receiver; more wait.
+pub(super) const MAX_LANES: usize = 4096;
+/// Requests for retransmission that can wait; the receiver repeats what is dropped.
+const MAX_AGAIN: usize = 4096;
+/// A jump in a receiver's count of credit that nobody makes honestly.
+const MAX_JUMP_BYTES: u64 = 1 << 40;
+/// One packet's worth of deficit.
+pub(super) const ONE: i64 = 1 << 24;
+
+/// A message being sent.
+#[derive(Default)]
+struct Outgoing {
+    alive: bool,
+    id: u32,
+    destination: u32,
+    lane: u32,
+    generation: u32,
+    size: u64,
+    packets: u64,
+    /// The first packet not sent yet.
+    next: u64,
+    /// Packets covered by credit that the sender took itself.
+    unscheduled: u32,
+    /// The receiver has been told, or will be before any more data leaves.
+    announced: bool,
+    /// Waits for a lane.
+    held: bool,
+    order: u64,
+    /// `next` when the timer fired last.
+    next_at_timer: u64,
+    backoff: u8,
+}
+
+impl Outgoing {
+    /// Fewest unsent bytes first; those without end follow in turns.
+    fn remaining(&self, settings: &Settings) -> Key {
+        let unsent = if self.size == Message::UNLIMITED { LONG } else { self.size - self.next * settings.mtu };
+        (unsent, self.order)
+    }
+    /// The same, but nothing overtakes a message that the receiver has not heard of: the credit that it brings must not be
+    /// spent before the receiver counts it.
+    fn key(&self, settings: &Settings) -> Key {
+        let (unsent, order) = self.remaining(settings);
+        ((self.announced as u64) << 63 | unsent, order)
+    }
+}
+
+/// A receiver, as its sender sees it.
+struct Destination {
+    host: u32,
+    /// Every byte of credit it has sent so far; credits carry this sum, so that a later one makes up for a lost one.
+    granted: u64,
+    /// Credit in hand, wire bytes, that of unscheduled packets included. Below zero after credit for a stopped message was
+    /// taken back that had gone to another one.
+    available: i64,
+    /// Messages with unsent packets.
+    messages: Heap<Key>,
+    /// Generation of the message in each lane.
+    lanes: Vec<u32>,
+    free_lanes: Vec<u32>,
+    held: VecDeque<u32>,
+}
+
+/// Packets to send again.
+struct Again {
+    slot: u32,
+    lane: u32,
+    generation: u32,
+    start: u64,
+    map: u64,
+}
+
+/// Everything a host is sending.
+#[derive(Default)]
+pub(super) struct Outbox {
+    destinations: Vec<Destination>,
+    by_host: ByHost,
+    messages: Slab<Outgoing>,
+    places: Places,
+    /// Destinations that can send, by their head message.
+    shortest: Heap<Key>,
+    shortest_places: Places,
+    /// The same destinations; the deficit of one is `round` less its key.
+    deficits: Heap<i64>,
+    deficit_places: Places,
+    round: i64,
+    /// Credit in hand over all destinations.
+    available: i64,
+    /// Messages with unsent packets.
+    unsent: u32,
+    again: VecDeque<Again>,
+    timers: Heap<Time>,
+    timer_places: Places,
+    order: u64,
+    backlog_bytes: u64,
+}
+
+impl Outbox {
+    pub(super) fn deadline(&self) -> Time {
+        self.timers.first().map_or(Time::NEVER, |(at, _)| at)
+    }
+
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+
+    /// Credit in hand for the receiver of a message, in wire bytes.
+    pub(super) fn available(&self, slot: u32) -> Option<i64> {
+        let message = self.messages.get(slot).filter(|message| message.alive)?;
+        Some(self.destinations[message.destination as usize].available)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.messages.in_use() == 0 && self.available == 0 && self.deadline() == Time::NEVER
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        settings: &Settings,
+        now: Time,
+        message: &Message,
+        control: &mut VecDeque<Control>,
+    ) -> u32 {
+        let destination = self.by_host.get(message.dst).unwrap_or_else(|| self.connect(message.dst));
+        let slot = self.messages.take();
+        self.order += 1;
+        self.messages[slot] = Outgoing {
+            alive: true,
+            id: message.id,
+            destination,
+            size: message.bytes,
+            packets: settings.packets(message.bytes),
+            order: self.order,
+            ..Outgoing::default()
+        };
+        if message.bytes != Message::UNLIMITED {
+            self.backlog_bytes += message.bytes;
+        }
+        self.begin(settings, now, slot, control);
+        slot
+    }
+
+    fn connect(&mut self, host: u32) -> u32 {
+        let number = self.destinations.len() as u32;
+        self.destinations.push(Destination {
+            host,
+            granted: 0,
+            available: 0,
+            messages: Heap::default(),
+            lanes: Vec::new(),
+            free_lanes: Vec::new(),
+            held: VecDeque::new(),
+        });
+        self.by_host.put(host, number);
+        number
+    }
+
+    /// Gives a message its lane and either unscheduled credit or a request for credit.
+    fn begin(&mut self, settings: &Settings, now: Time, slot: u32, control: &mut VecDeque<Control>) {
+        let message = &mut self.messages[slot];
+        let destination = &mut self.destinations[message.destination as usize];
+        let Some(lane) = destination.free_lanes.pop().or_else(|| {
+            destination.lanes.push(0);
+            let lane = destination.lanes.len() - 1;
+            if lane == MAX_LANES {
+                destination.lanes.pop();
+            }
+            (lane < MAX_LANES).then_some(lane as u32)
+        }) else {
+            message.held = true;
+            destination.held.push_back(slot);
+            return;
+        };
+        message.held = false;
+        (message.lane, message.generation) = (lane, destination.lanes[lane as usize]);
+        let wire = settings.message_wire(message.size);
+        if message.packets > 0 && wire <= settings.unscheduled_threshold {
+            let room = (settings.bdp - destination.available.max(0)).max(settings.full as i64) as u64;
+            let (packets, credit) = match room / settings.full {
+                _ if wire <= room => (message.packets, wire),
+                packets => (packets, packets * settings.full),
+            };
+            message.unscheduled = packets as u32;
+            destination.available += credit as i64;
+            self.available += credit as i64;
+        } else {
+            message.announced = true;
+            control.push_back(Control { dst: destination.host, body: request(message, slot, 0) });
+        }
+        if message.packets > 0 {
+            destination.messages.set(&mut self.places, slot, message.key(settings));
+            self.unsent += 1;
+        }
+        self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout));
+        let destination = message.destination;
+        self.settle(settings, destination);
+    }
+
+    /// Ends a message without end after what has been sent of it.
+    pub(super) fn stop(&mut self, settings: &Settings, now: Time, slot: u32, control: &mut VecDeque<Control>) {
+        let stoppable = |message: &&Outgoing| message.alive && message.size == Message::UNLIMITED;
+        if self.messages.get(slot).filter(stoppable).is_none() {
+            return;
+        }
+        let message = &mut self.messages[slot];
+        message.packets = message.next;
+        message.size = message.next * settings.mtu;
+        message.announced = true;
+        if message.held {
+            return;
+        }
+        let number = message.destination;
+        let destination = &mut self.destinations[number as usize];
+        destination.messages.remove(&mut self.places, slot);
+        self.unsent -= 1;
+        message.backoff = 0;
+        control.push_back(Control { dst: destination.host, body: request(message, slot, 0) });
+        self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout));
+        self.settle(settings, number);
+    }
+
+    /// Puts a destination among those that can send, or takes it out.
+    fn settle(&mut self, settings: &Settings, number: u32) {
+        let destination = &self.destinations[number as usize];
+        if let Some((_, slot)) = destination.messages.first() {
+            let message = &self.messages[slot];
+            if destination.available >= settings.wire(message.size, message.next) as i64 {
+                self.shortest.set(&mut self.shortest_places, number, message.remaining(settings));
+                if !self.deficit_places.contain(number) {
+                    self.deficits.set(&mut self.deficit_places, number, self.round);
+                }
+                return;
+            }
+        }
+        self.shortest.remove(&mut self.shortest_places, number);
+        self.deficits.remove(&mut self.deficit_places, number);
+    }
+
+    /// The destination whose turn it is: a share of the link goes to all in turns, the rest to the shortest message. Each has a
+    /// deficit that grows by its quantum with every packet; the largest is served once it is worth a packet.
+    fn choose(&mut self, settings: &Settings) -> Option<u32> {
+        let (_, winner) = self.shortest.first()?;
+        let eligible = self.shortest.len() as i64;
+        if eligible == 1 {
+            return Some(winner);
+        }
+        let quantum = settings.fair_share / eligible;
+        let extra = ONE - settings.fair_share;
+        self.add_rounds(1, quantum, winner, extra);
+        let (key, _) = self.deficits.first()?;
+        if self.round - key < ONE {
+            // As many rounds at once as it takes: either the largest deficit is enough then, or the winner's.
+            let rounds = |key: i64, each: i64| {
+                if each > 0 { (ONE - (self.round - key) + each - 1) / each } else { i64::MAX }
+            };
+            let winners = self.deficits.key(&self.deficit_places, winner)?;
+            let rounds = rounds(key, quantum).min(rounds(winners, quantum + extra));
+            self.add_rounds(rounds, quantum, winner, extra);
+        }
+        let (key, chosen) = self.deficits.first()?;
+        self.deficits.set(&mut self.deficit_places, chosen, key + ONE);
+        Some(chosen)
+    }
+
+    fn add_rounds(&mut self, rounds: i64, quantum: i64, winner: u32, extra: i64) {
+        self.round += rounds * quantum;
+        if let Some(key) = self.deficits.key(&self.deficit_places, winner) {
+            self.deficits.set(&mut self.deficit_places, winner, key - rounds * extra);
+        }
+    }
+
+    /// The next data packet: one to send again, else the next of a message with credit.
+    pub(super) fn data(&mut self, settings: &Settings) -> Option<(u32, Body)> {
+        if let Some(again) = self.data_again(settings) {
+            return Some(again);
+        }
+        let number = self.choose(settings)?;
+        let destination = &mut self.destinations[number as usize];
+        let (_, slot) = destination.messages.first()?;
+        let message = &mut self.messages[slot];
+        let wire = settings.wire(message.size, message.next) as i64;
+        destination.available -= wire;
+        self.available -= wire;
+        message.announced = true;
+        // Algorithm 2, line 8; never with a single message, whose credit nobody else could use.
+        let congested = self.available > settings.sender_threshold && self.unsent >= 2;
+        let packet = message.next;
+        let csn = if congested { flag::SENDER_CONGESTED } else { 0 };
+        let data = (destination.host, data(settings, message, slot, packet, csn));
+        message.next += 1;
+        if message.size == Message::UNLIMITED {
+            self.order += 1;
+            message.order = self.order;
+        } else {
+            self.backlog_bytes -= data.1.payload_bytes as u64;
+        }
+        if message.next == message.packets {
+            destination.messages.remove(&mut self.places, slot);
+            self.unsent -= 1;
+        } else {
+            destination.messages.set(&mut self.places, slot, message.key(settings));
+        }
+        self.settle(settings, number);
+        Some(data)
+    }
+
+    fn data_again(&mut self, settings: &Settings) -> Option<(u32, Body)> {
+        while let Some(again) = self.again.front_mut() {
+            let message = &self.messages[again.slot];
+            let same = message.alive && (message.lane, message.generation) == (again.lane, again.generation);
+            if again.map == 0 || !same {
+                self.again.pop_front();
+                continue;
+            }
+            let packet = again.start + again.map.trailing_zeros() as u64;
+            again.map &= again.map - 1;
+            let congested = self.available > settings.sender_threshold && self.unsent >= 2;
+            let csn = if congested { flag::SENDER_CONGESTED } else { 0 };
+            let host = self.destinations[message.destination as usize].host;
+            let flags = csn | body_flag::RETRANSMISSION;
+            return Some((host, data(settings, message, again.slot, packet, flags)));
+        }
+        None
+    }
+
+    /// Credit has come: the sum of all that its receiver has handed out to this host.
+    pub(super) fn on_credit(&mut self, settings: &Settings, body: &Body) {
+        let Some(number) = self.by_host.get(body.src) else { return };
+        let destination = &mut self.destinations[number as usize];
+        let fresh = body.sack.saturating_sub(destination.granted);
+        if fresh > 0 && fresh <= MAX_JUMP_BYTES {
+            destination.granted = body.sack;
+            destination.available += fresh as i64;
+            self.available += fresh as i64;
+            self.settle(settings, number);
+        }
+    }
+
+    /// The message that a reply is about, if it is still there.
+    fn find(&self, body: &Body, generation: u64) -> Option<u32> {
+        let message = self.messages.get(body.connection)?;
+        let same = message.alive
+            && !message.held
+            && message.lane == body.lane
+            && message.generation as u64 == generation
+            && self.destinations[message.destination as usize].host == body.src;
+        same.then_some(body.connection)
+    }
+
+    /// The receiver misses packets. What has not been sent yet is not missing, but the receiver hears that it is on its way.
+    pub(super) fn on_resend(&mut self, settings: &Settings, body: &Body) -> Answer {
+        let Some(slot) = self.find(body, body.ack) else { return Answer::None };
+        let message = &self.messages[slot];
+        let start = body.seq / settings.mtu;
+        let sent = message.next.saturating_sub(start);
+        let map = if sent >= 64 { body.sack } else { body.sack & ((1 << sent) - 1) };
+        if map == 0 {
+            return Answer::Reply(Body {
+                kind: own_kind::BUSY,
+                connection: slot,
+                lane: message.lane,
+                message: message.id,
+                ack: message.size,
+                sack: identity(message.unscheduled, message.generation),
+                ..Body::default()
+            });
+        }
+        if self.again.len() < MAX_AGAIN {
+            let (lane, generation) = (message.lane, message.generation);
+            self.again.push_back(Again { slot, lane, generation, start, map });
+        }
+        Answer::None
+    }
+
+    /// All of a message has arrived: forgets it. The application's number.
+    pub(super) fn on_done(
+        &mut self,
+        settings: &Settings,
+        now: Time,
+        body: &Body,
+        control: &mut VecDeque<Control>,
+    ) -> Option<u32> {
+        let slot = self.find(body, body.sack)?;
+        let message = &mut self.messages[slot];
+        message.alive = false;
+        let number = message.destination;
+        let destination = &mut self.destinations[number as usize];
+        if self.places.contain(slot) {
+            destination.messages.remove(&mut self.places, slot);
+            self.unsent -= 1;
+            if message.size != Message::UNLIMITED {
+                self.backlog_bytes -= message.size - message.next * settings.mtu;
+            }
+        }
+        let excess = body.ack.min(MAX_JUMP_BYTES) as i64;
+        destination.available -= excess;
+        self.available -= excess;
+        destination.lanes[message.lane as usize] = message.generation.wrapping_add(1);
+        destination.free_lanes.push(message.lane);
+        let (id, waiting) = (message.id, destination.held.pop_front());
+        self.timers.remove(&mut self.timer_places, slot);
+        self.messages.give_back(slot);
+        if let Some(waiting) = waiting {
+            self.begin(settings, now, waiting, control);
+        }
+        self.settle(settings, number);
+        Some(id)
+    }
+
+    /// A message's timer: where nothing of it could be sent since the last time, asks (again) for credit, which also asks
+    /// whether all has arrived.
+    pub(super) fn on_timer(&mut self, settings: &Settings, control: &mut VecDeque<Control>) {
+        let Some((at, slot)) = self.timers.first() else { return };
+        let message = &mut self.messages[slot];
+        if message.next != message.next_at_timer {
+            message.next_at_timer = message.next;
+            message.backoff = 0;
+        } else if message.announced {
+            let dst = self.destinations[message.destination as usize].host;
+            control.push_back(Control { dst, body: request(message, slot, body_flag::RETRANSMISSION) });
+            message.backoff = (message.backoff + 1).min(MAX_BACKOFF);
+        }
+        let wait = settings.timeout.times(1 << message.backoff);
+        self.timers.set(&mut self.timer_places, slot, at.after(wait));
+    }
+}
+
+/// A request for credit; says everything about the message that its receiver must know.
+fn request(message: &Outgoing, slot: u32, flags: u8) -> Body {
+    Body {
+        kind: kind::REQUEST,
+        flags,
+        connection: slot,
+        lane: message.lane,
+        message: message.id,
+        ack: message.size,
+        sack: identity(message.unscheduled, message.generation),
+        ..Body::default()
+    }
+}
+
+fn data(settings: &Settings, message: &Outgoing, slot: u32, packet: u64, flags: u8) -> Body {
+    let last = if packet + 1 == message.packets { body_flag::END_OF_MESSAGE } else { 0 };
+    Body {
+        kind: kind::DATA,
+        flags: flags | last,
+        payload_bytes: settings.payload(message.size, packet) as u32,
+        seq: packet * settings.mtu,
+        ..request(message, slot, 0)
+    }
+}

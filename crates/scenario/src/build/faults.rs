@@ -1,0 +1,169 @@
+//! `[faults]`: what goes wrong.
+
+use tidegate_core::Time;
+use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
+
+use super::Span;
+use super::hosts::Hosts;
+use crate::error::{Error, nearest};
+use crate::read::keys::{Default, INTERVAL, Key, Optional, Required, SPAN, Shape, key};
+use crate::read::table::Table;
+
+const CHANCE: Shape = Shape::Number { min: 0.0, max: 1.0 };
+
+/// Keys of the section.
+pub(crate) static KEYS: &[Key] = &[
+    key("loss", CHANCE, Default("0"), "Probability that a link loses a packet."),
+    key(
+        "corruption",
+        CHANCE,
+        Default("0"),
+        "Probability that a link damages a packet; the receiving host drops it.",
+    ),
+    key("duplication", CHANCE, Default("0"), "Probability that a link delivers a packet twice."),
+    key("reordering", CHANCE, Default("0"), "Probability that a packet is held back at the end of a link."),
+    key("reorder_delay", INTERVAL, Default("10us"), "Longest time that a packet is held back; uniform."),
+    key("flaps", Shape::Table(&[FLAPS]), Optional, "Links between switches fail at random."),
+    key(
+        "link",
+        Shape::Tables(&[&[A, B], OUTAGE]),
+        Optional,
+        "Links that fail at given times, with what is on them and queued for them.",
+    ),
+    key(
+        "host",
+        Shape::Tables(&[&[HOST], OUTAGE]),
+        Optional,
+        "Hosts that stop at given times: their link is down and their transports stand still, then go on.",
+    ),
+];
+
+static FLAPS: &[Key] = &[
+    key("mean_up", INTERVAL, Required, "Mean time that a link works; exponential."),
+    key("mean_down", INTERVAL, Required, "Mean time that it is gone; exponential."),
+];
+const A: Key = key("a", Shape::Text, Required, "One end.");
+const B: Key = key("b", Shape::Text, Required, "The other end; of parallel links all fail.");
+const HOST: Key = key("host", Shape::Text, Required, "The host.");
+static OUTAGE: &[Key] = &[
+    key("down", SPAN, Required, "From when."),
+    key("up", SPAN, Optional, "Until when; for good unless set."),
+];
+
+/// Reads the section; without one nothing goes wrong.
+pub(crate) fn faults(
+    section: Option<&Table>,
+    fabric: &Fabric,
+    hosts: &Hosts<'_>,
+    span: Span,
+) -> Result<Faults, Error> {
+    let Some(table) = section else { return Ok(Faults::default()) };
+    let mut faults = Faults {
+        loss: table.get("loss"),
+        corruption: table.get("corruption"),
+        reordering: table.get("reordering"),
+        reorder_delay: table.get("reorder_delay"),
+        duplication: table.get("duplication"),
+        outages: Vec::new(),
+        flaps: table
+            .find::<&Table>("flaps")
+            .map(|flaps| Flaps { mean_up: flaps.get("mean_up"), mean_down: flaps.get("mean_down") }),
+    };
+    let sum = faults.loss + faults.corruption + faults.duplication + faults.reordering;
+    if sum > 1.0 {
+        let found = format!("probabilities that add up to {sum}");
+        return Err(table.error_found(
+            "loss",
+            found,
+            "loss, corruption, duplication and reordering of at most 1 together",
+        ));
+    }
+    for link in table.tables("link") {
+        let (a, b) = (node(link, "a", fabric)?, node(link, "b", fabric)?);
+        let (down, up) = times(link, span)?;
+        let joins = |l: &tidegate_core::fabric::Link| (l.a, l.b) == (a, b) || (l.a, l.b) == (b, a);
+        let before = faults.outages.len();
+        let failing = fabric.links.iter().enumerate().filter(|(_, l)| joins(l));
+        faults.outages.extend(failing.map(|(i, _)| Outage { of: Failing::Link(i as u32), down, up }));
+        if faults.outages.len() == before {
+            return Err(link.error("b", format!("a neighbour of {:?}", link.get::<&str>("a"))));
+        }
+    }
+    for host in table.tables("host") {
+        let (down, up) = times(host, span)?;
+        faults.outages.push(Outage { of: Failing::Host(hosts.one(host, "host")?), down, up });
+    }
+    Ok(faults)
+}
+
+fn times(table: &Table, span: Span) -> Result<(Time, Time), Error> {
+    let (down, up): (Time, Option<Time>) = (table.get("down"), table.find("up"));
+    if down >= span.duration {
+        return Err(table.error("down", format!("a time before the end of the run at {}", span.duration)));
+    }
+    match up {
+        Some(up) if up <= down => Err(table.error("up", format!("a time after down, which is {down}"))),
+        up => Ok((down, up.unwrap_or(Time::NEVER))),
+    }
+}
+
+fn node(table: &Table, key: &str, fabric: &Fabric) -> Result<Node, Error> {
+    let name: &str = table.get(key);
+    let switches = || fabric.switches.iter().map(|switch| switch.name.as_str());
+    let hosts = || fabric.hosts.iter().map(String::as_str);
+    let switch = switches().position(|known| known == name).map(|i| Node::Switch(i as u32));
+    let host = || hosts().position(|known| known == name).map(|i| Node::Host(i as u32));
+    switch.or_else(host).ok_or_else(|| {
+        table.error(key, "a host or a switch of the fabric").meant(nearest(name, switches().chain(hosts())))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(faults: &str) -> Result<Faults, String> {
+        let text = format!(
+            "duration = '10ms'\nfabric = {{ kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 2 }}\n\
+             transport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h3' }}]\n[faults]\n{faults}"
+        );
+        crate::load(&text, "x.toml", &[]).map(|plan| plan.faults).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn everything_is_read() {
+        let faults = load(
+            "loss = 0.01\nduplication = 0.02\nreordering = 0.03\nflaps = { mean_up = '5ms', mean_down = '1ms' }\n\
+             link = [{ a = 'spine1', b = 'tor0', down = '1ms', up = '2ms' }]\nhost = [{ host = 'h2', down = '3ms' }]",
+        )
+        .unwrap();
+        assert_eq!((faults.loss, faults.duplication, faults.reorder_delay), (0.01, 0.02, Time::us(10)));
+        assert_eq!(faults.flaps, Some(Flaps { mean_up: Time::ms(5), mean_down: Time::ms(1) }));
+        let [link, host] = faults.outages[..] else { panic!("{:?}", faults.outages) };
+        assert!(matches!(link.of, Failing::Link(_)));
+        assert_eq!(host, Outage { of: Failing::Host(2), down: Time::ms(3), up: Time::NEVER });
+    }
+
+    #[test]
+    fn mistakes_are_named() {
+        for (text, parts) in [
+            ("loss = 1.5", vec!["x.toml:6", "faults.loss", "1.5"]),
+            ("los = 0.1", vec!["faults.los", "loss"]),
+            ("loss = 0.6\nreordering = 0.6", vec!["faults.loss", "1.2", "at most 1 together"]),
+            (
+                "link = [{ a = 'tor0', b = 'spin1', down = '1ms' }]",
+                vec!["faults.link[0].b", "spin1", "spine1"],
+            ),
+            (
+                "link = [{ a = 'tor0', b = 'tor1', down = '1ms' }]",
+                vec!["faults.link[0].b", "neighbour of \"tor0\""],
+            ),
+            ("host = [{ host = 'h2', down = '3ms', up = '2ms' }]", vec!["faults.host[0].up", "after down"]),
+            ("host = [{ host = 'h2', down = '30ms' }]", vec!["faults.host[0].down", "before the end"]),
+        ] {
+            let error = load(text).unwrap_err();
+            assert!(parts.iter().all(|part| error.contains(part)), "{text}: {error}");
+        }
+    }
+}

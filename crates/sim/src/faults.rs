@@ -1,0 +1,158 @@
+//! Injected faults: what happens to a packet at the end of a link, and which links and hosts are gone when.
+//!
+//! Every link draws from a stream of its own, in the order of its packets, so a fault does not move others.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::faults::{Failing, Faults};
+use tidegate_core::{Domain, Rng, Time};
+
+/// What becomes of a packet that reaches the end of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Arrives,
+    Lost,
+    Corrupted,
+    Duplicated,
+    /// Held back so long.
+    Late(Time),
+}
+
+/// The faults of a run.
+pub(crate) struct Injector {
+    faults: Faults,
+    /// By port.
+    streams: Vec<Rng>,
+    /// (when, order, what, goes down).
+    changes: BinaryHeap<Reverse<(Time, u64, Change)>>,
+    order: u64,
+    /// By link: a flapping link's stream.
+    flaps: Vec<Rng>,
+    /// Packets held back: (until, order, packet, node they were about to reach).
+    late: BinaryHeap<Reverse<(Time, u64, u32, u32)>>,
+    /// By link: how many outages hold it down.
+    down: Vec<u32>,
+}
+
+/// A link or host goes or comes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Change {
+    pub(crate) link: u32,
+    /// The host whose outage this is.
+    pub(crate) host: Option<u32>,
+    pub(crate) down: bool,
+    flap: bool,
+}
+
+impl Injector {
+    pub(crate) fn new(faults: &Faults, fabric: &Fabric, seed: u64) -> Injector {
+        let stream = |entity: usize| Rng::stream(seed, Domain::Faults, entity as u64);
+        let links = fabric.links.len();
+        let mut injector = Injector {
+            faults: faults.clone(),
+            streams: if faults.touch_packets() { (0..2 * links).map(stream).collect() } else { Vec::new() },
+            changes: BinaryHeap::new(),
+            order: 0,
+            flaps: (0..links).map(|link| stream(1 << 32 | link)).collect(),
+            late: BinaryHeap::new(),
+            down: vec![0; links],
+        };
+        for outage in &faults.outages {
+            let (link, host) = match outage.of {
+                Failing::Link(link) => (link, None),
+                Failing::Host(host) => (link_of(fabric, host), Some(host)),
+            };
+            injector.schedule(outage.down, Change { link, host, down: true, flap: false });
+            if outage.up < Time::NEVER {
+                injector.schedule(outage.up, Change { link, host, down: false, flap: false });
+            }
+        }
+        if let Some(flaps) = faults.flaps {
+            for (link, ends) in fabric.links.iter().enumerate() {
+                if matches!((ends.a, ends.b), (Node::Switch(_), Node::Switch(_))) {
+                    let at = flaps.mean_up.scale(injector.flaps[link].exponential());
+                    injector.schedule(at, Change { link: link as u32, host: None, down: true, flap: true });
+                }
+            }
+        }
+        injector
+    }
+
+    fn schedule(&mut self, at: Time, change: Change) {
+        self.order += 1;
+        self.changes.push(Reverse((at, self.order, change)));
+    }
+
+    /// Decides about a packet at the end of the link behind `port`.
+    pub(crate) fn fate(&mut self, port: u32) -> Fate {
+        let rng = &mut self.streams[port as usize];
+        let mut u = rng.unit();
+        let mut hit = |probability: f64| {
+            let hit = u < probability;
+            u -= probability;
+            hit
+        };
+        if hit(self.faults.loss) {
+            Fate::Lost
+        } else if hit(self.faults.corruption) {
+            Fate::Corrupted
+        } else if hit(self.faults.duplication) {
+            Fate::Duplicated
+        } else if hit(self.faults.reordering) {
+            Fate::Late(self.faults.reorder_delay.scale(rng.unit()))
+        } else {
+            Fate::Arrives
+        }
+    }
+
+    /// Holds `packet` back until `at`.
+    pub(crate) fn hold(&mut self, at: Time, packet: u32, to: u32) {
+        self.order += 1;
+        self.late.push(Reverse((at, self.order, packet, to)));
+    }
+
+    /// When the next link or host changes or held packet is released.
+    pub(crate) fn next_at(&self) -> Time {
+        let change = self.changes.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+        change.min(self.late.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
+    }
+
+    /// A held packet that is due, and the node it reaches.
+    pub(crate) fn release(&mut self, now: Time) -> Option<(u32, u32)> {
+        let Reverse((at, _, packet, to)) = *self.late.peek()?;
+        (at <= now).then(|| {
+            self.late.pop();
+            (packet, to)
+        })
+    }
+
+    /// A change that is due, and whether the link's state follows: overlapping outages count as one.
+    pub(crate) fn change(&mut self, now: Time) -> Option<(Change, bool)> {
+        let &Reverse((at, _, change)) = self.changes.peek()?;
+        if at > now {
+            return None;
+        }
+        self.changes.pop();
+        let link = change.link as usize;
+        if let Some(flaps) = self.faults.flaps.filter(|_| change.flap) {
+            let mean = if change.down { flaps.mean_down } else { flaps.mean_up };
+            let next = now.after(mean.scale(self.flaps[link].exponential()));
+            self.schedule(next, Change { down: !change.down, ..change });
+        }
+        let before = self.down[link];
+        self.down[link] = if change.down { before + 1 } else { before.saturating_sub(1) };
+        Some((change, (before == 0) != (self.down[link] == 0)))
+    }
+
+    pub(crate) fn is_down(&self, link: u32) -> bool {
+        self.down[link as usize] > 0
+    }
+}
+
+fn link_of(fabric: &Fabric, host: u32) -> u32 {
+    let at_host =
+        |link: &tidegate_core::fabric::Link| link.a == Node::Host(host) || link.b == Node::Host(host);
+    fabric.links.iter().position(at_host).unwrap_or(0) as u32
+}

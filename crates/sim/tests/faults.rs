@@ -1,0 +1,168 @@
+//! Nothing is lost: whatever the network does to packets, every transport delivers every message exactly once.
+//!
+//! `TIDEGATE_SEEDS=20000 cargo test -p tidegate-sim --test faults` runs more seeds; a failure prints how to replay its seed.
+mod common;
+
+use common::*;
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::{Ecn, MarkAt, Routing};
+use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
+use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::{ConnectionPolicy, Domain, Rate, Rng, Time};
+use tidegate_sim::{Engine, Setup};
+
+/// What the network does, by name.
+fn hazards(rng: &mut Rng) -> Vec<(&'static str, Faults)> {
+    let none = Faults::default;
+    let outage = |of, down, length| Outage { of, down, up: down + length };
+    let (link, host) = (12 + rng.below(6) as u32, rng.below(12) as u32);
+    let (at, length) = (Time::us(10 + rng.below(100)), Time::us(20 + rng.below(400)));
+    vec![
+        ("loss 1 %", Faults { loss: 0.01, ..none() }),
+        ("loss 5 %", Faults { loss: 0.05, ..none() }),
+        (
+            "everything",
+            Faults {
+                loss: 0.01,
+                corruption: 0.01,
+                reordering: 0.05,
+                reorder_delay: Time::us(30),
+                duplication: 0.03,
+                ..none()
+            },
+        ),
+        ("a link fails", Faults { outages: vec![outage(Failing::Link(link), at, length)], ..none() }),
+        ("a host stops", Faults { outages: vec![outage(Failing::Host(host), at, length)], ..none() }),
+        ("links flap", Faults { loss: 0.002, flaps: Some(Flaps { mean_up: Time::us(150), mean_down: Time::us(60) }), ..none() }),
+    ]
+}
+
+/// A few dozen messages of all sizes over a leaf-spine of twelve hosts.
+fn small(protocol: Protocol, faults: Faults, seed: u64) -> Setup {
+    let mut rng = Rng::stream(seed, Domain::Faults, u64::MAX);
+    let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Time::ns(600), 1000);
+    let mut setup = setup(fabric, protocol.stack(), Vec::new(), Time::s(20));
+    let block = |pattern, bytes, start| Traffic { pattern, sizes: Sizes::Fixed(bytes), stack: 0, label: 0, start, stop: Time::us(120) };
+    let incast = Pattern::Incast { fan_in: 5, dst: None, interval: Time::us(60), poisson: false, jitter: Time::us(1) };
+    let poisson = Pattern::Poisson { mean_gap_ps: 60e6, senders: (0..12).collect(), receivers: (0..12).collect() };
+    setup.workload.traffic = vec![
+        block(Pattern::Permutation, 1 + rng.below(60_000), Time::us(2)),
+        block(incast, 1 + rng.below(20_000), Time::us(10)),
+        block(poisson, 1 + rng.below(3_000), Time::ZERO),
+    ];
+    setup.connections = [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage, ConnectionPolicy::Pool(2)][rng.below(3) as usize];
+    for switch in &mut setup.fabric.switches {
+        let at = 40e3;
+        switch.ecn = Some(Ecn { min_bytes: at, max_bytes: at, max_probability: 1.0, at: MarkAt::Enqueue, core_only: false });
+    }
+    let sprays = protocol.card().needs.has(tidegate_core::Need::Spraying) || rng.below(3) == 0;
+    setup.routing = if sprays { Routing::Spray } else { Routing::Ecmp };
+    setup.faults = faults;
+    setup.seed = seed;
+    setup
+}
+
+/// Runs until everything is delivered and acknowledged, or for good.
+fn check(protocol: Protocol, name: &str, faults: Faults, seed: u64) {
+    let replay = || {
+        format!(
+            "{}, {name}: replay with TIDEGATE_SEED={seed} TIDEGATE_PROTOCOL={} cargo test -p tidegate-sim --test faults",
+            protocol.card().name,
+            protocol.card().name
+        )
+    };
+    let mut engine = Engine::new(small(protocol, faults, seed), ()).unwrap();
+    let mut rows = Vec::new();
+    engine.advance(Time::us(200));
+    // Steps, because most runs are done long before the end.
+    let mut until = Time::ms(2);
+    while until <= Time::s(20) {
+        engine.advance(until);
+        engine.take_finished(&mut rows);
+        if engine.live_flows() == 0 {
+            break;
+        }
+        until = until.times(2);
+    }
+    assert_eq!(engine.live_flows(), 0, "{} messages not done after 20 s; {}", engine.live_flows(), replay());
+    assert!(rows.len() > 20, "{} messages are too few; {}", rows.len(), replay());
+    for row in &rows {
+        assert_eq!(row.delivered_bytes, row.bytes, "message {} of {} B; {}", row.id, row.bytes, replay());
+        assert!(row.acked >= row.completed, "acknowledged before delivered; {}", replay());
+    }
+}
+
+fn number(name: &str) -> Option<u64> {
+    std::env::var(name).ok()?.parse().ok()
+}
+
+#[test]
+fn every_message_is_delivered_exactly_once() {
+    let seeds = match number("TIDEGATE_SEED") {
+        Some(seed) => seed..seed + 1,
+        None => 0..number("TIDEGATE_SEEDS").unwrap_or(1_002),
+    };
+    let only = std::env::var("TIDEGATE_PROTOCOL").ok();
+    for &protocol in Protocol::ALL {
+        let card = protocol.card();
+        // The toy has no loss recovery, and says so.
+        if card.name.starts_with("toy") || only.as_ref().is_some_and(|only| only != card.name) {
+            continue;
+        }
+        for seed in seeds.clone() {
+            let mut hazards = hazards(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
+            let (name, faults) = hazards.swap_remove((seed % hazards.len() as u64) as usize);
+            check(protocol, name, faults, seed);
+        }
+    }
+}
+
+#[test]
+fn faults_are_counted_and_come_from_the_seed() {
+    let faults = Faults {
+        loss: 0.01,
+        corruption: 0.02,
+        reordering: 0.03,
+        reorder_delay: Time::us(5),
+        duplication: 0.04,
+        ..Faults::default()
+    };
+    let outcome = |seed| {
+        let mut setup = small(Protocol::named("swift").unwrap(), faults.clone(), seed);
+        setup.duration = Time::ms(2);
+        run(setup, ()).1
+    };
+    let (first, again, other) = (outcome(1), outcome(1), outcome(2));
+    assert_eq!((first.digest, first.faults), (again.digest, again.faults));
+    assert_ne!(first.digest, other.digest);
+    let hops = first.packet_hops as f64;
+    for (count, share) in [(first.faults.lost, 0.01), (first.faults.reordered, 0.03), (first.faults.duplicated, 0.04)] {
+        let error = count as f64 / hops / share - 1.0;
+        assert!(error.abs() < 0.25, "{count} of {hops} packet-hops, {share} expected");
+    }
+    // A damaged packet is found at its host, four links on at most.
+    assert!(first.faults.corrupted as f64 > 0.01 * hops * 0.9);
+}
+
+#[test]
+fn a_failed_spine_is_routed_around_and_comes_back() {
+    let fabric = leaf_spine(2, 2, 2, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
+    // Links 4 and 5 lead from tor0 to the spines.
+    let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 3, Time::ZERO)];
+    let mut setup = setup(fabric, stack("swift"), flows, Time::ms(6));
+    setup.faults.outages = vec![Outage { of: Failing::Link(4), down: Time::ms(2), up: Time::ms(4) }];
+    let mut engine = Engine::new(setup, ()).unwrap();
+    let mut sent = Vec::new();
+    for ms in [3, 4, 6] {
+        engine.advance(Time::ms(ms));
+        let mut samples = Vec::new();
+        engine.sample(&mut samples);
+        let delivered = |s: &&tidegate_sim::Sample| s.quantity == tidegate_sim::Quantity::DeliveredBytes;
+        sent.push(samples.iter().filter(delivered).map(|s| s.value).sum::<f64>());
+    }
+    // With one path left, both flows together get one link's rate.
+    let gbps = (sent[1] - sent[0]) * 8.0 / 1e6;
+    assert!((80.0..95.0).contains(&gbps), "{gbps} Gbit/s over the link that is left");
+    let (_, outcome) = engine.finish();
+    assert_eq!(outcome.faults.outages, 1);
+}
