@@ -1,0 +1,77 @@
+//! One host's driver.
+
+use std::collections::VecDeque;
+
+use tidegate_algos::{AnyTransport, Stack};
+use tidegate_core::{
+    Application, Body, Frame, Handle, HopTrace, HostContext, Message, PacketMut, PathOracle, Reply, Time,
+    Transmit, Transport,
+};
+
+/// A packet in memory of its own.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Packet {
+    /// What the fabric reads.
+    pub frame: Frame,
+    /// The transport header.
+    pub body: Body,
+    /// Telemetry.
+    pub hops: HopTrace,
+}
+
+impl Packet {
+    fn as_mut(&mut self) -> PacketMut<'_> {
+        PacketMut { frame: &mut self.frame, body: &mut self.body, hops: &mut self.hops }
+    }
+}
+
+/// A transport and what a driver keeps for it. `now` never decreases from call to call.
+pub struct Endpoint {
+    transport: AnyTransport,
+    replies: VecDeque<Packet>,
+    blank: Packet,
+}
+
+impl Endpoint {
+    /// The endpoint of one host.
+    pub fn new(stack: &Stack, host: &HostContext) -> Endpoint {
+        Endpoint { transport: stack.transport(host), replies: VecDeque::new(), blank: Packet::default() }
+    }
+
+    /// Takes a message.
+    pub fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle {
+        self.transport.submit(now, message, paths)
+    }
+
+    /// Takes a packet from the wire.
+    pub fn receive(&mut self, now: Time, mut packet: Packet, app: &mut impl Application) {
+        if self.transport.receive(now, packet.as_mut(), app) == Reply::Send {
+            self.replies.push_back(packet);
+        }
+    }
+
+    /// The uplink is free: the packet to send now, if there is one. Replies first.
+    pub fn transmit(&mut self, now: Time) -> Option<Packet> {
+        if let Some(reply) = self.replies.pop_front() {
+            return Some(reply);
+        }
+        match self.transport.transmit(now, self.blank.as_mut()) {
+            Transmit::Sent => {
+                self.blank.body.transport = 0;
+                Some(self.blank)
+            }
+            Transmit::Idle => None,
+        }
+    }
+
+    /// When [`on_deadline`](Self::on_deadline) is due or, while the uplink is free, [`transmit`](Self::transmit) should be
+    /// tried again.
+    pub fn deadline(&self) -> Time {
+        self.transport.deadline()
+    }
+
+    /// The deadline has come.
+    pub fn on_deadline(&mut self, now: Time, app: &mut impl Application) {
+        self.transport.on_deadline(now, app);
+    }
+}

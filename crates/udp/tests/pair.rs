@@ -1,0 +1,149 @@
+//! One core, two drivers: on a link between two hosts the endpoints send the same packets at the same times as the simulator.
+
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::{Fabric, Link as FabricLink, Node, Routing};
+use tidegate_core::workload::{Flow, Workload};
+use tidegate_core::{
+    Application, Body, ConnectionPolicy, Domain, Frame, HopTrace, HostContext, Message, Rate, Rng, Time,
+};
+use tidegate_sim::{Departure as SimDeparture, Engine, Probe, Setup};
+use tidegate_udp::{Link, Packet, Submission, pair};
+
+/// What of a departure must agree: when, from which host, and the packet but for the drivers' own fields.
+type Record = (Time, usize, Packet);
+
+fn record(at: Time, host: usize, frame: &Frame, body: &Body, hops: &HopTrace) -> Record {
+    (at, host, Packet { frame: Frame { at: Time::ZERO, next: 0, ..*frame }, body: *body, hops: *hops })
+}
+
+#[derive(Default)]
+struct Recorder(Vec<Record>);
+
+impl Probe for Recorder {
+    fn departed(&mut self, d: &SimDeparture<'_>) {
+        self.0.push(record(d.at, d.port as usize, d.frame, d.body, d.hops));
+    }
+}
+
+#[derive(Default)]
+struct Counts {
+    bytes: u64,
+    completed: u32,
+}
+
+impl Application for Counts {
+    fn delivered(&mut self, _message: u32, bytes: u32) {
+        self.bytes += bytes as u64;
+    }
+    fn completed(&mut self, _now: Time, _message: u32) {
+        self.completed += 1;
+    }
+    fn acked(&mut self, _now: Time, _message: u32) {}
+}
+
+/// Messages both ways, some at the same time, of one byte to many packets.
+fn submissions(seed: u64) -> Vec<Submission> {
+    let mut rng = Rng::stream(seed, Domain::Traffic, 5);
+    let mut all: Vec<_> = (0..100)
+        .map(|_| {
+            let host = rng.below(2) as usize;
+            let most = [100, 5_000, 200_000][rng.below(3) as usize];
+            let bytes = 1 + rng.below(most);
+            let at = Time::ps(1 + rng.below(150_000_000));
+            Submission {
+                at,
+                host,
+                message: Message { id: 0, dst: 1 - host as u32, bytes, dedicated: rng.below(4) == 0 },
+            }
+        })
+        .collect();
+    all.sort_by_key(|submission| submission.at);
+    for (id, submission) in all.iter_mut().enumerate() {
+        submission.message.id = id as u32;
+    }
+    all
+}
+
+#[test]
+fn endpoints_send_what_the_simulator_sends() {
+    let link = Link { rate: Rate::gbps(100), delay: Time::ns(1_300) };
+    let end = Time::ms(3);
+    for &protocol in Protocol::ALL {
+        for seed in 1..=20 {
+            let stack = protocol.stack();
+            let submissions = submissions(seed);
+            let flows = submissions.iter().map(|s| Flow {
+                src: s.host as u32,
+                dst: s.message.dst,
+                bytes: s.message.bytes,
+                start: s.at,
+                stop: Time::NEVER,
+                stack: 0,
+                label: 0,
+                dedicated: s.message.dedicated,
+            });
+            let setup = Setup {
+                fabric: Fabric {
+                    hosts: vec!["left".into(), "right".into()],
+                    switches: Vec::new(),
+                    links: vec![FabricLink {
+                        a: Node::Host(0),
+                        b: Node::Host(1),
+                        rate: link.rate,
+                        delay: link.delay,
+                    }],
+                    mtu: 1000,
+                },
+                routing: Routing::Ecmp,
+                stacks: vec![stack.clone()],
+                connections: ConnectionPolicy::Pool(2),
+                bdp_bytes: None,
+                workload: Workload { flows: flows.collect(), traffic: Vec::new() },
+                seed,
+                duration: end,
+                warmup: Time::ZERO,
+                faults: Default::default(),
+                histograms: false,
+            };
+            let mut engine = Engine::new(setup, Recorder::default()).unwrap();
+            let path = engine.paths().path(0, 1);
+            let context = |host| HostContext {
+                host,
+                seed,
+                mtu: 1000,
+                nic_rate: link.rate,
+                fabric_base_rtt: path.fabric_base_rtt,
+                bdp_bytes: path.bdp_bytes,
+                connections: ConnectionPolicy::Pool(2),
+                spraying: false,
+                priorities: 1,
+            };
+            let mut counts = Counts::default();
+            let ours =
+                pair(&stack, [context(0), context(1)], link, engine.paths(), &submissions, end, &mut counts);
+            let mut ours: Vec<_> = ours
+                .iter()
+                .map(|d| record(d.at, d.host, &d.packet.frame, &d.packet.body, &d.packet.hops))
+                .collect();
+            engine.advance(end);
+            let mut theirs = engine.probe().0.clone();
+            // Message numbers: the simulator uses a slot again once its message is done.
+            for trace in [&mut ours, &mut theirs] {
+                trace.sort_by_key(|r| (r.0, r.1));
+                trace.iter_mut().for_each(|r| r.2.body.message = 0);
+            }
+            assert!(ours.len() > 1_000, "{} packets are too few to mean anything", ours.len());
+            let name = protocol.card().name;
+            for (a, b) in ours.iter().zip(&theirs) {
+                assert_eq!(a, b, "{name}, seed {seed}");
+            }
+            assert_eq!(ours.len(), theirs.len(), "{name}, seed {seed}");
+            let sent: u64 = submissions.iter().map(|s| s.message.bytes).sum();
+            assert_eq!(
+                (counts.bytes, counts.completed as usize),
+                (sent, submissions.len()),
+                "{name}, seed {seed}"
+            );
+        }
+    }
+}
