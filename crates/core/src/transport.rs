@@ -43,6 +43,8 @@ pub enum ConnectionPolicy {
 pub struct HostContext {
     /// This host.
     pub host: u32,
+    /// Hosts there are: a packet from a higher number is nobody's.
+    pub hosts: u32,
     /// The run's seed.
     pub seed: u64,
     /// Payload of a full packet.

@@ -103,13 +103,16 @@ pub enum Pattern {
     },
     /// Every host sends one message to every other at once.
     AllToAll,
-    /// Like [`Incast`](Pattern::Incast), closed loop, for ever: `senders` each stream at a fixed mean rate to a common target
-    /// that changes after each message.
+    /// In rounds: all `senders` send one message each to the same receiver, in the next round to the next one.
     RotatingIncast {
         /// Sending hosts.
         senders: Vec<u32>,
-        /// Gap between two messages of one sender, in picoseconds.
+        /// Receiving hosts, in turn; a sender whose turn it is itself takes the one after.
+        receivers: Vec<u32>,
+        /// Length of a round, in picoseconds.
         gap_ps: f64,
+        /// Each sender starts at a uniform time within this span of the round, the same in every round.
+        jitter: Time,
     },
     /// A list of arrivals, in order of time.
     Trace(Vec<Arrival>),

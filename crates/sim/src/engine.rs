@@ -108,6 +108,7 @@ impl<P: Probe> Engine<P> {
         let hosts = (0..fabric.hosts.len() as u32).map(|h| {
             let context = HostContext {
                 host: h,
+                hosts: fabric.hosts.len() as u32,
                 seed: setup.seed,
                 mtu: fabric.mtu,
                 nic_rate: routing.nic_rate(h),

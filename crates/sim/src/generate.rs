@@ -43,8 +43,8 @@ enum Next {
     Poisson { rng: Rng, block: Traffic, sender: u32 },
     /// Bursts, and the rest of the present one in reverse order.
     Incast { rng: Rng, block: Traffic, hosts: u32, burst_at: Time, rest: Vec<Flow> },
-    /// One host of a rotating incast: the target is a function of the message's number.
-    Rotating { rng: Rng, block: Traffic, hosts: u32, sender: u32, number: u64 },
+    /// One host of a rotating incast: the receiver is a function of the message's number.
+    Rotating { rng: Rng, block: Traffic, sender: u32, number: u64 },
 }
 
 impl Generator {
@@ -108,17 +108,11 @@ impl Generator {
                     self.add(first, next);
                 }
             }
-            Pattern::RotatingIncast { senders, gap_ps } => {
+            Pattern::RotatingIncast { senders, jitter, .. } => {
                 for &sender in senders {
                     let mut rng = stream(sender as u64);
-                    let start = block.start.after(Time::from_ps_f64(gap_ps * rng.unit()));
-                    let mut next = Next::Rotating {
-                        rng: Rng::stream(seed, Domain::Traffic, number << 32 | u32::MAX as u64),
-                        block: block.clone(),
-                        hosts,
-                        sender,
-                        number: 0,
-                    };
+                    let start = block.start.after(jitter.scale(rng.unit()));
+                    let mut next = Next::Rotating { rng, block: block.clone(), sender, number: 0 };
                     if let Some(first) = next.draw(start) {
                         self.add(Flow { start, ..first }, next);
                     }
@@ -222,18 +216,16 @@ impl Next {
                 }
                 rest.pop()
             }
-            Next::Rotating { rng, block, hosts, sender, number } => {
-                let Pattern::RotatingIncast { gap_ps, .. } = block.pattern else { return None };
-                let at = if *number == 0 { previous } else { previous.after(Time::from_ps_f64(gap_ps)) };
+            Next::Rotating { rng, block, sender, number } => {
+                let Pattern::RotatingIncast { receivers, gap_ps, .. } = &block.pattern else { return None };
+                let at = if *number == 0 { previous } else { previous.after(Time::from_ps_f64(*gap_ps)) };
                 if at >= block.stop {
                     return None;
                 }
+                let turn = |number: u64| receivers[(number % receivers.len() as u64) as usize];
+                let dst = if turn(*number) == *sender { turn(*number + 1) } else { turn(*number) };
                 *number += 1;
-                // All senders draw the same sequence of targets; one that is drawn itself takes its neighbour.
-                let target = rng.below(*hosts as u64) as u32;
-                let dst = if target == *sender { (target + 1) % *hosts } else { target };
-                let bytes = block.sizes.draw(&mut rng.clone());
-                Some(Flow { src: *sender, dst, bytes, start: at, ..template(block) })
+                Some(flow(block, *sender, dst, at, rng))
             }
         }
     }
@@ -322,6 +314,21 @@ mod tests {
         assert_eq!(with_more.len(), flows.len() + 90);
         let of_first = with_more.iter().filter(|flow| flow.start > Time::ZERO);
         assert!(of_first.eq(flows.iter()));
+    }
+
+    #[test]
+    fn rotating_incast_goes_round_its_receivers() {
+        let (senders, receivers) = (vec![0, 1, 2], vec![2, 5]);
+        let pattern = Pattern::RotatingIncast { senders, receivers, gap_ps: 1e10, jitter: Time::us(5) };
+        let flows = run(vec![block(pattern)], 8);
+        assert_eq!(flows.len(), 30);
+        for (round, flows) in flows.chunks(3).enumerate() {
+            let (from, dst) = (Time::ms(10 * round as u64), [2, 5][round % 2]);
+            for flow in flows {
+                assert!(flow.start >= from && flow.start <= from + Time::us(5), "{flow:?}");
+                assert_eq!(flow.dst, if flow.src == dst { 5 } else { dst });
+            }
+        }
     }
 
     #[test]

@@ -6,14 +6,71 @@ use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
-use tidegate_core::{Domain, Extent, HEADER_BYTES, Message, Need, Rate, Rng, Time};
-use tidegate_sim::{Departure, Engine, FlowRecord, Probe, Setup};
+use tidegate_core::{Domain, Extent, HEADER_BYTES, Need, Rate, Rng, Time};
+use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
+
+/// `senders` hosts and one receiver around a switch, and the number of the port that leads to the receiver.
+fn funnel(senders: u32, rate: Rate, delay: Time, mtu: u32) -> (Fabric, usize) {
+    let fabric = star(senders + 1, rate, delay, mtu);
+    // Link i gives ports 2i (from the host) and 2i + 1 (from the switch).
+    let port = 2 * fabric.links.len() - 1;
+    (fabric, port)
+}
+
+/// An unlimited flow from each of the first `senders` hosts to the next one, started within a span.
+fn starts(senders: u32, within: Time, seed: u64) -> Vec<tidegate_core::workload::Flow> {
+    let mut rng = Rng::stream(seed, Domain::Traffic, 9);
+    (0..senders).map(|h| unlimited(h, senders, within.scale(rng.unit()))).collect()
+}
+
+/// Slope and intercept of the least-squares line.
+fn line(points: &[(f64, f64)]) -> (f64, f64) {
+    let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
+    let (x, y) = (mean(&x), mean(&y));
+    let (xy, xx) =
+        points.iter().fold((0.0, 0.0), |(xy, xx), p| (xy + (p.0 - x) * (p.1 - y), xx + (p.0 - x).powi(2)));
+    (xy / xx, y - xy / xx * x)
+}
+
+fn mean(values: &[f64]) -> f64 {
+    values.iter().sum::<f64>() / values.len() as f64
+}
+
+/// PowerTCP (NSDI 2022), theorem 1: the windows at a link add up to bτ + Σβ, so that its queue is Σβ.
+#[test]
+fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
+    let (flows, rate) = (4, Rate::gbps(200));
+    for (mtu, delay) in [(1000, Time::us(1)), (4096, Time::us(1)), (4096, Time::us(3))] {
+        let mut points = Vec::new();
+        for sum in [0.2, 0.4, 0.6, 0.8, 1.0] {
+            let (fabric, port) = funnel(flows, rate, delay, mtu);
+            let mut powertcp = stack("powertcp");
+            powertcp.set("tau", Value::Choice("path")).unwrap();
+            powertcp.set("beta", Value::Extent(Extent::Bdp(sum / f64::from(flows)))).unwrap();
+            let mut setup = setup(fabric, powertcp, starts(flows, Time::us(20), 1), Time::ms(4));
+            setup.warmup = Time::ms(2);
+            let mut engine = Engine::new(setup, ()).unwrap();
+            let path = engine.paths().path(0, flows);
+            engine.advance(Time::ms(4));
+            let (finished, outcome) = engine.finish();
+            let jain = jain(&goodputs(&finished, &outcome));
+            assert!(jain > 0.98, "sum {sum}: Jain {jain}");
+            points.push((sum * path.bdp_bytes, outcome.links[port].queue_bytes.mean));
+        }
+        let (slope, intercept) = line(&points);
+        let packets_a_flow = intercept / f64::from(flows) / f64::from(mtu + HEADER_BYTES);
+        let case = format!("{mtu} B, {delay}: slope {slope:.3}, intercept {packets_a_flow:.2} packets a flow");
+        println!("{case}");
+        assert!((slope - 1.0).abs() < 0.15, "{case}");
+        assert!(packets_a_flow.abs() < 2.0, "{case}");
+    }
+}
 
 /// Peaks and troughs of the queue that packets leave behind at one port.
-struct Swing {
+struct Swings {
     port: u32,
     from: Time,
-    /// A swing goes above the second and below the first.
+    /// A swing goes below the first and above the second.
     band: (u32, u32),
     rising: bool,
     extreme: u32,
@@ -21,13 +78,7 @@ struct Swing {
     troughs: Vec<f64>,
 }
 
-impl Swing {
-    fn of(port: u32, from: Time, band: (u32, u32)) -> Swing {
-        Swing { port, from, band, rising: true, extreme: 0, peaks: Vec::new(), troughs: Vec::new() }
-    }
-}
-
-impl Probe for Swing {
+impl Probe for Swings {
     fn departed(&mut self, d: &Departure<'_>) {
         if d.port != self.port || d.at < self.from {
             return;
@@ -44,111 +95,222 @@ impl Probe for Swing {
     }
 }
 
-fn mean(values: &[f64]) -> f64 {
-    values.iter().sum::<f64>() / values.len() as f64
-}
-
-/// `senders` hosts and one receiver around a switch, and the port that leads to the receiver.
-fn funnel(senders: u32, rate: Rate, delay: Time, mtu: u32) -> (Fabric, usize) {
-    let fabric = star(senders + 1, rate, delay, mtu);
-    // Link i gives ports 2i (from the host) and 2i + 1 (from the switch).
-    let port = 2 * fabric.links.len() - 1;
-    (fabric, port)
-}
-
-/// Slope and intercept of the least-squares line.
-fn line(points: &[(f64, f64)]) -> (f64, f64) {
-    let n = points.len() as f64;
-    let (x, y) = points.iter().fold((0.0, 0.0), |(x, y), p| (x + p.0 / n, y + p.1 / n));
-    let (xy, xx) = points.iter().fold((0.0, 0.0), |(xy, xx), p| (xy + (p.0 - x) * (p.1 - y), xx + (p.0 - x).powi(2)));
-    (xy / xx, y - xy / xx * x)
-}
-
-/// PowerTCP (NSDI 2022), theorem 1 and appendix A: the windows at a link add up to bτ + Σβ, so its queue is Σβ.
+/// DCTCP (SIGCOMM 2010), section 3.3, with the threshold, rate and round-trip time of its figure 12. A round trip passes between
+/// the first mark and its effect, in which each of N windows, at `W* = (C·RTT + K) / N` packets, grows by one: the queue peaks
+/// at K + N. The share of marked packets solves `α²·(1 − α/4) = (2W* + 1) / (W* + 1)²` (equation 6; the paper goes on with
+/// √(2/W*), which is too coarse for small windows), and a cut takes `N·(W* + 1)·α/2` off the queue (equations 7 and 8).
 #[test]
-fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
-    let (flows, rate) = (4, Rate::gbps(200));
-    for (mtu, delay) in [(1000, Time::us(1)), (4096, Time::us(1)), (4096, Time::us(3))] {
-        let mut points = Vec::new();
-        for sum in [0.2, 0.4, 0.6, 0.8, 1.0] {
-            let (fabric, port) = funnel(flows, rate, delay, mtu);
-            let mut stack = stack("powertcp");
-            stack.set("tau", Value::Choice("path")).unwrap();
-            stack.set("beta", Value::Extent(Extent::Bdp(sum / f64::from(flows)))).unwrap();
-            let mut rng = Rng::stream(1, Domain::Traffic, 9);
-            let starts = (0..flows).map(|h| unlimited(h, flows, Time::us(20).scale(rng.unit()))).collect();
-            let mut setup = setup(fabric, stack, starts, Time::ms(4));
-            setup.warmup = Time::ms(2);
-            let mut engine = Engine::new(setup, ()).unwrap();
-            let path = engine.paths().path(0, flows);
-            engine.advance(Time::ms(4));
-            let (finished, outcome) = engine.finish();
-            let link = &outcome.links[port];
-            let utilisation = link.wire_bytes as f64 * 8.0 / 2e-3 / rate.as_bps() as f64;
-            println!("mtu {mtu} delay {delay} tau {} bdp {} sum {sum}: queue {:.0} bdp share {:.3} max {} util {utilisation:.4} jain {:.4}", path.base_rtt, path.bdp_bytes, link.queue_bytes.mean, link.queue_bytes.mean / path.bdp_bytes, link.queue_bytes.max, jain(&goodputs(&finished, &outcome)));
-            points.push((sum * path.bdp_bytes, link.queue_bytes.mean));
-        }
-        let (slope, intercept) = line(&points);
-        println!("slope {slope:.3} intercept {intercept:.0} B = {:.2} packets a flow", intercept / f64::from(flows) / f64::from(mtu + 80));
-    }
-}
-
-/// DCTCP
-#[test]
-fn dctcp_swings() {
-    let (rate, mtu, k) = (Rate::gbps(10), 1420, 40.0);
+fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
+    let (rate, mtu, threshold) = (Rate::gbps(10), 1420, 40.0);
     let packet = f64::from(mtu + HEADER_BYTES);
-    for n in [2u32, 5, 10, 20, 40] {
-        for seed in 1..=3 {
+    for n in [2, 5, 10, 20, 40] {
+        let flows = f64::from(n);
         let (mut fabric, port) = funnel(n, rate, Time::us(24), mtu);
-        let full = fabric.links.len() - 1;
-        for l in 0..full { fabric.links[l].rate = rate; }
-        fabric.switches[0].ecn = Some(Ecn { min_bytes: k * packet, max_bytes: k * packet, max_probability: 1.0, at: MarkAt::Enqueue, core_only: false });
-        fabric.switches[0].buffer = Buffer::Shared { bytes: 1_000_000, alpha: f64::INFINITY };
-        let mut rng = Rng::stream(seed, Domain::Traffic, 9);
-        let starts = (0..n).map(|h| unlimited(h, n, Time::us(100).scale(rng.unit()))).collect();
-        let mut setup = setup(fabric, stack("dctcp"), starts, Time::ms(400));
+        let step = threshold * packet;
+        let ecn = Ecn { min_bytes: step, max_bytes: step, max_probability: 1.0, at: MarkAt::Enqueue, core_only: false };
+        fabric.switches[0].ecn = Some(ecn);
+        // The peak, one packet that has yet to join the queue, and one of slack.
+        let bytes = ((threshold + flows + 2.0) * packet) as u64;
+        fabric.switches[0].buffer = Buffer::Shared { bytes, alpha: f64::INFINITY };
+        let mut setup = setup(fabric, stack("dctcp"), starts(n, Time::us(100), 1), Time::ms(300));
         setup.warmup = Time::ms(100);
-        setup.seed = seed;
-        setup.histograms = true;
-        let mut engine = Engine::new(setup, Swing::of(port as u32, Time::ms(100), (((k - 4.0) * packet) as u32, (k * packet) as u32))).unwrap();
-        let path = engine.paths().path(0, n);
-        engine.advance(Time::ms(400));
-        let swing = engine.probe();
-        let (least, most) = (mean(&swing.troughs[1..]) / packet, mean(&swing.peaks[1..]) / packet);
-        let cycles = swing.troughs.len();
+        let swings = Swings {
+            port: port as u32,
+            from: setup.warmup,
+            band: (((threshold - 4.0) * packet) as u32, step as u32),
+            rising: true,
+            extreme: 0,
+            peaks: Vec::new(),
+            troughs: Vec::new(),
+        };
+        let mut engine = Engine::new(setup, swings).unwrap();
+        let pipe = rate.bytes_in(engine.paths().path(0, n).base_rtt) as f64 / packet;
+        engine.advance(Time::ms(300));
+        let probe = engine.probe();
+        let swing = (mean(&probe.peaks[1..]) - mean(&probe.troughs[1..])) / packet;
+        let swings = probe.troughs.len();
         let (finished, outcome) = engine.finish();
+
+        let window = (pipe + threshold) / flows;
+        let alpha = (0..60).fold(0.0f64, |alpha, _| {
+            ((2.0 * window + 1.0) / ((window + 1.0).powi(2) * (1.0 - alpha / 4.0))).sqrt()
+        });
+        let peak = threshold + flows;
+        let expected_swing = flows * (window + 1.0) * alpha / 2.0;
+        let expected_mean = peak - expected_swing / 2.0;
         let link = &outcome.links[port];
-        let pipe = rate.bytes_in(path.base_rtt) as f64 / packet;
-        let nf = f64::from(n);
-        let qmax = k + nf;
-        let w = (pipe + k) / nf;
-        let mut alpha = 0.0f64;
-        for _ in 0..50 { alpha = ((2.0 * w + 1.0) / ((w + 1.0) * (w + 1.0)) / (1.0 - alpha / 4.0)).sqrt(); }
-        let amp = nf * (w + 1.0) * alpha / 2.0;
-        println!("cycles {cycles} swing {:.1} theory mean {:.1}", most - least, qmax - amp / 2.0);
-        println!("n {n} pipe {pipe:.1} W* {w:.1}: mean {:.1} p99 {:.1} least {least:.1} most {most:.1} max {:.1}; theory qmax {qmax} amp {amp:.1} qmin {:.1}; drops {} jain {:.3} util {:.4}", link.queue_bytes.mean / packet, link.queue_bytes.p99.unwrap() / packet, link.queue_bytes.max / packet, qmax - amp, link.drops, jain(&goodputs(&finished, &outcome)), link.wire_bytes as f64 * 8.0 / 0.3 / 1e10);
-        }
+        let (queue, most) = (link.queue_bytes.mean / packet, link.queue_bytes.max / packet);
+        let case = format!(
+            "{n} flows: mean {queue:.1} (theory {expected_mean:.1}), swing {swing:.1} ({expected_swing:.1}), peak {most:.1} \
+             ({peak}), {swings} swings, {} drops",
+            link.drops
+        );
+        println!("{case}");
+        assert!((queue / expected_mean - 1.0).abs() < 0.08, "{case}");
+        assert!((swing / expected_swing - 1.0).abs() < 0.25, "{case}");
+        assert!(most > peak - 1.5 && most < peak + 1.5, "{case}");
+        assert!(swings > 100 && link.drops == 0, "{case}");
+        assert!(jain(&goodputs(&finished, &outcome)) > 0.99, "{case}");
     }
 }
 
-/// DT
+/// Dynamic Thresholds (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998): a port may hold α times what is free,
+/// so k overloaded ports hold αB / (1 + kα) each, however late they came.
 #[test]
-fn dynamic_thresholds() {
-    let (rate, mtu, buffer) = (Rate::gbps(100), 1000, 1_000_000u64);
+fn overloaded_ports_hold_what_dynamic_thresholds_allow() {
+    let (rate, mtu, buffer) = (Rate::gbps(100), 1000, 1_000_000);
+    let packet = f64::from(mtu + HEADER_BYTES);
     for alpha in [0.125, 0.5, 1.0, 2.0, 8.0] {
         for k in [1u32, 2, 4, 8] {
+            // Two senders for each of k receivers.
             let mut fabric = star(3 * k, rate, Time::us(1), mtu);
             fabric.switches[0].buffer = Buffer::Shared { bytes: buffer, alpha };
-            let mut open = stack("open-loop");
-            open.set("rate", Value::Rate(rate)).unwrap();
-            let flows = (0..2 * k).map(|h| unlimited(h, 2 * k + h / 2, Time::us(u64::from(h / 2) * 50))).collect();
-            let mut setup = setup(fabric, open, flows, Time::ms(6));
+            let mut open_loop = stack("open-loop");
+            open_loop.set("rate", Value::Rate(rate)).unwrap();
+            let late = Time::us(50);
+            let flow = |h: u32| unlimited(h, 2 * k + h / 2, late.times(u64::from(h / 2)));
+            let mut setup = setup(fabric, open_loop, (0..2 * k).map(flow).collect(), Time::ms(4));
             setup.warmup = Time::ms(2);
             let (_, outcome) = run(setup, ());
-            let expect = alpha * buffer as f64 / (1.0 + f64::from(k) * alpha);
-            let queues: Vec<_> = (0..k).map(|r| { let l = &outcome.links[2 * (2 * k + r) as usize + 1]; (l.queue_bytes.mean, l.queue_bytes.max, l.drops, l.wire_bytes as f64 * 8.0 / 4e-3 / 1e11) }).collect();
-            println!("alpha {alpha} k {k}: expect {expect:.0} queues {queues:?}");
+            let share = alpha * buffer as f64 / (1.0 + f64::from(k) * alpha);
+            // The threshold itself moves by α packets with every packet.
+            let tolerance = packet * alpha.max(1.0);
+            for receiver in 2 * k..3 * k {
+                let link = &outcome.links[2 * receiver as usize + 1];
+                for held in [link.queue_bytes.mean, link.queue_bytes.max] {
+                    assert!((held - share).abs() <= tolerance, "alpha {alpha}, {k} ports: {held} B, not {share:.0} B");
+                }
+                // Two full links come in, one leaves.
+                let fits = rate.bytes_in(Time::ms(2)) as f64 / packet;
+                assert!((link.packets as f64 - fits).abs() <= 1.0 && (link.drops as f64 - fits).abs() < 0.01 * fits);
+            }
+        }
+    }
+}
+
+/// A fabric for a protocol: what its switches must do, and how packets find their way.
+fn equipped(mut setup: Setup, protocol: Protocol, step_bytes: f64) -> Setup {
+    let needs = protocol.card().needs;
+    let (everywhere, core_only) = (needs.has(Need::Ecn), needs.has(Need::CoreEcn));
+    let ecn = Ecn { min_bytes: step_bytes, max_bytes: step_bytes, max_probability: 1.0, at: MarkAt::Enqueue, core_only };
+    setup.fabric.switches.iter_mut().for_each(|switch| switch.ecn = (everywhere || core_only).then_some(ecn));
+    setup.routing = if needs.has(Need::Spraying) { Routing::Spray } else { Routing::Ecmp };
+    setup.stacks = vec![protocol.stack()];
+    setup
+}
+
+fn poisson(hosts: u32, sizes: Sizes, mean_bytes: f64, bps_a_host: f64) -> Traffic {
+    Traffic {
+        pattern: Pattern::Poisson {
+            mean_gap_ps: mean_bytes * 8e12 / bps_a_host,
+            senders: (0..hosts).collect(),
+            receivers: (0..hosts).collect(),
+        },
+        sizes,
+        stack: 0,
+        label: 0,
+        start: Time::ZERO,
+        stop: Time::NEVER,
+    }
+}
+
+/// Every flow of a run, by id.
+fn all(finished: &[FlowRecord], outcome: &Outcome) -> Vec<FlowRecord> {
+    let mut all: Vec<_> = finished.iter().chain(&outcome.unfinished).copied().collect();
+    all.sort_by_key(|record| record.id);
+    all
+}
+
+#[test]
+fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
+    let (hosts, rate, load) = (16, Rate::gbps(100), 0.5);
+    // Sizes are uniform from 64 B to 2 KB, and to 30 KB with the last tenth: a mean of 2,528.8 B.
+    let points = vec![(64.0, 0.0), (2_000.0, 0.9), (30_000.0, 1.0)];
+    let mean_bytes = 0.9 * 1_032.0 + 0.1 * 16_000.0;
+    let sizes = Sizes::Drawn(Distribution { points, sampling: Sampling::Linear, mean_bytes });
+    let arrivals = |protocol: Protocol, duration: Time| {
+        let mut setup = setup(star(hosts, rate, Time::us(1), 1500), protocol.stack(), Vec::new(), duration);
+        setup.workload.traffic.push(poisson(hosts, sizes.clone(), mean_bytes, load * rate.as_bps() as f64));
+        let (finished, outcome) = run(equipped(setup, protocol, 60e3), ());
+        let flows = all(&finished, &outcome);
+        assert!(flows.iter().enumerate().all(|(i, flow)| flow.id == i as u64 && flow.src != flow.dst));
+        flows.iter().map(|flow| (flow.src, flow.dst, flow.bytes, flow.start)).collect::<Vec<_>>()
+    };
+
+    let duration = Time::ms(12);
+    let long = arrivals(Protocol::ALL[0], duration);
+    let bytes: f64 = long.iter().map(|(_, _, bytes, _)| *bytes as f64).sum();
+    let offered = bytes * 8.0 / duration.as_s_f64() / f64::from(hosts) / rate.as_bps() as f64;
+    let mean_size = bytes / long.len() as f64;
+    println!("{} messages, load {offered:.4}, mean {mean_size:.1} B", long.len());
+    assert!(long.len() > 400_000, "{} messages are too few to mean anything", long.len());
+    assert!((offered / load - 1.0).abs() < 0.01, "load {offered}");
+    assert!((mean_size / mean_bytes - 1.0).abs() < 0.01, "mean {mean_size} B");
+    // Every host sends, and every host receives, its share.
+    for host in 0..hosts {
+        let count = |to: bool| long.iter().filter(|flow| if to { flow.1 == host } else { flow.0 == host }).count();
+        for share in [count(false), count(true)] {
+            let share = share as f64 * f64::from(hosts) / long.len() as f64;
+            assert!((share - 1.0).abs() < 0.03, "host {host}: {share}");
+        }
+    }
+
+    let short = arrivals(Protocol::ALL[0], Time::us(300));
+    assert_eq!(short[..], long[..short.len()], "a longer run begins as a shorter one");
+    for &protocol in &Protocol::ALL[1..] {
+        assert!(arrivals(protocol, Time::us(300)) == short, "{}", protocol.card().name);
+    }
+}
+
+/// The fabric that SIRD (NSDI 2025) was evaluated on: nine racks of sixteen hosts, four spines.
+fn racks() -> Fabric {
+    let mut fabric = leaf_spine(9, 16, 4, Rate::gbps(100), Rate::gbps(400), Time::ns(500), 1458);
+    for link in &mut fabric.links {
+        if matches!(link.a, Node::Host(_)) {
+            link.delay = Time::ns(1250);
+        }
+    }
+    fabric
+}
+
+#[test]
+fn every_protocol_carries_a_mix_over_144_hosts() {
+    for &protocol in Protocol::ALL {
+        let name = protocol.card().name;
+        let mut setup = setup(racks(), protocol.stack(), Vec::new(), Time::us(600));
+        let points = vec![(200.0, 0.0), (1_000.0, 0.6), (60_000.0, 0.97), (1_000_000.0, 1.0)];
+        let mean_bytes = 0.6 * 600.0 + 0.37 * 30_500.0 + 0.03 * 530_000.0;
+        let sizes = Sizes::Drawn(Distribution { points, sampling: Sampling::Linear, mean_bytes });
+        setup.workload.traffic = vec![
+            Traffic { stop: Time::us(400), ..poisson(144, sizes, mean_bytes, 40e9) },
+            Traffic {
+                pattern: Pattern::Incast { fan_in: 30, dst: None, interval: Time::us(150), poisson: false, jitter: Time::ZERO },
+                sizes: Sizes::Fixed(50_000),
+                stack: 0,
+                label: 1,
+                start: Time::us(50),
+                stop: Time::us(400),
+            },
+        ];
+        setup.bdp_bytes = Some(100e3);
+        setup.warmup = Time::us(100);
+        let setup = equipped(setup, protocol, 125e3);
+        let measured = setup.duration.since(setup.warmup);
+        let (finished, outcome) = run(setup, ());
+        let flows = all(&finished, &outcome);
+        let done = finished.len() as f64 / flows.len() as f64;
+        println!("{name}: {} messages, {:.1} % done, {} packet-hops", flows.len(), done * 100.0, outcome.packet_hops);
+        assert!(flows.len() > 7_000 && done > if name == "open-loop" { 0.8 } else { 0.97 }, "{name}: {done} done");
+        for flow in &finished {
+            let fct = flow.completed.expect("finished") - flow.start;
+            // Ideal counts 80 B a packet; what a protocol adds or spares moves it by less than two per cent.
+            assert!(fct.as_ps() as f64 >= 0.98 * flow.ideal.as_ps() as f64, "{name}: {flow:?}");
+        }
+        for link in &outcome.links {
+            // The packet that is being sent at the end counts whole.
+            let fits = Rate::bps(link.rate_bps).bytes_in(measured) + 1_600;
+            assert!(link.wire_bytes <= fits, "{name}: {link:?}");
+            assert_eq!(link.drops, 0, "{name}: buffers are unlimited");
         }
     }
 }

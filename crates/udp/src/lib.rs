@@ -6,6 +6,8 @@
 
 mod endpoint;
 mod pair;
+mod torment;
 
 pub use endpoint::{Endpoint, Packet};
 pub use pair::{Departure, Link, Submission, pair};
+pub use torment::torment;

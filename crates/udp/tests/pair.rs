@@ -109,6 +109,7 @@ fn endpoints_send_what_the_simulator_sends() {
             let path = engine.paths().path(0, 1);
             let context = |host| HostContext {
                 host,
+                hosts: 2,
                 seed,
                 mtu: 1000,
                 nic_rate: link.rate,

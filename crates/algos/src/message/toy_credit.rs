@@ -85,6 +85,9 @@ pub struct ToyCredit {
     backlog_bytes: u64,
 }
 
+/// More messages being received at once than this are not believed.
+const MAX_INCOMING: usize = 1 << 16;
+
 impl Endpoint for ToyCredit {
     const CARD: Card = Card {
         name: "toy-credit",
@@ -141,6 +144,9 @@ impl Transport for ToyCredit {
         let body = *packet.body;
         match body.kind {
             kind::REQUEST => {
+                if self.incoming.len() >= MAX_INCOMING || body.ack == 0 || body.src >= self.host.hosts {
+                    return Reply::None;
+                }
                 let slot = self.incoming.insert(Incoming {
                     id: body.message,
                     src: body.src,
@@ -156,9 +162,12 @@ impl Transport for ToyCredit {
             }
             kind::CREDIT => {
                 // A stopped message's slot may have another owner by now.
-                let Some(message) =
-                    self.outgoing.get(body.connection).filter(|message| message.id == body.message)
-                else {
+                let mtu = self.host.mtu;
+                let believable = |message: &&mut Outgoing| {
+                    (message.id, message.dst) == (body.message, body.src)
+                        && (1..=mtu).contains(&body.payload_bytes)
+                };
+                let Some(message) = self.outgoing.get(body.connection).filter(believable) else {
                     return Reply::None;
                 };
                 if message.credited == message.sent && message.size > message.sent {
@@ -169,7 +178,13 @@ impl Transport for ToyCredit {
                 Reply::None
             }
             kind::DATA => {
-                let Some(message) = self.incoming.get(body.lane) else { return Reply::None };
+                // Nothing arrives that was not credited.
+                let owed = |m: &&mut Incoming| {
+                    m.src == body.src
+                        && m.id == body.message
+                        && body.payload_bytes as u64 <= m.credited - m.received
+                };
+                let Some(message) = self.incoming.get(body.lane).filter(owed) else { return Reply::None };
                 message.received += body.payload_bytes as u64;
                 app.delivered(body.message, body.payload_bytes);
                 if message.received < message.size {
@@ -183,11 +198,15 @@ impl Transport for ToyCredit {
                 *packet.body = Body { kind: kind::ACK, src: self.host.host, payload_bytes: 0, ..body };
                 Reply::Send
             }
-            _ => {
-                self.outgoing.remove(body.connection);
-                app.acked(now, body.message);
+            kind::ACK => {
+                let sent = |m: &&mut Outgoing| m.id == body.message && m.dst == body.src && m.sent == m.size;
+                if self.outgoing.get(body.connection).filter(sent).is_some() {
+                    self.outgoing.remove(body.connection);
+                    app.acked(now, body.message);
+                }
                 Reply::None
             }
+            _ => Reply::None,
         }
     }
 
@@ -325,6 +344,9 @@ impl<T> Slots<T> {
         self.entries[slot as usize] = Some(value);
         slot
     }
+    fn len(&self) -> usize {
+        self.entries.len() - self.free.len()
+    }
     fn get(&mut self, slot: u32) -> Option<&mut T> {
         self.entries.get_mut(slot as usize)?.as_mut()
     }
@@ -385,6 +407,7 @@ mod tests {
         fn new(hosts: u32) -> Star {
             let context = |host| HostContext {
                 host,
+                hosts,
                 seed: 1,
                 mtu: 4096,
                 nic_rate: RATE,

@@ -130,7 +130,9 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     #[inline]
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         match packet.body.kind {
-            kind::DATA => self.receivers.receive(now, packet, self.ack_flags, &C::CARD, app),
+            kind::DATA if packet.body.src < self.host.hosts => {
+                self.receivers.receive(now, packet, self.ack_flags, &C::CARD, app)
+            }
             kind::ACK => {
                 self.promote_paced(now);
                 self.on_ack(now, packet, app);
@@ -286,7 +288,7 @@ impl<C: CongestionControl> Windowed<C> {
         }
         // The timeout runs from the first packet in flight, not from one that pacing holds back.
         if sender.in_flight == 0 {
-            sender.rto_at = now + sender.rto();
+            sender.rto_at = now.after(sender.rto());
             self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
         }
         sender.in_flight += wire as u64;
@@ -319,7 +321,7 @@ impl<C: CongestionControl> Windowed<C> {
         let lost = sender.detect_loss(now, body.sent_at, unordered, &self.outgoing, self.host.mtu);
         if progress.packets > 0 {
             sender.backoff = 0;
-            sender.rto_at = if sender.outstanding() { now + sender.rto() } else { Time::NEVER };
+            sender.rto_at = if sender.outstanding() { now.after(sender.rto()) } else { Time::NEVER };
         }
         let ack = Ack {
             now,

@@ -7,9 +7,9 @@ use alloc::vec::Vec;
 use tidegate_core::{Application, Card, MIN_WIRE_BYTES, PacketMut, Reply, Time, body_flag, frame_flag, kind};
 
 /// A packet further ahead of what is missing than this is dropped: no sender has such a window.
-const MAX_AHEAD: u64 = 1 << 20;
+const MAX_AHEAD: u64 = 1 << 16;
 /// More connections a host pair than this do not exist; a packet that claims one is dropped.
-const MAX_LANES: u32 = 1 << 20;
+const MAX_LANES: u32 = 1 << 16;
 /// No receiver yet.
 const NONE: u32 = u32::MAX;
 

@@ -427,7 +427,7 @@ impl<C: CongestionControl> Sender<C> {
         recovery.lose_all(una, self.next);
         self.in_flight = 0;
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
-        self.rto_at = now + self.rto();
+        self.rto_at = now.after(self.rto());
     }
 
     fn wire(&self, payload: u32) -> u32 {

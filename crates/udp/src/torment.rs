@@ -1,0 +1,167 @@
+//! Any packet, any order, any time: what a transport must survive.
+
+use std::collections::BTreeMap;
+
+use tidegate_algos::Protocol;
+use tidegate_core::{
+    Application, ConnectionPolicy, Frame, HostContext, MIN_WIRE_BYTES, Message, Path, PathOracle, Rate, Time,
+};
+
+use crate::endpoint::{Endpoint, Packet};
+
+/// Packets that a transport may hand over at one moment, beyond what its rate owes since the start, before it is said to spin.
+const MOST_AT_ONCE: u64 = 10_000;
+
+/// Reads numbers from bytes; zeros once they are used up.
+struct Bytes<'a>(&'a [u8]);
+
+impl Bytes<'_> {
+    fn u8(&mut self) -> u8 {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        first
+    }
+
+    /// Small numbers mostly, any number at times.
+    fn number(&mut self) -> u64 {
+        let kind = self.u8();
+        match kind % 8 {
+            0..=3 => (kind / 8) as u64 % 4,
+            4 => self.u8() as u64,
+            5 => self.u8() as u64 * 1_000,
+            6 => u64::MAX - self.u8() as u64,
+            _ => (0..8).fold(0, |sum, _| sum << 8 | self.u8() as u64),
+        }
+    }
+}
+
+/// Counts what the transport claims.
+#[derive(Default)]
+struct Heard {
+    delivered: BTreeMap<u32, u64>,
+    acked: BTreeMap<u32, u32>,
+}
+
+impl Application for Heard {
+    fn delivered(&mut self, message: u32, bytes: u32) {
+        *self.delivered.entry(message).or_default() += bytes as u64;
+    }
+    fn completed(&mut self, _now: Time, _message: u32) {}
+    fn acked(&mut self, _now: Time, message: u32) {
+        *self.acked.entry(message).or_default() += 1;
+    }
+}
+
+struct Somewhere;
+
+impl PathOracle for Somewhere {
+    fn path(&self, _src: u32, _dst: u32) -> Path {
+        Path {
+            base_rtt: Time::us(6),
+            fabric_base_rtt: Time::us(8),
+            nic_rate: Rate::gbps(100),
+            bottleneck_rate: Rate::gbps(100),
+            bdp_bytes: 100_000.0,
+            mtu: 1_000,
+            full_wire_bytes: 1_080,
+            hops: 3,
+        }
+    }
+}
+
+/// Lets a transport live through what `script` says: submissions, packets that are its own, echoed, bent or made up, pulls,
+/// deadlines and leaps of time.
+///
+/// # Panics
+/// When the transport does, sends a packet that cannot be, does not come to rest, or claims that a message was acknowledged twice.
+pub fn torment(protocol: Protocol, script: &[u8]) {
+    let host = HostContext {
+        host: 0,
+        hosts: 4,
+        seed: 1,
+        mtu: 1_000,
+        nic_rate: Rate::gbps(100),
+        fabric_base_rtt: Time::us(8),
+        bdp_bytes: 100_000.0,
+        connections: [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage, ConnectionPolicy::Pool(2)]
+            [script.len() % 3],
+        spraying: script.len() % 2 == 0,
+        priorities: 1 + (script.len() % 8) as u8,
+    };
+    let mut script = Bytes(script);
+    let mut endpoint = Endpoint::new(&protocol.stack(), &host);
+    let mut heard = Heard::default();
+    let mut now = Time::us(1);
+    let mut last = Packet::default();
+    let mut messages = 0;
+    while !script.0.is_empty() {
+        match script.u8() % 8 {
+            0 => {
+                let bytes = script.number().clamp(1, 1 << 40);
+                let message = Message {
+                    id: messages,
+                    dst: 1 + script.u8() as u32 % 3,
+                    bytes,
+                    dedicated: script.u8() % 2 == 0,
+                };
+                messages += 1;
+                endpoint.submit(now, message, &Somewhere);
+            }
+            1 => now = now.after(Time::ps(script.number() % Time::ms(1).as_ps())),
+            2 | 3 => {
+                for _ in 0..=script.u8() {
+                    let Some(packet) = endpoint.transmit(now) else { break };
+                    assert!(packet.frame.wire_bytes as u32 >= MIN_WIRE_BYTES, "{:?}", packet.frame);
+                    assert!(packet.frame.dst < host.hosts, "{:?}", packet.frame);
+                    last = packet;
+                    now = now.after(Time::ns(90));
+                }
+            }
+            4 => endpoint.on_deadline(now, &mut heard),
+            5 => endpoint.receive(now, echoed(last, &mut script), &mut heard),
+            6 => endpoint.receive(now, bent(last, &mut script), &mut heard),
+            _ => endpoint.receive(now, bent(Packet::default(), &mut script), &mut heard),
+        }
+        assert!(heard.acked.values().all(|&times| times == 1), "acknowledged twice: {:?}", heard.acked);
+    }
+    let most = MOST_AT_ONCE + host.nic_rate.bytes_in(now) / MIN_WIRE_BYTES as u64;
+    let rest = (0..most).find(|_| endpoint.transmit(now).is_none());
+    assert!(rest.is_some(), "{}: more than {most} packets at one moment", protocol.card().name);
+}
+
+/// The packet as it comes back to its own sender: as if the peer ran the same protocol on the same host number.
+fn echoed(packet: Packet, script: &mut Bytes<'_>) -> Packet {
+    let mut echo = packet;
+    echo.body.src = packet.frame.dst;
+    echo.body.kind = script.u8() % 24;
+    echo.body.ack = packet.body.seq.wrapping_add(script.u8() as u64 % 3);
+    echo.frame = Frame { dst: 0, ..packet.frame };
+    echo
+}
+
+/// The packet with a few fields changed.
+fn bent(mut packet: Packet, script: &mut Bytes<'_>) -> Packet {
+    packet.frame.dst = 0;
+    for _ in 0..1 + script.u8() % 6 {
+        let field = script.u8() % 14;
+        let value = script.number();
+        let body = &mut packet.body;
+        match field {
+            0 => body.kind = value as u8,
+            1 => body.flags = value as u8,
+            2 => body.src = value as u32,
+            3 => body.connection = value as u32,
+            4 => body.lane = value as u32,
+            5 => body.payload_bytes = value as u32,
+            6 => body.message = value as u32,
+            7 => body.seq = value,
+            8 => body.sent_at = Time::ps(value),
+            9 => body.echoed_peak = Time::ps(value),
+            10 => body.ack = value,
+            11 => body.sack = value,
+            12 => packet.frame.flags = value as u8,
+            _ => packet.frame.peak_hop_delay = Time::ps(value),
+        }
+    }
+    packet
+}
