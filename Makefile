@@ -32,5 +32,8 @@ fmt:
 	cargo fmt --all
 	rustfmt $(CATALOG)
 
+# One core; median of five, CPU time of the whole process. Then instruction counts against the recorded ones.
 bench:
-	cargo bench --workspace
+	cargo bench -p tidegate-sim --bench permutation
+	cargo bench -p tidegate-sim --bench permutation -- --large swift poseidon
+	scripts/instructions.sh

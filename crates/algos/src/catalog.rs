@@ -80,6 +80,11 @@ macro_rules! catalog {
             pub fn conflict(&self) -> Option<alloc::string::String> {
                 match self { $(Stack::$Name(params) => tidegate_core::params::Params::conflict(&**params),)* }
             }
+            /// The queueing delay that the protocol aims at where a flow sends `rate_bps` on this path, if it aims at one.
+            pub fn queue_target(&self, path: &tidegate_core::Path, rate_bps: f64) -> Option<tidegate_core::Time> {
+                match self { $(Stack::$Name(params) =>
+                    <$Type as tidegate_core::Endpoint>::queue_target(params, path, rate_bps),)* }
+            }
             /// Why the protocol is outside the range it was designed for on this path, if it is.
             pub fn domain_warning(&self, path: &tidegate_core::Path) -> Option<alloc::string::String> {
                 match self { $(Stack::$Name(params) => <$Type as tidegate_core::Endpoint>::domain_warning(params, path),)* }

@@ -22,6 +22,7 @@ catalog! {
         swift::Swift,
     }
     message {
+        sird::Sird,
         toy_credit::ToyCredit,
     }
 }

@@ -10,9 +10,10 @@ const WIDTH: u16 = 100;
 
 /// All protocols, a line each.
 pub(crate) fn list(protocols: &[ProtocolInfo]) -> String {
-    let mut table = fitted(&["protocol", "needs of switches", "what it does"]);
+    let mut table = fitted(&["protocol", "family", "needs of switches", "what it does"]);
     for protocol in protocols {
-        table.add_row([protocol.name.to_owned(), needs(protocol), protocol.summary.to_owned()]);
+        let ProtocolInfo { name, family, summary, .. } = protocol;
+        table.add_row([(*name).to_owned(), (*family).to_owned(), needs(protocol), (*summary).to_owned()]);
     }
     format!("{}\nMore about one: tidegate protocols NAME\n", drawn(&table))
 }
@@ -20,6 +21,7 @@ pub(crate) fn list(protocols: &[ProtocolInfo]) -> String {
 /// One protocol.
 pub(crate) fn protocol(protocol: &ProtocolInfo) -> String {
     let mut text = format!("{} ({})\n\n{}\n\n", protocol.title, protocol.name, protocol.summary);
+    text.push_str(&format!("Family              {}\n", protocol.family));
     text.push_str(&format!("Published in        {}\n", protocol.citation));
     text.push_str(&format!("Needs of switches   {}\n", needs(protocol)));
     text.push_str(&format!("Telemetry in data   {}\n", telemetry(protocol.telemetry_bytes)));

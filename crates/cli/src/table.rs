@@ -1,8 +1,10 @@
 //! Results as tables for people. Everything shown here is in `summary.json` too.
 
+use std::collections::BTreeSet;
+
 use comfy_table::{CellAlignment, Table, presets};
 use tidegate_workbench::Comparison;
-use tidegate_workbench::results::{Engine, FlowSummary, GroupSummary, LinkSummary, Summary};
+use tidegate_workbench::results::{Engine, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary};
 
 use crate::format::{NONE, bytes, micros, number, percent, ratio};
 
@@ -19,7 +21,12 @@ pub(crate) fn run(summary: &Summary) -> String {
     text.push('\n');
     match &summary.flows {
         Some(flows) if flows.len() <= FLOWS_SHOWN => text.push_str(&flow_table(flows)),
-        _ => text.push_str(&group_table(&summary.groups)),
+        _ => {
+            let rows: Vec<Row<'_>> = summary.groups.iter().map(|group| (group.protocol.as_str(), group)).collect();
+            text.push_str(&message_table(&rows));
+            text.push_str("\nSlowdown by message size: median / 99th percentile\n");
+            text.push_str(&size_table(&rows));
+        }
     }
     text.push_str("\nBusiest switch ports\n");
     text.push_str(&link_table(&busiest(summary, LINKS_SHOWN)));
@@ -32,12 +39,37 @@ pub(crate) fn run(summary: &Summary) -> String {
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     let Some(first) = comparison.runs.first() else { return String::new() };
     let mut text = heading(&comparison.name, comparison.seed, &first.summary);
-    text.push_str("\nGoodput a flow\n");
-    let mut table =
-        new(&["label", "protocol", "flows", "goodput Gbps", "fair share", "of it", "min", "max", "Jain"], 2);
-    let mut completions =
-        new(&["label", "protocol", "messages", "unfinished", "FCT p50", "p99", "slowdown p50", "p99"], 2);
-    for (run, group) in each(comparison, |summary| summary.groups.iter().collect()) {
+    let rows = each(comparison);
+    let (messages, flows): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.into_iter().partition(|(_, group)| group.fct.count > 0);
+    if !flows.is_empty() {
+        text.push_str("\nGoodput a flow\n");
+        text.push_str(&goodput_table(&flows));
+    }
+    if !messages.is_empty() {
+        text.push_str("\nMessages\n");
+        text.push_str(&message_table(&messages));
+        text.push_str("\nSlowdown by message size: median / 99th percentile\n");
+        text.push_str(&size_table(&messages));
+        text.push_str("\nSwitch buffers\n");
+        text.push_str(&buffer_table(comparison));
+    }
+    text.push_str("\nBusiest switch ports\n");
+    text.push_str(&drawn(&compared_links(comparison)));
+    text.push('\n');
+    for run in &comparison.runs {
+        text.push_str(&format!("{}: {}", run.protocol, engine_line(&run.summary.engine)));
+    }
+    text
+}
+
+/// A run's protocol, and one of its groups.
+type Row<'a> = (&'a str, &'a GroupSummary);
+
+fn goodput_table(rows: &[Row<'_>]) -> String {
+    let titles =
+        &["label", "protocol", "flows", "goodput Gbps", "fair share", "of it", "min", "max", "Jain"];
+    let mut table = new(titles, 2);
+    for (run, group) in rows {
         let goodput = &group.goodput_gbps;
         let share = group.fair_share_gbps.filter(|share| *share > 0.0);
         let of_it = goodput.mean.zip(share).map(|(goodput, share)| goodput / share);
@@ -52,32 +84,106 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
             number(goodput.max),
             number(goodput.jain),
         ]);
+    }
+    drawn(&table)
+}
+
+fn message_table(rows: &[Row<'_>]) -> String {
+    let titles = &[
+        "label",
+        "protocol",
+        "messages",
+        "unfinished",
+        "offered Gbps",
+        "goodput Gbps",
+        "FCT p50",
+        "p99",
+        "slowdown p50",
+        "p99",
+    ];
+    let mut table = new(titles, 2);
+    for (run, group) in rows {
         let fct = &group.fct;
-        if fct.count > 0 {
-            completions.add_row([
-                label(&group.label),
-                protocol(run, &group.protocol),
-                fct.count.to_string(),
-                fct.unfinished.to_string(),
-                micros(fct.p50_us),
-                micros(fct.p99_us),
-                ratio(fct.slowdown.p50),
-                ratio(fct.slowdown.p99),
+        table.add_row([
+            label(&group.label),
+            protocol(run, &group.protocol),
+            fct.count.to_string(),
+            fct.unfinished.to_string(),
+            number(group.offered_gbps),
+            number(group.goodput_gbps.total),
+            micros(fct.p50_us),
+            micros(fct.p99_us),
+            ratio(fct.slowdown.p50),
+            ratio(fct.slowdown.p99),
+        ]);
+    }
+    drawn(&table)
+}
+
+/// A column a decade of sizes, where any row has messages of it.
+fn size_table(rows: &[Row<'_>]) -> String {
+    let sizes = |group: &GroupSummary| {
+        group.fct.by_size.iter().map(|row| (row.min_bytes, row.below_bytes)).collect::<Vec<_>>()
+    };
+    let columns: BTreeSet<_> = rows.iter().flat_map(|(_, group)| sizes(group)).collect();
+    let titles = columns.iter().map(|(min, below)| size_range(*min, *below));
+    let titles: Vec<String> = ["label", "protocol"].map(str::to_owned).into_iter().chain(titles).collect();
+    let mut table = new(&titles.iter().map(String::as_str).collect::<Vec<_>>(), 2);
+    for (run, group) in rows {
+        let cell = |min: u64| {
+            let row = group.fct.by_size.iter().find(|row| row.min_bytes == min);
+            row.map_or_else(
+                || NONE.to_owned(),
+                |row| format!("{} / {}", ratio(row.fct.slowdown.p50), ratio(row.fct.slowdown.p99)),
+            )
+        };
+        let cells = columns.iter().map(|(min, _)| cell(*min));
+        table.add_row([label(&group.label), protocol(run, &group.protocol)].into_iter().chain(cells));
+    }
+    drawn(&table)
+}
+
+/// `1-10 KB`, `100 KB-1 MB`, `< 1 KB`, `>= 10 MB`.
+fn size_range(min: u64, below: Option<u64>) -> String {
+    let whole = |size: u64| match size {
+        size if size >= 1_000_000 => (size / 1_000_000, "MB"),
+        size if size >= 1_000 => (size / 1_000, "KB"),
+        size => (size, "B"),
+    };
+    let (least, unit) = whole(min);
+    match below.map(whole) {
+        None => format!(">= {least} {unit}"),
+        Some((most, unit)) if min == 0 => format!("< {most} {unit}"),
+        Some((most, same)) if same == unit => format!("{least}-{most} {unit}"),
+        Some((most, other)) => format!("{least} {unit}-{most} {other}"),
+    }
+}
+
+/// Switches with hosts and those without, under each protocol.
+fn buffer_table(comparison: &Comparison) -> String {
+    let mut table = new(&["switches", "protocol", "mean", "p99", "max", "drops"], 2);
+    for tors in [true, false] {
+        for run in &comparison.runs {
+            let all = &run.summary.switches;
+            let some: Vec<_> = all.iter().filter(|switch| (switch.hosts > 0) == tors).collect();
+            if some.is_empty() {
+                continue;
+            }
+            let worst = |value: fn(&SwitchSummary) -> Option<f64>| {
+                some.iter().filter_map(|switch| value(switch)).reduce(f64::max)
+            };
+            let mean = some.iter().filter_map(|switch| switch.buffer_bytes.mean).sum::<f64>() / some.len() as f64;
+            table.add_row([
+                format!("{} {}", some.len(), if tors { "with hosts" } else { "without hosts" }),
+                run.protocol.clone(),
+                bytes(Some(mean)),
+                bytes(worst(|switch| switch.buffer_bytes.p99)),
+                bytes(worst(|switch| switch.buffer_bytes.max)),
+                some.iter().map(|switch| switch.drops).sum::<u64>().to_string(),
             ]);
         }
     }
-    text.push_str(&drawn(&table));
-    if completions.row_count() > 0 {
-        text.push_str("\nCompletion times\n");
-        text.push_str(&drawn(&completions));
-    }
-    text.push_str("\nBusiest switch ports\n");
-    text.push_str(&drawn(&compared_links(comparison)));
-    text.push('\n');
-    for run in &comparison.runs {
-        text.push_str(&format!("{}: {}", run.protocol, engine_line(&run.summary.engine)));
-    }
-    text
+    drawn(&table)
 }
 
 fn heading(name: &str, seed: u64, summary: &Summary) -> String {
@@ -114,37 +220,6 @@ fn flow_table(flows: &[FlowSummary]) -> String {
             micros(flow.fct_us),
             ratio(flow.slowdown),
             bytes(Some(flow.retransmitted_bytes as f64)),
-        ]);
-    }
-    drawn(&table)
-}
-
-fn group_table(groups: &[GroupSummary]) -> String {
-    let titles = &[
-        "label",
-        "protocol",
-        "flows",
-        "unfinished",
-        "goodput Gbps",
-        "Jain",
-        "FCT p50",
-        "p99",
-        "slowdown p50",
-        "p99",
-    ];
-    let mut table = new(titles, 2);
-    for group in groups {
-        table.add_row([
-            label(&group.label),
-            group.protocol.clone(),
-            group.flows.to_string(),
-            group.fct.unfinished.to_string(),
-            number(group.goodput_gbps.mean),
-            number(group.goodput_gbps.jain),
-            micros(group.fct.p50_us),
-            micros(group.fct.p99_us),
-            ratio(group.fct.slowdown.p50),
-            ratio(group.fct.slowdown.p99),
         ]);
     }
     drawn(&table)
@@ -207,14 +282,11 @@ fn compared_links(comparison: &Comparison) -> Table {
     table
 }
 
-/// Rows of all runs, label by label in the order of their first appearance, each with its run's protocol.
-fn each(
-    comparison: &Comparison,
-    rows: impl Fn(&Summary) -> Vec<&GroupSummary>,
-) -> Vec<(&str, &GroupSummary)> {
+/// Groups of all runs, label by label in the order of their first appearance.
+fn each(comparison: &Comparison) -> Vec<Row<'_>> {
     let runs = comparison.runs.iter();
-    let all: Vec<_> =
-        runs.flat_map(|run| rows(&run.summary).into_iter().map(|row| (run.protocol.as_str(), row))).collect();
+    let all: Vec<Row<'_>> =
+        runs.flat_map(|run| run.summary.groups.iter().map(|row| (run.protocol.as_str(), row))).collect();
     let mut labels: Vec<&str> = Vec::new();
     for (_, row) in &all {
         if !labels.contains(&row.label.as_str()) {

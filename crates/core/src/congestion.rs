@@ -131,6 +131,11 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     fn is_congested(&self, _params: &Self::Params, ack: &Ack<'_>) -> bool {
         ack.marked
     }
+    /// The queueing delay that the control aims at where the flow sends `rate_bps` on this path: at the fullest hop or of the
+    /// whole path, as its signal is. `None`: it aims at none.
+    fn queue_target(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Option<Time> {
+        None
+    }
     /// Why these parameters are outside the range the protocol was designed for on this path, if they are.
     fn domain_warning(_params: &Self::Params, _path: &Path) -> Option<alloc::string::String> {
         None

@@ -130,6 +130,10 @@ pub trait Endpoint: Transport + Sized {
 
     /// The transport of one host.
     fn new(params: &Self::Params, host: &HostContext) -> Self;
+    /// The queueing delay that it aims at where a flow sends `rate_bps` on this path; `None`: it aims at none.
+    fn queue_target(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Option<Time> {
+        None
+    }
     /// Why these parameters are outside the range the protocol was designed for on this path, if they are.
     fn domain_warning(_params: &Self::Params, _path: &Path) -> Option<String> {
         None

@@ -71,11 +71,10 @@ impl SizedFct {
         self.bins.iter_mut().zip(&other.bins).for_each(|(bin, more)| bin.merge(more));
     }
 
-    /// `detail`: with the rows by size.
-    pub(crate) fn summary(&self, detail: bool) -> FctSummary {
+    pub(crate) fn summary(&self) -> FctSummary {
         let mut all = Fct::default();
         self.bins.iter().for_each(|bin| all.merge(bin));
-        let rows = self.bins.iter().enumerate().filter(|_| detail);
+        let rows = self.bins.iter().enumerate();
         let rows = rows.map(|(i, bin)| BySize {
             min_bytes: if i == 0 { 0 } else { SIZE_BOUNDS[i - 1] },
             below_bytes: SIZE_BOUNDS.get(i).copied(),

@@ -80,6 +80,8 @@ impl FlowRow {
 struct Group {
     flows: u64,
     delivered_bytes: u64,
+    /// Of messages submitted after warm-up.
+    offered_bytes: u64,
     retransmitted_bytes: u64,
     rates: Rates,
     shares: Option<f64>,
@@ -132,6 +134,7 @@ impl Recorder {
         group.retransmitted_bytes = group.retransmitted_bytes.saturating_add(row.retransmitted_bytes);
         group.rates.add(row);
         if let Some(bytes) = row.size_bytes.filter(|_| row.start >= self.warmup) {
+            group.offered_bytes = group.offered_bytes.saturating_add(bytes);
             group.fct.add(bytes, row);
         }
         match &mut self.flows {
@@ -158,15 +161,16 @@ impl Recorder {
                 flows: group.flows,
                 delivered_bytes: group.delivered_bytes,
                 retransmitted_bytes: group.retransmitted_bytes,
+                offered_gbps: gbps(group.offered_bytes, measured),
                 goodput_gbps: group.rates.summary(measured),
                 fair_share_gbps: group.shares.map(|sum| sum / group.flows as f64),
-                fct: group.fct.summary(false),
+                fct: group.fct.summary(),
             });
         }
         let labelled = self.names.labels.iter().zip(&labels).filter(|(label, _)| !label.is_empty());
         let mut fct: BTreeMap<_, _> =
-            labelled.map(|(label, times)| (label.clone(), times.summary(true))).collect();
-        fct.insert("all".to_owned(), all.summary(true));
+            labelled.map(|(label, times)| (label.clone(), times.summary())).collect();
+        fct.insert("all".to_owned(), all.summary());
         let mut flows = self.flows;
         if let Some(flows) = &mut flows {
             flows.sort_by_key(|flow| flow.id);

@@ -141,11 +141,13 @@ pub struct GroupSummary {
     pub delivered_bytes: u64,
     /// Payload sent again.
     pub retransmitted_bytes: u64,
+    /// Payload of the messages submitted after warm-up, over the time from warm-up to the end.
+    pub offered_gbps: Option<f64>,
     /// Of the flows that have a goodput.
     pub goodput_gbps: Goodput,
     /// Mean of the flows' max-min fair shares; null unless every one has one.
     pub fair_share_gbps: Option<f64>,
-    /// Completion times, as in [`Summary::fct`].
+    /// Completion times of their messages, as in [`Summary::fct`].
     pub fct: FctSummary,
 }
 
@@ -261,7 +263,9 @@ pub struct QueueDelay {
 pub struct SwitchSummary {
     /// As the scenario names it.
     pub name: String,
-    /// Bytes queued over all its ports.
+    /// Hosts linked to it; a switch that has some is a ToR.
+    pub hosts: u64,
+    /// Bytes queued over all its ports. The maximum, as the percentile, is one of samples every 10 µs.
     pub buffer_bytes: QueueBytes,
     /// Packets refused.
     pub drops: u64,

@@ -6,9 +6,9 @@
 mod common;
 
 use common::{leaf_spine, run, setup, stack};
-use tidegate_core::fabric::{Ecn, MarkAt};
+use tidegate_core::fabric::{Ecn, MarkAt, Routing};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
-use tidegate_core::{Rate, Time};
+use tidegate_core::{Need, Rate, Time};
 
 /// CPU seconds of this process so far, from the kernel's accounting.
 fn cpu_seconds() -> f64 {
@@ -21,7 +21,7 @@ fn main() {
     let large = arguments.iter().any(|a| a == "--large");
     let once = arguments.iter().any(|a| a == "--once");
     let named: Vec<&str> = arguments.iter().filter(|a| !a.starts_with("--")).map(String::as_str).collect();
-    let all = ["swift", "poseidon", "powertcp", "dctcp"];
+    let all = ["swift", "poseidon", "powertcp", "dctcp", "sird"];
     let (racks, hosts, spines) = if large { (48, 24, 24) } else { (16, 8, 8) };
     for name in if named.is_empty() { &all[..] } else { &named } {
         let mut rates = Vec::new();
@@ -36,10 +36,13 @@ fn main() {
                     max_bytes: at,
                     max_probability: 1.0,
                     at: MarkAt::Enqueue,
-                    core_only: false,
+                    core_only: stack(name).protocol().card().needs.has(Need::CoreEcn),
                 });
             }
             let mut setup = setup(fabric, stack(name), Vec::new(), Time::ms(5));
+            if setup.stacks[0].protocol().card().needs.has(Need::Spraying) {
+                setup.routing = Routing::Spray;
+            }
             setup.workload.traffic.push(Traffic {
                 pattern: Pattern::Permutation,
                 sizes: Sizes::Fixed(10_000_000),

@@ -13,6 +13,8 @@ pub struct ProtocolInfo {
     pub name: &'static str,
     /// As papers write it.
     pub title: &'static str,
+    /// What kind of protocol: a congestion control or a receiver-driven transport.
+    pub family: &'static str,
     /// What it does, in one sentence.
     pub summary: &'static str,
     /// Where it was published.
@@ -97,6 +99,7 @@ fn describe(protocol: Protocol) -> ProtocolInfo {
     ProtocolInfo {
         name: card.name,
         title: card.title,
+        family: protocol.family(),
         summary: card.summary,
         citation: card.citation,
         color: card.color,

@@ -68,13 +68,21 @@ pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
     }
 }
 
-/// A switch.
-pub(crate) fn switch(plan: &Plan, record: &SwitchRecord) -> SwitchSummary {
-    SwitchSummary {
+/// Every switch.
+pub(crate) fn switches(plan: &Plan, records: &[SwitchRecord]) -> Vec<SwitchSummary> {
+    let mut hosts = vec![0; plan.fabric.switches.len()];
+    for link in &plan.fabric.links {
+        if let (Node::Host(_), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(_)) = (link.a, link.b) {
+            hosts[switch as usize] += 1;
+        }
+    }
+    let switch = |record: &SwitchRecord| SwitchSummary {
         name: node(plan, Node::Switch(record.switch)),
+        hosts: hosts.get(record.switch as usize).copied().unwrap_or(0),
         buffer_bytes: bytes(&record.buffer_bytes),
         drops: record.drops,
-    }
+    };
+    records.iter().map(switch).collect()
 }
 
 /// A sample.

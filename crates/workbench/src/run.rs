@@ -245,7 +245,7 @@ impl Sinks<'_> {
             fct: recorded.fct,
             links,
             links_omitted,
-            switches: outcome.switches.iter().map(|record| convert::switch(plan, record)).collect(),
+            switches: convert::switches(plan, &outcome.switches),
         };
         if let Some(output) = self.output {
             let path = output.path;

@@ -260,6 +260,12 @@ impl CongestionControl for Poseidon {
         Limit::window(self.cwnd * self.full_wire_bytes)
     }
 
+    fn queue_target(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Option<Time> {
+        let mut flow = Poseidon::start(params, path, Time::ZERO, 0);
+        flow.cwnd = rate_bps * path.base_rtt.as_ps() as f64 / flow.packet_bit_ps;
+        Some(Time::from_ps_f64(flow.target(params, path.base_rtt)))
+    }
+
     fn stamps_acks(params: &PoseidonParams) -> bool {
         params.brownfield
     }
@@ -426,6 +432,15 @@ mod tests {
     #[track_caller]
     fn assert_near(ours: f64, expected: f64, tolerance: f64) {
         assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
+    }
+
+    #[test]
+    fn queue_target_is_the_target_of_the_rate() {
+        let path = contract::path();
+        for (gbps, us) in [(200.0, 2.0), (100.0, 5.0103), (20.0, 12.0), (0.02, 42.0)] {
+            let target = Poseidon::queue_target(&PoseidonParams::default(), &path, gbps * 1e9).unwrap();
+            assert!((target.as_us_f64() - us).abs() < 1e-3, "{gbps} Gbit/s: {target}");
+        }
     }
 
     #[test]

@@ -161,6 +161,11 @@ impl CongestionControl for Swift {
         }
     }
 
+    fn queue_target(params: &SwiftParams, path: &Path, rate_bps: f64) -> Option<Time> {
+        let target = Swift::settled(params, path, rate_bps).target(params);
+        Some(Time::from_ps_f64(target).since(path.base_rtt))
+    }
+
     fn limit(&self, _params: &SwiftParams) -> Limit {
         Limit::window(self.cwnd * self.full_wire_bytes)
     }
@@ -175,6 +180,16 @@ impl CongestionControl for Swift {
 }
 
 impl Swift {
+    /// The window that holds `rate_bps` at its own target: both fall together, so a few rounds find it.
+    fn settled(params: &SwiftParams, path: &Path, rate_bps: f64) -> Swift {
+        let mut flow = Swift::start(params, path, Time::ZERO, 0);
+        for _ in 0..20 {
+            let packets = rate_bps * flow.target(params) / (path.full_wire_bytes as f64 * 8e12);
+            flow.cwnd = packets.clamp(params.min_cwnd, params.max_cwnd);
+        }
+        flow
+    }
+
     /// The target in picoseconds (Swift section 3.5).
     fn target(&self, params: &SwiftParams) -> f64 {
         let scaling = self.alpha / math::sqrt(self.cwnd) + self.beta;

@@ -94,7 +94,7 @@ impl Endpoint for ToyCredit {
         title: "Toy credit",
         citation: "an example; credits at line rate are from Cho et al., SIGCOMM 2017",
         summary: "Receivers hand out one credit a packet at the pace of their own link.",
-        color: "#56b4e9",
+        color: "#a6761d",
         marker: Marker::Star,
         needs: Needs::NONE,
         telemetry_bytes: (0, 0),

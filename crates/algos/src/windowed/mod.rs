@@ -99,6 +99,10 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
         }
     }
 
+    fn queue_target(params: &C::Params, path: &Path, rate_bps: f64) -> Option<Time> {
+        C::queue_target(params, &Self::with_telemetry(*path), rate_bps)
+    }
+
     fn domain_warning(params: &C::Params, path: &Path) -> Option<String> {
         C::domain_warning(params, &Self::with_telemetry(*path))
     }

@@ -109,8 +109,29 @@ pub(crate) static KINDS: &[Variant] = &[
     },
     Variant {
         kind: "rotating-incast",
-        doc: "Every sender streams messages at a steady rate to one common target, which changes when a message is done.",
-        keys: &[SIZES, sizes::SAMPLING, sizes::MEAN, LOAD, LOAD_BASE, RATE, GAP, SENDERS],
+        doc: "In rounds: every sender sends one message to the same receiver, in the next round to the next one.",
+        keys: &[
+            SIZES,
+            sizes::SAMPLING,
+            sizes::MEAN,
+            LOAD,
+            LOAD_BASE,
+            RATE,
+            GAP,
+            SENDERS,
+            key(
+                "receivers",
+                Shape::Globs,
+                Optional,
+                "Receiving hosts, by name or wildcard, in turn; all unless set. A sender never sends to itself.",
+            ),
+            key(
+                "jitter",
+                SPAN,
+                Default("0us"),
+                "Each sender starts at a random time within this span of the round, the same in every round.",
+            ),
+        ],
     },
     Variant {
         kind: "permutation",
@@ -171,7 +192,9 @@ pub(crate) fn traffic<'a>(
         "incast" => incast(table, context, mean_bytes)?,
         "rotating-incast" => {
             let senders = context.hosts.selected(table, "senders", 2)?;
-            Pattern::RotatingIncast { gap_ps: gap(table, context, &senders, mean_bytes)?, senders }
+            let receivers = context.hosts.selected(table, "receivers", 2)?;
+            let gap_ps = gap(table, context, &senders, mean_bytes)?;
+            Pattern::RotatingIncast { gap_ps, senders, receivers, jitter: table.get("jitter") }
         }
         "permutation" => Pattern::Permutation,
         "all-to-all" => {

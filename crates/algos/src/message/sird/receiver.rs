@@ -11,8 +11,6 @@ use super::tables::{ByHost, Heap, Places, Slab};
 use super::window::Window;
 use super::{Answer, Control, Key, LONG, Policy, Settings, flag};
 
-/// Hosts have smaller numbers; a packet that claims another is dropped.
-const MAX_HOSTS: u32 = 1 << 20;
 /// Messages being received at a time. More are not heard, and their senders ask again.
 const MAX_MESSAGES: usize = 1 << 16;
 /// Packets beyond the first missing one that are taken; credit stops there too.
@@ -40,13 +38,8 @@ pub(super) struct Incoming {
     pub(super) granted: u64,
     pub(super) received: u64,
     pub(super) window: Window,
-    /// Credit outstanding on account of this message. Credit is not bound to messages, so this can be below zero for one
-    /// and above for another; over all messages of a sender it is what that sender has.
-    booked: i64,
     /// Credit for packets that a stopped message no longer has: its sender must forget it.
     excess: u64,
-    /// Not counted in the buckets while the sender is silent.
-    pub(super) suspended: bool,
     order: u64,
     pub(super) progress_at: Time,
     /// Whatever is missing below this packet at `horizon_at` plus the timeout is lost.
@@ -100,8 +93,8 @@ pub(super) struct Source {
     messages: Heap<Key>,
     lanes: Vec<Lane>,
     pub(super) heard_at: Time,
-    /// Did not answer: gets no credit until it is heard of.
-    pub(super) silent: bool,
+    /// Did not answer: gets no credit until it is heard of, and what it has does not count against the budget.
+    silent: bool,
 }
 
 /// Everything a host is receiving.
@@ -117,8 +110,8 @@ pub(super) struct Inbox {
     pub(super) timer_places: Places,
     /// Messages with packets to ask for again.
     pub(super) asks: VecDeque<u32>,
-    /// Credit outstanding over all senders (`b` of algorithm 1).
-    pub(super) outstanding: i64,
+    /// Credit outstanding over all senders but silent ones (`b` of algorithm 1).
+    outstanding: i64,
     pub(super) pacer: Pacer,
     /// When anything last changed.
     clock: Time,
@@ -129,8 +122,11 @@ pub(super) struct Inbox {
 
 /// What is known of the message that a packet belongs to.
 enum Found {
-    Slot(u32),
+    /// It is being received, in this slot; true where this packet is the first of it.
+    Slot(u32, bool),
+    /// It has arrived, with so much excess credit.
     Done(u64),
+    /// It is over, or there is no room for it, or the packet makes no sense.
     Nothing,
 }
 
@@ -156,7 +152,13 @@ impl Inbox {
 
     #[inline]
     pub(super) fn deadline(&self) -> Time {
-        self.credit_at.min(self.timers.first().map_or(Time::NEVER, |(at, _)| at))
+        self.credit_at.min(self.timer())
+    }
+
+    /// When the first timer fires.
+    #[inline]
+    pub(super) fn timer(&self) -> Time {
+        self.timers.first().map_or(Time::NEVER, |(at, _)| at)
     }
 
     #[cfg(test)]
@@ -170,7 +172,7 @@ impl Inbox {
         if let Some(known) = self.by_host.get(body.src) {
             return Some(known);
         }
-        if body.src >= MAX_HOSTS || !matches!(body.kind, kind::DATA | kind::REQUEST) {
+        if body.src >= settings.hosts || !matches!(body.kind, kind::DATA | kind::REQUEST) {
             return None;
         }
         let number = self.sources.len() as u32;
@@ -193,7 +195,19 @@ impl Inbox {
         let csn = body.kind == kind::DATA && body.flags & flag::SENDER_CONGESTED != 0;
         source.bucket.observe(settings, csn, ce);
         source.heard_at = now;
-        source.silent = false;
+        if core::mem::take(&mut source.silent) {
+            self.outstanding += source.bucket.outstanding;
+        }
+    }
+
+    /// A sender does not answer: its credit is for others until it does.
+    pub(super) fn silence(&mut self, settings: &Settings, number: u32) {
+        let source = &mut self.sources[number as usize];
+        if !source.silent {
+            source.silent = true;
+            self.outstanding -= source.bucket.outstanding;
+            self.settle(settings, number);
+        }
     }
 
     fn find(&mut self, settings: &Settings, now: Time, source: u32, body: &Body) -> Found {
@@ -205,7 +219,7 @@ impl Inbox {
         match lane.copied().unwrap_or(Lane { generation, last: Last::Unused }) {
             Lane { last: Last::Unused, .. } => self.open(settings, now, source, body),
             Lane { generation: same, last } if same == generation => match last {
-                Last::Slot(slot) => Found::Slot(slot),
+                Last::Slot(slot) => Found::Slot(slot, false),
                 Last::Done(excess) => Found::Done(excess),
                 Last::Unused => Found::Nothing,
             },
@@ -247,7 +261,7 @@ impl Inbox {
             ..Incoming::default()
         };
         let booked = if unscheduled == packets { settings.message_wire(size) } else { unscheduled * settings.full };
-        self.book(slot, booked as i64);
+        self.book(number, booked as i64);
         let source = &mut self.sources[number as usize];
         if source.lanes.len() <= body.lane as usize {
             source.lanes.resize(body.lane as usize + 1, Lane { generation: 0, last: Last::Unused });
@@ -255,49 +269,20 @@ impl Inbox {
         source.lanes[body.lane as usize] = Lane { generation: body.sack as u32, last: Last::Slot(slot) };
         self.place(settings, slot);
         self.arm(settings, now, slot);
-        Found::Slot(slot)
+        Found::Slot(slot, true)
     }
 
-    fn book(&mut self, slot: u32, bytes: i64) {
-        let message = &mut self.messages[slot];
-        message.booked += bytes;
-        if !message.suspended {
-            self.sources[message.source as usize].bucket.outstanding += bytes;
-            self.outstanding += bytes;
-        }
-    }
-
-    /// Takes a message's credit out of the buckets: its sender does not answer.
-    pub(super) fn suspend(&mut self, settings: &Settings, slot: u32) {
-        let message = &mut self.messages[slot];
-        let source = message.source;
-        if !message.suspended {
-            message.suspended = true;
-            self.sources[source as usize].bucket.outstanding -= message.booked;
-            self.outstanding -= message.booked;
-        }
-        self.sources[source as usize].silent = true;
-        self.place(settings, slot);
-        self.settle(settings, source);
-    }
-
-    fn resume(&mut self, settings: &Settings, slot: u32) {
-        let message = &mut self.messages[slot];
-        if message.suspended {
-            message.suspended = false;
-            self.sources[message.source as usize].bucket.outstanding += message.booked;
-            self.outstanding += message.booked;
-            self.place(settings, slot);
-        }
+    /// Counts credit handed out, or, below zero, come back with data. Never for a silent sender: it has just been heard.
+    fn book(&mut self, source: u32, bytes: i64) {
+        self.sources[source as usize].bucket.outstanding += bytes;
+        self.outstanding += bytes;
     }
 
     /// Puts a message among those that want credit, or takes it out.
     fn place(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
         let source = &mut self.sources[message.source as usize];
-        let wants = message.granted < message.packets
-            && !message.suspended
-            && message.granted < message.window.base() + MAX_AHEAD;
+        let wants = message.granted < message.packets && message.granted < message.window.base() + MAX_AHEAD;
         if wants {
             source.messages.set(&mut self.places, slot, message.key(settings));
         } else {
@@ -345,8 +330,8 @@ impl Inbox {
         if message.granted > packets {
             message.excess = (message.granted - packets) * settings.full;
             message.granted = packets;
-            let excess = message.excess as i64;
-            self.book(slot, -excess);
+            let (source, excess) = (message.source, message.excess as i64);
+            self.book(source, -excess);
         }
         self.place(settings, slot);
     }
@@ -359,29 +344,16 @@ impl Inbox {
         body: &Body,
         app: &mut A,
     ) -> Answer {
-        let known = self.messages.in_use();
         match self.find(settings, now, source, body) {
             Found::Nothing => Answer::None,
-            Found::Done(excess) => Answer::Reply(done(body, excess)),
-            Found::Slot(slot) => {
-                self.resume(settings, slot);
+            Found::Done(excess) => Answer::Reply(self.done(source, body, excess)),
+            Found::Slot(slot, fresh) => {
                 self.learn_size(settings, slot, body);
-                let finished = self.finish(now, slot, app);
-                match finished {
-                    Answer::None if self.messages.in_use() == known => {
-                        Answer::Reply(self.repeat(source, body.message))
-                    }
-                    _ => finished,
+                match self.finish(now, slot, app) {
+                    Answer::None if !fresh => Answer::Reply(self.repeat(source, body.message)),
+                    answer => answer,
                 }
             }
-        }
-    }
-
-    pub(super) fn on_busy(&mut self, settings: &Settings, now: Time, source: u32, body: &Body) {
-        if self.sources[source as usize].lanes.get(body.lane as usize).is_some()
-            && let Found::Slot(slot) = self.find(settings, now, source, body)
-        {
-            self.resume(settings, slot);
         }
     }
 
@@ -400,11 +372,10 @@ impl Inbox {
         app: &mut A,
     ) -> Answer {
         let slot = match self.find(settings, now, source, body) {
-            Found::Slot(slot) => slot,
-            Found::Done(excess) => return Answer::Reply(done(body, excess)),
+            Found::Slot(slot, _) => slot,
+            Found::Done(excess) => return Answer::Reply(self.done(source, body, excess)),
             Found::Nothing => return Answer::None,
         };
-        self.resume(settings, slot);
         if self.messages[slot].size != body.ack {
             self.learn_size(settings, slot, body);
         }
@@ -420,7 +391,7 @@ impl Inbox {
             message.backoff = 0;
             app.delivered(message.id, body.payload_bytes);
             let wire = settings.wire(message.size, packet) as i64;
-            self.book(slot, -wire);
+            self.book(source, -wire);
             self.place(settings, slot);
             self.arm(settings, now, slot);
         }
@@ -436,9 +407,8 @@ impl Inbox {
         }
         message.complete = true;
         message.ask = None;
-        let (id, lane, excess) = (message.id, message.lane, message.excess);
-        let source = &mut self.sources[message.source as usize];
-        source.lanes[lane as usize].last = Last::Done(excess);
+        let (id, lane, excess, source) = (message.id, message.lane, message.excess, message.source);
+        self.sources[source as usize].lanes[lane as usize].last = Last::Done(excess);
         let body = Body {
             connection: message.connection,
             lane,
@@ -449,7 +419,22 @@ impl Inbox {
         self.timers.remove(&mut self.timer_places, slot);
         self.release(slot);
         app.completed(now, id);
-        Answer::Reply(done(&body, excess))
+        Answer::Reply(self.done(source, &body, excess))
+    }
+
+    /// Says that a message has arrived, in answer to a packet of it. What the sender is to forget may be credit that was lost on
+    /// its way.
+    fn done(&self, source: u32, body: &Body, excess: u64) -> Body {
+        Body {
+            kind: kind::ACK,
+            connection: body.connection,
+            lane: body.lane,
+            message: body.message,
+            seq: if excess > 0 { self.sources[source as usize].granted_bytes } else { 0 },
+            ack: excess,
+            sack: body.sack as u32 as u64,
+            ..Body::default()
+        }
     }
 
     fn release(&mut self, slot: u32) {
@@ -511,7 +496,7 @@ impl Inbox {
             message.order = self.order;
         }
         let (connection, lane, id) = (message.connection, message.lane, message.id);
-        self.book(slot, wire as i64);
+        self.book(number, wire as i64);
         self.pacer.spend(at, wire);
         let source = &mut self.sources[number as usize];
         source.granted_bytes += wire;
@@ -530,18 +515,5 @@ impl Inbox {
         self.arm(settings, at, slot);
         self.release(slot);
         self.settle(settings, number);
-    }
-}
-
-/// Says that a message has arrived, in answer to a packet of it.
-fn done(body: &Body, excess: u64) -> Body {
-    Body {
-        kind: kind::ACK,
-        connection: body.connection,
-        lane: body.lane,
-        message: body.message,
-        ack: excess,
-        sack: body.sack as u32 as u64,
-        ..Body::default()
     }
 }

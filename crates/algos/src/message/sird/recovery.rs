@@ -19,12 +19,13 @@ const PATIENCE: u8 = 3;
 
 impl Inbox {
     /// The first timer has fired.
-    pub(super) fn on_timer(&mut self, settings: &Settings, control: &mut VecDeque<Control>) {
+    pub(super) fn on_timer(&mut self, settings: &Settings, now: Time, control: &mut VecDeque<Control>) {
         let Some((at, slot)) = self.timers.first() else { return };
         let message = &mut self.messages[slot];
         if !message.expects() {
             return self.timers.remove(&mut self.timer_places, slot);
         }
+        let asking = message.ask.is_some();
         let timeout = settings.timeout;
         let patience = timeout.times(1 << message.backoff);
         let high = message.window.high();
@@ -38,11 +39,11 @@ impl Inbox {
             message.ask = Some((message.window.base(), end));
             message.backoff = (message.backoff + 1).min(MAX_BACKOFF);
             next = at.after(timeout.times(1 << message.backoff));
-            let (source, id, suspend) = (message.source, message.id, silent && message.backoff >= PATIENCE);
+            let (source, id, give_up) = (message.source, message.id, silent && message.backoff >= PATIENCE);
             let body = self.repeat(source, id);
             control.push_back(Control { dst: self.sources[source as usize].host, body });
-            if suspend {
-                self.suspend(settings, slot);
+            if give_up {
+                self.silence(settings, source);
             }
         } else {
             if at.since(message.horizon_at) >= timeout {
@@ -55,15 +56,15 @@ impl Inbox {
             let gaps = message.horizon_at.after(timeout);
             next = if message.window.base() < high { quiet.min(gaps) } else { quiet };
         }
-        if self.messages[slot].ask.is_some() && !self.asks.contains(&slot) {
+        let message = &mut self.messages[slot];
+        if !asking && message.ask.is_some() {
             self.asks.push_back(slot);
         }
-        let message = &mut self.messages[slot];
         // No gap: the next one is younger than this.
         if message.window.base() == high {
             (message.horizon, message.horizon_at) = (high, at);
         }
-        self.timers.set(&mut self.timer_places, slot, next);
+        self.timers.set(&mut self.timer_places, slot, settings.next_timer(now, next));
     }
 
     /// Asks for up to 64 lost packets, paced like the credit for them; false where there is nothing to ask for.

@@ -10,10 +10,11 @@ use super::{Answer, Control, Key, LONG, MAX_BACKOFF, Settings, flag, identity, o
 
 /// Messages under way to one receiver; more wait.
 pub(super) const MAX_LANES: usize = 4096;
-/// Requests for retransmission that can wait; the receiver repeats what is dropped.
-const MAX_AGAIN: usize = 4096;
-/// A jump in a receiver's count of credit that nobody makes honestly.
-const MAX_JUMP_BYTES: u64 = 1 << 40;
+/// Requests for retransmission, of 64 packets each, that can wait; the receiver repeats what is dropped.
+const MAX_AGAIN: usize = 64;
+/// Credit in hand for one receiver, in BDP, beyond which no more is taken: a receiver gives one of its own. What is left out
+/// comes with later credit, which carries the sum.
+const MAX_IN_HAND: i64 = 16;
 /// One packet's worth of deficit.
 pub(super) const ONE: i64 = 1 << 24;
 
@@ -335,14 +336,15 @@ impl Outbox {
     }
 
     /// Credit has come: the sum of all that its receiver has handed out to this host.
-    pub(super) fn on_credit(&mut self, settings: &Settings, body: &Body) {
-        let Some(number) = self.by_host.get(body.src) else { return };
+    pub(super) fn on_credit(&mut self, settings: &Settings, host: u32, granted: u64) {
+        let Some(number) = self.by_host.get(host) else { return };
         let destination = &mut self.destinations[number as usize];
-        let fresh = body.sack.saturating_sub(destination.granted);
-        if fresh > 0 && fresh <= MAX_JUMP_BYTES {
-            destination.granted = body.sack;
-            destination.available += fresh as i64;
-            self.available += fresh as i64;
+        let fresh = granted.saturating_sub(destination.granted).min(i64::MAX as u64) as i64;
+        let fresh = fresh.min((MAX_IN_HAND * settings.bdp).saturating_sub(destination.available));
+        if fresh > 0 {
+            destination.granted += fresh as u64;
+            destination.available += fresh;
+            self.available += fresh;
             self.settle(settings, number);
         }
     }
@@ -392,6 +394,7 @@ impl Outbox {
         control: &mut VecDeque<Control>,
     ) -> Option<u32> {
         let slot = self.find(body, body.sack)?;
+        self.on_credit(settings, body.src, body.seq);
         let message = &mut self.messages[slot];
         message.alive = false;
         let number = message.destination;
@@ -403,7 +406,7 @@ impl Outbox {
                 self.backlog_bytes -= message.size - message.next * settings.mtu;
             }
         }
-        let excess = body.ack.min(MAX_JUMP_BYTES) as i64;
+        let excess = body.ack.min(settings.bdp as u64 * MAX_IN_HAND as u64) as i64;
         destination.available -= excess;
         self.available -= excess;
         destination.lanes[message.lane as usize] = message.generation.wrapping_add(1);
@@ -420,7 +423,7 @@ impl Outbox {
 
     /// A message's timer: where nothing of it could be sent since the last time, asks (again) for credit, which also asks
     /// whether all has arrived.
-    pub(super) fn on_timer(&mut self, settings: &Settings, control: &mut VecDeque<Control>) {
+    pub(super) fn on_timer(&mut self, settings: &Settings, now: Time, control: &mut VecDeque<Control>) {
         let Some((at, slot)) = self.timers.first() else { return };
         let message = &mut self.messages[slot];
         if message.next != message.next_at_timer {
@@ -432,7 +435,7 @@ impl Outbox {
             message.backoff = (message.backoff + 1).min(MAX_BACKOFF);
         }
         let wait = settings.timeout.times(1 << message.backoff);
-        self.timers.set(&mut self.timer_places, slot, at.after(wait));
+        self.timers.set(&mut self.timer_places, slot, settings.next_timer(now, at.after(wait)));
     }
 }
 

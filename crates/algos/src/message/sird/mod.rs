@@ -1,0 +1,400 @@
+//! SIRD: receivers hand out credit for the link that is theirs, and senders and switches say when a shared one is full.
+//!
+//! A receiver owns its downlink, so it schedules what arrives: one credit lets one packet go, credits leave at the pace of the
+//! link, and at most `B` bytes of credit are out at a time, of which a network without congestion needs one bandwidth-delay
+//! product (BDP). Uplinks and links between switches are shared, so they are managed by reaction: a sender that holds much unused
+//! credit says so in its data, a switch marks ECN, and either shrinks what the receiver grants that sender by DCTCP's rule, which
+//! leaves the credit to senders that can use it. Messages of up to a BDP are sent at once, without credit.
+//!
+//! K. Prasopoulos, E. Bugnion, M. Kogias, "SIRD: A Sender-Informed, Receiver-Driven Datacenter Transport Protocol", NSDI 2025.
+//!
+//! # Rules
+//!
+//! * algorithm 1, receiver: a packet's credit goes to the message with the fewest bytes left whose sender's bucket admits it, while
+//!   `b + credit ≤ B`; it is due back when the packet arrives
+//! * algorithm 2, sender: `csn ← Σ credit in hand > SThr`, on every data packet
+//! * both loops, per packet: `bucket += MTU² / bucket`; per bucket of packets: `α ← (1 − g) α + g F`; on a marked packet, once in 1.5
+//!   buckets of packets: `bucket −= bucket · α / 2`
+//! * sender, between receivers: `fair_share` of the link in turns, the rest to the shortest message
+//!
+//! Credit is counted in bytes on the wire, headers and gap included. It belongs to the pair of hosts, not to a message: the sender
+//! spends it on its shortest message to that receiver, and the receiver goes on until it has handed out credit for every packet of
+//! every message once.
+//!
+//! # Packets
+//!
+//! | kind | `seq` | `ack` | `sack` |
+//! |---|---|---|---|
+//! | DATA | first byte | size of the message | unscheduled packets · 2³² + generation |
+//! | REQUEST (CREDITREQ) | – | size of the message | the same |
+//! | CREDIT | first byte it was meant for | – | all credit to this sender so far |
+//! | RESEND | first byte missing | generation | packets missing from there on |
+//! | BUSY | – | size of the message | as in DATA |
+//! | ACK | all credit so far, where some is to be forgotten | credit to forget | generation |
+//!
+//! Data takes its payload and 80 bytes on the wire, at least 84, everything else 84. A message is known by the pair of hosts, its lane
+//! and the lane's generation; a lane is used again, with the next generation, once the receiver has acknowledged the message before.
+//! So both ends recognise old packets for ever, with one small record a lane.
+//!
+//! # What it needs of the network
+//!
+//! ECN at ports between switches, by the instantaneous queue (`NThr`, 1.25 BDP), and a path of its own for every packet. Priorities are
+//! used where there are two, and not needed.
+//!
+//! # Differences from the paper
+//!
+//! The authors' simulator settles what the paper leaves open (github.com/epfl-dcsl/SIRD-Simulator, `r2p2-cc-hybrid.cc`):
+//!
+//! * Unscheduled packets count too: the first packet of a message takes their credit out of the buckets, below zero if need be, and no
+//!   credit is handed out until they recover. A sender takes no more than a BDP for one receiver, credit in hand included, but a packet
+//!   always; whole packets, so that a message's credit is the sum of its packets.
+//! * Every packet raises a bucket, marked ones too; both loops divide by the smaller bucket, and their floors are 0.1 and 0.03 BDP.
+//! * A bucket is compared before a packet's credit is added, so it can be passed by one packet.
+//! * No `csn` while fewer than two messages have unsent bytes.
+//! * Credits are spaced by the wire time of their data, with a slack of 562 bytes, instead of every 30 ns.
+//!
+//! Our own:
+//!
+//! * Loss recovery, which the paper takes from Homa without detail: receivers ask for packets that time has shown to be lost, senders
+//!   repeat announcements, both with exponential backoff, and the receiver acknowledges whole messages. Credits carry a running sum, so
+//!   a later one replaces a lost one. See `recovery.rs`.
+//! * A message without end counts as longer than any other; several take turns.
+//! * Of a sender's messages only the shortest is tried: a shorter last packet of another does not overtake when little credit is left.
+
+mod credit;
+mod receiver;
+mod recovery;
+mod sender;
+mod tables;
+#[cfg(test)]
+mod tests;
+mod window;
+
+use alloc::collections::VecDeque;
+
+use credit::Pacer;
+use receiver::Inbox;
+use sender::Outbox;
+use tidegate_core::{
+    Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext, MIN_WIRE_BYTES, Marker, Message,
+    Need, Needs, PacketMut, PathOracle, Reply, Rng, Time, Transmit, Transport, choice, frame_flag, kind, mix64, params,
+};
+
+/// Timeouts double at most so often.
+const MAX_BACKOFF: u8 = 6;
+/// Bytes left of a message without end: more than of any other.
+const LONG: u64 = 1 << 62;
+
+/// What to serve first: bytes left, then order of arrival or turn.
+type Key = (u64, u64);
+
+/// Kinds of packet that only this transport has.
+mod own_kind {
+    /// Asks for lost packets.
+    pub(super) const RESEND: u8 = tidegate_core::kind::OWN;
+    /// Answers a RESEND of packets that have not been sent yet.
+    pub(super) const BUSY: u8 = tidegate_core::kind::OWN + 1;
+}
+
+/// Bits of [`Body::flags`] that only this transport has.
+mod flag {
+    /// The sender holds more credit than it should (`sird.csn`).
+    pub(super) const SENDER_CONGESTED: u8 = tidegate_core::body_flag::OWN;
+}
+
+choice! {
+    /// Whose packet a receiver credits next.
+    pub enum Policy { Srpt = "srpt", RoundRobin = "round-robin" }
+}
+choice! {
+    /// What goes before scheduled data where there are two priorities.
+    pub enum Priorities { ControlAndUnscheduled = "control-and-unscheduled", Control = "control", None = "none" }
+}
+params! {
+    /// Parameters of SIRD.
+    pub struct SirdParams {
+        /// Credit that a receiver may have out (B).
+        budget: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
+        /// Messages of up to so many bytes on the wire start without credit (UnschT).
+        unscheduled_threshold: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
+        /// A sender that holds more credit than this is congested (SThr); very large: no sender ever is.
+        sender_threshold: Extent = Extent::Bdp(0.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
+        /// Weight of the latest share of marked packets in its moving average, in both loops.
+        gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
+        /// Least bucket of a congested sender, in BDP.
+        sender_floor: f64 = 0.1, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
+        /// Least bucket of a sender behind a congested network, in BDP.
+        network_floor: f64 = 0.03, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
+        /// Share of a sender's link that its receivers get in turns; the rest goes to the shortest message.
+        fair_share: f64 = 0.5, in 0.0..=1.0, "paper, section 5.4";
+        /// Whose packet a receiver credits next.
+        receiver_policy: Policy = Policy::Srpt, "paper, section 5.1";
+        /// Credits are as far apart as the data they call for.
+        credit_pacing: bool = true, "paper, section 4.5";
+        /// What goes before scheduled data where there are two priorities.
+        priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
+        /// Without news for so long, packets are lost.
+        resend_timeout: Time = Time::ms(1), within Time::us(10) => Time::s(1), "our choice: far above any round trip";
+    }
+}
+
+/// Parameters in bytes, and what else both halves need.
+struct Settings {
+    hosts: u32,
+    /// Payload of a full packet.
+    mtu: u64,
+    /// The same on the wire.
+    full: u64,
+    bdp: i64,
+    budget: i64,
+    unscheduled_threshold: u64,
+    sender_threshold: i64,
+    gain: f64,
+    sender_floor: f64,
+    network_floor: f64,
+    /// In units of [`sender::ONE`].
+    fair_share: i64,
+    policy: Policy,
+    timeout: Time,
+}
+
+impl Settings {
+    fn new(params: &SirdParams, host: &HostContext) -> Settings {
+        let full = (host.mtu + HEADER_BYTES) as u64;
+        let bytes = |extent: Extent| extent.bytes(host.bdp_bytes) as i64;
+        Settings {
+            hosts: host.hosts,
+            mtu: host.mtu as u64,
+            full,
+            // However short the path, a packet must fit.
+            bdp: (host.bdp_bytes as i64).max(full as i64),
+            budget: bytes(params.budget).max(full as i64),
+            unscheduled_threshold: bytes(params.unscheduled_threshold) as u64,
+            sender_threshold: bytes(params.sender_threshold),
+            gain: params.gain,
+            sender_floor: params.sender_floor,
+            network_floor: params.network_floor,
+            fair_share: (params.fair_share * sender::ONE as f64) as i64,
+            policy: params.receiver_policy,
+            timeout: params.resend_timeout,
+        }
+    }
+
+    /// When a timer that should fire next at `next` does so: after a driver's long pause not for every time it missed.
+    fn next_timer(&self, now: Time, next: Time) -> Time {
+        if next > now { next } else { now.after(self.timeout) }
+    }
+
+    /// Packets of a message.
+    fn packets(&self, size: u64) -> u64 {
+        size.div_ceil(self.mtu)
+    }
+    /// Payload of one of its packets.
+    #[inline]
+    fn payload(&self, size: u64, packet: u64) -> u64 {
+        (size - packet * self.mtu).min(self.mtu)
+    }
+    /// Bytes on the wire of one of its packets.
+    #[inline]
+    fn wire(&self, size: u64, packet: u64) -> u64 {
+        (self.payload(size, packet) + HEADER_BYTES as u64).max(MIN_WIRE_BYTES as u64)
+    }
+    /// Bytes on the wire of all of them.
+    fn message_wire(&self, size: u64) -> u64 {
+        let Some(last) = self.packets(size).checked_sub(1) else { return 0 };
+        last.saturating_mul(self.full).saturating_add(self.wire(size, last))
+    }
+}
+
+/// The control word that tells a message from others, and how much of it needs no credit.
+fn identity(unscheduled: u32, generation: u32) -> u64 {
+    (unscheduled as u64) << 32 | generation as u64
+}
+
+/// A packet other than data, ready to go.
+struct Control {
+    dst: u32,
+    body: Body,
+}
+
+/// What becomes of a packet.
+enum Answer {
+    None,
+    /// Goes back to where it came from.
+    Reply(Body),
+}
+
+/// The SIRD transport of one host.
+pub struct Sird {
+    settings: Settings,
+    host: HostContext,
+    /// Priorities of control, unscheduled and scheduled packets.
+    priorities: [u8; 3],
+    outbox: Outbox,
+    inbox: Inbox,
+    /// Goes before data.
+    control: VecDeque<Control>,
+    rng: Rng,
+}
+
+impl Endpoint for Sird {
+    const CARD: Card = Card {
+        name: "sird",
+        title: "SIRD",
+        citation: "Prasopoulos et al., NSDI 2025",
+        summary: "Receivers schedule their own link by credit, and shrink the credit of senders that cannot use it.",
+        color: "#56b4e9",
+        marker: Marker::TriangleDown,
+        needs: Needs::NONE.and(Need::CoreEcn).and(Need::Spraying),
+        telemetry_bytes: (0, 0),
+        echo_bytes: (0, 0),
+    };
+    type Params = SirdParams;
+
+    fn new(params: &SirdParams, host: &HostContext) -> Sird {
+        Sird {
+            settings: Settings::new(params, host),
+            host: *host,
+            priorities: match params.priorities {
+                Priorities::ControlAndUnscheduled if host.priorities > 1 => [0, 0, 1],
+                Priorities::Control if host.priorities > 1 => [0, 1, 1],
+                _ => [0, 0, 0],
+            },
+            outbox: Outbox::default(),
+            inbox: Inbox::new(Pacer::new(host.nic_rate, params.credit_pacing)),
+            control: VecDeque::new(),
+            rng: Rng::stream(host.seed, Domain::Entropy, host.host as u64),
+        }
+    }
+}
+
+impl Transport for Sird {
+    fn submit(&mut self, now: Time, message: Message, _paths: &dyn PathOracle) -> Handle {
+        self.advance(now);
+        Handle(self.outbox.submit(&self.settings, now, &message, &mut self.control) as u64)
+    }
+
+    fn stop(&mut self, now: Time, handle: Handle) {
+        self.advance(now);
+        self.outbox.stop(&self.settings, now, handle.0 as u32, &mut self.control);
+    }
+
+    #[inline]
+    fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
+        self.advance(now);
+        let Sird { settings, inbox, outbox, control, .. } = self;
+        let body = *packet.body;
+        let source = inbox.source(settings, &body);
+        inbox.changed(now);
+        if let Some(source) = source {
+            let marked = packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
+            inbox.hear(settings, now, source, &body, marked);
+        }
+        let answer = match (body.kind, source) {
+            (kind::DATA, Some(source)) => inbox.on_data(settings, now, source, &body, app),
+            (kind::REQUEST, Some(source)) => inbox.on_request(settings, now, source, &body, app),
+            (kind::CREDIT, _) => {
+                outbox.on_credit(settings, body.src, body.sack);
+                Answer::None
+            }
+            (own_kind::RESEND, _) => outbox.on_resend(settings, &body),
+            (kind::ACK, _) => {
+                if let Some(message) = outbox.on_done(settings, now, &body, control) {
+                    app.acked(now, message);
+                }
+                Answer::None
+            }
+            _ => Answer::None,
+        };
+        if let Some(source) = source {
+            inbox.settle(settings, source);
+        }
+        inbox.issue(settings, now, control);
+        match answer {
+            Answer::None => Reply::None,
+            Answer::Reply(reply) => {
+                self.write(now, body.src, reply, packet);
+                Reply::Send
+            }
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
+        self.advance(now);
+        let next = self.control.pop_front().map(|control| (control.dst, control.body));
+        let Some((dst, body)) = next.or_else(|| self.outbox.data(&self.settings)) else { return Transmit::Idle };
+        self.write(now, dst, body, packet);
+        Transmit::Sent
+    }
+
+    fn on_deadline<A: Application>(&mut self, now: Time, _app: &mut A) {
+        self.advance(now);
+    }
+
+    #[inline]
+    fn deadline(&self) -> Time {
+        self.inbox.deadline().min(self.outbox.deadline())
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.outbox.backlog_bytes()
+    }
+
+    fn limits(&self, handle: Handle) -> Option<(f64, f64)> {
+        let available = self.outbox.available(handle.0 as u32)?;
+        Some((available.max(0) as f64, self.host.nic_rate.as_bps() as f64))
+    }
+}
+
+impl Sird {
+    /// Does everything that was due by `now`, each at its own time, so that nothing depends on when the driver calls.
+    #[inline]
+    fn advance(&mut self, now: Time) {
+        if self.deadline() <= now {
+            self.catch_up(now);
+        }
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        let Sird { settings, inbox, outbox, control, .. } = self;
+        loop {
+            let (theirs, ours) = (inbox.timer(), outbox.deadline());
+            let at = theirs.min(ours);
+            inbox.issue(settings, at.min(now), control);
+            if at > now {
+                return;
+            }
+            if theirs <= ours {
+                inbox.changed(at);
+                inbox.on_timer(settings, now, control);
+                inbox.issue(settings, at, control);
+            } else {
+                outbox.on_timer(settings, now, control);
+            }
+        }
+    }
+
+    /// Writes a packet.
+    fn write(&mut self, now: Time, dst: u32, body: Body, packet: PacketMut<'_>) {
+        let is_data = body.kind == kind::DATA;
+        let [control, unscheduled, scheduled] = self.priorities;
+        let frame = packet.frame;
+        frame.peak_hop_delay = Time::ZERO;
+        frame.dst = dst;
+        frame.entropy = match self.host.spraying {
+            true => self.rng.bits() as u32,
+            false => mix64((self.host.host as u64) << 32 | dst as u64) as u32 ^ body.lane,
+        };
+        let wire = if is_data { body.payload_bytes + HEADER_BYTES } else { 0 };
+        frame.wire_bytes = wire.max(MIN_WIRE_BYTES) as u16;
+        frame.priority = match is_data {
+            false => control,
+            true if body.seq / self.settings.mtu < body.sack >> 32 => unscheduled,
+            true => scheduled,
+        };
+        frame.flags = if is_data { frame_flag::ECN_CAPABLE } else { 0 };
+        *packet.body = Body { src: self.host.host, sent_at: now, ..body };
+        packet.hops.clear();
+    }
+}

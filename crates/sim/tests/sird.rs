@@ -1,0 +1,151 @@
+//! SIRD on small fabrics, against arithmetic and the figures of its paper's testbed (section 6).
+mod common;
+
+use common::*;
+use tidegate_algos::Stack;
+use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::params::Value;
+use tidegate_core::{Extent, Rate, Time};
+use tidegate_sim::{FlowRecord, Outcome, Setup};
+
+const MTU: u32 = 1458;
+const FULL: u64 = 1538;
+
+fn sird(set: &[(&str, Value)]) -> Stack {
+    let mut stack = stack("sird");
+    set.iter().for_each(|&(name, value)| stack.set(name, value).unwrap());
+    stack
+}
+
+fn bdp(factor: f64) -> Value {
+    Value::Extent(Extent::Bdp(factor))
+}
+
+/// A star whose base RTT, full packet out and minimum frame back, times `rate` is `bytes`.
+fn star_of_bdp(hosts: u32, rate: Rate, bytes: u64) -> Fabric {
+    let packets = rate.serialise(FULL).times(2) + rate.serialise(84).times(2);
+    let propagation = rate.serialise(bytes) - packets;
+    star(hosts, rate, Time::ps(propagation.as_ps() / 4), MTU)
+}
+
+/// Of the switch's port to `host`, in bytes.
+fn downlink(outcome: &Outcome, host: u32) -> &tidegate_sim::LinkRecord {
+    outcome.links.iter().find(|link| link.to == Node::Host(host)).unwrap()
+}
+
+fn took(record: &FlowRecord) -> Time {
+    record.completed.expect("delivered") - record.start
+}
+
+/// Σ (serialisation + propagation) over `links` links of one rate and delay.
+fn one_way(wire: u64, rate: Rate, delay: Time, links: u64) -> Time {
+    (rate.serialise(wire) + delay).times(links)
+}
+
+#[test]
+fn unscheduled_messages_take_what_their_packets_take() {
+    let rate = Rate::gbps(100);
+    for bytes in [1, 4, 1_458, 1_459, 20_000, 94_770] {
+        let fabric = star_of_bdp(2, rate, 65 * FULL);
+        let (finished, _) = run(setup(fabric, sird(&[]), vec![flow(0, 1, bytes, Time::us(1))], Time::ms(1)), ());
+        assert_eq!(took(&finished[0]), finished[0].ideal, "{bytes} B");
+    }
+}
+
+#[test]
+fn scheduled_messages_ask_are_credited_and_then_fill_the_link() {
+    let rate = Rate::gbps(100);
+    // The BDP may be what the path needs, in whole packets, or larger: the link stays full.
+    for configured in [None, Some(140_000.0)] {
+        for bytes in [94_771, 140_001, 500_000, 3_000_000] {
+            let fabric = star_of_bdp(2, rate, 65 * FULL);
+            let delay = fabric.links[0].delay;
+            let mut stack = sird(&[]);
+            stack.set("unscheduled_threshold", bdp(0.0)).unwrap();
+            let mut setup = setup(fabric, stack, vec![flow(0, 1, bytes, Time::us(1))], Time::ms(1));
+            setup.bdp_bytes = configured;
+            let (finished, _) = run(setup, ());
+            let asking = one_way(84, rate, delay, 2).times(2);
+            assert_eq!(took(&finished[0]), asking + finished[0].ideal, "{bytes} B");
+        }
+    }
+}
+
+/// Many long messages to one receiver at 100 Gbit/s: the outcome and its BDP.
+fn incast(senders: u32, set: &[(&str, Value)]) -> (Outcome, u64) {
+    let bytes = 65 * FULL;
+    let fabric = star_of_bdp(senders + 1, Rate::gbps(100), bytes);
+    let flows = (1..=senders).map(|h| flow(h, 0, 10_000_000, Time::ns(h as u64 * 37))).collect();
+    let mut setup = setup(fabric, sird(set), flows, Time::us(2_000));
+    setup.warmup = Time::us(100);
+    (run(setup, ()).1, bytes)
+}
+
+#[test]
+fn scheduled_queue_at_a_downlink_is_bounded_by_credit() {
+    for senders in [2, 3, 8, 30] {
+        for policy in ["srpt", "round-robin"] {
+            let policy = ("receiver_policy", Value::Choice(policy));
+            let (outcome, bytes) = incast(senders, &[policy]);
+            let link = downlink(&outcome, 0);
+            let paced = link.queue_bytes.max as u64;
+            let utilisation = link.wire_bytes as f64 * 8.0 / 1.9e-3 / 100e9;
+            assert!(paced <= bytes / 2 + FULL, "{senders} senders: {paced} B queued");
+            assert!(utilisation > 0.99, "{senders} senders: {utilisation} of the link used");
+            let (outcome, bytes) = incast(senders, &[policy, ("credit_pacing", Value::Flag(false))]);
+            let unpaced = downlink(&outcome, 0).queue_bytes.max as u64;
+            println!("{senders} senders, {policy:?}: {paced} B with pacing, {unpaced} B without, BDP {bytes} B, {utilisation:.4}");
+            assert!(unpaced <= bytes * 3 / 2, "{senders} senders: {unpaced} B queued");
+            assert!(unpaced >= paced);
+        }
+    }
+}
+
+/// The paper's testbed: 10 Gbit/s, a BDP of 12.5 KB, no priorities.
+fn testbed(hosts: u32, set: &[(&str, Value)], flows: Vec<tidegate_core::workload::Flow>, duration: Time) -> Setup {
+    let mut stack = sird(set);
+    stack.set("priorities", Value::Choice("none")).unwrap();
+    setup(star_of_bdp(hosts, Rate::gbps(10), 12_500), stack, flows, duration)
+}
+
+/// Host 0 sends to hosts 1 to 4; later host 5 + i sends to host 1 + i. Gbit/s of the four downlinks together, on the wire.
+fn congested_sender(threshold: Value) -> f64 {
+    let flows = (0..4).flat_map(|i| [unlimited(0, 1 + i, Time::ZERO), unlimited(5 + i, 1 + i, Time::ms(1))]).collect();
+    let mut setup = testbed(9, &[("sender_threshold", threshold)], flows, Time::ms(20));
+    setup.warmup = Time::ms(5);
+    let (_, outcome) = run(setup, ());
+    (1..=4).map(|host| downlink(&outcome, host).wire_bytes as f64 * 8.0 / 15e-3 / 1e9).sum()
+}
+
+#[test]
+fn senders_that_say_they_are_congested_leave_credit_to_others() {
+    // Paper, figure 10: 40 and 30 Gbit/s.
+    let (informed, blind) = (congested_sender(bdp(0.5)), congested_sender(bdp(1e9)));
+    println!("SThr = BDP/2: {informed:.2} Gbit/s; SThr = inf: {blind:.2} Gbit/s");
+    assert!((informed / 40.0 - 1.0).abs() < 0.05, "{informed} Gbit/s");
+    assert!((blind / 30.0 - 1.0).abs() < 0.05, "{blind} Gbit/s");
+}
+
+/// Six senders with messages of 1 MB back to back, and a seventh that sends eight bytes at a time, all to host 0: how much longer
+/// the small ones take than alone, in full packets, median and 99th percentile.
+fn probed_incast(pacing: bool) -> (f64, f64) {
+    let long = (1..=6).flat_map(|h| (0..8).map(move |_| flow(h, 0, 1_000_000, Time::ZERO)));
+    let probes = (0..400).map(|i| flow(7, 0, 8, Time::us(500) + Time::ns(80_700).times(i)));
+    let flows = long.chain(probes).collect();
+    let setup = testbed(8, &[("credit_pacing", Value::Flag(pacing))], flows, Time::ms(60));
+    let (finished, outcome) = run(setup, ());
+    assert!(outcome.unfinished.is_empty());
+    let mut waits: Vec<f64> = finished.iter().filter(|r| r.bytes == 8).map(|r| (took(r) - r.ideal).as_us_f64()).collect();
+    waits.sort_by(f64::total_cmp);
+    let packet = Rate::gbps(10).serialise(FULL).as_us_f64();
+    (waits[waits.len() / 2] / packet, waits[waits.len() * 99 / 100] / packet)
+}
+
+#[test]
+fn paced_credit_hardly_delays_a_bystander() {
+    // Paper, figure 9: at most four packets queued at the 99th percentile.
+    let ((median, tail), (unpaced_median, unpaced_tail)) = (probed_incast(true), probed_incast(false));
+    println!("paced: {median:.2} and {tail:.2} packets; unpaced: {unpaced_median:.2} and {unpaced_tail:.2}");
+    assert!(tail <= 4.0, "{tail} packets");
+    assert!(unpaced_tail > tail && unpaced_median > median, "{unpaced_median} and {unpaced_tail} packets");
+}

@@ -1,0 +1,9 @@
+//! Any packet, any order, any time, at every transport.
+#![no_main]
+use tidegate_algos::Protocol;
+
+libfuzzer_sys::fuzz_target!(|script: &[u8]| {
+    if let Some((&first, script)) = script.split_first() {
+        tidegate_udp::torment(Protocol::ALL[first as usize % Protocol::ALL.len()], script);
+    }
+});
