@@ -3,18 +3,26 @@
 # Modules that the catalog's macro declares: cargo fmt does not find them.
 CATALOG := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs)
 
-.PHONY: help demo test lint fmt bench
+# Protocols that the demo compares. `tidegate protocols` lists all there are.
+PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
+
+.PHONY: help demo test lint fmt docs bench
 
 help:
-	@echo "make demo    congestion on two hops under two protocols, side by side"
+	@echo "make demo    congestion on two hops, and a busy cluster, under several protocols side by side"
 	@echo "make test    lint and all tests"
 	@echo "make lint    formatting and clippy"
 	@echo "make fmt     format the code"
+	@echo "make docs    write docs/scenario.md and docs/protocols.md anew from what the code says of itself"
 	@echo "make bench   measure the engine"
 
 demo:
-	cargo run --release -p tidegate-cli -- compare scenarios/poseidon/multi-hop.toml \
-	  --protocols poseidon,swift --out results/demo --force
+	cargo build --release -p tidegate-cli
+	cargo run --release -q -p tidegate-cli -- compare scenarios/poseidon/multi-hop.toml \
+	  --protocols $(PROTOCOLS) --out results/demo/multi-hop --force
+	@echo
+	cargo run --release -q -p tidegate-cli -- compare scenarios/demo/leaf-spine.toml \
+	  --protocols $(PROTOCOLS) --out results/demo/leaf-spine --force
 
 test: lint
 	cargo test --workspace
@@ -31,6 +39,9 @@ lint:
 fmt:
 	cargo fmt --all
 	rustfmt $(CATALOG)
+
+docs:
+	UPDATE=1 cargo test -p tidegate-cli --test docs
 
 # One core; median of five, CPU time of the whole process. Then instruction counts against the recorded ones.
 bench:

@@ -1,6 +1,9 @@
 //! Tells the crate which revision it is built from: `TIDEGATE_GIT_REVISION` where set, else what git says, else `unknown`.
+//! And puts the scenarios and the registry of papers into it: every file of theirs, so that none has to be listed.
 
-use std::path::Path;
+use std::fmt::Write;
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
 fn main() {
@@ -10,10 +13,48 @@ fn main() {
     println!("cargo:rerun-if-changed={}", if Path::new(log).exists() { log } else { "build.rs" });
     let revision = std::env::var("TIDEGATE_GIT_REVISION").ok().or_else(from_git);
     println!("cargo:rustc-env=TIDEGATE_GIT_REVISION={}", revision.as_deref().unwrap_or("unknown"));
+
+    let mut scenarios = Vec::new();
+    for folder in entries(Path::new("../../scenarios")).into_iter().filter(|path| path.is_dir()) {
+        scenarios.extend(files(&folder).into_iter().map(|(name, path)| (format!("{}/{name}", stem(&folder)), path)));
+    }
+    let mut text = table("SCENARIOS", "Every scenario as folder/name, and its text", &scenarios);
+    text += &table("PAPERS", "The registry: name and text of each paper", &files(Path::new("src/reproduce")));
+    let out = std::env::var("OUT_DIR").expect("cargo sets it");
+    fs::write(Path::new(&out).join("embedded.rs"), text).expect("OUT_DIR can be written");
 }
 
 fn from_git() -> Option<String> {
     let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
     let revision = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     (output.status.success() && !revision.is_empty()).then_some(revision)
+}
+
+/// What is in a folder, in order of name; cargo looks again when that changes.
+fn entries(folder: &Path) -> Vec<PathBuf> {
+    println!("cargo:rerun-if-changed={}", folder.display());
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
+    paths.sort();
+    paths
+}
+
+fn stem(path: &Path) -> String {
+    path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+/// The TOML files of a folder, by name.
+fn files(folder: &Path) -> Vec<(String, PathBuf)> {
+    let toml = entries(folder).into_iter().filter(|path| path.extension().is_some_and(|ext| ext == "toml"));
+    toml.map(|path| (stem(&path), path)).collect()
+}
+
+fn table(name: &str, doc: &str, files: &[(String, PathBuf)]) -> String {
+    let mut text = format!("/// {doc}.\nstatic {name}: &[(&str, &str)] = &[\n");
+    for (name, path) in files {
+        println!("cargo:rerun-if-changed={}", path.display());
+        let path = fs::canonicalize(path).expect("it was listed just now");
+        writeln!(text, "    ({name:?}, include_str!({:?})),", path.display().to_string()).expect("memory");
+    }
+    text + "];\n"
 }

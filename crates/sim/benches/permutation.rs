@@ -1,14 +1,19 @@
-//! A 128-host permutation, 16 racks of 8 under 8 spines at 100 Gbit/s: the engine's yardstick.
+//! The engine's yardsticks: a permutation of 10 MB flows, or web search at 60 %, on 16 racks of 8 hosts under 8 spines, all links 100
+//! Gbit/s and 1 µs.
 //!
-//! Arguments: protocols (default: all), `--large` for 1,152 hosts. Prints packet-hops a CPU second, the median of five.
+//! Arguments: protocols (default: the usual ones), `--large` for 1,152 hosts, `--web-search`, `--once`. Prints packet-hops a CPU
+//! second, the median of five runs.
 #![allow(missing_docs, reason = "a benchmark")]
 #[path = "../tests/common/mod.rs"]
 mod common;
 
 use common::{leaf_spine, run, setup, stack};
 use tidegate_core::fabric::{Ecn, MarkAt, Routing};
-use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
 use tidegate_core::{Need, Rate, Time};
+use tidegate_sim::Setup;
+
+const USUAL: [&str; 6] = ["swift", "poseidon", "powertcp", "dctcp", "hpcc", "sird"];
 
 /// CPU seconds of this process so far, from the kernel's accounting.
 fn cpu_seconds() -> f64 {
@@ -18,49 +23,64 @@ fn cpu_seconds() -> f64 {
 
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
-    let large = arguments.iter().any(|a| a == "--large");
-    let once = arguments.iter().any(|a| a == "--once");
+    let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
     let named: Vec<&str> = arguments.iter().filter(|a| !a.starts_with("--")).map(String::as_str).collect();
-    let all = ["swift", "poseidon", "powertcp", "dctcp", "sird"];
-    let (racks, hosts, spines) = if large { (48, 24, 24) } else { (16, 8, 8) };
-    for name in if named.is_empty() { &all[..] } else { &named } {
+    for name in if named.is_empty() { &USUAL[..] } else { &named } {
         let mut rates = Vec::new();
         let mut hops = 0;
-        for _ in 0..if once { 1 } else { 5 } {
-            let mut fabric =
-                leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1436);
-            for switch in &mut fabric.switches {
-                let at = 1.25 * 111_000.0;
-                switch.ecn = Some(Ecn {
-                    min_bytes: at,
-                    max_bytes: at,
-                    max_probability: 1.0,
-                    at: MarkAt::Enqueue,
-                    core_only: stack(name).protocol().card().needs.has(Need::CoreEcn),
-                });
-            }
-            let mut setup = setup(fabric, stack(name), Vec::new(), Time::ms(5));
-            if setup.stacks[0].protocol().card().needs.has(Need::Spraying) {
-                setup.routing = Routing::Spray;
-            }
-            setup.workload.traffic.push(Traffic {
-                pattern: Pattern::Permutation,
-                sizes: Sizes::Fixed(10_000_000),
-                stack: 0,
-                label: 0,
-                start: Time::ZERO,
-                stop: Time::NEVER,
-            });
+        for _ in 0..if has("--once") { 1 } else { 5 } {
+            let setup = yardstick(name, has("--large"), has("--web-search"));
             let before = cpu_seconds();
-            let (_, outcome) = run(setup, ());
-            rates.push(outcome.packet_hops as f64 / (cpu_seconds() - before) / 1e6);
-            hops = outcome.packet_hops;
+            hops = run(setup, ()).1.packet_hops;
+            rates.push(hops as f64 / (cpu_seconds() - before) / 1e6);
         }
         rates.sort_by(f64::total_cmp);
-        let hosts = racks * hosts;
-        println!(
-            "{name:10} {hosts} hosts {hops} packet-hops {:6.2} M packet-hops/CPU-s",
-            rates[rates.len() / 2]
-        );
+        let (hosts, rate) = (if has("--large") { 1152 } else { 128 }, rates[rates.len() / 2]);
+        println!("{name:10} {hosts} hosts {hops} packet-hops {rate:6.2} M packet-hops/CPU-s");
     }
+}
+
+fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
+    let (racks, hosts, spines) = if large { (48, 24, 24) } else { (16, 8, 8) };
+    let mut fabric = leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1436);
+    let stack = stack(name);
+    let needs = stack.protocol().card().needs;
+    for switch in &mut fabric.switches {
+        // 1.25 BDP
+        let (min_bytes, max_bytes) = (139e3, 139e3);
+        let core_only = needs.has(Need::CoreEcn);
+        switch.ecn = Some(Ecn { min_bytes, max_bytes, max_probability: 1.0, at: MarkAt::Enqueue, core_only });
+    }
+    let mut setup = setup(fabric, stack, Vec::new(), Time::ms(5));
+    if needs.has(Need::Spraying) {
+        setup.routing = Routing::Spray;
+    }
+    let (pattern, sizes) =
+        if web_search { poisson(racks * hosts) } else { (Pattern::Permutation, Sizes::Fixed(10_000_000)) };
+    setup.workload.traffic.push(Traffic {
+        pattern,
+        sizes,
+        stack: 0,
+        label: 0,
+        start: Time::ZERO,
+        stop: Time::NEVER,
+    });
+    setup
+}
+
+/// Web search at 60 % of the host links.
+fn poisson(hosts: u32) -> (Pattern, Sizes) {
+    let points: Vec<(f64, f64)> = include_str!("../../scenario/workloads/hpcc-websearch.csv")
+        .lines()
+        .filter_map(|line| line.split_once(','))
+        .filter_map(|(size, cdf)| Some((size.parse().ok()?, cdf.parse().ok()?)))
+        .collect();
+    let mean_bytes = 1_711_250.0;
+    let everyone: Vec<u32> = (0..hosts).collect();
+    let pattern = Pattern::Poisson {
+        mean_gap_ps: mean_bytes * 8.0 / (0.6 * 100e9) * 1e12,
+        senders: everyone.clone(),
+        receivers: everyone,
+    };
+    (pattern, Sizes::Drawn(Distribution { points, sampling: Sampling::Linear, mean_bytes }))
 }

@@ -77,7 +77,7 @@ use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::{
     Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext, MIN_WIRE_BYTES, Marker, Message,
-    Need, Needs, PacketMut, PathOracle, Reply, Rng, Time, Transmit, Transport, choice, frame_flag, kind, mix64, params,
+    Need, Needs, PacketMut, PathOracle, Rate, Reply, Rng, Time, Transmit, Transport, choice, frame_flag, kind, mix64, params,
 };
 
 /// Timeouts double at most so often.
@@ -131,6 +131,9 @@ params! {
         receiver_policy: Policy = Policy::Srpt, "paper, section 5.1";
         /// Credits are as far apart as the data they call for.
         credit_pacing: bool = true, "paper, section 4.5";
+        /// Share of the link that paced credits call for. At 1 nothing drains the queue that other packets (requests,
+        /// unscheduled data) leave behind at a busy downlink, so it grows to what the budget allows.
+        credit_rate: f64 = 1.0, in 0.1..=1.0, "authors' simulator, r2p2-cc-hybrid.cc";
         /// What goes before scheduled data where there are two priorities.
         priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
         /// Without news for so long, packets are lost.
@@ -252,6 +255,10 @@ impl Endpoint for Sird {
     type Params = SirdParams;
 
     fn new(params: &SirdParams, host: &HostContext) -> Sird {
+        let pace = match params.credit_rate {
+            1.0 => host.nic_rate,
+            share => Rate::bps((host.nic_rate.as_bps() as f64 * share) as u64),
+        };
         Sird {
             settings: Settings::new(params, host),
             host: *host,
@@ -261,7 +268,7 @@ impl Endpoint for Sird {
                 _ => [0, 0, 0],
             },
             outbox: Outbox::default(),
-            inbox: Inbox::new(Pacer::new(host.nic_rate, params.credit_pacing)),
+            inbox: Inbox::new(Pacer::new(pace, params.credit_pacing)),
             control: VecDeque::new(),
             rng: Rng::stream(host.seed, Domain::Entropy, host.host as u64),
         }

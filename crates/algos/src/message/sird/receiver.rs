@@ -167,6 +167,20 @@ impl Inbox {
         start && self.messages.in_use() == 0 && self.deadline() == Time::NEVER
     }
 
+    #[cfg(test)]
+    pub(super) fn outstanding(&self) -> i64 {
+        self.outstanding
+    }
+
+    #[cfg(test)]
+    pub(super) fn most_ahead(&self) -> u64 {
+        (0..self.messages.len())
+            .map(|slot| &self.messages[slot].window)
+            .map(|w| w.high().saturating_sub(w.base()))
+            .max()
+            .unwrap_or(0)
+    }
+
     /// The sender at `host`; made if there is none and the packet brings data or news of data.
     pub(super) fn source(&mut self, settings: &Settings, body: &Body) -> Option<u32> {
         if let Some(known) = self.by_host.get(body.src) {

@@ -140,6 +140,10 @@ impl<T: Default> Slab<T> {
     pub(super) fn get(&self, slot: u32) -> Option<&T> {
         self.entries.get(slot as usize)
     }
+    #[cfg(test)]
+    pub(super) fn len(&self) -> u32 {
+        self.entries.len() as u32
+    }
     /// Places in use.
     pub(super) fn in_use(&self) -> usize {
         self.entries.len() - self.free.len()

@@ -1,0 +1,306 @@
+//! One run, watched: what the figures and claims are made from.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::{Body, Frame, Message, Time, kind};
+use tidegate_scenario::Plan;
+use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Quantity, Sample};
+
+use super::registry::Recording;
+use crate::run::setup;
+use crate::{Error, convert};
+
+/// Version of what is kept; part of every cache key.
+pub(crate) const VERSION: u32 = 1;
+
+/// Cumulative shares at which completion times are kept.
+const QUANTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
+/// Steps of the cumulative distribution below its tail.
+const STEPS: usize = 100;
+/// Simulated time between two looks at the interrupt flag.
+const CHUNKS: u64 = 1000;
+
+/// What is known of a run afterwards.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Observation {
+    /// Of the simulated outcome.
+    pub(crate) digest: String,
+    /// Seconds from the start that do not count.
+    pub(crate) warmup_us: f64,
+    /// Simulated.
+    pub(crate) duration_us: f64,
+    /// Of the traces.
+    pub(crate) interval_us: f64,
+    /// Explicit flows, where they were traced.
+    pub(crate) flows: Vec<FlowTrace>,
+    /// Completion times by label.
+    pub(crate) messages: BTreeMap<String, Messages>,
+    /// Round-trip times of all packets after warm-up, in microseconds.
+    pub(crate) rtt_us: Spread,
+    /// Switch ports that sent anything.
+    pub(crate) links: Vec<Link>,
+}
+
+/// One flow, interval by interval from time zero.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct FlowTrace {
+    pub(crate) label: String,
+    pub(crate) start_us: f64,
+    /// When it stopped, if it did.
+    pub(crate) stop_us: Option<f64>,
+    /// Payload that arrived.
+    pub(crate) goodput_gbps: Vec<f32>,
+    /// Mean round-trip time of the packets acknowledged.
+    pub(crate) rtt_us: Vec<Option<f32>>,
+    /// Mean of the largest queueing delay of a hop that they met, where the protocol has it stamped.
+    pub(crate) peak_us: Vec<Option<f32>>,
+    /// At the interval's end.
+    pub(crate) window_kb: Vec<Option<f32>>,
+}
+
+/// Messages of a label, submitted after warm-up.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Messages {
+    pub(crate) count: u64,
+    pub(crate) unfinished: u64,
+    /// (completion time in microseconds, share of messages that took no longer).
+    pub(crate) cdf: Vec<(f64, f64)>,
+}
+
+/// Mean, percentile, maximum.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Spread {
+    pub(crate) mean: f64,
+    pub(crate) p99: Option<f64>,
+    pub(crate) max: f64,
+}
+
+/// A switch port, from warm-up to the end.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Link {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) utilization: f64,
+    pub(crate) delay_us: Spread,
+    pub(crate) drops: u64,
+}
+
+impl Messages {
+    fn of(mut times: Vec<Time>, unfinished: u64) -> Messages {
+        times.sort_unstable();
+        let mut shares: Vec<f64> = (1..STEPS).map(|i| i as f64 / STEPS as f64).chain(QUANTILES).collect();
+        shares.sort_by(f64::total_cmp);
+        shares.dedup();
+        let at = |share: f64| {
+            // Nearest rank.
+            let rank = (share * times.len() as f64).ceil().max(1.0) as usize;
+            Some((times.get(rank - 1)?.as_us_f64(), share))
+        };
+        let cdf = shares.into_iter().filter_map(at).collect();
+        Messages { count: times.len() as u64 + unfinished, unfinished, cdf }
+    }
+
+    /// The completion time that a share of the messages did not exceed.
+    pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
+        self.cdf.iter().find(|(_, cumulative)| *cumulative >= share - 1e-9).map(|(us, _)| *us)
+    }
+}
+
+/// One interval of one flow.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    bytes: u64,
+    acks: u32,
+    rtt_us: f64,
+    peak_us: f64,
+}
+
+/// Watches packets arrive at hosts.
+#[derive(Clone)]
+struct Watch {
+    interval: Time,
+    bins: usize,
+    warmup: Time,
+    /// By flow, then interval. Flows are known by the message number that their packets carry, which is the order of
+    /// submission as long as none ends by itself.
+    cells: Vec<Vec<Cell>>,
+    rtts: Vec<u32>,
+}
+
+/// Round-trip times are counted in classes of so many nanoseconds…
+const RTT_CLASS_NS: u64 = 100;
+/// … up to this number; longer ones are in the last.
+const RTT_CLASSES: usize = 100_000;
+
+impl Probe for Watch {
+    fn arrived(&mut self, now: Time, _host: u32, _frame: &Frame, body: &Body) {
+        let is_ack = match body.kind {
+            kind::DATA => false,
+            kind::ACK => true,
+            _ => return,
+        };
+        let rtt = now.since(body.sent_at);
+        if is_ack && now >= self.warmup {
+            let class = (rtt.as_ps() / (RTT_CLASS_NS * 1_000)) as usize;
+            self.rtts[class.min(RTT_CLASSES - 1)] += 1;
+        }
+        let Some(cells) = self.cells.get_mut(body.message as usize) else { return };
+        let bin = ((now.as_ps() / self.interval.as_ps()) as usize).min(self.bins - 1);
+        let cell = &mut cells[bin];
+        if is_ack {
+            cell.acks += 1;
+            cell.rtt_us += rtt.as_us_f64();
+            cell.peak_us += body.echoed_peak.as_us_f64();
+        } else {
+            cell.bytes += u64::from(body.payload_bytes);
+        }
+    }
+}
+
+impl Watch {
+    fn new(plan: &Plan, recording: Recording) -> Watch {
+        let explicit = plan.workload.traffic.is_empty();
+        let flows = if recording.trace.is_some() && explicit { plan.workload.flows.len() } else { 0 };
+        let interval = recording.trace.unwrap_or(plan.duration);
+        let bins = plan.duration.as_ps().div_ceil(interval.as_ps().max(1)).max(1) as usize;
+        let cells = vec![vec![Cell::default(); bins]; flows];
+        Watch { interval, bins, warmup: plan.warmup, cells, rtts: vec![0; RTT_CLASSES] }
+    }
+
+    fn rtt_us(&self) -> Spread {
+        let count: u64 = self.rtts.iter().map(|&n| u64::from(n)).sum();
+        if count == 0 {
+            return Spread::default();
+        }
+        let middle = |class: usize| (class as f64 + 0.5) * RTT_CLASS_NS as f64 * 1e-3;
+        let sum: f64 = self.rtts.iter().enumerate().map(|(class, &n)| middle(class) * f64::from(n)).sum();
+        let mut seen = 0;
+        let below = |&n: &u32| {
+            seen += u64::from(n);
+            seen * 100 >= count * 99
+        };
+        let p99 = self.rtts.iter().position(below).map(middle);
+        let max = self.rtts.iter().rposition(|&n| n > 0).map_or(0.0, middle);
+        Spread { mean: sum / count as f64, p99, max }
+    }
+}
+
+/// Runs a plan. `is_interrupted` is asked now and then.
+pub(crate) fn observe(
+    plan: &Plan,
+    recording: Recording,
+    is_interrupted: &dyn Fn() -> bool,
+) -> Result<Observation, Error> {
+    let watch = Watch::new(plan, recording);
+    let interval = watch.interval;
+    let mut engine = Engine::new(setup(plan), watch).map_err(Error::Run)?;
+    let chunk = Time::ps((plan.duration.as_ps() / CHUNKS).max(1));
+    let step = if recording.windows { interval } else { chunk };
+    let (mut rows, mut samples, mut windows) = (Vec::new(), Vec::new(), Vec::new());
+    while engine.now() < plan.duration {
+        if is_interrupted() {
+            return Err(Error::Interrupted);
+        }
+        engine.advance(engine.now().after(step));
+        engine.take_finished(&mut rows);
+        if recording.windows {
+            engine.sample(&mut samples);
+            let is_window = |sample: &Sample| sample.quantity == Quantity::WindowBytes;
+            windows.push(samples.drain(..).filter(is_window).map(|s| (s.entity, s.value)).collect::<Vec<_>>());
+        }
+    }
+    let watch = engine.probe().clone();
+    let (finished, outcome) = engine.finish();
+    rows.extend(finished);
+    Ok(Observation {
+        digest: format!("{:016x}", outcome.digest),
+        warmup_us: plan.warmup.as_us_f64(),
+        duration_us: plan.duration.as_us_f64(),
+        interval_us: interval.as_us_f64(),
+        rtt_us: watch.rtt_us(),
+        flows: traces(plan, watch, &windows),
+        messages: messages(plan, &rows, &outcome.unfinished),
+        links: links(plan, &outcome),
+    })
+}
+
+fn traces(plan: &Plan, watch: Watch, windows: &[Vec<(u64, f64)>]) -> Vec<FlowTrace> {
+    let us = watch.interval.as_us_f64();
+    // Flows are numbered in order of submission: by start, those of one instant as in the file.
+    let mut order: Vec<usize> = (0..plan.workload.flows.len()).collect();
+    order.sort_by_key(|&i| plan.workload.flows[i].start);
+    let trace = |(id, cells): (usize, &Vec<Cell>)| {
+        let flow = &plan.workload.flows[order[id]];
+        let mean = |sum: f64, cell: &Cell| (cell.acks > 0).then(|| round(sum / f64::from(cell.acks)));
+        let window = |row: &Vec<(u64, f64)>| {
+            row.iter().find(|(entity, _)| *entity == id as u64).map(|(_, bytes)| round(bytes / 1e3))
+        };
+        FlowTrace {
+            label: plan.labels.get(usize::from(flow.label)).cloned().unwrap_or_default(),
+            start_us: flow.start.as_us_f64(),
+            stop_us: (flow.stop < Time::NEVER).then(|| flow.stop.as_us_f64()),
+            goodput_gbps: cells.iter().map(|cell| round(cell.bytes as f64 * 8e-3 / us)).collect(),
+            rtt_us: cells.iter().map(|cell| mean(cell.rtt_us, cell)).collect(),
+            peak_us: cells.iter().map(|cell| mean(cell.peak_us, cell)).collect(),
+            window_kb: windows.iter().map(window).collect(),
+        }
+    };
+    watch.cells.iter().enumerate().map(trace).collect()
+}
+
+/// Five significant digits: all that a plot or a claim can use.
+fn round(x: f64) -> f32 {
+    format!("{x:.4e}").parse().unwrap_or(0.0)
+}
+
+fn messages(plan: &Plan, finished: &[FlowRecord], unfinished: &[FlowRecord]) -> BTreeMap<String, Messages> {
+    let mut by_label: BTreeMap<String, (Vec<Time>, u64)> = BTreeMap::new();
+    for record in finished.iter().chain(unfinished) {
+        if record.bytes == Message::UNLIMITED || record.start < plan.warmup {
+            continue;
+        }
+        let label = plan.labels.get(usize::from(record.label)).cloned().unwrap_or_default();
+        let (times, open) = by_label.entry(label).or_default();
+        match record.completed {
+            Some(at) => times.push(at.since(record.start)),
+            None => *open += 1,
+        }
+    }
+    by_label.into_iter().map(|(label, (times, open))| (label, Messages::of(times, open))).collect()
+}
+
+fn links(plan: &Plan, outcome: &Outcome) -> Vec<Link> {
+    let summaries = outcome.links.iter().map(|record| convert::link(plan, record));
+    let sent = summaries.filter(|link| !link.from_host && link.utilization.unwrap_or(0.0) > 0.0);
+    let link = sent.map(|link| {
+        let delay = &link.queue_delay_us;
+        let us = |fixed: Option<tidegate_results::Fixed>| fixed.map(|fixed| fixed.as_f64());
+        Link {
+            utilization: link.utilization.unwrap_or(0.0),
+            delay_us: Spread {
+                mean: us(delay.mean).unwrap_or(0.0),
+                p99: us(delay.p99),
+                max: us(delay.max).unwrap_or(0.0),
+            },
+            drops: link.drops,
+            from: link.from,
+            to: link.to,
+        }
+    });
+    link.collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_of_nearest_rank() {
+        let messages = Messages::of((1..=1000).rev().map(Time::us).collect(), 5);
+        assert_eq!((messages.count, messages.unfinished), (1005, 5));
+        let at = [0.5, 0.99, 0.999, 1.0].map(|share| messages.quantile(share).unwrap());
+        assert_eq!(at, [500.0, 990.0, 999.0, 1000.0]);
+        assert_eq!(Messages::of(Vec::new(), 1).quantile(0.5), None);
+    }
+}

@@ -1,0 +1,326 @@
+//! What the papers claim and how it is measured, as data: one file a paper, one entry a figure.
+
+use serde::Deserialize;
+use tidegate_core::Time;
+use tidegate_scenario::{Override, Plan};
+
+use super::metrics::{self, Ask};
+use crate::Error;
+
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// A paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Paper {
+    /// As the command line names it, and the folder of its scenarios.
+    pub(crate) name: String,
+    /// As people write it.
+    pub(crate) title: String,
+    #[serde(rename = "figure")]
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// A figure: what is run, what is drawn, what is claimed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Figure {
+    /// The paper's number.
+    pub(crate) name: String,
+    pub(crate) title: String,
+    /// File in the paper's folder of scenarios, without `.toml`.
+    scenario: String,
+    /// Interval at which flows are recorded, in microseconds; nothing is unless set.
+    #[serde(default)]
+    trace_us: Option<f64>,
+    /// Windows are recorded too.
+    #[serde(default)]
+    windows: bool,
+    /// So many seeds, from 1 on. `--quick` takes one.
+    #[serde(default = "one")]
+    seeds: u64,
+    /// `key=value` for all runs.
+    #[serde(default)]
+    set: Vec<String>,
+    /// `key=value` for all runs under `--quick`.
+    #[serde(default)]
+    quick: Vec<String>,
+    #[serde(rename = "run")]
+    pub(crate) runs: Vec<Run>,
+    #[serde(default, rename = "chart")]
+    pub(crate) charts: Vec<Chart>,
+    #[serde(default, rename = "claim")]
+    pub(crate) claims: Vec<Claim>,
+}
+
+const fn one() -> u64 {
+    1
+}
+
+/// One variant of a figure's scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Run {
+    pub(crate) name: String,
+    /// Takes the place of the transport's protocol.
+    pub(crate) protocol: Option<String>,
+    /// Another scenario than the figure's.
+    scenario: Option<String>,
+    #[serde(default)]
+    set: Vec<String>,
+    /// Where it stands on the x axis of a sweep.
+    pub(crate) x: Option<f64>,
+    /// Which line of a sweep it belongs to; its protocol unless set.
+    pub(crate) line: Option<String>,
+}
+
+/// One plot.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) kind: ChartKind,
+    /// Of runs with these names; all unless set.
+    #[serde(default)]
+    pub(crate) runs: Vec<String>,
+    /// What is drawn over time, or the metric of a sweep.
+    #[serde(default)]
+    pub(crate) of: Option<Ask>,
+    /// Lines of a time series; each is the mean of a label's flows.
+    #[serde(default)]
+    pub(crate) labels: Vec<String>,
+    /// A line for each flow instead.
+    #[serde(default)]
+    pub(crate) each: bool,
+    pub(crate) x: String,
+    pub(crate) y: String,
+    #[serde(default)]
+    pub(crate) log_x: bool,
+    #[serde(default)]
+    pub(crate) log_y: bool,
+    /// Of time, in milliseconds.
+    #[serde(default)]
+    pub(crate) from_ms: Option<f64>,
+    #[serde(default)]
+    pub(crate) to_ms: Option<f64>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ChartKind {
+    /// A quantity over time.
+    Series,
+    /// Completion times, cumulative.
+    Cdf,
+    /// A metric over the x of the runs.
+    Sweep,
+}
+
+/// A claim of the paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Claim {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// The paper's value.
+    pub(crate) paper: f64,
+    pub(crate) unit: String,
+    #[serde(default)]
+    form: Form,
+    measure: Ask,
+    /// What it is compared with.
+    over: Option<Ask>,
+    /// Measured values that reproduce the claim, ends included.
+    reproduced: (f64, f64),
+    /// Measured values that at least point the same way.
+    direction: Option<(f64, f64)>,
+    /// Why these bounds.
+    pub(crate) tolerance: String,
+    /// What is known where the claim is not reproduced.
+    #[serde(default)]
+    pub(crate) note: String,
+}
+
+/// How two measurements become the claim's value.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Form {
+    /// The first alone.
+    #[default]
+    Value,
+    /// First over second.
+    Ratio,
+    /// By how many per cent the first is below the second.
+    ReductionPercent,
+}
+
+/// How a claim fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within the tolerance.
+    Reproduced,
+    /// Outside, but on the paper's side.
+    Direction,
+    /// Neither.
+    Deviates,
+}
+
+impl Claim {
+    /// The claim's value, each measurement taken from the run it names by `value_of`.
+    pub(crate) fn value(&self, value_of: impl Fn(&Ask) -> Option<f64>) -> Option<f64> {
+        let first = value_of(&self.measure)?;
+        let value = match (self.form, &self.over) {
+            (Form::Value, _) | (_, None) => first,
+            (Form::Ratio, Some(over)) => first / value_of(over)?,
+            (Form::ReductionPercent, Some(over)) => 100.0 * (1.0 - first / value_of(over)?),
+        };
+        value.is_finite().then_some(value)
+    }
+
+    /// What to say of a measured value.
+    pub(crate) fn verdict(&self, value: Option<f64>) -> Verdict {
+        let within = |bounds: (f64, f64)| value.is_some_and(|value| bounds.0 <= value && value <= bounds.1);
+        if within(self.reproduced) {
+            Verdict::Reproduced
+        } else if self.direction.is_some_and(within) {
+            Verdict::Direction
+        } else {
+            Verdict::Deviates
+        }
+    }
+
+    fn asks(&self) -> impl Iterator<Item = &Ask> {
+        std::iter::once(&self.measure).chain(&self.over)
+    }
+}
+
+/// What is recorded of a run.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Recording {
+    /// Interval of the trace; none unless set.
+    pub(crate) trace: Option<Time>,
+    /// Windows are part of it.
+    pub(crate) windows: bool,
+}
+
+impl Figure {
+    /// The run of that name.
+    pub(crate) fn run(&self, name: &str) -> Option<usize> {
+        self.runs.iter().position(|run| run.name == name)
+    }
+
+    /// What is recorded of its runs.
+    pub(crate) fn recording(&self) -> Recording {
+        Recording { trace: self.trace_us.map(Time::from_us_f64), windows: self.windows }
+    }
+
+    /// Seeds that it is run with.
+    pub(crate) fn seeds(&self, quick: bool) -> u64 {
+        if quick { 1 } else { self.seeds }
+    }
+
+    /// The plan of one run.
+    pub(crate) fn plan(&self, paper: &Paper, run: &Run, seed: u64, quick: bool) -> Result<Plan, Error> {
+        let scenario = run.scenario.as_ref().unwrap_or(&self.scenario);
+        let name = format!("{}/{scenario}", paper.name);
+        let text = SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+        let text = text.ok_or_else(|| Error::Run(format!("there is no scenario {name}")))?;
+        let mut overrides = Vec::new();
+        if let Some(protocol) = &run.protocol {
+            overrides.push(Override::protocol("reproduce", protocol));
+        }
+        let quick = self.quick.iter().filter(|_| quick);
+        for set in self.set.iter().chain(quick).chain(&run.set) {
+            overrides.push(crate::set(set)?);
+        }
+        overrides.push(Override::option("reproduce", "seed", &seed.to_string()));
+        let origin = format!("scenarios/{name}.toml");
+        tidegate_scenario::load(text, &origin, &overrides).map_err(crate::scenario)
+    }
+
+    /// Why the entry cannot be used, if so: names that nothing has.
+    fn fault(&self) -> Option<String> {
+        let asks = self.claims.iter().flat_map(Claim::asks);
+        for ask in asks.chain(self.charts.iter().filter_map(|chart| chart.of.as_ref())) {
+            if !ask.run.is_empty() && self.run(&ask.run).is_none() {
+                return Some(format!("no run {}", ask.run));
+            }
+            if metrics::named(&ask.metric).is_none() {
+                return Some(format!("no metric {}", ask.metric));
+            }
+        }
+        let named = self.charts.iter().flat_map(|chart| &chart.runs);
+        named.filter(|name| self.run(name).is_none()).map(|name| format!("no run {name}")).next()
+    }
+}
+
+/// Every paper.
+pub(crate) fn papers() -> Result<Vec<Paper>, Error> {
+    let paper = |(name, text): &(&str, &str)| {
+        let wrong = |message: String| Error::Run(format!("registry of {name}: {message}"));
+        let paper: Paper = toml::from_str(text).map_err(|error| wrong(error.to_string()))?;
+        match paper.figures.iter().find_map(|figure| Some((figure, figure.fault()?))) {
+            Some((figure, fault)) => Err(wrong(format!("figure {}: {fault}", figure.name))),
+            None => Ok(paper),
+        }
+    };
+    PAPERS.iter().map(paper).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_run_of_every_figure_has_a_plan() {
+        for paper in papers().unwrap() {
+            for figure in &paper.figures {
+                for run in &figure.runs {
+                    for quick in [false, true] {
+                        let plan = figure.plan(&paper, run, 1, quick);
+                        plan.unwrap_or_else(|error| panic!("{}/{}/{}: {error}", paper.name, figure.name, run.name));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_tolerances_are_stated() {
+        for paper in papers().unwrap() {
+            let mut names = Vec::new();
+            for figure in &paper.figures {
+                names.push(format!("figure {}", figure.name));
+                let runs = figure.runs.iter().map(|run| format!("run {} of {}", run.name, figure.name));
+                names.extend(runs);
+                for claim in &figure.claims {
+                    names.push(format!("claim {}", claim.name));
+                    let (low, high) = claim.reproduced;
+                    assert!(low <= high && !claim.tolerance.is_empty(), "{}", claim.name);
+                }
+            }
+            let count = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), count, "{}: a name stands there twice", paper.name);
+        }
+    }
+
+    #[test]
+    fn verdicts_follow_the_bounds() {
+        let claim = |form: &str| -> Claim {
+            let text = format!(
+                "name = 'x'\ntext = 'x'\npaper = 12.0\nunit = 'times'\nform = '{form}'\nreproduced = [8.0, 18.0]\n\
+                 direction = [1.0, inf]\ntolerance = 'x'\nmeasure = {{ metric = 'goodput', run = 'a' }}\n\
+                 over = {{ metric = 'goodput', run = 'b' }}"
+            );
+            toml::from_str(&text).unwrap()
+        };
+        let value_of = |ask: &Ask| Some(if ask.run == "a" { 30.0 } else { 2.0 });
+        assert_eq!(claim("ratio").value(value_of), Some(15.0));
+        assert_eq!(claim("reduction-percent").value(value_of), Some(-1400.0));
+        let verdicts = [Some(15.0), Some(3.0), Some(0.5), None].map(|value| claim("ratio").verdict(value));
+        assert_eq!(verdicts, [Verdict::Reproduced, Verdict::Direction, Verdict::Deviates, Verdict::Deviates]);
+    }
+}
