@@ -5,24 +5,7 @@ use tidegate_algos::Protocol;
 use crate::error::{Error, nearest, one_of};
 use crate::read::tree::{Entries, Node, Raw, Source};
 
-/// Name and text of every fabric.
-pub(crate) static FABRICS: &[(&str, &str)] = &[
-    ("poseidon-clos", include_str!("../presets/fabrics/poseidon-clos.toml")),
-    ("poseidon-ns3", include_str!("../presets/fabrics/poseidon-ns3.toml")),
-    ("powertcp-fat-tree", include_str!("../presets/fabrics/powertcp-fat-tree.toml")),
-    ("sird-leaf-spine", include_str!("../presets/fabrics/sird-leaf-spine.toml")),
-    ("sird-leaf-spine-core", include_str!("../presets/fabrics/sird-leaf-spine-core.toml")),
-    ("hpcc-fat-tree", include_str!("../presets/fabrics/hpcc-fat-tree.toml")),
-    ("dcpim-leaf-spine", include_str!("../presets/fabrics/dcpim-leaf-spine.toml")),
-    ("homa-leaf-spine", include_str!("../presets/fabrics/homa-leaf-spine.toml")),
-];
-
-/// Name of a protocol and text of its presets, a table each.
-static PROTOCOLS: &[(&str, &str)] = &[
-    ("swift", include_str!("../presets/protocols/swift.toml")),
-    ("powertcp", include_str!("../presets/protocols/powertcp.toml")),
-    ("dctcp", include_str!("../presets/protocols/dctcp.toml")),
-];
+include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 
 /// The preset that every protocol has: its defaults.
 pub(crate) const PAPER: &str = "paper";

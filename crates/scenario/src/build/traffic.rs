@@ -52,7 +52,7 @@ const LOAD_BASE: Key = key(
     "load_base",
     Shape::Word(&["host-links", "rack-uplinks"]),
     Optional,
-    "What load is relative to: the senders' links (the default), or their shares of their rack's uplinks (PowerTCP).",
+    "What load is relative to: the senders' links (the default), or their shares of their rack's uplinks.",
 );
 const RATE: Key = key("rate", LINK_RATE, Optional, "Payload bits that each sending host offers a second.");
 const GAP: Key = key("gap", INTERVAL, Optional, "Mean time between two messages of one sending host.");
