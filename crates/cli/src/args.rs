@@ -7,6 +7,7 @@ use clap_complete::Shell;
 use tidegate_workbench::{self as workbench, Override};
 
 use crate::Result;
+use crate::reproduce::{Report, Reproduce};
 
 /// Datacenter transports, simulated and compared.
 #[derive(Debug, Parser)]
@@ -35,6 +36,10 @@ pub(crate) enum Command {
         #[command(flatten)]
         how: How,
     },
+    /// Reproduce the figures and claims of papers
+    Reproduce(Reproduce),
+    /// Make one page, with plots, from folders of results
+    Report(Report),
     /// List the protocols, or describe one: what it needs of switches, and its parameters
     Protocols {
         /// The protocol to describe
@@ -62,7 +67,7 @@ pub(crate) struct Scenario {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Seed of all randomness
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=i64::MAX as u64))]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<0, SEED_MAX>)]
     seed: Option<u64>,
 }
 
@@ -79,8 +84,8 @@ impl Scenario {
 #[derive(Debug, Group)]
 pub(crate) struct How {
     /// Use at most so many threads (default: one a core)
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
-    pub(crate) threads: Option<u16>,
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<1, THREADS_MAX>)]
+    pub(crate) threads: Option<u64>,
     /// Write results to this folder, which is created
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
@@ -90,6 +95,16 @@ pub(crate) struct How {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// TOML has no larger whole number.
+const SEED_MAX: u64 = i64::MAX as u64;
+const THREADS_MAX: u64 = 65_535;
+
+/// A whole number from `MIN` to `MAX`.
+fn whole<const MIN: u64, const MAX: u64>(text: &str) -> std::result::Result<u64, String> {
+    let number = text.parse().ok().filter(|number| (MIN..=MAX).contains(number));
+    number.ok_or_else(|| format!("expected a whole number from {MIN} to {MAX}"))
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use tidegate_workbench::{self as workbench, RunOptions};
 
 use crate::args::{Args, Command, How};
 use crate::progress::Bars;
-use crate::{Result, complain, page, table};
+use crate::{Result, complain, page, reproduce, table};
 
 /// Does it, and returns what goes to stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
@@ -41,6 +41,8 @@ pub(crate) fn run(command: Command) -> Result<String> {
             text.push_str(&written(&how));
             Ok(text)
         }
+        Command::Reproduce(args) => reproduce::reproduce(&args),
+        Command::Report(args) => reproduce::report(&args),
         Command::Protocols { name: None, json: true } => Ok(pretty(&workbench::protocols())),
         Command::Protocols { name: None, json: false } => Ok(page::list(&workbench::protocols())),
         Command::Protocols { name: Some(name), json } => {
@@ -63,7 +65,7 @@ fn observed<T>(how: &How, names: &[String], job: impl FnOnce(&RunOptions<'_>) ->
     let options = RunOptions {
         out: how.out.as_deref(),
         force: how.force,
-        threads: how.threads.map(usize::from),
+        threads: how.threads.map(|threads| threads as usize),
         progress: bars.are_shown().then_some(&tell),
         interrupted: Some(interrupt_flag()),
     };
@@ -73,7 +75,7 @@ fn observed<T>(how: &How, names: &[String], job: impl FnOnce(&RunOptions<'_>) ->
 }
 
 /// Set by the first Ctrl-C. The second ends the process where it is.
-fn interrupt_flag() -> &'static AtomicBool {
+pub(crate) fn interrupt_flag() -> &'static AtomicBool {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     let handler = ctrlc::set_handler(|| {
         if INTERRUPTED.swap(true, Ordering::Relaxed) {
@@ -97,6 +99,6 @@ fn json(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-fn pretty(value: &impl serde::Serialize) -> String {
+pub(crate) fn pretty(value: &impl serde::Serialize) -> String {
     json(|to| workbench::results::write_json(value, to))
 }

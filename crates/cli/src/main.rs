@@ -5,6 +5,7 @@ mod commands;
 mod format;
 mod page;
 mod progress;
+mod reproduce;
 mod table;
 
 use std::io::{self, Write};

@@ -22,7 +22,8 @@ pub(crate) fn run(summary: &Summary) -> String {
     match &summary.flows {
         Some(flows) if flows.len() <= FLOWS_SHOWN => text.push_str(&flow_table(flows)),
         _ => {
-            let rows: Vec<Row<'_>> = summary.groups.iter().map(|group| (group.protocol.as_str(), group)).collect();
+            let rows: Vec<Row<'_>> =
+                summary.groups.iter().map(|group| (group.protocol.as_str(), group)).collect();
             text.push_str(&message_table(&rows));
             text.push_str("\nSlowdown by message size: median / 99th percentile\n");
             text.push_str(&size_table(&rows));
@@ -40,7 +41,8 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     let Some(first) = comparison.runs.first() else { return String::new() };
     let mut text = heading(&comparison.name, comparison.seed, &first.summary);
     let rows = each(comparison);
-    let (messages, flows): (Vec<Row<'_>>, Vec<Row<'_>>) = rows.into_iter().partition(|(_, group)| group.fct.count > 0);
+    let (messages, flows): (Vec<Row<'_>>, Vec<Row<'_>>) =
+        rows.into_iter().partition(|(_, group)| group.fct.count > 0);
     if !flows.is_empty() {
         text.push_str("\nGoodput a flow\n");
         text.push_str(&goodput_table(&flows));
@@ -66,8 +68,19 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
 type Row<'a> = (&'a str, &'a GroupSummary);
 
 fn goodput_table(rows: &[Row<'_>]) -> String {
-    let titles =
-        &["label", "protocol", "flows", "goodput Gbps", "fair share", "of it", "min", "max", "Jain"];
+    let titles = &[
+        "label",
+        "protocol",
+        "flows",
+        "goodput Gbps",
+        "fair share",
+        "of it",
+        "min",
+        "max",
+        "Jain",
+        "hop delay",
+        "target",
+    ];
     let mut table = new(titles, 2);
     for (run, group) in rows {
         let goodput = &group.goodput_gbps;
@@ -83,6 +96,8 @@ fn goodput_table(rows: &[Row<'_>]) -> String {
             number(goodput.min),
             number(goodput.max),
             number(goodput.jain),
+            micros(group.hop_delay_us),
+            micros(group.queue_target_us),
         ]);
     }
     drawn(&table)
@@ -172,7 +187,8 @@ fn buffer_table(comparison: &Comparison) -> String {
             let worst = |value: fn(&SwitchSummary) -> Option<f64>| {
                 some.iter().filter_map(|switch| value(switch)).reduce(f64::max)
             };
-            let mean = some.iter().filter_map(|switch| switch.buffer_bytes.mean).sum::<f64>() / some.len() as f64;
+            let mean =
+                some.iter().filter_map(|switch| switch.buffer_bytes.mean).sum::<f64>() / some.len() as f64;
             table.add_row([
                 format!("{} {}", some.len(), if tors { "with hosts" } else { "without hosts" }),
                 run.protocol.clone(),

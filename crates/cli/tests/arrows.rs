@@ -9,6 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("algos", &["core"]),
     ("sim", &["core", "algos"]),
+    ("udp", &["core", "algos"]),
     ("scenario", &["core", "algos"]),
     ("results", &["core", "algos"]),
     ("workbench", &["core", "algos", "sim", "scenario", "results"]),

@@ -50,11 +50,11 @@ impl Time {
     }
     /// In microseconds.
     pub fn as_us_f64(self) -> f64 {
-        self.0 as f64 * 1e-6
+        self.0 as f64 / 1e6
     }
     /// In seconds.
     pub fn as_s_f64(self) -> f64 {
-        self.0 as f64 * 1e-12
+        self.0 as f64 / 1e12
     }
     /// `self - earlier`, or zero where `earlier` is later.
     pub const fn since(self, earlier: Time) -> Time {

@@ -164,6 +164,8 @@ impl Recorder {
                 offered_gbps: gbps(group.offered_bytes, measured),
                 goodput_gbps: group.rates.summary(measured),
                 fair_share_gbps: group.shares.map(|sum| sum / group.flows as f64),
+                hop_delay_us: None,
+                queue_target_us: None,
                 fct: group.fct.summary(),
             });
         }

@@ -147,6 +147,12 @@ pub struct GroupSummary {
     pub goodput_gbps: Goodput,
     /// Mean of the flows' max-min fair shares; null unless every one has one.
     pub fair_share_gbps: Option<f64>,
+    /// The longest mean wait at any hop of their paths, mean over the flows; null where fair shares are.
+    #[serde(default)]
+    pub hop_delay_us: Option<Fixed>,
+    /// The queueing delay that their protocol aims at where each has its fair share; null where it aims at none.
+    #[serde(default)]
+    pub queue_target_us: Option<Fixed>,
     /// Completion times of their messages, as in [`Summary::fct`].
     pub fct: FctSummary,
 }

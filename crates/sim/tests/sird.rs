@@ -47,7 +47,8 @@ fn unscheduled_messages_take_what_their_packets_take() {
     let rate = Rate::gbps(100);
     for bytes in [1, 4, 1_458, 1_459, 20_000, 94_770] {
         let fabric = star_of_bdp(2, rate, 65 * FULL);
-        let (finished, _) = run(setup(fabric, sird(&[]), vec![flow(0, 1, bytes, Time::us(1))], Time::ms(1)), ());
+        let (finished, _) =
+            run(setup(fabric, sird(&[]), vec![flow(0, 1, bytes, Time::us(1))], Time::ms(1)), ());
         assert_eq!(took(&finished[0]), finished[0].ideal, "{bytes} B");
     }
 }
@@ -94,7 +95,9 @@ fn scheduled_queue_at_a_downlink_is_bounded_by_credit() {
             assert!(utilisation > 0.99, "{senders} senders: {utilisation} of the link used");
             let (outcome, bytes) = incast(senders, &[policy, ("credit_pacing", Value::Flag(false))]);
             let unpaced = downlink(&outcome, 0).queue_bytes.max as u64;
-            println!("{senders} senders, {policy:?}: {paced} B with pacing, {unpaced} B without, BDP {bytes} B, {utilisation:.4}");
+            println!(
+                "{senders} senders, {policy:?}: {paced} B with pacing, {unpaced} B without, BDP {bytes} B, {utilisation:.4}"
+            );
             assert!(unpaced <= bytes * 3 / 2, "{senders} senders: {unpaced} B queued");
             assert!(unpaced >= paced);
         }
@@ -102,7 +105,12 @@ fn scheduled_queue_at_a_downlink_is_bounded_by_credit() {
 }
 
 /// The paper's testbed: 10 Gbit/s, a BDP of 12.5 KB, no priorities.
-fn testbed(hosts: u32, set: &[(&str, Value)], flows: Vec<tidegate_core::workload::Flow>, duration: Time) -> Setup {
+fn testbed(
+    hosts: u32,
+    set: &[(&str, Value)],
+    flows: Vec<tidegate_core::workload::Flow>,
+    duration: Time,
+) -> Setup {
     let mut stack = sird(set);
     stack.set("priorities", Value::Choice("none")).unwrap();
     setup(star_of_bdp(hosts, Rate::gbps(10), 12_500), stack, flows, duration)
@@ -110,7 +118,9 @@ fn testbed(hosts: u32, set: &[(&str, Value)], flows: Vec<tidegate_core::workload
 
 /// Host 0 sends to hosts 1 to 4; later host 5 + i sends to host 1 + i. Gbit/s of the four downlinks together, on the wire.
 fn congested_sender(threshold: Value) -> f64 {
-    let flows = (0..4).flat_map(|i| [unlimited(0, 1 + i, Time::ZERO), unlimited(5 + i, 1 + i, Time::ms(1))]).collect();
+    let flows = (0..4)
+        .flat_map(|i| [unlimited(0, 1 + i, Time::ZERO), unlimited(5 + i, 1 + i, Time::ms(1))])
+        .collect();
     let mut setup = testbed(9, &[("sender_threshold", threshold)], flows, Time::ms(20));
     setup.warmup = Time::ms(5);
     let (_, outcome) = run(setup, ());
@@ -130,7 +140,8 @@ fn senders_that_say_they_are_congested_leave_credit_to_others() {
 /// the small ones take than alone, in full packets, median and 99th percentile.
 fn probed_incast(set: &[(&str, Value)]) -> (f64, f64) {
     // The next six messages come just before the six before are through.
-    let long = (0..10).flat_map(|round| (1..=6).map(move |h| flow(h, 0, 1_000_000, Time::ms(5).times(round))));
+    let long =
+        (0..10).flat_map(|round| (1..=6).map(move |h| flow(h, 0, 1_000_000, Time::ms(5).times(round))));
     let probes = (0..450).map(|i| flow(7, 0, 8, Time::us(500) + Time::ns(100_137).times(i)));
     let setup = testbed(8, set, long.chain(probes).collect(), Time::ms(60));
     let (finished, outcome) = run(setup, ());
@@ -147,7 +158,9 @@ fn paced_credit_hardly_delays_a_bystander() {
     let full = probed_incast(&[]);
     let reserved = probed_incast(&[("credit_rate", Value::Number(0.99))]);
     let unpaced = probed_incast(&[("credit_pacing", Value::Flag(false))]);
-    println!("median and 99th percentile in packets: {full:.2?} at the full rate, {reserved:.2?} at 99 %, {unpaced:.2?} without pacing");
+    println!(
+        "median and 99th percentile in packets: {full:.2?} at the full rate, {reserved:.2?} at 99 %, {unpaced:.2?} without pacing"
+    );
     // Paper, figure 9: at most four packets queued at the 99th percentile, and more without pacing. Credit for all of the link
     // never drains what requests and probes leave behind, so B - BDP, four packets, stands behind the one in service.
     assert!(full.1 <= 5.0, "{} packets", full.1);

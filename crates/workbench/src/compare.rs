@@ -109,7 +109,7 @@ fn plans(path: &Path, overrides: &[Override], protocols: &[String]) -> Result<Ve
 }
 
 /// Does `jobs` jobs on at most `threads` threads; results in order. A job that panics is a failed run.
-fn in_parallel<T: Send>(
+pub(crate) fn in_parallel<T: Send>(
     jobs: usize,
     threads: usize,
     job: impl Fn(usize) -> Result<T, Error> + Sync,

@@ -72,7 +72,9 @@ pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
 pub(crate) fn switches(plan: &Plan, records: &[SwitchRecord]) -> Vec<SwitchSummary> {
     let mut hosts = vec![0; plan.fabric.switches.len()];
     for link in &plan.fabric.links {
-        if let (Node::Host(_), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(_)) = (link.a, link.b) {
+        if let (Node::Host(_), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(_)) =
+            (link.a, link.b)
+        {
             hosts[switch as usize] += 1;
         }
     }

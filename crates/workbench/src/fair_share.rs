@@ -6,8 +6,9 @@
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::Flow;
-use tidegate_core::{Card, HEADER_BYTES, MIN_WIRE_BYTES, Message};
+use tidegate_core::{Card, HEADER_BYTES, MIN_WIRE_BYTES, Message, PathOracle, Time};
 use tidegate_scenario::Plan;
+use tidegate_sim::LinkRecord;
 
 /// Rates that max-min fairness gives to flows, in the unit of `capacity`.
 ///
@@ -43,13 +44,33 @@ pub fn max_min(capacity: &[f64], loads: &[Vec<(usize, f64)>]) -> Vec<f64> {
 #[derive(Clone, Debug, Default)]
 pub struct FairShares {
     /// By sender, receiver and stack: flows that agree in these have the same share.
-    gbps: BTreeMap<(u32, u32, u16), f64>,
+    shares: BTreeMap<(u32, u32, u16), Share>,
+}
+
+/// One flow's share.
+#[derive(Clone, Debug)]
+struct Share {
+    goodput_gbps: f64,
+    wire_gbps: f64,
+    /// The queueing delay that its protocol aims at there.
+    target: Option<Time>,
+    /// The directions of links that its data takes.
+    path: Vec<usize>,
+}
+
+/// What the queues on a group's paths are, and what its protocol wants them to be.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct QueueAim {
+    /// The longest mean wait at any hop of the path; mean over the flows.
+    pub hop_delay_us: f64,
+    /// What the protocol aims at where every flow has its fair share; `None`: it aims at no delay.
+    pub target_us: Option<f64>,
 }
 
 impl FairShares {
     /// What a flow from `src` to `dst` under `stack` would get in Gbit/s of payload; `None` where that is not defined.
     pub fn get(&self, src: u32, dst: u32, stack: u16) -> Option<f64> {
-        self.gbps.get(&(src, dst, stack)).copied()
+        self.shares.get(&(src, dst, stack)).map(|share| share.goodput_gbps)
     }
 
     /// The shares of `plan`, or none at all unless every flow is unlimited, present over all of the measured time, and has
@@ -70,6 +91,7 @@ impl FairShares {
         let mut towards: BTreeMap<u32, Vec<Option<u32>>> = BTreeMap::new();
         let mut loads = Vec::with_capacity(workload.flows.len());
         let mut payload_shares = Vec::with_capacity(workload.flows.len());
+        let mut paths = Vec::with_capacity(workload.flows.len());
         for flow in &workload.flows {
             for end in [flow.src, flow.dst] {
                 towards.entry(end).or_insert_with(|| graph.distances(Node::Host(end)));
@@ -78,6 +100,7 @@ impl FairShares {
             let back = graph.only_path(Node::Host(flow.dst), Node::Host(flow.src), &towards[&flow.src])?;
             let card = plan.stacks.get(usize::from(flow.stack))?.protocol().card();
             let (data, ack) = wire_bytes(card, plan.fabric.mtu, there.len() as u32 - 1);
+            paths.push(there.clone());
             let acks = back.into_iter().map(|port| (port, ack / data));
             loads.push(there.into_iter().map(|port| (port, 1.0)).chain(acks).collect());
             payload_shares.push(f64::from(plan.fabric.mtu) / data);
@@ -86,8 +109,45 @@ impl FairShares {
             plan.fabric.links.iter().flat_map(|link| [link.rate.as_gbps_f64(); 2]).collect();
         let rates = max_min(&capacity, &loads);
         let keys = workload.flows.iter().map(|flow| (flow.src, flow.dst, flow.stack));
-        let goodputs = rates.iter().zip(payload_shares).map(|(rate, share)| rate * share);
-        Some(FairShares { gbps: keys.zip(goodputs).filter(|(_, gbps)| gbps.is_finite()).collect() })
+        let shares = rates.into_iter().zip(payload_shares).zip(paths).map(|((wire_gbps, payload), path)| {
+            Share { goodput_gbps: wire_gbps * payload, wire_gbps, target: None, path }
+        });
+        Some(FairShares {
+            shares: keys.zip(shares).filter(|(_, share)| share.wire_gbps.is_finite()).collect(),
+        })
+    }
+
+    /// Asks every flow's protocol what it aims at with its share.
+    pub fn with_targets(mut self, plan: &Plan, paths: &dyn PathOracle) -> FairShares {
+        for (&(src, dst, stack), share) in &mut self.shares {
+            share.target =
+                plan.stacks[usize::from(stack)].queue_target(&paths.path(src, dst), share.wire_gbps * 1e9);
+        }
+        self
+    }
+
+    /// The queues on the paths of the flows with this label and protocol; `None` where shares are not defined.
+    pub fn queue_aim(
+        &self,
+        plan: &Plan,
+        label: &str,
+        protocol: &str,
+        links: &[LinkRecord],
+    ) -> Option<QueueAim> {
+        let of_group = |flow: &&Flow| {
+            plan.labels[usize::from(flow.label)] == label
+                && plan.stacks[usize::from(flow.stack)].protocol().card().name == protocol
+        };
+        let (mut flows, mut delays, mut targets) = (0.0, 0.0, Some(0.0));
+        for flow in plan.workload.flows.iter().filter(of_group) {
+            let share = self.shares.get(&(flow.src, flow.dst, flow.stack))?;
+            let waits = share.path.iter().map(|&port| links[port].queue_delay_us.mean);
+            delays += waits.fold(0.0, f64::max);
+            targets = targets.zip(share.target).map(|(sum, target)| sum + target.as_us_f64());
+            flows += 1.0;
+        }
+        (flows > 0.0)
+            .then(|| QueueAim { hop_delay_us: delays / flows, target_us: targets.map(|sum| sum / flows) })
     }
 }
 
@@ -173,8 +233,8 @@ impl<'a> Graph<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_core::Rate;
     use tidegate_core::fabric::{Buffer, Link, Switch};
-    use tidegate_core::{Rate, Time};
 
     fn data(links: &[usize]) -> Vec<(usize, f64)> {
         links.iter().map(|&link| (link, 1.0)).collect()

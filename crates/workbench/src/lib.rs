@@ -11,11 +11,19 @@ mod convert;
 mod error;
 pub mod fair_share;
 mod machine;
+mod report;
+mod reproduce;
 mod run;
+mod series;
 
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
 pub use compare::{Compared, Comparison, compare};
 pub use error::Error;
+pub use report::{check_free, report, reproduction_files, write_files};
+pub use reproduce::{
+    ClaimResult, FigureInfo, Picture, ReproduceOptions, Reproduction, Verdict, default_cache, figures,
+    reproduce,
+};
 pub use run::{Listener, Progress, RunOptions, run};
 pub use tidegate_results as results;
 pub use tidegate_scenario::{Override, Plan};

@@ -8,14 +8,15 @@ use std::time::Duration;
 use tidegate_core::Time;
 use tidegate_core::fabric::Node;
 use tidegate_results::{
-    Engine as EngineSummary, FlowFile, Folder, Manifest, Names, Partial, Recorder, SeriesFile, Summary,
-    busiest,
+    Engine as EngineSummary, Fixed, FlowFile, Folder, Manifest, Names, Partial, Recorder, SeriesFile,
+    Summary, busiest,
 };
 use tidegate_scenario::Plan;
 use tidegate_sim::{Engine, FlowRecord, Outcome, Sample, Setup};
 
 use crate::fair_share::FairShares;
 use crate::machine::{self, Stopwatch};
+use crate::series::Goodputs;
 use crate::{Error, convert};
 
 /// Queue histograms are kept by default up to so many switch ports.
@@ -101,7 +102,7 @@ pub(crate) fn run_numbered(plan: &Plan, options: &RunOptions<'_>, number: usize)
     let watch = Stopwatch::start();
     let mut engine = Engine::new(setup(plan), ()).map_err(Error::Run)?;
     let output = options.out.map(|out| Output::open(out, plan)).transpose()?;
-    let shares = FairShares::of(plan);
+    let shares = FairShares::of(plan).with_targets(plan, engine.paths());
     let recorder = Recorder::new(convert::names(plan), plan.warmup, plan.duration);
     let mut sinks = Sinks { shares, recorder, output };
 
@@ -135,6 +136,7 @@ pub(crate) fn run_numbered(plan: &Plan, options: &RunOptions<'_>, number: usize)
     sinks.flows(&mut finished)?;
     outcome.unfinished.sort_by_key(|record| record.id);
     sinks.flows(&mut outcome.unfinished)?;
+    sinks.samples(plan, &mut samples)?;
     sinks.finish(plan, &outcome, &watch)
 }
 
@@ -158,7 +160,7 @@ fn adapt(chunk: Time, took: Duration) -> Time {
     }
 }
 
-fn setup(plan: &Plan) -> Setup {
+pub(crate) fn setup(plan: &Plan) -> Setup {
     let ends = plan.fabric.links.iter().flat_map(|link| [link.a, link.b]);
     let ports = ends.filter(|end| matches!(end, Node::Switch(_))).count();
     Setup {
@@ -191,6 +193,9 @@ impl Sinks<'_> {
             self.recorder.add(&row);
             if let Some(output) = &mut self.output {
                 output.flows.add(&row).map_err(Error::output(output.path))?;
+                if let Some((_, goodputs)) = &mut output.series {
+                    goodputs.ended(&record);
+                }
             }
         }
         Ok(())
@@ -199,17 +204,29 @@ impl Sinks<'_> {
     /// Writes and clears `samples`.
     fn samples(&mut self, plan: &Plan, samples: &mut Vec<Sample>) -> Result<(), Error> {
         if let Some(output) = &mut self.output
-            && let Some(series) = &mut output.series
+            && let Some((series, goodputs)) = &mut output.series
         {
-            let mut rows = samples.iter().map(|sample| convert::sample(plan, sample));
-            rows.try_for_each(|row| series.add(&row)).map_err(Error::output(output.path))?;
+            let failed = Error::output(output.path);
+            let mut write = || {
+                for sample in samples.iter() {
+                    series.add(&convert::sample(plan, sample))?;
+                    goodputs.row(sample).iter().try_for_each(|row| series.add(row))?;
+                }
+                goodputs.rows_of_ended().iter().try_for_each(|row| series.add(row))
+            };
+            write().map_err(failed)?;
         }
         samples.clear();
         Ok(())
     }
 
     fn finish(self, plan: &Plan, outcome: &Outcome, watch: &Stopwatch) -> Result<Summary, Error> {
-        let recorded = self.recorder.finish();
+        let mut recorded = self.recorder.finish();
+        for group in &mut recorded.groups {
+            let aim = self.shares.queue_aim(plan, &group.label, &group.protocol, &outcome.links);
+            group.hop_delay_us = aim.and_then(|aim| Fixed::nearest(aim.hop_delay_us));
+            group.queue_target_us = aim.and_then(|aim| aim.target_us).and_then(Fixed::nearest);
+        }
         let links = outcome.links.iter().map(|record| convert::link(plan, record)).collect();
         let (links, links_omitted) = busiest(links);
         let wall_seconds = watch.wall().as_secs_f64();
@@ -259,7 +276,7 @@ impl Sinks<'_> {
 struct Output<'a> {
     path: &'a Path,
     flows: FlowFile<Partial>,
-    series: Option<SeriesFile<Partial>>,
+    series: Option<(SeriesFile<Partial>, Goodputs)>,
     folder: Folder,
 }
 
@@ -269,7 +286,11 @@ impl<'a> Output<'a> {
         let open = || -> io::Result<Output<'a>> {
             let folder = Folder::open(path)?;
             let flows = FlowFile::new(folder.partial("flows.parquet")?, &names)?;
-            let series = plan.output.timeseries.map(|_| series_file(&folder, &names)).transpose()?;
+            let series = plan.output.timeseries.map(|interval| {
+                let goodputs = Goodputs::new(interval, plan.duration);
+                series_file(&folder, &names).map(|file| (file, goodputs))
+            });
+            let series = series.transpose()?;
             Ok(Output { path, flows, series, folder })
         };
         open().map_err(Error::output(path))
@@ -277,7 +298,7 @@ impl<'a> Output<'a> {
 
     fn publish(self, plan: &Plan, summary: &Summary, watch: &Stopwatch) -> io::Result<()> {
         let mut files = vec![self.flows.close()?];
-        if let Some(series) = self.series {
+        if let Some((series, _)) = self.series {
             files.push(series.close()?);
         }
         let mut file = self.folder.partial("summary.json")?;

@@ -13,6 +13,9 @@ pub(crate) struct Ask {
     /// The run that is asked. Left out in charts, which ask all of theirs.
     #[serde(default)]
     pub(crate) run: String,
+    /// Several runs instead: the claim's value is the mean of theirs.
+    #[serde(default)]
+    pub(crate) runs: Vec<String>,
     /// Flows or messages with this label; all unless set.
     label: Option<String>,
     /// From here on, in milliseconds; warm-up unless set.
@@ -30,6 +33,14 @@ pub(crate) struct Ask {
     /// (from ms, to ms, expected), for `worst`.
     #[serde(default)]
     phases: Vec<(f64, f64, f64)>,
+}
+
+impl Ask {
+    /// The question to the first, second, … of several runs.
+    pub(crate) fn of_run(&self, i: usize) -> Ask {
+        let run = self.runs.get(i).unwrap_or(&self.run).clone();
+        Ask { run, runs: Vec::new(), ..self.clone() }
+    }
 }
 
 /// Answers a question; nothing where the run has no answer.
@@ -60,8 +71,8 @@ pub(crate) fn named(name: &str) -> Option<Metric> {
     METRICS.iter().find(|(known, _)| *known == name).map(|(_, metric)| *metric)
 }
 
-/// The answer of a run that was made with several seeds: the mean of theirs, and how far they lie apart.
-pub(crate) fn answer(ask: &Ask, seeds: &[Observation]) -> Option<f64> {
+/// The answer of a run that was made with several seeds: the mean of theirs.
+pub(crate) fn answer(ask: &Ask, seeds: &[&Observation]) -> Option<f64> {
     let metric = named(&ask.metric)?;
     let values: Option<Vec<f64>> = seeds.iter().map(|seen| metric(ask, seen)).collect();
     let values = values.filter(|values| !values.is_empty())?;
@@ -79,7 +90,11 @@ fn port<'a>(ask: &Ask, seen: &'a Observation) -> Option<&'a super::observe::Link
 
 /// Intervals that lie wholly in the time asked about.
 fn bins(ask: &Ask, seen: &Observation) -> std::ops::Range<usize> {
-    between(seen, ask.from_ms.map_or(seen.warmup_us, |ms| ms * 1e3), ask.to_ms.map_or(seen.duration_us, |ms| ms * 1e3))
+    between(
+        seen,
+        ask.from_ms.map_or(seen.warmup_us, |ms| ms * 1e3),
+        ask.to_ms.map_or(seen.duration_us, |ms| ms * 1e3),
+    )
 }
 
 fn between(seen: &Observation, from_us: f64, to_us: f64) -> std::ops::Range<usize> {
@@ -221,7 +236,12 @@ mod tests {
 
     #[test]
     fn what_is_not_there_has_no_answer() {
-        for text in ["metric = 'goodput'\nlabel = 'c'", "metric = 'peak'", "metric = 'message'", "metric = 'utilization'"] {
+        for text in [
+            "metric = 'goodput'\nlabel = 'c'",
+            "metric = 'peak'",
+            "metric = 'message'",
+            "metric = 'utilization'",
+        ] {
             let ask = ask(text);
             assert_eq!(named(&ask.metric).unwrap()(&ask, &seen()), None, "{text}");
         }

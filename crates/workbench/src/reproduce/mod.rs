@@ -17,6 +17,7 @@ use serde::{Deserialize, Serialize};
 use tidegate_scenario::Plan;
 
 pub use cache::default_cache;
+pub(crate) use document::{measured, paper_value, with_unit};
 pub use registry::Verdict;
 
 use crate::compare::in_parallel;
@@ -66,8 +67,8 @@ pub struct ClaimResult {
     pub claim: String,
     /// What is claimed.
     pub text: String,
-    /// The paper's value.
-    pub paper_value: f64,
+    /// The paper's value; none where it gives no number.
+    pub paper_value: Option<f64>,
     /// Ours; none where a run gave no answer.
     pub measured: Option<f64>,
     /// Of both.
@@ -185,11 +186,9 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
     let mut result = Reproduction { quick: options.quick, ..Reproduction::default() };
     let mut wanted = wanted.into_iter();
     for (paper, figure) in figures {
-        let runs: Vec<Vec<Observation>> = wanted
-            .by_ref()
-            .take(figure.runs.len())
-            .map(|seeds| seeds.into_iter().map(|i| seen[i].clone()).collect())
-            .collect();
+        let seeds = wanted.by_ref().take(figure.runs.len());
+        let runs: Vec<Vec<&Observation>> =
+            seeds.map(|seeds| seeds.into_iter().map(|i| &seen[i]).collect()).collect();
         result.claims.extend(judge(paper, figure, &runs));
         result.pictures.extend(draw::pictures(paper, figure, &runs));
         result.figures.push((paper.title.clone(), figure.name.clone(), figure.title.clone()));
@@ -220,14 +219,14 @@ fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observation>
     seen.into_iter().collect()
 }
 
-fn judge(paper: &Paper, figure: &Figure, runs: &[Vec<Observation>]) -> Vec<ClaimResult> {
+fn judge(paper: &Paper, figure: &Figure, runs: &[Vec<&Observation>]) -> Vec<ClaimResult> {
     let result = |claim: &registry::Claim| {
-        let value = |seeds: &dyn Fn(&[Observation]) -> Vec<Observation>| {
-            claim.value(|ask| metrics::answer(ask, &seeds(&runs[figure.run(&ask.run)?])))
-        };
-        let measured = value(&|seeds| seeds.to_vec());
         let count = runs.first().map_or(0, Vec::len);
-        let each: Vec<f64> = (0..count).filter_map(|i| value(&|seeds| vec![seeds[i].clone()])).collect();
+        let value = |seeds: std::ops::Range<usize>| {
+            claim.value(|ask| metrics::answer(ask, &runs[figure.run(&ask.run)?][seeds.clone()]))
+        };
+        let measured = value(0..count);
+        let each: Vec<f64> = (0..count).filter_map(|i| value(i..i + 1)).collect();
         let verdict = claim.verdict(measured);
         let mut why = format!("Tolerance: {}.", claim.tolerance);
         if measured.is_none() {

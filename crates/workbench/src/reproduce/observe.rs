@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::{Body, Frame, Message, Time, kind};
+use tidegate_core::{Body, Frame, Message, PathOracle, Time, kind};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Quantity, Sample};
 
@@ -55,6 +55,8 @@ pub(crate) struct FlowTrace {
     pub(crate) rtt_us: Vec<Option<f32>>,
     /// Mean of the largest queueing delay of a hop that they met, where the protocol has it stamped.
     pub(crate) peak_us: Vec<Option<f32>>,
+    /// What the protocol aims at, at that goodput on the wire, where it aims at a queueing delay.
+    pub(crate) target_us: Vec<Option<f32>>,
     /// At the interval's end.
     pub(crate) window_kb: Vec<Option<f32>>,
 }
@@ -167,23 +169,24 @@ impl Watch {
         let cells = vec![vec![Cell::default(); bins]; flows];
         Watch { interval, bins, warmup: plan.warmup, cells, rtts: vec![0; RTT_CLASSES] }
     }
+}
 
-    fn rtt_us(&self) -> Spread {
-        let count: u64 = self.rtts.iter().map(|&n| u64::from(n)).sum();
-        if count == 0 {
-            return Spread::default();
-        }
-        let middle = |class: usize| (class as f64 + 0.5) * RTT_CLASS_NS as f64 * 1e-3;
-        let sum: f64 = self.rtts.iter().enumerate().map(|(class, &n)| middle(class) * f64::from(n)).sum();
-        let mut seen = 0;
-        let below = |&n: &u32| {
-            seen += u64::from(n);
-            seen * 100 >= count * 99
-        };
-        let p99 = self.rtts.iter().position(below).map(middle);
-        let max = self.rtts.iter().rposition(|&n| n > 0).map_or(0.0, middle);
-        Spread { mean: sum / count as f64, p99, max }
+/// What the classes of round-trip times say.
+fn rtts(classes: &[u32]) -> Spread {
+    let count: u64 = classes.iter().map(|&n| u64::from(n)).sum();
+    if count == 0 {
+        return Spread::default();
     }
+    let middle = |class: usize| (class as f64 + 0.5) * RTT_CLASS_NS as f64 * 1e-3;
+    let sum: f64 = classes.iter().enumerate().map(|(class, &n)| middle(class) * f64::from(n)).sum();
+    let mut seen = 0;
+    let below = |&n: &u32| {
+        seen += u64::from(n);
+        seen * 100 >= count * 99
+    };
+    let p99 = classes.iter().position(below).map(middle);
+    let max = classes.iter().rposition(|&n| n > 0).map_or(0.0, middle);
+    Spread { mean: sum / count as f64, p99, max }
 }
 
 /// Runs a plan. `is_interrupted` is asked now and then.
@@ -207,10 +210,13 @@ pub(crate) fn observe(
         if recording.windows {
             engine.sample(&mut samples);
             let is_window = |sample: &Sample| sample.quantity == Quantity::WindowBytes;
-            windows.push(samples.drain(..).filter(is_window).map(|s| (s.entity, s.value)).collect::<Vec<_>>());
+            windows
+                .push(samples.drain(..).filter(is_window).map(|s| (s.entity, s.value)).collect::<Vec<_>>());
         }
     }
     let watch = engine.probe().clone();
+    let flows = traces(plan, watch.cells, interval, &windows, engine.paths());
+    let rtt_us = rtts(&watch.rtts);
     let (finished, outcome) = engine.finish();
     rows.extend(finished);
     Ok(Observation {
@@ -218,21 +224,35 @@ pub(crate) fn observe(
         warmup_us: plan.warmup.as_us_f64(),
         duration_us: plan.duration.as_us_f64(),
         interval_us: interval.as_us_f64(),
-        rtt_us: watch.rtt_us(),
-        flows: traces(plan, watch, &windows),
+        rtt_us,
+        flows,
         messages: messages(plan, &rows, &outcome.unfinished),
         links: links(plan, &outcome),
     })
 }
 
-fn traces(plan: &Plan, watch: Watch, windows: &[Vec<(u64, f64)>]) -> Vec<FlowTrace> {
-    let us = watch.interval.as_us_f64();
+fn traces(
+    plan: &Plan,
+    cells: Vec<Vec<Cell>>,
+    interval: Time,
+    windows: &[Vec<(u64, f64)>],
+    paths: &dyn PathOracle,
+) -> Vec<FlowTrace> {
+    let us = interval.as_us_f64();
     // Flows are numbered in order of submission: by start, those of one instant as in the file.
     let mut order: Vec<usize> = (0..plan.workload.flows.len()).collect();
     order.sort_by_key(|&i| plan.workload.flows[i].start);
     let trace = |(id, cells): (usize, &Vec<Cell>)| {
         let flow = &plan.workload.flows[order[id]];
         let mean = |sum: f64, cell: &Cell| (cell.acks > 0).then(|| round(sum / f64::from(cell.acks)));
+        let stack = &plan.stacks[usize::from(flow.stack)];
+        let mut path = paths.path(flow.src, flow.dst);
+        path.full_wire_bytes += stack.protocol().card().telemetry(path.hops);
+        let wire = f64::from(path.full_wire_bytes) / f64::from(path.mtu);
+        let target = |cell: &Cell| {
+            let bps = cell.bytes as f64 * 8e6 / us * wire;
+            Some(round(stack.queue_target(&path, bps)?.as_us_f64())).filter(|_| cell.bytes > 0)
+        };
         let window = |row: &Vec<(u64, f64)>| {
             row.iter().find(|(entity, _)| *entity == id as u64).map(|(_, bytes)| round(bytes / 1e3))
         };
@@ -243,10 +263,11 @@ fn traces(plan: &Plan, watch: Watch, windows: &[Vec<(u64, f64)>]) -> Vec<FlowTra
             goodput_gbps: cells.iter().map(|cell| round(cell.bytes as f64 * 8e-3 / us)).collect(),
             rtt_us: cells.iter().map(|cell| mean(cell.rtt_us, cell)).collect(),
             peak_us: cells.iter().map(|cell| mean(cell.peak_us, cell)).collect(),
+            target_us: cells.iter().map(target).collect(),
             window_kb: windows.iter().map(window).collect(),
         }
     };
-    watch.cells.iter().enumerate().map(trace).collect()
+    cells.iter().enumerate().map(trace).collect()
 }
 
 /// Five significant digits: all that a plot or a claim can use.

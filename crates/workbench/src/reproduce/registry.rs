@@ -122,14 +122,16 @@ pub(crate) enum ChartKind {
 pub(crate) struct Claim {
     pub(crate) name: String,
     pub(crate) text: String,
-    /// The paper's value.
-    pub(crate) paper: f64,
+    /// The paper's value; none where it gives no number.
+    pub(crate) paper: Option<f64>,
     pub(crate) unit: String,
     #[serde(default)]
     form: Form,
     measure: Ask,
     /// What it is compared with.
     over: Option<Ask>,
+    /// Where a gain begins.
+    base: Option<Ask>,
     /// Measured values that reproduce the claim, ends included.
     reproduced: (f64, f64),
     /// Measured values that at least point the same way.
@@ -152,6 +154,8 @@ enum Form {
     Ratio,
     /// By how many per cent the first is below the second.
     ReductionPercent,
+    /// How many per cent of the way from the base to the second the first has come.
+    GainPercent,
 }
 
 /// How a claim fared.
@@ -169,12 +173,21 @@ pub enum Verdict {
 impl Claim {
     /// The claim's value, each measurement taken from the run it names by `value_of`.
     pub(crate) fn value(&self, value_of: impl Fn(&Ask) -> Option<f64>) -> Option<f64> {
-        let first = value_of(&self.measure)?;
-        let value = match (self.form, &self.over) {
-            (Form::Value, _) | (_, None) => first,
-            (Form::Ratio, Some(over)) => first / value_of(over)?,
-            (Form::ReductionPercent, Some(over)) => 100.0 * (1.0 - first / value_of(over)?),
+        let one = |i: usize| {
+            let first = value_of(&self.measure.of_run(i))?;
+            let over = || value_of(&self.over.as_ref()?.of_run(i));
+            Some(match self.form {
+                Form::Value => first,
+                Form::Ratio => first / over()?,
+                Form::ReductionPercent => 100.0 * (1.0 - first / over()?),
+                Form::GainPercent => {
+                    let base = value_of(&self.base.as_ref()?.of_run(i))?;
+                    100.0 * (base - first) / (base - over()?)
+                }
+            })
         };
+        let values = (0..self.measure.runs.len().max(1)).map(one).collect::<Option<Vec<f64>>>()?;
+        let value = values.iter().sum::<f64>() / values.len() as f64;
         value.is_finite().then_some(value)
     }
 
@@ -191,7 +204,7 @@ impl Claim {
     }
 
     fn asks(&self) -> impl Iterator<Item = &Ask> {
-        std::iter::once(&self.measure).chain(&self.over)
+        std::iter::once(&self.measure).chain(&self.over).chain(&self.base)
     }
 }
 
@@ -243,8 +256,9 @@ impl Figure {
     fn fault(&self) -> Option<String> {
         let asks = self.claims.iter().flat_map(Claim::asks);
         for ask in asks.chain(self.charts.iter().filter_map(|chart| chart.of.as_ref())) {
-            if !ask.run.is_empty() && self.run(&ask.run).is_none() {
-                return Some(format!("no run {}", ask.run));
+            let named = std::iter::once(&ask.run).filter(|name| !name.is_empty()).chain(&ask.runs);
+            if let Some(missing) = named.into_iter().find(|name| self.run(name).is_none()) {
+                return Some(format!("no run {missing}"));
             }
             if metrics::named(&ask.metric).is_none() {
                 return Some(format!("no metric {}", ask.metric));
@@ -279,7 +293,9 @@ mod tests {
                 for run in &figure.runs {
                     for quick in [false, true] {
                         let plan = figure.plan(&paper, run, 1, quick);
-                        plan.unwrap_or_else(|error| panic!("{}/{}/{}: {error}", paper.name, figure.name, run.name));
+                        plan.unwrap_or_else(|error| {
+                            panic!("{}/{}/{}: {error}", paper.name, figure.name, run.name)
+                        });
                     }
                 }
             }

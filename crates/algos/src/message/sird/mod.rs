@@ -26,7 +26,7 @@
 //! | kind | `seq` | `ack` | `sack` |
 //! |---|---|---|---|
 //! | DATA | first byte | size of the message | unscheduled packets · 2³² + generation |
-//! | REQUEST (CREDITREQ) | – | size of the message | the same |
+//! | REQUEST (CREDITREQ) | repeated: first byte not sent yet | size of the message | the same |
 //! | CREDIT | first byte it was meant for | – | all credit to this sender so far |
 //! | RESEND | first byte missing | generation | packets missing from there on |
 //! | BUSY | – | size of the message | as in DATA |
@@ -59,11 +59,13 @@
 //!   repeat announcements, both with exponential backoff, and the receiver acknowledges whole messages. Credits carry a running sum, so
 //!   a later one replaces a lost one. See `recovery.rs`.
 //! * A message without end counts as longer than any other; several take turns.
-//! * Of a sender's messages only the shortest is tried: a shorter last packet of another does not overtake when little credit is left.
+//! * Of a sender's messages only the shortest is tried, and of all only the one whose turn it is when the budget is short: a shorter
+//!   last packet of another does not overtake when little credit is left.
 
 mod credit;
 mod receiver;
 mod recovery;
+mod schedule;
 mod sender;
 mod tables;
 #[cfg(test)]
@@ -76,8 +78,9 @@ use credit::Pacer;
 use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::{
-    Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext, MIN_WIRE_BYTES, Marker, Message,
-    Need, Needs, PacketMut, PathOracle, Rate, Reply, Rng, Time, Transmit, Transport, choice, frame_flag, kind, mix64, params,
+    Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext, MIN_WIRE_BYTES,
+    Marker, Message, Need, Needs, PacketMut, PathOracle, Rate, Reply, Rng, Time, Transmit, Transport, choice,
+    frame_flag, kind, mix64, params,
 };
 
 /// Timeouts double at most so often.
@@ -100,6 +103,8 @@ mod own_kind {
 mod flag {
     /// The sender holds more credit than it should (`sird.csn`).
     pub(super) const SENDER_CONGESTED: u8 = tidegate_core::body_flag::OWN;
+    /// A RESEND because nothing of the message has arrived for a timeout, not because something is missing between others.
+    pub(super) const STALLED: u8 = tidegate_core::body_flag::OWN << 1;
 }
 
 choice! {
@@ -304,7 +309,7 @@ impl Transport for Sird {
                 outbox.on_credit(settings, body.src, body.sack);
                 Answer::None
             }
-            (own_kind::RESEND, _) => outbox.on_resend(settings, &body),
+            (own_kind::RESEND, _) => outbox.on_resend(settings, now, &body),
             (kind::ACK, _) => {
                 if let Some(message) = outbox.on_done(settings, now, &body, control) {
                     app.acked(now, message);
@@ -330,7 +335,9 @@ impl Transport for Sird {
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
         self.advance(now);
         let next = self.control.pop_front().map(|control| (control.dst, control.body));
-        let Some((dst, body)) = next.or_else(|| self.outbox.data(&self.settings)) else { return Transmit::Idle };
+        let Some((dst, body)) = next.or_else(|| self.outbox.data(&self.settings, now)) else {
+            return Transmit::Idle;
+        };
         self.write(now, dst, body, packet);
         Transmit::Sent
     }

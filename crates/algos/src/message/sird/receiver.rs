@@ -1,15 +1,15 @@
-//! The receiving half: who gets credit (algorithm 1), and what has arrived.
+//! The receiving half: what has arrived, and whose credit that was (algorithm 1, `onDataPacket`).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use tidegate_core::{Application, Body, Message, Time, kind};
+use tidegate_core::{Application, Body, Message, Time, body_flag, kind};
 
 use super::credit::{Bucket, Pacer};
 use super::sender::MAX_LANES;
 use super::tables::{ByHost, Heap, Places, Slab};
 use super::window::Window;
-use super::{Answer, Control, Key, LONG, Policy, Settings, flag};
+use super::{Answer, Key, LONG, Policy, Settings, flag};
 
 /// Messages being received at a time. More are not heard, and their senders ask again.
 const MAX_MESSAGES: usize = 1 << 16;
@@ -32,28 +32,39 @@ pub(super) struct Incoming {
     pub(super) generation: u32,
     /// The sender's slot.
     pub(super) connection: u32,
-    size: u64,
+    pub(super) size: u64,
     pub(super) packets: u64,
     /// Packets for which credit has been handed out, or taken by the sender itself.
     pub(super) granted: u64,
     pub(super) received: u64,
     pub(super) window: Window,
+    /// So many packets have been sent, the sender says: more than were granted where it spent other messages' credit.
+    pub(super) sent: u64,
     /// Credit for packets that a stopped message no longer has: its sender must forget it.
     excess: u64,
-    order: u64,
+    pub(super) order: u64,
     pub(super) progress_at: Time,
     /// Whatever is missing below this packet at `horizon_at` plus the timeout is lost.
     pub(super) horizon: u64,
     pub(super) horizon_at: Time,
     pub(super) backoff: u8,
     /// Packets to ask for again, while there are any.
-    pub(super) ask: Option<(u64, u64)>,
+    pub(super) ask: Option<Ask>,
+}
+
+/// Packets to ask for again: those missing from `next` up to, not including, `end`.
+#[derive(Clone, Copy)]
+pub(super) struct Ask {
+    pub(super) next: u64,
+    pub(super) end: u64,
+    /// Because nothing arrives, not because of a gap.
+    pub(super) stalled: bool,
 }
 
 impl Incoming {
     /// More packets are under way, as far as this side can tell.
     pub(super) fn expects(&self) -> bool {
-        self.received < self.granted.max(self.window.high())
+        self.received < self.granted.max(self.window.high()).max(self.sent)
     }
 
     fn key(&self, settings: &Settings) -> Key {
@@ -90,7 +101,7 @@ pub(super) struct Source {
     /// Every byte of credit handed out to it so far.
     pub(super) granted_bytes: u64,
     /// Messages that want credit.
-    messages: Heap<Key>,
+    pub(super) messages: Heap<Key>,
     lanes: Vec<Lane>,
     pub(super) heard_at: Time,
     /// Did not answer: gets no credit until it is heard of, and what it has does not count against the budget.
@@ -104,20 +115,20 @@ pub(super) struct Inbox {
     pub(super) messages: Slab<Incoming>,
     places: Places,
     /// Senders that want credit and may have it, by their head message.
-    ready: Heap<Key>,
+    pub(super) ready: Heap<Key>,
     ready_places: Places,
     pub(super) timers: Heap<Time>,
     pub(super) timer_places: Places,
     /// Messages with packets to ask for again.
     pub(super) asks: VecDeque<u32>,
     /// Credit outstanding over all senders but silent ones (`b` of algorithm 1).
-    outstanding: i64,
+    pub(super) outstanding: i64,
     pub(super) pacer: Pacer,
     /// When anything last changed.
-    clock: Time,
+    pub(super) clock: Time,
     /// When the next credit leaves unless anything changes.
-    credit_at: Time,
-    order: u64,
+    pub(super) credit_at: Time,
+    pub(super) order: u64,
 }
 
 /// What is known of the message that a packet belongs to.
@@ -165,11 +176,6 @@ impl Inbox {
     pub(super) fn is_quiet(&self) -> bool {
         let start = self.outstanding == 0 && self.sources.iter().all(|source| source.bucket.outstanding == 0);
         start && self.messages.in_use() == 0 && self.deadline() == Time::NEVER
-    }
-
-    #[cfg(test)]
-    pub(super) fn outstanding(&self) -> i64 {
-        self.outstanding
     }
 
     #[cfg(test)]
@@ -238,7 +244,9 @@ impl Inbox {
                 Last::Unused => Found::Nothing,
             },
             // A sender uses a lane again when it knows that the message before has arrived.
-            Lane { generation: before, last: Last::Done(_) } if (generation.wrapping_sub(before) as i32) > 0 => {
+            Lane { generation: before, last: Last::Done(_) }
+                if (generation.wrapping_sub(before) as i32) > 0 =>
+            {
                 self.open(settings, now, source, body)
             }
             _ => Found::Nothing,
@@ -249,7 +257,8 @@ impl Inbox {
     fn open(&mut self, settings: &Settings, now: Time, number: u32, body: &Body) -> Found {
         let (size, unscheduled) = (body.ack, body.sack >> 32);
         let packets = settings.packets(size);
-        let sane = (size <= MAX_SIZE || size == Message::UNLIMITED) && unscheduled <= packets.min(MAX_UNSCHEDULED);
+        let sane =
+            (size <= MAX_SIZE || size == Message::UNLIMITED) && unscheduled <= packets.min(MAX_UNSCHEDULED);
         if !sane || self.messages.in_use() >= MAX_MESSAGES {
             return Found::Nothing;
         }
@@ -274,7 +283,8 @@ impl Inbox {
             horizon_at: now,
             ..Incoming::default()
         };
-        let booked = if unscheduled == packets { settings.message_wire(size) } else { unscheduled * settings.full };
+        let booked =
+            if unscheduled == packets { settings.message_wire(size) } else { unscheduled * settings.full };
         self.book(number, booked as i64);
         let source = &mut self.sources[number as usize];
         if source.lanes.len() <= body.lane as usize {
@@ -287,13 +297,13 @@ impl Inbox {
     }
 
     /// Counts credit handed out, or, below zero, come back with data. Never for a silent sender: it has just been heard.
-    fn book(&mut self, source: u32, bytes: i64) {
+    pub(super) fn book(&mut self, source: u32, bytes: i64) {
         self.sources[source as usize].bucket.outstanding += bytes;
         self.outstanding += bytes;
     }
 
     /// Puts a message among those that want credit, or takes it out.
-    fn place(&mut self, settings: &Settings, slot: u32) {
+    pub(super) fn place(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
         let source = &mut self.sources[message.source as usize];
         let wants = message.granted < message.packets && message.granted < message.window.base() + MAX_AHEAD;
@@ -305,7 +315,7 @@ impl Inbox {
     }
 
     /// Starts a message's timer if it expects packets and none is running.
-    fn arm(&mut self, settings: &Settings, now: Time, slot: u32) {
+    pub(super) fn arm(&mut self, settings: &Settings, now: Time, slot: u32) {
         let message = &mut self.messages[slot];
         if !message.complete && message.expects() && !self.timer_places.contain(slot) {
             (message.horizon, message.horizon_at) = (message.window.high(), now);
@@ -335,7 +345,7 @@ impl Inbox {
         let packets = settings.packets(body.ack);
         if message.size != Message::UNLIMITED
             || body.ack > MAX_SIZE
-            || body.ack % settings.mtu != 0
+            || !body.ack.is_multiple_of(settings.mtu)
             || packets < message.window.high()
         {
             return;
@@ -363,6 +373,9 @@ impl Inbox {
             Found::Done(excess) => Answer::Reply(self.done(source, body, excess)),
             Found::Slot(slot, fresh) => {
                 self.learn_size(settings, slot, body);
+                if body.flags & body_flag::RETRANSMISSION != 0 {
+                    self.on_repeated_request(settings, now, slot, body.seq / settings.mtu);
+                }
                 match self.finish(now, slot, app) {
                     Answer::None if !fresh => Answer::Reply(self.repeat(source, body.message)),
                     answer => answer,
@@ -373,7 +386,12 @@ impl Inbox {
 
     /// Says again how much credit a sender has had in all.
     pub(super) fn repeat(&self, source: u32, message: u32) -> Body {
-        Body { kind: kind::CREDIT, message, sack: self.sources[source as usize].granted_bytes, ..Body::default() }
+        Body {
+            kind: kind::CREDIT,
+            message,
+            sack: self.sources[source as usize].granted_bytes,
+            ..Body::default()
+        }
     }
 
     #[inline]
@@ -395,7 +413,7 @@ impl Inbox {
         }
         let message = &mut self.messages[slot];
         let packet = body.seq / settings.mtu;
-        let fits = body.seq % settings.mtu == 0
+        let fits = body.seq.is_multiple_of(settings.mtu)
             && packet < message.packets
             && body.payload_bytes as u64 == settings.payload(message.size, packet)
             && packet < message.window.base() + MAX_AHEAD;
@@ -451,83 +469,11 @@ impl Inbox {
         }
     }
 
-    fn release(&mut self, slot: u32) {
+    pub(super) fn release(&mut self, slot: u32) {
         let message = &mut self.messages[slot];
         if message.complete && message.granted == message.packets {
             message.alive = false;
             self.messages.give_back(slot);
         }
-    }
-
-    /// Hands out what is due by `at`: requests for lost packets, then credit.
-    ///
-    /// Each leaves when the pacer opens or, later, when something changed; so what leaves depends on times only, not on how
-    /// often the driver calls.
-    pub(super) fn issue(&mut self, settings: &Settings, at: Time, control: &mut VecDeque<Control>) {
-        loop {
-            let wanted = !self.asks.is_empty() || self.creditable(settings);
-            if !wanted {
-                self.credit_at = Time::NEVER;
-                return;
-            }
-            let due = self.pacer.opens_at().max(self.clock);
-            if due > at {
-                self.credit_at = due;
-                return;
-            }
-            if !self.ask(settings, due, control) {
-                self.credit(settings, due, control);
-            }
-        }
-    }
-
-    /// Everything due by `now` has been handed out; from here on something is different.
-    pub(super) fn changed(&mut self, now: Time) {
-        self.clock = now;
-    }
-
-    fn creditable(&self, settings: &Settings) -> bool {
-        let Some((_, source)) = self.ready.first() else { return false };
-        let Some((_, slot)) = self.sources[source as usize].messages.first() else { return false };
-        let message = &self.messages[slot];
-        self.outstanding + settings.wire(message.size, message.granted) as i64 <= settings.budget
-    }
-
-    /// Hands out one packet's credit (algorithm 1, `sendCredit`).
-    fn credit(&mut self, settings: &Settings, at: Time, control: &mut VecDeque<Control>) {
-        if !self.creditable(settings) {
-            return;
-        }
-        let Some((_, number)) = self.ready.first() else { return };
-        let Some((_, slot)) = self.sources[number as usize].messages.first() else { return };
-        let message = &mut self.messages[slot];
-        let packet = message.granted;
-        let payload_bytes = settings.payload(message.size, packet) as u32;
-        let wire = settings.wire(message.size, packet);
-        message.granted += 1;
-        if settings.policy == Policy::RoundRobin || message.size == Message::UNLIMITED {
-            self.order += 1;
-            message.order = self.order;
-        }
-        let (connection, lane, id) = (message.connection, message.lane, message.id);
-        self.book(number, wire as i64);
-        self.pacer.spend(at, wire);
-        let source = &mut self.sources[number as usize];
-        source.granted_bytes += wire;
-        let body = Body {
-            kind: kind::CREDIT,
-            connection,
-            lane,
-            payload_bytes,
-            message: id,
-            seq: packet * settings.mtu,
-            sack: source.granted_bytes,
-            ..Body::default()
-        };
-        control.push_back(Control { dst: source.host, body });
-        self.place(settings, slot);
-        self.arm(settings, at, slot);
-        self.release(slot);
-        self.settle(settings, number);
     }
 }

@@ -11,8 +11,8 @@ use alloc::collections::VecDeque;
 
 use tidegate_core::{Body, Time};
 
-use super::receiver::Inbox;
-use super::{Control, MAX_BACKOFF, Settings, own_kind};
+use super::receiver::{Ask, Inbox, MAX_AHEAD};
+use super::{Control, MAX_BACKOFF, Settings, flag, own_kind};
 
 /// After so many unanswered requests in a row the credit of a silent sender is given to others.
 const PATIENCE: u8 = 3;
@@ -25,46 +25,63 @@ impl Inbox {
         if !message.expects() {
             return self.timers.remove(&mut self.timer_places, slot);
         }
-        let asking = message.ask.is_some();
         let timeout = settings.timeout;
         let patience = timeout.times(1 << message.backoff);
-        let high = message.window.high();
-        let next;
-        if at.since(message.progress_at) >= patience {
-            let source = &self.sources[message.source as usize];
-            // Credit may have gone into packets of this message that was meant for others.
-            let others = source.bucket.outstanding.max(0) as u64 / settings.full + 1;
-            let end = message.granted.max(high).saturating_add(others).min(message.packets);
-            let silent = at.since(source.heard_at) >= patience;
-            message.ask = Some((message.window.base(), end));
-            message.backoff = (message.backoff + 1).min(MAX_BACKOFF);
-            next = at.after(timeout.times(1 << message.backoff));
-            let (source, id, give_up) = (message.source, message.id, silent && message.backoff >= PATIENCE);
-            let body = self.repeat(source, id);
-            control.push_back(Control { dst: self.sources[source as usize].host, body });
-            if give_up {
-                self.silence(settings, source);
+        let next = if at.since(message.progress_at) >= patience {
+            let number = message.source;
+            self.ask_for_all(settings, slot);
+            let body = self.repeat(number, self.messages[slot].id);
+            let source = &self.sources[number as usize];
+            control.push_back(Control { dst: source.host, body });
+            let backoff = self.messages[slot].backoff;
+            if backoff >= PATIENCE && at.since(source.heard_at) >= patience {
+                self.silence(settings, number);
             }
+            at.after(timeout.times(1 << backoff))
         } else {
-            if at.since(message.horizon_at) >= timeout {
-                if message.window.base() < message.horizon {
-                    message.ask = Some((message.window.base(), message.horizon));
-                }
+            let (base, high) = (message.window.base(), message.window.high());
+            let lost = (base < message.horizon && at.since(message.horizon_at) >= timeout)
+                .then_some(message.horizon);
+            // Without a gap the next one is younger than this.
+            if lost.is_some() || base == high || at.since(message.horizon_at) >= timeout {
                 (message.horizon, message.horizon_at) = (high, at);
             }
             let quiet = message.progress_at.after(patience);
             let gaps = message.horizon_at.after(timeout);
-            next = if message.window.base() < high { quiet.min(gaps) } else { quiet };
-        }
+            if let Some(horizon) = lost {
+                self.ask_below(slot, horizon, false);
+            }
+            if base < high { quiet.min(gaps) } else { quiet }
+        };
+        self.timers.set(&mut self.timer_places, slot, settings.next_timer(now, next));
+    }
+
+    /// The sender says that `sent` packets should have arrived. No use in asking twice.
+    pub(super) fn on_repeated_request(&mut self, settings: &Settings, now: Time, slot: u32, sent: u64) {
         let message = &mut self.messages[slot];
-        if !asking && message.ask.is_some() {
+        message.sent = message.sent.max(sent).min(message.packets).min(message.window.base() + MAX_AHEAD);
+        if !message.complete && message.expects() && message.backoff == 0 {
+            self.ask_for_all(settings, slot);
+            self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout.times(2)));
+        }
+    }
+
+    /// Asks for everything credited.
+    fn ask_for_all(&mut self, settings: &Settings, slot: u32) {
+        let message = &mut self.messages[slot];
+        message.backoff = (message.backoff + 1).min(MAX_BACKOFF);
+        // Credit may have gone into packets of this message that was meant for others.
+        let outstanding = self.sources[message.source as usize].bucket.outstanding.max(0) as u64;
+        let known = message.granted.max(message.window.high()).max(message.sent);
+        let end = known.saturating_add(outstanding / settings.full + 1).min(message.packets);
+        self.ask_below(slot, end, true);
+    }
+
+    fn ask_below(&mut self, slot: u32, end: u64, stalled: bool) {
+        let message = &mut self.messages[slot];
+        if message.ask.replace(Ask { next: message.window.base(), end, stalled }).is_none() {
             self.asks.push_back(slot);
         }
-        // No gap: the next one is younger than this.
-        if message.window.base() == high {
-            (message.horizon, message.horizon_at) = (high, at);
-        }
-        self.timers.set(&mut self.timer_places, slot, settings.next_timer(now, next));
     }
 
     /// Asks for up to 64 lost packets, paced like the credit for them; false where there is nothing to ask for.
@@ -72,15 +89,17 @@ impl Inbox {
         while let Some(&slot) = self.asks.front() {
             let message = &mut self.messages[slot];
             if message.alive
-                && let Some((from, end)) = message.ask
+                && let Some(ask) = &mut message.ask
             {
-                let start = message.window.next_missing(from);
-                if start < end {
-                    let room = end - start;
-                    let map = message.window.missing(start) & if room < 64 { (1 << room) - 1 } else { u64::MAX };
-                    message.ask = Some((start.saturating_add(64), end));
+                let start = message.window.next_missing(ask.next);
+                if start < ask.end {
+                    let room = ask.end - start;
+                    let map =
+                        message.window.missing(start) & if room < 64 { (1 << room) - 1 } else { u64::MAX };
+                    ask.next = start.saturating_add(64);
                     let body = Body {
                         kind: own_kind::RESEND,
+                        flags: if ask.stalled { flag::STALLED } else { 0 },
                         connection: message.connection,
                         lane: message.lane,
                         message: message.id,

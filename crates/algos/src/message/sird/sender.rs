@@ -37,15 +37,17 @@ struct Outgoing {
     /// Waits for a lane.
     held: bool,
     order: u64,
-    /// `next` when the timer fired last.
-    next_at_timer: u64,
+    /// When a packet was last sent for the first time, and again.
+    sent_at: Time,
+    resent_at: Time,
     backoff: u8,
 }
 
 impl Outgoing {
     /// Fewest unsent bytes first; those without end follow in turns.
     fn remaining(&self, settings: &Settings) -> Key {
-        let unsent = if self.size == Message::UNLIMITED { LONG } else { self.size - self.next * settings.mtu };
+        let unsent =
+            if self.size == Message::UNLIMITED { LONG } else { self.size - self.next * settings.mtu };
         (unsent, self.order)
     }
     /// The same, but nothing overtakes a message that the receiver has not heard of: the credit that it brings must not be
@@ -64,6 +66,9 @@ struct Destination {
     /// Credit in hand, wire bytes, that of unscheduled packets included. Below zero after credit for a stopped message was
     /// taken back that had gone to another one.
     available: i64,
+    /// The next packet may go on less credit than it costs: credit meant for a short last packet is in hand, a full one is next,
+    /// and the receiver, whose budget waits for that credit to come back, has run out of patience.
+    lend: bool,
     /// Messages with unsent packets.
     messages: Heap<Key>,
     /// Generation of the message in each lane.
@@ -123,7 +128,15 @@ impl Outbox {
 
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
-        self.messages.in_use() == 0 && self.available == 0 && self.deadline() == Time::NEVER
+        let sum = self.destinations.iter().map(|destination| destination.available).sum::<i64>();
+        self.messages.in_use() == 0 && self.available == sum && self.deadline() == Time::NEVER
+    }
+
+    /// Credit in hand for a receiver that has handed out `granted` in all, with what was lost on its way.
+    #[cfg(test)]
+    pub(super) fn in_hand(&self, host: u32, granted: u64) -> i64 {
+        let destination = &self.destinations[self.by_host.get(host).unwrap() as usize];
+        destination.available + (granted - destination.granted) as i64
     }
 
     pub(super) fn submit(
@@ -158,6 +171,7 @@ impl Outbox {
             host,
             granted: 0,
             available: 0,
+            lend: false,
             messages: Heap::default(),
             lanes: Vec::new(),
             free_lanes: Vec::new(),
@@ -209,7 +223,13 @@ impl Outbox {
     }
 
     /// Ends a message without end after what has been sent of it.
-    pub(super) fn stop(&mut self, settings: &Settings, now: Time, slot: u32, control: &mut VecDeque<Control>) {
+    pub(super) fn stop(
+        &mut self,
+        settings: &Settings,
+        now: Time,
+        slot: u32,
+        control: &mut VecDeque<Control>,
+    ) {
         let stoppable = |message: &&Outgoing| message.alive && message.size == Message::UNLIMITED;
         if self.messages.get(slot).filter(stoppable).is_none() {
             return;
@@ -236,7 +256,8 @@ impl Outbox {
         let destination = &self.destinations[number as usize];
         if let Some((_, slot)) = destination.messages.first() {
             let message = &self.messages[slot];
-            if destination.available >= settings.wire(message.size, message.next) as i64 {
+            let needed = if destination.lend { 1 } else { settings.wire(message.size, message.next) as i64 };
+            if destination.available >= needed {
                 self.shortest.set(&mut self.shortest_places, number, message.remaining(settings));
                 if !self.deficit_places.contain(number) {
                     self.deficits.set(&mut self.deficit_places, number, self.round);
@@ -282,8 +303,8 @@ impl Outbox {
     }
 
     /// The next data packet: one to send again, else the next of a message with credit.
-    pub(super) fn data(&mut self, settings: &Settings) -> Option<(u32, Body)> {
-        if let Some(again) = self.data_again(settings) {
+    pub(super) fn data(&mut self, settings: &Settings, now: Time) -> Option<(u32, Body)> {
+        if let Some(again) = self.data_again(settings, now) {
             return Some(again);
         }
         let number = self.choose(settings)?;
@@ -292,6 +313,7 @@ impl Outbox {
         let message = &mut self.messages[slot];
         let wire = settings.wire(message.size, message.next) as i64;
         destination.available -= wire;
+        destination.lend = false;
         self.available -= wire;
         message.announced = true;
         // Algorithm 2, line 8; never with a single message, whose credit nobody else could use.
@@ -300,6 +322,7 @@ impl Outbox {
         let csn = if congested { flag::SENDER_CONGESTED } else { 0 };
         let data = (destination.host, data(settings, message, slot, packet, csn));
         message.next += 1;
+        message.sent_at = now;
         if message.size == Message::UNLIMITED {
             self.order += 1;
             message.order = self.order;
@@ -316,9 +339,9 @@ impl Outbox {
         Some(data)
     }
 
-    fn data_again(&mut self, settings: &Settings) -> Option<(u32, Body)> {
+    fn data_again(&mut self, settings: &Settings, now: Time) -> Option<(u32, Body)> {
         while let Some(again) = self.again.front_mut() {
-            let message = &self.messages[again.slot];
+            let message = &mut self.messages[again.slot];
             let same = message.alive && (message.lane, message.generation) == (again.lane, again.generation);
             if again.map == 0 || !same {
                 self.again.pop_front();
@@ -326,6 +349,7 @@ impl Outbox {
             }
             let packet = again.start + again.map.trailing_zeros() as u64;
             again.map &= again.map - 1;
+            message.resent_at = now;
             let congested = self.available > settings.sender_threshold && self.unsent >= 2;
             let csn = if congested { flag::SENDER_CONGESTED } else { 0 };
             let host = self.destinations[message.destination as usize].host;
@@ -360,23 +384,21 @@ impl Outbox {
         same.then_some(body.connection)
     }
 
-    /// The receiver misses packets. What has not been sent yet is not missing, but the receiver hears that it is on its way.
-    pub(super) fn on_resend(&mut self, settings: &Settings, body: &Body) -> Answer {
+    /// The receiver misses packets. What has not been sent yet is not missing, nor what was sent after the receiver lost patience,
+    /// but the receiver hears that it is on its way.
+    pub(super) fn on_resend(&mut self, settings: &Settings, now: Time, body: &Body) -> Answer {
         let Some(slot) = self.find(body, body.ack) else { return Answer::None };
         let message = &self.messages[slot];
         let start = body.seq / settings.mtu;
-        let sent = message.next.saturating_sub(start);
+        let moving =
+            body.flags & flag::STALLED != 0 && now.since(message.sent_at).times(2) < settings.timeout;
+        let sent = if moving { 0 } else { message.next.saturating_sub(start) };
         let map = if sent >= 64 { body.sack } else { body.sack & ((1 << sent) - 1) };
         if map == 0 {
-            return Answer::Reply(Body {
-                kind: own_kind::BUSY,
-                connection: slot,
-                lane: message.lane,
-                message: message.id,
-                ack: message.size,
-                sack: identity(message.unscheduled, message.generation),
-                ..Body::default()
-            });
+            let (number, body) = (message.destination, request(message, slot, 0));
+            self.destinations[number as usize].lend = true;
+            self.settle(settings, number);
+            return Answer::Reply(Body { kind: own_kind::BUSY, ..body });
         }
         if self.again.len() < MAX_AGAIN {
             let (lane, generation) = (message.lane, message.generation);
@@ -421,21 +443,26 @@ impl Outbox {
         Some(id)
     }
 
-    /// A message's timer: where nothing of it could be sent since the last time, asks (again) for credit, which also asks
-    /// whether all has arrived.
+    /// A message's timer: where nothing of it was sent for a timeout, asks (again) for credit, which also says how much should
+    /// have arrived, and asks whether it has.
     pub(super) fn on_timer(&mut self, settings: &Settings, now: Time, control: &mut VecDeque<Control>) {
         let Some((at, slot)) = self.timers.first() else { return };
         let message = &mut self.messages[slot];
-        if message.next != message.next_at_timer {
-            message.next_at_timer = message.next;
+        let quiet_at = message.sent_at.max(message.resent_at).after(settings.timeout);
+        let next = if quiet_at > at {
             message.backoff = 0;
-        } else if message.announced {
-            let dst = self.destinations[message.destination as usize].host;
-            control.push_back(Control { dst, body: request(message, slot, body_flag::RETRANSMISSION) });
-            message.backoff = (message.backoff + 1).min(MAX_BACKOFF);
-        }
-        let wait = settings.timeout.times(1 << message.backoff);
-        self.timers.set(&mut self.timer_places, slot, settings.next_timer(now, at.after(wait)));
+            quiet_at
+        } else {
+            if message.announced {
+                let dst = self.destinations[message.destination as usize].host;
+                let seq = message.next * settings.mtu;
+                let body = Body { seq, ..request(message, slot, body_flag::RETRANSMISSION) };
+                control.push_back(Control { dst, body });
+                message.backoff = (message.backoff + 1).min(MAX_BACKOFF);
+            }
+            at.after(settings.timeout.times(1 << message.backoff))
+        };
+        self.timers.set(&mut self.timer_places, slot, settings.next_timer(now, next));
     }
 }
 

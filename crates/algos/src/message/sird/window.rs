@@ -111,7 +111,10 @@ mod tests {
                 let from = base + rng.below(reach);
                 let missing = (0..64).map(|i| (!arrived.contains(&(from + i)) as u64) << i).sum::<u64>();
                 assert_eq!(window.missing(from), missing);
-                assert_eq!(window.next_missing(from), (from..).find(|packet| !arrived.contains(packet)).unwrap());
+                assert_eq!(
+                    window.next_missing(from),
+                    (from..).find(|packet| !arrived.contains(packet)).unwrap()
+                );
                 if arrived.len() > 1_000 {
                     break;
                 }

@@ -1,0 +1,88 @@
+//! When credit leaves, and for whom (algorithm 1, `sendCredit`).
+
+use alloc::collections::VecDeque;
+
+use tidegate_core::{Body, Message, Time, kind};
+
+use super::receiver::Inbox;
+use super::{Control, Policy, Settings};
+
+impl Inbox {
+    /// Hands out what is due by `at`: requests for lost packets, then credit.
+    ///
+    /// Each leaves when the pacer opens or, later, when something changed; so what leaves depends on times only, not on how
+    /// often the driver calls.
+    pub(super) fn issue(&mut self, settings: &Settings, at: Time, control: &mut VecDeque<Control>) {
+        loop {
+            let next = self.creditable(settings);
+            if self.asks.is_empty() && next.is_none() {
+                self.credit_at = Time::NEVER;
+                return;
+            }
+            let due = self.pacer.opens_at().max(self.clock);
+            if due > at {
+                self.credit_at = due;
+                return;
+            }
+            if !self.ask(settings, due, control)
+                && let Some((source, slot)) = next
+            {
+                self.credit(settings, due, source, slot, control);
+            }
+        }
+    }
+
+    /// Everything due by `now` has been handed out; from here on something is different.
+    pub(super) fn changed(&mut self, now: Time) {
+        self.clock = now;
+    }
+
+    /// The sender and message whose turn it is, if the budget has room for the packet.
+    fn creditable(&self, settings: &Settings) -> Option<(u32, u32)> {
+        let (_, source) = self.ready.first()?;
+        let (_, slot) = self.sources[source as usize].messages.first()?;
+        let message = &self.messages[slot];
+        let wire = settings.wire(message.size, message.granted) as i64;
+        (self.outstanding + wire <= settings.budget).then_some((source, slot))
+    }
+
+    /// Hands out one packet's credit.
+    fn credit(
+        &mut self,
+        settings: &Settings,
+        at: Time,
+        number: u32,
+        slot: u32,
+        control: &mut VecDeque<Control>,
+    ) {
+        let message = &mut self.messages[slot];
+        let packet = message.granted;
+        let payload_bytes = settings.payload(message.size, packet) as u32;
+        let wire = settings.wire(message.size, packet);
+        message.granted += 1;
+        if settings.policy == Policy::RoundRobin || message.size == Message::UNLIMITED {
+            self.order += 1;
+            message.order = self.order;
+        }
+        let (connection, lane, id) = (message.connection, message.lane, message.id);
+        self.book(number, wire as i64);
+        self.pacer.spend(at, wire);
+        let source = &mut self.sources[number as usize];
+        source.granted_bytes += wire;
+        let body = Body {
+            kind: kind::CREDIT,
+            connection,
+            lane,
+            payload_bytes,
+            message: id,
+            seq: packet * settings.mtu,
+            sack: source.granted_bytes,
+            ..Body::default()
+        };
+        control.push_back(Control { dst: source.host, body });
+        self.place(settings, slot);
+        self.arm(settings, at, slot);
+        self.release(slot);
+        self.settle(settings, number);
+    }
+}

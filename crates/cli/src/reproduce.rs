@@ -1,0 +1,150 @@
+//! `tidegate reproduce` and `tidegate report`.
+
+use std::io::{self, IsTerminal, Write};
+use std::path::PathBuf;
+
+use clap::Args as Group;
+use indicatif::{ProgressBar, ProgressStyle};
+use tidegate_workbench::{self as workbench, Error, ReproduceOptions, Reproduction, Verdict};
+
+use crate::format::digits;
+use crate::table::{drawn, new};
+use crate::{Result, commands, emit};
+
+/// What to reproduce, and how.
+#[derive(Debug, Group)]
+pub(crate) struct Reproduce {
+    /// A paper, or one of its figures: `paper/14`; everything unless given
+    #[arg(value_name = "PAPER[/FIGURE]")]
+    what: Option<String>,
+    /// List figures and claims instead
+    #[arg(long)]
+    list: bool,
+    /// One seed each: minutes, not an hour
+    #[arg(long)]
+    quick: bool,
+    /// Write claims, figures and a report to this folder, which is created
+    #[arg(long, value_name = "DIR")]
+    out: Option<PathBuf>,
+    /// Replace results that the folder holds
+    #[arg(long, requires = "out")]
+    force: bool,
+    /// Print JSON instead of a table
+    #[arg(long)]
+    json: bool,
+    /// Exit with status 1 if a claim deviates
+    #[arg(long)]
+    check: bool,
+    /// Use at most so many threads (default: one a core)
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
+    threads: Option<u16>,
+    /// Keep runs in this folder (default: one in the user's cache)
+    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
+    cache: Option<PathBuf>,
+    /// Run everything anew and keep nothing
+    #[arg(long)]
+    no_cache: bool,
+}
+
+/// What to report, and where.
+#[derive(Debug, Group)]
+pub(crate) struct Report {
+    /// Folders with results: of runs, comparisons, or a reproduction
+    #[arg(value_name = "DIR", required = true)]
+    folders: Vec<PathBuf>,
+    /// Write the page here (default: report.html in the first folder)
+    #[arg(long, value_name = "FILE")]
+    out: Option<PathBuf>,
+}
+
+/// Reproduces.
+pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
+    let what = args.what.as_deref();
+    if args.list {
+        let figures = workbench::figures(what)?;
+        return Ok(if args.json { commands::pretty(&figures) } else { list(&figures) });
+    }
+    if let Some(out) = &args.out {
+        workbench::check_free(out, args.force)?;
+    }
+    let cache = args.cache.clone().or_else(workbench::default_cache).filter(|_| !args.no_cache);
+    let shown = io::stderr().is_terminal();
+    let bar = if shown { ProgressBar::new(1) } else { ProgressBar::hidden() };
+    let style = ProgressStyle::with_template("[{bar:30}] {pos} of {len} runs, {elapsed}: {msg}");
+    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
+    let tell = |done: usize, all: usize, name: &str| {
+        bar.set_length(all as u64);
+        bar.set_position(done as u64);
+        bar.set_message(name.to_owned());
+    };
+    let options = ReproduceOptions {
+        quick: args.quick,
+        threads: args.threads.map(usize::from),
+        cache: cache.as_deref(),
+        progress: Some(&tell),
+        interrupted: Some(commands::interrupt_flag()),
+    };
+    let result = workbench::reproduce(what, &options);
+    bar.finish_and_clear();
+    let result = result?;
+    if let Some(out) = &args.out {
+        workbench::write_files(out, &workbench::reproduction_files(&result), args.force)?;
+    }
+    let mut text = if args.json { commands::pretty(&result.claims) } else { table(&result) };
+    if let Some(out) = args.out.as_ref().filter(|_| !args.json) {
+        text.push_str(&format!("\nFigures and a report are in {}\n", out.display()));
+    }
+    if args.check && !result.holds() {
+        emit(&text);
+        let deviating = result.claims.iter().filter(|claim| claim.verdict == Verdict::Deviates).count();
+        return Err(Error::Run(format!("{deviating} of {} claims deviate", result.claims.len())));
+    }
+    Ok(text)
+}
+
+/// Reports.
+pub(crate) fn report(args: &Report) -> Result<String> {
+    let page = workbench::report(&args.folders)?;
+    let path = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));
+    let write = || {
+        let partial = path.with_extension("html.partial");
+        let mut file = std::fs::File::create(&partial)?;
+        file.write_all(page.as_bytes())?;
+        std::fs::rename(&partial, &path)
+    };
+    write().map_err(|source| Error::Output { path: path.clone(), source })?;
+    Ok(format!("The report is {}\n", path.display()))
+}
+
+fn list(figures: &[workbench::FigureInfo]) -> String {
+    let mut table = new(&["figure", "runs", "claims", "what it shows"], 4);
+    for figure in figures {
+        let name = format!("{}/{}", figure.paper, figure.figure);
+        table.add_row([name, figure.runs.to_string(), figure.claims.join(", "), figure.title.clone()]);
+    }
+    drawn(&table)
+}
+
+fn table(result: &Reproduction) -> String {
+    let mut table = new(&["figure", "claim", "what", "paper", "measured", "unit", "verdict"], 7);
+    for claim in &result.claims {
+        let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), digits);
+        table.add_row([
+            format!("{}/{}", claim.paper, claim.figure),
+            claim.claim.clone(),
+            claim.text.clone(),
+            number(claim.paper_value),
+            number(claim.measured),
+            claim.unit.clone(),
+            claim.verdict.name().to_owned(),
+        ]);
+    }
+    let count = |verdict| result.claims.iter().filter(|claim| claim.verdict == verdict).count();
+    format!(
+        "{}\n{} reproduced, {} in direction, {} deviate\n",
+        drawn(&table),
+        count(Verdict::Reproduced),
+        count(Verdict::Direction),
+        count(Verdict::Deviates)
+    )
+}

@@ -1,0 +1,32 @@
+//! Memory does not grow with the number of messages: rows go to their files as they come.
+
+mod common;
+
+use std::fs;
+
+use common::Place;
+
+#[cfg(target_os = "linux")]
+#[test]
+fn ten_times_the_messages_take_no_more_memory() {
+    let place = Place::new("");
+    let protocol = &common::protocols()[0];
+    let text = format!(
+        "duration = '2ms'\nfabric = {{ kind = 'star', hosts = 8, mtu = '1500B' }}\n\
+         transport = {{ protocol = '{protocol}' }}\noutput = {{ timeseries = '100us' }}\n\
+         traffic = [{{ kind = 'poisson', sizes = '500B', rate = '20Gbps' }}]\n"
+    );
+    fs::write(place.path("scenario.toml"), text).unwrap();
+    let run = |duration: &str| {
+        let duration = format!("duration={duration}");
+        let summary = place.run(&["--set", &duration, "--out", &place.arg(&duration), "--json"]).json();
+        let messages = summary["fct"]["all"]["count"].as_u64().unwrap();
+        (messages, summary["engine"]["peak_rss_bytes"].as_u64().unwrap())
+    };
+    // The first run fills every buffer once: a row group is 65,536 rows.
+    let (few, small) = run("2ms");
+    let (many, large) = run("20ms");
+    println!("{few} messages in {small} B, {many} in {large} B");
+    assert!(few > 70_000 && many > 9 * few, "{few}, {many}");
+    assert!(large < small + (4 << 20), "{few} messages take {small} B, {many} take {large} B");
+}

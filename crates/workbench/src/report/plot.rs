@@ -1,0 +1,360 @@
+//! Plots as SVG: complete in themselves, light or dark as the reader has it, without a script.
+
+use std::fmt::Write;
+
+/// Colours that colour-blind readers can tell apart (Okabe and Ito), for lines that have none of their own.
+pub(crate) const PALETTE: [&str; 7] =
+    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1"];
+
+/// Shapes that tell lines apart without colour.
+const DASHES: [&str; 4] = ["", "7 3", "2 3", "8 3 2 3"];
+/// A line has at most so many points.
+const MOST_POINTS: usize = 900;
+
+const WIDTH: f64 = 680.0;
+const HEIGHT: f64 = 380.0;
+const LEFT: f64 = 66.0;
+const RIGHT: f64 = 18.0;
+const BOTTOM: f64 = 50.0;
+
+/// A plot.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Plot {
+    pub(crate) title: String,
+    pub(crate) x: Axis,
+    pub(crate) y: Axis,
+    pub(crate) lines: Vec<Line>,
+}
+
+/// An axis.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Axis {
+    /// With its unit.
+    pub(crate) label: String,
+    pub(crate) log: bool,
+    /// Starts here; at zero or the least value unless set.
+    pub(crate) from: Option<f64>,
+    /// Ends here; at the largest value unless set.
+    pub(crate) to: Option<f64>,
+}
+
+/// A line.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Line {
+    pub(crate) name: String,
+    pub(crate) color: String,
+    /// Which of the dashes.
+    pub(crate) dash: usize,
+    /// Name of a marker at every point, as cards have them.
+    pub(crate) marker: Option<&'static str>,
+    pub(crate) points: Vec<(f64, f64)>,
+}
+
+/// An axis with its ends, in the units of the plot.
+struct Scale {
+    log: bool,
+    from: f64,
+    to: f64,
+    /// Where the ends lie on the paper.
+    paper: (f64, f64),
+}
+
+impl Scale {
+    fn new(axis: &Axis, values: impl Iterator<Item = f64> + Clone, paper: (f64, f64)) -> Scale {
+        let usable = values.filter(|value| value.is_finite() && (!axis.log || *value > 0.0));
+        let most = usable.clone().fold(f64::NEG_INFINITY, f64::max);
+        let least = usable.fold(f64::INFINITY, f64::min);
+        let (mut from, mut to) = if most < least { (0.0, 1.0) } else { (least, most) };
+        if axis.log {
+            (from, to) = (from.max(1e-12), to.max(1e-12));
+            if from == to {
+                (from, to) = (from / 2.0, to * 2.0);
+            }
+        } else {
+            from = from.min(0.0);
+            to = if to <= from { from + 1.0 } else { to * 1.04 };
+        }
+        let (from, to) = (axis.from.unwrap_or(from), axis.to.unwrap_or(to));
+        Scale { log: axis.log, from, to, paper }
+    }
+
+    fn share(&self, value: f64) -> f64 {
+        if self.log {
+            (value / self.from).ln() / (self.to / self.from).ln()
+        } else {
+            (value - self.from) / (self.to - self.from)
+        }
+    }
+
+    fn at(&self, value: f64) -> f64 {
+        self.paper.0 + self.share(value) * (self.paper.1 - self.paper.0)
+    }
+
+    fn ticks(&self) -> Vec<f64> {
+        if !self.log {
+            return linear_ticks(self.from, self.to);
+        }
+        let decades = (self.to / self.from).log10();
+        let steps: &[f64] = if decades > 4.0 {
+            &[1.0]
+        } else if decades > 1.5 {
+            &[1.0, 3.0]
+        } else {
+            &[1.0, 2.0, 3.0, 5.0, 7.0]
+        };
+        let (low, high) = (self.from.log10().floor() as i32, self.to.log10().ceil() as i32);
+        let all = (low..=high).flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
+        all.filter(|tick| *tick >= self.from * 0.999 && *tick <= self.to * 1.001).collect()
+    }
+}
+
+fn linear_ticks(from: f64, to: f64) -> Vec<f64> {
+    let rough = (to - from) / 5.0;
+    let power = 10f64.powf(rough.log10().floor());
+    let step =
+        [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|step| step * power).find(|step| *step >= rough * 0.999);
+    let step = step.unwrap_or(rough);
+    let first = (from / step).ceil() as i64;
+    let last = (to / step + 1e-9).floor() as i64;
+    (first..=last).map(|i| i as f64 * step).collect()
+}
+
+/// A number on an axis.
+fn tick_text(value: f64) -> String {
+    let text = match value.abs() {
+        x if x >= 1e6 => return format!("{}M", trimmed(value / 1e6)),
+        x if x >= 1e4 => return format!("{}k", trimmed(value / 1e3)),
+        _ => trimmed(value),
+    };
+    text
+}
+
+fn trimmed(value: f64) -> String {
+    let text = format!("{value:.4}");
+    let text = text.trim_end_matches('0').trim_end_matches('.');
+    if text == "-0" { "0".to_owned() } else { text.to_owned() }
+}
+
+/// Text that is safe between tags.
+pub(crate) fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+const STYLE: &str = "<style>.ink{fill:#222}.quiet{fill:#666}.grid{stroke:#8884;stroke-width:1}\
+.frame{stroke:#888;fill:none}.paper{fill:#fff}\
+@media(prefers-color-scheme:dark){.ink{fill:#ddd}.quiet{fill:#aaa}.paper{fill:#16181c}}</style>";
+
+impl Plot {
+    /// The picture.
+    pub(crate) fn svg(&self) -> String {
+        let legend = self.legend();
+        let top = 40.0 + 20.0 * legend.1;
+        let height = HEIGHT + 20.0 * legend.1;
+        let points = || self.lines.iter().flat_map(|line| line.points.iter());
+        let x = Scale::new(&self.x, points().map(|p| p.0), (LEFT, WIDTH - RIGHT));
+        let y = Scale::new(&self.y, points().map(|p| p.1), (height - BOTTOM, top));
+        let mut svg = format!(
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
+             height=\"{height}\" role=\"img\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\
+             <title>{title}</title>{STYLE}<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\
+             <text class=\"ink\" x=\"{LEFT}\" y=\"22\" font-size=\"14\" font-weight=\"600\">{title}</text>",
+            title = escaped(&self.title)
+        );
+        svg.push_str(&legend.0);
+        self.axes(&mut svg, &x, &y, top, height);
+        for line in &self.lines {
+            line.draw(&mut svg, &x, &y);
+        }
+        svg.push_str("</svg>\n");
+        svg
+    }
+
+    /// Names of the lines, and how many rows they take.
+    fn legend(&self) -> (String, f64) {
+        let mut svg = String::new();
+        let (mut at, mut row) = (LEFT, 0.0);
+        for line in &self.lines {
+            let width = 34.0 + 6.7 * line.name.chars().count() as f64;
+            if at + width > WIDTH - RIGHT && at > LEFT {
+                (at, row) = (LEFT, row + 1.0);
+            }
+            let y = 40.0 + 20.0 * row;
+            let _ = write!(
+                svg,
+                "<line x1=\"{at}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{}\" stroke-width=\"2\" \
+                 stroke-dasharray=\"{}\"/>",
+                at + 22.0,
+                line.color,
+                DASHES[line.dash % DASHES.len()]
+            );
+            if let Some(marker) = line.marker {
+                svg.push_str(&shape(marker, at + 11.0, y, &line.color));
+            }
+            let _ = write!(
+                svg,
+                "<text class=\"ink\" x=\"{}\" y=\"{}\">{}</text>",
+                at + 27.0,
+                y + 4.0,
+                escaped(&line.name)
+            );
+            at += width + 8.0;
+        }
+        (svg, row + 1.0)
+    }
+
+    fn axes(&self, svg: &mut String, x: &Scale, y: &Scale, top: f64, height: f64) {
+        let (right, bottom) = (WIDTH - RIGHT, height - BOTTOM);
+        for tick in x.ticks() {
+            let at = x.at(tick);
+            let _ = write!(
+                svg,
+                "<line class=\"grid\" x1=\"{at:.1}\" x2=\"{at:.1}\" y1=\"{top}\" y2=\"{bottom}\"/>\
+                 <text class=\"quiet\" x=\"{at:.1}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+                bottom + 17.0,
+                tick_text(tick)
+            );
+        }
+        for tick in y.ticks() {
+            let at = y.at(tick);
+            let _ = write!(
+                svg,
+                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{right}\" y1=\"{at:.1}\" y2=\"{at:.1}\"/>\
+                 <text class=\"quiet\" x=\"{}\" y=\"{:.1}\" text-anchor=\"end\">{}</text>",
+                LEFT - 7.0,
+                at + 4.0,
+                tick_text(tick)
+            );
+        }
+        let middle = (top + bottom) / 2.0;
+        let _ = write!(
+            svg,
+            "<rect class=\"frame\" x=\"{LEFT}\" y=\"{top}\" width=\"{}\" height=\"{}\"/>\
+             <text class=\"ink\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
+             <text class=\"ink\" transform=\"translate(16 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+            right - LEFT,
+            bottom - top,
+            (LEFT + right) / 2.0,
+            height - 12.0,
+            escaped(&self.x.label),
+            escaped(&self.y.label)
+        );
+    }
+}
+
+impl Line {
+    fn draw(&self, svg: &mut String, x: &Scale, y: &Scale) {
+        let mut path = String::new();
+        let mut drawing = false;
+        let mut marks = String::new();
+        for (px, py) in thinned(&self.points) {
+            let (sx, sy) = (x.share(px), y.share(py));
+            if !(sx.is_finite() && sy.is_finite() && (-1e-9..=1.0 + 1e-9).contains(&sx)) {
+                drawing = false;
+                continue;
+            }
+            let (at_x, at_y) = (x.at(px), y.paper.0 + sy.clamp(0.0, 1.0) * (y.paper.1 - y.paper.0));
+            let _ = write!(path, "{}{at_x:.1} {at_y:.1}", if drawing { "L" } else { "M" });
+            drawing = true;
+            if let Some(marker) = self.marker {
+                marks.push_str(&shape(marker, at_x, at_y, &self.color));
+            }
+        }
+        let _ = write!(
+            svg,
+            "<path d=\"{path}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" stroke-linejoin=\"round\" \
+             stroke-dasharray=\"{}\"/>{marks}",
+            self.color,
+            DASHES[self.dash % DASHES.len()]
+        );
+    }
+}
+
+/// At most so many points as can be seen: means of neighbours.
+fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
+    let width = points.len().div_ceil(MOST_POINTS).max(1);
+    let mean = |chunk: &[(f64, f64)]| {
+        let n = chunk.len() as f64;
+        (chunk.iter().map(|p| p.0).sum::<f64>() / n, chunk.iter().map(|p| p.1).sum::<f64>() / n)
+    };
+    points.chunks(width).map(mean).collect()
+}
+
+/// A marker.
+fn shape(name: &str, x: f64, y: f64, color: &str) -> String {
+    let polygon = |points: &[(f64, f64)]| {
+        let list: Vec<String> =
+            points.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx * 4.2, y + dy * 4.2)).collect();
+        format!("<polygon points=\"{}\" fill=\"{color}\"/>", list.join(" "))
+    };
+    match name {
+        "square" => polygon(&[(-0.85, -0.85), (0.85, -0.85), (0.85, 0.85), (-0.85, 0.85)]),
+        "diamond" => polygon(&[(0.0, -1.2), (1.2, 0.0), (0.0, 1.2), (-1.2, 0.0)]),
+        "triangle-up" => polygon(&[(0.0, -1.1), (1.05, 0.85), (-1.05, 0.85)]),
+        "triangle-down" => polygon(&[(0.0, 1.1), (1.05, -0.85), (-1.05, -0.85)]),
+        "cross" => polygon(&[
+            (-0.35, -1.1),
+            (0.35, -1.1),
+            (0.35, -0.35),
+            (1.1, -0.35),
+            (1.1, 0.35),
+            (0.35, 0.35),
+            (0.35, 1.1),
+            (-0.35, 1.1),
+            (-0.35, 0.35),
+            (-1.1, 0.35),
+            (-1.1, -0.35),
+            (-0.35, -0.35),
+        ]),
+        "star" => {
+            let point = |i: u32| {
+                let (angle, radius) =
+                    (f64::from(i) * std::f64::consts::PI / 5.0, if i % 2 == 0 { 1.25 } else { 0.55 });
+                (angle.sin() * radius, -angle.cos() * radius)
+            };
+            polygon(&(0..10).map(point).collect::<Vec<_>>())
+        }
+        _ => format!("<circle cx=\"{x:.1}\" cy=\"{y:.1}\" r=\"3.6\" fill=\"{color}\"/>"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_round_and_inside() {
+        assert_eq!(linear_ticks(0.0, 200.0), [0.0, 50.0, 100.0, 150.0, 200.0]);
+        assert_eq!(linear_ticks(0.0, 0.31), [0.0, 0.1, 0.2, 0.30000000000000004]);
+        let axis = Axis { log: true, ..Axis::default() };
+        let scale = Scale::new(&axis, [3.0, 900.0].into_iter(), (0.0, 1.0));
+        assert_eq!(scale.ticks(), [3.0, 10.0, 30.0, 100.0, 300.0]);
+        assert_eq!([0.5, 20.0, 20_000.0, 2.5e6, 0.0].map(tick_text), ["0.5", "20", "20k", "2.5M", "0"]);
+    }
+
+    #[test]
+    fn a_plot_is_well_formed_whatever_the_values() {
+        let points = vec![(0.0, f64::NAN), (1.0, 2.0), (f64::INFINITY, 3.0), (2.0, -1.0), (3.0, 0.0)];
+        for log in [false, true] {
+            let axis = || Axis { label: "a < b & c".into(), log, ..Axis::default() };
+            let line = Line {
+                name: "<x>".into(),
+                color: "#123456".into(),
+                points: points.clone(),
+                ..Line::default()
+            };
+            let empty = Line { name: "nothing".into(), marker: Some("star"), ..Line::default() };
+            let svg = Plot { title: "t".into(), x: axis(), y: axis(), lines: vec![line, empty] }.svg();
+            assert!(
+                !svg.contains("NaN") && !svg.contains("inf\"") && svg.contains("a &lt; b &amp; c"),
+                "{svg}"
+            );
+        }
+    }
+
+    #[test]
+    fn long_lines_are_thinned_to_their_means() {
+        let points: Vec<_> = (0..2700).map(|i| (f64::from(i), 1.0)).collect();
+        let thin = thinned(&points);
+        assert_eq!((thin.len(), thin[0]), (900, (1.0, 1.0)));
+    }
+}

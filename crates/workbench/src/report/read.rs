@@ -1,0 +1,223 @@
+//! Results from folders.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::{Field, Row};
+use serde::de::DeserializeOwned;
+use tidegate_results::Summary;
+
+use crate::Error;
+use crate::reproduce::ClaimResult;
+
+/// The file that makes a folder one of a reproduction.
+pub(crate) const CLAIMS: &str = "reproduction.json";
+
+/// A run that was found.
+pub(crate) struct Run {
+    /// What tells it from the others.
+    pub(crate) title: String,
+    /// Its protocol, if it is only one.
+    pub(crate) protocol: Option<String>,
+    pub(crate) summary: Summary,
+    /// Slowdowns of its messages, in order.
+    pub(crate) slowdowns: Vec<f64>,
+    pub(crate) series: Option<Series>,
+    folder: PathBuf,
+}
+
+/// What was sampled, in order of time.
+#[derive(Default)]
+pub(crate) struct Series {
+    /// By label: (ms, goodput in Gbit/s of all its flows).
+    pub(crate) goodput: BTreeMap<String, Vec<(f64, f64)>>,
+    /// By port: (ms, KB queued).
+    pub(crate) queues: BTreeMap<(String, String), Vec<(f64, f64)>>,
+}
+
+fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
+    Error::Usage { option: "report", message: format!("{}: {message}", path.display()) }
+}
+
+fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+    match fs::read(path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(path, error)),
+        Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(wrong(path, error)),
+    }
+}
+
+/// Claims and pictures (name, SVG) of a reproduction, if the folder is one.
+pub(crate) type Found = (Vec<ClaimResult>, Vec<(String, String)>);
+
+/// The reproduction in a folder.
+pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
+    let Some(claims) = json(&folder.join(CLAIMS))? else { return Ok(None) };
+    let entries = fs::read_dir(folder).map_err(|error| wrong(folder, error))?;
+    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
+    paths.retain(|path| path.extension().is_some_and(|extension| extension == "svg"));
+    let name = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    paths.sort_by_key(|path| natural(&name(path)));
+    let picture = |path: &PathBuf| {
+        let svg = fs::read_to_string(path).map_err(|error| wrong(path, error))?;
+        Ok((name(path), svg))
+    };
+    let pictures = paths.iter().map(picture).collect::<Result<Vec<_>, Error>>()?;
+    Ok(Some((claims, pictures)))
+}
+
+/// Orders `figure-2` before `figure-14`.
+fn natural(name: &str) -> Vec<(u64, String)> {
+    let split = |part: &str| {
+        let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
+        (digits.parse().unwrap_or(u64::MAX), part[digits.len()..].to_owned())
+    };
+    name.split('-').map(split).collect()
+}
+
+/// The runs in a folder: its own, or those of a comparison in the folders below.
+pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
+    if let Some(run) = run(folder)? {
+        return Ok(vec![run]);
+    }
+    let entries = fs::read_dir(folder).map_err(|error| wrong(folder, error))?;
+    let mut below: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+    below.sort();
+    let mut found = Vec::new();
+    for path in below {
+        found.extend(run(&path)?);
+    }
+    if found.is_empty() {
+        return Err(wrong(
+            folder,
+            "no results: neither summary.json nor folders with one, nor reproduction.json",
+        ));
+    }
+    Ok(found)
+}
+
+fn run(folder: &Path) -> Result<Option<Run>, Error> {
+    let Some(summary) = json::<Summary>(&folder.join("summary.json"))? else { return Ok(None) };
+    let mut labels = BTreeMap::new();
+    let mut slowdowns = Vec::new();
+    let warmup_us = summary.warmup_seconds * 1e6;
+    rows(&folder.join("flows.parquet"), |row| {
+        let at = |name| value(row, name);
+        if let Some(id) = at("id") {
+            labels.insert(id as u64, text(row, "label").unwrap_or_default());
+        }
+        if at("start_us").is_some_and(|start| start >= warmup_us) {
+            slowdowns.extend(at("slowdown"));
+        }
+    })?;
+    slowdowns.sort_by(f64::total_cmp);
+    let protocol = if let [only] = &summary.protocols[..] { Some(only.clone()) } else { None };
+    let series = series(&folder.join("timeseries.parquet"), &labels)?;
+    let title = summary.protocols.join(" + ");
+    Ok(Some(Run { title, protocol, summary, slowdowns, series, folder: folder.to_owned() }))
+}
+
+/// Titles that several runs have get what tells them apart: the scenario's name, the seed, or the folder.
+pub(crate) fn name_apart(runs: &mut [Run]) {
+    let additions: [fn(&Run) -> String; 3] = [
+        |run| run.summary.name.clone(),
+        |run| format!("seed {}", run.summary.seed),
+        |run| run.folder.display().to_string(),
+    ];
+    for addition in additions {
+        let titles: Vec<String> = runs.iter().map(|run| run.title.clone()).collect();
+        let is_shared = |title: &String| titles.iter().filter(|other| *other == title).count() > 1;
+        let shared: Vec<usize> = (0..runs.len()).filter(|&i| is_shared(&titles[i])).collect();
+        let differ = |i: &usize| {
+            shared.iter().any(|j| titles[*i] == titles[*j] && addition(&runs[*i]) != addition(&runs[*j]))
+        };
+        let renamed: Vec<usize> = shared.iter().copied().filter(|i| differ(i)).collect();
+        for i in renamed {
+            runs[i].title = format!("{}, {}", runs[i].title, addition(&runs[i]));
+        }
+    }
+}
+
+/// Calls for every row of a file, if it is there.
+fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Error> {
+    let file = match fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
+        Err(error) => return Err(wrong(path, error)),
+    };
+    let reader = SerializedFileReader::new(file).map_err(|error| wrong(path, error))?;
+    for row in reader.get_row_iter(None).map_err(|error| wrong(path, error))? {
+        each(&row.map_err(|error| wrong(path, error))?);
+    }
+    Ok(true)
+}
+
+fn column<'a>(row: &'a Row, name: &str) -> Option<&'a Field> {
+    row.get_column_iter().find(|(column, _)| *column == name).map(|(_, field)| field)
+}
+
+fn value(row: &Row, name: &str) -> Option<f64> {
+    match column(row, name)? {
+        Field::Double(x) => Some(*x),
+        Field::Long(x) => Some(*x as f64),
+        Field::ULong(x) => Some(*x as f64),
+        Field::Int(x) => Some(f64::from(*x)),
+        Field::UInt(x) => Some(f64::from(*x)),
+        _ => None,
+    }
+}
+
+fn text(row: &Row, name: &str) -> Option<String> {
+    match column(row, name)? {
+        Field::Str(text) => Some(text.clone()),
+        _ => None,
+    }
+}
+
+fn series(path: &Path, labels: &BTreeMap<u64, String>) -> Result<Option<Series>, Error> {
+    let mut series = Series::default();
+    // Bytes delivered so far, by label and time; flows that ended keep what they had.
+    let mut delivered: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
+    let mut rates: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
+    let found = rows(path, |row| {
+        let (Some(at), Some(quantity)) = (value(row, "time_us"), text(row, "quantity")) else { return };
+        let Some(amount) = value(row, "value") else { return };
+        match quantity.as_str() {
+            "delivered_bytes" => {
+                let Some(id) = value(row, "flow") else { return };
+                let (before_at, before) = delivered.insert(id as u64, (at, amount)).unwrap_or((0.0, 0.0));
+                let span = at - before_at;
+                if span > 0.0 && before_at > 0.0 {
+                    let label = labels.get(&(id as u64)).cloned().unwrap_or_default();
+                    let gbps = (amount - before) * 8e-3 / span;
+                    *rates.entry(label).or_default().entry(at.round() as u64).or_default() += gbps;
+                }
+            }
+            "queue_bytes" => {
+                let (Some(from), Some(to)) = (text(row, "from"), text(row, "to")) else { return };
+                series.queues.entry((from, to)).or_default().push((at * 1e-3, amount * 1e-3));
+            }
+            _ => {}
+        }
+    })?;
+    for (label, points) in rates {
+        series.goodput.insert(label, points.into_iter().map(|(us, gbps)| (us as f64 * 1e-3, gbps)).collect());
+    }
+    Ok(found.then_some(series))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn figures_are_ordered_by_number() {
+        let mut names = ["p-figure-14b", "p-figure-2", "p-figure-14b-2", "p-figure-7a", "p-figure-14a"];
+        names.sort_by_key(|name| natural(name));
+        assert_eq!(names, ["p-figure-2", "p-figure-7a", "p-figure-14a", "p-figure-14b", "p-figure-14b-2"]);
+    }
+}

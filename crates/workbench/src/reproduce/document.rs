@@ -1,0 +1,105 @@
+//! The claims as a document.
+
+use std::fmt::Write;
+
+use super::{ClaimResult, Reproduction, Verdict};
+
+/// In Markdown: what came of every claim, figure by figure.
+pub(crate) fn markdown(result: &Reproduction) -> String {
+    let count = |verdict| result.claims.iter().filter(|claim| claim.verdict == verdict).count();
+    let quick = if result.quick { " --quick" } else { "" };
+    let mut text = format!(
+        "# Reproduction\n\nWritten by `tidegate reproduce{quick} --out DIR`. Of {} claims {} are reproduced, {} point the \
+         paper's way without reaching its number, and {} deviate. Tolerances stand in the registry beside the claims; a \
+         claim that deviates stays here with what is known about it.\n\n\
+         A value is the mean over the seeds, with the range of single seeds in brackets where there are several.\n",
+        result.claims.len(),
+        count(Verdict::Reproduced),
+        count(Verdict::Direction),
+        count(Verdict::Deviates)
+    );
+    let mut paper = "";
+    for (paper_title, figure, title) in &result.figures {
+        if paper != paper_title {
+            paper = paper_title;
+            let _ = write!(text, "\n## {paper}\n");
+        }
+        let claims: Vec<&ClaimResult> =
+            result.claims.iter().filter(|claim| claim.figure == *figure).collect();
+        if claims.is_empty() {
+            continue;
+        }
+        let _ = write!(text, "\n### Figure {figure}: {title}\n\n");
+        text.push_str("| claim | | paper | measured | verdict | why |\n|---|---|--:|--:|---|---|\n");
+        for claim in claims {
+            let _ = writeln!(
+                text,
+                "| {} | {} | {} | {} | {} | {} |",
+                claim.claim,
+                claim.text,
+                paper_value(claim),
+                measured(claim),
+                claim.verdict.name(),
+                claim.why.replace('|', "\\|")
+            );
+        }
+    }
+    text
+}
+
+impl Verdict {
+    /// As people read it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Reproduced => "reproduced",
+            Verdict::Direction => "direction",
+            Verdict::Deviates => "deviates",
+        }
+    }
+}
+
+/// A claim's measured value as people read it.
+pub(crate) fn measured(claim: &ClaimResult) -> String {
+    let value = with_unit(claim.measured, &claim.unit);
+    match claim.seeds {
+        (2.., Some(least), Some(most)) => format!("{value} [{} to {}]", digits(least), digits(most)),
+        _ => value,
+    }
+}
+
+/// A claim's value in the paper as people read it.
+pub(crate) fn paper_value(claim: &ClaimResult) -> String {
+    if claim.paper_value.is_none() {
+        "no number".to_owned()
+    } else {
+        with_unit(claim.paper_value, &claim.unit)
+    }
+}
+
+/// A value as people read it.
+pub(crate) fn with_unit(value: Option<f64>, unit: &str) -> String {
+    value.map_or_else(|| "none".to_owned(), |value| format!("{} {unit}", digits(value)).trim_end().to_owned())
+}
+
+/// Three significant digits.
+fn digits(value: f64) -> String {
+    let decimals = match value.abs() {
+        x if x >= 99.95 => 0,
+        x if x >= 9.995 => 1,
+        x if x >= 0.9995 => 2,
+        _ => 3,
+    };
+    let text = format!("{value:.decimals$}");
+    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_keep_three_digits() {
+        let shown = [66.666, 12.0, 0.1634, 1234.4, -3.456, 0.0, 200.0].map(digits);
+        assert_eq!(shown, ["66.7", "12", "0.163", "1234", "-3.46", "0", "200"]);
+    }
+}

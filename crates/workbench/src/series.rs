@@ -1,0 +1,60 @@
+//! The time series of a run: the engine's samples, and the goodput of every flow between two of them.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::Time;
+use tidegate_results::{Entity, SeriesRow};
+use tidegate_sim::{FlowRecord, Quantity, Sample};
+
+/// Turns what flows have delivered so far into what they deliver a second. Holds one entry a running flow.
+pub(crate) struct Goodputs {
+    interval: Time,
+    end: Time,
+    /// Delivered by each running flow as of its last sample, by id.
+    delivered: BTreeMap<u64, u64>,
+    /// Flows that ended since the last sample: completion, id, size.
+    ended: Vec<(Time, u64, u64)>,
+}
+
+impl Goodputs {
+    /// For samples every `interval`, from which everything up to `end` is told.
+    pub(crate) fn new(interval: Time, end: Time) -> Goodputs {
+        Goodputs { interval, end, delivered: BTreeMap::new(), ended: Vec::new() }
+    }
+
+    /// A flow has ended; its last bytes count for the interval they were delivered in.
+    pub(crate) fn ended(&mut self, record: &FlowRecord) {
+        if let Some(completed) = record.completed {
+            self.ended.push((completed, record.id, record.delivered_bytes));
+        }
+    }
+
+    /// The row that belongs to a sample, if one does.
+    pub(crate) fn row(&mut self, sample: &Sample) -> Option<SeriesRow> {
+        let delivered = (sample.quantity == Quantity::DeliveredBytes).then_some(sample.value as u64)?;
+        let before = self.delivered.insert(sample.entity, delivered).unwrap_or(0);
+        Some(self.goodput(sample.at, sample.entity, delivered.saturating_sub(before)))
+    }
+
+    /// The last rows of the flows that ended, by completion. Their times may be one interval before those of other rows.
+    pub(crate) fn rows_of_ended(&mut self) -> Vec<SeriesRow> {
+        let ended = std::mem::take(&mut self.ended);
+        let mut rows = Vec::with_capacity(2 * ended.len());
+        for (completed, id, bytes) in ended {
+            let before = self.delivered.remove(&id).unwrap_or(0);
+            let at = self.interval.times(completed.as_ps().div_ceil(self.interval.as_ps()));
+            if at <= self.end {
+                let entity = Entity::Flow(id);
+                rows.push(SeriesRow { at, entity, quantity: "delivered_bytes", value: bytes as f64 });
+                rows.push(self.goodput(at, id, bytes.saturating_sub(before)));
+            }
+        }
+        rows
+    }
+
+    fn goodput(&self, at: Time, id: u64, bytes: u64) -> SeriesRow {
+        // 8 bits over a picosecond are 8000 Gbit/s.
+        let value = bytes as f64 * 8e3 / self.interval.as_ps() as f64;
+        SeriesRow { at, entity: Entity::Flow(id), quantity: "goodput_gbps", value }
+    }
+}

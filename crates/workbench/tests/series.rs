@@ -1,0 +1,125 @@
+//! The time series of a run, read back, against the results of the same run.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
+use tidegate_workbench::results::Summary;
+use tidegate_workbench::{RunOptions, load, protocols, run, set};
+
+/// (quantity, flow or link) to samples in order of time.
+type Series = BTreeMap<(String, String), Vec<(f64, f64)>>;
+
+fn run_and_read(protocol: &str) -> (Summary, Series) {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("scenario.toml");
+    let text = r#"
+duration = "1ms"
+warmup = "100us"
+[fabric]
+kind = "star"
+hosts = 4
+mtu = "1500B"
+host_link = { rate = "100Gbps", delay = "1us" }
+[transport]
+protocol = "PROTOCOL"
+[[flows]]
+src = "h0"
+dst = "h3"
+[[flows]]
+src = "h1"
+dst = "h3"
+start = "200us"
+size = "2MB"
+[[flows]]
+src = "h2"
+dst = "h3"
+start = "333us"
+size = "3KB"
+count = 20
+[output]
+timeseries = "10us"
+"#;
+    std::fs::write(&path, text.replace("PROTOCOL", protocol)).unwrap();
+    let plan = load(&path, &[]).unwrap();
+    let out = dir.path().join("out");
+    let summary = run(&plan, &RunOptions { out: Some(&out), ..RunOptions::default() }).unwrap();
+    (summary, read(&out.join("timeseries.parquet")))
+}
+
+fn read(path: &Path) -> Series {
+    let bytes = bytes::Bytes::from(std::fs::read(path).unwrap());
+    let mut series = Series::new();
+    for row in SerializedFileReader::new(bytes).unwrap().get_row_iter(None).unwrap().map(Result::unwrap) {
+        let cell = |name: &str| row.get_column_iter().find(|(column, _)| *column == name).unwrap().1.clone();
+        let number = |name: &str| match cell(name) {
+            Field::Double(x) => x,
+            other => panic!("{name} is {other}"),
+        };
+        let text = |name: &str| match cell(name) {
+            Field::Str(text) => text,
+            Field::Long(id) => id.to_string(),
+            _ => String::new(),
+        };
+        let of = text("flow") + &text("from") + ">" + &text("to");
+        series.entry((text("quantity"), of)).or_default().push((number("time_us"), number("value")));
+    }
+    series.values_mut().for_each(|samples| samples.sort_by(|a, b| a.0.total_cmp(&b.0)));
+    series
+}
+
+#[test]
+fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
+    let mut with_windows = 0;
+    for protocol in protocols() {
+        let name = protocol.name;
+        let (summary, series) = run_and_read(name);
+        let of = |quantity: &str, entity: &str| series.get(&(quantity.to_owned(), entity.to_owned()));
+        let mut at_times: BTreeMap<u64, f64> = BTreeMap::new();
+        for flow in summary.flows.as_ref().unwrap() {
+            let goodput = of("goodput_gbps", &format!("{}>", flow.id)).expect("every flow has a goodput");
+            // Bytes of all intervals are the flow's, and each interval is told once.
+            let bytes: f64 = goodput.iter().map(|(_, gbps)| gbps * 1e3 * 10.0 / 8.0).sum();
+            assert!((bytes - flow.delivered_bytes as f64).abs() < 1.0, "{name}: {bytes} of {flow:?}");
+            assert!(goodput.windows(2).all(|two| (two[1].0 - two[0].0 - 10.0).abs() < 1e-6), "{name}: {goodput:?}");
+            let delivered = of("delivered_bytes", &format!("{}>", flow.id)).unwrap();
+            assert!(delivered.windows(2).all(|two| two[0].1 <= two[1].1));
+            assert_eq!(delivered.last().unwrap().1, flow.delivered_bytes as f64, "{name}: {flow:?}");
+            for (at, gbps) in goodput {
+                *at_times.entry((at * 1e6) as u64).or_default() += gbps;
+            }
+        }
+        // One link of 100 Gbit/s leads to the receiver; a burst of one packet may land on either side of a sample.
+        let most = at_times.values().copied().fold(0.0, f64::max);
+        assert!(most <= 100.0 + 2.0 * 1500.0 * 8e-3 / 10.0, "{name}: {most} Gbit/s");
+        assert!(most > 20.0, "{name}: {most} Gbit/s");
+        let link = summary.links.iter().find(|link| link.to == "h3").unwrap();
+        let queue = of("queue_bytes", &format!("{}>h3", link.from)).expect("every switch port has a queue");
+        assert_eq!(queue.len(), 100);
+        let most = queue.iter().filter(|(at, _)| *at > 100.0).map(|(_, bytes)| *bytes).fold(0.0, f64::max);
+        assert!(most <= link.queue_bytes.max.unwrap(), "{name}: {most}");
+        if let Some(window) = of("window_bytes", "0>") {
+            with_windows += 1;
+            assert_eq!(window.len(), 100, "{name}");
+            // What a receiver has allowed may be used up at the time of a sample.
+            assert!(window.iter().all(|(_, bytes)| *bytes >= 0.0), "{name}");
+        }
+    }
+    assert!(with_windows >= 4, "{with_windows}");
+}
+
+#[test]
+fn without_a_folder_nothing_is_sampled_into_memory() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("scenario.toml");
+    let protocol = protocols()[0].name;
+    let text = format!(
+        "duration = '100us'\nfabric = {{ kind = 'star', hosts = 2 }}\ntransport = {{ protocol = '{protocol}' }}\n\
+         flows = [{{ src = 'h0', dst = 'h1' }}]\noutput = {{ timeseries = '1us' }}\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    let plan = load(&path, &[set("seed=2").unwrap()]).unwrap();
+    run(&plan, &RunOptions::default()).unwrap();
+    assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1);
+}
