@@ -1,7 +1,7 @@
 # What a newcomer needs: `make demo`, `make test`. Everything is built from source; nothing is installed.
 
 # Modules that the catalog's macro declares: cargo fmt does not find them.
-CATALOG := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs)
+CATALOG := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs crates/algos/src/message/*/*.rs)
 
 # Protocols that the demo compares. `tidegate protocols` lists all there are.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird

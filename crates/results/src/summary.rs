@@ -49,6 +49,9 @@ pub struct Summary {
     pub links_omitted: u64,
     /// Each switch.
     pub switches: Vec<SwitchSummary>,
+    /// What went wrong, where the scenario says that something may.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub faults: Option<FaultSummary>,
 }
 
 impl Summary {
@@ -275,6 +278,21 @@ pub struct SwitchSummary {
     pub buffer_bytes: QueueBytes,
     /// Packets refused.
     pub drops: u64,
+}
+
+/// What injected faults did, over the whole run.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultSummary {
+    /// Packets lost on links, for want of a path, or queued for a link that went down.
+    pub lost: u64,
+    /// Packets that a receiving host's checksum refused.
+    pub corrupted: u64,
+    /// Packets delivered twice.
+    pub duplicated: u64,
+    /// Packets held back.
+    pub reordered: u64,
+    /// Times that a link went down.
+    pub outages: u64,
 }
 
 /// Keeps the [`LINKS_MAX`] busiest links, in their old order, and says how many are gone. Of equally busy links the

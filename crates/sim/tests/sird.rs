@@ -3,7 +3,7 @@ mod common;
 
 use common::*;
 use tidegate_algos::Stack;
-use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node};
 use tidegate_core::params::Value;
 use tidegate_core::{Extent, Rate, Time};
 use tidegate_sim::{FlowRecord, Outcome, Setup};
@@ -134,6 +134,39 @@ fn senders_that_say_they_are_congested_leave_credit_to_others() {
     println!("SThr = BDP/2: {informed:.2} Gbit/s; SThr = inf: {blind:.2} Gbit/s");
     assert!((informed / 40.0 - 1.0).abs() < 0.05, "{informed} Gbit/s");
     assert!((blind / 30.0 - 1.0).abs() < 0.05, "{blind} Gbit/s");
+}
+
+/// Four pairs of hosts over one link between two racks at 100 Gbit/s: its mean queue in BDP, its utilisation, and Jain's index.
+fn congested_core(marks: bool) -> (f64, f64, f64) {
+    let mut fabric = leaf_spine(2, 4, 1, Rate::gbps(100), Rate::gbps(100), Time::us(1), MTU);
+    let bdp_bytes = 100e3;
+    let at = 1.25 * bdp_bytes;
+    for switch in &mut fabric.switches {
+        let ecn =
+            Ecn { min_bytes: at, max_bytes: at, max_probability: 1.0, at: MarkAt::Enqueue, core_only: true };
+        switch.ecn = marks.then_some(ecn);
+    }
+    let flows = (0..4).map(|i| unlimited(i, 4 + i, Time::us(i as u64))).collect();
+    let mut setup = setup(fabric, sird(&[]), flows, Time::ms(20));
+    (setup.bdp_bytes, setup.warmup) = (Some(bdp_bytes), Time::ms(10));
+    let (finished, outcome) = run(setup, ());
+    let core = |link: &&tidegate_sim::LinkRecord| (link.from, link.to) == (Node::Switch(0), Node::Switch(2));
+    let link = outcome.links.iter().find(core).unwrap();
+    let utilisation = link.wire_bytes as f64 * 8.0 / 10e-3 / 100e9;
+    (link.queue_bytes.mean / bdp_bytes, utilisation, jain(&goodputs(&finished, &outcome)))
+}
+
+#[test]
+fn marks_from_the_core_shrink_what_is_under_way() {
+    let (queue, utilisation, jain) = congested_core(true);
+    let (blind_queue, blind_utilisation, _) = congested_core(false);
+    println!(
+        "with ECN {queue:.2} BDP, {utilisation:.4} of the link, Jain {jain:.4}; without {blind_queue:.2} BDP, {blind_utilisation:.4}"
+    );
+    // Every pair has a BDP out, and the path holds little more than one of the four.
+    assert!((blind_queue - 2.9).abs() < 0.1, "{blind_queue} BDP");
+    assert!((1.0..1.4).contains(&queue), "{queue} BDP queued at a threshold of 1.25");
+    assert!(utilisation > 0.99 && jain > 0.98, "{utilisation} of the link, Jain {jain}");
 }
 
 /// Six senders with messages of 1 MB back to back, and a seventh that sends eight bytes at a time, all to host 0: how much longer

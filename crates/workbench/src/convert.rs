@@ -3,10 +3,10 @@
 use tidegate_core::Message;
 use tidegate_core::fabric::Node;
 use tidegate_results::{
-    Entity, Fixed, FlowRow, LinkSummary, Names, QueueBytes, QueueDelay, SeriesRow, SwitchSummary,
+    Entity, FaultSummary, Fixed, FlowRow, LinkSummary, Names, QueueBytes, QueueDelay, SeriesRow, SwitchSummary,
 };
 use tidegate_scenario::Plan;
-use tidegate_sim::{FlowRecord, LinkRecord, Quantity, Sample, Spread, SwitchRecord};
+use tidegate_sim::{FaultCounts, FlowRecord, LinkRecord, Quantity, Sample, Spread, SwitchRecord};
 
 use crate::fair_share::FairShares;
 
@@ -85,6 +85,12 @@ pub(crate) fn switches(plan: &Plan, records: &[SwitchRecord]) -> Vec<SwitchSumma
         drops: record.drops,
     };
     records.iter().map(switch).collect()
+}
+
+/// What went wrong.
+pub(crate) fn faults(counts: &FaultCounts) -> FaultSummary {
+    let FaultCounts { lost, corrupted, duplicated, reordered, outages } = *counts;
+    FaultSummary { lost, corrupted, duplicated, reordered, outages }
 }
 
 /// A sample.

@@ -263,6 +263,7 @@ impl Sinks<'_> {
             links,
             links_omitted,
             switches: convert::switches(plan, &outcome.switches),
+            faults: (plan.faults != Default::default()).then(|| convert::faults(&outcome.faults)),
         };
         if let Some(output) = self.output {
             let path = output.path;

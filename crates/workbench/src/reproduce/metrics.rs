@@ -158,15 +158,15 @@ fn deviation(ask: &Ask, seen: &Observation) -> Option<f64> {
     Some(each.iter().sum::<f64>() / each.len() as f64)
 }
 
-/// Time in microseconds from a flow's start to the end of the first bin in which its goodput is as asked; to the end of the run where
-/// there is none.
+/// Time in microseconds from a flow's start until its goodput over the last bin is as asked; to the end of the run where it never is.
 fn convergence(ask: &Ask, seen: &Observation) -> Option<f64> {
     let flow = flows(ask, seen).next()?;
     let first = (flow.start_us / seen.interval_us) as usize;
-    let values = binned(ask, seen, flow.goodput_gbps.get(first..)?);
-    let width = ask.bin_us.unwrap_or(seen.interval_us);
-    let reached = values.iter().position(|&gbps| gbps >= ask.gbps.unwrap_or(0.0));
-    Some(reached.map_or(seen.duration_us - flow.start_us, |bin| (bin + 1) as f64 * width))
+    let width = ask.bin_us.map_or(1, |us| (us / seen.interval_us).round().max(1.0) as usize);
+    let mut bins = flow.goodput_gbps.get(first..)?.windows(width);
+    let is_there = |bin: &[f32]| average(bin).is_some_and(|gbps| gbps >= ask.gbps.unwrap_or(0.0));
+    let reached = bins.position(is_there);
+    Some(reached.map_or(seen.duration_us - flow.start_us, |bin| (bin + width) as f64 * seen.interval_us))
 }
 
 /// The same in round trips of the flow.

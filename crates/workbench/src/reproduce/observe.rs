@@ -1,9 +1,10 @@
 //! One run, watched: what the figures and claims are made from.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::{Body, Frame, Message, PathOracle, Time, kind};
+use tidegate_core::workload::Sizes;
+use tidegate_core::{Body, Frame, Message, Path, Time, kind};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Quantity, Sample};
 
@@ -32,7 +33,7 @@ pub(crate) struct Observation {
     pub(crate) duration_us: f64,
     /// Of the traces.
     pub(crate) interval_us: f64,
-    /// Explicit flows, where they were traced.
+    /// Flows without end, where they were traced.
     pub(crate) flows: Vec<FlowTrace>,
     /// Completion times by label.
     pub(crate) messages: BTreeMap<String, Messages>,
@@ -127,6 +128,7 @@ struct Watch {
     /// By flow, then interval. Flows are known by the message number that their packets carry, which is the order of
     /// submission as long as none ends by itself.
     cells: Vec<Vec<Cell>>,
+    traces: bool,
     rtts: Vec<u32>,
 }
 
@@ -147,9 +149,15 @@ impl Probe for Watch {
             let class = (rtt.as_ps() / (RTT_CLASS_NS * 1_000)) as usize;
             self.rtts[class.min(RTT_CLASSES - 1)] += 1;
         }
-        let Some(cells) = self.cells.get_mut(body.message as usize) else { return };
+        if !self.traces {
+            return;
+        }
+        let flow = body.message as usize;
+        if self.cells.len() <= flow {
+            self.cells.resize_with(flow + 1, || vec![Cell::default(); self.bins]);
+        }
         let bin = ((now.as_ps() / self.interval.as_ps()) as usize).min(self.bins - 1);
-        let cell = &mut cells[bin];
+        let cell = &mut self.cells[flow][bin];
         if is_ack {
             cell.acks += 1;
             cell.rtt_us += rtt.as_us_f64();
@@ -162,12 +170,12 @@ impl Probe for Watch {
 
 impl Watch {
     fn new(plan: &Plan, recording: Recording) -> Watch {
-        let explicit = plan.workload.traffic.is_empty();
-        let flows = if recording.trace.is_some() && explicit { plan.workload.flows.len() } else { 0 };
+        let explicit = plan.workload.flows.iter().all(|flow| flow.bytes == Message::UNLIMITED);
+        let generated = plan.workload.traffic.iter().all(|block| block.sizes == Sizes::Fixed(Message::UNLIMITED));
+        let traces = recording.trace.is_some() && explicit && generated;
         let interval = recording.trace.unwrap_or(plan.duration);
         let bins = plan.duration.as_ps().div_ceil(interval.as_ps().max(1)).max(1) as usize;
-        let cells = vec![vec![Cell::default(); bins]; flows];
-        Watch { interval, bins, warmup: plan.warmup, cells, rtts: vec![0; RTT_CLASSES] }
+        Watch { interval, bins, warmup: plan.warmup, cells: Vec::new(), traces, rtts: vec![0; RTT_CLASSES] }
     }
 }
 
@@ -215,16 +223,17 @@ pub(crate) fn observe(
         }
     }
     let watch = engine.probe().clone();
-    let flows = traces(plan, watch.cells, interval, &windows, engine.paths());
-    let rtt_us = rtts(&watch.rtts);
+    let pairs: BTreeSet<(u32, u32)> = plan.workload.flows.iter().map(|flow| (flow.src, flow.dst)).collect();
+    let paths = pairs.into_iter().map(|pair| (pair, engine.paths().path(pair.0, pair.1))).collect();
     let (finished, outcome) = engine.finish();
     rows.extend(finished);
+    let flows = traces(plan, &watch, &outcome.unfinished, &windows, &paths);
     Ok(Observation {
         digest: format!("{:016x}", outcome.digest),
         warmup_us: plan.warmup.as_us_f64(),
         duration_us: plan.duration.as_us_f64(),
         interval_us: interval.as_us_f64(),
-        rtt_us,
+        rtt_us: rtts(&watch.rtts),
         flows,
         messages: messages(plan, &rows, &outcome.unfinished),
         links: links(plan, &outcome),
@@ -233,25 +242,30 @@ pub(crate) fn observe(
 
 fn traces(
     plan: &Plan,
-    cells: Vec<Vec<Cell>>,
-    interval: Time,
+    watch: &Watch,
+    flows: &[FlowRecord],
     windows: &[Vec<(u64, f64)>],
-    paths: &dyn PathOracle,
+    paths: &BTreeMap<(u32, u32), Path>,
 ) -> Vec<FlowTrace> {
-    let us = interval.as_us_f64();
-    // Flows are numbered in order of submission: by start, those of one instant as in the file.
-    let mut order: Vec<usize> = (0..plan.workload.flows.len()).collect();
-    order.sort_by_key(|&i| plan.workload.flows[i].start);
-    let trace = |(id, cells): (usize, &Vec<Cell>)| {
-        let flow = &plan.workload.flows[order[id]];
+    let us = watch.interval.as_us_f64();
+    // The stop of a flow is known where it was said; generated flows have none.
+    let mut stops: Vec<(Time, Time)> = plan.workload.flows.iter().map(|flow| (flow.start, flow.stop)).collect();
+    stops.sort_by_key(|(start, _)| *start);
+    let trace = |flow: &FlowRecord| {
+        let id = flow.id as usize;
+        let none = vec![Cell::default(); watch.bins];
+        let cells = watch.cells.get(id).unwrap_or(&none);
+        let stop = stops.get(id).filter(|_| plan.workload.traffic.is_empty()).map_or(Time::NEVER, |(_, stop)| *stop);
         let mean = |sum: f64, cell: &Cell| (cell.acks > 0).then(|| round(sum / f64::from(cell.acks)));
         let stack = &plan.stacks[usize::from(flow.stack)];
-        let mut path = paths.path(flow.src, flow.dst);
-        path.full_wire_bytes += stack.protocol().card().telemetry(path.hops);
-        let wire = f64::from(path.full_wire_bytes) / f64::from(path.mtu);
+        let path = paths.get(&(flow.src, flow.dst)).map(|path| {
+            let telemetry = stack.protocol().card().telemetry(path.hops);
+            Path { full_wire_bytes: path.full_wire_bytes + telemetry, ..*path }
+        });
         let target = |cell: &Cell| {
-            let bps = cell.bytes as f64 * 8e6 / us * wire;
-            Some(round(stack.queue_target(&path, bps)?.as_us_f64())).filter(|_| cell.bytes > 0)
+            let path = path.as_ref().filter(|_| cell.bytes > 0)?;
+            let bps = cell.bytes as f64 * 8e6 / us * f64::from(path.full_wire_bytes) / f64::from(path.mtu);
+            Some(round(stack.queue_target(path, bps)?.as_us_f64()))
         };
         let window = |row: &Vec<(u64, f64)>| {
             row.iter().find(|(entity, _)| *entity == id as u64).map(|(_, bytes)| round(bytes / 1e3))
@@ -259,7 +273,7 @@ fn traces(
         FlowTrace {
             label: plan.labels.get(usize::from(flow.label)).cloned().unwrap_or_default(),
             start_us: flow.start.as_us_f64(),
-            stop_us: (flow.stop < Time::NEVER).then(|| flow.stop.as_us_f64()),
+            stop_us: (stop < Time::NEVER).then(|| stop.as_us_f64()),
             goodput_gbps: cells.iter().map(|cell| round(cell.bytes as f64 * 8e-3 / us)).collect(),
             rtt_us: cells.iter().map(|cell| mean(cell.rtt_us, cell)).collect(),
             peak_us: cells.iter().map(|cell| mean(cell.peak_us, cell)).collect(),
@@ -267,7 +281,7 @@ fn traces(
             window_kb: windows.iter().map(window).collect(),
         }
     };
-    cells.iter().enumerate().map(trace).collect()
+    if watch.traces { flows.iter().map(trace).collect() } else { Vec::new() }
 }
 
 /// Five significant digits: all that a plot or a claim can use.

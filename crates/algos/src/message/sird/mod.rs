@@ -12,9 +12,9 @@
 //!
 //! * algorithm 1, receiver: a packet's credit goes to the message with the fewest bytes left whose sender's bucket admits it, while
 //!   `b + credit ≤ B`; it is due back when the packet arrives
-//! * algorithm 2, sender: `csn ← Σ credit in hand > SThr`, on every data packet
-//! * both loops, per packet: `bucket += MTU² / bucket`; per bucket of packets: `α ← (1 − g) α + g F`; on a marked packet, once in 1.5
-//!   buckets of packets: `bucket −= bucket · α / 2`
+//! * algorithm 2, sender: `csn ← Σ credit in hand > SThr`, on every data packet, its own credit spent
+//! * both loops, per packet: `bucket += full² / bucket`, `full` a full packet on the wire; per bucket of packets:
+//!   `α ← (1 − g) α + g F`; on a marked packet, once in 1.5 buckets of packets: `bucket −= bucket · α / 2`
 //! * sender, between receivers: `fair_share` of the link in turns, the rest to the shortest message
 //!
 //! Credit is counted in bytes on the wire, headers and gap included. It belongs to the pair of hosts, not to a message: the sender
@@ -58,6 +58,7 @@
 //! * Loss recovery, which the paper takes from Homa without detail: receivers ask for packets that time has shown to be lost, senders
 //!   repeat announcements, both with exponential backoff, and the receiver acknowledges whole messages. Credits carry a running sum, so
 //!   a later one replaces a lost one. See `recovery.rs`.
+//! * A sender needs credit for all of its next packet (the paper: for any of it), but for once after its receiver has asked in vain.
 //! * A message without end counts as longer than any other; several take turns.
 //! * Of a sender's messages only the shortest is tried, and of all only the one whose turn it is when the budget is short: a shorter
 //!   last packet of another does not overtake when little credit is left.

@@ -386,6 +386,19 @@ fn a_message_without_end_survives_loss_in_bounded_memory() {
 }
 
 #[test]
+fn credit_stops_where_the_window_of_a_lost_packet_ends() {
+    let params = SirdParams { resend_timeout: Time::ms(20), ..SirdParams::default() };
+    let mut net = Net::new(2, &params, Faults { first_of: bit(kind::DATA), ..NO_FAULTS }, 1);
+    let bytes = (receiver::MAX_AHEAD + 5_000) * MTU as u64;
+    net.submit(0, 1, bytes);
+    net.run(Time::ms(15));
+    assert_eq!(net.hosts[1].inbox.most_ahead(), receiver::MAX_AHEAD);
+    net.run(Time::s(1));
+    assert_all_delivered(&net, "the window moved on");
+    assert_eq!(net.resent_bytes, MTU as u64);
+}
+
+#[test]
 fn more_messages_than_lanes_wait_for_one() {
     let mut net = Net::new(2, &SirdParams::default(), NO_FAULTS, 1);
     (0..2 * sender::MAX_LANES).for_each(|_| {
