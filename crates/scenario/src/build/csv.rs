@@ -1,9 +1,12 @@
-//! CSV files that scenarios name: distributions (`size_bytes,cdf`) and traces (`start_us,src,dst,size_bytes`).
+//! Files that scenarios name: distributions (`size_bytes,cdf`) in CSV, and traces (`start_us,src,dst,size_bytes`) in CSV or,
+//! where the name ends so, Parquet; `flows.parquet` of a run is one.
 //!
-//! Empty lines, lines that start with `#` and a heading are skipped; every error names file, line and column.
+//! In CSV, empty lines, lines that start with `#` and a heading are skipped; every error names file, line and column.
 
 use std::path::Path;
 
+use parquet::file::reader::{FileReader, SerializedFileReader};
+use parquet::record::Field;
 use tidegate_core::Time;
 use tidegate_core::workload::Arrival;
 
@@ -88,6 +91,42 @@ fn rows<const N: usize>(
     Ok(())
 }
 
+/// The same for the rows of a Parquet file, whose columns may stand in any order among others.
+fn parquet_rows<const N: usize>(
+    file: &str,
+    path: &Path,
+    headings: [&'static str; N],
+    mut row: impl FnMut([Cell<'_>; N]) -> Result<(), Error>,
+) -> Result<(), Error> {
+    let unreadable = |why: String| Error::whole(file, why, "a readable Parquet file");
+    let open = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
+    let reader = SerializedFileReader::new(open).map_err(|error| unreadable(error.to_string()))?;
+    let records = reader.get_row_iter(None).map_err(|error| unreadable(error.to_string()))?;
+    for (number, record) in records.enumerate() {
+        let record = record.map_err(|error| unreadable(error.to_string()))?;
+        let mut texts = [const { String::new() }; N];
+        for (heading, text) in headings.iter().zip(&mut texts) {
+            let column = record.get_column_iter().find(|(name, _)| name == heading);
+            let (_, field) = column.ok_or_else(|| {
+                Error::whole(
+                    file,
+                    format!("no column {heading:?}"),
+                    format!("the columns {}", headings.join(",")),
+                )
+            })?;
+            *text = match field {
+                Field::Str(text) => text.clone(),
+                Field::Float(x) => x.to_string(),
+                Field::Double(x) => x.to_string(),
+                other => other.to_string(),
+            };
+        }
+        let cell = |i: usize| Cell { file, line: number + 1, heading: headings[i], text: &texts[i] };
+        row(std::array::from_fn(cell))?;
+    }
+    Ok(())
+}
+
 /// Points of a distribution.
 pub(crate) fn distribution(table: &Table, path: &Path) -> Result<Vec<(f64, f64)>, Error> {
     let file = path.display().to_string();
@@ -124,9 +163,9 @@ pub(crate) fn distribution(table: &Table, path: &Path) -> Result<Vec<(f64, f64)>
 /// Arrivals of a trace, sorted by time (stably).
 pub(crate) fn trace(table: &Table, key: &str, path: &Path, hosts: &Hosts<'_>) -> Result<Vec<Arrival>, Error> {
     let file = path.display().to_string();
-    let text = read(table, key, path)?;
     let mut arrivals = Vec::new();
-    rows(&file, &text, ["start_us", "src", "dst", "size_bytes"], |[start, src, dst, size]| {
+    let headings = ["start_us", "src", "dst", "size_bytes"];
+    let take = |[start, src, dst, size]: [Cell<'_>; 4]| {
         let at = quantity::time(&format!("{}us", start.text)).ok().filter(|at| *at <= Time::s(1_000));
         let at = at.ok_or_else(|| start.error("a time in microseconds, from 0 to 1e9"))?;
         let ends = [host(&src, hosts)?, host(&dst, hosts)?];
@@ -137,7 +176,12 @@ pub(crate) fn trace(table: &Table, key: &str, path: &Path, hosts: &Hosts<'_>) ->
         let bytes = bytes.ok_or_else(|| size.error("a whole number of bytes from 1 to 1000000000000000"))?;
         arrivals.push(Arrival { at, src: ends[0], dst: ends[1], bytes });
         Ok(())
-    })?;
+    };
+    if path.extension().is_some_and(|extension| extension == "parquet") {
+        parquet_rows(&file, path, headings, take)?;
+    } else {
+        rows(&file, &read(table, key, path)?, headings, take)?;
+    }
     if arrivals.is_empty() {
         return Err(Error::whole(&file, "no arrivals", "lines of start_us,src,dst,size_bytes"));
     }
