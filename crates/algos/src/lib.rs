@@ -10,6 +10,7 @@ extern crate alloc;
 mod catalog;
 #[cfg(test)]
 mod contract;
+mod hops;
 pub mod windowed;
 
 catalog! {

@@ -86,7 +86,8 @@ fn shape(schema: &Value) -> String {
 
 /// A row for every key of a table, tables in it included. Required keys have no default.
 fn rows(schema: &Value, prefix: &str, skip: &BTreeSet<String>) -> String {
-    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let required: Vec<&str> =
+        schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let mut out = String::new();
     for (key, value) in object(&schema["properties"]) {
         if prefix.is_empty() && skip.contains(key) {
@@ -99,7 +100,10 @@ fn rows(schema: &Value, prefix: &str, skip: &BTreeSet<String>) -> String {
         };
         let meaning = text(value, "description").replace('|', "\\|");
         out += &format!("| `{prefix}{key}` | {} | {default} | {meaning} |\n", shape(value));
-        let inner: Vec<&Value> = [value, &value["items"]].into_iter().chain(value["anyOf"].as_array().into_iter().flatten()).collect();
+        let inner: Vec<&Value> = [value, &value["items"]]
+            .into_iter()
+            .chain(value["anyOf"].as_array().into_iter().flatten())
+            .collect();
         let list = value["items"].is_object();
         for inner in inner.into_iter().filter(|inner| inner["properties"].is_object()) {
             out += &rows(inner, &format!("{prefix}{key}{}.", if list { "[]" } else { "" }), skip);
@@ -113,7 +117,9 @@ const HEAD: &str = "| key | value | default | meaning |\n| --- | --- | --- | ---
 /// A table whose keys depend on its kind.
 fn kinds(of: &Value) -> String {
     let all = of["oneOf"].as_array().unwrap();
-    let required = |kind: &Value, key: &str| kind["required"].as_array().is_some_and(|all| all.iter().any(|name| name == key));
+    let required = |kind: &Value, key: &str| {
+        kind["required"].as_array().is_some_and(|all| all.iter().any(|name| name == key))
+    };
     let (presets, plain): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|kind| required(kind, "preset"));
     let first = object(&plain[0]["properties"]);
     let everywhere = |key: &String| plain.iter().all(|kind| kind["properties"][key] == first[key]);
@@ -127,7 +133,11 @@ fn kinds(of: &Value) -> String {
     let own: BTreeSet<String> = first.keys().filter(|key| !common.contains(*key)).cloned().collect();
     out += HEAD;
     let kinds: Vec<_> = plain.iter().map(|kind| toml(&kind["properties"]["kind"]["const"])).collect();
-    out += &format!("| `kind` | {} | *required* | {} |\n", kinds.join(", "), text(&first["kind"], "description"));
+    out += &format!(
+        "| `kind` | {} | *required* | {} |\n",
+        kinds.join(", "),
+        text(&first["kind"], "description")
+    );
     if !names.is_empty() {
         let names: Vec<_> = names.iter().map(|name| format!("\"{name}\"")).collect();
         let meaning = text(&presets[0]["properties"]["preset"], "description");
@@ -135,7 +145,11 @@ fn kinds(of: &Value) -> String {
     }
     out += &rows(plain[0], "", &own);
     for kind in plain {
-        out += &format!("\n### kind = {}\n\n{}\n", toml(&kind["properties"]["kind"]["const"]), text(kind, "description"));
+        out += &format!(
+            "\n### kind = {}\n\n{}\n",
+            toml(&kind["properties"]["kind"]["const"]),
+            text(kind, "description")
+        );
         let mut skip = common.clone();
         skip.insert("kind".into());
         let own = rows(kind, "", &skip);
@@ -148,9 +162,12 @@ fn kinds(of: &Value) -> String {
 
 fn scenario_reference(schema: &Value) -> String {
     let all = object(&schema["properties"]);
-    let is_table = |value: &Value| value["properties"].is_object() || value["oneOf"].is_array() || value["items"].is_object();
+    let is_table = |value: &Value| {
+        value["properties"].is_object() || value["oneOf"].is_array() || value["items"].is_object()
+    };
     let none = BTreeSet::new();
-    let tables: BTreeSet<String> = all.iter().filter(|(_, value)| is_table(value)).map(|(key, _)| key.clone()).collect();
+    let tables: BTreeSet<String> =
+        all.iter().filter(|(_, value)| is_table(value)).map(|(key, _)| key.clone()).collect();
     let mut out = format!("\n## The file\n\n{HEAD}{}", rows(schema, "", &tables));
     // Sections in the order in which people write them; a new one comes last.
     let order = ["fabric", "switch", "transport", "protocols", "flows", "traffic", "faults", "output"];
@@ -158,7 +175,11 @@ fn scenario_reference(schema: &Value) -> String {
     for name in order.into_iter().filter(|name| tables.contains(*name)).chain(rest) {
         let section = &all[name];
         let list = section["items"].is_object();
-        out += &format!("\n## {}\n\n{}\n\n", if list { format!("[[{name}]]") } else { format!("[{name}]") }, text(section, "description"));
+        out += &format!(
+            "\n## {}\n\n{}\n\n",
+            if list { format!("[[{name}]]") } else { format!("[{name}]") },
+            text(section, "description")
+        );
         let inner = if list { &section["items"] } else { section };
         if inner["oneOf"].is_array() {
             out += &kinds(inner);
@@ -175,7 +196,9 @@ fn scenario_reference(schema: &Value) -> String {
 }
 
 fn protocol_reference(protocols: &Value) -> String {
-    let list = |value: &Value| value.as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ");
+    let list = |value: &Value| {
+        value.as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
+    };
     let bytes = |value: &Value| match (value["fixed"].as_u64(), value["per_hop"].as_u64()) {
         (Some(0), Some(0)) => "-".to_string(),
         (Some(fixed), Some(0)) => format!("{fixed} B"),
@@ -197,7 +220,12 @@ fn protocol_reference(protocols: &Value) -> String {
         );
     }
     for protocol in protocols {
-        out += &format!("\n## {}\n\n{}: {}\n", text(protocol, "name"), text(protocol, "title"), text(protocol, "citation"));
+        out += &format!(
+            "\n## {}\n\n{}: {}\n",
+            text(protocol, "name"),
+            text(protocol, "title"),
+            text(protocol, "citation")
+        );
         let parameters = protocol["parameters"].as_array().unwrap();
         if !parameters.is_empty() {
             out += "\n| parameter | default | allowed | meaning | source of the default |\n| --- | --- | --- | --- | --- |\n";
@@ -205,7 +233,9 @@ fn protocol_reference(protocols: &Value) -> String {
         for parameter in parameters {
             let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let allowed = match (&parameter["min"], &parameter["max"]) {
-                (Value::Null, _) if parameter["choices"].as_array().is_some_and(|all| !all.is_empty()) => list(&parameter["choices"]),
+                (Value::Null, _) if parameter["choices"].as_array().is_some_and(|all| !all.is_empty()) => {
+                    list(&parameter["choices"])
+                }
                 (Value::Null, _) => text(parameter, "kind").replace("flag", "true, false"),
                 (min, max) => format!("{} to {}", plain(min), plain(max)),
             };
@@ -240,7 +270,9 @@ fn keys(value: &Value, found: &mut BTreeSet<String>) {
                 match (key.as_str(), value) {
                     // The scenario has a reference of its own; labels are the user's.
                     ("scenario", _) => {}
-                    ("fct", Value::Object(labels)) if labels.contains_key("all") => labels.values().for_each(|all| keys(all, found)),
+                    ("fct", Value::Object(labels)) if labels.contains_key("all") => {
+                        labels.values().for_each(|all| keys(all, found))
+                    }
                     _ => keys(value, found),
                 }
             }
@@ -292,7 +324,9 @@ fn what_the_tutorial_says_runs() {
         whole += 1;
         let name = format!("tutorial-{i}.toml");
         fs::write(place.path(&name), scenario).unwrap();
-        let names = answer(&["run", &place.arg(&name), "--json", "--set", "duration=200us", "--set", "warmup=20us"]).json();
+        let names =
+            answer(&["run", &place.arg(&name), "--json", "--set", "duration=200us", "--set", "warmup=20us"])
+                .json();
         assert!(names["engine"]["packet_hops"].as_u64().unwrap() > 1000);
     }
     assert!(whole > 0);
@@ -314,7 +348,16 @@ fn what_the_tutorial_says_runs() {
 
 #[test]
 fn files_that_documents_link_to_are_there() {
-    for name in ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "docs/tutorial.md", "docs/results.md", "docs/limits.md", "docs/scenario.md", "docs/protocols.md"] {
+    for name in [
+        "README.md",
+        "ARCHITECTURE.md",
+        "CHANGELOG.md",
+        "docs/tutorial.md",
+        "docs/results.md",
+        "docs/limits.md",
+        "docs/scenario.md",
+        "docs/protocols.md",
+    ] {
         let text = document(name);
         let folder = root(name);
         let folder = folder.parent().unwrap();

@@ -52,17 +52,37 @@ const WRONG: &[(&str, &str, u32, &[&str])] = &[
     ("duration = \"300us\"", "duration = 300", 3, &["duration", "300", "with a unit"]),
     ("duration = \"300us\"", "duration = \"300usec\"", 3, &["duration", "300usec", "did you mean \"300us\""]),
     ("warmup = \"50us\"", "warmup = \"1ms\"", 4, &["warmup", "1ms", "less than duration"]),
-    ("kind = \"leaf-spine\"", "kind = \"leafspine\"", 6, &["fabric.kind", "leafspine", "did you mean \"leaf-spine\""]),
+    (
+        "kind = \"leaf-spine\"",
+        "kind = \"leafspine\"",
+        6,
+        &["fabric.kind", "leafspine", "did you mean \"leaf-spine\""],
+    ),
     ("mtu = \"1500B\"", "mtu = \"1500\"", 7, &["fabric.mtu", "1500", "unit"]),
     ("racks = 2", "racks = 0", 8, &["fabric.racks", "found 0"]),
     ("spines = 1", "spine = 1", 10, &["fabric.spine", "did you mean \"spines\""]),
-    ("rate = \"100Gbps\"", "rate = \"100GBps\"", 11, &["fabric.host_link.rate", "100GBps", "did you mean \"100Gbps\""]),
+    (
+        "rate = \"100Gbps\"",
+        "rate = \"100GBps\"",
+        11,
+        &["fabric.host_link.rate", "100GBps", "did you mean \"100Gbps\""],
+    ),
     ("delay = \"1us\"", "delay = \"1uz\"", 11, &["fabric.host_link.delay", "1uz"]),
     ("buffer = \"1MB\"", "buffer = \"unlimted\"", 13, &["switch.buffer", "did you mean \"unlimited\""]),
     ("alpha = 1.0", "alpha = 0.0", 14, &["switch.alpha", "0.001"]),
-    ("match = \"tor*\"", "match = \"tr0\"", 16, &["switch.override[0].match", "tr0", "did you mean \"tor0\""]),
+    (
+        "match = \"tor*\"",
+        "match = \"tr0\"",
+        16,
+        &["switch.override[0].match", "tr0", "did you mean \"tor0\""],
+    ),
     ("priorities = 4", "priorities = 9", 17, &["switch.override[0].priorities", "found 9", "1 to 8"]),
-    ("protocol = \"poseidon\"", "protocol = \"posiedon\"", 19, &["transport.protocol", "did you mean \"poseidon\""]),
+    (
+        "protocol = \"poseidon\"",
+        "protocol = \"posiedon\"",
+        19,
+        &["transport.protocol", "did you mean \"poseidon\""],
+    ),
     ("m = 0.25", "mm = 0.25", 20, &["transport.params.mm", "unknown"]),
     ("m = 0.25", "m = \"0.25\"", 20, &["transport.params.m", "number"]),
     ("\"per-pair\"", "\"per-pear\"", 21, &["transport.connections", "did you mean \"per-pair\""]),
@@ -176,7 +196,10 @@ const WRONG_OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--set", "transport.protocol=swfit"], &["transport.protocol", "did you mean \"swift\""]),
     (&["--seed", "-1"], &["--seed", "-1", "expected a whole number from 0 to"]),
     (&["--seed", "0x10"], &["--seed", "0x10", "expected a whole number from 0 to"]),
-    (&["--seed", "18446744073709551615"], &["--seed", "expected a whole number from 0 to 9223372036854775807"]),
+    (
+        &["--seed", "18446744073709551615"],
+        &["--seed", "expected a whole number from 0 to 9223372036854775807"],
+    ),
     (&["--threads", "0"], &["--threads", "expected a whole number from 1 to"]),
     (&["--threads", "two"], &["--threads", "two", "expected a whole number from 1 to"]),
     (&["--thread", "2"], &["--thread", "--threads"]),
@@ -204,7 +227,9 @@ const WRONG_COMMANDS: &[(&[&str], &[&str])] = &[
 #[test]
 fn wrong_command_lines_are_refused() {
     let place = place();
-    let count = |answer: &Answer| answer.stderr.matches("error: ").count() + answer.stderr.matches("tidegate: ").count();
+    let count = |answer: &Answer| {
+        answer.stderr.matches("error: ").count() + answer.stderr.matches("tidegate: ").count()
+    };
     let mut shown = Vec::new();
     let out = place.arg("out");
     for (args, words) in WRONG_OPTIONS {

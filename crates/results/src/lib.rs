@@ -27,6 +27,6 @@ pub use recorder::{FlowRow, Names, Recorded, Recorder};
 pub use series_file::{Entity, SeriesFile, SeriesRow};
 pub use sketch::Sketch;
 pub use summary::{
-    BySize, Engine, FLOWS_MAX, FaultSummary, FctSummary, FlowSummary, Goodput, GroupSummary, LINKS_MAX, LinkSummary,
-    QueueBytes, QueueDelay, Slowdown, Summary, SwitchSummary, busiest, write_json,
+    BySize, Engine, FLOWS_MAX, FaultSummary, FctSummary, FlowSummary, Goodput, GroupSummary, LINKS_MAX,
+    LinkSummary, QueueBytes, QueueDelay, Slowdown, Summary, SwitchSummary, busiest, write_json,
 };

@@ -74,7 +74,12 @@ fn summary() -> Summary {
         fct: recorded.fct,
         links: vec![link(0.5)],
         links_omitted: 0,
-        switches: vec![SwitchSummary { name: "s0".into(), hosts: 2, buffer_bytes: QueueBytes::default(), drops: 0 }],
+        switches: vec![SwitchSummary {
+            name: "s0".into(),
+            hosts: 2,
+            buffer_bytes: QueueBytes::default(),
+            drops: 0,
+        }],
         faults: None,
     }
 }

@@ -59,7 +59,8 @@ fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
         }
         let (slope, intercept) = line(&points);
         let packets_a_flow = intercept / f64::from(flows) / f64::from(mtu + HEADER_BYTES);
-        let case = format!("{mtu} B, {delay}: slope {slope:.3}, intercept {packets_a_flow:.2} packets a flow");
+        let case =
+            format!("{mtu} B, {delay}: slope {slope:.3}, intercept {packets_a_flow:.2} packets a flow");
         println!("{case}");
         assert!((slope - 1.0).abs() < 0.15, "{case}");
         assert!(packets_a_flow.abs() < 2.0, "{case}");
@@ -107,7 +108,13 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
         let flows = f64::from(n);
         let (mut fabric, port) = funnel(n, rate, Time::us(24), mtu);
         let step = threshold * packet;
-        let ecn = Ecn { min_bytes: step, max_bytes: step, max_probability: 1.0, at: MarkAt::Enqueue, core_only: false };
+        let ecn = Ecn {
+            min_bytes: step,
+            max_bytes: step,
+            max_probability: 1.0,
+            at: MarkAt::Enqueue,
+            core_only: false,
+        };
         fabric.switches[0].ecn = Some(ecn);
         // The peak, one packet that has yet to join the queue, and one of slack.
         let bytes = ((threshold + flows + 2.0) * packet) as u64;
@@ -178,11 +185,17 @@ fn overloaded_ports_hold_what_dynamic_thresholds_allow() {
             for receiver in 2 * k..3 * k {
                 let link = &outcome.links[2 * receiver as usize + 1];
                 for held in [link.queue_bytes.mean, link.queue_bytes.max] {
-                    assert!((held - share).abs() <= tolerance, "alpha {alpha}, {k} ports: {held} B, not {share:.0} B");
+                    assert!(
+                        (held - share).abs() <= tolerance,
+                        "alpha {alpha}, {k} ports: {held} B, not {share:.0} B"
+                    );
                 }
                 // Two full links come in, one leaves.
                 let fits = rate.bytes_in(Time::ms(2)) as f64 / packet;
-                assert!((link.packets as f64 - fits).abs() <= 1.0 && (link.drops as f64 - fits).abs() < 0.01 * fits);
+                assert!(
+                    (link.packets as f64 - fits).abs() <= 1.0
+                        && (link.drops as f64 - fits).abs() < 0.01 * fits
+                );
             }
         }
     }
@@ -192,7 +205,13 @@ fn overloaded_ports_hold_what_dynamic_thresholds_allow() {
 fn equipped(mut setup: Setup, protocol: Protocol, step_bytes: f64) -> Setup {
     let needs = protocol.card().needs;
     let (everywhere, core_only) = (needs.has(Need::Ecn), needs.has(Need::CoreEcn));
-    let ecn = Ecn { min_bytes: step_bytes, max_bytes: step_bytes, max_probability: 1.0, at: MarkAt::Enqueue, core_only };
+    let ecn = Ecn {
+        min_bytes: step_bytes,
+        max_bytes: step_bytes,
+        max_probability: 1.0,
+        at: MarkAt::Enqueue,
+        core_only,
+    };
     setup.fabric.switches.iter_mut().for_each(|switch| switch.ecn = (everywhere || core_only).then_some(ecn));
     setup.routing = if needs.has(Need::Spraying) { Routing::Spray } else { Routing::Ecmp };
     setup.stacks = vec![protocol.stack()];
@@ -248,7 +267,8 @@ fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
     assert!((mean_size / mean_bytes - 1.0).abs() < 0.01, "mean {mean_size} B");
     // Every host sends, and every host receives, its share.
     for host in 0..hosts {
-        let count = |to: bool| long.iter().filter(|flow| if to { flow.1 == host } else { flow.0 == host }).count();
+        let count =
+            |to: bool| long.iter().filter(|flow| if to { flow.1 == host } else { flow.0 == host }).count();
         for share in [count(false), count(true)] {
             let share = share as f64 * f64::from(hosts) / long.len() as f64;
             assert!((share - 1.0).abs() < 0.03, "host {host}: {share}");
@@ -284,7 +304,13 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
         setup.workload.traffic = vec![
             Traffic { stop: Time::us(400), ..poisson(144, sizes, mean_bytes, 40e9) },
             Traffic {
-                pattern: Pattern::Incast { fan_in: 30, dst: None, interval: Time::us(150), poisson: false, jitter: Time::ZERO },
+                pattern: Pattern::Incast {
+                    fan_in: 30,
+                    dst: None,
+                    interval: Time::us(150),
+                    poisson: false,
+                    jitter: Time::ZERO,
+                },
                 sizes: Sizes::Fixed(50_000),
                 stack: 0,
                 label: 1,
@@ -299,8 +325,16 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
         let (finished, outcome) = run(setup, ());
         let flows = all(&finished, &outcome);
         let done = finished.len() as f64 / flows.len() as f64;
-        println!("{name}: {} messages, {:.1} % done, {} packet-hops", flows.len(), done * 100.0, outcome.packet_hops);
-        assert!(flows.len() > 7_000 && done > if name == "open-loop" { 0.8 } else { 0.97 }, "{name}: {done} done");
+        println!(
+            "{name}: {} messages, {:.1} % done, {} packet-hops",
+            flows.len(),
+            done * 100.0,
+            outcome.packet_hops
+        );
+        assert!(
+            flows.len() > 7_000 && done > if name == "open-loop" { 0.8 } else { 0.97 },
+            "{name}: {done} done"
+        );
         for flow in &finished {
             let fct = flow.completed.expect("finished") - flow.start;
             // Ideal counts 80 B a packet; what a protocol adds or spares moves it by less than two per cent.

@@ -3,7 +3,8 @@
 use tidegate_core::Message;
 use tidegate_core::fabric::Node;
 use tidegate_results::{
-    Entity, FaultSummary, Fixed, FlowRow, LinkSummary, Names, QueueBytes, QueueDelay, SeriesRow, SwitchSummary,
+    Entity, FaultSummary, Fixed, FlowRow, LinkSummary, Names, QueueBytes, QueueDelay, SeriesRow,
+    SwitchSummary,
 };
 use tidegate_scenario::Plan;
 use tidegate_sim::{FaultCounts, FlowRecord, LinkRecord, Quantity, Sample, Spread, SwitchRecord};

@@ -61,7 +61,10 @@ fn load_is_relative_to_host_links() {
 fn load_may_be_relative_to_rack_uplinks_or_a_rate_or_a_gap() {
     let incast = ("burst", 0.05 * 400.0);
     // Two uplinks of 10 Gbit/s for each of four racks.
-    within_a_per_cent(&offered(&["traffic[0].load_base=rack-uplinks", "traffic[0].load=0.9"]), &[("search", 0.9 * 80.0), incast]);
+    within_a_per_cent(
+        &offered(&["traffic[0].load_base=rack-uplinks", "traffic[0].load=0.9"]),
+        &[("search", 0.9 * 80.0), incast],
+    );
     let senders = "traffic[0].senders=[\"h[0-3]\"]";
     within_a_per_cent(&offered(&["traffic[0].load=0.8", senders]), &[("search", 0.8 * 100.0), incast]);
 }

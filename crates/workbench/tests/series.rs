@@ -82,7 +82,10 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
             // Bytes of all intervals are the flow's, and each interval is told once.
             let bytes: f64 = goodput.iter().map(|(_, gbps)| gbps * 1e3 * 10.0 / 8.0).sum();
             assert!((bytes - flow.delivered_bytes as f64).abs() < 1.0, "{name}: {bytes} of {flow:?}");
-            assert!(goodput.windows(2).all(|two| (two[1].0 - two[0].0 - 10.0).abs() < 1e-6), "{name}: {goodput:?}");
+            assert!(
+                goodput.windows(2).all(|two| (two[1].0 - two[0].0 - 10.0).abs() < 1e-6),
+                "{name}: {goodput:?}"
+            );
             let delivered = of("delivered_bytes", &format!("{}>", flow.id)).unwrap();
             assert!(delivered.windows(2).all(|two| two[0].1 <= two[1].1));
             assert_eq!(delivered.last().unwrap().1, flow.delivered_bytes as f64, "{name}: {flow:?}");

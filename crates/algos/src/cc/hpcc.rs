@@ -37,11 +37,10 @@
 //! * The paper assumes a lossless fabric. Here a loss halves the window and a timeout sets it to its smallest.
 //! * After idling the window is kept; the paper is silent.
 
-use alloc::boxed::Box;
-
+use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Hop, HopTrace, Limit, Loss, LossKind, Marker, Need, Needs, Path,
-    Rate, Time, params,
+    Ack, Card, CongestionControl, Extent, Hop, Limit, Loss, LossKind, Marker, Need, Needs, Path, Rate, Time,
+    params,
 };
 
 params! {
@@ -85,7 +84,7 @@ pub struct Hpcc {
     /// T, in picoseconds.
     base_rtt: f64,
     /// The records of the acknowledgement before.
-    previous: Box<HopTrace>,
+    previous: PreviousHops,
 }
 
 impl CongestionControl for Hpcc {
@@ -117,25 +116,23 @@ impl CongestionControl for Hpcc {
             min_window,
             max_window,
             base_rtt,
-            previous: Box::default(),
+            previous: PreviousHops::default(),
         }
     }
 
     // HPCC algorithm 1, NewAck
     fn on_ack(&mut self, params: &HpccParams, ack: &Ack<'_>) {
-        let same_path = self.is_same_path(ack.hops);
-        if same_path && self.is_overtaken(ack.hops) {
+        if self.previous.are_newer_than(ack.hops) {
             return;
         }
         let ends_round = ack.seq >= self.round_end;
-        if same_path && self.measure(ack.hops) {
+        if self.measure(ack.hops) {
             self.update(params, ends_round, ack.window_limited);
         }
         if ends_round {
             self.round_end = ack.next_seq;
         }
-        self.previous.clear();
-        ack.hops.iter().for_each(|&hop| self.previous.push(hop));
+        self.previous.replace(ack.hops);
     }
 
     fn on_loss(&mut self, _params: &HpccParams, loss: &Loss) {
@@ -157,27 +154,11 @@ impl CongestionControl for Hpcc {
 }
 
 impl Hpcc {
-    fn is_same_path(&self, hops: &[Hop]) -> bool {
-        let previous = self.previous.as_slice();
-        previous.len() == hops.len() && previous.iter().zip(hops).all(|(before, hop)| before.port == hop.port)
-    }
-
-    /// Whether the records were stamped before those of the last acknowledgement.
-    fn is_overtaken(&self, hops: &[Hop]) -> bool {
-        self.previous.as_slice().iter().zip(hops).any(|(before, hop)| hop.at < before.at)
-    }
-
     /// Takes the busiest link into U (HPCC algorithm 1, MeasureInflight). False where there is nothing to compare.
     fn measure(&mut self, hops: &[Hop]) -> bool {
         let mut busiest: Option<(f64, f64)> = None;
-        for (before, hop) in self.previous.as_slice().iter().zip(hops) {
-            let dt = hop.at.since(before.at).as_ps() as f64;
-            if dt == 0.0 {
-                continue;
-            }
-            let rate = hop.rate.as_bps() as f64 / 8e12; // bytes per picosecond
-            let sent = hop.tx_bytes.wrapping_sub(before.tx_bytes) as f64;
-            let queue = hop.queue_bytes.min(before.queue_bytes) as f64;
+        for Interval { before, now, dt, sent, rate } in self.previous.until(hops) {
+            let queue = now.queue_bytes.min(before.queue_bytes) as f64;
             let utilisation = queue / (rate * self.base_rtt) + sent / (dt * rate);
             if busiest.is_none_or(|(most, _)| utilisation > most) {
                 busiest = Some((utilisation, dt));

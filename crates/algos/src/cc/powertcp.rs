@@ -46,11 +46,10 @@
 //! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors' simulator keeps
 //!   one packet in flight and paces it.
 
-use alloc::boxed::Box;
-
+use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Hop, HopTrace, Limit, Loss, LossKind, Marker, Need, Needs, Path,
-    Rate, Time, choice, params,
+    Ack, Card, CongestionControl, Extent, Hop, Limit, Loss, LossKind, Marker, Need, Needs, Path, Rate, Time,
+    choice, params,
 };
 
 choice! {
@@ -120,7 +119,7 @@ pub struct PowerTcp {
     /// In picoseconds.
     tau: f64,
     /// The records of the acknowledgement before.
-    previous: Box<HopTrace>,
+    previous: PreviousHops,
 }
 
 /// The most powerful hop of an acknowledgement.
@@ -163,20 +162,19 @@ impl CongestionControl for PowerTcp {
             min_window,
             max_window,
             tau,
-            previous: Box::default(),
+            previous: PreviousHops::default(),
         }
     }
 
     // PowerTCP algorithm 1, newAck
     fn on_ack(&mut self, params: &PowerTcpParams, ack: &Ack<'_>) {
-        if self.is_overtaken(ack.hops) {
+        if self.previous.are_newer_than(ack.hops) {
             return;
         }
         if let Some(worst) = self.worst_hop(params, ack.hops) {
             self.update(params, &worst, ack.window_limited);
         }
-        self.previous.clear();
-        ack.hops.iter().for_each(|&hop| self.previous.push(hop));
+        self.previous.replace(ack.hops);
         if ack.seq >= self.round_end {
             self.round_end = ack.next_seq;
             self.old_cwnd = self.cwnd;
@@ -197,31 +195,15 @@ impl CongestionControl for PowerTcp {
 }
 
 impl PowerTcp {
-    /// Whether the records were stamped before those of the last acknowledgement.
-    fn is_overtaken(&self, hops: &[Hop]) -> bool {
-        let previous = self.previous.as_slice();
-        same_path(previous, hops) && previous.iter().zip(hops).any(|(before, hop)| hop.at < before.at)
-    }
-
     /// The hop of the largest normalised power (PowerTCP algorithm 1, normPower).
     fn worst_hop(&self, params: &PowerTcpParams, hops: &[Hop]) -> Option<Worst> {
-        let previous = self.previous.as_slice();
-        if !same_path(previous, hops) {
-            return None;
-        }
         let mut worst: Option<Worst> = None;
-        for (before, hop) in previous.iter().zip(hops) {
-            let dt = hop.at.since(before.at).as_ps() as f64;
-            if dt == 0.0 {
-                continue;
-            }
-            let rate = hop.rate.as_bps() as f64 / 8e12; // bytes per picosecond
-            let changed = params.circuits && hop.rate != before.rate;
-            let growth = hop.queue_bytes as f64 - before.queue_bytes as f64;
-            let sent = hop.tx_bytes.wrapping_sub(before.tx_bytes) as f64;
+        for Interval { before, now, dt, sent, rate } in self.previous.until(hops) {
+            let changed = params.circuits && now.rate != before.rate;
+            let growth = now.queue_bytes as f64 - before.queue_bytes as f64;
             let floor = if changed { 0.0 } else { params.current_floor * rate };
             let current = ((growth + sent) / dt).max(floor);
-            let voltage = hop.queue_bytes as f64 + rate * self.tau;
+            let voltage = now.queue_bytes as f64 + rate * self.tau;
             let power = current * voltage / (rate * rate * self.tau);
             if worst.as_ref().is_none_or(|worst| power > worst.power) {
                 worst = Some(Worst { power, dt: dt.min(self.tau), changed });
@@ -248,10 +230,6 @@ impl PowerTcp {
         let most = if window_limited { self.max_window } else { self.cwnd };
         self.cwnd = cwnd.clamp(self.min_window, most);
     }
-}
-
-fn same_path(before: &[Hop], now: &[Hop]) -> bool {
-    before.len() == now.len() && before.iter().zip(now).all(|(a, b)| a.port == b.port)
 }
 
 #[cfg(test)]
