@@ -29,7 +29,8 @@
 //! * A hop whose clock made no progress between two records is skipped; the public simulator divides by zero there.
 //! * Records of another path replace the stored ones and change nothing else. The paper finds a change by a path ID,
 //!   which is what the ports in the records are. Records older than the stored ones are ignored.
-//! * The window grows only if it limited sending since the last acknowledgement.
+//! * The window grows only if it limited sending in this round trip or the one before. Anything finer would hold growth
+//!   back at some acknowledgements and decreases at none, and `additive` is too small to make up for that.
 //! * `T` is the fabric's largest base RTT; the paper rounds it up by hand.
 //! * `additive` is the paper's `W_init (1 − η) / N` with N = 100 flows. The public simulator adds 10 Mbit/s for each
 //!   25 Gbit/s of NIC, which is N = 125. Its run script has `max_stage` 0: multiplicative in every round.
@@ -78,6 +79,8 @@ pub struct Hpcc {
     stage: u64,
     /// An acknowledgement of this packet, or a later one, ends the round trip.
     round_end: u64,
+    /// The window limited sending in this round trip; in the one before.
+    limited: (bool, bool),
     additive: f64,
     min_window: f64,
     max_window: f64,
@@ -112,6 +115,7 @@ impl CongestionControl for Hpcc {
             utilisation: 1.0,
             stage: 0,
             round_end: 0,
+            limited: (false, false),
             additive: params.additive.bytes(path.bdp_bytes),
             min_window,
             max_window,
@@ -126,11 +130,13 @@ impl CongestionControl for Hpcc {
             return;
         }
         let ends_round = ack.seq >= self.round_end;
+        self.limited.0 |= ack.window_limited;
         if self.measure(ack.hops) {
-            self.update(params, ends_round, ack.window_limited);
+            self.update(params, ends_round);
         }
         if ends_round {
             self.round_end = ack.next_seq;
+            self.limited = (false, self.limited.0);
         }
         self.previous.replace(ack.hops);
     }
@@ -172,12 +178,12 @@ impl Hpcc {
     }
 
     /// HPCC algorithm 1, ComputeWind.
-    fn update(&mut self, params: &HpccParams, ends_round: bool, window_limited: bool) {
+    fn update(&mut self, params: &HpccParams, ends_round: bool) {
         let excess = self.utilisation / params.eta;
         let divides = excess >= 1.0 || self.stage >= params.max_stage;
         // A utilisation of zero makes this infinite, which the clamp turns into the largest window.
         let window = if divides { self.reference / excess } else { self.reference } + self.additive;
-        let most = if window_limited { self.max_window } else { self.window };
+        let most = if self.limited.0 || self.limited.1 { self.max_window } else { self.window };
         self.window = window.clamp(self.min_window, most);
         if ends_round {
             self.reference = self.window;
