@@ -16,7 +16,9 @@ fn main() {
 
     let mut scenarios = Vec::new();
     for folder in entries(Path::new("../../scenarios")).into_iter().filter(|path| path.is_dir()) {
-        scenarios.extend(files(&folder).into_iter().map(|(name, path)| (format!("{}/{name}", stem(&folder)), path)));
+        scenarios.extend(
+            files(&folder).into_iter().map(|(name, path)| (format!("{}/{name}", stem(&folder)), path)),
+        );
     }
     let mut text = table("SCENARIOS", "Every scenario as folder/name, and its text", &scenarios);
     text += &table("PAPERS", "The registry: name and text of each paper", &files(Path::new("src/reproduce")));

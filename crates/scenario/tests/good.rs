@@ -93,12 +93,15 @@ fn racks_become_what_they_say() {
         Pattern::Incast { fan_in: 5, dst: None, interval: Time::ms(1), poisson: false, jitter: Time::ZERO };
     assert_eq!(traffic[0].pattern, incast);
     let gap_ps = 128_000.0 * 8e12 / 0.5e9;
-    assert_eq!(traffic[1].pattern, Pattern::RotatingIncast {
+    assert_eq!(
+        traffic[1].pattern,
+        Pattern::RotatingIncast {
             senders: vec![0, 1, 2, 3],
             receivers: (0..plan.fabric.hosts.len() as u32).collect(),
             gap_ps,
             jitter: Time::ZERO
-        });
+        }
+    );
     assert_eq!((&traffic[2].pattern, traffic[2].start), (&Pattern::Permutation, Time::ms(1)));
     assert_eq!(traffic[2].sizes, Sizes::Fixed(Message::UNLIMITED));
     assert_eq!((&traffic[3].pattern, traffic[3].stop), (&Pattern::AllToAll, Time::ms(5)));

@@ -48,6 +48,8 @@ struct Switch {
 struct Baseline {
     tx_bytes: u64,
     packets: u64,
+    /// Of a transmission in progress.
+    busy: Time,
     /// What the packets queued then had waited for before.
     byte_ps: u128,
 }
@@ -831,6 +833,7 @@ impl<P: Probe> Engine<P> {
             self.baselines[index] = Baseline {
                 tx_bytes: port.tx_bytes,
                 packets: port.packets,
+                busy: port.busy_beyond(self.now),
                 byte_ps: queued_byte_ps(port, &self.packets.frames, self.now),
             };
             port.waits.max_bytes = if port.owner & HOST == 0 { port.queue_bytes } else { 0 };
@@ -934,11 +937,16 @@ impl<P: Probe> Engine<P> {
             &*histograms
         });
         let per = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };
+        let wire_bytes = port.tx_bytes - before.tx_bytes;
+        // What was under way at warm-up belongs in part, and what is under way now does so too.
+        let busy = port.serialise_all(wire_bytes) + before.busy;
+        let utilisation = per(busy.since(port.busy_beyond(end)).as_ps() as f64, span).min(1.0);
         LinkRecord {
             from,
             to,
+            utilisation,
             rate_bps: self.rates[index].as_bps(),
-            wire_bytes: port.tx_bytes - before.tx_bytes,
+            wire_bytes,
             packets,
             queue_bytes: Spread {
                 mean: per(queue.saturating_sub(before.byte_ps) as f64, span),

@@ -59,8 +59,10 @@ pub struct LinkRecord {
     pub to: Node,
     /// In bit/s.
     pub rate_bps: u64,
-    /// Wire bytes sent.
+    /// Wire bytes sent; a packet counts when its transmission starts.
     pub wire_bytes: u64,
+    /// Share of the measured time in which it was sending.
+    pub utilisation: f64,
     /// Packets sent.
     pub packets: u64,
     /// Time-weighted queue in wire bytes, without the packet in service. Zero at hosts, which are pulled.
@@ -80,7 +82,7 @@ pub struct LinkRecord {
 pub struct SwitchRecord {
     /// Number of the switch.
     pub switch: u32,
-    /// Bytes queued over all its ports: mean and maximum exact; p99 from samples every 10 µs.
+    /// Bytes queued over all its ports: the mean exact, p99 and maximum from samples every 10 µs.
     pub buffer_bytes: Spread,
     /// Packets refused.
     pub drops: u64,
@@ -117,7 +119,7 @@ pub struct Sample {
 /// What a sample says.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Quantity {
-    /// Payload bytes a flow delivered since the previous sample.
+    /// Payload bytes a flow has delivered so far.
     DeliveredBytes,
     /// A flow's window in wire bytes.
     WindowBytes,

@@ -133,6 +133,16 @@ impl Port {
         Time::ps((wire_bytes as u64 * self.ps_per_byte_q20) >> 20)
     }
 
+    /// How long `bytes` take, however many.
+    pub(crate) fn serialise_all(&self, bytes: u64) -> Time {
+        Time::ps(((bytes as u128 * self.ps_per_byte_q20 as u128) >> 20) as u64)
+    }
+
+    /// How much of the transmission in progress lies after `now`.
+    pub(crate) fn busy_beyond(&self, now: Time) -> Time {
+        if self.flags & flag::DOWN != 0 { Time::ZERO } else { self.free_at.since(now) }
+    }
+
     /// Puts `packet` at the end of its priority's queue.
     #[inline]
     pub(crate) fn enqueue(&mut self, packet: u32, frames: &mut [Frame]) {

@@ -33,7 +33,14 @@ fn hazards(rng: &mut Rng) -> Vec<(&'static str, Faults)> {
         ),
         ("a link fails", Faults { outages: vec![outage(Failing::Link(link), at, length)], ..none() }),
         ("a host stops", Faults { outages: vec![outage(Failing::Host(host), at, length)], ..none() }),
-        ("links flap", Faults { loss: 0.002, flaps: Some(Flaps { mean_up: Time::us(150), mean_down: Time::us(60) }), ..none() }),
+        (
+            "links flap",
+            Faults {
+                loss: 0.002,
+                flaps: Some(Flaps { mean_up: Time::us(150), mean_down: Time::us(60) }),
+                ..none()
+            },
+        ),
     ]
 }
 
@@ -42,18 +49,34 @@ fn small(protocol: Protocol, faults: Faults, seed: u64) -> Setup {
     let mut rng = Rng::stream(seed, Domain::Faults, u64::MAX);
     let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Time::ns(600), 1000);
     let mut setup = setup(fabric, protocol.stack(), Vec::new(), Time::s(20));
-    let block = |pattern, bytes, start| Traffic { pattern, sizes: Sizes::Fixed(bytes), stack: 0, label: 0, start, stop: Time::us(120) };
-    let incast = Pattern::Incast { fan_in: 5, dst: None, interval: Time::us(60), poisson: false, jitter: Time::us(1) };
-    let poisson = Pattern::Poisson { mean_gap_ps: 60e6, senders: (0..12).collect(), receivers: (0..12).collect() };
+    let block = |pattern, bytes, start| Traffic {
+        pattern,
+        sizes: Sizes::Fixed(bytes),
+        stack: 0,
+        label: 0,
+        start,
+        stop: Time::us(120),
+    };
+    let incast =
+        Pattern::Incast { fan_in: 5, dst: None, interval: Time::us(60), poisson: false, jitter: Time::us(1) };
+    let poisson =
+        Pattern::Poisson { mean_gap_ps: 60e6, senders: (0..12).collect(), receivers: (0..12).collect() };
     setup.workload.traffic = vec![
         block(Pattern::Permutation, 1 + rng.below(60_000), Time::us(2)),
         block(incast, 1 + rng.below(20_000), Time::us(10)),
         block(poisson, 1 + rng.below(3_000), Time::ZERO),
     ];
-    setup.connections = [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage, ConnectionPolicy::Pool(2)][rng.below(3) as usize];
+    setup.connections = [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage, ConnectionPolicy::Pool(2)]
+        [rng.below(3) as usize];
     for switch in &mut setup.fabric.switches {
         let at = 40e3;
-        switch.ecn = Some(Ecn { min_bytes: at, max_bytes: at, max_probability: 1.0, at: MarkAt::Enqueue, core_only: false });
+        switch.ecn = Some(Ecn {
+            min_bytes: at,
+            max_bytes: at,
+            max_probability: 1.0,
+            at: MarkAt::Enqueue,
+            core_only: false,
+        });
     }
     let sprays = protocol.card().needs.has(tidegate_core::Need::Spraying) || rng.below(3) == 0;
     setup.routing = if sprays { Routing::Spray } else { Routing::Ecmp };
@@ -136,7 +159,9 @@ fn faults_are_counted_and_come_from_the_seed() {
     assert_eq!((first.digest, first.faults), (again.digest, again.faults));
     assert_ne!(first.digest, other.digest);
     let hops = first.packet_hops as f64;
-    for (count, share) in [(first.faults.lost, 0.01), (first.faults.reordered, 0.03), (first.faults.duplicated, 0.04)] {
+    for (count, share) in
+        [(first.faults.lost, 0.01), (first.faults.reordered, 0.03), (first.faults.duplicated, 0.04)]
+    {
         let error = count as f64 / hops / share - 1.0;
         assert!(error.abs() < 0.25, "{count} of {hops} packet-hops, {share} expected");
     }

@@ -85,7 +85,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
         bdp_bytes: 100_000.0,
         connections: [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage, ConnectionPolicy::Pool(2)]
             [script.len() % 3],
-        spraying: script.len() % 2 == 0,
+        spraying: script.len().is_multiple_of(2),
         priorities: 1 + (script.len() % 8) as u8,
     };
     let mut script = Bytes(script);

@@ -45,8 +45,6 @@ pub(crate) fn flow(record: &FlowRecord, shares: &FairShares) -> FlowRow {
 
 /// A direction of a link.
 pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
-    let picoseconds = plan.duration.since(plan.warmup).as_ps() as f64;
-    let fits = record.rate_bps as f64 * picoseconds / 8e12;
     let waited = record.packets > 0;
     let micros = |us: f64| Fixed::nearest(us).filter(|_| waited);
     let delay = &record.queue_delay_us;
@@ -54,7 +52,7 @@ pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
         from: node(plan, record.from),
         to: node(plan, record.to),
         rate_gbps: record.rate_bps as f64 / 1e9,
-        utilization: (fits > 0.0).then(|| record.wire_bytes as f64 / fits),
+        utilization: (plan.duration > plan.warmup).then_some(record.utilisation),
         queue_bytes: bytes(&record.queue_bytes),
         queue_delay_us: QueueDelay {
             mean: micros(delay.mean),

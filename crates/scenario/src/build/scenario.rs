@@ -81,7 +81,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         let traffic = tables.map(|table| traffic::traffic(table, &context, &mut stacks, &mut labels));
         Workload { flows, traffic: traffic.collect::<Result<Vec<Traffic>, Error>>()? }
     };
-    let faults = faults::faults(root.find("faults"), &equipped.fabric, &Hosts::new(&equipped.fabric.hosts), span)?;
+    let faults =
+        faults::faults(root.find("faults"), &equipped.fabric, &Hosts::new(&equipped.fabric.hosts), span)?;
     if workload.flows.is_empty() && workload.traffic.is_empty() {
         return Err(root.error_found(
             "flows",

@@ -152,7 +152,8 @@ impl Plot {
         let height = HEIGHT + 20.0 * legend.1;
         let points = || self.lines.iter().flat_map(|line| line.points.iter());
         let x = Scale::new(&self.x, points().map(|p| p.0), (LEFT, WIDTH - RIGHT));
-        let y = Scale::new(&self.y, points().map(|p| p.1), (height - BOTTOM, top));
+        let visible = points().filter(|p| (-1e-9..=1.0 + 1e-9).contains(&x.share(p.0)));
+        let y = Scale::new(&self.y, visible.map(|p| p.1), (height - BOTTOM, top));
         let mut svg = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
              height=\"{height}\" role=\"img\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\

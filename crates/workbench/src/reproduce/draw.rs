@@ -58,13 +58,19 @@ fn plots(chart: &Chart, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observat
             if chart.labels.len() == 1 && !chart.each {
                 let line = |(place, &run): (usize, &usize)| {
                     let seen = runs[run].first()?;
-                    Some(styled(figure, chosen, place, series(seen, of, &chart.labels[0])))
+                    let points =
+                        smooth(series(seen, of, &chart.labels[0]), chart.smooth_us / seen.interval_us);
+                    Some(styled(figure, chosen, place, points))
                 };
                 return vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())];
             }
             let panel = |&run: &usize| {
                 let seen = runs[run].first()?;
-                let lines = if chart.each { each(seen, of) } else { by_label(seen, of, &chart.labels) };
+                let mut lines = if chart.each { each(seen, of) } else { by_label(seen, of, &chart.labels) };
+                for line in &mut lines {
+                    line.points =
+                        smooth(std::mem::take(&mut line.points), chart.smooth_us / seen.interval_us);
+                }
                 let title = if chosen.len() > 1 {
                     format!("{}, {}", title(), figure.runs[run].name)
                 } else {
@@ -130,6 +136,16 @@ fn life(flow: &FlowTrace, seen: &Observation) -> std::ops::Range<usize> {
 
 fn time_ms(bin: usize, seen: &Observation) -> f64 {
     (bin as f64 + 0.5) * seen.interval_us * 1e-3
+}
+
+/// Averages over `width` neighbours.
+fn smooth(points: Vec<(f64, f64)>, width: f64) -> Vec<(f64, f64)> {
+    let width = (width.round() as usize).clamp(1, points.len().max(1));
+    let mean = |window: &[(f64, f64)]| {
+        let sum = window.iter().fold((0.0, 0.0), |sum, point| (sum.0 + point.0, sum.1 + point.1));
+        (sum.0 / width as f64, sum.1 / width as f64)
+    };
+    points.windows(width).map(mean).collect()
 }
 
 /// The mean of a label's flows over time. A label may carry a quantity of its own: `victim:target`.

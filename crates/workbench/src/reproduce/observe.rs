@@ -171,7 +171,8 @@ impl Probe for Watch {
 impl Watch {
     fn new(plan: &Plan, recording: Recording) -> Watch {
         let explicit = plan.workload.flows.iter().all(|flow| flow.bytes == Message::UNLIMITED);
-        let generated = plan.workload.traffic.iter().all(|block| block.sizes == Sizes::Fixed(Message::UNLIMITED));
+        let generated =
+            plan.workload.traffic.iter().all(|block| block.sizes == Sizes::Fixed(Message::UNLIMITED));
         let traces = recording.trace.is_some() && explicit && generated;
         let interval = recording.trace.unwrap_or(plan.duration);
         let bins = plan.duration.as_ps().div_ceil(interval.as_ps().max(1)).max(1) as usize;
@@ -249,13 +250,15 @@ fn traces(
 ) -> Vec<FlowTrace> {
     let us = watch.interval.as_us_f64();
     // The stop of a flow is known where it was said; generated flows have none.
-    let mut stops: Vec<(Time, Time)> = plan.workload.flows.iter().map(|flow| (flow.start, flow.stop)).collect();
+    let mut stops: Vec<(Time, Time)> =
+        plan.workload.flows.iter().map(|flow| (flow.start, flow.stop)).collect();
     stops.sort_by_key(|(start, _)| *start);
     let trace = |flow: &FlowRecord| {
         let id = flow.id as usize;
         let none = vec![Cell::default(); watch.bins];
         let cells = watch.cells.get(id).unwrap_or(&none);
-        let stop = stops.get(id).filter(|_| plan.workload.traffic.is_empty()).map_or(Time::NEVER, |(_, stop)| *stop);
+        let stop =
+            stops.get(id).filter(|_| plan.workload.traffic.is_empty()).map_or(Time::NEVER, |(_, stop)| *stop);
         let mean = |sum: f64, cell: &Cell| (cell.acks > 0).then(|| round(sum / f64::from(cell.acks)));
         let stack = &plan.stacks[usize::from(flow.stack)];
         let path = paths.get(&(flow.src, flow.dst)).map(|path| {

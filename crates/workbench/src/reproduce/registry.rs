@@ -103,6 +103,9 @@ pub(crate) struct Chart {
     pub(crate) from_ms: Option<f64>,
     #[serde(default)]
     pub(crate) to_ms: Option<f64>,
+    /// Time series are averaged over so many microseconds.
+    #[serde(default)]
+    pub(crate) smooth_us: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]

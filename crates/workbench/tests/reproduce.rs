@@ -1,0 +1,123 @@
+//! The registry of papers and the report, from outside.
+
+use std::path::Path;
+use std::sync::Mutex;
+
+use tidegate_workbench::{
+    ReproduceOptions, RunOptions, Verdict, check_free, compare, figures, report, reproduce,
+    reproduction_files, set, write_files,
+};
+
+/// A figure that takes a fraction of a second.
+fn small() -> String {
+    let all = figures(None).unwrap();
+    let figure =
+        all.iter().filter(|figure| !figure.claims.is_empty()).min_by_key(|figure| figure.runs).unwrap();
+    format!("{}/{}", figure.paper, figure.figure)
+}
+
+#[test]
+fn figures_are_found_by_paper_and_number() {
+    let all = figures(None).unwrap();
+    let paper = all[0].paper.clone();
+    assert_eq!(
+        figures(Some(&paper)).unwrap().len(),
+        all.iter().filter(|figure| figure.paper == paper).count()
+    );
+    let one = figures(Some(&small())).unwrap();
+    assert!(!one.is_empty() && one.iter().all(|figure| !figure.title.is_empty()));
+    for wrong in ["no-such-paper".to_owned(), format!("{paper}/999")] {
+        let error = figures(Some(&wrong)).unwrap_err();
+        assert_eq!(error.exit_code(), 2, "{error}");
+    }
+}
+
+#[test]
+fn a_figure_is_reproduced_cached_and_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let cache = dir.path().join("cache");
+    let what = small();
+    let told = Mutex::new(Vec::new());
+    let tell = |done: usize, all: usize, name: &str| told.lock().unwrap().push((done, all, name.to_owned()));
+    let options = ReproduceOptions {
+        quick: true,
+        cache: Some(&cache),
+        progress: Some(&tell),
+        ..ReproduceOptions::default()
+    };
+    let first = reproduce(Some(&what), &options).unwrap();
+    let runs = told.lock().unwrap().len();
+    assert!(runs > 0 && std::fs::read_dir(&cache).unwrap().count() == runs);
+    assert!(first.claims.iter().all(|claim| claim.measured.is_some() && !claim.why.is_empty()));
+    assert_eq!(first.holds(), first.claims.iter().all(|claim| claim.verdict != Verdict::Deviates));
+
+    // The same from the cache, and with nothing kept.
+    let again = reproduce(Some(&what), &options).unwrap();
+    let fresh =
+        reproduce(Some(&what), &ReproduceOptions { cache: None, threads: Some(1), ..options }).unwrap();
+    let values = |result: &tidegate_workbench::Reproduction| {
+        result.claims.iter().map(|claim| (claim.claim.clone(), claim.measured)).collect::<Vec<_>>()
+    };
+    assert_eq!(values(&first), values(&again));
+    assert_eq!(values(&first), values(&fresh));
+
+    let out = dir.path().join("out");
+    write_files(&out, &reproduction_files(&first), false).unwrap();
+    assert!(check_free(&out, false).is_err() && check_free(&out, true).is_ok());
+    let page = report(std::slice::from_ref(&out)).unwrap();
+    assert!(is_self_contained(&page), "{page}");
+    for claim in &first.claims {
+        assert!(page.contains(claim.verdict.name()) && first.document().contains(&claim.claim));
+    }
+    assert!(page.contains("<svg") && out.join("reproduction.json").exists());
+}
+
+#[test]
+fn a_comparison_is_reported() {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("incast.toml");
+    let text = r#"
+duration = "2ms"
+warmup = "200us"
+[fabric]
+kind = "star"
+hosts = 8
+[transport]
+protocol = "PROTOCOL"
+[[flows]]
+src = "h1"
+dst = "h0"
+label = "a < b"
+[[traffic]]
+kind = "poisson"
+sizes = "20KB"
+load = 0.3
+[output]
+timeseries = "50us"
+"#;
+    let names: Vec<String> =
+        tidegate_workbench::protocols().iter().take(2).map(|p| p.name.to_owned()).collect();
+    std::fs::write(&path, text.replace("PROTOCOL", &names[0])).unwrap();
+    let out = dir.path().join("out");
+    let options = RunOptions { out: Some(Path::new(&out)), ..RunOptions::default() };
+    compare(&path, &[set("seed=3").unwrap()], &names, &options).unwrap();
+    let page = report(&[out]).unwrap();
+    assert!(is_self_contained(&page));
+    for needed in ["Slowdown of messages", "Longest queues", "Goodput", "a &lt; b"] {
+        assert!(page.contains(needed), "no {needed}");
+    }
+}
+
+#[test]
+fn a_folder_without_results_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    let error = report(&[dir.path().to_owned()]).unwrap_err();
+    assert_eq!(error.exit_code(), 2, "{error}");
+}
+
+/// Nothing is fetched: the only addresses are names of namespaces.
+fn is_self_contained(page: &str) -> bool {
+    let addresses = page.matches("://").count();
+    let namespaces = page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
+    addresses == namespaces && !page.contains("<script") && !page.contains("@import")
+}
