@@ -20,7 +20,7 @@ th{font-weight:600;white-space:nowrap}td.n,th.n{text-align:right;font-variant-nu
 .wide{overflow-x:auto}.plots{display:flex;flex-wrap:wrap;gap:1rem}.plots figure{margin:0;flex:1 1 480px}\
 svg{max-width:100%;height:auto}.quiet{color:var(--quiet)}\
 .reproduced{color:var(--good)}.direction{color:var(--half)}.deviates{color:var(--bad)}\
-td.verdict{font-weight:600;white-space:nowrap}";
+.claims td:nth-child(3){min-width:15rem}.claims td:nth-child(7){min-width:20rem}";
 
 /// Lines of one plot at most.
 const LINES_MAX: usize = 10;
@@ -236,12 +236,12 @@ fn over_time(runs: &[Run]) -> Vec<Plot> {
     let mut plots = Vec::new();
     for run in runs {
         let Some(series) = &run.series else { continue };
-        let draw = |(i, (name, points)): (usize, (String, &Vec<(f64, f64)>))| Line {
+        let draw = |i: usize, name: String, points: &[(f64, f64)]| Line {
             name,
             color: PALETTE[i % PALETTE.len()].to_owned(),
             dash: i / PALETTE.len(),
             marker: None,
-            points: points.clone(),
+            points: points.to_vec(),
         };
         let named = |label: &String| if label.is_empty() { "flows".to_owned() } else { label.clone() };
         let labels = series.goodput.iter().take(LINES_MAX).map(|(label, points)| (named(label), points));
@@ -249,7 +249,7 @@ fn over_time(runs: &[Run]) -> Vec<Plot> {
             title: format!("Goodput, {}", run.title),
             x: axis("time (ms)", false),
             y: axis("goodput of all flows of a label (Gbit/s)", false),
-            lines: labels.enumerate().map(draw).collect(),
+            lines: labels.enumerate().map(|(i, (name, points))| draw(i, name, points)).collect(),
         });
         let mean =
             |points: &[(f64, f64)]| points.iter().map(|p| p.1).sum::<f64>() / points.len().max(1) as f64;
@@ -263,7 +263,7 @@ fn over_time(runs: &[Run]) -> Vec<Plot> {
             title: format!("Longest queues, {}", run.title),
             x: axis("time (ms)", false),
             y: axis("queue (KB)", false),
-            lines: queues.enumerate().map(draw).collect(),
+            lines: queues.enumerate().map(|(i, (name, points))| draw(i, name, points)).collect(),
         });
     }
     plots
@@ -329,5 +329,5 @@ fn claim_table<'a>(claims: impl Iterator<Item = &'a ClaimResult>) -> String {
             escaped(&claim.why),
         ]
     });
-    table(&titles, rows)
+    format!("<div class=\"claims\">{}</div>", table(&titles, rows))
 }

@@ -121,12 +121,11 @@ fn linear_ticks(from: f64, to: f64) -> Vec<f64> {
 
 /// A number on an axis.
 fn tick_text(value: f64) -> String {
-    let text = match value.abs() {
-        x if x >= 1e6 => return format!("{}M", trimmed(value / 1e6)),
-        x if x >= 1e4 => return format!("{}k", trimmed(value / 1e3)),
+    match value.abs() {
+        x if x >= 1e6 => format!("{}M", trimmed(value / 1e6)),
+        x if x >= 1e4 => format!("{}k", trimmed(value / 1e3)),
         _ => trimmed(value),
-    };
-    text
+    }
 }
 
 fn trimmed(value: f64) -> String {
@@ -308,8 +307,10 @@ fn shape(name: &str, x: f64, y: f64, color: &str) -> String {
         ]),
         "star" => {
             let point = |i: u32| {
-                let (angle, radius) =
-                    (f64::from(i) * std::f64::consts::PI / 5.0, if i % 2 == 0 { 1.25 } else { 0.55 });
+                let (angle, radius) = (
+                    f64::from(i) * std::f64::consts::PI / 5.0,
+                    if i.is_multiple_of(2) { 1.25 } else { 0.55 },
+                );
                 (angle.sin() * radius, -angle.cos() * radius)
             };
             polygon(&(0..10).map(point).collect::<Vec<_>>())

@@ -22,7 +22,8 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
     for (paper_title, figure, title) in &result.figures {
         if paper != paper_title {
             paper = paper_title;
-            let _ = write!(text, "\n## {paper}\n");
+            let about = result.about.iter().find(|(title, _)| title == paper).map_or("", |(_, about)| about);
+            let _ = write!(text, "\n## {paper}\n\n{about}\n");
         }
         let claims: Vec<&ClaimResult> =
             result.claims.iter().filter(|claim| claim.figure == *figure).collect();

@@ -26,6 +26,9 @@ use cache::Cache;
 use observe::Observation;
 use registry::{Figure, Paper, Recording};
 
+/// Hears how many of how many runs are done, and which was done last, from the thread that did it.
+pub type Teller<'a> = &'a (dyn Fn(usize, usize, &str) + Sync);
+
 /// How to reproduce.
 #[derive(Clone, Copy, Default)]
 pub struct ReproduceOptions<'a> {
@@ -35,8 +38,8 @@ pub struct ReproduceOptions<'a> {
     pub threads: Option<usize>,
     /// Runs that were made before are looked for here, and new ones are kept.
     pub cache: Option<&'a Path>,
-    /// Told how many of how many runs are done, and what was done last.
-    pub progress: Option<&'a (dyn Fn(usize, usize, &str) + Sync)>,
+    /// Told of every run that is done.
+    pub progress: Option<Teller<'a>>,
     /// Set from elsewhere, it ends the work with [`Error::Interrupted`].
     pub interrupted: Option<&'a AtomicBool>,
 }
@@ -103,6 +106,8 @@ pub struct Reproduction {
     pub pictures: Vec<Picture>,
     /// Titles of the figures, in order: (paper's title, figure, title).
     pub figures: Vec<(String, String, String)>,
+    /// What a reader has to know, by the paper's title.
+    pub about: Vec<(String, String)>,
     /// With `--quick`.
     pub quick: bool,
 }
@@ -191,6 +196,9 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
             seeds.map(|seeds| seeds.into_iter().map(|i| &seen[i]).collect()).collect();
         result.claims.extend(judge(paper, figure, &runs));
         result.pictures.extend(draw::pictures(paper, figure, &runs));
+        if result.about.last().is_none_or(|(title, _)| *title != paper.title) {
+            result.about.push((paper.title.clone(), paper.about.trim().to_owned()));
+        }
         result.figures.push((paper.title.clone(), figure.name.clone(), figure.title.clone()));
     }
     Ok(result)

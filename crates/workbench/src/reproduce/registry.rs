@@ -17,6 +17,8 @@ pub(crate) struct Paper {
     pub(crate) name: String,
     /// As people write it.
     pub(crate) title: String,
+    /// What a reader of the claims has to know.
+    pub(crate) about: String,
     #[serde(rename = "figure")]
     pub(crate) figures: Vec<Figure>,
 }
