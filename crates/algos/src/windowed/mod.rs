@@ -5,8 +5,9 @@
 //! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap.
 //! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying, and by a timeout
 //!   (smoothed RTT + 4 deviations, at least 200 µs, 1 ms before the first sample, doubled each time).
-//! * A **window** below one packet means one packet every `rtt · packet / window`. Pacing follows a schedule: a packet that left
-//!   late does not delay the next, by at most one gap (without bound for a control that has no window).
+//! * A **window** of w packets lets w, rounded to nearest, be in flight; below one packet it means one packet every
+//!   `rtt · packet / window`. Pacing follows a schedule: a packet that left late does not delay the next, by at most one
+//!   gap (without bound for a control that has no window).
 //! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap; retransmission timers sit in a
 //!   second heap with one lazily moved entry a connection. Nothing scans connections.
 //!

@@ -167,11 +167,11 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn window_open(&self) -> bool {
-        if self.window >= self.full_wire as f64 {
-            (self.in_flight as f64) < self.window
-        } else {
-            self.in_flight == 0
-        }
+        // A window of w packets lets w rounded to nearest be in flight. Rounding up, as "send while less than the window is in
+        // flight" does, would send two packets a round trip at a window just above one and one at a window just below; rounding
+        // down would keep half a packet a flow less in flight than the laws of the controls say.
+        let with_half_a_packet = self.in_flight + self.full_wire as u64 / 2;
+        with_half_a_packet as f64 <= self.window || self.in_flight == 0
     }
 
     /// When the next packet may leave, the window being open.

@@ -1,0 +1,64 @@
+//! `tidegate reproduce` and `tidegate report`.
+
+mod common;
+
+use common::{Place, answer, files};
+
+/// The figure of the fewest runs that claims something, as `paper/figure`.
+fn small() -> String {
+    let list = answer(&["reproduce", "--list", "--json"]).json();
+    let claims = |figure: &&serde_json::Value| !figure["claims"].as_array().unwrap().is_empty();
+    let figures = list.as_array().unwrap().iter().filter(claims);
+    let figure = figures.min_by_key(|figure| figure["runs"].as_u64()).unwrap();
+    format!("{}/{}", figure["paper"].as_str().unwrap(), figure["figure"].as_str().unwrap())
+}
+
+#[test]
+fn reproduce_lists_figures_and_refuses_others() {
+    let figure = small();
+    assert!(answer(&["reproduce", "--list"]).ok().contains(&figure));
+    answer(&["reproduce", "no-such-paper"]).refused(2, &["reproduce", "no-such-paper", "there are"]);
+    let (paper, _) = figure.split_once('/').unwrap();
+    answer(&["reproduce", &format!("{paper}/999"), "--list"]).refused(2, &["999", "there are"]);
+}
+
+#[test]
+fn reproduce_prints_claims_and_writes_figures() {
+    let (place, figure) = (Place::usual(), small());
+    let (out, cache) = (place.arg("out"), place.arg("cache"));
+    let call =
+        |more: &[&str]| answer(&[&["reproduce", &figure, "--quick", "--cache", &cache], more].concat());
+    let claims = call(&["--json", "--out", &out]).json();
+    for claim in claims.as_array().unwrap() {
+        for key in ["paper", "figure", "claim", "paper_value", "measured", "unit", "verdict", "why"] {
+            assert!(claim.get(key).is_some(), "no {key} in {claim}");
+        }
+        let verdict = claim["verdict"].as_str().unwrap();
+        assert!(["reproduced", "direction", "deviates"].contains(&verdict), "{verdict}");
+    }
+    let written = files(std::path::Path::new(&out));
+    for name in ["reproduction.json", "reproduction.md", "report.html"] {
+        assert!(written.iter().any(|file| file.ends_with(name)), "{name} is not among {written:?}");
+    }
+    assert!(
+        written.iter().any(|file| file.ends_with(".svg"))
+            && written.iter().all(|file| !file.ends_with(".partial"))
+    );
+    call(&["--out", &out]).refused(2, &["--out", "--force"]);
+    call(&["--out", &out, "--force", "--no-cache"]).refused(2, &["--cache"]);
+
+    let deviates = claims.as_array().unwrap().iter().any(|claim| claim["verdict"] == "deviates");
+    assert_eq!(call(&["--check"]).code, Some(i32::from(deviates)));
+    assert!(answer(&["report", &out]).ok().contains("report.html"));
+}
+
+#[test]
+fn report_is_made_of_a_run() {
+    let place = Place::usual();
+    let out = place.arg("out");
+    place.call("run", &["--out", &out]).ok();
+    let page = place.arg("page.html");
+    answer(&["report", &out, "--out", &page]).ok();
+    assert!(std::fs::read_to_string(&page).unwrap().contains("<svg"));
+    answer(&["report", &place.arg("nothing-here")]).refused(2, &["report", "nothing-here"]);
+}
