@@ -20,7 +20,7 @@ th{font-weight:600;white-space:nowrap}td.n,th.n{text-align:right;font-variant-nu
 .wide{overflow-x:auto}.plots{display:flex;flex-wrap:wrap;gap:1rem}.plots figure{margin:0;flex:1 1 480px}\
 svg{max-width:100%;height:auto}.quiet{color:var(--quiet)}\
 .reproduced{color:var(--good)}.direction{color:var(--half)}.deviates{color:var(--bad)}\
-.claims td:nth-child(3){min-width:15rem}.claims td:nth-child(7){min-width:20rem}";
+.claims td.n{white-space:normal}.claims td:nth-child(3){min-width:13rem}.claims td:nth-child(7){min-width:18rem}";
 
 /// Lines of one plot at most.
 const LINES_MAX: usize = 10;
