@@ -1,6 +1,7 @@
 //! The command line of tidegate: arguments in, tables or JSON out. Everything else is the workbench's.
 
 mod args;
+mod best;
 mod commands;
 mod format;
 mod page;

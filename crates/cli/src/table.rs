@@ -4,8 +4,11 @@ use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, Table, presets};
 use tidegate_workbench::Comparison;
-use tidegate_workbench::results::{Engine, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary};
+use tidegate_workbench::results::{
+    Engine, Fixed, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary,
+};
 
+use crate::best::{Cell, add_rows};
 use crate::format::{NONE, bytes, micros, number, percent, ratio};
 
 /// Up to so many flows are shown one by one; more are grouped by label.
@@ -57,7 +60,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     }
     text.push_str("\nBusiest switch ports\n");
     text.push_str(&drawn(&compared_links(comparison)));
-    text.push('\n');
+    text.push_str("\n* the best of its label; of sizes, by the 99th percentile\n\n");
     for run in &comparison.runs {
         text.push_str(&format!("{}: {}", run.protocol, engine_line(&run.summary.engine)));
     }
@@ -82,24 +85,26 @@ fn goodput_table(rows: &[Row<'_>]) -> String {
         "target",
     ];
     let mut table = new(titles, 2);
-    for (run, group) in rows {
+    let cells = rows.iter().map(|(run, group)| {
         let goodput = &group.goodput_gbps;
         let share = group.fair_share_gbps.filter(|share| *share > 0.0);
         let of_it = goodput.mean.zip(share).map(|(goodput, share)| goodput / share);
-        table.add_row([
-            label(&group.label),
-            protocol(run, &group.protocol),
-            group.flows.to_string(),
-            number(goodput.mean),
-            number(share),
-            percent(of_it),
-            number(goodput.min),
-            number(goodput.max),
-            number(goodput.jain),
-            micros(group.hop_delay_us),
-            micros(group.queue_target_us),
-        ]);
-    }
+        vec![
+            Cell::plain(label(&group.label)),
+            Cell::plain(protocol(run, &group.protocol)),
+            Cell::plain(group.flows.to_string()),
+            Cell::plain(number(goodput.mean)),
+            Cell::plain(number(share)),
+            // More than its share is as wrong as less.
+            Cell::less(percent(of_it), of_it.map(|of_it| (of_it - 1.0).abs())),
+            Cell::plain(number(goodput.min)),
+            Cell::plain(number(goodput.max)),
+            Cell::more(number(goodput.jain), goodput.jain),
+            Cell::less(micros(group.hop_delay_us), group.hop_delay_us.map(Fixed::as_f64)),
+            Cell::plain(micros(group.queue_target_us)),
+        ]
+    });
+    add_rows(&mut table, cells.collect());
     drawn(&table)
 }
 
@@ -117,21 +122,24 @@ fn message_table(rows: &[Row<'_>]) -> String {
         "p99",
     ];
     let mut table = new(titles, 2);
-    for (run, group) in rows {
+    let cells = rows.iter().map(|(run, group)| {
         let fct = &group.fct;
-        table.add_row([
-            label(&group.label),
-            protocol(run, &group.protocol),
-            fct.count.to_string(),
-            fct.unfinished.to_string(),
-            number(group.offered_gbps),
-            number(group.goodput_gbps.total),
-            micros(fct.p50_us),
-            micros(fct.p99_us),
-            ratio(fct.slowdown.p50),
-            ratio(fct.slowdown.p99),
-        ]);
-    }
+        let time = |us: Option<Fixed>| Cell::less(micros(us), us.map(Fixed::as_f64));
+        let slowdown = |value: Option<Fixed>| Cell::less(ratio(value), value.map(Fixed::as_f64));
+        vec![
+            Cell::plain(label(&group.label)),
+            Cell::plain(protocol(run, &group.protocol)),
+            Cell::plain(fct.count.to_string()),
+            Cell::less(fct.unfinished.to_string(), Some(fct.unfinished as f64)),
+            Cell::plain(number(group.offered_gbps)),
+            Cell::more(number(group.goodput_gbps.total), group.goodput_gbps.total),
+            time(fct.p50_us),
+            time(fct.p99_us),
+            slowdown(fct.slowdown.p50),
+            slowdown(fct.slowdown.p99),
+        ]
+    });
+    add_rows(&mut table, cells.collect());
     drawn(&table)
 }
 
@@ -144,17 +152,22 @@ fn size_table(rows: &[Row<'_>]) -> String {
     let titles = columns.iter().map(|(min, below)| size_range(*min, *below));
     let titles: Vec<String> = ["label", "protocol"].map(str::to_owned).into_iter().chain(titles).collect();
     let mut table = new(&titles.iter().map(String::as_str).collect::<Vec<_>>(), 2);
-    for (run, group) in rows {
+    let cells = rows.iter().map(|(run, group)| {
         let cell = |min: u64| {
             let row = group.fct.by_size.iter().find(|row| row.min_bytes == min);
             row.map_or_else(
-                || NONE.to_owned(),
-                |row| format!("{} / {}", ratio(row.fct.slowdown.p50), ratio(row.fct.slowdown.p99)),
+                || Cell::plain(NONE),
+                |row| {
+                    let slowdown = &row.fct.slowdown;
+                    let text = format!("{} / {}", ratio(slowdown.p50), ratio(slowdown.p99));
+                    Cell::less(text, slowdown.p99.map(Fixed::as_f64))
+                },
             )
         };
-        let cells = columns.iter().map(|(min, _)| cell(*min));
-        table.add_row([label(&group.label), protocol(run, &group.protocol)].into_iter().chain(cells));
-    }
+        let names = [label(&group.label), protocol(run, &group.protocol)].map(Cell::plain);
+        names.into_iter().chain(columns.iter().map(|(min, _)| cell(*min))).collect()
+    });
+    add_rows(&mut table, cells.collect());
     drawn(&table)
 }
 
@@ -177,6 +190,7 @@ fn size_range(min: u64, below: Option<u64>) -> String {
 /// Switches with hosts and those without, under each protocol.
 fn buffer_table(comparison: &Comparison) -> String {
     let mut table = new(&["switches", "protocol", "mean", "p99", "max", "drops"], 2);
+    let mut cells = Vec::new();
     for tors in [true, false] {
         for run in &comparison.runs {
             let all = &run.summary.switches;
@@ -189,16 +203,19 @@ fn buffer_table(comparison: &Comparison) -> String {
             };
             let mean =
                 some.iter().filter_map(|switch| switch.buffer_bytes.mean).sum::<f64>() / some.len() as f64;
-            table.add_row([
-                format!("{} {}", some.len(), if tors { "with hosts" } else { "without hosts" }),
-                run.protocol.clone(),
-                bytes(Some(mean)),
-                bytes(worst(|switch| switch.buffer_bytes.p99)),
-                bytes(worst(|switch| switch.buffer_bytes.max)),
-                some.iter().map(|switch| switch.drops).sum::<u64>().to_string(),
+            let size = |value: Option<f64>| Cell::less(bytes(value), value);
+            let drops = some.iter().map(|switch| switch.drops).sum::<u64>();
+            cells.push(vec![
+                Cell::plain(format!("{} {}", some.len(), if tors { "with hosts" } else { "without hosts" })),
+                Cell::plain(run.protocol.clone()),
+                size(Some(mean)),
+                size(worst(|switch| switch.buffer_bytes.p99)),
+                size(worst(|switch| switch.buffer_bytes.max)),
+                Cell::less(drops.to_string(), Some(drops as f64)),
             ]);
         }
     }
+    add_rows(&mut table, cells);
     drawn(&table)
 }
 
