@@ -1,0 +1,116 @@
+//! Injected faults at work: what happens to packets at the end of a link, and links and hosts that go and come back.
+
+use super::*;
+
+impl<P: Probe> Engine<P> {
+    #[inline(never)]
+    pub(super) fn meet_fate(&mut self, index: u32, to: u32, packet: u32) {
+        match self.injector.fate(index) {
+            Fate::Arrives => self.arrive(to, packet),
+            Fate::Lost => {
+                self.fault_counts.lost += 1;
+                self.packets.free(packet);
+            }
+            Fate::Corrupted => {
+                self.packets.frames[packet as usize].flags |= frame_flag::CORRUPT;
+                self.arrive(to, packet);
+            }
+            Fate::Duplicated => {
+                self.fault_counts.duplicated += 1;
+                let copy = self.packets.copy(packet);
+                self.arrive(to, packet);
+                self.arrive(to, copy);
+            }
+            Fate::Late(by) => {
+                self.fault_counts.reordered += 1;
+                self.injector.hold(self.now + by, packet, to);
+                self.schedule_faults();
+            }
+        }
+    }
+
+    pub(super) fn schedule_faults(&mut self) {
+        let source = self.fault_source();
+        match self.injector.next_at() {
+            Time::NEVER => self.events.clear(source),
+            at => self.events.set(source, at.max(self.now)),
+        }
+    }
+
+    /// Releases held packets, and takes links and hosts down and up.
+    pub(super) fn on_faults(&mut self) {
+        let now = self.now;
+        while let Some((packet, to)) = self.injector.release(now) {
+            self.packets.frames[packet as usize].at = now;
+            self.arrive(to, packet);
+        }
+        let mut rerouted = false;
+        while let Some((change, toggled)) = self.injector.change(now) {
+            if toggled {
+                self.toggle(change);
+                rerouted = true;
+            }
+            if let Some(host) = change.host {
+                self.hosts[host as usize].stopped = change.down;
+                if !change.down {
+                    self.on_host(host);
+                }
+            }
+        }
+        if rerouted {
+            let injector = &self.injector;
+            self.routing.reroute(|link| !injector.is_down(link));
+        }
+        self.schedule_faults();
+    }
+
+    /// A link goes down or comes back.
+    pub(super) fn toggle(&mut self, change: Change) {
+        self.fault_counts.outages += change.down as u64;
+        for index in [2 * change.link, 2 * change.link + 1] {
+            self.commit(index);
+            let now = self.now;
+            let port = &mut self.ports[index as usize];
+            if change.down {
+                let queued = queued_byte_ps(port, &self.packets.frames, now);
+                let bytes = port.queue_bytes as u64;
+                let Packets { frames, free, .. } = &mut self.packets;
+                let before = free.len();
+                port.cut(frames, |packet| free.push(packet));
+                self.fault_counts.lost += (free.len() - before) as u64;
+                if port.owner & HOST == 0 {
+                    port.waits.byte_ps += queued;
+                    self.switches[port.owner as usize].used -= bytes;
+                }
+                self.events.clear(index);
+            } else {
+                port.mend(now);
+                if port.owner & HOST != 0 {
+                    let host = port.owner & !HOST;
+                    self.hosts[host as usize].quiet_until = Time::ZERO;
+                    self.pull(host);
+                }
+            }
+        }
+    }
+
+    #[cold]
+    pub(super) fn lose(&mut self, packet: u32) {
+        self.fault_counts.lost += 1;
+        self.packets.free(packet);
+    }
+
+    /// Whether a host does not take a packet: damaged, or held back until the host had stopped.
+    #[cold]
+    pub(super) fn refuses(&mut self, host: u32, packet: u32) -> bool {
+        let corrupt = self.packets.frames[packet as usize].flags & frame_flag::CORRUPT != 0;
+        let stopped = self.hosts[host as usize].stopped;
+        self.fault_counts.corrupted += corrupt as u64;
+        if stopped {
+            self.lose(packet);
+        } else if corrupt {
+            self.packets.free(packet);
+        }
+        corrupt || stopped
+    }
+}

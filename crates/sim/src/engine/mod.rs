@@ -1,0 +1,323 @@
+//! The event loop.
+//!
+//! Sources of events: every port (the head of its link), every host (its earliest deadline), the generator, the sampler. A packet
+//! costs one event a hop: when it lands, its next port is committed up to now, and it starts its transmission or joins the
+//! queue. At equal times departures come before arrivals, because a port is committed up to and including now first.
+
+mod build;
+mod hazards;
+mod measures;
+mod switching;
+mod uplinks;
+
+use build::{ports, switches};
+use measures::queued_byte_ps;
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice};
+use tidegate_core::{
+    Domain, Hop, HostContext, Message, Need, PathOracle, Rate, Reply, Rng, Time, Transmit, Transport,
+    frame_flag, mix64,
+};
+
+use crate::events::{EventList, MAX_SOURCES};
+use crate::faults::{Change, Fate, Injector};
+use crate::flows::Flows;
+use crate::generate::{Action, Generator};
+use crate::histogram::Histogram;
+use crate::host::{Host, MAX_STACKS};
+use crate::outcome::{FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, Sample, Spread, SwitchRecord};
+use crate::packets::Packets;
+use crate::port::{HOST, Port, PortHistograms, flag};
+use crate::probe::{Departure, Probe};
+use crate::routing::{NO_PORT, Routing};
+use crate::setup::Setup;
+
+/// Switch buffers are sampled so often for their percentiles and maximum.
+const SAMPLE_INTERVAL: Time = Time::us(10);
+
+/// A deadline further away than this is looked at again then; it stays well inside the event list's horizon.
+const FAR: Time = Time::s(4);
+
+/// What a switch's ports share.
+struct Switch {
+    first_port: u32,
+    last_port: u32,
+    /// Bytes queued, too high by what lazily committed ports have sent meanwhile.
+    used: u64,
+    capacity: u64,
+    alpha: f64,
+    ecn: Option<Ecn>,
+    drops: u64,
+    occupancy: Histogram,
+    sampled_max: u64,
+}
+
+/// Counters of a port as of warm-up.
+#[derive(Clone, Copy, Default)]
+struct Baseline {
+    tx_bytes: u64,
+    packets: u64,
+    /// Of a transmission in progress.
+    busy: Time,
+    /// What the packets queued then had waited for before.
+    byte_ps: u128,
+}
+
+/// A simulation in progress.
+pub struct Engine<P: Probe = ()> {
+    now: Time,
+    events: EventList,
+    packets: Packets,
+    ports: Vec<Port>,
+    rates: Vec<Rate>,
+    baselines: Vec<Baseline>,
+    histograms: Vec<PortHistograms>,
+    switches: Vec<Switch>,
+    /// Ports of each switch, by `first_port..last_port`.
+    switch_ports: Vec<u32>,
+    hosts: Vec<Host>,
+    routing: Routing,
+    flows: Flows,
+    generator: Generator,
+    marking: Rng,
+    spray: Option<Rng>,
+    injector: Injector,
+    /// Packets can suffer at the end of a link.
+    hazardous: bool,
+    fault_counts: FaultCounts,
+    /// A free packet for transports to write into.
+    blank: u32,
+    warm: bool,
+    packet_hops: u64,
+    handled: u64,
+    links: Vec<(Node, Node)>,
+    setup: Setup,
+    probe: P,
+}
+
+impl<P: Probe> Engine<P> {
+    /// Builds the network and schedules the first arrivals.
+    ///
+    /// # Errors
+    /// When the fabric cannot carry the workload: a host without exactly one link, hosts that cannot reach each other, too
+    /// many links and hosts for the event list.
+    pub fn new(setup: Setup, probe: P) -> Result<Engine<P>, String> {
+        let fabric = &setup.fabric;
+        let sources = fabric.links.len() * 2 + fabric.hosts.len() + 3;
+        if sources > MAX_SOURCES {
+            return Err(format!("{sources} links and hosts are more than {MAX_SOURCES}"));
+        }
+        if setup.stacks.len() > MAX_STACKS {
+            return Err(format!("{} protocols side by side are more than {MAX_STACKS}", setup.stacks.len()));
+        }
+        let routing = Routing::new(fabric, setup.seed, setup.bdp_bytes)?;
+        let needs = |need| setup.stacks.iter().any(|stack| stack.protocol().card().needs.has(need));
+        let mut packets = Packets::new(needs(Need::HopRecords));
+        let blank = packets.alloc();
+        let ports = ports(&setup);
+        let (switches, switch_ports) = switches(fabric, &ports);
+        let hosts = (0..fabric.hosts.len() as u32).map(|h| {
+            let context = HostContext {
+                host: h,
+                hosts: fabric.hosts.len() as u32,
+                seed: setup.seed,
+                mtu: fabric.mtu,
+                nic_rate: routing.nic_rate(h),
+                fabric_base_rtt: routing.fabric_base_rtt(),
+                bdp_bytes: routing.bdp_bytes(h),
+                connections: setup.connections,
+                spraying: setup.routing == Choice::Spray,
+                priorities: fabric.switches.iter().map(|s| s.priorities).min().unwrap_or(1),
+            };
+            Host::new(routing.host(h).up_port, setup.stacks.len(), context)
+        });
+        let mut engine = Engine {
+            now: Time::ZERO,
+            events: EventList::new(sources),
+            packets,
+            rates: fabric.links.iter().flat_map(|link| [link.rate, link.rate]).collect(),
+            baselines: vec![Baseline::default(); ports.len()],
+            histograms: if setup.histograms {
+                ports.iter().map(|_| PortHistograms::default()).collect()
+            } else {
+                Vec::new()
+            },
+            switches,
+            switch_ports,
+            hosts: hosts.collect(),
+            flows: Flows::default(),
+            generator: Generator::new(&setup.workload, fabric.hosts.len() as u32, setup.seed),
+            marking: Rng::stream(setup.seed, Domain::Marking, 0),
+            spray: (setup.routing == Choice::Spray)
+                .then(|| Rng::stream(setup.seed, Domain::Entropy, u64::MAX)),
+            hazardous: setup.faults.touch_packets(),
+            injector: Injector::new(&setup.faults, fabric, setup.seed),
+            fault_counts: FaultCounts::default(),
+            blank,
+            warm: false,
+            packet_hops: 0,
+            handled: 0,
+            links: fabric.links.iter().flat_map(|link| [(link.a, link.b), (link.b, link.a)]).collect(),
+            ports,
+            routing,
+            setup,
+            probe,
+        };
+        engine.schedule_generator();
+        engine.schedule_faults();
+        let source = engine.sampler();
+        engine.events.set(source, engine.setup.warmup.min(FAR));
+        Ok(engine)
+    }
+
+    fn host_source(&self, host: u32) -> u32 {
+        self.ports.len() as u32 + host
+    }
+
+    fn generator_source(&self) -> u32 {
+        (self.ports.len() + self.hosts.len()) as u32
+    }
+
+    fn sampler(&self) -> u32 {
+        self.generator_source() + 1
+    }
+
+    fn fault_source(&self) -> u32 {
+        self.generator_source() + 2
+    }
+
+    /// How far the run has come.
+    pub fn now(&self) -> Time {
+        self.now
+    }
+
+    /// Packets delivered over any link so far.
+    pub fn packet_hops(&self) -> u64 {
+        self.packet_hops
+    }
+
+    /// What a path looks like: base RTT, rates, hops.
+    pub fn paths(&self) -> &dyn PathOracle {
+        &self.routing
+    }
+
+    /// The probe.
+    pub fn probe(&self) -> &P {
+        &self.probe
+    }
+
+    /// Flows submitted and not taken by [`take_finished`](Self::take_finished).
+    pub fn live_flows(&self) -> usize {
+        self.flows.live()
+    }
+
+    /// Packets that are somewhere in the network.
+    pub fn packets_in_flight(&self) -> usize {
+        self.packets.in_use() - 1
+    }
+
+    /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on the steps.
+    pub fn advance(&mut self, until: Time) {
+        let until = until.min(self.setup.duration);
+        if !self.warm && until >= self.setup.warmup {
+            // What happens at the very moment of warm-up counts already.
+            if let Some(before) = self.setup.warmup.as_ps().checked_sub(1) {
+                self.run_until(Time::ps(before));
+            }
+            self.commit_all();
+            self.warm_up();
+        }
+        self.run_until(until);
+        if until == self.setup.duration {
+            self.commit_all();
+        }
+    }
+
+    fn run_until(&mut self, until: Time) {
+        while let Some((now, source)) = self.events.first_until(until) {
+            debug_assert!(now >= self.now, "time runs backwards");
+            self.now = now;
+            self.handled += 1;
+            if (source as usize) < self.ports.len() {
+                self.on_link(source);
+            } else {
+                self.on_other(source - self.ports.len() as u32);
+            }
+        }
+        self.now = self.now.max(until);
+    }
+
+    /// The head of a link has arrived (or, with explicit dequeues, a transmission has ended).
+    #[inline(always)]
+    fn on_link(&mut self, index: u32) {
+        let port = &mut self.ports[index as usize];
+        if P::EXPLICIT_DEQUEUES && port.next_landing(&self.packets.frames) != Some(self.now) {
+            self.commit(index); // the end of a transmission
+            self.schedule_explicit(index);
+            return;
+        }
+        let packet = port.land(&self.packets.frames);
+        let to = port.to;
+        if let Some(next) = port.next_landing(&self.packets.frames) {
+            if !P::EXPLICIT_DEQUEUES {
+                self.events.set(index, next);
+            }
+        } else {
+            if port.owner & HOST != 0 || port.has_queue() {
+                self.commit(index);
+            }
+            if self.ports[index as usize].link_is_empty() {
+                self.events.clear(index);
+            }
+        }
+        if P::EXPLICIT_DEQUEUES {
+            self.schedule_explicit(index);
+        }
+        self.packet_hops += 1;
+        if self.hazardous { self.meet_fate(index, to, packet) } else { self.arrive(to, packet) }
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, to: u32, packet: u32) {
+        if to & HOST == 0 {
+            self.arrive_at_switch(to, packet)
+        } else {
+            self.arrive_at_host(to & !HOST, packet)
+        }
+    }
+
+    /// Explicit dequeues: the next event of a port is its next landing or the end of its transmission.
+    fn schedule_explicit(&mut self, index: u32) {
+        let port = &self.ports[index as usize];
+        let landing = port.next_landing(&self.packets.frames).unwrap_or(Time::NEVER);
+        let wants_more = port.has_queue() || port.owner & HOST != 0;
+        let dequeue = if wants_more && port.free_at > self.now { port.free_at } else { Time::NEVER };
+        let next = landing.min(dequeue);
+        match next {
+            Time::NEVER => self.events.clear(index),
+            next => self.events.set(index, next),
+        }
+    }
+
+    /// Starts every transmission of a port that is due.
+    #[inline]
+    fn commit(&mut self, index: u32) {
+        let owner = self.ports[index as usize].owner;
+        if owner & HOST != 0 {
+            self.pull(owner & !HOST);
+        } else {
+            self.commit_switch_port(index);
+        }
+    }
+
+    fn on_other(&mut self, source: u32) {
+        if (source as usize) < self.hosts.len() {
+            self.on_host(source);
+        } else if source as usize == self.hosts.len() {
+            self.on_generator();
+        } else if source as usize == self.hosts.len() + 1 {
+            self.on_sampler();
+        } else {
+            self.on_faults();
+        }
+    }
+}

@@ -1,0 +1,193 @@
+//! Switches: choosing a port, queueing, marking, admitting, and committing what was due to leave.
+
+use super::*;
+
+impl<P: Probe> Engine<P> {
+    #[inline]
+    pub(super) fn commit_switch_port(&mut self, index: u32) {
+        loop {
+            let port = &mut self.ports[index as usize];
+            if !port.has_queue() || port.free_at > self.now {
+                return;
+            }
+            let start = port.free_at;
+            if port.flags & flag::HISTOGRAMS != 0 {
+                self.histograms[index as usize].level(start, port.queue_bytes);
+            }
+            let packet = port.dequeue(&self.packets.frames);
+            let frame = &self.packets.frames[packet as usize];
+            let waited = start - frame.at;
+            let wire = frame.wire_bytes as u128;
+            port.waits.byte_ps += wire * waited.as_ps() as u128;
+            port.waits.delay_ps += waited.as_ps() as u128;
+            port.waits.max_delay = port.waits.max_delay.max(waited);
+            self.switches[port.owner as usize].used -= wire as u64;
+            self.start(index, packet, start, waited);
+        }
+    }
+
+    /// A packet begins to leave a switch port.
+    #[inline]
+    pub(super) fn start(&mut self, index: u32, packet: u32, start: Time, waited: Time) {
+        let port = &mut self.ports[index as usize];
+        let frame = &mut self.packets.frames[packet as usize];
+        if port.flags & flag::STAMPS != 0
+            && frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS) != 0
+        {
+            if frame.flags & frame_flag::STAMP_PEAK != 0 {
+                frame.peak_hop_delay = frame.peak_hop_delay.max(waited);
+            }
+            if frame.flags & frame_flag::STAMP_HOPS != 0 {
+                let hop = Hop {
+                    at: start,
+                    tx_bytes: port.tx_bytes,
+                    rate: self.rates[index as usize],
+                    queue_bytes: port.queue_bytes,
+                    port: index,
+                };
+                self.packets.trace(packet).push(hop);
+            }
+        }
+        if port.flags & flag::HISTOGRAMS != 0 {
+            self.histograms[index as usize].delay_ns.add(waited.as_ps() / 1_000, 1);
+        }
+        if port.flags & flag::ECN != 0 {
+            self.mark(index, packet, MarkAt::Dequeue);
+        }
+        self.launch(index, packet, start, waited);
+    }
+
+    /// Puts a packet on the wire.
+    #[inline(always)]
+    pub(super) fn launch(&mut self, index: u32, packet: u32, start: Time, waited: Time) {
+        if P::ON {
+            let port = &self.ports[index as usize];
+            let (port_bytes, p) = (port.queue_bytes, self.packets.get(packet));
+            self.probe.departed(&Departure {
+                at: start,
+                port: index,
+                waited,
+                queue_bytes: port_bytes,
+                frame: p.frame,
+                body: p.body,
+                hops: p.hops,
+            });
+        }
+        let port = &mut self.ports[index as usize];
+        if port.launch(packet, start, &mut self.packets.frames) {
+            let at = self.packets.frames[packet as usize].at;
+            if !P::EXPLICIT_DEQUEUES {
+                self.events.set(index, at);
+            }
+        }
+    }
+
+    /// Marks the packet where the queue asks for it.
+    #[inline]
+    pub(super) fn mark(&mut self, index: u32, packet: u32, at: MarkAt) {
+        let port = &mut self.ports[index as usize];
+        let frame = &mut self.packets.frames[packet as usize];
+        if frame.flags & frame_flag::ECN_CAPABLE == 0 {
+            return;
+        }
+        let Some(ecn) = self.switches[port.owner as usize].ecn.filter(|ecn| ecn.at == at) else { return };
+        let queue = port.queue_bytes as f64;
+        let marks = if queue >= ecn.max_bytes {
+            true
+        } else if queue < ecn.min_bytes {
+            false
+        } else {
+            let share = (queue - ecn.min_bytes) / (ecn.max_bytes - ecn.min_bytes);
+            self.marking.unit() < share * ecn.max_probability
+        };
+        if marks {
+            frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
+            port.waits.marks += 1;
+        }
+    }
+
+    #[inline(always)]
+    pub(super) fn arrive_at_switch(&mut self, switch: u32, packet: u32) {
+        let now = self.now;
+        let frame = &self.packets.frames[packet as usize];
+        let special = frame.flags & frame_flag::STAMP_HOPS;
+        let index = self.routing.egress(switch, frame.dst, frame.entropy);
+        if index == NO_PORT {
+            self.lose(packet);
+            return;
+        }
+        let port = &mut self.ports[index as usize];
+        if port.has_queue() && port.free_at <= now {
+            self.commit_switch_port(index);
+        }
+        let port = &mut self.ports[index as usize];
+        if port.is_free(now) && special == 0 && port.flags & (flag::ECN_AT_ZERO | flag::HISTOGRAMS) == 0 {
+            // The common case: nothing to wait for, and nothing to write down (a wait of zero is no new peak).
+            self.launch(index, packet, now, Time::ZERO);
+        } else {
+            self.join_queue(switch, index, packet);
+        }
+        if P::EXPLICIT_DEQUEUES {
+            self.schedule_explicit(index);
+        }
+    }
+
+    pub(super) fn join_queue(&mut self, switch: u32, index: u32, packet: u32) {
+        let port = &mut self.ports[index as usize];
+        if port.flags & flag::DOWN != 0 {
+            self.lose(packet);
+            return;
+        }
+        if port.flags & flag::ECN != 0 {
+            self.mark(index, packet, MarkAt::Enqueue);
+        }
+        let port = &mut self.ports[index as usize];
+        if port.is_free(self.now) {
+            self.start(index, packet, self.now, Time::ZERO);
+            return;
+        }
+        let wire = self.packets.frames[packet as usize].wire_bytes as u32;
+        if (port.flags & flag::SHARED != 0 || port.queue_bytes > u32::MAX - wire)
+            && !self.admits(switch, index, wire)
+        {
+            self.drop_packet(switch, index, packet);
+            return;
+        }
+        let port = &mut self.ports[index as usize];
+        if port.flags & flag::HISTOGRAMS != 0 {
+            self.histograms[index as usize].level(self.now, port.queue_bytes);
+        }
+        port.enqueue(packet, &mut self.packets.frames);
+        port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
+        self.switches[switch as usize].used += wire as u64;
+    }
+
+    /// Whether the switch's buffer takes `wire` more bytes at this port.
+    pub(super) fn admits(&mut self, switch: u32, index: u32, wire: u32) -> bool {
+        let fits = |s: &Switch, port: &Port| {
+            let free = s.capacity.saturating_sub(s.used);
+            let bytes = port.queue_bytes as u64 + wire as u64;
+            wire as u64 <= free && bytes as f64 <= s.alpha * free as f64 && bytes <= u32::MAX as u64
+        };
+        if fits(&self.switches[switch as usize], &self.ports[index as usize]) {
+            return true;
+        }
+        // The occupancy may be stale, and then too high: bring every port of the switch up to now and look again.
+        self.commit_switch(switch);
+        fits(&self.switches[switch as usize], &self.ports[index as usize])
+    }
+
+    pub(super) fn commit_switch(&mut self, switch: u32) {
+        let Switch { first_port, last_port, .. } = self.switches[switch as usize];
+        for i in first_port..last_port {
+            self.commit_switch_port(self.switch_ports[i as usize]);
+        }
+    }
+
+    #[cold]
+    pub(super) fn drop_packet(&mut self, switch: u32, index: u32, packet: u32) {
+        self.ports[index as usize].waits.drops += 1;
+        self.switches[switch as usize].drops += 1;
+        self.packets.free(packet);
+    }
+}
