@@ -122,7 +122,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         if message.bytes != Message::UNLIMITED {
             self.backlog_bytes += message.bytes;
         }
-        self.apply_limit(now, connection);
+        self.apply_limit(connection);
         self.reschedule(now, connection);
         Handle((connection as u64) << 32 | slot as u64)
     }
@@ -301,7 +301,7 @@ impl<C: CongestionControl> Windowed<C> {
         sender.advance_pacing(now, wire);
         sender.cc.on_sent(&self.params, now, wire);
         if sender.follows_packets {
-            self.apply_limit(now, connection);
+            self.apply_limit(connection);
         }
         self.reschedule_after_send(now, connection);
     }
@@ -318,10 +318,8 @@ impl<C: CongestionControl> Windowed<C> {
         }
         let rtt = now.since(body.sent_at);
         sender.sample_rtt(rtt);
-        let progress =
-            sender.acknowledge(now, body, &mut self.outgoing, &mut self.spare, self.host.mtu, |id| {
-                app.acked(now, id)
-            });
+        let progress = sender
+            .acknowledge(body, &mut self.outgoing, &mut self.spare, self.host.mtu, |id| app.acked(now, id));
         let unordered = self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
         let lost = sender.detect_loss(now, body.sent_at, unordered, &self.outgoing, self.host.mtu);
         if progress.packets > 0 {
@@ -354,7 +352,7 @@ impl<C: CongestionControl> Windowed<C> {
         sender.last_activity = now;
         let finished = sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
         let dst = sender.dst;
-        self.apply_limit(now, body.connection);
+        self.apply_limit(body.connection);
         self.reschedule(now, body.connection);
         if finished {
             self.peers[dst as usize].idle.push(body.connection);
@@ -381,13 +379,13 @@ impl<C: CongestionControl> Windowed<C> {
             }
             sender.cc.on_loss(&self.params, &Loss { now, kind: LossKind::Timeout, rtt });
         }
-        self.apply_limit(now, connection);
+        self.apply_limit(connection);
         self.reschedule(now, connection);
     }
 
     /// Asks the control how much may be sent and keeps the answer with the connection.
     #[inline]
-    fn apply_limit(&mut self, _now: Time, connection: u32) {
+    fn apply_limit(&mut self, connection: u32) {
         let sender = &mut self.senders[connection as usize];
         let limit = sender.cc.limit(&self.params);
         sender.set_limit(&limit);

@@ -7,7 +7,7 @@ use core::ops::Index;
 use super::plb::Plb;
 use super::recovery::Recovery;
 use super::{INITIAL_RTO, MAX_BACKOFF, MIN_RTO};
-use tidegate_core::{Body, CongestionControl, HEADER_BYTES, Limit, MIN_WIRE_BYTES, Message, Path, Time};
+use tidegate_core::{Body, CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Time};
 
 /// No message, no connection.
 pub(super) const NONE: u32 = u32::MAX;
@@ -248,7 +248,6 @@ impl<C: CongestionControl> Sender<C> {
     #[inline]
     pub(super) fn acknowledge(
         &mut self,
-        now: Time,
         ack: &Body,
         messages: &mut Messages,
         spare: &mut Vec<Box<Recovery>>,
@@ -264,7 +263,7 @@ impl<C: CongestionControl> Sender<C> {
             }
             return progress;
         }
-        self.acknowledge_out_of_order(now, ack, messages, spare, mtu, acked)
+        self.acknowledge_out_of_order(ack, messages, spare, mtu, acked)
     }
 
     /// Moves `una` up to `cumulative`; what it passes counts as progress, messages it passes as acknowledged.
@@ -299,7 +298,6 @@ impl<C: CongestionControl> Sender<C> {
     #[inline(never)]
     fn acknowledge_out_of_order(
         &mut self,
-        now: Time,
         ack: &Body,
         messages: &mut Messages,
         spare: &mut Vec<Box<Recovery>>,
@@ -355,7 +353,6 @@ impl<C: CongestionControl> Sender<C> {
         } else {
             self.recovery = Some(recovery);
         }
-        let _ = now;
         progress
     }
 
@@ -532,5 +529,3 @@ impl Messages {
         (payload + overhead).max(MIN_WIRE_BYTES) as u64
     }
 }
-
-const _: () = assert!(HEADER_BYTES <= MIN_WIRE_BYTES);
