@@ -84,7 +84,7 @@ enum Event {
     Loss(Loss),
     Timer(Time),
     Sent(Time, u32),
-    Restart(Time, Time),
+    Restart(Time),
 }
 
 /// Plausible, implausible and absurd events in random order; time stands still now and then.
@@ -106,7 +106,7 @@ fn events(seed: u64, count: usize) -> Vec<Event> {
                 1 => Event::Loss(Loss { now, kind: LossKind::Timeout, rtt }),
                 2 => Event::Timer(now),
                 3 => Event::Sent(now, 84 + rng.below(9000) as u32),
-                4 => Event::Restart(now, span(&mut rng)),
+                4 => Event::Restart(now),
                 _ => {
                     let acked = [0, 1, 1, 1, 2, 300][rng.below(6) as usize];
                     seq += acked;
@@ -148,7 +148,7 @@ fn apply<C: CongestionControl>(cc: &mut C, params: &C::Params, event: &Event) ->
         Event::Loss(loss) => cc.on_loss(params, loss),
         Event::Timer(now) => cc.on_timer(params, *now),
         Event::Sent(now, wire_bytes) => cc.on_sent(params, *now, *wire_bytes),
-        Event::Restart(now, idle) => cc.on_restart(params, &path(), *now, *idle),
+        Event::Restart(now) => *cc = C::start(params, &path(), *now, 3),
     }
     cc.limit(params)
 }

@@ -77,8 +77,8 @@ pub struct Loss {
 /// A congestion control's answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// Wire bytes that may be in flight; a new packet may start while fewer are. Below one full packet the transport sends one
-    /// packet every `rtt · full packet / window`. Infinite: no window.
+    /// Wire bytes that may be in flight: a new packet may start where a full one fits. Below one full packet the transport
+    /// sends one packet every `rtt · full packet / window`. Infinite: no window.
     pub window_bytes: f64,
     /// Pace at this rate in bit/s; infinite: no pacing.
     pub pace_bps: f64,
@@ -102,6 +102,9 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     const CARD: Card;
     /// Its parameters.
     type Params: Params;
+    /// Idle for longer than this, with nothing in flight, a connection [starts](Self::start) anew, unless the scenario says
+    /// otherwise. Default: never.
+    const RESTART_AFTER: Time = Time::s(1000);
 
     /// State of a new connection.
     fn start(params: &Self::Params, path: &Path, now: Time, seed: u64) -> Self;
@@ -113,21 +116,14 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     fn on_timer(&mut self, _params: &Self::Params, _now: Time) {}
     /// A packet left; only controls that count packets sent care (open-loop Poisson draws its next gap).
     fn on_sent(&mut self, _params: &Self::Params, _now: Time, _wire_bytes: u32) {}
-    /// The connection has new data after being idle, with nothing in flight, for `idle`. Default: keep the state.
-    fn on_restart(&mut self, _params: &Self::Params, _path: &Path, _now: Time, _idle: Time) {}
     /// How much may be sent now. Asked after every call above.
     fn limit(&self, params: &Self::Params) -> Limit;
     /// Whether acknowledgements, too, collect the largest queueing delay of their path.
     fn stamps_acks(_params: &Self::Params) -> bool {
         false
     }
-    /// Whether the transport moves a connection to another path when it has had nothing but
-    /// [congested](Self::is_congested) samples for some round trips (PLB).
-    fn repaths(_params: &Self::Params) -> bool {
-        false
-    }
-    /// Whether this acknowledgement tells of congestion on the path. Asked before [`on_ack`](Self::on_ack), where the
-    /// transport [repaths](Self::repaths). Default: by its mark.
+    /// Whether this acknowledgement tells of congestion on the path. Asked before [`on_ack`](Self::on_ack), where connections
+    /// leave a path that is congested for some round trips (PLB). Default: by its mark.
     fn is_congested(&self, _params: &Self::Params, ack: &Ack<'_>) -> bool {
         ack.marked
     }

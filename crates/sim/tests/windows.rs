@@ -4,6 +4,7 @@ mod common;
 use common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
+use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
 use tidegate_core::{Domain, Extent, HEADER_BYTES, Need, Rate, Rng, Time};
@@ -65,6 +66,44 @@ fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
         assert!((slope - 1.0).abs() < 0.15, "{case}");
         assert!(packets_a_flow.abs() < 2.0, "{case}");
     }
+}
+
+/// Completion times of one message of 20 packets after another, some time apart, from windows that start at one packet.
+fn one_after_another(apart: Time, restart_after: Time) -> Vec<Time> {
+    let mut swift = stack("swift");
+    swift.set("initial_window", Value::Extent(Extent::Bytes(1080.0))).unwrap();
+    swift.set("restart_after", Value::Time(restart_after)).unwrap();
+    let (fabric, _) = funnel(1, Rate::gbps(100), Time::us(1), 1000);
+    let message = |start| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 20_000, start) };
+    let (finished, _) = run(setup(fabric, swift, vec![message(Time::ZERO), message(apart)], Time::ms(5)), ());
+    finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect()
+}
+
+#[test]
+fn an_idle_connection_starts_anew_after_the_time_asked_for() {
+    let kept = one_after_another(Time::ms(1), Time::ms(1));
+    assert!(kept[1] < kept[0], "a window that has grown is kept: {kept:?}");
+    let anew = one_after_another(Time::ms(2), Time::ms(1));
+    assert_eq!(anew[1], anew[0], "it is not kept for longer than asked");
+}
+
+#[test]
+fn timeouts_are_those_asked_for() {
+    let (fabric, _) = funnel(1, Rate::gbps(100), Time::us(1), 1000);
+    let (initial, smallest) = (Time::us(700), Time::us(300));
+    let mut swift = stack("swift");
+    swift.set("initial_rto", Value::Time(initial)).unwrap();
+    swift.set("min_rto", Value::Time(smallest)).unwrap();
+    let message = |start| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 1000, start) };
+    let starts = [Time::ZERO, Time::ms(1), Time::ms(2)];
+    let mut setup = setup(fabric, swift, starts.map(message).to_vec(), Time::ms(5));
+    // The link is down where the first and the last message leave their host.
+    let outage = |down| Outage { of: Failing::Link(0), down, up: down.after(Time::us(10)) };
+    setup.faults.outages = vec![outage(Time::ZERO), outage(Time::ms(2))];
+    let (finished, _) = run(setup, ());
+    let took: Vec<Time> =
+        finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect();
+    assert_eq!(took, [initial.after(took[1]), took[1], smallest.after(took[1])]);
 }
 
 /// Peaks and troughs of the queue that packets leave behind at one port.

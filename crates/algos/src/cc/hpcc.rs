@@ -63,6 +63,8 @@ params! {
         /// Smallest rate: the smallest window is this times T.
         min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
+        /// Pace packets at the window over T, too.
+        pacing: bool = true, "HPCC (SIGCOMM'19), section 3.2; Poseidon (NSDI'23), section 5, compares it without";
     }
 }
 
@@ -150,12 +152,13 @@ impl CongestionControl for Hpcc {
         self.stage = 0;
     }
 
-    fn limit(&self, _params: &HpccParams) -> Limit {
-        Limit {
-            window_bytes: self.window,
-            pace_bps: self.window * 8e12 / self.base_rtt,
-            wake_at: Time::NEVER,
-        }
+    fn limit(&self, params: &HpccParams) -> Limit {
+        let pace_bps = if params.pacing { self.window * 8e12 / self.base_rtt } else { f64::INFINITY };
+        Limit { pace_bps, ..Limit::window(self.window) }
+    }
+
+    fn is_congested(&self, params: &HpccParams, _ack: &Ack<'_>) -> bool {
+        self.utilisation > params.eta
     }
 }
 

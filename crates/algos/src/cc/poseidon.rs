@@ -50,7 +50,8 @@
 //! * In `brownfield` the base RTT is taken off the delay of the other hops: an idle path would read as congested.
 //! * Power targets are scaled to meet eq. 3 at both ends, `T(max_rate) = k` and `T(min_rate) = p + k`, so that `q`
 //!   changes the shape alone. For `q → 0` they become eq. 3.
-//! * After idling the window is kept; the paper is silent.
+//! * A connection that idled for longer than a fixed time starts anew, as under Swift, whose code Poseidon changes; the
+//!   paper is silent.
 
 use alloc::format;
 use alloc::string::String;
@@ -140,7 +141,7 @@ params! {
         max_mi: f64 = 2.5, in 1.01..=100.0, "Clark5/Poseidon, rdma-hw.cc; the paper gives no value";
         /// Timeouts in a row that reset the window to its smallest.
         retx_reset_threshold: u64 = 12, in 1..=1000, "not in the paper; hopnets/vertigo_simulations (Swift)";
-        /// Window of a new connection.
+        /// Window of a new connection, and of one that was idle.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "our choice: the paper gives no value";
         /// How a window below one packet grows.
@@ -204,6 +205,7 @@ impl CongestionControl for Poseidon {
         echo_bytes: (2, 0),
     };
     type Params = PoseidonParams;
+    const RESTART_AFTER: Time = Time::ms(1);
 
     fn start(params: &PoseidonParams, path: &Path, _now: Time, _seed: u64) -> Poseidon {
         let full_wire_bytes = path.full_wire_bytes as f64;
@@ -258,6 +260,10 @@ impl CongestionControl for Poseidon {
 
     fn limit(&self, _params: &PoseidonParams) -> Limit {
         Limit::window(self.cwnd * self.full_wire_bytes)
+    }
+
+    fn is_congested(&self, params: &PoseidonParams, ack: &Ack<'_>) -> bool {
+        self.delay(params, ack) > self.target(params, ack.rtt)
     }
 
     fn queue_target(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Option<Time> {

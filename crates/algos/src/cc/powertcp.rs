@@ -189,6 +189,10 @@ impl CongestionControl for PowerTcp {
         self.old_cwnd = self.cwnd;
     }
 
+    fn is_congested(&self, _params: &PowerTcpParams, _ack: &Ack<'_>) -> bool {
+        self.power > 1.0
+    }
+
     fn limit(&self, _params: &PowerTcpParams) -> Limit {
         Limit { window_bytes: self.cwnd, pace_bps: self.cwnd * 8e12 / self.tau, wake_at: Time::NEVER }
     }

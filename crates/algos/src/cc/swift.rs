@@ -33,8 +33,7 @@
 //! * The hop count is the path's, known from the start; it costs its byte in every acknowledgement.
 //! * The latest RTT sample is used throughout; base target and flow-scaling range are those of Poseidon's
 //!   evaluation by default. SIRD's are base_target = 15us, fs_range = 75us.
-//! * After idling longer than a fixed time (the retransmission timeout before any sample) the window restarts from
-//!   its initial value.
+//! * A connection that idled for longer than a fixed time (the retransmission timeout before any sample) starts anew.
 
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Needs, Path, Time, math, params,
@@ -70,11 +69,6 @@ params! {
             "SIRD (NSDI'25), table 2";
         /// Timeouts in a row that reset the window to its smallest.
         retx_reset_threshold: u64 = 12, in 1..=1000, "hopnets/vertigo_simulations, Swift.cc";
-        /// Idle for longer than this, a connection starts from its initial window again.
-        restart_after: Time = Time::ms(1), within Time::us(1) => Time::s(1000),
-            "our choice: the retransmission timeout before any sample";
-        /// Take another path when no sample was below the target, flow scaling apart, for 5 to 7 round trips (PLB).
-        plb: bool = false, "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; rule: Broadcom/csg-htsim, swift.cpp";
     }
 }
 
@@ -107,13 +101,15 @@ impl CongestionControl for Swift {
         echo_bytes: (1, 0),
     };
     type Params = SwiftParams;
+    const RESTART_AFTER: Time = Time::ms(1);
 
     fn start(params: &SwiftParams, path: &Path, _now: Time, _seed: u64) -> Swift {
         let range = params.fs_range.as_ps() as f64;
         // Swift section 3.5
         let alpha = range / (1.0 / math::sqrt(params.fs_min) - 1.0 / math::sqrt(params.fs_max));
         Swift {
-            cwnd: initial_cwnd(params, path),
+            cwnd: (params.initial_window.bytes(path.bdp_bytes) / path.full_wire_bytes as f64)
+                .clamp(params.min_cwnd, params.max_cwnd),
             full_wire_bytes: path.full_wire_bytes as f64,
             fixed_target: params.base_target.as_ps() as f64
                 + path.hops as f64 * params.per_hop.as_ps() as f64,
@@ -155,12 +151,6 @@ impl CongestionControl for Swift {
         self.settle(params, before, loss.now);
     }
 
-    fn on_restart(&mut self, params: &SwiftParams, path: &Path, _now: Time, idle: Time) {
-        if idle > params.restart_after {
-            self.cwnd = initial_cwnd(params, path);
-        }
-    }
-
     fn queue_target(params: &SwiftParams, path: &Path, rate_bps: f64) -> Option<Time> {
         let target = Swift::settled(params, path, rate_bps).target(params);
         Some(Time::from_ps_f64(target).since(path.base_rtt))
@@ -168,10 +158,6 @@ impl CongestionControl for Swift {
 
     fn limit(&self, _params: &SwiftParams) -> Limit {
         Limit::window(self.cwnd * self.full_wire_bytes)
-    }
-
-    fn repaths(params: &SwiftParams) -> bool {
-        params.plb
     }
 
     fn is_congested(&self, _params: &SwiftParams, ack: &Ack<'_>) -> bool {
@@ -207,11 +193,6 @@ impl Swift {
             self.last_decrease = Some(now);
         }
     }
-}
-
-fn initial_cwnd(params: &SwiftParams, path: &Path) -> f64 {
-    (params.initial_window.bytes(path.bdp_bytes) / path.full_wire_bytes as f64)
-        .clamp(params.min_cwnd, params.max_cwnd)
 }
 
 #[cfg(test)]
@@ -287,16 +268,5 @@ mod tests {
         let mut flow = start(&params);
         flow.cwnd = 0.1;
         assert!(!flow.is_congested(&params, &ack(10, 28)) && flow.is_congested(&params, &ack(10, 29)));
-    }
-
-    #[test]
-    fn restarts_from_the_initial_window_after_idling() {
-        let params = SwiftParams::default();
-        let mut flow = start(&params);
-        flow.cwnd = 500.0;
-        flow.on_restart(&params, &contract::path(), Time::ms(5), Time::ms(1));
-        assert_eq!(flow.cwnd, 500.0);
-        flow.on_restart(&params, &contract::path(), Time::ms(9), Time::us(1001));
-        assert_eq!(flow.cwnd, 100_000.0 / 4200.0);
     }
 }

@@ -4,10 +4,11 @@
 //!   follow each other on it; [`ConnectionPolicy`] says which connection takes a message. There is no handshake.
 //! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap.
 //! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying, and by a timeout
-//!   (smoothed RTT + 4 deviations, at least 200 µs, 1 ms before the first sample, doubled each time).
-//! * A **window** of w packets lets w, rounded to nearest, be in flight; below one packet it means one packet every
+//!   (smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto` before the first sample, doubled each time).
+//! * A **window** is what may be in flight: a packet goes if it fits. Below one packet it means one packet every
 //!   `rtt · packet / window`. Pacing follows a schedule: a packet that left late does not delay the next, by at most one
 //!   gap (without bound for a control that has no window).
+//! * After **idling** for longer than `restart_after` a connection's control starts anew, on the same path.
 //! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap; retransmission timers sit in a
 //!   second heap with one lazily moved entry a connection. Nothing scans connections.
 //!
@@ -17,6 +18,7 @@
     reason = "boxes move between connections and their pool; what they hold stays where it is"
 )]
 
+mod params;
 mod plb;
 mod receiver;
 mod recovery;
@@ -27,6 +29,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+pub use params::{ConnectionParams, WindowedParams};
 use plb::Plb;
 use receiver::Receivers;
 use recovery::Recovery;
@@ -38,16 +41,12 @@ use tidegate_core::{
     Rng, Time, Transmit, Transport, body_flag, frame_flag, kind,
 };
 
-/// Retransmission timeout before the first round-trip sample.
-const INITIAL_RTO: Time = Time::ms(1);
-/// Smallest retransmission timeout.
-const MIN_RTO: Time = Time::us(200);
 /// The timeout doubles at most so often.
 const MAX_BACKOFF: u8 = 10;
 
 /// The windowed transport of one host.
 pub struct Windowed<C: CongestionControl> {
-    params: C::Params,
+    params: WindowedParams<C>,
     host: HostContext,
     /// Flags of every data frame.
     data_flags: u8,
@@ -75,9 +74,9 @@ struct Peer {
 
 impl<C: CongestionControl> Endpoint for Windowed<C> {
     const CARD: Card = C::CARD;
-    type Params = C::Params;
+    type Params = WindowedParams<C>;
 
-    fn new(params: &C::Params, host: &HostContext) -> Self {
+    fn new(params: &WindowedParams<C>, host: &HostContext) -> Self {
         let needs = C::CARD.needs;
         let flag = |need, flag| if needs.has(need) { flag } else { 0 };
         let peak = flag(Need::PeakHopDelay, frame_flag::STAMP_PEAK);
@@ -87,7 +86,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
             data_flags: flag(Need::Ecn, frame_flag::ECN_CAPABLE)
                 | flag(Need::HopRecords, frame_flag::STAMP_HOPS)
                 | peak,
-            ack_flags: if C::stamps_acks(params) { peak } else { 0 },
+            ack_flags: if C::stamps_acks(&params.control) { peak } else { 0 },
             senders: Vec::new(),
             outgoing: sender::Messages::default(),
             ready: Ready::default(),
@@ -100,12 +99,12 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
         }
     }
 
-    fn queue_target(params: &C::Params, path: &Path, rate_bps: f64) -> Option<Time> {
-        C::queue_target(params, &Self::with_telemetry(*path), rate_bps)
+    fn queue_target(params: &WindowedParams<C>, path: &Path, rate_bps: f64) -> Option<Time> {
+        C::queue_target(&params.control, &Self::with_telemetry(*path), rate_bps)
     }
 
-    fn domain_warning(params: &C::Params, path: &Path) -> Option<String> {
-        C::domain_warning(params, &Self::with_telemetry(*path))
+    fn domain_warning(params: &WindowedParams<C>, path: &Path) -> Option<String> {
+        C::domain_warning(&params.control, &Self::with_telemetry(*path))
     }
 }
 
@@ -114,9 +113,9 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         self.promote_paced(now);
         let connection = self.connection_for(now, &message, paths);
         let sender = &mut self.senders[connection as usize];
-        if sender.is_idle() && sender.has_sent() {
-            let idle = now.since(sender.last_activity);
-            sender.cc.on_restart(&self.params, &sender.cold.path, now, idle);
+        let idled = sender.is_idle() && sender.has_sent();
+        if idled && now.since(sender.last_activity) > self.params.connection.restart_after {
+            sender.cc = C::start(&self.params.control, &sender.cold.path, now, u64::from(sender.entropy));
         }
         let slot = self.outgoing.append(sender, &message, self.host.mtu);
         if message.bytes != Message::UNLIMITED {
@@ -180,7 +179,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
 
     fn limits(&self, handle: Handle) -> Option<(f64, f64)> {
         let sender = self.senders.get((handle.0 >> 32) as usize)?;
-        let limit = sender.cc.limit(&self.params);
+        let limit = sender.cc.limit(&self.params.control);
         Some((limit.window_bytes, limit.pace_bps))
     }
 }
@@ -205,8 +204,8 @@ impl<C: CongestionControl> Windowed<C> {
                 };
                 let seed = self.next_seed(message.dst, self.senders[connection as usize].lane);
                 let sender = &mut self.senders[connection as usize];
-                sender.restart(C::start(&self.params, &sender.cold.path, now, seed), seed);
-                sender.plb = C::repaths(&self.params).then(|| Box::new(Plb::new(seed)));
+                sender.restart(C::start(&self.params.control, &sender.cold.path, now, seed), seed);
+                sender.plb = self.params.connection.plb.then(|| Box::new(Plb::new(seed)));
                 connection
             }
             ConnectionPolicy::PerPair => {
@@ -239,10 +238,10 @@ impl<C: CongestionControl> Windowed<C> {
         let path = Self::with_telemetry(paths.path(self.host.host, dst));
         let lane = self.peers[dst as usize].lanes.len() as u32;
         let seed = self.next_seed(dst, lane);
-        let cc = C::start(&self.params, &path, now, seed);
+        let cc = C::start(&self.params.control, &path, now, seed);
         let connection = self.senders.len() as u32;
         let mut sender = Sender::new(cc, dst, lane, seed, single_use, path);
-        sender.plb = C::repaths(&self.params).then(|| Box::new(Plb::new(seed)));
+        sender.plb = self.params.connection.plb.then(|| Box::new(Plb::new(seed)));
         self.senders.push(sender);
         self.peers[dst as usize].lanes.push(connection);
         connection
@@ -293,13 +292,13 @@ impl<C: CongestionControl> Windowed<C> {
         }
         // The timeout runs from the first packet in flight, not from one that pacing holds back.
         if sender.in_flight == 0 {
-            sender.rto_at = now.after(sender.rto());
+            sender.rto_at = now.after(sender.rto(&self.params.connection));
             self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
         }
         sender.in_flight += wire as u64;
         sender.last_activity = now;
         sender.advance_pacing(now, wire);
-        sender.cc.on_sent(&self.params, now, wire);
+        sender.cc.on_sent(&self.params.control, now, wire);
         if sender.follows_packets {
             self.apply_limit(connection);
         }
@@ -324,7 +323,11 @@ impl<C: CongestionControl> Windowed<C> {
         let lost = sender.detect_loss(now, body.sent_at, unordered, &self.outgoing, self.host.mtu);
         if progress.packets > 0 {
             sender.backoff = 0;
-            sender.rto_at = if sender.outstanding() { now.after(sender.rto()) } else { Time::NEVER };
+            sender.rto_at = if sender.outstanding() {
+                now.after(sender.rto(&self.params.connection))
+            } else {
+                Time::NEVER
+            };
         }
         let ack = Ack {
             now,
@@ -341,13 +344,14 @@ impl<C: CongestionControl> Windowed<C> {
             hops: packet.hops.as_slice(),
         };
         if let Some(plb) = &mut sender.plb
-            && let Some(entropy) = plb.sample(now, sender.srtt, sender.cc.is_congested(&self.params, &ack))
+            && let Some(entropy) =
+                plb.sample(now, sender.srtt, sender.cc.is_congested(&self.params.control, &ack))
         {
             sender.entropy = entropy;
         }
-        sender.cc.on_ack(&self.params, &ack);
+        sender.cc.on_ack(&self.params.control, &ack);
         if lost {
-            sender.cc.on_loss(&self.params, &Loss { now, kind: LossKind::Recovery, rtt });
+            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Recovery, rtt });
         }
         sender.last_activity = now;
         let finished = sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
@@ -365,19 +369,19 @@ impl<C: CongestionControl> Windowed<C> {
         let rtt = sender.last_rtt;
         if sender.wake_at <= now {
             sender.wake_at = Time::NEVER;
-            sender.cc.on_timer(&self.params, now);
+            sender.cc.on_timer(&self.params.control, now);
         }
         if sender.reorder_expired(now, &self.outgoing, self.host.mtu) {
-            sender.cc.on_loss(&self.params, &Loss { now, kind: LossKind::Recovery, rtt });
+            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Recovery, rtt });
         }
         if sender.rto_at <= now && sender.in_flight == 0 {
             sender.rto_at = Time::NEVER;
         } else if sender.rto_at <= now {
-            sender.on_timeout(now, &mut self.spare);
+            sender.on_timeout(now, &self.params.connection, &mut self.spare);
             if let Some(plb) = &mut sender.plb {
                 sender.entropy = plb.leave(now, rtt);
             }
-            sender.cc.on_loss(&self.params, &Loss { now, kind: LossKind::Timeout, rtt });
+            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Timeout, rtt });
         }
         self.apply_limit(connection);
         self.reschedule(now, connection);
@@ -387,7 +391,7 @@ impl<C: CongestionControl> Windowed<C> {
     #[inline]
     fn apply_limit(&mut self, connection: u32) {
         let sender = &mut self.senders[connection as usize];
-        let limit = sender.cc.limit(&self.params);
+        let limit = sender.cc.limit(&self.params.control);
         sender.set_limit(&limit);
         self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
     }

@@ -6,7 +6,7 @@ use core::ops::Index;
 
 use super::plb::Plb;
 use super::recovery::Recovery;
-use super::{INITIAL_RTO, MAX_BACKOFF, MIN_RTO};
+use super::{ConnectionParams, MAX_BACKOFF};
 use tidegate_core::{Body, CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Time};
 
 /// No message, no connection.
@@ -167,11 +167,8 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn window_open(&self) -> bool {
-        // A window of w packets lets w rounded to nearest be in flight. Rounding up, as "send while less than the window is in
-        // flight" does, would send two packets a round trip at a window just above one and one at a window just below; rounding
-        // down would keep half a packet a flow less in flight than the laws of the controls say.
-        let with_half_a_packet = self.in_flight + self.full_wire as u64 / 2;
-        with_half_a_packet as f64 <= self.window || self.in_flight == 0
+        // A window is what may be in flight, not a target for it (RFC 5681, section 2): a packet goes if it fits.
+        (self.in_flight + self.full_wire as u64) as f64 <= self.window || self.in_flight == 0
     }
 
     /// When the next packet may leave, the window being open.
@@ -230,11 +227,11 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     #[inline]
-    pub(super) fn rto(&self) -> Time {
+    pub(super) fn rto(&self, params: &ConnectionParams) -> Time {
         let base = if self.srtt == Time::ZERO {
-            INITIAL_RTO
+            params.initial_rto
         } else {
-            self.srtt.after(self.rttvar.times(4)).max(MIN_RTO)
+            self.srtt.after(self.rttvar.times(4)).max(params.min_rto)
         };
         base.times(1 << self.backoff)
     }
@@ -414,7 +411,12 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// Nothing came back for a timeout: everything unacknowledged counts as lost.
-    pub(super) fn on_timeout(&mut self, now: Time, spare: &mut Vec<Box<Recovery>>) {
+    pub(super) fn on_timeout(
+        &mut self,
+        now: Time,
+        params: &ConnectionParams,
+        spare: &mut Vec<Box<Recovery>>,
+    ) {
         let una = self.una;
         let recovery = self.recovery.get_or_insert_with(|| {
             let mut recovery = spare.pop().unwrap_or_default();
@@ -424,7 +426,7 @@ impl<C: CongestionControl> Sender<C> {
         recovery.lose_all(una, self.next);
         self.in_flight = 0;
         self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
-        self.rto_at = now.after(self.rto());
+        self.rto_at = now.after(self.rto(params));
     }
 
     fn wire(&self, payload: u32) -> u32 {

@@ -1,0 +1,79 @@
+//! Parameters of a windowed transport: those of its congestion control, and those that every connection has.
+
+use alloc::string::String;
+use core::fmt;
+
+use tidegate_core::params::{Parameter, Params, Table, Value};
+use tidegate_core::{CongestionControl, Time, params};
+
+params! {
+    /// What every connection has, whatever controls it.
+    pub struct ConnectionParams {
+        /// Retransmission timeout before the first round-trip sample.
+        initial_rto: Time = Time::ms(1), within Time::us(1) => Time::s(1000),
+            "our choice, for every windowed protocol";
+        /// Smallest retransmission timeout.
+        min_rto: Time = Time::us(200), within Time::us(1) => Time::s(1000),
+            "our choice, for every windowed protocol";
+        /// Idle for longer than this, a connection starts from its initial window again; 1000 s: it never does.
+        restart_after: Time = Time::s(1000), within Time::us(1) => Time::s(1000),
+            "our choice: 1 ms (`initial_rto`) under Swift, whose public code restarts, and Poseidon, which changes it";
+        /// Take another path when there was no good sample for 5 to 7 round trips (PLB).
+        plb: bool = false, "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; rule: Broadcom/csg-htsim, swift.cpp";
+    }
+}
+
+/// Parameters of a congestion control and of the connections under it, in one table.
+pub struct WindowedParams<C: CongestionControl> {
+    /// Of the control.
+    pub control: C::Params,
+    /// Of connections.
+    pub connection: ConnectionParams,
+}
+
+impl<C: CongestionControl> Default for WindowedParams<C> {
+    fn default() -> Self {
+        let connection = ConnectionParams { restart_after: C::RESTART_AFTER, ..ConnectionParams::default() };
+        WindowedParams { control: C::Params::default(), connection }
+    }
+}
+
+impl<C: CongestionControl> Clone for WindowedParams<C> {
+    fn clone(&self) -> Self {
+        WindowedParams { control: self.control.clone(), connection: self.connection.clone() }
+    }
+}
+
+impl<C: CongestionControl> PartialEq for WindowedParams<C> {
+    fn eq(&self, other: &Self) -> bool {
+        self.control == other.control && self.connection == other.connection
+    }
+}
+
+impl<C: CongestionControl> fmt::Debug for WindowedParams<C> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:?} {:?}", self.control, self.connection)
+    }
+}
+
+impl<C: CongestionControl> Params for WindowedParams<C> {
+    fn table() -> Table {
+        let mut table = C::Params::table();
+        table.extend(ConnectionParams::table());
+        for info in &mut table {
+            if info.name == "restart_after" {
+                info.default = C::RESTART_AFTER.to_value();
+            }
+        }
+        table
+    }
+    fn get(&self, name: &str) -> Option<Value> {
+        self.control.get(name).or_else(|| self.connection.get(name))
+    }
+    fn store(&mut self, name: &str, value: Value) -> bool {
+        self.control.store(name, value) || self.connection.store(name, value)
+    }
+    fn conflict(&self) -> Option<String> {
+        self.control.conflict()
+    }
+}
