@@ -23,6 +23,9 @@ pub(crate) struct Reproduce {
     /// One seed each: minutes, not an hour
     #[arg(long)]
     quick: bool,
+    /// Also vary what the paper leaves open, one thing at a time, and write how the claims move
+    #[arg(long, requires = "out", conflicts_with = "list")]
+    sensitivity: bool,
     /// Write claims, figures and a report to this folder, which is created
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
@@ -79,6 +82,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     };
     let options = ReproduceOptions {
         quick: args.quick,
+        sensitivity: args.sensitivity,
         threads: args.threads.map(usize::from),
         cache: cache.as_deref(),
         progress: Some(&tell),

@@ -125,8 +125,6 @@ pub enum Quantity {
     WindowBytes,
     /// Bytes queued at a port.
     QueueBytes,
-    /// Largest queueing delay of a packet that left a port since the previous sample, in microseconds.
-    QueueDelayMaxUs,
 }
 
 /// Everything but the finished flows, which are taken while the run goes on.

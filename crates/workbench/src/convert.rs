@@ -105,7 +105,6 @@ pub(crate) fn sample(plan: &Plan, sample: &Sample) -> SeriesRow {
         Quantity::DeliveredBytes => ("delivered_bytes", Entity::Flow(sample.entity)),
         Quantity::WindowBytes => ("window_bytes", Entity::Flow(sample.entity)),
         Quantity::QueueBytes => ("queue_bytes", link()),
-        Quantity::QueueDelayMaxUs => ("queue_delay_max_us", link()),
     };
     SeriesRow { at: sample.at, entity, quantity, value: sample.value }
 }

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use tidegate_workbench::{
-    ReproduceOptions, RunOptions, Verdict, check_free, compare, figures, report, reproduce,
+    ReproduceOptions, RunOptions, Sensitivity, Verdict, check_free, compare, figures, report, reproduce,
     reproduction_files, set, write_files,
 };
 
@@ -65,11 +65,40 @@ fn a_figure_is_reproduced_cached_and_reported() {
     write_files(&out, &reproduction_files(&first), false).unwrap();
     assert!(check_free(&out, false).is_err() && check_free(&out, true).is_ok());
     let page = report(std::slice::from_ref(&out)).unwrap();
-    assert!(is_self_contained(&page), "{page}");
+    assert!(is_self_contained(&page));
+    let documents = first.documents();
+    assert_eq!(documents.len(), 1, "how claims move is written where it was asked for");
     for claim in &first.claims {
-        assert!(page.contains(claim.verdict.name()) && first.document().contains(&claim.claim));
+        assert!(page.contains(claim.verdict.name()) && documents[0].1.contains(&claim.claim));
     }
     assert!(page.contains("<svg") && out.join("reproduction.json").exists());
+}
+
+#[test]
+fn claims_are_measured_again_for_all_that_is_open() {
+    let options = ReproduceOptions { quick: true, sensitivity: true, ..ReproduceOptions::default() };
+    let result = reproduce(Some(&small()), &options).unwrap();
+    let (_, opens) = &result.sensitivity[0];
+    assert!(!opens.is_empty());
+    for open in opens {
+        let names = open.claims.iter().map(|(chosen, _)| &chosen.claim).collect::<Vec<_>>();
+        assert_eq!(names, result.claims.iter().map(|claim| &claim.claim).collect::<Vec<_>>());
+        for (chosen, varied) in &open.claims {
+            assert_eq!(varied.len(), open.instead.len(), "{}", open.name);
+            assert!(varied.iter().all(|claim| claim.claim == chosen.claim && claim.measured.is_some()));
+        }
+    }
+    let moved = |open: &Sensitivity| {
+        open.claims
+            .iter()
+            .any(|(chosen, varied)| varied.iter().any(|other| other.measured != chosen.measured))
+    };
+    assert!(opens.iter().any(moved), "an alternative changes nothing: it is not set");
+    let (name, text) = &result.documents()[1];
+    assert_eq!(*name, "sensitivity.md");
+    for open in opens {
+        assert!(text.contains(&format!("### {}", open.name)) && text.contains(&open.chosen));
+    }
 }
 
 #[test]
@@ -103,7 +132,7 @@ timeseries = "50us"
     compare(&path, &[set("seed=3").unwrap()], &names, &options).unwrap();
     let page = report(&[out]).unwrap();
     assert!(is_self_contained(&page));
-    for needed in ["Slowdown of messages", "Longest queues", "Goodput", "a &lt; b"] {
+    for needed in ["Slowdown of messages", "Queues at switch ports", "Goodput", "a &lt; b"] {
         assert!(page.contains(needed), "no {needed}");
     }
 }
@@ -118,6 +147,6 @@ fn a_folder_without_results_is_refused() {
 /// Nothing is fetched: the only addresses are names of namespaces.
 fn is_self_contained(page: &str) -> bool {
     let addresses = page.matches("://").count();
-    let namespaces = page.matches("xmlns=\"http://www.w3.org/2000/svg\"").count();
+    let namespaces = page.matches("http://www.w3.org/2000/svg").count();
     addresses == namespaces && !page.contains("<script") && !page.contains("@import")
 }

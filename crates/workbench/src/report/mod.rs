@@ -1,5 +1,6 @@
 //! One self-contained page from folders of results: tables, plots, nothing from the network and no script.
 
+mod charts;
 mod page;
 pub(crate) mod plot;
 mod read;
@@ -24,7 +25,13 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
         }
     }
     read::name_apart(&mut runs);
-    let title = runs.first().map_or("Reproduction of papers", |run| run.summary.name.as_str()).to_owned();
+    let mut names: Vec<&str> = Vec::new();
+    for run in &runs {
+        if !names.contains(&run.summary.name.as_str()) {
+            names.push(&run.summary.name);
+        }
+    }
+    let title = if names.is_empty() { "Reproduction of papers".to_owned() } else { names.join(", ") };
     let mut body = String::new();
     if !runs.is_empty() {
         body.push_str(&page::runs(&runs));
@@ -42,10 +49,9 @@ pub fn reproduction_files(result: &Reproduction) -> Vec<(String, Vec<u8>)> {
     let pictures: Vec<(String, String)> =
         result.pictures.iter().map(|picture| (picture.name.clone(), picture.svg.clone())).collect();
     let page = page::whole("Reproduction of papers", &page::reproduction(&result.claims, &pictures));
-    let mut files = vec![
-        ("reproduction.md".to_owned(), result.document().into_bytes()),
-        ("report.html".to_owned(), page.into_bytes()),
-    ];
+    let documents = result.documents().into_iter();
+    let mut files: Vec<_> = documents.map(|(name, text)| (name.to_owned(), text.into_bytes())).collect();
+    files.push(("report.html".to_owned(), page.into_bytes()));
     files.extend(pictures.into_iter().map(|(name, svg)| (format!("{name}.svg"), svg.into_bytes())));
     // Last: where it is, the others are.
     files.push((read::CLAIMS.to_owned(), json));

@@ -2,30 +2,31 @@
 
 use std::fmt::Write;
 
-use tidegate_algos::Protocol;
 use tidegate_results::Fixed;
 
-use super::plot::{Axis, Line, PALETTE, Plot, escaped};
+use super::charts::{self, QUEUES_SHOWN, RUNS_MAX};
+use super::plot::{Plot, escaped};
 use super::read::Run;
 use crate::reproduce::{ClaimResult, measured, paper_value, with_unit};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8884;--quiet:#666;--good:#2e7d32;--half:#9a6700;--bad:#b3261e}\
-@media(prefers-color-scheme:dark){:root{--quiet:#aaa;--good:#7bc67e;--half:#e2b93b;--bad:#f2857c}}\
-body{font:15px/1.5 system-ui,sans-serif;max-width:1120px;margin:2rem auto;padding:0 1rem}\
+@media screen and (prefers-color-scheme:dark){:root{--quiet:#aaa;--good:#7bc67e;--half:#e2b93b;--bad:#f2857c}}\
+body{font:15px/1.5 system-ui,sans-serif;background:Canvas;color:CanvasText;max-width:1120px;margin:2rem auto;padding:0 1rem}\
 h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px solid var(--line);padding-bottom:.3rem}\
 table{border-collapse:collapse;width:100%;font-size:13.5px;margin:.8rem 0}\
 th,td{padding:.3rem .55rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\
 th{font-weight:600;white-space:nowrap}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
-.wide{overflow-x:auto}.plots{display:flex;flex-wrap:wrap;gap:1rem}.plots figure{margin:0;flex:1 1 480px}\
-svg{max-width:100%;height:auto}.quiet{color:var(--quiet)}\
+.wide{overflow-x:auto}.plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(480px,100%),1fr));gap:1rem}\
+figure{margin:0}svg{display:block;max-width:100%;height:auto}.quiet{color:var(--quiet)}\
 .reproduced{color:var(--good)}.direction{color:var(--half)}.deviates{color:var(--bad)}\
-.claims td.n{white-space:normal}.claims td:nth-child(3){min-width:13rem}.claims td:nth-child(7){min-width:18rem}";
-
-/// Lines of one plot at most.
-const LINES_MAX: usize = 10;
-/// Queues that are drawn.
-const QUEUES_SHOWN: usize = 3;
+figure a{display:block;text-align:right;font-size:11px}figure,tr{break-inside:avoid}h2{break-after:avoid}\
+@media screen{.claims td:nth-child(3){min-width:13rem}.claims td:nth-child(7){min-width:18rem}}\
+@page{margin:14mm}\
+@media print{:root{color-scheme:light}body{max-width:none;margin:0;padding:0;font-size:10pt}figure a{display:none}\
+.claims td:nth-child(3){width:26%}.claims td:nth-child(7){width:44%}\
+table{font-size:7.5pt}th,td{padding:.15rem .3rem}th,th.n{white-space:normal}.wide{overflow:visible}\
+.plots{display:block}.plots svg{width:130mm;margin:0 auto 4mm}}";
 
 /// The page around `body`.
 pub(crate) fn whole(title: &str, body: &str) -> String {
@@ -40,57 +41,104 @@ pub(crate) fn whole(title: &str, body: &str) -> String {
     )
 }
 
+/// What stands in a cell without a value.
+const NONE: &str = "–";
+
+/// A table, without the columns in which no row has anything.
 fn table(titles: &[(&str, bool)], rows: impl Iterator<Item = Vec<String>>) -> String {
+    let rows: Vec<Vec<String>> = rows.collect();
+    let used = |column: &usize| rows.is_empty() || rows.iter().any(|row| row[*column] != NONE);
+    let columns: Vec<usize> = (0..titles.len()).filter(used).collect();
     let class = |number: bool| if number { " class=\"n\"" } else { "" };
     let mut html = String::from("<div class=\"wide\"><table><thead><tr>");
-    for (title, number) in titles {
-        let _ = write!(html, "<th{}>{title}</th>", class(*number));
+    for (title, number) in columns.iter().map(|column| titles[*column]) {
+        let _ = write!(html, "<th{}>{title}</th>", class(number));
     }
     html.push_str("</tr></thead><tbody>\n");
-    for row in rows {
+    for row in &rows {
         html.push_str("<tr>");
-        for (cell, (_, number)) in row.iter().zip(titles) {
-            let _ = write!(html, "<td{}>{cell}</td>", class(*number));
+        for column in &columns {
+            let _ = write!(html, "<td{}>{}</td>", class(titles[*column].1), row[*column]);
         }
         html.push_str("</tr>\n");
     }
     html + "</tbody></table></div>\n"
 }
 
-fn figures<'a>(svgs: impl Iterator<Item = &'a str>) -> String {
-    let all: String = svgs.map(|svg| format!("<figure>{svg}</figure>")).collect();
-    format!("<div class=\"plots\">{all}</div>\n")
+/// Pictures (name, SVG), each with a link that saves it.
+fn figures<'a>(pictures: impl Iterator<Item = (&'a str, &'a str)>) -> String {
+    let figure = |(name, svg): (&str, &str)| {
+        format!(
+            "<figure>{svg}<a class=\"quiet\" download=\"{}.svg\" href=\"data:image/svg+xml,{}\">SVG</a></figure>",
+            escaped(name),
+            in_url(svg)
+        )
+    };
+    format!("<div class=\"plots\">{}</div>\n", pictures.map(figure).collect::<String>())
+}
+
+/// What would end a URL or the attribute it stands in, in its place the codes.
+fn in_url(text: &str) -> String {
+    let codes =
+        [("%", "%25"), ("#", "%23"), ("\"", "%22"), ("<", "%3C"), (">", "%3E"), ("&", "%26"), ("\n", "")];
+    codes.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
 // ---- runs
 
-/// Everything about runs: tables, then plots.
+/// Everything about runs: a section each for messages, goodput and queues where there are any.
 pub(crate) fn runs(runs: &[Run]) -> String {
-    let mut html = String::from("<h2>Summary</h2>\n");
+    let mut html = scenarios(runs);
+    html.push_str("<h2>Summary</h2>\n");
     for run in runs {
         for warning in &run.summary.warnings {
             let _ = writeln!(html, "<p class=\"quiet\">{}: {}</p>", escaped(&run.title), escaped(warning));
         }
     }
     html.push_str(&groups(runs));
-    html.push_str("<h2>Busiest switch ports</h2>\n");
-    html.push_str(&links(runs));
-    let plots: Vec<String> = [slowdown_cdf(runs), by_size(runs)]
-        .into_iter()
-        .flatten()
-        .chain(over_time(runs))
-        .filter(|plot| plot.lines.iter().any(|line| line.points.len() > 1))
-        .map(|plot| plot.svg())
-        .collect();
-    if !plots.is_empty() {
-        html.push_str("<h2>Plots</h2>\n");
-        html.push_str(&figures(plots.iter().map(String::as_str)));
+    if runs.len() > RUNS_MAX {
+        let _ =
+            writeln!(html, "<p class=\"quiet\">Plots show the first {RUNS_MAX} of {} runs.</p>", runs.len());
     }
-    html
+    html.push_str(&section("Messages", charts::messages(runs)));
+    html.push_str(&section("Goodput over time", charts::goodput(&runs[..runs.len().min(RUNS_MAX)])));
+    html.push_str(&section("Queues", charts::queues(runs)));
+    html.push_str("<h2>Busiest switch ports</h2>\n");
+    html + &links(runs)
+}
+
+/// What was simulated.
+fn scenarios(runs: &[Run]) -> String {
+    let mut said: Vec<String> = Vec::new();
+    for run in runs {
+        let summary = &run.summary;
+        let text = format!(
+            "{}, seed {}: {}, measured from {}",
+            escaped(&summary.name),
+            summary.seed,
+            with_unit(Some(summary.sim_seconds * 1e3), "ms"),
+            with_unit(Some(summary.warmup_seconds * 1e3), "ms")
+        );
+        if !said.contains(&text) {
+            said.push(text);
+        }
+    }
+    said.iter().map(|text| format!("<p>{text}</p>\n")).collect()
+}
+
+/// Plots under a title; nothing where there is nothing to draw.
+fn section(title: &str, mut plots: Vec<Plot>) -> String {
+    plots.retain(|plot| plot.lines.iter().any(|line| line.points.len() > 1));
+    if plots.is_empty() {
+        return String::new();
+    }
+    let pictures: Vec<(String, String)> = plots.iter().map(|plot| (plot.title.clone(), plot.svg())).collect();
+    let pictures = pictures.iter().map(|(title, svg)| (title.as_str(), svg.as_str()));
+    format!("<h2>{title}</h2>\n{}", figures(pictures))
 }
 
 fn number(value: Option<f64>) -> String {
-    value.map_or_else(|| "–".to_owned(), |value| with_unit(Some(value), ""))
+    value.map_or_else(|| NONE.to_owned(), |value| with_unit(Some(value), ""))
 }
 
 fn fixed(value: Option<Fixed>) -> String {
@@ -171,107 +219,9 @@ fn links(runs: &[Run]) -> String {
     table(&titles, rows)
 }
 
-/// A run's line: in its protocol's colour, or in another with dashes where an earlier run has that one.
-fn line(runs: &[Run], i: usize, points: Vec<(f64, f64)>) -> Line {
-    let run = &runs[i];
-    let earlier = runs[..i].iter().filter(|other| other.protocol == run.protocol).count();
-    let card = run.protocol.as_deref().and_then(Protocol::named).map(Protocol::card);
-    let color = card.filter(|_| earlier == 0).map_or(PALETTE[i % PALETTE.len()], |card| card.color);
-    Line { name: run.title.clone(), color: color.to_owned(), dash: earlier, marker: None, points }
-}
-
-fn axis(label: &str, log: bool) -> Axis {
-    Axis { label: label.to_owned(), log, ..Axis::default() }
-}
-
-fn slowdown_cdf(runs: &[Run]) -> Option<Plot> {
-    let points = |run: &Run| {
-        let n = run.slowdowns.len();
-        let step = n.div_ceil(500).max(1);
-        let at = (0..n).filter(|i| i % step == 0 || i + 1 == n);
-        at.map(|i| (run.slowdowns[i], (i + 1) as f64 / n as f64)).collect()
-    };
-    let lines = runs.iter().enumerate().take(LINES_MAX).map(|(i, run)| line(runs, i, points(run)));
-    let mut y = axis("share of messages", false);
-    y.to = Some(1.0);
-    Some(Plot {
-        title: "Slowdown of messages".to_owned(),
-        x: axis("slowdown (completion time over that in an empty network)", true),
-        y,
-        lines: lines.filter(|line| !line.points.is_empty()).collect(),
-    })
-}
-
-fn by_size(runs: &[Run]) -> Option<Plot> {
-    let mut lines = Vec::new();
-    for (i, run) in runs.iter().enumerate().take(LINES_MAX / 2) {
-        let sizes = &run.summary.fct.get("all")?.by_size;
-        for (dash, name) in [(0, "p50"), (1, "p99")] {
-            let point = |size: &tidegate_results::BySize| {
-                let slowdown = &size.fct.slowdown;
-                let value = if dash == 0 { slowdown.p50 } else { slowdown.p99 };
-                // The middle of a class, which is a decade.
-                let middle = size.below_bytes.map_or(size.min_bytes as f64 * 2.0, |below| {
-                    ((size.min_bytes.max(100) as f64) * below as f64).sqrt()
-                });
-                Some((middle, value?.as_f64()))
-            };
-            let mut line = line(runs, i, sizes.iter().filter_map(point).collect());
-            line.name = format!("{} {name}", line.name);
-            line.dash = dash;
-            line.marker = Some("circle");
-            lines.push(line);
-        }
-    }
-    Some(Plot {
-        title: "Slowdown by message size".to_owned(),
-        x: axis("message size (bytes, middle of a decade)", true),
-        y: axis("slowdown", true),
-        lines,
-    })
-}
-
-/// Goodput of each label and the busiest queues, a plot for each run that was sampled.
-fn over_time(runs: &[Run]) -> Vec<Plot> {
-    let mut plots = Vec::new();
-    for run in runs {
-        let Some(series) = &run.series else { continue };
-        let draw = |i: usize, name: String, points: &[(f64, f64)]| Line {
-            name,
-            color: PALETTE[i % PALETTE.len()].to_owned(),
-            dash: i / PALETTE.len(),
-            marker: None,
-            points: points.to_vec(),
-        };
-        let named = |label: &String| if label.is_empty() { "flows".to_owned() } else { label.clone() };
-        let labels = series.goodput.iter().take(LINES_MAX).map(|(label, points)| (named(label), points));
-        plots.push(Plot {
-            title: format!("Goodput, {}", run.title),
-            x: axis("time (ms)", false),
-            y: axis("goodput of all flows of a label (Gbit/s)", false),
-            lines: labels.enumerate().map(|(i, (name, points))| draw(i, name, points)).collect(),
-        });
-        let mean =
-            |points: &[(f64, f64)]| points.iter().map(|p| p.1).sum::<f64>() / points.len().max(1) as f64;
-        let mut queues: Vec<_> = series.queues.iter().collect();
-        queues.sort_by(|a, b| mean(b.1).total_cmp(&mean(a.1)));
-        let queues = queues
-            .into_iter()
-            .take(QUEUES_SHOWN)
-            .map(|((from, to), points)| (format!("{from} to {to}"), points));
-        plots.push(Plot {
-            title: format!("Longest queues, {}", run.title),
-            x: axis("time (ms)", false),
-            y: axis("queue (KB)", false),
-            lines: queues.enumerate().map(|(i, (name, points))| draw(i, name, points)).collect(),
-        });
-    }
-    plots
-}
-
 // ---- reproductions
 
-/// A reproduction: the claims, then every figure with its own.
+/// A reproduction: the claims, then every figure with its own where there are several.
 pub(crate) fn reproduction(claims: &[ClaimResult], pictures: &[(String, String)]) -> String {
     let mut html = String::from("<h2>Claims</h2>\n");
     html.push_str(&claim_table(claims.iter()));
@@ -291,16 +241,17 @@ pub(crate) fn reproduction(claims: &[ClaimResult], pictures: &[(String, String)]
     };
     figures_seen.sort_by_key(order);
     figures_seen.dedup();
+    let single = figures_seen.len() == 1;
     for (paper, figure) in figures_seen {
         let prefix = format!("{paper}-figure-{figure}");
         let own = pictures.iter().filter(|(name, _)| {
             name.strip_prefix(&prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
         });
         let _ = writeln!(html, "<h2>{}: figure {}</h2>", escaped(paper), escaped(figure));
-        html.push_str(&figures(own.map(|(_, svg)| svg.as_str())));
+        html.push_str(&figures(own.map(|(name, svg)| (name.as_str(), svg.as_str()))));
         let of_figure: Vec<_> =
             claims.iter().filter(|claim| claim.paper == paper && claim.figure == figure).collect();
-        if !of_figure.is_empty() {
+        if !single && !of_figure.is_empty() {
             html.push_str(&claim_table(of_figure.into_iter()));
         }
     }

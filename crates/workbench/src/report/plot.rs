@@ -10,12 +10,19 @@ pub(crate) const PALETTE: [&str; 7] =
 const DASHES: [&str; 4] = ["", "7 3", "2 3", "8 3 2 3"];
 /// A line has at most so many points.
 const MOST_POINTS: usize = 900;
+/// A line of more points than that has about `SPARSE_MARKS` markers.
+const MOST_MARKS: usize = 24;
+const SPARSE_MARKS: usize = 8;
 
 const WIDTH: f64 = 680.0;
 const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 18.0;
 const BOTTOM: f64 = 50.0;
+/// Where the title begins.
+const TITLE: f64 = 16.0;
+/// Width of a letter of a legend, at most as a rule: an SVG cannot measure its text.
+const LETTER: f64 = 7.0;
 
 /// A plot.
 #[derive(Clone, Debug, Default)]
@@ -41,11 +48,12 @@ pub(crate) struct Axis {
 /// A line.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Line {
+    /// In the legend; a line without a name is not there.
     pub(crate) name: String,
     pub(crate) color: String,
     /// Which of the dashes.
     pub(crate) dash: usize,
-    /// Name of a marker at every point, as cards have them.
+    /// Name of a marker, as cards have them: at every point, or at some of many.
     pub(crate) marker: Option<&'static str>,
     pub(crate) points: Vec<(f64, f64)>,
 }
@@ -70,6 +78,9 @@ impl Scale {
             if from == to {
                 (from, to) = (from / 2.0, to * 2.0);
             }
+            // Markers at the ends stay inside the frame.
+            let margin = (to / from).powf(0.02);
+            (from, to) = (from / margin, to * margin);
         } else {
             from = from.min(0.0);
             to = if to <= from { from + 1.0 } else { to * 1.04 };
@@ -95,6 +106,9 @@ impl Scale {
             return linear_ticks(self.from, self.to);
         }
         let decades = (self.to / self.from).log10();
+        if decades < 0.7 {
+            return linear_ticks(self.from, self.to);
+        }
         let steps: &[f64] = if decades > 4.0 {
             &[1.0]
         } else if decades > 1.5 {
@@ -141,7 +155,7 @@ pub(crate) fn escaped(text: &str) -> String {
 
 const STYLE: &str = "<style>.ink{fill:#222}.quiet{fill:#666}.grid{stroke:#8884;stroke-width:1}\
 .frame{stroke:#888;fill:none}.paper{fill:#fff}\
-@media(prefers-color-scheme:dark){.ink{fill:#ddd}.quiet{fill:#aaa}.paper{fill:#16181c}}</style>";
+@media screen and (prefers-color-scheme:dark){.ink{fill:#ddd}.quiet{fill:#aaa}.paper{fill:#16181c}}</style>";
 
 impl Plot {
     /// The picture.
@@ -157,15 +171,16 @@ impl Plot {
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
              height=\"{height}\" role=\"img\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\
              <title>{title}</title>{STYLE}<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\
-             <text class=\"ink\" x=\"{LEFT}\" y=\"22\" font-size=\"14\" font-weight=\"600\">{title}</text>",
-            title = escaped(&self.title)
+             <text class=\"ink\" x=\"{TITLE}\" y=\"22\" font-size=\"13\" font-weight=\"600\">{title}</text>",
+            title = escaped(&shortened(&self.title, WIDTH - 2.0 * TITLE, 1.2 * LETTER))
         );
-        svg.push_str(&legend.0);
+        let _ = write!(svg, "<g class=\"legend\">{}</g>", legend.0);
         self.axes(&mut svg, &x, &y, top, height);
+        svg.push_str("<g class=\"marks\">");
         for line in &self.lines {
             line.draw(&mut svg, &x, &y);
         }
-        svg.push_str("</svg>\n");
+        svg.push_str("</g></svg>\n");
         svg
     }
 
@@ -173,8 +188,9 @@ impl Plot {
     fn legend(&self) -> (String, f64) {
         let mut svg = String::new();
         let (mut at, mut row) = (LEFT, 0.0);
-        for line in &self.lines {
-            let width = 34.0 + 6.7 * line.name.chars().count() as f64;
+        for line in self.lines.iter().filter(|line| !line.name.is_empty()) {
+            let name = shortened(&line.name, WIDTH - RIGHT - LEFT - 34.0, LETTER);
+            let width = 34.0 + LETTER * name.chars().count() as f64;
             if at + width > WIDTH - RIGHT && at > LEFT {
                 (at, row) = (LEFT, row + 1.0);
             }
@@ -195,7 +211,7 @@ impl Plot {
                 "<text class=\"ink\" x=\"{}\" y=\"{}\">{}</text>",
                 at + 27.0,
                 y + 4.0,
-                escaped(&line.name)
+                escaped(&name)
             );
             at += width + 8.0;
         }
@@ -246,7 +262,9 @@ impl Line {
         let mut path = String::new();
         let mut drawing = false;
         let mut marks = String::new();
-        for (px, py) in thinned(&self.points) {
+        let points = thinned(&self.points);
+        let every = if points.len() > MOST_MARKS { points.len() / SPARSE_MARKS } else { 1 };
+        for (i, (px, py)) in points.into_iter().enumerate() {
             let (sx, sy) = (x.share(px), y.share(py));
             if !(sx.is_finite() && sy.is_finite() && (-1e-9..=1.0 + 1e-9).contains(&sx)) {
                 drawing = false;
@@ -255,7 +273,7 @@ impl Line {
             let (at_x, at_y) = (x.at(px), y.paper.0 + sy.clamp(0.0, 1.0) * (y.paper.1 - y.paper.0));
             let _ = write!(path, "{}{at_x:.1} {at_y:.1}", if drawing { "L" } else { "M" });
             drawing = true;
-            if let Some(marker) = self.marker {
+            if let Some(marker) = self.marker.filter(|_| i % every == every / 2) {
                 marks.push_str(&shape(marker, at_x, at_y, &self.color));
             }
         }
@@ -267,6 +285,16 @@ impl Line {
             DASHES[self.dash % DASHES.len()]
         );
     }
+}
+
+/// A name that fits: of a long one the ends, which tell it from others.
+fn shortened(name: &str, width: f64, letter: f64) -> String {
+    let (most, letters) = ((width / letter) as usize, name.chars().count());
+    if letters <= most {
+        return name.to_owned();
+    }
+    let half = (most - 1) / 2;
+    name.chars().take(half).chain(['…']).chain(name.chars().skip(letters - half)).collect()
 }
 
 /// At most so many points as can be seen: means of neighbours.
@@ -319,6 +347,15 @@ fn shape(name: &str, x: f64, y: f64, color: &str) -> String {
     }
 }
 
+/// Gives plots that stand beside each other one y axis.
+pub(crate) fn equal_scales(plots: &mut [Plot]) {
+    let values = plots.iter().flat_map(|plot| &plot.lines).flat_map(|line| &line.points).map(|point| point.1);
+    let most = values.fold(0.0, f64::max);
+    for plot in plots.iter_mut().filter(|_| most > 0.0) {
+        plot.y.to = Some(most * 1.04);
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -328,7 +365,7 @@ mod tests {
         assert_eq!(linear_ticks(0.0, 200.0), [0.0, 50.0, 100.0, 150.0, 200.0]);
         assert_eq!(linear_ticks(0.0, 0.31), [0.0, 0.1, 0.2, 0.30000000000000004]);
         let axis = Axis { log: true, ..Axis::default() };
-        let scale = Scale::new(&axis, [3.0, 900.0].into_iter(), (0.0, 1.0));
+        let scale = Scale::new(&axis, [3.0, 800.0].into_iter(), (0.0, 1.0));
         assert_eq!(scale.ticks(), [3.0, 10.0, 30.0, 100.0, 300.0]);
         assert_eq!([0.5, 20.0, 20_000.0, 2.5e6, 0.0].map(tick_text), ["0.5", "20", "20k", "2.5M", "0"]);
     }

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tidegate_results::Summary;
 
@@ -32,8 +33,8 @@ pub(crate) struct Run {
 /// What was sampled, in order of time.
 #[derive(Default)]
 pub(crate) struct Series {
-    /// By label: (ms, goodput in Gbit/s of all its flows).
-    pub(crate) goodput: BTreeMap<String, Vec<(f64, f64)>>,
+    /// By flow: its label, and (ms, goodput in Gbit/s).
+    pub(crate) goodput: BTreeMap<u64, (String, Vec<(f64, f64)>)>,
     /// By port: (ms, KB queued).
     pub(crate) queues: BTreeMap<(String, String), Vec<(f64, f64)>>,
 }
@@ -78,6 +79,17 @@ fn natural(name: &str) -> Vec<(u64, String)> {
     name.split('-').map(split).collect()
 }
 
+/// What a comparison says of the order of its runs.
+#[derive(Default, Deserialize)]
+struct Comparison {
+    runs: Vec<Compared>,
+}
+
+#[derive(Deserialize)]
+struct Compared {
+    protocol: String,
+}
+
 /// The runs in a folder: its own, or those of a comparison in the folders below.
 pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
     if let Some(run) = run(folder)? {
@@ -86,7 +98,13 @@ pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
     let entries = fs::read_dir(folder).map_err(|error| wrong(folder, error))?;
     let mut below: Vec<PathBuf> =
         entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    below.sort();
+    // As they were asked for; folders that are no run of the comparison come last.
+    let asked = json::<Comparison>(&folder.join("comparison.json"))?.unwrap_or_default();
+    let place = |path: &PathBuf| {
+        let name = path.file_name().unwrap_or_default();
+        asked.runs.iter().position(|run| name == run.protocol.as_str()).unwrap_or(usize::MAX)
+    };
+    below.sort_by_cached_key(|path| (place(path), path.clone()));
     let mut found = Vec::new();
     for path in below {
         found.extend(run(&path)?);
@@ -180,22 +198,15 @@ fn text(row: &Row, name: &str) -> Option<String> {
 
 fn series(path: &Path, labels: &BTreeMap<u64, String>) -> Result<Option<Series>, Error> {
     let mut series = Series::default();
-    // Bytes delivered so far, by label and time; flows that ended keep what they had.
-    let mut delivered: BTreeMap<u64, (f64, f64)> = BTreeMap::new();
-    let mut rates: BTreeMap<String, BTreeMap<u64, f64>> = BTreeMap::new();
     let found = rows(path, |row| {
         let (Some(at), Some(quantity)) = (value(row, "time_us"), text(row, "quantity")) else { return };
         let Some(amount) = value(row, "value") else { return };
         match quantity.as_str() {
-            "delivered_bytes" => {
-                let Some(id) = value(row, "flow") else { return };
-                let (before_at, before) = delivered.insert(id as u64, (at, amount)).unwrap_or((0.0, 0.0));
-                let span = at - before_at;
-                if span > 0.0 && before_at > 0.0 {
-                    let label = labels.get(&(id as u64)).cloned().unwrap_or_default();
-                    let gbps = (amount - before) * 8e-3 / span;
-                    *rates.entry(label).or_default().entry(at.round() as u64).or_default() += gbps;
-                }
+            "goodput_gbps" => {
+                let Some(id) = value(row, "flow").map(|id| id as u64) else { return };
+                let flow = series.goodput.entry(id);
+                let flow = flow.or_insert_with(|| (labels.get(&id).cloned().unwrap_or_default(), Vec::new()));
+                flow.1.push((at * 1e-3, amount));
             }
             "queue_bytes" => {
                 let (Some(from), Some(to)) = (text(row, "from"), text(row, "to")) else { return };
@@ -204,9 +215,6 @@ fn series(path: &Path, labels: &BTreeMap<u64, String>) -> Result<Option<Series>,
             _ => {}
         }
     })?;
-    for (label, points) in rates {
-        series.goodput.insert(label, points.into_iter().map(|(us, gbps)| (us as f64 * 1e-3, gbps)).collect());
-    }
     Ok(found.then_some(series))
 }
 

@@ -23,8 +23,9 @@ impl Cache {
     fn path(&self, plan: &Plan, recording: Recording) -> Option<PathBuf> {
         let trace = recording.trace.map_or(0, |trace| trace.as_ps());
         let windows = if recording.windows { "w" } else { "" };
+        let queues = if recording.queues { "q" } else { "" };
         let hash = content_hash(plan);
-        let name = format!("{hash}-{trace}{windows}-{SEMANTICS}-{VERSION}.json");
+        let name = format!("{hash}-{trace}{windows}{queues}-{SEMANTICS}-{VERSION}.json");
         Some(self.0.as_ref()?.join(name))
     }
 

@@ -27,10 +27,17 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
         }
         let claims: Vec<&ClaimResult> =
             result.claims.iter().filter(|claim| claim.figure == *figure).collect();
-        if claims.is_empty() {
+        let mut facts = result.facts.iter().filter(|(of, _)| of == figure).map(|(_, fact)| fact).peekable();
+        if claims.is_empty() && facts.peek().is_none() {
             continue;
         }
         let _ = write!(text, "\n### Figure {figure}: {title}\n\n");
+        for fact in facts {
+            let _ = write!(text, "{fact}\n\n");
+        }
+        if claims.is_empty() {
+            continue;
+        }
         text.push_str("| claim | | paper | measured | verdict | why |\n|---|---|--:|--:|---|---|\n");
         for claim in claims {
             let _ = writeln!(
@@ -83,7 +90,7 @@ pub(crate) fn with_unit(value: Option<f64>, unit: &str) -> String {
 }
 
 /// Three significant digits.
-fn digits(value: f64) -> String {
+pub(crate) fn digits(value: f64) -> String {
     let decimals = match value.abs() {
         x if x >= 99.95 => 0,
         x if x >= 9.995 => 1,

@@ -6,7 +6,7 @@ use super::Picture;
 use super::metrics::{Ask, answer};
 use super::observe::{FlowTrace, Observation};
 use super::registry::{Chart, ChartKind, Figure, Paper, Run};
-use crate::report::plot::{Axis, Line, PALETTE, Plot};
+use crate::report::plot::{Axis, Line, PALETTE, Plot, equal_scales};
 
 /// Every plot of a figure.
 pub(crate) fn pictures(paper: &Paper, figure: &Figure, runs: &[Vec<&Observation>]) -> Vec<Picture> {
@@ -39,11 +39,15 @@ fn plots(chart: &Chart, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observat
     };
     let title = || format!("{} {}: {}", "Figure", figure.name, chart.title);
     match chart.kind {
-        ChartKind::Cdf => {
+        ChartKind::Cdf | ChartKind::Tail => {
             let line = |(place, &run): (usize, &usize)| {
                 let label = chart.labels.first().map_or("", String::as_str);
-                let messages = runs[run].first()?.messages.get(label)?;
-                Some(styled(figure, chosen, place, messages.cdf.clone()))
+                let mut points = runs[run].first()?.messages.get(label)?.cdf.clone();
+                if chart.kind == ChartKind::Tail {
+                    points.iter_mut().for_each(|point| point.1 = 1.0 - point.1);
+                    points.retain(|point| point.1 > 1e-9);
+                }
+                Some(styled(figure, chosen, place, points))
             };
             let lines = chosen.iter().enumerate().filter_map(line).collect();
             let mut plot = plot(title(), lines);
@@ -51,7 +55,19 @@ fn plots(chart: &Chart, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observat
             vec![plot]
         }
         ChartKind::Sweep => {
-            chart.of.iter().map(|ask| plot(title(), sweep(ask, figure, chosen, runs))).collect()
+            let mut lines: Vec<Line> =
+                chart.of.iter().flat_map(|ask| sweep(ask, figure, chosen, runs)).collect();
+            if let Some(against) = &chart.against {
+                let reference = sweep(&against.of, figure, chosen, runs).into_iter();
+                lines.extend(reference.map(|line| Line {
+                    name: against.name.clone(),
+                    color: PALETTE[1].to_owned(),
+                    dash: 1,
+                    marker: None,
+                    ..line
+                }));
+            }
+            vec![plot(title(), lines)]
         }
         ChartKind::Series => {
             let Some(of) = chart.of.as_ref().map(|ask| ask.metric.as_str()) else { return Vec::new() };
@@ -78,7 +94,9 @@ fn plots(chart: &Chart, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observat
                 };
                 Some(plot(title, lines))
             };
-            chosen.iter().filter_map(panel).collect()
+            let mut panels: Vec<Plot> = chosen.iter().filter_map(panel).collect();
+            equal_scales(&mut panels);
+            panels
         }
     }
 }
@@ -148,8 +166,14 @@ fn smooth(points: Vec<(f64, f64)>, width: f64) -> Vec<(f64, f64)> {
     points.windows(width).map(mean).collect()
 }
 
-/// The mean of a label's flows over time. A label may carry a quantity of its own: `victim:target`.
+/// The mean of a label's flows over time. A label may carry a quantity of its own, `victim:target`, or be a port, `from>to`,
+/// whose queueing delay is meant.
 fn series(seen: &Observation, of: &str, label: &str) -> Vec<(f64, f64)> {
+    if let Some((from, to)) = label.split_once('>') {
+        let queue = seen.queues.iter().find(|queue| queue.from == from && queue.to == to);
+        let delays = queue.map_or(&[][..], |queue| &queue.delay_us).iter().enumerate();
+        return delays.map(|(bin, &us)| (time_ms(bin, seen), f64::from(us))).collect();
+    }
     let (label, of) = label.split_once(':').unwrap_or((label, of));
     let bins = seen.flows.iter().map(|flow| flow.goodput_gbps.len()).max().unwrap_or(0);
     let flows: Vec<&FlowTrace> = seen.flows.iter().filter(|flow| flow.label == label).collect();
@@ -164,7 +188,7 @@ fn series(seen: &Observation, of: &str, label: &str) -> Vec<(f64, f64)> {
 
 fn by_label(seen: &Observation, of: &str, labels: &[String]) -> Vec<Line> {
     let line = |(i, label): (usize, &String)| Line {
-        name: label.replace(':', " "),
+        name: label.replace(':', " ").replace('>', " to "),
         color: colour_of(label).unwrap_or(PALETTE[(i + 1) % PALETTE.len()]).to_owned(),
         dash: usize::from(label.contains(':')) * i,
         marker: None,

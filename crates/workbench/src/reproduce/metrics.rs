@@ -26,7 +26,7 @@ pub(crate) struct Ask {
     bin_us: Option<f64>,
     /// Share of messages, for `message`.
     share: Option<f64>,
-    /// Goodput that counts as arrival, for `convergence`.
+    /// Goodput that counts as arrival, for `convergence`; the one to be near, for `settling`.
     gbps: Option<f64>,
     /// A port, as `from>to`.
     link: Option<String>,
@@ -54,6 +54,7 @@ const METRICS: &[(&str, Metric)] = &[
     ("deviation", deviation),
     ("convergence", convergence),
     ("convergence-rtts", convergence_rtts),
+    ("settling", settling),
     ("rtt", |ask, seen| mean(ask, seen, |flow| &flow.rtt_us)),
     ("peak", |ask, seen| mean(ask, seen, |flow| &flow.peak_us)),
     ("target", |ask, seen| mean(ask, seen, |flow| &flow.target_us)),
@@ -158,15 +159,35 @@ fn deviation(ask: &Ask, seen: &Observation) -> Option<f64> {
     Some(each.iter().sum::<f64>() / each.len() as f64)
 }
 
-/// Time in microseconds from a flow's start until its goodput over the last bin is as asked; to the end of the run where it never is.
-fn convergence(ask: &Ask, seen: &Observation) -> Option<f64> {
+/// Goodput of the first flow asked about since its start, over windows of the width asked for that slide by an interval, and
+/// the number of intervals in one.
+fn sliding<'a>(ask: &'a Ask, seen: &'a Observation) -> Option<(Vec<f64>, usize, &'a FlowTrace)> {
     let flow = flows(ask, seen).next()?;
     let first = (flow.start_us / seen.interval_us) as usize;
     let width = ask.bin_us.map_or(1, |us| (us / seen.interval_us).round().max(1.0) as usize);
-    let mut bins = flow.goodput_gbps.get(first..)?.windows(width);
-    let is_there = |bin: &[f32]| average(bin).is_some_and(|gbps| gbps >= ask.gbps.unwrap_or(0.0));
-    let reached = bins.position(is_there);
-    Some(reached.map_or(seen.duration_us - flow.start_us, |bin| (bin + width) as f64 * seen.interval_us))
+    let means = flow.goodput_gbps.get(first..)?.windows(width).filter_map(average);
+    Some((means.collect(), width, flow))
+}
+
+/// Time in microseconds from a flow's start until its goodput over the last window is as asked; to the end of the run where it
+/// never is.
+fn convergence(ask: &Ask, seen: &Observation) -> Option<f64> {
+    let (means, width, flow) = sliding(ask, seen)?;
+    let reached = means.iter().position(|&gbps| gbps >= ask.gbps.unwrap_or(0.0));
+    Some(
+        reached.map_or(seen.duration_us - flow.start_us, |window| (window + width) as f64 * seen.interval_us),
+    )
+}
+
+/// Time in microseconds from a flow's start until its goodput over every later window is within a tenth of what is asked; to the
+/// end of the run where it never stays there.
+fn settling(ask: &Ask, seen: &Observation) -> Option<f64> {
+    let (means, width, flow) = sliding(ask, seen)?;
+    let expected = ask.gbps?;
+    let is_off = |gbps: &f64| (gbps - expected).abs() > 0.1 * expected;
+    let windows = means.iter().rposition(is_off).map_or(0, |last| last + 1);
+    let settled = windows < means.len();
+    Some(if settled { (windows + width) as f64 * seen.interval_us } else { seen.duration_us - flow.start_us })
 }
 
 /// The same in round trips of the flow.
@@ -230,6 +251,9 @@ mod tests {
         check("metric = 'convergence'\nlabel = 'b'\ngbps = 9.0", 200.0);
         check("metric = 'convergence-rtts'\nlabel = 'b'\ngbps = 9.0", 20.0);
         check("metric = 'convergence'\nlabel = 'b'\ngbps = 90.0", 300.0);
+        check("metric = 'settling'\nlabel = 'b'\ngbps = 20.0", 300.0);
+        check("metric = 'settling'\nlabel = 'b'\ngbps = 12.5\nbin_us = 200.0", 300.0);
+        check("metric = 'settling'\nlabel = 'b'\ngbps = 50.0", 300.0);
         check("metric = 'worst'\nlabel = 'a'\nphases = [[0.0, 0.2, 20.0], [0.2, 0.3, 20.0]]", 0.5);
         check("metric = 'jain'\nfrom_ms = 0.2\nto_ms = 0.3", 1.0);
     }

@@ -9,7 +9,9 @@ mod draw;
 mod metrics;
 mod observe;
 mod registry;
+mod sensitivity;
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -24,7 +26,8 @@ use crate::compare::in_parallel;
 use crate::{Error, machine};
 use cache::Cache;
 use observe::Observation;
-use registry::{Figure, Paper, Recording};
+use registry::{Choice, Figure, Paper, Recording};
+pub use sensitivity::Sensitivity;
 
 /// Hears how many of how many runs are done, and which was done last, from the thread that did it.
 pub type Teller<'a> = &'a (dyn Fn(usize, usize, &str) + Sync);
@@ -34,6 +37,8 @@ pub type Teller<'a> = &'a (dyn Fn(usize, usize, &str) + Sync);
 pub struct ReproduceOptions<'a> {
     /// One seed each, and shorter runs where the registry has them.
     pub quick: bool,
+    /// Everything again for each alternative to what a paper leaves open.
+    pub sensitivity: bool,
     /// At most so many threads; `None`: as many as there are cores.
     pub threads: Option<usize>,
     /// Runs that were made before are looked for here, and new ones are kept.
@@ -108,6 +113,10 @@ pub struct Reproduction {
     pub figures: Vec<(String, String, String)>,
     /// What a reader has to know, by the paper's title.
     pub about: Vec<(String, String)>,
+    /// What there is to say beside the claims, by figure.
+    pub facts: Vec<(String, String)>,
+    /// How the claims move with what the papers leave open, by the paper's title; empty unless asked for.
+    pub sensitivity: Vec<(String, Vec<Sensitivity>)>,
     /// With `--quick`.
     pub quick: bool,
 }
@@ -166,42 +175,89 @@ struct Job {
 pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Result<Reproduction, Error> {
     let papers = registry::papers()?;
     let figures = selected(&papers, selection)?;
-    // The same plan under the same recording is run once, whoever asks.
-    let mut jobs: Vec<Job> = Vec::new();
-    let mut known = std::collections::BTreeMap::new();
+    let mut jobs = Jobs::default();
     let mut wanted = Vec::new();
-    for (paper, figure) in &figures {
-        let recording = figure.recording();
-        for run in &figure.runs {
-            let mut seeds = Vec::new();
-            for seed in 1..=figure.seeds(options.quick) {
-                let plan = figure.plan(paper, run, seed, options.quick)?;
-                let key = format!("{}{recording:?}", tidegate_scenario::content_hash(&plan));
-                let number = *known.entry(key).or_insert(jobs.len());
-                if number == jobs.len() {
-                    let name = format!("{}/{} {}", paper.name, figure.name, run.name);
-                    jobs.push(Job { plan, recording, name });
-                }
-                seeds.push(number);
-            }
-            wanted.push(seeds);
-        }
+    for &(paper, figure) in &figures {
+        let base = jobs.want(paper, figure, options.quick, None)?;
+        let choices = paper.choices().filter(|_| options.sensitivity);
+        let others =
+            choices.map(|choice| Ok((choice, jobs.want(paper, figure, options.quick, Some(choice))?)));
+        wanted.push((base, others.collect::<Result<Vec<_>, Error>>()?));
     }
-    let seen = make(&jobs, options)?;
+    let seen = make(&jobs.jobs, options)?;
     let mut result = Reproduction { quick: options.quick, ..Reproduction::default() };
-    let mut wanted = wanted.into_iter();
-    for (paper, figure) in figures {
-        let seeds = wanted.by_ref().take(figure.runs.len());
-        let runs: Vec<Vec<&Observation>> =
-            seeds.map(|seeds| seeds.into_iter().map(|i| &seen[i]).collect()).collect();
-        result.claims.extend(judge(paper, figure, &runs));
-        result.pictures.extend(draw::pictures(paper, figure, &runs));
+    for ((paper, figure), (base, others)) in figures.into_iter().zip(wanted) {
+        let observed = |wanted: &[Vec<usize>]| -> Vec<Vec<&Observation>> {
+            wanted.iter().map(|seeds| seeds.iter().map(|&i| &seen[i]).collect()).collect()
+        };
+        let runs = observed(&base);
+        let claims = judge(paper, figure, &runs);
         if result.about.last().is_none_or(|(title, _)| *title != paper.title) {
             result.about.push((paper.title.clone(), paper.about.trim().to_owned()));
+            result
+                .sensitivity
+                .extend(options.sensitivity.then(|| (paper.title.clone(), sensitivity::of(paper))));
         }
+        for (choice, wanted) in others {
+            let varied = judge(paper, figure, &observed(&wanted));
+            if let Some((_, opens)) = result.sensitivity.last_mut() {
+                opens[choice.0].take(choice.1, &claims, &varied);
+            }
+        }
+        result.claims.extend(claims);
+        result.pictures.extend(draw::pictures(paper, figure, &runs));
+        if !figure.about.is_empty() {
+            result.facts.push((figure.name.clone(), figure.about.trim().to_owned()));
+        }
+        result.facts.extend(facts(figure, &runs).map(|fact| (figure.name.clone(), fact)));
         result.figures.push((paper.title.clone(), figure.name.clone(), figure.title.clone()));
     }
     Ok(result)
+}
+
+/// Runs to be made: the same plan under the same recording is run once, whoever asks.
+#[derive(Default)]
+struct Jobs {
+    jobs: Vec<Job>,
+    known: BTreeMap<String, usize>,
+}
+
+impl Jobs {
+    /// The numbers of a figure's runs, each with all its seeds.
+    fn want(
+        &mut self,
+        paper: &Paper,
+        figure: &Figure,
+        quick: bool,
+        choice: Option<Choice>,
+    ) -> Result<Vec<Vec<usize>>, Error> {
+        let recording = figure.recording();
+        let mut number = |run, seed| {
+            let plan = figure.plan(paper, run, seed, quick, choice)?;
+            let key = format!("{}{recording:?}", tidegate_scenario::content_hash(&plan));
+            let number = *self.known.entry(key).or_insert(self.jobs.len());
+            if number == self.jobs.len() {
+                let name = format!("{}/{} {}", paper.name, figure.name, run.name);
+                self.jobs.push(Job { plan, recording, name });
+            }
+            Ok(number)
+        };
+        let mut seeds = |run| (1..=figure.seeds(quick)).map(|seed| number(run, seed)).collect();
+        figure.runs.iter().map(&mut seeds).collect()
+    }
+}
+
+/// What a figure has to say beside its claims.
+fn facts(figure: &Figure, runs: &[Vec<&Observation>]) -> impl Iterator<Item = String> {
+    figure.facts.iter().map(|fact| {
+        let value = |i: usize| {
+            let ask = fact.measure.of_run(i);
+            let value = metrics::answer(&ask, &runs[figure.run(&ask.run)?]);
+            Some(format!("{} {}", ask.run, with_unit(value, &fact.unit)))
+        };
+        let values: Vec<String> = (0..fact.measure.runs.len()).filter_map(value).collect();
+        format!("{}: {}.", fact.text, values.join(", "))
+    })
 }
 
 fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observation>, Error> {
@@ -268,8 +324,10 @@ impl Reproduction {
         self.claims.iter().all(|claim| claim.verdict != Verdict::Deviates)
     }
 
-    /// The claims as a document in Markdown.
-    pub fn document(&self) -> String {
-        document::markdown(self)
+    /// Documents in Markdown, each with a name: the claims, and how they move where that was asked for.
+    pub fn documents(&self) -> Vec<(&'static str, String)> {
+        let claims = ("reproduction.md", document::markdown(self));
+        let moves = (!self.sensitivity.is_empty()).then(|| ("sensitivity.md", sensitivity::markdown(self)));
+        std::iter::once(claims).chain(moves).collect()
     }
 }

@@ -13,7 +13,7 @@ use crate::run::setup;
 use crate::{Error, convert};
 
 /// Version of what is kept; part of every cache key.
-pub(crate) const VERSION: u32 = 1;
+pub(crate) const VERSION: u32 = 2;
 
 /// Cumulative shares at which completion times are kept.
 const QUANTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
@@ -41,6 +41,16 @@ pub(crate) struct Observation {
     pub(crate) rtt_us: Spread,
     /// Switch ports that sent anything.
     pub(crate) links: Vec<Link>,
+    /// Switch ports that queued anything, where that was asked for.
+    pub(crate) queues: Vec<QueueTrace>,
+}
+
+/// What a port's queue would take to drain, at the end of each interval.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct QueueTrace {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) delay_us: Vec<f32>,
 }
 
 /// One flow, interval by interval from time zero.
@@ -208,19 +218,19 @@ pub(crate) fn observe(
     let interval = watch.interval;
     let mut engine = Engine::new(setup(plan), watch).map_err(Error::Run)?;
     let chunk = Time::ps((plan.duration.as_ps() / CHUNKS).max(1));
-    let step = if recording.windows { interval } else { chunk };
-    let (mut rows, mut samples, mut windows) = (Vec::new(), Vec::new(), Vec::new());
+    let samples_wanted = recording.windows || recording.queues;
+    let step = if samples_wanted { interval } else { chunk };
+    let (mut rows, mut samples) = (Vec::new(), Vec::new());
     while engine.now() < plan.duration {
         if is_interrupted() {
             return Err(Error::Interrupted);
         }
         engine.advance(engine.now().after(step));
         engine.take_finished(&mut rows);
-        if recording.windows {
-            engine.sample(&mut samples);
-            let is_window = |sample: &Sample| sample.quantity == Quantity::WindowBytes;
-            windows
-                .push(samples.drain(..).filter(is_window).map(|s| (s.entity, s.value)).collect::<Vec<_>>());
+        if samples_wanted {
+            let mut all = Vec::new();
+            engine.sample(&mut all);
+            samples.push(all);
         }
     }
     let watch = engine.probe().clone();
@@ -228,6 +238,8 @@ pub(crate) fn observe(
     let paths = pairs.into_iter().map(|pair| (pair, engine.paths().path(pair.0, pair.1))).collect();
     let (finished, outcome) = engine.finish();
     rows.extend(finished);
+    let windows = of_entities(&samples, Quantity::WindowBytes);
+    let queues = of_entities(&samples, Quantity::QueueBytes);
     let flows = traces(plan, &watch, &outcome.unfinished, &windows, &paths);
     Ok(Observation {
         digest: format!("{:016x}", outcome.digest),
@@ -238,14 +250,38 @@ pub(crate) fn observe(
         flows,
         messages: messages(plan, &rows, &outcome.unfinished),
         links: links(plan, &outcome),
+        queues: if recording.queues { queue_traces(plan, &outcome, &queues) } else { Vec::new() },
     })
+}
+
+/// One quantity by entity, a value for each time it was sampled.
+fn of_entities(samples: &[Vec<Sample>], quantity: Quantity) -> BTreeMap<u64, Vec<Option<f64>>> {
+    let mut all: BTreeMap<u64, Vec<Option<f64>>> = BTreeMap::new();
+    for (time, row) in samples.iter().enumerate() {
+        for sample in row.iter().filter(|sample| sample.quantity == quantity) {
+            let values = all.entry(sample.entity).or_insert_with(|| vec![None; samples.len()]);
+            values[time] = Some(sample.value);
+        }
+    }
+    all
+}
+
+fn queue_traces(plan: &Plan, outcome: &Outcome, queues: &BTreeMap<u64, Vec<Option<f64>>>) -> Vec<QueueTrace> {
+    let used = queues.iter().filter(|(_, bytes)| bytes.iter().flatten().any(|bytes| *bytes > 0.0));
+    let trace = |(port, bytes): (&u64, &Vec<Option<f64>>)| {
+        let record = outcome.links.get(*port as usize)?;
+        let us = |bytes: &Option<f64>| round(bytes.unwrap_or(0.0) * 8e6 / record.rate_bps as f64);
+        let link = convert::link(plan, record);
+        Some(QueueTrace { from: link.from, to: link.to, delay_us: bytes.iter().map(us).collect() })
+    };
+    used.filter_map(trace).collect()
 }
 
 fn traces(
     plan: &Plan,
     watch: &Watch,
     flows: &[FlowRecord],
-    windows: &[Vec<(u64, f64)>],
+    windows: &BTreeMap<u64, Vec<Option<f64>>>,
     paths: &BTreeMap<(u32, u32), Path>,
 ) -> Vec<FlowTrace> {
     let us = watch.interval.as_us_f64();
@@ -270,9 +306,7 @@ fn traces(
             let bps = cell.bytes as f64 * 8e6 / us * f64::from(path.full_wire_bytes) / f64::from(path.mtu);
             Some(round(stack.queue_target(path, bps)?.as_us_f64()))
         };
-        let window = |row: &Vec<(u64, f64)>| {
-            row.iter().find(|(entity, _)| *entity == id as u64).map(|(_, bytes)| round(bytes / 1e3))
-        };
+        let kb = |bytes: &Option<f64>| bytes.map(|bytes| round(bytes / 1e3));
         FlowTrace {
             label: plan.labels.get(usize::from(flow.label)).cloned().unwrap_or_default(),
             start_us: flow.start.as_us_f64(),
@@ -281,7 +315,7 @@ fn traces(
             rtt_us: cells.iter().map(|cell| mean(cell.rtt_us, cell)).collect(),
             peak_us: cells.iter().map(|cell| mean(cell.peak_us, cell)).collect(),
             target_us: cells.iter().map(target).collect(),
-            window_kb: windows.iter().map(window).collect(),
+            window_kb: windows.get(&flow.id).into_iter().flatten().map(kb).collect(),
         }
     };
     if watch.traces { flows.iter().map(trace).collect() } else { Vec::new() }

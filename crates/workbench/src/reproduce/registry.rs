@@ -19,9 +19,39 @@ pub(crate) struct Paper {
     pub(crate) title: String,
     /// What a reader of the claims has to know.
     pub(crate) about: String,
+    #[serde(default, rename = "open")]
+    pub(crate) opens: Vec<Open>,
     #[serde(rename = "figure")]
     pub(crate) figures: Vec<Figure>,
 }
+
+/// Something that the paper does not tell, what is taken for it in every figure, and what else it could be.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Open {
+    pub(crate) name: String,
+    /// What is taken for it, in words.
+    pub(crate) chosen: String,
+    pub(crate) why: String,
+    /// `key=value`; nothing where the default is what is chosen.
+    #[serde(default)]
+    set: Vec<String>,
+    /// Only under these protocols; under all unless set.
+    #[serde(default)]
+    protocols: Vec<String>,
+    pub(crate) instead: Vec<Instead>,
+}
+
+/// An alternative.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Instead {
+    pub(crate) name: String,
+    set: Vec<String>,
+}
+
+/// An alternative among those of a paper: the number of what is open, and its own.
+pub(crate) type Choice = (usize, usize);
 
 /// A figure: what is run, what is drawn, what is claimed.
 #[derive(Clone, Debug, Deserialize)]
@@ -30,6 +60,9 @@ pub(crate) struct Figure {
     /// The paper's number.
     pub(crate) name: String,
     pub(crate) title: String,
+    /// What a reader of its claims has to know.
+    #[serde(default)]
+    pub(crate) about: String,
     /// File in the paper's folder of scenarios, without `.toml`.
     scenario: String,
     /// Interval at which flows are recorded, in microseconds; nothing is unless set.
@@ -38,6 +71,9 @@ pub(crate) struct Figure {
     /// Windows are recorded too.
     #[serde(default)]
     windows: bool,
+    /// The queues of switches are, too.
+    #[serde(default)]
+    queues: bool,
     /// So many seeds, from 1 on. `--quick` takes one.
     #[serde(default = "one")]
     seeds: u64,
@@ -53,6 +89,18 @@ pub(crate) struct Figure {
     pub(crate) charts: Vec<Chart>,
     #[serde(default, rename = "claim")]
     pub(crate) claims: Vec<Claim>,
+    #[serde(default, rename = "fact")]
+    pub(crate) facts: Vec<Fact>,
+}
+
+/// Something measured that the paper gives no value for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fact {
+    pub(crate) text: String,
+    pub(crate) unit: String,
+    /// Its `runs` are asked one by one.
+    pub(crate) measure: Ask,
 }
 
 const fn one() -> u64 {
@@ -88,6 +136,9 @@ pub(crate) struct Chart {
     /// What is drawn over time, or the metric of a sweep.
     #[serde(default)]
     pub(crate) of: Option<Ask>,
+    /// What a sweep is held against: a second metric of the same runs.
+    #[serde(default)]
+    pub(crate) against: Option<Against>,
     /// Lines of a time series; each is the mean of a label's flows.
     #[serde(default)]
     pub(crate) labels: Vec<String>,
@@ -110,6 +161,14 @@ pub(crate) struct Chart {
     pub(crate) smooth_us: f64,
 }
 
+/// A metric and the name of its line.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Against {
+    pub(crate) name: String,
+    pub(crate) of: Ask,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ChartKind {
@@ -117,6 +176,8 @@ pub(crate) enum ChartKind {
     Series,
     /// Completion times, cumulative.
     Cdf,
+    /// The same, as the share that took longer.
+    Tail,
     /// A metric over the x of the runs.
     Sweep,
 }
@@ -220,6 +281,28 @@ pub(crate) struct Recording {
     pub(crate) trace: Option<Time>,
     /// Windows are part of it.
     pub(crate) windows: bool,
+    /// The queues of switches are.
+    pub(crate) queues: bool,
+}
+
+impl Paper {
+    /// Every alternative to what is taken for something open.
+    pub(crate) fn choices(&self) -> impl Iterator<Item = Choice> {
+        self.opens.iter().enumerate().flat_map(|(i, open)| (0..open.instead.len()).map(move |j| (i, j)))
+    }
+
+    /// What a run has to set for all that is open.
+    fn chosen(&self, run: &Run, choice: Option<Choice>) -> impl Iterator<Item = &String> {
+        let concerns = |open: &Open| {
+            let protocol = run.protocol.as_ref();
+            open.protocols.is_empty() || protocol.is_some_and(|name| open.protocols.contains(name))
+        };
+        let opens = self.opens.iter().enumerate().filter(move |(_, open)| concerns(open));
+        opens.flat_map(move |(i, open)| match choice {
+            Some((varied, number)) if varied == i => &open.instead[number].set,
+            _ => &open.set,
+        })
+    }
 }
 
 impl Figure {
@@ -230,7 +313,7 @@ impl Figure {
 
     /// What is recorded of its runs.
     pub(crate) fn recording(&self) -> Recording {
-        Recording { trace: self.trace_us.map(Time::from_us_f64), windows: self.windows }
+        Recording { trace: self.trace_us.map(Time::from_us_f64), windows: self.windows, queues: self.queues }
     }
 
     /// Seeds that it is run with.
@@ -239,7 +322,14 @@ impl Figure {
     }
 
     /// The plan of one run.
-    pub(crate) fn plan(&self, paper: &Paper, run: &Run, seed: u64, quick: bool) -> Result<Plan, Error> {
+    pub(crate) fn plan(
+        &self,
+        paper: &Paper,
+        run: &Run,
+        seed: u64,
+        quick: bool,
+        choice: Option<Choice>,
+    ) -> Result<Plan, Error> {
         let scenario = run.scenario.as_ref().unwrap_or(&self.scenario);
         let name = format!("{}/{scenario}", paper.name);
         let text = SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
@@ -249,7 +339,7 @@ impl Figure {
             overrides.push(Override::protocol("reproduce", protocol));
         }
         let quick = self.quick.iter().filter(|_| quick);
-        for set in self.set.iter().chain(quick).chain(&run.set) {
+        for set in paper.chosen(run, choice).chain(&self.set).chain(quick).chain(&run.set) {
             overrides.push(crate::set(set)?);
         }
         overrides.push(Override::option("reproduce", "seed", &seed.to_string()));
@@ -259,8 +349,12 @@ impl Figure {
 
     /// Why the entry cannot be used, if so: names that nothing has.
     fn fault(&self) -> Option<String> {
-        let asks = self.claims.iter().flat_map(Claim::asks);
-        for ask in asks.chain(self.charts.iter().filter_map(|chart| chart.of.as_ref())) {
+        let asks =
+            self.claims.iter().flat_map(Claim::asks).chain(self.facts.iter().map(|fact| &fact.measure));
+        let drawn = self.charts.iter();
+        let drawn =
+            drawn.flat_map(|chart| chart.of.iter().chain(chart.against.iter().map(|other| &other.of)));
+        for ask in asks.chain(drawn) {
             let named = std::iter::once(&ask.run).filter(|name| !name.is_empty()).chain(&ask.runs);
             if let Some(missing) = named.into_iter().find(|name| self.run(name).is_none()) {
                 return Some(format!("no run {missing}"));
@@ -296,10 +390,11 @@ mod tests {
         for paper in papers().unwrap() {
             for figure in &paper.figures {
                 for run in &figure.runs {
-                    for quick in [false, true] {
-                        let plan = figure.plan(&paper, run, 1, quick);
+                    let choices = paper.choices().map(|choice| (false, Some(choice)));
+                    for (quick, choice) in [(false, None), (true, None)].into_iter().chain(choices) {
+                        let plan = figure.plan(&paper, run, 1, quick, choice);
                         plan.unwrap_or_else(|error| {
-                            panic!("{}/{}/{}: {error}", paper.name, figure.name, run.name)
+                            panic!("{}/{}/{} {choice:?}: {error}", paper.name, figure.name, run.name)
                         });
                     }
                 }
