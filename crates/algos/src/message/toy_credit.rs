@@ -95,7 +95,7 @@ impl Endpoint for ToyCredit {
         citation: "an example; credits at line rate are from Cho et al., SIGCOMM 2017",
         summary: "Receivers hand out one credit a packet at the pace of their own link.",
         color: "#a6761d",
-        marker: Marker::Star,
+        marker: Marker::Cross,
         needs: Needs::NONE,
         telemetry_bytes: (0, 0),
         echo_bytes: (0, 0),

@@ -115,8 +115,13 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         let sender = &mut self.senders[connection as usize];
         let idled = sender.is_idle() && sender.has_sent();
         if idled && now.since(sender.last_activity) > self.params.connection.restart_after {
-            sender.cc = C::start(&self.params.control, &sender.cold.path, now, u64::from(sender.entropy));
+            sender.uses += 1;
+            let (dst, lane) = (sender.dst, sender.lane);
+            let seed = self.next_seed(dst, lane);
+            let sender = &mut self.senders[connection as usize];
+            sender.cc = C::start(&self.params.control, &sender.cold.path, now, seed);
         }
+        let sender = &mut self.senders[connection as usize];
         let slot = self.outgoing.append(sender, &message, self.host.mtu);
         if message.bytes != Message::UNLIMITED {
             self.backlog_bytes += message.bytes;

@@ -64,7 +64,7 @@ pub(super) struct Sender<C> {
     /// Message that the next new packet belongs to.
     pub(super) sending: u32,
     pub(super) queued_messages: u32,
-    /// How often the connection was taken by a new message of its own.
+    /// How often the connection's control was started.
     pub(super) uses: u32,
     pub(super) backoff: u8,
     /// The control, not the NIC or the application, stopped sending since the last acknowledgement.

@@ -253,7 +253,7 @@ impl Endpoint for Sird {
         citation: "Prasopoulos et al., NSDI 2025",
         summary: "Receivers schedule their own link by credit, and shrink the credit of senders that cannot use it.",
         color: "#56b4e9",
-        marker: Marker::TriangleDown,
+        marker: Marker::Star,
         needs: Needs::NONE.and(Need::CoreEcn).and(Need::Spraying),
         telemetry_bytes: (0, 0),
         echo_bytes: (0, 0),
