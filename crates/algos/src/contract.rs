@@ -158,6 +158,27 @@ fn is_usable(limit: &Limit) -> bool {
     limit.window_bytes > 0.0 && limit.pace_bps > 0.0
 }
 
+// ---- for the tests of single controls
+
+/// Bytes that the 100 Gbit/s link sends in the fabric's base RTT of 8 µs.
+pub(crate) const PIPE: f64 = 100_000.0;
+
+pub(crate) fn hop(at_ns: u64, tx_bytes: u64, queue_bytes: u32) -> Hop {
+    Hop { at: Time::ns(at_ns), tx_bytes, rate: Rate::gbps(100), queue_bytes, port: 7 }
+}
+
+/// An acknowledgement with these records, 20 packets before the next new one.
+pub(crate) fn on_hops<C: CongestionControl>(flow: &mut C, params: &C::Params, seq: u64, hops: &[Hop]) {
+    flow.on_ack(params, &Ack { seq, next_seq: seq + 20, hops, ..ack(Time::us(10)) });
+}
+
+#[track_caller]
+pub(crate) fn assert_near(ours: f64, expected: f64, tolerance: f64) {
+    assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
+}
+
+// ---- for all
+
 pub(crate) fn starts_with_a_usable_limit<C: CongestionControl>() {
     let params = C::Params::default();
     let limit = C::start(&params, &path(), Time::us(3), 1).limit(&params);

@@ -151,7 +151,7 @@ impl Dctcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract;
+    use crate::contract::{self, assert_near};
 
     /// A flow in congestion avoidance with a window of `packets`, nothing acknowledged so far.
     fn start(params: &DctcpParams, packets: f64) -> Dctcp {
@@ -169,11 +169,6 @@ mod tests {
                 Ack { seq, next_seq: seq + packets, marked: i < marked, ..contract::ack(Time::us(seq)) };
             flow.on_ack(params, &ack);
         }
-    }
-
-    #[track_caller]
-    fn assert_near(ours: f64, expected: f64, tolerance: f64) {
-        assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
     }
 
     #[test]

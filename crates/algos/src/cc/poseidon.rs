@@ -416,7 +416,7 @@ fn quantised(params: &PoseidonParams, delay: Time) -> Time {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract;
+    use crate::contract::{self, assert_near};
 
     fn start(params: &PoseidonParams) -> Poseidon {
         Poseidon::start(params, &contract::path(), Time::ZERO, 0)
@@ -433,11 +433,6 @@ mod tests {
         let mut flow = start(params);
         flow.cwnd = gbps * 1e9 * rtt * 1e-6 / (8.0 * flow.full_wire_bytes);
         flow.target(params, Time::from_us_f64(rtt)) * 1e-6
-    }
-
-    #[track_caller]
-    fn assert_near(ours: f64, expected: f64, tolerance: f64) {
-        assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
     }
 
     #[test]

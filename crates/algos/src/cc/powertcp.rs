@@ -239,26 +239,10 @@ impl PowerTcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract;
-
-    /// Bytes that the 100 Gbit/s link sends in the fabric's base RTT of 8 µs.
-    const PIPE: f64 = 100_000.0;
+    use crate::contract::{PIPE, assert_near, hop, on_hops, path};
 
     fn start(params: &PowerTcpParams) -> PowerTcp {
-        PowerTcp::start(params, &contract::path(), Time::ZERO, 0)
-    }
-
-    fn hop(at_ns: u64, tx_bytes: u64, queue_bytes: u32) -> Hop {
-        Hop { at: Time::ns(at_ns), tx_bytes, rate: Rate::gbps(100), queue_bytes, port: 7 }
-    }
-
-    fn on_hops(flow: &mut PowerTcp, params: &PowerTcpParams, seq: u64, hops: &[Hop]) {
-        flow.on_ack(params, &Ack { seq, next_seq: seq + 20, hops, ..contract::ack(Time::us(10)) });
-    }
-
-    #[track_caller]
-    fn assert_near(ours: f64, expected: f64, tolerance: f64) {
-        assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
+        PowerTcp::start(params, &path(), Time::ZERO, 0)
     }
 
     #[test]

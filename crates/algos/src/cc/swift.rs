@@ -198,7 +198,7 @@ impl Swift {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract;
+    use crate::contract::{self, assert_near};
 
     fn start(params: &SwiftParams) -> Swift {
         Swift::start(params, &contract::path(), Time::ZERO, 0)
@@ -206,11 +206,6 @@ mod tests {
 
     fn ack(now_us: u64, rtt_us: u64) -> Ack<'static> {
         Ack { rtt: Time::us(rtt_us), ..contract::ack(Time::us(now_us)) }
-    }
-
-    #[track_caller]
-    fn assert_near(ours: f64, expected: f64, tolerance: f64) {
-        assert!((ours - expected).abs() <= tolerance, "{ours} is not {expected}");
     }
 
     #[test]
