@@ -5,6 +5,8 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use tidegate_core::params::{Kind, Params, SetError, Value};
+
+use crate::windowed::ConnectionParams;
 use tidegate_core::{
     Ack, Card, CongestionControl, Domain, Extent, Hop, Limit, Loss, LossKind, MAX_HOPS, Path, Rate, Rng, Time,
 };
@@ -237,7 +239,9 @@ pub(crate) fn same_events_give_same_limits<C: CongestionControl>() {
 }
 
 pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
+    let shared = ConnectionParams::table();
     for info in C::Params::table() {
+        assert!(shared.iter().all(|other| other.name != info.name), "{} is a connection's", info.name);
         for value in settings(&info.kind, info.range) {
             let mut params = C::Params::default();
             params.set(info.name, value).unwrap_or_else(|error| panic!("{} = {value}: {error:?}", info.name));

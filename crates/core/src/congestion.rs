@@ -122,8 +122,8 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     fn stamps_acks(_params: &Self::Params) -> bool {
         false
     }
-    /// Whether this acknowledgement tells of congestion on the path. Asked before [`on_ack`](Self::on_ack), where connections
-    /// leave a path that is congested for some round trips (PLB). Default: by its mark.
+    /// Whether this acknowledgement told of congestion on the path. Asked after [`on_ack`](Self::on_ack), where connections leave a
+    /// path that has been congested for some round trips (PLB). Default: by its mark.
     fn is_congested(&self, _params: &Self::Params, ack: &Ack<'_>) -> bool {
         ack.marked
     }

@@ -198,7 +198,7 @@ impl Hpcc {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{PIPE, assert_near, hop, on_hops, path};
+    use crate::contract::{self, PIPE, assert_near, hop, on_hops, path};
 
     fn start(params: &HpccParams) -> Hpcc {
         Hpcc::start(params, &path(), Time::ZERO, 0)
@@ -335,6 +335,19 @@ mod tests {
         assert_near(total / PIPE, 0.955, 0.01);
         for flow in &flows {
             assert_near(flow.window / total, 0.25, 0.01);
+        }
+    }
+
+    #[test]
+    fn a_path_is_congested_above_eta() {
+        let params = HpccParams::default();
+        let mut flow = start(&params);
+        for (queue, congested) in [(0, false), (40_000, true)] {
+            on_hops(&mut flow, &params, 0, &[hop(0, 0, queue)]);
+            // 8 µs at line rate are 100,000 bytes; here a few less, and the queue of both records.
+            on_hops(&mut flow, &params, 1, &[hop(8000, 90_000, queue)]);
+            assert_eq!(flow.is_congested(&params, &contract::ack(Time::us(10))), congested, "{queue}");
+            flow = start(&params);
         }
     }
 }

@@ -646,4 +646,16 @@ mod tests {
         let scaled = PoseidonParams { p: Time::us(308), k: Time::ns(15_400), ..params };
         assert_eq!(warning(&scaled, 10, Time::us(6)), None);
     }
+
+    #[test]
+    fn a_path_is_congested_above_the_target() {
+        let params = PoseidonParams::default();
+        let flow = start(&params);
+        let seen = |us: f64| {
+            let peak_hop_delay = Time::from_us_f64(us);
+            flow.is_congested(&params, &Ack { peak_hop_delay, ..contract::ack(Time::us(10)) })
+        };
+        let target = flow.target(&params, contract::ack(Time::us(10)).rtt) * 1e-6;
+        assert!(!seen(target - 0.1) && seen(target + 0.1));
+    }
 }

@@ -239,7 +239,7 @@ impl PowerTcp {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::contract::{PIPE, assert_near, hop, on_hops, path};
+    use crate::contract::{self, PIPE, assert_near, hop, on_hops, path};
 
     fn start(params: &PowerTcpParams) -> PowerTcp {
         PowerTcp::start(params, &path(), Time::ZERO, 0)
@@ -354,6 +354,17 @@ mod tests {
             for flow in &flows {
                 assert_near(flow.cwnd / PIPE, 1.1 / 10.0, 0.002);
             }
+        }
+    }
+
+    #[test]
+    fn a_path_is_congested_where_power_is_above_that_of_a_full_link_without_queue() {
+        let params = PowerTcpParams::default();
+        for (queue, congested) in [(0, false), (50_000, true)] {
+            let mut flow = start(&params);
+            on_hops(&mut flow, &params, 0, &[hop(0, 0, queue)]);
+            on_hops(&mut flow, &params, 1, &[hop(8000, 90_000, queue)]);
+            assert_eq!(flow.is_congested(&params, &contract::ack(Time::us(10))), congested, "{queue}");
         }
     }
 }

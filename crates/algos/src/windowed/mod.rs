@@ -112,14 +112,10 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle {
         self.promote_paced(now);
         let connection = self.connection_for(now, &message, paths);
-        let sender = &mut self.senders[connection as usize];
+        let sender = &self.senders[connection as usize];
         let idled = sender.is_idle() && sender.has_sent();
         if idled && now.since(sender.last_activity) > self.params.connection.restart_after {
-            sender.uses += 1;
-            let (dst, lane) = (sender.dst, sender.lane);
-            let seed = self.next_seed(dst, lane);
-            let sender = &mut self.senders[connection as usize];
-            sender.cc = C::start(&self.params.control, &sender.cold.path, now, seed);
+            self.start_anew(now, connection);
         }
         let sender = &mut self.senders[connection as usize];
         let slot = self.outgoing.append(sender, &message, self.host.mtu);
@@ -207,9 +203,9 @@ impl<C: CongestionControl> Windowed<C> {
                 let Some(connection) = peer.idle.pop() else {
                     return self.connect(now, message.dst, true, paths);
                 };
-                let seed = self.next_seed(message.dst, self.senders[connection as usize].lane);
+                let seed = self.start_anew(now, connection);
                 let sender = &mut self.senders[connection as usize];
-                sender.restart(C::start(&self.params.control, &sender.cold.path, now, seed), seed);
+                sender.take_over(seed);
                 sender.plb = self.params.connection.plb.then(|| Box::new(Plb::new(seed)));
                 connection
             }
@@ -229,6 +225,16 @@ impl<C: CongestionControl> Windowed<C> {
                 pool().min_by_key(|&c| senders[c as usize].queued_messages).unwrap_or(0)
             }
         }
+    }
+
+    /// Starts a connection's control once more; the seed that it has.
+    fn start_anew(&mut self, now: Time, connection: u32) -> u64 {
+        let sender = &self.senders[connection as usize];
+        let seed = self.next_seed(sender.dst, sender.lane);
+        let sender = &mut self.senders[connection as usize];
+        sender.uses += 1;
+        sender.cc = C::start(&self.params.control, &sender.cold.path, now, seed);
+        seed
     }
 
     fn next_seed(&self, dst: u32, lane: u32) -> u64 {
@@ -348,13 +354,13 @@ impl<C: CongestionControl> Windowed<C> {
             reverse_peak_hop_delay: packet.frame.peak_hop_delay,
             hops: packet.hops.as_slice(),
         };
+        sender.cc.on_ack(&self.params.control, &ack);
         if let Some(plb) = &mut sender.plb
             && let Some(entropy) =
                 plb.sample(now, sender.srtt, sender.cc.is_congested(&self.params.control, &ack))
         {
             sender.entropy = entropy;
         }
-        sender.cc.on_ack(&self.params.control, &ack);
         if lost {
             sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Recovery, rtt });
         }

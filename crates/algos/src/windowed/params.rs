@@ -17,7 +17,7 @@ params! {
             "our choice, for every windowed protocol";
         /// Idle for longer than this, a connection starts from its initial window again; 1000 s: it never does.
         restart_after: Time = Time::s(1000), within Time::us(1) => Time::s(1000),
-            "our choice: 1 ms (`initial_rto`) under Swift, whose public code restarts, and Poseidon, which changes it";
+            "our choice; 1 ms where public code restarts after a timeout";
         /// Take another path when there was no good sample for 5 to 7 round trips (PLB).
         plb: bool = false, "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; rule: Broadcom/csg-htsim, swift.cpp";
     }

@@ -73,7 +73,7 @@ pub(super) struct Sender<C> {
     pub(super) single_use: bool,
     /// Without a window the limit can change with every packet sent.
     pub(super) follows_packets: bool,
-    /// Where the control repaths.
+    /// Where connections leave congested paths.
     pub(super) plb: Option<Box<Plb>>,
     pub(super) cc: C,
     pub(super) cold: Box<Cold>,
@@ -132,15 +132,14 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// A new message takes over an idle connection: fresh control, fresh path, the same packet numbers.
-    pub(super) fn restart(&mut self, cc: C, seed: u64) {
-        self.cc = cc;
+    /// A new message takes over an idle connection, whose control has been started anew: a fresh path, of which nothing is known,
+    /// and the same packet numbers.
+    pub(super) fn take_over(&mut self, seed: u64) {
         self.entropy = (seed >> 32) as u32;
         self.last_rtt = self.cold.path.base_rtt;
         (self.srtt, self.rttvar) = (Time::ZERO, Time::ZERO);
         self.backoff = 0;
         self.limited = false;
-        self.uses += 1;
         self.last_activity = Time::ZERO;
         self.next_send = Time::ZERO;
     }
