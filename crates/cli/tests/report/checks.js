@@ -27,6 +27,8 @@
     const marks = [...svg.querySelectorAll(".marks path, .marks polygon, .marks circle")].map((m) => m.getBoundingClientRect());
     const drawn = marks.filter((mark) => mark.width + mark.height > 1);
     if (!drawn.length) faults.push(`${name}: no marks`);
+    const lines = [...svg.querySelectorAll(".marks path")].filter((line) => line.getTotalLength() > 1);
+    if (lines.length < svg.querySelectorAll(".legend text").length) faults.push(`${name}: fewer lines than the legend names`);
     if (!drawn.every((mark) => inside(mark, box))) faults.push(`${name}: a mark lies outside the picture`);
     for (const part of svg.querySelectorAll(".legend > *")) {
       if (overlap(part.getBoundingClientRect(), frame)) faults.push(`${name}: the legend covers data`);

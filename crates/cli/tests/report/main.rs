@@ -147,6 +147,7 @@ fn what_is_wrong_with_a_report_is_noticed() {
         ("</body>", "<img src=\"http://127.0.0.1:9/x.png\"></body>", &["127.0.0.1:9", "loadingFailed"]),
         ("</body>", "<img src=\"nothing.png\"></body>", &["nothing.png"]),
         ("class=\"marks\"", "display=\"none\" class=\"marks\"", &["no marks"]),
+        ("<path d=", "<path x=", &["fewer lines"]),
         ("class=\"marks\"", "transform=\"translate(500)\" class=\"marks\"", &["a mark lies outside"]),
         ("class=\"legend\"", "transform=\"translate(0 60)\" class=\"legend\"", &["the legend covers data"]),
         ("class=\"legend\"", "transform=\"translate(0 -15)\" class=\"legend\"", &["covers \"Goodput"]),

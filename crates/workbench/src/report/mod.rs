@@ -36,25 +36,27 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
     if !runs.is_empty() {
         body.push_str(&page::runs(&runs));
     }
-    for (claims, pictures) in &reproductions {
-        body.push_str(&page::reproduction(claims, pictures));
+    for found in &reproductions {
+        body.push_str(&page::reproduction(&found.claims, &found.papers, &found.pictures));
     }
     Ok(page::whole(&title, &body))
 }
 
 /// Files of a reproduction: (name, content).
 pub fn reproduction_files(result: &Reproduction) -> Vec<(String, Vec<u8>)> {
-    let mut json = Vec::new();
-    tidegate_results::write_json(&result.claims, &mut json).expect("memory can be written");
-    let pictures: Vec<(String, String)> =
-        result.pictures.iter().map(|picture| (picture.name.clone(), picture.svg.clone())).collect();
-    let page = page::whole("Reproduction of papers", &page::reproduction(&result.claims, &pictures));
+    let (mut claims, mut figures) = (Vec::new(), Vec::new());
+    tidegate_results::write_json(&result.claims, &mut claims).expect("memory can be written");
+    tidegate_results::write_json(&result.papers, &mut figures).expect("memory can be written");
+    let body = page::reproduction(&result.claims, &result.papers, &result.pictures);
+    let page = page::whole("Reproduction of papers", &body);
     let documents = result.documents().into_iter();
     let mut files: Vec<_> = documents.map(|(name, text)| (name.to_owned(), text.into_bytes())).collect();
     files.push(("report.html".to_owned(), page.into_bytes()));
-    files.extend(pictures.into_iter().map(|(name, svg)| (format!("{name}.svg"), svg.into_bytes())));
+    let pictures = result.pictures.iter();
+    files.extend(pictures.map(|picture| (format!("{}.svg", picture.name), picture.svg.clone().into_bytes())));
+    files.push((read::FIGURES.to_owned(), figures));
     // Last: where it is, the others are.
-    files.push((read::CLAIMS.to_owned(), json));
+    files.push((read::CLAIMS.to_owned(), claims));
     files
 }
 

@@ -7,7 +7,7 @@ use tidegate_results::Fixed;
 use super::charts::{self, QUEUES_SHOWN, RUNS_MAX};
 use super::plot::{Plot, escaped};
 use super::read::Run;
-use crate::reproduce::{ClaimResult, measured, paper_value, with_unit};
+use crate::reproduce::{ClaimResult, PaperText, Picture, measured, paper_value, with_unit};
 
 const STYLE: &str = "\
 :root{color-scheme:light dark;--line:#8884;--quiet:#666;--good:#2e7d32;--half:#9a6700;--bad:#b3261e}\
@@ -222,38 +222,44 @@ fn links(runs: &[Run]) -> String {
 // ---- reproductions
 
 /// A reproduction: the claims, then every figure with its own where there are several.
-pub(crate) fn reproduction(claims: &[ClaimResult], pictures: &[(String, String)]) -> String {
+pub(crate) fn reproduction(claims: &[ClaimResult], papers: &[PaperText], pictures: &[Picture]) -> String {
     let mut html = String::from("<h2>Claims</h2>\n");
     html.push_str(&claim_table(claims.iter()));
-    let mut figures_seen: Vec<(&str, &str)> = Vec::new();
-    for claim in claims {
-        figures_seen.push((&claim.paper, &claim.figure));
-    }
-    for (name, _) in pictures {
-        figures_seen.extend(
-            name.split_once("-figure-")
-                .map(|(paper, rest)| (paper, rest.split_once('-').map_or(rest, |(figure, _)| figure))),
-        );
-    }
-    let order = |(paper, figure): &(&str, &str)| {
-        let digits: String = figure.chars().take_while(char::is_ascii_digit).collect();
-        ((*paper).to_owned(), digits.parse::<u64>().unwrap_or(u64::MAX), (*figure).to_owned())
-    };
-    figures_seen.sort_by_key(order);
-    figures_seen.dedup();
-    let single = figures_seen.len() == 1;
-    for (paper, figure) in figures_seen {
-        let prefix = format!("{paper}-figure-{figure}");
-        let own = pictures.iter().filter(|(name, _)| {
-            name.strip_prefix(&prefix).is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
-        });
-        let _ = writeln!(html, "<h2>{}: figure {}</h2>", escaped(paper), escaped(figure));
-        html.push_str(&figures(own.map(|(name, svg)| (name.as_str(), svg.as_str()))));
-        let of_figure: Vec<_> =
-            claims.iter().filter(|claim| claim.paper == paper && claim.figure == figure).collect();
-        if !single && !of_figure.is_empty() {
-            html.push_str(&claim_table(of_figure.into_iter()));
+    let single = papers.iter().map(|paper| paper.figures.len()).sum::<usize>() == 1;
+    for paper in papers {
+        let _ = writeln!(html, "<h2>{}</h2>", escaped(&paper.title));
+        html.push_str(&paragraphs(&paper.about));
+        for figure in &paper.figures {
+            let _ = writeln!(html, "<h2>Figure {}: {}</h2>", escaped(&figure.figure), escaped(&figure.title));
+            html.extend(figure.said.iter().map(|said| paragraphs(said)));
+            let named = |name: &String| pictures.iter().find(|picture| picture.name == *name);
+            let own = figure.pictures.iter().filter_map(named);
+            html.push_str(&figures(own.map(|picture| (picture.name.as_str(), picture.svg.as_str()))));
+            let is_its = |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
+            if !single && claims.iter().any(|claim| is_its(&claim)) {
+                html.push_str(&claim_table(claims.iter().filter(is_its)));
+            }
         }
+    }
+    html
+}
+
+/// The paragraphs of a Markdown text; links keep their words alone, for what they point at is not in the page.
+fn paragraphs(text: &str) -> String {
+    let mut html = String::new();
+    for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
+        let mut words = String::new();
+        let mut rest = paragraph;
+        while let Some((before, link)) = rest.split_once('[')
+            && let Some((label, target)) = link.split_once("](")
+            && let Some((_, after)) = target.split_once(')')
+        {
+            words.push_str(before);
+            words.push_str(label);
+            rest = after;
+        }
+        words.push_str(rest);
+        let _ = writeln!(html, "<p>{}</p>", escaped(&words));
     }
     html
 }

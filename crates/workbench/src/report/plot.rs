@@ -2,7 +2,8 @@
 
 use std::fmt::Write;
 
-/// Colours that colour-blind readers can tell apart (Okabe and Ito), for lines that have none of their own.
+/// Colours that colour-blind readers can tell apart, for lines that have none of their own: those of Okabe and Ito, with purple
+/// for their yellow, which is faint on white.
 pub(crate) const PALETTE: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1"];
 
@@ -85,7 +86,10 @@ impl Scale {
             from = from.min(0.0);
             to = if to <= from { from + 1.0 } else { to * 1.04 };
         }
-        let (from, to) = (axis.from.unwrap_or(from), axis.to.unwrap_or(to));
+        let (from, mut to) = (axis.from.unwrap_or(from), axis.to.unwrap_or(to));
+        if to <= from {
+            to = if axis.log { from * 10.0 } else { from + 1.0 };
+        }
         Scale { log: axis.log, from, to, paper }
     }
 

@@ -12,10 +12,12 @@ use serde::de::DeserializeOwned;
 use tidegate_results::Summary;
 
 use crate::Error;
-use crate::reproduce::ClaimResult;
+use crate::reproduce::{ClaimResult, PaperText, Picture};
 
 /// The file that makes a folder one of a reproduction.
 pub(crate) const CLAIMS: &str = "reproduction.json";
+/// What it has beside the claims.
+pub(crate) const FIGURES: &str = "figures.json";
 
 /// A run that was found.
 pub(crate) struct Run {
@@ -51,32 +53,32 @@ fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     }
 }
 
-/// Claims and pictures (name, SVG) of a reproduction, if the folder is one.
-pub(crate) type Found = (Vec<ClaimResult>, Vec<(String, String)>);
+/// A reproduction that was found.
+pub(crate) struct Found {
+    pub(crate) claims: Vec<ClaimResult>,
+    pub(crate) papers: Vec<PaperText>,
+    pub(crate) pictures: Vec<Picture>,
+}
 
 /// The reproduction in a folder.
 pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
     let Some(claims) = json(&folder.join(CLAIMS))? else { return Ok(None) };
-    let entries = fs::read_dir(folder).map_err(|error| wrong(folder, error))?;
-    let mut paths: Vec<PathBuf> = entries.flatten().map(|entry| entry.path()).collect();
-    paths.retain(|path| path.extension().is_some_and(|extension| extension == "svg"));
-    let name = |path: &PathBuf| path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    paths.sort_by_key(|path| natural(&name(path)));
-    let picture = |path: &PathBuf| {
-        let svg = fs::read_to_string(path).map_err(|error| wrong(path, error))?;
-        Ok((name(path), svg))
+    let papers: Vec<PaperText> = json(&folder.join(FIGURES))?.unwrap_or_default();
+    let names = papers.iter().flat_map(|paper| &paper.figures).flat_map(|figure| &figure.pictures);
+    let picture = |name: &String| {
+        let path = folder.join(format!("{name}.svg"));
+        if path.parent() != Some(folder) {
+            return Err(wrong(&folder.join(FIGURES), format!("{name:?} is no picture's name")));
+        }
+        let svg = fs::read_to_string(&path).map_err(|error| wrong(&path, error))?;
+        // The page has none, so that it can be opened wherever it comes from.
+        if svg.contains("<script") {
+            return Err(wrong(&path, "there is a script in the picture"));
+        }
+        Ok(Picture { name: name.clone(), svg })
     };
-    let pictures = paths.iter().map(picture).collect::<Result<Vec<_>, Error>>()?;
-    Ok(Some((claims, pictures)))
-}
-
-/// Orders `figure-2` before `figure-14`.
-fn natural(name: &str) -> Vec<(u64, String)> {
-    let split = |part: &str| {
-        let digits: String = part.chars().take_while(char::is_ascii_digit).collect();
-        (digits.parse().unwrap_or(u64::MAX), part[digits.len()..].to_owned())
-    };
-    name.split('-').map(split).collect()
+    let pictures = names.map(picture).collect::<Result<Vec<_>, Error>>()?;
+    Ok(Some(Found { claims, papers, pictures }))
 }
 
 /// What a comparison says of the order of its runs.
@@ -223,9 +225,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn figures_are_ordered_by_number() {
-        let mut names = ["p-figure-14b", "p-figure-2", "p-figure-14b-2", "p-figure-7a", "p-figure-14a"];
-        names.sort_by_key(|name| natural(name));
-        assert_eq!(names, ["p-figure-2", "p-figure-7a", "p-figure-14a", "p-figure-14b", "p-figure-14b-2"]);
+    fn pictures_are_those_of_the_folder_and_hold_no_script() {
+        let dir = tempfile::tempdir().unwrap();
+        let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
+        let figures = |picture: &str| {
+            format!(
+                r#"[{{"paper":"x","title":"X","about":"","figures":[{{"figure":"1","title":"t","said":[],"pictures":["{picture}"]}}]}}]"#
+            )
+        };
+        write(CLAIMS, "[]");
+        write(FIGURES, &figures("one"));
+        write("one.svg", "<svg></svg>");
+        assert_eq!(reproduction(dir.path()).unwrap().unwrap().pictures[0].svg, "<svg></svg>");
+        write("one.svg", "<svg><script>1</script></svg>");
+        assert!(reproduction(dir.path()).is_err_and(|error| error.to_string().contains("script")));
+        write(FIGURES, &figures("../one"));
+        assert!(reproduction(dir.path()).is_err_and(|error| error.to_string().contains("no picture's name")));
     }
 }

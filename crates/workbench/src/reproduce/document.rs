@@ -12,44 +12,40 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
         "# Reproduction\n\nWritten by `tidegate reproduce{quick} --out DIR`. Of {} claims {} are reproduced, {} point the \
          paper's way without reaching its number, and {} deviate. Tolerances stand in the registry beside the claims; a \
          claim that deviates stays here with what is known about it.\n\n\
-         A value is the mean over the seeds, with the range of single seeds in brackets where there are several.\n",
+         A value is the mean over the seeds, and a ratio that of two means; in brackets the range over single seeds, where \
+         there are several.\n",
         result.claims.len(),
         count(Verdict::Reproduced),
         count(Verdict::Direction),
         count(Verdict::Deviates)
     );
-    let mut paper = "";
-    for (paper_title, figure, title) in &result.figures {
-        if paper != paper_title {
-            paper = paper_title;
-            let about = result.about.iter().find(|(title, _)| title == paper).map_or("", |(_, about)| about);
-            let _ = write!(text, "\n## {paper}\n\n{about}\n");
-        }
-        let claims: Vec<&ClaimResult> =
-            result.claims.iter().filter(|claim| claim.figure == *figure).collect();
-        let mut facts = result.facts.iter().filter(|(of, _)| of == figure).map(|(_, fact)| fact).peekable();
-        if claims.is_empty() && facts.peek().is_none() {
-            continue;
-        }
-        let _ = write!(text, "\n### Figure {figure}: {title}\n\n");
-        for fact in facts {
-            let _ = write!(text, "{fact}\n\n");
-        }
-        if claims.is_empty() {
-            continue;
-        }
-        text.push_str("| claim | | paper | measured | verdict | why |\n|---|---|--:|--:|---|---|\n");
-        for claim in claims {
-            let _ = writeln!(
-                text,
-                "| {} | {} | {} | {} | {} | {} |",
-                claim.claim,
-                claim.text,
-                paper_value(claim),
-                measured(claim),
-                claim.verdict.name(),
-                claim.why.replace('|', "\\|")
-            );
+    for paper in &result.papers {
+        let _ = write!(text, "\n## {}\n\n{}\n", paper.title, paper.about);
+        for figure in &paper.figures {
+            let is_its = |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
+            let claims: Vec<&ClaimResult> = result.claims.iter().filter(is_its).collect();
+            if claims.is_empty() && figure.said.is_empty() {
+                continue;
+            }
+            let _ = write!(text, "\n### Figure {}: {}\n\n", figure.figure, figure.title);
+            for paragraph in &figure.said {
+                let _ = write!(text, "{paragraph}\n\n");
+            }
+            if !claims.is_empty() {
+                text.push_str("| claim | | paper | measured | verdict | why |\n|---|---|--:|--:|---|---|\n");
+            }
+            for claim in claims {
+                let _ = writeln!(
+                    text,
+                    "| {} | {} | {} | {} | {} | {} |",
+                    claim.claim,
+                    claim.text,
+                    paper_value(claim),
+                    measured(claim),
+                    claim.verdict.name(),
+                    claim.why.replace('|', "\\|")
+                );
+            }
         }
     }
     text

@@ -21,8 +21,6 @@ pub(crate) fn pictures(paper: &Paper, figure: &Figure, runs: &[Vec<&Observation>
             let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
             pictures.push(Picture {
                 name: format!("{}-figure-{}{suffix}", paper.name, figure.name),
-                figure: figure.name.clone(),
-                title: plot.title.clone(),
                 svg: plot.svg(),
             });
         }
@@ -101,14 +99,16 @@ fn plots(chart: &Chart, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observat
     }
 }
 
-/// A run's line: in its protocol's colour and, if it is not the protocol's first among them, in another with dashes.
+/// A run's line: in its protocol's colour and with its marker; if it is not the protocol's first among them, in another colour
+/// with dashes.
 fn styled(figure: &Figure, chosen: &[usize], place: usize, points: Vec<(f64, f64)>) -> Line {
     let run = &figure.runs[chosen[place]];
     let earlier =
         chosen[..place].iter().filter(|&&other| figure.runs[other].protocol == run.protocol).count();
     let card = card(run).filter(|_| earlier == 0);
     let color = card.map_or(PALETTE[(place + 2) % PALETTE.len()], |card| card.color);
-    Line { name: run.name.clone(), color: color.to_owned(), dash: earlier, marker: None, points }
+    let marker = card.map(|card| card.marker.name());
+    Line { name: run.name.clone(), color: color.to_owned(), dash: earlier, marker, points }
 }
 
 fn card(run: &Run) -> Option<&'static tidegate_core::Card> {
@@ -152,8 +152,10 @@ fn life(flow: &FlowTrace, seen: &Observation) -> std::ops::Range<usize> {
         ..flow.stop_us.map_or(flow.goodput_gbps.len(), |us| bin(us).min(flow.goodput_gbps.len()))
 }
 
-fn time_ms(bin: usize, seen: &Observation) -> f64 {
-    (bin as f64 + 0.5) * seen.interval_us * 1e-3
+/// When a quantity of an interval holds: at its end if it is sampled there, in its middle if it is a mean over it.
+fn time_ms(bin: usize, of: &str, seen: &Observation) -> f64 {
+    let part = if matches!(of, "window" | "queue") { 1.0 } else { 0.5 };
+    (bin as f64 + part) * seen.interval_us * 1e-3
 }
 
 /// Averages over `width` neighbours.
@@ -172,7 +174,7 @@ fn series(seen: &Observation, of: &str, label: &str) -> Vec<(f64, f64)> {
     if let Some((from, to)) = label.split_once('>') {
         let queue = seen.queues.iter().find(|queue| queue.from == from && queue.to == to);
         let delays = queue.map_or(&[][..], |queue| &queue.delay_us).iter().enumerate();
-        return delays.map(|(bin, &us)| (time_ms(bin, seen), f64::from(us))).collect();
+        return delays.map(|(bin, &us)| (time_ms(bin, "queue", seen), f64::from(us))).collect();
     }
     let (label, of) = label.split_once(':').unwrap_or((label, of));
     let bins = seen.flows.iter().map(|flow| flow.goodput_gbps.len()).max().unwrap_or(0);
@@ -181,7 +183,7 @@ fn series(seen: &Observation, of: &str, label: &str) -> Vec<(f64, f64)> {
         let there = flows.iter().filter(|flow| life(flow, seen).contains(&bin));
         let values: Vec<f64> = there.filter_map(|flow| quantity(flow, of, bin)).collect();
         let mean = values.iter().sum::<f64>() / values.len() as f64;
-        (!values.is_empty()).then(|| (time_ms(bin, seen), mean))
+        (!values.is_empty()).then(|| (time_ms(bin, of, seen), mean))
     };
     (0..bins).filter_map(point).collect()
 }
@@ -205,7 +207,7 @@ fn colour_of(label: &str) -> Option<&'static str> {
 
 fn each(seen: &Observation, of: &str) -> Vec<Line> {
     let line = |(i, flow): (usize, &FlowTrace)| {
-        let point = |bin: usize| Some((time_ms(bin, seen), quantity(flow, of, bin)?));
+        let point = |bin: usize| Some((time_ms(bin, of, seen), quantity(flow, of, bin)?));
         Line {
             name: format!("flow {}", i + 1),
             color: PALETTE[i % PALETTE.len()].to_owned(),

@@ -94,12 +94,34 @@ pub struct ClaimResult {
 pub struct Picture {
     /// Name of a file, without extension.
     pub name: String,
-    /// The figure it belongs to.
-    pub figure: String,
-    /// Above it.
-    pub title: String,
     /// The picture, complete in itself.
     pub svg: String,
+}
+
+/// What a reader of a paper's claims has to know.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PaperText {
+    /// The paper's name.
+    pub paper: String,
+    /// As people write it.
+    pub title: String,
+    /// About all of its figures, in Markdown.
+    pub about: String,
+    /// Its figures, in order.
+    pub figures: Vec<FigureText>,
+}
+
+/// A figure but for its claims.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct FigureText {
+    /// The paper's number.
+    pub figure: String,
+    /// What it shows.
+    pub title: String,
+    /// What there is to say beside its claims: paragraphs.
+    pub said: Vec<String>,
+    /// Names of its pictures.
+    pub pictures: Vec<String>,
 }
 
 /// What came of it.
@@ -107,14 +129,10 @@ pub struct Picture {
 pub struct Reproduction {
     /// Every claim.
     pub claims: Vec<ClaimResult>,
+    /// Papers and their figures.
+    pub papers: Vec<PaperText>,
     /// Every plot.
     pub pictures: Vec<Picture>,
-    /// Titles of the figures, in order: (paper's title, figure, title).
-    pub figures: Vec<(String, String, String)>,
-    /// What a reader has to know, by the paper's title.
-    pub about: Vec<(String, String)>,
-    /// What there is to say beside the claims, by figure.
-    pub facts: Vec<(String, String)>,
     /// How the claims move with what the papers leave open, by the paper's title; empty unless asked for.
     pub sensitivity: Vec<(String, Vec<Sensitivity>)>,
     /// With `--quick`.
@@ -192,8 +210,13 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
         };
         let runs = observed(&base);
         let claims = judge(paper, figure, &runs);
-        if result.about.last().is_none_or(|(title, _)| *title != paper.title) {
-            result.about.push((paper.title.clone(), paper.about.trim().to_owned()));
+        if result.papers.last().is_none_or(|last| last.paper != paper.name) {
+            result.papers.push(PaperText {
+                paper: paper.name.clone(),
+                title: paper.title.clone(),
+                about: paper.about.trim().to_owned(),
+                figures: Vec::new(),
+            });
             result
                 .sensitivity
                 .extend(options.sensitivity.then(|| (paper.title.clone(), sensitivity::of(paper))));
@@ -205,12 +228,17 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
             }
         }
         result.claims.extend(claims);
-        result.pictures.extend(draw::pictures(paper, figure, &runs));
-        if !figure.about.is_empty() {
-            result.facts.push((figure.name.clone(), figure.about.trim().to_owned()));
+        let pictures = draw::pictures(paper, figure, &runs);
+        let about = Some(figure.about.trim().to_owned()).filter(|about| !about.is_empty());
+        if let Some(text) = result.papers.last_mut() {
+            text.figures.push(FigureText {
+                figure: figure.name.clone(),
+                title: figure.title.clone(),
+                said: about.into_iter().chain(facts(figure, &runs)).collect(),
+                pictures: pictures.iter().map(|picture| picture.name.clone()).collect(),
+            });
         }
-        result.facts.extend(facts(figure, &runs).map(|fact| (figure.name.clone(), fact)));
-        result.figures.push((paper.title.clone(), figure.name.clone(), figure.title.clone()));
+        result.pictures.extend(pictures);
     }
     Ok(result)
 }
@@ -253,10 +281,11 @@ fn facts(figure: &Figure, runs: &[Vec<&Observation>]) -> impl Iterator<Item = St
         let value = |i: usize| {
             let ask = fact.measure.of_run(i);
             let value = metrics::answer(&ask, &runs[figure.run(&ask.run)?]);
-            Some(format!("{} {}", ask.run, with_unit(value, &fact.unit)))
+            let value = value.map_or_else(|| "never".to_owned(), |value| with_unit(Some(value), &fact.unit));
+            Some(format!("{} {value}", ask.run))
         };
         let values: Vec<String> = (0..fact.measure.runs.len()).filter_map(value).collect();
-        format!("{}: {}.", fact.text, values.join(", "))
+        format!("{}: {}.", fact.text, values.join("; "))
     })
 }
 
@@ -292,12 +321,8 @@ fn judge(paper: &Paper, figure: &Figure, runs: &[Vec<&Observation>]) -> Vec<Clai
         let measured = value(0..count);
         let each: Vec<f64> = (0..count).filter_map(|i| value(i..i + 1)).collect();
         let verdict = claim.verdict(measured);
-        let mut why = format!("Tolerance: {}.", claim.tolerance);
-        if measured.is_none() {
-            why = "A run gave no answer.".to_owned();
-        } else if verdict != Verdict::Reproduced && !claim.note.is_empty() {
-            why = format!("{why} {}", claim.note);
-        }
+        let no_answer = if measured.is_none() { " A run gave no answer." } else { "" };
+        let why = format!("Tolerance: {}.{no_answer} {}", claim.tolerance, claim.note).trim_end().to_owned();
         ClaimResult {
             paper: paper.name.clone(),
             figure: figure.name.clone(),

@@ -230,6 +230,11 @@ pub(crate) fn observe(
         if samples_wanted {
             let mut all = Vec::new();
             engine.sample(&mut all);
+            all.retain(|sample: &Sample| match sample.quantity {
+                Quantity::WindowBytes => recording.windows,
+                Quantity::QueueBytes => recording.queues,
+                Quantity::DeliveredBytes => false,
+            });
             samples.push(all);
         }
     }
@@ -250,7 +255,7 @@ pub(crate) fn observe(
         flows,
         messages: messages(plan, &rows, &outcome.unfinished),
         links: links(plan, &outcome),
-        queues: if recording.queues { queue_traces(plan, &outcome, &queues) } else { Vec::new() },
+        queues: queue_traces(plan, &outcome, &queues),
     })
 }
 

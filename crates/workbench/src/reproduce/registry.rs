@@ -39,6 +39,9 @@ pub(crate) struct Open {
     /// Only under these protocols; under all unless set.
     #[serde(default)]
     protocols: Vec<String>,
+    /// Only in these figures; in all unless set.
+    #[serde(default)]
+    figures: Vec<String>,
     pub(crate) instead: Vec<Instead>,
 }
 
@@ -198,8 +201,9 @@ pub(crate) struct Claim {
     over: Option<Ask>,
     /// Where a gain begins.
     base: Option<Ask>,
-    /// Measured values that reproduce the claim, ends included.
-    reproduced: (f64, f64),
+    /// Measured values that reproduce the claim, ends included; none where the paper measured something else than what is
+    /// simulated.
+    reproduced: Option<(f64, f64)>,
     /// Measured values that at least point the same way.
     direction: Option<(f64, f64)>,
     /// Why these bounds.
@@ -260,7 +264,7 @@ impl Claim {
     /// What to say of a measured value.
     pub(crate) fn verdict(&self, value: Option<f64>) -> Verdict {
         let within = |bounds: (f64, f64)| value.is_some_and(|value| bounds.0 <= value && value <= bounds.1);
-        if within(self.reproduced) {
+        if self.reproduced.is_some_and(within) {
             Verdict::Reproduced
         } else if self.direction.is_some_and(within) {
             Verdict::Direction
@@ -292,10 +296,11 @@ impl Paper {
     }
 
     /// What a run has to set for all that is open.
-    fn chosen(&self, run: &Run, choice: Option<Choice>) -> impl Iterator<Item = &String> {
+    fn chosen(&self, figure: &Figure, run: &Run, choice: Option<Choice>) -> impl Iterator<Item = &String> {
         let concerns = |open: &Open| {
             let protocol = run.protocol.as_ref();
-            open.protocols.is_empty() || protocol.is_some_and(|name| open.protocols.contains(name))
+            (open.figures.is_empty() || open.figures.contains(&figure.name))
+                && (open.protocols.is_empty() || protocol.is_some_and(|name| open.protocols.contains(name)))
         };
         let opens = self.opens.iter().enumerate().filter(move |(_, open)| concerns(open));
         opens.flat_map(move |(i, open)| match choice {
@@ -339,7 +344,7 @@ impl Figure {
             overrides.push(Override::protocol("reproduce", protocol));
         }
         let quick = self.quick.iter().filter(|_| quick);
-        for set in paper.chosen(run, choice).chain(&self.set).chain(quick).chain(&run.set) {
+        for set in paper.chosen(self, run, choice).chain(&self.set).chain(quick).chain(&run.set) {
             overrides.push(crate::set(set)?);
         }
         overrides.push(Override::option("reproduce", "seed", &seed.to_string()));
@@ -403,6 +408,25 @@ mod tests {
     }
 
     #[test]
+    fn labels_are_those_of_the_scenario() {
+        for paper in papers().unwrap() {
+            for figure in &paper.figures {
+                let plans = figure.runs.iter().map(|run| figure.plan(&paper, run, 1, false, None).unwrap());
+                let known: Vec<String> = plans.flat_map(|plan| plan.labels).collect();
+                let asks = figure.claims.iter().flat_map(Claim::asks);
+                let asks = asks.chain(figure.facts.iter().map(|fact| &fact.measure));
+                let drawn = figure.charts.iter().flat_map(|chart| &chart.labels);
+                let drawn = drawn.filter(|label| !label.contains('>'));
+                let drawn =
+                    drawn.map(|label| label.split_once(':').map_or(label.as_str(), |(label, _)| label));
+                for label in asks.filter_map(Ask::label).chain(drawn) {
+                    assert!(known.iter().any(|other| other == label), "figure {}: {label}", figure.name);
+                }
+            }
+        }
+    }
+
+    #[test]
     fn names_are_unique_and_tolerances_are_stated() {
         for paper in papers().unwrap() {
             let mut names = Vec::new();
@@ -412,8 +436,13 @@ mod tests {
                 names.extend(runs);
                 for claim in &figure.claims {
                     names.push(format!("claim {}", claim.name));
-                    let (low, high) = claim.reproduced;
-                    assert!(low <= high && !claim.tolerance.is_empty(), "{}", claim.name);
+                    let bounds = [claim.reproduced, claim.direction];
+                    assert!(bounds.iter().flatten().all(|(low, high)| low <= high), "{}", claim.name);
+                    assert!(
+                        bounds.iter().any(Option::is_some) && !claim.tolerance.is_empty(),
+                        "{}",
+                        claim.name
+                    );
                 }
             }
             let count = names.len();

@@ -49,11 +49,16 @@ impl Sensitivity {
 /// A claim that no alternative moves by more than this part of it is not listed.
 const STILL: f64 = 0.05;
 
+/// Whether a claim moves by more than that and by more than its seeds do among themselves.
 fn moves(chosen: &ClaimResult, varied: &ClaimResult) -> bool {
     let (Some(a), Some(b)) = (chosen.measured, varied.measured) else {
         return chosen.measured.is_some() != varied.measured.is_some();
     };
-    chosen.verdict != varied.verdict || (a - b).abs() > STILL * a.abs().max(b.abs())
+    let range =
+        |claim: &ClaimResult, value: f64| (claim.seeds.1.unwrap_or(value), claim.seeds.2.unwrap_or(value));
+    let (ours, theirs) = (range(chosen, a), range(varied, b));
+    let apart = ours.1 < theirs.0 || theirs.1 < ours.0;
+    apart && (chosen.verdict != varied.verdict || (a - b).abs() > STILL * a.abs().max(b.abs()))
 }
 
 fn cell(claim: &ClaimResult) -> String {
@@ -70,9 +75,11 @@ pub(super) fn markdown(result: &Reproduction) -> String {
     let quick = if result.quick { " --quick" } else { "" };
     let mut text = format!(
         "# Sensitivity\n\nWritten by `tidegate reproduce --sensitivity{quick} --out DIR`. Papers leave things open. What is \
-         taken for each holds in every figure; here it is varied, one thing at a time, and the claims that move by more than \
-         {:.0} % or change their verdict are listed: ● reproduced, ◐ in the paper's direction, ○ deviates.\n",
-        100.0 * STILL
+         taken for each holds in every figure; here it is varied, one thing at a time. Listed are the claims that move by more \
+         than {:.0} %, or to another verdict, and by more than single seeds differ{}: ● reproduced, ◐ in the paper's \
+         direction, ○ deviates.\n",
+        100.0 * STILL,
+        if result.quick { " (here there is one seed, so that some of it is chance)" } else { "" }
     );
     for (paper, opens) in &result.sensitivity {
         let _ = write!(text, "\n## {paper}\n");
