@@ -17,7 +17,7 @@ pub const MAX_HOPS: usize = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Frame {
-    /// The driver's: when the packet reaches the next node, or when it entered the queue it is in.
+    /// The driver's: when the packet behind it on the same link reaches the next node, or when it entered the queue it is in.
     pub at: Time,
     /// Largest queueing delay that a stamping switch has seen on the way so far.
     pub peak_hop_delay: Time,

@@ -15,6 +15,7 @@ mod host;
 mod outcome;
 mod packets;
 mod port;
+mod prefetch;
 mod probe;
 mod routing;
 mod setup;

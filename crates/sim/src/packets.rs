@@ -2,6 +2,8 @@
 
 use tidegate_core::{Body, Frame, HopTrace, PacketMut};
 
+use crate::prefetch::prefetch;
+
 /// No packet.
 pub(crate) const NIL: u32 = u32::MAX;
 
@@ -52,6 +54,14 @@ impl Packets {
             self.traces[copy as usize] = self.traces[packet as usize];
         }
         copy
+    }
+
+    /// `packet` lands soon, perhaps at an end.
+    #[inline]
+    pub(crate) fn prefetch(&self, packet: u32, at_end: bool) {
+        prefetch(&self.frames, packet as usize);
+        // Ends are too irregular for a branch.
+        prefetch(&self.bodies, std::hint::select_unpredictable(at_end, packet, 0) as usize);
     }
 
     #[inline]

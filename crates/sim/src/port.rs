@@ -145,8 +145,9 @@ impl Port {
 
     /// Puts `packet` at the end of its priority's queue.
     #[inline]
-    pub(crate) fn enqueue(&mut self, packet: u32, frames: &mut [Frame]) {
+    pub(crate) fn enqueue(&mut self, packet: u32, now: Time, frames: &mut [Frame]) {
         let frame = &mut frames[packet as usize];
+        frame.at = now;
         frame.next = NIL;
         self.queue_bytes += frame.wire_bytes as u32;
         let priority = frame.priority as usize & 7;
@@ -175,32 +176,40 @@ impl Port {
         packet
     }
 
-    /// Puts `packet` on the link at `start`; true where the link was empty, so that its event must be inserted.
+    /// Puts `packet` on the link at `start`. Where the link was empty, so that its event must be inserted: when it lands.
     #[inline]
-    pub(crate) fn launch(&mut self, packet: u32, start: Time, frames: &mut [Frame]) -> bool {
+    pub(crate) fn launch(&mut self, packet: u32, start: Time, frames: &mut [Frame]) -> Option<Time> {
         let frame = &mut frames[packet as usize];
         let wire = frame.wire_bytes;
         self.free_at = start + self.serialise(wire);
-        frame.at = self.free_at + self.delay;
         frame.next = NIL;
+        let landing = self.free_at + self.delay;
         self.tx_bytes += wire as u64;
         self.packets += 1;
         let was_empty = self.link_head == NIL;
         if was_empty {
             self.link_head = packet;
         } else {
-            frames[self.link_tail as usize].next = packet;
+            let before = &mut frames[self.link_tail as usize];
+            (before.next, before.at) = (packet, landing);
         }
         self.link_tail = packet;
-        was_empty
+        was_empty.then_some(landing)
     }
 
-    /// Takes the packet that reaches the far end.
+    /// Takes the packet that reaches the far end, and says when the next one will.
     #[inline]
-    pub(crate) fn land(&mut self, frames: &[Frame]) -> u32 {
+    pub(crate) fn land(&mut self, frames: &[Frame]) -> (u32, Option<Time>) {
         let packet = self.link_head;
-        self.link_head = frames[packet as usize].next;
-        packet
+        let frame = &frames[packet as usize];
+        self.link_head = frame.next;
+        (packet, (frame.next != NIL).then_some(frame.at))
+    }
+
+    /// The packet that lands next. There may be none.
+    #[inline]
+    pub(crate) fn link_head(&self) -> u32 {
+        self.link_head
     }
 
     #[inline]
@@ -208,16 +217,10 @@ impl Port {
         self.link_head == NIL
     }
 
-    /// When the head of the link arrives.
-    #[inline]
-    pub(crate) fn next_landing(&self, frames: &[Frame]) -> Option<Time> {
-        (self.link_head != NIL).then(|| frames[self.link_head as usize].at)
-    }
-
     /// The link goes down: takes every packet that is on it or queued for it.
     pub(crate) fn cut(&mut self, frames: &[Frame], mut lost: impl FnMut(u32)) {
         while self.link_head != NIL {
-            lost(self.land(frames));
+            lost(self.land(frames).0);
         }
         while self.has_queue() {
             lost(self.dequeue(frames));
@@ -261,7 +264,7 @@ mod tests {
             })
             .collect();
         let mut port = Port::new(Rate::gbps(100), Time::ZERO, 0, 0, 0);
-        (0..6).for_each(|packet| port.enqueue(packet, &mut frames));
+        (0..6).for_each(|packet| port.enqueue(packet, Time::ZERO, &mut frames));
         assert_eq!(port.queue_bytes, 615);
         assert_eq!(port.queued(&frames).count(), 6);
         let order: Vec<_> = (0..6).map(|_| port.dequeue(&frames)).collect();

@@ -41,7 +41,6 @@ impl<P: Probe> Engine<P> {
     pub(super) fn on_faults(&mut self) {
         let now = self.now;
         while let Some((packet, to)) = self.injector.release(now) {
-            self.packets.frames[packet as usize].at = now;
             self.arrive(to, packet);
         }
         let mut rerouted = false;
@@ -81,6 +80,9 @@ impl<P: Probe> Engine<P> {
                 if port.owner & HOST == 0 {
                     port.waits.byte_ps += queued;
                     self.switches[port.owner as usize].used -= bytes;
+                }
+                if P::EXPLICIT_DEQUEUES {
+                    self.landings[index as usize] = Time::NEVER;
                 }
                 self.events.clear(index);
             } else {

@@ -70,6 +70,8 @@ pub struct Engine<P: Probe = ()> {
     ports: Vec<Port>,
     rates: Vec<Rate>,
     baselines: Vec<Baseline>,
+    /// When the head of each link lands. Kept only with explicit dequeues, else the event list knows.
+    landings: Vec<Time>,
     histograms: Vec<PortHistograms>,
     switches: Vec<Switch>,
     /// Ports of each switch, by `first_port..last_port`.
@@ -136,6 +138,7 @@ impl<P: Probe> Engine<P> {
             packets,
             rates: fabric.links.iter().flat_map(|link| [link.rate, link.rate]).collect(),
             baselines: vec![Baseline::default(); ports.len()],
+            landings: if P::EXPLICIT_DEQUEUES { vec![Time::NEVER; ports.len()] } else { Vec::new() },
             histograms: if setup.histograms {
                 ports.iter().map(|_| PortHistograms::default()).collect()
             } else {
@@ -250,14 +253,17 @@ impl<P: Probe> Engine<P> {
     #[inline(always)]
     fn on_link(&mut self, index: u32) {
         let port = &mut self.ports[index as usize];
-        if P::EXPLICIT_DEQUEUES && port.next_landing(&self.packets.frames) != Some(self.now) {
+        if P::EXPLICIT_DEQUEUES && self.landings[index as usize] != self.now {
             self.commit(index); // the end of a transmission
             self.schedule_explicit(index);
             return;
         }
-        let packet = port.land(&self.packets.frames);
+        let (packet, next) = port.land(&self.packets.frames);
         let to = port.to;
-        if let Some(next) = port.next_landing(&self.packets.frames) {
+        if P::EXPLICIT_DEQUEUES {
+            self.landings[index as usize] = next.unwrap_or(Time::NEVER);
+        }
+        if let Some(next) = next {
             if !P::EXPLICIT_DEQUEUES {
                 self.events.set(index, next);
             }
@@ -272,8 +278,18 @@ impl<P: Probe> Engine<P> {
         if P::EXPLICIT_DEQUEUES {
             self.schedule_explicit(index);
         }
+        self.look_ahead(index);
         self.packet_hops += 1;
         if self.hazardous { self.meet_fate(index, to, packet) } else { self.arrive(to, packet) }
+    }
+
+    /// The event of `index` has moved, so another may have become the first of its part of the event list. With many hosts
+    /// its packet has left the caches since it was launched: it is asked for now, and is there when it lands.
+    #[inline(always)]
+    fn look_ahead(&self, index: u32) {
+        if let Some(port) = self.ports.get(self.events.soon(index) as usize) {
+            self.packets.prefetch(port.link_head(), port.to & HOST != 0);
+        }
     }
 
     #[inline(always)]
@@ -288,10 +304,9 @@ impl<P: Probe> Engine<P> {
     /// Explicit dequeues: the next event of a port is its next landing or the end of its transmission.
     fn schedule_explicit(&mut self, index: u32) {
         let port = &self.ports[index as usize];
-        let landing = port.next_landing(&self.packets.frames).unwrap_or(Time::NEVER);
         let wants_more = port.has_queue() || port.owner & HOST != 0;
         let dequeue = if wants_more && port.free_at > self.now { port.free_at } else { Time::NEVER };
-        let next = landing.min(dequeue);
+        let next = self.landings[index as usize].min(dequeue);
         match next {
             Time::NEVER => self.events.clear(index),
             next => self.events.set(index, next),

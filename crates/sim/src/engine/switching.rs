@@ -74,10 +74,11 @@ impl<P: Probe> Engine<P> {
             });
         }
         let port = &mut self.ports[index as usize];
-        if port.launch(packet, start, &mut self.packets.frames) {
-            let at = self.packets.frames[packet as usize].at;
-            if !P::EXPLICIT_DEQUEUES {
-                self.events.set(index, at);
+        if let Some(landing) = port.launch(packet, start, &mut self.packets.frames) {
+            if P::EXPLICIT_DEQUEUES {
+                self.landings[index as usize] = landing;
+            } else {
+                self.events.set(index, landing);
             }
         }
     }
@@ -157,7 +158,7 @@ impl<P: Probe> Engine<P> {
         if port.flags & flag::HISTOGRAMS != 0 {
             self.histograms[index as usize].level(self.now, port.queue_bytes);
         }
-        port.enqueue(packet, &mut self.packets.frames);
+        port.enqueue(packet, self.now, &mut self.packets.frames);
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
         self.switches[switch as usize].used += wire as u64;
     }

@@ -23,7 +23,6 @@ impl<P: Probe> Engine<P> {
             Reply::Send => {
                 let index = h.port;
                 let frame = &mut self.packets.frames[packet as usize];
-                frame.at = now;
                 if let Some(rng) = &mut self.spray {
                     frame.entropy = rng.bits() as u32;
                 }
@@ -34,7 +33,7 @@ impl<P: Probe> Engine<P> {
                         self.schedule_explicit(index);
                     }
                 } else {
-                    port.enqueue(packet, &mut self.packets.frames);
+                    port.enqueue(packet, now, &mut self.packets.frames);
                 }
             }
             Reply::None => self.packets.free(packet),
