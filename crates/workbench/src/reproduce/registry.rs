@@ -208,7 +208,7 @@ pub(crate) struct Claim {
     direction: Option<(f64, f64)>,
     /// Why these bounds.
     pub(crate) tolerance: String,
-    /// What is known where the claim is not reproduced.
+    /// What else is known of it.
     #[serde(default)]
     pub(crate) note: String,
 }

@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 use super::document::{digits, paper_value};
-use super::registry::Paper;
+use super::registry::{Open, Paper};
 use super::{ClaimResult, Reproduction, Verdict};
 
 /// Something open, and the claims under each alternative to what is taken for it.
@@ -23,7 +23,7 @@ pub struct Sensitivity {
 
 /// All that a paper leaves open, without claims yet.
 pub(super) fn of(paper: &Paper) -> Vec<Sensitivity> {
-    let sensitivity = |open: &super::registry::Open| Sensitivity {
+    let sensitivity = |open: &Open| Sensitivity {
         name: open.name.clone(),
         chosen: open.chosen.clone(),
         why: open.why.trim().to_owned(),
