@@ -135,6 +135,16 @@ fn reports_can_be_read_in_a_browser() {
     }
 }
 
+/// `TIDEGATE_REPORT=results/reproduction/report.html cargo test -p tidegate-cli --test report` opens a page that takes too long to make
+/// in a test.
+#[test]
+fn a_report_named_from_outside_can_be_read() {
+    let Some(page) = std::env::var_os("TIDEGATE_REPORT") else { return };
+    let Some(mut browser) = start() else { return };
+    let (faults, titles) = inspect(&mut browser, &std::fs::canonicalize(page).unwrap());
+    assert!(faults.is_empty() && !titles.is_empty(), "{faults:#?}");
+}
+
 /// Every check can fail.
 #[test]
 fn what_is_wrong_with_a_report_is_noticed() {
