@@ -230,8 +230,9 @@ impl<C: CongestionControl> Sender<C> {
         let base = if self.srtt == Time::ZERO {
             params.initial_rto
         } else {
-            self.srtt.after(self.rttvar.times(4)).max(params.min_rto)
+            self.srtt.after(self.rttvar.times(4))
         };
+        let base = base.max(params.min_rto);
         base.times(1 << self.backoff)
     }
 
