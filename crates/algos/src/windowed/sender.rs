@@ -227,11 +227,8 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn rto(&self, params: &ConnectionParams) -> Time {
-        let base = if self.srtt == Time::ZERO {
-            params.initial_rto
-        } else {
-            self.srtt.after(self.rttvar.times(4))
-        };
+        let base =
+            if self.srtt == Time::ZERO { params.initial_rto } else { self.srtt.after(self.rttvar.times(4)) };
         let base = base.max(params.min_rto);
         base.times(1 << self.backoff)
     }

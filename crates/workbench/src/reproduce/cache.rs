@@ -1,7 +1,7 @@
 //! Observations that were made before, by everything they depend on.
 
 use std::fs;
-use std::io::Write;
+use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use tidegate_scenario::{Plan, content_hash};
@@ -25,13 +25,16 @@ impl Cache {
         let windows = if recording.windows { "w" } else { "" };
         let queues = if recording.queues { "q" } else { "" };
         let hash = content_hash(plan);
-        let name = format!("{hash}-{trace}{windows}{queues}-{SEMANTICS}-{VERSION}.json");
+        let name = format!("{hash}-{trace}{windows}{queues}-{SEMANTICS}-{VERSION}.json.sz");
         Some(self.0.as_ref()?.join(name))
     }
 
     /// What was seen of this plan before. A file that cannot be read is none.
     pub(crate) fn get(&self, plan: &Plan, recording: Recording) -> Option<Observation> {
-        serde_json::from_slice(&fs::read(self.path(plan, recording)?).ok()?).ok()
+        let mut json = Vec::new();
+        let file = fs::File::open(self.path(plan, recording)?).ok()?;
+        snap::read::FrameDecoder::new(file).read_to_end(&mut json).ok()?;
+        serde_json::from_slice(&json).ok()
     }
 
     /// Keeps an observation. A cache that cannot be written costs time, nothing else.
@@ -47,9 +50,10 @@ fn write(path: &Path, seen: &Observation) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     // Under a name of its own until it is whole: others may look for it meanwhile.
     let partial = path.with_extension(format!("{}.partial", std::process::id()));
-    let mut file = fs::File::create(&partial)?;
+    // Traces are mostly digits: compressed, they take a tenth.
+    let mut file = snap::write::FrameEncoder::new(fs::File::create(&partial)?);
     file.write_all(&serde_json::to_vec(seen)?)?;
-    drop(file);
+    file.into_inner().map_err(|error| error.into_error())?;
     fs::rename(&partial, path)
 }
 

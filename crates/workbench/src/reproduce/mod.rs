@@ -26,7 +26,7 @@ use crate::compare::in_parallel;
 use crate::{Error, machine};
 use cache::Cache;
 use observe::Observation;
-use registry::{Choice, Figure, Paper, Recording};
+use registry::{Choice, Figure, Paper, Recording, Run};
 pub use sensitivity::Sensitivity;
 
 /// Hears how many of how many runs are done, and which was done last, from the thread that did it.
@@ -259,8 +259,8 @@ impl Jobs {
         quick: bool,
         choice: Option<Choice>,
     ) -> Result<Vec<Vec<usize>>, Error> {
-        let recording = figure.recording();
-        let mut number = |run, seed| {
+        let mut number = |run: &Run, seed| {
+            let recording = figure.recording(run);
             let plan = figure.plan(paper, run, seed, quick, choice)?;
             let key = format!("{}{recording:?}", tidegate_scenario::content_hash(&plan));
             let number = *self.known.entry(key).or_insert(self.jobs.len());

@@ -121,6 +121,9 @@ pub(crate) struct Run {
     scenario: Option<String>,
     #[serde(default)]
     set: Vec<String>,
+    /// Another interval of its trace than the figure's.
+    #[serde(default)]
+    trace_us: Option<f64>,
     /// Where it stands on the x axis of a sweep.
     pub(crate) x: Option<f64>,
     /// Which line of a sweep it belongs to; its protocol unless set.
@@ -316,9 +319,13 @@ impl Figure {
         self.runs.iter().position(|run| run.name == name)
     }
 
-    /// What is recorded of its runs.
-    pub(crate) fn recording(&self) -> Recording {
-        Recording { trace: self.trace_us.map(Time::from_us_f64), windows: self.windows, queues: self.queues }
+    /// What is recorded of a run.
+    pub(crate) fn recording(&self, run: &Run) -> Recording {
+        Recording {
+            trace: run.trace_us.or(self.trace_us).map(Time::from_us_f64),
+            windows: self.windows,
+            queues: self.queues,
+        }
     }
 
     /// Seeds that it is run with.
