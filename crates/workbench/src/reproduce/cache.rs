@@ -50,7 +50,7 @@ fn write(path: &Path, seen: &Observation) -> std::io::Result<()> {
     fs::create_dir_all(folder)?;
     // Under a name of its own until it is whole: others may look for it meanwhile.
     let partial = path.with_extension(format!("{}.partial", std::process::id()));
-    // Traces are mostly digits: compressed, they take a tenth.
+    // Traces are mostly digits, which compress well.
     let mut file = snap::write::FrameEncoder::new(fs::File::create(&partial)?);
     file.write_all(&serde_json::to_vec(seen)?)?;
     file.into_inner().map_err(|error| error.into_error())?;

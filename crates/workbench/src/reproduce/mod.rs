@@ -35,7 +35,7 @@ pub type Teller<'a> = &'a (dyn Fn(usize, usize, &str) + Sync);
 /// How to reproduce.
 #[derive(Clone, Copy, Default)]
 pub struct ReproduceOptions<'a> {
-    /// One seed each, and shorter runs where the registry has them.
+    /// One seed each.
     pub quick: bool,
     /// Everything again for each alternative to what a paper leaves open.
     pub sensitivity: bool,
@@ -261,7 +261,7 @@ impl Jobs {
     ) -> Result<Vec<Vec<usize>>, Error> {
         let mut number = |run: &Run, seed| {
             let recording = figure.recording(run);
-            let plan = figure.plan(paper, run, seed, quick, choice)?;
+            let plan = figure.plan(paper, run, seed, choice)?;
             let key = format!("{}{recording:?}", tidegate_scenario::content_hash(&plan));
             let number = *self.known.entry(key).or_insert(self.jobs.len());
             if number == self.jobs.len() {
@@ -281,8 +281,7 @@ fn facts(figure: &Figure, runs: &[Vec<&Observation>]) -> impl Iterator<Item = St
         let value = |i: usize| {
             let ask = fact.measure.of_run(i);
             let value = metrics::answer(&ask, &runs[figure.run(&ask.run)?]);
-            let value = value.map_or_else(|| "never".to_owned(), |value| with_unit(Some(value), &fact.unit));
-            Some(format!("{} {value}", ask.run))
+            Some(format!("{} {}", ask.run, with_unit(value, &fact.unit)))
         };
         let values: Vec<String> = (0..fact.measure.runs.len()).filter_map(value).collect();
         format!("{}: {}.", fact.text, values.join("; "))

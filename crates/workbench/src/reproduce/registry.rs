@@ -83,9 +83,6 @@ pub(crate) struct Figure {
     /// `key=value` for all runs.
     #[serde(default)]
     set: Vec<String>,
-    /// `key=value` for all runs under `--quick`.
-    #[serde(default)]
-    quick: Vec<String>,
     #[serde(rename = "run")]
     pub(crate) runs: Vec<Run>,
     #[serde(default, rename = "chart")]
@@ -339,7 +336,6 @@ impl Figure {
         paper: &Paper,
         run: &Run,
         seed: u64,
-        quick: bool,
         choice: Option<Choice>,
     ) -> Result<Plan, Error> {
         let scenario = run.scenario.as_ref().unwrap_or(&self.scenario);
@@ -350,8 +346,7 @@ impl Figure {
         if let Some(protocol) = &run.protocol {
             overrides.push(Override::protocol("reproduce", protocol));
         }
-        let quick = self.quick.iter().filter(|_| quick);
-        for set in paper.chosen(self, run, choice).chain(&self.set).chain(quick).chain(&run.set) {
+        for set in paper.chosen(self, run, choice).chain(&self.set).chain(&run.set) {
             overrides.push(crate::set(set)?);
         }
         overrides.push(Override::option("reproduce", "seed", &seed.to_string()));
@@ -361,6 +356,9 @@ impl Figure {
 
     /// Why the entry cannot be used, if so: names that nothing has.
     fn fault(&self) -> Option<String> {
+        if let Some(fact) = self.facts.iter().find(|fact| fact.measure.runs.is_empty()) {
+            return Some(format!("no runs are asked for \"{}\"", fact.text));
+        }
         let asks =
             self.claims.iter().flat_map(Claim::asks).chain(self.facts.iter().map(|fact| &fact.measure));
         let drawn = self.charts.iter();
@@ -402,9 +400,8 @@ mod tests {
         for paper in papers().unwrap() {
             for figure in &paper.figures {
                 for run in &figure.runs {
-                    let choices = paper.choices().map(|choice| (false, Some(choice)));
-                    for (quick, choice) in [(false, None), (true, None)].into_iter().chain(choices) {
-                        let plan = figure.plan(&paper, run, 1, quick, choice);
+                    for choice in std::iter::once(None).chain(paper.choices().map(Some)) {
+                        let plan = figure.plan(&paper, run, 1, choice);
                         plan.unwrap_or_else(|error| {
                             panic!("{}/{}/{} {choice:?}: {error}", paper.name, figure.name, run.name)
                         });
@@ -418,7 +415,7 @@ mod tests {
     fn labels_are_those_of_the_scenario() {
         for paper in papers().unwrap() {
             for figure in &paper.figures {
-                let plans = figure.runs.iter().map(|run| figure.plan(&paper, run, 1, false, None).unwrap());
+                let plans = figure.runs.iter().map(|run| figure.plan(&paper, run, 1, None).unwrap());
                 let known: Vec<String> = plans.flat_map(|plan| plan.labels).collect();
                 let asks = figure.claims.iter().flat_map(Claim::asks);
                 let asks = asks.chain(figure.facts.iter().map(|fact| &fact.measure));

@@ -117,3 +117,35 @@ pub(super) fn markdown(result: &Reproduction) -> String {
     }
     text
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn claim(measured: Option<f64>, range: (f64, f64), verdict: Verdict) -> ClaimResult {
+        ClaimResult {
+            paper: String::new(),
+            figure: String::new(),
+            claim: String::new(),
+            text: String::new(),
+            paper_value: None,
+            measured,
+            unit: String::new(),
+            verdict,
+            why: String::new(),
+            seeds: (3, measured.map(|_| range.0), measured.map(|_| range.1)),
+        }
+    }
+
+    #[test]
+    fn a_claim_moves_by_more_than_its_seeds_do() {
+        let chosen = claim(Some(10.0), (9.0, 11.0), Verdict::Reproduced);
+        let to = |value, range, verdict| moves(&chosen, &claim(value, range, verdict));
+        assert!(!to(Some(12.0), (10.5, 13.0), Verdict::Direction), "seeds of both meet");
+        assert!(to(Some(12.0), (11.5, 13.0), Verdict::Reproduced));
+        let exact = claim(Some(10.0), (10.0, 10.0), Verdict::Reproduced);
+        let near = |verdict| moves(&exact, &claim(Some(10.3), (10.3, 10.3), verdict));
+        assert!(!near(Verdict::Reproduced) && near(Verdict::Direction), "little, but to another verdict");
+        assert!(to(None, (0.0, 0.0), Verdict::Deviates), "no answer any more");
+    }
+}
