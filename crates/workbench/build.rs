@@ -17,11 +17,19 @@ fn main() {
     let mut scenarios = Vec::new();
     for folder in entries(Path::new("../../scenarios")).into_iter().filter(|path| path.is_dir()) {
         scenarios.extend(
-            files(&folder).into_iter().map(|(name, path)| (format!("{}/{name}", stem(&folder)), path)),
+            files(&folder, "toml")
+                .into_iter()
+                .map(|(name, path)| (format!("{}/{name}", stem(&folder)), path)),
         );
     }
     let mut text = table("SCENARIOS", "Every scenario as folder/name, and its text", &scenarios);
-    text += &table("PAPERS", "The registry: name and text of each paper", &files(Path::new("src/reproduce")));
+    let registry = Path::new("src/reproduce");
+    text += &table("PAPERS", "The registry: name and text of each paper", &files(registry, "toml"));
+    text += &table(
+        "RECORDS",
+        "What claims measured under every alternative: a paper's name, and JSON",
+        &files(&registry.join("records"), "json"),
+    );
     let out = std::env::var("OUT_DIR").expect("cargo sets it");
     fs::write(Path::new(&out).join("embedded.rs"), text).expect("OUT_DIR can be written");
 }
@@ -45,14 +53,15 @@ fn stem(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// The TOML files of a folder, by name.
-fn files(folder: &Path) -> Vec<(String, PathBuf)> {
-    let toml = entries(folder).into_iter().filter(|path| path.extension().is_some_and(|ext| ext == "toml"));
-    toml.map(|path| (stem(&path), path)).collect()
+/// The files of a folder with that extension, by name.
+fn files(folder: &Path, extension: &str) -> Vec<(String, PathBuf)> {
+    let named = |path: &PathBuf| path.extension().is_some_and(|other| other == extension);
+    let files = entries(folder).into_iter().filter(named);
+    files.map(|path| (stem(&path), path)).collect()
 }
 
 fn table(name: &str, doc: &str, files: &[(String, PathBuf)]) -> String {
-    let mut text = format!("/// {doc}.\nstatic {name}: &[(&str, &str)] = &[\n");
+    let mut text = format!("/// {doc}.\npub(crate) static {name}: &[(&str, &str)] = &[\n");
     for (name, path) in files {
         println!("cargo:rerun-if-changed={}", path.display());
         let path = fs::canonicalize(path).expect("it was listed just now");

@@ -143,12 +143,11 @@ fn table(result: &Reproduction) -> String {
             claim.verdict.name().to_owned(),
         ]);
     }
-    let count = |verdict| result.claims.iter().filter(|claim| claim.verdict == verdict).count();
+    let (numbers, others) = result.counts();
     format!(
-        "{}\n{} reproduced, {} in direction, {} deviate\n",
+        "{}\nOf {} numbers that the papers give: {numbers}.\nOf {} orderings and trends: {others}.\n",
         drawn(&table),
-        count(Verdict::Reproduced),
-        count(Verdict::Direction),
-        count(Verdict::Deviates)
+        numbers.all,
+        others.all
     )
 }

@@ -21,8 +21,8 @@ pub use compare::{Compared, Comparison, compare};
 pub use error::Error;
 pub use report::{check_free, report, reproduction_files, write_files};
 pub use reproduce::{
-    ClaimResult, FigureInfo, FigureText, PaperText, Picture, ReproduceOptions, Reproduction, Sensitivity,
-    Teller, Verdict, default_cache, figures, reproduce,
+    Alternative, ClaimResult, Count, FigureInfo, FigureText, PaperText, Picture, ReproduceOptions,
+    Reproduction, Sensitivity, Teller, Verdict, default_cache, figures, reproduce,
 };
 pub use run::{Listener, Progress, RunOptions, run};
 pub use tidegate_results as results;

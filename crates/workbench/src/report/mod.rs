@@ -54,6 +54,8 @@ pub fn reproduction_files(result: &Reproduction) -> Vec<(String, Vec<u8>)> {
     files.push(("report.html".to_owned(), page.into_bytes()));
     let pictures = result.pictures.iter();
     files.extend(pictures.map(|picture| (format!("{}.svg", picture.name), picture.svg.clone().into_bytes())));
+    let records = result.records.iter();
+    files.extend(records.map(|(paper, json)| (format!("{paper}.record.json"), json.clone().into_bytes())));
     files.push((read::FIGURES.to_owned(), figures));
     // Last: where it is, the others are.
     files.push((read::CLAIMS.to_owned(), claims));

@@ -19,7 +19,7 @@ th,td{padding:.3rem .55rem;text-align:left;vertical-align:top;border-bottom:1px 
 th{font-weight:600;white-space:nowrap}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
 .wide{overflow-x:auto}.plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(480px,100%),1fr));gap:1rem}\
 figure{margin:0}svg{display:block;max-width:100%;height:auto}.quiet{color:var(--quiet)}\
-.reproduced{color:var(--good)}.direction{color:var(--half)}.deviates{color:var(--bad)}\
+.reproduced{color:var(--good)}.conditional,.direction{color:var(--half)}.deviates{color:var(--bad)}\
 figure a{display:block;text-align:right;font-size:11px}figure,tr{break-inside:avoid}h2{break-after:avoid}\
 @media screen{.claims td:nth-child(3){min-width:13rem}.claims td:nth-child(7){min-width:18rem}}\
 @page{margin:14mm}\

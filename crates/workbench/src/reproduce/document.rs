@@ -6,18 +6,22 @@ use super::{ClaimResult, Reproduction, Verdict};
 
 /// In Markdown: what came of every claim, figure by figure.
 pub(crate) fn markdown(result: &Reproduction) -> String {
-    let count = |verdict| result.claims.iter().filter(|claim| claim.verdict == verdict).count();
     let quick = if result.quick { " --quick" } else { "" };
+    let vary = if result.sensitivity.is_empty() { "" } else { " --sensitivity" };
+    let (numbers, others) = result.counts();
     let mut text = format!(
-        "# Reproduction\n\nWritten by `tidegate reproduce{quick} --out DIR`. Of {} claims {} are reproduced, {} point the \
-         paper's way without reaching its number, and {} deviate. Tolerances stand in the registry beside the claims; a \
-         claim that deviates stays here with what is known about it.\n\n\
-         A value is the mean over the seeds, and a ratio that of two means; in brackets the range over single seeds, where \
-         there are several.\n",
-        result.claims.len(),
-        count(Verdict::Reproduced),
-        count(Verdict::Direction),
-        count(Verdict::Deviates)
+        "# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`.\n\n\
+         Of the {} numbers that the papers give, {numbers}. Of {} orderings and trends without a number, \
+         {others}. Several readings of one sentence count once.\n\n\
+         * *Reproduced*: within the tolerance for every seed and for every alternative to what the paper leaves \
+         open.\n\
+         * *Conditional*: within it for some of them only; the others are named.\n\
+         * *Direction*: the paper's way for all of them, by at least a quarter of its effect (in the logarithm \
+         where that is a factor), or by the margin that the tolerance names.\n\
+         * *Deviates*: none of these, or the check passes where it should fail.\n\n\
+         A value is the mean over the seeds, and a ratio that of two means; in brackets the range over single \
+         seeds.\n",
+        numbers.all, others.all,
     );
     for paper in &result.papers {
         let _ = write!(text, "\n## {}\n\n{}\n", paper.title, paper.about);
@@ -56,6 +60,7 @@ impl Verdict {
     pub fn name(self) -> &'static str {
         match self {
             Verdict::Reproduced => "reproduced",
+            Verdict::Conditional => "conditional",
             Verdict::Direction => "direction",
             Verdict::Deviates => "deviates",
         }

@@ -13,7 +13,7 @@ pub(crate) fn pictures(paper: &Paper, figure: &Figure, runs: &[Vec<&Observation>
     let mut pictures = Vec::new();
     for chart in &figure.charts {
         let chosen: Vec<usize> = match chart.runs.is_empty() {
-            true => (0..figure.runs.len()).collect(),
+            true => (0..figure.runs.len()).filter(|&run| figure.runs[run].drawn).collect(),
             false => chart.runs.iter().filter_map(|name| figure.run(name)).collect(),
         };
         for plot in plots(chart, figure, &chosen, runs) {

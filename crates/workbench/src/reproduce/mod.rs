@@ -6,12 +6,14 @@
 mod cache;
 mod document;
 mod draw;
+mod judge;
 mod metrics;
 mod observe;
+mod record;
 mod registry;
 mod sensitivity;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
@@ -25,9 +27,11 @@ pub use registry::Verdict;
 use crate::compare::in_parallel;
 use crate::{Error, machine};
 use cache::Cache;
+use judge::{Measured, Varied};
 use observe::Observation;
-use registry::{Choice, Figure, Paper, Recording, Run};
-pub use sensitivity::Sensitivity;
+use record::Record;
+use registry::{Choice, Claim, Figure, Paper, Recording, Run, SEEDS};
+pub use sensitivity::{Alternative, Sensitivity};
 
 /// Hears how many of how many runs are done, and which was done last, from the thread that did it.
 pub type Teller<'a> = &'a (dyn Fn(usize, usize, &str) + Sync);
@@ -73,6 +77,8 @@ pub struct ClaimResult {
     pub figure: String,
     /// The claim's.
     pub claim: String,
+    /// The paper's sentence that this is one way to read; the claim's own name where there is no other.
+    pub sentence: String,
     /// What is claimed.
     pub text: String,
     /// The paper's value; none where it gives no number.
@@ -83,9 +89,11 @@ pub struct ClaimResult {
     pub unit: String,
     /// How it fared.
     pub verdict: Verdict,
-    /// Why it is judged so.
+    /// How it would have fared with nothing varied.
+    pub as_chosen: Verdict,
+    /// Why it is judged so, and what it hangs on.
     pub why: String,
-    /// So many seeds, and the smallest and largest value of one of them.
+    /// So many seeds that led to different runs, and the smallest and largest value of one of them.
     pub seeds: (u64, Option<f64>, Option<f64>),
 }
 
@@ -137,6 +145,8 @@ pub struct Reproduction {
     pub sensitivity: Vec<(String, Vec<Sensitivity>)>,
     /// With `--quick`.
     pub quick: bool,
+    /// What claims measured under every alternative, by the paper's name: as kept for runs that do not vary.
+    pub records: Vec<(String, String)>,
 }
 
 /// All figures of `selection`: everything, a paper, or `paper/figure`.
@@ -204,13 +214,13 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
     }
     let seen = make(&jobs.jobs, options)?;
     let mut result = Reproduction { quick: options.quick, ..Reproduction::default() };
+    let (mut record, mut fresh) = (Record::default(), Record::default());
     for ((paper, figure), (base, others)) in figures.into_iter().zip(wanted) {
         let observed = |wanted: &[Vec<usize>]| -> Vec<Vec<&Observation>> {
             wanted.iter().map(|seeds| seeds.iter().map(|&i| &seen[i]).collect()).collect()
         };
-        let runs = observed(&base);
-        let claims = judge(paper, figure, &runs);
         if result.papers.last().is_none_or(|last| last.paper != paper.name) {
+            (record, fresh) = (Record::of(&paper.name)?, Record::default());
             result.papers.push(PaperText {
                 paper: paper.name.clone(),
                 title: paper.title.clone(),
@@ -221,13 +231,46 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
                 .sensitivity
                 .extend(options.sensitivity.then(|| (paper.title.clone(), sensitivity::of(paper))));
         }
-        for (choice, wanted) in others {
-            let varied = judge(paper, figure, &observed(&wanted));
-            if let Some((_, opens)) = result.sensitivity.last_mut() {
-                opens[choice.0].take(choice.1, &claims, &varied);
+        let runs = observed(&base);
+        let others: Vec<(Choice, Vec<Vec<&Observation>>)> =
+            others.iter().map(|(choice, wanted)| (*choice, observed(wanted))).collect();
+        let plans = record::plans(paper, figure)?;
+        for claim in &figure.claims {
+            let key = |choice, seeds| record::key(paper, figure, claim, choice, &plans, seeds);
+            let chosen = measure(figure, claim, &runs);
+            if !options.quick {
+                fresh.put(key(None, SEEDS).unwrap_or_default(), chosen);
             }
+            let mut varied: Vec<Varied> = Vec::new();
+            for choice in paper.choices() {
+                // An alternative that changes none of the claim's runs is none.
+                let Some(kept) = key(Some(choice), SEEDS) else { continue };
+                let measured = match others.iter().find(|(other, _)| *other == choice) {
+                    Some((_, runs)) => Some(measure(figure, claim, runs)),
+                    None => record.get(&kept),
+                };
+                if let Some(measured) = measured.filter(|_| options.sensitivity && !options.quick) {
+                    fresh.put(kept, measured);
+                }
+                varied.push((paper.choice_name(choice), measured));
+            }
+            if options.quick {
+                let name = format!("{SEEDS} seeds");
+                varied.push((name, key(None, SEEDS).and_then(|key| record.get(&key))));
+            }
+            let claimed = told(paper, figure, claim, &chosen, &varied, &runs);
+            if let Some((_, opens)) = result.sensitivity.last_mut() {
+                sensitivity::take(opens, &claimed, claim, |choice| {
+                    let runs = &others.iter().find(|(other, _)| *other == choice)?.1;
+                    Some(measure(figure, claim, runs))
+                });
+            }
+            result.claims.push(claimed);
         }
-        result.claims.extend(claims);
+        if options.sensitivity && !options.quick && selection.is_none_or(|name| name == paper.name) {
+            result.records.retain(|(name, _)| *name != paper.name);
+            result.records.push((paper.name.clone(), fresh.json()));
+        }
         let pictures = draw::pictures(paper, figure, &runs);
         let about = Some(figure.about.trim().to_owned()).filter(|about| !about.is_empty());
         if let Some(text) = result.papers.last_mut() {
@@ -261,7 +304,7 @@ impl Jobs {
     ) -> Result<Vec<Vec<usize>>, Error> {
         let mut number = |run: &Run, seed| {
             let recording = figure.recording(run);
-            let plan = figure.plan(paper, run, seed, choice)?;
+            let plan = figure.plan(paper, run, seed, choice.filter(|_| run.drawn))?;
             let key = format!("{}{recording:?}", tidegate_scenario::content_hash(&plan));
             let number = *self.known.entry(key).or_insert(self.jobs.len());
             if number == self.jobs.len() {
@@ -270,7 +313,8 @@ impl Jobs {
             }
             Ok(number)
         };
-        let mut seeds = |run| (1..=figure.seeds(quick)).map(|seed| number(run, seed)).collect();
+        let seeds = if quick { 1 } else { SEEDS };
+        let mut seeds = |run| (1..=seeds).map(|seed| number(run, seed)).collect();
         figure.runs.iter().map(&mut seeds).collect()
     }
 }
@@ -311,41 +355,111 @@ fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observation>
     seen.into_iter().collect()
 }
 
-fn judge(paper: &Paper, figure: &Figure, runs: &[Vec<&Observation>]) -> Vec<ClaimResult> {
-    let result = |claim: &registry::Claim| {
-        let count = runs.first().map_or(0, Vec::len);
-        let value = |seeds: std::ops::Range<usize>| {
-            claim.value(|ask| metrics::answer(ask, &runs[figure.run(&ask.run)?][seeds.clone()]))
-        };
-        let measured = value(0..count);
-        let each: Vec<f64> = (0..count).filter_map(|i| value(i..i + 1)).collect();
-        let verdict = claim.verdict(measured);
-        let no_answer = if measured.is_none() { " A run gave no answer." } else { "" };
-        let why = format!("Tolerance: {}.{no_answer} {}", claim.tolerance, claim.note).trim_end().to_owned();
-        ClaimResult {
-            paper: paper.name.clone(),
-            figure: figure.name.clone(),
-            claim: claim.name.clone(),
-            text: claim.text.clone(),
-            paper_value: claim.paper,
-            measured,
-            unit: claim.unit.clone(),
-            verdict,
-            why,
-            seeds: (
-                count as u64,
-                each.iter().copied().reduce(f64::min),
-                each.iter().copied().reduce(f64::max),
-            ),
-        }
+/// A claim's value over all seeds and over each.
+fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observation>]) -> Measured {
+    let count = runs.first().map_or(0, Vec::len);
+    let value = |seeds: std::ops::Range<usize>| {
+        claim.value(|ask| metrics::answer(ask, &runs[figure.run(&ask.run)?][seeds.clone()]))
     };
-    figure.claims.iter().map(result).collect()
+    let each: Option<Vec<f64>> = (0..count).map(|seed| value(seed..seed + 1)).collect();
+    let least = |pick: fn(f64, f64) -> f64| each.as_ref()?.iter().copied().reduce(pick);
+    // Seeds that change nothing are one.
+    let asked: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
+    let outcome = |seed: usize| asked.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
+    let different: BTreeSet<Vec<&String>> = (0..count).map(outcome).collect();
+    Measured {
+        value: value(0..count),
+        range: least(f64::min).zip(least(f64::max)),
+        seeds: different.len() as u64,
+    }
+}
+
+/// A claim and how it fared.
+fn told(
+    paper: &Paper,
+    figure: &Figure,
+    claim: &Claim,
+    chosen: &Measured,
+    varied: &[Varied],
+    runs: &[Vec<&Observation>],
+) -> ClaimResult {
+    let control = claim.control_value(|ask| metrics::answer(ask, &runs[figure.run(&ask.run)?]));
+    let (verdict, hangs) = judge::judge(claim, chosen, varied, control);
+    let no_answer = if chosen.value.is_none() { "A run gave no answer." } else { "" };
+    let said = [&format!("Tolerance: {}.", claim.tolerance), no_answer, &hangs, &claim.note];
+    let said: Vec<&str> = said.into_iter().map(str::trim).filter(|said| !said.is_empty()).collect();
+    ClaimResult {
+        paper: paper.name.clone(),
+        figure: figure.name.clone(),
+        claim: claim.name.clone(),
+        sentence: claim.reading_of.clone().unwrap_or_else(|| claim.name.clone()),
+        text: claim.text.clone(),
+        paper_value: claim.paper,
+        measured: chosen.value,
+        unit: claim.unit.clone(),
+        verdict,
+        as_chosen: chosen.verdict(claim),
+        why: said.join(" "),
+        seeds: (chosen.seeds, chosen.range.map(|range| range.0), chosen.range.map(|range| range.1)),
+    }
+}
+
+/// How many sentences of papers came out how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// All.
+    pub all: usize,
+    /// For every seed and every alternative.
+    pub reproduced: usize,
+    /// For some only.
+    pub conditional: usize,
+    /// In the paper's direction.
+    pub direction: usize,
+    /// Not.
+    pub deviates: usize,
+}
+
+impl Count {
+    fn of(claims: &[&ClaimResult]) -> Count {
+        let mut sentences: BTreeMap<(&str, &str), Vec<Verdict>> = BTreeMap::new();
+        for claim in claims {
+            sentences.entry((&claim.paper, &claim.sentence)).or_default().push(claim.verdict);
+        }
+        let mut count = Count { all: sentences.len(), ..Count::default() };
+        for verdicts in sentences.values() {
+            match judge::of_readings(verdicts) {
+                Verdict::Reproduced => count.reproduced += 1,
+                Verdict::Conditional => count.conditional += 1,
+                Verdict::Direction => count.direction += 1,
+                Verdict::Deviates => count.deviates += 1,
+            }
+        }
+        count
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Count { reproduced, conditional, direction, deviates, .. } = self;
+        write!(
+            f,
+            "{reproduced} reproduced, {conditional} conditional, {direction} in direction, {deviates} deviate"
+        )
+    }
 }
 
 impl Reproduction {
-    /// Whether every claim is reproduced, or at least points the paper's way.
+    /// Whether no claim deviates.
     pub fn holds(&self) -> bool {
         self.claims.iter().all(|claim| claim.verdict != Verdict::Deviates)
+    }
+
+    /// How the numbers that papers give came out, and how what they say without a number did. Several readings
+    /// of one sentence count once.
+    pub fn counts(&self) -> (Count, Count) {
+        let (numbers, others): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
+            self.claims.iter().partition(|claim| claim.paper_value.is_some());
+        (Count::of(&numbers), Count::of(&others))
     }
 
     /// Documents in Markdown, each with a name: the claims, and how they move where that was asked for.

@@ -77,9 +77,6 @@ pub(crate) struct Figure {
     /// The queues of switches are, too.
     #[serde(default)]
     queues: bool,
-    /// So many seeds, from 1 on. `--quick` takes one.
-    #[serde(default = "one")]
-    seeds: u64,
     /// `key=value` for all runs.
     #[serde(default)]
     set: Vec<String>,
@@ -103,9 +100,8 @@ pub(crate) struct Fact {
     pub(crate) measure: Ask,
 }
 
-const fn one() -> u64 {
-    1
-}
+/// Every figure is run with so many seeds, from 1 on; `--quick` takes one.
+pub(crate) const SEEDS: u64 = 3;
 
 /// One variant of a figure's scenario.
 #[derive(Clone, Debug, Deserialize)]
@@ -125,6 +121,13 @@ pub(crate) struct Run {
     pub(crate) x: Option<f64>,
     /// Which line of a sweep it belongs to; its protocol unless set.
     pub(crate) line: Option<String>,
+    /// False: only controls ask it. It is in no plot that does not name it, and is not varied.
+    #[serde(default = "yes")]
+    pub(crate) drawn: bool,
+}
+
+const fn yes() -> bool {
+    true
 }
 
 /// One plot.
@@ -191,6 +194,8 @@ pub(crate) enum ChartKind {
 pub(crate) struct Claim {
     pub(crate) name: String,
     pub(crate) text: String,
+    /// The sentence of the paper that this is one way to read, where there are several.
+    pub(crate) reading_of: Option<String>,
     /// The paper's value; none where it gives no number.
     pub(crate) paper: Option<f64>,
     pub(crate) unit: String,
@@ -201,16 +206,30 @@ pub(crate) struct Claim {
     over: Option<Ask>,
     /// Where a gain begins.
     base: Option<Ask>,
-    /// Measured values that reproduce the claim, ends included; none where the paper measured something else than what is
-    /// simulated.
+    /// Measured values that reproduce the claim, ends included; none where the paper measured something
+    /// else than what is simulated.
     reproduced: Option<(f64, f64)>,
-    /// Measured values that at least point the same way.
+    /// Measured values that at least point the same way; by [`Claim::direction`] unless set.
     direction: Option<(f64, f64)>,
+    /// Where the claim should not hold.
+    pub(crate) control: Control,
     /// Why these bounds.
     pub(crate) tolerance: String,
     /// What else is known of it.
     #[serde(default)]
     pub(crate) note: String,
+}
+
+/// Another protocol or parameter, under which the claim has to fail: a check that passes there too shows
+/// nothing. What is not asked anew is asked as in the claim.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Control {
+    /// What is different.
+    pub(crate) of: String,
+    measure: Option<Ask>,
+    over: Option<Ask>,
+    base: Option<Ask>,
 }
 
 /// How two measurements become the claim's value.
@@ -232,9 +251,11 @@ enum Form {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// Within the tolerance.
+    /// Within the tolerance, for every seed and every alternative to what the paper leaves open.
     Reproduced,
-    /// Outside, but on the paper's side.
+    /// Within the tolerance for some of them only.
+    Conditional,
+    /// Outside, but on the paper's side for all of them.
     Direction,
     /// Neither.
     Deviates,
@@ -243,38 +264,75 @@ pub enum Verdict {
 impl Claim {
     /// The claim's value, each measurement taken from the run it names by `value_of`.
     pub(crate) fn value(&self, value_of: impl Fn(&Ask) -> Option<f64>) -> Option<f64> {
+        self.value_with([Some(&self.measure), self.over.as_ref(), self.base.as_ref()], value_of)
+    }
+
+    /// The same where it should not hold.
+    pub(crate) fn control_value(&self, value_of: impl Fn(&Ask) -> Option<f64>) -> Option<f64> {
+        let Control { measure, over, base, .. } = &self.control;
+        let asks = [
+            measure.as_ref().or(Some(&self.measure)),
+            over.as_ref().or(self.over.as_ref()),
+            base.as_ref().or(self.base.as_ref()),
+        ];
+        self.value_with(asks, value_of)
+    }
+
+    fn value_with(
+        &self,
+        [measure, over, base]: [Option<&Ask>; 3],
+        value_of: impl Fn(&Ask) -> Option<f64>,
+    ) -> Option<f64> {
+        let measure = measure?;
         let one = |i: usize| {
-            let first = value_of(&self.measure.of_run(i))?;
-            let over = || value_of(&self.over.as_ref()?.of_run(i));
+            let first = value_of(&measure.of_run(i))?;
+            let over = || value_of(&over?.of_run(i));
             Some(match self.form {
                 Form::Value => first,
                 Form::Ratio => first / over()?,
                 Form::ReductionPercent => 100.0 * (1.0 - first / over()?),
                 Form::GainPercent => {
-                    let base = value_of(&self.base.as_ref()?.of_run(i))?;
+                    let base = value_of(&base?.of_run(i))?;
                     100.0 * (base - first) / (base - over()?)
                 }
             })
         };
-        let values = (0..self.measure.runs.len().max(1)).map(one).collect::<Option<Vec<f64>>>()?;
+        let values = (0..measure.runs.len().max(1)).map(one).collect::<Option<Vec<f64>>>()?;
         let value = values.iter().sum::<f64>() / values.len() as f64;
         value.is_finite().then_some(value)
     }
 
-    /// What to say of a measured value.
+    /// What to say of a measured value by itself.
     pub(crate) fn verdict(&self, value: Option<f64>) -> Verdict {
         let within = |bounds: (f64, f64)| value.is_some_and(|value| bounds.0 <= value && value <= bounds.1);
         if self.reproduced.is_some_and(within) {
             Verdict::Reproduced
-        } else if self.direction.is_some_and(within) {
+        } else if self.direction().is_some_and(within) {
             Verdict::Direction
         } else {
             Verdict::Deviates
         }
     }
 
-    fn asks(&self) -> impl Iterator<Item = &Ask> {
+    /// Values that point the paper's way: at least a quarter of its effect, in the logarithm where that is a
+    /// factor.
+    fn direction(&self) -> Option<(f64, f64)> {
+        let by_rule = || match (self.form, self.paper?) {
+            (Form::Ratio, paper) if paper > 1.5 => Some((paper.powf(0.25), f64::INFINITY)),
+            (Form::ReductionPercent, paper) => Some((paper / 4.0, 100.0)),
+            _ => None,
+        };
+        self.direction.or_else(by_rule)
+    }
+
+    /// All that is asked for the claim itself.
+    pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
         std::iter::once(&self.measure).chain(&self.over).chain(&self.base)
+    }
+
+    fn all_asks(&self) -> impl Iterator<Item = &Ask> {
+        let Control { measure, over, base, .. } = &self.control;
+        self.asks().chain(measure).chain(over).chain(base)
     }
 }
 
@@ -295,18 +353,33 @@ impl Paper {
         self.opens.iter().enumerate().flat_map(|(i, open)| (0..open.instead.len()).map(move |j| (i, j)))
     }
 
+    /// What an alternative sets in a run; nothing where it does not concern it.
+    pub(crate) fn varied(&self, figure: &Figure, run: &Run, choice: Choice) -> &[String] {
+        let open = &self.opens[choice.0];
+        if open.concerns(figure, run) { &open.instead[choice.1].set } else { &[] }
+    }
+
+    /// An alternative in words.
+    pub(crate) fn choice_name(&self, choice: Choice) -> String {
+        let open = &self.opens[choice.0];
+        format!("{}: {}", open.name, open.instead[choice.1].name)
+    }
+
     /// What a run has to set for all that is open.
     fn chosen(&self, figure: &Figure, run: &Run, choice: Option<Choice>) -> impl Iterator<Item = &String> {
-        let concerns = |open: &Open| {
-            let protocol = run.protocol.as_ref();
-            (open.figures.is_empty() || open.figures.contains(&figure.name))
-                && (open.protocols.is_empty() || protocol.is_some_and(|name| open.protocols.contains(name)))
-        };
-        let opens = self.opens.iter().enumerate().filter(move |(_, open)| concerns(open));
+        let opens = self.opens.iter().enumerate().filter(move |(_, open)| open.concerns(figure, run));
         opens.flat_map(move |(i, open)| match choice {
             Some((varied, number)) if varied == i => &open.instead[number].set,
             _ => &open.set,
         })
+    }
+}
+
+impl Open {
+    fn concerns(&self, figure: &Figure, run: &Run) -> bool {
+        let protocol = run.protocol.as_ref();
+        (self.figures.is_empty() || self.figures.contains(&figure.name))
+            && (self.protocols.is_empty() || protocol.is_some_and(|name| self.protocols.contains(name)))
     }
 }
 
@@ -316,6 +389,12 @@ impl Figure {
         self.runs.iter().position(|run| run.name == name)
     }
 
+    /// The numbers of the runs that a question goes to.
+    pub(crate) fn asked(&self, ask: &Ask) -> impl Iterator<Item = usize> {
+        let one = (ask.runs.is_empty()).then_some(&ask.run);
+        one.into_iter().chain(&ask.runs).filter_map(|name| self.run(name))
+    }
+
     /// What is recorded of a run.
     pub(crate) fn recording(&self, run: &Run) -> Recording {
         Recording {
@@ -323,11 +402,6 @@ impl Figure {
             windows: self.windows,
             queues: self.queues,
         }
-    }
-
-    /// Seeds that it is run with.
-    pub(crate) fn seeds(&self, quick: bool) -> u64 {
-        if quick { 1 } else { self.seeds }
     }
 
     /// The plan of one run.
@@ -360,7 +434,7 @@ impl Figure {
             return Some(format!("no runs are asked for \"{}\"", fact.text));
         }
         let asks =
-            self.claims.iter().flat_map(Claim::asks).chain(self.facts.iter().map(|fact| &fact.measure));
+            self.claims.iter().flat_map(Claim::all_asks).chain(self.facts.iter().map(|fact| &fact.measure));
         let drawn = self.charts.iter();
         let drawn =
             drawn.flat_map(|chart| chart.of.iter().chain(chart.against.iter().map(|other| &other.of)));
@@ -417,7 +491,7 @@ mod tests {
             for figure in &paper.figures {
                 let plans = figure.runs.iter().map(|run| figure.plan(&paper, run, 1, None).unwrap());
                 let known: Vec<String> = plans.flat_map(|plan| plan.labels).collect();
-                let asks = figure.claims.iter().flat_map(Claim::asks);
+                let asks = figure.claims.iter().flat_map(Claim::all_asks);
                 let asks = asks.chain(figure.facts.iter().map(|fact| &fact.measure));
                 let drawn = figure.charts.iter().flat_map(|chart| &chart.labels);
                 let drawn = drawn.filter(|label| !label.contains('>'));
@@ -440,13 +514,16 @@ mod tests {
                 names.extend(runs);
                 for claim in &figure.claims {
                     names.push(format!("claim {}", claim.name));
-                    let bounds = [claim.reproduced, claim.direction];
+                    let bounds = [claim.reproduced, claim.direction()];
                     assert!(bounds.iter().flatten().all(|(low, high)| low <= high), "{}", claim.name);
                     assert!(
                         bounds.iter().any(Option::is_some) && !claim.tolerance.is_empty(),
                         "{}",
                         claim.name
                     );
+                    if let [Some(inner), Some(outer)] = bounds {
+                        assert!(outer.0 <= inner.0 && inner.1 <= outer.1, "{}", claim.name);
+                    }
                 }
             }
             let count = names.len();
@@ -460,16 +537,18 @@ mod tests {
     fn verdicts_follow_the_bounds() {
         let claim = |form: &str| -> Claim {
             let text = format!(
-                "name = 'x'\ntext = 'x'\npaper = 12.0\nunit = 'times'\nform = '{form}'\nreproduced = [8.0, 18.0]\n\
-                 direction = [1.0, inf]\ntolerance = 'x'\nmeasure = {{ metric = 'goodput', run = 'a' }}\n\
-                 over = {{ metric = 'goodput', run = 'b' }}"
+                "name = 'x'\ntext = 'x'\npaper = 16.0\nunit = 'times'\nform = '{form}'\nreproduced = [8.0, 18.0]\n\
+                 tolerance = 'x'\nmeasure = {{ metric = 'goodput', run = 'a' }}\n\
+                 over = {{ metric = 'goodput', run = 'b' }}\n\
+                 control = {{ of = 'a alone', measure = {{ metric = 'goodput', run = 'b' }} }}"
             );
             toml::from_str(&text).unwrap()
         };
         let value_of = |ask: &Ask| Some(if ask.run == "a" { 30.0 } else { 2.0 });
         assert_eq!(claim("ratio").value(value_of), Some(15.0));
         assert_eq!(claim("reduction-percent").value(value_of), Some(-1400.0));
-        let verdicts = [Some(15.0), Some(3.0), Some(0.5), None].map(|value| claim("ratio").verdict(value));
+        assert_eq!(claim("ratio").control_value(value_of), Some(1.0));
+        let verdicts = [Some(15.0), Some(2.0), Some(1.9), None].map(|value| claim("ratio").verdict(value));
         assert_eq!(verdicts, [Verdict::Reproduced, Verdict::Direction, Verdict::Deviates, Verdict::Deviates]);
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt::Write;
 
 use super::document::{digits, paper_value};
-use super::registry::{Open, Paper};
+use super::judge::Measured;
+use super::registry::{Choice, Claim, Open, Paper};
 use super::{ClaimResult, Reproduction, Verdict};
 
 /// Something open, and the claims under each alternative to what is taken for it.
@@ -18,7 +19,18 @@ pub struct Sensitivity {
     /// What else it could be.
     pub instead: Vec<String>,
     /// Every claim, as chosen and under each alternative.
-    pub claims: Vec<(ClaimResult, Vec<ClaimResult>)>,
+    pub claims: Vec<(ClaimResult, Vec<Alternative>)>,
+}
+
+/// A claim under an alternative.
+#[derive(Clone, Copy, Debug)]
+pub struct Alternative {
+    /// Its value; none where a run gave no answer.
+    pub value: Option<f64>,
+    /// Least and greatest of single seeds.
+    pub range: Option<(f64, f64)>,
+    /// What that would be called if there were nothing else.
+    pub verdict: Verdict,
 }
 
 /// All that a paper leaves open, without claims yet.
@@ -33,16 +45,20 @@ pub(super) fn of(paper: &Paper) -> Vec<Sensitivity> {
     paper.opens.iter().map(sensitivity).collect()
 }
 
-impl Sensitivity {
-    /// Takes in a figure's claims under an alternative; alternatives come in order.
-    pub(super) fn take(&mut self, alternative: usize, chosen: &[ClaimResult], varied: &[ClaimResult]) {
-        if alternative == 0 {
-            self.claims.extend(chosen.iter().map(|claim| (claim.clone(), Vec::new())));
-        }
-        let from = self.claims.len() - chosen.len();
-        for ((_, all), claim) in self.claims[from..].iter_mut().zip(varied) {
-            all.push(claim.clone());
-        }
+/// Takes in a claim under every alternative.
+pub(super) fn take(
+    opens: &mut [Sensitivity],
+    chosen: &ClaimResult,
+    claim: &Claim,
+    measured: impl Fn(Choice) -> Option<Measured>,
+) {
+    for (i, open) in opens.iter_mut().enumerate() {
+        let under = |j: usize| {
+            let measured = measured((i, j)).unwrap_or_default();
+            let (value, range) = (measured.value, measured.range);
+            Alternative { value, range, verdict: measured.verdict(claim) }
+        };
+        open.claims.push((chosen.clone(), (0..open.instead.len()).map(under).collect()));
     }
 }
 
@@ -50,24 +66,23 @@ impl Sensitivity {
 const STILL: f64 = 0.05;
 
 /// Whether a claim moves by more than that and by more than its seeds do among themselves.
-fn moves(chosen: &ClaimResult, varied: &ClaimResult) -> bool {
-    let (Some(a), Some(b)) = (chosen.measured, varied.measured) else {
-        return chosen.measured.is_some() != varied.measured.is_some();
+fn moves(chosen: &ClaimResult, varied: &Alternative) -> bool {
+    let (Some(a), Some(b)) = (chosen.measured, varied.value) else {
+        return chosen.measured.is_some() != varied.value.is_some();
     };
-    let range =
-        |claim: &ClaimResult, value: f64| (claim.seeds.1.unwrap_or(value), claim.seeds.2.unwrap_or(value));
-    let (ours, theirs) = (range(chosen, a), range(varied, b));
+    let ours = (chosen.seeds.1.unwrap_or(a), chosen.seeds.2.unwrap_or(a));
+    let theirs = varied.range.unwrap_or((b, b));
     let apart = ours.1 < theirs.0 || theirs.1 < ours.0;
-    apart && (chosen.verdict != varied.verdict || (a - b).abs() > STILL * a.abs().max(b.abs()))
+    apart && (chosen.as_chosen != varied.verdict || (a - b).abs() > STILL * a.abs().max(b.abs()))
 }
 
-fn cell(claim: &ClaimResult) -> String {
-    let mark = match claim.verdict {
+fn cell(value: Option<f64>, verdict: Verdict) -> String {
+    let mark = match verdict {
         Verdict::Reproduced => "●",
-        Verdict::Direction => "◐",
+        Verdict::Conditional | Verdict::Direction => "◐",
         Verdict::Deviates => "○",
     };
-    claim.measured.map_or_else(|| "none".to_owned(), |value| format!("{} {mark}", digits(value)))
+    value.map_or_else(|| "none".to_owned(), |value| format!("{} {mark}", digits(value)))
 }
 
 /// In Markdown: a table for everything open.
@@ -100,13 +115,14 @@ pub(super) fn markdown(result: &Reproduction) -> String {
                 );
             }
             for (chosen, varied) in &moving {
-                let cells: Vec<String> = varied.iter().map(cell).collect();
+                let cells: Vec<String> =
+                    varied.iter().map(|other| cell(other.value, other.verdict)).collect();
                 let (name, what) = (&chosen.claim, &chosen.text);
                 let _ = writeln!(
                     text,
                     "| {name} | {what} | {} | {} | {} |",
                     paper_value(chosen),
-                    cell(chosen),
+                    cell(chosen.measured, chosen.as_chosen),
                     cells.join(" | ")
                 );
             }
@@ -122,30 +138,35 @@ pub(super) fn markdown(result: &Reproduction) -> String {
 mod tests {
     use super::*;
 
-    fn claim(measured: Option<f64>, range: (f64, f64), verdict: Verdict) -> ClaimResult {
+    fn claim(value: f64, range: (f64, f64), verdict: Verdict) -> ClaimResult {
         ClaimResult {
             paper: String::new(),
             figure: String::new(),
             claim: String::new(),
+            sentence: String::new(),
             text: String::new(),
             paper_value: None,
-            measured,
+            measured: Some(value),
             unit: String::new(),
             verdict,
+            as_chosen: verdict,
             why: String::new(),
-            seeds: (3, measured.map(|_| range.0), measured.map(|_| range.1)),
+            seeds: (3, Some(range.0), Some(range.1)),
         }
     }
 
     #[test]
     fn a_claim_moves_by_more_than_its_seeds_do() {
-        let chosen = claim(Some(10.0), (9.0, 11.0), Verdict::Reproduced);
-        let to = |value, range, verdict| moves(&chosen, &claim(value, range, verdict));
-        assert!(!to(Some(12.0), (10.5, 13.0), Verdict::Direction), "seeds of both meet");
-        assert!(to(Some(12.0), (11.5, 13.0), Verdict::Reproduced));
-        let exact = claim(Some(10.0), (10.0, 10.0), Verdict::Reproduced);
-        let near = |verdict| moves(&exact, &claim(Some(10.3), (10.3, 10.3), verdict));
+        let chosen = claim(10.0, (9.0, 11.0), Verdict::Reproduced);
+        let under =
+            |value: f64, range, verdict| Alternative { value: Some(value), range: Some(range), verdict };
+        let to = |value, range, verdict| moves(&chosen, &under(value, range, verdict));
+        assert!(!to(12.0, (10.5, 13.0), Verdict::Direction), "seeds of both meet");
+        assert!(to(12.0, (11.5, 13.0), Verdict::Reproduced));
+        let exact = claim(10.0, (10.0, 10.0), Verdict::Reproduced);
+        let near = |verdict| moves(&exact, &under(10.3, (10.3, 10.3), verdict));
         assert!(!near(Verdict::Reproduced) && near(Verdict::Direction), "little, but to another verdict");
-        assert!(to(None, (0.0, 0.0), Verdict::Deviates), "no answer any more");
+        let none = Alternative { value: None, range: None, verdict: Verdict::Deviates };
+        assert!(moves(&chosen, &none), "no answer any more");
     }
 }

@@ -1,0 +1,95 @@
+//! What claims measured under every alternative, as it was recorded when that was last done: half an hour of
+//! work on two cores, which not every reader of a verdict should have to repeat.
+//!
+//! An entry is found by a hash of all that it depends on (plans, alternative, seeds, what is asked, version
+//! of the engine's semantics), so one that is out of date is not found, and the verdict says so.
+
+use std::collections::BTreeMap;
+
+use sha2::{Digest, Sha256};
+use tidegate_sim::SEMANTICS;
+
+use super::judge::Measured;
+use super::observe::VERSION;
+use super::registry::RECORDS;
+use super::registry::{Choice, Claim, Figure, Paper, Run};
+use crate::Error;
+
+/// Measured values by key.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Record(BTreeMap<String, Measured>);
+
+/// Value, least and greatest of single seeds, different seeds.
+type Line = (Option<f64>, Option<(f64, f64)>, u64);
+
+impl Record {
+    /// That of a paper; empty where none was made.
+    pub(crate) fn of(paper: &str) -> Result<Record, Error> {
+        let Some((_, text)) = RECORDS.iter().find(|(name, _)| *name == paper) else {
+            return Ok(Record::default());
+        };
+        let lines: BTreeMap<String, Line> =
+            serde_json::from_str(text).map_err(|error| Error::Run(format!("record of {paper}: {error}")))?;
+        let measured = |(key, (value, range, seeds))| (key, Measured { value, range, seeds });
+        Ok(Record(lines.into_iter().map(measured).collect()))
+    }
+
+    pub(crate) fn get(&self, key: &str) -> Option<Measured> {
+        self.0.get(key).copied()
+    }
+
+    pub(crate) fn put(&mut self, key: String, measured: Measured) {
+        self.0.insert(key, measured);
+    }
+
+    /// One line an entry.
+    pub(crate) fn json(&self) -> String {
+        let line = |(key, measured): (&String, &Measured)| {
+            let Measured { value, range, seeds } = *measured;
+            let line: Line = (value.map(short), range.map(|(a, b)| (short(a), short(b))), seeds);
+            format!("{}:{}", serde_json::json!(key), serde_json::json!(line))
+        };
+        let lines: Vec<String> = self.0.iter().map(line).collect();
+        format!("{{\n{}\n}}\n", lines.join(",\n"))
+    }
+}
+
+/// Six significant digits: more than a verdict can use.
+fn short(value: f64) -> f64 {
+    format!("{value:.5e}").parse().unwrap_or(value)
+}
+
+/// Hashes of the plans of a figure's runs, as chosen, with the first seed.
+pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
+    let hash = |run: &Run| {
+        let plan = figure.plan(paper, run, 1, None)?;
+        Ok(format!("{} {:?}", tidegate_scenario::content_hash(&plan), figure.recording(run)))
+    };
+    figure.runs.iter().map(hash).collect()
+}
+
+/// Under what a claim's value is kept; nothing where the alternative changes none of the runs it asks.
+pub(crate) fn key(
+    paper: &Paper,
+    figure: &Figure,
+    claim: &Claim,
+    choice: Option<Choice>,
+    plans: &[String],
+    seeds: u64,
+) -> Option<String> {
+    let mut runs: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
+    runs.sort_unstable();
+    runs.dedup();
+    let varied = |&run: &usize| {
+        let set: &[String] = choice.map_or(&[], |choice| paper.varied(figure, &figure.runs[run], choice));
+        (plans[run].as_str(), set)
+    };
+    let depends: Vec<(&str, &[String])> = runs.iter().map(varied).collect();
+    if choice.is_some() && depends.iter().all(|(_, set)| set.is_empty()) {
+        return None;
+    }
+    let asks: Vec<_> = claim.asks().collect();
+    let all = format!("{SEMANTICS} {VERSION} {seeds} {asks:?} {depends:?}");
+    let hash: String = Sha256::digest(all).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    Some(format!("{} {hash}", claim.name))
+}
