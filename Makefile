@@ -6,7 +6,7 @@ CATALOG := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs cra
 # Protocols that the demo compares. `tidegate protocols` lists all there are.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
-.PHONY: help demo test lint fmt docs bench
+.PHONY: help demo test lint fmt docs bench reproduction
 
 help:
 	@echo "make demo    congestion on two hops, and a busy cluster, under several protocols side by side"
@@ -15,6 +15,7 @@ help:
 	@echo "make fmt     format the code"
 	@echo "make docs    write docs/scenario.md and docs/protocols.md anew from what the code says of itself"
 	@echo "make bench   measure the engine"
+	@echo "make reproduction   papers, figure by figure, under every choice they leave: half an hour"
 
 demo:
 	cargo build --release -p tidegate-cli
@@ -48,3 +49,12 @@ bench:
 	cargo bench -p tidegate-sim --bench permutation
 	cargo bench -p tidegate-sim --bench permutation -- --large swift poseidon
 	scripts/instructions.sh
+
+# Figures and claims of the papers, and how they move with what the papers leave open: half an hour on two
+# quiet cores. What the alternatives measured is kept beside the registry, for runs that do not vary them.
+reproduction:
+	cargo build --release -p tidegate-cli
+	cargo run --release -q -p tidegate-cli -- reproduce --sensitivity --out results/reproduction --force
+	cp results/reproduction/reproduction.md results/reproduction/sensitivity.md docs/
+	for record in results/reproduction/*.record.json; do \
+	  cp $$record crates/workbench/src/reproduce/records/$$(basename $$record .record.json).json; done
