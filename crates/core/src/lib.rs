@@ -27,7 +27,7 @@ pub use packet::{
 };
 pub use rng::{Domain, Rng, mix64};
 pub use transport::{
-    Application, ConnectionPolicy, Endpoint, Handle, HostContext, Message, PathOracle, Reply, Transmit,
-    Transport,
+    Application, ConnectionPolicy, Endpoint, Feedback, Handle, HostContext, Message, MessageId, PathOracle,
+    Reply, Transmit, Transport,
 };
 pub use units::{Extent, Rate, Time};

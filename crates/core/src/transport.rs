@@ -8,7 +8,7 @@ use crate::{Card, PacketMut, Path, Rate, Time};
 /// A message the application hands over, whole. Its size may be unlimited ([`Message::UNLIMITED`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The application's number, unique among the messages alive on a fabric.
+    /// The application's number, unique among the messages alive of the submitting host.
     pub id: u32,
     /// Destination host; never the submitting one.
     pub dst: u32,
@@ -21,6 +21,26 @@ pub struct Message {
 impl Message {
     /// Size of a flow that never ends by itself.
     pub const UNLIMITED: u64 = u64::MAX;
+}
+
+/// Which message of a fabric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct MessageId {
+    /// The host that submitted it.
+    pub src: u32,
+    /// That host's number of it: [`Message::id`].
+    pub id: u32,
+}
+
+/// What a sender has learnt of the path of one of its packets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Feedback {
+    /// The message that the packet belongs to.
+    pub message: MessageId,
+    /// From the packet's departure at the NIC to the arrival of its echo there; `None` where the protocol does not tell.
+    pub rtt: Option<Time>,
+    /// The largest queueing delay of a hop that the packet met; zero where the protocol has it not stamped.
+    pub peak_hop_delay: Time,
 }
 
 /// Where a transport keeps a submitted message; valid until the message is acknowledged.
@@ -69,14 +89,18 @@ pub trait PathOracle {
     fn path(&self, src: u32, dst: u32) -> Path;
 }
 
-/// Hears what a transport has done.
+/// Hears what a transport has done, and so learns all there is to measure: nobody else reads a transport's headers.
 pub trait Application {
-    /// `bytes` more payload of `message` reached the receiving application.
-    fn delivered(&mut self, message: u32, bytes: u32);
-    /// The last byte of `message` reached the receiving application.
-    fn completed(&mut self, now: Time, message: u32);
+    /// `bytes` more payload of `message` have arrived at its receiver. Told when a byte first arrives, once for each, whatever
+    /// it still waits for, so that a receiver that hands payload on in order tells at the rate of its link and not in bursts.
+    fn delivered(&mut self, now: Time, message: MessageId, bytes: u32);
+    /// The receiving application has the last byte of `message`, and all before it.
+    fn completed(&mut self, now: Time, message: MessageId);
     /// The sender knows that all of `message` has arrived; its handle is no longer valid.
-    fn acked(&mut self, now: Time, message: u32);
+    fn acked(&mut self, now: Time, message: MessageId);
+    /// The sender has heard of a packet.
+    #[inline]
+    fn feedback(&mut self, _now: Time, _feedback: &Feedback) {}
 }
 
 /// What became of a received packet's slot.

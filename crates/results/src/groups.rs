@@ -92,12 +92,12 @@ pub(crate) struct Rates {
     sum: f64,
     squares: f64,
     range: Option<(f64, f64)>,
-    bytes_after_warmup: u64,
+    window_bytes: u64,
 }
 
 impl Rates {
     pub(crate) fn add(&mut self, row: &FlowRow) {
-        self.bytes_after_warmup = self.bytes_after_warmup.saturating_add(row.delivered_after_warmup);
+        self.window_bytes = self.window_bytes.saturating_add(row.window_bytes);
         let Some(rate) = row.goodput_gbps() else { return };
         self.n += 1;
         self.sum += rate;
@@ -113,7 +113,7 @@ impl Rates {
             mean: (self.n > 0).then(|| self.sum / n),
             min: self.range.map(|range| range.0),
             max: self.range.map(|range| range.1),
-            total: gbps(self.bytes_after_warmup, measured),
+            total: gbps(self.window_bytes, measured),
             jain: (self.squares > 0.0).then(|| self.sum * self.sum / (n * self.squares)),
         }
     }

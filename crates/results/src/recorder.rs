@@ -38,10 +38,10 @@ pub struct FlowRow {
     pub size_bytes: Option<u64>,
     /// Payload delivered since time 0.
     pub delivered_bytes: u64,
-    /// Payload delivered after warm-up.
-    pub delivered_after_warmup: u64,
-    /// How long `delivered_after_warmup` was counted.
-    pub measured: Time,
+    /// Payload delivered between warm-up and the end.
+    pub window_bytes: u64,
+    /// How much of its life lay there; `None` where that is too little for a rate to mean anything.
+    pub measured: Option<Time>,
     /// When the last byte reached the receiving application.
     pub completed: Option<Time>,
     /// When the sender knew.
@@ -69,9 +69,9 @@ impl FlowRow {
         let fct = u128::from(self.fct()?.as_ps());
         (ideal > 0).then(|| Fixed::millionths(((fct * 1_000_000 + ideal / 2) / ideal) as u64))
     }
-    /// Payload after warm-up over the time it was counted.
+    /// Payload delivered between warm-up and the end, over the part of its life that lay there.
     pub fn goodput_gbps(&self) -> Option<f64> {
-        gbps(self.delivered_after_warmup, self.measured)
+        gbps(self.window_bytes, self.measured?)
     }
 }
 

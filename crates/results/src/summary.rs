@@ -23,8 +23,11 @@ pub struct Summary {
     pub seed: u64,
     /// Names of the protocols in use, in order of first use.
     pub protocols: Vec<String>,
-    /// Simulated seconds.
+    /// Seconds until which messages are submitted and everything is measured.
     pub sim_seconds: f64,
+    /// Seconds that the run went on for messages to finish.
+    #[serde(default)]
+    pub drain_seconds: f64,
     /// From here on goodput, queues and utilisation are measured.
     pub warmup_seconds: f64,
     /// Whether the run ended before its time.
@@ -57,6 +60,48 @@ pub struct Summary {
 impl Summary {
     /// The version that [`schema`](Self::schema) carries.
     pub const SCHEMA: u32 = 1;
+
+    /// What is said here and cannot be: goodput or utilisation above links, a mean or percentile above a maximum. Nothing, of
+    /// any run: tests hold every one to it.
+    pub fn impossible(&self) -> Vec<String> {
+        let mut found = Vec::new();
+        let mut hold = |what: String, value: Option<f64>, most: Option<f64>| {
+            if let (Some(value), Some(most)) = (value, most)
+                && value > most * (1.0 + 1e-6)
+            {
+                found.push(format!("{what}: {value} is above {most}"));
+            }
+        };
+        let nic = |host: &str| {
+            self.links.iter().find(|link| link.from_host && link.from == host).map(|link| link.rate_gbps)
+        };
+        for flow in self.flows.iter().flatten() {
+            for host in [&flow.src, &flow.dst] {
+                hold(format!("flow {}, host {host}", flow.id), flow.goodput_gbps, nic(host));
+            }
+        }
+        let nics = || self.links.iter().filter(|link| link.from_host).map(|link| link.rate_gbps);
+        let all_links = self.links_omitted == 0;
+        for group in &self.groups {
+            let (what, goodput) = (format!("group `{}`", group.label), &group.goodput_gbps);
+            hold(what.clone(), goodput.total, all_links.then(|| nics().sum()));
+            hold(what.clone(), goodput.max, nics().max_by(f64::total_cmp).filter(|_| all_links));
+            hold(what.clone(), goodput.mean, goodput.max);
+            hold(what.clone(), goodput.min, goodput.mean);
+            hold(what, goodput.jain, Some(1.0));
+        }
+        for link in &self.links {
+            let what = format!("link {} to {}", link.from, link.to);
+            hold(what.clone(), link.utilization, Some(1.0));
+            hold(what.clone(), link.queue_bytes.mean, link.queue_bytes.max);
+            hold(what, link.queue_bytes.p99, link.queue_bytes.max);
+        }
+        for switch in &self.switches {
+            hold(switch.name.clone(), switch.buffer_bytes.mean, switch.buffer_bytes.max);
+            hold(switch.name.clone(), switch.buffer_bytes.p99, switch.buffer_bytes.max);
+        }
+        found
+    }
 
     /// The bytes of `summary.json`.
     ///
@@ -116,8 +161,8 @@ pub struct FlowSummary {
     pub size_bytes: Option<u64>,
     /// Payload delivered to the receiving application since time 0.
     pub delivered_bytes: u64,
-    /// Payload delivered between warm-up and the end, or in the flow's own life if shorter, over that time; null
-    /// where that is no time at all.
+    /// Payload delivered between warm-up and the end, over the part of the flow's life that lies there; null where that is
+    /// shorter than ten full packets take on the slowest link of its path.
     pub goodput_gbps: Option<f64>,
     /// What max-min fairness would give it, where that is defined and known (see the scenario's routing).
     pub fair_share_gbps: Option<f64>,
@@ -169,7 +214,7 @@ pub struct Goodput {
     pub min: Option<f64>,
     /// Largest.
     pub max: Option<f64>,
-    /// Payload of all of them after warm-up over the time from warm-up to the end.
+    /// Payload of all of them delivered between warm-up and the end, over that time.
     pub total: Option<f64>,
     /// Jain's index of the flows' goodputs: 1 when all are equal, 1/n when one has everything.
     pub jain: Option<f64>,
@@ -274,7 +319,7 @@ pub struct SwitchSummary {
     pub name: String,
     /// Hosts linked to it; a switch that has some is a ToR.
     pub hosts: u64,
-    /// Bytes queued over all its ports. The maximum, as the percentile, is one of samples every 10 µs.
+    /// Bytes queued over all its ports. The percentile is one of samples every 10 µs.
     pub buffer_bytes: QueueBytes,
     /// Packets refused.
     pub drops: u64,

@@ -25,8 +25,8 @@ fn flow(id: u64) -> FlowRow {
         start: Time::us(10 + id),
         size_bytes: Some(1_000 * (id + 1)),
         delivered_bytes: 1_000 * (id + 1),
-        delivered_after_warmup: 1_000 * (id + 1),
-        measured: Time::us(2),
+        window_bytes: 1_000 * (id + 1),
+        measured: Some(Time::us(2)),
         completed: Some(Time::us(12 + id)),
         acked: Some(Time::us(13 + id)),
         retransmitted_bytes: 0,
@@ -136,7 +136,7 @@ fn jain_index_tells_equal_from_unequal() {
     let index = |rates: &[u64]| {
         let mut recorder = Recorder::new(names(), Time::ZERO, Time::us(100));
         for (id, &rate) in rates.iter().enumerate() {
-            recorder.add(&FlowRow { label: 0, delivered_after_warmup: rate, ..flow(id as u64) });
+            recorder.add(&FlowRow { label: 0, window_bytes: rate, ..flow(id as u64) });
         }
         recorder.finish().groups[0].goodput_gbps.jain
     };

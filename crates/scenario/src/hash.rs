@@ -26,6 +26,7 @@ pub fn content_hash(plan: &Plan) -> String {
         seed,
         duration,
         warmup,
+        drain,
         fabric,
         routing,
         stacks,
@@ -42,7 +43,7 @@ pub fn content_hash(plan: &Plan) -> String {
         hasher,
         "{:?}",
         (
-            (name, seed, duration, warmup, fabric, routing),
+            (name, seed, duration, warmup, drain, fabric, routing),
             (stacks, labels, connections, bdp_bytes, workload, faults, output)
         )
     );

@@ -13,10 +13,12 @@ pub struct Plan {
     pub name: String,
     /// All randomness comes from here.
     pub seed: u64,
-    /// Simulated time.
+    /// Simulated and measured time.
     pub duration: Time,
     /// Measurements leave out what happens before this.
     pub warmup: Time,
+    /// So much longer than `duration` messages may take to finish, with no new ones.
+    pub drain: Time,
     /// Hosts, switches, links.
     pub fabric: Fabric,
     /// How packets choose among equal paths.

@@ -30,7 +30,7 @@ fn fabric(lines: &str) -> Plan {
 fn graph_becomes_what_it_says() {
     let plan = plan(GRAPH);
     assert_eq!((plan.name.as_str(), plan.seed), ("multi-hop", 1));
-    assert_eq!((plan.duration, plan.warmup), (Time::ms(20), Time::ms(5)));
+    assert_eq!((plan.duration, plan.warmup, plan.drain), (Time::ms(20), Time::ms(5), Time::ZERO));
     assert_eq!(plan.fabric.hosts, ["h0", "h1", "h2"]);
     assert_eq!(plan.fabric.mtu, 4096);
     let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
@@ -361,6 +361,7 @@ fn content_hash_covers_content() {
         ("delay = \"1us\"", "delay = \"1001ns\""),
         ("websearch", "hadoop"),
         ("victim", "other"),
+        ("seed = 1", "seed = 1\ndrain = \"1ms\""),
     ] {
         assert_ne!(base, content_hash(&plan(&patched(GRAPH, from, to))), "{to}");
     }

@@ -30,10 +30,20 @@ pub(crate) struct Injector {
     order: u64,
     /// By link: a flapping link's stream.
     flaps: Vec<Rng>,
-    /// Packets held back: (until, order, packet, node they were about to reach).
-    late: BinaryHeap<Reverse<(Time, u64, u32, u32)>>,
+    /// Packets held back: (until, order, what).
+    late: BinaryHeap<Reverse<(Time, u64, Held)>>,
     /// By link: how many outages hold it down.
     down: Vec<u32>,
+}
+
+/// A packet that is held back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Held {
+    pub(crate) packet: u32,
+    /// The node it was about to reach.
+    pub(crate) to: u32,
+    /// When it came off its link.
+    pub(crate) landed: Time,
 }
 
 /// A link or host goes or comes back.
@@ -107,10 +117,10 @@ impl Injector {
         }
     }
 
-    /// Holds `packet` back until `at`.
-    pub(crate) fn hold(&mut self, at: Time, packet: u32, to: u32) {
+    /// Holds a packet back until `at`.
+    pub(crate) fn hold(&mut self, at: Time, held: Held) {
         self.order += 1;
-        self.late.push(Reverse((at, self.order, packet, to)));
+        self.late.push(Reverse((at, self.order, held)));
     }
 
     /// When the next link or host changes or held packet is released.
@@ -119,12 +129,12 @@ impl Injector {
         change.min(self.late.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
-    /// A held packet that is due, and the node it reaches.
-    pub(crate) fn release(&mut self, now: Time) -> Option<(u32, u32)> {
-        let Reverse((at, _, packet, to)) = *self.late.peek()?;
+    /// A held packet that is due.
+    pub(crate) fn release(&mut self, now: Time) -> Option<Held> {
+        let Reverse((at, _, held)) = *self.late.peek()?;
         (at <= now).then(|| {
             self.late.pop();
-            (packet, to)
+            held
         })
     }
 

@@ -23,8 +23,8 @@ pub(crate) struct Generator {
     /// (time, rank among equals, source).
     due: BinaryHeap<Reverse<(Time, u64, u32)>>,
     sources: Vec<Source>,
-    /// Stops: (time, flow slot).
-    stops: BinaryHeap<Reverse<(Time, u32)>>,
+    /// Stops: (time, order of submission, flow slot).
+    stops: BinaryHeap<Reverse<(Time, u64, u32)>>,
     order: u64,
 }
 
@@ -139,20 +139,27 @@ impl Generator {
         self.due.push(Reverse((at, self.order, source)));
     }
 
+    /// Nothing more is due.
+    pub(crate) fn close(&mut self) {
+        self.due.clear();
+        self.stops.clear();
+    }
+
     /// Lets the flow in `slot` stop at `at`.
     pub(crate) fn stop_at(&mut self, at: Time, slot: u32) {
-        self.stops.push(Reverse((at, slot)));
+        self.order += 1;
+        self.stops.push(Reverse((at, self.order, slot)));
     }
 
     /// When the next action is due.
     pub(crate) fn next_at(&self) -> Time {
         let submit = self.due.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
-        submit.min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, _))| *at))
+        submit.min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
     /// Takes an action that is due at `now`; stops before submissions.
     pub(crate) fn take(&mut self, now: Time) -> Option<Action> {
-        if let Some(Reverse((at, slot))) = self.stops.peek().copied()
+        if let Some(Reverse((at, _, slot))) = self.stops.peek().copied()
             && at <= now
         {
             self.stops.pop();

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! let mut engine = Engine::new(setup, ())?;      // () probes nothing
-//! while engine.now() < duration { engine.advance(chunk); rows.extend(engine.take_finished()); }
+//! while !engine.is_over() { engine.advance(engine.now() + chunk); engine.take_finished(&mut rows); }
 //! let outcome = engine.finish();
 //! ```
 mod engine;

@@ -23,12 +23,15 @@ pub struct FlowRecord {
     pub start: Time,
     /// Payload bytes; `u64::MAX`: unlimited.
     pub bytes: u64,
-    /// Payload delivered to the receiving application since it was submitted.
+    /// Payload delivered to the receiver since it was submitted.
     pub delivered_bytes: u64,
-    /// Payload delivered since warm-up.
-    pub delivered_after_warmup: u64,
-    /// From when to when `delivered_after_warmup` counts: max(start, warm-up) to min(stop, completion, end).
+    /// Payload delivered between warm-up and the end.
+    pub window_bytes: u64,
+    /// The part of the flow's life that lies between warm-up and the end: from its start to its last delivery where it
+    /// finished, to its stop, or its last delivery if that is later, where it stopped, and else to the end.
     pub measured: (Time, Time),
+    /// What a full packet takes on the slowest link of its path.
+    pub packet_time: Time,
     /// When the last byte was delivered.
     pub completed: Option<Time>,
     /// When the sender knew.
@@ -37,6 +40,20 @@ pub struct FlowRecord {
     pub retransmitted_bytes: u64,
     /// The same transfer with nothing else in the network (contract: "Slowdown"); zero for unlimited flows.
     pub ideal: Time,
+}
+
+impl FlowRecord {
+    /// How long [`window_bytes`](Self::window_bytes) were counted; `None` below ten packet times, over which a rate would say
+    /// more of where packets begin and end than of the flow.
+    pub fn lifetime(&self) -> Option<Time> {
+        let lifetime = self.measured.1.since(self.measured.0);
+        (lifetime >= self.packet_time.times(10)).then_some(lifetime)
+    }
+
+    /// Payload delivered between warm-up and the end, in bit/s of the flow's life there.
+    pub fn goodput_bps(&self) -> Option<f64> {
+        self.lifetime().map(|lifetime| self.window_bytes as f64 * 8.0 / lifetime.as_s_f64())
+    }
 }
 
 /// Mean, percentile and maximum of one quantity.
@@ -61,7 +78,7 @@ pub struct LinkRecord {
     pub rate_bps: u64,
     /// Wire bytes sent; a packet counts when its transmission starts.
     pub wire_bytes: u64,
-    /// Share of the measured time in which it was sending.
+    /// Share of the measured time in which it was sending; what it began and did not send within that time is left out.
     pub utilisation: f64,
     /// Packets sent.
     pub packets: u64,
@@ -82,7 +99,7 @@ pub struct LinkRecord {
 pub struct SwitchRecord {
     /// Number of the switch.
     pub switch: u32,
-    /// Bytes queued over all its ports: the mean exact, p99 and maximum from samples every 10 µs.
+    /// Bytes queued over all its ports: mean and maximum exact, p99 from samples every 10 µs.
     pub buffer_bytes: Spread,
     /// Packets refused.
     pub drops: u64,

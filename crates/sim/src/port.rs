@@ -133,6 +133,11 @@ impl Port {
         Time::ps((wire_bytes as u64 * self.ps_per_byte_q20) >> 20)
     }
 
+    /// The longest that a packet can spend on the link.
+    pub(crate) fn longest_flight(&self) -> Time {
+        self.serialise_all(u16::MAX as u64).after(self.delay)
+    }
+
     /// How long `bytes` take, however many.
     pub(crate) fn serialise_all(&self, bytes: u64) -> Time {
         Time::ps(((bytes as u128 * self.ps_per_byte_q20 as u128) >> 20) as u64)

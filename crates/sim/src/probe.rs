@@ -1,6 +1,6 @@
 //! Watching a run from inside. A probe that is off costs nothing.
 
-use tidegate_core::{Body, Frame, HopTrace, Time};
+use tidegate_core::{Body, Feedback, Frame, HopTrace, Time};
 
 /// A packet leaves a port.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -21,7 +21,7 @@ pub struct Departure<'a> {
     pub hops: &'a HopTrace,
 }
 
-/// Hears of every departure and arrival.
+/// Hears of every departure and arrival, and of what transports say of their flows.
 pub trait Probe {
     /// False: the engine does not call at all.
     const ON: bool = true;
@@ -31,6 +31,10 @@ pub trait Probe {
     fn departed(&mut self, _departure: &Departure<'_>) {}
     /// A packet reached a host.
     fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, _body: &Body) {}
+    /// `bytes` of payload of the flow with this id reached their receiver, for the first time.
+    fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {}
+    /// The sender of the flow with this id has heard of a packet.
+    fn feedback(&mut self, _now: Time, _flow: u64, _feedback: &Feedback) {}
 }
 
 impl Probe for () {

@@ -23,10 +23,12 @@ pub struct Setup {
     pub workload: Workload,
     /// All randomness comes from here.
     pub seed: u64,
-    /// Simulated time.
+    /// Goodput, queues and utilisation are measured until then, and nothing is submitted after it.
     pub duration: Time,
     /// Goodput, queues and utilisation are measured from here on.
     pub warmup: Time,
+    /// So much longer messages may take to finish. Unlimited flows stop at `duration` unless this is zero.
+    pub drain: Time,
     /// What goes wrong.
     pub faults: Faults,
     /// Keep histograms of queues at every switch port.

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 
 use tidegate_algos::Protocol;
 use tidegate_core::{
-    Application, ConnectionPolicy, Frame, HostContext, MIN_WIRE_BYTES, Message, Path, PathOracle, Rate, Time,
+    Application, ConnectionPolicy, Frame, HostContext, MIN_WIRE_BYTES, Message, MessageId, Path, PathOracle,
+    Rate, Time,
 };
 
 use crate::endpoint::{Endpoint, Packet};
@@ -38,16 +39,16 @@ impl Bytes<'_> {
 /// Counts what the transport claims.
 #[derive(Default)]
 struct Heard {
-    delivered: BTreeMap<u32, u64>,
-    acked: BTreeMap<u32, u32>,
+    delivered: BTreeMap<MessageId, u64>,
+    acked: BTreeMap<MessageId, u32>,
 }
 
 impl Application for Heard {
-    fn delivered(&mut self, message: u32, bytes: u32) {
+    fn delivered(&mut self, _now: Time, message: MessageId, bytes: u32) {
         *self.delivered.entry(message).or_default() += bytes as u64;
     }
-    fn completed(&mut self, _now: Time, _message: u32) {}
-    fn acked(&mut self, _now: Time, message: u32) {
+    fn completed(&mut self, _now: Time, _message: MessageId) {}
+    fn acked(&mut self, _now: Time, message: MessageId) {
         *self.acked.entry(message).or_default() += 1;
     }
 }

@@ -23,7 +23,6 @@ pub(crate) fn names(plan: &Plan) -> Names {
 
 /// A flow.
 pub(crate) fn flow(record: &FlowRecord, shares: &FairShares) -> FlowRow {
-    let (from, to) = record.measured;
     FlowRow {
         id: record.id,
         label: record.label,
@@ -33,8 +32,8 @@ pub(crate) fn flow(record: &FlowRecord, shares: &FairShares) -> FlowRow {
         start: record.start,
         size_bytes: (record.bytes != Message::UNLIMITED).then_some(record.bytes),
         delivered_bytes: record.delivered_bytes,
-        delivered_after_warmup: record.delivered_after_warmup,
-        measured: to.since(from),
+        window_bytes: record.window_bytes,
+        measured: record.lifetime(),
         completed: record.completed,
         acked: record.acked,
         retransmitted_bytes: record.retransmitted_bytes,
@@ -111,8 +110,7 @@ pub(crate) fn sample(plan: &Plan, sample: &Sample) -> SeriesRow {
 
 fn bytes(spread: &Spread) -> QueueBytes {
     let finite = |x: f64| x.is_finite().then_some(x);
-    let p99 = spread.p99.map(|p99| p99.min(spread.max));
-    QueueBytes { mean: finite(spread.mean), p99: p99.and_then(finite), max: finite(spread.max) }
+    QueueBytes { mean: finite(spread.mean), p99: spread.p99.and_then(finite), max: finite(spread.max) }
 }
 
 fn node(plan: &Plan, node: Node) -> String {

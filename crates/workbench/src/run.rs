@@ -1,12 +1,13 @@
 //! One run of one plan.
 
+use std::collections::BTreeMap;
 use std::io;
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidegate_core::Time;
 use tidegate_core::fabric::Node;
+use tidegate_core::{Message, Time};
 use tidegate_results::{
     Engine as EngineSummary, Fixed, FlowFile, Folder, Manifest, Names, Partial, Recorder, SeriesFile,
     Summary, busiest,
@@ -57,7 +58,7 @@ impl RunOptions<'_> {
 pub struct Progress {
     /// Simulated so far.
     pub now: Time,
-    /// To be simulated in all.
+    /// To be simulated in all, but for what messages take to finish afterwards.
     pub duration: Time,
     /// Packet-hops so far.
     pub packet_hops: u64,
@@ -93,6 +94,16 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
 
 /// Like [`run`], as one of several.
 pub(crate) fn run_numbered(plan: &Plan, options: &RunOptions<'_>, number: usize) -> Result<Summary, Error> {
+    run_in_chunks(plan, options, number, adapt)
+}
+
+/// Runs a plan in chunks of simulated time; `next` says how long the next one is, given the last and what it took.
+fn run_in_chunks(
+    plan: &Plan,
+    options: &RunOptions<'_>,
+    number: usize,
+    mut next: impl FnMut(Time, Duration) -> Time,
+) -> Result<Summary, Error> {
     if let Some(out) = options.out {
         check_free(out, options.force)?;
     }
@@ -104,40 +115,47 @@ pub(crate) fn run_numbered(plan: &Plan, options: &RunOptions<'_>, number: usize)
     let output = options.out.map(|out| Output::open(out, plan)).transpose()?;
     let shares = FairShares::of(plan).with_targets(plan, engine.paths());
     let recorder = Recorder::new(convert::names(plan), plan.warmup, plan.duration);
-    let mut sinks = Sinks { shares, recorder, output };
+    let mut sinks = Sinks { shares, recorder, output, last_start: Time::ZERO };
 
     let sampling = plan.output.timeseries.filter(|interval| *interval > Time::ZERO);
     let (mut finished, mut samples) = (Vec::new(), Vec::new());
     let mut next_sample = sampling.unwrap_or(Time::NEVER);
     let mut chunk = Time::ps((plan.duration.as_ps() / 1000).max(1));
-    while engine.now() < plan.duration {
+    while !engine.is_over() {
         let before = watch.wall();
-        let until = engine.now().after(chunk).min(next_sample).min(plan.duration);
+        let until = engine.now().after(chunk).min(next_sample);
+        let until = if engine.now() < plan.duration { until.min(plan.duration) } else { until };
         engine.advance(until);
         engine.take_finished(&mut finished);
         sinks.flows(&mut finished)?;
         if until == next_sample {
             engine.sample(&mut samples);
             sinks.samples(plan, &mut samples)?;
-            next_sample = next_sample.after(sampling.unwrap_or(Time::NEVER));
+            let following = next_sample.after(sampling.unwrap_or(Time::NEVER));
+            next_sample = if following <= plan.duration { following } else { Time::NEVER };
         }
         let wall = watch.wall();
-        let progress =
-            Progress { now: until, duration: plan.duration, packet_hops: engine.packet_hops(), wall };
+        let progress = Progress {
+            now: until.min(plan.duration),
+            duration: plan.duration,
+            packet_hops: engine.packet_hops(),
+            wall,
+        };
         if let Some(tell) = options.progress {
             tell(number, &progress);
         }
         if options.is_interrupted() {
             return Err(Error::Interrupted);
         }
-        chunk = adapt(chunk, wall - before);
+        chunk = next(chunk, wall - before);
     }
+    let drained = engine.now().since(plan.duration);
     let (mut finished, mut outcome) = engine.finish();
     sinks.flows(&mut finished)?;
     outcome.unfinished.sort_by_key(|record| record.id);
     sinks.flows(&mut outcome.unfinished)?;
     sinks.samples(plan, &mut samples)?;
-    sinks.finish(plan, &outcome, &watch)
+    sinks.finish(plan, &outcome, drained, &watch)
 }
 
 /// Whether results may be written to `out`.
@@ -174,8 +192,30 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
         seed: plan.seed,
         duration: plan.duration,
         warmup: plan.warmup,
+        drain: plan.drain,
         histograms: plan.output.histograms.unwrap_or(ports <= HISTOGRAM_PORTS_MAX),
     }
+}
+
+/// Says so where messages stay unfinished although there was nothing else to do: since the last submission there was time
+/// for every host to send, and to receive, all of its unfinished messages one after another.
+fn stuck(outcome: &Outcome, last_start: Time, end: Time) -> Option<String> {
+    let unfinished: Vec<_> =
+        outcome.unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).collect();
+    let mut needed: BTreeMap<(bool, u32), Time> = BTreeMap::new();
+    for record in &unfinished {
+        for host in [(false, record.src), (true, record.dst)] {
+            let sum = needed.entry(host).or_default();
+            *sum = sum.after(record.ideal);
+        }
+    }
+    let quiet = end.since(last_start);
+    let is_stuck = needed.values().max().is_some_and(|needed| quiet > *needed);
+    let count = unfinished.len();
+    let messages = if count == 1 { "message is" } else { "messages are" };
+    is_stuck.then(|| {
+        format!("{count} {messages} unfinished, though nothing was submitted in the last {quiet} of the run")
+    })
 }
 
 /// Where a run's rows go.
@@ -183,12 +223,15 @@ struct Sinks<'a> {
     shares: FairShares,
     recorder: Recorder,
     output: Option<Output<'a>>,
+    /// The last submission.
+    last_start: Time,
 }
 
 impl Sinks<'_> {
     /// Takes `records`, in the order of `flows.parquet`.
     fn flows(&mut self, records: &mut Vec<FlowRecord>) -> Result<(), Error> {
         for record in records.drain(..) {
+            self.last_start = self.last_start.max(record.start);
             let row = convert::flow(&record, &self.shares);
             self.recorder.add(&row);
             if let Some(output) = &mut self.output {
@@ -220,7 +263,13 @@ impl Sinks<'_> {
         Ok(())
     }
 
-    fn finish(self, plan: &Plan, outcome: &Outcome, watch: &Stopwatch) -> Result<Summary, Error> {
+    fn finish(
+        self,
+        plan: &Plan,
+        outcome: &Outcome,
+        drained: Time,
+        watch: &Stopwatch,
+    ) -> Result<Summary, Error> {
         let mut recorded = self.recorder.finish();
         for group in &mut recorded.groups {
             let aim = self.shares.queue_aim(plan, &group.label, &group.protocol, &outcome.links);
@@ -243,9 +292,15 @@ impl Sinks<'_> {
             seed: plan.seed,
             protocols,
             sim_seconds: plan.duration.as_s_f64(),
+            drain_seconds: drained.as_s_f64(),
             warmup_seconds: plan.warmup.as_s_f64(),
             truncated: false,
-            warnings: plan.warnings.clone(),
+            warnings: plan
+                .warnings
+                .iter()
+                .cloned()
+                .chain(stuck(outcome, self.last_start, plan.duration.after(drained)))
+                .collect(),
             engine: EngineSummary {
                 digest: format!("{:016x}", outcome.digest),
                 packet_hops: outcome.packet_hops,
@@ -265,6 +320,7 @@ impl Sinks<'_> {
             switches: convert::switches(plan, &outcome.switches),
             faults: (plan.faults != Default::default()).then(|| convert::faults(&outcome.faults)),
         };
+        debug_assert_eq!(summary.impossible(), Vec::<String>::new());
         if let Some(output) = self.output {
             let path = output.path;
             output.publish(plan, &summary, watch).map_err(Error::output(path))?;
@@ -328,5 +384,78 @@ fn manifest(plan: &Plan, watch: &Stopwatch) -> Manifest {
         host: machine::host(),
         wall_seconds: watch.wall().as_secs_f64(),
         started_unix_seconds: watch.started_unix_seconds(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{Domain, Rng};
+
+    const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
+
+    /// What stopped, straddled warm-up, finished before it, and did not finish, under load and over ECMP.
+    const MIXED: &str = r#"
+duration = "600us"
+warmup = "150us"
+drain = "100us"
+fabric = { kind = "leaf-spine", racks = 2, hosts_per_rack = 4, spines = 2 }
+transport = { protocol = "PROTOCOL" }
+flows = [
+  { src = "h0", dst = "h7", label = "long" },
+  { src = "h1", dst = "h7", label = "long", stop = "400us" },
+  { src = "h2", dst = "h7", label = "long", size = "3MB", start = "500us" },
+]
+[[traffic]]
+kind = "poisson"
+sizes = "20KB"
+load = 0.5
+"#;
+
+    /// Everything a run writes but for the volatile keys, with its series or without.
+    fn files(plan: &Plan, mut next: impl FnMut() -> Option<Time>, series: bool) -> Vec<Vec<u8>> {
+        let mut plan = plan.clone();
+        plan.output.timeseries = series.then_some(Time::us(7));
+        let dir = tempfile::tempdir().unwrap();
+        let out = dir.path().join("out");
+        let options = RunOptions { out: Some(&out), ..RunOptions::default() };
+        let summary = run_in_chunks(&plan, &options, 0, |chunk, _| next().unwrap_or(chunk)).unwrap();
+        let mut json = serde_json::to_value(&summary).unwrap();
+        let engine = json["engine"].as_object_mut().unwrap();
+        let volatile =
+            ["wall_seconds", "cpu_seconds", "events", "packet_hops_per_second", "threads", "peak_rss_bytes"];
+        volatile.iter().for_each(|key| assert!(engine.remove(*key).is_some(), "{key} is missing"));
+        let read = |name| std::fs::read(out.join(name)).unwrap();
+        let mut files = vec![serde_json::to_vec_pretty(&json).unwrap(), read("flows.parquet")];
+        if series {
+            files.push(read("timeseries.parquet"));
+        }
+        files
+    }
+
+    #[test]
+    fn chunks_and_series_change_no_byte_of_the_results() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut plans = Vec::new();
+        for protocol in crate::protocols() {
+            let path = dir.path().join("mixed.toml");
+            std::fs::write(&path, MIXED.replace("PROTOCOL", protocol.name)).unwrap();
+            plans.push(crate::load(&path, &[]).unwrap());
+        }
+        for (file, changes) in [
+            ("poseidon/multi-hop.toml", ["duration=2ms", "warmup=1ms"]),
+            ("demo/leaf-spine.toml", ["duration=600us", "warmup=200us"]),
+        ] {
+            let changes: Vec<_> = changes.iter().map(|change| crate::set(change).unwrap()).collect();
+            plans.push(crate::load(&Path::new(SCENARIOS).join(file), &changes).unwrap());
+        }
+        for plan in &plans {
+            let mut rng = Rng::stream(plan.seed, Domain::Faults, 0);
+            let mut random = || Some(Time::ps(1 + rng.below(plan.duration.as_ps() / 20)));
+            let whole = files(plan, || Some(Time::NEVER), true);
+            assert!(files(plan, &mut random, true) == whole, "{}: chunks", plan.name);
+            assert!(files(plan, &mut random, false) == whole[..2], "{}: series", plan.name);
+            assert!(files(plan, || None, true) == whole, "{}: even chunks", plan.name);
+        }
     }
 }

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
+use tidegate_workbench::results::Summary;
 use tidegate_workbench::{Error, Plan, Progress, RunOptions, compare, load, protocols, run, set};
 
 const MULTI_HOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/poseidon/multi-hop.toml");
@@ -154,4 +155,60 @@ fn an_interrupted_comparison_leaves_no_folder() {
     let error = compare(Path::new(MULTI_HOP), &changes, &names, &options).unwrap_err();
     assert!(matches!(error, Error::Interrupted), "{error}");
     assert!(!dir.path().join("a").exists());
+}
+
+/// Warnings of a run with these changes, and its summary.
+fn ended(changes: &[&str]) -> (Vec<String>, Summary) {
+    let summary = run(&plan(changes), &RunOptions::default()).unwrap();
+    let warnings = summary.warnings.iter().filter(|warning| warning.contains("unfinished"));
+    (warnings.cloned().collect(), summary)
+}
+
+#[test]
+fn a_drain_lets_messages_finish_and_moves_nothing_else() {
+    let late = ["flows[3].start=1999us", "flows[3].count=40"];
+    let (_, cut) = ended(&late);
+    let (warnings, drained) = ended(&[&late[..], &["drain=10ms"]].concat());
+    assert!(cut.fct["all"].unfinished > 10 && cut.drain_seconds == 0.0, "{:?}", cut.fct["all"]);
+    assert_eq!((drained.fct["all"].unfinished, warnings), (0, Vec::new()));
+    assert_eq!(drained.fct["all"].count, cut.fct["all"].count);
+    assert!(drained.drain_seconds > 10e-6 && drained.drain_seconds < 5e-3, "{}", drained.drain_seconds);
+    assert_eq!((drained.sim_seconds, &drained.links), (cut.sim_seconds, &cut.links));
+    assert_eq!(drained.switches, cut.switches);
+    let goodputs =
+        |summary: &Summary| summary.flows.iter().flatten().map(|flow| flow.goodput_gbps).collect::<Vec<_>>();
+    assert_eq!(goodputs(&drained), goodputs(&cut));
+    assert_eq!(drained.groups[0].goodput_gbps, cut.groups[0].goodput_gbps);
+}
+
+#[test]
+fn messages_that_stay_unfinished_with_nothing_else_to_do_are_told_of() {
+    let down = ["faults.link=[{ a = 'h3', b = 's0', down = '300us' }]"];
+    let (warnings, summary) = ended(&down);
+    assert_eq!(summary.fct["all"].unfinished, 10);
+    assert_eq!(warnings.len(), 1, "{:?}", summary.warnings);
+    assert!(
+        warnings[0]
+            .starts_with("10 messages are unfinished, though nothing was submitted in the last 1600us")
+    );
+    // Those that had no time to finish are no riddle.
+    let (warnings, summary) = ended(&["flows[3].start=1990us", "flows[3].count=40"]);
+    assert!(warnings.is_empty() && summary.fct["all"].unfinished > 10, "{warnings:?}");
+}
+
+#[test]
+fn what_cannot_be_is_found_in_a_summary() {
+    let good = run(&plan(&[]), &RunOptions::default()).unwrap();
+    assert_eq!(good.impossible(), Vec::<String>::new());
+    let found = |change: fn(&mut Summary)| {
+        let mut bad = good.clone();
+        change(&mut bad);
+        bad.impossible().len()
+    };
+    assert!(found(|s| s.flows.as_mut().unwrap()[0].goodput_gbps = Some(100.1)) > 0);
+    assert!(found(|s| s.groups[0].goodput_gbps.total = Some(500.1)) > 0);
+    assert!(found(|s| s.groups[0].goodput_gbps.max = Some(100.1)) > 0);
+    assert!(found(|s| s.links[0].utilization = Some(1.001)) > 0);
+    assert!(found(|s| s.links[0].queue_bytes.mean = Some(1e12)) > 0);
+    assert!(found(|s| s.switches[0].buffer_bytes.p99 = Some(1e12)) > 0);
 }

@@ -27,8 +27,8 @@ use alloc::vec::Vec;
 
 use tidegate_core::{
     Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext, MIN_WIRE_BYTES,
-    Marker, Message, Needs, PacketMut, PathOracle, Reply, Rng, Time, Transmit, Transport, body_flag, kind,
-    params,
+    Marker, Message, MessageId, Needs, PacketMut, PathOracle, Reply, Rng, Time, Transmit, Transport,
+    body_flag, kind, params,
 };
 
 params! {
@@ -186,13 +186,14 @@ impl Transport for ToyCredit {
                 };
                 let Some(message) = self.incoming.get(body.lane).filter(owed) else { return Reply::None };
                 message.received += body.payload_bytes as u64;
-                app.delivered(body.message, body.payload_bytes);
+                let id = MessageId { src: body.src, id: body.message };
+                app.delivered(now, id, body.payload_bytes);
                 if message.received < message.size {
                     self.queue_credit(body.lane);
                     return Reply::None;
                 }
                 self.incoming.remove(body.lane);
-                app.completed(now, body.message);
+                app.completed(now, id);
                 packet.frame.dst = body.src;
                 packet.frame.wire_bytes = MIN_WIRE_BYTES as u16;
                 *packet.body = Body { kind: kind::ACK, src: self.host.host, payload_bytes: 0, ..body };
@@ -202,7 +203,7 @@ impl Transport for ToyCredit {
                 let sent = |m: &&mut Outgoing| m.id == body.message && m.dst == body.src && m.sent == m.size;
                 if self.outgoing.get(body.connection).filter(sent).is_some() {
                     self.outgoing.remove(body.connection);
-                    app.acked(now, body.message);
+                    app.acked(now, MessageId { src: self.host.host, id: body.message });
                 }
                 Reply::None
             }
@@ -379,14 +380,14 @@ mod tests {
         acked: Vec<u32>,
     }
     impl Application for Heard {
-        fn delivered(&mut self, message: u32, bytes: u32) {
-            *self.delivered.entry(message).or_default() += bytes as u64;
+        fn delivered(&mut self, _now: Time, message: MessageId, bytes: u32) {
+            *self.delivered.entry(message.id).or_default() += bytes as u64;
         }
-        fn completed(&mut self, now: Time, message: u32) {
-            self.completed.push((message, now));
+        fn completed(&mut self, now: Time, message: MessageId) {
+            self.completed.push((message.id, now));
         }
-        fn acked(&mut self, _now: Time, message: u32) {
-            self.acked.push(message);
+        fn acked(&mut self, _now: Time, message: MessageId) {
+            self.acked.push(message.id);
         }
     }
 

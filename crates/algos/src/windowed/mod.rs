@@ -36,9 +36,9 @@ use recovery::Recovery;
 use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
-    Ack, Application, Body, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, HEADER_BYTES,
-    Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message, Need, PacketMut, Path, PathOracle, Reply,
-    Rng, Time, Transmit, Transport, body_flag, frame_flag, kind,
+    Ack, Application, Body, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Feedback,
+    HEADER_BYTES, Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message, MessageId, Need, PacketMut,
+    Path, PathOracle, Reply, Rng, Time, Transmit, Transport, body_flag, frame_flag, kind,
 };
 
 /// The timeout doubles at most so often.
@@ -328,8 +328,13 @@ impl<C: CongestionControl> Windowed<C> {
         }
         let rtt = now.since(body.sent_at);
         sender.sample_rtt(rtt);
-        let progress = sender
-            .acknowledge(body, &mut self.outgoing, &mut self.spare, self.host.mtu, |id| app.acked(now, id));
+        let of = |id| MessageId { src: self.host.host, id };
+        app.feedback(
+            now,
+            &Feedback { message: of(body.message), rtt: Some(rtt), peak_hop_delay: body.echoed_peak },
+        );
+        let acked = |id| app.acked(now, of(id));
+        let progress = sender.acknowledge(body, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
         let unordered = self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
         let lost = sender.detect_loss(now, body.sent_at, unordered, &self.outgoing, self.host.mtu);
         if progress.packets > 0 {

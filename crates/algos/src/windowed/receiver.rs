@@ -4,7 +4,9 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use tidegate_core::{Application, Card, MIN_WIRE_BYTES, PacketMut, Reply, Time, body_flag, frame_flag, kind};
+use tidegate_core::{
+    Application, Card, MIN_WIRE_BYTES, MessageId, PacketMut, Reply, Time, body_flag, frame_flag, kind,
+};
 
 /// A packet further ahead of what is missing than this is dropped: no sender has such a window.
 const MAX_AHEAD: u64 = 1 << 16;
@@ -39,12 +41,13 @@ struct Reorder {
     mask: u64,
 }
 
-/// A packet that waits for an earlier one. No payload: absent.
+/// A packet that waits for an earlier one, or the place of one.
 #[derive(Clone, Copy, Default)]
 struct Early {
-    payload: u32,
-    message: u32,
+    present: bool,
+    /// The last of its message.
     last: bool,
+    message: u32,
 }
 
 impl Receivers {
@@ -85,22 +88,25 @@ impl Receivers {
         let body = packet.body;
         let Some(index) = self.find(body.src, body.lane) else { return Reply::None };
         let receiver = &mut self.receivers[index];
+        let message = MessageId { src: body.src, id: body.message };
+        let last = body.flags & body_flag::END_OF_MESSAGE != 0;
         if body.seq == receiver.next && receiver.reorder.is_none() {
             receiver.next += 1;
-            deliver(now, body.message, body.payload_bytes, body.flags & body_flag::END_OF_MESSAGE != 0, app);
+            app.delivered(now, message, body.payload_bytes);
+            if last {
+                app.completed(now, message);
+            }
             body.sack = 0;
         } else if body.seq >= receiver.next {
             if body.seq - receiver.next > MAX_AHEAD {
                 return Reply::None;
             }
-            let early = Early {
-                payload: body.payload_bytes,
-                message: body.message,
-                last: body.flags & body_flag::END_OF_MESSAGE != 0,
-            };
+            let early = Early { present: true, last, message: body.message };
             let mut reorder = receiver.reorder.take().or_else(|| self.spare.pop()).unwrap_or_default();
-            reorder.insert((body.seq - receiver.next) as usize, early);
-            receiver.next += reorder.deliver(now, app);
+            if reorder.insert((body.seq - receiver.next) as usize, early) {
+                app.delivered(now, message, body.payload_bytes);
+            }
+            receiver.next += reorder.hand_on(now, body.src, app);
             body.sack = reorder.mask;
             if reorder.packets.is_empty() {
                 self.spare.push(reorder);
@@ -124,37 +130,34 @@ impl Receivers {
     }
 }
 
-#[inline]
-fn deliver<A: Application>(now: Time, message: u32, payload: u32, last: bool, app: &mut A) {
-    app.delivered(message, payload);
-    if last {
-        app.completed(now, message);
-    }
-}
-
 impl Reorder {
-    fn insert(&mut self, ahead: usize, early: Early) {
+    /// Whether the packet is new.
+    fn insert(&mut self, ahead: usize, early: Early) -> bool {
         if self.packets.len() <= ahead {
             self.packets.resize(ahead + 1, Early::default());
         }
+        let is_new = !self.packets[ahead].present;
         self.packets[ahead] = early;
         if (1..=64).contains(&ahead) {
             self.mask |= 1 << (ahead - 1);
         }
+        is_new
     }
 
-    /// Delivers what has become contiguous; how many packets that were.
-    fn deliver<A: Application>(&mut self, now: Time, app: &mut A) -> u64 {
-        let mut delivered = 0;
-        while let Some(early) = self.packets.front().copied().filter(|early| early.payload > 0) {
-            deliver(now, early.message, early.payload, early.last, app);
+    /// Takes out what has become contiguous, and tells of the messages that end in it; how many packets that were.
+    fn hand_on<A: Application>(&mut self, now: Time, src: u32, app: &mut A) -> u64 {
+        let mut count = 0;
+        while let Some(early) = self.packets.front().copied().filter(|early| early.present) {
+            if early.last {
+                app.completed(now, MessageId { src, id: early.message });
+            }
             self.packets.pop_front();
             self.mask >>= 1;
-            if self.packets.get(64).is_some_and(|early| early.payload > 0) {
+            if self.packets.get(64).is_some_and(|early| early.present) {
                 self.mask |= 1 << 63;
             }
-            delivered += 1;
+            count += 1;
         }
-        delivered
+        count
     }
 }

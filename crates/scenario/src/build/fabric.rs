@@ -7,7 +7,7 @@ use tidegate_core::{Rate, Time};
 
 use super::graph;
 use crate::error::Error;
-use crate::read::keys::{Default, Key, LINK_RATE, Optional, Presence, Required, SPAN, Shape, Variant, key};
+use crate::read::keys::{Default, FLIGHT, Key, LINK_RATE, Optional, Presence, Required, Shape, Variant, key};
 use crate::read::table::Table;
 
 /// Most hosts, and most switches, of a fabric.
@@ -22,7 +22,7 @@ const fn count(min: u64) -> Shape {
 /// Keys of a link between nodes that a generator knows.
 static LINK: &[Key] = &[
     key("rate", LINK_RATE, Required, "Rate of each direction."),
-    key("delay", SPAN, Required, "Propagation, one way."),
+    key("delay", FLIGHT, Required, "Propagation, one way."),
 ];
 const LINK_SHAPE: Shape = Shape::Table(&[LINK]);
 const HOST_LINK: &str = "Every link between a host and its switch.";

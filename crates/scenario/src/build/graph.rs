@@ -6,7 +6,7 @@ use tidegate_core::fabric::{Link, Node};
 
 use super::fabric::{MOST_NODES, Topology};
 use crate::error::{Error, nearest, one_of};
-use crate::read::keys::{Key, LINK_RATE, Required, SPAN, Shape, key};
+use crate::read::keys::{FLIGHT, Key, LINK_RATE, Required, Shape, key};
 use crate::read::table::Table;
 
 /// Keys of this kind.
@@ -25,7 +25,7 @@ static LINK: &[Key] = &[
     key("a", Shape::Text, Required, "One end."),
     key("b", Shape::Text, Required, "The other end."),
     key("rate", LINK_RATE, Required, "Rate of each direction."),
-    key("delay", SPAN, Required, "Propagation, one way."),
+    key("delay", FLIGHT, Required, "Propagation, one way."),
 ];
 
 /// Makes the topology.

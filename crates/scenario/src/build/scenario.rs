@@ -24,6 +24,13 @@ static SECTIONS: &[Key] = &[
     key("seed", Shape::Count { min: 0, max: u64::MAX }, Default("1"), "All randomness comes from here."),
     key("duration", Shape::Time { min: Time::ns(1), max: LONGEST }, Required, "Simulated time."),
     key("warmup", SPAN, Default("0us"), "Measurements leave out what happens before this."),
+    key(
+        "drain",
+        SPAN,
+        Default("0ms"),
+        "After duration, run on for at most so long to let messages finish: nothing new is submitted, unlimited flows stop, \
+         and only completion times are still taken.",
+    ),
     key("fabric", Shape::Kinds(fabric::COMMON, fabric::KINDS), Required, "Hosts, switches and links."),
     key("switch", Shape::Table(switch::KEYS), Default("{}"), "What switches do."),
     key("transport", Shape::Table(&[transport::KEYS]), Required, "What carries the flows."),
@@ -111,6 +118,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         seed: span.seed,
         duration,
         warmup,
+        drain: root.get("drain"),
         fabric,
         routing,
         stacks: stacks.into_list(),

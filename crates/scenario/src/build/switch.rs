@@ -10,7 +10,7 @@ use super::glob::Glob;
 use super::paths::Longest;
 use super::transport::Stacks;
 use crate::error::{Error, nearest};
-use crate::read::keys::{Default, Key, Optional, Required, SPAN, Shape, key};
+use crate::read::keys::{Default, FLIGHT, Key, Optional, Required, Shape, key};
 use crate::read::table::{Or, Table, Word};
 
 static PER_SWITCH: &[Key] = &[
@@ -34,7 +34,7 @@ static PER_SWITCH: &[Key] = &[
     ),
     key(
         "latency",
-        SPAN,
+        FLIGHT,
         Default("0us"),
         "Time that a switch holds every packet before queueing it; telemetry does not count it.",
     ),

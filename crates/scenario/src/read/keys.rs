@@ -98,6 +98,9 @@ pub(crate) const LONGEST: Time = Time::s(1_000);
 pub(crate) const SPAN: Shape = Shape::Time { min: Time::ZERO, max: LONGEST };
 /// A span of time that is not empty.
 pub(crate) const INTERVAL: Shape = Shape::Time { min: Time::ns(1), max: LONGEST };
+/// What a packet spends on a link or in a switch. With the serialisation of the largest packet on the slowest link, which is
+/// half a second, it stays within what the engine can schedule.
+pub(crate) const FLIGHT: Shape = Shape::Time { min: Time::ZERO, max: Time::s(1) };
 /// A link's rate.
 pub(crate) const LINK_RATE: Shape = Shape::Rate { min: Rate::mbps(1), max: Rate::gbps(10_000) };
 /// A message's size.

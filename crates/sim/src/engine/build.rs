@@ -57,7 +57,7 @@ pub(super) fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32
             ecn: switch.ecn,
             drops: 0,
             occupancy: Histogram::default(),
-            sampled_max: 0,
+            max_used: 0,
         });
     }
     (switches, all)

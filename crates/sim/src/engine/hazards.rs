@@ -6,24 +6,24 @@ impl<P: Probe> Engine<P> {
     #[inline(never)]
     pub(super) fn meet_fate(&mut self, index: u32, to: u32, packet: u32) {
         match self.injector.fate(index) {
-            Fate::Arrives => self.arrive(to, packet),
+            Fate::Arrives => self.arrive(to, packet, self.now),
             Fate::Lost => {
                 self.fault_counts.lost += 1;
                 self.packets.free(packet);
             }
             Fate::Corrupted => {
                 self.packets.frames[packet as usize].flags |= frame_flag::CORRUPT;
-                self.arrive(to, packet);
+                self.arrive(to, packet, self.now);
             }
             Fate::Duplicated => {
                 self.fault_counts.duplicated += 1;
                 let copy = self.packets.copy(packet);
-                self.arrive(to, packet);
-                self.arrive(to, copy);
+                self.arrive(to, packet, self.now);
+                self.arrive(to, copy, self.now);
             }
             Fate::Late(by) => {
                 self.fault_counts.reordered += 1;
-                self.injector.hold(self.now + by, packet, to);
+                self.injector.hold(self.now + by, Held { packet, to, landed: self.now });
                 self.schedule_faults();
             }
         }
@@ -33,15 +33,15 @@ impl<P: Probe> Engine<P> {
         let source = self.fault_source();
         match self.injector.next_at() {
             Time::NEVER => self.events.clear(source),
-            at => self.events.set(source, at.max(self.now)),
+            at => self.events.set(source, at.clamp(self.now, self.now.after(FAR))),
         }
     }
 
     /// Releases held packets, and takes links and hosts down and up.
     pub(super) fn on_faults(&mut self) {
         let now = self.now;
-        while let Some((packet, to)) = self.injector.release(now) {
-            self.arrive(to, packet);
+        while let Some(held) = self.injector.release(now) {
+            self.arrive(held.to, held.packet, held.landed);
         }
         let mut rerouted = false;
         while let Some((change, toggled)) = self.injector.change(now) {
@@ -73,10 +73,12 @@ impl<P: Probe> Engine<P> {
             if change.down {
                 let queued = queued_byte_ps(port, &self.packets.frames, now);
                 let bytes = port.queue_bytes as u64;
+                let unsent = port.busy_beyond(now);
                 let Packets { frames, free, .. } = &mut self.packets;
                 let before = free.len();
                 port.cut(frames, |packet| free.push(packet));
                 self.fault_counts.lost += (free.len() - before) as u64;
+                self.baselines[index as usize].unsent += unsent;
                 if port.owner & HOST == 0 {
                     port.waits.byte_ps += queued;
                     self.switches[port.owner as usize].used -= bytes;

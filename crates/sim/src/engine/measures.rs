@@ -6,11 +6,12 @@ impl<P: Probe> Engine<P> {
     /// Samples the switch buffers, and keeps the event list's horizon ahead.
     pub(super) fn on_sampler(&mut self) {
         self.events.rebase(self.now);
-        let next = if self.warm {
+        let next = if self.measured.is_some() {
+            self.now + FAR
+        } else if self.warm {
             self.commit_all();
             for switch in &mut self.switches {
                 switch.occupancy.add(switch.used, 1);
-                switch.sampled_max = switch.sampled_max.max(switch.used);
             }
             self.now + SAMPLE_INTERVAL
         } else {
@@ -29,39 +30,49 @@ impl<P: Probe> Engine<P> {
     /// Everything measured so far is forgotten. What is queued now is charged only for its wait from now on.
     pub(super) fn warm_up(&mut self) {
         self.warm = true;
-        self.flows.warm_up();
+        let from = self.setup.warmup;
         for (index, port) in self.ports.iter_mut().enumerate() {
             port.waits = Default::default();
             self.baselines[index] = Baseline {
                 tx_bytes: port.tx_bytes,
                 packets: port.packets,
-                busy: port.busy_beyond(self.now),
-                byte_ps: queued_byte_ps(port, &self.packets.frames, self.now),
+                busy: port.busy_beyond(from),
+                unsent: Time::ZERO,
+                byte_ps: queued_byte_ps(port, &self.packets.frames, from),
             };
             port.waits.max_bytes = if port.owner & HOST == 0 { port.queue_bytes } else { 0 };
             if let Some(histograms) = self.histograms.get_mut(index) {
-                histograms.restart(self.now);
+                histograms.restart(from);
             }
         }
         for switch in &mut self.switches {
             switch.drops = 0;
+            switch.max_used = switch.used;
         }
+    }
+
+    /// What is measured of links and switches ends here.
+    pub(super) fn close_window(&mut self) {
+        self.commit_all();
+        let end = self.now;
+        let links: Vec<_> = (0..self.ports.len()).map(|index| self.link_record(index, end)).collect();
+        let switches = (0..self.switches.len()).map(|switch| self.switch_record(switch, end)).collect();
+        self.measured = Some((links, switches));
     }
 
     /// Appends the flows that finished, in order of completion, then id.
     pub fn take_finished(&mut self, out: &mut Vec<FlowRecord>) {
-        self.flows.take_finished(self.now, self.setup.warmup, out);
+        let first = out.len();
+        self.flows.take_finished(self.now, out);
+        debug_assert!(out[first..].iter().all(|record| self.is_within_links(record)));
     }
 
     /// Samples the running flows and the ports: delivered bytes in all, windows, queues.
     pub fn sample(&mut self, out: &mut Vec<Sample>) {
         self.commit_all();
         let at = self.now;
-        for live in &self.flows.live {
+        for live in self.flows.running() {
             let record = &live.record;
-            if record.completed.is_some() {
-                continue;
-            }
             let mut push = |quantity, value| out.push(Sample { at, entity: record.id, quantity, value });
             push(Quantity::DeliveredBytes, record.delivered_bytes as f64);
             let transport = self.hosts[record.src as usize].existing(record.stack);
@@ -92,32 +103,22 @@ impl<P: Probe> Engine<P> {
         if !self.warm {
             self.warm_up();
         }
-        let end = self.now;
-        let (finished, unfinished, mut digest) = self.flows.take_rest(end, self.setup.warmup);
-        let links: Vec<_> = (0..self.ports.len()).map(|index| self.link_record(index, end)).collect();
+        if self.measured.is_none() {
+            self.close_window();
+        }
+        let (links, switches) = self.measured.take().unwrap_or_default();
+        let (finished, unfinished, mut digest) = self.flows.take_rest(self.now);
         for (port, link) in self.ports.iter().zip(&links) {
             let parts =
                 [link.wire_bytes, link.packets, link.drops, link.ecn_marks, port.waits.byte_ps as u64];
             digest =
                 parts.iter().fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
         }
-        let span = end.since(self.setup.warmup).as_ps() as f64;
-        let mean = |switch: &Switch| {
-            let ports = &self.switch_ports[switch.first_port as usize..switch.last_port as usize];
-            ports.iter().map(|&port| links[port as usize].queue_bytes.mean).sum::<f64>()
-        };
-        let switches = self.switches.iter().enumerate().map(|(i, switch)| SwitchRecord {
-            switch: i as u32,
-            buffer_bytes: Spread {
-                mean: if span > 0.0 { mean(switch) } else { 0.0 },
-                p99: switch.occupancy.quantile(0.99),
-                max: switch.sampled_max as f64,
-            },
-            drops: switch.drops,
-        });
+        debug_assert!(finished.iter().chain(&unfinished).all(|record| self.is_within_links(record)));
+        debug_assert!((0..self.hosts.len()).all(|host| self.receives_within_link(host)));
         let outcome = Outcome {
             unfinished,
-            switches: switches.collect(),
+            switches,
             links,
             faults: self.fault_counts,
             digest,
@@ -127,22 +128,73 @@ impl<P: Probe> Engine<P> {
         (finished, outcome)
     }
 
+    /// Whether a flow is not faster than the links of its two hosts. Every run in every test is held to that.
+    fn is_within_links(&self, record: &FlowRecord) -> bool {
+        let nic = self.routing.nic_rate(record.src).min(self.routing.nic_rate(record.dst));
+        let within = record.goodput_bps().is_none_or(|bps| bps <= self.payload_bps(nic));
+        assert!(within, "{:?} bit/s is above {nic}: {record:?}", record.goodput_bps());
+        within
+    }
+
+    /// Whether a host's link could carry what is said to have been delivered to it.
+    fn receives_within_link(&self, host: usize) -> bool {
+        let nic = self.routing.nic_rate(host as u32);
+        let span = self.now.min(self.setup.duration).since(self.setup.warmup).as_s_f64();
+        let most = self.payload_bps(nic) * span / 8.0;
+        let received = self.flows.received(host);
+        assert!(received as f64 <= most + 1e-3, "{received} B to host {host}, whose link carries {most}");
+        true
+    }
+
+    /// What a link carries of payload, which is most in full packets; a bit/s in a million more, for a byte may not take a
+    /// whole number of picoseconds.
+    fn payload_bps(&self, rate: Rate) -> f64 {
+        let mtu = self.setup.fabric.mtu as f64;
+        rate.as_bps() as f64 * mtu / (mtu + HEADER_BYTES as f64) * (1.0 + 1e-6)
+    }
+
+    fn switch_record(&self, switch: usize, end: Time) -> SwitchRecord {
+        let state = &self.switches[switch];
+        let ports = &self.switch_ports[state.first_port as usize..state.last_port as usize];
+        let queued: u128 = ports.iter().map(|&port| self.queued_since_warmup(port as usize, end)).sum();
+        SwitchRecord {
+            switch: switch as u32,
+            buffer_bytes: self.spread(queued, end, state.occupancy.quantile(0.99), state.max_used as f64),
+            drops: state.drops,
+        }
+    }
+
+    /// What packets have waited for at a port since warm-up, in byte picoseconds.
+    fn queued_since_warmup(&self, index: usize, end: Time) -> u128 {
+        let port = &self.ports[index];
+        let queued = port.waits.byte_ps + queued_byte_ps(port, &self.packets.frames, end);
+        queued.saturating_sub(self.baselines[index].byte_ps)
+    }
+
+    /// A queue that holds `max` at most cannot hold more on average, or in a percentile, which is the middle of a class.
+    fn spread(&self, byte_ps: u128, end: Time, p99: Option<f64>, max: f64) -> Spread {
+        let span = end.since(self.setup.warmup).as_ps() as f64;
+        let mean = if span > 0.0 { byte_ps as f64 / span } else { 0.0 };
+        Spread { mean: mean.min(max), p99: p99.map(|p99| p99.min(max)), max }
+    }
+
     pub(super) fn link_record(&mut self, index: usize, end: Time) -> LinkRecord {
+        let queued = self.queued_since_warmup(index, end);
         let port = &self.ports[index];
         let span = end.since(self.setup.warmup).as_ps() as f64;
         let (from, to) = self.links[index];
         let before = self.baselines[index];
         let packets = port.packets - before.packets;
-        let queue = port.waits.byte_ps + queued_byte_ps(port, &self.packets.frames, end);
-        let histograms = self.histograms.get_mut(index).map(|histograms| {
+        let (p99_bytes, p99_delay_ns) = self.histograms.get_mut(index).map_or((None, None), |histograms| {
             histograms.level(end, port.queue_bytes);
-            &*histograms
+            (histograms.bytes.quantile(0.99), histograms.delay_ns.quantile(0.99))
         });
         let per = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };
         let wire_bytes = port.tx_bytes - before.tx_bytes;
         // What was under way at warm-up belongs in part, and what is under way now does so too.
         let busy = port.serialise_all(wire_bytes) + before.busy;
-        let utilisation = per(busy.since(port.busy_beyond(end)).as_ps() as f64, span).min(1.0);
+        let unsent = before.unsent + port.busy_beyond(end);
+        let utilisation = per(busy.since(unsent).as_ps() as f64, span).min(1.0);
         LinkRecord {
             from,
             to,
@@ -150,14 +202,10 @@ impl<P: Probe> Engine<P> {
             rate_bps: self.rates[index].as_bps(),
             wire_bytes,
             packets,
-            queue_bytes: Spread {
-                mean: per(queue.saturating_sub(before.byte_ps) as f64, span),
-                p99: histograms.and_then(|h| h.bytes.quantile(0.99)),
-                max: port.waits.max_bytes as f64,
-            },
+            queue_bytes: self.spread(queued, end, p99_bytes, port.waits.max_bytes as f64),
             queue_delay_us: Spread {
                 mean: per(port.waits.delay_ps as f64 * 1e-6, packets as f64),
-                p99: histograms.and_then(|h| h.delay_ns.quantile(0.99)).map(|ns| ns * 1e-3),
+                p99: p99_delay_ns.map(|ns| ns * 1e-3),
                 max: port.waits.max_delay.as_us_f64(),
             },
             drops: port.waits.drops,

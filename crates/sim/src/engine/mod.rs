@@ -13,13 +13,14 @@ mod uplinks;
 use build::{ports, switches};
 use measures::queued_byte_ps;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice};
+use tidegate_core::workload::Flow;
 use tidegate_core::{
-    Domain, Hop, HostContext, Message, Need, PathOracle, Rate, Reply, Rng, Time, Transmit, Transport,
-    frame_flag, mix64,
+    Application, Domain, Feedback, HEADER_BYTES, Hop, HostContext, Message, MessageId, Need, PathOracle,
+    Rate, Reply, Rng, Time, Transmit, Transport, frame_flag, mix64,
 };
 
-use crate::events::{EventList, MAX_SOURCES};
-use crate::faults::{Change, Fate, Injector};
+use crate::events::{EventList, FAR, MAX_SOURCES};
+use crate::faults::{Change, Fate, Held, Injector};
 use crate::flows::Flows;
 use crate::generate::{Action, Generator};
 use crate::histogram::Histogram;
@@ -31,11 +32,8 @@ use crate::probe::{Departure, Probe};
 use crate::routing::{NO_PORT, Routing};
 use crate::setup::Setup;
 
-/// Switch buffers are sampled so often for their percentiles and maximum.
+/// Switch buffers are sampled so often for their percentiles.
 const SAMPLE_INTERVAL: Time = Time::us(10);
-
-/// A deadline further away than this is looked at again then; it stays well inside the event list's horizon.
-const FAR: Time = Time::s(4);
 
 /// What a switch's ports share.
 struct Switch {
@@ -48,7 +46,8 @@ struct Switch {
     ecn: Option<Ecn>,
     drops: u64,
     occupancy: Histogram,
-    sampled_max: u64,
+    /// The most that `used` has been, exactly.
+    max_used: u64,
 }
 
 /// Counters of a port as of warm-up.
@@ -58,6 +57,8 @@ struct Baseline {
     packets: u64,
     /// Of a transmission in progress.
     busy: Time,
+    /// Of transmissions since that a failing link cut short: what was left of them.
+    unsent: Time,
     /// What the packets queued then had waited for before.
     byte_ps: u128,
 }
@@ -80,8 +81,10 @@ pub struct Engine<P: Probe = ()> {
     routing: Routing,
     flows: Flows,
     generator: Generator,
-    marking: Rng,
-    spray: Option<Rng>,
+    /// By port where any switch marks at random. A stream for each, as the order in which ports are looked at means nothing.
+    marking: Vec<Rng>,
+    /// By host under spraying, for the same reason.
+    spray: Vec<Rng>,
     injector: Injector,
     /// Packets can suffer at the end of a link.
     hazardous: bool,
@@ -89,6 +92,8 @@ pub struct Engine<P: Probe = ()> {
     /// A free packet for transports to write into.
     blank: u32,
     warm: bool,
+    /// Links and switches between warm-up and the end, once that is over.
+    measured: Option<(Vec<LinkRecord>, Vec<SwitchRecord>)>,
     packet_hops: u64,
     handled: u64,
     links: Vec<(Node, Node)>,
@@ -101,7 +106,7 @@ impl<P: Probe> Engine<P> {
     ///
     /// # Errors
     /// When the fabric cannot carry the workload: a host without exactly one link, hosts that cannot reach each other, too
-    /// many links and hosts for the event list.
+    /// many links and hosts for the event list, a link on which a packet spends more than four seconds.
     pub fn new(setup: Setup, probe: P) -> Result<Engine<P>, String> {
         let fabric = &setup.fabric;
         let sources = fabric.links.len() * 2 + fabric.hosts.len() + 3;
@@ -112,10 +117,22 @@ impl<P: Probe> Engine<P> {
             return Err(format!("{} protocols side by side are more than {MAX_STACKS}", setup.stacks.len()));
         }
         let routing = Routing::new(fabric, setup.seed, setup.bdp_bytes)?;
+        let ports = ports(&setup);
+        if let Some(slow) = ports.iter().position(|port| port.longest_flight() > FAR) {
+            let (link, flight) = (&fabric.links[slow / 2], ports[slow].longest_flight());
+            let name = |node| match node {
+                Node::Host(h) => &fabric.hosts[h as usize],
+                Node::Switch(s) => &fabric.switches[s as usize].name,
+            };
+            let (a, b) = (name(link.a), name(link.b));
+            return Err(format!(
+                "the link between {a} and {b} takes up to {flight} to carry a packet (serialisation, propagation and switch \
+                 latency); at most {FAR} is allowed"
+            ));
+        }
         let needs = |need| setup.stacks.iter().any(|stack| stack.protocol().card().needs.has(need));
         let mut packets = Packets::new(needs(Need::HopRecords));
         let blank = packets.alloc();
-        let ports = ports(&setup);
         let (switches, switch_ports) = switches(fabric, &ports);
         let hosts = (0..fabric.hosts.len() as u32).map(|h| {
             let context = HostContext {
@@ -147,16 +164,24 @@ impl<P: Probe> Engine<P> {
             switches,
             switch_ports,
             hosts: hosts.collect(),
-            flows: Flows::default(),
+            flows: Flows::new(fabric.hosts.len(), (setup.warmup, setup.duration), fabric.mtu),
             generator: Generator::new(&setup.workload, fabric.hosts.len() as u32, setup.seed),
-            marking: Rng::stream(setup.seed, Domain::Marking, 0),
-            spray: (setup.routing == Choice::Spray)
-                .then(|| Rng::stream(setup.seed, Domain::Entropy, u64::MAX)),
+            marking: if fabric.switches.iter().any(|switch| switch.ecn.is_some()) {
+                streams(setup.seed, Domain::Marking, 0, ports.len())
+            } else {
+                Vec::new()
+            },
+            spray: if setup.routing == Choice::Spray {
+                streams(setup.seed, Domain::Entropy, u64::MAX << 32, fabric.hosts.len())
+            } else {
+                Vec::new()
+            },
             hazardous: setup.faults.touch_packets(),
             injector: Injector::new(&setup.faults, fabric, setup.seed),
             fault_counts: FaultCounts::default(),
             blank,
             warm: false,
+            measured: None,
             packet_hops: 0,
             handled: 0,
             links: fabric.links.iter().flat_map(|link| [(link.a, link.b), (link.b, link.a)]).collect(),
@@ -218,9 +243,24 @@ impl<P: Probe> Engine<P> {
         self.packets.in_use() - 1
     }
 
+    /// Whether nothing is left to simulate.
+    pub fn is_over(&self) -> bool {
+        let Setup { duration, drain, .. } = self.setup;
+        self.measured.is_some() && (self.flows.all_done() || self.now >= duration.after(drain))
+    }
+
     /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on the steps.
     pub fn advance(&mut self, until: Time) {
-        let until = until.min(self.setup.duration);
+        self.advance_measured(until.min(self.setup.duration));
+        if until > self.setup.duration && self.setup.drain > Time::ZERO {
+            self.drain(until.min(self.setup.duration.after(self.setup.drain)));
+        }
+    }
+
+    fn advance_measured(&mut self, until: Time) {
+        if self.measured.is_some() {
+            return;
+        }
         if !self.warm && until >= self.setup.warmup {
             // What happens at the very moment of warm-up counts already.
             if let Some(before) = self.setup.warmup.as_ps().checked_sub(1) {
@@ -231,22 +271,41 @@ impl<P: Probe> Engine<P> {
         }
         self.run_until(until);
         if until == self.setup.duration {
-            self.commit_all();
+            self.close_window();
+            if self.setup.drain > Time::ZERO {
+                self.close_to_arrivals();
+            }
+        }
+    }
+
+    /// Nothing more is submitted or measured: lets messages finish.
+    fn drain(&mut self, until: Time) {
+        while !self.flows.all_done() {
+            let Some((now, source)) = self.events.first_until(until) else {
+                self.now = self.now.max(until);
+                return;
+            };
+            self.handle(now, source);
         }
     }
 
     fn run_until(&mut self, until: Time) {
         while let Some((now, source)) = self.events.first_until(until) {
-            debug_assert!(now >= self.now, "time runs backwards");
-            self.now = now;
-            self.handled += 1;
-            if (source as usize) < self.ports.len() {
-                self.on_link(source);
-            } else {
-                self.on_other(source - self.ports.len() as u32);
-            }
+            self.handle(now, source);
         }
         self.now = self.now.max(until);
+    }
+
+    #[inline(always)]
+    fn handle(&mut self, now: Time, source: u32) {
+        debug_assert!(now >= self.now, "time runs backwards");
+        self.now = now;
+        self.handled += 1;
+        if (source as usize) < self.ports.len() {
+            self.on_link(source);
+        } else {
+            self.on_other(source - self.ports.len() as u32);
+        }
     }
 
     /// The head of a link has arrived (or, with explicit dequeues, a transmission has ended).
@@ -280,7 +339,7 @@ impl<P: Probe> Engine<P> {
         }
         self.look_ahead(index);
         self.packet_hops += 1;
-        if self.hazardous { self.meet_fate(index, to, packet) } else { self.arrive(to, packet) }
+        if self.hazardous { self.meet_fate(index, to, packet) } else { self.arrive(to, packet, self.now) }
     }
 
     /// The event of `index` has moved, so another may have become the first of its part of the event list. With many hosts
@@ -293,11 +352,11 @@ impl<P: Probe> Engine<P> {
     }
 
     #[inline(always)]
-    fn arrive(&mut self, to: u32, packet: u32) {
+    fn arrive(&mut self, to: u32, packet: u32, landed: Time) {
         if to & HOST == 0 {
             self.arrive_at_switch(to, packet)
         } else {
-            self.arrive_at_host(to & !HOST, packet)
+            self.arrive_at_host(to & !HOST, packet, landed)
         }
     }
 
@@ -335,4 +394,8 @@ impl<P: Probe> Engine<P> {
             self.on_faults();
         }
     }
+}
+
+fn streams(seed: u64, domain: Domain, first: u64, count: usize) -> Vec<Rng> {
+    (0..count as u64).map(|entity| Rng::stream(seed, domain, first | entity)).collect()
 }

@@ -99,7 +99,7 @@ impl<P: Probe> Engine<P> {
             false
         } else {
             let share = (queue - ecn.min_bytes) / (ecn.max_bytes - ecn.min_bytes);
-            self.marking.unit() < share * ecn.max_probability
+            self.marking[index as usize].unit() < share * ecn.max_probability
         };
         if marks {
             frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
@@ -160,7 +160,19 @@ impl<P: Probe> Engine<P> {
         }
         port.enqueue(packet, self.now, &mut self.packets.frames);
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
-        self.switches[switch as usize].used += wire as u64;
+        let switch_state = &mut self.switches[switch as usize];
+        switch_state.used += wire as u64;
+        if switch_state.used > switch_state.max_used {
+            self.reach_new_high(switch);
+        }
+    }
+
+    /// More seems to be queued at a switch than ever before: brings every port up to now, and looks again.
+    #[inline(never)]
+    fn reach_new_high(&mut self, switch: u32) {
+        self.commit_switch(switch);
+        let switch = &mut self.switches[switch as usize];
+        switch.max_used = switch.max_used.max(switch.used);
     }
 
     /// Whether the switch's buffer takes `wire` more bytes at this port.

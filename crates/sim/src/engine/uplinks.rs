@@ -4,7 +4,7 @@ use super::*;
 
 impl<P: Probe> Engine<P> {
     #[inline(always)]
-    pub(super) fn arrive_at_host(&mut self, host: u32, packet: u32) {
+    pub(super) fn arrive_at_host(&mut self, host: u32, packet: u32, landed: Time) {
         let now = self.now;
         if self.hazardous && self.refuses(host, packet) {
             return;
@@ -16,14 +16,14 @@ impl<P: Probe> Engine<P> {
         }
         let h = &mut self.hosts[host as usize];
         let stack = self.packets.body(packet).transport;
-        let reply =
-            h.transport(stack, &self.setup.stacks).receive(now, self.packets.get(packet), &mut self.flows);
+        let mut hears = Hears { flows: &mut self.flows, probe: &mut self.probe, landed };
+        let reply = h.transport(stack, &self.setup.stacks).receive(now, self.packets.get(packet), &mut hears);
         h.quiet_until = Time::ZERO;
         match reply {
             Reply::Send => {
                 let index = h.port;
                 let frame = &mut self.packets.frames[packet as usize];
-                if let Some(rng) = &mut self.spray {
+                if let Some(rng) = self.spray.get_mut(host as usize) {
                     frame.entropy = rng.bits() as u32;
                 }
                 let port = &mut self.ports[index as usize];
@@ -96,12 +96,9 @@ impl<P: Probe> Engine<P> {
             let body = self.packets.body(packet);
             body.transport = stack;
             if body.flags & tidegate_core::body_flag::RETRANSMISSION != 0 {
-                let (message, bytes) = (body.message as usize, body.payload_bytes as u64);
-                if let Some(live) = self.flows.live.get_mut(message) {
-                    live.record.retransmitted_bytes += bytes;
-                }
+                self.flows.resent(MessageId { src: host, id: body.message }, body.payload_bytes);
             }
-            if let Some(rng) = &mut self.spray {
+            if let Some(rng) = self.spray.get_mut(host as usize) {
                 self.packets.frames[packet as usize].entropy = rng.bits() as u32;
             }
             self.launch(index, packet, start, Time::ZERO);
@@ -137,7 +134,8 @@ impl<P: Probe> Engine<P> {
         let h = &mut self.hosts[host as usize];
         for stack in 0..h.stacks() {
             if let Some(transport) = h.existing_mut(stack).filter(|transport| transport.deadline() <= now) {
-                transport.on_deadline(now, &mut self.flows);
+                let mut hears = Hears { flows: &mut self.flows, probe: &mut self.probe, landed: now };
+                transport.on_deadline(now, &mut hears);
             }
         }
         h.quiet_until = Time::ZERO;
@@ -151,45 +149,94 @@ impl<P: Probe> Engine<P> {
         let source = self.generator_source();
         match at {
             Time::NEVER => self.events.clear(source),
-            at => self.events.set(source, at.max(self.now)),
+            at => self.events.set(source, at.clamp(self.now, self.now.after(FAR))),
         }
     }
 
     pub(super) fn on_generator(&mut self) {
         let now = self.now;
         while let Some(action) = self.generator.take(now) {
-            let (host, slot, submit) = match action {
-                Action::Submit(flow) => {
-                    let unlimited = flow.bytes == Message::UNLIMITED;
-                    let ideal = if unlimited {
-                        Time::ZERO
-                    } else {
-                        self.routing.ideal(flow.src, flow.dst, flow.bytes)
-                    };
-                    let slot = self.flows.open(&flow, now, ideal);
-                    if flow.stop < Time::NEVER {
-                        self.generator.stop_at(flow.stop, slot);
-                    }
-                    (flow.src, slot, Some(flow))
-                }
-                Action::Stop(slot) => (self.flows.live[slot as usize].record.src, slot, None),
-            };
-            self.pull(host);
-            let live = &mut self.flows.live[slot as usize];
-            let transport = self.hosts[host as usize].transport(live.record.stack, &self.setup.stacks);
-            match submit {
-                Some(flow) => {
-                    let message =
-                        Message { id: slot, dst: flow.dst, bytes: flow.bytes, dedicated: flow.dedicated };
-                    live.handle = transport.submit(now, message, &self.routing);
-                }
-                None => transport.stop(now, live.handle),
-            }
-            self.hosts[host as usize].quiet_until = Time::ZERO;
-            if !self.pull(host) {
-                self.arm(host);
+            match action {
+                Action::Submit(flow) => self.submit(&flow),
+                Action::Stop(slot) => self.stop(slot),
             }
         }
         self.schedule_generator();
+    }
+
+    fn submit(&mut self, flow: &Flow) {
+        let now = self.now;
+        let unlimited = flow.bytes == Message::UNLIMITED;
+        let ideal = if unlimited { Time::ZERO } else { self.routing.ideal(flow.src, flow.dst, flow.bytes) };
+        let path = self.routing.path(flow.src, flow.dst);
+        let packet_time = path.bottleneck_rate.serialise(path.full_wire_bytes as u64);
+        let (slot, id) = self.flows.open(flow, now, ideal, packet_time);
+        if unlimited && flow.stop < Time::NEVER {
+            self.generator.stop_at(flow.stop, slot);
+        }
+        self.pull(flow.src);
+        let message = Message { id, dst: flow.dst, bytes: flow.bytes, dedicated: flow.dedicated };
+        let transport = self.hosts[flow.src as usize].transport(flow.stack, &self.setup.stacks);
+        self.flows.get(slot).handle = transport.submit(now, message, &self.routing);
+        self.look_again(flow.src);
+    }
+
+    /// Ends the unlimited flow in `slot`.
+    fn stop(&mut self, slot: u32) {
+        let live = self.flows.get(slot);
+        let (host, stack, handle) = (live.record.src, live.record.stack, live.handle);
+        self.pull(host);
+        self.hosts[host as usize].transport(stack, &self.setup.stacks).stop(self.now, handle);
+        self.look_again(host);
+    }
+
+    /// Something has happened at a host: it may have more to send.
+    fn look_again(&mut self, host: u32) {
+        self.hosts[host as usize].quiet_until = Time::ZERO;
+        if !self.pull(host) {
+            self.arm(host);
+        }
+    }
+
+    /// Nothing more is submitted, and unlimited flows stop.
+    pub(super) fn close_to_arrivals(&mut self) {
+        self.generator.close();
+        for slot in self.flows.unlimited(self.now) {
+            self.stop(slot);
+        }
+    }
+}
+
+/// What a run hears from its transports.
+struct Hears<'a, P> {
+    flows: &'a mut Flows,
+    probe: &'a mut P,
+    /// When the packet in hand came off its link.
+    landed: Time,
+}
+
+impl<P: Probe> Application for Hears<'_, P> {
+    #[inline]
+    fn delivered(&mut self, now: Time, message: MessageId, bytes: u32) {
+        let id = self.flows.delivered(now, self.landed, message, bytes);
+        if P::ON
+            && let Some(id) = id
+        {
+            self.probe.delivered(now, id, bytes);
+        }
+    }
+    fn completed(&mut self, now: Time, message: MessageId) {
+        self.flows.completed(now, message);
+    }
+    fn acked(&mut self, now: Time, message: MessageId) {
+        self.flows.acked(now, message);
+    }
+    #[inline]
+    fn feedback(&mut self, now: Time, feedback: &Feedback) {
+        if P::ON
+            && let Some(id) = self.flows.id(feedback.message)
+        {
+            self.probe.feedback(now, id, feedback);
+        }
     }
 }

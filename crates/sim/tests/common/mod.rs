@@ -84,6 +84,7 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
         seed: 1,
         duration,
         warmup: Time::ZERO,
+        drain: Time::ZERO,
         faults: Faults::default(),
         histograms: false,
     }
@@ -91,9 +92,8 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
 
 /// Runs to the end: finished flows, then the rest.
 pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
-    let duration = setup.duration;
     let mut engine = Engine::new(setup, probe).expect("a valid setup");
-    engine.advance(duration);
+    engine.advance(Time::NEVER);
     engine.finish()
 }
 
@@ -101,9 +101,7 @@ pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
 pub fn goodputs(finished: &[FlowRecord], outcome: &Outcome) -> Vec<f64> {
     let mut all: Vec<_> = finished.iter().chain(&outcome.unfinished).collect();
     all.sort_by_key(|record| record.src);
-    all.iter()
-        .map(|r| r.delivered_after_warmup as f64 * 8.0 / r.measured.1.since(r.measured.0).as_s_f64())
-        .collect()
+    all.iter().map(|record| record.goodput_bps().expect("a life of ten packets")).collect()
 }
 
 /// Jain's fairness index.

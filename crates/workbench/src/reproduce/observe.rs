@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::workload::Sizes;
-use tidegate_core::{Body, Frame, Message, Path, Time, kind};
+use tidegate_core::{Feedback, Message, Path, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Quantity, Sample};
 
@@ -13,7 +13,7 @@ use crate::run::setup;
 use crate::{Error, convert};
 
 /// Version of what is kept; part of every cache key.
-pub(crate) const VERSION: u32 = 2;
+pub(crate) const VERSION: u32 = 3;
 
 /// Cumulative shares at which completion times are kept.
 const QUANTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
@@ -37,7 +37,7 @@ pub(crate) struct Observation {
     pub(crate) flows: Vec<FlowTrace>,
     /// Completion times by label.
     pub(crate) messages: BTreeMap<String, Messages>,
-    /// Round-trip times of all packets after warm-up, in microseconds.
+    /// Round-trip times of all packets after warm-up, in microseconds; of protocols that measure none, nothing.
     pub(crate) rtt_us: Spread,
     /// Switch ports that sent anything.
     pub(crate) links: Vec<Link>,
@@ -124,19 +124,19 @@ impl Messages {
 #[derive(Clone, Copy, Default)]
 struct Cell {
     bytes: u64,
-    acks: u32,
+    heard: u32,
     rtt_us: f64,
     peak_us: f64,
 }
 
-/// Watches packets arrive at hosts.
+/// Watches what transports deliver and hear.
 #[derive(Clone)]
 struct Watch {
     interval: Time,
     bins: usize,
     warmup: Time,
-    /// By flow, then interval. Flows are known by the message number that their packets carry, which is the order of
-    /// submission as long as none ends by itself.
+    end: Time,
+    /// By flow, then interval.
     cells: Vec<Vec<Cell>>,
     traces: bool,
     rtts: Vec<u32>,
@@ -148,37 +148,40 @@ const RTT_CLASS_NS: u64 = 100;
 const RTT_CLASSES: usize = 100_000;
 
 impl Probe for Watch {
-    fn arrived(&mut self, now: Time, _host: u32, _frame: &Frame, body: &Body) {
-        let is_ack = match body.kind {
-            kind::DATA => false,
-            kind::ACK => true,
-            _ => return,
-        };
-        let rtt = now.since(body.sent_at);
-        if is_ack && now >= self.warmup {
+    fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
+        if let Some(cell) = self.cell(now, flow) {
+            cell.bytes += u64::from(bytes);
+        }
+    }
+
+    fn feedback(&mut self, now: Time, flow: u64, feedback: &Feedback) {
+        let Some(rtt) = feedback.rtt else { return };
+        if (self.warmup..=self.end).contains(&now) {
             let class = (rtt.as_ps() / (RTT_CLASS_NS * 1_000)) as usize;
             self.rtts[class.min(RTT_CLASSES - 1)] += 1;
         }
-        if !self.traces {
-            return;
-        }
-        let flow = body.message as usize;
-        if self.cells.len() <= flow {
-            self.cells.resize_with(flow + 1, || vec![Cell::default(); self.bins]);
-        }
-        let bin = ((now.as_ps() / self.interval.as_ps()) as usize).min(self.bins - 1);
-        let cell = &mut self.cells[flow][bin];
-        if is_ack {
-            cell.acks += 1;
+        if let Some(cell) = self.cell(now, flow) {
+            cell.heard += 1;
             cell.rtt_us += rtt.as_us_f64();
-            cell.peak_us += body.echoed_peak.as_us_f64();
-        } else {
-            cell.bytes += u64::from(body.payload_bytes);
+            cell.peak_us += feedback.peak_hop_delay.as_us_f64();
         }
     }
 }
 
 impl Watch {
+    /// Where a flow is traced: its interval.
+    fn cell(&mut self, now: Time, flow: u64) -> Option<&mut Cell> {
+        if !self.traces || now > self.end {
+            return None;
+        }
+        let flow = flow as usize;
+        if self.cells.len() <= flow {
+            self.cells.resize_with(flow + 1, || vec![Cell::default(); self.bins]);
+        }
+        let bin = ((now.as_ps() / self.interval.as_ps()) as usize).min(self.bins - 1);
+        Some(&mut self.cells[flow][bin])
+    }
+
     fn new(plan: &Plan, recording: Recording) -> Watch {
         let explicit = plan.workload.flows.iter().all(|flow| flow.bytes == Message::UNLIMITED);
         let generated =
@@ -186,7 +189,15 @@ impl Watch {
         let traces = recording.trace.is_some() && explicit && generated;
         let interval = recording.trace.unwrap_or(plan.duration);
         let bins = plan.duration.as_ps().div_ceil(interval.as_ps().max(1)).max(1) as usize;
-        Watch { interval, bins, warmup: plan.warmup, cells: Vec::new(), traces, rtts: vec![0; RTT_CLASSES] }
+        Watch {
+            interval,
+            bins,
+            warmup: plan.warmup,
+            end: plan.duration,
+            cells: Vec::new(),
+            traces,
+            rtts: vec![0; RTT_CLASSES],
+        }
     }
 }
 
@@ -221,13 +232,15 @@ pub(crate) fn observe(
     let samples_wanted = recording.windows || recording.queues;
     let step = if samples_wanted { interval } else { chunk };
     let (mut rows, mut samples) = (Vec::new(), Vec::new());
-    while engine.now() < plan.duration {
+    while !engine.is_over() {
         if is_interrupted() {
             return Err(Error::Interrupted);
         }
-        engine.advance(engine.now().after(step));
+        let measured = engine.now() < plan.duration;
+        let until = engine.now().after(step);
+        engine.advance(if measured { until.min(plan.duration) } else { until });
         engine.take_finished(&mut rows);
-        if samples_wanted {
+        if samples_wanted && measured {
             let mut all = Vec::new();
             engine.sample(&mut all);
             all.retain(|sample: &Sample| match sample.quantity {
@@ -300,7 +313,7 @@ fn traces(
         let cells = watch.cells.get(id).unwrap_or(&none);
         let stop =
             stops.get(id).filter(|_| plan.workload.traffic.is_empty()).map_or(Time::NEVER, |(_, stop)| *stop);
-        let mean = |sum: f64, cell: &Cell| (cell.acks > 0).then(|| round(sum / f64::from(cell.acks)));
+        let mean = |sum: f64, cell: &Cell| (cell.heard > 0).then(|| round(sum / f64::from(cell.heard)));
         let stack = &plan.stacks[usize::from(flow.stack)];
         let path = paths.get(&(flow.src, flow.dst)).map(|path| {
             let telemetry = stack.protocol().card().telemetry(path.hops);

@@ -80,8 +80,8 @@ use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::{
     Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext, MIN_WIRE_BYTES,
-    Marker, Message, Need, Needs, PacketMut, PathOracle, Rate, Reply, Rng, Time, Transmit, Transport, choice,
-    frame_flag, kind, mix64, params,
+    Marker, Message, MessageId, Need, Needs, PacketMut, PathOracle, Rate, Reply, Rng, Time, Transmit,
+    Transport, choice, frame_flag, kind, mix64, params,
 };
 
 /// Timeouts double at most so often.
@@ -312,8 +312,8 @@ impl Transport for Sird {
             }
             (own_kind::RESEND, _) => outbox.on_resend(settings, now, &body),
             (kind::ACK, _) => {
-                if let Some(message) = outbox.on_done(settings, now, &body, control) {
-                    app.acked(now, message);
+                if let Some(id) = outbox.on_done(settings, now, &body, control) {
+                    app.acked(now, MessageId { src: self.host.host, id });
                 }
                 Answer::None
             }

@@ -3,7 +3,7 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use tidegate_core::{Application, Body, Message, Time, body_flag, kind};
+use tidegate_core::{Application, Body, Message, MessageId, Time, body_flag, kind};
 
 use super::credit::{Bucket, Pacer};
 use super::sender::MAX_LANES;
@@ -421,7 +421,7 @@ impl Inbox {
             message.received += 1;
             message.progress_at = now;
             message.backoff = 0;
-            app.delivered(message.id, body.payload_bytes);
+            app.delivered(now, MessageId { src: body.src, id: message.id }, body.payload_bytes);
             let wire = settings.wire(message.size, packet) as i64;
             self.book(source, -wire);
             self.place(settings, slot);
@@ -450,7 +450,7 @@ impl Inbox {
         };
         self.timers.remove(&mut self.timer_places, slot);
         self.release(slot);
-        app.completed(now, id);
+        app.completed(now, MessageId { src: self.sources[source as usize].host, id });
         Answer::Reply(self.done(source, &body, excess))
     }
 

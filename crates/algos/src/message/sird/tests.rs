@@ -63,7 +63,8 @@ struct Checking {
 }
 
 impl Application for Checking {
-    fn delivered(&mut self, message: u32, bytes: u32) {
+    fn delivered(&mut self, _now: Time, message: MessageId, bytes: u32) {
+        let message = message.id;
         if message >= FORGED {
             return;
         }
@@ -71,7 +72,8 @@ impl Application for Checking {
         heard.delivered += bytes as u64;
         assert!(heard.completed.is_none() && heard.delivered <= heard.size, "delivered twice: {heard:?}");
     }
-    fn completed(&mut self, now: Time, message: u32) {
+    fn completed(&mut self, now: Time, message: MessageId) {
+        let message = message.id;
         if message >= FORGED {
             return;
         }
@@ -80,11 +82,11 @@ impl Application for Checking {
         assert!(heard.size == Message::UNLIMITED || heard.delivered == heard.size, "too early: {heard:?}");
         heard.completed = Some(now);
     }
-    fn acked(&mut self, now: Time, message: u32) {
-        let heard = &mut self.messages[message as usize];
+    fn acked(&mut self, now: Time, message: MessageId) {
+        let heard = &mut self.messages[message.id as usize];
         assert!(heard.completed.is_some() && heard.acked.is_none(), "acknowledged wrongly: {heard:?}");
         heard.acked = Some(now);
-        self.acked.push(message);
+        self.acked.push(message.id);
     }
 }
 

@@ -1,0 +1,336 @@
+//! What is measured: goodput within the window, buffers and utilisation to the bit, far events, and the drain.
+//!
+//! That no flow and no host gets more than its links carry is not repeated here: the engine checks it of every run in every
+//! test.
+mod common;
+
+use common::*;
+use tidegate_algos::{Protocol, Stack};
+use tidegate_core::faults::{Failing, Faults, Outage};
+use tidegate_core::params::Value;
+use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
+use tidegate_core::{ConnectionPolicy, Message, Rate, Time};
+use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
+
+/// What full packets of 4,096 B leave of a link for payload.
+const SHARE: f64 = 4096.0 / 4176.0;
+
+/// Senders that nothing slows down.
+fn at_full_rate() -> Stack {
+    let mut stack = stack("open-loop");
+    stack.set("rate", Value::Rate(Rate::gbps(100))).unwrap();
+    stack
+}
+
+fn gbps(record: &FlowRecord) -> f64 {
+    record.goodput_bps().expect("a life of ten packets") / 1e9
+}
+
+#[test]
+fn a_flow_that_is_never_held_up_gets_what_the_link_carries_whatever_the_window() {
+    // Windows of 10.5 to 40 packet times that begin in the middle of packets.
+    for eighth in 84..320 {
+        let mut setup = setup(
+            star(2, Rate::gbps(100), Time::us(1), 4096),
+            at_full_rate(),
+            vec![unlimited(0, 1, Time::ZERO)],
+            Time::us(50),
+        );
+        setup.warmup = Time::us(50) - Time::ps(eighth * 4176 * 80 / 8);
+        let (_, outcome) = run(setup, ());
+        let record = &outcome.unfinished[0];
+        let (got, most) = (gbps(record), 100.0 * SHARE);
+        // What is under way at the end has not been delivered.
+        let whole = eighth as f64 / 8.0;
+        assert!(got <= most * (1.0 + 1e-6) && got >= most * (whole - 1.0) / whole, "{got} of {most}");
+    }
+}
+
+#[test]
+fn goodput_of_less_than_ten_packet_times_is_none() {
+    let packet = Time::ps(4176 * 80);
+    let lifetime = |ten: u64| {
+        let flows = vec![unlimited(0, 1, Time::ZERO)];
+        let mut setup =
+            setup(star(2, Rate::gbps(100), Time::us(1), 4096), at_full_rate(), flows, Time::us(50));
+        setup.warmup = Time::us(50) - Time::ps(ten * packet.as_ps() / 10);
+        run(setup, ()).1.unfinished[0].lifetime()
+    };
+    assert_eq!((lifetime(99), lifetime(100)), (None, Some(packet.times(10))));
+}
+
+#[test]
+fn what_is_delivered_after_a_stop_is_not_counted_over_the_time_before_it() {
+    // Four senders at full rate for 30 us into one port, which takes 120 us to deliver.
+    let stop = |flow: Flow| Flow { stop: Time::us(30), ..flow };
+    let flows = (0..4).map(|host| stop(unlimited(host, 4, Time::ZERO))).collect();
+    let fabric = star(5, Rate::gbps(100), Time::us(1), 4096);
+    let (_, outcome) = run(setup(fabric, at_full_rate(), flows, Time::us(400)), ());
+    let sum: f64 = outcome.unfinished.iter().map(gbps).sum();
+    assert!(sum > 90.0 && sum < 100.0 * SHARE, "{sum} Gbit/s");
+    for record in &outcome.unfinished {
+        assert!(record.measured.1 > Time::us(110) && record.measured.1 < Time::us(130), "{record:?}");
+    }
+    // One that got nothing is not forgotten: it lived until its stop.
+    let mut starved = setup_of_two(vec![stop(unlimited(0, 1, Time::ZERO))], Time::us(400));
+    starved.faults = Faults {
+        outages: vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }],
+        ..Faults::default()
+    };
+    let (_, outcome) = run(starved, ());
+    assert_eq!(outcome.unfinished[0].goodput_bps(), Some(0.0));
+}
+
+fn setup_of_two(flows: Vec<Flow>, duration: Time) -> Setup {
+    setup(star(2, Rate::gbps(100), Time::us(1), 4096), at_full_rate(), flows, duration)
+}
+
+#[test]
+fn what_waited_for_a_hole_to_be_filled_counts_when_it_came() {
+    // Losses, and warm-up at many times of one run: a burst in order would be more than the link carries.
+    let mut filled = 0;
+    for name in ["swift", "dctcp", "sird"] {
+        for warmup in 0..40 {
+            let fabric = star(3, Rate::gbps(25), Time::us(1), 1000);
+            let flows = vec![unlimited(0, 2, Time::ZERO), flow(1, 2, 40_000, Time::us(5))];
+            let mut setup = setup(fabric, stack(name), flows, Time::us(240) + Time::us(7 * warmup));
+            setup.warmup = Time::us(200) + Time::us(7 * warmup);
+            setup.faults =
+                Faults { loss: 0.02, reordering: 0.05, reorder_delay: Time::us(20), ..Faults::default() };
+            let (finished, outcome) = run(setup, ());
+            filled += finished
+                .iter()
+                .chain(&outcome.unfinished)
+                .filter(|record| record.retransmitted_bytes > 0)
+                .count();
+        }
+    }
+    assert!(filled > 50, "{filled} flows that lost something are too few to mean anything");
+}
+
+#[test]
+fn arrivals_a_hundred_seconds_apart_come_when_they_are_due() {
+    for name in ["poseidon", "sird"] {
+        let starts = [Time::ZERO, Time::s(17), Time::s(100)];
+        let flows = starts.map(|start| flow(0, 1, 5_000, start));
+        let mut setup =
+            setup(star(2, Rate::gbps(100), Time::us(1), 1000), stack(name), flows.into(), Time::s(101));
+        setup.warmup = Time::s(100) - Time::us(1);
+        setup.faults.outages = vec![Outage { of: Failing::Link(0), down: Time::s(50), up: Time::s(99) }];
+        let (mut finished, outcome) = run(setup, ());
+        finished.sort_by_key(|record| record.id);
+        assert_eq!(finished.iter().map(|record| record.start).collect::<Vec<_>>(), starts);
+        let took: Vec<_> = finished.iter().map(|record| record.completed.unwrap() - record.start).collect();
+        assert!(took.iter().all(|&it| it == took[0]), "{name}: {took:?}");
+        assert_eq!(outcome.faults.outages, 1);
+    }
+}
+
+#[test]
+fn links_that_are_too_slow_to_schedule_are_refused() {
+    for (rate, delay, latency) in [
+        (Rate::gbps(100), Time::s(20), Time::ZERO),
+        (Rate::gbps(100), Time::ZERO, Time::s(20)),
+        (Rate::bps(10_000), Time::ZERO, Time::ZERO),
+        (Rate::gbps(100), Time::s(2), Time::s(3)),
+    ] {
+        let mut fabric = star(2, rate, delay, 1000);
+        fabric.switches[0].latency = latency;
+        let setup = setup(fabric, stack("swift"), vec![flow(0, 1, 1, Time::ZERO)], Time::ms(1));
+        let error = Engine::new(setup, ()).err().expect("too slow");
+        assert!(error.contains("link between h0 and s0") && error.contains("at most 4s"), "{error}");
+    }
+}
+
+/// Keeps when packets entered and left the queues of switches.
+#[derive(Default)]
+struct Queues {
+    hosts: u32,
+    /// (when, bytes more or less).
+    changes: Vec<(Time, i64)>,
+    /// By port: (when, bytes).
+    sent: Vec<Vec<(Time, u64)>>,
+}
+
+impl Probe for Queues {
+    fn departed(&mut self, d: &Departure<'_>) {
+        let port = d.port as usize;
+        self.sent.resize(self.sent.len().max(port + 1), Vec::new());
+        self.sent[port].push((d.at, d.frame.wire_bytes as u64));
+        // A star: odd ports lead from the switch to hosts.
+        if d.port % 2 == 1 && d.port < 2 * self.hosts {
+            self.changes.push((d.at - d.waited, d.frame.wire_bytes as i64));
+            self.changes.push((d.at, -(d.frame.wire_bytes as i64)));
+        }
+    }
+}
+
+#[test]
+fn buffers_are_exact_for_packets_of_every_size() {
+    for mtu in [1_000, 4_096, 60_000] {
+        let hosts = 6;
+        let mut setup =
+            setup(star(hosts, Rate::gbps(100), Time::us(1), mtu), stack("swift"), Vec::new(), Time::ms(2));
+        let block = |pattern, sizes| Traffic {
+            pattern,
+            sizes,
+            stack: 0,
+            label: 0,
+            start: Time::us(3),
+            stop: Time::us(500),
+        };
+        let incast = Pattern::Incast {
+            fan_in: 4,
+            dst: None,
+            interval: Time::us(50),
+            poisson: false,
+            jitter: Time::us(1),
+        };
+        setup.workload.traffic =
+            vec![block(incast, Sizes::Fixed(50_001)), block(Pattern::Permutation, Sizes::Fixed(300_000))];
+        setup.warmup = Time::us(77);
+        let (warmup, end) = (setup.warmup, setup.duration);
+        let mut engine = Engine::new(setup, Queues { hosts, ..Queues::default() }).unwrap();
+        engine.advance(end);
+        assert_eq!(engine.packets_in_flight(), 0, "every queue must be empty for what follows");
+        let mut changes = engine.probe().changes.clone();
+        // Departures before arrivals at equal times.
+        changes.sort();
+        let (mut level, mut since, mut area, mut max) = (0i64, warmup, 0u128, 0i64);
+        for (at, change) in changes {
+            if at >= warmup {
+                area += level as u128 * (at - since).as_ps() as u128;
+                since = at;
+                max = max.max(level);
+            }
+            level += change;
+        }
+        let (_, outcome) = engine.finish();
+        let buffer = &outcome.switches[0].buffer_bytes;
+        assert_eq!(level, 0);
+        assert!(max > 100_000, "{max} B");
+        assert_eq!(buffer.max, max as f64, "mtu {mtu}");
+        let mean = area as f64 / (end - warmup).as_ps() as f64;
+        assert!((buffer.mean / mean - 1.0).abs() < 1e-12, "mtu {mtu}: {} and {mean}", buffer.mean);
+    }
+}
+
+#[test]
+fn no_mean_or_percentile_is_above_its_maximum_however_short_the_run() {
+    for us in [1, 2, 3, 5, 9, 11, 25] {
+        let flows = (0..5).map(|host| unlimited(host, 5, Time::ZERO)).collect();
+        let mut setup =
+            setup(star(6, Rate::gbps(100), Time::us(1), 4096), at_full_rate(), flows, Time::us(30));
+        setup.warmup = Time::us(30 - us);
+        setup.histograms = true;
+        let (_, outcome) = run(setup, ());
+        let spreads = outcome
+            .switches
+            .iter()
+            .map(|s| s.buffer_bytes)
+            .chain(outcome.links.iter().map(|l| l.queue_bytes));
+        for spread in spreads {
+            assert!(
+                spread.mean <= spread.max && spread.p99.is_none_or(|p99| p99 <= spread.max),
+                "{spread:?}"
+            );
+        }
+        assert!(outcome.switches[0].buffer_bytes.mean > 100_000.0);
+    }
+}
+
+#[test]
+fn utilisation_ends_with_the_window_and_with_the_link() {
+    // 4,176 B at 1 Gbit/s take 33.408 us.
+    let used = |start: Time, warmup: Time, down: Option<Time>| {
+        let fabric = star(2, Rate::gbps(1), Time::us(1), 4096);
+        let mut setup = setup(fabric, at_full_rate(), vec![flow(0, 1, 4096, start)], Time::us(40));
+        setup.warmup = warmup;
+        setup.faults.outages =
+            down.map(|down| Outage { of: Failing::Link(0), down, up: Time::us(39) }).into_iter().collect();
+        run(setup, ()).1.links[0].utilisation
+    };
+    let is =
+        |got: f64, us: f64, of: f64| assert!((got - us / of).abs() < 1e-9, "{got} and not {us} of {of} us");
+    is(used(Time::ZERO, Time::ZERO, None), 33.408, 40.0);
+    is(used(Time::us(10), Time::ZERO, None), 30.0, 40.0);
+    is(used(Time::us(10), Time::us(20), None), 20.0, 20.0);
+    is(used(Time::us(10), Time::ZERO, Some(Time::us(15))), 5.0, 40.0);
+    is(used(Time::us(10), Time::us(12), Some(Time::us(15))), 3.0, 28.0);
+    is(used(Time::us(10), Time::us(16), Some(Time::us(15))), 0.0, 24.0);
+}
+
+/// A loaded star whose last messages do not finish within a millisecond.
+fn loaded(name: &str, drain: Time) -> (Vec<FlowRecord>, Outcome, Time) {
+    let mut setup = setup(
+        star(8, Rate::gbps(25), Time::us(1), 1000),
+        stack(name),
+        vec![
+            unlimited(0, 1, Time::ZERO),
+            flow(2, 1, 100_000, Time::us(999)),
+            flow(3, 1, 1_000, Time::us(1_001)),
+        ],
+        Time::ms(1),
+    );
+    let pattern =
+        Pattern::Poisson { mean_gap_ps: 3e7, senders: (0..8).collect(), receivers: (0..8).collect() };
+    setup.workload.traffic = vec![Traffic {
+        pattern,
+        sizes: Sizes::Fixed(50_000),
+        stack: 0,
+        label: 0,
+        start: Time::ZERO,
+        stop: Time::s(1),
+    }];
+    setup.connections = ConnectionPolicy::PerMessage;
+    setup.warmup = Time::us(200);
+    setup.drain = drain;
+    let mut engine = Engine::new(setup, ()).unwrap();
+    engine.advance(Time::NEVER);
+    assert!(engine.is_over());
+    let end = engine.now();
+    let (finished, outcome) = engine.finish();
+    (finished, outcome, end)
+}
+
+#[test]
+fn a_drain_finishes_messages_and_changes_nothing_that_is_measured_before() {
+    for &protocol in Protocol::ALL {
+        let name = protocol.card().name;
+        let (cut, cut_outcome, cut_end) = loaded(name, Time::ZERO);
+        let (drained, outcome, end) = loaded(name, Time::ms(500));
+        assert!(cut_outcome.unfinished.len() > 2, "{name}: nothing was left to drain");
+        let open = outcome.unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).count();
+        assert_eq!(open, 0, "{name}");
+        assert_eq!(cut_end, Time::ms(1));
+        assert!(end > cut_end && end < Time::ms(400), "{name}: {end} is not as early as it could be");
+        // Nothing new, nothing lost; what finished before is the same.
+        let all = |a: &[FlowRecord], b: &[FlowRecord]| {
+            let mut all: Vec<_> = a.iter().chain(b).copied().collect();
+            all.sort_by_key(|record| record.id);
+            all
+        };
+        let (before, after) = (all(&cut, &cut_outcome.unfinished), all(&drained, &outcome.unfinished));
+        assert_eq!(before.len(), after.len(), "{name}");
+        for (before, after) in before.iter().zip(&after) {
+            assert_eq!((before.start, before.window_bytes), (after.start, after.window_bytes), "{name}");
+            assert_eq!(before.goodput_bps(), after.goodput_bps(), "{name}: {before:?} {after:?}");
+            assert!(before.completed.is_none_or(|at| after.completed == Some(at)), "{name}");
+        }
+        assert_eq!((cut_outcome.links, cut_outcome.switches), (outcome.links, outcome.switches), "{name}");
+        // The unlimited flow stops.
+        let unlimited = after.iter().find(|record| record.bytes == Message::UNLIMITED).unwrap();
+        assert!(unlimited.acked.is_some() || name.starts_with("toy"), "{name}: {unlimited:?}");
+    }
+}
+
+#[test]
+fn a_drain_ends_at_its_end_where_messages_cannot_finish() {
+    let mut setup = setup_of_two(vec![flow(0, 1, 10_000, Time::us(1))], Time::us(10));
+    setup.faults.outages = vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }];
+    setup.drain = Time::us(70);
+    let mut engine = Engine::new(setup, ()).unwrap();
+    engine.advance(Time::NEVER);
+    assert!(engine.is_over());
+    assert_eq!(engine.now(), Time::us(80));
+}
