@@ -67,7 +67,9 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let mtu = fabric_table.get::<u64>("mtu") as u32;
 
     let mut equipped = switch::equip(switch_table, fabric::topology(fabric_table)?, mtu)?;
-    let longest = paths::longest(&equipped.fabric);
+    let longest = paths::longest(&equipped.fabric).map_err(|why| {
+        fabric_table.error_found("kind", why, "a fabric with more structure or less switches")
+    })?;
     let set_bdp = transport_table.find::<u64>("bdp").map(|bytes| bytes as f64);
     let bdp_bytes = set_bdp.unwrap_or_else(|| longest.bdp_bytes());
 

@@ -111,7 +111,7 @@ impl<P: Probe> Engine<P> {
         if setup.stacks.len() > MAX_STACKS {
             return Err(format!("{} protocols side by side are more than {MAX_STACKS}", setup.stacks.len()));
         }
-        let routing = Routing::new(fabric, setup.seed, setup.bdp_bytes)?;
+        let routing = Routing::new(fabric, setup.routing, setup.seed, setup.bdp_bytes)?;
         let needs = |need| setup.stacks.iter().any(|stack| stack.protocol().card().needs.has(need));
         let mut packets = Packets::new(needs(Need::HopRecords));
         let blank = packets.alloc();
@@ -130,7 +130,7 @@ impl<P: Probe> Engine<P> {
                 spraying: setup.routing == Choice::Spray,
                 priorities: fabric.switches.iter().map(|s| s.priorities).min().unwrap_or(1),
             };
-            Host::new(routing.host(h).up_port, setup.stacks.len(), context)
+            Host::new(routing.uplink(h), setup.stacks.len(), context)
         });
         let mut engine = Engine {
             now: Time::ZERO,

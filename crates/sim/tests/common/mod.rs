@@ -94,7 +94,17 @@ pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
     let duration = setup.duration;
     let mut engine = Engine::new(setup, probe).expect("a valid setup");
     engine.advance(duration);
-    engine.finish()
+    let (finished, outcome) = engine.finish();
+    none_beats_its_ideal(&finished);
+    (finished, outcome)
+}
+
+/// No message is faster than it would be with nothing else in the network.
+pub fn none_beats_its_ideal(finished: &[FlowRecord]) {
+    for row in finished {
+        let took = row.completed.expect("finished").since(row.start);
+        assert!(took >= row.ideal, "{took} for {} B, ideally {}: {row:?}", row.bytes, row.ideal);
+    }
 }
 
 /// Goodput in bit/s after warm-up of every flow, by source host.
