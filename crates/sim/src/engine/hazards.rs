@@ -44,14 +44,14 @@ impl<P: Probe> Engine<P> {
             self.arrive(to, packet);
         }
         let mut rerouted = false;
-        while let Some((change, toggled)) = self.injector.change(now) {
-            if toggled {
-                self.toggle(change);
+        while let Some(Changed { down, link, host }) = self.injector.change(now) {
+            if let Some(link) = link {
+                self.toggle(link, down);
                 rerouted = true;
             }
-            if let Some(host) = change.host {
-                self.hosts[host as usize].stopped = change.down;
-                if !change.down {
+            if let Some(host) = host {
+                self.hosts[host as usize].stopped = down;
+                if !down {
                     self.on_host(host);
                 }
             }
@@ -64,13 +64,13 @@ impl<P: Probe> Engine<P> {
     }
 
     /// A link goes down or comes back.
-    pub(super) fn toggle(&mut self, change: Change) {
-        self.fault_counts.outages += change.down as u64;
-        for index in [2 * change.link, 2 * change.link + 1] {
+    pub(super) fn toggle(&mut self, link: u32, down: bool) {
+        self.fault_counts.outages += down as u64;
+        for index in [2 * link, 2 * link + 1] {
             self.commit(index);
             let now = self.now;
             let port = &mut self.ports[index as usize];
-            if change.down {
+            if down {
                 let queued = queued_byte_ps(port, &self.packets.frames, now);
                 let bytes = port.queue_bytes as u64;
                 let Packets { frames, free, .. } = &mut self.packets;

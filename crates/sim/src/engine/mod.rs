@@ -19,7 +19,7 @@ use tidegate_core::{
 };
 
 use crate::events::{EventList, MAX_SOURCES};
-use crate::faults::{Change, Fate, Injector};
+use crate::faults::{Changed, Fate, Injector};
 use crate::flows::Flows;
 use crate::generate::{Action, Generator};
 use crate::histogram::Histogram;
@@ -80,8 +80,10 @@ pub struct Engine<P: Probe = ()> {
     routing: Routing,
     flows: Flows,
     generator: Generator,
-    marking: Rng,
-    spray: Option<Rng>,
+    /// By port, where some mark at random.
+    marking: Vec<Rng>,
+    /// By host, where packets are sprayed: entropy of what it sends.
+    spray: Vec<Rng>,
     injector: Injector,
     /// Packets can suffer at the end of a link.
     hazardous: bool,
@@ -132,6 +134,10 @@ impl<P: Probe> Engine<P> {
             };
             Host::new(routing.uplink(h), setup.stacks.len(), context)
         });
+        let random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
+        let random = fabric.switches.iter().any(|switch| switch.ecn.as_ref().is_some_and(random));
+        let marking = if random { ports.len() as u64 } else { 0 };
+        let spraying = if setup.routing == Choice::Spray { fabric.hosts.len() as u64 } else { 0 };
         let mut engine = Engine {
             now: Time::ZERO,
             events: EventList::new(sources),
@@ -149,9 +155,8 @@ impl<P: Probe> Engine<P> {
             hosts: hosts.collect(),
             flows: Flows::default(),
             generator: Generator::new(&setup.workload, fabric.hosts.len() as u32, setup.seed),
-            marking: Rng::stream(setup.seed, Domain::Marking, 0),
-            spray: (setup.routing == Choice::Spray)
-                .then(|| Rng::stream(setup.seed, Domain::Entropy, u64::MAX)),
+            marking: (0..marking).map(|port| Rng::stream(setup.seed, Domain::Marking, port)).collect(),
+            spray: (0..spraying).map(|host| Rng::stream(setup.seed, Domain::Spray, host)).collect(),
             hazardous: setup.faults.touch_packets(),
             injector: Injector::new(&setup.faults, fabric, setup.seed),
             fault_counts: FaultCounts::default(),

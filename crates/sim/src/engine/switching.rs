@@ -99,7 +99,7 @@ impl<P: Probe> Engine<P> {
             false
         } else {
             let share = (queue - ecn.min_bytes) / (ecn.max_bytes - ecn.min_bytes);
-            self.marking.unit() < share * ecn.max_probability
+            self.marking[index as usize].unit() < share * ecn.max_probability
         };
         if marks {
             frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
@@ -139,11 +139,12 @@ impl<P: Probe> Engine<P> {
             self.lose(packet);
             return;
         }
-        if port.flags & flag::ECN != 0 {
-            self.mark(index, packet, MarkAt::Enqueue);
-        }
-        let port = &mut self.ports[index as usize];
+        // Only what the buffer takes is marked.
+        let ecn = port.flags & flag::ECN != 0;
         if port.is_free(self.now) {
+            if ecn {
+                self.mark(index, packet, MarkAt::Enqueue);
+            }
             self.start(index, packet, self.now, Time::ZERO);
             return;
         }
@@ -153,6 +154,9 @@ impl<P: Probe> Engine<P> {
         {
             self.drop_packet(switch, index, packet);
             return;
+        }
+        if ecn {
+            self.mark(index, packet, MarkAt::Enqueue);
         }
         let port = &mut self.ports[index as usize];
         if port.flags & flag::HISTOGRAMS != 0 {

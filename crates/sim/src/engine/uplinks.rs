@@ -23,7 +23,7 @@ impl<P: Probe> Engine<P> {
             Reply::Send => {
                 let index = h.port;
                 let frame = &mut self.packets.frames[packet as usize];
-                if let Some(rng) = &mut self.spray {
+                if let Some(rng) = self.spray.get_mut(host as usize) {
                     frame.entropy = rng.bits() as u32;
                 }
                 let port = &mut self.ports[index as usize];
@@ -101,7 +101,7 @@ impl<P: Probe> Engine<P> {
                     live.record.retransmitted_bytes += bytes;
                 }
             }
-            if let Some(rng) = &mut self.spray {
+            if let Some(rng) = self.spray.get_mut(host as usize) {
                 self.packets.frames[packet as usize].entropy = rng.bits() as u32;
             }
             self.launch(index, packet, start, Time::ZERO);
