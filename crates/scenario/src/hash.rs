@@ -34,6 +34,7 @@ pub fn content_hash(plan: &Plan) -> String {
         bdp_bytes,
         workload,
         faults,
+        stack_time,
         output,
         warnings: _,
         resolved: _,
@@ -43,7 +44,7 @@ pub fn content_hash(plan: &Plan) -> String {
         "{:?}",
         (
             (name, seed, duration, warmup, fabric, routing),
-            (stacks, labels, connections, bdp_bytes, workload, faults, output)
+            (stacks, labels, connections, bdp_bytes, workload, faults, stack_time, output)
         )
     );
     debug_assert!(written.is_ok());

@@ -30,12 +30,22 @@ pub(crate) struct Injector {
     order: u64,
     /// By link: a flapping link's stream.
     flaps: Vec<Rng>,
-    /// Packets held back: (until, order, packet, node they were about to reach).
-    late: BinaryHeap<Reverse<(Time, u64, u32, u32)>>,
+    /// Packets held back: (until, order, what).
+    late: BinaryHeap<Reverse<(Time, u64, Held)>>,
     /// By link, where links can fail: how many outages hold it down, those of its host too.
     links_down: Vec<u32>,
     /// By host, where hosts can stop: how many outages hold it.
     hosts_down: Vec<u32>,
+}
+
+/// A packet held back: at the end of a link, or between NIC and transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Held {
+    pub(crate) packet: u32,
+    /// The node it is about to reach.
+    pub(crate) to: u32,
+    /// When it reached the NIC, if it has.
+    pub(crate) since: Option<Time>,
 }
 
 /// An outage of a link, or of a host and its link, begins or ends.
@@ -100,7 +110,7 @@ impl Injector {
 
     /// Decides about a packet at the end of the link behind `port`.
     pub(crate) fn fate(&mut self, port: u32) -> Fate {
-        let rng = &mut self.streams[port as usize];
+        let Some(rng) = self.streams.get_mut(port as usize) else { return Fate::Arrives };
         let mut u = rng.unit();
         let mut hit = |probability: f64| {
             let hit = u < probability;
@@ -120,10 +130,10 @@ impl Injector {
         }
     }
 
-    /// Holds `packet` back until `at`.
-    pub(crate) fn hold(&mut self, at: Time, packet: u32, to: u32) {
+    /// Holds a packet back until `at`.
+    pub(crate) fn hold(&mut self, at: Time, held: Held) {
         self.order += 1;
-        self.late.push(Reverse((at, self.order, packet, to)));
+        self.late.push(Reverse((at, self.order, held)));
     }
 
     /// When the next link or host changes or held packet is released.
@@ -132,12 +142,12 @@ impl Injector {
         change.min(self.late.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
-    /// A held packet that is due, and the node it reaches.
-    pub(crate) fn release(&mut self, now: Time) -> Option<(u32, u32)> {
-        let Reverse((at, _, packet, to)) = *self.late.peek()?;
+    /// A held packet that is due.
+    pub(crate) fn release(&mut self, now: Time) -> Option<Held> {
+        let Reverse((at, _, held)) = *self.late.peek()?;
         (at <= now).then(|| {
             self.late.pop();
-            (packet, to)
+            held
         })
     }
 

@@ -329,7 +329,9 @@ impl<C: CongestionControl> Windowed<C> {
         let progress = sender
             .acknowledge(body, &mut self.outgoing, &mut self.spare, self.host.mtu, |id| app.acked(now, id));
         let unordered = self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
-        let lost = sender.detect_loss(now, body.sent_at, unordered, &self.outgoing, self.host.mtu);
+        // No later than the data packet left, however long it and its reply were held.
+        let echo = body.sent_at.since(self.host.most_held.times(2));
+        let lost = sender.detect_loss(now, echo, unordered, &self.outgoing, self.host.mtu);
         if progress.packets > 0 {
             sender.backoff = 0;
             sender.rto_at = if sender.outstanding() {

@@ -8,7 +8,7 @@ use tidegate_core::Time;
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Routing};
 use tidegate_core::workload::{Sizes, Traffic, Workload};
 
-use super::hosts::Hosts;
+use super::hosts::{self, Hosts};
 use super::transport::{Stacks, json_params};
 use super::{Labels, Span, fabric, faults, flows, paths, sizes, switch, traffic, transport};
 use crate::error::Error;
@@ -35,6 +35,7 @@ static SECTIONS: &[Key] = &[
     ),
     key("flows", Shape::Tables(&[flows::KEYS, transport::CHOICE]), Optional, "Explicit flows."),
     key("traffic", Shape::ManyKinds(traffic::COMMON, traffic::KINDS), Optional, "Generated flows."),
+    key("hosts", Shape::Table(&[hosts::KEYS]), Default("{}"), "What hosts do."),
     key("faults", Shape::Table(&[faults::KEYS]), Optional, "What goes wrong."),
     key("output", Shape::Table(&[OUTPUT]), Default("{}"), "What is recorded."),
 ];
@@ -121,6 +122,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         bdp_bytes: set_bdp,
         workload,
         faults,
+        stack_time: hosts::stack_time(root.get("hosts")),
         output: Output {
             histograms: output.find("histograms"),
             timeseries: match output.get("timeseries") {

@@ -23,10 +23,14 @@ impl<P: Probe> Engine<P> {
             }
             Fate::Late(by) => {
                 self.fault_counts.reordered += 1;
-                self.injector.hold(self.now + by, packet, to);
-                self.schedule_faults();
+                self.hold(self.now + by, Held { packet, to, since: None });
             }
         }
+    }
+
+    fn hold(&mut self, until: Time, held: Held) {
+        self.injector.hold(until, held);
+        self.schedule_faults();
     }
 
     pub(super) fn schedule_faults(&mut self) {
@@ -40,8 +44,16 @@ impl<P: Probe> Engine<P> {
     /// Releases held packets, and takes links and hosts down and up.
     pub(super) fn on_faults(&mut self) {
         let now = self.now;
-        while let Some((packet, to)) = self.injector.release(now) {
-            self.arrive(to, packet);
+        while let Some(Held { packet, to, since }) = self.injector.release(now) {
+            match since {
+                None => self.arrive(to, packet),
+                Some(_) if self.hosts[(to & !HOST) as usize].stopped => self.lose(packet),
+                Some(since) => {
+                    // RTTs are from NIC to NIC.
+                    self.packets.body(packet).sent_at += now - since;
+                    self.deliver(to & !HOST, packet);
+                }
+            }
         }
         let mut rerouted = false;
         while let Some(Changed { down, link, host }) = self.injector.change(now) {
@@ -102,17 +114,27 @@ impl<P: Probe> Engine<P> {
         self.packets.free(packet);
     }
 
-    /// Whether a host does not take a packet: damaged, or held back until the host had stopped.
+    /// Whether a packet that has reached a host's NIC goes on to its transport now. One that is damaged does not, nor one that
+    /// was held back until the host had stopped; and software takes its time.
     #[cold]
-    pub(super) fn refuses(&mut self, host: u32, packet: u32) -> bool {
+    pub(super) fn takes(&mut self, host: u32, packet: u32) -> bool {
+        let now = self.now;
         let corrupt = self.packets.frames[packet as usize].flags & frame_flag::CORRUPT != 0;
-        let stopped = self.hosts[host as usize].stopped;
         self.fault_counts.corrupted += corrupt as u64;
-        if stopped {
+        if self.hosts[host as usize].stopped {
             self.lose(packet);
-        } else if corrupt {
-            self.packets.free(packet);
+            return false;
         }
-        corrupt || stopped
+        if corrupt {
+            self.packets.free(packet);
+            return false;
+        }
+        let Some((busy_until, rng)) = self.stacks_busy.get_mut(host as usize) else { return true };
+        let StackTime { delay, jitter } = self.setup.stack_time;
+        let jitter = if jitter > Time::ZERO { Time::ps(rng.below(jitter.as_ps() + 1)) } else { jitter };
+        *busy_until = (now + delay + jitter).max(*busy_until);
+        let until = *busy_until;
+        self.hold(until, Held { packet, to: host | HOST, since: Some(now) });
+        false
     }
 }

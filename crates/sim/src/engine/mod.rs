@@ -12,14 +12,14 @@ mod uplinks;
 
 use build::{ports, switches};
 use measures::queued_byte_ps;
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice};
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice, StackTime};
 use tidegate_core::{
     Domain, Hop, HostContext, Message, Need, PathOracle, Rate, Reply, Rng, Time, Transmit, Transport,
     frame_flag, mix64,
 };
 
 use crate::events::{EventList, MAX_SOURCES};
-use crate::faults::{Changed, Fate, Injector};
+use crate::faults::{Changed, Fate, Held, Injector};
 use crate::flows::Flows;
 use crate::generate::{Action, Generator};
 use crate::histogram::Histogram;
@@ -85,8 +85,10 @@ pub struct Engine<P: Probe = ()> {
     /// By host, where packets are sprayed: entropy of what it sends.
     spray: Vec<Rng>,
     injector: Injector,
-    /// Packets can suffer at the end of a link.
+    /// Packets can suffer at the end of a link, or wait behind it.
     hazardous: bool,
+    /// By host, where software takes time: when it hands over the last packet it has, and the stream of its jitter.
+    stacks_busy: Vec<(Time, Rng)>,
     fault_counts: FaultCounts,
     /// A free packet for transports to write into.
     blank: u32,
@@ -130,6 +132,7 @@ impl<P: Probe> Engine<P> {
                 bdp_bytes: routing.bdp_bytes(h),
                 connections: setup.connections,
                 spraying: setup.routing == Choice::Spray,
+                most_held: setup.stack_time.most(),
                 priorities: fabric.switches.iter().map(|s| s.priorities).min().unwrap_or(1),
             };
             Host::new(routing.uplink(h), setup.stacks.len(), context)
@@ -138,6 +141,8 @@ impl<P: Probe> Engine<P> {
         let random = fabric.switches.iter().any(|switch| switch.ecn.as_ref().is_some_and(random));
         let marking = if random { ports.len() as u64 } else { 0 };
         let spraying = if setup.routing == Choice::Spray { fabric.hosts.len() as u64 } else { 0 };
+        let held = if setup.stack_time.most() > Time::ZERO { fabric.hosts.len() as u64 } else { 0 };
+        let stream = |host| Rng::stream(setup.seed, Domain::Stack, host);
         let mut engine = Engine {
             now: Time::ZERO,
             events: EventList::new(sources),
@@ -157,7 +162,8 @@ impl<P: Probe> Engine<P> {
             generator: Generator::new(&setup.workload, fabric.hosts.len() as u32, setup.seed),
             marking: (0..marking).map(|port| Rng::stream(setup.seed, Domain::Marking, port)).collect(),
             spray: (0..spraying).map(|host| Rng::stream(setup.seed, Domain::Spray, host)).collect(),
-            hazardous: setup.faults.touch_packets(),
+            hazardous: setup.faults.touch_packets() || setup.stack_time.most() > Time::ZERO,
+            stacks_busy: (0..held).map(|host| (Time::ZERO, stream(host))).collect(),
             injector: Injector::new(&setup.faults, fabric, setup.seed),
             fault_counts: FaultCounts::default(),
             blank,

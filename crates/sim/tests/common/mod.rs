@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Switch};
+use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime, Switch};
 use tidegate_core::faults::Faults;
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{ConnectionPolicy, Message, Rate, Time};
@@ -85,6 +85,7 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
         duration,
         warmup: Time::ZERO,
         faults: Faults::default(),
+        stack_time: StackTime::default(),
         histograms: false,
     }
 }
