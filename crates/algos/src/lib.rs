@@ -6,6 +6,7 @@
 
 extern crate alloc;
 
+mod by_host;
 #[macro_use]
 mod catalog;
 #[cfg(test)]

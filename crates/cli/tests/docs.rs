@@ -170,7 +170,8 @@ fn scenario_reference(schema: &Value) -> String {
         all.iter().filter(|(_, value)| is_table(value)).map(|(key, _)| key.clone()).collect();
     let mut out = format!("\n## The file\n\n{HEAD}{}", rows(schema, "", &tables));
     // Sections in the order in which people write them; a new one comes last.
-    let order = ["fabric", "switch", "transport", "protocols", "flows", "traffic", "faults", "output"];
+    let order =
+        ["fabric", "switch", "transport", "protocols", "flows", "traffic", "hosts", "faults", "output"];
     let rest = tables.iter().map(String::as_str).filter(|name| !order.contains(name));
     for name in order.into_iter().filter(|name| tables.contains(*name)).chain(rest) {
         let section = &all[name];

@@ -52,6 +52,22 @@ pub struct Ecn {
     pub core_only: bool,
 }
 
+/// How long software takes with each packet that a host receives, from NIC to transport; packets keep their order.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct StackTime {
+    /// Every packet.
+    pub delay: Time,
+    /// Up to so much more; uniform.
+    pub jitter: Time,
+}
+
+impl StackTime {
+    /// The longest that a packet is held.
+    pub fn most(self) -> Time {
+        self.delay + self.jitter
+    }
+}
+
 /// How much a switch can hold.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Buffer {

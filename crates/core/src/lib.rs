@@ -15,6 +15,7 @@ pub mod math;
 mod packet;
 pub mod params;
 mod rng;
+pub mod routes;
 mod transport;
 mod units;
 pub mod workload;

@@ -99,7 +99,8 @@ pub struct Body {
     pub message: u32,
     /// Packet number (windowed) or byte offset (receiver-driven).
     pub seq: u64,
-    /// When the data packet began to leave its NIC; replies echo it.
+    /// When the data packet began to leave its NIC, and how long drivers have held it or its reply since it arrived, so that
+    /// now less this is a round trip from NIC to NIC; replies echo it.
     pub sent_at: Time,
     /// In a reply: the `peak_hop_delay` that the data packet arrived with.
     pub echoed_peak: Time,

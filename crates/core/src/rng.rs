@@ -17,6 +17,10 @@ pub enum Domain {
     Faults = 5,
     /// Per-switch ECMP salts.
     Routing = 6,
+    /// Paths of sprayed packets; the entity is the sending host.
+    Spray = 7,
+    /// How long software holds packets; the entity is the host.
+    Stack = 8,
 }
 
 /// A bijective scramble of 64 bits (the finaliser of SplitMix64).

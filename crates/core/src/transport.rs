@@ -81,6 +81,9 @@ pub struct HostContext {
     pub spraying: bool,
     /// Strict priorities the fabric has.
     pub priorities: u8,
+    /// Longest time that the driver holds a received packet. It takes that out of RTTs: whoever hands a packet over late moves
+    /// `sent_at` on by as much, so an echo is late by up to twice this.
+    pub most_held: Time,
 }
 
 /// Answers what a path looks like; asked when a connection is made, never per packet.

@@ -35,6 +35,7 @@ pub fn content_hash(plan: &Plan) -> String {
         bdp_bytes,
         workload,
         faults,
+        stack_time,
         output,
         warnings: _,
         resolved: _,
@@ -44,7 +45,7 @@ pub fn content_hash(plan: &Plan) -> String {
         "{:?}",
         (
             (name, seed, duration, warmup, drain, fabric, routing),
-            (stacks, labels, connections, bdp_bytes, workload, faults, output)
+            (stacks, labels, connections, bdp_bytes, workload, faults, stack_time, output)
         )
     );
     debug_assert!(written.is_ok());

@@ -1,7 +1,7 @@
 //! A validated scenario: nothing in it can be wrong any more.
 
 use tidegate_algos::Stack;
-use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_core::fabric::{Fabric, Routing, StackTime};
 use tidegate_core::faults::Faults;
 use tidegate_core::workload::Workload;
 use tidegate_core::{ConnectionPolicy, Time};
@@ -35,6 +35,8 @@ pub struct Plan {
     pub workload: Workload,
     /// What goes wrong.
     pub faults: Faults,
+    /// How long hosts take with what they receive.
+    pub stack_time: StackTime,
     /// What is recorded.
     pub output: Output,
     /// Things that are allowed but probably not meant (a protocol outside its domain, say).

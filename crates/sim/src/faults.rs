@@ -32,42 +32,57 @@ pub(crate) struct Injector {
     flaps: Vec<Rng>,
     /// Packets held back: (until, order, what).
     late: BinaryHeap<Reverse<(Time, u64, Held)>>,
-    /// By link: how many outages hold it down.
-    down: Vec<u32>,
+    /// By link, where links can fail: how many outages hold it down, those of its host too.
+    links_down: Vec<u32>,
+    /// By host, where hosts can stop: how many outages hold it.
+    hosts_down: Vec<u32>,
 }
 
-/// A packet that is held back.
+/// A packet held back: at the end of a link, or between NIC and transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) struct Held {
     pub(crate) packet: u32,
-    /// The node it was about to reach.
+    /// The node it is about to reach.
     pub(crate) to: u32,
     /// When it came off its link.
     pub(crate) landed: Time,
+    /// When its NIC took it, if one has.
+    pub(crate) received: Option<Time>,
 }
 
-/// A link or host goes or comes back.
+/// An outage of a link, or of a host and its link, begins or ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct Change {
-    pub(crate) link: u32,
-    /// The host whose outage this is.
-    pub(crate) host: Option<u32>,
-    pub(crate) down: bool,
+struct Change {
+    link: u32,
+    host: Option<u32>,
+    down: bool,
     flap: bool,
+}
+
+/// What a change has changed: overlapping outages last until all are over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Changed {
+    /// Goes down, or comes back.
+    pub(crate) down: bool,
+    pub(crate) link: Option<u32>,
+    pub(crate) host: Option<u32>,
 }
 
 impl Injector {
     pub(crate) fn new(faults: &Faults, fabric: &Fabric, seed: u64) -> Injector {
         let stream = |entity: usize| Rng::stream(seed, Domain::Faults, entity as u64);
         let links = fabric.links.len();
+        let fails = !faults.outages.is_empty() || faults.flaps.is_some();
+        let flapping = if faults.flaps.is_some() { links } else { 0 };
         let mut injector = Injector {
             faults: faults.clone(),
             streams: if faults.touch_packets() { (0..2 * links).map(stream).collect() } else { Vec::new() },
             changes: BinaryHeap::new(),
             order: 0,
-            flaps: (0..links).map(|link| stream(1 << 32 | link)).collect(),
+            flaps: (0..flapping).map(|link| stream(1 << 32 | link)).collect(),
             late: BinaryHeap::new(),
-            down: vec![0; links],
+            links_down: vec![0; if fails { links } else { 0 }],
+            hosts_down: vec![0; if fails { fabric.hosts.len() } else { 0 }],
         };
         for outage in &faults.outages {
             let (link, host) = match outage.of {
@@ -97,7 +112,7 @@ impl Injector {
 
     /// Decides about a packet at the end of the link behind `port`.
     pub(crate) fn fate(&mut self, port: u32) -> Fate {
-        let rng = &mut self.streams[port as usize];
+        let Some(rng) = self.streams.get_mut(port as usize) else { return Fate::Arrives };
         let mut u = rng.unit();
         let mut hit = |probability: f64| {
             let hit = u < probability;
@@ -138,26 +153,30 @@ impl Injector {
         })
     }
 
-    /// A change that is due, and whether the link's state follows: overlapping outages count as one.
-    pub(crate) fn change(&mut self, now: Time) -> Option<(Change, bool)> {
+    /// What a change that is due changes.
+    pub(crate) fn change(&mut self, now: Time) -> Option<Changed> {
         let &Reverse((at, _, change)) = self.changes.peek()?;
         if at > now {
             return None;
         }
         self.changes.pop();
-        let link = change.link as usize;
         if let Some(flaps) = self.faults.flaps.filter(|_| change.flap) {
             let mean = if change.down { flaps.mean_down } else { flaps.mean_up };
-            let next = now.after(mean.scale(self.flaps[link].exponential()));
+            let next = now.after(mean.scale(self.flaps[change.link as usize].exponential()));
             self.schedule(next, Change { down: !change.down, ..change });
         }
-        let before = self.down[link];
-        self.down[link] = if change.down { before + 1 } else { before.saturating_sub(1) };
-        Some((change, (before == 0) != (self.down[link] == 0)))
+        let toggles = |held: &mut u32| {
+            let before = *held;
+            *held = if change.down { before + 1 } else { before - 1 };
+            before.min(*held) == 0
+        };
+        let link = Some(change.link).filter(|&link| toggles(&mut self.links_down[link as usize]));
+        let host = change.host.filter(|&host| toggles(&mut self.hosts_down[host as usize]));
+        Some(Changed { down: change.down, link, host })
     }
 
     pub(crate) fn is_down(&self, link: u32) -> bool {
-        self.down[link as usize] > 0
+        self.links_down[link as usize] > 0
     }
 }
 

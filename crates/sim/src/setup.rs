@@ -1,7 +1,7 @@
 //! What a run is made from.
 
 use tidegate_algos::Stack;
-use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_core::fabric::{Fabric, Routing, StackTime};
 use tidegate_core::faults::Faults;
 use tidegate_core::workload::Workload;
 use tidegate_core::{ConnectionPolicy, Time};
@@ -31,6 +31,8 @@ pub struct Setup {
     pub drain: Time,
     /// What goes wrong.
     pub faults: Faults,
+    /// How long hosts take with what they receive.
+    pub stack_time: StackTime,
     /// Keep histograms of queues at every switch port.
     pub histograms: bool,
 }

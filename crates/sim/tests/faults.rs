@@ -191,3 +191,75 @@ fn a_failed_spine_is_routed_around_and_comes_back() {
     let (_, outcome) = engine.finish();
     assert_eq!(outcome.faults.outages, 1);
 }
+
+/// Bytes that h0 has put on its link by each of these times in microseconds.
+fn sent_by(outages: Vec<Outage>, times: &[u64]) -> Vec<u64> {
+    let fabric = leaf_spine(2, 2, 2, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
+    let mut setup = setup(fabric, stack("open-loop"), vec![unlimited(0, 2, Time::ZERO)], Time::ms(9));
+    setup.faults.outages = outages;
+    let sent = |&us: &u64| {
+        let mut setup = setup.clone();
+        setup.duration = Time::us(us);
+        run(setup, ()).1.links[0].wire_bytes
+    };
+    times.iter().map(sent).collect()
+}
+
+#[test]
+fn overlapping_outages_last_until_all_are_over() {
+    let outage = |of, down, up| Outage { of, down: Time::ms(down), up: Time::ms(up) };
+    let (host, link) = (Failing::Host(0), Failing::Link(0));
+    for outages in [
+        // One within another, one after another, the same twice.
+        vec![outage(host, 1, 6), outage(host, 2, 4)],
+        vec![outage(host, 1, 4), outage(host, 2, 6)],
+        vec![outage(host, 1, 6), outage(host, 1, 4)],
+        vec![outage(link, 1, 6), outage(link, 2, 4)],
+        // A host and the link it hangs on, either way round.
+        vec![outage(host, 1, 6), outage(link, 2, 4)],
+        vec![outage(link, 1, 6), outage(host, 2, 4)],
+        vec![outage(host, 1, 4), outage(link, 2, 6)],
+        vec![outage(link, 1, 4), outage(host, 2, 6)],
+    ] {
+        let sent = sent_by(outages.clone(), &[1_001, 2_001, 4_001, 5_000, 5_999, 8_000]);
+        assert!(sent[0] > 1_000_000, "{outages:?}: it never sent");
+        assert!(sent[1..5].iter().all(|&bytes| bytes == sent[0]), "{outages:?}: {sent:?}");
+        assert!(sent[5] > sent[4] + 1_000_000, "{outages:?}: it did not come back, {sent:?}");
+    }
+}
+
+#[test]
+fn a_stopped_host_hears_no_deadline_until_every_outage_is_over() {
+    // Swift's timeouts would send again during an outage that another had ended.
+    let outage = |down, up| Outage { of: Failing::Host(0), down: Time::us(down), up: Time::us(up) };
+    let fabric = star(2, Rate::gbps(100), Time::us(1), 1000);
+    let mut setup = setup(fabric, stack("swift"), vec![flow(0, 1, 200_000, Time::ZERO)], Time::ms(40));
+    setup.faults.outages = vec![outage(5, 30_000), outage(6, 5_000), outage(7, 6_000)];
+    let resent = |until: Time| {
+        let mut setup = setup.clone();
+        setup.duration = until;
+        let (finished, outcome) = run(setup, ());
+        (
+            finished.len(),
+            finished.iter().chain(&outcome.unfinished).map(|row| row.retransmitted_bytes).sum::<u64>(),
+        )
+    };
+    assert_eq!(resent(Time::us(29_999)), (0, 0));
+    assert_eq!(resent(Time::ms(40)).0, 1);
+}
+
+#[test]
+fn flaps_and_outages_overlap() {
+    // A flapping link that is also held down stays down; it is counted once.
+    let fabric = leaf_spine(2, 1, 1, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
+    let mut setup = setup(fabric, stack("open-loop"), vec![unlimited(0, 1, Time::ZERO)], Time::ms(4));
+    setup.faults.flaps = Some(Flaps { mean_up: Time::us(100), mean_down: Time::us(20) });
+    setup.faults.outages = vec![Outage { of: Failing::Link(2), down: Time::ms(1), up: Time::ms(3) }];
+    let delivered = |until| {
+        let mut setup = setup.clone();
+        setup.duration = Time::us(until);
+        run(setup, ()).1.unfinished[0].delivered_bytes
+    };
+    let [early, down, still, back] = [990, 1_010, 2_990, 3_990].map(delivered);
+    assert!(early > 500_000 && down == still && back > still + 500_000, "{early} {down} {still} {back}");
+}

@@ -390,3 +390,59 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
         }
     }
 }
+
+/// Ports that mark at random between 0 and 100 KB, or always.
+fn marking(fabric: &mut Fabric, max_bytes: f64, buffer: Buffer) {
+    for switch in &mut fabric.switches {
+        let at = MarkAt::Enqueue;
+        switch.ecn = Some(Ecn { min_bytes: 0.0, max_bytes, max_probability: 0.5, at, core_only: false });
+        switch.buffer = buffer;
+    }
+}
+
+#[test]
+fn only_what_the_buffer_takes_is_marked() {
+    let (mut fabric, port) = funnel(8, Rate::gbps(100), Time::us(1), 1000);
+    marking(&mut fabric, 0.0, Buffer::Shared { bytes: 20_000, alpha: 1.0 });
+    let setup = setup(fabric, stack("dctcp"), starts(8, Time::us(1), 1), Time::ms(1));
+    let duration = setup.duration;
+    let mut engine = Engine::new(setup, ()).unwrap();
+    engine.advance(duration);
+    let mut samples = Vec::new();
+    engine.sample(&mut samples);
+    let queued =
+        samples.iter().find(|s| s.quantity == tidegate_sim::Quantity::QueueBytes && s.entity == port as u64);
+    let queued = queued.unwrap().value / 1_080.0;
+    let (_, outcome) = engine.finish();
+    let link = &outcome.links[port];
+    assert!(link.drops > 100, "{} drops are too few to mean anything", link.drops);
+    assert_eq!(link.ecn_marks, link.packets + queued as u64, "{} drops", link.drops);
+}
+
+#[test]
+fn other_traffic_moves_no_mark_and_no_path() {
+    // Two pairs of racks that share spines and no port; the second pair's senders are hosts of their own.
+    let outcome = |others: bool| {
+        let mut fabric = leaf_spine(4, 4, 2, Rate::gbps(100), Rate::gbps(40), Time::us(1), 1000);
+        marking(&mut fabric, 100e3, Buffer::Unlimited);
+        let pair =
+            |first: u32| (0..4).map(move |h| unlimited(first + h, first + 4 + h, Time::ns(h as u64 * 77)));
+        // Those of the others come last, so that flows keep their numbers.
+        let flows = pair(0).chain(pair(8).filter(|_| others)).collect();
+        let mut setup = setup(fabric, stack("dctcp"), flows, Time::us(400));
+        setup.routing = Routing::Spray;
+        run(setup, ()).1
+    };
+    let (alone, together) = (outcome(false), outcome(true));
+    let ours = |outcome: &Outcome| {
+        let of_ours = |node: Node, racks: [u32; 2], hosts: u32| match node {
+            Node::Host(host) => host < hosts,
+            Node::Switch(switch) => racks.contains(&switch),
+        };
+        let links = outcome.links.iter().filter(|l| of_ours(l.from, [0, 1], 8) || of_ours(l.to, [0, 1], 8));
+        links.cloned().collect::<Vec<_>>()
+    };
+    let marks: u64 = ours(&alone).iter().map(|link| link.ecn_marks).sum();
+    assert!(marks > 100, "{marks} marks are too few to mean anything");
+    assert_eq!(ours(&alone), ours(&together));
+}

@@ -88,6 +88,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
             [script.len() % 3],
         spraying: script.len().is_multiple_of(2),
         priorities: 1 + (script.len() % 8) as u8,
+        most_held: Time::ZERO,
     };
     let mut script = Bytes(script);
     let mut endpoint = Endpoint::new(&protocol.stack(), &host);

@@ -108,6 +108,7 @@ fn endpoints_send_what_the_simulator_sends() {
                 warmup: Time::ZERO,
                 drain: Time::ZERO,
                 faults: Default::default(),
+                stack_time: Default::default(),
                 histograms: false,
             };
             let mut engine = Engine::new(setup, Recorder::default()).unwrap();
@@ -123,6 +124,7 @@ fn endpoints_send_what_the_simulator_sends() {
                 connections: ConnectionPolicy::Pool(2),
                 spraying: false,
                 priorities: 1,
+                most_held: Time::ZERO,
             };
             let mut counts = Counts::default();
             let ours =

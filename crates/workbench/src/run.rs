@@ -189,6 +189,7 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
         bdp_bytes: plan.bdp_bytes,
         workload: plan.workload.clone(),
         faults: plan.faults.clone(),
+        stack_time: plan.stack_time,
         seed: plan.seed,
         duration: plan.duration,
         warmup: plan.warmup,

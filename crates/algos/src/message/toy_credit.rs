@@ -417,6 +417,7 @@ mod tests {
                 connections: tidegate_core::ConnectionPolicy::PerMessage,
                 spraying: false,
                 priorities: 1,
+                most_held: Time::ZERO,
             };
             Star {
                 hosts: (0..hosts)

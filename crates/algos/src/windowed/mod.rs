@@ -29,6 +29,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::by_host::ByHost;
 pub use params::{ConnectionParams, WindowedParams};
 use plb::Plb;
 use receiver::Receivers;
@@ -58,8 +59,8 @@ pub struct Windowed<C: CongestionControl> {
     paced: Due,
     timers: Due,
     receivers: Receivers,
-    /// Outgoing connections of each destination host, indexed by it; grows to the largest one seen.
-    peers: Vec<Peer>,
+    /// Outgoing connections of each destination host.
+    peers: ByHost<Peer>,
     /// Recovery records not in use.
     spare: Vec<Box<Recovery>>,
     backlog_bytes: u64,
@@ -93,7 +94,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
             paced: Due::default(),
             timers: Due::default(),
             receivers: Receivers::default(),
-            peers: Vec::new(),
+            peers: ByHost::default(),
             spare: Vec::new(),
             backlog_bytes: 0,
         }
@@ -193,11 +194,8 @@ impl<C: CongestionControl> Windowed<C> {
 
     /// The connection that takes `message`, by policy; made if there is none.
     fn connection_for(&mut self, now: Time, message: &Message, paths: &dyn PathOracle) -> u32 {
-        if self.peers.len() <= message.dst as usize {
-            self.peers.resize_with(message.dst as usize + 1, Peer::default);
-        }
         let policy = if message.dedicated { ConnectionPolicy::PerMessage } else { self.host.connections };
-        let peer = &mut self.peers[message.dst as usize];
+        let peer = self.peers.entry(message.dst);
         match policy {
             ConnectionPolicy::PerMessage => {
                 let Some(connection) = peer.idle.pop() else {
@@ -238,8 +236,8 @@ impl<C: CongestionControl> Windowed<C> {
     }
 
     fn next_seed(&self, dst: u32, lane: u32) -> u64 {
-        let uses =
-            self.peers[dst as usize].lanes.get(lane as usize).map_or(0, |&c| self.senders[c as usize].uses);
+        let connection = self.peers.get(dst).and_then(|peer| peer.lanes.get(lane as usize));
+        let uses = connection.map_or(0, |&c| self.senders[c as usize].uses);
         let pair = (self.host.host as u64) << 32 | dst as u64;
         Rng::stream(self.host.seed, Domain::Entropy, pair ^ ((lane as u64) << 48) ^ ((uses as u64) << 16))
             .bits()
@@ -247,14 +245,14 @@ impl<C: CongestionControl> Windowed<C> {
 
     fn connect(&mut self, now: Time, dst: u32, single_use: bool, paths: &dyn PathOracle) -> u32 {
         let path = Self::with_telemetry(paths.path(self.host.host, dst));
-        let lane = self.peers[dst as usize].lanes.len() as u32;
+        let lane = self.peers.entry(dst).lanes.len() as u32;
         let seed = self.next_seed(dst, lane);
         let cc = C::start(&self.params.control, &path, now, seed);
         let connection = self.senders.len() as u32;
         let mut sender = Sender::new(cc, dst, lane, seed, single_use, path);
         sender.plb = self.params.connection.plb.then(|| Box::new(Plb::new(seed)));
         self.senders.push(sender);
-        self.peers[dst as usize].lanes.push(connection);
+        self.peers.entry(dst).lanes.push(connection);
         connection
     }
 
@@ -336,7 +334,9 @@ impl<C: CongestionControl> Windowed<C> {
         let acked = |id| app.acked(now, of(id));
         let progress = sender.acknowledge(body, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
         let unordered = self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
-        let lost = sender.detect_loss(now, body.sent_at, unordered, &self.outgoing, self.host.mtu);
+        // No later than the data packet left, however long it and its reply were held.
+        let echo = body.sent_at.since(self.host.most_held.times(2));
+        let lost = sender.detect_loss(now, echo, unordered, &self.outgoing, self.host.mtu);
         if progress.packets > 0 {
             sender.backoff = 0;
             sender.rto_at = if sender.outstanding() {
@@ -375,7 +375,7 @@ impl<C: CongestionControl> Windowed<C> {
         self.apply_limit(body.connection);
         self.reschedule(now, body.connection);
         if finished {
-            self.peers[dst as usize].idle.push(body.connection);
+            self.peers.entry(dst).idle.push(body.connection);
         }
     }
 

@@ -4,6 +4,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use crate::by_host::ByHost;
 use tidegate_core::{
     Application, Card, MIN_WIRE_BYTES, MessageId, PacketMut, Reply, Time, body_flag, frame_flag, kind,
 };
@@ -19,7 +20,7 @@ const NONE: u32 = u32::MAX;
 #[derive(Default)]
 pub(super) struct Receivers {
     /// By source host, then lane.
-    lanes: Vec<Vec<u32>>,
+    lanes: ByHost<Vec<u32>>,
     receivers: Vec<Receiver>,
     spare: Vec<Box<Reorder>>,
 }
@@ -53,8 +54,7 @@ struct Early {
 impl Receivers {
     #[inline]
     fn find(&mut self, src: u32, lane: u32) -> Option<usize> {
-        let found =
-            self.lanes.get(src as usize).and_then(|lanes| lanes.get(lane as usize)).copied().unwrap_or(NONE);
+        let found = self.lanes.get(src).and_then(|lanes| lanes.get(lane as usize)).copied().unwrap_or(NONE);
         if found != NONE { Some(found as usize) } else { self.open(src, lane) }
     }
 
@@ -63,10 +63,7 @@ impl Receivers {
         if lane >= MAX_LANES {
             return None;
         }
-        if self.lanes.len() <= src as usize {
-            self.lanes.resize_with(src as usize + 1, Vec::new);
-        }
-        let lanes = &mut self.lanes[src as usize];
+        let lanes = self.lanes.entry(src);
         if lanes.len() <= lane as usize {
             lanes.resize(lane as usize + 1, NONE);
         }

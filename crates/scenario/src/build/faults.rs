@@ -146,6 +146,28 @@ mod tests {
     }
 
     #[test]
+    fn of_parallel_links_all_fail_whichever_end_is_named_first_and_however_often() {
+        let text = "duration = '10ms'\ntransport = { protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h3' }]\n\
+             fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 2, links_per_spine = 3 }\n\
+             faults = { link = [{ a = 'spine1', b = 'tor0', down = '1ms', up = '2ms' },\n\
+             { a = 'tor0', b = 'spine1', down = '3ms' }] }";
+        let plan = crate::load(text, "x.toml", &[]).unwrap();
+        let switch = |name| {
+            let found = plan.fabric.switches.iter().position(|switch| switch.name == name);
+            Node::Switch(found.unwrap() as u32)
+        };
+        let ends = (switch("tor0"), switch("spine1"));
+        let joins = |link: &tidegate_core::fabric::Link| (link.a, link.b) == ends;
+        let parallel = || (0u32..).zip(&plan.fabric.links).filter(|(_, link)| joins(link)).map(|(i, _)| i);
+        let outage = |link, down, up| Outage { of: Failing::Link(link), down, up };
+        let expected: Vec<_> = parallel()
+            .map(|link| outage(link, Time::ms(1), Time::ms(2)))
+            .chain(parallel().map(|link| outage(link, Time::ms(3), Time::NEVER)))
+            .collect();
+        assert_eq!((plan.faults.outages.len(), &plan.faults.outages), (6, &expected));
+    }
+
+    #[test]
     fn mistakes_are_named() {
         for (text, parts) in [
             ("loss = 1.5", vec!["x.toml:6", "faults.loss", "1.5"]),

@@ -1,10 +1,34 @@
-//! Finding hosts by name and by wildcard.
+//! `[hosts]`: what hosts do; and finding them by name and by wildcard.
 
 use std::collections::BTreeMap;
 
+use tidegate_core::fabric::StackTime;
+
 use super::glob::Glob;
 use crate::error::{Error, nearest};
+use crate::read::keys::{Default, Key, SPAN, key};
 use crate::read::table::Table;
+
+/// Keys of the section.
+pub(crate) static KEYS: &[Key] = &[
+    key(
+        "stack_delay",
+        SPAN,
+        Default("0ns"),
+        "How long software takes with each packet received, from NIC to transport. Not part of RTTs.",
+    ),
+    key(
+        "stack_jitter",
+        SPAN,
+        Default("0ns"),
+        "Longest time that a packet waits on top of it; uniform. Packets of a host keep their order.",
+    ),
+];
+
+/// Reads the section.
+pub(crate) fn stack_time(table: &Table) -> StackTime {
+    StackTime { delay: table.get("stack_delay"), jitter: table.get("stack_jitter") }
+}
 
 /// The hosts of a fabric.
 pub(crate) struct Hosts<'a> {
@@ -74,5 +98,26 @@ impl<'a> Hosts<'a> {
             [first, .., last] => format!("{first:?} to {last:?}"),
             [] => "none".into(),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::Time;
+
+    #[test]
+    fn software_takes_no_time_unless_told() {
+        let load = |hosts: &str| {
+            let text = format!(
+                "duration = '1ms'\nfabric = {{ kind = 'star' }}\ntransport = {{ protocol = 'swift' }}\n\
+                 flows = [{{ src = 'h0', dst = 'h1' }}]\n{hosts}"
+            );
+            crate::load(&text, "x.toml", &[])
+        };
+        assert_eq!(load("").unwrap().stack_time.most(), Time::ZERO);
+        let set = load("hosts = { stack_delay = '3us', stack_jitter = '500ns' }").unwrap().stack_time;
+        assert_eq!((set.delay, set.jitter), (Time::us(3), Time::ns(500)));
+        let error = load("hosts = { stack_dely = '3us' }").unwrap_err().to_string();
+        assert!(error.contains("hosts.stack_dely") && error.contains("stack_delay"), "{error}");
     }
 }

@@ -1,7 +1,8 @@
 //! Base round-trip times: what the bandwidth-delay product, relative thresholds and warnings are computed from.
 
-use tidegate_core::fabric::{Fabric, Node};
-use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Path, Rate, Time};
+use tidegate_core::fabric::{Fabric, Link, Node};
+use tidegate_core::routes::Routes;
+use tidegate_core::{HEADER_BYTES, Path, Rate, Time};
 
 /// The pair of hosts with the largest base RTT, over paths with the fewest switches (the quickest of those).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -16,89 +17,21 @@ pub(crate) struct Longest {
     pub(crate) slowest: Rate,
 }
 
-/// One direction of a link between switches, as a search sees it.
-struct Edge {
-    to: usize,
-    time: u64,
-}
-
-/// Searches from every switch that has hosts.
-pub(crate) fn longest(fabric: &Fabric) -> Longest {
-    let (full, least) = (u64::from(fabric.mtu + HEADER_BYTES), u64::from(MIN_WIRE_BYTES));
-    let crossing =
-        |rate: Rate, delay: Time| (delay.times(2) + rate.serialise(full) + rate.serialise(least)).as_ps();
-    let latency = |switch: usize| fabric.switches[switch].latency.as_ps() * 2;
-    let mut edges: Vec<Vec<Edge>> = fabric.switches.iter().map(|_| Vec::new()).collect();
-    // The two slowest host links of each switch: a path starts and ends with one.
-    let mut slowest_hosts: Vec<[Option<u64>; 2]> = vec![[None; 2]; fabric.switches.len()];
-    let mut host_rate = Rate::default();
-    let mut slowest = fabric.links.first().map_or(Rate::default(), |link| link.rate);
-    for link in &fabric.links {
-        slowest = slowest.min(link.rate);
-        let time = crossing(link.rate, link.delay);
-        match (link.a, link.b) {
-            (Node::Switch(a), Node::Switch(b)) => {
-                edges[a as usize].push(Edge { to: b as usize, time });
-                edges[b as usize].push(Edge { to: a as usize, time });
-            }
-            (Node::Host(_), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(_)) => {
-                host_rate = host_rate.max(link.rate);
-                let [first, second] = &mut slowest_hosts[switch as usize];
-                if Some(time) > *first {
-                    *second = *first;
-                    *first = Some(time);
-                } else if Some(time) > *second {
-                    *second = Some(time);
-                }
-            }
-            (Node::Host(_), Node::Host(_)) => {}
-        }
-    }
-    let (mut rtt, mut most_hops) = (0, 0);
-    for from in 0..fabric.switches.len() {
-        let [Some(first), second] = slowest_hosts[from] else { continue };
-        if let Some(second) = second {
-            rtt = rtt.max(first + latency(from) + second);
-            most_hops = most_hops.max(1);
-        }
-        for (to, hops, time) in distances(&edges, from, &latency) {
-            if let [Some(last), _] = slowest_hosts[to] {
-                rtt = rtt.max(first + time + last);
-                most_hops = most_hops.max(hops);
-            }
-        }
-    }
-    Longest { base_rtt: Time::ps(rtt), most_hops, host_rate, slowest }
-}
-
-/// Switches beyond `from`: number, switches on the way (both ends counted), and the time they and the links between them take.
-fn distances(edges: &[Vec<Edge>], from: usize, latency: &impl Fn(usize) -> u64) -> Vec<(usize, u32, u64)> {
-    let mut best: Vec<Option<(u32, u64)>> = vec![None; edges.len()];
-    best[from] = Some((1, latency(from)));
-    let mut found = Vec::new();
-    let mut layer = vec![from];
-    let mut hops = 1;
-    while !layer.is_empty() {
-        hops += 1;
-        let mut next = Vec::new();
-        for &here in &layer {
-            let (_, time) = best[here].expect("reached");
-            for edge in &edges[here] {
-                let time = time + edge.time + latency(edge.to);
-                match &mut best[edge.to] {
-                    Some((other, least)) if *other == hops => *least = time.min(*least),
-                    Some(_) => {}
-                    unreached => {
-                        *unreached = Some((hops, time));
-                        next.push(edge.to);
-                    }
-                }
-            }
-        }
-        found.extend(next.iter().map(|&to| (to, best[to].expect("reached").0)));
-        layer = next;
-    }
-    found.into_iter().map(|(to, hops)| (to, hops, best[to].expect("reached").1)).collect()
+/// Finds all paths of a fabric whose hosts are known to be connected.
+///
+/// # Errors
+/// Where their tables would not fit in memory.
+pub(crate) fn longest(fabric: &Fabric) -> Result<Longest, String> {
+    let span = Routes::new(fabric)?.span();
+    let rates = || fabric.links.iter().map(|link| link.rate);
+    let leads_to_host = |link: &&Link| [link.a, link.b].iter().any(|node| matches!(node, Node::Host(_)));
+    let host_rates = fabric.links.iter().filter(leads_to_host).map(|link| link.rate);
+    Ok(Longest {
+        base_rtt: span.base_rtt,
+        most_hops: span.most_switches,
+        host_rate: host_rates.max().unwrap_or_default(),
+        slowest: rates().min().unwrap_or_default(),
+    })
 }
 
 impl Longest {
@@ -131,7 +64,7 @@ mod tests {
         let text = format!(
             "duration = '1ms'\nfabric = {fabric}\ntransport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]"
         );
-        longest(&load(&text, "x.toml", &[]).unwrap().fabric)
+        longest(&load(&text, "x.toml", &[]).unwrap().fabric).unwrap()
     }
 
     #[test]

@@ -8,7 +8,7 @@ use tidegate_core::Time;
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Routing};
 use tidegate_core::workload::{Sizes, Traffic, Workload};
 
-use super::hosts::Hosts;
+use super::hosts::{self, Hosts};
 use super::transport::{Stacks, json_params};
 use super::{Labels, Span, fabric, faults, flows, paths, sizes, switch, traffic, transport};
 use crate::error::Error;
@@ -42,6 +42,7 @@ static SECTIONS: &[Key] = &[
     ),
     key("flows", Shape::Tables(&[flows::KEYS, transport::CHOICE]), Optional, "Explicit flows."),
     key("traffic", Shape::ManyKinds(traffic::COMMON, traffic::KINDS), Optional, "Generated flows."),
+    key("hosts", Shape::Table(&[hosts::KEYS]), Default("{}"), "What hosts do."),
     key("faults", Shape::Table(&[faults::KEYS]), Optional, "What goes wrong."),
     key("output", Shape::Table(&[OUTPUT]), Default("{}"), "What is recorded."),
 ];
@@ -74,7 +75,9 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let mtu = fabric_table.get::<u64>("mtu") as u32;
 
     let mut equipped = switch::equip(switch_table, fabric::topology(fabric_table)?, mtu)?;
-    let longest = paths::longest(&equipped.fabric);
+    let longest = paths::longest(&equipped.fabric).map_err(|why| {
+        fabric_table.error_found("kind", why, "a fabric with more structure or less switches")
+    })?;
     let set_bdp = transport_table.find::<u64>("bdp").map(|bytes| bytes as f64);
     let bdp_bytes = set_bdp.unwrap_or_else(|| longest.bdp_bytes());
 
@@ -127,6 +130,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         bdp_bytes: set_bdp,
         workload,
         faults,
+        stack_time: hosts::stack_time(root.get("hosts")),
         output: Output {
             histograms: output.find("histograms"),
             timeseries: match output.get("timeseries") {

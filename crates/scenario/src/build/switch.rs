@@ -395,8 +395,9 @@ mod tests {
 
     #[test]
     fn every_need_is_checked() {
-        let lacks =
-            |fabric: &Fabric, need| lack(fabric, &paths::longest(fabric), need).map(|(_, found, _)| found);
+        let lacks = |fabric: &Fabric, need| {
+            lack(fabric, &paths::longest(fabric).unwrap(), need).map(|(_, found, _)| found)
+        };
         let good = chain(8, "ecn = { kmin = '1BDP' }");
         for need in
             [Need::Ecn, Need::CoreEcn, Need::PeakHopDelay, Need::HopRecords, Need::Priorities, Need::Spraying]

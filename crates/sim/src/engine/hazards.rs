@@ -23,10 +23,14 @@ impl<P: Probe> Engine<P> {
             }
             Fate::Late(by) => {
                 self.fault_counts.reordered += 1;
-                self.injector.hold(self.now + by, Held { packet, to, landed: self.now });
-                self.schedule_faults();
+                self.hold(self.now + by, Held { packet, to, landed: self.now, received: None });
             }
         }
+    }
+
+    fn hold(&mut self, until: Time, held: Held) {
+        self.injector.hold(until, held);
+        self.schedule_faults();
     }
 
     pub(super) fn schedule_faults(&mut self) {
@@ -40,18 +44,26 @@ impl<P: Probe> Engine<P> {
     /// Releases held packets, and takes links and hosts down and up.
     pub(super) fn on_faults(&mut self) {
         let now = self.now;
-        while let Some(held) = self.injector.release(now) {
-            self.arrive(held.to, held.packet, held.landed);
+        while let Some(Held { packet, to, landed, received }) = self.injector.release(now) {
+            match received {
+                None => self.arrive(to, packet, landed),
+                Some(_) if self.hosts[(to & !HOST) as usize].stopped => self.lose(packet),
+                Some(received) => {
+                    // RTTs are from NIC to NIC.
+                    self.packets.body(packet).sent_at += now - received;
+                    self.deliver(to & !HOST, packet, landed);
+                }
+            }
         }
         let mut rerouted = false;
-        while let Some((change, toggled)) = self.injector.change(now) {
-            if toggled {
-                self.toggle(change);
+        while let Some(Changed { down, link, host }) = self.injector.change(now) {
+            if let Some(link) = link {
+                self.toggle(link, down);
                 rerouted = true;
             }
-            if let Some(host) = change.host {
-                self.hosts[host as usize].stopped = change.down;
-                if !change.down {
+            if let Some(host) = host {
+                self.hosts[host as usize].stopped = down;
+                if !down {
                     self.on_host(host);
                 }
             }
@@ -64,13 +76,13 @@ impl<P: Probe> Engine<P> {
     }
 
     /// A link goes down or comes back.
-    pub(super) fn toggle(&mut self, change: Change) {
-        self.fault_counts.outages += change.down as u64;
-        for index in [2 * change.link, 2 * change.link + 1] {
+    pub(super) fn toggle(&mut self, link: u32, down: bool) {
+        self.fault_counts.outages += down as u64;
+        for index in [2 * link, 2 * link + 1] {
             self.commit(index);
             let now = self.now;
             let port = &mut self.ports[index as usize];
-            if change.down {
+            if down {
                 let queued = queued_byte_ps(port, &self.packets.frames, now);
                 let bytes = port.queue_bytes as u64;
                 let unsent = port.busy_beyond(now);
@@ -104,17 +116,27 @@ impl<P: Probe> Engine<P> {
         self.packets.free(packet);
     }
 
-    /// Whether a host does not take a packet: damaged, or held back until the host had stopped.
+    /// Whether a packet that has reached a host's NIC goes on to its transport now. One that is damaged does not, nor one that
+    /// was held back until the host had stopped; and software takes its time.
     #[cold]
-    pub(super) fn refuses(&mut self, host: u32, packet: u32) -> bool {
+    pub(super) fn takes(&mut self, host: u32, packet: u32, landed: Time) -> bool {
+        let now = self.now;
         let corrupt = self.packets.frames[packet as usize].flags & frame_flag::CORRUPT != 0;
-        let stopped = self.hosts[host as usize].stopped;
         self.fault_counts.corrupted += corrupt as u64;
-        if stopped {
+        if self.hosts[host as usize].stopped {
             self.lose(packet);
-        } else if corrupt {
-            self.packets.free(packet);
+            return false;
         }
-        corrupt || stopped
+        if corrupt {
+            self.packets.free(packet);
+            return false;
+        }
+        let Some((busy_until, rng)) = self.stacks_busy.get_mut(host as usize) else { return true };
+        let StackTime { delay, jitter } = self.setup.stack_time;
+        let jitter = if jitter > Time::ZERO { Time::ps(rng.below(jitter.as_ps() + 1)) } else { jitter };
+        *busy_until = (now + delay + jitter).max(*busy_until);
+        let until = *busy_until;
+        self.hold(until, Held { packet, to: host | HOST, landed, received: Some(now) });
+        false
     }
 }

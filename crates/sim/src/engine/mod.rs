@@ -12,7 +12,7 @@ mod uplinks;
 
 use build::{ports, switches};
 use measures::queued_byte_ps;
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice};
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice, StackTime};
 use tidegate_core::workload::Flow;
 use tidegate_core::{
     Application, Domain, Feedback, HEADER_BYTES, Hop, HostContext, Message, MessageId, Need, PathOracle,
@@ -20,7 +20,7 @@ use tidegate_core::{
 };
 
 use crate::events::{EventList, FAR, MAX_SOURCES};
-use crate::faults::{Change, Fate, Held, Injector};
+use crate::faults::{Changed, Fate, Held, Injector};
 use crate::flows::Flows;
 use crate::generate::{Action, Generator};
 use crate::histogram::Histogram;
@@ -81,13 +81,15 @@ pub struct Engine<P: Probe = ()> {
     routing: Routing,
     flows: Flows,
     generator: Generator,
-    /// By port where any switch marks at random. A stream for each, as the order in which ports are looked at means nothing.
+    /// By port, where some mark at random.
     marking: Vec<Rng>,
-    /// By host under spraying, for the same reason.
+    /// By host, where packets are sprayed: entropy of what it sends.
     spray: Vec<Rng>,
     injector: Injector,
-    /// Packets can suffer at the end of a link.
+    /// Packets can suffer at the end of a link, or wait behind it.
     hazardous: bool,
+    /// By host, where software takes time: when it hands over the last packet it has, and the stream of its jitter.
+    stacks_busy: Vec<(Time, Rng)>,
     fault_counts: FaultCounts,
     /// A free packet for transports to write into.
     blank: u32,
@@ -116,7 +118,7 @@ impl<P: Probe> Engine<P> {
         if setup.stacks.len() > MAX_STACKS {
             return Err(format!("{} protocols side by side are more than {MAX_STACKS}", setup.stacks.len()));
         }
-        let routing = Routing::new(fabric, setup.seed, setup.bdp_bytes)?;
+        let routing = Routing::new(fabric, setup.routing, setup.seed, setup.bdp_bytes)?;
         let ports = ports(&setup);
         if let Some(slow) = ports.iter().position(|port| port.longest_flight() > FAR) {
             let (link, flight) = (&fabric.links[slow / 2], ports[slow].longest_flight());
@@ -145,10 +147,17 @@ impl<P: Probe> Engine<P> {
                 bdp_bytes: routing.bdp_bytes(h),
                 connections: setup.connections,
                 spraying: setup.routing == Choice::Spray,
+                most_held: setup.stack_time.most(),
                 priorities: fabric.switches.iter().map(|s| s.priorities).min().unwrap_or(1),
             };
-            Host::new(routing.host(h).up_port, setup.stacks.len(), context)
+            Host::new(routing.uplink(h), setup.stacks.len(), context)
         });
+        let random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
+        let random = fabric.switches.iter().any(|switch| switch.ecn.as_ref().is_some_and(random));
+        let marking = if random { ports.len() as u64 } else { 0 };
+        let spraying = if setup.routing == Choice::Spray { fabric.hosts.len() as u64 } else { 0 };
+        let held = if setup.stack_time.most() > Time::ZERO { fabric.hosts.len() as u64 } else { 0 };
+        let stream = |host| Rng::stream(setup.seed, Domain::Stack, host);
         let mut engine = Engine {
             now: Time::ZERO,
             events: EventList::new(sources),
@@ -166,17 +175,10 @@ impl<P: Probe> Engine<P> {
             hosts: hosts.collect(),
             flows: Flows::new(fabric.hosts.len(), (setup.warmup, setup.duration), fabric.mtu),
             generator: Generator::new(&setup.workload, fabric.hosts.len() as u32, setup.seed),
-            marking: if fabric.switches.iter().any(|switch| switch.ecn.is_some()) {
-                streams(setup.seed, Domain::Marking, 0, ports.len())
-            } else {
-                Vec::new()
-            },
-            spray: if setup.routing == Choice::Spray {
-                streams(setup.seed, Domain::Entropy, u64::MAX << 32, fabric.hosts.len())
-            } else {
-                Vec::new()
-            },
-            hazardous: setup.faults.touch_packets(),
+            marking: (0..marking).map(|port| Rng::stream(setup.seed, Domain::Marking, port)).collect(),
+            spray: (0..spraying).map(|host| Rng::stream(setup.seed, Domain::Spray, host)).collect(),
+            hazardous: setup.faults.touch_packets() || setup.stack_time.most() > Time::ZERO,
+            stacks_busy: (0..held).map(|host| (Time::ZERO, stream(host))).collect(),
             injector: Injector::new(&setup.faults, fabric, setup.seed),
             fault_counts: FaultCounts::default(),
             blank,
@@ -394,8 +396,4 @@ impl<P: Probe> Engine<P> {
             self.on_faults();
         }
     }
-}
-
-fn streams(seed: u64, domain: Domain, first: u64, count: usize) -> Vec<Rng> {
-    (0..count as u64).map(|entity| Rng::stream(seed, domain, first | entity)).collect()
 }

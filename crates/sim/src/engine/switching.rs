@@ -139,11 +139,12 @@ impl<P: Probe> Engine<P> {
             self.lose(packet);
             return;
         }
-        if port.flags & flag::ECN != 0 {
-            self.mark(index, packet, MarkAt::Enqueue);
-        }
-        let port = &mut self.ports[index as usize];
+        // Only what the buffer takes is marked.
+        let ecn = port.flags & flag::ECN != 0;
         if port.is_free(self.now) {
+            if ecn {
+                self.mark(index, packet, MarkAt::Enqueue);
+            }
             self.start(index, packet, self.now, Time::ZERO);
             return;
         }
@@ -153,6 +154,9 @@ impl<P: Probe> Engine<P> {
         {
             self.drop_packet(switch, index, packet);
             return;
+        }
+        if ecn {
+            self.mark(index, packet, MarkAt::Enqueue);
         }
         let port = &mut self.ports[index as usize];
         if port.flags & flag::HISTOGRAMS != 0 {

@@ -5,10 +5,15 @@ use super::*;
 impl<P: Probe> Engine<P> {
     #[inline(always)]
     pub(super) fn arrive_at_host(&mut self, host: u32, packet: u32, landed: Time) {
-        let now = self.now;
-        if self.hazardous && self.refuses(host, packet) {
-            return;
+        if !self.hazardous || self.takes(host, packet, landed) {
+            self.deliver(host, packet, landed);
         }
+    }
+
+    /// A packet reaches its transport.
+    #[inline(always)]
+    pub(super) fn deliver(&mut self, host: u32, packet: u32, landed: Time) {
+        let now = self.now;
         self.pull(host);
         if P::ON {
             let p = self.packets.get(packet);

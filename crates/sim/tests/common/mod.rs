@@ -2,7 +2,7 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Switch};
+use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime, Switch};
 use tidegate_core::faults::Faults;
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{ConnectionPolicy, Message, Rate, Time};
@@ -86,6 +86,7 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
         warmup: Time::ZERO,
         drain: Time::ZERO,
         faults: Faults::default(),
+        stack_time: StackTime::default(),
         histograms: false,
     }
 }
@@ -94,7 +95,17 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
 pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
     let mut engine = Engine::new(setup, probe).expect("a valid setup");
     engine.advance(Time::NEVER);
-    engine.finish()
+    let (finished, outcome) = engine.finish();
+    none_beats_its_ideal(&finished);
+    (finished, outcome)
+}
+
+/// No message is faster than it would be with nothing else in the network.
+pub fn none_beats_its_ideal(finished: &[FlowRecord]) {
+    for row in finished {
+        let took = row.completed.expect("finished").since(row.start);
+        assert!(took >= row.ideal, "{took} for {} B, ideally {}: {row:?}", row.bytes, row.ideal);
+    }
 }
 
 /// Goodput in bit/s after warm-up of every flow, by source host.

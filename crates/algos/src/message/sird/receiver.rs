@@ -7,9 +7,10 @@ use tidegate_core::{Application, Body, Message, MessageId, Time, body_flag, kind
 
 use super::credit::{Bucket, Pacer};
 use super::sender::MAX_LANES;
-use super::tables::{ByHost, Heap, Places, Slab};
+use super::tables::{Heap, Places, Slab};
 use super::window::Window;
 use super::{Answer, Key, LONG, Policy, Settings, flag};
+use crate::by_host::ByHost;
 
 /// Messages being received at a time. More are not heard, and their senders ask again.
 const MAX_MESSAGES: usize = 1 << 16;
@@ -110,7 +111,7 @@ pub(super) struct Source {
 
 /// Everything a host is receiving.
 pub(super) struct Inbox {
-    by_host: ByHost,
+    by_host: ByHost<u32>,
     pub(super) sources: Vec<Source>,
     pub(super) messages: Slab<Incoming>,
     places: Places,
@@ -189,7 +190,7 @@ impl Inbox {
 
     /// The sender at `host`; made if there is none and the packet brings data or news of data.
     pub(super) fn source(&mut self, settings: &Settings, body: &Body) -> Option<u32> {
-        if let Some(known) = self.by_host.get(body.src) {
+        if let Some(known) = self.by_host.get(body.src).copied() {
             return Some(known);
         }
         if body.src >= settings.hosts || !matches!(body.kind, kind::DATA | kind::REQUEST) {
@@ -205,7 +206,7 @@ impl Inbox {
             heard_at: Time::ZERO,
             silent: false,
         });
-        self.by_host.put(body.src, number);
+        *self.by_host.entry(body.src) = number;
         Some(number)
     }
 

@@ -5,8 +5,9 @@ use alloc::vec::Vec;
 
 use tidegate_core::{Body, Message, Time, body_flag, kind};
 
-use super::tables::{ByHost, Heap, Places, Slab};
+use super::tables::{Heap, Places, Slab};
 use super::{Answer, Control, Key, LONG, MAX_BACKOFF, Settings, flag, identity, own_kind};
+use crate::by_host::ByHost;
 
 /// Messages under way to one receiver; more wait.
 pub(super) const MAX_LANES: usize = 4096;
@@ -90,7 +91,7 @@ struct Again {
 #[derive(Default)]
 pub(super) struct Outbox {
     destinations: Vec<Destination>,
-    by_host: ByHost,
+    by_host: ByHost<u32>,
     messages: Slab<Outgoing>,
     places: Places,
     /// Destinations that can send, by their head message.
@@ -135,7 +136,7 @@ impl Outbox {
     /// Credit in hand for a receiver that has handed out `granted` in all, with what was lost on its way.
     #[cfg(test)]
     pub(super) fn in_hand(&self, host: u32, granted: u64) -> i64 {
-        let destination = &self.destinations[self.by_host.get(host).unwrap() as usize];
+        let destination = &self.destinations[self.by_host.get(host).copied().unwrap() as usize];
         destination.available + (granted - destination.granted) as i64
     }
 
@@ -146,7 +147,7 @@ impl Outbox {
         message: &Message,
         control: &mut VecDeque<Control>,
     ) -> u32 {
-        let destination = self.by_host.get(message.dst).unwrap_or_else(|| self.connect(message.dst));
+        let destination = self.by_host.get(message.dst).copied().unwrap_or_else(|| self.connect(message.dst));
         let slot = self.messages.take();
         self.order += 1;
         self.messages[slot] = Outgoing {
@@ -177,7 +178,7 @@ impl Outbox {
             free_lanes: Vec::new(),
             held: VecDeque::new(),
         });
-        self.by_host.put(host, number);
+        *self.by_host.entry(host) = number;
         number
     }
 
@@ -361,7 +362,7 @@ impl Outbox {
 
     /// Credit has come: the sum of all that its receiver has handed out to this host.
     pub(super) fn on_credit(&mut self, settings: &Settings, host: u32, granted: u64) {
-        let Some(number) = self.by_host.get(host) else { return };
+        let Some(number) = self.by_host.get(host).copied() else { return };
         let destination = &mut self.destinations[number as usize];
         let fresh = granted.saturating_sub(destination.granted).min(i64::MAX as u64) as i64;
         let fresh = fresh.min((MAX_IN_HAND * settings.bdp).saturating_sub(destination.available));

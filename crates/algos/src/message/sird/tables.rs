@@ -164,23 +164,6 @@ impl<T> IndexMut<u32> for Slab<T> {
     }
 }
 
-/// Numbers of peers by host.
-#[derive(Default)]
-pub(super) struct ByHost(Vec<u32>);
-
-impl ByHost {
-    #[inline]
-    pub(super) fn get(&self, host: u32) -> Option<u32> {
-        self.0.get(host as usize).copied().filter(|&number| number != NONE)
-    }
-    pub(super) fn put(&mut self, host: u32, number: u32) {
-        if self.0.len() <= host as usize {
-            self.0.resize(host as usize + 1, NONE);
-        }
-        self.0[host as usize] = number;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -25,6 +25,7 @@ fn context(host: u32) -> HostContext {
         connections: ConnectionPolicy::PerMessage,
         spraying: true,
         priorities: 2,
+        most_held: Time::ZERO,
     }
 }
 

@@ -1,0 +1,543 @@
+//! Shortest paths of a fabric, found and kept by its structure.
+//!
+//! Paths lead to **leaves**, the switches that have hosts. Leaves whose links to other switches are alike (same
+//! neighbours, rates, delays) are **twins**: all other switches go the same way to each of them, but for the
+//! neighbours, which have links of their own to each. So one search a class of twins is enough; a switch keeps one
+//! entry a class, and the neighbours one a twin. The racks of a pod are one class, those of a leaf-spine too, so a table
+//! grows with the links of a Clos and not with the square of its racks. Where nothing is alike, every leaf is a class.
+
+use alloc::boxed::Box;
+use alloc::collections::{BTreeMap, VecDeque};
+use alloc::format;
+use alloc::string::String;
+use alloc::vec;
+use alloc::vec::Vec;
+
+use crate::fabric::{Fabric, Node};
+use crate::{HEADER_BYTES, MIN_WIRE_BYTES, Rate, Time};
+
+/// No way to go.
+pub const NO_PORT: u32 = u32::MAX;
+/// No switch (a host whose link leads straight to another host).
+const NO_SWITCH: u32 = u32::MAX;
+/// Entries of a switch and a class that a fabric may have: 1 GiB of them.
+const MOST_ENTRIES: usize = 1 << 27;
+
+/// One direction of a link. Port 2i leads from a to b of link i, port 2i + 1 back.
+#[derive(Clone, Copy, Debug)]
+pub struct Edge {
+    /// Where it leads.
+    pub to: Node,
+    /// Its rate.
+    pub rate: Rate,
+    /// Propagation and the latency of the switch it leads to.
+    pub delay: Time,
+}
+
+/// What a switch must know of a destination.
+#[derive(Clone, Copy, Debug)]
+struct Target {
+    switch: u32,
+    /// The switch's port that leads to the host.
+    down_port: u32,
+    /// The class of twins that the switch belongs to, and its number among them.
+    class: u32,
+    place: u32,
+}
+
+/// Equal-cost next hops of one switch towards one class or twin.
+#[derive(Clone, Copy, Debug, Default)]
+struct Hops {
+    /// One way: the port. Several: the first among `members`. [`EACH`]: that of the first twin among `twins`.
+    first: u32,
+    ways: u32,
+}
+
+/// [`Hops::ways`] of a neighbour of twins: every twin has an entry of its own.
+const EACH: u32 = u32::MAX;
+
+/// Next hops of every switch.
+#[derive(Clone, Debug, Default)]
+struct Tables {
+    /// By host.
+    targets: Vec<Target>,
+    classes: usize,
+    /// By switch, then class.
+    hops: Vec<Hops>,
+    twins: Vec<Hops>,
+    members: Vec<u32>,
+}
+
+impl Tables {
+    #[inline]
+    fn hops(&self, switch: u32, target: &Target) -> Hops {
+        let hops = self.hops[switch as usize * self.classes + target.class as usize];
+        if hops.ways == EACH { self.twins[(hops.first + target.place) as usize] } else { hops }
+    }
+
+    fn ports(&self, hops: &Hops) -> Vec<u32> {
+        match hops.ways {
+            0 => Vec::new(),
+            1 => vec![hops.first],
+            _ => self.several(hops).to_vec(),
+        }
+    }
+
+    /// The ports of several ways.
+    fn several(&self, hops: &Hops) -> &[u32] {
+        &self.members[hops.first as usize..][..hops.ways as usize]
+    }
+
+    fn add(&mut self, ports: &[u32]) -> Hops {
+        if let [only] = ports {
+            return Hops { first: *only, ways: 1 };
+        }
+        let first = self.members.len() as u32;
+        self.members.extend_from_slice(ports);
+        Hops { first, ways: ports.len() as u32 }
+    }
+}
+
+/// The largest base RTT of any pair of hosts, and the longest path.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Span {
+    /// A full packet there and a minimum frame back through empty links and switches, on the quickest of the
+    /// paths with the fewest switches.
+    pub base_rtt: Time,
+    /// Most switches on the path of any pair.
+    pub most_switches: u32,
+}
+
+/// The shortest paths of a fabric.
+#[derive(Clone, Debug)]
+pub struct Routes {
+    edges: Vec<Edge>,
+    /// By host: its port.
+    uplinks: Vec<u32>,
+    /// By host: its number among the switches that have hosts.
+    leaf_of: Vec<u32>,
+    /// By leaf: its switch.
+    leaves: Vec<u32>,
+    /// By switch: its ports to other switches.
+    out: Vec<Vec<u32>>,
+    current: Tables,
+    /// Those of the whole fabric, once links have failed.
+    intact: Option<Box<Tables>>,
+    /// By switch and class of the whole fabric: the next hop of the quickest path.
+    best: Vec<u32>,
+    span: Span,
+    mtu: u32,
+}
+
+impl Routes {
+    /// Finds all paths.
+    ///
+    /// # Errors
+    /// When a host has not exactly one link, or cannot reach another, or when the fabric is large and has no structure that
+    /// would make its tables small.
+    pub fn new(fabric: &Fabric) -> Result<Routes, String> {
+        let name = |host: usize| &fabric.hosts[host];
+        let mut edges = Vec::with_capacity(fabric.links.len() * 2);
+        let mut out: Vec<Vec<u32>> = vec![Vec::new(); fabric.switches.len()];
+        let mut uplinks = vec![NO_PORT; fabric.hosts.len()];
+        for link in &fabric.links {
+            for (from, to) in [(link.a, link.b), (link.b, link.a)] {
+                let port = edges.len() as u32;
+                let latency = match to {
+                    Node::Switch(s) => fabric.switches[s as usize].latency,
+                    Node::Host(_) => Time::ZERO,
+                };
+                edges.push(Edge { to, rate: link.rate, delay: link.delay + latency });
+                match (from, to) {
+                    (Node::Switch(s), Node::Switch(_)) => out[s as usize].push(port),
+                    (Node::Switch(_), Node::Host(_)) => {}
+                    (Node::Host(h), _) if uplinks[h as usize] != NO_PORT => {
+                        return Err(format!("host {} has more than one link", name(h as usize)));
+                    }
+                    (Node::Host(h), _) => uplinks[h as usize] = port,
+                }
+            }
+        }
+        let mut routes = Routes {
+            edges,
+            leaf_of: vec![0; uplinks.len()],
+            uplinks,
+            leaves: Vec::new(),
+            out,
+            current: Tables::default(),
+            intact: None,
+            best: Vec::new(),
+            span: Span::default(),
+            mtu: fabric.mtu,
+        };
+        let mut numbers = vec![NO_SWITCH; fabric.switches.len()];
+        for host in 0..fabric.hosts.len() {
+            let Some(edge) = routes.edges.get(routes.uplinks[host] as usize) else {
+                return Err(format!("host {} has no link", name(host)));
+            };
+            match edge.to {
+                Node::Switch(switch) => {
+                    let number = &mut numbers[switch as usize];
+                    if *number == NO_SWITCH {
+                        *number = routes.leaves.len() as u32;
+                        routes.leaves.push(switch);
+                    }
+                    routes.leaf_of[host] = *number;
+                }
+                Node::Host(_) if fabric.hosts.len() > 2 => {
+                    return Err(format!("host {} cannot reach every other host", name(host)));
+                }
+                Node::Host(_) => routes.span.base_rtt = routes.round_trip(routes.uplinks[host]),
+            }
+        }
+        let classes = routes.classes(&|_| true);
+        if classes.len() * fabric.switches.len() > MOST_ENTRIES {
+            return Err(format!(
+                "routes of {} switches to {} racks that differ do not fit in memory",
+                fabric.switches.len(),
+                classes.len()
+            ));
+        }
+        let slowest: Vec<Slowest> = routes.slowest(&classes);
+        let (mut best, mut span) = (vec![NO_PORT; classes.len() * fabric.switches.len()], routes.span);
+        let mut apart = None;
+        let number = classes.len();
+        routes.current = routes.search(&classes, &|_| true, |class, found| {
+            for (switch, &port) in found.best.iter().enumerate() {
+                best[switch * number + class] = port;
+            }
+            // Base RTTs add up over access links and core, so the slowest hosts of each class suffice.
+            let here = &slowest[class];
+            span.widen(here.one_leaf, 1);
+            for (other, there) in slowest.iter().enumerate() {
+                let (rtt, from) = match (other == class, classes[class].get(1)) {
+                    (true, None) => continue,
+                    (true, Some(&twin)) => (here.two_leaves, twin),
+                    (false, _) => (here.first + there.first, classes[other][0]),
+                };
+                let from = routes.leaves[from as usize] as usize;
+                if found.distance[from] == UNREACHABLE {
+                    apart = apart.or(Some((class, other)));
+                } else {
+                    span.widen(rtt + found.cost[from], found.distance[from] + 1);
+                }
+            }
+        });
+        (routes.best, routes.span) = (best, span);
+        if let Some((a, b)) = apart {
+            let host = |leaf: u32| routes.leaf_of.iter().position(|&l| l == leaf).unwrap_or(0);
+            let (a, b) = (host(classes[a][0]), host(classes[b][(a == b) as usize]));
+            return Err(format!("host {} cannot reach host {}", name(a.min(b)), name(a.max(b))));
+        }
+        Ok(routes)
+    }
+
+    /// Routes around links that are down. Paths, base RTTs and whatever else is computed from [`path`](Self::path) and
+    /// [`layers`](Self::layers) stay those of the whole fabric.
+    pub fn reroute(&mut self, is_up: impl Fn(u32) -> bool) {
+        let up = |port: u32| is_up(port / 2);
+        let tables = self.search(&self.classes(&up), &up, |_, _| ());
+        let before = core::mem::replace(&mut self.current, tables);
+        self.intact.get_or_insert_with(|| Box::new(before));
+    }
+
+    /// Leaves by class of twins.
+    fn classes(&self, is_up: &dyn Fn(u32) -> bool) -> Vec<Vec<u32>> {
+        let mut alike: BTreeMap<Vec<(Node, Rate, Time, Time)>, usize> = BTreeMap::new();
+        let mut classes: Vec<Vec<u32>> = Vec::new();
+        for (leaf, &switch) in self.leaves.iter().enumerate() {
+            let ports = self.out[switch as usize].iter().filter(|&&port| is_up(port));
+            let mut links: Vec<_> = ports
+                .map(|&port| {
+                    let (there, back) = (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
+                    (there.to, there.rate, there.delay, back.delay)
+                })
+                .collect();
+            links.sort_unstable();
+            let class = *alike.entry(links).or_insert(classes.len());
+            if class == classes.len() {
+                classes.push(Vec::new());
+            }
+            classes[class].push(leaf as u32);
+        }
+        classes
+    }
+
+    /// Searches breadth first from one leaf of every class over links that are up, and shows what was found.
+    fn search(
+        &self,
+        classes: &[Vec<u32>],
+        is_up: &dyn Fn(u32) -> bool,
+        mut show: impl FnMut(usize, &Found),
+    ) -> Tables {
+        let switches = self.out.len();
+        let mut twin_of = vec![(NO_SWITCH, 0); switches];
+        for (class, leaves) in classes.iter().enumerate() {
+            for (place, &leaf) in leaves.iter().enumerate() {
+                twin_of[self.leaves[leaf as usize] as usize] = (class as u32, place as u32);
+            }
+        }
+        let mut tables = Tables {
+            targets: self.targets(&twin_of),
+            classes: classes.len(),
+            hops: vec![Hops::default(); switches * classes.len()],
+            ..Tables::default()
+        };
+        let up = |ports: &Vec<u32>| ports.iter().copied().filter(|&port| is_up(port)).collect::<Vec<_>>();
+        let out: Vec<Vec<u32>> = self.out.iter().map(up).collect();
+        let to = |port: u32| match self.edges[port as usize].to {
+            Node::Switch(switch) | Node::Host(switch) => switch as usize,
+        };
+        // A switch goes to most classes by the same ports.
+        let mut last = vec![Hops::default(); switches];
+        let mut queue = VecDeque::new();
+        let mut ports: Vec<u32> = Vec::new();
+        for (class, twins) in classes.iter().enumerate() {
+            let root = self.leaves[twins[0] as usize] as usize;
+            let mut found = Found::new(switches, root);
+            let mut add = |tables: &mut Tables, switch: usize, ports: &[u32]| {
+                let hops = match ports.len() {
+                    0 | 1 => tables.add(ports),
+                    _ if tables.several(&last[switch]) == ports => last[switch],
+                    _ => {
+                        last[switch] = tables.add(ports);
+                        last[switch]
+                    }
+                };
+                tables.hops[switch * classes.len() + class] = hops;
+            };
+            queue.push_back(root);
+            while let Some(near) = queue.pop_front() {
+                let distance = found.distance[near];
+                if distance == 1 && twins.len() > 1 {
+                    let hops = Hops { first: tables.twins.len() as u32, ways: EACH };
+                    tables.hops[near * classes.len() + class] = hops;
+                    ports.clear();
+                    ports.extend(out[near].iter().filter(|&&port| twin_of[to(port)].0 == class as u32));
+                    ports.sort_by_key(|&port| twin_of[to(port)].1);
+                    for each in ports.chunk_by(|&a, &b| to(a) == to(b)) {
+                        let hops = tables.add(each);
+                        tables.twins.push(hops);
+                    }
+                    ports.retain(|&port| to(port) == root);
+                } else if near != root {
+                    ports.clear();
+                    ports.extend(out[near].iter().filter(|&&port| found.distance[to(port)] == distance - 1));
+                    add(&mut tables, near, &ports);
+                }
+                if near != root {
+                    let priced = |&port: &u32| (found.cost[to(port)].after(self.round_trip(port)), port);
+                    if let Some((cost, port)) = ports.iter().map(priced).min() {
+                        (found.cost[near], found.best[near]) = (cost, port);
+                    }
+                }
+                // Links are full duplex: who is next to us can reach us.
+                for &port in &out[near] {
+                    if found.distance[to(port)] == UNREACHABLE {
+                        found.distance[to(port)] = distance + 1;
+                        queue.push_back(to(port));
+                    }
+                }
+            }
+            if twins.len() > 1 {
+                // Every neighbour of a leaf is one of its twins', too.
+                add(&mut tables, root, &out[root]);
+                let priced = |&port: &u32| (found.cost[to(port)].after(self.round_trip(port)), port);
+                found.best[root] = out[root].iter().map(priced).min().map_or(NO_PORT, |(_, port)| port);
+            }
+            show(class, &found);
+        }
+        tables
+    }
+
+    fn targets(&self, twin_of: &[(u32, u32)]) -> Vec<Target> {
+        let target = |&uplink: &u32| match self.edges[uplink as usize].to {
+            Node::Switch(switch) => {
+                let (class, place) = twin_of[switch as usize];
+                Target { switch, down_port: uplink ^ 1, class, place }
+            }
+            Node::Host(_) => Target { switch: NO_SWITCH, down_port: uplink ^ 1, class: 0, place: 0 },
+        };
+        self.uplinks.iter().map(target).collect()
+    }
+
+    /// The slowest hosts of each class.
+    fn slowest(&self, classes: &[Vec<u32>]) -> Vec<Slowest> {
+        let mut by_leaf = vec![[Time::ZERO; 2]; self.leaves.len()];
+        for (host, &uplink) in self.uplinks.iter().enumerate() {
+            if let (Some(two), Node::Switch(_)) =
+                (by_leaf.get_mut(self.leaf_of[host] as usize), self.edges[uplink as usize].to)
+            {
+                two[1] = two[1].max(self.round_trip(uplink));
+                two.sort_by_key(|&time| core::cmp::Reverse(time));
+            }
+        }
+        let of_class = |leaves: &Vec<u32>| {
+            let mut slowest = Slowest::default();
+            for &leaf in leaves {
+                let [first, second] = by_leaf[leaf as usize];
+                if second > Time::ZERO {
+                    slowest.one_leaf = slowest.one_leaf.max(first + second);
+                }
+                slowest.two_leaves = slowest.two_leaves.max(slowest.first + first);
+                slowest.first = slowest.first.max(first);
+            }
+            slowest
+        };
+        classes.iter().map(of_class).collect()
+    }
+
+    /// A full packet over `port` and a minimum frame back.
+    fn round_trip(&self, port: u32) -> Time {
+        let (there, back) = (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
+        let full = (self.mtu + HEADER_BYTES).max(MIN_WIRE_BYTES);
+        there.delay
+            + there.rate.serialise(full as u64)
+            + back.delay
+            + back.rate.serialise(MIN_WIRE_BYTES as u64)
+    }
+
+    /// The egress port of `switch` for a packet to `dst`, where `choose` picks one of so many ways; [`NO_PORT`] where no
+    /// path is left.
+    #[inline]
+    pub fn egress(&self, switch: u32, dst: u32, choose: impl FnOnce(u32) -> u32) -> u32 {
+        let target = &self.current.targets[dst as usize];
+        if target.switch == switch {
+            return target.down_port;
+        }
+        let hops = self.current.hops(switch, target);
+        match hops.ways {
+            1 => hops.first,
+            0 => NO_PORT,
+            ways => self.current.members[(hops.first + choose(ways)) as usize],
+        }
+    }
+
+    /// One direction of a link.
+    pub fn edge(&self, port: u32) -> &Edge {
+        &self.edges[port as usize]
+    }
+
+    /// The port of a host.
+    pub fn uplink(&self, host: u32) -> u32 {
+        self.uplinks[host as usize]
+    }
+
+    /// The largest base RTT, and the longest path.
+    pub fn span(&self) -> Span {
+        self.span
+    }
+
+    fn intact(&self) -> &Tables {
+        self.intact.as_deref().unwrap_or(&self.current)
+    }
+
+    /// Ports of the quickest path for a full packet and a minimum frame back, in the whole fabric; the host's first.
+    pub fn path(&self, src: u32, dst: u32) -> Vec<u32> {
+        let tables = self.intact();
+        let (mut at, to) = (tables.targets[src as usize].switch, &tables.targets[dst as usize]);
+        let mut ports = vec![self.uplinks[src as usize]];
+        while at != to.switch {
+            let mut port = self.best[at as usize * tables.classes + to.class as usize];
+            if tables.hops[at as usize * tables.classes + to.class as usize].ways == EACH {
+                let links = tables.ports(&tables.hops(at, to));
+                let quickest = links.into_iter().min_by_key(|&link| (self.round_trip(link), link));
+                port = quickest.unwrap_or(port);
+            }
+            ports.push(port);
+            let Node::Switch(next) = self.edges[port as usize].to else { unreachable!("a way to a switch") };
+            at = next;
+        }
+        if at != NO_SWITCH {
+            ports.push(to.down_port);
+        }
+        ports
+    }
+
+    /// A full packet there and a minimum frame back on [`path`](Self::path).
+    pub fn base_rtt(&self, src: u32, dst: u32) -> Time {
+        self.path(src, dst).iter().fold(Time::ZERO, |sum, &port| sum + self.round_trip(port))
+    }
+
+    /// Pairs of hosts with the same answer have alike [`layers`](Self::layers). `None`: they share a switch or a link.
+    pub fn kind_of_pair(&self, src: u32, dst: u32) -> Option<(u32, u32)> {
+        let targets = &self.intact().targets;
+        let (from, to) = (&targets[src as usize], &targets[dst as usize]);
+        (from.switch != to.switch).then_some((from.class, to.class))
+    }
+
+    /// All ports on shortest paths between the switches of two hosts, hop by hop, in the whole fabric.
+    pub fn layers(&self, src: u32, dst: u32) -> Vec<Vec<u32>> {
+        let tables = self.intact();
+        let (from, to) = (tables.targets[src as usize].switch, &tables.targets[dst as usize]);
+        let (mut at, mut layers) = (vec![from], Vec::new());
+        while !at.contains(&to.switch) {
+            let ports: Vec<u32> =
+                at.iter().flat_map(|&switch| tables.ports(&tables.hops(switch, to))).collect();
+            at = ports
+                .iter()
+                .map(|&port| match self.edges[port as usize].to {
+                    Node::Switch(switch) | Node::Host(switch) => switch,
+                })
+                .collect();
+            at.sort_unstable();
+            at.dedup();
+            layers.push(ports);
+        }
+        layers
+    }
+
+    /// What the tables take in memory, in bytes.
+    pub fn table_bytes(&self) -> usize {
+        let of = |tables: &Tables| {
+            size_of_val(&tables.targets[..])
+                + size_of_val(&tables.hops[..])
+                + size_of_val(&tables.twins[..])
+                + size_of_val(&tables.members[..])
+        };
+        of(&self.current) + self.intact.as_deref().map_or(0, of) + size_of_val(&self.best[..])
+    }
+}
+
+impl Span {
+    fn widen(&mut self, base_rtt: Time, switches: u32) {
+        if base_rtt > Time::ZERO {
+            self.base_rtt = self.base_rtt.max(base_rtt);
+            self.most_switches = self.most_switches.max(switches);
+        }
+    }
+}
+
+/// Round trips of the slowest host links of a class.
+#[derive(Default)]
+struct Slowest {
+    first: Time,
+    /// Two hosts of one leaf; zero where no leaf has two.
+    one_leaf: Time,
+    /// Hosts of two leaves.
+    two_leaves: Time,
+}
+
+const UNREACHABLE: u32 = u32::MAX;
+
+/// What a search has found, by switch.
+struct Found {
+    /// Links to the root.
+    distance: Vec<u32>,
+    /// A full packet to the root and a minimum frame back.
+    cost: Vec<Time>,
+    /// First port of the quickest path; the root's own leads to its twins.
+    best: Vec<u32>,
+}
+
+impl Found {
+    fn new(switches: usize, root: usize) -> Found {
+        let mut found = Found {
+            distance: vec![UNREACHABLE; switches],
+            cost: vec![Time::NEVER; switches],
+            best: vec![NO_PORT; switches],
+        };
+        (found.distance[root], found.cost[root]) = (0, Time::ZERO);
+        found
+    }
+}

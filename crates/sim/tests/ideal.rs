@@ -1,0 +1,127 @@
+//! The ideal time of a message is a bound: nothing is faster, whatever the routing, the rates and the protocol.
+mod common;
+
+use common::*;
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Routing};
+use tidegate_core::params::Value;
+use tidegate_core::workload::Flow;
+use tidegate_core::{Domain, Rate, Rng, Time};
+
+/// Three racks of three under four spines; the rates of the links to each spine.
+fn spines(host: u64, rates: [u64; 4]) -> Fabric {
+    let mut fabric = leaf_spine(3, 3, 4, Rate::gbps(host), Rate::gbps(1), Time::ns(400), 1000);
+    for (i, link) in fabric.links[9..].iter_mut().enumerate() {
+        link.rate = Rate::gbps(rates[i % 4]);
+    }
+    for switch in &mut fabric.switches {
+        switch.ecn = Some(Ecn {
+            min_bytes: 40e3,
+            max_bytes: 40e3,
+            max_probability: 1.0,
+            at: MarkAt::Enqueue,
+            core_only: false,
+        });
+    }
+    fabric
+}
+
+fn fabrics() -> Vec<(&'static str, Fabric)> {
+    let mut uneven = spines(100, [100; 4]);
+    // A rate that is no whole number of picoseconds a byte, and hosts of several rates.
+    uneven.links.iter_mut().step_by(2).for_each(|link| link.rate = Rate::mbps(33_333));
+    vec![
+        ("fast spines", spines(100, [400; 4])),
+        ("even spines", spines(100, [100; 4])),
+        ("slow spines", spines(100, [10; 4])),
+        ("mixed spines", spines(100, [10, 40, 100, 400])),
+        ("uneven", uneven),
+    ]
+}
+
+const SIZES: [u64; 12] = [1, 999, 1_000, 1_001, 1_999, 2_000, 2_001, 3_500, 7_001, 20_000, 100_001, 400_000];
+
+fn slowdowns(setup: tidegate_sim::Setup) -> Vec<f64> {
+    let (messages, name) = (setup.workload.flows.len(), setup.stacks[0].protocol().card().name);
+    let (finished, _) = run(setup, ());
+    assert_eq!(finished.len(), messages, "{name}: some are not done");
+    finished
+        .iter()
+        .map(|row| (row.completed.unwrap() - row.start).as_ps() as f64 / row.ideal.as_ps() as f64)
+        .collect()
+}
+
+#[test]
+fn no_message_is_faster_than_its_ideal() {
+    for &protocol in Protocol::ALL {
+        for (name, fabric) in fabrics() {
+            // Alone, one after the other, then all together.
+            for gap in [Time::ms(4), Time::ns(700)] {
+                for routing in [Routing::Ecmp, Routing::Spray] {
+                    let mut rng = Rng::stream(7, Domain::Traffic, 1);
+                    let flows = (0..60u32).map(|i| {
+                        let src = rng.below(9) as u32;
+                        let dst = (src + 1 + rng.below(8) as u32) % 9;
+                        let size = SIZES[i as usize % SIZES.len()];
+                        flow(src, dst, size, gap.times(i as u64))
+                    });
+                    let flows: Vec<Flow> = flows.collect();
+                    let mut setup = setup(fabric.clone(), protocol.stack(), flows, Time::s(1));
+                    setup.routing = routing;
+                    let least = slowdowns(setup).into_iter().fold(f64::MAX, f64::min);
+                    // `run` has held every message to its ideal; and the ideal is near what can be.
+                    assert!(least < 1.7, "{}, {name}, {routing:?}: {least}", protocol.card().name);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn a_sprayed_message_has_the_rates_of_all_spines() {
+    // 1 MB at 40 Gbit/s over four spines of 10, at 100 over one of 100, at 100 over four of 100.
+    for (rates, gbps) in [([10; 4], 40.0), ([10, 20, 30, 20], 80.0), ([100; 4], 100.0), ([400; 4], 100.0)] {
+        let mut setup =
+            setup(spines(100, rates), stack("swift"), vec![flow(0, 8, 1_000_000, Time::ZERO)], Time::ms(50));
+        setup.routing = Routing::Spray;
+        let ideal = run(setup, ()).0[0].ideal.as_us_f64();
+        let fluid = 1_000.0 * 1_080.0 * 8e-3 / gbps;
+        assert!(
+            (fluid..fluid + 4.0).contains(&ideal),
+            "{ideal} us for {rates:?}, {fluid} us in transmission"
+        );
+    }
+}
+
+#[test]
+fn without_a_choice_of_paths_spraying_changes_no_ideal() {
+    let one_spine = || leaf_spine(2, 2, 1, Rate::gbps(100), Rate::gbps(40), Time::ns(400), 1000);
+    for size in SIZES {
+        let ideal = |routing| {
+            let mut open_loop = stack("open-loop");
+            open_loop.set("rate", Value::Rate(Rate::gbps(400))).unwrap();
+            let flows = vec![flow(0, 3, size, Time::ZERO), flow(1, 0, size, Time::ms(1))];
+            let mut setup = setup(one_spine(), open_loop, flows, Time::ms(2));
+            setup.routing = routing;
+            let finished = run(setup, ()).0;
+            finished.iter().for_each(|row| assert_eq!(row.completed.unwrap() - row.start, row.ideal));
+            finished.iter().map(|row| row.ideal).collect::<Vec<_>>()
+        };
+        assert_eq!(ideal(Routing::Ecmp), ideal(Routing::Spray));
+    }
+}
+
+#[test]
+fn full_packets_of_equal_paths_are_as_fast_as_their_ideal() {
+    // The bound is met: a packet, and packets in a row over spines no slower than hosts.
+    for (fabric, packets) in
+        [(spines(100, [10; 4]), 1), (spines(100, [100; 4]), 1), (spines(100, [400; 4]), 30)]
+    {
+        let mut open_loop = stack("open-loop");
+        open_loop.set("rate", Value::Rate(Rate::gbps(400))).unwrap();
+        let mut setup = setup(fabric, open_loop, vec![flow(0, 8, packets * 1_000, Time::ZERO)], Time::ms(2));
+        setup.routing = Routing::Spray;
+        let row = run(setup, ()).0[0];
+        assert_eq!(row.completed.unwrap() - row.start, row.ideal, "{packets} packets");
+    }
+}

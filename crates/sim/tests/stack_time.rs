@@ -1,0 +1,116 @@
+//! Hosts that take time with what they receive.
+mod common;
+
+use common::*;
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::{Routing, StackTime};
+use tidegate_core::{Body, Frame, MIN_WIRE_BYTES, Rate, Time, kind};
+use tidegate_sim::{Departure, Engine, Probe, Setup};
+
+/// Data and acknowledgements between two hosts over one switch: departures from NICs, and hand-overs to transports.
+#[derive(Default)]
+struct Log {
+    left: Vec<(Time, u32, u8, u64)>,
+    taken: Vec<(Time, u32, u8, u64)>,
+    rtts: Vec<Time>,
+}
+
+impl Probe for Log {
+    fn departed(&mut self, d: &Departure<'_>) {
+        self.left.push((d.at, d.port, d.body.kind, d.body.seq));
+    }
+    fn arrived(&mut self, now: Time, host: u32, _frame: &Frame, body: &Body) {
+        if body.kind == kind::ACK {
+            self.rtts.push(now - body.sent_at);
+        }
+        self.taken.push((now, host, body.kind, body.seq));
+    }
+}
+
+fn pair(protocol: &str, bytes: u64, delay: Time, jitter: Time) -> Setup {
+    let fabric = star(2, Rate::gbps(100), Time::us(1), 1000);
+    let mut setup = setup(fabric, stack(protocol), vec![flow(0, 1, bytes, Time::us(3))], Time::ms(20));
+    setup.stack_time = StackTime { delay, jitter };
+    setup
+}
+
+fn logged(setup: Setup) -> Engine<Log> {
+    let duration = setup.duration;
+    let mut engine = Engine::new(setup, Log::default()).unwrap();
+    engine.advance(duration);
+    engine
+}
+
+#[test]
+fn a_lone_packet_is_later_by_the_delay_at_each_end_and_its_rtt_is_what_it_was() {
+    let (full, least) = (Time::ps(80 * 1_080), Time::ps(80 * MIN_WIRE_BYTES as u64));
+    let one_way = |wire: Time| wire.times(2) + Time::us(2);
+    let delay = Time::ps(7_654_321);
+    let engine = logged(pair("dctcp", 1_000, delay, Time::ZERO));
+    assert_eq!(engine.probe().rtts, [one_way(full) + one_way(least)]);
+    let row = engine.finish().0[0];
+    assert_eq!(row.completed, Some(Time::us(3) + one_way(full) + delay));
+    assert_eq!(row.acked, Some(Time::us(3) + one_way(full) + delay + one_way(least) + delay));
+}
+
+#[test]
+fn rtt_samples_do_not_depend_on_the_delay() {
+    // Nothing waits for a window here, so the packets leave as they would without delay.
+    let of = |delay, jitter| logged(pair("open-loop", 200_000, delay, jitter)).probe().rtts.clone();
+    let plain = of(Time::ZERO, Time::ZERO);
+    assert_eq!(plain.len(), 200);
+    assert_eq!(of(Time::us(5), Time::ZERO), plain);
+    // With jitter acknowledgements leave together and queue a little at their own NIC, which is after it.
+    let jittered = of(Time::us(5), Time::us(4));
+    assert!(jittered.iter().all(|rtt| *rtt >= plain[0] && *rtt < plain[0] + Time::us(1)), "{jittered:?}");
+}
+
+#[test]
+fn jitter_has_its_mean_and_keeps_the_order() {
+    // A packet every 10 us: none waits for another.
+    let mut setup = pair("open-loop", 1_000, Time::us(2), Time::us(3));
+    setup.workload.flows = (0..2_000).map(|i| flow(0, 1, 1_000, Time::us(10 * i))).collect();
+    setup.duration = Time::ms(21);
+    let engine = logged(setup);
+    let log = engine.probe();
+    let data = |at: &&(Time, u32, u8, u64)| at.2 == kind::DATA;
+    let left = log.left.iter().filter(data).filter(|at| at.1 == 0).map(|at| at.0);
+    let held: Vec<f64> = left
+        .zip(log.taken.iter().filter(data))
+        .map(|(left, taken)| (taken.0 - left).as_us_f64() - 2.0 - 2.0 * 0.0864)
+        .collect();
+    assert_eq!(held.len(), 2_000);
+    let mean = held.iter().sum::<f64>() / 2_000.0;
+    // Uniform over 3 us: a standard error of 0.02 us.
+    assert!((mean - 3.5).abs() < 0.08, "{mean} us for 2 us and 0 to 3 us");
+    assert!(held.iter().all(|us| (1.999..5.001).contains(us)));
+
+    // Back to back, with a jitter of many packets: the order stays.
+    let engine = logged(pair("open-loop", 300_000, Time::us(2), Time::us(30)));
+    let order: Vec<u64> = engine.probe().taken.iter().filter(data).map(|at| at.3).collect();
+    assert!(order.len() == 300 && order.is_sorted(), "{order:?}");
+}
+
+/// The outcome of a small incast with hosts that take time, with lazy commits and with an event for every dequeue.
+#[test]
+fn lazy_commits_equal_explicit_dequeues_and_nothing_is_lost() {
+    #[derive(Default)]
+    struct Explicit;
+    impl Probe for Explicit {
+        const EXPLICIT_DEQUEUES: bool = true;
+    }
+    for &protocol in Protocol::ALL {
+        for routing in [Routing::Ecmp, Routing::Spray] {
+            let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Time::ns(600), 1000);
+            let flows = (0..110u32).map(|i| flow(i % 11, 11, 1 + 997 * i as u64, Time::us(i as u64 / 2)));
+            let mut setup = setup(fabric, protocol.stack(), flows.collect(), Time::ms(100));
+            setup.routing = routing;
+            setup.stack_time = StackTime { delay: Time::us(3), jitter: Time::us(9) };
+            let (lazy, explicit) = (run(setup.clone(), ()), run(setup, Explicit));
+            let name = protocol.card().name;
+            assert_eq!(lazy.0.len(), 110, "{name}: some are not done");
+            assert_eq!(lazy.1.digest, explicit.1.digest, "{name}");
+            assert_eq!(lazy.0, explicit.0, "{name}");
+        }
+    }
+}
