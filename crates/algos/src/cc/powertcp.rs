@@ -49,7 +49,7 @@
 use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Hop, Limit, Loss, LossKind, Marker, Need, Needs, Path, Rate, Time,
-    choice, params,
+    WindowRule, choice, params,
 };
 
 choice! {
@@ -143,22 +143,24 @@ impl CongestionControl for PowerTcp {
         echo_bytes: (4, 8),
     };
     type Params = PowerTcpParams;
+    const WINDOW_RULE: WindowRule = WindowRule::Below;
 
     fn start(params: &PowerTcpParams, path: &Path, _now: Time, _seed: u64) -> PowerTcp {
-        let tau = match params.tau {
-            Tau::Fabric => path.fabric_base_rtt,
-            Tau::Path => path.base_rtt,
+        let share = match params.tau {
+            Tau::Fabric => 1.0,
+            Tau::Path => path.base_rtt.as_ps() as f64 / path.fabric_base_rtt.as_ps().max(1) as f64,
         };
-        let tau = tau.as_ps().max(1) as f64;
+        // One base RTT for the law and for its windows, whatever BDP the scenario sets.
+        let (tau, bdp) = (share * path.bdp_time_ps(), share * path.bdp_bytes);
         let min_window = params.min_rate.as_bps() as f64 * tau / 8e12;
-        let max_window = params.max_window.bytes(path.bdp_bytes).max(min_window);
-        let cwnd = params.initial_window.bytes(path.bdp_bytes).clamp(min_window, max_window);
+        let max_window = params.max_window.bytes(bdp).max(min_window);
+        let cwnd = params.initial_window.bytes(bdp).clamp(min_window, max_window);
         PowerTcp {
             cwnd,
             old_cwnd: cwnd,
             power: 1.0,
             round_end: 0,
-            beta: params.beta.bytes(path.bdp_bytes),
+            beta: params.beta.bytes(bdp),
             min_window,
             max_window,
             tau,
@@ -187,6 +189,10 @@ impl CongestionControl for PowerTcp {
             LossKind::Timeout => self.min_window,
         };
         self.old_cwnd = self.cwnd;
+    }
+
+    fn utilisation_goal(params: &PowerTcpParams, _path: &Path) -> f64 {
+        params.eta
     }
 
     fn is_congested(&self, _params: &PowerTcpParams, _ack: &Ack<'_>) -> bool {

@@ -35,6 +35,9 @@
 //!   evaluation by default. SIRD's are base_target = 15us, fs_range = 75us.
 //! * A connection that idled for longer than a fixed time (the retransmission timeout before any sample) starts anew.
 
+use alloc::format;
+use alloc::string::String;
+
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Needs, Path, Time, math, params,
 };
@@ -154,6 +157,18 @@ impl CongestionControl for Swift {
     fn queue_target(params: &SwiftParams, path: &Path, rate_bps: f64) -> Option<Time> {
         let target = Swift::settled(params, path, rate_bps).target(params);
         Some(Time::from_ps_f64(target).since(path.base_rtt))
+    }
+
+    fn domain_warning(params: &SwiftParams, path: &Path) -> Option<String> {
+        let target = Time::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
+        (target <= path.base_rtt).then(|| {
+            format!(
+                "the target of a large window is {target}, not above the base RTT of {}: windows fall \
+                 until flow scaling makes up for it, and links stay idle; a base_target above the base \
+                 RTT fills them",
+                path.base_rtt
+            )
+        })
     }
 
     fn limit(&self, _params: &SwiftParams) -> Limit {

@@ -5,8 +5,8 @@
 //! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap.
 //! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying, and by a timeout
 //!   (smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto` before the first sample, doubled each time).
-//! * A **window** is what may be in flight: a packet goes if it fits. Below one packet it means one packet every
-//!   `rtt · packet / window`. Pacing follows a schedule: a packet that left late does not delay the next, by at most one
+//! * A **window** is what may be in flight: by the control's [`WindowRule`](tidegate_core::WindowRule) a packet
+//!   goes if it fits, or if anything is left. Below one packet it means one packet every `rtt · packet / window`. Pacing follows a schedule: a packet that left late does not delay the next, by at most one
 //!   gap (without bound for a control that has no window).
 //! * After **idling** for longer than `restart_after` a connection's control starts anew, on the same path.
 //! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap; retransmission timers sit in a
@@ -101,6 +101,10 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
 
     fn queue_target(params: &WindowedParams<C>, path: &Path, rate_bps: f64) -> Option<Time> {
         C::queue_target(&params.control, &Self::with_telemetry(*path), rate_bps)
+    }
+
+    fn utilisation_goal(params: &WindowedParams<C>, path: &Path) -> f64 {
+        C::utilisation_goal(&params.control, &Self::with_telemetry(*path))
     }
 
     fn domain_warning(params: &WindowedParams<C>, path: &Path) -> Option<String> {
@@ -251,7 +255,8 @@ impl<C: CongestionControl> Windowed<C> {
         let seed = self.next_seed(dst, lane);
         let cc = C::start(&self.params.control, &path, now, seed);
         let connection = self.senders.len() as u32;
-        let mut sender = Sender::new(cc, dst, lane, seed, single_use, path);
+        let rule = self.params.connection.window_rule;
+        let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, rule);
         sender.plb = self.params.connection.plb.then(|| Box::new(Plb::new(seed)));
         self.senders.push(sender);
         self.peers[dst as usize].lanes.push(connection);

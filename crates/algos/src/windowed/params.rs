@@ -4,7 +4,7 @@ use alloc::string::String;
 use core::fmt;
 
 use tidegate_core::params::{Parameter, Params, Table, Value};
-use tidegate_core::{CongestionControl, Time, params};
+use tidegate_core::{CongestionControl, Time, WindowRule, params};
 
 params! {
     /// What every connection has, whatever controls it.
@@ -18,6 +18,10 @@ params! {
         /// Idle for longer than this, a connection starts from its initial window again; 1000 s: it never does.
         restart_after: Time = Time::s(1000), within Time::us(1) => Time::s(1000),
             "our choice; 1 ms where public code restarts after a timeout";
+        /// When a packet may start: where a full one `fits` in the window, or with less in flight than the
+        /// window (`below`).
+        window_rule: WindowRule = WindowRule::Fits,
+            "RFC 5681, section 2, for `fits`; rdma-queue-pair.cc of HPCC's and PowerTCP's simulators for `below`";
         /// Take another path when there was no good sample for 5 to 7 round trips (PLB).
         plb: bool = false, "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; rule: Broadcom/csg-htsim, swift.cpp";
     }
@@ -33,7 +37,11 @@ pub struct WindowedParams<C: CongestionControl> {
 
 impl<C: CongestionControl> Default for WindowedParams<C> {
     fn default() -> Self {
-        let connection = ConnectionParams { restart_after: C::RESTART_AFTER, ..ConnectionParams::default() };
+        let connection = ConnectionParams {
+            restart_after: C::RESTART_AFTER,
+            window_rule: C::WINDOW_RULE,
+            ..ConnectionParams::default()
+        };
         WindowedParams { control: C::Params::default(), connection }
     }
 }
@@ -61,8 +69,10 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
         let mut table = C::Params::table();
         table.extend(ConnectionParams::table());
         for info in &mut table {
-            if info.name == "restart_after" {
-                info.default = C::RESTART_AFTER.to_value();
+            match info.name {
+                "restart_after" => info.default = C::RESTART_AFTER.to_value(),
+                "window_rule" => info.default = C::WINDOW_RULE.to_value(),
+                _ => {}
             }
         }
         table
