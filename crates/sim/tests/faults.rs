@@ -191,3 +191,21 @@ fn a_failed_spine_is_routed_around_and_comes_back() {
     let (_, outcome) = engine.finish();
     assert_eq!(outcome.faults.outages, 1);
 }
+
+#[test]
+fn as_many_messages_as_there_are_arrive_between_one_pair() {
+    // More connections at once than 16 bits count.
+    let messages = 70_000;
+    for &protocol in Protocol::ALL {
+        let flows: Vec<_> = (0..messages).map(|_| flow(0, 1, 100, Time::ZERO)).collect();
+        let fabric = star(2, Rate::gbps(100), Time::us(1), 1000);
+        let mut setup = setup(fabric, protocol.stack(), flows, Time::ms(40));
+        setup.connections = ConnectionPolicy::PerMessage;
+        let (finished, outcome) = run(setup, ());
+        let name = protocol.card().name;
+        assert_eq!((finished.len(), outcome.unfinished.len()), (messages, 0), "{name}");
+        let resent: u64 = finished.iter().map(|record| record.retransmitted_bytes).sum();
+        println!("{name}: {:?}, {resent} B sent again", finished.last().unwrap().completed);
+        assert_eq!(resent, 0, "{name}");
+    }
+}

@@ -245,8 +245,9 @@ impl<C: CongestionControl> Windowed<C> {
         let uses =
             self.peers[dst as usize].lanes.get(lane as usize).map_or(0, |&c| self.senders[c as usize].uses);
         let pair = (self.host.host as u64) << 32 | dst as u64;
-        Rng::stream(self.host.seed, Domain::Entropy, pair ^ ((lane as u64) << 48) ^ ((uses as u64) << 16))
-            .bits()
+        // The low 16 bits of the lane have a place of their own, the others are spread.
+        let lane = (lane as u64) << 48 ^ (lane as u64 >> 16).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Rng::stream(self.host.seed, Domain::Entropy, pair ^ lane ^ ((uses as u64) << 16)).bits()
     }
 
     fn connect(&mut self, now: Time, dst: u32, single_use: bool, paths: &dyn PathOracle) -> u32 {

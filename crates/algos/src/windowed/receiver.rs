@@ -8,18 +8,29 @@ use tidegate_core::{Application, Card, MIN_WIRE_BYTES, PacketMut, Reply, Time, b
 
 /// A packet further ahead of what is missing than this is dropped: no sender has such a window.
 const MAX_AHEAD: u64 = 1 << 16;
-/// More connections a host pair than this do not exist; a packet that claims one is dropped.
-const MAX_LANES: u32 = 1 << 16;
+/// A source numbers its connections from zero up, so the lowest one not heard of is at most so many below
+/// any other: a packet that claims one further ahead is dropped until those before it are known. A forged
+/// packet thus costs one connection and at most this many entries of four bytes.
+const MAX_LANES_AHEAD: u32 = 1 << 16;
 /// No receiver yet.
 const NONE: u32 = u32::MAX;
 
 /// Receiving connections of a host.
 #[derive(Default)]
 pub(super) struct Receivers {
-    /// By source host, then lane.
-    lanes: Vec<Vec<u32>>,
+    /// By source host.
+    sources: Vec<Source>,
     receivers: Vec<Receiver>,
     spare: Vec<Box<Reorder>>,
+}
+
+/// Connections from one host.
+#[derive(Default)]
+struct Source {
+    /// Receiver of each lane.
+    lanes: Vec<u32>,
+    /// How many lanes have one.
+    open: u32,
 }
 
 #[derive(Default)]
@@ -51,23 +62,24 @@ impl Receivers {
     #[inline]
     fn find(&mut self, src: u32, lane: u32) -> Option<usize> {
         let found =
-            self.lanes.get(src as usize).and_then(|lanes| lanes.get(lane as usize)).copied().unwrap_or(NONE);
+            self.sources.get(src as usize).and_then(|source| source.lanes.get(lane as usize)).copied().unwrap_or(NONE);
         if found != NONE { Some(found as usize) } else { self.open(src, lane) }
     }
 
     #[cold]
     fn open(&mut self, src: u32, lane: u32) -> Option<usize> {
-        if lane >= MAX_LANES {
+        if self.sources.len() <= src as usize {
+            self.sources.resize_with(src as usize + 1, Source::default);
+        }
+        let source = &mut self.sources[src as usize];
+        if lane >= source.open.saturating_add(MAX_LANES_AHEAD) {
             return None;
         }
-        if self.lanes.len() <= src as usize {
-            self.lanes.resize_with(src as usize + 1, Vec::new);
+        if source.lanes.len() <= lane as usize {
+            source.lanes.resize(lane as usize + 1, NONE);
         }
-        let lanes = &mut self.lanes[src as usize];
-        if lanes.len() <= lane as usize {
-            lanes.resize(lane as usize + 1, NONE);
-        }
-        lanes[lane as usize] = self.receivers.len() as u32;
+        source.lanes[lane as usize] = self.receivers.len() as u32;
+        source.open += 1;
         self.receivers.push(Receiver::default());
         Some(self.receivers.len() - 1)
     }
@@ -156,5 +168,26 @@ impl Reorder {
             delivered += 1;
         }
         delivered
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_as_many_as_a_source_opens_and_forgery_costs_little() {
+        let mut receivers = Receivers::default();
+        assert_eq!(receivers.find(3, u32::MAX), None);
+        assert_eq!(receivers.find(3, MAX_LANES_AHEAD), None);
+        assert!(receivers.sources[3].lanes.is_empty());
+        // One open lane lets one more be known.
+        assert_eq!(receivers.find(3, MAX_LANES_AHEAD - 1), Some(0));
+        assert_eq!(receivers.find(3, MAX_LANES_AHEAD), Some(1));
+        assert_eq!(receivers.find(3, MAX_LANES_AHEAD + 2), None);
+        // Every lane is known at last, and keeps its receiver.
+        let all: Vec<_> = (0..3 * MAX_LANES_AHEAD).map(|lane| receivers.find(3, lane).unwrap()).collect();
+        assert!((0..3 * MAX_LANES_AHEAD).all(|lane| receivers.find(3, lane) == Some(all[lane as usize])));
+        assert_eq!(receivers.receivers.len(), all.len());
     }
 }
