@@ -80,6 +80,8 @@ pub struct Loss {
     pub kind: LossKind,
     /// Latest round-trip time.
     pub rtt: Time,
+    /// Number of the next new packet, as in [`Ack::next_seq`].
+    pub next_seq: u64,
 }
 
 choice! {

@@ -323,7 +323,7 @@ mod tests {
         flow.window = 25_000.0;
         assert_eq!(flow.limit(&params).pace_bps, 25e9);
         let lose = |flow: &mut Hpcc, kind| {
-            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(9) });
+            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(9), next_seq: 0 });
             flow.window
         };
         assert_eq!(lose(&mut flow, LossKind::Recovery), 12_500.0);

@@ -555,7 +555,7 @@ mod tests {
         let mut flow = start(&params);
         flow.cwnd = 4096.0;
         let lose = |flow: &mut Poseidon, kind, now| {
-            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(10) });
+            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(10), next_seq: 0 });
             flow.cwnd
         };
         assert_eq!(lose(&mut flow, LossKind::Recovery, 100), 2048.0);

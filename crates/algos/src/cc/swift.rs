@@ -262,7 +262,7 @@ mod tests {
         let mut flow = start(&params);
         flow.cwnd = 64.0;
         let lose = |flow: &mut Swift, kind, now| {
-            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(30) });
+            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(30), next_seq: 0 });
             flow.cwnd
         };
         assert_eq!(lose(&mut flow, LossKind::Recovery, 100), 32.0);

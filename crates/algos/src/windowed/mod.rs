@@ -368,7 +368,12 @@ impl<C: CongestionControl> Windowed<C> {
             sender.entropy = entropy;
         }
         if lost {
-            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Recovery, rtt });
+            sender.cc.on_loss(&self.params.control, &Loss {
+                now,
+                kind: LossKind::Recovery,
+                rtt,
+                next_seq: sender.next,
+            });
         }
         sender.last_activity = now;
         let finished = sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
@@ -383,13 +388,13 @@ impl<C: CongestionControl> Windowed<C> {
     fn on_timer(&mut self, now: Time, connection: u32) {
         let sender = &mut self.senders[connection as usize];
         sender.timer_armed_at = Time::NEVER;
-        let rtt = sender.last_rtt;
+        let (rtt, next_seq) = (sender.last_rtt, sender.next);
         if sender.wake_at <= now {
             sender.wake_at = Time::NEVER;
             sender.cc.on_timer(&self.params.control, now);
         }
         if sender.reorder_expired(now, &self.outgoing, self.host.mtu) {
-            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Recovery, rtt });
+            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Recovery, rtt, next_seq });
         }
         if sender.rto_at <= now && sender.in_flight == 0 {
             sender.rto_at = Time::NEVER;
@@ -398,7 +403,7 @@ impl<C: CongestionControl> Windowed<C> {
             if let Some(plb) = &mut sender.plb {
                 sender.entropy = plb.leave(now, rtt);
             }
-            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Timeout, rtt });
+            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Timeout, rtt, next_seq });
         }
         self.apply_limit(connection);
         self.reschedule(now, connection);
