@@ -140,6 +140,21 @@ fn every_message_is_delivered_exactly_once() {
     }
 }
 
+/// A fifth of all packets lost or damaged on every link leaves one round trip in six over four links: timeouts follow each other,
+/// and every message ends all the same.
+#[test]
+fn messages_end_where_one_round_trip_in_six_does() {
+    for &protocol in Protocol::ALL {
+        if protocol.card().name.starts_with("toy") {
+            continue;
+        }
+        for seed in 0..2 {
+            check(protocol, "a fifth lost", Faults { loss: 0.2, ..Faults::default() }, seed);
+            check(protocol, "a fifth damaged", Faults { corruption: 0.2, ..Faults::default() }, seed);
+        }
+    }
+}
+
 #[test]
 fn faults_are_counted_and_come_from_the_seed() {
     let faults = Faults {

@@ -7,7 +7,7 @@ use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
-use tidegate_core::{Domain, Extent, HEADER_BYTES, Need, Rate, Rng, Time};
+use tidegate_core::{ConnectionPolicy, Domain, Extent, HEADER_BYTES, Need, Rate, Rng, Time};
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
 /// `senders` hosts and one receiver around a switch, and the number of the port that leads to the receiver.
@@ -141,6 +141,49 @@ fn timeouts_are_those_asked_for() {
     let took: Vec<Time> =
         finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect();
     assert_eq!(took, [initial.after(took[1]), took[1], smallest.after(took[1])]);
+}
+
+/// When one message after another is for a host whose link is down for a while: the first attempt that gets through is at the
+/// initial timeout doubled or at the smallest one doubled, up to the largest, whatever came before.
+#[test]
+fn timeouts_double_until_something_arrives_and_start_afresh_then() {
+    let largest = Time::ms(20);
+    let mut dctcp = stack("dctcp");
+    dctcp.set("max_rto", Value::Time(largest)).unwrap();
+    for connections in [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage] {
+        let (mut fabric, _) = funnel(1, Rate::gbps(100), Time::us(1), 1000);
+        fabric.switches[0].ecn = None;
+        let down_for = [Time::ZERO, Time::us(1100), Time::ms(6), Time::ms(90), Time::ZERO, Time::us(300)];
+        let start = |i: usize| Time::ms(1 + 200 * i as u64);
+        let message = |i| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 1000, start(i)) };
+        let messages = (0..down_for.len()).map(message).collect();
+        let mut setup = setup(fabric, dctcp.clone(), messages, Time::s(2));
+        setup.connections = connections;
+        let outage = |(i, &length): (usize, &Time)| Outage {
+            of: Failing::Link(1),
+            down: start(i).since(Time::us(1)),
+            up: start(i).after(length),
+        };
+        setup.faults.outages =
+            down_for.iter().enumerate().filter(|(_, length)| **length > Time::ZERO).map(outage).collect();
+        let (finished, _) = run(setup, ());
+        let took: Vec<Time> =
+            finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect();
+        // Attempts are after 1, 3, 7, … timeouts of the first kind.
+        let attempt = |i: usize| {
+            let known = connections == ConnectionPolicy::PerPair && i > 0;
+            let mut timeout = if known { Time::us(200) } else { Time::ms(1) };
+            let mut at = Time::ZERO;
+            while at < down_for[i] {
+                at = at.after(timeout);
+                timeout = timeout.times(2).min(largest);
+            }
+            at
+        };
+        for (i, &took_i) in took.iter().enumerate() {
+            assert_eq!(took_i, attempt(i).after(took[0]), "message {i}, {connections:?}");
+        }
+    }
 }
 
 /// Peaks and troughs of the queue that packets leave behind at one port.

@@ -269,7 +269,13 @@ mod tests {
         for i in 1..12 {
             assert_eq!(lose(&mut flow, LossKind::Timeout, 100 + i), 32.0);
         }
+        let (mut heard, mut recovered) = (flow.clone(), flow.clone());
         assert_eq!(lose(&mut flow, LossKind::Timeout, 112), params.min_cwnd);
+        // An acknowledgement or a recovery ends the row.
+        heard.on_ack(&params, &Ack { window_limited: false, ..ack(112, 6) });
+        assert_eq!(lose(&mut heard, LossKind::Timeout, 113), 32.0);
+        assert_eq!(lose(&mut recovered, LossKind::Recovery, 112), 32.0);
+        assert_eq!(lose(&mut recovered, LossKind::Timeout, 113), 32.0);
     }
 
     #[test]

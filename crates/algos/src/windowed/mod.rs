@@ -4,7 +4,8 @@
 //!   follow each other on it; [`ConnectionPolicy`] says which connection takes a message. There is no handshake.
 //! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap.
 //! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying, and by a timeout
-//!   (smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto` before the first sample, doubled each time).
+//!   (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto` before the first sample; doubled each time up
+//!   to `max_rto`, and as before once anything new is acknowledged).
 //! * A **window** is what may be in flight: by the control's [`WindowRule`](tidegate_core::WindowRule) a packet
 //!   goes if it fits, or if anything is left. Below one packet it means one packet every `rtt · packet / window`. Pacing follows a schedule: a packet that left late does not delay the next, by at most one
 //!   gap (without bound for a control that has no window).
@@ -24,6 +25,8 @@ mod receiver;
 mod recovery;
 mod schedule;
 mod sender;
+#[cfg(test)]
+mod tests;
 
 use alloc::boxed::Box;
 use alloc::string::String;
@@ -41,8 +44,8 @@ use tidegate_core::{
     Rng, Time, Transmit, Transport, body_flag, frame_flag, kind,
 };
 
-/// The timeout doubles at most so often.
-const MAX_BACKOFF: u8 = 10;
+/// The timeout doubles at most so often: from any smallest to any largest one.
+const MAX_BACKOFF: u8 = 32;
 
 /// The windowed transport of one host.
 pub struct Windowed<C: CongestionControl> {

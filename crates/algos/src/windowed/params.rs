@@ -15,6 +15,9 @@ params! {
         /// Smallest retransmission timeout.
         min_rto: Time = Time::us(200), within Time::us(1) => Time::s(1000),
             "our choice, for every windowed protocol";
+        /// Largest retransmission timeout that doubling comes to; `initial_rto` and `min_rto` hold beyond it.
+        max_rto: Time = Time::ms(120), within Time::us(1) => Time::s(1000),
+            "Linux, include/net/tcp.h: TCP_RTO_MAX is 600 times TCP_RTO_MIN";
         /// Idle for longer than this, a connection starts from its initial window again; 1000 s: it never does.
         restart_after: Time = Time::s(1000), within Time::us(1) => Time::s(1000),
             "our choice; 1 ms where public code restarts after a timeout";

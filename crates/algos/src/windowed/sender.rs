@@ -152,7 +152,7 @@ impl<C: CongestionControl> Sender<C> {
         self.entropy = (seed >> 32) as u32;
         self.last_rtt = self.cold.path.base_rtt;
         (self.srtt, self.rttvar) = (Time::ZERO, Time::ZERO);
-        self.backoff = 0;
+        debug_assert!(self.backoff == 0, "what ended the message before was progress");
         self.limited = false;
         self.last_activity = Time::ZERO;
         self.next_send = Time::ZERO;
@@ -243,7 +243,7 @@ impl<C: CongestionControl> Sender<C> {
         let base =
             if self.srtt == Time::ZERO { params.initial_rto } else { self.srtt.after(self.rttvar.times(4)) };
         let base = base.max(params.min_rto);
-        base.times(1 << self.backoff)
+        base.times(1 << self.backoff).min(params.max_rto.max(base))
     }
 
     /// How much later than its successors a packet may arrive before it counts as lost, where paths do not keep order.
