@@ -32,7 +32,7 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-pub use params::{ConnectionParams, WindowedParams};
+pub use params::{ConnectionParams, PlbRule, WindowedParams};
 use plb::Plb;
 use receiver::Receivers;
 use recovery::Recovery;
@@ -211,9 +211,10 @@ impl<C: CongestionControl> Windowed<C> {
                     return self.connect(now, message.dst, true, paths);
                 };
                 let seed = self.start_anew(now, connection);
+                let plb = self.path_memory(seed);
                 let sender = &mut self.senders[connection as usize];
                 sender.take_over(seed);
-                sender.plb = self.params.connection.plb.then(|| Box::new(Plb::new(seed)));
+                sender.plb = plb;
                 connection
             }
             ConnectionPolicy::PerPair => {
@@ -232,6 +233,10 @@ impl<C: CongestionControl> Windowed<C> {
                 pool().min_by_key(|&c| senders[c as usize].queued_messages).unwrap_or(0)
             }
         }
+    }
+
+    fn path_memory(&self, seed: u64) -> Option<Box<Plb>> {
+        (self.params.connection.plb != PlbRule::Off).then(|| Box::new(Plb::new(seed)))
     }
 
     /// Starts a connection's control once more; the seed that it has.
@@ -261,7 +266,7 @@ impl<C: CongestionControl> Windowed<C> {
         let connection = self.senders.len() as u32;
         let rule = self.params.connection.window_rule;
         let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, rule);
-        sender.plb = self.params.connection.plb.then(|| Box::new(Plb::new(seed)));
+        sender.plb = self.path_memory(seed);
         self.senders.push(sender);
         self.peers[dst as usize].lanes.push(connection);
         connection
@@ -366,7 +371,7 @@ impl<C: CongestionControl> Windowed<C> {
         sender.cc.on_ack(&self.params.control, &ack);
         if let Some(plb) = &mut sender.plb
             && let Some(entropy) =
-                plb.sample(now, sender.srtt, sender.cc.is_congested(&self.params.control, &ack))
+                plb.sample(&self.params.connection, &ack, sender.srtt, sender.cc.is_congested(&self.params.control, &ack))
         {
             sender.entropy = entropy;
         }
@@ -404,7 +409,7 @@ impl<C: CongestionControl> Windowed<C> {
         } else if sender.rto_at <= now {
             sender.on_timeout(now, &self.params.connection, &mut self.spare);
             if let Some(plb) = &mut sender.plb {
-                sender.entropy = plb.leave(now, rtt);
+                sender.entropy = plb.time_out(&self.params.connection, now, rtt);
             }
             sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Timeout, rtt, next_seq });
         }

@@ -4,7 +4,19 @@ use alloc::string::String;
 use core::fmt;
 
 use tidegate_core::params::{Parameter, Params, Table, Value};
-use tidegate_core::{CongestionControl, Time, WindowRule, params};
+use tidegate_core::{CongestionControl, Time, WindowRule, choice, params};
+
+choice! {
+    /// When a connection leaves its path for another (PLB).
+    pub enum PlbRule {
+        /// Never.
+        Off = "off",
+        /// Without a good sample for a random 5 to 7 round trips.
+        Htsim = "htsim",
+        /// After a number of congested rounds in a row, fewer where nothing is in flight.
+        Rounds = "rounds",
+    }
+}
 
 params! {
     /// What every connection has, whatever controls it.
@@ -25,8 +37,18 @@ params! {
         /// window (`below`).
         window_rule: WindowRule = WindowRule::Fits,
             "RFC 5681, section 2, for `fits`; rdma-queue-pair.cc of HPCC's and PowerTCP's simulators for `below`";
-        /// Take another path when there was no good sample for 5 to 7 round trips (PLB).
-        plb: bool = false, "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; rule: Broadcom/csg-htsim, swift.cpp";
+        /// When a connection takes another path (PLB).
+        plb: PlbRule = PlbRule::Off,
+            "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; `htsim`: Broadcom/csg-htsim, swift.cpp; `rounds`: PLB (SIGCOMM'22)";
+        /// Share of congested packets from which a round is congested, under `rounds`.
+        plb_threshold: f64 = 0.5, in 0.0..=1.0, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_cong_thresh";
+        /// Congested rounds in a row after which the path is left, under `rounds`.
+        plb_rounds: u64 = 12, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_rehash_rounds";
+        /// The same where nothing is in flight.
+        plb_idle_rounds: u64 = 3, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_idle_rehash_rounds";
+        /// After a timeout `rounds` holds still for this to twice this.
+        plb_suspend: Time = Time::s(60), within Time::ZERO => Time::s(1000),
+            "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_suspend_rto_sec";
     }
 }
 
