@@ -7,6 +7,7 @@ use common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Ecn, MarkAt, Routing};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
+use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{ConnectionPolicy, Domain, Rate, Rng, Time};
 use tidegate_sim::{Engine, Setup};
@@ -87,6 +88,11 @@ fn small(protocol: Protocol, faults: Faults, seed: u64) -> Setup {
 
 /// Runs until everything is delivered and acknowledged, or for good.
 fn check(protocol: Protocol, name: &str, faults: Faults, seed: u64) {
+    let setup = small(protocol, faults, seed);
+    check_run(protocol, name, setup, seed);
+}
+
+fn check_run(protocol: Protocol, name: &str, setup: Setup, seed: u64) {
     let replay = || {
         format!(
             "{}, {name}: replay with TIDEGATE_SEED={seed} TIDEGATE_PROTOCOL={} cargo test -p tidegate-sim --test faults",
@@ -94,7 +100,7 @@ fn check(protocol: Protocol, name: &str, faults: Faults, seed: u64) {
             protocol.card().name
         )
     };
-    let mut engine = Engine::new(small(protocol, faults, seed), ()).unwrap();
+    let mut engine = Engine::new(setup, ()).unwrap();
     let mut rows = Vec::new();
     engine.advance(Time::us(200));
     // Steps, because most runs are done long before the end.
@@ -136,6 +142,20 @@ fn every_message_is_delivered_exactly_once() {
             let mut hazards = hazards(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
             let (name, faults) = hazards.swap_remove((seed % hazards.len() as u64) as usize);
             check(protocol, name, faults, seed);
+        }
+    }
+}
+
+#[test]
+fn coalesced_acknowledgements_lose_nothing() {
+    for name in ["swift", "dctcp", "powertcp"] {
+        let protocol = Protocol::named(name).unwrap();
+        for seed in 0..120 {
+            let mut hazards = hazards(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
+            let (hazard, faults) = hazards.swap_remove((seed % hazards.len() as u64) as usize);
+            let mut setup = small(protocol, faults, seed);
+            setup.stacks[0].set("ack_every", Value::Integer(2 + seed % 7)).unwrap();
+            check_run(protocol, hazard, setup, seed);
         }
     }
 }

@@ -91,7 +91,8 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
     for (gbps, mtu) in [(10, 1000), (10, 4096), (100, 1000), (100, 4096), (400, 4096)] {
         for n in [2, 4, 10, 20] {
             let rate = Rate::gbps(gbps);
-            let ((default, warns), (packet, silent)) = (seen(n, rate, mtu, None), seen(n, rate, mtu, Some(1.0)));
+            let ((default, warns), (packet, silent)) =
+                (seen(n, rate, mtu, None), seen(n, rate, mtu, Some(1.0)));
             let case = format!("{n} flows at {rate}, {mtu} B: {default:.3}, with a packet {packet:.3}");
             println!("{case}");
             assert!(warns && !silent, "{case}");
@@ -182,6 +183,44 @@ fn timeouts_double_until_something_arrives_and_start_afresh_then() {
         };
         for (i, &took_i) in took.iter().enumerate() {
             assert_eq!(took_i, attempt(i).after(took[0]), "message {i}, {connections:?}");
+        }
+    }
+}
+
+/// An acknowledgement for several packets costs the reverse path less and tells the same: DCTCP's queue hangs on its marks,
+/// Swift's on its RTT samples.
+#[test]
+fn coalesced_acknowledgements_tell_the_same() {
+    for name in ["dctcp", "swift"] {
+        let seen = |every| {
+            let (mut fabric, port) = funnel(2, Rate::gbps(10), Time::us(24), 1420);
+            let step = 60_000.0;
+            let at = MarkAt::Enqueue;
+            let ecn = Ecn { min_bytes: step, max_bytes: step, max_probability: 1.0, at, core_only: false };
+            fabric.switches[0].ecn = Some(ecn);
+            let mut stack = stack(name);
+            stack.set("ack_every", Value::Integer(every)).unwrap();
+            if name == "swift" {
+                stack.set("base_target", Value::Time(Time::us(130))).unwrap();
+            }
+            let mut setup = setup(fabric, stack, starts(2, Time::us(100), 1), Time::ms(120));
+            setup.warmup = Time::ms(40);
+            let (_, outcome) = run(setup, ());
+            let acks = outcome.links[port - 1].packets as f64 / outcome.links[port].packets as f64;
+            (acks, outcome.links[port].utilisation, outcome.links[port].queue_bytes.mean / 1500.0)
+        };
+        let (one, utilisation, queue) = seen(1);
+        println!("{name}: {one:.3} acks a packet, {utilisation:.3} of the link, queue {queue:.1}");
+        assert!((one - 1.0).abs() < 0.01, "{name}");
+        for every in [2, 4] {
+            let (acks, used, waiting) = seen(every);
+            println!(
+                "{name} every {every}: {acks:.3} acks a packet, {used:.3} of the link, queue {waiting:.1}"
+            );
+            // A change of marks sends one early.
+            assert!((1.0 / every as f64..1.15 / every as f64 + 0.01).contains(&acks), "{name}: {acks}");
+            assert!((used - utilisation).abs() < 0.01, "{name}: {used}");
+            assert!((waiting / queue - 1.0).abs() < 0.15, "{name}: {waiting}, not {queue}");
         }
     }
 }

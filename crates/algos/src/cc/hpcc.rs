@@ -215,7 +215,8 @@ mod tests {
     #[test]
     fn the_base_rtt_follows_a_bdp_that_the_scenario_sets() {
         let params = HpccParams::default();
-        let flow = Hpcc::start(&params, &tidegate_core::Path { bdp_bytes: 2.0 * PIPE, ..path() }, Time::ZERO, 0);
+        let flow =
+            Hpcc::start(&params, &tidegate_core::Path { bdp_bytes: 2.0 * PIPE, ..path() }, Time::ZERO, 0);
         assert_near(flow.base_rtt, 16e6, 1e-6);
         assert_near(flow.limit(&params).pace_bps, 1e11, 1.0);
     }

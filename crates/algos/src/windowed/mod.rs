@@ -2,7 +2,8 @@
 //!
 //! * A **connection** carries packets 0, 1, 2, … to one peer; each belongs to one message and never changes size. Messages
 //!   follow each other on it; [`ConnectionPolicy`] says which connection takes a message. There is no handshake.
-//! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap.
+//! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap; with `ack_every` above one
+//!   an acknowledgement stands for several packets in order that bear the same mark, and echoes the last.
 //! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying, and by a timeout
 //!   (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto` before the first sample; doubled each time up
 //!   to `max_rto`, and as before once anything new is acknowledged).
@@ -95,7 +96,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
             ready: Ready::default(),
             paced: Due::default(),
             timers: Due::default(),
-            receivers: Receivers::default(),
+            receivers: Receivers::new(&params.connection),
             peers: Vec::new(),
             spare: Vec::new(),
             backlog_bytes: 0,
@@ -155,8 +156,11 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     }
 
     #[inline]
-    fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
+    fn transmit(&mut self, now: Time, mut packet: PacketMut<'_>) -> Transmit {
         self.promote_paced(now);
+        if self.receivers.transmit(now, &mut packet) {
+            return Transmit::Sent;
+        }
         while let Some(connection) = self.ready.pop(&mut self.senders) {
             let sender = &mut self.senders[connection as usize];
             sender.schedule = Schedule::Idle;
@@ -178,7 +182,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
 
     #[inline]
     fn deadline(&self) -> Time {
-        self.paced.next().min(self.timers.next())
+        self.paced.next().min(self.timers.next()).min(self.receivers.next_due())
     }
 
     fn backlog_bytes(&self) -> u64 {
@@ -370,18 +374,20 @@ impl<C: CongestionControl> Windowed<C> {
         };
         sender.cc.on_ack(&self.params.control, &ack);
         if let Some(plb) = &mut sender.plb
-            && let Some(entropy) =
-                plb.sample(&self.params.connection, &ack, sender.srtt, sender.cc.is_congested(&self.params.control, &ack))
+            && let Some(entropy) = plb.sample(
+                &self.params.connection,
+                &ack,
+                sender.srtt,
+                sender.cc.is_congested(&self.params.control, &ack),
+            )
         {
             sender.entropy = entropy;
         }
         if lost {
-            sender.cc.on_loss(&self.params.control, &Loss {
-                now,
-                kind: LossKind::Recovery,
-                rtt,
-                next_seq: sender.next,
-            });
+            sender.cc.on_loss(
+                &self.params.control,
+                &Loss { now, kind: LossKind::Recovery, rtt, next_seq: sender.next },
+            );
         }
         sender.last_activity = now;
         let finished = sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
@@ -475,10 +481,11 @@ impl<C: CongestionControl> Windowed<C> {
         }
     }
 
-    /// Moves what pacing has released to the ring. Called first wherever connections may become ready, so that their order
+    /// Moves what pacing has released to the ring, and acknowledgements that waited to their turn. Called first wherever connections may become ready, so that their order
     /// in the ring is that of time, whether or not the driver called in between.
     #[inline]
     fn promote_paced(&mut self, now: Time) {
+        self.receivers.promote(now);
         while let Some((at, connection)) = self.paced.pop_due_entry(now) {
             if self.senders[connection as usize].schedule == Schedule::Paced(at) {
                 let sender = &mut self.senders[connection as usize];

@@ -1,5 +1,6 @@
 //! Parameters of a windowed transport: those of its congestion control, and those that every connection has.
 
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
@@ -33,6 +34,11 @@ params! {
         /// Idle for longer than this, a connection starts from its initial window again; 1000 s: it never does.
         restart_after: Time = Time::s(1000), within Time::us(1) => Time::s(1000),
             "our choice; 1 ms where public code restarts after a timeout";
+        /// Packets that one acknowledgement stands for at most. A message's end, a packet out of order and a
+        /// change of marks are acknowledged at once.
+        ack_every: u64 = 1, in 1..=1000, "one a packet, as the simulators of these protocols; RFC 5681, section 4.2, has 2";
+        /// No acknowledgement waits longer than this for more packets. RTT samples do not count the wait.
+        ack_delay: Time = Time::us(20), within Time::ns(1) => Time::s(1), "our choice: a few round trips";
         /// When a packet may start: where a full one `fits` in the window, or with less in flight than the
         /// window (`below`).
         window_rule: WindowRule = WindowRule::Fits,
@@ -109,6 +115,10 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
         self.control.store(name, value) || self.connection.store(name, value)
     }
     fn conflict(&self) -> Option<String> {
+        let ConnectionParams { ack_every, ack_delay, min_rto, .. } = self.connection;
+        if ack_every > 1 && ack_delay >= min_rto {
+            return Some(format!("an acknowledgement may wait {ack_delay}, and a timeout may be {min_rto}"));
+        }
         self.control.conflict()
     }
 }

@@ -142,7 +142,13 @@ mod tests {
 
     /// Rounds of 20 packets, of which so many are congested, after each of which nothing is in flight or something; in which of
     /// them the path is left.
-    fn left_in(plb: &mut Plb, params: &ConnectionParams, rounds: core::ops::Range<u64>, congested: u64, idle: bool) -> Vec<u64> {
+    fn left_in(
+        plb: &mut Plb,
+        params: &ConnectionParams,
+        rounds: core::ops::Range<u64>,
+        congested: u64,
+        idle: bool,
+    ) -> Vec<u64> {
         let mut left = Vec::new();
         for round in rounds {
             for i in 0..20 {

@@ -4,7 +4,12 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use tidegate_core::{Application, Card, MIN_WIRE_BYTES, PacketMut, Reply, Time, body_flag, frame_flag, kind};
+use tidegate_core::{
+    Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, PacketMut, Reply, Time, body_flag, frame_flag,
+    kind,
+};
+
+use super::ConnectionParams;
 
 /// A packet further ahead of what is missing than this is dropped: no sender has such a window.
 const MAX_AHEAD: u64 = 1 << 16;
@@ -16,12 +21,23 @@ const MAX_LANES_AHEAD: u32 = 1 << 16;
 const NONE: u32 = u32::MAX;
 
 /// Receiving connections of a host.
-#[derive(Default)]
 pub(super) struct Receivers {
     /// By source host.
     sources: Vec<Source>,
     receivers: Vec<Receiver>,
     spare: Vec<Box<Reorder>>,
+    coalesced: Coalesced,
+}
+
+/// Acknowledgements that wait for more packets.
+struct Coalesced {
+    /// Packets that one stands for at most.
+    every: u32,
+    delay: Time,
+    /// When receivers that hold one back let go of it, in order; stale where the time is not the receiver's.
+    waiting: VecDeque<(Time, u32)>,
+    /// Receivers whose acknowledgement is to be sent now.
+    due: VecDeque<u32>,
 }
 
 /// Connections from one host.
@@ -39,6 +55,20 @@ struct Receiver {
     next: u64,
     /// Packets above, while there are any.
     reorder: Option<Box<Reorder>>,
+    /// The acknowledgement that waits, where one may; kept for the next.
+    held: Option<Box<Held>>,
+}
+
+/// An acknowledgement that waits.
+struct Held {
+    frame: Frame,
+    body: Body,
+    hops: HopTrace,
+    /// Packets that it stands for; 0: there is none.
+    packets: u32,
+    /// When the last of them arrived.
+    arrived: Time,
+    let_go_at: Time,
 }
 
 /// Packets that arrived ahead of a missing one.
@@ -59,10 +89,28 @@ struct Early {
 }
 
 impl Receivers {
+    pub(super) fn new(params: &ConnectionParams) -> Receivers {
+        Receivers {
+            sources: Vec::new(),
+            receivers: Vec::new(),
+            spare: Vec::new(),
+            coalesced: Coalesced {
+                every: params.ack_every as u32,
+                delay: params.ack_delay,
+                waiting: VecDeque::new(),
+                due: VecDeque::new(),
+            },
+        }
+    }
+
     #[inline]
     fn find(&mut self, src: u32, lane: u32) -> Option<usize> {
-        let found =
-            self.sources.get(src as usize).and_then(|source| source.lanes.get(lane as usize)).copied().unwrap_or(NONE);
+        let found = self
+            .sources
+            .get(src as usize)
+            .and_then(|source| source.lanes.get(lane as usize))
+            .copied()
+            .unwrap_or(NONE);
         if found != NONE { Some(found as usize) } else { self.open(src, lane) }
     }
 
@@ -94,10 +142,12 @@ impl Receivers {
         card: &Card,
         app: &mut A,
     ) -> Reply {
-        let body = packet.body;
+        let body = &mut *packet.body;
         let Some(index) = self.find(body.src, body.lane) else { return Reply::None };
         let receiver = &mut self.receivers[index];
-        if body.seq == receiver.next && receiver.reorder.is_none() {
+        let in_order = body.seq == receiver.next && receiver.reorder.is_none();
+        let at_once = !in_order || body.flags & body_flag::END_OF_MESSAGE != 0;
+        if in_order {
             receiver.next += 1;
             deliver(now, body.message, body.payload_bytes, body.flags & body_flag::END_OF_MESSAGE != 0, app);
             body.sack = 0;
@@ -127,12 +177,98 @@ impl Receivers {
         body.flags = if marked { body_flag::ECHO } else { 0 };
         body.ack = receiver.next;
         body.echoed_peak = packet.frame.peak_hop_delay;
-        let frame = packet.frame;
+        let frame = &mut *packet.frame;
         core::mem::swap(&mut frame.dst, &mut body.src);
         frame.peak_hop_delay = Time::ZERO;
         frame.flags = ack_flags;
         frame.wire_bytes = (MIN_WIRE_BYTES + card.echo(packet.hops.as_slice().len() as u32)) as u16;
-        Reply::Send
+        if self.coalesced.every == 1 { Reply::Send } else { self.hold(now, index, packet, at_once) }
+    }
+
+    /// Holds back the acknowledgement in `packet`, or sends it for all that wait. Those of one mark go together: where
+    /// the mark changes, what waits is sent first (RFC 8257, section 3.2).
+    #[cold]
+    #[inline(never)]
+    fn hold(&mut self, now: Time, index: usize, packet: PacketMut<'_>, at_once: bool) -> Reply {
+        let Coalesced { every, delay, waiting, due } = &mut self.coalesced;
+        let held = self.receivers[index].held.get_or_insert_with(|| {
+            Box::new(Held {
+                frame: Frame::default(),
+                body: Body::default(),
+                hops: HopTrace::default(),
+                packets: 0,
+                arrived: Time::ZERO,
+                let_go_at: Time::NEVER,
+            })
+        });
+        let changed = held.packets > 0 && held.body.flags != packet.body.flags;
+        if !changed && (at_once || held.packets + 1 >= *every) {
+            held.packets = 0;
+            return Reply::Send;
+        }
+        let (PacketMut { frame, body, hops }, waited) = (packet, now.since(held.arrived));
+        if changed {
+            core::mem::swap(body, &mut held.body);
+            core::mem::swap(hops, &mut held.hops);
+            let driver = *frame;
+            core::mem::swap(frame, &mut held.frame);
+            (frame.at, frame.next) = (driver.at, driver.next);
+            body.sent_at = body.sent_at.after(waited);
+            held.packets = 0;
+        } else {
+            (held.frame, held.body, held.hops) = (*frame, *body, *hops);
+        }
+        if held.packets == 0 {
+            held.let_go_at = now.after(*delay);
+            if at_once {
+                held.let_go_at = now;
+                due.push_back(index as u32);
+            } else {
+                waiting.push_back((held.let_go_at, index as u32));
+            }
+        }
+        held.packets += 1;
+        held.arrived = now;
+        if changed { Reply::Send } else { Reply::None }
+    }
+
+    /// When the next acknowledgement has waited long enough.
+    #[inline]
+    pub(super) fn next_due(&self) -> Time {
+        self.coalesced.waiting.front().map_or(Time::NEVER, |&(at, _)| at)
+    }
+
+    /// Lets go of acknowledgements that have waited long enough.
+    #[inline]
+    pub(super) fn promote(&mut self, now: Time) {
+        while self.next_due() <= now {
+            if let Some((at, index)) = self.coalesced.waiting.pop_front()
+                && self.receivers[index as usize]
+                    .held
+                    .as_ref()
+                    .is_some_and(|held| held.packets > 0 && held.let_go_at == at)
+            {
+                self.coalesced.due.push_back(index);
+            }
+        }
+    }
+
+    /// Writes an acknowledgement that has waited long enough into `packet`; false where there is none.
+    #[inline]
+    pub(super) fn transmit(&mut self, now: Time, packet: &mut PacketMut<'_>) -> bool {
+        while let Some(index) = self.coalesced.due.pop_front() {
+            let held = self.receivers[index as usize].held.as_mut().filter(|held| held.packets > 0);
+            if let Some(held) = held.filter(|held| held.let_go_at <= now) {
+                *packet.frame = Frame { at: packet.frame.at, next: packet.frame.next, ..held.frame };
+                *packet.body = held.body;
+                *packet.hops = held.hops;
+                // The RTT is that of the packet, without the wait.
+                packet.body.sent_at = packet.body.sent_at.after(now.since(held.arrived));
+                held.packets = 0;
+                return true;
+            }
+        }
+        false
     }
 }
 
@@ -177,7 +313,7 @@ mod tests {
 
     #[test]
     fn connections_are_as_many_as_a_source_opens_and_forgery_costs_little() {
-        let mut receivers = Receivers::default();
+        let mut receivers = Receivers::new(&ConnectionParams::default());
         assert_eq!(receivers.find(3, u32::MAX), None);
         assert_eq!(receivers.find(3, MAX_LANES_AHEAD), None);
         assert!(receivers.sources[3].lanes.is_empty());
