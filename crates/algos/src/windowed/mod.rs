@@ -156,9 +156,10 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     }
 
     #[inline]
-    fn transmit(&mut self, now: Time, mut packet: PacketMut<'_>) -> Transmit {
+    fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
         self.promote_paced(now);
-        if self.receivers.transmit(now, &mut packet) {
+        if let Some(receiver) = self.receivers.take_due() {
+            self.receivers.transmit(now, receiver, packet);
             return Transmit::Sent;
         }
         while let Some(connection) = self.ready.pop(&mut self.senders) {

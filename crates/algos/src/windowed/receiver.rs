@@ -34,10 +34,12 @@ struct Coalesced {
     /// Packets that one stands for at most.
     every: u32,
     delay: Time,
+    /// Time of the first entry that waits.
+    next: Time,
     /// When receivers that hold one back let go of it, in order; stale where the time is not the receiver's.
     waiting: VecDeque<(Time, u32)>,
-    /// Receivers whose acknowledgement is to be sent now.
-    due: VecDeque<u32>,
+    /// Those whose time has come.
+    due: VecDeque<(Time, u32)>,
 }
 
 /// Connections from one host.
@@ -97,6 +99,7 @@ impl Receivers {
             coalesced: Coalesced {
                 every: params.ack_every as u32,
                 delay: params.ack_delay,
+                next: Time::NEVER,
                 waiting: VecDeque::new(),
                 due: VecDeque::new(),
             },
@@ -190,7 +193,7 @@ impl Receivers {
     #[cold]
     #[inline(never)]
     fn hold(&mut self, now: Time, index: usize, packet: PacketMut<'_>, at_once: bool) -> Reply {
-        let Coalesced { every, delay, waiting, due } = &mut self.coalesced;
+        let Coalesced { every, delay, next, waiting, due } = &mut self.coalesced;
         let held = self.receivers[index].held.get_or_insert_with(|| {
             Box::new(Held {
                 frame: Frame::default(),
@@ -222,8 +225,9 @@ impl Receivers {
             held.let_go_at = now.after(*delay);
             if at_once {
                 held.let_go_at = now;
-                due.push_back(index as u32);
+                due.push_back((now, index as u32));
             } else {
+                *next = held.let_go_at.min(*next);
                 waiting.push_back((held.let_go_at, index as u32));
             }
         }
@@ -235,40 +239,57 @@ impl Receivers {
     /// When the next acknowledgement has waited long enough.
     #[inline]
     pub(super) fn next_due(&self) -> Time {
-        self.coalesced.waiting.front().map_or(Time::NEVER, |&(at, _)| at)
+        self.coalesced.next
     }
 
     /// Lets go of acknowledgements that have waited long enough.
     #[inline]
     pub(super) fn promote(&mut self, now: Time) {
-        while self.next_due() <= now {
-            if let Some((at, index)) = self.coalesced.waiting.pop_front()
-                && self.receivers[index as usize]
-                    .held
-                    .as_ref()
-                    .is_some_and(|held| held.packets > 0 && held.let_go_at == at)
-            {
-                self.coalesced.due.push_back(index);
-            }
+        if self.coalesced.next <= now {
+            self.let_go(now);
         }
     }
 
-    /// Writes an acknowledgement that has waited long enough into `packet`; false where there is none.
+    #[cold]
+    #[inline(never)]
+    fn let_go(&mut self, now: Time) {
+        let Coalesced { next, waiting, due, .. } = &mut self.coalesced;
+        while *next <= now {
+            due.extend(waiting.pop_front());
+            *next = waiting.front().map_or(Time::NEVER, |&(at, _)| at);
+        }
+    }
+
+    /// Takes the receiver of an acknowledgement that has waited long enough.
     #[inline]
-    pub(super) fn transmit(&mut self, now: Time, packet: &mut PacketMut<'_>) -> bool {
-        while let Some(index) = self.coalesced.due.pop_front() {
-            let held = self.receivers[index as usize].held.as_mut().filter(|held| held.packets > 0);
-            if let Some(held) = held.filter(|held| held.let_go_at <= now) {
-                *packet.frame = Frame { at: packet.frame.at, next: packet.frame.next, ..held.frame };
-                *packet.body = held.body;
-                *packet.hops = held.hops;
-                // The RTT is that of the packet, without the wait.
-                packet.body.sent_at = packet.body.sent_at.after(now.since(held.arrived));
-                held.packets = 0;
-                return true;
+    pub(super) fn take_due(&mut self) -> Option<u32> {
+        if self.coalesced.due.is_empty() { None } else { self.take_valid() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_valid(&mut self) -> Option<u32> {
+        while let Some((at, index)) = self.coalesced.due.pop_front() {
+            let held = self.receivers[index as usize].held.as_ref();
+            if held.is_some_and(|held| held.packets > 0 && held.let_go_at == at) {
+                return Some(index);
             }
         }
-        false
+        None
+    }
+
+    /// Writes the acknowledgement that a receiver holds back into `packet`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn transmit(&mut self, now: Time, receiver: u32, packet: PacketMut<'_>) {
+        if let Some(held) = &mut self.receivers[receiver as usize].held {
+            *packet.frame = Frame { at: packet.frame.at, next: packet.frame.next, ..held.frame };
+            *packet.body = held.body;
+            *packet.hops = held.hops;
+            // The RTT is that of the packet, without the wait.
+            packet.body.sent_at = packet.body.sent_at.after(now.since(held.arrived));
+            held.packets = 0;
+        }
     }
 }
 

@@ -117,8 +117,9 @@ impl Answers {
         let now = Time::us(us);
         let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
         self.0.promote(now);
-        let mut packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-        self.0.transmit(now, &mut packet).then(|| Answers::read(now, &body))
+        let receiver = self.0.take_due()?;
+        self.0.transmit(now, receiver, PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops });
+        Some(Answers::read(now, &body))
     }
 }
 
