@@ -80,6 +80,11 @@ macro_rules! catalog {
             pub fn conflict(&self) -> Option<alloc::string::String> {
                 match self { $(Stack::$Name(params) => tidegate_core::params::Params::conflict(&**params),)* }
             }
+            /// The share of a link's rate that the protocol means to take where nothing else wants any.
+            pub fn utilisation_goal(&self, path: &tidegate_core::Path) -> f64 {
+                match self { $(Stack::$Name(params) =>
+                    <$Type as tidegate_core::Endpoint>::utilisation_goal(params, path),)* }
+            }
             /// The queueing delay that the protocol aims at where a flow sends `rate_bps` on this path, if it aims at one.
             pub fn queue_target(&self, path: &tidegate_core::Path, rate_bps: f64) -> Option<tidegate_core::Time> {
                 match self { $(Stack::$Name(params) =>

@@ -104,8 +104,8 @@ fn events(seed: u64, count: usize) -> Vec<Event> {
             now += [Time::ZERO, Time::ps(1), Time::ns(84), Time::us(7), Time::ms(3)][rng.below(5) as usize];
             let rtt = span(&mut rng);
             match rng.below(20) {
-                0 => Event::Loss(Loss { now, kind: LossKind::Recovery, rtt }),
-                1 => Event::Loss(Loss { now, kind: LossKind::Timeout, rtt }),
+                0 => Event::Loss(Loss { now, kind: LossKind::Recovery, rtt, next_seq: seq }),
+                1 => Event::Loss(Loss { now, kind: LossKind::Timeout, rtt, next_seq: seq }),
                 2 => Event::Timer(now),
                 3 => Event::Sent(now, 84 + rng.below(9000) as u32),
                 4 => Event::Restart(now),

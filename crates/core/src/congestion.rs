@@ -1,7 +1,7 @@
 //! Congestion control: "how much may this flow send?"
 
 use crate::params::Params;
-use crate::{Card, Hop, Rate, Time};
+use crate::{Card, Hop, Rate, Time, choice};
 
 /// What a congestion control knows of its path when the connection starts.
 #[derive(Clone, Copy, Debug)]
@@ -22,6 +22,14 @@ pub struct Path {
     pub full_wire_bytes: u32,
     /// Switches on the path.
     pub hops: u32,
+}
+
+impl Path {
+    /// The base RTT that the bandwidth-delay product stands for, in picoseconds: the fabric's largest
+    /// unless the scenario sets the product.
+    pub fn bdp_time_ps(&self) -> f64 {
+        (self.bdp_bytes * 8e12 / self.nic_rate.as_bps() as f64).max(1.0)
+    }
 }
 
 /// One acknowledgement.
@@ -72,13 +80,26 @@ pub struct Loss {
     pub kind: LossKind,
     /// Latest round-trip time.
     pub rtt: Time,
+    /// Number of the next new packet, as in [`Ack::next_seq`].
+    pub next_seq: u64,
+}
+
+choice! {
+    /// When a packet may start under a window.
+    pub enum WindowRule {
+        /// Where a full packet still fits: RFC 5681, section 2, calls the window what may be in flight.
+        Fits = "fits",
+        /// Where anything of the window is left, so that up to a packet more is in flight: the
+        /// simulators that descend from HPCC's.
+        Below = "below",
+    }
 }
 
 /// A congestion control's answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// Wire bytes that may be in flight: a new packet may start where a full one fits. Below one full packet the transport
-    /// sends one packet every `rtt · full packet / window`. Infinite: no window.
+    /// Wire bytes that may be in flight, by the connection's [`WindowRule`]. Below one full packet the
+    /// transport sends one packet every `rtt · full packet / window`. Infinite: no window.
     pub window_bytes: f64,
     /// Pace at this rate in bit/s; infinite: no pacing.
     pub pace_bps: f64,
@@ -106,6 +127,9 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     /// otherwise. Default: never.
     const RESTART_AFTER: Time = Time::s(1000);
 
+    /// When a packet may start under its window, unless the scenario says otherwise.
+    const WINDOW_RULE: WindowRule = WindowRule::Fits;
+
     /// State of a new connection.
     fn start(params: &Self::Params, path: &Path, now: Time, seed: u64) -> Self;
     /// One acknowledgement arrived.
@@ -126,6 +150,11 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     /// path that has been congested for some round trips (PLB). Default: by its mark.
     fn is_congested(&self, _params: &Self::Params, ack: &Ack<'_>) -> bool {
         ack.marked
+    }
+    /// The share of a link's rate that the control means to take where nothing else wants any. Default:
+    /// all of it.
+    fn utilisation_goal(_params: &Self::Params, _path: &Path) -> f64 {
+        1.0
     }
     /// The queueing delay that the control aims at where the flow sends `rate_bps` on this path: at the fullest hop or of the
     /// whole path, as its signal is. `None`: it aims at none.

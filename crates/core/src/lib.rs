@@ -21,7 +21,7 @@ mod units;
 pub mod workload;
 
 pub use card::{Card, Marker, Need, Needs};
-pub use congestion::{Ack, CongestionControl, Limit, Loss, LossKind, Path};
+pub use congestion::{Ack, CongestionControl, Limit, Loss, LossKind, Path, WindowRule};
 pub use packet::{
     Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, body_flag, frame_flag,
     kind,

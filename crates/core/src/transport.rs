@@ -157,6 +157,10 @@ pub trait Endpoint: Transport + Sized {
 
     /// The transport of one host.
     fn new(params: &Self::Params, host: &HostContext) -> Self;
+    /// The share of a link's rate that it means to take where nothing else wants any. Default: all of it.
+    fn utilisation_goal(_params: &Self::Params, _path: &Path) -> f64 {
+        1.0
+    }
     /// The queueing delay that it aims at where a flow sends `rate_bps` on this path; `None`: it aims at none.
     fn queue_target(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Option<Time> {
         None

@@ -7,6 +7,7 @@ use common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Ecn, MarkAt, Routing};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
+use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{ConnectionPolicy, Domain, Rate, Rng, Time};
 use tidegate_sim::{Engine, Setup};
@@ -87,6 +88,11 @@ fn small(protocol: Protocol, faults: Faults, seed: u64) -> Setup {
 
 /// Runs until everything is delivered and acknowledged, or for good.
 fn check(protocol: Protocol, name: &str, faults: Faults, seed: u64) {
+    let setup = small(protocol, faults, seed);
+    check_run(protocol, name, setup, seed);
+}
+
+fn check_run(protocol: Protocol, name: &str, setup: Setup, seed: u64) {
     let replay = || {
         format!(
             "{}, {name}: replay with TIDEGATE_SEED={seed} TIDEGATE_PROTOCOL={} cargo test -p tidegate-sim --test faults",
@@ -94,7 +100,7 @@ fn check(protocol: Protocol, name: &str, faults: Faults, seed: u64) {
             protocol.card().name
         )
     };
-    let mut engine = Engine::new(small(protocol, faults, seed), ()).unwrap();
+    let mut engine = Engine::new(setup, ()).unwrap();
     let mut rows = Vec::new();
     engine.advance(Time::us(200));
     // Steps, because most runs are done long before the end.
@@ -136,6 +142,35 @@ fn every_message_is_delivered_exactly_once() {
             let mut hazards = hazards(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
             let (name, faults) = hazards.swap_remove((seed % hazards.len() as u64) as usize);
             check(protocol, name, faults, seed);
+        }
+    }
+}
+
+#[test]
+fn coalesced_acknowledgements_lose_nothing() {
+    for name in ["swift", "dctcp", "powertcp"] {
+        let protocol = Protocol::named(name).unwrap();
+        for seed in 0..120 {
+            let mut hazards = hazards(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
+            let (hazard, faults) = hazards.swap_remove((seed % hazards.len() as u64) as usize);
+            let mut setup = small(protocol, faults, seed);
+            setup.stacks[0].set("ack_every", Value::Integer(2 + seed % 7)).unwrap();
+            check_run(protocol, hazard, setup, seed);
+        }
+    }
+}
+
+/// A fifth of all packets lost or damaged on every link leaves one round trip in six over four links: timeouts follow each other,
+/// and every message ends all the same.
+#[test]
+fn messages_end_where_one_round_trip_in_six_does() {
+    for &protocol in Protocol::ALL {
+        if protocol.card().name.starts_with("toy") {
+            continue;
+        }
+        for seed in 0..2 {
+            check(protocol, "a fifth lost", Faults { loss: 0.2, ..Faults::default() }, seed);
+            check(protocol, "a fifth damaged", Faults { corruption: 0.2, ..Faults::default() }, seed);
         }
     }
 }
@@ -262,4 +297,21 @@ fn flaps_and_outages_overlap() {
     };
     let [early, down, still, back] = [990, 1_010, 2_990, 3_990].map(delivered);
     assert!(early > 500_000 && down == still && back > still + 500_000, "{early} {down} {still} {back}");
+}
+#[test]
+fn as_many_messages_as_there_are_arrive_between_one_pair() {
+    // More connections at once than 16 bits count.
+    let messages = 70_000;
+    for &protocol in Protocol::ALL {
+        let flows: Vec<_> = (0..messages).map(|_| flow(0, 1, 100, Time::ZERO)).collect();
+        let fabric = star(2, Rate::gbps(100), Time::us(1), 1000);
+        let mut setup = setup(fabric, protocol.stack(), flows, Time::ms(40));
+        setup.connections = ConnectionPolicy::PerMessage;
+        let (finished, outcome) = run(setup, ());
+        let name = protocol.card().name;
+        assert_eq!((finished.len(), outcome.unfinished.len()), (messages, 0), "{name}");
+        let resent: u64 = finished.iter().map(|record| record.retransmitted_bytes).sum();
+        println!("{name}: {:?}, {resent} B sent again", finished.last().unwrap().completed);
+        assert_eq!(resent, 0, "{name}");
+    }
 }

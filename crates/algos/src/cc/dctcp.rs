@@ -13,7 +13,8 @@
 //!   acknowledged
 //! * a mark, once a window of data (eq. 2): `cwnd *= 1 − alpha / 2`
 //! * else `cwnd += acked` in slow start, `cwnd += packet · acked / cwnd` later: one packet a round trip
-//! * a loss halves the window, a timeout starts over from one packet
+//! * a loss halves the window, a timeout starts over from one packet; marks in the same window of data cut no more, but
+//!   are counted
 //!
 //! # What it needs of the network
 //!
@@ -64,8 +65,10 @@ pub struct Dctcp {
     marked: u64,
     /// An acknowledgement of this packet, or a later one, ends the window of data.
     round_end: u64,
-    /// No further cut, and no growth, before this packet is acknowledged.
+    /// No further cut, and no growth but slow start, before this packet is acknowledged.
     cut_end: u64,
+    /// The window before the marks of the current window of data cut it.
+    uncut: f64,
 }
 
 impl CongestionControl for Dctcp {
@@ -95,6 +98,7 @@ impl CongestionControl for Dctcp {
             marked: 0,
             round_end: 0,
             cut_end: 0,
+            uncut: 0.0,
         }
     }
 
@@ -108,12 +112,15 @@ impl CongestionControl for Dctcp {
             self.marked += ack.acked_bytes;
         }
         let may_cut = ack.seq >= self.cut_end;
+        if may_cut {
+            self.uncut = self.cwnd;
+        }
         if ack.marked && may_cut {
             self.cwnd *= 1.0 - self.alpha / 2.0; // DCTCP eq. 2
             self.settle();
             self.threshold = self.cwnd;
             self.cut_end = ack.next_seq;
-        } else if ack.window_limited && may_cut {
+        } else if ack.window_limited && (may_cut || self.cwnd < self.threshold) {
             let acked = ack.acked_bytes as f64;
             self.cwnd += if self.cwnd < self.threshold { acked } else { self.packet * acked / self.cwnd };
             self.settle();
@@ -121,9 +128,15 @@ impl CongestionControl for Dctcp {
     }
 
     fn on_loss(&mut self, _params: &DctcpParams, loss: &Loss) {
-        self.threshold = (self.cwnd / 2.0).max(self.packet);
+        // Half of what it was before marks cut it in this window of data, for which marks cut no more (RFC 8257,
+        // section 3.5; RFC 5681, section 3.1, has timeouts in a row keep the threshold of the first).
+        self.threshold = (self.uncut.max(self.cwnd) / 2.0).max(self.packet);
+        self.cut_end = loss.next_seq;
         self.cwnd = match loss.kind {
-            LossKind::Recovery => self.threshold,
+            LossKind::Recovery => {
+                self.uncut = self.threshold;
+                self.threshold
+            }
             LossKind::Timeout => self.packet,
         };
     }
@@ -208,11 +221,75 @@ mod tests {
     fn losses_halve_and_timeouts_start_over() {
         let params = DctcpParams::default();
         let mut flow = start(&params, 40.0);
-        let loss = |kind| Loss { now: Time::us(9), kind, rtt: Time::us(6) };
+        let loss = |kind| Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 0 };
         flow.on_loss(&params, &loss(LossKind::Recovery));
         assert_eq!(flow.cwnd, 20.0 * flow.packet);
         flow.on_loss(&params, &loss(LossKind::Timeout));
         assert_eq!((flow.cwnd, flow.threshold), (flow.packet, 10.0 * flow.packet));
+    }
+
+    /// What a window of 40 packets becomes within one window of data in which a mark and a loss both come.
+    fn marked_and_lost(alpha: f64, mark_first: bool) -> f64 {
+        let params = DctcpParams { initial_alpha: alpha, g: 0.0001, ..Default::default() };
+        let mut flow = start(&params, 40.0);
+        let mark = |flow: &mut Dctcp, seq| {
+            flow.on_ack(&params, &Ack { seq, next_seq: 40, marked: true, ..contract::ack(Time::us(seq)) });
+        };
+        let lose = |flow: &mut Dctcp| {
+            let kind = LossKind::Recovery;
+            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 40 });
+        };
+        if mark_first {
+            mark(&mut flow, 5);
+            lose(&mut flow);
+        } else {
+            lose(&mut flow);
+            mark(&mut flow, 5);
+        }
+        (6..40).for_each(|seq| mark(&mut flow, seq));
+        flow.cwnd / flow.packet
+    }
+
+    #[test]
+    fn marks_and_a_loss_in_one_window_of_data_cut_as_the_loss_alone() {
+        for alpha in [0.0, 0.3, 1.0] {
+            for mark_first in [false, true] {
+                assert_near(marked_and_lost(alpha, mark_first), 20.0, 1e-9);
+            }
+        }
+    }
+
+    #[test]
+    fn marks_are_counted_through_a_loss() {
+        let params = DctcpParams { initial_alpha: 0.0, ..Default::default() };
+        let mut flow = start(&params, 10.0);
+        let ack = |flow: &mut Dctcp, seq, marked| {
+            flow.on_ack(&params, &Ack { seq, next_seq: seq + 10, marked, ..contract::ack(Time::us(seq)) });
+        };
+        (0..10).for_each(|seq| ack(&mut flow, seq, false));
+        (10..13).for_each(|seq| ack(&mut flow, seq, true));
+        let kind = LossKind::Recovery;
+        flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 23 });
+        (13..15).for_each(|seq| ack(&mut flow, seq, true));
+        (15..21).for_each(|seq| ack(&mut flow, seq, false));
+        assert_near(flow.alpha, 0.5 / 16.0, 1e-12);
+        // The next window of data is cut for its own marks.
+        (21..23).for_each(|seq| ack(&mut flow, seq, false));
+        let before = flow.cwnd;
+        ack(&mut flow, 23, true);
+        assert_near(flow.cwnd, before * (1.0 - flow.alpha / 2.0), 1e-9);
+    }
+
+    #[test]
+    fn slow_start_follows_a_timeout_at_once() {
+        let params = DctcpParams::default();
+        let mut flow = start(&params, 16.0);
+        let kind = LossKind::Timeout;
+        flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 16 });
+        for seq in 0..7 {
+            flow.on_ack(&params, &Ack { seq, next_seq: 16, ..contract::ack(Time::us(10 + seq)) });
+        }
+        assert_eq!(flow.cwnd, 8.0 * flow.packet);
     }
 
     #[test]

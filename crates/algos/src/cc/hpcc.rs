@@ -31,7 +31,10 @@
 //!   which is what the ports in the records are. Records older than the stored ones are ignored.
 //! * The window grows only if it limited sending in this round trip or the one before. Anything finer would hold growth
 //!   back at some acknowledgements and decreases at none, and `additive` is too small to make up for that.
-//! * `T` is the fabric's largest base RTT; the paper rounds it up by hand.
+//! * `T` is the fabric's largest base RTT, or the BDP over the NIC's rate where the scenario sets the BDP; the paper
+//!   rounds it up by hand.
+//! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the public simulator: the
+//!   window of one BDP counts neither telemetry nor the grain of a packet, and would not fill a link.
 //! * `additive` is the paper's `W_init (1 − η) / N` with N = 100 flows. The public simulator adds 10 Mbit/s for each
 //!   25 Gbit/s of NIC, which is N = 125. Its run script has `max_stage` 0: multiplicative in every round.
 //! * Records carry exact numbers; the paper's fields count 128 B sent and 80 B queued.
@@ -41,7 +44,7 @@
 use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Hop, Limit, Loss, LossKind, Marker, Need, Needs, Path, Rate, Time,
-    params,
+    WindowRule, params,
 };
 
 params! {
@@ -105,9 +108,10 @@ impl CongestionControl for Hpcc {
         echo_bytes: (2, 8),
     };
     type Params = HpccParams;
+    const WINDOW_RULE: WindowRule = WindowRule::Below;
 
     fn start(params: &HpccParams, path: &Path, _now: Time, _seed: u64) -> Hpcc {
-        let base_rtt = path.fabric_base_rtt.as_ps().max(1) as f64;
+        let base_rtt = path.bdp_time_ps();
         let min_window = params.min_rate.as_bps() as f64 * base_rtt / 8e12;
         let max_window = params.max_window.bytes(path.bdp_bytes).max(min_window);
         let window = params.initial_window.bytes(path.bdp_bytes).clamp(min_window, max_window);
@@ -157,6 +161,10 @@ impl CongestionControl for Hpcc {
         Limit { pace_bps, ..Limit::window(self.window) }
     }
 
+    fn utilisation_goal(params: &HpccParams, _path: &Path) -> f64 {
+        params.eta
+    }
+
     fn is_congested(&self, params: &HpccParams, _ack: &Ack<'_>) -> bool {
         self.utilisation > params.eta
     }
@@ -202,6 +210,15 @@ mod tests {
 
     fn start(params: &HpccParams) -> Hpcc {
         Hpcc::start(params, &path(), Time::ZERO, 0)
+    }
+
+    #[test]
+    fn the_base_rtt_follows_a_bdp_that_the_scenario_sets() {
+        let params = HpccParams::default();
+        let flow =
+            Hpcc::start(&params, &tidegate_core::Path { bdp_bytes: 2.0 * PIPE, ..path() }, Time::ZERO, 0);
+        assert_near(flow.base_rtt, 16e6, 1e-6);
+        assert_near(flow.limit(&params).pace_bps, 1e11, 1.0);
     }
 
     #[test]
@@ -307,7 +324,7 @@ mod tests {
         flow.window = 25_000.0;
         assert_eq!(flow.limit(&params).pace_bps, 25e9);
         let lose = |flow: &mut Hpcc, kind| {
-            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(9) });
+            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(9), next_seq: 0 });
             flow.window
         };
         assert_eq!(lose(&mut flow, LossKind::Recovery), 12_500.0);

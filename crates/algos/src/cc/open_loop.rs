@@ -88,6 +88,10 @@ impl CongestionControl for OpenLoop {
         self.draw(params);
     }
 
+    fn utilisation_goal(params: &OpenLoopParams, path: &Path) -> f64 {
+        (params.rate.as_bps() as f64 / path.nic_rate.as_bps() as f64).min(1.0)
+    }
+
     fn limit(&self, _params: &OpenLoopParams) -> Limit {
         Limit { window_bytes: f64::INFINITY, pace_bps: self.pace_bps, wake_at: Time::NEVER }
     }

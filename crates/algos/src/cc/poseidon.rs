@@ -555,7 +555,7 @@ mod tests {
         let mut flow = start(&params);
         flow.cwnd = 4096.0;
         let lose = |flow: &mut Poseidon, kind, now| {
-            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(10) });
+            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(10), next_seq: 0 });
             flow.cwnd
         };
         assert_eq!(lose(&mut flow, LossKind::Recovery, 100), 2048.0);
@@ -563,10 +563,13 @@ mod tests {
         for i in 1..12 {
             assert_eq!(lose(&mut flow, LossKind::Timeout, 105 + i), if i < 6 { 2048.0 } else { 1024.0 });
         }
-        let mut recovered = flow.clone();
+        let (mut heard, mut recovered) = (flow.clone(), flow.clone());
         assert_eq!(lose(&mut flow, LossKind::Timeout, 117), params.min_cwnd);
-        recovered.on_ack(&params, &Ack { window_limited: false, ..ack(116.5, 10.0, 0.0) });
-        assert_eq!(lose(&mut recovered, LossKind::Timeout, 117), 1024.0);
+        // An acknowledgement or a recovery ends the row.
+        heard.on_ack(&params, &Ack { window_limited: false, ..ack(116.5, 10.0, 0.0) });
+        assert_eq!(lose(&mut heard, LossKind::Timeout, 117), 1024.0);
+        assert_eq!(lose(&mut recovered, LossKind::Recovery, 117), 1024.0);
+        assert_eq!(lose(&mut recovered, LossKind::Timeout, 118), 1024.0);
     }
 
     #[test]

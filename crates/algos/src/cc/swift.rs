@@ -35,6 +35,9 @@
 //!   evaluation by default. SIRD's are base_target = 15us, fs_range = 75us.
 //! * A connection that idled for longer than a fixed time (the retransmission timeout before any sample) starts anew.
 
+use alloc::format;
+use alloc::string::String;
+
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Needs, Path, Time, math, params,
 };
@@ -156,6 +159,18 @@ impl CongestionControl for Swift {
         Some(Time::from_ps_f64(target).since(path.base_rtt))
     }
 
+    fn domain_warning(params: &SwiftParams, path: &Path) -> Option<String> {
+        let target = Time::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
+        (target <= path.base_rtt).then(|| {
+            format!(
+                "the target of a large window is {target}, not above the base RTT of {}: windows fall \
+                 until flow scaling makes up for it, and links stay idle; a base_target above the base \
+                 RTT fills them",
+                path.base_rtt
+            )
+        })
+    }
+
     fn limit(&self, _params: &SwiftParams) -> Limit {
         Limit::window(self.cwnd * self.full_wire_bytes)
     }
@@ -247,14 +262,20 @@ mod tests {
         let mut flow = start(&params);
         flow.cwnd = 64.0;
         let lose = |flow: &mut Swift, kind, now| {
-            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(30) });
+            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(30), next_seq: 0 });
             flow.cwnd
         };
         assert_eq!(lose(&mut flow, LossKind::Recovery, 100), 32.0);
         for i in 1..12 {
             assert_eq!(lose(&mut flow, LossKind::Timeout, 100 + i), 32.0);
         }
+        let (mut heard, mut recovered) = (flow.clone(), flow.clone());
         assert_eq!(lose(&mut flow, LossKind::Timeout, 112), params.min_cwnd);
+        // An acknowledgement or a recovery ends the row.
+        heard.on_ack(&params, &Ack { window_limited: false, ..ack(112, 6) });
+        assert_eq!(lose(&mut heard, LossKind::Timeout, 113), 32.0);
+        assert_eq!(lose(&mut recovered, LossKind::Recovery, 112), 32.0);
+        assert_eq!(lose(&mut recovered, LossKind::Timeout, 113), 32.0);
     }
 
     #[test]

@@ -86,7 +86,7 @@ pub struct ToyCredit {
 }
 
 /// More messages being received at once than this are not believed.
-const MAX_INCOMING: usize = 1 << 16;
+const MAX_INCOMING: usize = 1 << 20;
 
 impl Endpoint for ToyCredit {
     const CARD: Card = Card {

@@ -2,11 +2,13 @@
 //!
 //! * A **connection** carries packets 0, 1, 2, … to one peer; each belongs to one message and never changes size. Messages
 //!   follow each other on it; [`ConnectionPolicy`] says which connection takes a message. There is no handshake.
-//! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap.
+//! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap; with `ack_every` above one
+//!   an acknowledgement stands for several packets in order that bear the same mark, and echoes the last.
 //! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying, and by a timeout
-//!   (smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto` before the first sample, doubled each time).
-//! * A **window** is what may be in flight: a packet goes if it fits. Below one packet it means one packet every
-//!   `rtt · packet / window`. Pacing follows a schedule: a packet that left late does not delay the next, by at most one
+//!   (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto` before the first sample; doubled each time up
+//!   to `max_rto`, and as before once anything new is acknowledged).
+//! * A **window** is what may be in flight: by the control's [`WindowRule`](tidegate_core::WindowRule) a packet
+//!   goes if it fits, or if anything is left. Below one packet it means one packet every `rtt · packet / window`. Pacing follows a schedule: a packet that left late does not delay the next, by at most one
 //!   gap (without bound for a control that has no window).
 //! * After **idling** for longer than `restart_after` a connection's control starts anew, on the same path.
 //! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap; retransmission timers sit in a
@@ -24,13 +26,15 @@ mod receiver;
 mod recovery;
 mod schedule;
 mod sender;
+#[cfg(test)]
+mod tests;
 
 use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::by_host::ByHost;
-pub use params::{ConnectionParams, WindowedParams};
+pub use params::{ConnectionParams, PlbRule, WindowedParams};
 use plb::Plb;
 use receiver::Receivers;
 use recovery::Recovery;
@@ -42,8 +46,8 @@ use tidegate_core::{
     Path, PathOracle, Reply, Rng, Time, Transmit, Transport, body_flag, frame_flag, kind,
 };
 
-/// The timeout doubles at most so often.
-const MAX_BACKOFF: u8 = 10;
+/// The timeout doubles at most so often: from any smallest to any largest one.
+const MAX_BACKOFF: u8 = 32;
 
 /// The windowed transport of one host.
 pub struct Windowed<C: CongestionControl> {
@@ -93,7 +97,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
             ready: Ready::default(),
             paced: Due::default(),
             timers: Due::default(),
-            receivers: Receivers::default(),
+            receivers: Receivers::new(&params.connection),
             peers: ByHost::default(),
             spare: Vec::new(),
             backlog_bytes: 0,
@@ -102,6 +106,10 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
 
     fn queue_target(params: &WindowedParams<C>, path: &Path, rate_bps: f64) -> Option<Time> {
         C::queue_target(&params.control, &Self::with_telemetry(*path), rate_bps)
+    }
+
+    fn utilisation_goal(params: &WindowedParams<C>, path: &Path) -> f64 {
+        C::utilisation_goal(&params.control, &Self::with_telemetry(*path))
     }
 
     fn domain_warning(params: &WindowedParams<C>, path: &Path) -> Option<String> {
@@ -151,6 +159,10 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     #[inline]
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
         self.promote_paced(now);
+        if let Some(receiver) = self.receivers.take_due() {
+            self.receivers.transmit(now, receiver, packet);
+            return Transmit::Sent;
+        }
         while let Some(connection) = self.ready.pop(&mut self.senders) {
             let sender = &mut self.senders[connection as usize];
             sender.schedule = Schedule::Idle;
@@ -172,7 +184,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
 
     #[inline]
     fn deadline(&self) -> Time {
-        self.paced.next().min(self.timers.next())
+        self.paced.next().min(self.timers.next()).min(self.receivers.next_due())
     }
 
     fn backlog_bytes(&self) -> u64 {
@@ -202,9 +214,10 @@ impl<C: CongestionControl> Windowed<C> {
                     return self.connect(now, message.dst, true, paths);
                 };
                 let seed = self.start_anew(now, connection);
+                let plb = self.path_memory(seed);
                 let sender = &mut self.senders[connection as usize];
                 sender.take_over(seed);
-                sender.plb = self.params.connection.plb.then(|| Box::new(Plb::new(seed)));
+                sender.plb = plb;
                 connection
             }
             ConnectionPolicy::PerPair => {
@@ -225,6 +238,10 @@ impl<C: CongestionControl> Windowed<C> {
         }
     }
 
+    fn path_memory(&self, seed: u64) -> Option<Box<Plb>> {
+        (self.params.connection.plb != PlbRule::Off).then(|| Box::new(Plb::new(seed)))
+    }
+
     /// Starts a connection's control once more; the seed that it has.
     fn start_anew(&mut self, now: Time, connection: u32) -> u64 {
         let sender = &self.senders[connection as usize];
@@ -239,8 +256,9 @@ impl<C: CongestionControl> Windowed<C> {
         let connection = self.peers.get(dst).and_then(|peer| peer.lanes.get(lane as usize));
         let uses = connection.map_or(0, |&c| self.senders[c as usize].uses);
         let pair = (self.host.host as u64) << 32 | dst as u64;
-        Rng::stream(self.host.seed, Domain::Entropy, pair ^ ((lane as u64) << 48) ^ ((uses as u64) << 16))
-            .bits()
+        // The low 16 bits of the lane have a place of their own, the others are spread.
+        let lane = (lane as u64) << 48 ^ (lane as u64 >> 16).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        Rng::stream(self.host.seed, Domain::Entropy, pair ^ lane ^ ((uses as u64) << 16)).bits()
     }
 
     fn connect(&mut self, now: Time, dst: u32, single_use: bool, paths: &dyn PathOracle) -> u32 {
@@ -249,8 +267,9 @@ impl<C: CongestionControl> Windowed<C> {
         let seed = self.next_seed(dst, lane);
         let cc = C::start(&self.params.control, &path, now, seed);
         let connection = self.senders.len() as u32;
-        let mut sender = Sender::new(cc, dst, lane, seed, single_use, path);
-        sender.plb = self.params.connection.plb.then(|| Box::new(Plb::new(seed)));
+        let rule = self.params.connection.window_rule;
+        let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, rule);
+        sender.plb = self.path_memory(seed);
         self.senders.push(sender);
         self.peers.entry(dst).lanes.push(connection);
         connection
@@ -361,13 +380,20 @@ impl<C: CongestionControl> Windowed<C> {
         };
         sender.cc.on_ack(&self.params.control, &ack);
         if let Some(plb) = &mut sender.plb
-            && let Some(entropy) =
-                plb.sample(now, sender.srtt, sender.cc.is_congested(&self.params.control, &ack))
+            && let Some(entropy) = plb.sample(
+                &self.params.connection,
+                &ack,
+                sender.srtt,
+                sender.cc.is_congested(&self.params.control, &ack),
+            )
         {
             sender.entropy = entropy;
         }
         if lost {
-            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Recovery, rtt });
+            sender.cc.on_loss(
+                &self.params.control,
+                &Loss { now, kind: LossKind::Recovery, rtt, next_seq: sender.next },
+            );
         }
         sender.last_activity = now;
         let finished = sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
@@ -382,22 +408,22 @@ impl<C: CongestionControl> Windowed<C> {
     fn on_timer(&mut self, now: Time, connection: u32) {
         let sender = &mut self.senders[connection as usize];
         sender.timer_armed_at = Time::NEVER;
-        let rtt = sender.last_rtt;
+        let (rtt, next_seq) = (sender.last_rtt, sender.next);
         if sender.wake_at <= now {
             sender.wake_at = Time::NEVER;
             sender.cc.on_timer(&self.params.control, now);
         }
         if sender.reorder_expired(now, &self.outgoing, self.host.mtu) {
-            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Recovery, rtt });
+            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Recovery, rtt, next_seq });
         }
         if sender.rto_at <= now && sender.in_flight == 0 {
             sender.rto_at = Time::NEVER;
         } else if sender.rto_at <= now {
             sender.on_timeout(now, &self.params.connection, &mut self.spare);
             if let Some(plb) = &mut sender.plb {
-                sender.entropy = plb.leave(now, rtt);
+                sender.entropy = plb.time_out(&self.params.connection, now, rtt);
             }
-            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Timeout, rtt });
+            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Timeout, rtt, next_seq });
         }
         self.apply_limit(connection);
         self.reschedule(now, connection);
@@ -461,10 +487,11 @@ impl<C: CongestionControl> Windowed<C> {
         }
     }
 
-    /// Moves what pacing has released to the ring. Called first wherever connections may become ready, so that their order
+    /// Moves what pacing has released to the ring, and acknowledgements that waited to their turn. Called first wherever connections may become ready, so that their order
     /// in the ring is that of time, whether or not the driver called in between.
     #[inline]
     fn promote_paced(&mut self, now: Time) {
+        self.receivers.promote(now);
         while let Some((at, connection)) = self.paced.pop_due_entry(now) {
             if self.senders[connection as usize].schedule == Schedule::Paced(at) {
                 let sender = &mut self.senders[connection as usize];

@@ -1,10 +1,23 @@
 //! Parameters of a windowed transport: those of its congestion control, and those that every connection has.
 
+use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
 use tidegate_core::params::{Parameter, Params, Table, Value};
-use tidegate_core::{CongestionControl, Time, params};
+use tidegate_core::{CongestionControl, Time, WindowRule, choice, params};
+
+choice! {
+    /// When a connection leaves its path for another (PLB).
+    pub enum PlbRule {
+        /// Never.
+        Off = "off",
+        /// Without a good sample for a random 5 to 7 round trips.
+        Htsim = "htsim",
+        /// After a number of congested rounds in a row, fewer where nothing is in flight.
+        Rounds = "rounds",
+    }
+}
 
 params! {
     /// What every connection has, whatever controls it.
@@ -15,11 +28,33 @@ params! {
         /// Smallest retransmission timeout.
         min_rto: Time = Time::us(200), within Time::us(1) => Time::s(1000),
             "our choice, for every windowed protocol";
+        /// Largest retransmission timeout that doubling comes to; `initial_rto` and `min_rto` hold beyond it.
+        max_rto: Time = Time::ms(120), within Time::us(1) => Time::s(1000),
+            "Linux, include/net/tcp.h: TCP_RTO_MAX is 600 times TCP_RTO_MIN";
         /// Idle for longer than this, a connection starts from its initial window again; 1000 s: it never does.
         restart_after: Time = Time::s(1000), within Time::us(1) => Time::s(1000),
             "our choice; 1 ms where public code restarts after a timeout";
-        /// Take another path when there was no good sample for 5 to 7 round trips (PLB).
-        plb: bool = false, "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; rule: Broadcom/csg-htsim, swift.cpp";
+        /// Packets that one acknowledgement stands for at most. A message's end, a packet out of order and a
+        /// change of marks are acknowledged at once.
+        ack_every: u64 = 1, in 1..=1000, "one a packet, as the simulators of these protocols; RFC 5681, section 4.2, has 2";
+        /// No acknowledgement waits longer than this for more packets. RTT samples do not count the wait.
+        ack_delay: Time = Time::us(20), within Time::ns(1) => Time::s(1), "our choice: a few round trips";
+        /// When a packet may start: where a full one `fits` in the window, or with less in flight than the
+        /// window (`below`).
+        window_rule: WindowRule = WindowRule::Fits,
+            "RFC 5681, section 2, for `fits`; rdma-queue-pair.cc of HPCC's and PowerTCP's simulators for `below`";
+        /// When a connection takes another path (PLB).
+        plb: PlbRule = PlbRule::Off,
+            "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; `htsim`: Broadcom/csg-htsim, swift.cpp; `rounds`: PLB (SIGCOMM'22)";
+        /// Share of congested packets from which a round is congested, under `rounds`.
+        plb_threshold: f64 = 0.5, in 0.0..=1.0, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_cong_thresh";
+        /// Congested rounds in a row after which the path is left, under `rounds`.
+        plb_rounds: u64 = 12, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_rehash_rounds";
+        /// The same where nothing is in flight.
+        plb_idle_rounds: u64 = 3, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_idle_rehash_rounds";
+        /// After a timeout `rounds` holds still for this to twice this.
+        plb_suspend: Time = Time::s(60), within Time::ZERO => Time::s(1000),
+            "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_suspend_rto_sec";
     }
 }
 
@@ -33,7 +68,11 @@ pub struct WindowedParams<C: CongestionControl> {
 
 impl<C: CongestionControl> Default for WindowedParams<C> {
     fn default() -> Self {
-        let connection = ConnectionParams { restart_after: C::RESTART_AFTER, ..ConnectionParams::default() };
+        let connection = ConnectionParams {
+            restart_after: C::RESTART_AFTER,
+            window_rule: C::WINDOW_RULE,
+            ..ConnectionParams::default()
+        };
         WindowedParams { control: C::Params::default(), connection }
     }
 }
@@ -61,8 +100,10 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
         let mut table = C::Params::table();
         table.extend(ConnectionParams::table());
         for info in &mut table {
-            if info.name == "restart_after" {
-                info.default = C::RESTART_AFTER.to_value();
+            match info.name {
+                "restart_after" => info.default = C::RESTART_AFTER.to_value(),
+                "window_rule" => info.default = C::WINDOW_RULE.to_value(),
+                _ => {}
             }
         }
         table
@@ -74,6 +115,10 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
         self.control.store(name, value) || self.connection.store(name, value)
     }
     fn conflict(&self) -> Option<String> {
+        let ConnectionParams { ack_every, ack_delay, min_rto, .. } = self.connection;
+        if ack_every > 1 && ack_delay >= min_rto {
+            return Some(format!("an acknowledgement may wait {ack_delay}, and a timeout may be {min_rto}"));
+        }
         self.control.conflict()
     }
 }

@@ -1,14 +1,20 @@
 //! Leaving a congested path: Protective Load Balancing (Qureshi et al., "PLB: Congestion Signals are Simple and Effective
 //! for Network Load Balancing", SIGCOMM 2022), for any congestion control that can tell a good sample from a bad one.
 //!
-//! A connection that has had no good sample for a random 5 to 7 round trips takes a new ECMP hash and begins to count
-//! again; the interval is drawn anew with each good sample. A retransmission timeout changes the path at once. This is the
-//! rule of Broadcom/csg-htsim (`swift.cpp`). Linux counts rounds in which half the packets were marked instead, and waits
-//! for 12.
+//! Two rules, by [`PlbRule`]:
 //!
-//! Packets on the new path overtake those on the old one, so for two round trips losses are found by time, not by order.
+//! * `htsim` (Broadcom/csg-htsim, `swift.cpp`): a connection that has had no good sample for a random 5 to 7 round trips
+//!   takes a new ECMP hash and begins to count again; the interval is drawn anew with each good sample.
+//! * `rounds` (the paper's; constants are those of Linux, `net/ipv4/tcp_plb.c`): a round trip is congested where half of
+//!   what it acknowledged was; after 12 of these in a row, or 3 if nothing is in flight, the connection takes a new hash.
+//!   After a timeout it then holds still for 60 to 120 s.
+//!
+//! Under both a retransmission timeout changes the path at once. Packets on the new path overtake those on the old one, so
+//! for two round trips losses are found by time, not by order.
 
-use tidegate_core::{Domain, Rng, Time};
+use tidegate_core::{Ack, Domain, Rng, Time};
+
+use super::params::{ConnectionParams, PlbRule};
 
 /// A connection is patient for so many round trips: from the first, up to and without the second.
 const PATIENCE_RTTS: (f64, f64) = (5.0, 7.0);
@@ -16,9 +22,18 @@ const PATIENCE_RTTS: (f64, f64) = (5.0, 7.0);
 /// What a connection remembers of its path.
 pub(super) struct Plb {
     rng: Rng,
-    /// The last good sample or change of path; nothing before the first sample.
+    /// `htsim`: the last good sample or change of path; nothing before the first sample.
     since: Option<Time>,
     patience: Time,
+    /// `rounds`: packets acknowledged, and congested of them, in this round.
+    acked: u32,
+    congested: u32,
+    /// An acknowledgement of this packet, or a later one, ends the round.
+    round_end: u64,
+    /// Congested rounds in a row.
+    rounds: u64,
+    /// No change of path before.
+    suspended_until: Time,
     /// Packets may overtake each other until then.
     unordered_until: Time,
 }
@@ -26,26 +41,74 @@ pub(super) struct Plb {
 impl Plb {
     /// For a connection with this seed.
     pub(super) fn new(seed: u64) -> Plb {
-        let rng = Rng::stream(seed, Domain::Transport, 0);
-        Plb { rng, since: None, patience: Time::ZERO, unordered_until: Time::ZERO }
+        Plb {
+            rng: Rng::stream(seed, Domain::Transport, 0),
+            since: None,
+            patience: Time::ZERO,
+            acked: 0,
+            congested: 0,
+            round_end: 0,
+            rounds: 0,
+            suspended_until: Time::ZERO,
+            unordered_until: Time::ZERO,
+        }
     }
 
-    /// Takes in a sample; a new ECMP hash where it is time to leave.
-    pub(super) fn sample(&mut self, now: Time, rtt: Time, congested: bool) -> Option<u32> {
+    /// Takes in a sample; a new ECMP hash where it is time to leave. `rtt` is the smoothed one.
+    pub(super) fn sample(
+        &mut self,
+        params: &ConnectionParams,
+        ack: &Ack<'_>,
+        rtt: Time,
+        congested: bool,
+    ) -> Option<u32> {
+        let leaves = match params.plb {
+            PlbRule::Off => false,
+            PlbRule::Htsim => self.is_impatient(ack.now, rtt, congested),
+            PlbRule::Rounds => self.has_seen_enough(params, ack, congested),
+        };
+        leaves.then(|| self.leave(ack.now, rtt))
+    }
+
+    /// The rule of htsim.
+    fn is_impatient(&mut self, now: Time, rtt: Time, congested: bool) -> bool {
         match self.since {
-            Some(since) if congested => (now.since(since) > self.patience).then(|| self.leave(now, rtt)),
+            Some(since) if congested => now.since(since) > self.patience,
             _ => {
                 let (least, most) = PATIENCE_RTTS;
                 self.patience = rtt.scale(least + (most - least) * self.rng.unit());
                 self.since = Some(now);
-                None
+                false
             }
         }
     }
 
-    /// A new ECMP hash, at once.
-    pub(super) fn leave(&mut self, now: Time, rtt: Time) -> u32 {
+    /// The rule of the paper.
+    fn has_seen_enough(&mut self, params: &ConnectionParams, ack: &Ack<'_>, congested: bool) -> bool {
+        if ack.seq >= self.round_end {
+            if self.acked > 0 {
+                let is_congested = self.congested as f64 >= params.plb_threshold * self.acked as f64;
+                self.rounds = if is_congested { self.rounds + 1 } else { 0 };
+            }
+            (self.acked, self.congested, self.round_end) = (0, 0, ack.next_seq);
+        }
+        self.acked += ack.acked_packets;
+        self.congested += if congested { ack.acked_packets } else { 0 };
+        let enough = if ack.in_flight_bytes == 0 { params.plb_idle_rounds } else { params.plb_rounds };
+        self.rounds >= enough.min(params.plb_rounds) && ack.now >= self.suspended_until
+    }
+
+    /// A retransmission timeout: a new ECMP hash, at once.
+    pub(super) fn time_out(&mut self, params: &ConnectionParams, now: Time, rtt: Time) -> u32 {
+        if params.plb == PlbRule::Rounds {
+            self.suspended_until = now.after(params.plb_suspend.scale(1.0 + self.rng.unit()));
+        }
+        self.leave(now, rtt)
+    }
+
+    fn leave(&mut self, now: Time, rtt: Time) -> u32 {
         self.since = Some(now);
+        self.rounds = 0;
         self.unordered_until = now.after(rtt.times(2));
         self.rng.bits() as u32
     }
@@ -58,19 +121,82 @@ impl Plb {
 
 #[cfg(test)]
 mod tests {
+    use alloc::vec::Vec;
+
     use super::*;
+    use crate::contract::ack;
 
     const RTT: Time = Time::us(10);
 
+    fn with(plb: PlbRule) -> ConnectionParams {
+        ConnectionParams { plb, ..Default::default() }
+    }
+
+    fn sample(plb: &mut Plb, us: u64, congested: bool) -> bool {
+        plb.sample(&with(PlbRule::Htsim), &ack(Time::us(us)), RTT, congested).is_some()
+    }
+
     fn congested_until_it_leaves(plb: &mut Plb, from: u64) -> u64 {
-        (from..from + 1000).find(|&us| plb.sample(Time::us(us), RTT, true).is_some()).unwrap()
+        (from..from + 1000).find(|&us| sample(plb, us, true)).unwrap()
+    }
+
+    /// Rounds of 20 packets, of which so many are congested, after each of which nothing is in flight or something; in which of
+    /// them the path is left.
+    fn left_in(
+        plb: &mut Plb,
+        params: &ConnectionParams,
+        rounds: core::ops::Range<u64>,
+        congested: u64,
+        idle: bool,
+    ) -> Vec<u64> {
+        let mut left = Vec::new();
+        for round in rounds {
+            for i in 0..20 {
+                let last = i == 19;
+                let seq = 20 * round + i;
+                let ack = Ack {
+                    seq,
+                    next_seq: seq + 20,
+                    in_flight_bytes: if idle && last { 0 } else { 80_000 },
+                    ..ack(Time::us(10 * round))
+                };
+                if plb.sample(params, &ack, RTT, i < congested).is_some() {
+                    left.push(round);
+                }
+            }
+        }
+        left
+    }
+
+    #[test]
+    fn leaves_after_twelve_congested_rounds_or_three_and_idle() {
+        let params = with(PlbRule::Rounds);
+        let left = |congested, idle| left_in(&mut Plb::new(1), &params, 0..36, congested, idle);
+        // A round is over with the first packet of the next.
+        assert_eq!(left(10, false), [12, 24]);
+        assert_eq!(left(9, false), []);
+        assert_eq!(left(20, true)[..4], [3, 6, 9, 12]);
+        // A good round begins the count anew.
+        let mut plb = Plb::new(1);
+        assert_eq!(left_in(&mut plb, &params, 0..11, 20, false), []);
+        assert_eq!(left_in(&mut plb, &params, 11..13, 0, false), []);
+        assert_eq!(left_in(&mut plb, &params, 13..36, 20, false), [25]);
+    }
+
+    #[test]
+    fn holds_still_after_a_timeout() {
+        let params = ConnectionParams { plb_suspend: Time::us(1000), ..with(PlbRule::Rounds) };
+        let mut plb = Plb::new(1);
+        plb.time_out(&params, Time::ZERO, RTT);
+        let first = left_in(&mut plb, &params, 0..220, 20, false)[0];
+        assert!((100..200).contains(&first), "{first}");
     }
 
     #[test]
     fn leaves_after_five_to_seven_round_trips_without_a_good_sample() {
         for seed in 0..100 {
             let mut plb = Plb::new(seed);
-            assert_eq!(plb.sample(Time::us(100), RTT, false), None);
+            assert!(!sample(&mut plb, 100, false));
             let first = congested_until_it_leaves(&mut plb, 101);
             assert!((150..=171).contains(&first), "{first}");
             let second = congested_until_it_leaves(&mut plb, first + 1);
@@ -82,7 +208,7 @@ mod tests {
     fn a_good_sample_starts_the_clock_again() {
         let mut plb = Plb::new(1);
         for us in 0..10_000 {
-            assert_eq!(plb.sample(Time::us(us), RTT, us % 40 != 0), None);
+            assert!(!sample(&mut plb, us, us % 40 != 0));
         }
     }
 

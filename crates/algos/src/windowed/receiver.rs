@@ -4,25 +4,52 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use crate::by_host::ByHost;
 use tidegate_core::{
-    Application, Card, MIN_WIRE_BYTES, MessageId, PacketMut, Reply, Time, body_flag, frame_flag, kind,
+    Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, Reply, Time, body_flag,
+    frame_flag, kind,
 };
+
+use super::ConnectionParams;
+use crate::by_host::ByHost;
 
 /// A packet further ahead of what is missing than this is dropped: no sender has such a window.
 const MAX_AHEAD: u64 = 1 << 16;
-/// More connections a host pair than this do not exist; a packet that claims one is dropped.
-const MAX_LANES: u32 = 1 << 16;
+/// A source numbers its connections from zero up, so the lowest one not heard of is at most so many below
+/// any other: a packet that claims one further ahead is dropped until those before it are known. A forged
+/// packet thus costs one connection and at most this many entries of four bytes.
+const MAX_LANES_AHEAD: u32 = 1 << 16;
 /// No receiver yet.
 const NONE: u32 = u32::MAX;
 
 /// Receiving connections of a host.
-#[derive(Default)]
 pub(super) struct Receivers {
-    /// By source host, then lane.
-    lanes: ByHost<Vec<u32>>,
+    /// By source host.
+    sources: ByHost<Source>,
     receivers: Vec<Receiver>,
     spare: Vec<Box<Reorder>>,
+    coalesced: Coalesced,
+}
+
+/// Acknowledgements that wait for more packets.
+struct Coalesced {
+    /// Packets that one stands for at most.
+    every: u32,
+    delay: Time,
+    /// Time of the first entry that waits.
+    next: Time,
+    /// When receivers that hold one back let go of it, in order; stale where the time is not the receiver's.
+    waiting: VecDeque<(Time, u32)>,
+    /// Those whose time has come.
+    due: VecDeque<(Time, u32)>,
+}
+
+/// Connections from one host.
+#[derive(Default)]
+struct Source {
+    /// Receiver of each lane.
+    lanes: Vec<u32>,
+    /// How many lanes have one.
+    open: u32,
 }
 
 #[derive(Default)]
@@ -31,6 +58,20 @@ struct Receiver {
     next: u64,
     /// Packets above, while there are any.
     reorder: Option<Box<Reorder>>,
+    /// The acknowledgement that waits, where one may; kept for the next.
+    held: Option<Box<Held>>,
+}
+
+/// An acknowledgement that waits.
+struct Held {
+    frame: Frame,
+    body: Body,
+    hops: HopTrace,
+    /// Packets that it stands for; 0: there is none.
+    packets: u32,
+    /// When the last of them arrived.
+    arrived: Time,
+    let_go_at: Time,
 }
 
 /// Packets that arrived ahead of a missing one.
@@ -52,22 +93,39 @@ struct Early {
 }
 
 impl Receivers {
+    pub(super) fn new(params: &ConnectionParams) -> Receivers {
+        Receivers {
+            sources: ByHost::default(),
+            receivers: Vec::new(),
+            spare: Vec::new(),
+            coalesced: Coalesced {
+                every: params.ack_every as u32,
+                delay: params.ack_delay,
+                next: Time::NEVER,
+                waiting: VecDeque::new(),
+                due: VecDeque::new(),
+            },
+        }
+    }
+
     #[inline]
     fn find(&mut self, src: u32, lane: u32) -> Option<usize> {
-        let found = self.lanes.get(src).and_then(|lanes| lanes.get(lane as usize)).copied().unwrap_or(NONE);
+        let lanes = self.sources.get(src).map_or(&[][..], |source| &source.lanes);
+        let found = lanes.get(lane as usize).copied().unwrap_or(NONE);
         if found != NONE { Some(found as usize) } else { self.open(src, lane) }
     }
 
     #[cold]
     fn open(&mut self, src: u32, lane: u32) -> Option<usize> {
-        if lane >= MAX_LANES {
+        let source = self.sources.entry(src);
+        if lane >= source.open.saturating_add(MAX_LANES_AHEAD) {
             return None;
         }
-        let lanes = self.lanes.entry(src);
-        if lanes.len() <= lane as usize {
-            lanes.resize(lane as usize + 1, NONE);
+        if source.lanes.len() <= lane as usize {
+            source.lanes.resize(lane as usize + 1, NONE);
         }
-        lanes[lane as usize] = self.receivers.len() as u32;
+        source.lanes[lane as usize] = self.receivers.len() as u32;
+        source.open += 1;
         self.receivers.push(Receiver::default());
         Some(self.receivers.len() - 1)
     }
@@ -82,12 +140,14 @@ impl Receivers {
         card: &Card,
         app: &mut A,
     ) -> Reply {
-        let body = packet.body;
+        let body = &mut *packet.body;
         let Some(index) = self.find(body.src, body.lane) else { return Reply::None };
         let receiver = &mut self.receivers[index];
         let message = MessageId { src: body.src, id: body.message };
         let last = body.flags & body_flag::END_OF_MESSAGE != 0;
-        if body.seq == receiver.next && receiver.reorder.is_none() {
+        let in_order = body.seq == receiver.next && receiver.reorder.is_none();
+        let at_once = !in_order || last;
+        if in_order {
             receiver.next += 1;
             app.delivered(now, message, body.payload_bytes);
             if last {
@@ -118,12 +178,116 @@ impl Receivers {
         body.flags = if marked { body_flag::ECHO } else { 0 };
         body.ack = receiver.next;
         body.echoed_peak = packet.frame.peak_hop_delay;
-        let frame = packet.frame;
+        let frame = &mut *packet.frame;
         core::mem::swap(&mut frame.dst, &mut body.src);
         frame.peak_hop_delay = Time::ZERO;
         frame.flags = ack_flags;
         frame.wire_bytes = (MIN_WIRE_BYTES + card.echo(packet.hops.as_slice().len() as u32)) as u16;
-        Reply::Send
+        if self.coalesced.every == 1 { Reply::Send } else { self.hold(now, index, packet, at_once) }
+    }
+
+    /// Holds back the acknowledgement in `packet`, or sends it for all that wait. Those of one mark go together: where
+    /// the mark changes, what waits is sent first (RFC 8257, section 3.2).
+    #[cold]
+    #[inline(never)]
+    fn hold(&mut self, now: Time, index: usize, packet: PacketMut<'_>, at_once: bool) -> Reply {
+        let Coalesced { every, delay, next, waiting, due } = &mut self.coalesced;
+        let held = self.receivers[index].held.get_or_insert_with(|| {
+            Box::new(Held {
+                frame: Frame::default(),
+                body: Body::default(),
+                hops: HopTrace::default(),
+                packets: 0,
+                arrived: Time::ZERO,
+                let_go_at: Time::NEVER,
+            })
+        });
+        let changed = held.packets > 0 && held.body.flags != packet.body.flags;
+        if !changed && (at_once || held.packets + 1 >= *every) {
+            held.packets = 0;
+            return Reply::Send;
+        }
+        let (PacketMut { frame, body, hops }, waited) = (packet, now.since(held.arrived));
+        if changed {
+            core::mem::swap(body, &mut held.body);
+            core::mem::swap(hops, &mut held.hops);
+            let driver = *frame;
+            core::mem::swap(frame, &mut held.frame);
+            (frame.at, frame.next) = (driver.at, driver.next);
+            body.sent_at = body.sent_at.after(waited);
+            held.packets = 0;
+        } else {
+            (held.frame, held.body, held.hops) = (*frame, *body, *hops);
+        }
+        if held.packets == 0 {
+            held.let_go_at = now.after(*delay);
+            if at_once {
+                held.let_go_at = now;
+                due.push_back((now, index as u32));
+            } else {
+                *next = held.let_go_at.min(*next);
+                waiting.push_back((held.let_go_at, index as u32));
+            }
+        }
+        held.packets += 1;
+        held.arrived = now;
+        if changed { Reply::Send } else { Reply::None }
+    }
+
+    /// When the next acknowledgement has waited long enough.
+    #[inline]
+    pub(super) fn next_due(&self) -> Time {
+        self.coalesced.next
+    }
+
+    /// Lets go of acknowledgements that have waited long enough.
+    #[inline]
+    pub(super) fn promote(&mut self, now: Time) {
+        if self.coalesced.next <= now {
+            self.let_go(now);
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn let_go(&mut self, now: Time) {
+        let Coalesced { next, waiting, due, .. } = &mut self.coalesced;
+        while *next <= now {
+            due.extend(waiting.pop_front());
+            *next = waiting.front().map_or(Time::NEVER, |&(at, _)| at);
+        }
+    }
+
+    /// Takes the receiver of an acknowledgement that has waited long enough.
+    #[inline]
+    pub(super) fn take_due(&mut self) -> Option<u32> {
+        if self.coalesced.due.is_empty() { None } else { self.take_valid() }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn take_valid(&mut self) -> Option<u32> {
+        while let Some((at, index)) = self.coalesced.due.pop_front() {
+            let held = self.receivers[index as usize].held.as_ref();
+            if held.is_some_and(|held| held.packets > 0 && held.let_go_at == at) {
+                return Some(index);
+            }
+        }
+        None
+    }
+
+    /// Writes the acknowledgement that a receiver holds back into `packet`.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn transmit(&mut self, now: Time, receiver: u32, packet: PacketMut<'_>) {
+        if let Some(held) = &mut self.receivers[receiver as usize].held {
+            *packet.frame = Frame { at: packet.frame.at, next: packet.frame.next, ..held.frame };
+            *packet.body = held.body;
+            *packet.hops = held.hops;
+            // The RTT is that of the packet, without the wait.
+            packet.body.sent_at = packet.body.sent_at.after(now.since(held.arrived));
+            held.packets = 0;
+        }
     }
 }
 
@@ -156,5 +320,26 @@ impl Reorder {
             count += 1;
         }
         count
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn connections_are_as_many_as_a_source_opens_and_forgery_costs_little() {
+        let mut receivers = Receivers::new(&ConnectionParams::default());
+        assert_eq!(receivers.find(3, u32::MAX), None);
+        assert_eq!(receivers.find(3, MAX_LANES_AHEAD), None);
+        assert!(receivers.sources.get(3).unwrap().lanes.is_empty());
+        // One open lane lets one more be known.
+        assert_eq!(receivers.find(3, MAX_LANES_AHEAD - 1), Some(0));
+        assert_eq!(receivers.find(3, MAX_LANES_AHEAD), Some(1));
+        assert_eq!(receivers.find(3, MAX_LANES_AHEAD + 2), None);
+        // Every lane is known at last, and keeps its receiver.
+        let all: Vec<_> = (0..3 * MAX_LANES_AHEAD).map(|lane| receivers.find(3, lane).unwrap()).collect();
+        assert!((0..3 * MAX_LANES_AHEAD).all(|lane| receivers.find(3, lane) == Some(all[lane as usize])));
+        assert_eq!(receivers.receivers.len(), all.len());
     }
 }

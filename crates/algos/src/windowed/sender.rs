@@ -7,7 +7,7 @@ use core::ops::Index;
 use super::plb::Plb;
 use super::recovery::Recovery;
 use super::{ConnectionParams, MAX_BACKOFF};
-use tidegate_core::{Body, CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Time};
+use tidegate_core::{Body, CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Time, WindowRule};
 
 /// No message, no connection.
 pub(super) const NONE: u32 = u32::MAX;
@@ -55,6 +55,8 @@ pub(super) struct Sender<C> {
     /// Headers and telemetry of a data packet.
     pub(super) overhead: u32,
     full_wire: u32,
+    /// Bytes of the window that must be left for a packet to start.
+    room: u32,
     /// What the NIC takes for a full packet.
     pub(super) nic_gap: Time,
     pub(super) next_ready: u32,
@@ -92,7 +94,15 @@ pub(super) struct Progress {
 }
 
 impl<C: CongestionControl> Sender<C> {
-    pub(super) fn new(cc: C, dst: u32, lane: u32, seed: u64, single_use: bool, path: Path) -> Self {
+    pub(super) fn new(
+        cc: C,
+        dst: u32,
+        lane: u32,
+        seed: u64,
+        single_use: bool,
+        path: Path,
+        rule: WindowRule,
+    ) -> Self {
         Sender {
             una: 0,
             next: 0,
@@ -115,6 +125,10 @@ impl<C: CongestionControl> Sender<C> {
             entropy: (seed >> 32) as u32,
             overhead: path.full_wire_bytes - path.mtu,
             full_wire: path.full_wire_bytes,
+            room: match rule {
+                WindowRule::Fits => path.full_wire_bytes,
+                WindowRule::Below => 1,
+            },
             nic_gap: path.nic_rate.serialise(path.full_wire_bytes as u64),
             next_ready: NONE,
             head: NONE,
@@ -138,7 +152,7 @@ impl<C: CongestionControl> Sender<C> {
         self.entropy = (seed >> 32) as u32;
         self.last_rtt = self.cold.path.base_rtt;
         (self.srtt, self.rttvar) = (Time::ZERO, Time::ZERO);
-        self.backoff = 0;
+        debug_assert!(self.backoff == 0, "what ended the message before was progress");
         self.limited = false;
         self.last_activity = Time::ZERO;
         self.next_send = Time::ZERO;
@@ -166,8 +180,7 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn window_open(&self) -> bool {
-        // A window is what may be in flight, not a target for it (RFC 5681, section 2): a packet goes if it fits.
-        (self.in_flight + self.full_wire as u64) as f64 <= self.window || self.in_flight == 0
+        (self.in_flight + self.room as u64) as f64 <= self.window || self.in_flight == 0
     }
 
     /// When the next packet may leave, the window being open.
@@ -230,7 +243,7 @@ impl<C: CongestionControl> Sender<C> {
         let base =
             if self.srtt == Time::ZERO { params.initial_rto } else { self.srtt.after(self.rttvar.times(4)) };
         let base = base.max(params.min_rto);
-        base.times(1 << self.backoff)
+        base.times(1 << self.backoff).min(params.max_rto.max(base))
     }
 
     /// How much later than its successors a packet may arrive before it counts as lost, where paths do not keep order.

@@ -1,0 +1,87 @@
+//! A flow alone on an idle link takes what its protocol means to take: of every rate, packet and path.
+mod common;
+
+use common::*;
+use tidegate_algos::{Protocol, Stack};
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Routing};
+use tidegate_core::params::Value;
+use tidegate_core::{Need, Path, Rate, Time};
+use tidegate_sim::{Engine, Setup};
+
+/// What a lone flow made of its link.
+struct Seen {
+    /// Share of the measured time in which the receiver's link was busy.
+    utilisation: f64,
+    path: Path,
+}
+
+/// A flow over two links and a switch, measured over a hundred round trips once it had as many.
+fn alone(stack: Stack, rate: Rate, mtu: u32, delay: Time) -> Seen {
+    let needs = stack.protocol().card().needs;
+    let mut fabric: Fabric = star(2, rate, delay, mtu);
+    let pipe = rate.bytes_in(delay.times(4)) as f64 + 3.0 * f64::from(mtu);
+    let mark = Ecn {
+        min_bytes: 1.25 * pipe,
+        max_bytes: 1.25 * pipe,
+        max_probability: 1.0,
+        at: MarkAt::Enqueue,
+        core_only: needs.has(Need::CoreEcn),
+    };
+    fabric.switches[0].ecn = (needs.has(Need::Ecn) || needs.has(Need::CoreEcn)).then_some(mark);
+    let duration = delay.times(800).after(rate.serialise(u64::from(mtu)).times(400));
+    let flows = vec![unlimited(0, 1, Time::ZERO)];
+    let mut setup = Setup { warmup: duration.scale(0.5), ..setup(fabric, stack, flows, duration) };
+    if needs.has(Need::Spraying) {
+        setup.routing = Routing::Spray;
+    }
+    let mut engine = Engine::new(setup, ()).unwrap();
+    let path = engine.paths().path(0, 1);
+    engine.advance(duration);
+    // Link 1 is the receiver's; its second direction leads there.
+    Seen { utilisation: engine.finish().1.links[3].utilisation, path }
+}
+
+/// By how much a flow may miss its goal: the grain of a packet among the hundreds measured.
+const TOLERANCE: f64 = 0.01;
+
+#[test]
+fn a_lone_flow_takes_what_its_protocol_means_to_take() {
+    for &protocol in Protocol::ALL {
+        for gbps in [10, 25, 100, 400] {
+            for (mtu, delay) in [(1000, 1), (1000, 10), (4096, 1), (4096, 10)] {
+                let (rate, delay) = (Rate::gbps(gbps), Time::us(delay));
+                let mut stack = protocol.stack();
+                let mut seen = alone(stack.clone(), rate, mtu, delay);
+                let case = format!("{} at {rate}, {mtu} B, links of {delay}", protocol.card().name);
+                if protocol.card().name == "swift" && delay == Time::us(10) {
+                    // Its target is a number for a fabric: below the base RTT it starves the flow, and says so.
+                    assert!(seen.utilisation < 0.5, "{case}: {}", seen.utilisation);
+                    assert!(stack.domain_warning(&seen.path).is_some(), "{case}");
+                    stack.set("base_target", Value::Time(Time::us(65))).unwrap();
+                    assert_eq!(stack.domain_warning(&seen.path), None, "{case}");
+                    seen = alone(stack.clone(), rate, mtu, delay);
+                }
+                let goal = stack.utilisation_goal(&seen.path);
+                // Credit of at most a BDP is a whole number of packets.
+                let grain = f64::from(seen.path.full_wire_bytes) / seen.path.bdp_bytes;
+                let credited = protocol.family() == "receiver-driven";
+                let short = if credited { grain } else { 0.0 };
+                println!("{case}: {:.4} of {goal:.4}", seen.utilisation);
+                assert!(seen.utilisation >= goal - short - TOLERANCE, "{case}: {}", seen.utilisation);
+                assert!(seen.utilisation <= goal + TOLERANCE, "{case}: {}", seen.utilisation);
+            }
+        }
+    }
+}
+
+#[test]
+fn the_rule_of_a_window_decides_what_a_short_path_gives() {
+    // A window of one BDP that is no whole number of packets.
+    let utilisation = |rule| {
+        let mut stack = stack("powertcp");
+        stack.set("window_rule", Value::Choice(rule)).unwrap();
+        alone(stack, Rate::gbps(10), 1000, Time::us(1)).utilisation
+    };
+    assert!(utilisation("fits") < 0.9, "{}", utilisation("fits"));
+    assert!(utilisation("below") > 0.99, "{}", utilisation("below"));
+}
