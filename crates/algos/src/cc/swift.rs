@@ -33,6 +33,8 @@
 //! * The hop count is the path's, known from the start; it costs its byte in every acknowledgement.
 //! * The latest RTT sample is used throughout; base target and flow-scaling range are those of Poseidon's
 //!   evaluation by default. SIRD's are base_target = 15us, fs_range = 75us.
+//! * Windows above one packet are not paced, as in its public simulators; Poseidon's evaluation, too, paces below one only.
+//! * A base target that is not above the base RTT never fills a link: a warning says so.
 //! * A connection that idled for longer than a fixed time (the retransmission timeout before any sample) starts anew.
 
 use alloc::format;
