@@ -72,14 +72,13 @@ fn scheduled_messages_ask_are_credited_and_then_fill_the_link() {
     }
 }
 
-/// Many long messages to one receiver at 100 Gbit/s: the outcome and its BDP.
-fn incast(senders: u32, set: &[(&str, Value)]) -> (Outcome, u64) {
-    let bytes = 65 * FULL;
-    let fabric = star_of_bdp(senders + 1, Rate::gbps(100), bytes);
+/// Many long messages to one receiver at 100 Gbit/s.
+fn incast(senders: u32, set: &[(&str, Value)]) -> Setup {
+    let fabric = star_of_bdp(senders + 1, Rate::gbps(100), 65 * FULL);
     let flows = (1..=senders).map(|h| flow(h, 0, 20_000_000, Time::ns(h as u64 * 37))).collect();
     let mut setup = setup(fabric, sird(set), flows, Time::us(2_000));
     setup.warmup = Time::us(100);
-    (run(setup, ()).1, bytes)
+    setup
 }
 
 #[test]
@@ -87,13 +86,14 @@ fn scheduled_queue_at_a_downlink_is_bounded_by_credit() {
     for senders in [2, 3, 8, 30] {
         for policy in ["srpt", "round-robin"] {
             let policy = ("receiver_policy", Value::Choice(policy));
-            let (outcome, bytes) = incast(senders, &[policy]);
+            let bytes = 65 * FULL;
+            let (_, outcome) = run(incast(senders, &[policy]), ());
             let link = downlink(&outcome, 0);
             let paced = link.queue_bytes.max as u64;
             let utilisation = link.wire_bytes as f64 * 8.0 / 1.9e-3 / 100e9;
             assert!(paced <= bytes / 2 + FULL, "{senders} senders: {paced} B queued");
             assert!(utilisation > 0.99, "{senders} senders: {utilisation} of the link used");
-            let (outcome, bytes) = incast(senders, &[policy, ("credit_pacing", Value::Flag(false))]);
+            let (_, outcome) = run(incast(senders, &[policy, ("credit_pacing", Value::Flag(false))]), ());
             let unpaced = downlink(&outcome, 0).queue_bytes.max as u64;
             println!(
                 "{senders} senders, {policy:?}: {paced} B with pacing, {unpaced} B without, BDP {bytes} B, {utilisation:.4}"
@@ -116,28 +116,33 @@ fn testbed(
     setup(star_of_bdp(hosts, Rate::gbps(10), 12_500), stack, flows, duration)
 }
 
-/// Host 0 sends to hosts 1 to 4; later host 5 + i sends to host 1 + i. Gbit/s of the four downlinks together, on the wire.
-fn congested_sender(threshold: Value) -> f64 {
+/// Host 0 sends to hosts 1 to 4; later host 5 + i sends to host 1 + i.
+fn congested_sender(set: &[(&str, Value)]) -> Setup {
     let flows = (0..4)
         .flat_map(|i| [unlimited(0, 1 + i, Time::ZERO), unlimited(5 + i, 1 + i, Time::ms(1))])
         .collect();
-    let mut setup = testbed(9, &[("sender_threshold", threshold)], flows, Time::ms(20));
+    let mut setup = testbed(9, set, flows, Time::ms(20));
     setup.warmup = Time::ms(5);
-    let (_, outcome) = run(setup, ());
+    setup
+}
+
+/// Gbit/s of the four downlinks together, on the wire.
+fn shared_by_a_congested_sender(threshold: Value) -> f64 {
+    let (_, outcome) = run(congested_sender(&[("sender_threshold", threshold)]), ());
     (1..=4).map(|host| downlink(&outcome, host).wire_bytes as f64 * 8.0 / 15e-3 / 1e9).sum()
 }
 
 #[test]
 fn senders_that_say_they_are_congested_leave_credit_to_others() {
     // Paper, figure 10: 40 and 30 Gbit/s.
-    let (informed, blind) = (congested_sender(bdp(0.5)), congested_sender(bdp(1e9)));
+    let (informed, blind) = (shared_by_a_congested_sender(bdp(0.5)), shared_by_a_congested_sender(bdp(1e9)));
     println!("SThr = BDP/2: {informed:.2} Gbit/s; SThr = inf: {blind:.2} Gbit/s");
     assert!((informed / 40.0 - 1.0).abs() < 0.05, "{informed} Gbit/s");
     assert!((blind / 30.0 - 1.0).abs() < 0.05, "{blind} Gbit/s");
 }
 
-/// Four pairs of hosts over one link between two racks at 100 Gbit/s: its mean queue in BDP, its utilisation, and Jain's index.
-fn congested_core(marks: bool) -> (f64, f64, f64) {
+/// Four pairs of hosts over one link between two racks at 100 Gbit/s.
+fn congested_core(marks: bool, set: &[(&str, Value)]) -> Setup {
     let mut fabric = leaf_spine(2, 4, 1, Rate::gbps(100), Rate::gbps(100), Time::us(1), MTU);
     let bdp_bytes = 100e3;
     let at = 1.25 * bdp_bytes;
@@ -147,8 +152,15 @@ fn congested_core(marks: bool) -> (f64, f64, f64) {
         switch.ecn = marks.then_some(ecn);
     }
     let flows = (0..4).map(|i| unlimited(i, 4 + i, Time::us(i as u64))).collect();
-    let mut setup = setup(fabric, sird(&[]), flows, Time::ms(20));
+    let mut setup = setup(fabric, sird(set), flows, Time::ms(20));
     (setup.bdp_bytes, setup.warmup) = (Some(bdp_bytes), Time::ms(10));
+    setup
+}
+
+/// Of the link between the racks: its mean queue in BDP, its utilisation, and Jain's index of those who share it.
+fn shared_core(marks: bool) -> (f64, f64, f64) {
+    let setup = congested_core(marks, &[]);
+    let bdp_bytes = setup.bdp_bytes.unwrap();
     let (finished, outcome) = run(setup, ());
     let core = |link: &&tidegate_sim::LinkRecord| (link.from, link.to) == (Node::Switch(0), Node::Switch(2));
     let link = outcome.links.iter().find(core).unwrap();
@@ -158,8 +170,8 @@ fn congested_core(marks: bool) -> (f64, f64, f64) {
 
 #[test]
 fn marks_from_the_core_shrink_what_is_under_way() {
-    let (queue, utilisation, jain) = congested_core(true);
-    let (blind_queue, blind_utilisation, _) = congested_core(false);
+    let (queue, utilisation, jain) = shared_core(true);
+    let (blind_queue, blind_utilisation, _) = shared_core(false);
     println!(
         "with ECN {queue:.2} BDP, {utilisation:.4} of the link, Jain {jain:.4}; without {blind_queue:.2} BDP, {blind_utilisation:.4}"
     );
@@ -199,4 +211,38 @@ fn paced_credit_hardly_delays_a_bystander() {
     assert!(full.1 <= 5.0, "{} packets", full.1);
     assert!(reserved.1 <= 4.0, "{} packets", reserved.1);
     assert!(unpaced.0 > reserved.0 && unpaced.1 > reserved.1 && unpaced.1 >= full.1, "{unpaced:?} packets");
+}
+
+/// Digests of every packet, recorded before the paper's reading became the default.
+#[test]
+fn published_code_stays_what_figures_were_made_with() {
+    let published = [("rules", Value::Choice("published-code"))];
+    let traces = [
+        trace(incast(8, &published)),
+        trace(congested_sender(&published)),
+        trace(congested_core(true, &published)),
+        trace(slow_sender(Rate::gbps(25), &published)),
+    ];
+    let recorded = [0x2bfba8df0344c989, 0xcfe59564a91c1a5b, 0x1be7139b52251384, 0x3e990cfdf6d37718];
+    assert_eq!(traces, recorded, "{traces:x?}");
+}
+
+/// Three hosts send one long message each to host 0 at 100 Gbit/s; the first has a NIC of `nic`.
+fn slow_sender(nic: Rate, set: &[(&str, Value)]) -> Setup {
+    let mut fabric = star(4, Rate::gbps(100), Time::us(1), MTU);
+    fabric.links[1].rate = nic;
+    let flows = (1..=3).map(|h| unlimited(h, 0, Time::us(h as u64))).collect();
+    let mut setup = setup(fabric, sird(set), flows, Time::ms(4));
+    setup.warmup = Time::ms(2);
+    setup
+}
+
+#[test]
+fn slow_sender_alone_with_its_message_leaves_credit_to_others() {
+    for gbps in [25, 10] {
+        let (_, outcome) = run(slow_sender(Rate::gbps(gbps), &[]), ());
+        let utilisation = downlink(&outcome, 0).wire_bytes as f64 * 8.0 / 2e-3 / 100e9;
+        println!("NIC of {gbps} Gbit/s: {utilisation:.4} of the link used");
+        assert!(utilisation > 0.99, "{utilisation} of the link used beside a NIC of {gbps} Gbit/s");
+    }
 }

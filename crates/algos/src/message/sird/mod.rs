@@ -113,7 +113,11 @@ choice! {
     pub enum Policy { Srpt = "srpt", RoundRobin = "round-robin" }
 }
 choice! {
-    /// What goes before scheduled data where there are two priorities.
+    /// Whose rules hold where the paper and its authors' simulator differ.
+    pub enum Rules { Paper = "paper", PublishedCode = "published-code" }
+}
+choice! {
+    /// What goes above the priority of data, where there are two.
     pub enum Priorities { ControlAndUnscheduled = "control-and-unscheduled", Control = "control", None = "none" }
 }
 params! {
@@ -140,8 +144,11 @@ params! {
         /// Share of the link that paced credits call for. At 1 nothing drains the queue that other packets (requests,
         /// unscheduled data) leave behind at a busy downlink, so it grows to what the budget allows.
         credit_rate: f64 = 1.0, in 0.1..=1.0, "authors' simulator, r2p2-cc-hybrid.cc";
-        /// What goes before scheduled data where there are two priorities.
+        /// What goes above the priority of data, where there are two.
         priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
+        /// Whose rules hold where the paper and its authors' simulator differ: when a sender is congested, and whether the
+        /// credit that one sender may have is a BDP rounded up to whole packets, or down.
+        rules: Rules = Rules::Paper, "paper, algorithms 1 and 2";
         /// Without news for so long, packets are lost.
         resend_timeout: Time = Time::ms(1), within Time::us(10) => Time::s(1), "our choice: far above any round trip";
     }
@@ -155,6 +162,8 @@ struct Settings {
     /// The same on the wire.
     full: u64,
     bdp: i64,
+    /// Credit that one sender may have.
+    most: i64,
     budget: i64,
     unscheduled_threshold: u64,
     sender_threshold: i64,
@@ -164,6 +173,7 @@ struct Settings {
     /// In units of [`sender::ONE`].
     fair_share: i64,
     policy: Policy,
+    rules: Rules,
     timeout: Time,
 }
 
@@ -171,20 +181,34 @@ impl Settings {
     fn new(params: &SirdParams, host: &HostContext) -> Settings {
         let full = (host.mtu + HEADER_BYTES) as u64;
         let bytes = |extent: Extent| extent.bytes(host.bdp_bytes) as i64;
+        // However short the path, a packet must fit.
+        let bdp = (host.bdp_bytes as i64).max(full as i64);
+        let budget = bytes(params.budget).max(full as i64);
+        let threshold = bytes(params.sender_threshold);
+        let (most, budget, threshold) = match params.rules {
+            Rules::PublishedCode => (bdp, budget, threshold),
+            Rules::Paper => {
+                // Whole packets that are less than a BDP do not fill the path. Of the credit that a sender looks at, a
+                // packet's is spent at once.
+                let most = (bdp as u64).next_multiple_of(full) as i64;
+                (most, if budget < bdp { budget } else { budget.max(most) }, threshold.max(2 * full as i64))
+            }
+        };
         Settings {
             hosts: host.hosts,
             mtu: host.mtu as u64,
             full,
-            // However short the path, a packet must fit.
-            bdp: (host.bdp_bytes as i64).max(full as i64),
-            budget: bytes(params.budget).max(full as i64),
+            bdp,
+            most,
+            budget,
             unscheduled_threshold: bytes(params.unscheduled_threshold) as u64,
-            sender_threshold: bytes(params.sender_threshold),
+            sender_threshold: threshold,
             gain: params.gain,
             sender_floor: params.sender_floor,
             network_floor: params.network_floor,
             fair_share: (params.fair_share * sender::ONE as f64) as i64,
             policy: params.receiver_policy,
+            rules: params.rules,
             timeout: params.resend_timeout,
         }
     }
@@ -208,10 +232,14 @@ impl Settings {
     fn wire(&self, size: u64, packet: u64) -> u64 {
         (self.payload(size, packet) + HEADER_BYTES as u64).max(MIN_WIRE_BYTES as u64)
     }
+    /// Bytes on the wire of its first packets.
+    fn wire_below(&self, size: u64, packets: u64) -> u64 {
+        let Some(last) = packets.checked_sub(1) else { return 0 };
+        last.saturating_mul(self.full).saturating_add(self.wire(size, last))
+    }
     /// Bytes on the wire of all of them.
     fn message_wire(&self, size: u64) -> u64 {
-        let Some(last) = self.packets(size).checked_sub(1) else { return 0 };
-        last.saturating_mul(self.full).saturating_add(self.wire(size, last))
+        self.wire_below(size, self.packets(size))
     }
 }
 
@@ -269,15 +297,19 @@ impl Endpoint for Sird {
             settings: Settings::new(params, host),
             host: *host,
             priorities: match params.priorities {
-                Priorities::ControlAndUnscheduled if host.priorities > 1 => [0, 0, 1],
-                Priorities::Control if host.priorities > 1 => [0, 1, 1],
-                _ => [0, 0, 0],
+                Priorities::ControlAndUnscheduled => [0, 0, host.data_priority()],
+                Priorities::Control => [0, host.data_priority(), host.data_priority()],
+                Priorities::None => [host.data_priority(); 3],
             },
             outbox: Outbox::default(),
             inbox: Inbox::new(Pacer::new(pace, params.credit_pacing)),
             control: VecDeque::new(),
             rng: Rng::stream(host.seed, Domain::Entropy, host.host as u64),
         }
+    }
+
+    fn overtakes_data(params: &SirdParams) -> bool {
+        params.priorities != Priorities::None
     }
 }
 
@@ -305,7 +337,7 @@ impl Transport for Sird {
         }
         let answer = match (body.kind, source) {
             (kind::DATA, Some(source)) => inbox.on_data(settings, now, source, &body, app),
-            (kind::REQUEST, Some(source)) => inbox.on_request(settings, now, source, &body, app),
+            (kind::REQUEST, Some(source)) => inbox.on_request(settings, now, source, &body, app, control),
             (kind::CREDIT, _) => {
                 outbox.on_credit(settings, body.src, body.sack);
                 Answer::None
