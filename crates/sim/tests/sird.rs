@@ -160,7 +160,8 @@ fn congested_core(marks: bool, set: &[(&str, Value)]) -> Setup {
     setup
 }
 
-/// Of the link between the racks: its mean queue in BDP, its utilisation, and Jain's index of those who share it.
+/// Of the link between the racks: its mean queue in BDP, its utilisation, and Jain's index of those
+/// who share it.
 fn shared_core(marks: bool) -> (f64, f64, f64) {
     let setup = congested_core(marks, &[]);
     let bdp_bytes = setup.bdp_bytes.unwrap();
@@ -203,9 +204,9 @@ fn probed_incast(set: &[(&str, Value)]) -> (f64, f64) {
 
 #[test]
 fn paced_credit_hardly_delays_a_bystander() {
-    // Paper, figure 9: at most four packets queued at the 99th percentile, and more without pacing. Credit for all of the link
-    // never drains what requests and probes leave behind, so B - BDP, four whole packets or five, stands behind the one in
-    // service.
+    // Paper, figure 9: at most four packets queued at the 99th percentile, and more without pacing.
+    // Credit for all of the link never drains what requests and probes leave behind, so B - BDP,
+    // four whole packets or five, stands behind the one in service.
     for (rules, most) in [("published-code", 5.0), ("paper", 6.0)] {
         let rules = ("rules", Value::Choice(rules));
         let full = probed_incast(&[rules]);
@@ -247,7 +248,8 @@ fn slow_sender(nic: Rate, set: &[(&str, Value)]) -> Setup {
     setup
 }
 
-/// Of 200 messages of up to 60 KB among four hosts whose links lose so many packets, the last completion and the mean, in ms.
+/// Of 200 messages of up to 60 KB among four hosts whose links lose so many packets, the last
+/// completion and the mean, in ms.
 fn lossy(loss: f64, seed: u64) -> (f64, f64) {
     let mut rng = Rng::stream(seed, Domain::Traffic, 3);
     let flows = (0..200).map(|i| {
@@ -266,7 +268,8 @@ fn lossy(loss: f64, seed: u64) -> (f64, f64) {
 
 #[test]
 fn loss_delays_messages_by_timeouts() {
-    // A timeout is 1 ms, and doubles only while nothing is heard. At 20 %, four of ten packets do not arrive.
+    // A timeout is 1 ms, and doubles only while nothing is heard. At 20 %, four of ten packets do
+    // not arrive.
     for (loss, most, usual) in [(0.001, 1.2, 0.2), (0.01, 4.0, 0.6), (0.05, 8.0, 2.0), (0.2, 130.0, 15.0)] {
         for seed in 1..=4 {
             let (max, mean) = lossy(loss, seed);

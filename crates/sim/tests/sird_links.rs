@@ -1,4 +1,5 @@
-//! SIRD keeps links full: alone and among its own, whatever the rates, paths and parameters; and it shares them with others.
+//! SIRD keeps links full: alone and among its own, whatever the rates, paths and parameters; and it
+//! shares them with others.
 mod common;
 
 use common::*;
@@ -21,7 +22,8 @@ fn bdp(factor: f64) -> Value {
     Value::Extent(Extent::Bdp(factor))
 }
 
-/// A star whose links to hosts 0, 1, … have these rates in Gbit/s; a packet is `rtt` on the way, there and back.
+/// A star whose links to hosts 0, 1, … have these rates in Gbit/s; a packet is `rtt` on the way,
+/// there and back.
 fn star_of(gbps: &[u64], rtt: Time, mtu: u32) -> Fabric {
     let mut fabric = star(gbps.len() as u32, Rate::gbps(100), Time::ps(rtt.as_ps() / 4), mtu);
     for (link, &gbps) in fabric.links.iter_mut().zip(gbps) {
@@ -197,7 +199,8 @@ fn messages_that_wait_their_turn_are_not_asked_for() {
     }
 }
 
-/// Goodput in Gbit/s of one flow of SIRD and one of `other` to one host at 100 Gbit/s, where the second of them starts later.
+/// Goodput in Gbit/s of one flow of SIRD and one of `other` to one host at 100 Gbit/s, where the
+/// second of them starts later.
 fn beside(other: &str, sird_first: bool) -> (f64, f64) {
     let mut fabric = star(3, Rate::gbps(100), Time::us(1), MTU);
     if other == "dctcp" {

@@ -325,7 +325,8 @@ pub(crate) fn routing(table: &Table, stacks: &Stacks, warnings: &mut Vec<String>
     }
 }
 
-/// Says so where some of the running protocols send above the priority of data, and others have data alone.
+/// Says so where some of the running protocols send above the priority of data, and others have
+/// data alone.
 pub(crate) fn classes(fabric: &Fabric, stacks: &Stacks, warnings: &mut Vec<String>) {
     let name = |above| {
         let mut stacks = stacks.iter().filter(|stack| stack.overtakes_data() == above);

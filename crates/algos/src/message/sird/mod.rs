@@ -12,7 +12,8 @@
 //!
 //! * algorithm 1, receiver: a packet's credit goes to the message with the fewest bytes left whose sender's bucket admits it, while
 //!   `b + credit ≤ B`; it is due back when the packet arrives
-//! * algorithm 2, sender: `csn ← Σ credit in hand ≥ SThr`, on every data packet, before its own credit is spent
+//! * algorithm 2, sender: `csn ← Σ credit in hand ≥ SThr`, on every data packet, before its own
+//!   credit is spent
 //! * both loops, per packet: `bucket += full² / bucket`, `full` a full packet on the wire; per bucket of packets:
 //!   `α ← (1 − g) α + g F`; on a marked packet, once in 1.5 buckets of packets: `bucket −= bucket · α / 2`
 //! * sender, between receivers: `fair_share` of the link in turns, the rest to the shortest message
@@ -52,15 +53,17 @@
 //! * A bucket is compared before a packet's credit is added, so it can be passed by one packet.
 //! * Credits are spaced by the wire time of their data, with a slack of 562 bytes, instead of every 30 ns.
 //!
-//! With `rules = "published-code"` three more of its ways hold, for comparison with its results: a sender is congested if it
-//! holds more than `SThr` after the packet's own credit is spent, what it took itself included, and only while two of its
-//! messages have unsent bytes; and what one sender may have is the BDP in bytes, so whole packets within it. The first lets a slow
-//! sender with one message keep a BDP of credit that others could use.
+//! With `rules = "published-code"` three more of its ways hold, for comparison with its results: a
+//! sender is congested if it holds more than `SThr` after the packet's own credit is spent, what it
+//! took itself included, and only while two of its messages have unsent bytes; and what one sender
+//! may have is the BDP in bytes, so whole packets within it. The first lets a slow sender with one
+//! message keep a BDP of credit that others could use.
 //!
 //! Our own:
 //!
-//! * Credit that one sender may have is a BDP rounded up to whole packets, and `B` is larger by as much unless it is set below a
-//!   BDP; `SThr` is two packets at least. Else a path that holds few packets is not filled.
+//! * Credit that one sender may have is a BDP rounded up to whole packets, and `B` is larger by as
+//!   much unless it is set below a BDP; `SThr` is two packets at least. Else a path that holds few
+//!   packets is not filled.
 //! * Loss recovery, which the paper takes from Homa without detail: receivers ask for packets that time has shown to be lost, senders
 //!   repeat announcements, both with exponential backoff, and the receiver acknowledges whole messages. Credits carry a running sum, so
 //!   a later one replaces a lost one. See `recovery.rs`.
@@ -133,8 +136,8 @@ params! {
         budget: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
         /// Messages of up to so many bytes on the wire start without credit (UnschT).
         unscheduled_threshold: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-        /// A sender that holds so much credit is congested (SThr); very large: no sender ever is, and slow ones hold credit
-        /// that others could use.
+        /// A sender that holds so much credit is congested (SThr); very large: no sender ever is,
+        /// and slow ones hold credit that others could use.
         sender_threshold: Extent = Extent::Bdp(0.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
         /// Weight of the latest share of marked packets in its moving average, in both loops.
         gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
@@ -153,8 +156,9 @@ params! {
         credit_rate: f64 = 1.0, in 0.1..=1.0, "authors' simulator, r2p2-cc-hybrid.cc";
         /// What goes above the priority of data, where there are two.
         priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
-        /// Whose rules hold where the paper and its authors' simulator differ: when a sender is congested, and whether the
-        /// credit that one sender may have is a BDP rounded up to whole packets, or down.
+        /// Whose rules hold where the paper and its authors' simulator differ: when a sender is
+        /// congested, and whether the credit that one sender may have is a BDP rounded up to whole
+        /// packets, or down.
         rules: Rules = Rules::Paper, "paper, algorithms 1 and 2";
         /// Without news for so long, packets are lost.
         resend_timeout: Time = Time::ms(1), within Time::us(10) => Time::s(1), "our choice: far above any round trip";
@@ -195,8 +199,9 @@ impl Settings {
         let (most, budget, threshold) = match params.rules {
             Rules::PublishedCode => (bdp, budget, threshold),
             Rules::Paper => {
-                // Whole packets that are less than a BDP do not fill the path; what the budget has beyond one, for others
-                // than the sender that has it, it keeps. Of the credit that a sender looks at, a packet's is spent at once.
+                // Whole packets that are less than a BDP do not fill the path; what the budget has
+                // beyond one, for others than the sender that has it, it keeps. Of the credit that
+                // a sender looks at, a packet's is spent at once.
                 let most = (bdp as u64).next_multiple_of(full) as i64;
                 let more = if budget < bdp { 0 } else { most - bdp };
                 (most, budget + more, threshold.max(2 * full as i64))

@@ -2,15 +2,19 @@
 //!
 //! Packets take paths of their own, so order says nothing and only time does. Three things tell:
 //!
-//! * What was missing below the highest packet of a message a timeout ago is lost, because it left before that one.
-//! * A sender that has sent nothing of a message for a timeout, and has no acknowledgement, says how many packets it has sent.
-//! * When nothing has arrived from a sender for a timeout although it has credit, whatever was credited may be lost: data,
-//!   credit, or a request of this kind. The sender knows which. While other messages of the same sender arrive, a message
-//!   without news waits its turn there, and nothing is asked for.
+//! * What was missing below the highest packet of a message a timeout ago is lost, because it left
+//!   before that one.
+//! * A sender that has sent nothing of a message for a timeout, and has no acknowledgement, says
+//!   how many packets it has sent.
+//! * When nothing has arrived from a sender for a timeout although it has credit, whatever was
+//!   credited may be lost: data, credit, or a request of this kind. The sender knows which. While
+//!   other messages of the same sender arrive, a message without news waits its turn there, and
+//!   nothing is asked for.
 //!
-//! A packet's credit stays booked until the packet arrives, so what is asked for is bounded by the buckets and costs no new
-//! credit. The pacer counts it when it comes; a request that nothing answers holds nobody up. A sender that does not answer
-//! at all loses its credit to others until it is heard of.
+//! A packet's credit stays booked until the packet arrives, so what is asked for is bounded by the
+//! buckets and costs no new credit. The pacer counts it when it comes; a request that nothing
+//! answers holds nobody up. A sender that does not answer at all loses its credit to others until
+//! it is heard of.
 
 use alloc::collections::VecDeque;
 
@@ -21,7 +25,8 @@ use super::{Control, MAX_BACKOFF, Settings, flag, own_kind};
 
 /// After so many unanswered requests in a row the credit of a silent sender is given to others.
 const PATIENCE: u8 = 3;
-/// Requests for lost packets, of 64 each, that leave for one message at a time; the rest a timeout later.
+/// Requests for lost packets, of 64 each, that leave for one message at a time; the rest a timeout
+/// later.
 const MAX_ASKS: usize = 32;
 
 impl Inbox {
@@ -68,7 +73,8 @@ impl Inbox {
         self.timers.set(&mut self.timer_places, slot, settings.next_timer(now, next));
     }
 
-    /// The sender says that it has sent `sent` packets, the last of them a timeout ago. No use in asking twice.
+    /// The sender says that it has sent `sent` packets, the last of them a timeout ago. No use in
+    /// asking twice.
     pub(super) fn on_repeated_request(
         &mut self,
         settings: &Settings,

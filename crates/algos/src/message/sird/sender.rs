@@ -480,8 +480,9 @@ impl Outbox {
     }
 }
 
-/// Whether the sender says that it is congested (algorithm 2, line 8), with `available` bytes of credit in hand, `taken` of
-/// which it took itself, before the `wire` bytes of this packet are spent.
+/// Whether the sender says that it is congested (algorithm 2, line 8), with `available` bytes of
+/// credit in hand, `taken` of which it took itself, before the `wire` bytes of this packet are
+/// spent.
 pub(super) fn congestion(settings: &Settings, available: i64, taken: i64, wire: i64, unsent: u32) -> u8 {
     let congested = match settings.rules {
         Rules::Paper => available - taken >= settings.sender_threshold,
