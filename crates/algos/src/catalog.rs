@@ -90,6 +90,10 @@ macro_rules! catalog {
                 match self { $(Stack::$Name(params) =>
                     <$Type as tidegate_core::Endpoint>::queue_target(params, path, rate_bps),)* }
             }
+            /// Whether some packets of the protocol go above the priority of data.
+            pub fn overtakes_data(&self) -> bool {
+                match self { $(Stack::$Name(params) => <$Type as tidegate_core::Endpoint>::overtakes_data(params),)* }
+            }
             /// Why the protocol is outside the range it was designed for on this path, if it is.
             pub fn domain_warning(&self, path: &tidegate_core::Path) -> Option<alloc::string::String> {
                 match self { $(Stack::$Name(params) => <$Type as tidegate_core::Endpoint>::domain_warning(params, path),)* }

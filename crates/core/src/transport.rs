@@ -86,6 +86,14 @@ pub struct HostContext {
     pub most_held: Time,
 }
 
+impl HostContext {
+    /// The priority of data, whatever the protocol: the lowest. What overtakes data goes above it.
+    #[inline]
+    pub const fn data_priority(&self) -> u8 {
+        self.priorities.saturating_sub(1)
+    }
+}
+
 /// Answers what a path looks like; asked when a connection is made, never per packet.
 pub trait PathOracle {
     /// The path from `src` to `dst`. Telemetry is not part of `full_wire_bytes` yet.
@@ -164,6 +172,10 @@ pub trait Endpoint: Transport + Sized {
     /// The queueing delay that it aims at where a flow sends `rate_bps` on this path; `None`: it aims at none.
     fn queue_target(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Option<Time> {
         None
+    }
+    /// Whether some of its packets go above the priority of data ([`HostContext::data_priority`]).
+    fn overtakes_data(_params: &Self::Params) -> bool {
+        false
     }
     /// Why these parameters are outside the range the protocol was designed for on this path, if they are.
     fn domain_warning(_params: &Self::Params, _path: &Path) -> Option<String> {

@@ -388,3 +388,38 @@ fn files_are_read_from_their_folder() {
     let plan = load_file(beside("racks.toml").as_ref(), &[]).unwrap();
     assert_eq!(plan.name, "racks");
 }
+
+#[test]
+fn mixed_use_of_priorities_is_said() {
+    let text = |second: &str, priorities: u32| {
+        format!(
+            "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 3 }}\nswitch = {{ routing = 'ecmp', priorities = {priorities} }}\n\
+             transport = {{ protocol = 'sird' }}\n[[flows]]\nsrc = 'h1'\ndst = 'h0'\n[[flows]]\nsrc = 'h2'\ndst = 'h0'\n{second}"
+        )
+    };
+    let said = |second: &str, priorities| {
+        let warnings = plan(&text(second, priorities)).warnings;
+        warnings
+            .iter()
+            .any(|warning| warning.contains("sird sends some packets above") && warning.contains("swift"))
+    };
+    assert!(said("protocol = 'swift'", 2));
+    assert!(!said("protocol = 'swift'", 1));
+    assert!(!said("", 2));
+    assert!(!said("protocol = 'swift'\n[protocols.sird]\nparams = { priorities = 'none' }", 2));
+}
+
+#[test]
+fn published_code_of_sird_differs_from_the_paper_in_its_rules_alone() {
+    let text = |preset: &str| {
+        format!(
+            "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\n\
+             transport = {{ protocol = 'sird', preset = '{preset}' }}\n[[flows]]\nsrc = 'h1'\ndst = 'h0'"
+        )
+    };
+    let [paper, mut published] =
+        ["paper", "as-published-code"].map(|preset| plan(&text(preset)).stacks.swap_remove(0));
+    assert_eq!(value(&published, "rules"), Value::Choice("published-code"));
+    published.set("rules", Value::Choice("paper")).unwrap();
+    assert_eq!(published, paper);
+}

@@ -332,6 +332,17 @@ fn golden_digests() {
     assert_eq!(digests, lines, "outcomes changed: raise SEMANTICS and write golden.txt anew (BLESS=1)");
 }
 
+/// Digests of every packet, recorded before the paper's reading became the default.
+#[test]
+fn published_code_of_sird_stays_what_figures_were_made_with() {
+    let mut sird = stack("sird");
+    sird.set("rules", Value::Choice("published-code")).unwrap();
+    let mut sprayed = with_ecn(busy(sird.clone(), 2));
+    sprayed.routing = Routing::Spray;
+    let traces = [trace(busy(sird, 1)), trace(sprayed)];
+    assert_eq!(traces, [0x364ef13c80b8e610, 0x3fcce2a6545d6f1b], "{traces:x?}");
+}
+
 #[test]
 fn poseidon_shares_random_graphs_max_min_fairly() {
     for seed in 1..=12 {

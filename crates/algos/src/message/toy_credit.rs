@@ -117,6 +117,10 @@ impl Endpoint for ToyCredit {
             backlog_bytes: 0,
         }
     }
+
+    fn overtakes_data(_params: &ToyCreditParams) -> bool {
+        true
+    }
 }
 
 impl Transport for ToyCredit {
@@ -236,8 +240,7 @@ impl Transport for ToyCredit {
         packet.frame.entropy = if self.host.spraying { self.rng.bits() as u32 } else { entropy };
         packet.frame.wire_bytes = on_wire.max(MIN_WIRE_BYTES) as u16;
         packet.frame.peak_hop_delay = Time::ZERO;
-        // Where there are two priorities, control overtakes data.
-        packet.frame.priority = (body.kind == kind::DATA && self.host.priorities > 1) as u8;
+        packet.frame.priority = if body.kind == kind::DATA { self.host.data_priority() } else { 0 };
         packet.frame.flags = 0;
         Transmit::Sent
     }

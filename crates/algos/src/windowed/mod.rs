@@ -305,7 +305,7 @@ impl<C: CongestionControl> Windowed<C> {
         frame.dst = sender.dst;
         frame.entropy = sender.entropy;
         frame.wire_bytes = wire as u16;
-        frame.priority = 0;
+        frame.priority = self.host.data_priority();
         frame.flags = self.data_flags;
         packet.hops.clear();
 

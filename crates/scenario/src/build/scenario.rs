@@ -105,6 +105,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let routing = switch::routing(switch_table, &stacks, &mut warnings)?;
     equipped.mark(switch_table, &stacks, bdp_bytes)?;
     let fabric = equipped.fabric;
+    switch::classes(&fabric, &stacks, &mut warnings);
     switch::provide(&fabric, &longest, &stacks, switch_table)?;
     for stack in stacks.iter() {
         let telemetry = stack.protocol().card().telemetry(longest.most_hops);

@@ -325,6 +325,22 @@ pub(crate) fn routing(table: &Table, stacks: &Stacks, warnings: &mut Vec<String>
     }
 }
 
+/// Says so where some of the running protocols send above the priority of data, and others have
+/// data alone.
+pub(crate) fn classes(fabric: &Fabric, stacks: &Stacks, warnings: &mut Vec<String>) {
+    let name = |above| {
+        let mut stacks = stacks.iter().filter(|stack| stack.overtakes_data() == above);
+        stacks.next().map(|stack| stack.protocol().card().name)
+    };
+    if let (Some(some), Some(none)) = (name(true), name(false))
+        && fabric.switches.iter().all(|switch| switch.priorities > 1)
+    {
+        warnings.push(format!(
+            "{some} sends some packets above the priority of data, {none} sends none: with switch.priorities = 1 they would be equal"
+        ));
+    }
+}
+
 /// Refuses a fabric that lacks what a protocol in use needs.
 pub(crate) fn provide(
     fabric: &Fabric,

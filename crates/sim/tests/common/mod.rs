@@ -5,8 +5,8 @@ use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime, Switch};
 use tidegate_core::faults::Faults;
 use tidegate_core::workload::{Flow, Workload};
-use tidegate_core::{ConnectionPolicy, Message, Rate, Time};
-use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Setup};
+use tidegate_core::{ConnectionPolicy, Message, Rate, Time, mix64};
+use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
 pub fn switch(name: &str) -> Switch {
     Switch {
@@ -119,4 +119,38 @@ pub fn goodputs(finished: &[FlowRecord], outcome: &Outcome) -> Vec<f64> {
 pub fn jain(rates: &[f64]) -> f64 {
     let (sum, squares) = rates.iter().fold((0.0, 0.0), |(s, q), r| (s + r, q + r * r));
     sum * sum / (rates.len() as f64 * squares)
+}
+
+/// One number for every packet of a run: when it left which port, what it was and what it said.
+#[derive(Default)]
+pub struct Trace {
+    ports: Vec<u64>,
+}
+
+impl Trace {
+    pub fn digest(&self) -> u64 {
+        self.ports.iter().fold(0, |digest, &port| mix64(digest ^ port).wrapping_add(1))
+    }
+}
+
+impl Probe for Trace {
+    fn departed(&mut self, d: &Departure<'_>) {
+        let port = d.port as usize;
+        if self.ports.len() <= port {
+            self.ports.resize(port + 1, 0);
+        }
+        let body = d.body;
+        let what = (body.kind as u64) << 32 | (body.flags as u64) << 16 | d.frame.wire_bytes as u64;
+        let parts = [d.at.as_ps(), what, (body.src as u64) << 32 | d.frame.dst as u64, body.seq];
+        self.ports[port] =
+            parts.iter().fold(self.ports[port], |digest, &x| mix64(digest ^ x).wrapping_add(1));
+    }
+}
+
+/// Of all packets of a run.
+pub fn trace(setup: Setup) -> u64 {
+    let duration = setup.duration;
+    let mut engine = Engine::new(setup, Trace::default()).expect("a valid setup");
+    engine.advance(duration);
+    engine.probe().digest()
 }

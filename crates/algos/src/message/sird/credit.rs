@@ -122,10 +122,10 @@ impl Bucket {
     }
 
     /// Whether `wire` more bytes may be handed out. The buckets are compared before they are added, so what is outstanding
-    /// can be one packet above; the bandwidth-delay product is not exceeded.
+    /// can be one packet above, but not above the most that a sender may have.
     #[inline]
     pub(super) fn admits(&self, settings: &Settings, wire: i64) -> bool {
-        self.outstanding + wire <= settings.bdp && self.outstanding as f64 <= self.bytes()
+        self.outstanding + wire <= settings.most && self.outstanding as f64 <= self.bytes()
     }
 }
 

@@ -12,7 +12,8 @@
 //!
 //! * algorithm 1, receiver: a packet's credit goes to the message with the fewest bytes left whose sender's bucket admits it, while
 //!   `b + credit ≤ B`; it is due back when the packet arrives
-//! * algorithm 2, sender: `csn ← Σ credit in hand > SThr`, on every data packet, its own credit spent
+//! * algorithm 2, sender: `csn ← Σ credit in hand ≥ SThr`, on every data packet, before its own
+//!   credit is spent
 //! * both loops, per packet: `bucket += full² / bucket`, `full` a full packet on the wire; per bucket of packets:
 //!   `α ← (1 − g) α + g F`; on a marked packet, once in 1.5 buckets of packets: `bucket −= bucket · α / 2`
 //! * sender, between receivers: `fair_share` of the link in turns, the rest to the shortest message
@@ -50,11 +51,19 @@
 //!   always; whole packets, so that a message's credit is the sum of its packets.
 //! * Every packet raises a bucket, marked ones too; both loops divide by the smaller bucket, and their floors are 0.1 and 0.03 BDP.
 //! * A bucket is compared before a packet's credit is added, so it can be passed by one packet.
-//! * No `csn` while fewer than two messages have unsent bytes.
 //! * Credits are spaced by the wire time of their data, with a slack of 562 bytes, instead of every 30 ns.
+//!
+//! With `rules = "published-code"` three more of its ways hold, for comparison with its results: a
+//! sender is congested if it holds more than `SThr` after the packet's own credit is spent, what it
+//! took itself included, and only while two of its messages have unsent bytes; and what one sender
+//! may have is the BDP in bytes, so whole packets within it. The first lets a slow sender with one
+//! message keep a BDP of credit that others could use.
 //!
 //! Our own:
 //!
+//! * Credit that one sender may have is a BDP rounded up to whole packets, and `B` is larger by as
+//!   much unless it is set below a BDP; `SThr` is two packets at least. Else a path that holds few
+//!   packets is not filled.
 //! * Loss recovery, which the paper takes from Homa without detail: receivers ask for packets that time has shown to be lost, senders
 //!   repeat announcements, both with exponential backoff, and the receiver acknowledges whole messages. Credits carry a running sum, so
 //!   a later one replaces a lost one. See `recovery.rs`.
@@ -113,17 +122,22 @@ choice! {
     pub enum Policy { Srpt = "srpt", RoundRobin = "round-robin" }
 }
 choice! {
-    /// What goes before scheduled data where there are two priorities.
+    /// Whose rules hold where the paper and its authors' simulator differ.
+    pub enum Rules { Paper = "paper", PublishedCode = "published-code" }
+}
+choice! {
+    /// What goes above the priority of data, where there are two.
     pub enum Priorities { ControlAndUnscheduled = "control-and-unscheduled", Control = "control", None = "none" }
 }
 params! {
     /// Parameters of SIRD.
     pub struct SirdParams {
-        /// Credit that a receiver may have out (B).
+        /// Credit that a receiver may have out (B). Less than a BDP does not fill the link.
         budget: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
         /// Messages of up to so many bytes on the wire start without credit (UnschT).
         unscheduled_threshold: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-        /// A sender that holds more credit than this is congested (SThr); very large: no sender ever is.
+        /// A sender that holds so much credit is congested (SThr); very large: no sender ever is,
+        /// and slow ones hold credit that others could use.
         sender_threshold: Extent = Extent::Bdp(0.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
         /// Weight of the latest share of marked packets in its moving average, in both loops.
         gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
@@ -140,8 +154,12 @@ params! {
         /// Share of the link that paced credits call for. At 1 nothing drains the queue that other packets (requests,
         /// unscheduled data) leave behind at a busy downlink, so it grows to what the budget allows.
         credit_rate: f64 = 1.0, in 0.1..=1.0, "authors' simulator, r2p2-cc-hybrid.cc";
-        /// What goes before scheduled data where there are two priorities.
+        /// What goes above the priority of data, where there are two.
         priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
+        /// Whose rules hold where the paper and its authors' simulator differ: when a sender is
+        /// congested, and whether the credit that one sender may have is a BDP rounded up to whole
+        /// packets, or down.
+        rules: Rules = Rules::Paper, "paper, algorithms 1 and 2";
         /// Without news for so long, packets are lost.
         resend_timeout: Time = Time::ms(1), within Time::us(10) => Time::s(1), "our choice: far above any round trip";
     }
@@ -155,6 +173,8 @@ struct Settings {
     /// The same on the wire.
     full: u64,
     bdp: i64,
+    /// Credit that one sender may have.
+    most: i64,
     budget: i64,
     unscheduled_threshold: u64,
     sender_threshold: i64,
@@ -164,6 +184,7 @@ struct Settings {
     /// In units of [`sender::ONE`].
     fair_share: i64,
     policy: Policy,
+    rules: Rules,
     timeout: Time,
 }
 
@@ -171,20 +192,36 @@ impl Settings {
     fn new(params: &SirdParams, host: &HostContext) -> Settings {
         let full = (host.mtu + HEADER_BYTES) as u64;
         let bytes = |extent: Extent| extent.bytes(host.bdp_bytes) as i64;
+        // However short the path, a packet must fit.
+        let bdp = (host.bdp_bytes as i64).max(full as i64);
+        let budget = bytes(params.budget).max(full as i64);
+        let threshold = bytes(params.sender_threshold);
+        let (most, budget, threshold) = match params.rules {
+            Rules::PublishedCode => (bdp, budget, threshold),
+            Rules::Paper => {
+                // Whole packets that are less than a BDP do not fill the path; what the budget has
+                // beyond one, for others than the sender that has it, it keeps. Of the credit that
+                // a sender looks at, a packet's is spent at once.
+                let most = (bdp as u64).next_multiple_of(full) as i64;
+                let more = if budget < bdp { 0 } else { most - bdp };
+                (most, budget + more, threshold.max(2 * full as i64))
+            }
+        };
         Settings {
             hosts: host.hosts,
             mtu: host.mtu as u64,
             full,
-            // However short the path, a packet must fit.
-            bdp: (host.bdp_bytes as i64).max(full as i64),
-            budget: bytes(params.budget).max(full as i64),
+            bdp,
+            most,
+            budget,
             unscheduled_threshold: bytes(params.unscheduled_threshold) as u64,
-            sender_threshold: bytes(params.sender_threshold),
+            sender_threshold: threshold,
             gain: params.gain,
             sender_floor: params.sender_floor,
             network_floor: params.network_floor,
             fair_share: (params.fair_share * sender::ONE as f64) as i64,
             policy: params.receiver_policy,
+            rules: params.rules,
             timeout: params.resend_timeout,
         }
     }
@@ -208,10 +245,14 @@ impl Settings {
     fn wire(&self, size: u64, packet: u64) -> u64 {
         (self.payload(size, packet) + HEADER_BYTES as u64).max(MIN_WIRE_BYTES as u64)
     }
+    /// Bytes on the wire of its first packets.
+    fn wire_below(&self, size: u64, packets: u64) -> u64 {
+        let Some(last) = packets.checked_sub(1) else { return 0 };
+        last.saturating_mul(self.full).saturating_add(self.wire(size, last))
+    }
     /// Bytes on the wire of all of them.
     fn message_wire(&self, size: u64) -> u64 {
-        let Some(last) = self.packets(size).checked_sub(1) else { return 0 };
-        last.saturating_mul(self.full).saturating_add(self.wire(size, last))
+        self.wire_below(size, self.packets(size))
     }
 }
 
@@ -269,15 +310,19 @@ impl Endpoint for Sird {
             settings: Settings::new(params, host),
             host: *host,
             priorities: match params.priorities {
-                Priorities::ControlAndUnscheduled if host.priorities > 1 => [0, 0, 1],
-                Priorities::Control if host.priorities > 1 => [0, 1, 1],
-                _ => [0, 0, 0],
+                Priorities::ControlAndUnscheduled => [0, 0, host.data_priority()],
+                Priorities::Control => [0, host.data_priority(), host.data_priority()],
+                Priorities::None => [host.data_priority(); 3],
             },
             outbox: Outbox::default(),
             inbox: Inbox::new(Pacer::new(pace, params.credit_pacing)),
             control: VecDeque::new(),
             rng: Rng::stream(host.seed, Domain::Entropy, host.host as u64),
         }
+    }
+
+    fn overtakes_data(params: &SirdParams) -> bool {
+        params.priorities != Priorities::None
     }
 }
 
@@ -305,7 +350,7 @@ impl Transport for Sird {
         }
         let answer = match (body.kind, source) {
             (kind::DATA, Some(source)) => inbox.on_data(settings, now, source, &body, app),
-            (kind::REQUEST, Some(source)) => inbox.on_request(settings, now, source, &body, app),
+            (kind::REQUEST, Some(source)) => inbox.on_request(settings, now, source, &body, app, control),
             (kind::CREDIT, _) => {
                 outbox.on_credit(settings, body.src, body.sack);
                 Answer::None

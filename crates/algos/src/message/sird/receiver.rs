@@ -9,7 +9,7 @@ use super::credit::{Bucket, Pacer};
 use super::sender::MAX_LANES;
 use super::tables::{Heap, Places, Slab};
 use super::window::Window;
-use super::{Answer, Key, LONG, Policy, Settings, flag};
+use super::{Answer, Control, Key, LONG, Policy, Settings, flag};
 use crate::by_host::ByHost;
 
 /// Messages being received at a time. More are not heard, and their senders ask again.
@@ -44,22 +44,14 @@ pub(super) struct Incoming {
     /// Credit for packets that a stopped message no longer has: its sender must forget it.
     excess: u64,
     pub(super) order: u64,
-    pub(super) progress_at: Time,
+    /// When it began to expect packets, or one of it last arrived.
+    pub(super) waits_since: Time,
+    /// When packets of it were last asked for.
+    pub(super) asked_at: Time,
     /// Whatever is missing below this packet at `horizon_at` plus the timeout is lost.
     pub(super) horizon: u64,
     pub(super) horizon_at: Time,
     pub(super) backoff: u8,
-    /// Packets to ask for again, while there are any.
-    pub(super) ask: Option<Ask>,
-}
-
-/// Packets to ask for again: those missing from `next` up to, not including, `end`.
-#[derive(Clone, Copy)]
-pub(super) struct Ask {
-    pub(super) next: u64,
-    pub(super) end: u64,
-    /// Because nothing arrives, not because of a gap.
-    pub(super) stalled: bool,
 }
 
 impl Incoming {
@@ -105,6 +97,8 @@ pub(super) struct Source {
     pub(super) messages: Heap<Key>,
     lanes: Vec<Lane>,
     pub(super) heard_at: Time,
+    /// When a packet of any of its messages last arrived for the first time.
+    pub(super) data_at: Time,
     /// Did not answer: gets no credit until it is heard of, and what it has does not count against the budget.
     silent: bool,
 }
@@ -120,8 +114,6 @@ pub(super) struct Inbox {
     ready_places: Places,
     pub(super) timers: Heap<Time>,
     pub(super) timer_places: Places,
-    /// Messages with packets to ask for again.
-    pub(super) asks: VecDeque<u32>,
     /// Credit outstanding over all senders but silent ones (`b` of algorithm 1).
     pub(super) outstanding: i64,
     pub(super) pacer: Pacer,
@@ -153,7 +145,6 @@ impl Inbox {
             ready_places: Places::default(),
             timers: Heap::default(),
             timer_places: Places::default(),
-            asks: VecDeque::new(),
             outstanding: 0,
             pacer,
             clock: Time::ZERO,
@@ -204,6 +195,7 @@ impl Inbox {
             messages: Heap::default(),
             lanes: Vec::new(),
             heard_at: Time::ZERO,
+            data_at: Time::ZERO,
             silent: false,
         });
         *self.by_host.entry(body.src) = number;
@@ -280,13 +272,11 @@ impl Inbox {
             granted: unscheduled,
             window,
             order: self.order,
-            progress_at: now,
+            waits_since: now,
             horizon_at: now,
             ..Incoming::default()
         };
-        let booked =
-            if unscheduled == packets { settings.message_wire(size) } else { unscheduled * settings.full };
-        self.book(number, booked as i64);
+        self.book(number, settings.wire_below(size, unscheduled) as i64);
         let source = &mut self.sources[number as usize];
         if source.lanes.len() <= body.lane as usize {
             source.lanes.resize(body.lane as usize + 1, Lane { generation: 0, last: Last::Unused });
@@ -320,7 +310,7 @@ impl Inbox {
         let message = &mut self.messages[slot];
         if !message.complete && message.expects() && !self.timer_places.contain(slot) {
             (message.horizon, message.horizon_at) = (message.window.high(), now);
-            message.progress_at = now;
+            message.waits_since = now;
             self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout));
         }
     }
@@ -368,6 +358,7 @@ impl Inbox {
         source: u32,
         body: &Body,
         app: &mut A,
+        control: &mut VecDeque<Control>,
     ) -> Answer {
         match self.find(settings, now, source, body) {
             Found::Nothing => Answer::None,
@@ -375,7 +366,8 @@ impl Inbox {
             Found::Slot(slot, fresh) => {
                 self.learn_size(settings, slot, body);
                 if body.flags & body_flag::RETRANSMISSION != 0 {
-                    self.on_repeated_request(settings, now, slot, body.seq / settings.mtu);
+                    let sent = body.seq / settings.mtu;
+                    self.on_repeated_request(settings, now, slot, sent, control);
                 }
                 match self.finish(now, slot, app) {
                     Answer::None if !fresh => Answer::Reply(self.repeat(source, body.message)),
@@ -418,13 +410,20 @@ impl Inbox {
             && packet < message.packets
             && body.payload_bytes as u64 == settings.payload(message.size, packet)
             && packet < message.window.base() + MAX_AHEAD;
+        let wire = if fits { settings.wire(message.size, packet) } else { 0 };
+        if fits && body.flags & body_flag::RETRANSMISSION != 0 {
+            // Time of the link that no credit has paid for.
+            self.pacer.spend(now, wire);
+        }
         if fits && message.window.insert(packet) {
             message.received += 1;
-            message.progress_at = now;
-            message.backoff = 0;
+            message.waits_since = now;
+            if core::mem::take(&mut message.backoff) > 0 {
+                self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout));
+            }
             app.delivered(now, MessageId { src: body.src, id: message.id }, body.payload_bytes);
-            let wire = settings.wire(message.size, packet) as i64;
-            self.book(source, -wire);
+            self.sources[source as usize].data_at = now;
+            self.book(source, -(wire as i64));
             self.place(settings, slot);
             self.arm(settings, now, slot);
         }
@@ -439,7 +438,6 @@ impl Inbox {
             return Answer::None;
         }
         message.complete = true;
-        message.ask = None;
         let (id, lane, excess, source) = (message.id, message.lane, message.excess, message.source);
         self.sources[source as usize].lanes[lane as usize].last = Last::Done(excess);
         let body = Body {

@@ -8,27 +8,22 @@ use super::receiver::Inbox;
 use super::{Control, Policy, Settings};
 
 impl Inbox {
-    /// Hands out what is due by `at`: requests for lost packets, then credit.
+    /// Hands out the credit that is due by `at`.
     ///
     /// Each leaves when the pacer opens or, later, when something changed; so what leaves depends on times only, not on how
     /// often the driver calls.
     pub(super) fn issue(&mut self, settings: &Settings, at: Time, control: &mut VecDeque<Control>) {
         loop {
-            let next = self.creditable(settings);
-            if self.asks.is_empty() && next.is_none() {
+            let Some((source, slot)) = self.creditable(settings) else {
                 self.credit_at = Time::NEVER;
                 return;
-            }
+            };
             let due = self.pacer.opens_at().max(self.clock);
             if due > at {
                 self.credit_at = due;
                 return;
             }
-            if !self.ask(settings, due, control)
-                && let Some((source, slot)) = next
-            {
-                self.credit(settings, due, source, slot, control);
-            }
+            self.credit(settings, due, source, slot, control);
         }
     }
 

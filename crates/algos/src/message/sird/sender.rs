@@ -6,13 +6,13 @@ use alloc::vec::Vec;
 use tidegate_core::{Body, Message, Time, body_flag, kind};
 
 use super::tables::{Heap, Places, Slab};
-use super::{Answer, Control, Key, LONG, MAX_BACKOFF, Settings, flag, identity, own_kind};
+use super::{Answer, Control, Key, LONG, MAX_BACKOFF, Rules, Settings, flag, identity, own_kind};
 use crate::by_host::ByHost;
 
 /// Messages under way to one receiver; more wait.
 pub(super) const MAX_LANES: usize = 4096;
 /// Requests for retransmission, of 64 packets each, that can wait; the receiver repeats what is dropped.
-const MAX_AGAIN: usize = 64;
+const MAX_AGAIN: usize = 256;
 /// Credit in hand for one receiver, in BDP, beyond which no more is taken: a receiver gives one of its own. What is left out
 /// comes with later credit, which carries the sum.
 const MAX_IN_HAND: i64 = 16;
@@ -45,6 +45,11 @@ struct Outgoing {
 }
 
 impl Outgoing {
+    /// Credit that the sender took itself for packets not sent yet.
+    fn taken(&self, settings: &Settings) -> i64 {
+        let all = settings.wire_below(self.size, self.unscheduled as u64);
+        all.saturating_sub(settings.wire_below(self.size, self.next)) as i64
+    }
     /// Fewest unsent bytes first; those without end follow in turns.
     fn remaining(&self, settings: &Settings) -> Key {
         let unsent =
@@ -103,6 +108,8 @@ pub(super) struct Outbox {
     round: i64,
     /// Credit in hand over all destinations.
     available: i64,
+    /// Of which the sender took so much itself, for unscheduled packets that have not left.
+    taken: i64,
     /// Messages with unsent packets.
     unsent: u32,
     again: VecDeque<Again>,
@@ -130,7 +137,8 @@ impl Outbox {
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         let sum = self.destinations.iter().map(|destination| destination.available).sum::<i64>();
-        self.messages.in_use() == 0 && self.available == sum && self.deadline() == Time::NEVER
+        let none = self.available == sum && self.taken == 0;
+        self.messages.in_use() == 0 && none && self.deadline() == Time::NEVER
     }
 
     /// Credit in hand for a receiver that has handed out `granted` in all, with what was lost on its way.
@@ -203,13 +211,12 @@ impl Outbox {
         let wire = settings.message_wire(message.size);
         if message.packets > 0 && wire <= settings.unscheduled_threshold {
             let room = (settings.bdp - destination.available.max(0)).max(settings.full as i64) as u64;
-            let (packets, credit) = match room / settings.full {
-                _ if wire <= room => (message.packets, wire),
-                packets => (packets, packets * settings.full),
-            };
+            let packets = if wire <= room { message.packets } else { room / settings.full };
             message.unscheduled = packets as u32;
-            destination.available += credit as i64;
-            self.available += credit as i64;
+            let credit = message.taken(settings);
+            destination.available += credit;
+            self.available += credit;
+            self.taken += credit;
         } else {
             message.announced = true;
             control.push_back(Control { dst: destination.host, body: request(message, slot, 0) });
@@ -312,18 +319,22 @@ impl Outbox {
         let destination = &mut self.destinations[number as usize];
         let (_, slot) = destination.messages.first()?;
         let message = &mut self.messages[slot];
-        let wire = settings.wire(message.size, message.next) as i64;
+        let packet = message.next;
+        let wire = settings.wire(message.size, packet) as i64;
+        let csn = congestion(settings, self.available, self.taken, wire, self.unsent);
+        let data = (destination.host, data(settings, message, slot, packet, csn));
         destination.available -= wire;
         destination.lend = false;
         self.available -= wire;
+        if packet < message.unscheduled as u64 {
+            self.taken -= wire;
+        }
         message.announced = true;
-        // Algorithm 2, line 8; never with a single message, whose credit nobody else could use.
-        let congested = self.available > settings.sender_threshold && self.unsent >= 2;
-        let packet = message.next;
-        let csn = if congested { flag::SENDER_CONGESTED } else { 0 };
-        let data = (destination.host, data(settings, message, slot, packet, csn));
         message.next += 1;
         message.sent_at = now;
+        if core::mem::take(&mut message.backoff) > 0 {
+            self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout));
+        }
         if message.size == Message::UNLIMITED {
             self.order += 1;
             message.order = self.order;
@@ -351,8 +362,10 @@ impl Outbox {
             let packet = again.start + again.map.trailing_zeros() as u64;
             again.map &= again.map - 1;
             message.resent_at = now;
-            let congested = self.available > settings.sender_threshold && self.unsent >= 2;
-            let csn = if congested { flag::SENDER_CONGESTED } else { 0 };
+            if core::mem::take(&mut message.backoff) > 0 {
+                self.timers.set(&mut self.timer_places, again.slot, now.after(settings.timeout));
+            }
+            let csn = congestion(settings, self.available, self.taken, 0, self.unsent);
             let host = self.destinations[message.destination as usize].host;
             let flags = csn | body_flag::RETRANSMISSION;
             return Some((host, data(settings, message, again.slot, packet, flags)));
@@ -429,6 +442,7 @@ impl Outbox {
                 self.backlog_bytes -= message.size - message.next * settings.mtu;
             }
         }
+        self.taken -= message.taken(settings);
         let excess = body.ack.min(settings.bdp as u64 * MAX_IN_HAND as u64) as i64;
         destination.available -= excess;
         self.available -= excess;
@@ -465,6 +479,17 @@ impl Outbox {
         };
         self.timers.set(&mut self.timer_places, slot, settings.next_timer(now, next));
     }
+}
+
+/// Whether the sender says that it is congested (algorithm 2, line 8), with `available` bytes of
+/// credit in hand, `taken` of which it took itself, before the `wire` bytes of this packet are
+/// spent.
+pub(super) fn congestion(settings: &Settings, available: i64, taken: i64, wire: i64, unsent: u32) -> u8 {
+    let congested = match settings.rules {
+        Rules::Paper => available - taken >= settings.sender_threshold,
+        Rules::PublishedCode => available - wire > settings.sender_threshold && unsent >= 2,
+    };
+    if congested { flag::SENDER_CONGESTED } else { 0 }
 }
 
 /// A request for credit; says everything about the message that its receiver must know.

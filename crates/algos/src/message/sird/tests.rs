@@ -297,6 +297,9 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
                 params.receiver_policy = Policy::RoundRobin;
             }
             params.credit_pacing = seed % 5 != 1;
+            if seed % 11 == 5 {
+                params.rules = Rules::PublishedCode;
+            }
             // A prefix without credit and the rest with it; credit for a packet or two at a time.
             if seed % 4 == 2 {
                 params.unscheduled_threshold = Extent::Bdp(4.0);
@@ -523,4 +526,78 @@ fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
             assert!((took / expected - 1.0).abs() < 0.08, "{times:?} where {expected} us are expected");
         }
     }
+}
+
+/// Whether each of the first packets says that its sender is congested, of a host with credit for
+/// `credited` packets in hand and long messages to so many receivers.
+fn csn(rules: Rules, credited: u64, receivers: u32) -> Vec<bool> {
+    let mut host = Sird::new(&SirdParams { rules, ..SirdParams::default() }, &context(0));
+    let mut hops = HopTrace::default();
+    for dst in 1..=receivers {
+        let message = Message { id: dst, dst, bytes: 10_000_000, dedicated: false };
+        host.submit(Time::ZERO, message, &NoPaths);
+    }
+    let mut credit = Body { kind: kind::CREDIT, src: 1, sack: credited * 1538, ..Body::default() };
+    let packet = PacketMut { frame: &mut Frame::default(), body: &mut credit, hops: &mut hops };
+    host.receive(Time::ZERO, packet, &mut Checking::default());
+    let mut said = Vec::new();
+    let (mut frame, mut body) = (Frame::default(), Body::default());
+    while let Transmit::Sent =
+        host.transmit(Time::ZERO, PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops })
+    {
+        if body.kind == kind::DATA {
+            said.push(body.flags & flag::SENDER_CONGESTED != 0);
+        }
+    }
+    assert_eq!(said.len() as u64, credited);
+    said
+}
+
+#[test]
+fn sender_is_congested_by_the_credit_it_holds() {
+    // Half a BDP is 32.5 packets. The paper counts the packet that leaves, its authors' simulator
+    // what remains.
+    for receivers in [1, 2] {
+        let said = csn(Rules::Paper, 35, receivers);
+        assert_eq!(said.iter().filter(|&&said| said).count(), 3, "{said:?}");
+        assert!(said[..3].iter().all(|&said| said));
+    }
+    assert!(csn(Rules::PublishedCode, 35, 1).iter().all(|&said| !said), "a single message never says so");
+    let said = csn(Rules::PublishedCode, 35, 2);
+    assert_eq!(said.iter().filter(|&&said| said).count(), 2, "{said:?}");
+}
+
+#[test]
+fn exactly_the_threshold_is_congestion() {
+    let params = SirdParams { sender_threshold: Extent::Bytes(4.0 * 1538.0), ..SirdParams::default() };
+    let settings = Settings::new(&params, &context(0));
+    assert!(sender::congestion(&settings, 4 * 1538, 0, 1538, 1) != 0);
+    assert!(sender::congestion(&settings, 4 * 1538 - 1, 0, 1538, 1) == 0);
+    // What the sender took itself is not credit.
+    assert!(sender::congestion(&settings, 4 * 1538, 1, 1538, 1) == 0);
+}
+
+#[test]
+fn credit_waits_for_packets_that_come_again_not_for_requests_of_them() {
+    let settings = settings();
+    let mut inbox = Inbox::new(Pacer::new(RATE, true));
+    let (mut control, mut app) = (VecDeque::new(), Checking::default());
+    let size = 100 * MTU as u64;
+    let request = Body { kind: kind::REQUEST, src: 1, message: FORGED, ack: size, ..Body::default() };
+    let source = inbox.source(&settings, &request).unwrap();
+    inbox.on_request(&settings, Time::ZERO, source, &request, &mut app, &mut control);
+    // The sender has sent ten packets, it says, and none has arrived.
+    let repeated = Body { flags: body_flag::RETRANSMISSION, seq: 10 * MTU as u64, ..request };
+    inbox.on_request(&settings, Time::ms(2), source, &repeated, &mut app, &mut control);
+    let asked: Vec<u64> =
+        control.iter().filter(|c| c.body.kind == own_kind::RESEND).map(|c| c.body.sack).collect();
+    assert_eq!(asked, [(1 << 10) - 1]);
+    assert!(inbox.pacer.opens_at() < Time::ms(1), "nothing has come again yet");
+    let data = Body { kind: kind::DATA, flags: body_flag::RETRANSMISSION, payload_bytes: MTU, ..request };
+    for packet in 0..10 {
+        let data = Body { seq: packet * MTU as u64, ..data };
+        inbox.on_data(&settings, Time::ms(3), source, &data, &mut app);
+    }
+    let paid = inbox.pacer.opens_at() - Time::ms(3);
+    assert_eq!(paid, RATE.serialise(1538).times(10) - RATE.serialise(562));
 }
