@@ -5,6 +5,7 @@
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 use tidegate_core::workload::{Flow, Pattern, Traffic, Workload};
 use tidegate_core::{Domain, Rng, Time};
@@ -40,11 +41,11 @@ enum Next {
     /// A list, in reverse order.
     List(Vec<Flow>),
     /// One host's Poisson arrivals.
-    Poisson { rng: Rng, block: Traffic, sender: u32 },
+    Poisson { rng: Rng, block: Arc<Traffic>, sender: u32 },
     /// Bursts, and the rest of the present one in reverse order.
-    Incast { rng: Rng, block: Traffic, hosts: u32, burst_at: Time, rest: Vec<Flow> },
+    Incast { rng: Rng, block: Arc<Traffic>, hosts: u32, burst_at: Time, rest: Vec<Flow> },
     /// One host of a rotating incast: the receiver is a function of the message's number.
-    Rotating { rng: Rng, block: Traffic, sender: u32, number: u64 },
+    Rotating { rng: Rng, block: Arc<Traffic>, sender: u32, number: u64 },
 }
 
 impl Generator {
@@ -92,6 +93,8 @@ impl Generator {
                 self.add_list(flows);
             }
             Pattern::Poisson { senders, .. } => {
+                // One for all senders: it lists them all.
+                let block = Arc::new(block.clone());
                 for &sender in senders {
                     let mut next = Next::Poisson { rng: stream(sender as u64), block: block.clone(), sender };
                     if let Some(first) = next.draw(block.start) {
@@ -103,12 +106,14 @@ impl Generator {
                 let mut rng = stream(u32::MAX as u64);
                 let burst_at =
                     if *poisson { block.start.after(interval.scale(rng.exponential())) } else { block.start };
+                let block = Arc::new(block.clone());
                 let mut next = Next::Incast { rng, block: block.clone(), hosts, burst_at, rest: Vec::new() };
                 if let Some(first) = next.draw(block.start) {
                     self.add(first, next);
                 }
             }
             Pattern::RotatingIncast { senders, jitter, .. } => {
+                let block = Arc::new(block.clone());
                 for &sender in senders {
                     let mut rng = stream(sender as u64);
                     let start = block.start.after(jitter.scale(rng.unit()));
