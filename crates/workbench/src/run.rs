@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_core::Time;
 use tidegate_core::fabric::Node;
 use tidegate_results::{
-    Engine as EngineSummary, Fixed, FlowFile, Folder, Manifest, Names, Partial, Recorder, SeriesFile,
+    Engine as EngineSummary, Fixed, FlowFile, Manifest, Names, Partial, Recorder, SeriesFile,
     Summary, busiest,
 };
 use tidegate_scenario::Plan;
@@ -17,7 +17,7 @@ use tidegate_sim::{Engine, FlowRecord, Outcome, Sample, Setup};
 use crate::fair_share::FairShares;
 use crate::machine::{self, Stopwatch};
 use crate::series::Goodputs;
-use crate::{Error, convert};
+use crate::{Destination, Error, convert, interrupt};
 
 /// Queue histograms are kept by default up to so many switch ports.
 const HISTOGRAM_PORTS_MAX: usize = 512;
@@ -88,20 +88,29 @@ impl Progress {
 /// When the folder for results is occupied or cannot be written, the engine refuses the plan, or the run is interrupted.
 /// Nothing is left under a final name then.
 pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
-    crate::guarded(|| run_numbered(plan, options, 0))
+    crate::guarded(|| {
+        let out = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
+        let (summary, staged) = run_numbered(plan, options, 0, out)?;
+        staged.map(Staged::publish).transpose()?;
+        Ok(summary)
+    })
 }
 
-/// Like [`run`], as one of several.
-pub(crate) fn run_numbered(plan: &Plan, options: &RunOptions<'_>, number: usize) -> Result<Summary, Error> {
-    if let Some(out) = options.out {
-        check_free(out, options.force)?;
-    }
+/// Like [`run`], as one of several. Its files wait for their names.
+pub(crate) fn run_numbered(
+    plan: &Plan,
+    options: &RunOptions<'_>,
+    number: usize,
+    out: Option<Destination>,
+) -> Result<(Summary, Option<Staged>), Error> {
     if options.is_interrupted() {
         return Err(Error::Interrupted);
     }
     let watch = Stopwatch::start();
-    let mut engine = Engine::new(setup(plan), ()).map_err(Error::Run)?;
-    let output = options.out.map(|out| Output::open(out, plan)).transpose()?;
+    let asks = || options.is_interrupted();
+    let setup = setup(plan);
+    let mut engine = interrupt::patiently(&asks, || Engine::new(setup, ()).map_err(Error::Run))?;
+    let output = out.map(|out| Output::open(out, plan)).transpose()?;
     let shares = FairShares::of(plan).with_targets(plan, engine.paths());
     let recorder = Recorder::new(convert::names(plan), plan.warmup, plan.duration);
     let mut sinks = Sinks { shares, recorder, output };
@@ -113,7 +122,7 @@ pub(crate) fn run_numbered(plan: &Plan, options: &RunOptions<'_>, number: usize)
     while engine.now() < plan.duration {
         let before = watch.wall();
         let until = engine.now().after(chunk).min(next_sample).min(plan.duration);
-        engine.advance(until);
+        interrupt::advance(&mut engine, until, &asks)?;
         engine.take_finished(&mut finished);
         sinks.flows(&mut finished)?;
         if until == next_sample {
@@ -138,15 +147,6 @@ pub(crate) fn run_numbered(plan: &Plan, options: &RunOptions<'_>, number: usize)
     sinks.flows(&mut outcome.unfinished)?;
     sinks.samples(plan, &mut samples)?;
     sinks.finish(plan, &outcome, &watch)
-}
-
-/// Whether results may be written to `out`.
-pub(crate) fn check_free(out: &Path, force: bool) -> Result<(), Error> {
-    if out.exists() && !out.is_dir() {
-        let message = format!("{} is not a folder", out.display());
-        return Err(Error::Usage { option: "--out", message });
-    }
-    if !force && Folder::holds_results(out) { Err(Error::Occupied(out.to_owned())) } else { Ok(()) }
 }
 
 /// Chunks that are long enough to cost nothing and short enough to be interrupted. They do not change the outcome.
@@ -179,20 +179,20 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
 }
 
 /// Where a run's rows go.
-struct Sinks<'a> {
+struct Sinks {
     shares: FairShares,
     recorder: Recorder,
-    output: Option<Output<'a>>,
+    output: Option<Output>,
 }
 
-impl Sinks<'_> {
+impl Sinks {
     /// Takes `records`, in the order of `flows.parquet`.
     fn flows(&mut self, records: &mut Vec<FlowRecord>) -> Result<(), Error> {
         for record in records.drain(..) {
             let row = convert::flow(&record, &self.shares);
             self.recorder.add(&row);
             if let Some(output) = &mut self.output {
-                output.flows.add(&row).map_err(Error::output(output.path))?;
+                output.flows.add(&row).map_err(Error::output(output.out.path()))?;
                 if let Some((_, goodputs)) = &mut output.series {
                     goodputs.ended(&record);
                 }
@@ -206,7 +206,7 @@ impl Sinks<'_> {
         if let Some(output) = &mut self.output
             && let Some((series, goodputs)) = &mut output.series
         {
-            let failed = Error::output(output.path);
+            let failed = Error::output(output.out.path());
             let mut write = || {
                 for sample in samples.iter() {
                     series.add(&convert::sample(plan, sample))?;
@@ -220,7 +220,12 @@ impl Sinks<'_> {
         Ok(())
     }
 
-    fn finish(self, plan: &Plan, outcome: &Outcome, watch: &Stopwatch) -> Result<Summary, Error> {
+    fn finish(
+        self,
+        plan: &Plan,
+        outcome: &Outcome,
+        watch: &Stopwatch,
+    ) -> Result<(Summary, Option<Staged>), Error> {
         let mut recorded = self.recorder.finish();
         for group in &mut recorded.groups {
             let aim = self.shares.queue_aim(plan, &group.label, &group.protocol, &outcome.links);
@@ -265,55 +270,68 @@ impl Sinks<'_> {
             switches: convert::switches(plan, &outcome.switches),
             faults: (plan.faults != Default::default()).then(|| convert::faults(&outcome.faults)),
         };
-        if let Some(output) = self.output {
-            let path = output.path;
-            output.publish(plan, &summary, watch).map_err(Error::output(path))?;
-        }
-        Ok(summary)
+        let staged = self.output.map(|output| output.stage(plan, &summary, watch)).transpose()?;
+        Ok((summary, staged))
     }
 }
 
 /// The files of a run. Fields drop in this order: the files go before their folder.
-struct Output<'a> {
-    path: &'a Path,
+struct Output {
     flows: FlowFile<Partial>,
     series: Option<(SeriesFile<Partial>, Goodputs)>,
-    folder: Folder,
+    out: Destination,
 }
 
-impl<'a> Output<'a> {
-    fn open(path: &'a Path, plan: &Plan) -> Result<Output<'a>, Error> {
+impl Output {
+    fn open(out: Destination, plan: &Plan) -> Result<Output, Error> {
         let names = convert::names(plan);
-        let open = || -> io::Result<Output<'a>> {
-            let folder = Folder::open(path)?;
-            let flows = FlowFile::new(folder.partial("flows.parquet")?, &names)?;
+        let open = || {
+            let flows = FlowFile::new(out.partial("flows.parquet")?, &names)?;
             let series = plan.output.timeseries.map(|interval| {
                 let goodputs = Goodputs::new(interval, plan.duration);
-                series_file(&folder, &names).map(|file| (file, goodputs))
+                series_file(&out, &names).map(|file| (file, goodputs))
             });
-            let series = series.transpose()?;
-            Ok(Output { path, flows, series, folder })
+            Ok((flows, series.transpose()?))
         };
-        open().map_err(Error::output(path))
+        let (flows, series) = open().map_err(Error::output(out.path()))?;
+        Ok(Output { flows, series, out })
     }
 
-    fn publish(self, plan: &Plan, summary: &Summary, watch: &Stopwatch) -> io::Result<()> {
-        let mut files = vec![self.flows.close()?];
-        if let Some((series, _)) = self.series {
-            files.push(series.close()?);
-        }
-        let mut file = self.folder.partial("summary.json")?;
-        summary.write(&mut file)?;
-        files.push(file);
-        let mut file = self.folder.partial("manifest.json")?;
-        manifest(plan, watch).write(&mut file)?;
-        files.push(file);
-        self.folder.publish(files)
+    fn stage(self, plan: &Plan, summary: &Summary, watch: &Stopwatch) -> Result<Staged, Error> {
+        let Output { flows, series, out } = self;
+        let stage = || {
+            let mut files = vec![flows.close()?];
+            if let Some((series, _)) = series {
+                files.push(series.close()?);
+            }
+            let mut file = out.partial("summary.json")?;
+            summary.write(&mut file)?;
+            files.push(file);
+            let mut file = out.partial("manifest.json")?;
+            manifest(plan, watch).write(&mut file)?;
+            files.push(file);
+            Ok(files)
+        };
+        let files = stage().map_err(Error::output(out.path()))?;
+        Ok(Staged { files, out })
     }
 }
 
-fn series_file(folder: &Folder, names: &Names) -> io::Result<SeriesFile<Partial>> {
-    SeriesFile::new(folder.partial("timeseries.parquet")?, names)
+/// What a run wrote, but for its names.
+pub(crate) struct Staged {
+    files: Vec<Partial>,
+    out: Destination,
+}
+
+impl Staged {
+    /// Gives the files their names.
+    pub(crate) fn publish(self) -> Result<(), Error> {
+        self.out.publish(self.files, &[])
+    }
+}
+
+fn series_file(out: &Destination, names: &Names) -> io::Result<SeriesFile<Partial>> {
+    SeriesFile::new(out.partial("timeseries.parquet")?, names)
 }
 
 fn manifest(plan: &Plan, watch: &Stopwatch) -> Manifest {

@@ -91,6 +91,10 @@ pub struct Engine<P: Probe = ()> {
     warm: bool,
     packet_hops: u64,
     handled: u64,
+    /// What may still be done before [`advance_some`](Self::advance_some) returns.
+    work: u64,
+    /// It returned amid the submissions of one moment: they go on before anything else happens.
+    submitting: bool,
     links: Vec<(Node, Node)>,
     setup: Setup,
     probe: P,
@@ -159,6 +163,8 @@ impl<P: Probe> Engine<P> {
             warm: false,
             packet_hops: 0,
             handled: 0,
+            work: 0,
+            submitting: false,
             links: fabric.links.iter().flat_map(|link| [(link.a, link.b), (link.b, link.a)]).collect(),
             ports,
             routing,
@@ -220,33 +226,54 @@ impl<P: Probe> Engine<P> {
 
     /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on the steps.
     pub fn advance(&mut self, until: Time) {
+        while !self.advance_some(until, u64::MAX) {}
+    }
+
+    /// As [`advance`](Self::advance), but for at most `work` events and submissions, so that it returns soon: `false` where it
+    /// has to be called again before anything else is asked of the engine. The outcome does not depend on that either.
+    pub fn advance_some(&mut self, until: Time, work: u64) -> bool {
+        self.work = work;
         let until = until.min(self.setup.duration);
         if !self.warm && until >= self.setup.warmup {
             // What happens at the very moment of warm-up counts already.
-            if let Some(before) = self.setup.warmup.as_ps().checked_sub(1) {
-                self.run_until(Time::ps(before));
+            if let Some(before) = self.setup.warmup.as_ps().checked_sub(1)
+                && !self.run_until(Time::ps(before))
+            {
+                return false;
             }
             self.commit_all();
             self.warm_up();
         }
-        self.run_until(until);
+        if !self.run_until(until) {
+            return false;
+        }
         if until == self.setup.duration {
             self.commit_all();
         }
+        true
     }
 
-    fn run_until(&mut self, until: Time) {
-        while let Some((now, source)) = self.events.first_until(until) {
+    /// `false` if there was more work than is allowed.
+    fn run_until(&mut self, until: Time) -> bool {
+        if self.submitting {
+            self.on_generator();
+        }
+        while self.work > 0 {
+            let Some((now, source)) = self.events.first_until(until) else {
+                self.now = self.now.max(until);
+                return true;
+            };
             debug_assert!(now >= self.now, "time runs backwards");
             self.now = now;
             self.handled += 1;
+            self.work -= 1;
             if (source as usize) < self.ports.len() {
                 self.on_link(source);
             } else {
                 self.on_other(source - self.ports.len() as u32);
             }
         }
-        self.now = self.now.max(until);
+        false
     }
 
     /// The head of a link has arrived (or, with explicit dequeues, a transmission has ended).

@@ -157,7 +157,10 @@ impl<P: Probe> Engine<P> {
 
     pub(super) fn on_generator(&mut self) {
         let now = self.now;
-        while let Some(action) = self.generator.take(now) {
+        while self.work > 0
+            && let Some(action) = self.generator.take(now)
+        {
+            self.work -= 1;
             let (host, slot, submit) = match action {
                 Action::Submit(flow) => {
                     let unlimited = flow.bytes == Message::UNLIMITED;
@@ -190,6 +193,7 @@ impl<P: Probe> Engine<P> {
                 self.arm(host);
             }
         }
+        self.submitting = self.generator.next_at() <= now;
         self.schedule_generator();
     }
 }

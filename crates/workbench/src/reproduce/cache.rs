@@ -4,15 +4,42 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+use tidegate_results::Partial;
 use tidegate_scenario::{Plan, content_hash};
-use tidegate_sim::SEMANTICS;
 
-use super::observe::{Observation, VERSION};
+use super::observe::Observation;
 use super::registry::Recording;
+
+/// Hash of the sources that decide what is observed, so that no other build's observations are taken for this one's. Not the
+/// revision, which stays while somebody edits; and not the whole program, whose tables and pages change nothing here.
+const BUILD: &str = env!("TIDEGATE_SOURCES");
 
 /// A folder of observations, or none.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache(Option<PathBuf>);
+
+/// A file of the folder.
+#[derive(Deserialize)]
+struct Entry {
+    /// Everything that it depends on.
+    key: String,
+    seen: Observation,
+}
+
+/// The same, to be written.
+#[derive(Serialize)]
+struct Kept<'a> {
+    key: &'a str,
+    seen: &'a Observation,
+}
+
+fn key(plan: &Plan, recording: Recording) -> String {
+    let trace = recording.trace.map_or(0, |trace| trace.as_ps());
+    let windows = if recording.windows { "w" } else { "" };
+    let queues = if recording.queues { "q" } else { "" };
+    format!("{}-{trace}{windows}{queues}-{BUILD}", content_hash(plan))
+}
 
 impl Cache {
     /// In that folder; `None` keeps nothing.
@@ -20,41 +47,35 @@ impl Cache {
         Cache(folder.map(Path::to_owned))
     }
 
-    fn path(&self, plan: &Plan, recording: Recording) -> Option<PathBuf> {
-        let trace = recording.trace.map_or(0, |trace| trace.as_ps());
-        let windows = if recording.windows { "w" } else { "" };
-        let queues = if recording.queues { "q" } else { "" };
-        let hash = content_hash(plan);
-        let name = format!("{hash}-{trace}{windows}{queues}-{SEMANTICS}-{VERSION}.json.sz");
-        Some(self.0.as_ref()?.join(name))
-    }
-
-    /// What was seen of this plan before. A file that cannot be read is none.
+    /// What was seen of this plan before. A file that cannot be read, or is another's, is none.
     pub(crate) fn get(&self, plan: &Plan, recording: Recording) -> Option<Observation> {
+        let key = key(plan, recording);
         let mut json = Vec::new();
-        let file = fs::File::open(self.path(plan, recording)?).ok()?;
+        let file = fs::File::open(path(self.0.as_ref()?, &key)).ok()?;
         snap::read::FrameDecoder::new(file).read_to_end(&mut json).ok()?;
-        serde_json::from_slice(&json).ok()
+        let entry: Entry = serde_json::from_slice(&json).ok()?;
+        (entry.key == key).then_some(entry.seen)
     }
 
     /// Keeps an observation. A cache that cannot be written costs time, nothing else.
     pub(crate) fn put(&self, plan: &Plan, recording: Recording, seen: &Observation) {
-        if let Some(path) = self.path(plan, recording) {
-            let _ = write(&path, seen);
+        let key = key(plan, recording);
+        if let Some(folder) = &self.0 {
+            let _ = write(path(folder, &key), &Kept { key: &key, seen });
         }
     }
 }
 
-fn write(path: &Path, seen: &Observation) -> std::io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    // Under a name of its own until it is whole: others may look for it meanwhile.
-    let partial = path.with_extension(format!("{}.partial", std::process::id()));
+fn path(folder: &Path, key: &str) -> PathBuf {
+    folder.join(format!("{key}.json.sz"))
+}
+
+fn write(path: PathBuf, kept: &Kept<'_>) -> std::io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     // Traces are mostly digits, which compress well.
-    let mut file = snap::write::FrameEncoder::new(fs::File::create(&partial)?);
-    file.write_all(&serde_json::to_vec(seen)?)?;
-    file.into_inner().map_err(|error| error.into_error())?;
-    fs::rename(&partial, path)
+    let mut file = snap::write::FrameEncoder::new(Partial::new(path)?);
+    file.write_all(&serde_json::to_vec(kept)?)?;
+    file.into_inner().map_err(|error| error.into_error())?.publish()
 }
 
 /// Where observations are kept unless said otherwise: a folder of the user's cache.

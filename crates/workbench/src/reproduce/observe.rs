@@ -10,16 +10,13 @@ use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Quantity, Sample};
 
 use super::registry::Recording;
 use crate::run::setup;
-use crate::{Error, convert};
-
-/// Version of what is kept; part of every cache key.
-pub(crate) const VERSION: u32 = 2;
+use crate::{Error, convert, interrupt};
 
 /// Cumulative shares at which completion times are kept.
 const QUANTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
 /// Steps of the cumulative distribution below its tail.
 const STEPS: usize = 100;
-/// Simulated time between two looks at the interrupt flag.
+/// Steps in which finished flows are taken from the engine.
 const CHUNKS: u64 = 1000;
 
 /// What is known of a run afterwards.
@@ -212,11 +209,12 @@ fn rtts(classes: &[u32]) -> Spread {
 pub(crate) fn observe(
     plan: &Plan,
     recording: Recording,
-    is_interrupted: &dyn Fn() -> bool,
+    is_interrupted: interrupt::Asks<'_>,
 ) -> Result<Observation, Error> {
     let watch = Watch::new(plan, recording);
     let interval = watch.interval;
-    let mut engine = Engine::new(setup(plan), watch).map_err(Error::Run)?;
+    let setup = setup(plan);
+    let mut engine = interrupt::patiently(is_interrupted, || Engine::new(setup, watch).map_err(Error::Run))?;
     let chunk = Time::ps((plan.duration.as_ps() / CHUNKS).max(1));
     let samples_wanted = recording.windows || recording.queues;
     let step = if samples_wanted { interval } else { chunk };
@@ -225,7 +223,8 @@ pub(crate) fn observe(
         if is_interrupted() {
             return Err(Error::Interrupted);
         }
-        engine.advance(engine.now().after(step));
+        let until = engine.now().after(step);
+        interrupt::advance(&mut engine, until, is_interrupted)?;
         engine.take_finished(&mut rows);
         if samples_wanted {
             let mut all = Vec::new();
