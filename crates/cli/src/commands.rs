@@ -6,9 +6,10 @@ use std::sync::{Arc, LazyLock};
 use clap::CommandFactory;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
-use tidegate_workbench::{self as workbench, RunOptions};
+use tidegate_workbench::{self as workbench, Comparison, RunOptions};
 
 use crate::args::{Args, Command, How};
+use crate::format::shown;
 use crate::progress::Bars;
 use crate::{Result, complain, page, reproduce, table};
 
@@ -20,6 +21,8 @@ pub(crate) fn run(command: Command) -> Result<String> {
             plan.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
             let summary =
                 observed(&how, std::slice::from_ref(&plan.name), |options| workbench::run(&plan, options))?;
+            let of_the_run = &summary.warnings[plan.warnings.len()..];
+            of_the_run.iter().for_each(|warning| complain(&format!("warning: {warning}")));
             if how.json {
                 return Ok(json(|to| summary.write(to)));
             }
@@ -32,11 +35,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             let comparison = observed(&how, &protocols, |options| {
                 workbench::compare(&scenario.path, &overrides, &protocols, options)
             })?;
-            for run in &comparison.runs {
-                for warning in &run.summary.warnings {
-                    complain(&format!("warning: {}: {warning}", run.protocol));
-                }
-            }
+            warnings(&comparison).iter().for_each(|warning| complain(&format!("warning: {warning}")));
             if how.json {
                 return Ok(json(|to| comparison.write(to)));
             }
@@ -59,6 +58,25 @@ pub(crate) fn run(command: Command) -> Result<String> {
             Ok(String::from_utf8_lossy(&script).into_owned())
         }
     }
+}
+
+/// Warnings of all runs, each once. The protocol stands before those that not every run has and that do not name it.
+fn warnings(comparison: &Comparison) -> Vec<String> {
+    let mut all = Vec::new();
+    for run in &comparison.runs {
+        for warning in &run.summary.warnings {
+            let is_everywhere = comparison.runs.iter().all(|run| run.summary.warnings.contains(warning));
+            let text = if is_everywhere || warning.contains(&run.protocol) {
+                warning.clone()
+            } else {
+                format!("{}: {warning}", run.protocol)
+            };
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+    }
+    all
 }
 
 /// Runs with a progress bar for each of `names`, and so that a signal ends it in good order.
@@ -111,7 +129,10 @@ fn signals() -> Vec<i32> {
 
 /// Where the results are.
 fn written(how: &How) -> String {
-    how.out.as_ref().map(|out| format!("\nResults are in {}\n", out.display())).unwrap_or_default()
+    how.out
+        .as_ref()
+        .map(|out| format!("\nResults are in {}\n", shown(&out.display().to_string())))
+        .unwrap_or_default()
 }
 
 fn json(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {

@@ -7,7 +7,7 @@ use clap::Args as Group;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_workbench::{self as workbench, Error, ReproduceOptions, Reproduction, Verdict};
 
-use crate::format::digits;
+use crate::format::{digits, shown};
 use crate::table::{drawn, new};
 use crate::{Result, commands, emit};
 
@@ -67,10 +67,11 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
         let figures = workbench::figures(what)?;
         return Ok(if args.json { commands::pretty(&figures) } else { list(&figures) });
     }
-    let destination = args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
+    let destination =
+        args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
     let cache = args.cache.clone().or_else(workbench::default_cache).filter(|_| !args.no_cache);
-    let shown = io::stderr().is_terminal();
-    let bar = if shown { ProgressBar::new(1) } else { ProgressBar::hidden() };
+    let is_seen = io::stderr().is_terminal();
+    let bar = if is_seen { ProgressBar::new(1) } else { ProgressBar::hidden() };
     let style = ProgressStyle::with_template("[{bar:30}] {pos} of {len} runs, {elapsed}: {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
     let tell = |done: usize, all: usize, name: &str| {
@@ -94,7 +95,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     }
     let mut text = if args.json { commands::pretty(&result.claims) } else { table(&result) };
     if let Some(out) = args.out.as_ref().filter(|_| !args.json) {
-        text.push_str(&format!("\nFigures and a report are in {}\n", out.display()));
+        text.push_str(&format!("\nFigures and a report are in {}\n", shown(&out.display().to_string())));
     }
     if args.check && !result.holds() {
         emit(&text);
@@ -109,7 +110,7 @@ pub(crate) fn report(args: &Report) -> Result<String> {
     let page = workbench::report(&args.folders)?;
     let path = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));
     workbench::write_report(&path, &page)?;
-    Ok(format!("The report is {}\n", path.display()))
+    Ok(format!("The report is {}\n", shown(&path.display().to_string())))
 }
 
 fn list(figures: &[workbench::FigureInfo]) -> String {

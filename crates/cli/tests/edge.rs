@@ -1,5 +1,6 @@
 //! What happens around a run: several at once, killed, ended by signals, without room on the disk, fed with what is no file.
 #![cfg(unix)]
+#![allow(clippy::disallowed_types, reason = "how soon a process ends is what is measured")]
 
 mod common;
 
@@ -206,7 +207,8 @@ fn damaged_parquet_is_refused_and_no_panic() {
     let trace = Place::new("[[traffic]]\nkind = \"trace\"\nfile = \"trace.parquet\"\n");
     let mut refused = 0;
     // The footer is where the library believes what it reads.
-    let places = (whole.len().saturating_sub(400)..whole.len()).step_by(7).chain((0..whole.len()).step_by(97));
+    let places =
+        (whole.len().saturating_sub(400)..whole.len()).step_by(7).chain((0..whole.len()).step_by(97));
     for at in places {
         let mut damaged = whole.clone();
         damaged[at] ^= 0xff;
@@ -261,4 +263,157 @@ fn a_report_draws_the_runs_of_the_comparison_alone() {
     report(&place.path("out")).ok();
     let page = fs::read_to_string(place.path("out/report.html")).unwrap();
     assert!(page.contains("dctcp") && !page.contains("stray"));
+}
+
+/// What a terminal would obey.
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|c| c == '\n' || !(c.is_control() || matches!(c, '\u{202a}'..='\u{202e}')))
+}
+
+#[test]
+fn names_from_a_scenario_cannot_command_a_terminal() {
+    let evil = "\\u001b]0;owned\\u0007\\u009b31m\\u202e";
+    let flow = |label: &str, rest: &str| {
+        format!("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nlabel = \"{label}\"\n{rest}\n")
+    };
+    let place = Place::new(&flow(evil, ""));
+    let scenario = fs::read_to_string(place.path("scenario.toml")).unwrap();
+    let named = scenario.replace("name = \"three hosts\"", &format!("name = \"{evil}\""));
+    fs::write(place.path("scenario.toml"), &named).unwrap();
+    let out = place.arg("a\u{1b}[2Jb");
+    for answer in [
+        place.run(&["--out", &out]),
+        place.call("compare", &["--protocols", "swift,dctcp"]),
+        answer(&["report", &out]),
+    ] {
+        assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+        assert!(is_plain(&answer.stdout) && is_plain(&answer.stderr), "{:?}", answer.stdout);
+    }
+    let text = place.run(&[]).ok();
+    assert!(text.contains("\\u{1b}]0;owned\\u{7}\\u{9b}31m\\u{202e}"), "{text}");
+    // Errors quote what they found.
+    fs::write(place.path("scenario.toml"), named.replace("100Gbps", "\u{9b}31m")).unwrap();
+    let wrong = place.run(&[]);
+    assert!(wrong.code == Some(2) && is_plain(&wrong.stderr), "{:?}", wrong.stderr);
+    assert!(is_plain(&answer(&["run", "\u{1b}[2J.toml"]).stderr));
+}
+
+#[test]
+fn a_report_keeps_the_direction_of_a_label_to_itself() {
+    let label = "\u{5e9}\u{5dc}\u{5d5}\u{5dd}";
+    let place = Place::new(&format!(
+        "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"2KB\"\ncount = 3\nstart = \"60us\"\nlabel = \"{label}\u{202e}\"\n"
+    ));
+    place.run(&["--out", &place.arg("out")]).ok();
+    report(&place.path("out")).ok();
+    let page = fs::read_to_string(place.path("out/report.html")).unwrap();
+    assert!(page.contains(&format!("\u{2068}{label}\u{fffd}\u{2069}")) && !page.contains('\u{202e}'));
+}
+
+#[test]
+fn a_mark_in_front_of_a_text_is_skipped() {
+    let place = Place::new(
+        "[[traffic]]\nkind = \"trace\"\nfile = \"trace.csv\"\n[[traffic]]\nkind = \"poisson\"\nsizes = \"own.csv\"\nload = 0.1\n",
+    );
+    let mark = |name: &str, text: &str| fs::write(place.path(name), format!("\u{feff}{text}")).unwrap();
+    mark("trace.csv", "start_us,src,dst,size_bytes\n0,h0,h1,100\n");
+    mark("own.csv", "size_bytes,cdf\n1000,1\n");
+    let scenario = fs::read_to_string(place.path("scenario.toml")).unwrap();
+    mark("scenario.toml", &scenario);
+    place.run(&[]).ok();
+    // Lines and columns are as editors count them.
+    mark("scenario.toml", "seeed = 1");
+    place.run(&[]).refused(2, &["scenario.toml:1: seeed"]);
+}
+
+#[test]
+fn arrivals_after_the_end_are_counted_and_said() {
+    let place = Place::new("[[traffic]]\nkind = \"trace\"\nfile = \"trace.csv\"\n");
+    fs::write(place.path("trace.csv"), "0,h0,h1,100\n299,h0,h1,100\n300,h0,h1,100\n1000,h0,h1,100\n")
+        .unwrap();
+    let said = "2 of 4 arrivals come after the end of the run";
+    let answer = place.run(&["--json"]);
+    assert_eq!(answer.stderr.matches(said).count(), 1, "{}", answer.stderr);
+    assert!(answer.json()["warnings"][0].as_str().unwrap().contains(said));
+    let answer = place.call("compare", &["--protocols", "swift,dctcp,hpcc"]);
+    assert_eq!(answer.stderr.matches(said).count(), 1, "what all have is said once: {}", answer.stderr);
+    fs::write(place.path("trace.csv"), "0,h0,h1,100\n").unwrap();
+    assert_eq!(place.run(&[]).stderr, "");
+}
+
+#[test]
+fn messages_that_do_not_finish_are_said_where_they_are_many() {
+    let flows = |late: u32| {
+        let flow = |start: &str, count| {
+            format!(
+                "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"100B\"\nstart = \"{start}\"\ncount = {count}\nlabel = \"some\"\n"
+            )
+        };
+        flow("60us", 100 - late) + &flow("299.9us", late)
+    };
+    let answer = Place::new(&flows(3)).run(&[]);
+    assert!(answer.stderr.contains("some: 3 of 100 messages"), "{}", answer.stderr);
+    assert_eq!(Place::new(&flows(2)).run(&[]).stderr, "");
+}
+
+#[test]
+fn a_warning_names_its_protocol_once() {
+    let place = Place::usual();
+    let slow = ["fabric.links[0].rate=1Gbps", "fabric.links[2].rate=1Gbps"];
+    let set: Vec<&str> = slow.iter().flat_map(|change| ["--set", change]).collect();
+    let answer = place.call("compare", &[&["--protocols", "poseidon,swift"], &set[..]].concat());
+    let warnings: Vec<&str> = answer.stderr.lines().filter(|line| line.contains("warning")).collect();
+    let about: Vec<&&str> = warnings.iter().filter(|line| line.contains("poseidon")).collect();
+    assert!(!about.is_empty(), "{warnings:?}");
+    assert!(about.iter().all(|line| line.matches("poseidon").count() == 1), "{about:?}");
+}
+
+#[test]
+fn what_is_set_for_a_comparison_is_set_for_each_of_its_protocols() {
+    let place = Place::usual();
+    let compare = |set: &str, protocols: &str| {
+        place.call("compare", &["--set", set, "--protocols", protocols, "--json"])
+    };
+    let set = "transport.params.base_target=1us";
+    compare(set, "swift,dctcp")
+        .refused(2, &["--set transport.params.base_target=1us", "unknown parameter of dctcp"]);
+    let digest = |answer: common::Answer| answer.json()["runs"][0]["summary"]["engine"]["digest"].to_string();
+    let plain = digest(place.call("compare", &["--protocols", "swift", "--json"]));
+    assert_ne!(digest(compare(set, "swift")), plain, "it reaches a protocol that the file does not name");
+    compare("transport.protocol=swift", "dctcp").refused(2, &["--protocols", "transport.protocol"]);
+}
+
+#[test]
+fn tables_say_how_messages_share_connections_and_how_many_there_are() {
+    let place = Place::usual();
+    for (set, mode) in [("", "per-message"), ("per-pair", "per-pair"), ("40", "40 per pair")] {
+        let change = format!("transport.connections={set}");
+        let args: &[&str] = if set.is_empty() { &[] } else { &["--set", &change] };
+        for text in [
+            place.run(args).ok(),
+            place.run(&[args, &["--set", "flows[2].count=40"]].concat()).ok(),
+            place.call("compare", &[args, &["--protocols", "swift,dctcp"]].concat()).ok(),
+        ] {
+            // A table's title stands below an empty line; so do, in a comparison, the lines about its runs.
+            let below: Vec<&str> =
+                text.split("\n\n").skip(1).filter_map(|part| part.lines().next()).collect();
+            let (titles, rest): (Vec<&str>, Vec<&str>) =
+                below.iter().partition(|line| line.ends_with(&format!(", connections: {mode}")));
+            assert!(titles.len() >= 2 && rest.len() <= 2, "{text}");
+            assert!(
+                rest.iter().all(|line| line.contains("One seed") || line.contains("packet-hops")),
+                "{text}"
+            );
+            assert!(!text.contains('*'), "no run is the best by one seed: {text}");
+        }
+    }
+    let text = place.call("compare", &["--protocols", "swift,dctcp"]).ok();
+    let lines: Vec<&str> = text.lines().collect();
+    let heads: Vec<&&str> = lines.iter().filter(|line| line.contains("p99")).collect();
+    assert!(heads.len() >= 3, "{text}");
+    for head in heads {
+        let counts = [" n ", "samples", "packets"];
+        assert!(counts.iter().any(|count| head.contains(count)), "no count beside the percentiles of {head}");
+    }
+    assert!(lines.iter().any(|line| line.contains("(messages)")) && text.contains("(5)"), "{text}");
 }

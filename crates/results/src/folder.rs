@@ -282,7 +282,10 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let held = Folder::open(dir.path()).unwrap();
         assert_eq!(Folder::open(dir.path()).unwrap_err().kind(), ErrorKind::ResourceBusy);
-        assert!(names(dir.path()).contains(&LOCK.to_owned()), "the one that is refused leaves the lock alone");
+        assert!(
+            names(dir.path()).contains(&LOCK.to_owned()),
+            "the one that is refused leaves the lock alone"
+        );
         drop(held);
         drop(Folder::open(dir.path()).unwrap());
         assert_eq!(names(dir.path()), Vec::<String>::new());

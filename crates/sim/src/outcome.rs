@@ -84,6 +84,8 @@ pub struct SwitchRecord {
     pub switch: u32,
     /// Bytes queued over all its ports: the mean exact, p99 and maximum from samples every 10 µs.
     pub buffer_bytes: Spread,
+    /// How many samples those are.
+    pub samples: u64,
     /// Packets refused.
     pub drops: u64,
 }

@@ -63,6 +63,7 @@ mod tests {
     use super::*;
 
     #[test]
+    #[allow(clippy::disallowed_types, reason = "how soon it ends is what is measured")]
     fn work_that_takes_long_is_left_to_itself() {
         let started = std::time::Instant::now();
         let sleep = || {

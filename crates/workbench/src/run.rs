@@ -8,7 +8,7 @@ use std::time::Duration;
 use tidegate_core::Time;
 use tidegate_core::fabric::Node;
 use tidegate_results::{
-    Engine as EngineSummary, Fixed, FlowFile, Manifest, Names, Partial, Recorder, SeriesFile,
+    Engine as EngineSummary, Fixed, FlowFile, GroupSummary, Manifest, Names, Partial, Recorder, SeriesFile,
     Summary, busiest,
 };
 use tidegate_scenario::Plan;
@@ -23,6 +23,9 @@ use crate::{Destination, Error, convert, interrupt};
 const HISTOGRAM_PORTS_MAX: usize = 512;
 /// Between two looks at the interrupt flag the engine should work about this long.
 const CHUNK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
+
+/// A larger share of unfinished messages is warned of.
+const UNFINISHED_MAX: f64 = 0.02;
 
 /// Hears the number of a run (0 unless there are several) and how far it is, from the thread that runs it.
 pub type Listener<'a> = &'a (dyn Fn(usize, &Progress) + Sync);
@@ -242,15 +245,18 @@ impl Sinks {
                 protocols.push(name);
             }
         }
+        let mut warnings = plan.warnings.clone();
+        warnings.extend(recorded.groups.iter().filter_map(unfinished));
         let summary = Summary {
             schema: Summary::SCHEMA,
             name: plan.name.clone(),
             seed: plan.seed,
             protocols,
+            connections: convert::connections(plan.connections),
             sim_seconds: plan.duration.as_s_f64(),
             warmup_seconds: plan.warmup.as_s_f64(),
             truncated: false,
-            warnings: plan.warnings.clone(),
+            warnings,
             engine: EngineSummary {
                 digest: format!("{:016x}", outcome.digest),
                 packet_hops: outcome.packet_hops,
@@ -273,6 +279,21 @@ impl Sinks {
         let staged = self.output.map(|output| output.stage(plan, &summary, watch)).transpose()?;
         Ok((summary, staged))
     }
+}
+
+/// A warning about messages that did not finish, where they are so many that the percentiles of the others mislead.
+fn unfinished(group: &GroupSummary) -> Option<String> {
+    let share = group.fct.unfinished as f64 / group.fct.count as f64;
+    (share > UNFINISHED_MAX).then(|| {
+        let label = if group.label.is_empty() { String::new() } else { format!("{}: ", group.label) };
+        format!(
+            "{label}{} of {} messages of {} ({:.1} %) did not finish: percentiles are of the others, and too low",
+            group.fct.unfinished,
+            group.fct.count,
+            group.protocol,
+            share * 100.0
+        )
+    })
 }
 
 /// The files of a run. Fields drop in this order: the files go before their folder.

@@ -113,6 +113,7 @@ impl<P: Probe> Engine<P> {
                 p99: switch.occupancy.quantile(0.99),
                 max: switch.sampled_max as f64,
             },
+            samples: switch.occupancy.weight(),
             drops: switch.drops,
         });
         let outcome = Outcome {

@@ -172,10 +172,14 @@ fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Error> {
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(wrong(path, error)),
     };
-    files::parquet_rows(file, |why| wrong(path, why), |_, row| {
-        each(row);
-        Ok(())
-    })?;
+    files::parquet_rows(
+        file,
+        |why| wrong(path, why),
+        |_, row| {
+            each(row);
+            Ok(())
+        },
+    )?;
     Ok(true)
 }
 

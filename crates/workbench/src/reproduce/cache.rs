@@ -84,3 +84,58 @@ pub fn default_cache() -> Option<PathBuf> {
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
     Some(base.join("tidegate").join("reproduce"))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(seed: u64) -> Plan {
+        let text = format!(
+            "seed = {seed}\nduration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\n\
+             transport = {{ protocol = '{}' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]",
+            tidegate_algos::Protocol::ALL[0].card().name
+        );
+        tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
+    }
+
+    #[test]
+    fn an_entry_that_is_not_whole_or_another_s_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::new(Some(dir.path()));
+        let recording = Recording { trace: None, windows: false, queues: false };
+        let plans = [plan(1), plan(2)];
+        let digest = |i: usize| cache.get(&plans[i], recording).map(|seen| seen.digest);
+        let put = |i: usize| {
+            let seen = Observation { digest: i.to_string(), ..Observation::default() };
+            cache.put(&plans[i], recording, &seen);
+        };
+        let both = || [digest(0), digest(1)];
+        assert_eq!(both(), [None, None]);
+        (0..2).for_each(put);
+        assert_eq!(both(), [Some("0".to_owned()), Some("1".to_owned())]);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+
+        let [a, b] = [0, 1].map(|i: usize| path(dir.path(), &key(&plans[i], recording)));
+        let spare = dir.path().join("spare");
+        fs::rename(&a, &spare).unwrap();
+        fs::rename(&b, &a).unwrap();
+        fs::rename(&spare, &b).unwrap();
+        assert_eq!(both(), [None, None], "swapped");
+
+        put(0);
+        let whole = fs::read(&a).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&a, &whole[..length]).unwrap();
+            assert_eq!(digest(0), None, "{length} of {} bytes", whole.len());
+        }
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0xff;
+            fs::write(&a, damaged).unwrap();
+            assert!(digest(0).is_none_or(|digest| digest == "0"), "byte {at}");
+        }
+        put(0);
+        assert_eq!(digest(0), Some("0".to_owned()), "made anew");
+        assert!(key(&plans[0], recording).ends_with(BUILD), "of this build alone");
+    }
+}
