@@ -94,8 +94,9 @@ fn parquet_rows<const N: usize>(
     headings: [&'static str; N],
     mut row: impl FnMut([Cell<'_>; N]) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let unreadable =
-        |why: String| Error::whole(file, format!("a file that cannot be read ({why})"), "a Parquet file");
+    let unreadable = |why: String| {
+        Error::whole(file, format!("a file that cannot be read ({why})"), "a readable Parquet file")
+    };
     let open = files::open(path, MOST_BYTES).map_err(|error| unreadable(error.to_string()))?;
     files::parquet_rows(open, unreadable, |number, record| {
         let mut texts = [const { String::new() }; N];
