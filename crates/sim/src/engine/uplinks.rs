@@ -160,7 +160,8 @@ impl<P: Probe> Engine<P> {
         while self.work > 0
             && let Some(action) = self.generator.take(now)
         {
-            self.work -= 1;
+            // It costs as much as many events: paths are looked up, and a transport may be made.
+            self.work = self.work.saturating_sub(64);
             let (host, slot, submit) = match action {
                 Action::Submit(flow) => {
                     let unlimited = flow.bytes == Message::UNLIMITED;
