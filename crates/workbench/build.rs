@@ -1,8 +1,9 @@
 //! Tells the crate which revision it is built from: `TIDEGATE_GIT_REVISION` where set, else what git says, else `unknown`.
-//! And puts the scenarios and the registry of papers into it: every file of theirs, so that none has to be listed.
+//! Tells it a hash of the sources that decide what a run comes to. And puts the scenarios and the registry of papers into it: every file of theirs, so that none has to be listed.
 
 use std::fmt::Write;
 use std::fs;
+use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -13,6 +14,8 @@ fn main() {
     println!("cargo:rerun-if-changed={}", if Path::new(log).exists() { log } else { "build.rs" });
     let revision = std::env::var("TIDEGATE_GIT_REVISION").ok().or_else(from_git);
     println!("cargo:rustc-env=TIDEGATE_GIT_REVISION={}", revision.as_deref().unwrap_or("unknown"));
+
+    println!("cargo:rustc-env=TIDEGATE_SOURCES={:016x}", sources());
 
     let mut scenarios = Vec::new();
     for folder in entries(Path::new("../../scenarios")).into_iter().filter(|path| path.is_dir()) {
@@ -38,6 +41,37 @@ fn from_git() -> Option<String> {
     let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
     let revision = String::from_utf8(output.stdout).ok()?.trim().to_owned();
     (output.status.success() && !revision.is_empty()).then_some(revision)
+}
+
+/// Sources that decide what a run comes to and what is observed of it: from scenarios to the engine and its records.
+const DECISIVE: [&str; 11] = [
+    "../../Cargo.lock",
+    "../core/src",
+    "../algos/src",
+    "../sim/src",
+    "../scenario/src",
+    "../scenario/presets",
+    "../scenario/workloads",
+    "../results/src/fixed.rs",
+    "src/convert.rs",
+    "src/run.rs",
+    "src/reproduce/observe.rs",
+];
+
+/// A hash of them, names included.
+fn sources() -> u64 {
+    let mut hasher = std::hash::DefaultHasher::new();
+    let mut open: Vec<PathBuf> = DECISIVE.iter().rev().map(PathBuf::from).collect();
+    while let Some(path) = open.pop() {
+        if path.is_dir() {
+            open.extend(entries(&path).into_iter().rev());
+        } else {
+            println!("cargo:rerun-if-changed={}", path.display());
+            let content = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            (path, content).hash(&mut hasher);
+        }
+    }
+    hasher.finish()
 }
 
 /// What is in a folder, in order of name; cargo looks again when that changes.

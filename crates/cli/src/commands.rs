@@ -1,11 +1,15 @@
 //! What each subcommand does.
 
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::AtomicBool;
+use std::sync::{Arc, LazyLock};
 
 use clap::CommandFactory;
-use tidegate_workbench::{self as workbench, RunOptions};
+use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::flag::{register, register_conditional_shutdown};
+use tidegate_workbench::{self as workbench, Comparison, RunOptions};
 
 use crate::args::{Args, Command, How};
+use crate::format::shown;
 use crate::progress::Bars;
 use crate::{Result, complain, page, reproduce, table};
 
@@ -17,6 +21,8 @@ pub(crate) fn run(command: Command) -> Result<String> {
             plan.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
             let summary =
                 observed(&how, std::slice::from_ref(&plan.name), |options| workbench::run(&plan, options))?;
+            let of_the_run = &summary.warnings[plan.warnings.len()..];
+            of_the_run.iter().for_each(|warning| complain(&format!("warning: {warning}")));
             if how.json {
                 return Ok(json(|to| summary.write(to)));
             }
@@ -29,11 +35,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             let comparison = observed(&how, &protocols, |options| {
                 workbench::compare(&scenario.path, &overrides, &protocols, options)
             })?;
-            for run in &comparison.runs {
-                for warning in &run.summary.warnings {
-                    complain(&format!("warning: {}: {warning}", run.protocol));
-                }
-            }
+            warnings(&comparison).iter().for_each(|warning| complain(&format!("warning: {warning}")));
             if how.json {
                 return Ok(json(|to| comparison.write(to)));
             }
@@ -58,7 +60,26 @@ pub(crate) fn run(command: Command) -> Result<String> {
     }
 }
 
-/// Runs with a progress bar for each of `names`, and so that Ctrl-C ends it in good order.
+/// Warnings of all runs, each once. The protocol stands before those that not every run has and that do not name it.
+fn warnings(comparison: &Comparison) -> Vec<String> {
+    let mut all = Vec::new();
+    for run in &comparison.runs {
+        for warning in &run.summary.warnings {
+            let is_everywhere = comparison.runs.iter().all(|run| run.summary.warnings.contains(warning));
+            let text = if is_everywhere || warning.contains(&run.protocol) {
+                warning.clone()
+            } else {
+                format!("{}: {warning}", run.protocol)
+            };
+            if !all.contains(&text) {
+                all.push(text);
+            }
+        }
+    }
+    all
+}
+
+/// Runs with a progress bar for each of `names`, and so that a signal ends it in good order.
 fn observed<T>(how: &How, names: &[String], job: impl FnOnce(&RunOptions<'_>) -> Result<T>) -> Result<T> {
     let bars = Bars::new(names);
     let tell = |number: usize, progress: &workbench::Progress| bars.tell(number, progress);
@@ -74,23 +95,44 @@ fn observed<T>(how: &How, names: &[String], job: impl FnOnce(&RunOptions<'_>) ->
     result
 }
 
-/// Set by the first Ctrl-C. The second ends the process where it is.
+/// Set by the first signal that asks for an end: Ctrl-C, a `kill`, a terminal that closes. The second ends the process where
+/// it is.
 pub(crate) fn interrupt_flag() -> &'static AtomicBool {
-    static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-    let handler = ctrlc::set_handler(|| {
-        if INTERRUPTED.swap(true, Ordering::Relaxed) {
-            std::process::exit(130);
+    static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
+        let flag = Arc::new(AtomicBool::new(false));
+        for signal in signals() {
+            // In this order: what is registered first is asked first, and must not see its own signal.
+            let second = register_conditional_shutdown(signal, 130, flag.clone());
+            if let Err(error) = second.and_then(|_| register(signal, flag.clone())) {
+                complain(&format!("warning: signal {signal} will end the run at once: {error}"));
+            }
         }
+        flag
     });
-    if let Err(error) = handler {
-        complain(&format!("warning: Ctrl-C will end the run at once: {error}"));
-    }
     &INTERRUPTED
+}
+
+#[cfg(not(unix))]
+fn signals() -> Vec<i32> {
+    vec![SIGINT, SIGTERM]
+}
+
+/// A process started with SIGHUP ignored, as by `nohup`, is to outlive its terminal. Only Linux tells.
+#[cfg(unix)]
+fn signals() -> Vec<i32> {
+    use signal_hook::consts::SIGHUP;
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    if mask >> (SIGHUP - 1) & 1 == 1 { vec![SIGINT, SIGTERM] } else { vec![SIGINT, SIGTERM, SIGHUP] }
 }
 
 /// Where the results are.
 fn written(how: &How) -> String {
-    how.out.as_ref().map(|out| format!("\nResults are in {}\n", out.display())).unwrap_or_default()
+    how.out
+        .as_ref()
+        .map(|out| format!("\nResults are in {}\n", shown(&out.display().to_string())))
+        .unwrap_or_default()
 }
 
 fn json(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {

@@ -7,6 +7,21 @@ use tidegate_workbench::results::Fixed;
 /// What is shown where there is no number.
 pub(crate) const NONE: &str = "-";
 
+/// A text from outside as a terminal may have it: what would move the cursor, change colours or turn the direction of what
+/// follows stands there as an escape.
+pub(crate) fn shown(text: &str) -> String {
+    let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        if c.is_control() || turns(c) {
+            shown.extend(c.escape_default());
+        } else {
+            shown.push(c);
+        }
+    }
+    shown
+}
+
 /// Three significant digits, without a power of ten up to 10⁶.
 pub(crate) fn digits(x: f64) -> String {
     if x == 0.0 {
@@ -73,6 +88,12 @@ mod tests {
     fn numbers_keep_three_digits() {
         let shown = [0.0, 0.001234, 0.99949, 0.9996, 9.994, 9.996, 99.94, 99.96, 12345.0].map(digits);
         assert_eq!(shown, ["0", "0.001", "0.999", "1.00", "9.99", "10.0", "99.9", "100", "12345"]);
+    }
+
+    #[test]
+    fn what_a_terminal_would_obey_is_escaped() {
+        assert_eq!(shown("a\u{1b}[31m\n\u{9b}b\u{202e}\u{7f}"), "a\\u{1b}[31m\\n\\u{9b}b\\u{202e}\\u{7f}");
+        assert_eq!(shown("µs, 10 %, שלום"), "µs, 10 %, שלום");
     }
 
     #[test]

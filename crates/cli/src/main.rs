@@ -1,7 +1,6 @@
 //! The command line of tidegate: arguments in, tables or JSON out. Everything else is the workbench's.
 
 mod args;
-mod best;
 mod commands;
 mod format;
 mod page;
@@ -48,7 +47,7 @@ fn emit(text: &str) -> ExitCode {
 
 /// Writes a line to stderr, if there is anybody there.
 fn complain(line: &str) {
-    let _ = writeln!(io::stderr(), "{line}");
+    let _ = writeln!(io::stderr(), "{}", format::shown(line));
 }
 
 /// What the facade returns.

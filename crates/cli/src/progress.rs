@@ -26,6 +26,7 @@ impl Bars {
         let all = MultiProgress::with_draw_target(target);
         let style = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ");
+        let names: Vec<String> = names.iter().map(|name| format::shown(name)).collect();
         let width = names.iter().map(|name| name.chars().count()).max().unwrap_or(0);
         let bar = |name: &String| {
             let bar = all.add(ProgressBar::new(STEPS).with_style(style.clone()));

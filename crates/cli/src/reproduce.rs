@@ -1,13 +1,13 @@
 //! `tidegate reproduce` and `tidegate report`.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 
 use clap::Args as Group;
 use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_workbench::{self as workbench, Error, ReproduceOptions, Reproduction, Verdict};
 
-use crate::format::digits;
+use crate::format::{digits, shown};
 use crate::table::{drawn, new};
 use crate::{Result, commands, emit};
 
@@ -67,12 +67,11 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
         let figures = workbench::figures(what)?;
         return Ok(if args.json { commands::pretty(&figures) } else { list(&figures) });
     }
-    if let Some(out) = &args.out {
-        workbench::check_free(out, args.force)?;
-    }
+    let destination =
+        args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
     let cache = args.cache.clone().or_else(workbench::default_cache).filter(|_| !args.no_cache);
-    let shown = io::stderr().is_terminal();
-    let bar = if shown { ProgressBar::new(1) } else { ProgressBar::hidden() };
+    let is_seen = io::stderr().is_terminal();
+    let bar = if is_seen { ProgressBar::new(1) } else { ProgressBar::hidden() };
     let style = ProgressStyle::with_template("[{bar:30}] {pos} of {len} runs, {elapsed}: {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
     let tell = |done: usize, all: usize, name: &str| {
@@ -91,12 +90,12 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     let result = workbench::reproduce(what, &options);
     bar.finish_and_clear();
     let result = result?;
-    if let Some(out) = &args.out {
-        workbench::write_files(out, &workbench::reproduction_files(&result), args.force)?;
+    if let Some(destination) = destination {
+        destination.write(&workbench::reproduction_files(&result))?;
     }
     let mut text = if args.json { commands::pretty(&result.claims) } else { table(&result) };
     if let Some(out) = args.out.as_ref().filter(|_| !args.json) {
-        text.push_str(&format!("\nFigures and a report are in {}\n", out.display()));
+        text.push_str(&format!("\nFigures and a report are in {}\n", shown(&out.display().to_string())));
     }
     if args.check && !result.holds() {
         emit(&text);
@@ -110,14 +109,8 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
 pub(crate) fn report(args: &Report) -> Result<String> {
     let page = workbench::report(&args.folders)?;
     let path = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));
-    let write = || {
-        let partial = path.with_extension("html.partial");
-        let mut file = std::fs::File::create(&partial)?;
-        file.write_all(page.as_bytes())?;
-        std::fs::rename(&partial, &path)
-    };
-    write().map_err(|source| Error::Output { path: path.clone(), source })?;
-    Ok(format!("The report is {}\n", path.display()))
+    workbench::write_report(&path, &page)?;
+    Ok(format!("The report is {}\n", shown(&path.display().to_string())))
 }
 
 fn list(figures: &[workbench::FigureInfo]) -> String {

@@ -4,35 +4,37 @@ use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, Table, presets};
 use tidegate_workbench::Comparison;
-use tidegate_workbench::results::{
-    Engine, Fixed, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary,
-};
+use tidegate_workbench::results::{Engine, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary};
 
-use crate::best::{Cell, add_rows};
-use crate::format::{NONE, bytes, micros, number, percent, ratio};
+use crate::format::{NONE, bytes, micros, number, percent, ratio, shown};
 
 /// Up to so many flows are shown one by one; more are grouped by label.
 const FLOWS_SHOWN: usize = 30;
 /// Switch ports that are shown of one run.
 const LINKS_SHOWN: usize = 5;
+const BY_SIZE: &str = "Slowdown by message size: median / 99th percentile (messages)";
 /// Switch ports that are shown of several runs.
 const LINKS_COMPARED: usize = 3;
 
 /// One run.
 pub(crate) fn run(summary: &Summary) -> String {
     let mut text = heading(&summary.name, summary.seed, summary);
-    text.push('\n');
+    let title = |text: &str| titled(text, summary);
     match &summary.flows {
-        Some(flows) if flows.len() <= FLOWS_SHOWN => text.push_str(&flow_table(flows)),
+        Some(flows) if flows.len() <= FLOWS_SHOWN => {
+            text.push_str(&title("Flows"));
+            text.push_str(&flow_table(flows));
+        }
         _ => {
             let rows: Vec<Row<'_>> =
                 summary.groups.iter().map(|group| (group.protocol.as_str(), group)).collect();
+            text.push_str(&title("Messages"));
             text.push_str(&message_table(&rows));
-            text.push_str("\nSlowdown by message size: median / 99th percentile\n");
+            text.push_str(&title(BY_SIZE));
             text.push_str(&size_table(&rows));
         }
     }
-    text.push_str("\nBusiest switch ports\n");
+    text.push_str(&title("Busiest switch ports"));
     text.push_str(&link_table(&busiest(summary, LINKS_SHOWN)));
     text.push('\n');
     text.push_str(&engine_line(&summary.engine));
@@ -43,28 +45,40 @@ pub(crate) fn run(summary: &Summary) -> String {
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     let Some(first) = comparison.runs.first() else { return String::new() };
     let mut text = heading(&comparison.name, comparison.seed, &first.summary);
+    let title = |text: &str| titled(text, &first.summary);
     let rows = each(comparison);
     let (messages, flows): (Vec<Row<'_>>, Vec<Row<'_>>) =
         rows.into_iter().partition(|(_, group)| group.fct.count > 0);
     if !flows.is_empty() {
-        text.push_str("\nGoodput a flow\n");
+        text.push_str(&title("Goodput a flow"));
         text.push_str(&goodput_table(&flows));
     }
     if !messages.is_empty() {
-        text.push_str("\nMessages\n");
+        text.push_str(&title("Messages"));
         text.push_str(&message_table(&messages));
-        text.push_str("\nSlowdown by message size: median / 99th percentile\n");
+        text.push_str(&title(BY_SIZE));
         text.push_str(&size_table(&messages));
-        text.push_str("\nSwitch buffers\n");
+        text.push_str(&title("Switch buffers, by samples"));
         text.push_str(&buffer_table(comparison));
     }
-    text.push_str("\nBusiest switch ports\n");
+    text.push_str(&title("Busiest switch ports"));
     text.push_str(&drawn(&compared_links(comparison)));
-    text.push_str("\n* the best of its label; of sizes, by the 99th percentile\n\n");
+    text.push_str("\nOne seed: of small differences, another seed may say the opposite.\n\n");
     for run in &comparison.runs {
         text.push_str(&format!("{}: {}", run.protocol, engine_line(&run.summary.engine)));
     }
     text
+}
+
+/// The line above a table, which says what its numbers hang on most: how messages share connections.
+fn titled(text: &str, summary: &Summary) -> String {
+    match summary.connections.as_str() {
+        "" => format!("\n{text}\n"),
+        pool if pool.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!("\n{text}, connections: {pool} per pair\n")
+        }
+        mode => format!("\n{text}, connections: {mode}\n"),
+    }
 }
 
 /// A run's protocol, and one of its groups.
@@ -85,26 +99,24 @@ fn goodput_table(rows: &[Row<'_>]) -> String {
         "target",
     ];
     let mut table = new(titles, 2);
-    let cells = rows.iter().map(|(run, group)| {
+    for (run, group) in rows {
         let goodput = &group.goodput_gbps;
         let share = group.fair_share_gbps.filter(|share| *share > 0.0);
         let of_it = goodput.mean.zip(share).map(|(goodput, share)| goodput / share);
-        vec![
-            Cell::plain(label(&group.label)),
-            Cell::plain(protocol(run, &group.protocol)),
-            Cell::plain(group.flows.to_string()),
-            Cell::plain(number(goodput.mean)),
-            Cell::plain(number(share)),
-            // More than its share is as wrong as less.
-            Cell::less(percent(of_it), of_it.map(|of_it| (of_it - 1.0).abs())),
-            Cell::plain(number(goodput.min)),
-            Cell::plain(number(goodput.max)),
-            Cell::more(number(goodput.jain), goodput.jain),
-            Cell::less(micros(group.hop_delay_us), group.hop_delay_us.map(Fixed::as_f64)),
-            Cell::plain(micros(group.queue_target_us)),
-        ]
-    });
-    add_rows(&mut table, cells.collect());
+        table.add_row([
+            label(&group.label),
+            protocol(run, &group.protocol),
+            group.flows.to_string(),
+            number(goodput.mean),
+            number(share),
+            percent(of_it),
+            number(goodput.min),
+            number(goodput.max),
+            number(goodput.jain),
+            micros(group.hop_delay_us),
+            micros(group.queue_target_us),
+        ]);
+    }
     drawn(&table)
 }
 
@@ -116,30 +128,29 @@ fn message_table(rows: &[Row<'_>]) -> String {
         "unfinished",
         "offered Gbps",
         "goodput Gbps",
+        "n",
         "FCT p50",
         "p99",
         "slowdown p50",
         "p99",
     ];
     let mut table = new(titles, 2);
-    let cells = rows.iter().map(|(run, group)| {
+    for (run, group) in rows {
         let fct = &group.fct;
-        let time = |us: Option<Fixed>| Cell::less(micros(us), us.map(Fixed::as_f64));
-        let slowdown = |value: Option<Fixed>| Cell::less(ratio(value), value.map(Fixed::as_f64));
-        vec![
-            Cell::plain(label(&group.label)),
-            Cell::plain(protocol(run, &group.protocol)),
-            Cell::plain(fct.count.to_string()),
-            Cell::less(fct.unfinished.to_string(), Some(fct.unfinished as f64)),
-            Cell::plain(number(group.offered_gbps)),
-            Cell::more(number(group.goodput_gbps.total), group.goodput_gbps.total),
-            time(fct.p50_us),
-            time(fct.p99_us),
-            slowdown(fct.slowdown.p50),
-            slowdown(fct.slowdown.p99),
-        ]
-    });
-    add_rows(&mut table, cells.collect());
+        table.add_row([
+            label(&group.label),
+            protocol(run, &group.protocol),
+            fct.count.to_string(),
+            fct.unfinished.to_string(),
+            number(group.offered_gbps),
+            number(group.goodput_gbps.total),
+            fct.finished().to_string(),
+            micros(fct.p50_us),
+            micros(fct.p99_us),
+            ratio(fct.slowdown.p50),
+            ratio(fct.slowdown.p99),
+        ]);
+    }
     drawn(&table)
 }
 
@@ -152,22 +163,20 @@ fn size_table(rows: &[Row<'_>]) -> String {
     let titles = columns.iter().map(|(min, below)| size_range(*min, *below));
     let titles: Vec<String> = ["label", "protocol"].map(str::to_owned).into_iter().chain(titles).collect();
     let mut table = new(&titles.iter().map(String::as_str).collect::<Vec<_>>(), 2);
-    let cells = rows.iter().map(|(run, group)| {
+    for (run, group) in rows {
         let cell = |min: u64| {
             let row = group.fct.by_size.iter().find(|row| row.min_bytes == min);
             row.map_or_else(
-                || Cell::plain(NONE),
+                || NONE.to_owned(),
                 |row| {
                     let slowdown = &row.fct.slowdown;
-                    let text = format!("{} / {}", ratio(slowdown.p50), ratio(slowdown.p99));
-                    Cell::less(text, slowdown.p99.map(Fixed::as_f64))
+                    format!("{} / {} ({})", ratio(slowdown.p50), ratio(slowdown.p99), row.fct.finished())
                 },
             )
         };
-        let names = [label(&group.label), protocol(run, &group.protocol)].map(Cell::plain);
-        names.into_iter().chain(columns.iter().map(|(min, _)| cell(*min))).collect()
-    });
-    add_rows(&mut table, cells.collect());
+        let names = [label(&group.label), protocol(run, &group.protocol)];
+        table.add_row(names.into_iter().chain(columns.iter().map(|(min, _)| cell(*min))));
+    }
     drawn(&table)
 }
 
@@ -189,8 +198,7 @@ fn size_range(min: u64, below: Option<u64>) -> String {
 
 /// Switches with hosts and those without, under each protocol.
 fn buffer_table(comparison: &Comparison) -> String {
-    let mut table = new(&["switches", "protocol", "mean", "p99", "max", "drops"], 2);
-    let mut cells = Vec::new();
+    let mut table = new(&["switches", "protocol", "samples", "mean", "p99", "max", "drops"], 2);
     for tors in [true, false] {
         for run in &comparison.runs {
             let all = &run.summary.switches;
@@ -203,26 +211,25 @@ fn buffer_table(comparison: &Comparison) -> String {
             };
             let mean =
                 some.iter().filter_map(|switch| switch.buffer_bytes.mean).sum::<f64>() / some.len() as f64;
-            let size = |value: Option<f64>| Cell::less(bytes(value), value);
-            let drops = some.iter().map(|switch| switch.drops).sum::<u64>();
-            cells.push(vec![
-                Cell::plain(format!("{} {}", some.len(), if tors { "with hosts" } else { "without hosts" })),
-                Cell::plain(run.protocol.clone()),
-                size(Some(mean)),
-                size(worst(|switch| switch.buffer_bytes.p99)),
-                size(worst(|switch| switch.buffer_bytes.max)),
-                Cell::less(drops.to_string(), Some(drops as f64)),
+            table.add_row([
+                format!("{} {}", some.len(), if tors { "with hosts" } else { "without hosts" }),
+                run.protocol.clone(),
+                // As many of each.
+                some[0].samples.to_string(),
+                bytes(Some(mean)),
+                bytes(worst(|switch| switch.buffer_bytes.p99)),
+                bytes(worst(|switch| switch.buffer_bytes.max)),
+                some.iter().map(|switch| switch.drops).sum::<u64>().to_string(),
             ]);
         }
     }
-    add_rows(&mut table, cells);
     drawn(&table)
 }
 
 fn heading(name: &str, seed: u64, summary: &Summary) -> String {
     let ms = |s: f64| format!("{} ms", s * 1e3);
     let (end, warmup) = (ms(summary.sim_seconds), ms(summary.warmup_seconds));
-    format!("{name}, seed {seed}: {end}, measured from {warmup}\n")
+    format!("{}, seed {seed}: {end}, measured from {warmup}\n", shown(name))
 }
 
 fn flow_table(flows: &[FlowSummary]) -> String {
@@ -244,8 +251,8 @@ fn flow_table(flows: &[FlowSummary]) -> String {
         table.add_row([
             flow.id.to_string(),
             label(&flow.label),
-            flow.src.clone(),
-            flow.dst.clone(),
+            shown(&flow.src),
+            shown(&flow.dst),
             flow.protocol.clone(),
             flow.size_bytes.map_or_else(|| "inf".to_owned(), |size| bytes(Some(size as f64))),
             number(flow.goodput_gbps),
@@ -259,15 +266,28 @@ fn flow_table(flows: &[FlowSummary]) -> String {
 }
 
 fn link_table(links: &[&LinkSummary]) -> String {
-    let titles =
-        &["from", "to", "Gbps", "used", "delay mean", "p99", "max", "queue mean", "max", "drops", "marks"];
+    let titles = &[
+        "from",
+        "to",
+        "Gbps",
+        "used",
+        "packets",
+        "delay mean",
+        "p99",
+        "max",
+        "queue mean",
+        "max",
+        "drops",
+        "marks",
+    ];
     let mut table = new(titles, 2);
     for link in links {
         table.add_row([
-            link.from.clone(),
-            link.to.clone(),
+            shown(&link.from),
+            shown(&link.to),
             number(Some(link.rate_gbps)),
             percent(link.utilization),
+            link.packets.to_string(),
             micros(link.queue_delay_us.mean),
             micros(link.queue_delay_us.p99),
             micros(link.queue_delay_us.max),
@@ -291,18 +311,30 @@ fn compared_links(comparison: &Comparison) -> Table {
         }
     }
     ports.truncate(LINKS_COMPARED);
-    let titles =
-        &["from", "to", "protocol", "used", "delay mean", "p99", "max", "queue max", "drops", "marks"];
+    let titles = &[
+        "from",
+        "to",
+        "protocol",
+        "used",
+        "packets",
+        "delay mean",
+        "p99",
+        "max",
+        "queue max",
+        "drops",
+        "marks",
+    ];
     let mut table = new(titles, 3);
     for (from, to) in ports {
         for run in &comparison.runs {
             let here = |link: &&LinkSummary| link.from == from && link.to == to;
             let Some(link) = run.summary.links.iter().find(here) else { continue };
             table.add_row([
-                from.to_owned(),
-                to.to_owned(),
+                shown(from),
+                shown(to),
                 run.protocol.clone(),
                 percent(link.utilization),
+                link.packets.to_string(),
                 micros(link.queue_delay_us.mean),
                 micros(link.queue_delay_us.p99),
                 micros(link.queue_delay_us.max),
@@ -356,7 +388,7 @@ fn protocol(compared: &str, own: &str) -> String {
 }
 
 fn label(label: &str) -> String {
-    if label.is_empty() { NONE.to_owned() } else { label.to_owned() }
+    if label.is_empty() { NONE.to_owned() } else { shown(label) }
 }
 
 /// An empty table; from column `numbers` on, cells stand right.

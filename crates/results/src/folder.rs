@@ -1,8 +1,11 @@
-//! A folder of results in which every file is whole or not there.
+//! A folder of results in which every file is whole or not there, and in which one process works at a time.
 
-use std::fs::{self, File};
-use std::io::{self, BufWriter, Write};
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use same_file::Handle;
 
 /// Files that make a folder one "that holds results". The last is written last: where it is, the others are.
 pub const FILES: [&str; 6] = [
@@ -14,67 +17,88 @@ pub const FILES: [&str; 6] = [
     "manifest.json",
 ];
 
-/// A folder for results. Folders that it had to create go again if it is dropped and nothing was published.
+/// There while a process works in a folder. The system gives the lock on it back whatever becomes of the process.
+const LOCK: &str = ".tidegate.lock";
+/// What names of files end with until they are complete.
+const PARTIAL: &str = ".partial";
+
+/// A folder for results, held alone. Folders that it had to create go again if it is dropped and nothing was published.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
     /// Outermost first.
     created: Vec<PathBuf>,
+    /// Held for as long as this lives; `None` on a file system that has no locks.
+    lock: Option<File>,
 }
 
 impl Folder {
-    /// Whether `path` holds results already.
-    pub fn holds_results(path: &Path) -> bool {
-        FILES.iter().any(|name| path.join(name).exists())
-    }
-
-    /// Opens `path`, and creates it where it is missing.
+    /// Opens `path`, and creates it where it is missing. What a process that was killed there left half-written goes.
     ///
     /// # Errors
-    /// When it cannot be created, or is not a folder.
+    /// [`ErrorKind::ResourceBusy`] where somebody else holds it; else when it cannot be created, or is not a folder.
     pub fn open(path: &Path) -> io::Result<Folder> {
         let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
         let mut created: Vec<_> = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
         created.reverse();
-        let folder = Folder { path: path.to_owned(), created };
+        let mut folder = Folder { path: path.to_owned(), created, lock: None };
         fs::create_dir_all(path)?;
+        folder.lock = locked(&path.join(LOCK))?;
+        folder.sweep()?;
         Ok(folder)
+    }
+
+    /// Removes what a killed process left. Nobody else is at work here, so no file under such a name is wanted.
+    fn sweep(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.path)? {
+            let entry = entry?;
+            if entry.file_name().to_str().is_some_and(is_partial) && entry.file_type()?.is_file() {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
     }
 
     /// A file that is to be called `name` once it is complete.
     ///
     /// # Errors
     /// When it cannot be created.
-    pub fn partial(&self, name: &'static str) -> io::Result<Partial> {
-        let path = self.path.join(format!(".{name}.partial"));
-        let file = BufWriter::new(File::create(&path)?);
-        Ok(Partial { path, name, file, published: false })
+    pub fn partial(&self, name: &str) -> io::Result<Partial> {
+        Partial::new(self.path.join(name))
     }
 
-    /// Gives the files their names, in the order of [`FILES`]. Results that the folder held before are gone.
+    /// Gives the files their names, in this order, so that where the last is, the others are. All of them are on the disk before
+    /// the first has its name. Files of the folder named in `old` are gone then, the last of them first.
     ///
     /// # Errors
     /// When the last bytes cannot be written or a file cannot be renamed; those not yet renamed are gone then.
-    pub fn publish(mut self, mut files: Vec<Partial>) -> io::Result<()> {
-        files.iter_mut().try_for_each(|file| file.file.flush())?;
-        for name in FILES.iter().rev() {
-            match fs::remove_file(self.path.join(name)) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-                _ => {}
-            }
-        }
-        files.sort_by_key(|file| FILES.iter().position(|name| *name == file.name));
-        for file in &mut files {
-            fs::rename(&file.path, self.path.join(file.name))?;
-            file.published = true;
-        }
+    pub fn publish<S: AsRef<str>>(mut self, mut files: Vec<Partial>, old: &[S]) -> io::Result<()> {
+        files.iter_mut().try_for_each(Partial::complete)?;
+        old.iter().rev().try_for_each(|name| remove(&self.path.join(name.as_ref())))?;
+        files.into_iter().try_for_each(Partial::rename)?;
+        sync_folder(&self.path)?;
         self.created.clear();
+        Ok(())
+    }
+
+    /// Removes the files named in `old`, the last of them first, and then the folder if nothing else is in it.
+    ///
+    /// # Errors
+    /// When a file cannot be removed.
+    pub fn clear<S: AsRef<str>>(mut self, old: &[S]) -> io::Result<()> {
+        old.iter().rev().try_for_each(|name| remove(&self.path.join(name.as_ref())))?;
+        self.created = vec![self.path.clone()];
         Ok(())
     }
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
+        if let Some(lock) = self.lock.take() {
+            // Before the lock is given back, so that nobody's but ours is removed.
+            let _ = fs::remove_file(self.path.join(LOCK));
+            drop(lock);
+        }
         // Innermost first. One that is not empty stays, and so do those around it.
         while let Some(path) = self.created.pop() {
             if fs::remove_dir(path).is_err() {
@@ -84,13 +108,96 @@ impl Drop for Folder {
     }
 }
 
+/// Locks the file at `path`, which is created where it is missing.
+fn locked(path: &Path) -> io::Result<Option<File>> {
+    loop {
+        let file = OpenOptions::new().write(true).create(true).truncate(false).open(path)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => return Err(ErrorKind::ResourceBusy.into()),
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
+                remove(path)?;
+                return Ok(None);
+            }
+            Err(TryLockError::Error(error)) => return Err(error),
+        }
+        // Whoever held it before may have removed it since it was opened: what is locked has to be what others find.
+        match Handle::from_path(path) {
+            Ok(found) if found == Handle::from_file(file.try_clone()?)? => return Ok(Some(file)),
+            Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
+            _ => {}
+        }
+    }
+}
+
+/// A word that nobody else on this machine has now.
+fn unique() -> String {
+    static COUNT: AtomicU64 = AtomicU64::new(0);
+    format!("{}-{}", std::process::id(), COUNT.fetch_add(1, Ordering::Relaxed))
+}
+
+/// `.NAME.PROCESS-NUMBER.partial`
+fn is_partial(name: &str) -> bool {
+    let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(PARTIAL));
+    let word = inner.and_then(|inner| inner.rsplit_once('.')).and_then(|(_, word)| word.split_once('-'));
+    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+    word.is_some_and(|(process, number)| is_number(process) && is_number(number))
+}
+
+fn remove(path: &Path) -> io::Result<()> {
+    match fs::remove_file(path) {
+        Err(error) if error.kind() != ErrorKind::NotFound => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Puts the names in a folder on the disk, where folders can be opened for that.
+fn sync_folder(path: &Path) -> io::Result<()> {
+    if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
+}
+
 /// A file on its way to its name. Dropped before it got there, it is deleted.
 #[derive(Debug)]
 pub struct Partial {
     path: PathBuf,
-    name: &'static str,
+    target: PathBuf,
     file: BufWriter<File>,
     published: bool,
+}
+
+impl Partial {
+    /// A file that is to be called `target` once it is complete, in the same folder.
+    ///
+    /// # Errors
+    /// When it cannot be created, or `target` is no file's name.
+    pub fn new(target: PathBuf) -> io::Result<Partial> {
+        let name = target.file_name().ok_or(ErrorKind::InvalidFilename)?.to_string_lossy();
+        let path = target.with_file_name(format!(".{name}.{}{PARTIAL}", unique()));
+        let file = BufWriter::new(OpenOptions::new().write(true).create_new(true).open(&path)?);
+        Ok(Partial { path, target, file, published: false })
+    }
+
+    /// Gives the file its name once it is on the disk; another of that name gives way.
+    ///
+    /// # Errors
+    /// When the last bytes cannot be written or it cannot be renamed; it is gone then.
+    pub fn publish(mut self) -> io::Result<()> {
+        self.complete()?;
+        let folder = self.target.parent().filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned);
+        self.rename()?;
+        sync_folder(&folder.unwrap_or_else(|| ".".into()))
+    }
+
+    fn complete(&mut self) -> io::Result<()> {
+        self.file.flush()?;
+        self.file.get_ref().sync_all()
+    }
+
+    fn rename(mut self) -> io::Result<()> {
+        fs::rename(&self.path, &self.target)?;
+        self.published = true;
+        Ok(())
+    }
 }
 
 impl Write for Partial {
@@ -130,9 +237,8 @@ mod tests {
         let mut summary = folder.partial("summary.json").unwrap();
         let manifest = folder.partial("manifest.json").unwrap();
         summary.write_all(b"{}").unwrap();
-        assert!(!Folder::holds_results(&path));
-        folder.publish(vec![manifest, summary]).unwrap();
-        assert!(Folder::holds_results(&path));
+        assert!(names(&path).iter().all(|name| name == LOCK || is_partial(name)), "{:?}", names(&path));
+        folder.publish(vec![summary, manifest], &FILES).unwrap();
         assert_eq!(names(&path), ["manifest.json", "summary.json"]);
         assert_eq!(fs::read(path.join("summary.json")).unwrap(), b"{}");
     }
@@ -144,8 +250,13 @@ mod tests {
         fs::write(dir.path().join("notes.txt"), b"mine").unwrap();
         let folder = Folder::open(dir.path()).unwrap();
         let summary = folder.partial("summary.json").unwrap();
-        folder.publish(vec![summary]).unwrap();
+        folder.publish(vec![summary], &FILES).unwrap();
         assert_eq!(names(dir.path()), ["notes.txt", "summary.json"]);
+        Folder::open(dir.path()).unwrap().clear(&FILES).unwrap();
+        assert_eq!(names(dir.path()), ["notes.txt"]);
+        fs::remove_file(dir.path().join("notes.txt")).unwrap();
+        Folder::open(dir.path()).unwrap().clear(&FILES).unwrap();
+        assert!(!dir.path().exists());
     }
 
     #[test]
@@ -153,7 +264,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let folder = Folder::open(&dir.path().join("a/b")).unwrap();
         let partial = folder.partial("flows.parquet").unwrap();
-        assert_eq!(names(&dir.path().join("a/b")), [".flows.parquet.partial"]);
+        assert_eq!(names(&dir.path().join("a/b")).len(), 2);
         drop(partial);
         drop(folder);
         assert_eq!(names(dir.path()), Vec::<String>::new());
@@ -164,5 +275,50 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         drop(Folder::open(dir.path()).unwrap());
         assert!(dir.path().exists());
+    }
+
+    #[test]
+    fn one_at_a_time_holds_a_folder() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = Folder::open(dir.path()).unwrap();
+        assert_eq!(Folder::open(dir.path()).unwrap_err().kind(), ErrorKind::ResourceBusy);
+        assert!(
+            names(dir.path()).contains(&LOCK.to_owned()),
+            "the one that is refused leaves the lock alone"
+        );
+        drop(held);
+        drop(Folder::open(dir.path()).unwrap());
+        assert_eq!(names(dir.path()), Vec::<String>::new());
+    }
+
+    #[test]
+    fn of_many_that_want_a_folder_never_two_hold_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let holders = AtomicU64::new(0);
+        let entered = AtomicU64::new(0);
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    for _ in 0..500 {
+                        let Ok(folder) = Folder::open(dir.path()) else { continue };
+                        assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                        entered.fetch_add(1, Ordering::SeqCst);
+                        assert_eq!(holders.fetch_sub(1, Ordering::SeqCst), 1);
+                        drop(folder);
+                    }
+                });
+            }
+        });
+        assert!(entered.into_inner() >= 500);
+    }
+
+    #[test]
+    fn what_a_killed_process_left_is_swept_and_nothing_else() {
+        let dir = tempfile::tempdir().unwrap();
+        for name in [".flows.parquet.123-4.partial", LOCK, ".mine.partial", "flows.parquet.1-2.partial"] {
+            fs::write(dir.path().join(name), b"old").unwrap();
+        }
+        drop(Folder::open(dir.path()).unwrap());
+        assert_eq!(names(dir.path()), [".mine.partial", "flows.parquet.1-2.partial"]);
     }
 }

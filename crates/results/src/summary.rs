@@ -23,6 +23,9 @@ pub struct Summary {
     pub seed: u64,
     /// Names of the protocols in use, in order of first use.
     pub protocols: Vec<String>,
+    /// How messages share connections: `per-message`, `per-pair`, or so many connections of each ordered pair of hosts.
+    #[serde(default)]
+    pub connections: String,
     /// Seconds until which messages are submitted and everything is measured.
     pub sim_seconds: f64,
     /// Seconds that the run went on for messages to finish.
@@ -242,6 +245,13 @@ pub struct FctSummary {
     pub by_size: Vec<BySize>,
 }
 
+impl FctSummary {
+    /// Messages that finished: so many are behind the mean and the percentiles.
+    pub fn finished(&self) -> u64 {
+        self.count - self.unfinished
+    }
+}
+
 /// Percentiles of the slowdown.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Slowdown {
@@ -280,6 +290,9 @@ pub struct LinkSummary {
     pub queue_bytes: QueueBytes,
     /// From enqueue to start of transmission, over packets.
     pub queue_delay_us: QueueDelay,
+    /// Packets sent: so many delays are behind the mean and the percentile.
+    #[serde(default)]
+    pub packets: u64,
     /// Packets refused.
     pub drops: u64,
     /// Packets marked.
@@ -321,6 +334,9 @@ pub struct SwitchSummary {
     pub hosts: u64,
     /// Bytes queued over all its ports. The percentile is one of samples every 10 µs.
     pub buffer_bytes: QueueBytes,
+    /// How many samples those are.
+    #[serde(default)]
+    pub samples: u64,
     /// Packets refused.
     pub drops: u64,
 }

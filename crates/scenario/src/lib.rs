@@ -8,6 +8,7 @@
 
 mod build;
 mod error;
+pub mod files;
 mod hash;
 mod overrides;
 pub mod plan;
@@ -37,7 +38,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// # Errors
 /// When anything about the scenario is wrong; see [`Error`].
 pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Error> {
-    let mut document = Node::document(&Source::file(origin, text))?;
+    let mut document = Node::document(&Source::file(origin, files::without_mark(text)))?;
     for change in overrides {
         document.set(change)?;
     }
@@ -57,15 +58,7 @@ pub fn load_file(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
     let unreadable = |why: std::io::Error| {
         Error::whole(&origin, format!("a file that cannot be read ({why})"), "a scenario file")
     };
-    let length = std::fs::metadata(path).map_err(unreadable)?.len();
-    if length > MOST_BYTES {
-        return Err(Error::whole(
-            &origin,
-            format!("{length} bytes"),
-            format!("a scenario of at most {MOST_BYTES} bytes"),
-        ));
-    }
-    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let bytes = files::read(path, MOST_BYTES).map_err(unreadable)?;
     match core::str::from_utf8(&bytes) {
         Ok(text) => load(text, &origin, overrides),
         Err(error) => {

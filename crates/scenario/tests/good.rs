@@ -169,6 +169,15 @@ fn presets_can_be_changed() {
 }
 
 #[test]
+fn messages_have_connections_of_their_own_unless_said_otherwise() {
+    let connections = |lines| fabric(lines).connections;
+    assert_eq!(connections("kind = 'star'\nhosts = 2"), ConnectionPolicy::PerMessage);
+    assert_eq!(connections("preset = 'hpcc-fat-tree'"), ConnectionPolicy::PerMessage);
+    assert_eq!(connections("preset = 'sird-leaf-spine'"), ConnectionPolicy::Pool(40));
+    assert_eq!(connections("preset = 'sird-leaf-spine-core'"), ConnectionPolicy::Pool(40));
+}
+
+#[test]
 fn switches_match_by_name_and_the_last_wins() {
     let plan = fabric(
         "kind = 'leaf-spine'\n[switch]\nbuffer = '1MB'\n\

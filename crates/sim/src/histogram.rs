@@ -45,6 +45,11 @@ impl Histogram {
         self.weights[bucket] += weight;
     }
 
+    /// Weight in all.
+    pub(crate) fn weight(&self) -> u64 {
+        self.zero + self.weights.iter().sum::<u64>()
+    }
+
     pub(crate) fn clear(&mut self) {
         self.weights.fill(0);
         self.zero = 0;

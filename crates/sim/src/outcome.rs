@@ -101,6 +101,8 @@ pub struct SwitchRecord {
     pub switch: u32,
     /// Bytes queued over all its ports: mean and maximum exact, p99 from samples every 10 µs.
     pub buffer_bytes: Spread,
+    /// How many samples those are.
+    pub samples: u64,
     /// Packets refused.
     pub drops: u64,
 }

@@ -124,6 +124,39 @@ fn lazy_commits_equal_explicit_dequeues_record_by_record() {
 }
 
 #[test]
+fn pauses_change_nothing() {
+    let run = |work: &mut dyn FnMut() -> u64| {
+        let mut setup = busy(stack("dctcp"), 1);
+        // Many submissions at one moment, too.
+        setup.workload.traffic.push(Traffic {
+            pattern: Pattern::AllToAll,
+            start: Time::us(50),
+            ..setup.workload.traffic[0].clone()
+        });
+        let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
+        let mut pauses = 0;
+        for until in [100, 250, 400].map(Time::us) {
+            while !engine.advance_some(until, work()) {
+                pauses += 1;
+            }
+            assert_eq!(engine.now(), until);
+        }
+        let ports = engine.probe().ports.clone();
+        let (finished, outcome) = engine.finish();
+        (pauses, ports, finished, outcome.digest, outcome.links, outcome.events)
+    };
+    let whole = run(&mut || u64::MAX);
+    assert_eq!(whole.0, 0);
+    let mut rng = Rng::stream(1, Domain::Traffic, 0);
+    for most in [1, 2, 10, 1000] {
+        let paused = run(&mut || 1 + rng.below(most));
+        assert!(paused.0 > 100, "{}", paused.0);
+        assert!((&whole.1, &whole.2, whole.3) == (&paused.1, &paused.2, paused.3), "at most {most} a step");
+        assert_eq!((&whole.4, whole.5), (&paused.4, paused.5));
+    }
+}
+
+#[test]
 fn strict_priorities_hold_at_every_departure() {
     // The toy sends control above data.
     let setup = busy(stack("toy-credit"), 3);

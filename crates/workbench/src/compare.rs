@@ -6,11 +6,11 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
-use tidegate_results::{Folder, Summary, write_json};
+use tidegate_results::{Summary, write_json};
 use tidegate_scenario::{Override, Plan};
 
-use crate::run::{check_free, run_numbered};
-use crate::{Error, RunOptions, catalog, load};
+use crate::run::{Staged, run_numbered};
+use crate::{Destination, Error, RunOptions, catalog, interrupt, load};
 
 /// A scenario under several protocols: the content of `comparison.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -39,35 +39,49 @@ pub struct Compared {
 ///
 /// # Errors
 /// When a protocol, the scenario or an override is wrong, nothing has run and nothing is written. When a run fails, the
-/// others are done all the same; the first failure is returned.
+/// others are done and written all the same; the first failure is returned.
 pub fn compare(
     path: &Path,
     overrides: &[Override],
     protocols: &[String],
     options: &RunOptions<'_>,
 ) -> Result<Comparison, Error> {
-    let plans = plans(path, overrides, protocols)?;
-    let outs: Vec<_> = protocols.iter().map(|name| options.out.map(|out| out.join(name))).collect();
-    for out in options.out.into_iter().chain(outs.iter().flatten().map(|out| out.as_path())) {
-        check_free(out, options.force)?;
-    }
+    let plans = {
+        let (path, overrides, protocols) = (path.to_owned(), overrides.to_vec(), protocols.to_vec());
+        let make = move || plans(&path, &overrides, &protocols);
+        interrupt::patiently(&|| options.is_interrupted(), make)?
+    };
     // Held until all is done: if nothing comes of it, the folder goes again.
-    let folder = options.out.map(|out| Folder::open(out).map_err(Error::output(out))).transpose()?;
-    let summaries = in_parallel(plans.len(), options.threads(), |i| {
-        let options = RunOptions { out: outs[i].as_deref(), ..*options };
-        run_numbered(&plans[i], &options, i)
+    let destination = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
+    let destination_of = |name: &String| {
+        let out = options.out.map(|out| Destination::open(&out.join(name), options.force));
+        Ok(Mutex::new(out.transpose()?))
+    };
+    let destinations = protocols.iter().map(destination_of).collect::<Result<Vec<_>, Error>>()?;
+    let done = in_parallel(plans.len(), options.threads(), |i| {
+        let out = destinations[i].lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
+        run_numbered(&plans[i], options, i, out)
     });
+
     let mut runs = Vec::with_capacity(plans.len());
-    for (protocol, summary) in protocols.iter().zip(summaries) {
-        runs.push(Compared { protocol: protocol.clone(), summary: summary? });
+    let mut failure = None;
+    for (protocol, result) in protocols.iter().zip(done) {
+        let published = result.and_then(|(summary, staged)| {
+            staged.map(Staged::publish).transpose()?;
+            Ok(summary)
+        });
+        match published {
+            Ok(summary) => runs.push(Compared { protocol: protocol.clone(), summary }),
+            Err(error) => failure = failure.or(Some(error)),
+        }
     }
     let first = plans.first().map(|plan| (plan.name.clone(), plan.seed));
     let (name, seed) = first.unwrap_or_default();
     let comparison = Comparison { schema: 1, name, seed, runs };
-    if let Some((out, folder)) = options.out.zip(folder) {
-        comparison.publish(folder).map_err(Error::output(out))?;
+    if let Some(destination) = destination.filter(|_| !comparison.runs.is_empty()) {
+        comparison.publish(destination, failure.is_none())?;
     }
-    Ok(comparison)
+    failure.map_or(Ok(comparison), Err)
 }
 
 impl Comparison {
@@ -79,10 +93,19 @@ impl Comparison {
         write_json(self, to)
     }
 
-    fn publish(&self, folder: Folder) -> io::Result<()> {
-        let mut file = folder.partial("comparison.json")?;
-        self.write(&mut file)?;
-        folder.publish(vec![file])
+    /// Takes the place of what the folder held. Only a whole comparison is written.
+    fn publish(&self, to: Destination, whole: bool) -> Result<(), Error> {
+        let mut files = Vec::new();
+        if whole {
+            let write = || {
+                let mut file = to.partial("comparison.json")?;
+                self.write(&mut file)?;
+                Ok(file)
+            };
+            files.push(write().map_err(Error::output(to.path()))?);
+        }
+        let protocols: Vec<String> = self.runs.iter().map(|run| run.protocol.clone()).collect();
+        to.publish(files, &protocols)
     }
 }
 
@@ -95,15 +118,17 @@ fn plans(path: &Path, overrides: &[Override], protocols: &[String]) -> Result<Ve
             return Err(usage(format!("`{name}` stands there twice")));
         }
     }
-    let own = load(path, overrides)?;
+    if let Some(other) = overrides.iter().find(|change| change.key == "transport.protocol") {
+        return Err(usage(format!("says which protocols run, so `{}` cannot", other.option)));
+    }
+    // What the file says of its own protocol is checked even where others run.
+    let of_all = |change: &&Override| !change.key.starts_with("transport.");
+    load(path, &overrides.iter().filter(of_all).cloned().collect::<Vec<_>>())?;
     let plan = |name: &String| {
-        let mut overrides = overrides.to_vec();
-        overrides.push(Override::option("--protocols", "transport.protocol", name));
-        if own.resolved["transport"]["protocol"] != name.as_str() {
-            // What the scenario sets there is of its own protocol. Others have `[protocols.NAME]`.
-            overrides.push(Override::option("--protocols", "transport.params", "{}"));
-        }
-        load(path, &overrides)
+        // What the scenario sets is of its own protocol; what the caller sets, of each that is compared.
+        let mut all = vec![Override::protocol("--protocols", name)];
+        all.extend_from_slice(overrides);
+        load(path, &all)
     };
     protocols.iter().map(plan).collect()
 }

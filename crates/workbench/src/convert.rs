@@ -1,7 +1,7 @@
 //! The engine's records in the words of the results.
 
-use tidegate_core::Message;
 use tidegate_core::fabric::Node;
+use tidegate_core::{ConnectionPolicy, Message};
 use tidegate_results::{
     Entity, FaultSummary, Fixed, FlowRow, LinkSummary, Names, QueueBytes, QueueDelay, SeriesRow,
     SwitchSummary,
@@ -10,6 +10,15 @@ use tidegate_scenario::Plan;
 use tidegate_sim::{FaultCounts, FlowRecord, LinkRecord, Quantity, Sample, Spread, SwitchRecord};
 
 use crate::fair_share::FairShares;
+
+/// How messages share connections, as scenarios say it.
+pub(crate) fn connections(policy: ConnectionPolicy) -> String {
+    match policy {
+        ConnectionPolicy::PerMessage => "per-message".to_owned(),
+        ConnectionPolicy::PerPair => "per-pair".to_owned(),
+        ConnectionPolicy::Pool(connections) => connections.to_string(),
+    }
+}
 
 /// The names that a plan's numbers stand for.
 pub(crate) fn names(plan: &Plan) -> Names {
@@ -59,6 +68,7 @@ pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
             p99: delay.p99.map(|p99| p99.min(delay.max)).and_then(micros),
             max: micros(delay.max),
         },
+        packets: record.packets,
         drops: record.drops,
         ecn_marks: record.ecn_marks,
         pfc_pauses: record.pfc_pauses,
@@ -80,6 +90,7 @@ pub(crate) fn switches(plan: &Plan, records: &[SwitchRecord]) -> Vec<SwitchSumma
         name: node(plan, Node::Switch(record.switch)),
         hosts: hosts.get(record.switch as usize).copied().unwrap_or(0),
         buffer_bytes: bytes(&record.buffer_bytes),
+        samples: record.samples,
         drops: record.drops,
     };
     records.iter().map(switch).collect()

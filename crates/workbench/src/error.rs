@@ -18,6 +18,8 @@ pub enum Error {
     Scenario(String),
     /// The folder for results holds some.
     Occupied(PathBuf),
+    /// Somebody else writes results to the folder now.
+    Busy(PathBuf),
     /// Results cannot be written.
     Output {
         /// The folder.
@@ -35,14 +37,17 @@ impl Error {
     /// Results cannot be written to `path`.
     pub(crate) fn output(path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();
-        move |source| Error::Output { path, source }
+        move |source| match source.kind() {
+            io::ErrorKind::ResourceBusy => Error::Busy(path),
+            _ => Error::Output { path, source },
+        }
     }
 
     /// The exit status of a process that ends with this: 1 the run failed, 2 the command line or a file is wrong, 130
     /// interrupted.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Error::Usage { .. } | Error::Scenario(_) | Error::Occupied(_) => 2,
+            Error::Usage { .. } | Error::Scenario(_) | Error::Occupied(_) | Error::Busy(_) => 2,
             Error::Output { .. } | Error::Run(_) => 1,
             Error::Interrupted => 130,
         }
@@ -57,6 +62,11 @@ impl fmt::Display for Error {
             Error::Occupied(path) => write!(
                 f,
                 "--out {}: this folder holds results; name another one, or replace them with --force",
+                path.display()
+            ),
+            Error::Busy(path) => write!(
+                f,
+                "--out {}: another run writes its results to this folder; wait for it, or name another one",
                 path.display()
             ),
             Error::Output { path, source } => write!(f, "--out {}: {source}", path.display()),

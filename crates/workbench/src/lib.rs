@@ -8,8 +8,10 @@
 mod catalog;
 mod compare;
 mod convert;
+mod destination;
 mod error;
 pub mod fair_share;
+mod interrupt;
 mod machine;
 mod report;
 mod reproduce;
@@ -18,8 +20,9 @@ mod series;
 
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
 pub use compare::{Compared, Comparison, compare};
+pub use destination::Destination;
 pub use error::Error;
-pub use report::{check_free, report, reproduction_files, write_files};
+pub use report::{report, reproduction_files, write_report};
 pub use reproduce::{
     Alternative, ClaimResult, Count, FigureInfo, FigureText, PaperText, Picture, ReproduceOptions,
     Reproduction, Sensitivity, Teller, Verdict, default_cache, figures, reproduce,

@@ -9,7 +9,7 @@ use std::time::Duration;
 use tidegate_core::fabric::Node;
 use tidegate_core::{Message, Time};
 use tidegate_results::{
-    Engine as EngineSummary, Fixed, FlowFile, Folder, Manifest, Names, Partial, Recorder, SeriesFile,
+    Engine as EngineSummary, Fixed, FlowFile, GroupSummary, Manifest, Names, Partial, Recorder, SeriesFile,
     Summary, busiest,
 };
 use tidegate_scenario::Plan;
@@ -18,12 +18,15 @@ use tidegate_sim::{Engine, FlowRecord, Outcome, Sample, Setup};
 use crate::fair_share::FairShares;
 use crate::machine::{self, Stopwatch};
 use crate::series::Goodputs;
-use crate::{Error, convert};
+use crate::{Destination, Error, convert, interrupt};
 
 /// Queue histograms are kept by default up to so many switch ports.
 const HISTOGRAM_PORTS_MAX: usize = 512;
 /// Between two looks at the interrupt flag the engine should work about this long.
 const CHUNK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
+
+/// A larger share of unfinished messages is warned of.
+const UNFINISHED_MAX: f64 = 0.02;
 
 /// Hears the number of a run (0 unless there are several) and how far it is, from the thread that runs it.
 pub type Listener<'a> = &'a (dyn Fn(usize, &Progress) + Sync);
@@ -89,12 +92,22 @@ impl Progress {
 /// When the folder for results is occupied or cannot be written, the engine refuses the plan, or the run is interrupted.
 /// Nothing is left under a final name then.
 pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
-    crate::guarded(|| run_numbered(plan, options, 0))
+    crate::guarded(|| {
+        let out = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
+        let (summary, staged) = run_numbered(plan, options, 0, out)?;
+        staged.map(Staged::publish).transpose()?;
+        Ok(summary)
+    })
 }
 
-/// Like [`run`], as one of several.
-pub(crate) fn run_numbered(plan: &Plan, options: &RunOptions<'_>, number: usize) -> Result<Summary, Error> {
-    run_in_chunks(plan, options, number, adapt)
+/// Like [`run`], as one of several. Its files wait for their names.
+pub(crate) fn run_numbered(
+    plan: &Plan,
+    options: &RunOptions<'_>,
+    number: usize,
+    out: Option<Destination>,
+) -> Result<(Summary, Option<Staged>), Error> {
+    run_in_chunks(plan, options, number, out, adapt)
 }
 
 /// Runs a plan in chunks of simulated time; `next` says how long the next one is, given the last and what it took.
@@ -102,17 +115,17 @@ fn run_in_chunks(
     plan: &Plan,
     options: &RunOptions<'_>,
     number: usize,
+    out: Option<Destination>,
     mut next: impl FnMut(Time, Duration) -> Time,
-) -> Result<Summary, Error> {
-    if let Some(out) = options.out {
-        check_free(out, options.force)?;
-    }
+) -> Result<(Summary, Option<Staged>), Error> {
     if options.is_interrupted() {
         return Err(Error::Interrupted);
     }
     let watch = Stopwatch::start();
-    let mut engine = Engine::new(setup(plan), ()).map_err(Error::Run)?;
-    let output = options.out.map(|out| Output::open(out, plan)).transpose()?;
+    let asks = || options.is_interrupted();
+    let setup = setup(plan);
+    let mut engine = interrupt::patiently(&asks, || Engine::new(setup, ()).map_err(Error::Run))?;
+    let output = out.map(|out| Output::open(out, plan)).transpose()?;
     let shares = FairShares::of(plan).with_targets(plan, engine.paths());
     let recorder = Recorder::new(convert::names(plan), plan.warmup, plan.duration);
     let mut sinks = Sinks { shares, recorder, output, last_start: Time::ZERO };
@@ -125,7 +138,7 @@ fn run_in_chunks(
         let before = watch.wall();
         let until = engine.now().after(chunk).min(next_sample);
         let until = if engine.now() < plan.duration { until.min(plan.duration) } else { until };
-        engine.advance(until);
+        interrupt::advance(&mut engine, until, &asks)?;
         engine.take_finished(&mut finished);
         sinks.flows(&mut finished)?;
         if until == next_sample {
@@ -157,15 +170,6 @@ fn run_in_chunks(
     sinks.flows(&mut outcome.unfinished)?;
     sinks.samples(plan, &mut samples)?;
     sinks.finish(plan, &outcome, (drained, stuck), &watch)
-}
-
-/// Whether results may be written to `out`.
-pub(crate) fn check_free(out: &Path, force: bool) -> Result<(), Error> {
-    if out.exists() && !out.is_dir() {
-        let message = format!("{} is not a folder", out.display());
-        return Err(Error::Usage { option: "--out", message });
-    }
-    if !force && Folder::holds_results(out) { Err(Error::Occupied(out.to_owned())) } else { Ok(()) }
 }
 
 /// Chunks that are long enough to cost nothing and short enough to be interrupted. They do not change the outcome.
@@ -201,7 +205,7 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
 
 /// Says so where messages stay unfinished although there was nothing else to do: since the last submission there was time
 /// for every host to send, and to receive, all of its unfinished messages one after another.
-fn stuck(unfinished: &[FlowRecord], sinks: &Sinks<'_>, end: Time) -> Option<String> {
+fn stuck(unfinished: &[FlowRecord], sinks: &Sinks, end: Time) -> Option<String> {
     let last_start = unfinished.iter().map(|record| record.start).fold(sinks.last_start, Time::max);
     let unfinished: Vec<_> = unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).collect();
     let mut needed: BTreeMap<(bool, u32), Time> = BTreeMap::new();
@@ -221,15 +225,15 @@ fn stuck(unfinished: &[FlowRecord], sinks: &Sinks<'_>, end: Time) -> Option<Stri
 }
 
 /// Where a run's rows go.
-struct Sinks<'a> {
+struct Sinks {
     shares: FairShares,
     recorder: Recorder,
-    output: Option<Output<'a>>,
+    output: Option<Output>,
     /// The last submission.
     last_start: Time,
 }
 
-impl Sinks<'_> {
+impl Sinks {
     /// Takes `records`, in the order of `flows.parquet`.
     fn flows(&mut self, records: &mut Vec<FlowRecord>) -> Result<(), Error> {
         for record in records.drain(..) {
@@ -237,7 +241,7 @@ impl Sinks<'_> {
             let row = convert::flow(&record, &self.shares);
             self.recorder.add(&row);
             if let Some(output) = &mut self.output {
-                output.flows.add(&row).map_err(Error::output(output.path))?;
+                output.flows.add(&row).map_err(Error::output(output.out.path()))?;
                 if let Some((_, goodputs)) = &mut output.series {
                     goodputs.ended(&record);
                 }
@@ -251,7 +255,7 @@ impl Sinks<'_> {
         if let Some(output) = &mut self.output
             && let Some((series, goodputs)) = &mut output.series
         {
-            let failed = Error::output(output.path);
+            let failed = Error::output(output.out.path());
             let mut write = || {
                 for sample in samples.iter() {
                     series.add(&convert::sample(plan, sample))?;
@@ -271,7 +275,7 @@ impl Sinks<'_> {
         outcome: &Outcome,
         (drained, stuck): (Time, Option<String>),
         watch: &Stopwatch,
-    ) -> Result<Summary, Error> {
+    ) -> Result<(Summary, Option<Staged>), Error> {
         let mut recorded = self.recorder.finish();
         for group in &mut recorded.groups {
             let aim = self.shares.queue_aim(plan, &group.label, &group.protocol, &outcome.links);
@@ -288,16 +292,20 @@ impl Sinks<'_> {
                 protocols.push(name);
             }
         }
+        let mut warnings = plan.warnings.clone();
+        warnings.extend(recorded.groups.iter().filter_map(unfinished));
+        warnings.extend(stuck);
         let summary = Summary {
             schema: Summary::SCHEMA,
             name: plan.name.clone(),
             seed: plan.seed,
             protocols,
+            connections: convert::connections(plan.connections),
             sim_seconds: plan.duration.as_s_f64(),
             drain_seconds: drained.as_s_f64(),
             warmup_seconds: plan.warmup.as_s_f64(),
             truncated: false,
-            warnings: plan.warnings.iter().cloned().chain(stuck).collect(),
+            warnings,
             engine: EngineSummary {
                 digest: format!("{:016x}", outcome.digest),
                 packet_hops: outcome.packet_hops,
@@ -318,55 +326,83 @@ impl Sinks<'_> {
             faults: (plan.faults != Default::default()).then(|| convert::faults(&outcome.faults)),
         };
         debug_assert_eq!(summary.impossible(), Vec::<String>::new());
-        if let Some(output) = self.output {
-            let path = output.path;
-            output.publish(plan, &summary, watch).map_err(Error::output(path))?;
-        }
-        Ok(summary)
+        let staged = self.output.map(|output| output.stage(plan, &summary, watch)).transpose()?;
+        Ok((summary, staged))
     }
+}
+
+/// A warning about messages that did not finish, where they are so many that the percentiles of the others mislead.
+fn unfinished(group: &GroupSummary) -> Option<String> {
+    let share = group.fct.unfinished as f64 / group.fct.count as f64;
+    (share > UNFINISHED_MAX).then(|| {
+        let label = if group.label.is_empty() { String::new() } else { format!("{}: ", group.label) };
+        format!(
+            "{label}{} of {} messages of {} ({:.1} %) did not finish: percentiles are of the others, and too low",
+            group.fct.unfinished,
+            group.fct.count,
+            group.protocol,
+            share * 100.0
+        )
+    })
 }
 
 /// The files of a run. Fields drop in this order: the files go before their folder.
-struct Output<'a> {
-    path: &'a Path,
+struct Output {
     flows: FlowFile<Partial>,
     series: Option<(SeriesFile<Partial>, Goodputs)>,
-    folder: Folder,
+    out: Destination,
 }
 
-impl<'a> Output<'a> {
-    fn open(path: &'a Path, plan: &Plan) -> Result<Output<'a>, Error> {
+impl Output {
+    fn open(out: Destination, plan: &Plan) -> Result<Output, Error> {
         let names = convert::names(plan);
-        let open = || -> io::Result<Output<'a>> {
-            let folder = Folder::open(path)?;
-            let flows = FlowFile::new(folder.partial("flows.parquet")?, &names)?;
+        let open = || {
+            let flows = FlowFile::new(out.partial("flows.parquet")?, &names)?;
             let series = plan.output.timeseries.map(|interval| {
                 let goodputs = Goodputs::new(interval, plan.duration);
-                series_file(&folder, &names).map(|file| (file, goodputs))
+                series_file(&out, &names).map(|file| (file, goodputs))
             });
-            let series = series.transpose()?;
-            Ok(Output { path, flows, series, folder })
+            Ok((flows, series.transpose()?))
         };
-        open().map_err(Error::output(path))
+        let (flows, series) = open().map_err(Error::output(out.path()))?;
+        Ok(Output { flows, series, out })
     }
 
-    fn publish(self, plan: &Plan, summary: &Summary, watch: &Stopwatch) -> io::Result<()> {
-        let mut files = vec![self.flows.close()?];
-        if let Some((series, _)) = self.series {
-            files.push(series.close()?);
-        }
-        let mut file = self.folder.partial("summary.json")?;
-        summary.write(&mut file)?;
-        files.push(file);
-        let mut file = self.folder.partial("manifest.json")?;
-        manifest(plan, watch).write(&mut file)?;
-        files.push(file);
-        self.folder.publish(files)
+    fn stage(self, plan: &Plan, summary: &Summary, watch: &Stopwatch) -> Result<Staged, Error> {
+        let Output { flows, series, out } = self;
+        let stage = || {
+            let mut files = vec![flows.close()?];
+            if let Some((series, _)) = series {
+                files.push(series.close()?);
+            }
+            let mut file = out.partial("summary.json")?;
+            summary.write(&mut file)?;
+            files.push(file);
+            let mut file = out.partial("manifest.json")?;
+            manifest(plan, watch).write(&mut file)?;
+            files.push(file);
+            Ok(files)
+        };
+        let files = stage().map_err(Error::output(out.path()))?;
+        Ok(Staged { files, out })
     }
 }
 
-fn series_file(folder: &Folder, names: &Names) -> io::Result<SeriesFile<Partial>> {
-    SeriesFile::new(folder.partial("timeseries.parquet")?, names)
+/// What a run wrote, but for its names.
+pub(crate) struct Staged {
+    files: Vec<Partial>,
+    out: Destination,
+}
+
+impl Staged {
+    /// Gives the files their names.
+    pub(crate) fn publish(self) -> Result<(), Error> {
+        self.out.publish(self.files, &[])
+    }
+}
+
+fn series_file(out: &Destination, names: &Names) -> io::Result<SeriesFile<Partial>> {
+    SeriesFile::new(out.partial("timeseries.parquet")?, names)
 }
 
 fn manifest(plan: &Plan, watch: &Stopwatch) -> Manifest {
@@ -415,8 +451,11 @@ load = 0.5
         plan.output.timeseries = series.then_some(Time::us(7));
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
-        let options = RunOptions { out: Some(&out), ..RunOptions::default() };
-        let summary = run_in_chunks(&plan, &options, 0, |chunk, _| next().unwrap_or(chunk)).unwrap();
+        let destination = Destination::open(&out, false).unwrap();
+        let next = |chunk, _| next().unwrap_or(chunk);
+        let (summary, staged) =
+            run_in_chunks(&plan, &RunOptions::default(), 0, Some(destination), next).unwrap();
+        staged.unwrap().publish().unwrap();
         let mut json = serde_json::to_value(&summary).unwrap();
         let engine = json["engine"].as_object_mut().unwrap();
         let volatile =
@@ -433,7 +472,8 @@ load = 0.5
         for protocol in crate::protocols() {
             let path = dir.path().join("mixed.toml");
             std::fs::write(&path, MIXED.replace("PROTOCOL", protocol.name)).unwrap();
-            plans.push(crate::load(&path, &[]).unwrap());
+            let name = crate::set(&format!("name=mixed, {}", protocol.name)).unwrap();
+            plans.push(crate::load(&path, &[name]).unwrap());
         }
         for (file, changes) in [
             ("poseidon/multi-hop.toml", ["duration=2ms", "warmup=1ms"]),

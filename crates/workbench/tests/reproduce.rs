@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use tidegate_workbench::{
-    ReproduceOptions, RunOptions, Sensitivity, Verdict, check_free, compare, figures, report, reproduce,
-    reproduction_files, set, write_files,
+    Destination, ReproduceOptions, RunOptions, Sensitivity, Verdict, compare, figures, report, reproduce,
+    reproduction_files, set,
 };
 
 /// A figure that takes a fraction of a second.
@@ -62,8 +62,8 @@ fn a_figure_is_reproduced_cached_and_reported() {
     assert_eq!(values(&first), values(&fresh));
 
     let out = dir.path().join("out");
-    write_files(&out, &reproduction_files(&first), false).unwrap();
-    assert!(check_free(&out, false).is_err() && check_free(&out, true).is_ok());
+    Destination::open(&out, false).unwrap().write(&reproduction_files(&first)).unwrap();
+    assert!(Destination::open(&out, false).is_err() && Destination::open(&out, true).is_ok());
     let page = report(std::slice::from_ref(&out)).unwrap();
     assert!(is_self_contained(&page));
     let documents = first.documents();

@@ -5,13 +5,13 @@
 
 use std::path::Path;
 
-use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use tidegate_core::Time;
 use tidegate_core::workload::Arrival;
 
 use super::hosts::Hosts;
 use crate::error::{Error, nearest};
+use crate::files;
 use crate::read::quantity;
 use crate::read::table::Table;
 
@@ -49,11 +49,7 @@ impl Cell<'_> {
 
 fn read(table: &Table, key: &str, path: &Path) -> Result<String, Error> {
     let expected = |why: String| table.error(key, format!("a readable CSV file ({}: {why})", path.display()));
-    let length = std::fs::metadata(path).map_err(|error| expected(error.to_string()))?.len();
-    if length > MOST_BYTES {
-        return Err(expected(format!("{length} bytes, and at most {MOST_BYTES} are read")));
-    }
-    let bytes = std::fs::read(path).map_err(|error| expected(error.to_string()))?;
+    let bytes = files::read(path, MOST_BYTES).map_err(|error| expected(error.to_string()))?;
     String::from_utf8(bytes)
         .map_err(|error| expected(format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to())))
 }
@@ -66,7 +62,7 @@ fn rows<const N: usize>(
     mut row: impl FnMut([Cell<'_>; N]) -> Result<(), Error>,
 ) -> Result<(), Error> {
     let mut first = true;
-    for (number, line) in text.lines().enumerate() {
+    for (number, line) in files::without_mark(text).lines().enumerate() {
         let line = line.trim();
         if line.is_empty() || line.starts_with('#') {
             continue;
@@ -98,12 +94,11 @@ fn parquet_rows<const N: usize>(
     headings: [&'static str; N],
     mut row: impl FnMut([Cell<'_>; N]) -> Result<(), Error>,
 ) -> Result<(), Error> {
-    let unreadable = |why: String| Error::whole(file, why, "a readable Parquet file");
-    let open = std::fs::File::open(path).map_err(|error| unreadable(error.to_string()))?;
-    let reader = SerializedFileReader::new(open).map_err(|error| unreadable(error.to_string()))?;
-    let records = reader.get_row_iter(None).map_err(|error| unreadable(error.to_string()))?;
-    for (number, record) in records.enumerate() {
-        let record = record.map_err(|error| unreadable(error.to_string()))?;
+    let unreadable = |why: String| {
+        Error::whole(file, format!("a file that cannot be read ({why})"), "a readable Parquet file")
+    };
+    let open = files::open(path, MOST_BYTES).map_err(|error| unreadable(error.to_string()))?;
+    files::parquet_rows(open, unreadable, |number, record| {
         let mut texts = [const { String::new() }; N];
         for (heading, text) in headings.iter().zip(&mut texts) {
             let column = record.get_column_iter().find(|(name, _)| name == heading);
@@ -121,10 +116,9 @@ fn parquet_rows<const N: usize>(
                 other => other.to_string(),
             };
         }
-        let cell = |i: usize| Cell { file, line: number + 1, heading: headings[i], text: &texts[i] };
-        row(std::array::from_fn(cell))?;
-    }
-    Ok(())
+        let cell = |i: usize| Cell { file, line: number, heading: headings[i], text: &texts[i] };
+        row(std::array::from_fn(cell))
+    })
 }
 
 /// Points of a distribution.

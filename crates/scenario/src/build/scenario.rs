@@ -83,12 +83,14 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
 
     let mut stacks = Stacks::new(transport_table, root.find("protocols").unwrap_or(&[]))?;
     let mut labels = Labels::new();
+    let mut warnings = Vec::new();
     let workload = {
         let hosts = Hosts::new(&equipped.fabric.hosts);
         let context = traffic::Context { dir, fabric: &equipped.fabric, hosts: &hosts, span };
         let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, span)?;
         let tables = root.tables("traffic").iter();
-        let traffic = tables.map(|table| traffic::traffic(table, &context, &mut stacks, &mut labels));
+        let traffic =
+            tables.map(|table| traffic::traffic(table, &context, &mut stacks, &mut labels, &mut warnings));
         Workload { flows, traffic: traffic.collect::<Result<Vec<Traffic>, Error>>()? }
     };
     let faults =
@@ -101,7 +103,6 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         ));
     }
 
-    let mut warnings = Vec::new();
     let routing = switch::routing(switch_table, &stacks, &mut warnings)?;
     equipped.mark(switch_table, &stacks, bdp_bytes)?;
     let fabric = equipped.fabric;

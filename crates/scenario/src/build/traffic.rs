@@ -173,6 +173,7 @@ pub(crate) fn traffic<'a>(
     context: &Context<'_>,
     stacks: &mut Stacks<'a>,
     labels: &mut Labels,
+    warnings: &mut Vec<String>,
 ) -> Result<Traffic, Error> {
     let start: Time = table.get("start");
     let stop: Option<Time> = table.find("stop");
@@ -210,7 +211,17 @@ pub(crate) fn traffic<'a>(
         }
         _ => {
             let path = context.dir.join(table.get::<&str>("file"));
-            Pattern::Trace(csv::trace(table, "file", &path, context.hosts)?)
+            let arrivals = csv::trace(table, "file", &path, context.hosts)?;
+            let late = arrivals.iter().filter(|arrival| arrival.at >= context.span.duration).count();
+            if late > 0 {
+                warnings.push(format!(
+                    "{}: {late} of {} arrivals come after the end of the run at {}",
+                    path.display(),
+                    arrivals.len(),
+                    context.span.duration
+                ));
+            }
+            Pattern::Trace(arrivals)
         }
     };
     Ok(Traffic {

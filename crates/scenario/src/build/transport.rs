@@ -41,9 +41,10 @@ pub(crate) static KEYS: &[Key] = &[
     key("params", Shape::Params, Optional, "Parameters that differ from the preset or the defaults."),
     key(
         "connections",
-        Shape::Or(&["per-pair", "per-message"], &Shape::Count { min: 1, max: 65_535 }),
-        Default("per-pair"),
-        "How generated messages share connections: one for each ordered pair of hosts, one for each message, or a pool of so many for each ordered pair.",
+        Shape::Or(&["per-message", "per-pair"], &Shape::Count { min: 1, max: 65_535 }),
+        Default("per-message"),
+        "How messages share connections: one for each message, one for each ordered pair of hosts, or a pool of so \
+         many for each ordered pair.",
     ),
     key(
         "bdp",

@@ -160,6 +160,7 @@ impl<P: Probe> Engine<P> {
         SwitchRecord {
             switch: switch as u32,
             buffer_bytes: self.spread(queued, end, state.occupancy.quantile(0.99), state.max_used as f64),
+            samples: state.occupancy.weight(),
             drops: state.drops,
         }
     }

@@ -98,6 +98,10 @@ pub struct Engine<P: Probe = ()> {
     measured: Option<(Vec<LinkRecord>, Vec<SwitchRecord>)>,
     packet_hops: u64,
     handled: u64,
+    /// What may still be done before [`advance_some`](Self::advance_some) returns.
+    work: u64,
+    /// It returned amid the submissions of one moment: they go on before anything else happens.
+    submitting: bool,
     links: Vec<(Node, Node)>,
     setup: Setup,
     probe: P,
@@ -186,6 +190,8 @@ impl<P: Probe> Engine<P> {
             measured: None,
             packet_hops: 0,
             handled: 0,
+            work: 0,
+            submitting: false,
             links: fabric.links.iter().flat_map(|link| [(link.a, link.b), (link.b, link.a)]).collect(),
             ports,
             routing,
@@ -253,49 +259,74 @@ impl<P: Probe> Engine<P> {
 
     /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on the steps.
     pub fn advance(&mut self, until: Time) {
-        self.advance_measured(until.min(self.setup.duration));
-        if until > self.setup.duration && self.setup.drain > Time::ZERO {
-            self.drain(until.min(self.setup.duration.after(self.setup.drain)));
-        }
+        while !self.advance_some(until, u64::MAX) {}
     }
 
-    fn advance_measured(&mut self, until: Time) {
+    /// As [`advance`](Self::advance), but for at most `work` events and submissions, so that it returns soon: `false` where it
+    /// has to be called again before anything else is asked of the engine. The outcome does not depend on that either.
+    pub fn advance_some(&mut self, until: Time, work: u64) -> bool {
+        self.work = work;
+        let Setup { duration, drain, .. } = self.setup;
+        self.advance_measured(until.min(duration))
+            && (until <= duration || drain == Time::ZERO || self.drain(until.min(duration.after(drain))))
+    }
+
+    /// `false`, here and below, if there was more work than is allowed.
+    fn advance_measured(&mut self, until: Time) -> bool {
         if self.measured.is_some() {
-            return;
+            return true;
         }
         if !self.warm && until >= self.setup.warmup {
             // What happens at the very moment of warm-up counts already.
-            if let Some(before) = self.setup.warmup.as_ps().checked_sub(1) {
-                self.run_until(Time::ps(before));
+            if let Some(before) = self.setup.warmup.as_ps().checked_sub(1)
+                && !self.run_until(Time::ps(before))
+            {
+                return false;
             }
             self.commit_all();
             self.warm_up();
         }
-        self.run_until(until);
+        if !self.run_until(until) {
+            return false;
+        }
         if until == self.setup.duration {
             self.close_window();
             if self.setup.drain > Time::ZERO {
                 self.close_to_arrivals();
             }
         }
+        true
     }
 
     /// Nothing more is submitted or measured: lets messages finish.
-    fn drain(&mut self, until: Time) {
+    fn drain(&mut self, until: Time) -> bool {
         while !self.flows.all_done() {
             let Some((now, source)) = self.events.first_until(until) else {
                 self.now = self.now.max(until);
-                return;
+                return true;
             };
+            if self.work == 0 {
+                return false;
+            }
+            self.work -= 1;
             self.handle(now, source);
         }
+        true
     }
 
-    fn run_until(&mut self, until: Time) {
-        while let Some((now, source)) = self.events.first_until(until) {
+    fn run_until(&mut self, until: Time) -> bool {
+        if self.submitting {
+            self.on_generator();
+        }
+        while self.work > 0 {
+            let Some((now, source)) = self.events.first_until(until) else {
+                self.now = self.now.max(until);
+                return true;
+            };
+            self.work -= 1;
             self.handle(now, source);
         }
-        self.now = self.now.max(until);
+        false
     }
 
     #[inline(always)]

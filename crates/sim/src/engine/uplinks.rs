@@ -160,12 +160,17 @@ impl<P: Probe> Engine<P> {
 
     pub(super) fn on_generator(&mut self) {
         let now = self.now;
-        while let Some(action) = self.generator.take(now) {
+        while self.work > 0
+            && let Some(action) = self.generator.take(now)
+        {
+            // It costs as much as many events: paths are looked up, and a transport may be made.
+            self.work = self.work.saturating_sub(64);
             match action {
                 Action::Submit(flow) => self.submit(&flow),
                 Action::Stop(slot) => self.stop(slot),
             }
         }
+        self.submitting = self.generator.next_at() <= now;
         self.schedule_generator();
     }
 

@@ -5,7 +5,12 @@ mod page;
 pub(crate) mod plot;
 mod read;
 
+pub(crate) use read::files_of_reproduction;
+
+use std::io::Write;
 use std::path::{Path, PathBuf};
+
+use tidegate_results::Partial;
 
 use crate::Error;
 use crate::reproduce::Reproduction;
@@ -62,31 +67,15 @@ pub fn reproduction_files(result: &Reproduction) -> Vec<(String, Vec<u8>)> {
     files
 }
 
-/// Writes files into a folder, each under its name only when it is complete. A folder that holds results is refused without `force`.
+/// Writes the page `html` to `path`, which has it whole or not at all.
 ///
 /// # Errors
-/// When the folder is occupied or cannot be written.
-pub fn write_files(folder: &Path, files: &[(String, Vec<u8>)], force: bool) -> Result<(), Error> {
-    check_free(folder, force)?;
+/// When it cannot be written.
+pub fn write_report(path: &Path, html: &str) -> Result<(), Error> {
     let write = || {
-        std::fs::create_dir_all(folder)?;
-        for (name, content) in files {
-            let partial = folder.join(format!(".{name}.partial"));
-            std::fs::write(&partial, content)?;
-            std::fs::rename(&partial, folder.join(name))?;
-        }
-        Ok(())
+        let mut partial = Partial::new(path.to_owned())?;
+        partial.write_all(html.as_bytes())?;
+        partial.publish()
     };
-    write().map_err(Error::output(folder))
-}
-
-/// Whether a reproduction may be written to `folder`.
-///
-/// # Errors
-/// When it is no folder, or holds results and `force` is not set.
-pub fn check_free(folder: &Path, force: bool) -> Result<(), Error> {
-    if !force && folder.join(read::CLAIMS).exists() {
-        return Err(Error::Occupied(folder.to_owned()));
-    }
-    crate::run::check_free(folder, force)
+    write().map_err(Error::output(path))
 }

@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidegate_results::Fixed;
+use tidegate_results::{Fixed, Summary};
 
 use super::charts::{self, QUEUES_SHOWN, RUNS_MAX};
 use super::plot::{Plot, escaped};
@@ -113,17 +113,27 @@ fn scenarios(runs: &[Run]) -> String {
     for run in runs {
         let summary = &run.summary;
         let text = format!(
-            "{}, seed {}: {}, measured from {}",
+            "{}, seed {}: {}, measured from {}{}",
             escaped(&summary.name),
             summary.seed,
             with_unit(Some(summary.sim_seconds * 1e3), "ms"),
-            with_unit(Some(summary.warmup_seconds * 1e3), "ms")
+            with_unit(Some(summary.warmup_seconds * 1e3), "ms"),
+            connections(summary)
         );
         if !said.contains(&text) {
             said.push(text);
         }
     }
     said.iter().map(|text| format!("<p>{text}</p>\n")).collect()
+}
+
+/// How messages share connections; results of older versions do not say.
+fn connections(summary: &Summary) -> String {
+    match summary.connections.as_str() {
+        "" => String::new(),
+        pool if pool.bytes().all(|byte| byte.is_ascii_digit()) => format!(", connections: {pool} per pair"),
+        mode => format!(", connections: {}", escaped(mode)),
+    }
 }
 
 /// Plots under a title; nothing where there is nothing to draw.
@@ -153,6 +163,7 @@ fn groups(runs: &[Run]) -> String {
         ("unfinished", true),
         ("goodput a flow Gbit/s", true),
         ("Jain", true),
+        ("n", true),
         ("FCT p50 µs", true),
         ("p99 µs", true),
         ("p99.9 µs", true),
@@ -170,6 +181,7 @@ fn groups(runs: &[Run]) -> String {
                 fct.unfinished.to_string(),
                 number(group.goodput_gbps.mean),
                 number(group.goodput_gbps.jain),
+                if fct.count > 0 { fct.finished().to_string() } else { NONE.to_owned() },
                 fixed(fct.p50_us),
                 fixed(fct.p99_us),
                 fixed(fct.p999_us),
@@ -189,6 +201,7 @@ fn links(runs: &[Run]) -> String {
         ("to", false),
         ("Gbit/s", true),
         ("used %", true),
+        ("packets", true),
         ("queueing mean µs", true),
         ("p99 µs", true),
         ("max µs", true),
@@ -207,6 +220,7 @@ fn links(runs: &[Run]) -> String {
                 escaped(&link.to),
                 number(Some(link.rate_gbps)),
                 number(link.utilization.map(|share| share * 100.0)),
+                link.packets.to_string(),
                 fixed(link.queue_delay_us.mean),
                 fixed(link.queue_delay_us.p99),
                 fixed(link.queue_delay_us.max),

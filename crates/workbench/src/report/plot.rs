@@ -1,5 +1,6 @@
 //! Plots as SVG: complete in themselves, light or dark as the reader has it, without a script.
 
+use std::borrow::Cow;
 use std::fmt::Write;
 
 /// Colours that colour-blind readers can tell apart, for lines that have none of their own: those of Okabe and Ito, with purple
@@ -154,7 +155,23 @@ fn trimmed(value: f64) -> String {
 
 /// Text that is safe between tags.
 pub(crate) fn escaped(text: &str) -> String {
+    let text = isolated(text);
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A text that runs from right to left, or turns the direction of what follows, between marks that keep that to itself. They work
+/// in pages, pictures and titles alike.
+fn isolated(text: &str) -> Cow<'_, str> {
+    let marks = |c: char| matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let runs_left = |c: char| {
+        matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
+            | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+    };
+    if !text.contains(|c| marks(c) || runs_left(c)) {
+        return Cow::Borrowed(text);
+    }
+    // Its own marks could end the isolation.
+    Cow::Owned(format!("\u{2068}{}\u{2069}", text.replace(marks, "\u{fffd}")))
 }
 
 const STYLE: &str = "<style>.ink{fill:#222}.quiet{fill:#666}.grid{stroke:#8884;stroke-width:1}\

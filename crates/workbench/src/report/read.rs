@@ -5,19 +5,21 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use tidegate_results::Summary;
+use tidegate_scenario::files;
 
 use crate::Error;
-use crate::reproduce::{ClaimResult, PaperText, Picture};
+use crate::destination::compared;
+use crate::reproduce::{ClaimResult, DOCUMENTS, PaperText, Picture};
 
 /// The file that makes a folder one of a reproduction.
 pub(crate) const CLAIMS: &str = "reproduction.json";
 /// What it has beside the claims.
 pub(crate) const FIGURES: &str = "figures.json";
+/// Largest file that is read.
+const MOST_BYTES: u64 = 4 << 30;
 
 /// A run that was found.
 pub(crate) struct Run {
@@ -46,7 +48,7 @@ fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
 }
 
 fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
-    match fs::read(path) {
+    match files::read(path, MOST_BYTES) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(path, error)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
         Err(error) => Err(wrong(path, error)),
@@ -60,6 +62,20 @@ pub(crate) struct Found {
     pub(crate) pictures: Vec<Picture>,
 }
 
+/// Names of the files of the reproduction in a folder; none where there is none.
+pub(crate) fn files_of_reproduction(folder: &Path) -> Vec<String> {
+    let papers = json::<Vec<PaperText>>(&folder.join(FIGURES)).ok().flatten();
+    if papers.is_none() && !folder.join(CLAIMS).exists() {
+        return Vec::new();
+    }
+    let papers = papers.unwrap_or_default();
+    let names = papers.iter().flat_map(|paper| &paper.figures).flat_map(|figure| &figure.pictures);
+    let is_name = |name: &&String| folder.join(name).parent() == Some(folder);
+    let pictures = names.filter(is_name).map(|name| format!("{name}.svg"));
+    let others = DOCUMENTS.into_iter().chain([FIGURES, CLAIMS]);
+    pictures.chain(others.map(str::to_owned)).collect()
+}
+
 /// The reproduction in a folder.
 pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
     let Some(claims) = json(&folder.join(CLAIMS))? else { return Ok(None) };
@@ -70,7 +86,8 @@ pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
         if path.parent() != Some(folder) {
             return Err(wrong(&folder.join(FIGURES), format!("{name:?} is no picture's name")));
         }
-        let svg = fs::read_to_string(&path).map_err(|error| wrong(&path, error))?;
+        let svg = files::read(&path, MOST_BYTES).map_err(|error| wrong(&path, error))?;
+        let svg = String::from_utf8(svg).map_err(|error| wrong(&path, error))?;
         // The page has none, so that it can be opened wherever it comes from.
         if svg.contains("<script") {
             return Err(wrong(&path, "there is a script in the picture"));
@@ -81,32 +98,18 @@ pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
     Ok(Some(Found { claims, papers, pictures }))
 }
 
-/// What a comparison says of the order of its runs.
-#[derive(Default, Deserialize)]
-struct Comparison {
-    runs: Vec<Compared>,
-}
-
-#[derive(Deserialize)]
-struct Compared {
-    protocol: String,
-}
-
 /// The runs in a folder: its own, or those of a comparison in the folders below.
 pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
     if let Some(run) = run(folder)? {
         return Ok(vec![run]);
     }
-    let entries = fs::read_dir(folder).map_err(|error| wrong(folder, error))?;
-    let mut below: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
-    // As they were asked for; folders that are no run of the comparison come last.
-    let asked = json::<Comparison>(&folder.join("comparison.json"))?.unwrap_or_default();
-    let place = |path: &PathBuf| {
-        let name = path.file_name().unwrap_or_default();
-        asked.runs.iter().position(|run| name == run.protocol.as_str()).unwrap_or(usize::MAX)
-    };
-    below.sort_by_cached_key(|path| (place(path), path.clone()));
+    // Those of a comparison, as they were asked for; else whatever there is.
+    let mut below: Vec<PathBuf> = compared(folder).iter().map(|name| folder.join(name)).collect();
+    if below.is_empty() {
+        let entries = fs::read_dir(folder).map_err(|error| wrong(folder, error))?;
+        below = entries.flatten().map(|entry| entry.path()).filter(|path| path.is_dir()).collect();
+        below.sort();
+    }
     let mut found = Vec::new();
     for path in below {
         found.extend(run(&path)?);
@@ -164,15 +167,19 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
 
 /// Calls for every row of a file, if it is there.
 fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Error> {
-    let file = match fs::File::open(path) {
+    let file = match files::open(path, u64::MAX) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
         Err(error) => return Err(wrong(path, error)),
     };
-    let reader = SerializedFileReader::new(file).map_err(|error| wrong(path, error))?;
-    for row in reader.get_row_iter(None).map_err(|error| wrong(path, error))? {
-        each(&row.map_err(|error| wrong(path, error))?);
-    }
+    files::parquet_rows(
+        file,
+        |why| wrong(path, why),
+        |_, row| {
+            each(row);
+            Ok(())
+        },
+    )?;
     Ok(true)
 }
 

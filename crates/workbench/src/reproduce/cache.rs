@@ -4,15 +4,42 @@ use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
+use serde::{Deserialize, Serialize};
+use tidegate_results::Partial;
 use tidegate_scenario::{Plan, content_hash};
-use tidegate_sim::SEMANTICS;
 
-use super::observe::{Observation, VERSION};
+use super::observe::Observation;
 use super::registry::Recording;
+
+/// Hash of the sources that decide what is observed, so that no other build's observations are taken for this one's. Not the
+/// revision, which stays while somebody edits; and not the whole program, whose tables and pages change nothing here.
+const BUILD: &str = env!("TIDEGATE_SOURCES");
 
 /// A folder of observations, or none.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache(Option<PathBuf>);
+
+/// A file of the folder.
+#[derive(Deserialize)]
+struct Entry {
+    /// Everything that it depends on.
+    key: String,
+    seen: Observation,
+}
+
+/// The same, to be written.
+#[derive(Serialize)]
+struct Kept<'a> {
+    key: &'a str,
+    seen: &'a Observation,
+}
+
+fn key(plan: &Plan, recording: Recording) -> String {
+    let trace = recording.trace.map_or(0, |trace| trace.as_ps());
+    let windows = if recording.windows { "w" } else { "" };
+    let queues = if recording.queues { "q" } else { "" };
+    format!("{}-{trace}{windows}{queues}-{BUILD}", content_hash(plan))
+}
 
 impl Cache {
     /// In that folder; `None` keeps nothing.
@@ -20,41 +47,35 @@ impl Cache {
         Cache(folder.map(Path::to_owned))
     }
 
-    fn path(&self, plan: &Plan, recording: Recording) -> Option<PathBuf> {
-        let trace = recording.trace.map_or(0, |trace| trace.as_ps());
-        let windows = if recording.windows { "w" } else { "" };
-        let queues = if recording.queues { "q" } else { "" };
-        let hash = content_hash(plan);
-        let name = format!("{hash}-{trace}{windows}{queues}-{SEMANTICS}-{VERSION}.json.sz");
-        Some(self.0.as_ref()?.join(name))
-    }
-
-    /// What was seen of this plan before. A file that cannot be read is none.
+    /// What was seen of this plan before. A file that cannot be read, or is another's, is none.
     pub(crate) fn get(&self, plan: &Plan, recording: Recording) -> Option<Observation> {
+        let key = key(plan, recording);
         let mut json = Vec::new();
-        let file = fs::File::open(self.path(plan, recording)?).ok()?;
+        let file = fs::File::open(path(self.0.as_ref()?, &key)).ok()?;
         snap::read::FrameDecoder::new(file).read_to_end(&mut json).ok()?;
-        serde_json::from_slice(&json).ok()
+        let entry: Entry = serde_json::from_slice(&json).ok()?;
+        (entry.key == key).then_some(entry.seen)
     }
 
     /// Keeps an observation. A cache that cannot be written costs time, nothing else.
     pub(crate) fn put(&self, plan: &Plan, recording: Recording, seen: &Observation) {
-        if let Some(path) = self.path(plan, recording) {
-            let _ = write(&path, seen);
+        let key = key(plan, recording);
+        if let Some(folder) = &self.0 {
+            let _ = write(path(folder, &key), &Kept { key: &key, seen });
         }
     }
 }
 
-fn write(path: &Path, seen: &Observation) -> std::io::Result<()> {
-    let folder = path.parent().unwrap_or(Path::new("."));
-    fs::create_dir_all(folder)?;
-    // Under a name of its own until it is whole: others may look for it meanwhile.
-    let partial = path.with_extension(format!("{}.partial", std::process::id()));
+fn path(folder: &Path, key: &str) -> PathBuf {
+    folder.join(format!("{key}.json.sz"))
+}
+
+fn write(path: PathBuf, kept: &Kept<'_>) -> std::io::Result<()> {
+    fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
     // Traces are mostly digits, which compress well.
-    let mut file = snap::write::FrameEncoder::new(fs::File::create(&partial)?);
-    file.write_all(&serde_json::to_vec(seen)?)?;
-    file.into_inner().map_err(|error| error.into_error())?;
-    fs::rename(&partial, path)
+    let mut file = snap::write::FrameEncoder::new(Partial::new(path)?);
+    file.write_all(&serde_json::to_vec(kept)?)?;
+    file.into_inner().map_err(|error| error.into_error())?.publish()
 }
 
 /// Where observations are kept unless said otherwise: a folder of the user's cache.
@@ -62,4 +83,59 @@ pub fn default_cache() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
     Some(base.join("tidegate").join("reproduce"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn plan(seed: u64) -> Plan {
+        let text = format!(
+            "seed = {seed}\nduration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\n\
+             transport = {{ protocol = '{}' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]",
+            tidegate_algos::Protocol::ALL[0].card().name
+        );
+        tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
+    }
+
+    #[test]
+    fn an_entry_that_is_not_whole_or_another_s_is_none() {
+        let dir = tempfile::tempdir().unwrap();
+        let cache = Cache::new(Some(dir.path()));
+        let recording = Recording { trace: None, windows: false, queues: false };
+        let plans = [plan(1), plan(2)];
+        let digest = |i: usize| cache.get(&plans[i], recording).map(|seen| seen.digest);
+        let put = |i: usize| {
+            let seen = Observation { digest: i.to_string(), ..Observation::default() };
+            cache.put(&plans[i], recording, &seen);
+        };
+        let both = || [digest(0), digest(1)];
+        assert_eq!(both(), [None, None]);
+        (0..2).for_each(put);
+        assert_eq!(both(), [Some("0".to_owned()), Some("1".to_owned())]);
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 2);
+
+        let [a, b] = [0, 1].map(|i: usize| path(dir.path(), &key(&plans[i], recording)));
+        let spare = dir.path().join("spare");
+        fs::rename(&a, &spare).unwrap();
+        fs::rename(&b, &a).unwrap();
+        fs::rename(&spare, &b).unwrap();
+        assert_eq!(both(), [None, None], "swapped");
+
+        put(0);
+        let whole = fs::read(&a).unwrap();
+        for length in 0..whole.len() {
+            fs::write(&a, &whole[..length]).unwrap();
+            assert_eq!(digest(0), None, "{length} of {} bytes", whole.len());
+        }
+        for at in 0..whole.len() {
+            let mut damaged = whole.clone();
+            damaged[at] ^= 0xff;
+            fs::write(&a, damaged).unwrap();
+            assert!(digest(0).is_none_or(|digest| digest == "0"), "byte {at}");
+        }
+        put(0);
+        assert_eq!(digest(0), Some("0".to_owned()), "made anew");
+        assert!(key(&plans[0], recording).ends_with(BUILD), "of this build alone");
+    }
 }

@@ -53,6 +53,12 @@ pub struct ReproduceOptions<'a> {
     pub interrupted: Option<&'a AtomicBool>,
 }
 
+impl ReproduceOptions<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+}
+
 /// A figure as `--list` shows it.
 #[derive(Clone, Debug, Serialize)]
 pub struct FigureInfo {
@@ -132,6 +138,9 @@ pub struct FigureText {
     pub pictures: Vec<String>,
 }
 
+/// Names of what [`Reproduction::documents`] gives.
+pub(crate) const DOCUMENTS: [&str; 2] = ["reproduction.md", "sensitivity.md"];
+
 /// What came of it.
 #[derive(Clone, Debug, Default)]
 pub struct Reproduction {
@@ -206,6 +215,9 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
     let mut jobs = Jobs::default();
     let mut wanted = Vec::new();
     for &(paper, figure) in &figures {
+        if options.is_interrupted() {
+            return Err(Error::Interrupted);
+        }
         let base = jobs.want(paper, figure, options.quick, None)?;
         let choices = paper.choices().filter(|_| options.sensitivity);
         let others =
@@ -335,7 +347,7 @@ fn facts(figure: &Figure, runs: &[Vec<&Observation>]) -> impl Iterator<Item = St
 fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observation>, Error> {
     let cache = Cache::new(options.cache);
     let done = AtomicUsize::new(0);
-    let is_interrupted = || options.interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
+    let is_interrupted = || options.is_interrupted();
     let threads = options.threads.or_else(machine::cores).unwrap_or(1).max(1);
     let seen = in_parallel(jobs.len(), threads, |i| {
         let Job { plan, recording, name } = &jobs[i];
@@ -464,8 +476,8 @@ impl Reproduction {
 
     /// Documents in Markdown, each with a name: the claims, and how they move where that was asked for.
     pub fn documents(&self) -> Vec<(&'static str, String)> {
-        let claims = ("reproduction.md", document::markdown(self));
-        let moves = (!self.sensitivity.is_empty()).then(|| ("sensitivity.md", sensitivity::markdown(self)));
+        let claims = (DOCUMENTS[0], document::markdown(self));
+        let moves = (!self.sensitivity.is_empty()).then(|| (DOCUMENTS[1], sensitivity::markdown(self)));
         std::iter::once(claims).chain(moves).collect()
     }
 }

@@ -10,7 +10,7 @@ use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Quantity, Sample};
 
 use super::registry::Recording;
 use crate::run::setup;
-use crate::{Error, convert};
+use crate::{Error, convert, interrupt};
 
 /// Version of what is kept; part of every cache key.
 pub(crate) const VERSION: u32 = 3;
@@ -19,7 +19,7 @@ pub(crate) const VERSION: u32 = 3;
 const QUANTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
 /// Steps of the cumulative distribution below its tail.
 const STEPS: usize = 100;
-/// Simulated time between two looks at the interrupt flag.
+/// Steps in which finished flows are taken from the engine.
 const CHUNKS: u64 = 1000;
 
 /// What is known of a run afterwards.
@@ -223,11 +223,12 @@ fn rtts(classes: &[u32]) -> Spread {
 pub(crate) fn observe(
     plan: &Plan,
     recording: Recording,
-    is_interrupted: &dyn Fn() -> bool,
+    is_interrupted: interrupt::Asks<'_>,
 ) -> Result<Observation, Error> {
     let watch = Watch::new(plan, recording);
     let interval = watch.interval;
-    let mut engine = Engine::new(setup(plan), watch).map_err(Error::Run)?;
+    let setup = setup(plan);
+    let mut engine = interrupt::patiently(is_interrupted, || Engine::new(setup, watch).map_err(Error::Run))?;
     let chunk = Time::ps((plan.duration.as_ps() / CHUNKS).max(1));
     let samples_wanted = recording.windows || recording.queues;
     let step = if samples_wanted { interval } else { chunk };
@@ -238,7 +239,8 @@ pub(crate) fn observe(
         }
         let measured = engine.now() < plan.duration;
         let until = engine.now().after(step);
-        engine.advance(if measured { until.min(plan.duration) } else { until });
+        let until = if measured { until.min(plan.duration) } else { until };
+        interrupt::advance(&mut engine, until, is_interrupted)?;
         engine.take_finished(&mut rows);
         if samples_wanted && measured {
             let mut all = Vec::new();

@@ -1,0 +1,419 @@
+//! What happens around a run: several at once, killed, ended by signals, without room on the disk, fed with what is no file.
+#![cfg(unix)]
+#![allow(clippy::disallowed_types, reason = "how soon a process ends is what is measured")]
+
+mod common;
+
+use std::fs;
+use std::path::Path;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
+
+use common::{Place, answer, files, protocols, tidegate};
+
+/// A run that would take for ever, once its first file is there.
+fn endless(place: &Place, args: &[&str]) -> Child {
+    let scenario = place.arg("scenario.toml");
+    let out = place.arg("out");
+    let args = [&["run", &scenario, "--set", "duration=1000s", "--out", &out, "--json"], args].concat();
+    let mut child = tidegate(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let is_at_work = || files(&place.path("out")).iter().any(|name| name.contains("flows.parquet"));
+    while !is_at_work() {
+        assert!(child.try_wait().unwrap().is_none(), "the run ended by itself");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    child
+}
+
+fn signal(child: &Child, name: &str) {
+    let kill = Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+}
+
+fn ended(child: Child) -> (Option<i32>, String) {
+    let Output { status, stderr, .. } = child.wait_with_output().unwrap();
+    (status.code(), String::from_utf8_lossy(&stderr).into_owned())
+}
+
+/// The only one in a folder who writes there.
+#[test]
+fn a_second_run_into_a_folder_is_refused_while_the_first_goes_on() {
+    let place = Place::usual();
+    let first = endless(&place, &[]);
+    let before = files(&place.path("out"));
+    let out = place.arg("out");
+    for force in [&[][..], &["--force"]] {
+        let run = |subcommand, args: &[&str]| {
+            let args = [args, &["--out", &out], force].concat();
+            place.call(subcommand, &args).refused(2, &["--out", &out, "another run"]);
+        };
+        run("run", &[]);
+        run("compare", &["--protocols", &protocols()[0]]);
+    }
+    answer(&["reproduce", "--quick", "--out", &out]).refused(2, &["--out", "another run"]);
+    assert_eq!(before, files(&place.path("out")), "those that are refused touch nothing");
+    signal(&first, "INT");
+    assert_eq!(ended(first).0, Some(130));
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}
+
+#[test]
+fn of_two_runs_at_once_one_is_refused_and_the_other_is_whole() {
+    let place = Place::usual();
+    let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
+    let start = |seed: &str| {
+        let args = ["run", &scenario, "--seed", seed, "--set", "duration=40ms", "--out", &out, "--json"];
+        tidegate(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
+    };
+    let both = [start("1"), start("2")].map(|child| child.wait_with_output().unwrap());
+    let codes = both.each_ref().map(|output| output.status.code());
+    assert!(codes == [Some(0), Some(2)] || codes == [Some(2), Some(0)], "{codes:?}");
+    let good = both.iter().find(|output| output.status.success()).unwrap();
+    assert_eq!(good.stdout, fs::read(place.path("out/summary.json")).unwrap());
+    assert_eq!(files(&place.path("out")), ["flows.parquet", "manifest.json", "summary.json"]);
+}
+
+#[test]
+fn what_a_killed_run_left_is_gone_after_the_next() {
+    let place = Place::usual();
+    let run = endless(&place, &[]);
+    signal(&run, "KILL");
+    assert_eq!(ended(run).0, None);
+    let left = files(&place.path("out"));
+    assert!(left.len() >= 2 && left.iter().all(|name| name.starts_with('.')), "{left:?}");
+    place.run(&["--out", &place.arg("out")]).ok();
+    assert_eq!(files(&place.path("out")), ["flows.parquet", "manifest.json", "summary.json"]);
+}
+
+#[test]
+fn signals_that_ask_for_an_end_are_answered_alike() {
+    for name in ["INT", "TERM", "HUP"] {
+        let place = Place::usual();
+        let run = endless(&place, &[]);
+        let asked = Instant::now();
+        signal(&run, name);
+        let (code, stderr) = ended(run);
+        assert_eq!(code, Some(130), "{name}: {stderr}");
+        assert!(asked.elapsed() < Duration::from_secs(1), "{name}: {:?}", asked.elapsed());
+        assert_eq!(files(&place.path("")), ["scenario.toml"], "{name}");
+    }
+}
+
+#[cfg(target_os = "linux")]
+#[test]
+fn a_run_that_is_to_outlive_its_terminal_does() {
+    let place = Place::usual();
+    let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
+    let script = format!(
+        "trap '' HUP; exec {} run {scenario} --set duration=1000s --out {out}",
+        env!("CARGO_BIN_EXE_tidegate")
+    );
+    let mut run = Command::new("sh").args(["-c", &script]).stderr(Stdio::piped()).spawn().unwrap();
+    while files(&place.path("out")).is_empty() {
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    signal(&run, "HUP");
+    std::thread::sleep(Duration::from_millis(300));
+    assert!(run.try_wait().unwrap().is_none(), "it ended with its terminal");
+    signal(&run, "TERM");
+    assert_eq!(ended(run).0, Some(130));
+}
+
+/// One step of simulated time is seconds of work, and all messages start at one moment.
+#[test]
+fn an_interrupt_is_answered_within_a_second_whatever_a_step_costs() {
+    let place = Place::new("");
+    let text = "duration = '1s'\nfabric = { kind = 'star', hosts = 1000 }\ntransport = { protocol = 'dctcp' }\n\
+                traffic = [{ kind = 'all-to-all', sizes = '1MB' }]\n";
+    fs::write(place.path("scenario.toml"), text).unwrap();
+    let scenario = place.arg("scenario.toml");
+    for wait in [300, 1500, 3000] {
+        let run = tidegate(&["run", &scenario, "--out", &place.arg("out")])
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(Duration::from_millis(wait));
+        let asked = Instant::now();
+        signal(&run, "TERM");
+        let (_, stderr) = ended(run);
+        assert!(asked.elapsed() < Duration::from_secs(1), "after {wait} ms: {:?}", asked.elapsed());
+        assert_eq!(files(&place.path("")), ["scenario.toml"], "{stderr}");
+    }
+}
+
+/// A limit on the size of files stands for a disk that is full: the write fails in the same place.
+#[test]
+fn without_room_nothing_is_left_under_a_final_name() {
+    let place = Place::usual();
+    let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
+    for subcommand in [format!("run {scenario}"), format!("compare {scenario} --protocols swift,dctcp")] {
+        let script = format!(
+            "trap '' XFSZ; ulimit -f 1; exec {} {subcommand} --out {out}",
+            env!("CARGO_BIN_EXE_tidegate")
+        );
+        let Output { status, stdout, stderr } = Command::new("sh").args(["-c", &script]).output().unwrap();
+        let stderr = String::from_utf8_lossy(&stderr);
+        assert_eq!(status.code(), Some(1), "{stderr}");
+        assert!(stdout.is_empty() && stderr.contains("--out"), "{stderr}");
+        assert_eq!(files(&place.path("")), ["scenario.toml"], "{subcommand}");
+    }
+}
+
+#[test]
+fn what_is_no_file_is_refused_with_one_message() {
+    let place = Place::usual();
+    fs::create_dir(place.path("folder")).unwrap();
+    std::os::unix::fs::symlink("/dev/zero", place.path("zero")).unwrap();
+    let made = Command::new("mkfifo").arg(place.path("pipe")).status().unwrap();
+    assert!(made.success());
+    for (name, why) in [("folder", "a folder"), ("zero", "a device"), ("pipe", "a pipe")] {
+        let refused = |answer: common::Answer| {
+            assert_eq!(answer.stderr.lines().count(), 1, "{}", answer.stderr);
+            answer.refused(2, &[name, why]);
+        };
+        refused(answer(&["run", &place.arg(name)]));
+        refused(answer(&["compare", &place.arg(name), "--protocols", "swift"]));
+        for (kind, key) in [("poisson", "sizes"), ("trace", "file")] {
+            // A trace can be either, a distribution is always CSV.
+            let endings = if kind == "trace" { &["csv", "parquet"][..] } else { &["csv"] };
+            for file in endings.iter().map(|ending| format!("{name}.{ending}")) {
+                let _ = fs::remove_file(place.path(&file));
+                std::os::unix::fs::symlink(place.path(name), place.path(&file)).unwrap();
+                let load = if kind == "poisson" { "load = 0.1" } else { "" };
+                let text = format!("[[traffic]]\nkind = \"{kind}\"\n{key} = \"{file}\"\n{load}\n");
+                let own = Place::new(&text.replace(&file, &place.arg(&file)));
+                refused(own.run(&[]));
+            }
+        }
+        for file in ["summary.json", "reproduction.json"] {
+            let results = place.path(&format!("results-{name}-{file}"));
+            fs::create_dir(&results).unwrap();
+            std::os::unix::fs::symlink(place.path(name), results.join(file)).unwrap();
+            let answer = answer(&["report", results.to_str().unwrap()]);
+            answer.refused(2, &[file, why]);
+        }
+    }
+}
+
+/// Every byte of a file in turn is another.
+#[test]
+fn damaged_parquet_is_refused_and_no_panic() {
+    let place = Place::usual();
+    let run = |args: &[&str]| place.run(args);
+    run(&["--out", &place.arg("out")]).ok();
+    let flows = place.path("out/flows.parquet");
+    let whole = fs::read(&flows).unwrap();
+    let trace = Place::new("[[traffic]]\nkind = \"trace\"\nfile = \"trace.parquet\"\n");
+    let mut refused = 0;
+    // The footer is where the library believes what it reads.
+    let places =
+        (whole.len().saturating_sub(400)..whole.len()).step_by(7).chain((0..whole.len()).step_by(97));
+    for at in places {
+        let mut damaged = whole.clone();
+        damaged[at] ^= 0xff;
+        fs::write(&flows, &damaged).unwrap();
+        fs::write(trace.path("trace.parquet"), &damaged).unwrap();
+        let answers = [(trace.run(&[]), "trace.parquet"), (report(&place.path("out")), "flows.parquet")];
+        for (answer, file) in answers {
+            assert!(matches!(answer.code, Some(0 | 2)), "byte {at}, {file}: {}", answer.stderr);
+            if answer.code == Some(2) {
+                refused += 1;
+                assert_eq!(answer.stderr.lines().count(), 1, "byte {at}: {}", answer.stderr);
+                assert!(answer.stderr.contains(file), "byte {at}: {}", answer.stderr);
+            }
+        }
+    }
+    assert!(refused > 50, "{refused}");
+    for length in [0, 3, 4, 8, 12, whole.len() / 2, whole.len() - 1] {
+        fs::write(&flows, &whole[..length]).unwrap();
+        report(&place.path("out")).refused(2, &["flows.parquet"]);
+    }
+}
+
+fn report(folder: &Path) -> common::Answer {
+    answer(&["report", folder.to_str().unwrap()])
+}
+
+#[test]
+fn a_comparison_replaces_the_one_before_and_nothing_else() {
+    let place = Place::usual();
+    let out = place.arg("out");
+    place.call("compare", &["--protocols", "swift,dctcp", "--out", &out]).ok();
+    fs::write(place.path("out/notes.txt"), "mine").unwrap();
+    fs::write(place.path("out/dctcp/notes.txt"), "mine").unwrap();
+    fs::create_dir(place.path("out/mine")).unwrap();
+    place.call("compare", &["--protocols", "swift,hpcc", "--out", &out, "--force"]).ok();
+    assert_eq!(files(&place.path("out")), ["comparison.json", "dctcp", "hpcc", "mine", "notes.txt", "swift"]);
+    assert_eq!(files(&place.path("out/dctcp")), ["notes.txt"]);
+    fs::remove_file(place.path("out/dctcp/notes.txt")).unwrap();
+    // A run is another thing again.
+    place.run(&["--out", &out, "--force"]).ok();
+    let left = files(&place.path("out"));
+    assert_eq!(left, ["dctcp", "flows.parquet", "manifest.json", "mine", "notes.txt", "summary.json"]);
+}
+
+#[test]
+fn a_report_draws_the_runs_of_the_comparison_alone() {
+    let place = Place::usual();
+    let out = place.arg("out");
+    place.call("compare", &["--protocols", "swift,dctcp", "--out", &out]).ok();
+    // Somebody's own run in a folder below.
+    place.run(&["--set", "name=stray", "--out", &place.arg("out/stray")]).ok();
+    report(&place.path("out")).ok();
+    let page = fs::read_to_string(place.path("out/report.html")).unwrap();
+    assert!(page.contains("dctcp") && !page.contains("stray"));
+}
+
+/// What a terminal would obey.
+fn is_plain(text: &str) -> bool {
+    text.chars().all(|c| c == '\n' || !(c.is_control() || matches!(c, '\u{202a}'..='\u{202e}')))
+}
+
+#[test]
+fn names_from_a_scenario_cannot_command_a_terminal() {
+    let evil = "\\u001b]0;owned\\u0007\\u009b31m\\u202e";
+    let flow = |label: &str, rest: &str| {
+        format!("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nlabel = \"{label}\"\n{rest}\n")
+    };
+    let place = Place::new(&flow(evil, ""));
+    let scenario = fs::read_to_string(place.path("scenario.toml")).unwrap();
+    let named = scenario.replace("name = \"three hosts\"", &format!("name = \"{evil}\""));
+    fs::write(place.path("scenario.toml"), &named).unwrap();
+    let out = place.arg("a\u{1b}[2Jb");
+    for answer in [
+        place.run(&["--out", &out]),
+        place.call("compare", &["--protocols", "swift,dctcp"]),
+        answer(&["report", &out]),
+    ] {
+        assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+        assert!(is_plain(&answer.stdout) && is_plain(&answer.stderr), "{:?}", answer.stdout);
+    }
+    let text = place.run(&[]).ok();
+    assert!(text.contains("\\u{1b}]0;owned\\u{7}\\u{9b}31m\\u{202e}"), "{text}");
+    // Errors quote what they found.
+    fs::write(place.path("scenario.toml"), named.replace("100Gbps", "\u{9b}31m")).unwrap();
+    let wrong = place.run(&[]);
+    assert!(wrong.code == Some(2) && is_plain(&wrong.stderr), "{:?}", wrong.stderr);
+    assert!(is_plain(&answer(&["run", "\u{1b}[2J.toml"]).stderr));
+}
+
+#[test]
+fn a_report_keeps_the_direction_of_a_label_to_itself() {
+    let label = "\u{5e9}\u{5dc}\u{5d5}\u{5dd}";
+    let place = Place::new(&format!(
+        "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"2KB\"\ncount = 3\nstart = \"60us\"\nlabel = \"{label}\u{202e}\"\n"
+    ));
+    place.run(&["--out", &place.arg("out")]).ok();
+    report(&place.path("out")).ok();
+    let page = fs::read_to_string(place.path("out/report.html")).unwrap();
+    assert!(page.contains(&format!("\u{2068}{label}\u{fffd}\u{2069}")) && !page.contains('\u{202e}'));
+}
+
+#[test]
+fn a_mark_in_front_of_a_text_is_skipped() {
+    let place = Place::new(
+        "[[traffic]]\nkind = \"trace\"\nfile = \"trace.csv\"\n[[traffic]]\nkind = \"poisson\"\nsizes = \"own.csv\"\nload = 0.1\n",
+    );
+    let mark = |name: &str, text: &str| fs::write(place.path(name), format!("\u{feff}{text}")).unwrap();
+    mark("trace.csv", "start_us,src,dst,size_bytes\n0,h0,h1,100\n");
+    mark("own.csv", "size_bytes,cdf\n1000,1\n");
+    let scenario = fs::read_to_string(place.path("scenario.toml")).unwrap();
+    mark("scenario.toml", &scenario);
+    place.run(&[]).ok();
+    // Lines and columns are as editors count them.
+    mark("scenario.toml", "seeed = 1");
+    place.run(&[]).refused(2, &["scenario.toml:1: seeed"]);
+}
+
+#[test]
+fn arrivals_after_the_end_are_counted_and_said() {
+    let place = Place::new("[[traffic]]\nkind = \"trace\"\nfile = \"trace.csv\"\n");
+    fs::write(place.path("trace.csv"), "0,h0,h1,100\n299,h0,h1,100\n300,h0,h1,100\n1000,h0,h1,100\n")
+        .unwrap();
+    let said = "2 of 4 arrivals come after the end of the run";
+    let answer = place.run(&["--json"]);
+    assert_eq!(answer.stderr.matches(said).count(), 1, "{}", answer.stderr);
+    assert!(answer.json()["warnings"][0].as_str().unwrap().contains(said));
+    let answer = place.call("compare", &["--protocols", "swift,dctcp,hpcc"]);
+    assert_eq!(answer.stderr.matches(said).count(), 1, "what all have is said once: {}", answer.stderr);
+    fs::write(place.path("trace.csv"), "0,h0,h1,100\n").unwrap();
+    assert_eq!(place.run(&[]).stderr, "");
+}
+
+#[test]
+fn messages_that_do_not_finish_are_said_where_they_are_many() {
+    let flows = |late: u32| {
+        let flow = |start: &str, count| {
+            format!(
+                "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"100B\"\nstart = \"{start}\"\ncount = {count}\nlabel = \"some\"\n"
+            )
+        };
+        flow("60us", 100 - late) + &flow("299.9us", late)
+    };
+    let answer = Place::new(&flows(3)).run(&[]);
+    assert!(answer.stderr.contains("some: 3 of 100 messages"), "{}", answer.stderr);
+    assert_eq!(Place::new(&flows(2)).run(&[]).stderr, "");
+}
+
+#[test]
+fn a_warning_names_its_protocol_once() {
+    let place = Place::usual();
+    let slow = ["fabric.links[0].rate=1Gbps", "fabric.links[2].rate=1Gbps"];
+    let set: Vec<&str> = slow.iter().flat_map(|change| ["--set", change]).collect();
+    let answer = place.call("compare", &[&["--protocols", "poseidon,swift"], &set[..]].concat());
+    let warnings: Vec<&str> = answer.stderr.lines().filter(|line| line.contains("warning")).collect();
+    let about: Vec<&&str> = warnings.iter().filter(|line| line.contains("poseidon")).collect();
+    assert!(!about.is_empty(), "{warnings:?}");
+    assert!(about.iter().all(|line| line.matches("poseidon").count() == 1), "{about:?}");
+}
+
+#[test]
+fn what_is_set_for_a_comparison_is_set_for_each_of_its_protocols() {
+    let place = Place::usual();
+    let compare = |set: &str, protocols: &str| {
+        place.call("compare", &["--set", set, "--protocols", protocols, "--json"])
+    };
+    let set = "transport.params.base_target=1us";
+    compare(set, "swift,dctcp")
+        .refused(2, &["--set transport.params.base_target=1us", "unknown parameter of dctcp"]);
+    let digest = |answer: common::Answer| answer.json()["runs"][0]["summary"]["engine"]["digest"].to_string();
+    let plain = digest(place.call("compare", &["--protocols", "swift", "--json"]));
+    assert_ne!(digest(compare(set, "swift")), plain, "it reaches a protocol that the file does not name");
+    compare("transport.protocol=swift", "dctcp").refused(2, &["--protocols", "transport.protocol"]);
+}
+
+#[test]
+fn tables_say_how_messages_share_connections_and_how_many_there_are() {
+    let place = Place::usual();
+    for (set, mode) in [("", "per-message"), ("per-pair", "per-pair"), ("40", "40 per pair")] {
+        let change = format!("transport.connections={set}");
+        let args: &[&str] = if set.is_empty() { &[] } else { &["--set", &change] };
+        for text in [
+            place.run(args).ok(),
+            place.run(&[args, &["--set", "flows[2].count=40"]].concat()).ok(),
+            place.call("compare", &[args, &["--protocols", "swift,dctcp"]].concat()).ok(),
+        ] {
+            // A table's title stands below an empty line; so do, in a comparison, the lines about its runs.
+            let below: Vec<&str> =
+                text.split("\n\n").skip(1).filter_map(|part| part.lines().next()).collect();
+            let (titles, rest): (Vec<&str>, Vec<&str>) =
+                below.iter().partition(|line| line.ends_with(&format!(", connections: {mode}")));
+            assert!(titles.len() >= 2 && rest.len() <= 2, "{text}");
+            assert!(
+                rest.iter().all(|line| line.contains("One seed") || line.contains("packet-hops")),
+                "{text}"
+            );
+            assert!(!text.contains('*'), "no run is the best by one seed: {text}");
+        }
+    }
+    let text = place.call("compare", &["--protocols", "swift,dctcp"]).ok();
+    let lines: Vec<&str> = text.lines().collect();
+    let heads: Vec<&&str> = lines.iter().filter(|line| line.contains("p99")).collect();
+    assert!(heads.len() >= 3, "{text}");
+    for head in heads {
+        let counts = [" n ", "samples", "packets"];
+        assert!(counts.iter().any(|count| head.contains(count)), "no count beside the percentiles of {head}");
+    }
+    assert!(lines.iter().any(|line| line.contains("(messages)")) && text.contains("(5)"), "{text}");
+}

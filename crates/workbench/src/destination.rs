@@ -1,0 +1,103 @@
+//! Where results go: who may write there, which files there are ours, and what goes when new ones come.
+
+use std::io::{self, ErrorKind};
+use std::path::{Path, PathBuf};
+
+use serde::Deserialize;
+use tidegate_results::{FILES, Folder, Partial};
+
+use crate::report::files_of_reproduction;
+use crate::{Error, catalog};
+
+/// A folder that results are about to be written to. Nobody else can write there meanwhile.
+#[derive(Debug)]
+pub struct Destination {
+    out: PathBuf,
+    folder: Folder,
+}
+
+impl Destination {
+    /// Takes the folder `out`, which is created where it is missing, and goes again if nothing is written.
+    ///
+    /// # Errors
+    /// When it is no folder, holds results and `force` is not set, somebody else writes there, or it cannot be created.
+    pub fn open(out: &Path, force: bool) -> Result<Destination, Error> {
+        if out.exists() && !out.is_dir() {
+            let message = format!("{} is not a folder", out.display());
+            return Err(Error::Usage { option: "--out", message });
+        }
+        let folder = Folder::open(out).map_err(Error::output(out))?;
+        // With the folder in hand, so that no results can come between.
+        if !force && ours(out).iter().any(|name| out.join(name).exists()) {
+            return Err(Error::Occupied(out.to_owned()));
+        }
+        Ok(Destination { out: out.to_owned(), folder })
+    }
+
+    /// The folder.
+    pub(crate) fn path(&self) -> &Path {
+        &self.out
+    }
+
+    /// A file that is to be called `name`.
+    pub(crate) fn partial(&self, name: &str) -> io::Result<Partial> {
+        self.folder.partial(name)
+    }
+
+    /// Gives the files their names, in this order. The results that the folder held are gone then, and so are the runs of a
+    /// comparison that it held, but for those under the protocols `kept`.
+    pub(crate) fn publish(self, files: Vec<Partial>, kept: &[String]) -> Result<(), Error> {
+        let Destination { out, folder } = self;
+        let runs = compared(&out).into_iter().filter(|name| !kept.contains(name));
+        let gone: Vec<PathBuf> = runs.map(|name| out.join(name)).filter(|run| run.is_dir()).collect();
+        let publish = || {
+            folder.publish(files, &ours(&out))?;
+            gone.iter().try_for_each(|run| match Folder::open(run) {
+                // Somebody makes it anew.
+                Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(()),
+                run => run?.clear(&FILES),
+            })
+        };
+        publish().map_err(Error::output(&out))
+    }
+
+    /// Writes files, each under its name only when all are complete.
+    ///
+    /// # Errors
+    /// When they cannot be written.
+    pub fn write(self, files: &[(String, Vec<u8>)]) -> Result<(), Error> {
+        let partial = |(name, content): &(String, Vec<u8>)| {
+            let mut partial = self.partial(name)?;
+            io::Write::write_all(&mut partial, content)?;
+            Ok(partial)
+        };
+        let partials = files.iter().map(partial).collect::<io::Result<Vec<_>>>();
+        let partials = partials.map_err(Error::output(&self.out))?;
+        self.publish(partials, &[])
+    }
+}
+
+/// Names that our files in a folder may have, those that say that it is complete last.
+fn ours(out: &Path) -> Vec<String> {
+    files_of_reproduction(out).into_iter().chain(FILES.map(str::to_owned)).collect()
+}
+
+/// What `comparison.json` says of its runs.
+#[derive(Default, Deserialize)]
+struct Comparison {
+    runs: Vec<Compared>,
+}
+
+#[derive(Deserialize)]
+struct Compared {
+    protocol: String,
+}
+
+/// The protocols of the comparison that a folder holds; none where it holds none that can be read.
+pub(crate) fn compared(out: &Path) -> Vec<String> {
+    let bytes = tidegate_scenario::files::read(&out.join("comparison.json"), u64::MAX);
+    let found: Comparison =
+        bytes.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let names = found.runs.into_iter().map(|run| run.protocol);
+    names.filter(|name| catalog::find(name).is_ok()).collect()
+}
