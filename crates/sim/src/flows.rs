@@ -204,14 +204,20 @@ impl Flows {
     pub(crate) fn take_finished(&mut self, now: Time, out: &mut Vec<FlowRecord>) {
         let first = out.len();
         while let Some(&slot) = self.completed.front() {
-            let live = &self.live[slot as usize];
-            // A tie must come out whole, and a row needs its sender's acknowledgement too.
-            if live.record.completed >= Some(now) || live.record.acked.is_none() {
+            let at = self.live[slot as usize].record.completed;
+            let records = self.completed.iter().map(|&slot| &self.live[slot as usize].record);
+            let mut tie = records.take_while(|record| record.completed == at);
+            // A tie comes out whole, and a row needs its sender's acknowledgement too.
+            if at >= Some(now) || !tie.all(|record| record.acked.is_some()) {
                 break;
             }
-            self.completed.pop_front();
-            out.push(live.close(self.window, now));
-            self.free.push(slot);
+            while let Some(&slot) = self.completed.front()
+                && self.live[slot as usize].record.completed == at
+            {
+                self.completed.pop_front();
+                out.push(self.live[slot as usize].close(self.window, now));
+                self.free.push(slot);
+            }
         }
         out[first..].sort_by_key(|record| (record.completed, record.id));
         for record in &out[first..] {
