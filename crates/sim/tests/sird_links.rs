@@ -4,9 +4,9 @@ mod common;
 
 use common::*;
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node};
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Routing};
 use tidegate_core::params::{Kind, Value};
-use tidegate_core::workload::Flow;
+use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
 use tidegate_core::{Body, Extent, Frame, Message, Rate, Time, kind};
 use tidegate_sim::{Engine, Outcome, Probe, Setup};
 
@@ -197,6 +197,34 @@ fn messages_that_wait_their_turn_are_not_asked_for() {
             }
         }
     }
+}
+
+#[test]
+fn nothing_is_asked_for_in_a_busy_fabric_without_loss() {
+    let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(200), Time::ns(600), MTU);
+    let mut setup = setup(fabric, sird(&[]), Vec::new(), Time::ms(20));
+    setup.routing = Routing::Spray;
+    let traffic = |pattern, bytes| Traffic {
+        pattern,
+        sizes: Sizes::Fixed(bytes),
+        stack: 0,
+        label: 0,
+        start: Time::ZERO,
+        stop: Time::ms(20),
+    };
+    // Seven tenths of the load, and bursts of eight.
+    let hosts: Vec<u32> = (0..12).collect();
+    let poisson = Pattern::Poisson { mean_gap_ps: 1e7, senders: hosts.clone(), receivers: hosts };
+    let incast =
+        Pattern::Incast { fan_in: 8, dst: None, interval: Time::us(500), poisson: true, jitter: Time::ZERO };
+    setup.workload.traffic = vec![traffic(poisson, 1_000_000), traffic(incast, 300_000)];
+    let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
+    engine.advance(setup.duration);
+    let asked = engine.probe().0;
+    let (finished, _) = engine.finish();
+    println!("{} messages, {asked} asked for", finished.len());
+    assert!(finished.len() > 1_500, "{} messages", finished.len());
+    assert_eq!(asked, 0, "nothing was lost");
 }
 
 /// Goodput in Gbit/s of one flow of SIRD and one of `other` to one host at 100 Gbit/s, where the
