@@ -378,8 +378,11 @@ fn content_hash_covers_content() {
 
 #[test]
 fn protocols_outside_their_domain_are_warned_of() {
-    let slow = fabric("kind = 'star'\nhost_link = { rate = '10Gbps', delay = '50us' }");
-    assert_eq!(slow.warnings, Vec::<String>::new());
+    let star =
+        |delay| fabric(&format!("kind = 'star'\nhost_link = {{ rate = '10Gbps', delay = '{delay}' }}"));
+    assert_eq!(star("1us").warnings, Vec::<String>::new());
+    let far = star("50us").warnings;
+    assert!(far.len() == 1 && far[0].starts_with("swift: "), "{far:?}");
     let text = patched(GRAPH, "delay = \"1us\"", "delay = \"1ms\"");
     let plan = load(&text, "x.toml", &[]).unwrap();
     assert_eq!(plan.warnings.len(), 1);

@@ -268,7 +268,9 @@ impl Live {
 fn digest(so_far: u64, record: &FlowRecord) -> u64 {
     let done = record.completed.map_or(u64::MAX, Time::as_ps);
     let acked = record.acked.map_or(u64::MAX, Time::as_ps);
-    [record.id, record.start.as_ps(), done, acked, record.delivered_bytes, record.retransmitted_bytes]
+    let FlowRecord { id, start, delivered_bytes, window_bytes, measured, retransmitted_bytes, .. } = *record;
+    let (from, to) = (measured.0.as_ps(), measured.1.as_ps());
+    [id, start.as_ps(), done, acked, delivered_bytes, retransmitted_bytes, window_bytes, from, to]
         .iter()
         .fold(so_far, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15))
 }

@@ -50,7 +50,7 @@ pub(crate) static KEYS: &[Key] = &[
         "bdp",
         Shape::Bytes { min: 64, max: 1_000_000_000_000 },
         Optional,
-        "Bandwidth-delay product that relative sizes refer to; each host's rate times the largest base RTT unless set. Protocols whose law has a base RTT (HPCC, PowerTCP) take it from this: the product over the host's rate.",
+        "Bandwidth-delay product that relative sizes refer to; each host's rate times the largest base RTT unless set. Protocols whose law has a base RTT take it from this: the product over the host's rate.",
     ),
 ];
 
