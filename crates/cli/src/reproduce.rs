@@ -138,7 +138,7 @@ fn table(result: &Reproduction) -> String {
     }
     let (numbers, others) = result.counts();
     format!(
-        "{}\nOf {} numbers that the papers give: {numbers}.\nOf {} orderings and trends: {others}.\n",
+        "{}\nOf {} numbers that the papers print: {numbers}.\nOf {} orderings and trends: {others}.\n",
         drawn(&table),
         numbers.all,
         others.all

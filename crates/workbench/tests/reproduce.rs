@@ -100,6 +100,17 @@ fn claims_are_measured_again_for_all_that_is_open() {
 }
 
 #[test]
+fn a_plain_run_says_what_a_full_one_says() {
+    let verdicts = |sensitivity| {
+        let options = ReproduceOptions { sensitivity, ..ReproduceOptions::default() };
+        let result = reproduce(Some(&small()), &options).unwrap();
+        let told = |claim: tidegate_workbench::ClaimResult| (claim.claim, claim.verdict, claim.why);
+        result.claims.into_iter().map(told).collect::<Vec<_>>()
+    };
+    assert_eq!(verdicts(false), verdicts(true));
+}
+
+#[test]
 fn a_comparison_is_reported() {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("incast.toml");

@@ -3,8 +3,8 @@
 //!
 //! A claim is *reproduced* only if it is within its tolerance for every seed, with seeds that lead to
 //! different runs, and for every alternative. Within it for some of them only, it is *conditional*. In the
-//! paper's *direction* it must be for all of them. A claim whose check passes where it should fail shows
-//! nothing and *deviates*.
+//! paper's *direction* it must be for all of them. Where its control, under the same alternative, does as
+//! well, the claim shows nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +21,8 @@ pub(crate) struct Measured {
     pub(crate) range: Option<(f64, f64)>,
     /// Seeds that led to different runs.
     pub(crate) seeds: u64,
+    /// The same of its control, from the means over the seeds; none where that gave no answer.
+    pub(crate) control: Option<f64>,
 }
 
 /// An alternative to something open, and the claim under it; nothing where that has not been measured with
@@ -28,74 +30,90 @@ pub(crate) struct Measured {
 pub(crate) type Varied = (String, Option<Measured>);
 
 impl Measured {
-    /// What the bounds say of it, taken alone: of the worst seed.
+    /// What the bounds say of it, taken alone: of the worst seed, and next to its control.
     pub(crate) fn verdict(&self, claim: &Claim) -> Verdict {
         let Some((low, high)) = self.range.filter(|_| self.value.is_some()) else {
             return Verdict::Deviates;
         };
         let all = [self.value, Some(low), Some(high)].map(|value| claim.verdict(value));
-        let all_are = |verdicts: &[Verdict]| all.iter().all(|verdict| verdicts.contains(verdict));
-        if all_are(&[Verdict::Reproduced]) {
-            Verdict::Reproduced
-        } else if all_are(&[Verdict::Reproduced, Verdict::Direction]) {
-            Verdict::Direction
-        } else {
-            Verdict::Deviates
-        }
+        let worst = all.into_iter().min_by_key(|verdict| rank(*verdict)).unwrap_or(Verdict::Deviates);
+        if self.shows_nothing(claim, worst) { Verdict::Deviates } else { worst }
+    }
+
+    /// Whether the mean of the seeds is within the tolerance, and the control's is not.
+    fn is_within(&self, claim: &Claim) -> bool {
+        let verdict = claim.verdict(self.value);
+        verdict == Verdict::Reproduced && !self.shows_nothing(claim, verdict)
+    }
+
+    fn shows_nothing(&self, claim: &Claim, verdict: Verdict) -> bool {
+        verdict != Verdict::Deviates && rank(claim.verdict(self.control)) >= rank(verdict)
     }
 }
 
-/// The verdict on a claim, and what it hangs on, in sentences.
-pub(crate) fn judge(
-    claim: &Claim,
-    chosen: &Measured,
-    varied: &[Varied],
-    control: Option<f64>,
-) -> (Verdict, String) {
-    let alone = claim.verdict(chosen.value);
-    if alone != Verdict::Deviates && rank(claim.verdict(control)) >= rank(alone) {
-        let value = control.map_or_else(|| "none".to_owned(), digits);
-        let text = format!("It shows nothing: as much comes out with {} ({value}).", claim.control.of);
-        return (Verdict::Deviates, text);
-    }
+/// The verdict on a claim, and what it hangs on, in sentences. `seeds` led to different runs of what is
+/// chosen.
+pub(crate) fn judge(claim: &Claim, chosen: &Measured, varied: &[Varied], seeds: u64) -> (Verdict, String) {
     let missing = varied.iter().filter(|(_, measured)| measured.is_none()).count();
     let all = std::iter::once(chosen).chain(varied.iter().filter_map(|(_, measured)| measured.as_ref()));
-    let each: Vec<Verdict> = all.clone().map(|measured| measured.verdict(claim)).collect();
-    let some_value_is_within =
-        all.clone().any(|measured| claim.verdict(measured.value) == Verdict::Reproduced);
-    let all_are_within = each.iter().all(|verdict| *verdict == Verdict::Reproduced);
-    let mut hangs = Vec::new();
-    let verdict = if all_are_within && missing == 0 && chosen.seeds > 1 {
+    let each: Vec<Verdict> = all.map(|measured| measured.verdict(claim)).collect();
+    let all_are = |least| each.iter().all(|verdict| rank(*verdict) >= rank(least));
+    let verdict = if all_are(Verdict::Reproduced) && missing == 0 && seeds > 1 {
         Verdict::Reproduced
-    } else if some_value_is_within {
+    } else if each.contains(&Verdict::Reproduced) || chosen.is_within(claim) {
         Verdict::Conditional
-    } else if each.iter().all(|verdict| *verdict != Verdict::Deviates) {
+    } else if all_are(Verdict::Direction) {
         Verdict::Direction
     } else {
         Verdict::Deviates
     };
-    if verdict == Verdict::Conditional {
-        hangs.extend(exceptions(claim, varied, Verdict::Reproduced));
-        if chosen.seeds < 2 {
-            hangs.push("measured with one seed".to_owned());
-        } else if alone != Verdict::Reproduced {
-            hangs.push("not as chosen".to_owned());
-        } else if chosen.verdict(claim) != Verdict::Reproduced {
-            hangs.push("not for every seed".to_owned());
+    let mut hangs = Vec::new();
+    let alone = claim.verdict(chosen.value);
+    let control = &claim.control.of;
+    match verdict {
+        Verdict::Conditional if chosen.is_within(claim) => {
+            hangs.extend(named("not with", varied, |other| other.verdict(claim) != Verdict::Reproduced));
+            if chosen.verdict(claim) != Verdict::Reproduced {
+                hangs.push("not for every seed".to_owned());
+            } else if seeds < 2 {
+                hangs.push("measured with one seed".to_owned());
+            }
         }
-    } else if verdict == Verdict::Deviates && chosen.verdict(claim) == Verdict::Direction {
-        hangs.push("as chosen it points the paper's way".to_owned());
-        hangs.extend(exceptions(claim, varied, Verdict::Direction));
+        Verdict::Conditional => {
+            hangs.extend(named("only with", varied, |other| other.verdict(claim) == Verdict::Reproduced));
+        }
+        Verdict::Deviates if chosen.shows_nothing(claim, alone) => {
+            let value = chosen.control.map_or_else(|| "none".to_owned(), digits);
+            hangs.push(format!("it shows nothing: as much comes out with {control} ({value})"));
+        }
+        Verdict::Deviates if chosen.verdict(claim) == Verdict::Direction => {
+            hangs.push("as chosen it points the paper's way".to_owned());
+            hangs.extend(named("not with", varied, |other| other.verdict(claim) == Verdict::Deviates));
+        }
+        _ => {}
     }
     if missing > 0 {
         hangs.push(format!("{missing} alternatives have not been measured with this version"));
     }
     let mut text = if hangs.is_empty() { String::new() } else { sentence(&hangs.join("; ")) };
-    if let Some(value) = control {
-        let failed = format!("It fails, as it should, with {}: {}.", claim.control.of, digits(value));
+    if verdict != Verdict::Deviates {
+        let failed = match chosen.control {
+            Some(value) => format!("It fails, as it should, with {control}: {}.", digits(value)),
+            None => format!("With {control} there is no answer, which counts as a failure."),
+        };
         text = format!("{text} {failed}").trim_start().to_owned();
     }
     (verdict, text)
+}
+
+/// Alternatives of which something is true, with their values.
+fn named(how: &str, varied: &[Varied], which: impl Fn(&Measured) -> bool) -> Option<String> {
+    let named = varied.iter().filter_map(|(name, measured)| {
+        let measured = measured.as_ref().filter(|measured| which(measured))?;
+        Some(format!("{name} ({})", measured.value.map_or_else(|| "none".to_owned(), digits)))
+    });
+    let named: Vec<String> = named.collect();
+    (!named.is_empty()).then(|| format!("{how} {}", named.join(", ")))
 }
 
 /// How much a verdict says.
@@ -106,17 +124,6 @@ fn rank(verdict: Verdict) -> u8 {
         Verdict::Direction => 1,
         Verdict::Deviates => 0,
     }
-}
-
-/// Alternatives under which a claim does not reach `least`.
-fn exceptions(claim: &Claim, varied: &[Varied], least: Verdict) -> Option<String> {
-    let falls_short = |measured: &Measured| rank(measured.verdict(claim)) < rank(least);
-    let named = varied.iter().filter_map(|(name, measured)| {
-        let measured = measured.as_ref().filter(|measured| falls_short(measured))?;
-        Some(format!("{name} ({})", measured.value.map_or_else(|| "none".to_owned(), digits)))
-    });
-    let named: Vec<String> = named.collect();
-    (!named.is_empty()).then(|| format!("not with {}", named.join(", ")))
 }
 
 fn sentence(text: &str) -> String {
@@ -153,13 +160,13 @@ mod tests {
     }
 
     fn seen(low: f64, value: f64, high: f64) -> Measured {
-        Measured { value: Some(value), range: Some((low, high)), seeds: 3 }
+        Measured { value: Some(value), range: Some((low, high)), seeds: 3, control: Some(1.0) }
     }
 
     fn verdict(chosen: Measured, varied: &[Option<Measured>]) -> (Verdict, String) {
         let named = |(i, measured): (usize, &Option<Measured>)| (format!("open: {i}"), *measured);
         let varied: Vec<Varied> = varied.iter().enumerate().map(named).collect();
-        judge(&claim(), &chosen, &varied, Some(1.0))
+        judge(&claim(), &chosen, &varied, chosen.seeds)
     }
 
     #[test]
@@ -168,10 +175,10 @@ mod tests {
         assert_eq!(held, Verdict::Reproduced);
         assert_eq!(why, "It fails, as it should, with another: 1.");
         for (chosen, varied, named) in [
-            (seen(9.0, 10.0, 11.0), Some(seen(6.0, 7.0, 7.5)), "open: 0 (7)"),
-            (seen(9.0, 10.0, 11.0), Some(seen(7.0, 9.0, 11.0)), "open: 0 (9)"),
+            (seen(9.0, 10.0, 11.0), Some(seen(6.0, 7.0, 7.5)), "Not with open: 0 (7)"),
+            (seen(9.0, 10.0, 11.0), Some(seen(7.0, 9.0, 11.0)), "Not with open: 0 (9)"),
             (seen(7.0, 10.0, 11.0), Some(seen(9.0, 10.0, 11.0)), "Not for every seed"),
-            (seen(1.0, 1.0, 1.0), Some(seen(9.0, 10.0, 11.0)), "Not as chosen"),
+            (seen(1.0, 1.0, 1.0), Some(seen(9.0, 10.0, 11.0)), "Only with open: 0 (10)"),
             (Measured { seeds: 1, ..seen(9.0, 9.0, 9.0) }, Some(seen(9.0, 10.0, 11.0)), "one seed"),
             (seen(9.0, 10.0, 11.0), None, "1 alternatives have not been measured"),
         ] {
@@ -187,16 +194,32 @@ mod tests {
         assert_eq!(verdict(seen(1.0, 3.0, 4.0), &[Some(way)]).0, Verdict::Deviates);
         let (held, why) = verdict(way, &[Some(seen(0.5, 0.6, 0.7))]);
         assert!(held == Verdict::Deviates && why.contains("not with open: 0 (0.6)"), "{why}");
-        let none = Measured { value: None, range: None, seeds: 3 };
+        let none = Measured { value: None, range: None, ..way };
         assert_eq!(verdict(none, &[]).0, Verdict::Deviates);
+        // One alternative within its bounds for some seeds alone is not enough.
+        assert_eq!(verdict(seen(1.0, 1.0, 1.0), &[Some(seen(7.0, 9.0, 11.0))]).0, Verdict::Deviates);
     }
 
     #[test]
-    fn a_check_that_passes_where_it_should_fail_shows_nothing() {
-        for (chosen, control, shows) in [(10.0, 12.0, false), (3.0, 2.5, false), (10.0, 3.0, true)] {
-            let (held, why) = judge(&claim(), &seen(chosen, chosen, chosen), &[], Some(control));
-            assert_eq!((held != Verdict::Deviates, !why.contains("shows nothing")), (shows, shows), "{why}");
+    fn a_claim_whose_control_does_as_well_shows_nothing() {
+        let next_to = |value: f64, control| Measured { control, ..seen(value, value, value) };
+        for (value, control, expected) in [
+            (10.0, Some(12.0), Verdict::Deviates),
+            (10.0, Some(3.0), Verdict::Reproduced),
+            (3.0, Some(2.5), Verdict::Deviates),
+            (3.0, Some(12.0), Verdict::Deviates),
+            (3.0, Some(1.0), Verdict::Direction),
+            (10.0, None, Verdict::Reproduced),
+        ] {
+            let (held, why) = verdict(next_to(value, control), &[]);
+            assert_eq!(held, expected, "{why}");
+            assert_eq!(why.contains("shows nothing"), expected == Verdict::Deviates, "{why}");
         }
+        // Nor under an alternative; and where the claim deviates, its control is not said to have failed.
+        let chosen = next_to(1.0, Some(12.0));
+        let (held, why) = verdict(chosen, &[Some(next_to(10.0, Some(12.0)))]);
+        assert!(held == Verdict::Deviates && !why.contains("fails"), "{why}");
+        assert_eq!(verdict(chosen, &[Some(next_to(10.0, Some(1.0)))]).0, Verdict::Conditional);
     }
 
     #[test]

@@ -89,6 +89,9 @@ pub struct ClaimResult {
     pub text: String,
     /// The paper's value; none where it gives no number.
     pub paper_value: Option<f64>,
+    /// Whether the paper does not print it: it is what its words come to.
+    #[serde(default)]
+    pub derived: bool,
     /// Ours; none where a run gave no answer.
     pub measured: Option<f64>,
     /// Of both.
@@ -266,11 +269,14 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
                 }
                 varied.push((paper.choice_name(choice), measured));
             }
+            let mut seeds = chosen.seeds;
             if options.quick {
-                let name = format!("{SEEDS} seeds");
-                varied.push((name, key(None, SEEDS).and_then(|key| record.get(&key))));
+                // One seed stands for as many as were tried.
+                let several = key(None, SEEDS).and_then(|key| record.get(&key));
+                seeds = several.map_or(seeds, |several| several.seeds);
+                varied.push((format!("{SEEDS} seeds"), several));
             }
-            let claimed = told(paper, figure, claim, &chosen, &varied, &runs);
+            let claimed = told(paper, figure, claim, &chosen, &varied, seeds);
             if let Some((_, opens)) = result.sensitivity.last_mut() {
                 sensitivity::take(opens, &claimed, claim, |choice| {
                     let runs = &others.iter().find(|(other, _)| *other == choice)?.1;
@@ -316,7 +322,7 @@ impl Jobs {
     ) -> Result<Vec<Vec<usize>>, Error> {
         let mut number = |run: &Run, seed| {
             let recording = figure.recording(run);
-            let plan = figure.plan(paper, run, seed, choice.filter(|_| run.drawn))?;
+            let plan = figure.plan(paper, run, seed, choice)?;
             let key = format!("{}{recording:?}", tidegate_scenario::content_hash(&plan));
             let number = *self.known.entry(key).or_insert(self.jobs.len());
             if number == self.jobs.len() {
@@ -377,12 +383,14 @@ fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observation>]) -> Measur
     let least = |pick: fn(f64, f64) -> f64| each.as_ref()?.iter().copied().reduce(pick);
     // Seeds that change nothing are one.
     let asked: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
+    let control = claim.control_value(|ask| metrics::answer(ask, &runs[figure.run(&ask.run)?]));
     let outcome = |seed: usize| asked.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
     let different: BTreeSet<Vec<&String>> = (0..count).map(outcome).collect();
     Measured {
         value: value(0..count),
         range: least(f64::min).zip(least(f64::max)),
         seeds: different.len() as u64,
+        control,
     }
 }
 
@@ -393,10 +401,9 @@ fn told(
     claim: &Claim,
     chosen: &Measured,
     varied: &[Varied],
-    runs: &[Vec<&Observation>],
+    seeds: u64,
 ) -> ClaimResult {
-    let control = claim.control_value(|ask| metrics::answer(ask, &runs[figure.run(&ask.run)?]));
-    let (verdict, hangs) = judge::judge(claim, chosen, varied, control);
+    let (verdict, hangs) = judge::judge(claim, chosen, varied, seeds);
     let no_answer = if chosen.value.is_none() { "A run gave no answer." } else { "" };
     let said = [&format!("Tolerance: {}.", claim.tolerance), no_answer, &hangs, &claim.note];
     let said: Vec<&str> = said.into_iter().map(str::trim).filter(|said| !said.is_empty()).collect();
@@ -407,6 +414,7 @@ fn told(
         sentence: claim.reading_of.clone().unwrap_or_else(|| claim.name.clone()),
         text: claim.text.clone(),
         paper_value: claim.paper,
+        derived: claim.derived,
         measured: chosen.value,
         unit: claim.unit.clone(),
         verdict,
@@ -466,11 +474,11 @@ impl Reproduction {
         self.claims.iter().all(|claim| claim.verdict != Verdict::Deviates)
     }
 
-    /// How the numbers that papers give came out, and how what they say without a number did. Several readings
+    /// How the numbers that papers print came out, and how what they say without one did. Several readings
     /// of one sentence count once.
     pub fn counts(&self) -> (Count, Count) {
         let (numbers, others): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
-            self.claims.iter().partition(|claim| claim.paper_value.is_some());
+            self.claims.iter().partition(|claim| claim.paper_value.is_some() && !claim.derived);
         (Count::of(&numbers), Count::of(&others))
     }
 

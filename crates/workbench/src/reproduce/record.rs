@@ -19,8 +19,8 @@ use crate::Error;
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Record(BTreeMap<String, Measured>);
 
-/// Value, least and greatest of single seeds, different seeds.
-type Line = (Option<f64>, Option<(f64, f64)>, u64);
+/// Value, least and greatest of single seeds, different seeds, value of the control.
+type Line = (Option<f64>, Option<(f64, f64)>, u64, Option<f64>);
 
 impl Record {
     /// That of a paper; empty where none was made.
@@ -30,7 +30,8 @@ impl Record {
         };
         let lines: BTreeMap<String, Line> =
             serde_json::from_str(text).map_err(|error| Error::Run(format!("record of {paper}: {error}")))?;
-        let measured = |(key, (value, range, seeds))| (key, Measured { value, range, seeds });
+        let measured =
+            |(key, (value, range, seeds, control))| (key, Measured { value, range, seeds, control });
         Ok(Record(lines.into_iter().map(measured).collect()))
     }
 
@@ -45,8 +46,9 @@ impl Record {
     /// One line an entry.
     pub(crate) fn json(&self) -> String {
         let line = |(key, measured): (&String, &Measured)| {
-            let Measured { value, range, seeds } = *measured;
-            let line: Line = (value.map(short), range.map(|(a, b)| (short(a), short(b))), seeds);
+            let Measured { value, range, seeds, control } = *measured;
+            let range = range.map(|(low, high)| (short(low), short(high)));
+            let line: Line = (value.map(short), range, seeds, control.map(short));
             format!("{}:{}", serde_json::json!(key), serde_json::json!(line))
         };
         let lines: Vec<String> = self.0.iter().map(line).collect();
@@ -77,7 +79,7 @@ pub(crate) fn key(
     plans: &[String],
     seeds: u64,
 ) -> Option<String> {
-    let mut runs: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
+    let mut runs: Vec<usize> = claim.all_asks().flat_map(|ask| figure.asked(ask)).collect();
     runs.sort_unstable();
     runs.dedup();
     let varied = |&run: &usize| {
@@ -88,8 +90,48 @@ pub(crate) fn key(
     if choice.is_some() && depends.iter().all(|(_, set)| set.is_empty()) {
         return None;
     }
-    let asks: Vec<_> = claim.asks().collect();
-    let all = format!("{SEMANTICS} {VERSION} {seeds} {asks:?} {depends:?}");
+    let all = format!("{SEMANTICS} {VERSION} {seeds} {} {depends:?}", claim.question());
     let hash: String = Sha256::digest(all).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     Some(format!("{} {hash}", claim.name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registry::{SEEDS, papers};
+    use super::*;
+
+    #[test]
+    fn every_claim_has_been_measured_under_every_alternative() {
+        for paper in papers().unwrap() {
+            let record = Record::of(&paper.name).unwrap();
+            let mut known = 0;
+            for figure in &paper.figures {
+                let plans = plans(&paper, figure).unwrap();
+                for claim in &figure.claims {
+                    for choice in std::iter::once(None).chain(paper.choices().map(Some)) {
+                        let Some(key) = key(&paper, figure, claim, choice, &plans, SEEDS) else { continue };
+                        assert!(
+                            record.get(&key).is_some(),
+                            "{} under {choice:?} has not been measured: make reproduction",
+                            claim.name
+                        );
+                        known += 1;
+                    }
+                }
+            }
+            assert_eq!(record.0.len(), known, "{}: entries that nothing asks for", paper.name);
+        }
+    }
+
+    #[test]
+    fn what_is_kept_comes_back() {
+        let mut record = Record::default();
+        let some = Measured { value: Some(1.25), range: Some((1.0, 1.5)), seeds: 3, control: Some(0.5) };
+        let none = Measured { seeds: 1, ..Measured::default() };
+        record.put("a".into(), some);
+        record.put("b".into(), none);
+        let lines: BTreeMap<String, Line> = serde_json::from_str(&record.json()).unwrap();
+        assert_eq!(lines["a"], (Some(1.25), Some((1.0, 1.5)), 3, Some(0.5)));
+        assert_eq!(lines["b"], (None, None, 1, None));
+    }
 }

@@ -121,7 +121,7 @@ pub(crate) struct Run {
     pub(crate) x: Option<f64>,
     /// Which line of a sweep it belongs to; its protocol unless set.
     pub(crate) line: Option<String>,
-    /// False: only controls ask it. It is in no plot that does not name it, and is not varied.
+    /// False: only controls ask it, and it is in no plot that does not name it.
     #[serde(default = "yes")]
     pub(crate) drawn: bool,
 }
@@ -198,6 +198,9 @@ pub(crate) struct Claim {
     pub(crate) reading_of: Option<String>,
     /// The paper's value; none where it gives no number.
     pub(crate) paper: Option<f64>,
+    /// The paper does not print that number: it is what its words come to (fair, full, the target of a rate).
+    #[serde(default)]
+    pub(crate) derived: bool,
     pub(crate) unit: String,
     #[serde(default)]
     form: Form,
@@ -330,7 +333,14 @@ impl Claim {
         std::iter::once(&self.measure).chain(&self.over).chain(&self.base)
     }
 
-    fn all_asks(&self) -> impl Iterator<Item = &Ask> {
+    /// All that decides its value but for the runs.
+    pub(crate) fn question(&self) -> String {
+        let Control { of: _, measure, over, base } = &self.control;
+        format!("{:?}", ((self.form, &self.measure, &self.over, &self.base), (measure, over, base)))
+    }
+
+    /// The same and what is asked for its control.
+    pub(crate) fn all_asks(&self) -> impl Iterator<Item = &Ask> {
         let Control { measure, over, base, .. } = &self.control;
         self.asks().chain(measure).chain(over).chain(base)
     }

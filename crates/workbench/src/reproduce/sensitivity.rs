@@ -146,6 +146,7 @@ mod tests {
             sentence: String::new(),
             text: String::new(),
             paper_value: None,
+            derived: false,
             measured: Some(value),
             unit: String::new(),
             verdict,
