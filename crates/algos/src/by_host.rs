@@ -23,7 +23,7 @@ impl<T: Default> ByHost<T> {
     /// Multiples of the golden ratio lie evenly, so hosts at equal distances (neighbours, the first of every rack) do too.
     #[inline]
     fn home(&self, host: u32) -> usize {
-        (host.wrapping_mul(0x9e37_79b9) as u64 * self.places.len() as u64 >> 32) as usize
+        ((host.wrapping_mul(0x9e37_79b9) as u64 * self.places.len() as u64) >> 32) as usize
     }
 
     #[inline]
