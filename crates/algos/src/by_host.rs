@@ -1,37 +1,78 @@
 //! What a host keeps of the hosts it has met: memory for those, not for all there are.
 //!
 //! A table indexed by host would be one load, but on 65,536 hosts it takes megabytes after a message to a high number, on
-//! every host: the square of the fabric. Most hosts meet few others, and a search among few is quick.
+//! every host: the square of the fabric. A sorted list is as small as this, but every data packet that arrives asks for its
+//! source, and a search among a hundred takes seven loads that no branch predictor foresees.
 
+use alloc::vec;
 use alloc::vec::Vec;
+
+/// No value.
+const NONE: u32 = u32::MAX;
 
 /// Values by host, made when a host is first met.
 #[derive(Default)]
 pub(crate) struct ByHost<T> {
-    /// Host and the place of its value, by host.
+    /// Host and the place of its value: at the host's home, or where another is in the way, at the next that is free. At least
+    /// twice as many as there are values, so that one is; a power of two.
     places: Vec<(u32, u32)>,
     values: Vec<T>,
 }
 
 impl<T: Default> ByHost<T> {
+    /// Multiples of the golden ratio lie evenly, so hosts at equal distances (neighbours, the first of every rack) do too.
     #[inline]
-    fn place(&self, host: u32) -> Result<usize, usize> {
-        self.places.binary_search_by_key(&host, |&(host, _)| host)
+    fn home(&self, host: u32) -> usize {
+        ((host.wrapping_mul(0x9e37_79b9) as u64 * self.places.len() as u64) >> 32) as usize
+    }
+
+    #[inline]
+    fn find(&self, host: u32) -> Option<usize> {
+        let mask = self.places.len().wrapping_sub(1);
+        let mut at = self.home(host);
+        loop {
+            match *self.places.get(at)? {
+                (_, NONE) => return None,
+                (same, value) if same == host => return Some(value as usize),
+                _ => at = (at + 1) & mask,
+            }
+        }
     }
 
     #[inline]
     pub(crate) fn get(&self, host: u32) -> Option<&T> {
-        self.place(host).ok().map(|at| &self.values[self.places[at].1 as usize])
+        self.find(host).map(|value| &self.values[value])
     }
 
     /// The value of `host`; the default if it had none.
     pub(crate) fn entry(&mut self, host: u32) -> &mut T {
-        let at = self.place(host).unwrap_or_else(|at| {
-            self.places.insert(at, (host, self.values.len() as u32));
-            self.values.push(T::default());
-            at
-        });
-        &mut self.values[self.places[at].1 as usize]
+        let value = self.find(host).unwrap_or_else(|| self.add(host));
+        &mut self.values[value]
+    }
+
+    #[cold]
+    fn add(&mut self, host: u32) -> usize {
+        let value = self.values.len();
+        self.values.push(T::default());
+        if self.places.len() < 2 * self.values.len() {
+            let larger = vec![(0, NONE); (2 * self.places.len()).max(4)];
+            for (host, value) in core::mem::replace(&mut self.places, larger) {
+                if value != NONE {
+                    self.put(host, value);
+                }
+            }
+        }
+        self.put(host, value as u32);
+        value
+    }
+
+    fn put(&mut self, host: u32, value: u32) {
+        let mask = self.places.len() - 1;
+        let mut at = self.home(host);
+        while self.places[at].1 != NONE {
+            at = (at + 1) & mask;
+        }
+        self.places[at] = (host, value);
     }
 }
 
@@ -57,5 +98,20 @@ mod tests {
         let mut one = ByHost::<u64>::default();
         *one.entry(u32::MAX - 1) = 1;
         assert!(one.places.capacity() + one.values.capacity() < 16);
+    }
+
+    #[test]
+    fn hosts_at_equal_distances_are_not_in_each_others_way() {
+        for distance in [1, 2, 3, 8, 9, 16, 24, 32, 40, 48, 64, 100, 128, 256, 512, 1_000, 1_024, 4_096] {
+            let mut table = ByHost::<u32>::default();
+            (0..160).for_each(|i| *table.entry(7 + i * distance) = i);
+            assert!(table.places.len() <= 512);
+            let mask = table.places.len() - 1;
+            let places = table.places.iter().enumerate().filter(|(_, place)| place.1 != NONE);
+            let from_home = places.map(|(at, &(host, _))| at.wrapping_sub(table.home(host)) & mask);
+            let from_home: Vec<_> = from_home.collect();
+            let (sum, most) = (from_home.iter().sum::<usize>(), from_home.iter().max().unwrap());
+            assert!(sum <= 160 && *most <= 8, "at {distance}: {sum} steps for 160, at most {most}");
+        }
     }
 }

@@ -338,3 +338,20 @@ fn a_drain_ends_at_its_end_where_messages_cannot_finish() {
     assert!(engine.is_over());
     assert_eq!(engine.now(), Time::us(80));
 }
+
+/// Every sample looks at all ports, so that an idle fabric can keep the engine as busy as traffic does.
+#[test]
+fn samples_of_many_ports_count_as_work() {
+    let fabric = leaf_spine(32, 32, 32, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
+    let (ports, work) = (fabric.links.len() as u64 * 2, 1 << 14);
+    let mut engine = Engine::new(setup(fabric, stack("swift"), Vec::new(), Time::s(1)), ()).unwrap();
+    assert!(!engine.advance_some(Time::ms(100), work), "10,000 samples of {ports} ports in one go");
+    let samples = 8 * work / ports;
+    assert!(
+        engine.now() <= Time::us(10).times(samples + 2),
+        "more than {samples} samples by {}",
+        engine.now()
+    );
+    while !engine.advance_some(Time::ms(100), work) {}
+    assert_eq!(engine.now(), Time::ms(100));
+}

@@ -282,8 +282,8 @@ impl Sinks {
             group.hop_delay_us = aim.and_then(|aim| Fixed::nearest(aim.hop_delay_us));
             group.queue_target_us = aim.and_then(|aim| aim.target_us).and_then(Fixed::nearest);
         }
-        let links = outcome.links.iter().map(|record| convert::link(plan, record)).collect();
-        let (links, links_omitted) = busiest(links);
+        let (links, links_omitted) = busiest(&outcome.links, |record| record.utilisation);
+        let links = links.into_iter().map(|record| convert::link(plan, record)).collect();
         let wall_seconds = watch.wall().as_secs_f64();
         let rate = outcome.packet_hops as f64 / wall_seconds;
         let mut protocols = Vec::new();

@@ -352,10 +352,13 @@ impl<C: CongestionControl> Windowed<C> {
         );
         let acked = |id| app.acked(now, of(id));
         let progress = sender.acknowledge(body, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
-        let unordered = self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
-        // No later than the data packet left, however long it and its reply were held.
-        let echo = body.sent_at.since(self.host.most_held.times(2));
-        let lost = sender.detect_loss(now, echo, unordered, &self.outgoing, self.host.mtu);
+        let lost = sender.recovery.is_some() && {
+            let unordered =
+                self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
+            // No later than the data packet left, however long it and its reply were held.
+            let echo = body.sent_at.since(self.host.most_held.times(2));
+            sender.detect_loss(now, echo, unordered, &self.outgoing, self.host.mtu)
+        };
         if progress.packets > 0 {
             sender.backoff = 0;
             sender.rto_at = if sender.outstanding() {

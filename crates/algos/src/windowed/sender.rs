@@ -364,25 +364,9 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// Finds packets that are lost by what arrived; true where a new episode of loss began.
-    #[inline]
-    pub(super) fn detect_loss(
-        &mut self,
-        now: Time,
-        echo: Time,
-        spraying: bool,
-        messages: &Messages,
-        mtu: u32,
-    ) -> bool {
-        if self.recovery.is_none() {
-            false
-        } else {
-            self.detect_loss_in_recovery(now, echo, spraying, messages, mtu)
-        }
-    }
-
     #[cold]
     #[inline(never)]
-    fn detect_loss_in_recovery(
+    pub(super) fn detect_loss(
         &mut self,
         now: Time,
         echo: Time,
