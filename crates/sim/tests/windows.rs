@@ -125,6 +125,26 @@ fn an_idle_connection_starts_anew_after_the_time_asked_for() {
     assert_eq!(anew[1], anew[0], "it is not kept for longer than asked");
 }
 
+/// A connection's pacing is its control's: a message that takes an idle connection over waits for nothing that the one before it
+/// left, and a packet sent at time 0 counts as any other.
+#[test]
+fn a_message_takes_as_long_on_a_used_connection_as_on_a_new_one() {
+    // In windows below a packet, of which one leaves every `rtt · packet / window`.
+    for name in ["swift", "dctcp", "poseidon", "hpcc", "powertcp"] {
+        for bytes in [1000, 3000] {
+            let mut small = stack(name);
+            small.set("initial_window", Value::Extent(Extent::Bytes(100.0))).unwrap();
+            let starts = [Time::ZERO, Time::us(1), Time::us(10), Time::us(500), Time::us(505)];
+            let messages = starts.map(|start| flow(1, 0, bytes, start)).to_vec();
+            let fabric = star(2, Rate::gbps(100), Time::us(1), 1000);
+            let (finished, _) = run(setup(fabric, small, messages, Time::ms(2)), ());
+            let took: Vec<Time> =
+                finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect();
+            assert_eq!(took, [took[0]; 5], "{name}, {bytes} B");
+        }
+    }
+}
+
 #[test]
 fn timeouts_are_those_asked_for() {
     let (fabric, _) = funnel(1, Rate::gbps(100), Time::us(1), 1000);

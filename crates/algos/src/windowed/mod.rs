@@ -122,8 +122,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         self.promote_paced(now);
         let connection = self.connection_for(now, &message, paths);
         let sender = &self.senders[connection as usize];
-        let idled = sender.is_idle() && sender.has_sent();
-        if idled && now.since(sender.last_activity) > self.params.connection.restart_after {
+        if sender.is_idle() && sender.idled(now) > self.params.connection.restart_after {
             self.start_anew(now, connection);
         }
         let sender = &mut self.senders[connection as usize];
@@ -247,8 +246,7 @@ impl<C: CongestionControl> Windowed<C> {
         let sender = &self.senders[connection as usize];
         let seed = self.next_seed(sender.dst, sender.lane);
         let sender = &mut self.senders[connection as usize];
-        sender.uses += 1;
-        sender.cc = C::start(&self.params.control, &sender.cold.path, now, seed);
+        sender.start_anew(C::start(&self.params.control, &sender.cold.path, now, seed));
         seed
     }
 

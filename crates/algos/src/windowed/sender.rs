@@ -37,6 +37,7 @@ pub(super) struct Sender<C> {
     pace_ps_per_byte: f64,
     /// The pacing schedule: the next packet's time.
     pub(super) next_send: Time,
+    /// Of the last packet sent under the control as it was started; `NEVER`: none.
     last_send: Time,
     pub(super) last_rtt: Time,
     pub(super) srtt: Time,
@@ -45,7 +46,7 @@ pub(super) struct Sender<C> {
     pub(super) wake_at: Time,
     /// Earliest entry of this connection in the timer heap.
     pub(super) timer_armed_at: Time,
-    /// Of the last packet sent or acknowledgement received.
+    /// Of the last packet sent or acknowledgement received; `NEVER`: none.
     pub(super) last_activity: Time,
     pub(super) schedule: Schedule,
     pub(super) recovery: Option<Box<Recovery>>,
@@ -110,14 +111,14 @@ impl<C: CongestionControl> Sender<C> {
             window: 0.0,
             pace_ps_per_byte: 0.0,
             next_send: Time::ZERO,
-            last_send: Time::ZERO,
+            last_send: Time::NEVER,
             last_rtt: path.base_rtt,
             srtt: Time::ZERO,
             rttvar: Time::ZERO,
             rto_at: Time::NEVER,
             wake_at: Time::NEVER,
             timer_armed_at: Time::NEVER,
-            last_activity: Time::ZERO,
+            last_activity: Time::NEVER,
             schedule: Schedule::Idle,
             recovery: None,
             dst,
@@ -146,16 +147,23 @@ impl<C: CongestionControl> Sender<C> {
         }
     }
 
-    /// A new message takes over an idle connection, whose control has been started anew: a fresh path, of which nothing is known,
-    /// and the same packet numbers.
+    /// The control starts anew, and its pacing with it.
+    pub(super) fn start_anew(&mut self, cc: C) {
+        self.uses += 1;
+        self.cc = cc;
+        self.next_send = Time::ZERO;
+        self.last_send = Time::NEVER;
+    }
+
+    /// A new message takes over an idle connection, whose control has been started anew: a fresh
+    /// path, of which nothing is known, and the same packet numbers.
     pub(super) fn take_over(&mut self, seed: u64) {
         self.entropy = (seed >> 32) as u32;
         self.last_rtt = self.cold.path.base_rtt;
         (self.srtt, self.rttvar) = (Time::ZERO, Time::ZERO);
         debug_assert!(self.backoff == 0, "what ended the message before was progress");
         self.limited = false;
-        self.last_activity = Time::ZERO;
-        self.next_send = Time::ZERO;
+        self.last_activity = Time::NEVER;
     }
 
     /// Nothing to send and nothing unacknowledged.
@@ -163,8 +171,9 @@ impl<C: CongestionControl> Sender<C> {
         self.sending == NONE && self.una == self.next
     }
 
-    pub(super) fn has_sent(&self) -> bool {
-        self.last_activity != Time::ZERO
+    /// How long nothing has been sent or acknowledged; no time where nothing ever was.
+    pub(super) fn idled(&self, now: Time) -> Time {
+        now.since(self.last_activity)
     }
 
     /// Something has been sent that is not acknowledged.
@@ -186,7 +195,7 @@ impl<C: CongestionControl> Sender<C> {
     /// When the next packet may leave, the window being open.
     #[inline]
     pub(super) fn send_time(&self) -> Time {
-        if self.window < self.full_wire as f64 && self.last_send != Time::ZERO {
+        if self.window < self.full_wire as f64 && self.last_send != Time::NEVER {
             let gap = self.last_rtt.scale(self.full_wire as f64 / self.window.max(1e-3));
             return self.last_send.after(gap).max(self.paced_time());
         }
