@@ -322,7 +322,8 @@ impl Jobs {
     ) -> Result<Vec<Vec<usize>>, Error> {
         let mut number = |run: &Run, seed| {
             let recording = figure.recording(run);
-            let plan = figure.plan(paper, run, seed, choice)?;
+            // What no claim asks about is drawn as chosen.
+            let plan = figure.plan(paper, run, seed, choice.filter(|_| figure.is_claimed(run)))?;
             let key = format!("{}{recording:?}", tidegate_scenario::content_hash(&plan));
             let number = *self.known.entry(key).or_insert(self.jobs.len());
             if number == self.jobs.len() {

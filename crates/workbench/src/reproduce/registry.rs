@@ -399,6 +399,12 @@ impl Figure {
         self.runs.iter().position(|run| run.name == name)
     }
 
+    /// Whether a claim, or its control, asks about that run.
+    pub(crate) fn is_claimed(&self, run: &Run) -> bool {
+        let asks = || self.claims.iter().flat_map(Claim::all_asks);
+        asks().any(|ask| ask.run == run.name || ask.runs.contains(&run.name))
+    }
+
     /// The numbers of the runs that a question goes to.
     pub(crate) fn asked(&self, ask: &Ask) -> impl Iterator<Item = usize> {
         let one = (ask.runs.is_empty()).then_some(&ask.run);
