@@ -389,6 +389,58 @@ fn protocols_outside_their_domain_are_warned_of() {
     assert!(plan.warnings[0].starts_with("poseidon: "), "{:?}", plan.warnings);
 }
 
+/// What the loader warns of: swift between two hosts at 100 Gbit/s, MTU 1,000 B, links of `delay`.
+fn warned(delay: &str, rest: &str) -> Vec<String> {
+    let text = format!(
+        "duration = '1ms'\nfabric = {{ kind = 'star', mtu = '1000B', host_link = {{ delay = '{delay}' }} }}\n\
+         flows = [{{ src = 'h0', dst = 'h1' }}]\n{rest}"
+    );
+    plan(&text).warnings
+}
+
+#[test]
+fn connections_outside_their_domain_are_warned_of() {
+    let tuned = |delay, params: &str| {
+        let rest = format!("transport = {{ protocol = 'dctcp', params = {{ {params} }} }}");
+        warned(delay, &rest).join(" | ")
+    };
+    // 4.19 us: 48.5 packets of 1,080 B.
+    assert_eq!(tuned("1us", "ack_every = 12"), "");
+    let thin = tuned("1us", "ack_every = 13");
+    assert!(thin.contains("ack_every = 13") && thin.contains("48.5 packets"), "{thin}");
+    // One acknowledgement a packet is never thin, however short the path.
+    assert_eq!(tuned("0us", "ack_every = 1"), "");
+    assert_eq!(tuned("1us", "initial_rto = '5us'"), "");
+    let early = tuned("1us", "initial_rto = '4us'");
+    assert!(early.contains("base RTT of 4.19 us reaches initial_rto = 4.00 us"), "{early}");
+    let both = tuned("1us", "initial_rto = '4us', ack_every = 100");
+    assert!(both.contains("ack_every") && both.contains("initial_rto"), "{both}");
+    assert_eq!(tuned("240us", ""), "");
+    assert!(tuned("260us", "").contains("1040.19 us reaches initial_rto = 1000.00 us"));
+}
+
+#[test]
+fn software_that_round_trips_leave_out_is_warned_of() {
+    let held = |delay: &str, jitter: &str, bdp: &str| {
+        let rest = format!(
+            "transport = {{ protocol = 'dctcp'{bdp} }}\n\
+             hosts = {{ stack_delay = '{delay}', stack_jitter = '{jitter}' }}"
+        );
+        warned("1us", &rest)
+    };
+    // Of 4.19 us a tenth, there and back.
+    assert_eq!(held("100ns", "200ns", ""), Vec::<String>::new());
+    let long = held("100ns", "300ns", "");
+    assert!(long.len() == 1 && long[0].contains("0.50 us") && long[0].contains("transport.bdp"), "{long:?}");
+    assert_eq!(held("100ns", "300ns", ", bdp = '60KB'"), Vec::<String>::new());
+    assert_eq!(held("50us", "49us", ", bdp = '2MB'"), Vec::<String>::new());
+    let timeout = held("50us", "50us", ", bdp = '2MB'");
+    assert!(
+        timeout.len() == 1 && timeout[0].starts_with("dctcp: ") && timeout[0].contains("min_rto"),
+        "{timeout:?}"
+    );
+}
+
 #[test]
 fn large_fabrics_are_planned_quickly() {
     let plan = fabric("kind = 'fat-tree'\nk = 64");

@@ -32,6 +32,7 @@ pub(crate) struct Live {
     pub(crate) record: FlowRecord,
     pub(crate) handle: Handle,
     stop: Time,
+    /// Within the window; `NEVER`: none.
     last_delivery: Time,
 }
 
@@ -74,7 +75,7 @@ impl Flows {
         };
         self.submitted += 1;
         self.open += (flow.bytes != Message::UNLIMITED) as u64;
-        let live = Live { record, handle: Handle(0), stop: flow.stop, last_delivery: now };
+        let live = Live { record, handle: Handle(0), stop: flow.stop, last_delivery: Time::NEVER };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.live[slot as usize] = live;
@@ -152,8 +153,8 @@ impl Flows {
         let ((warmup, end), mtu) = (self.window, self.mtu);
         let live = self.find(message)?;
         live.record.delivered_bytes += bytes as u64;
-        live.last_delivery = now;
         if now <= end {
+            live.last_delivery = now;
             let since = landed.since(warmup);
             live.record.window_bytes +=
                 if since >= live.record.packet_time { bytes as u64 } else { live.part_of(bytes, since, mtu) };
@@ -256,10 +257,11 @@ impl Live {
         let record = &self.record;
         let from = record.start.max(warmup);
         let to = match record.completed {
-            Some(_) => self.last_delivery,
-            // What was sent before the stop arrives after it.
-            None if record.bytes == Message::UNLIMITED => self.stop.max(self.last_delivery),
-            None => now,
+            Some(at) if at <= end => self.last_delivery,
+            None if record.bytes == Message::UNLIMITED && self.stop < now.min(end) => {
+                if self.last_delivery == Time::NEVER { self.stop } else { self.last_delivery }
+            }
+            _ => now,
         };
         FlowRecord { measured: (from, to.min(now).min(end).max(from)), ..self.record }
     }

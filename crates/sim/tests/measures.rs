@@ -71,7 +71,7 @@ fn what_is_delivered_after_a_stop_is_not_counted_over_the_time_before_it() {
     for record in &outcome.unfinished {
         assert!(record.measured.1 > Time::us(110) && record.measured.1 < Time::us(130), "{record:?}");
     }
-    // One that got nothing is not forgotten: it lived until its stop.
+    // One that got nothing has no last delivery, and is not forgotten: it lived until its stop.
     let mut starved = setup_of_two(vec![stop(unlimited(0, 1, Time::ZERO))], Time::us(400));
     starved.faults = Faults {
         outages: vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }],
@@ -79,6 +79,29 @@ fn what_is_delivered_after_a_stop_is_not_counted_over_the_time_before_it() {
     };
     let (_, outcome) = run(starved, ());
     assert_eq!(outcome.unfinished[0].goodput_bps(), Some(0.0));
+}
+
+#[test]
+fn a_flow_that_stops_lives_until_its_last_delivery() {
+    let stop = |us| Flow { stop: Time::us(us), ..unlimited(0, 1, Time::ZERO) };
+    // Nothing arrives while the link is down; a message keeps the drain going until what is resent does.
+    let record = |down, drain| {
+        let flows = vec![stop(300), flow(0, 1, 40_000_000, Time::us(350))];
+        let mut cut = setup_of_two(flows, Time::us(400));
+        cut.faults.outages = vec![Outage { of: Failing::Link(1), down, up: Time::us(900) }];
+        cut.drain = drain;
+        run(cut, ()).1.unfinished[0]
+    };
+    for (down, life) in [(Time::us(40), 39..=40), (Time::ZERO, 300..=300)] {
+        let (cut, drained) = (record(down, Time::ZERO), record(down, Time::ms(30)));
+        assert!(life.contains(&(cut.measured.1.as_us_f64() as u64)), "{cut:?}");
+        assert!(drained.delivered_bytes > cut.delivered_bytes, "{drained:?}");
+        assert_eq!((cut.measured, cut.goodput_bps()), (drained.measured, drained.goodput_bps()));
+    }
+    assert!(gbps(&record(Time::us(40), Time::ZERO)) > 90.0);
+    // What stops as the run ends has not ended before it.
+    let at_end = setup_of_two(vec![stop(400)], Time::us(400));
+    assert_eq!(run(at_end, ()).1.unfinished[0].measured.1, Time::us(400));
 }
 
 fn setup_of_two(flows: Vec<Flow>, duration: Time) -> Setup {

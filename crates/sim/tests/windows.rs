@@ -106,6 +106,40 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
     }
 }
 
+/// An increase of less than a fiftieth of a packet does not make shares of a few packets equal; one of a twentieth does.
+#[test]
+fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
+    let seen = |n: u32, rate, mtu, additive: Option<f64>| {
+        let (fabric, _) = funnel(n, rate, Time::us(1), mtu);
+        let mut hpcc = stack("hpcc");
+        if let Some(packets) = additive {
+            // 80 bytes of headers, and telemetry of 10 over one switch.
+            let bytes = packets * f64::from(mtu + HEADER_BYTES + 10);
+            hpcc.set("additive", Value::Extent(Extent::Bytes(bytes))).unwrap();
+        }
+        let mut setup = setup(fabric, hpcc.clone(), starts(n, Time::us(20), 1), Time::ms(10));
+        setup.warmup = Time::ms(5);
+        let mut engine = Engine::new(setup, ()).unwrap();
+        let warns = hpcc.domain_warning(&engine.paths().path(0, n)).is_some();
+        engine.advance(Time::ms(10));
+        let (finished, outcome) = engine.finish();
+        (jain(&goodputs(&finished, &outcome)), warns)
+    };
+    for (gbps, mtu) in [(10, 1000), (10, 4096), (25, 1000), (100, 4096)] {
+        for n in [4, 10] {
+            let rate = Rate::gbps(gbps);
+            let ((default, warns), (more, silent)) =
+                (seen(n, rate, mtu, None), seen(n, rate, mtu, Some(0.05)));
+            let case = format!("{n} flows at {rate}, {mtu} B: Jain {default:.3}, with more {more:.3}");
+            println!("{case}");
+            assert!(warns && !silent, "{case}");
+            assert!(more > 0.97 && (n > 4 || default < 0.8), "{case}");
+        }
+    }
+    let (default, warns) = seen(4, Rate::gbps(100), 1000, None);
+    assert!(!warns && default > 0.95, "48 packets to a BDP: {default}");
+}
+
 /// Completion times of one message of 20 packets after another, some time apart, from windows that start at one packet.
 fn one_after_another(apart: Time, restart_after: Time) -> Vec<Time> {
     let mut swift = stack("swift");

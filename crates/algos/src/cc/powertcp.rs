@@ -32,7 +32,7 @@
 //! a real queue moves by whole packets, and power reads each of them. So where β is less than a packet a few flows
 //! leave a link idle for 2 to 9 per cent of the time (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs, 4, 10 and 20 flows: 0.954,
 //! 0.963 and 1.000 of the link; a simulator written apart from this one: 0.970, 0.944 and 1.000), and more where the
-//! share of a flow is below a packet (10 Gbit/s, 4,096 B, 20 flows: 0.82). With β of a packet at least 0.96 is used
+//! share of a flow is below a packet (10 Gbit/s, 4,096 B, 20 flows: 0.82). With β of a packet at least 0.95 is used
 //! everywhere, from 10 to 400 Gbit/s, and 0.98 and more with two where the BDP is not above 200 packets. A lone flow fills its
 //! link.
 //!

@@ -165,10 +165,11 @@ impl CongestionControl for Swift {
         let target = Time::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
         (target <= path.base_rtt).then(|| {
             format!(
-                "the target of a large window is {target}, not above the base RTT of {}: windows fall \
-                 until flow scaling makes up for it, and links stay idle; a base_target above the base \
-                 RTT fills them",
-                path.base_rtt
+                "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: windows \
+                 fall until flow scaling makes up for it, and links stay idle; a base_target above the \
+                 base RTT fills them",
+                target.as_us_f64(),
+                path.base_rtt.as_us_f64()
             )
         })
     }

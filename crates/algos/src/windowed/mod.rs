@@ -113,7 +113,14 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
     }
 
     fn domain_warning(params: &WindowedParams<C>, path: &Path) -> Option<String> {
-        C::domain_warning(&params.control, &Self::with_telemetry(*path))
+        let path = Self::with_telemetry(*path);
+        let warnings = [
+            C::domain_warning(&params.control, &path),
+            params.connection.thin_acks(&path),
+            params.connection.early_timeouts(&path),
+        ];
+        let warnings: Vec<String> = warnings.into_iter().flatten().collect();
+        (!warnings.is_empty()).then(|| warnings.join("; "))
     }
 }
 

@@ -5,7 +5,7 @@ use alloc::string::String;
 use core::fmt;
 
 use tidegate_core::params::{Parameter, Params, Table, Value};
-use tidegate_core::{CongestionControl, Time, WindowRule, choice, params};
+use tidegate_core::{CongestionControl, Path, Time, WindowRule, choice, params};
 
 choice! {
     /// When a connection leaves its path for another (PLB).
@@ -55,6 +55,33 @@ params! {
         /// After a timeout `rounds` holds still for this to twice this.
         plb_suspend: Time = Time::s(60), within Time::ZERO => Time::s(1000),
             "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_suspend_rto_sec";
+    }
+}
+
+impl ConnectionParams {
+    /// A window that is less than `ack_every` packets is sent and nothing comes back until
+    /// `ack_delay`; of a BDP that flows share, theirs are parts.
+    pub(super) fn thin_acks(&self, path: &Path) -> Option<String> {
+        let bytes = self.ack_every as f64 * path.full_wire_bytes as f64;
+        (self.ack_every > 1 && bytes > path.bdp_bytes / 4.0).then(|| {
+            format!(
+                "ack_every = {} is more than a quarter of the {:.1} packets of a BDP: windows of less \
+                 than that stand still until ack_delay; a smaller ack_every keeps them moving",
+                self.ack_every,
+                path.bdp_bytes / path.full_wire_bytes as f64
+            )
+        })
+    }
+
+    pub(super) fn early_timeouts(&self, path: &Path) -> Option<String> {
+        (path.base_rtt >= self.initial_rto).then(|| {
+            format!(
+                "the base RTT of {:.2} us reaches initial_rto = {:.2} us: every first window is sent \
+                 twice; an initial_rto of a few base RTTs waits for its acknowledgements",
+                path.base_rtt.as_us_f64(),
+                self.initial_rto.as_us_f64()
+            )
+        })
     }
 }
 

@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use tidegate_core::Time;
 use tidegate_core::fabric::StackTime;
+use tidegate_core::params::Value;
 
 use super::glob::Glob;
+use super::transport::Stacks;
 use crate::error::{Error, nearest};
 use crate::read::keys::{Default, Key, SPAN, key};
 use crate::read::table::Table;
@@ -15,19 +18,56 @@ pub(crate) static KEYS: &[Key] = &[
         "stack_delay",
         SPAN,
         Default("0ns"),
-        "How long software takes with each packet received, from NIC to transport. Not part of RTTs.",
+        "How long software takes with each packet received, from NIC to transport. Not part of RTTs: the BDP, base \
+         RTTs and timeouts leave it out, so where it is long `transport.bdp` and a protocol's timeouts must cover it.",
     ),
     key(
         "stack_jitter",
         SPAN,
         Default("0ns"),
-        "Longest time that a packet waits on top of it; uniform. Packets of a host keep their order.",
+        "Longest time that a packet waits on top of it; uniform. Packets of a host keep their order. Not part of RTTs \
+         either.",
     ),
 ];
 
 /// Reads the section.
 pub(crate) fn stack_time(table: &Table) -> StackTime {
     StackTime { delay: table.get("stack_delay"), jitter: table.get("stack_jitter") }
+}
+
+/// What of a scenario does not cover the time that software takes: a BDP that leaves it out, and a stack's smallest timeout.
+pub(crate) fn uncovered(
+    time: StackTime,
+    base_rtt: Time,
+    bdp_is_set: bool,
+    stacks: &Stacks<'_>,
+    warnings: &mut Vec<String>,
+) {
+    // Data and its acknowledgement are each received once.
+    let usual = time.delay.times(2).after(time.jitter);
+    if !bdp_is_set && usual > base_rtt.scale(0.1) {
+        warnings.push(format!(
+            "software takes {:.2} us of a round trip, beside a base RTT of {:.2} us: the BDP, base RTTs and timeouts \
+             leave it out, so that windows of a BDP do not fill links; transport.bdp sets one that does",
+            usual.as_us_f64(),
+            base_rtt.as_us_f64()
+        ));
+    }
+    let most = time.most().times(2);
+    for stack in stacks.iter() {
+        let smallest = stack.values().into_iter().find(|(name, _)| *name == "min_rto");
+        if let Some((_, Value::Time(smallest))) = smallest
+            && most >= smallest
+        {
+            warnings.push(format!(
+                "{}: software takes up to {:.2} us of a round trip, and min_rto is {:.2} us: packets are sent again \
+                 for nothing; a min_rto above both and the queues waits for them",
+                stack.protocol().card().name,
+                most.as_us_f64(),
+                smallest.as_us_f64()
+            ));
+        }
+    }
 }
 
 /// The hosts of a fabric.

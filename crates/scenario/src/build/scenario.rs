@@ -115,6 +115,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
             warnings.push(format!("{}: {warning}", stack.protocol().card().name));
         }
     }
+    let stack_time = hosts::stack_time(root.get("hosts"));
+    hosts::uncovered(stack_time, longest.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
     let output: &Table = root.get("output");
     let name = root.find::<&str>("name").unwrap_or(stem).to_string();
     let resolved = resolved(root, &name, &fabric, routing, &stacks, &workload)?;
@@ -132,7 +134,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         bdp_bytes: set_bdp,
         workload,
         faults,
-        stack_time: hosts::stack_time(root.get("hosts")),
+        stack_time,
         output: Output {
             histograms: output.find("histograms"),
             timeseries: match output.get("timeseries") {

@@ -136,8 +136,8 @@ params! {
         budget: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
         /// Messages of up to so many bytes on the wire start without credit (UnschT).
         unscheduled_threshold: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-        /// A sender that holds so much credit is congested (SThr); very large: no sender ever is,
-        /// and slow ones hold credit that others could use.
+        /// A sender that holds so much credit is congested (SThr); under `paper` less than two packets
+        /// count as two; very large: no sender ever is, and slow ones hold credit that others could use.
         sender_threshold: Extent = Extent::Bdp(0.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
         /// Weight of the latest share of marked packets in its moving average, in both loops.
         gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
