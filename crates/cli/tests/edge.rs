@@ -354,6 +354,35 @@ fn messages_that_do_not_finish_are_said_where_they_are_many() {
     let answer = Place::new(&flows(3)).run(&[]);
     assert!(answer.stderr.contains("some: 3 of 100 messages"), "{}", answer.stderr);
     assert_eq!(Place::new(&flows(2)).run(&[]).stderr, "");
+    // The median is known, the 99th percentile is not.
+    for counted in ["97 of 100 ", " / ≥ ", "(97 of 100)"] {
+        assert!(answer.stdout.contains(counted), "no `{counted}` in {}", answer.stdout);
+    }
+    assert_eq!(answer.stdout.matches("≥").count(), 4, "three percentiles and a note: {}", answer.stdout);
+    // As many as lie above it: the slowest that finished is the 99th percentile.
+    assert!(!Place::new(&flows(1)).run(&[]).ok().contains('≥'));
+    // Half of them: nor is the median.
+    let half = Place::new(&flows(51)).run(&[]).ok();
+    assert_eq!(half.matches("≥").count(), 7, "{half}");
+}
+
+#[test]
+fn drops_are_counted_and_their_ports_named() {
+    let flow = |src: &str, dst: &str, size| {
+        format!("[[flows]]\nsrc = \"{src}\"\ndst = \"{dst}\"\nsize = \"{size}\"\nstart = \"60us\"\n")
+    };
+    let place = Place::new(&(flow("h0", "h2", "200KB") + &flow("h1", "h2", "200KB")));
+    let args = ["--set", "switch.buffer=10KB", "--set", "transport.protocol=dctcp"];
+    let json = place.run(&[&args[..], &["--json"]].concat()).json();
+    let drops = json["switches"][0]["drops"].as_u64().unwrap();
+    assert!(drops > 0);
+    let text = place.run(&args).ok();
+    let total = format!("\n{drops} drops at switches since warm-up, ");
+    for word in [&total, "of payload sent again in all", "Switch ports that drop most", "1 with hosts"] {
+        assert!(text.contains(word), "no `{word}` in {text}");
+    }
+    let calm = Place::new(&flow("h0", "h2", "20KB")).run(&[]).ok();
+    assert!(calm.contains("\n0 drops at switches") && !calm.contains("drop most"), "{calm}");
 }
 
 #[test]
@@ -399,11 +428,10 @@ fn tables_say_how_messages_share_connections_and_how_many_there_are() {
                 text.split("\n\n").skip(1).filter_map(|part| part.lines().next()).collect();
             let (titles, rest): (Vec<&str>, Vec<&str>) =
                 below.iter().partition(|line| line.ends_with(&format!(", connections: {mode}")));
-            assert!(titles.len() >= 2 && rest.len() <= 2, "{text}");
-            assert!(
-                rest.iter().all(|line| line.contains("One seed") || line.contains("packet-hops")),
-                "{text}"
-            );
+            assert!(titles.len() >= 2 && rest.len() <= 3, "{text}");
+            let about_runs = ["One seed", "drops at switches", "packet-hops"];
+            let is_known = |line: &&str| about_runs.iter().any(|words| line.contains(words));
+            assert!(rest.iter().all(is_known), "{text}");
             assert!(!text.contains('*'), "no run is the best by one seed: {text}");
         }
     }

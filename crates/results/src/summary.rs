@@ -250,6 +250,12 @@ impl FctSummary {
     pub fn finished(&self) -> u64 {
         self.count - self.unfinished
     }
+
+    /// Whether a percentile above which `per_mille` of all messages lie (10 of a 99th) is hidden: more
+    /// than those did not finish, so that the one given, which is of the others, is only a lower bound.
+    pub fn hides(&self, per_mille: u64) -> bool {
+        u128::from(self.unfinished) * 1000 > u128::from(self.count) * u128::from(per_mille)
+    }
 }
 
 /// Percentiles of the slowdown.

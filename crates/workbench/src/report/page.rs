@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use tidegate_results::{Fixed, Summary};
+use tidegate_results::{FctSummary, Fixed, Summary};
 
 use super::charts::{self, QUEUES_SHOWN, RUNS_MAX};
 use super::plot::{Plot, escaped};
@@ -43,6 +43,8 @@ pub(crate) fn whole(title: &str, body: &str) -> String {
 
 /// What stands in a cell without a value.
 const NONE: &str = "–";
+/// Stands before a percentile that is only a lower bound.
+const BOUND: &str = "≥";
 
 /// A table, without the columns in which no row has anything.
 fn table(titles: &[(&str, bool)], rows: impl Iterator<Item = Vec<String>>) -> String {
@@ -181,17 +183,41 @@ fn groups(runs: &[Run]) -> String {
                 fct.unfinished.to_string(),
                 number(group.goodput_gbps.mean),
                 number(group.goodput_gbps.jain),
-                if fct.count > 0 { fct.finished().to_string() } else { NONE.to_owned() },
-                fixed(fct.p50_us),
-                fixed(fct.p99_us),
-                fixed(fct.p999_us),
-                fixed(fct.slowdown.p50),
-                fixed(fct.slowdown.p99),
-                fixed(fct.slowdown.p999),
+                finished(fct),
+                percentile(fct, 500, fct.p50_us),
+                percentile(fct, 10, fct.p99_us),
+                percentile(fct, 1, fct.p999_us),
+                percentile(fct, 500, fct.slowdown.p50),
+                percentile(fct, 10, fct.slowdown.p99),
+                percentile(fct, 1, fct.slowdown.p999),
             ]
         })
     });
-    table(&titles, rows)
+    let mut html = table(&titles, rows);
+    if html.contains(BOUND) {
+        let _ = writeln!(
+            html,
+            "<p class=\"quiet\">{BOUND}: a lower bound. More messages of this class did not finish than the \
+             percentile leaves above it; it is that of those that did, and longer the longer the others take. \
+             Distributions end at the share that finished, and lines by size leave such percentiles out.</p>"
+        );
+    }
+    html
+}
+
+/// How many finished: `32 of 44`, or `44` if all did.
+fn finished(fct: &FctSummary) -> String {
+    match (fct.count, fct.unfinished) {
+        (0, _) => NONE.to_owned(),
+        (count, 0) => count.to_string(),
+        (count, _) => format!("{} of {count}", fct.finished()),
+    }
+}
+
+/// A percentile above which `per_mille` lie; only a bound where messages that did not finish hide it.
+fn percentile(fct: &FctSummary, per_mille: u64, value: Option<Fixed>) -> String {
+    let bound = if value.is_some() && fct.hides(per_mille) { BOUND } else { "" };
+    format!("{bound} {}", fixed(value)).trim_start().to_owned()
 }
 
 fn links(runs: &[Run]) -> String {
