@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, Table, presets};
-use tidegate_workbench::Comparison;
+use tidegate_workbench::{Comparison, conditions};
 use tidegate_workbench::results::{BySize, Engine, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary};
 
 use crate::format::{BOUND, NONE, bound, bytes, finished, micros, number, percent, ratio, shown};
@@ -19,7 +19,7 @@ const LINKS_COMPARED: usize = 3;
 
 /// One run.
 pub(crate) fn run(summary: &Summary) -> String {
-    let mut text = heading(&summary.name, summary.seed, summary);
+    let mut text = heading(summary, &[("", summary)]);
     let title = |text: &str| titled(text, summary);
     match &summary.flows {
         Some(flows) if flows.len() <= FLOWS_SHOWN => {
@@ -53,7 +53,8 @@ pub(crate) fn run(summary: &Summary) -> String {
 /// The same scenario under several protocols.
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     let Some(first) = comparison.runs.first() else { return String::new() };
-    let mut text = heading(&comparison.name, comparison.seed, &first.summary);
+    let runs: Vec<_> = comparison.runs.iter().map(|run| (run.protocol.as_str(), &run.summary)).collect();
+    let mut text = heading(&first.summary, &runs);
     let title = |text: &str| titled(text, &first.summary);
     let rows = each(comparison);
     let (messages, flows): (Vec<Row<'_>>, Vec<Row<'_>>) =
@@ -70,8 +71,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
         explain_bounds(&mut text);
     }
     text.push_str(&title(BUFFERS));
-    let runs = comparison.runs.iter().map(|run| (run.protocol.as_str(), &run.summary));
-    text.push_str(&buffer_table(&runs.collect::<Vec<_>>()));
+    text.push_str(&buffer_table(&runs));
     text.push_str(&title("Busiest switch ports"));
     text.push_str(&drawn(&compared_links(comparison)));
     text.push_str("\nOne seed: of small differences, another seed may say the opposite.\n\n");
@@ -259,10 +259,11 @@ fn buffer_table(runs: &[(&str, &Summary)]) -> String {
     drawn(&table)
 }
 
-fn heading(name: &str, seed: u64, summary: &Summary) -> String {
+fn heading(summary: &Summary, runs: &[(&str, &Summary)]) -> String {
     let ms = |s: f64| format!("{} ms", s * 1e3);
     let (end, warmup) = (ms(summary.sim_seconds), ms(summary.warmup_seconds));
-    format!("{}, seed {seed}: {end}, measured from {warmup}\n", shown(name))
+    let Summary { name, seed, .. } = summary;
+    format!("{}, seed {seed}: {end}, measured from {warmup}\n{}\n", shown(name), conditions(runs))
 }
 
 fn flow_table(flows: &[FlowSummary]) -> String {

@@ -445,3 +445,70 @@ fn tables_say_how_messages_share_connections_and_how_many_there_are() {
     }
     assert!(lines.iter().any(|line| line.contains("(messages)")) && text.contains("(5)"), "{text}");
 }
+
+#[test]
+fn what_decides_stands_at_the_head() {
+    let place = Place::usual();
+    let plain = place.run(&["--set", "transport.protocol=swift"]).ok();
+    assert!(plain.contains("\nswitch buffer unlimited; no marks; no drain\n"), "{plain}");
+    let set = ["--set", "switch.buffer=4MB", "--set", "drain=1ms", "--set", "transport.bdp=100KB"];
+    let text = place.call("compare", &[&["--protocols", "swift,dctcp"], &set[..]].concat()).ok();
+    // Marks from 1.25 BDP on, which is what the reference says of `ecn`.
+    let line = "\nswitch buffer 4 MB; no marks (swift), marks from 125 KB (dctcp); drain up to 1 ms\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn a_report_of_different_experiments_says_what_differs() {
+    let place = Place::usual();
+    let out = |name: &str, args: &[&str]| {
+        place.run(&[args, &["--out", &place.arg(name)]].concat()).ok();
+        place.arg(name)
+    };
+    let rate = ["--set", "fabric.links[2].rate=40Gbps"];
+    let swift = out("a", &["--set", "transport.protocol=swift"]);
+    let dctcp = out("b", &[&["--set", "transport.protocol=dctcp"], &rate[..]].concat());
+    let again = out("c", &[&["--set", "transport.protocol=swift"], &rate[..]].concat());
+    let page = place.arg("page.html");
+    answer(&["report", &swift, &dctcp, &again, "--out", &page]).ok();
+    let html = fs::read_to_string(&page).unwrap();
+    for words in [
+        "<h2>What differs</h2>",
+        "<td>fabric.links[2].rate</td><td>40Gbps</td>",
+        "swift, fabric.links[2].rate 100Gbps",
+        "swift, fabric.links[2].rate 40Gbps",
+        "dctcp, fabric.links[2].rate 40Gbps",
+    ] {
+        assert!(html.contains(words), "no {words}");
+    }
+    // Nothing but the protocol: its name will do.
+    let out = place.arg("out");
+    place.call("compare", &["--protocols", "swift,poseidon", "--out", &out]).ok();
+    answer(&["report", &out, "--out", &page]).ok();
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("<td>swift</td>") && !html.contains("What differs"), "{html}");
+}
+
+#[test]
+fn a_report_replaces_reports_alone_and_a_wrong_place_is_the_callers_fault() {
+    let place = Place::usual();
+    let out = place.arg("out");
+    place.run(&["--out", &out]).ok();
+    let page = place.arg("page.html");
+    for _ in 0..2 {
+        answer(&["report", &out, "--out", &page]).ok();
+    }
+    let scenario = place.arg("scenario.toml");
+    let before = fs::read(&scenario).unwrap();
+    answer(&["report", &out, "--out", &scenario]).refused(2, &["--out", "no report of tidegate"]);
+    assert_eq!(before, fs::read(&scenario).unwrap());
+    let below = place.arg("scenario.toml/x");
+    answer(&["report", &out, "--out", &out]).refused(2, &["--out"]);
+    answer(&["report", &out, "--out", &below]).refused(2, &["--out", &below]);
+    answer(&["report", &out, "--out", &place.arg("none/x.html")]).refused(2, &["--out"]);
+    for wrong in [&scenario, &below] {
+        place.run(&["--out", wrong]).refused(2, &["--out", wrong]);
+        place.call("compare", &["--protocols", "swift", "--out", wrong]).refused(2, &["--out", wrong]);
+        answer(&["reproduce", "--quick", "--out", wrong]).refused(2, &["--out", wrong]);
+    }
+}

@@ -89,12 +89,12 @@ pub(crate) fn queues(runs: &[Run]) -> Vec<Plot> {
     plots
 }
 
-/// A line for every run, in its protocol's colour, or in another with dashes where an earlier run has that one.
+/// A line for every run in its protocol's colour, with dashes where an earlier run has that one.
 fn lines(runs: &[Run], points: impl Fn(&Run) -> Points) -> Vec<Line> {
     let line = |(i, run): (usize, &Run)| {
         let earlier = runs[..i].iter().filter(|other| other.protocol == run.protocol).count();
         let card = run.protocol.as_deref().and_then(Protocol::named).map(Protocol::card);
-        let color = card.filter(|_| earlier == 0).map_or(PALETTE[i % PALETTE.len()], |card| card.color);
+        let color = card.map_or(PALETTE[i % PALETTE.len()], |card| card.color);
         Line {
             name: run.title.clone(),
             color: color.to_owned(),

@@ -4,9 +4,11 @@ use std::fmt::Write;
 
 use tidegate_results::{FctSummary, Fixed, Summary};
 
+use super::differences::differences;
 use super::charts::{self, QUEUES_SHOWN, RUNS_MAX};
 use super::plot::{Plot, escaped};
 use super::read::Run;
+use crate::conditions;
 use crate::reproduce::{ClaimResult, PaperText, Picture, measured, paper_value, with_unit};
 
 const STYLE: &str = "\
@@ -28,6 +30,9 @@ figure a{display:block;text-align:right;font-size:11px}figure,tr{break-inside:av
 table{font-size:7.5pt}th,td{padding:.15rem .3rem}th,th.n{white-space:normal}.wide{overflow:visible}\
 .plots{display:block}.plots svg{width:130mm;margin:0 auto 4mm}}";
 
+/// What the last line of a page begins with.
+pub(crate) const SIGNATURE: &str = "<p class=\"quiet\">tidegate ";
+
 /// The page around `body`.
 pub(crate) fn whole(title: &str, body: &str) -> String {
     let title = escaped(title);
@@ -35,7 +40,7 @@ pub(crate) fn whole(title: &str, body: &str) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
          <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n{body}\
-         <p class=\"quiet\">tidegate {} ({})</p></body></html>\n",
+         {SIGNATURE}{} ({})</p></body></html>\n",
         env!("CARGO_PKG_VERSION"),
         env!("TIDEGATE_GIT_REVISION")
     )
@@ -91,6 +96,7 @@ fn in_url(text: &str) -> String {
 /// Everything about runs: a section each for messages, goodput and queues where there are any.
 pub(crate) fn runs(runs: &[Run]) -> String {
     let mut html = scenarios(runs);
+    html.push_str(&differing(runs));
     html.push_str("<h2>Summary</h2>\n");
     for run in runs {
         for warning in &run.summary.warnings {
@@ -126,7 +132,29 @@ fn scenarios(runs: &[Run]) -> String {
             said.push(text);
         }
     }
+    let named: Vec<_> = runs.iter().map(|run| (run.title.as_str(), &run.summary)).collect();
+    said.push(escaped(&conditions(&named)));
     said.iter().map(|text| format!("<p>{text}</p>\n")).collect()
+}
+
+/// What differs between the scenarios of the runs, where anything does.
+fn differing(runs: &[Run]) -> String {
+    let (found, more) = differences(runs);
+    if found.is_empty() {
+        return String::new();
+    }
+    let rows = found.iter().flat_map(|(key, values)| {
+        values.iter().map(|(value, having)| {
+            let titles: Vec<&str> = having.iter().map(|i| runs[*i].title.as_str()).collect();
+            vec![escaped(key), escaped(value), escaped(&titles.join("; "))]
+        })
+    });
+    let mut html = String::from("<h2>What differs</h2>\n");
+    html.push_str(&table(&[("key", false), ("value", false), ("runs", false)], rows));
+    if more > 0 {
+        let _ = writeln!(html, "<p class=\"quiet\">And {more} keys more, as their manifests say.</p>");
+    }
+    html
 }
 
 /// How messages share connections; results of older versions do not say.
@@ -284,7 +312,7 @@ pub(crate) fn reproduction(claims: &[ClaimResult], papers: &[PaperText], picture
     html
 }
 
-/// The paragraphs of a Markdown text; links keep their words alone, for what they point at is not in the page.
+/// The paragraphs and lists of a Markdown text; links keep their words alone, for what they point at is not in the page.
 fn paragraphs(text: &str) -> String {
     let mut html = String::new();
     for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
@@ -299,9 +327,34 @@ fn paragraphs(text: &str) -> String {
             rest = after;
         }
         words.push_str(rest);
-        let _ = writeln!(html, "<p>{}</p>", escaped(&words));
+        let (before, items) = list(&words);
+        if !before.is_empty() {
+            let _ = writeln!(html, "<p>{}</p>", escaped(&before));
+        }
+        if !items.is_empty() {
+            let item = |item: &String| format!("<li>{}</li>", escaped(item));
+            let _ = writeln!(html, "<ul>{}</ul>", items.iter().map(item).collect::<String>());
+        }
     }
     html
+}
+
+/// What stands before the list in a paragraph, and its items; lines that begin no item go on with the last.
+fn list(paragraph: &str) -> (String, Vec<String>) {
+    let (mut before, mut items) = (String::new(), Vec::<String>::new());
+    for line in paragraph.lines() {
+        let line = line.trim();
+        if let Some(item) = line.strip_prefix("* ").or_else(|| line.strip_prefix("- ")) {
+            items.push(item.to_owned());
+            continue;
+        }
+        let text = items.last_mut().unwrap_or(&mut before);
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(line);
+    }
+    (before, items)
 }
 
 fn claim_table<'a>(claims: impl Iterator<Item = &'a ClaimResult>) -> String {
@@ -327,4 +380,15 @@ fn claim_table<'a>(claims: impl Iterator<Item = &'a ClaimResult>) -> String {
         ]
     });
     format!("<div class=\"claims\">{}</div>", table(&titles, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_markdown_are_lists() {
+        let html = paragraphs("Said:\n* one\n  more\n* [two](x.md)\n\nEnd * of it.");
+        assert_eq!(html, "<p>Said:</p>\n<ul><li>one\nmore</li><li>two</li></ul>\n<p>End * of it.</p>\n");
+    }
 }
