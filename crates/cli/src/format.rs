@@ -79,11 +79,7 @@ pub(crate) fn bound(hidden: bool, shown: String) -> String {
 
 /// How many finished: `32 of 44`, or `44` if all did.
 pub(crate) fn finished(fct: &FctSummary) -> String {
-    if fct.unfinished == 0 {
-        fct.count.to_string()
-    } else {
-        format!("{} of {}", fct.finished(), fct.count)
-    }
+    if fct.unfinished == 0 { fct.count.to_string() } else { format!("{} of {}", fct.finished(), fct.count) }
 }
 
 /// A wait, as on a clock: `7 s`, `3:05`, `2:03:05`.

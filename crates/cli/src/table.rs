@@ -3,8 +3,10 @@
 use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, Table, presets};
+use tidegate_workbench::results::{
+    BySize, Engine, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary,
+};
 use tidegate_workbench::{Comparison, conditions};
-use tidegate_workbench::results::{BySize, Engine, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary};
 
 use crate::format::{BOUND, NONE, bound, bytes, finished, micros, number, percent, ratio, shown};
 
@@ -226,7 +228,10 @@ fn explain_bounds(text: &mut String) {
 fn losses(summary: &Summary) -> String {
     let drops: u64 = summary.switches.iter().map(|switch| switch.drops).sum();
     let resent: u64 = summary.groups.iter().map(|group| group.retransmitted_bytes).sum();
-    format!("{drops} drops at switches since warm-up, {} of payload sent again in all", bytes(Some(resent as f64)))
+    format!(
+        "{drops} drops at switches since warm-up, {} of payload sent again in all",
+        bytes(Some(resent as f64))
+    )
 }
 
 /// Switches with hosts and those without, under each protocol.

@@ -40,7 +40,9 @@ fn of_switches(summary: &Summary, of: fn(SwitchSettings) -> String) -> Option<St
 }
 
 fn buffers(summary: &Summary) -> Option<String> {
-    let buffer = |settings: SwitchSettings| settings.buffer_size_bytes.map_or("unlimited".to_owned(), |size| bytes(size as f64));
+    let buffer = |settings: SwitchSettings| {
+        settings.buffer_size_bytes.map_or("unlimited".to_owned(), |size| bytes(size as f64))
+    };
     of_switches(summary, buffer).map(|text| format!("switch buffer {text}"))
 }
 

@@ -220,7 +220,10 @@ fn stuck(unfinished: &[FlowRecord], sinks: &Sinks, end: Time) -> Option<String> 
     let count = unfinished.len();
     let messages = if count == 1 { "message is" } else { "messages are" };
     is_stuck.then(|| {
-        format!("{count} {messages} unfinished, though nothing was submitted in the last {} of the run", rounded(quiet))
+        format!(
+            "{count} {messages} unfinished, though nothing was submitted in the last {} of the run",
+            rounded(quiet)
+        )
     })
 }
 

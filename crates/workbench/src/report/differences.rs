@@ -17,7 +17,8 @@ pub(crate) type Difference = (String, Vec<(String, Vec<usize>)>);
 /// Keys of the resolved scenarios that differ, but for the protocol, which runs are named by, and its parameters
 /// where only the protocols differ. With how many more there are than can be shown.
 pub(crate) fn differences(runs: &[Run]) -> (Vec<Difference>, usize) {
-    let flat: Vec<Option<BTreeMap<String, String>>> = runs.iter().map(|run| run.scenario.as_ref().map(flat)).collect();
+    let flat: Vec<Option<BTreeMap<String, String>>> =
+        runs.iter().map(|run| run.scenario.as_ref().map(flat)).collect();
     let mut keys: Vec<&String> = flat.iter().flatten().flat_map(|scenario| scenario.keys()).collect();
     keys.sort();
     keys.dedup();
@@ -32,10 +33,13 @@ pub(crate) fn differences(runs: &[Run]) -> (Vec<Difference>, usize) {
                 None => values.push((value, vec![i])),
             }
         }
-        let protocols = |having: &[usize]| having.iter().map(|i| runs[*i].protocol.clone()).collect::<Vec<_>>();
+        let protocols =
+            |having: &[usize]| having.iter().map(|i| runs[*i].protocol.clone()).collect::<Vec<_>>();
         let shared = |(at, (_, having)): (usize, &(String, Vec<usize>))| {
             let own = protocols(having);
-            values[at + 1..].iter().any(|(_, others)| protocols(others).iter().any(|other| own.contains(other)))
+            values[at + 1..]
+                .iter()
+                .any(|(_, others)| protocols(others).iter().any(|other| own.contains(other)))
         };
         let is_tuning = key.contains("params.");
         if values.len() > 1 && (!is_tuning || values.iter().enumerate().any(shared)) {

@@ -4,8 +4,8 @@ use std::fmt::Write;
 
 use tidegate_results::{FctSummary, Fixed, Summary};
 
-use super::differences::differences;
 use super::charts::{self, QUEUES_SHOWN, RUNS_MAX};
+use super::differences::differences;
 use super::plot::{Plot, escaped};
 use super::read::Run;
 use crate::conditions;

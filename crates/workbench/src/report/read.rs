@@ -163,7 +163,9 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
         all.clone().map(|i| settings.iter().map(|(_, values)| of(i, values)).collect()).collect();
     let mut additions: Vec<Vec<String>> = vec![runs.iter().map(|run| run.summary.name.clone()).collect()];
     additions.extend(settings.iter().map(|(key, values)| {
-        all.clone().map(|i| of(i, values).map_or_else(String::new, |value| format!("{key} {value}"))).collect()
+        all.clone()
+            .map(|i| of(i, values).map_or_else(String::new, |value| format!("{key} {value}")))
+            .collect()
     }));
     let told_by_settings = additions.len();
     additions.push(runs.iter().map(|run| format!("seed {}", run.summary.seed)).collect());
