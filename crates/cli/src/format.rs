@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
-use tidegate_workbench::results::Fixed;
+use tidegate_workbench::results::{FctSummary, Fixed};
 
 /// What is shown where there is no number.
 pub(crate) const NONE: &str = "-";
+/// Stands before a percentile that is only a lower bound.
+pub(crate) const BOUND: &str = "≥";
 
 /// A text from outside as a terminal may have it: what would move the cursor, change colours or turn the direction of what
 /// follows stands there as an escape.
@@ -68,6 +70,16 @@ pub(crate) fn bytes(x: Option<f64>) -> String {
 /// A ratio.
 pub(crate) fn ratio(x: Option<Fixed>) -> String {
     number(x.map(Fixed::as_f64))
+}
+
+/// A percentile; only a bound where messages that did not finish hide it.
+pub(crate) fn bound(hidden: bool, shown: String) -> String {
+    if hidden && shown != NONE { format!("{BOUND} {shown}") } else { shown }
+}
+
+/// How many finished: `32 of 44`, or `44` if all did.
+pub(crate) fn finished(fct: &FctSummary) -> String {
+    if fct.unfinished == 0 { fct.count.to_string() } else { format!("{} of {}", fct.finished(), fct.count) }
 }
 
 /// A wait, as on a clock: `7 s`, `3:05`, `2:03:05`.

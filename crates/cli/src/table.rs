@@ -3,22 +3,25 @@
 use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, Table, presets};
-use tidegate_workbench::Comparison;
-use tidegate_workbench::results::{Engine, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary};
+use tidegate_workbench::results::{
+    BySize, Engine, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary,
+};
+use tidegate_workbench::{Comparison, conditions};
 
-use crate::format::{NONE, bytes, micros, number, percent, ratio, shown};
+use crate::format::{BOUND, NONE, bound, bytes, finished, micros, number, percent, ratio, shown};
 
 /// Up to so many flows are shown one by one; more are grouped by label.
 const FLOWS_SHOWN: usize = 30;
 /// Switch ports that are shown of one run.
 const LINKS_SHOWN: usize = 5;
 const BY_SIZE: &str = "Slowdown by message size: median / 99th percentile (messages)";
+const BUFFERS: &str = "Switch buffers (p99 by samples)";
 /// Switch ports that are shown of several runs.
 const LINKS_COMPARED: usize = 3;
 
 /// One run.
 pub(crate) fn run(summary: &Summary) -> String {
-    let mut text = heading(&summary.name, summary.seed, summary);
+    let mut text = heading(summary, &[("", summary)]);
     let title = |text: &str| titled(text, summary);
     match &summary.flows {
         Some(flows) if flows.len() <= FLOWS_SHOWN => {
@@ -32,11 +35,19 @@ pub(crate) fn run(summary: &Summary) -> String {
             text.push_str(&message_table(&rows));
             text.push_str(&title(BY_SIZE));
             text.push_str(&size_table(&rows));
+            explain_bounds(&mut text);
         }
     }
+    text.push_str(&title(BUFFERS));
+    text.push_str(&buffer_table(&[(&summary.protocols.join(" + "), summary)]));
     text.push_str(&title("Busiest switch ports"));
     text.push_str(&link_table(&busiest(summary, LINKS_SHOWN)));
-    text.push('\n');
+    let dropping = dropping(summary);
+    if !dropping.is_empty() {
+        text.push_str(&title("Switch ports that drop most"));
+        text.push_str(&link_table(&dropping));
+    }
+    text.push_str(&format!("\n{}\n", losses(summary)));
     text.push_str(&engine_line(&summary.engine));
     text
 }
@@ -44,7 +55,8 @@ pub(crate) fn run(summary: &Summary) -> String {
 /// The same scenario under several protocols.
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     let Some(first) = comparison.runs.first() else { return String::new() };
-    let mut text = heading(&comparison.name, comparison.seed, &first.summary);
+    let runs: Vec<_> = comparison.runs.iter().map(|run| (run.protocol.as_str(), &run.summary)).collect();
+    let mut text = heading(&first.summary, &runs);
     let title = |text: &str| titled(text, &first.summary);
     let rows = each(comparison);
     let (messages, flows): (Vec<Row<'_>>, Vec<Row<'_>>) =
@@ -58,12 +70,17 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
         text.push_str(&message_table(&messages));
         text.push_str(&title(BY_SIZE));
         text.push_str(&size_table(&messages));
-        text.push_str(&title("Switch buffers, by samples"));
-        text.push_str(&buffer_table(comparison));
+        explain_bounds(&mut text);
     }
+    text.push_str(&title(BUFFERS));
+    text.push_str(&buffer_table(&runs));
     text.push_str(&title("Busiest switch ports"));
     text.push_str(&drawn(&compared_links(comparison)));
     text.push_str("\nOne seed: of small differences, another seed may say the opposite.\n\n");
+    for run in &comparison.runs {
+        text.push_str(&format!("{}: {}\n", run.protocol, losses(&run.summary)));
+    }
+    text.push('\n');
     for run in &comparison.runs {
         text.push_str(&format!("{}: {}", run.protocol, engine_line(&run.summary.engine)));
     }
@@ -144,11 +161,11 @@ fn message_table(rows: &[Row<'_>]) -> String {
             fct.unfinished.to_string(),
             number(group.offered_gbps),
             number(group.goodput_gbps.total),
-            fct.finished().to_string(),
-            micros(fct.p50_us),
-            micros(fct.p99_us),
-            ratio(fct.slowdown.p50),
-            ratio(fct.slowdown.p99),
+            finished(fct),
+            bound(fct.hides(500), micros(fct.p50_us)),
+            bound(fct.hides(10), micros(fct.p99_us)),
+            bound(fct.hides(500), ratio(fct.slowdown.p50)),
+            bound(fct.hides(10), ratio(fct.slowdown.p99)),
         ]);
     }
     drawn(&table)
@@ -168,9 +185,10 @@ fn size_table(rows: &[Row<'_>]) -> String {
             let row = group.fct.by_size.iter().find(|row| row.min_bytes == min);
             row.map_or_else(
                 || NONE.to_owned(),
-                |row| {
-                    let slowdown = &row.fct.slowdown;
-                    format!("{} / {} ({})", ratio(slowdown.p50), ratio(slowdown.p99), row.fct.finished())
+                |BySize { fct, .. }| {
+                    let p50 = bound(fct.hides(500), ratio(fct.slowdown.p50));
+                    let p99 = bound(fct.hides(10), ratio(fct.slowdown.p99));
+                    format!("{p50} / {p99} ({})", finished(fct))
                 },
             )
         };
@@ -196,12 +214,32 @@ fn size_range(min: u64, below: Option<u64>) -> String {
     }
 }
 
+/// Says what the sign before a percentile means, where there is one.
+fn explain_bounds(text: &mut String) {
+    if text.contains(BOUND) {
+        text.push_str(&format!(
+            "{BOUND}: a lower bound. More messages of this class did not finish than the percentile leaves \
+             above it;\n   it is that of those that did, and longer the longer the others take.\n"
+        ));
+    }
+}
+
+/// What a run lost and sent again, in all.
+fn losses(summary: &Summary) -> String {
+    let drops: u64 = summary.switches.iter().map(|switch| switch.drops).sum();
+    let resent: u64 = summary.groups.iter().map(|group| group.retransmitted_bytes).sum();
+    format!(
+        "{drops} drops at switches since warm-up, {} of payload sent again in all",
+        bytes(Some(resent as f64))
+    )
+}
+
 /// Switches with hosts and those without, under each protocol.
-fn buffer_table(comparison: &Comparison) -> String {
+fn buffer_table(runs: &[(&str, &Summary)]) -> String {
     let mut table = new(&["switches", "protocol", "samples", "mean", "p99", "max", "drops"], 2);
     for tors in [true, false] {
-        for run in &comparison.runs {
-            let all = &run.summary.switches;
+        for (protocol, summary) in runs {
+            let all = &summary.switches;
             let some: Vec<_> = all.iter().filter(|switch| (switch.hosts > 0) == tors).collect();
             if some.is_empty() {
                 continue;
@@ -213,7 +251,7 @@ fn buffer_table(comparison: &Comparison) -> String {
                 some.iter().filter_map(|switch| switch.buffer_bytes.mean).sum::<f64>() / some.len() as f64;
             table.add_row([
                 format!("{} {}", some.len(), if tors { "with hosts" } else { "without hosts" }),
-                run.protocol.clone(),
+                (*protocol).to_owned(),
                 // As many of each.
                 some[0].samples.to_string(),
                 bytes(Some(mean)),
@@ -226,10 +264,11 @@ fn buffer_table(comparison: &Comparison) -> String {
     drawn(&table)
 }
 
-fn heading(name: &str, seed: u64, summary: &Summary) -> String {
+fn heading(summary: &Summary, runs: &[(&str, &Summary)]) -> String {
     let ms = |s: f64| format!("{} ms", s * 1e3);
     let (end, warmup) = (ms(summary.sim_seconds), ms(summary.warmup_seconds));
-    format!("{}, seed {seed}: {end}, measured from {warmup}\n", shown(name))
+    let Summary { name, seed, .. } = summary;
+    format!("{}, seed {seed}: {end}, measured from {warmup}\n{}\n", shown(name), conditions(runs))
 }
 
 fn flow_table(flows: &[FlowSummary]) -> String {
@@ -368,6 +407,14 @@ fn busiest(summary: &Summary, count: usize) -> Vec<&LinkSummary> {
     let per_mille = |link: &LinkSummary| (link.utilization.unwrap_or(0.0) * 1000.0).round() as u64;
     links.sort_by_key(|link| std::cmp::Reverse((per_mille(link), link.queue_delay_us.mean)));
     links.truncate(count);
+    links
+}
+
+/// The switch ports that drop most, those first; none where none drops.
+fn dropping(summary: &Summary) -> Vec<&LinkSummary> {
+    let mut links: Vec<_> = summary.links.iter().filter(|link| !link.from_host && link.drops > 0).collect();
+    links.sort_by_key(|link| std::cmp::Reverse(link.drops));
+    links.truncate(LINKS_SHOWN);
     links
 }
 

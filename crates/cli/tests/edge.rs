@@ -354,6 +354,35 @@ fn messages_that_do_not_finish_are_said_where_they_are_many() {
     let answer = Place::new(&flows(3)).run(&[]);
     assert!(answer.stderr.contains("some: 3 of 100 messages"), "{}", answer.stderr);
     assert_eq!(Place::new(&flows(2)).run(&[]).stderr, "");
+    // The median is known, the 99th percentile is not.
+    for counted in ["97 of 100 ", " / ≥ ", "(97 of 100)"] {
+        assert!(answer.stdout.contains(counted), "no `{counted}` in {}", answer.stdout);
+    }
+    assert_eq!(answer.stdout.matches("≥").count(), 4, "three percentiles and a note: {}", answer.stdout);
+    // As many as lie above it: the slowest that finished is the 99th percentile.
+    assert!(!Place::new(&flows(1)).run(&[]).ok().contains('≥'));
+    // Half of them: nor is the median.
+    let half = Place::new(&flows(51)).run(&[]).ok();
+    assert_eq!(half.matches("≥").count(), 7, "{half}");
+}
+
+#[test]
+fn drops_are_counted_and_their_ports_named() {
+    let flow = |src: &str, dst: &str, size| {
+        format!("[[flows]]\nsrc = \"{src}\"\ndst = \"{dst}\"\nsize = \"{size}\"\nstart = \"60us\"\n")
+    };
+    let place = Place::new(&(flow("h0", "h2", "200KB") + &flow("h1", "h2", "200KB")));
+    let args = ["--set", "switch.buffer=10KB", "--set", "transport.protocol=dctcp"];
+    let json = place.run(&[&args[..], &["--json"]].concat()).json();
+    let drops = json["switches"][0]["drops"].as_u64().unwrap();
+    assert!(drops > 0);
+    let text = place.run(&args).ok();
+    let total = format!("\n{drops} drops at switches since warm-up, ");
+    for word in [&total, "of payload sent again in all", "Switch ports that drop most", "1 with hosts"] {
+        assert!(text.contains(word), "no `{word}` in {text}");
+    }
+    let calm = Place::new(&flow("h0", "h2", "20KB")).run(&[]).ok();
+    assert!(calm.contains("\n0 drops at switches") && !calm.contains("drop most"), "{calm}");
 }
 
 #[test]
@@ -399,11 +428,10 @@ fn tables_say_how_messages_share_connections_and_how_many_there_are() {
                 text.split("\n\n").skip(1).filter_map(|part| part.lines().next()).collect();
             let (titles, rest): (Vec<&str>, Vec<&str>) =
                 below.iter().partition(|line| line.ends_with(&format!(", connections: {mode}")));
-            assert!(titles.len() >= 2 && rest.len() <= 2, "{text}");
-            assert!(
-                rest.iter().all(|line| line.contains("One seed") || line.contains("packet-hops")),
-                "{text}"
-            );
+            assert!(titles.len() >= 2 && rest.len() <= 3, "{text}");
+            let about_runs = ["One seed", "drops at switches", "packet-hops"];
+            let is_known = |line: &&str| about_runs.iter().any(|words| line.contains(words));
+            assert!(rest.iter().all(is_known), "{text}");
             assert!(!text.contains('*'), "no run is the best by one seed: {text}");
         }
     }
@@ -416,4 +444,71 @@ fn tables_say_how_messages_share_connections_and_how_many_there_are() {
         assert!(counts.iter().any(|count| head.contains(count)), "no count beside the percentiles of {head}");
     }
     assert!(lines.iter().any(|line| line.contains("(messages)")) && text.contains("(5)"), "{text}");
+}
+
+#[test]
+fn what_decides_stands_at_the_head() {
+    let place = Place::usual();
+    let plain = place.run(&["--set", "transport.protocol=swift"]).ok();
+    assert!(plain.contains("\nswitch buffer unlimited; no marks; no drain\n"), "{plain}");
+    let set = ["--set", "switch.buffer=4MB", "--set", "drain=1ms", "--set", "transport.bdp=100KB"];
+    let text = place.call("compare", &[&["--protocols", "swift,dctcp"], &set[..]].concat()).ok();
+    // Marks from 1.25 BDP on, which is what the reference says of `ecn`.
+    let line = "\nswitch buffer 4 MB; no marks (swift), marks from 125 KB (dctcp); drain up to 1 ms\n";
+    assert!(text.contains(line), "{text}");
+}
+
+#[test]
+fn a_report_of_different_experiments_says_what_differs() {
+    let place = Place::usual();
+    let out = |name: &str, args: &[&str]| {
+        place.run(&[args, &["--out", &place.arg(name)]].concat()).ok();
+        place.arg(name)
+    };
+    let rate = ["--set", "fabric.links[2].rate=40Gbps"];
+    let swift = out("a", &["--set", "transport.protocol=swift"]);
+    let dctcp = out("b", &[&["--set", "transport.protocol=dctcp"], &rate[..]].concat());
+    let again = out("c", &[&["--set", "transport.protocol=swift"], &rate[..]].concat());
+    let page = place.arg("page.html");
+    answer(&["report", &swift, &dctcp, &again, "--out", &page]).ok();
+    let html = fs::read_to_string(&page).unwrap();
+    for words in [
+        "<h2>What differs</h2>",
+        "<td>fabric.links[2].rate</td><td>40Gbps</td>",
+        "swift, fabric.links[2].rate 100Gbps",
+        "swift, fabric.links[2].rate 40Gbps",
+        "dctcp, fabric.links[2].rate 40Gbps",
+    ] {
+        assert!(html.contains(words), "no {words}");
+    }
+    // Nothing but the protocol: its name will do.
+    let out = place.arg("out");
+    place.call("compare", &["--protocols", "swift,poseidon", "--out", &out]).ok();
+    answer(&["report", &out, "--out", &page]).ok();
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains("<td>swift</td>") && !html.contains("What differs"), "{html}");
+}
+
+#[test]
+fn a_report_replaces_reports_alone_and_a_wrong_place_is_the_callers_fault() {
+    let place = Place::usual();
+    let out = place.arg("out");
+    place.run(&["--out", &out]).ok();
+    let page = place.arg("page.html");
+    for _ in 0..2 {
+        answer(&["report", &out, "--out", &page]).ok();
+    }
+    let scenario = place.arg("scenario.toml");
+    let before = fs::read(&scenario).unwrap();
+    answer(&["report", &out, "--out", &scenario]).refused(2, &["--out", "no report of tidegate"]);
+    assert_eq!(before, fs::read(&scenario).unwrap());
+    let below = place.arg("scenario.toml/x");
+    answer(&["report", &out, "--out", &out]).refused(2, &["--out"]);
+    answer(&["report", &out, "--out", &below]).refused(2, &["--out", &below]);
+    answer(&["report", &out, "--out", &place.arg("none/x.html")]).refused(2, &["--out"]);
+    for wrong in [&scenario, &below] {
+        place.run(&["--out", wrong]).refused(2, &["--out", wrong]);
+        place.call("compare", &["--protocols", "swift", "--out", wrong]).refused(2, &["--out", wrong]);
+        answer(&["reproduce", "--quick", "--out", wrong]).refused(2, &["--out", wrong]);
+    }
 }

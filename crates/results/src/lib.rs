@@ -28,5 +28,6 @@ pub use series_file::{Entity, SeriesFile, SeriesRow};
 pub use sketch::Sketch;
 pub use summary::{
     BySize, Engine, FLOWS_MAX, FaultSummary, FctSummary, FlowSummary, Goodput, GroupSummary, LINKS_MAX,
-    LinkSummary, QueueBytes, QueueDelay, Slowdown, Summary, SwitchSummary, busiest, write_json,
+    LinkSummary, QueueBytes, QueueDelay, Slowdown, Summary, SwitchSettings, SwitchSummary, busiest,
+    write_json,
 };

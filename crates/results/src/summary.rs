@@ -31,6 +31,9 @@ pub struct Summary {
     /// Seconds that the run went on for messages to finish.
     #[serde(default)]
     pub drain_seconds: f64,
+    /// Seconds that it might have gone on.
+    #[serde(default)]
+    pub drain_max_seconds: f64,
     /// From here on goodput, queues and utilisation are measured.
     pub warmup_seconds: f64,
     /// Whether the run ended before its time.
@@ -250,6 +253,12 @@ impl FctSummary {
     pub fn finished(&self) -> u64 {
         self.count - self.unfinished
     }
+
+    /// Whether a percentile above which `per_mille` of all messages lie (10 of a 99th) is hidden: more
+    /// than those did not finish, so that the one given, which is of the others, is only a lower bound.
+    pub fn hides(&self, per_mille: u64) -> bool {
+        u128::from(self.unfinished) * 1000 > u128::from(self.count) * u128::from(per_mille)
+    }
 }
 
 /// Percentiles of the slowdown.
@@ -339,6 +348,20 @@ pub struct SwitchSummary {
     pub samples: u64,
     /// Packets refused.
     pub drops: u64,
+    /// What it was set to; older results do not say.
+    #[serde(default)]
+    pub settings: Option<SwitchSettings>,
+}
+
+/// What decides at a switch, as in force.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct SwitchSettings {
+    /// Size of the buffer that its ports share; null: unlimited.
+    pub buffer_size_bytes: Option<u64>,
+    /// Queue from which on packets may be marked; null: none is.
+    pub mark_from_bytes: Option<f64>,
+    /// Queue from which on every packet is marked; null: none is.
+    pub mark_all_bytes: Option<f64>,
 }
 
 /// What injected faults did, over the whole run.

@@ -58,6 +58,7 @@ fn summary() -> Summary {
         connections: "per-message".into(),
         sim_seconds: 0.001,
         drain_seconds: 0.0,
+        drain_max_seconds: 0.0,
         warmup_seconds: 0.0,
         truncated: false,
         warnings: vec![],
@@ -83,6 +84,7 @@ fn summary() -> Summary {
             buffer_bytes: QueueBytes::default(),
             samples: 0,
             drops: 0,
+            settings: None,
         }],
         faults: None,
     }

@@ -143,7 +143,9 @@ fn table(keys: Keys) -> Json {
 
 /// One alternative for each kind; and, where presets can say the kind, one for each kind that a preset has.
 fn kinds(common: &'static [Key], variants: &'static [Variant]) -> Json {
-    let takes_presets = common.iter().any(|key| key.name == PRESET);
+    // A fabric's presets stand for the kind. Those of traffic are of its protocol's parameters.
+    let has = |name| common.iter().any(|key| key.name == name);
+    let takes_presets = has(PRESET) && !has("protocol");
     let plain = variants.iter().map(|variant| {
         let mut schema = variant_object(common, variant);
         if takes_presets {

@@ -91,7 +91,7 @@ fn schema_accepts_what_loads() {
     let schema = schema();
     let preset = "duration = '1ms'\nfabric = { preset = 'poseidon-clos', pods = 2, core_link = { rate = '1Gbps' } }\n\
                   transport = { protocol = 'dctcp', preset = 'sird', connections = 40 }\n\
-                  traffic = [{ kind = 'permutation', sizes = '1MB' }]\n\
+                  traffic = [{ kind = 'permutation', sizes = '1MB', protocol = 'swift', preset = 'sird' }]\n\
                   protocols = { swift = { preset = 'sird' } }";
     for text in [GRAPH, RACKS, preset] {
         let plan = load(text, &beside("x.toml"), &[]).unwrap();
@@ -116,6 +116,7 @@ fn schema_refuses_what_it_can_see() {
         ("kind = \"poisson\"", "kind = \"incast\""),
         ("preset = \"paper\"", "preset = \"sird\""),
         ("src = \"h0\"", ""),
+        ("kind = \"poisson\"", "kind = \"poisson\"\nprotocol = \"swift\"\npreset = \"none\""),
     ] {
         assert!(!accepts(&schema, &patched(GRAPH, from, to)), "{to}");
     }

@@ -1,10 +1,10 @@
 //! The engine's records in the words of the results.
 
-use tidegate_core::fabric::Node;
+use tidegate_core::fabric::{Buffer, Node, Switch};
 use tidegate_core::{ConnectionPolicy, Message};
 use tidegate_results::{
     Entity, FaultSummary, Fixed, FlowRow, LinkSummary, Names, QueueBytes, QueueDelay, SeriesRow,
-    SwitchSummary,
+    SwitchSettings, SwitchSummary,
 };
 use tidegate_scenario::Plan;
 use tidegate_sim::{FaultCounts, FlowRecord, LinkRecord, Quantity, Sample, Spread, SwitchRecord};
@@ -92,8 +92,21 @@ pub(crate) fn switches(plan: &Plan, records: &[SwitchRecord]) -> Vec<SwitchSumma
         buffer_bytes: bytes(&record.buffer_bytes),
         samples: record.samples,
         drops: record.drops,
+        settings: plan.fabric.switches.get(record.switch as usize).map(settings),
     };
     records.iter().map(switch).collect()
+}
+
+/// What decides at a switch.
+fn settings(switch: &Switch) -> SwitchSettings {
+    SwitchSettings {
+        buffer_size_bytes: match switch.buffer {
+            Buffer::Unlimited => None,
+            Buffer::Shared { bytes, .. } => Some(bytes),
+        },
+        mark_from_bytes: switch.ecn.map(|ecn| ecn.min_bytes),
+        mark_all_bytes: switch.ecn.map(|ecn| ecn.max_bytes),
+    }
 }
 
 /// What went wrong.

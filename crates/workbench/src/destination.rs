@@ -26,7 +26,7 @@ impl Destination {
             let message = format!("{} is not a folder", out.display());
             return Err(Error::Usage { option: "--out", message });
         }
-        let folder = Folder::open(out).map_err(Error::output(out))?;
+        let folder = Folder::open(out).map_err(Error::cannot_open(out))?;
         // With the folder in hand, so that no results can come between.
         if !force && ours(out).iter().any(|name| out.join(name).exists()) {
             return Err(Error::Occupied(out.to_owned()));

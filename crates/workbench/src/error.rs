@@ -43,6 +43,15 @@ impl Error {
         }
     }
 
+    /// `path` cannot be opened to write results: the caller has to name another.
+    pub(crate) fn cannot_open(path: &Path) -> impl FnOnce(io::Error) -> Error {
+        let path = path.to_owned();
+        move |source| match source.kind() {
+            io::ErrorKind::ResourceBusy => Error::Busy(path),
+            _ => Error::Usage { option: "--out", message: format!("{}: {source}", path.display()) },
+        }
+    }
+
     /// The exit status of a process that ends with this: 1 the run failed, 2 the command line or a file is wrong, 130
     /// interrupted.
     pub const fn exit_code(&self) -> u8 {

@@ -7,6 +7,7 @@
 
 mod catalog;
 mod compare;
+mod conditions;
 mod convert;
 mod destination;
 mod error;
@@ -20,6 +21,7 @@ mod series;
 
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
 pub use compare::{Compared, Comparison, compare};
+pub use conditions::conditions;
 pub use destination::Destination;
 pub use error::Error;
 pub use report::{report, reproduction_files, write_report};
@@ -30,6 +32,11 @@ pub use reproduce::{
 pub use run::{Listener, Progress, RunOptions, run};
 pub use tidegate_results as results;
 pub use tidegate_scenario::{Override, Plan};
+
+/// The example of a protocol in the document compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../../../ARCHITECTURE.md")]
+struct Architecture;
 
 use std::path::Path;
 

@@ -220,8 +220,19 @@ fn stuck(unfinished: &[FlowRecord], sinks: &Sinks, end: Time) -> Option<String> 
     let count = unfinished.len();
     let messages = if count == 1 { "message is" } else { "messages are" };
     is_stuck.then(|| {
-        format!("{count} {messages} unfinished, though nothing was submitted in the last {quiet} of the run")
+        format!(
+            "{count} {messages} unfinished, though nothing was submitted in the last {} of the run",
+            rounded(quiet)
+        )
     })
+}
+
+/// A span in the unit that people know it by.
+fn rounded(span: Time) -> String {
+    let s = span.as_s_f64();
+    let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
+    let (scale, unit) = units.into_iter().find(|(scale, _)| s >= *scale).unwrap_or((1e-9, "ns"));
+    format!("{:.1} {unit}", s / scale)
 }
 
 /// Where a run's rows go.
@@ -303,6 +314,7 @@ impl Sinks {
             connections: convert::connections(plan.connections),
             sim_seconds: plan.duration.as_s_f64(),
             drain_seconds: drained.as_s_f64(),
+            drain_max_seconds: plan.drain.as_s_f64(),
             warmup_seconds: plan.warmup.as_s_f64(),
             truncated: false,
             warnings,
@@ -423,6 +435,12 @@ fn manifest(plan: &Plan, watch: &Stopwatch) -> Manifest {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn spans_are_rounded_to_a_unit_that_people_know() {
+        let spans = [Time::ps(10_003_536_794), Time::ns(1500), Time::ps(70), Time::ms(2500)];
+        assert_eq!(spans.map(rounded), ["10.0 ms", "1.5 us", "0.1 ns", "2.5 s"]);
+    }
     use tidegate_core::{Domain, Rng};
 
     const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");

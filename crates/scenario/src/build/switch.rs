@@ -49,7 +49,8 @@ static PER_SWITCH: &[Key] = &[
         "ecn",
         Shape::Or(&["off"], &Shape::Table(&[ECN])),
         Optional,
-        "Marking at the ports. Unset: as the running protocols need it.",
+        "Marking at the ports. Unset: as the running protocols need it, by default a step: all from 1.25BDP on, \
+         unless a parameter ecn_threshold says another.",
     ),
 ];
 
@@ -101,7 +102,7 @@ static MATCH: &[Key] = &[key(
 /// Keys of the section.
 pub(crate) const KEYS: &[&[Key]] = &[PER_SWITCH, WHOLE];
 
-/// Marking where neither scenario nor protocol says more: a step at this many BDP (SIRD, table 2).
+/// Marking where neither scenario nor protocol says more: a step at this many BDP (SIRD, table 2). The key `ecn` tells it.
 const DEFAULT_STEP: Extent = Extent::Bdp(1.25);
 /// A parameter of this name, where a protocol has it, is the queue at which it wants packets marked.
 const STEP_PARAMETER: &str = "ecn_threshold";

@@ -142,6 +142,17 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<u64, Why> {
     }
     let known = dimension.units.iter().map(|(name, _)| *name);
     let suggestion = if unit.is_empty() { None } else { nearest(unit.trim(), known) };
+    // A bit is an eighth of a byte: nobody's slip where the rest is spelt with care.
+    let other_letter = |meant: &str| {
+        unit.chars().any(char::is_uppercase)
+            && unit.chars().any(char::is_lowercase)
+            && unit.contains('B') != meant.contains('B')
+            && unit.eq_ignore_ascii_case(meant)
+    };
+    if suggestion.as_deref().is_some_and(other_letter) {
+        let expected = format!("{} (b is a bit, B a byte of 8 bits)", expected());
+        return Err(Why { expected, suggestion: None });
+    }
     let with_unit = if unit.is_empty() {
         format!("{} with a unit, such as {:?}", dimension.noun, dimension.example)
     } else {
@@ -283,6 +294,9 @@ mod tests {
         assert_eq!(suggestion(time("5 ms").unwrap_err()), "5ms");
         assert_eq!(suggestion(bytes("1mb").unwrap_err()), "1MB");
         assert_eq!(suggestion(extent("1.5bdp").unwrap_err()), "1.5BDP");
+        for why in [rate("100GBps").unwrap_err(), bytes("4Mb").unwrap_err()] {
+            assert!(why.suggestion.is_none() && why.expected.contains("a byte of 8 bits"), "{why:?}");
+        }
         assert!(time("10").unwrap_err().expected.contains("with a unit"));
     }
 }

@@ -19,23 +19,27 @@ const STEPS: usize = 500;
 
 type Points = Vec<(f64, f64)>;
 type Port = (String, String);
-/// One of the numbers about completion.
-type Completion = fn(&FctSummary) -> Option<Fixed>;
 
 /// How long messages take: the distribution, and by their size.
 pub(crate) fn messages(runs: &[Run]) -> Vec<Plot> {
-    let slowdowns = |run: &Run| cdf(&run.slowdowns);
+    let slowdowns = |run: &Run| {
+        let unfinished = run.summary.fct.get("all").map_or(0, |all| all.unfinished);
+        cdf(&run.slowdowns, unfinished as usize)
+    };
     let mut plots = vec![Plot {
         title: "Slowdown of messages".to_owned(),
         x: axis("slowdown (completion time over that in an empty network)", true),
         y: share("share of messages"),
         lines: lines(runs, slowdowns),
     }];
-    let quantities: [(&str, &str, Completion); 4] = [
-        ("Slowdown by size, median", "slowdown", |fct| fct.slowdown.p50),
-        ("Slowdown by size, 99th percentile", "slowdown", |fct| fct.slowdown.p99),
-        ("Completion time by size, median", "completion time (µs)", |fct| fct.p50_us),
-        ("Completion time by size, 99th percentile", "completion time (µs)", |fct| fct.p99_us),
+    let known = |fct: &FctSummary, per_mille, value: Option<Fixed>| value.filter(|_| !fct.hides(per_mille));
+    let quantities: [(&str, &str, &dyn Fn(&FctSummary) -> Option<Fixed>); 4] = [
+        ("Slowdown by size, median", "slowdown", &|fct| known(fct, 500, fct.slowdown.p50)),
+        ("Slowdown by size, 99th percentile", "slowdown", &|fct| known(fct, 10, fct.slowdown.p99)),
+        ("Completion time by size, median", "completion time (µs)", &|fct| known(fct, 500, fct.p50_us)),
+        ("Completion time by size, 99th percentile", "completion time (µs)", &|fct| {
+            known(fct, 10, fct.p99_us)
+        }),
     ];
     plots.extend(quantities.map(|(title, unit, of)| Plot {
         title: title.to_owned(),
@@ -85,12 +89,12 @@ pub(crate) fn queues(runs: &[Run]) -> Vec<Plot> {
     plots
 }
 
-/// A line for every run, in its protocol's colour, or in another with dashes where an earlier run has that one.
+/// A line for every run in its protocol's colour, with dashes where an earlier run has that one.
 fn lines(runs: &[Run], points: impl Fn(&Run) -> Points) -> Vec<Line> {
     let line = |(i, run): (usize, &Run)| {
         let earlier = runs[..i].iter().filter(|other| other.protocol == run.protocol).count();
         let card = run.protocol.as_deref().and_then(Protocol::named).map(Protocol::card);
-        let color = card.filter(|_| earlier == 0).map_or(PALETTE[i % PALETTE.len()], |card| card.color);
+        let color = card.map_or(PALETTE[i % PALETTE.len()], |card| card.color);
         Line {
             name: run.title.clone(),
             color: color.to_owned(),
@@ -117,15 +121,16 @@ fn share(label: &str) -> Axis {
     Axis { to: Some(1.0), ..axis(label, false) }
 }
 
-/// The distribution of values that are in order.
-fn cdf(values: &[f64]) -> Points {
+/// The distribution of values that are in order, and of `more` that are unknown and larger.
+fn cdf(values: &[f64], more: usize) -> Points {
     let n = values.len();
+    let all = (n + more) as f64;
     let step = n.div_ceil(STEPS).max(1);
     let at = (0..n).filter(|i| i % step == 0 || i + 1 == n);
-    at.map(|i| (values[i], (i + 1) as f64 / n as f64)).collect()
+    at.map(|i| (values[i], (i + 1) as f64 / all)).collect()
 }
 
-fn by_size(run: &Run, of: Completion) -> Points {
+fn by_size(run: &Run, of: &dyn Fn(&FctSummary) -> Option<Fixed>) -> Points {
     let Some(all) = run.summary.fct.get("all") else { return Vec::new() };
     let point = |size: &BySize| {
         // The middle of a class, which is a decade.
@@ -209,7 +214,7 @@ fn queue_cdf(runs: &[Run]) -> Plot {
     let title = "Queues at switch ports".to_owned();
     let sorted = |mut values: Vec<f64>| {
         values.sort_by(f64::total_cmp);
-        cdf(&values)
+        cdf(&values, 0)
     };
     if runs.iter().any(|run| run.series.is_none()) {
         let most = |run: &Run| {
@@ -299,10 +304,11 @@ mod tests {
     }
 
     #[test]
-    fn a_distribution_ends_at_one() {
+    fn a_distribution_ends_at_the_share_that_is_known() {
         let values: Vec<f64> = (0..2001).map(f64::from).collect();
-        let points = cdf(&values);
+        let points = cdf(&values, 0);
         assert!(points.len() <= STEPS + 1 && points.last() == Some(&(2000.0, 1.0)));
-        assert!(cdf(&[]).is_empty());
+        assert_eq!(cdf(&values, 667).last(), Some(&(2000.0, 0.75)));
+        assert!(cdf(&[], 1).is_empty());
     }
 }

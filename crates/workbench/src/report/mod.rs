@@ -1,6 +1,7 @@
 //! One self-contained page from folders of results: tables, plots, nothing from the network and no script.
 
 mod charts;
+mod differences;
 mod page;
 pub(crate) mod plot;
 mod read;
@@ -70,12 +71,23 @@ pub fn reproduction_files(result: &Reproduction) -> Vec<(String, Vec<u8>)> {
 /// Writes the page `html` to `path`, which has it whole or not at all.
 ///
 /// # Errors
-/// When it cannot be written.
+/// When it is there and no report of ours, or cannot be written.
 pub fn write_report(path: &Path, html: &str) -> Result<(), Error> {
-    let write = || {
-        let mut partial = Partial::new(path.to_owned())?;
+    if path.exists() && !is_ours(path) {
+        let message = format!("{} is there and is no report of tidegate; name another file", path.display());
+        return Err(Error::Usage { option: "--out", message });
+    }
+    let mut partial = Partial::new(path.to_owned()).map_err(Error::cannot_open(path))?;
+    let write = move || {
         partial.write_all(html.as_bytes())?;
         partial.publish()
     };
     write().map_err(Error::output(path))
+}
+
+/// Whether a file is a page that we wrote: it ends with our line.
+fn is_ours(path: &Path) -> bool {
+    let page = tidegate_scenario::files::read(path, u64::MAX).unwrap_or_default();
+    let end = String::from_utf8_lossy(&page[page.len().saturating_sub(300)..]).into_owned();
+    end.contains(page::SIGNATURE)
 }

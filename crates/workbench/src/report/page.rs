@@ -2,11 +2,13 @@
 
 use std::fmt::Write;
 
-use tidegate_results::{Fixed, Summary};
+use tidegate_results::{FctSummary, Fixed, Summary};
 
 use super::charts::{self, QUEUES_SHOWN, RUNS_MAX};
+use super::differences::differences;
 use super::plot::{Plot, escaped};
 use super::read::Run;
+use crate::conditions;
 use crate::reproduce::{ClaimResult, PaperText, Picture, measured, paper_value, with_unit};
 
 const STYLE: &str = "\
@@ -28,6 +30,9 @@ figure a{display:block;text-align:right;font-size:11px}figure,tr{break-inside:av
 table{font-size:7.5pt}th,td{padding:.15rem .3rem}th,th.n{white-space:normal}.wide{overflow:visible}\
 .plots{display:block}.plots svg{width:130mm;margin:0 auto 4mm}}";
 
+/// What the last line of a page begins with.
+pub(crate) const SIGNATURE: &str = "<p class=\"quiet\">tidegate ";
+
 /// The page around `body`.
 pub(crate) fn whole(title: &str, body: &str) -> String {
     let title = escaped(title);
@@ -35,7 +40,7 @@ pub(crate) fn whole(title: &str, body: &str) -> String {
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
          <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
          <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n{body}\
-         <p class=\"quiet\">tidegate {} ({})</p></body></html>\n",
+         {SIGNATURE}{} ({})</p></body></html>\n",
         env!("CARGO_PKG_VERSION"),
         env!("TIDEGATE_GIT_REVISION")
     )
@@ -43,6 +48,8 @@ pub(crate) fn whole(title: &str, body: &str) -> String {
 
 /// What stands in a cell without a value.
 const NONE: &str = "–";
+/// Stands before a percentile that is only a lower bound.
+const BOUND: &str = "≥";
 
 /// A table, without the columns in which no row has anything.
 fn table(titles: &[(&str, bool)], rows: impl Iterator<Item = Vec<String>>) -> String {
@@ -89,6 +96,7 @@ fn in_url(text: &str) -> String {
 /// Everything about runs: a section each for messages, goodput and queues where there are any.
 pub(crate) fn runs(runs: &[Run]) -> String {
     let mut html = scenarios(runs);
+    html.push_str(&differing(runs));
     html.push_str("<h2>Summary</h2>\n");
     for run in runs {
         for warning in &run.summary.warnings {
@@ -124,7 +132,29 @@ fn scenarios(runs: &[Run]) -> String {
             said.push(text);
         }
     }
+    let named: Vec<_> = runs.iter().map(|run| (run.title.as_str(), &run.summary)).collect();
+    said.push(escaped(&conditions(&named)));
     said.iter().map(|text| format!("<p>{text}</p>\n")).collect()
+}
+
+/// What differs between the scenarios of the runs, where anything does.
+fn differing(runs: &[Run]) -> String {
+    let (found, more) = differences(runs);
+    if found.is_empty() {
+        return String::new();
+    }
+    let rows = found.iter().flat_map(|(key, values)| {
+        values.iter().map(|(value, having)| {
+            let titles: Vec<&str> = having.iter().map(|i| runs[*i].title.as_str()).collect();
+            vec![escaped(key), escaped(value), escaped(&titles.join("; "))]
+        })
+    });
+    let mut html = String::from("<h2>What differs</h2>\n");
+    html.push_str(&table(&[("key", false), ("value", false), ("runs", false)], rows));
+    if more > 0 {
+        let _ = writeln!(html, "<p class=\"quiet\">And {more} keys more, as their manifests say.</p>");
+    }
+    html
 }
 
 /// How messages share connections; results of older versions do not say.
@@ -181,17 +211,41 @@ fn groups(runs: &[Run]) -> String {
                 fct.unfinished.to_string(),
                 number(group.goodput_gbps.mean),
                 number(group.goodput_gbps.jain),
-                if fct.count > 0 { fct.finished().to_string() } else { NONE.to_owned() },
-                fixed(fct.p50_us),
-                fixed(fct.p99_us),
-                fixed(fct.p999_us),
-                fixed(fct.slowdown.p50),
-                fixed(fct.slowdown.p99),
-                fixed(fct.slowdown.p999),
+                finished(fct),
+                percentile(fct, 500, fct.p50_us),
+                percentile(fct, 10, fct.p99_us),
+                percentile(fct, 1, fct.p999_us),
+                percentile(fct, 500, fct.slowdown.p50),
+                percentile(fct, 10, fct.slowdown.p99),
+                percentile(fct, 1, fct.slowdown.p999),
             ]
         })
     });
-    table(&titles, rows)
+    let mut html = table(&titles, rows);
+    if html.contains(BOUND) {
+        let _ = writeln!(
+            html,
+            "<p class=\"quiet\">{BOUND}: a lower bound. More messages of this class did not finish than the \
+             percentile leaves above it; it is that of those that did, and longer the longer the others take. \
+             Distributions end at the share that finished, and lines by size leave such percentiles out.</p>"
+        );
+    }
+    html
+}
+
+/// How many finished: `32 of 44`, or `44` if all did.
+fn finished(fct: &FctSummary) -> String {
+    match (fct.count, fct.unfinished) {
+        (0, _) => NONE.to_owned(),
+        (count, 0) => count.to_string(),
+        (count, _) => format!("{} of {count}", fct.finished()),
+    }
+}
+
+/// A percentile above which `per_mille` lie; only a bound where messages that did not finish hide it.
+fn percentile(fct: &FctSummary, per_mille: u64, value: Option<Fixed>) -> String {
+    let bound = if value.is_some() && fct.hides(per_mille) { BOUND } else { "" };
+    format!("{bound} {}", fixed(value)).trim_start().to_owned()
 }
 
 fn links(runs: &[Run]) -> String {
@@ -258,7 +312,7 @@ pub(crate) fn reproduction(claims: &[ClaimResult], papers: &[PaperText], picture
     html
 }
 
-/// The paragraphs of a Markdown text; links keep their words alone, for what they point at is not in the page.
+/// The paragraphs and lists of a Markdown text; links keep their words alone, for what they point at is not in the page.
 fn paragraphs(text: &str) -> String {
     let mut html = String::new();
     for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
@@ -273,9 +327,34 @@ fn paragraphs(text: &str) -> String {
             rest = after;
         }
         words.push_str(rest);
-        let _ = writeln!(html, "<p>{}</p>", escaped(&words));
+        let (before, items) = list(&words);
+        if !before.is_empty() {
+            let _ = writeln!(html, "<p>{}</p>", escaped(&before));
+        }
+        if !items.is_empty() {
+            let item = |item: &String| format!("<li>{}</li>", escaped(item));
+            let _ = writeln!(html, "<ul>{}</ul>", items.iter().map(item).collect::<String>());
+        }
     }
     html
+}
+
+/// What stands before the list in a paragraph, and its items; lines that begin no item go on with the last.
+fn list(paragraph: &str) -> (String, Vec<String>) {
+    let (mut before, mut items) = (String::new(), Vec::<String>::new());
+    for line in paragraph.lines() {
+        let line = line.trim();
+        if let Some(item) = line.strip_prefix("* ").or_else(|| line.strip_prefix("- ")) {
+            items.push(item.to_owned());
+            continue;
+        }
+        let text = items.last_mut().unwrap_or(&mut before);
+        if !text.is_empty() {
+            text.push('\n');
+        }
+        text.push_str(line);
+    }
+    (before, items)
 }
 
 fn claim_table<'a>(claims: impl Iterator<Item = &'a ClaimResult>) -> String {
@@ -301,4 +380,15 @@ fn claim_table<'a>(claims: impl Iterator<Item = &'a ClaimResult>) -> String {
         ]
     });
     format!("<div class=\"claims\">{}</div>", table(&titles, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lists_of_markdown_are_lists() {
+        let html = paragraphs("Said:\n* one\n  more\n* [two](x.md)\n\nEnd * of it.");
+        assert_eq!(html, "<p>Said:</p>\n<ul><li>one\nmore</li><li>two</li></ul>\n<p>End * of it.</p>\n");
+    }
 }

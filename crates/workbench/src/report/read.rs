@@ -7,9 +7,11 @@ use std::path::{Path, PathBuf};
 
 use parquet::record::{Field, Row};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tidegate_results::Summary;
 use tidegate_scenario::files;
 
+use super::differences::{differences, follows_protocol};
 use crate::Error;
 use crate::destination::compared;
 use crate::reproduce::{ClaimResult, DOCUMENTS, PaperText, Picture};
@@ -31,6 +33,8 @@ pub(crate) struct Run {
     /// Slowdowns of its messages, in order.
     pub(crate) slowdowns: Vec<f64>,
     pub(crate) series: Option<Series>,
+    /// The resolved scenario, where the manifest is there.
+    pub(crate) scenario: Option<Value>,
     folder: PathBuf,
 }
 
@@ -141,28 +145,44 @@ fn run(folder: &Path) -> Result<Option<Run>, Error> {
     let protocol = if let [only] = &summary.protocols[..] { Some(only.clone()) } else { None };
     let series = series(&folder.join("timeseries.parquet"), &labels)?;
     let title = summary.protocols.join(" + ");
-    Ok(Some(Run { title, protocol, summary, slowdowns, series, folder: folder.to_owned() }))
+    let manifest = json::<Value>(&folder.join("manifest.json"))?;
+    let scenario = manifest.and_then(|mut manifest| manifest.get_mut("scenario").map(Value::take));
+    Ok(Some(Run { title, protocol, summary, slowdowns, series, scenario, folder: folder.to_owned() }))
 }
 
-/// Titles that several runs have get what tells them apart: the scenario's name, the seed, or the folder.
+/// Runs of one title, and all of them where what they were run on differs, get what tells them apart: the scenario's name,
+/// then what differs in it, then the seed, then the folder.
 pub(crate) fn name_apart(runs: &mut [Run]) {
-    let additions: [fn(&Run) -> String; 3] = [
-        |run| run.summary.name.clone(),
-        |run| format!("seed {}", run.summary.seed),
-        |run| run.folder.display().to_string(),
-    ];
-    for addition in additions {
-        let titles: Vec<String> = runs.iter().map(|run| run.title.clone()).collect();
-        let is_shared = |title: &String| titles.iter().filter(|other| *other == title).count() > 1;
-        let shared: Vec<usize> = (0..runs.len()).filter(|&i| is_shared(&titles[i])).collect();
-        let differ = |i: &usize| {
-            shared.iter().any(|j| titles[*i] == titles[*j] && addition(&runs[*i]) != addition(&runs[*j]))
+    let settings: Vec<_> =
+        differences(runs).0.into_iter().filter(|(key, _)| !follows_protocol(key)).collect();
+    let of = |i: usize, values: &[(String, Vec<usize>)]| {
+        values.iter().find(|(_, having)| having.contains(&i)).map(|(value, _)| value.clone())
+    };
+    let all = 0..runs.len();
+    let settings_of: Vec<Vec<_>> =
+        all.clone().map(|i| settings.iter().map(|(_, values)| of(i, values)).collect()).collect();
+    let mut additions: Vec<Vec<String>> = vec![runs.iter().map(|run| run.summary.name.clone()).collect()];
+    additions.extend(settings.iter().map(|(key, values)| {
+        all.clone()
+            .map(|i| of(i, values).map_or_else(String::new, |value| format!("{key} {value}")))
+            .collect()
+    }));
+    let told_by_settings = additions.len();
+    additions.push(runs.iter().map(|run| format!("seed {}", run.summary.seed)).collect());
+    additions.push(runs.iter().map(|run| run.folder.display().to_string()).collect());
+    let titles: Vec<String> = runs.iter().map(|run| run.title.clone()).collect();
+    let mut said = vec![String::new(); runs.len()];
+    for (number, addition) in additions.iter().enumerate() {
+        let apart = |i: usize, j: usize| {
+            let differ = number < told_by_settings && settings_of[i] != settings_of[j];
+            (titles[i] == titles[j] || differ) && said[i] == said[j] && addition[i] != addition[j]
         };
-        let renamed: Vec<usize> = shared.iter().copied().filter(|i| differ(i)).collect();
-        for i in renamed {
-            runs[i].title = format!("{}, {}", runs[i].title, addition(&runs[i]));
+        let named: Vec<usize> = all.clone().filter(|&i| all.clone().any(|j| apart(i, j))).collect();
+        for i in named.into_iter().filter(|&i| !addition[i].is_empty()) {
+            said[i].push_str(&format!(", {}", addition[i]));
         }
     }
+    runs.iter_mut().zip(said).for_each(|(run, said)| run.title.push_str(&said));
 }
 
 /// Calls for every row of a file, if it is there.
