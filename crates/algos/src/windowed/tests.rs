@@ -1,18 +1,22 @@
 //! What every connection does about time and loss, step by step.
 
+extern crate std;
+
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::receiver::Receivers;
 use super::recovery::Recovery;
 use super::sender::Sender;
-use super::{ConnectionParams, MAX_BACKOFF, WindowedParams};
+use super::{ConnectionParams, MAX_BACKOFF, Windowed, WindowedParams};
 use crate::cc::swift::{Swift, SwiftParams};
 use crate::contract::path;
 use tidegate_core::params::Params;
 use tidegate_core::{
-    Application, Body, CongestionControl, Frame, HopTrace, MessageId, PacketMut, Reply, Time, WindowRule,
-    body_flag, frame_flag, kind,
+    Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, HopTrace, HostContext,
+    Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Time, Transmit, Transport,
+    WindowRule, body_flag, frame_flag, kind,
 };
 
 fn sender() -> Sender<Swift> {
@@ -154,4 +158,109 @@ fn an_acknowledgement_may_not_wait_for_a_timeout() {
     assert_eq!(params.conflict(), None);
     params.connection.ack_every = 2;
     assert!(params.conflict().is_some_and(|text| text.contains("timeout")));
+}
+
+/// Every pair has the same path.
+struct OnePath;
+
+impl PathOracle for OnePath {
+    fn path(&self, _src: u32, _dst: u32) -> Path {
+        path()
+    }
+}
+
+fn host(number: u32, connections: ConnectionPolicy, most_held: Time) -> Windowed<Swift> {
+    let path = path();
+    let context = HostContext {
+        host: number,
+        hosts: 8,
+        seed: 1,
+        mtu: path.mtu,
+        nic_rate: path.nic_rate,
+        fabric_base_rtt: path.fabric_base_rtt,
+        bdp_bytes: path.bdp_bytes,
+        connections,
+        spraying: false,
+        priorities: 1,
+        most_held,
+    };
+    Windowed::new(&WindowedParams::default(), &context)
+}
+
+fn transmit(host: &mut Windowed<Swift>, now: Time) -> Option<(Frame, Body)> {
+    let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
+    let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
+    (host.transmit(now, packet) == Transmit::Sent).then_some((frame, body))
+}
+
+fn receive(host: &mut Windowed<Swift>, now: Time, frame: &mut Frame, body: &mut Body) -> Reply {
+    let mut hops = HopTrace::default();
+    host.receive(now, PacketMut { frame, body, hops: &mut hops }, &mut Deaf)
+}
+
+/// What a pool is asked for, by a look at every connection: the first idle one, else a new one, else the first with
+/// the fewest messages.
+fn looked_for(host: &Windowed<Swift>, dst: u32, size: usize) -> u32 {
+    let pool = || (0..).zip(&host.senders).filter(|(_, sender)| sender.dst == dst && !sender.single_use);
+    if let Some((idle, _)) = pool().find(|(_, sender)| sender.is_idle()) {
+        return idle;
+    }
+    if pool().count() < size {
+        return host.senders.len() as u32;
+    }
+    pool().min_by_key(|(_, sender)| sender.queued_messages).unwrap().0
+}
+
+#[test]
+fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
+    for (policy, size) in [
+        (ConnectionPolicy::PerPair, 1),
+        (ConnectionPolicy::Pool(1), 1),
+        (ConnectionPolicy::Pool(3), 3),
+        (ConnectionPolicy::Pool(40), 40),
+    ] {
+        let mut rng = Rng::stream(size as u64, Domain::Transport, 0);
+        let mut sender = host(0, policy, Time::ZERO);
+        let mut others: Vec<_> = (0..3).map(|number| host(number, policy, Time::ZERO)).collect();
+        let mut wires = VecDeque::new();
+        let (mut now, mut shared) = (Time::ZERO, 0);
+        for id in 0..4_000 {
+            let dst = 1 + rng.below(2) as u32;
+            let most = if rng.below(4) == 0 { 60_000 } else { 4_000 };
+            let bytes = 1 + rng.below(most);
+            let dedicated = rng.below(8) == 0;
+            let expected = looked_for(&sender, dst, size);
+            let handle = sender.submit(now, Message { id, dst, bytes, dedicated }, &OnePath);
+            if !dedicated {
+                assert_eq!((handle.0 >> 32) as u32, expected, "message {id} with {policy:?}");
+                shared += (sender.senders[expected as usize].queued_messages > 1) as u32;
+            }
+            // Now and then all that is under way arrives.
+            let steps = if rng.below(400) == 0 { 10_000 } else { rng.below(3) };
+            for _ in 0..steps {
+                now = now + Time::us(1);
+                sender.on_deadline(now, &mut Deaf);
+                wires.extend(transmit(&mut sender, now));
+                if wires.len() > 20 || steps > 5 {
+                    let Some((mut frame, mut body)) = wires.pop_front() else { continue };
+                    let other = &mut others[frame.dst as usize];
+                    assert_eq!(receive(other, now, &mut frame, &mut body), Reply::Send);
+                    receive(&mut sender, now, &mut frame, &mut body);
+                }
+            }
+        }
+        assert!(shared > 500, "{shared} messages shared a connection of {policy:?}");
+    }
+}
+
+#[test]
+fn a_large_pool_costs_a_message_no_look_at_every_connection() {
+    let mut host = host(0, ConnectionPolicy::Pool(65_535), Time::ZERO);
+    let began = std::time::Instant::now();
+    for id in 0..200_000 {
+        let message = Message { id, dst: 1, bytes: 64, dedicated: false };
+        assert_eq!(host.submit(Time::ZERO, message, &OnePath).0 >> 32, id as u64 % 65_535);
+    }
+    // A look at all would take some ten thousand million steps.
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
 }
