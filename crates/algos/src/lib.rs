@@ -12,6 +12,8 @@ mod catalog;
 #[cfg(test)]
 mod contract;
 mod hops;
+mod tables;
+mod window;
 pub mod windowed;
 
 catalog! {

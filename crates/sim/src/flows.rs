@@ -153,6 +153,7 @@ impl Flows {
         let ((warmup, end), mtu) = (self.window, self.mtu);
         let live = self.find(message)?;
         live.record.delivered_bytes += bytes as u64;
+        debug_assert!(live.record.delivered_bytes <= live.record.bytes, "delivered twice: {:?}", live.record);
         if now <= end {
             live.last_delivery = now;
             let since = landed.since(warmup);

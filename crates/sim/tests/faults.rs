@@ -134,7 +134,7 @@ fn every_message_is_delivered_exactly_once() {
     let only = std::env::var("TIDEGATE_PROTOCOL").ok();
     for &protocol in Protocol::ALL {
         let card = protocol.card();
-        // The toy has no loss recovery, and says so.
+        // The toy has no loss recovery, and says so; `what_comes_twice_is_delivered_once` has it.
         if card.name.starts_with("toy") || only.as_ref().is_some_and(|only| only != card.name) {
             continue;
         }
@@ -156,6 +156,22 @@ fn coalesced_acknowledgements_lose_nothing() {
             let mut setup = small(protocol, faults, seed);
             setup.stacks[0].set("ack_every", Value::Integer(2 + seed % 7)).unwrap();
             check_run(protocol, hazard, setup, seed);
+        }
+    }
+}
+
+/// Nothing is lost here, which the toy cannot do with; packets come again, late and out of order.
+#[test]
+fn what_comes_twice_is_delivered_once() {
+    for &protocol in Protocol::ALL {
+        for seed in 0..60 {
+            let faults = Faults {
+                duplication: 0.3,
+                reordering: if seed % 2 == 0 { 0.3 } else { 0.0 },
+                reorder_delay: Time::us(30),
+                ..Faults::default()
+            };
+            check(protocol, "repeated", faults, seed);
         }
     }
 }

@@ -228,6 +228,18 @@ mod tests {
         assert_eq!((flow.cwnd, flow.threshold), (flow.packet, 10.0 * flow.packet));
     }
 
+    #[test]
+    fn a_timeout_after_a_loss_halves_what_the_loss_left() {
+        let params = DctcpParams::default();
+        let mut flow = start(&params, 40.0);
+        flow.on_ack(&params, &Ack { next_seq: 40, window_limited: false, ..contract::ack(Time::us(1)) });
+        let loss = |kind| Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 40 };
+        flow.on_loss(&params, &loss(LossKind::Recovery));
+        assert_eq!((flow.cwnd, flow.threshold), (20.0 * flow.packet, 20.0 * flow.packet));
+        flow.on_loss(&params, &loss(LossKind::Timeout));
+        assert_eq!((flow.cwnd, flow.threshold), (flow.packet, 10.0 * flow.packet));
+    }
+
     /// What a window of 40 packets becomes within one window of data in which a mark and a loss both come.
     fn marked_and_lost(alpha: f64, mark_first: bool) -> f64 {
         let params = DctcpParams { initial_alpha: alpha, g: 0.0001, ..Default::default() };

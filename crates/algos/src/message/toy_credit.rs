@@ -16,13 +16,13 @@
 //! # What it needs of the network
 //!
 //! Nothing of switches but to lose nothing: there is no loss recovery, and one lost packet of any kind leaves its
-//! message unfinished. Request, credit and acknowledgement take 84 bytes on the wire, data its payload and 80.
+//! message unfinished. Packets may come late, out of order and more than once: a repeated one changes nothing. Request, credit and acknowledgement take 84 bytes on the wire, data its payload and 80.
 //!
 //! # Differences from the paper
 //!
 //! * No credit shaping in switches, no feedback, no request or stop exchange beyond the first packet.
 
-use alloc::collections::VecDeque;
+use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use tidegate_core::{
@@ -30,6 +30,8 @@ use tidegate_core::{
     Marker, Message, MessageId, Needs, PacketMut, PathOracle, Reply, Rng, Time, Transmit, Transport,
     body_flag, kind, params,
 };
+
+use crate::window::Window;
 
 params! {
     /// Parameters of the toy.
@@ -61,6 +63,8 @@ struct Incoming {
     connection: u32,
     size: u64,
     received: u64,
+    /// Which of its packets that are.
+    arrived: Window,
     credited: u64,
     /// In the ring of those to credit.
     queued: bool,
@@ -76,6 +80,8 @@ pub struct ToyCredit {
     next_credit_at: Time,
     outgoing: Slots<Outgoing>,
     incoming: Slots<Incoming>,
+    /// The youngest message from each slot of each sender: a request of that one or an older one has been heard.
+    youngest: BTreeMap<(u32, u32), u32>,
     /// Requests to send: slots of `outgoing`.
     requests: VecDeque<u32>,
     /// Messages with credit, in turn: slots of `outgoing`.
@@ -111,6 +117,7 @@ impl Endpoint for ToyCredit {
             next_credit_at: Time::ZERO,
             outgoing: Slots::new(),
             incoming: Slots::new(),
+            youngest: BTreeMap::new(),
             requests: VecDeque::new(),
             sendable: VecDeque::new(),
             creditable: VecDeque::new(),
@@ -148,9 +155,17 @@ impl Transport for ToyCredit {
         let body = *packet.body;
         match body.kind {
             kind::REQUEST => {
-                if self.incoming.len() >= MAX_INCOMING || body.ack == 0 || body.src >= self.host.hosts {
+                let known = self.incoming.len().max(self.youngest.len());
+                if known >= MAX_INCOMING || body.ack == 0 || body.src >= self.host.hosts {
                     return Reply::None;
                 }
+                // Messages are numbered in the order of their submission, and those of a slot follow each other.
+                let slot = (body.src, body.connection);
+                let is_later = |&id: &u32| (body.message.wrapping_sub(id) as i32) > 0;
+                if !self.youngest.get(&slot).is_none_or(is_later) {
+                    return Reply::None;
+                }
+                self.youngest.insert(slot, body.message);
                 let slot = self.incoming.insert(Incoming {
                     id: body.message,
                     src: body.src,
@@ -158,6 +173,7 @@ impl Transport for ToyCredit {
                     connection: body.connection,
                     size: body.ack,
                     received: 0,
+                    arrived: Window::default(),
                     credited: 0,
                     queued: false,
                 });
@@ -166,30 +182,33 @@ impl Transport for ToyCredit {
             }
             kind::CREDIT => {
                 // A stopped message's slot may have another owner by now.
-                let mtu = self.host.mtu;
-                let believable = |message: &&mut Outgoing| {
-                    (message.id, message.dst) == (body.message, body.src)
-                        && (1..=mtu).contains(&body.payload_bytes)
+                let fresh = |message: &&mut Outgoing| {
+                    (message.id, message.dst) == (body.message, body.src) && body.sack > message.credited
                 };
-                let Some(message) = self.outgoing.get(body.connection).filter(believable) else {
+                let Some(message) = self.outgoing.get(body.connection).filter(fresh) else {
                     return Reply::None;
                 };
                 if message.credited == message.sent && message.size > message.sent {
                     self.sendable.push_back(body.connection);
                 }
                 message.lane = body.lane;
-                message.credited += body.payload_bytes as u64;
+                message.credited = body.sack;
                 Reply::None
             }
             kind::DATA => {
-                // Nothing arrives that was not credited.
+                // Nothing arrives that was not credited, and only the last packet of a message is not full.
+                let (mtu, payload) = (self.host.mtu as u64, body.payload_bytes as u64);
                 let owed = |m: &&mut Incoming| {
-                    m.src == body.src
-                        && m.id == body.message
-                        && body.payload_bytes as u64 <= m.credited - m.received
+                    (m.src, m.id) == (body.src, body.message)
+                        && body.seq % mtu == 0
+                        && body.seq < m.credited
+                        && payload == (m.credited - body.seq).min(mtu)
                 };
                 let Some(message) = self.incoming.get(body.lane).filter(owed) else { return Reply::None };
-                message.received += body.payload_bytes as u64;
+                if !message.arrived.insert(body.seq / mtu) {
+                    return Reply::None;
+                }
+                message.received += payload;
                 let id = MessageId { src: body.src, id: body.message };
                 app.delivered(now, id, body.payload_bytes);
                 if message.received < message.size {
@@ -282,12 +301,12 @@ impl ToyCredit {
         let slot = self.creditable.pop_front()?;
         self.next_credit_at = now + self.gap;
         let message = self.incoming.get(slot)?;
-        let payload_bytes = (message.size - message.credited).min(self.host.mtu as u64) as u32;
-        message.credited += payload_bytes as u64;
+        message.credited += (message.size - message.credited).min(self.host.mtu as u64);
         message.queued = false;
         let (connection, id, lane) = (message.connection, message.id, slot);
-        let header =
-            Body { kind: kind::CREDIT, connection, lane, message: id, payload_bytes, ..Body::default() };
+        // The sum of all credit, so that one that comes again or late adds nothing.
+        let sack = message.credited;
+        let header = Body { kind: kind::CREDIT, connection, lane, message: id, sack, ..Body::default() };
         let credit = (message.src, message.entropy, header);
         self.queue_credit(slot);
         Some(credit)
@@ -404,6 +423,8 @@ mod tests {
         wires: BTreeMap<(Time, u64), (Frame, Body)>,
         sent: u64,
         largest_queue: Time,
+        /// Every packet arrives so much later once more.
+        echo: Option<Time>,
         heard: Heard,
     }
 
@@ -432,6 +453,7 @@ mod tests {
                 wires: BTreeMap::new(),
                 sent: 0,
                 largest_queue: Time::ZERO,
+                echo: None,
                 heard: Heard::default(),
             }
         }
@@ -449,8 +471,11 @@ mod tests {
             let start = at_switch.max(*free);
             self.largest_queue = self.largest_queue.max(start - at_switch);
             *free = start + on_wire;
-            self.sent += 1;
-            self.wires.insert((start + on_wire + Time::us(1), self.sent), (frame, body));
+            let arrives = start + on_wire + Time::us(1);
+            for at in [Some(arrives), self.echo.map(|later| arrives + later)].into_iter().flatten() {
+                self.sent += 1;
+                self.wires.insert((at, self.sent), (frame, body));
+            }
             at + on_wire
         }
 
@@ -518,6 +543,23 @@ mod tests {
         assert_eq!((star.heard.completed.len(), star.heard.acked.len()), (600, 600));
         let expected = |id: u32| [1, 4096, 4097, 70_000][id as usize % 4];
         assert!(star.heard.delivered.iter().all(|(&id, &bytes)| bytes == expected(id)));
+    }
+
+    #[test]
+    fn packets_that_come_again_change_nothing() {
+        for echo in [1, 9, 40, 300].map(Time::us) {
+            let mut star = Star::new(3);
+            star.echo = Some(echo);
+            for id in 0..600 {
+                star.submit(id as usize % 3, id, (id + 1) % 3, [1, 4096, 4097, 70_000][id as usize % 4]);
+                star.run(Time::us(10 * id as u64));
+            }
+            star.run(Time::ms(20));
+            assert_eq!((star.heard.completed.len(), star.heard.acked.len()), (600, 600));
+            let expected = |id: u32| [1, 4096, 4097, 70_000][id as usize % 4];
+            assert!(star.heard.delivered.iter().all(|(&id, &bytes)| bytes == expected(id)));
+            assert!(star.hosts.iter().all(|host| host.incoming.len() == 0 && host.outgoing.len() == 0));
+        }
     }
 
     #[test]

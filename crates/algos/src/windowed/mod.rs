@@ -12,7 +12,8 @@
 //!   gap (without bound for a control that has no window).
 //! * After **idling** for longer than `restart_after` a connection's control starts anew, on the same path.
 //! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap; retransmission timers sit in a
-//!   second heap with one lazily moved entry a connection. Nothing scans connections.
+//!   second heap with one lazily moved entry a connection. Those of a pool sit in a heap by messages under way.
+//!   Nothing scans connections.
 //!
 //! Cost of a data packet and its acknowledgement: one connection record at each end, no allocation, no hash.
 #![allow(
@@ -34,6 +35,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::by_host::ByHost;
+use crate::tables::{Heap, Places};
 pub use params::{ConnectionParams, PlbRule, WindowedParams};
 use plb::Plb;
 use receiver::Receivers;
@@ -65,6 +67,8 @@ pub struct Windowed<C: CongestionControl> {
     receivers: Receivers,
     /// Outgoing connections of each destination host.
     peers: ByHost<Peer>,
+    /// Of connections in the pools of their peers.
+    places: Places,
     /// Recovery records not in use.
     spare: Vec<Box<Recovery>>,
     backlog_bytes: u64,
@@ -73,8 +77,12 @@ pub struct Windowed<C: CongestionControl> {
 /// Connections to one destination.
 #[derive(Default)]
 struct Peer {
-    lanes: Vec<u32>,
+    /// How many there are.
+    lanes: u32,
+    /// Those of one message at a time that wait for the next.
     idle: Vec<u32>,
+    /// The others, by the messages that each has under way.
+    pool: Heap<u32>,
 }
 
 impl<C: CongestionControl> Endpoint for Windowed<C> {
@@ -99,6 +107,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
             timers: Due::default(),
             receivers: Receivers::new(&params.connection),
             peers: ByHost::default(),
+            places: Places::default(),
             spare: Vec::new(),
             backlog_bytes: 0,
         }
@@ -137,6 +146,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         if message.bytes != Message::UNLIMITED {
             self.backlog_bytes += message.bytes;
         }
+        self.weigh(connection);
         self.apply_limit(connection);
         self.reschedule(now, connection);
         Handle((connection as u64) << 32 | slot as u64)
@@ -145,6 +155,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     fn stop(&mut self, _now: Time, handle: Handle) {
         let (connection, slot) = ((handle.0 >> 32) as usize, handle.0 as u32);
         self.outgoing.stop(&mut self.senders[connection], slot);
+        self.weigh(connection as u32);
     }
 
     #[inline]
@@ -214,7 +225,7 @@ impl<C: CongestionControl> Windowed<C> {
     fn connection_for(&mut self, now: Time, message: &Message, paths: &dyn PathOracle) -> u32 {
         let policy = if message.dedicated { ConnectionPolicy::PerMessage } else { self.host.connections };
         let peer = self.peers.entry(message.dst);
-        match policy {
+        let size = match policy {
             ConnectionPolicy::PerMessage => {
                 let Some(connection) = peer.idle.pop() else {
                     return self.connect(now, message.dst, true, paths);
@@ -224,23 +235,24 @@ impl<C: CongestionControl> Windowed<C> {
                 let sender = &mut self.senders[connection as usize];
                 sender.take_over(seed);
                 sender.plb = plb;
-                connection
+                return connection;
             }
-            ConnectionPolicy::PerPair => {
-                let shared = peer.lanes.iter().copied().find(|&c| !self.senders[c as usize].single_use);
-                shared.unwrap_or_else(|| self.connect(now, message.dst, false, paths))
-            }
-            ConnectionPolicy::Pool(size) => {
-                let senders = &self.senders;
-                let pool = || peer.lanes.iter().copied().filter(|&c| !senders[c as usize].single_use);
-                if let Some(idle) = pool().find(|&c| senders[c as usize].is_idle()) {
-                    return idle;
-                }
-                if pool().count() < size as usize {
-                    return self.connect(now, message.dst, false, paths);
-                }
-                pool().min_by_key(|&c| senders[c as usize].queued_messages).unwrap_or(0)
-            }
+            ConnectionPolicy::PerPair => 1,
+            ConnectionPolicy::Pool(size) => size as usize,
+        };
+        // An idle one, else a new one, else the least loaded; of several, the oldest.
+        match peer.pool.first() {
+            Some((messages, connection)) if messages == 0 || peer.pool.len() >= size => connection,
+            _ => self.connect(now, message.dst, false, paths),
+        }
+    }
+
+    /// Tells the pool of a connection how many messages it has under way.
+    fn weigh(&mut self, connection: u32) {
+        let sender = &self.senders[connection as usize];
+        if !sender.single_use {
+            let pool = &mut self.peers.entry(sender.dst).pool;
+            pool.set(&mut self.places, connection, sender.queued_messages);
         }
     }
 
@@ -250,33 +262,24 @@ impl<C: CongestionControl> Windowed<C> {
 
     /// Starts a connection's control once more; the seed that it has.
     fn start_anew(&mut self, now: Time, connection: u32) -> u64 {
-        let sender = &self.senders[connection as usize];
-        let seed = self.next_seed(sender.dst, sender.lane);
         let sender = &mut self.senders[connection as usize];
+        let seed = next_seed(&self.host, sender.dst, sender.lane, sender.uses);
         sender.start_anew(C::start(&self.params.control, &sender.cold.path, now, seed));
         seed
     }
 
-    fn next_seed(&self, dst: u32, lane: u32) -> u64 {
-        let connection = self.peers.get(dst).and_then(|peer| peer.lanes.get(lane as usize));
-        let uses = connection.map_or(0, |&c| self.senders[c as usize].uses);
-        let pair = (self.host.host as u64) << 32 | dst as u64;
-        // The low 16 bits of the lane have a place of their own, the others are spread.
-        let lane = (lane as u64) << 48 ^ (lane as u64 >> 16).wrapping_mul(0x9e37_79b9_7f4a_7c15);
-        Rng::stream(self.host.seed, Domain::Entropy, pair ^ lane ^ ((uses as u64) << 16)).bits()
-    }
-
     fn connect(&mut self, now: Time, dst: u32, single_use: bool, paths: &dyn PathOracle) -> u32 {
         let path = Self::with_telemetry(paths.path(self.host.host, dst));
-        let lane = self.peers.entry(dst).lanes.len() as u32;
-        let seed = self.next_seed(dst, lane);
+        let peer = self.peers.entry(dst);
+        let lane = peer.lanes;
+        peer.lanes += 1;
+        let seed = next_seed(&self.host, dst, lane, 0);
         let cc = C::start(&self.params.control, &path, now, seed);
         let connection = self.senders.len() as u32;
         let rule = self.params.connection.window_rule;
         let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, rule);
         sender.plb = self.path_memory(seed);
         self.senders.push(sender);
-        self.peers.entry(dst).lanes.push(connection);
         connection
     }
 
@@ -356,6 +359,7 @@ impl<C: CongestionControl> Windowed<C> {
             &Feedback { message: of(body.message), rtt: Some(rtt), peak_hop_delay: body.echoed_peak },
         );
         let acked = |id| app.acked(now, of(id));
+        let queued = sender.queued_messages;
         let progress = sender.acknowledge(body, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
         let lost = sender.recovery.is_some() && {
             let unordered =
@@ -406,6 +410,9 @@ impl<C: CongestionControl> Windowed<C> {
         sender.last_activity = now;
         let finished = sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
         let dst = sender.dst;
+        if sender.queued_messages != queued {
+            self.weigh(body.connection);
+        }
         self.apply_limit(body.connection);
         self.reschedule(now, body.connection);
         if finished {
@@ -510,4 +517,12 @@ impl<C: CongestionControl> Windowed<C> {
             }
         }
     }
+}
+
+/// The seed of a connection's control that was started so often before.
+fn next_seed(host: &HostContext, dst: u32, lane: u32, uses: u32) -> u64 {
+    let pair = (host.host as u64) << 32 | dst as u64;
+    // The low 16 bits of the lane have a place of their own, the others are spread.
+    let lane = (lane as u64) << 48 ^ (lane as u64 >> 16).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    Rng::stream(host.seed, Domain::Entropy, pair ^ lane ^ ((uses as u64) << 16)).bits()
 }

@@ -193,6 +193,67 @@ mod tests {
     }
 
     #[test]
+    fn idle_rounds_never_take_longer_than_others() {
+        let params = ConnectionParams { plb_rounds: 3, plb_idle_rounds: 10, ..with(PlbRule::Rounds) };
+        let mut plb = Plb::new(1);
+        // A packet a round, with nothing in flight after it.
+        let left = (0..10).filter(|&seq| {
+            let ack = Ack { seq, next_seq: seq + 1, in_flight_bytes: 0, ..ack(Time::us(10 * seq)) };
+            plb.sample(&params, &ack, RTT, true).is_some()
+        });
+        assert_eq!(left.collect::<Vec<_>>(), [3, 6, 9]);
+    }
+
+    #[test]
+    fn a_round_is_congested_from_the_threshold_on_and_no_earlier() {
+        let params = with(PlbRule::Rounds);
+        for (congested, expected) in [(4_999, &[][..]), (5_000, &[12, 24][..])] {
+            let mut plb = Plb::new(1);
+            let left = (0..30).filter(|&round| {
+                let ack = Ack { next_seq: 2 * round + 2, ..ack(Time::us(10 * round)) };
+                let bad = Ack { seq: 2 * round, acked_packets: congested, ..ack };
+                let good = Ack { seq: 2 * round + 1, acked_packets: 10_000 - congested, ..ack };
+                plb.sample(&params, &bad, RTT, true).or(plb.sample(&params, &good, RTT, false)).is_some()
+            });
+            assert_eq!(left.collect::<Vec<_>>(), expected, "{congested} of 10,000");
+        }
+    }
+
+    #[test]
+    fn a_timeout_starts_afresh_on_a_path_that_is_not_in_order_at_first() {
+        let mut plb = Plb::new(1);
+        assert!(!sample(&mut plb, 100, false));
+        plb.time_out(&with(PlbRule::Htsim), Time::us(140), RTT);
+        assert!(plb.is_unordered(Time::us(159)) && !plb.is_unordered(Time::us(160)));
+        // 5 to 7 round trips from the timeout, not from the good sample.
+        let left = congested_until_it_leaves(&mut plb, 141);
+        assert!((190..=211).contains(&left), "{left}");
+        // Rounds before the timeout do not count after it.
+        let params = ConnectionParams { plb_suspend: Time::ZERO, ..with(PlbRule::Rounds) };
+        let mut plb = Plb::new(1);
+        assert_eq!(left_in(&mut plb, &params, 0..12, 20, false), []);
+        plb.time_out(&params, Time::us(120), RTT);
+        assert_eq!(left_in(&mut plb, &params, 12..25, 20, false), [23]);
+    }
+
+    #[test]
+    fn patience_is_drawn_with_each_good_sample() {
+        let (mut plb, mut us) = (Plb::new(1), 0);
+        let mut patiences: Vec<_> = (0..40)
+            .map(|_| {
+                assert!(!sample(&mut plb, us, false));
+                let left = congested_until_it_leaves(&mut plb, us + 1);
+                let patience = left - us;
+                us = left + 1;
+                patience
+            })
+            .collect();
+        patiences.sort_unstable();
+        let (least, most) = (patiences[0], patiences[39]);
+        assert!((51..55).contains(&least) && (66..=71).contains(&most), "{patiences:?}");
+    }
+
+    #[test]
     fn leaves_after_five_to_seven_round_trips_without_a_good_sample() {
         for seed in 0..100 {
             let mut plb = Plb::new(seed);

@@ -326,6 +326,37 @@ impl Reorder {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_core::{Domain, Rng};
+
+    struct Deaf;
+
+    impl Application for Deaf {
+        fn delivered(&mut self, _now: Time, _message: MessageId, _bytes: u32) {}
+        fn completed(&mut self, _now: Time, _message: MessageId) {}
+        fn acked(&mut self, _now: Time, _message: MessageId) {}
+    }
+
+    #[test]
+    fn the_bitmap_says_which_of_the_next_64_packets_have_arrived() {
+        let mut rng = Rng::stream(1, Domain::Transport, 0);
+        let (mut reorder, mut next, mut arrived) = (Reorder::default(), 0, Vec::new());
+        for _ in 0..20_000 {
+            // The missing packet itself comes seldom, and others wait far beyond the bitmap.
+            let ahead = if rng.below(30) == 0 { 0 } else { 1 + rng.below(200) as usize };
+            if arrived.len() <= next + 300 {
+                arrived.resize(next + 300, false);
+            }
+            let is_new = !core::mem::replace(&mut arrived[next + ahead], true);
+            assert_eq!(reorder.insert(ahead, Early { present: true, ..Early::default() }), is_new);
+            let handed = reorder.hand_on(Time::ZERO, 0, &mut Deaf) as usize;
+            assert!(arrived[next..next + handed].iter().all(|&arrived| arrived));
+            next += handed;
+            assert!(!arrived[next]);
+            let expected = (0..64).filter(|i| arrived.get(next + 1 + i) == Some(&true));
+            assert_eq!(reorder.mask, expected.map(|i| 1 << i).sum::<u64>(), "above {next}");
+        }
+        assert!(next > 1_000, "{next}");
+    }
 
     #[test]
     fn connections_are_as_many_as_a_source_opens_and_forgery_costs_little() {

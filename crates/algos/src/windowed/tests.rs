@@ -1,18 +1,22 @@
 //! What every connection does about time and loss, step by step.
 
+extern crate std;
+
 use alloc::boxed::Box;
+use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use super::receiver::Receivers;
 use super::recovery::Recovery;
-use super::sender::Sender;
-use super::{ConnectionParams, MAX_BACKOFF, WindowedParams};
+use super::sender::{Messages, Sender};
+use super::{ConnectionParams, MAX_BACKOFF, Windowed, WindowedParams};
 use crate::cc::swift::{Swift, SwiftParams};
 use crate::contract::path;
 use tidegate_core::params::Params;
 use tidegate_core::{
-    Application, Body, CongestionControl, Frame, HopTrace, MessageId, PacketMut, Reply, Time, WindowRule,
-    body_flag, frame_flag, kind,
+    Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, HopTrace, HostContext,
+    Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Time, Transmit, Transport,
+    WindowRule, body_flag, frame_flag, kind,
 };
 
 fn sender() -> Sender<Swift> {
@@ -154,4 +158,239 @@ fn an_acknowledgement_may_not_wait_for_a_timeout() {
     assert_eq!(params.conflict(), None);
     params.connection.ack_every = 2;
     assert!(params.conflict().is_some_and(|text| text.contains("timeout")));
+}
+
+/// Every pair has the same path.
+struct OnePath;
+
+impl PathOracle for OnePath {
+    fn path(&self, _src: u32, _dst: u32) -> Path {
+        path()
+    }
+}
+
+fn host(number: u32, connections: ConnectionPolicy, most_held: Time) -> Windowed<Swift> {
+    let path = path();
+    let context = HostContext {
+        host: number,
+        hosts: 8,
+        seed: 1,
+        mtu: path.mtu,
+        nic_rate: path.nic_rate,
+        fabric_base_rtt: path.fabric_base_rtt,
+        bdp_bytes: path.bdp_bytes,
+        connections,
+        spraying: false,
+        priorities: 1,
+        most_held,
+    };
+    Windowed::new(&WindowedParams::default(), &context)
+}
+
+fn transmit(host: &mut Windowed<Swift>, now: Time) -> Option<(Frame, Body)> {
+    let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
+    let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
+    (host.transmit(now, packet) == Transmit::Sent).then_some((frame, body))
+}
+
+fn receive(host: &mut Windowed<Swift>, now: Time, frame: &mut Frame, body: &mut Body) -> Reply {
+    let mut hops = HopTrace::default();
+    host.receive(now, PacketMut { frame, body, hops: &mut hops }, &mut Deaf)
+}
+
+/// What a pool is asked for, by a look at every connection: the first idle one, else a new one, else the first with
+/// the fewest messages.
+fn looked_for(host: &Windowed<Swift>, dst: u32, size: usize) -> u32 {
+    let pool = || (0..).zip(&host.senders).filter(|(_, sender)| sender.dst == dst && !sender.single_use);
+    if let Some((idle, _)) = pool().find(|(_, sender)| sender.is_idle()) {
+        return idle;
+    }
+    if pool().count() < size {
+        return host.senders.len() as u32;
+    }
+    pool().min_by_key(|(_, sender)| sender.queued_messages).unwrap().0
+}
+
+#[test]
+fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
+    for (policy, size) in [
+        (ConnectionPolicy::PerPair, 1),
+        (ConnectionPolicy::Pool(1), 1),
+        (ConnectionPolicy::Pool(3), 3),
+        (ConnectionPolicy::Pool(40), 40),
+    ] {
+        let mut rng = Rng::stream(size as u64, Domain::Transport, 0);
+        let mut sender = host(0, policy, Time::ZERO);
+        let mut others: Vec<_> = (0..3).map(|number| host(number, policy, Time::ZERO)).collect();
+        let mut wires = VecDeque::new();
+        let (mut now, mut shared) = (Time::ZERO, 0);
+        for id in 0..4_000 {
+            let dst = 1 + rng.below(2) as u32;
+            let most = if rng.below(4) == 0 { 60_000 } else { 4_000 };
+            let bytes = 1 + rng.below(most);
+            let dedicated = rng.below(8) == 0;
+            let expected = looked_for(&sender, dst, size);
+            let handle = sender.submit(now, Message { id, dst, bytes, dedicated }, &OnePath);
+            if !dedicated {
+                assert_eq!((handle.0 >> 32) as u32, expected, "message {id} with {policy:?}");
+                shared += (sender.senders[expected as usize].queued_messages > 1) as u32;
+            }
+            // Now and then all that is under way arrives.
+            let steps = if rng.below(400) == 0 { 10_000 } else { rng.below(3) };
+            for _ in 0..steps {
+                now = now + Time::us(1);
+                sender.on_deadline(now, &mut Deaf);
+                wires.extend(transmit(&mut sender, now));
+                if wires.len() > 20 || steps > 5 {
+                    let Some((mut frame, mut body)) = wires.pop_front() else { continue };
+                    let other = &mut others[frame.dst as usize];
+                    assert_eq!(receive(other, now, &mut frame, &mut body), Reply::Send);
+                    receive(&mut sender, now, &mut frame, &mut body);
+                }
+            }
+        }
+        assert!(shared > 500, "{shared} messages shared a connection of {policy:?}");
+    }
+}
+
+#[test]
+fn a_large_pool_costs_a_message_no_look_at_every_connection() {
+    let mut host = host(0, ConnectionPolicy::Pool(65_535), Time::ZERO);
+    let began = std::time::Instant::now();
+    for id in 0..200_000 {
+        let message = Message { id, dst: 1, bytes: 64, dedicated: false };
+        assert_eq!(host.submit(Time::ZERO, message, &OnePath).0 >> 32, id as u64 % 65_535);
+    }
+    // A look at all would take some ten thousand million steps.
+    assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_packet_that_fills_the_window_exactly_goes() {
+    let full = path().full_wire_bytes as f64;
+    for (rule, fits) in [(WindowRule::Fits, 3.0 * full), (WindowRule::Below, 2.0 * full + 1.0)] {
+        let cc = Swift::start(&SwiftParams::default(), &path(), Time::ZERO, 0);
+        let mut sender = Sender::new(cc, 1, 0, 7, false, path(), rule);
+        sender.in_flight = 2 * path().full_wire_bytes as u64;
+        for (window, open) in [(fits, true), (fits - 1.0, false)] {
+            sender.set_limit(&Limit::window(window));
+            assert_eq!(sender.window_open(), open, "{window} B under {rule:?}");
+        }
+    }
+}
+
+/// A connection that has sent ten packets, of which all but the first arrived up to the fifth.
+fn overtaken(messages: &mut Messages) -> Sender<Swift> {
+    let (mut sender, mtu) = (sender(), path().mtu);
+    let message = Message { id: 1, dst: 1, bytes: 10 * mtu as u64, dedicated: false };
+    messages.append(&mut sender, &message, mtu);
+    (sender.next, sender.in_flight) = (10, 10 * path().full_wire_bytes as u64);
+    let ack = Body { seq: 4, ack: 0, sack: 0b1111, ..Body::default() };
+    let progress = sender.acknowledge(&ack, messages, &mut Vec::new(), mtu, |_| ());
+    assert_eq!(progress.packets, 4);
+    sender
+}
+
+#[test]
+fn out_of_order_is_not_lost_before_a_base_rtt_nor_before_a_smooth_one() {
+    let base = path().base_rtt;
+    for (rtt, window) in [(Time::us(1), base), (base, base), (base.times(3), base.times(3))] {
+        let mut messages = Messages::default();
+        let mut sender = overtaken(&mut messages);
+        sender.sample_rtt(rtt);
+        let now = Time::us(100);
+        assert!(!sender.detect_loss(now, now, true, &messages, path().mtu));
+        assert_eq!(sender.due(), now + window, "with a round trip of {rtt}");
+        assert!(sender.reorder_expired(now + window, &messages, path().mtu));
+    }
+}
+
+#[test]
+fn a_retransmission_is_lost_once_a_packet_sent_a_quarter_window_later_arrives() {
+    let (mut messages, mtu, again) = (Messages::default(), path().mtu, Time::us(100));
+    let mut sender = overtaken(&mut messages);
+    assert!(sender.detect_loss(again, Time::ZERO, false, &messages, mtu));
+    assert_eq!(sender.recovery.as_mut().unwrap().take_lost(again), Some(0));
+    let quarter = Time::ps(path().base_rtt.as_ps() / 4);
+    for (echo, lost) in [(again + quarter, false), (again + quarter + Time::ps(1), true)] {
+        // The episode goes on: the control has been told.
+        assert!(!sender.detect_loss(echo, echo, false, &messages, mtu));
+        assert_eq!(sender.recovery.as_ref().unwrap().is_lost(0), lost, "{echo}");
+    }
+}
+
+/// A connection whose first packet was lost and sent again at 20 us, and whose packet 9 was sent at `us` and arrived;
+/// whether the first one is sent once more then. Either end may hold a packet for 10 us.
+fn sent_twice(us: u64) -> bool {
+    let mut host = host(0, ConnectionPolicy::PerPair, Time::us(10));
+    host.submit(Time::ZERO, Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false }, &OnePath);
+    let mut first = Body::default();
+    for seq in 0..10 {
+        let (_, body) = transmit(&mut host, Time::ZERO).unwrap();
+        assert_eq!(body.seq, seq);
+        first = body;
+    }
+    let mut ack = |at, seq, sack, sent_at| {
+        let mut body = Body { kind: kind::ACK, src: 1, seq, sack, sent_at, ..first };
+        receive(&mut host, at, &mut Frame::default(), &mut body);
+        let (_, next) = transmit(&mut host, at).unwrap();
+        (next.seq == 0 && next.flags & body_flag::RETRANSMISSION != 0, next.sent_at)
+    };
+    assert_eq!(ack(Time::us(20), 4, 0b1111, Time::ZERO), (true, Time::us(20)));
+    ack(Time::us(us + 20), 9, 0b1111_1111, Time::us(us)).0
+}
+
+#[test]
+fn a_packet_that_both_ends_held_says_nothing_of_what_left_meanwhile() {
+    // 10 us at either end, and a quarter of the round trip of 20 us.
+    assert!(!sent_twice(40) && !sent_twice(45) && sent_twice(46));
+}
+
+#[test]
+fn an_episode_lasts_until_what_was_sent_before_it_has_arrived() {
+    let mut recovery = Recovery::default();
+    recovery.begin(10);
+    (11..14).for_each(|seq| assert!(!recovery.sack(seq)));
+    recovery.lose_overtaken(10, &mut |_| ());
+    assert!(recovery.begins_episode(10, 20));
+    assert_eq!(recovery.take_lost(Time::us(1)), Some(10));
+    recovery.advance(14);
+    assert!(!recovery.is_over(14) && !recovery.begins_episode(14, 30));
+    recovery.advance(19);
+    assert!(!recovery.is_over(19));
+    recovery.advance(20);
+    assert!(recovery.is_over(20) && recovery.begins_episode(20, 30));
+}
+
+#[test]
+fn a_timeout_forgets_what_was_sent_again_before() {
+    let mut recovery = Recovery::default();
+    recovery.begin(10);
+    (11..14).for_each(|seq| assert!(!recovery.sack(seq)));
+    recovery.lose_overtaken(10, &mut |_| ());
+    assert_eq!(recovery.take_lost(Time::us(1)), Some(10));
+    recovery.lose_all(10, 14);
+    assert_eq!(recovery.take_lost(Time::us(50)), Some(10));
+    let mut lost = Vec::new();
+    // Sent at 50 us: not before 50 us, but before any later time.
+    for limit in [Time::us(20), Time::us(50)] {
+        recovery.lose_resent_before(limit, &mut |seq| lost.push(seq));
+        assert_eq!(lost, [], "before {limit}");
+    }
+    recovery.lose_resent_before(Time::us(50) + Time::ps(1), &mut |seq| lost.push(seq));
+    assert_eq!(lost, [10]);
+}
+
+#[test]
+fn holes_that_open_while_the_reordering_timer_runs_get_one_of_their_own() {
+    let (mut recovery, window) = (Recovery::default(), Time::us(5));
+    let mut lost = Vec::new();
+    recovery.begin(10);
+    recovery.sack(12);
+    recovery.arm_reorder(Time::ZERO, window);
+    recovery.sack(14);
+    recovery.lose_marked(10, Time::us(5), window, &mut |seq| lost.push(seq));
+    assert_eq!((&lost[..], recovery.reorder_at), (&[10, 11][..], Time::us(10)));
+    recovery.lose_marked(10, Time::us(10), window, &mut |seq| lost.push(seq));
+    assert_eq!((&lost[..], recovery.reorder_at), (&[10, 11, 13][..], Time::NEVER));
 }

@@ -77,10 +77,8 @@ mod receiver;
 mod recovery;
 mod schedule;
 mod sender;
-mod tables;
 #[cfg(test)]
 mod tests;
-mod window;
 
 use alloc::collections::VecDeque;
 

@@ -7,10 +7,10 @@ use tidegate_core::{Application, Body, Message, MessageId, Time, body_flag, kind
 
 use super::credit::{Bucket, Pacer};
 use super::sender::MAX_LANES;
-use super::tables::{Heap, Places, Slab};
-use super::window::Window;
 use super::{Answer, Control, Key, LONG, Policy, Settings, flag};
 use crate::by_host::ByHost;
+use crate::tables::{Heap, Places, Slab};
+use crate::window::Window;
 
 /// Messages being received at a time. More are not heard, and their senders ask again.
 const MAX_MESSAGES: usize = 1 << 16;

@@ -5,9 +5,9 @@ use alloc::vec::Vec;
 
 use tidegate_core::{Body, Message, Time, body_flag, kind};
 
-use super::tables::{Heap, Places, Slab};
 use super::{Answer, Control, Key, LONG, MAX_BACKOFF, Rules, Settings, flag, identity, own_kind};
 use crate::by_host::ByHost;
+use crate::tables::{Heap, Places, Slab};
 
 /// Messages under way to one receiver; more wait.
 pub(super) const MAX_LANES: usize = 4096;

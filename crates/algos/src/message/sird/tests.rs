@@ -577,6 +577,110 @@ fn exactly_the_threshold_is_congestion() {
     assert!(sender::congestion(&settings, 4 * 1538, 1, 1538, 1) == 0);
 }
 
+/// What a host does next; a request for credit aside.
+fn next_data(host: &mut Sird, now: Time) -> Option<Body> {
+    let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
+    while host.transmit(now, PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops })
+        == Transmit::Sent
+    {
+        if body.kind == kind::DATA {
+            return Some(body);
+        }
+    }
+    None
+}
+
+fn tell(host: &mut Sird, now: Time, mut body: Body) -> Option<u8> {
+    let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+    let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
+    let reply = host.receive(now, packet, &mut Checking::default());
+    (reply == Reply::Send).then_some(body.kind)
+}
+
+/// A host with a long message to host 1.
+fn sending() -> Sird {
+    let mut host = Sird::new(&SirdParams::default(), &context(0));
+    host.submit(Time::ZERO, Message { id: 0, dst: 1, bytes: 10_000_000, dedicated: false }, &NoPaths);
+    host
+}
+
+/// Host 1 has lost patience with the first packets of that message.
+const STALLED: Body = Body {
+    kind: own_kind::RESEND,
+    flags: flag::STALLED,
+    transport: 0,
+    src: 1,
+    connection: 0,
+    lane: 0,
+    payload_bytes: 0,
+    message: 0,
+    seq: 0,
+    sent_at: Time::ZERO,
+    echoed_peak: Time::ZERO,
+    ack: 0,
+    sack: 0b11111,
+};
+
+#[test]
+fn what_a_sender_sent_within_half_a_timeout_is_not_asked_of_it() {
+    let timeout = settings().timeout;
+    let half = Time::ps(timeout.as_ps() / 2);
+    for (later, is_on_its_way) in [(Time::us(1), true), (half - Time::ps(1), true), (half, false)] {
+        let (mut host, sent) = (sending(), Time::us(5));
+        tell(&mut host, sent, Body { kind: kind::CREDIT, src: 1, sack: 5 * 1538, ..Body::default() });
+        (0..5).for_each(|packet| assert_eq!(next_data(&mut host, sent).unwrap().seq, packet * MTU as u64));
+        assert_eq!(next_data(&mut host, sent), None);
+        let reply = tell(&mut host, sent + later, STALLED);
+        assert_eq!(reply, is_on_its_way.then_some(own_kind::BUSY), "{later} after it left");
+        let again = next_data(&mut host, sent + later).map(|body| (body.seq, body.flags));
+        assert_eq!(
+            again,
+            (!is_on_its_way).then_some((0, body_flag::RETRANSMISSION)),
+            "{later} after it left"
+        );
+    }
+}
+
+#[test]
+fn a_receiver_without_patience_lends_credit_for_one_packet() {
+    let mut host = sending();
+    let credit = |sum| Body { kind: kind::CREDIT, src: 1, sack: sum, ..Body::default() };
+    tell(&mut host, Time::ZERO, credit(100));
+    assert_eq!(next_data(&mut host, Time::ZERO), None);
+    let later = Time::ms(2);
+    assert_eq!(tell(&mut host, later, STALLED), Some(own_kind::BUSY));
+    assert!(next_data(&mut host, later).is_some());
+    // The next packet waits for all of its own credit again.
+    for (sum, goes) in [(1538 + 1537, false), (2 * 1538, true), (2 * 1538 + 1537, false)] {
+        tell(&mut host, later, credit(sum));
+        assert_eq!(next_data(&mut host, later).is_some(), goes, "with {sum} B of credit in all");
+    }
+}
+
+#[test]
+fn a_sender_that_asks_again_is_not_asked_twice_within_a_timeout() {
+    let settings = settings();
+    let mut inbox = Inbox::new(Pacer::new(RATE, true));
+    let (mut control, mut app) = (VecDeque::new(), Checking::default());
+    let size = 100 * MTU as u64;
+    let request = Body { kind: kind::REQUEST, src: 1, message: FORGED, ack: size, ..Body::default() };
+    let source = inbox.source(&settings, &request).unwrap();
+    inbox.on_request(&settings, Time::ZERO, source, &request, &mut app, &mut control);
+    let repeated = Body { flags: body_flag::RETRANSMISSION, seq: 10 * MTU as u64, ..request };
+    let first = Time::ms(2);
+    for (at, asked) in [
+        (first, 1),
+        (first + Time::us(1), 0),
+        (first + settings.timeout - Time::ps(1), 0),
+        (first + settings.timeout, 1),
+    ] {
+        control.clear();
+        inbox.on_request(&settings, at, source, &repeated, &mut app, &mut control);
+        let resend = control.iter().filter(|control| control.body.kind == own_kind::RESEND).count();
+        assert_eq!(resend, asked, "at {at}");
+    }
+}
+
 #[test]
 fn credit_waits_for_packets_that_come_again_not_for_requests_of_them() {
     let settings = settings();
