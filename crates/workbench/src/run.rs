@@ -132,7 +132,12 @@ fn run_in_chunks(
 
     let sampling = plan.output.timeseries.filter(|interval| *interval > Time::ZERO);
     let (mut finished, mut samples) = (Vec::new(), Vec::new());
-    let mut next_sample = sampling.unwrap_or(Time::NEVER);
+    // Every interval, and at the end, for what is left of the run after the last whole one.
+    let sample_after = |at: Time| match sampling {
+        Some(interval) if at < plan.duration => at.after(interval).min(plan.duration),
+        _ => Time::NEVER,
+    };
+    let mut next_sample = sample_after(Time::ZERO);
     let mut chunk = Time::ps((plan.duration.as_ps() / 1000).max(1));
     while !engine.is_over() {
         let before = watch.wall();
@@ -144,8 +149,7 @@ fn run_in_chunks(
         if until == next_sample {
             engine.sample(&mut samples);
             sinks.samples(plan, &mut samples)?;
-            let following = next_sample.after(sampling.unwrap_or(Time::NEVER));
-            next_sample = if following <= plan.duration { following } else { Time::NEVER };
+            next_sample = sample_after(next_sample);
         }
         let wall = watch.wall();
         let progress = Progress {

@@ -17,7 +17,7 @@ pub(crate) struct Goodputs {
 }
 
 impl Goodputs {
-    /// For samples every `interval`, from which everything up to `end` is told.
+    /// For samples every `interval` and at `end`, from which everything up to there is told.
     pub(crate) fn new(interval: Time, end: Time) -> Goodputs {
         Goodputs { interval, end, delivered: BTreeMap::new(), ended: Vec::new() }
     }
@@ -36,14 +36,16 @@ impl Goodputs {
         Some(self.goodput(sample.at, sample.entity, delivered.saturating_sub(before)))
     }
 
-    /// The last rows of the flows that ended, by completion. Their times may be one interval before those of other rows.
+    /// The last rows of the flows that ended, by completion. Their times may be one interval before
+    /// those of other rows.
     pub(crate) fn rows_of_ended(&mut self) -> Vec<SeriesRow> {
         let ended = std::mem::take(&mut self.ended);
         let mut rows = Vec::with_capacity(2 * ended.len());
         for (completed, id, bytes) in ended {
             let before = self.delivered.remove(&id).unwrap_or(0);
-            let at = self.interval.times(completed.as_ps().div_ceil(self.interval.as_ps()));
-            if at <= self.end {
+            if completed <= self.end {
+                let intervals = completed.as_ps().div_ceil(self.interval.as_ps());
+                let at = self.interval.times(intervals).min(self.end);
                 let entity = Entity::Flow(id);
                 rows.push(SeriesRow { at, entity, quantity: "delivered_bytes", value: bytes as f64 });
                 rows.push(self.goodput(at, id, bytes.saturating_sub(before)));
@@ -53,8 +55,11 @@ impl Goodputs {
     }
 
     fn goodput(&self, at: Time, id: u64, bytes: u64) -> SeriesRow {
+        // The last row is of what is left of the run after the last whole interval.
+        let rest = at.as_ps() % self.interval.as_ps();
+        let span = if rest > 0 { rest } else { self.interval.as_ps() };
         // 8 bits over a picosecond are 8000 Gbit/s.
-        let value = bytes as f64 * 8e3 / self.interval.as_ps() as f64;
+        let value = bytes as f64 * 8e3 / span as f64;
         SeriesRow { at, entity: Entity::Flow(id), quantity: "goodput_gbps", value }
     }
 }

@@ -11,7 +11,7 @@ use tidegate_workbench::{RunOptions, load, protocols, run, set};
 /// (quantity, flow or link) to samples in order of time.
 type Series = BTreeMap<(String, String), Vec<(f64, f64)>>;
 
-fn run_and_read(protocol: &str) -> (Summary, Series) {
+fn run_and_read(protocol: &str, changes: &[&str]) -> (Summary, Series) {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("scenario.toml");
     let text = r#"
@@ -42,7 +42,8 @@ count = 20
 timeseries = "10us"
 "#;
     std::fs::write(&path, text.replace("PROTOCOL", protocol)).unwrap();
-    let plan = load(&path, &[]).unwrap();
+    let changes: Vec<_> = changes.iter().map(|change| set(change).unwrap()).collect();
+    let plan = load(&path, &changes).unwrap();
     let out = dir.path().join("out");
     let summary = run(&plan, &RunOptions { out: Some(&out), ..RunOptions::default() }).unwrap();
     (summary, read(&out.join("timeseries.parquet")))
@@ -74,7 +75,7 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
     let mut with_windows = 0;
     for protocol in protocols() {
         let name = protocol.name;
-        let (summary, series) = run_and_read(name);
+        let (summary, series) = run_and_read(name, &[]);
         let of = |quantity: &str, entity: &str| series.get(&(quantity.to_owned(), entity.to_owned()));
         let mut at_times: BTreeMap<u64, f64> = BTreeMap::new();
         for flow in summary.flows.as_ref().unwrap() {
@@ -110,6 +111,33 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
         }
     }
     assert!(with_windows >= 4, "{with_windows}");
+}
+
+/// What is left of the run after the last whole interval has rows of its own, over its own length.
+#[test]
+fn rows_add_up_to_what_was_delivered_whatever_the_interval() {
+    for protocol in protocols() {
+        // 391 is 17 times 23. Of 300 us, messages come and go in the last interval.
+        for (interval, samples) in [("10us", 40), ("23us", 17), ("300us", 2), ("1s", 1)] {
+            let changes = ["duration=391us", &format!("output.timeseries={interval}")];
+            let (summary, series) = run_and_read(protocol.name, &changes);
+            let of = format!("{}, {interval}", protocol.name);
+            let queue = series.iter().find(|((quantity, _), _)| quantity == "queue_bytes").unwrap().1;
+            let times: Vec<f64> = queue.iter().map(|(at, _)| *at).collect();
+            assert_eq!((times.len(), times[samples - 1]), (samples, 391.0), "{of}");
+            let span = |at: f64| {
+                let nth = times.iter().position(|time| *time == at).expect("a time of the others");
+                at - if nth > 0 { times[nth - 1] } else { 0.0 }
+            };
+            let flows = summary.flows.unwrap();
+            assert!(flows.iter().any(|flow| flow.fct_us.is_some()), "{of}");
+            for flow in flows {
+                let rows = &series[&("goodput_gbps".to_owned(), format!("{}>", flow.id))];
+                let bytes: f64 = rows.iter().map(|(at, gbps)| gbps * 1e3 / 8.0 * span(*at)).sum();
+                assert!((bytes - flow.delivered_bytes as f64).abs() < 1.0, "{of}: {bytes} of {flow:?}");
+            }
+        }
+    }
 }
 
 #[test]
