@@ -10,11 +10,16 @@ mod table;
 
 use std::io::{self, Write};
 use std::process::ExitCode;
+#[cfg(unix)]
+use std::sync::Arc;
 
 use clap::Parser;
+#[cfg(unix)]
+use signal_hook::{consts::SIGXFSZ, flag::register};
 use tidegate_workbench::Error;
 
 fn main() -> ExitCode {
+    survive_full_files();
     let args = match args::Args::try_parse() {
         Ok(args) => args,
         Err(error) => {
@@ -29,6 +34,16 @@ fn main() -> ExitCode {
             complain(&format!("tidegate: {error}"));
             ExitCode::from(error.exit_code())
         }
+    }
+}
+
+/// A write beyond the limit on the size of files (`ulimit -f`) is to fail like any other that finds no
+/// room, so that the run ends with a message and leaves nothing half-written. Unless somebody takes
+/// the signal, it ends the process where it is.
+fn survive_full_files() {
+    #[cfg(unix)]
+    if let Err(error) = register(SIGXFSZ, Arc::default()) {
+        complain(&format!("warning: a limit on the size of files will end the run at once: {error}"));
     }
 }
 
