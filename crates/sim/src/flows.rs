@@ -202,15 +202,16 @@ impl Flows {
         }
     }
 
-    /// Takes the finished flows that nothing at or after `now` can overtake any more, in order of completion, then id.
+    /// Takes the finished flows that nothing can overtake any more, in order of completion, then id.
     pub(crate) fn take_finished(&mut self, now: Time, out: &mut Vec<FlowRecord>) {
         let first = out.len();
         while let Some(&slot) = self.completed.front() {
             let at = self.live[slot as usize].record.completed;
             let records = self.completed.iter().map(|&slot| &self.live[slot as usize].record);
             let mut tie = records.take_while(|record| record.completed == at);
-            // A tie comes out whole, and a row needs its sender's acknowledgement too.
-            if at >= Some(now) || !tie.all(|record| record.acked.is_some()) {
+            // A row needs its sender's acknowledgement, which takes time: once it is there, all that
+            // completed with it has, and the tie comes out whole.
+            if !tie.all(|record| record.acked.is_some()) {
                 break;
             }
             while let Some(&slot) = self.completed.front()

@@ -204,3 +204,26 @@ impl PathOracle for Routing {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each packet's time is rounded down on its own link, so that many are a little faster than their bytes.
+    #[test]
+    fn links_side_by_side_carry_packets_no_earlier_than_one_by_one() {
+        for mbps in [33_333, 10_007, 100_000] {
+            let rate = Rate::mbps(mbps);
+            for links in [2, 3, 8] {
+                let bytes_per_ps = links as f64 * (1u64 << 20) as f64 / rate.ps_per_byte_q20() as f64;
+                let layer = Layer { fastest: rate, delay: Time::ZERO, bytes_per_ps, links };
+                for each in [1, 2, 7, 1_000] {
+                    let bound = layer.carries(each * links as u64, 1080, None);
+                    let shared = rate.serialise(1080).times(each);
+                    let slack = Time::ps(each * links as u64 + 2);
+                    assert!(bound <= shared && shared - bound <= slack, "{bound} and {shared} of {each}");
+                }
+            }
+        }
+    }
+}

@@ -125,3 +125,39 @@ fn full_packets_of_equal_paths_are_as_fast_as_their_ideal() {
         assert_eq!(row.completed.unwrap() - row.start, row.ideal, "{packets} packets");
     }
 }
+
+#[test]
+fn two_paths_are_a_choice_too() {
+    // 1 MB at 20 Gbit/s over two spines of 10.
+    let fabric = leaf_spine(2, 2, 2, Rate::gbps(100), Rate::gbps(10), Time::ns(400), 1000);
+    let mut setup = setup(fabric, stack("swift"), vec![flow(0, 3, 1_000_000, Time::ZERO)], Time::ms(50));
+    setup.routing = Routing::Spray;
+    let ideal = run(setup, ()).0[0].ideal.as_us_f64();
+    let fluid = 1_000.0 * 1_080.0 * 8e-3 / 20.0;
+    assert!((fluid..fluid + 4.0).contains(&ideal), "{ideal} us, {fluid} us in transmission");
+}
+
+#[test]
+fn no_byte_more_makes_a_sprayed_message_faster() {
+    let sizes: Vec<u64> = (1..8).flat_map(|packets| [packets * 1_000, packets * 1_000 + 1]).collect();
+    for (name, fabric) in fabrics() {
+        let flows = sizes.iter().enumerate();
+        let flows = flows.map(|(i, &size)| flow(0, 8, size, Time::ms(i as u64))).collect();
+        let mut setup = setup(fabric, stack("swift"), flows, Time::s(1));
+        setup.routing = Routing::Spray;
+        let mut rows = run(setup, ()).0;
+        rows.sort_by_key(|row| row.bytes);
+        assert_eq!(rows.len(), sizes.len());
+        for two in rows.windows(2) {
+            let (less, more) = (two[0], two[1]);
+            assert!(
+                less.ideal <= more.ideal,
+                "{name}: {} B {}, {} B {}",
+                less.bytes,
+                less.ideal,
+                more.bytes,
+                more.ideal
+            );
+        }
+    }
+}

@@ -4,6 +4,8 @@
 //! test.
 mod common;
 
+use std::collections::BTreeMap;
+
 use common::*;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::faults::{Failing, Faults, Outage};
@@ -377,4 +379,88 @@ fn samples_of_many_ports_count_as_work() {
     );
     while !engine.advance_some(Time::ms(100), work) {}
     assert_eq!(engine.now(), Time::ms(100));
+}
+
+/// Of a packet under way at warm-up counts what the slowest link has carried since, of full packets.
+#[test]
+fn a_packet_under_way_at_warm_up_counts_for_what_its_slowest_link_carries_after_it() {
+    let lone = |bytes: u64, warmup: Time| {
+        let mut fabric = star(2, Rate::gbps(100), Time::us(1), 4096);
+        fabric.links[1].rate = Rate::gbps(10);
+        let mut setup = setup(fabric, at_full_rate(), vec![flow(0, 1, bytes, Time::ZERO)], Time::us(50));
+        setup.warmup = warmup;
+        run(setup, ()).0[0]
+    };
+    // At 10 Gbit/s 4,176 B take 3,340.8 ns, and 1,080 B take 864 ns.
+    for (bytes, span, counts) in [
+        (4096, Time::ps(1_670_400), 2048),
+        (4096, Time::ps(3_340_800), 4096),
+        (1000, Time::ns(864), 1000),
+        (1000, Time::ns(432), 529),
+        (1000, Time::ZERO, 0),
+    ] {
+        let landed = lone(bytes, Time::ZERO).completed.unwrap();
+        assert_eq!(lone(bytes, landed - span).window_bytes, counts, "{bytes} B, {span} before the end");
+    }
+}
+
+/// When each flow was last delivered to.
+#[derive(Default)]
+struct Deliveries(BTreeMap<u64, Time>);
+
+impl Probe for Deliveries {
+    fn delivered(&mut self, now: Time, flow: u64, _bytes: u32) {
+        self.0.insert(flow, now);
+    }
+}
+
+#[test]
+fn a_message_that_waits_for_another_is_measured_up_to_its_own_last_byte() {
+    let shared = |i| Flow { dedicated: false, ..flow(0, 1, 3_000, Time::us(i)) };
+    let fabric = star(2, Rate::gbps(25), Time::us(1), 1000);
+    let mut setup = setup(fabric, stack("dctcp"), (0..200).map(shared).collect(), Time::ms(50));
+    setup.faults = Faults { loss: 0.02, ..Faults::default() };
+    let mut engine = Engine::new(setup, Deliveries::default()).unwrap();
+    engine.advance(Time::NEVER);
+    let last = engine.probe().0.clone();
+    let (finished, _) = engine.finish();
+    assert_eq!(finished.len(), 200);
+    finished.iter().for_each(|record| assert_eq!(record.measured.1, last[&record.id], "{record:?}"));
+    let waited = finished.iter().filter(|record| record.completed > Some(last[&record.id])).count();
+    assert!(waited > 5, "{waited} are too few to mean anything");
+}
+
+#[test]
+fn what_stands_in_a_queue_at_warm_up_is_measured_from_there() {
+    // Four bursts are in the queue before warm-up, and it only drains afterwards.
+    let flows = (0..4).map(|host| flow(host, 4, 100_000, Time::ZERO)).collect();
+    let mut setup = setup(star(5, Rate::gbps(100), Time::us(1), 4096), at_full_rate(), flows, Time::us(60));
+    setup.warmup = Time::ns(15_001);
+    let (warmup, end) = (setup.warmup, setup.duration);
+    let mut engine = Engine::new(setup, Queues { hosts: 5, ..Queues::default() }).unwrap();
+    engine.advance(end);
+    // Acknowledgements wait for nothing: every other queue is empty.
+    let changes = engine.probe().changes.clone();
+    let standing: i64 = changes.iter().filter(|(at, _)| *at < warmup).map(|(_, change)| change).sum();
+    let later = || changes.iter().filter(|(at, _)| *at >= warmup);
+    assert!(standing > 100_000 && later().all(|(_, change)| *change < 0), "{standing} B");
+    let area: i128 = later().map(|(at, change)| -change as i128 * (*at - warmup).as_ps() as i128).sum();
+    let mean = area as f64 / (end - warmup).as_ps() as f64;
+    let (_, outcome) = engine.finish();
+    for (what, spread) in
+        [("port", outcome.links[9].queue_bytes), ("switch", outcome.switches[0].buffer_bytes)]
+    {
+        assert_eq!(spread.max, standing as f64, "{what}");
+        assert!((spread.mean / mean - 1.0).abs() < 1e-12, "{what}: {} and {mean}", spread.mean);
+    }
+}
+
+/// A drain in which hardly anything happens costs hardly anything, however long it is.
+#[test]
+fn nothing_is_sampled_in_a_drain() {
+    let mut setup = setup_of_two(vec![flow(0, 1, 10_000, Time::us(1))], Time::us(10));
+    setup.faults.outages = vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }];
+    setup.drain = Time::s(1);
+    let events = run(setup, ()).1.events;
+    assert!(events < 10_000, "{events} events; samples every 10 us would be 100,000");
 }
