@@ -16,7 +16,8 @@
 //! # What it needs of the network
 //!
 //! Nothing of switches but to lose nothing: there is no loss recovery, and one lost packet of any kind leaves its
-//! message unfinished. Packets may come late, out of order and more than once: a repeated one changes nothing. Request, credit and acknowledgement take 84 bytes on the wire, data its payload and 80.
+//! message unfinished. Packets may come late, out of order and more than once: a repeated one changes
+//! nothing. Request, credit and acknowledgement take 84 bytes on the wire, data its payload and 80.
 //!
 //! # Differences from the paper
 //!
@@ -80,7 +81,8 @@ pub struct ToyCredit {
     next_credit_at: Time,
     outgoing: Slots<Outgoing>,
     incoming: Slots<Incoming>,
-    /// The youngest message from each slot of each sender: a request of that one or an older one has been heard.
+    /// The youngest message from each slot of each sender: a request of that one or an older one has
+    /// been heard.
     youngest: BTreeMap<(u32, u32), u32>,
     /// Requests to send: slots of `outgoing`.
     requests: VecDeque<u32>,
@@ -159,7 +161,8 @@ impl Transport for ToyCredit {
                 if known >= MAX_INCOMING || body.ack == 0 || body.src >= self.host.hosts {
                     return Reply::None;
                 }
-                // Messages are numbered in the order of their submission, and those of a slot follow each other.
+                // Messages are numbered in the order of their submission, and those of a slot follow
+                // each other.
                 let slot = (body.src, body.connection);
                 let is_later = |&id: &u32| (body.message.wrapping_sub(id) as i32) > 0;
                 if !self.youngest.get(&slot).is_none_or(is_later) {
@@ -196,11 +199,12 @@ impl Transport for ToyCredit {
                 Reply::None
             }
             kind::DATA => {
-                // Nothing arrives that was not credited, and only the last packet of a message is not full.
+                // Nothing arrives that was not credited, and only the last packet of a message is not
+                // full.
                 let (mtu, payload) = (self.host.mtu as u64, body.payload_bytes as u64);
                 let owed = |m: &&mut Incoming| {
                     (m.src, m.id) == (body.src, body.message)
-                        && body.seq % mtu == 0
+                        && body.seq.is_multiple_of(mtu)
                         && body.seq < m.credited
                         && payload == (m.credited - body.seq).min(mtu)
                 };

@@ -12,8 +12,8 @@
 //!   gap (without bound for a control that has no window).
 //! * After **idling** for longer than `restart_after` a connection's control starts anew, on the same path.
 //! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap; retransmission timers sit in a
-//!   second heap with one lazily moved entry a connection. Those of a pool sit in a heap by messages under way.
-//!   Nothing scans connections.
+//!   second heap with one lazily moved entry a connection. Those of a pool sit in a heap by messages
+//!   under way. Nothing scans connections.
 //!
 //! Cost of a data packet and its acknowledgement: one connection record at each end, no allocation, no hash.
 #![allow(

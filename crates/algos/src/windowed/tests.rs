@@ -198,8 +198,8 @@ fn receive(host: &mut Windowed<Swift>, now: Time, frame: &mut Frame, body: &mut 
     host.receive(now, PacketMut { frame, body, hops: &mut hops }, &mut Deaf)
 }
 
-/// What a pool is asked for, by a look at every connection: the first idle one, else a new one, else the first with
-/// the fewest messages.
+/// What a pool is asked for, by a look at every connection: the first idle one, else a new one, else
+/// the first with the fewest messages.
 fn looked_for(host: &Windowed<Swift>, dst: u32, size: usize) -> u32 {
     let pool = || (0..).zip(&host.senders).filter(|(_, sender)| sender.dst == dst && !sender.single_use);
     if let Some((idle, _)) = pool().find(|(_, sender)| sender.is_idle()) {
@@ -238,7 +238,7 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
             // Now and then all that is under way arrives.
             let steps = if rng.below(400) == 0 { 10_000 } else { rng.below(3) };
             for _ in 0..steps {
-                now = now + Time::us(1);
+                now += Time::us(1);
                 sender.on_deadline(now, &mut Deaf);
                 wires.extend(transmit(&mut sender, now));
                 if wires.len() > 20 || steps > 5 {
@@ -254,6 +254,7 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
 }
 
 #[test]
+#[allow(clippy::disallowed_types, reason = "bounds what the host takes, not what it simulates")]
 fn a_large_pool_costs_a_message_no_look_at_every_connection() {
     let mut host = host(0, ConnectionPolicy::Pool(65_535), Time::ZERO);
     let began = std::time::Instant::now();
@@ -319,8 +320,9 @@ fn a_retransmission_is_lost_once_a_packet_sent_a_quarter_window_later_arrives() 
     }
 }
 
-/// A connection whose first packet was lost and sent again at 20 us, and whose packet 9 was sent at `us` and arrived;
-/// whether the first one is sent once more then. Either end may hold a packet for 10 us.
+/// A connection whose first packet was lost and sent again at 20 us, and whose packet 9 was sent at
+/// `us` and arrived; whether the first one is sent once more then. Either end may hold a packet for
+/// 10 us.
 fn sent_twice(us: u64) -> bool {
     let mut host = host(0, ConnectionPolicy::PerPair, Time::us(10));
     host.submit(Time::ZERO, Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false }, &OnePath);
