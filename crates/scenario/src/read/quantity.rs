@@ -149,7 +149,7 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<u64, Why> {
             && unit.contains('B') != meant.contains('B')
             && unit.eq_ignore_ascii_case(meant)
     };
-    if suggestion.as_deref().is_some_and(other_letter) {
+    if suggestion.is_some_and(other_letter) {
         let expected = format!("{} (b is a bit, B a byte of 8 bits)", expected());
         return Err(Why { expected, suggestion: None });
     }

@@ -20,6 +20,9 @@ const STEPS: usize = 500;
 type Points = Vec<(f64, f64)>;
 type Port = (String, String);
 
+/// Reads one number of a class of messages.
+type Quantity<'a> = &'a dyn Fn(&FctSummary) -> Option<Fixed>;
+
 /// How long messages take: the distribution, and by their size.
 pub(crate) fn messages(runs: &[Run]) -> Vec<Plot> {
     let slowdowns = |run: &Run| {
@@ -33,7 +36,7 @@ pub(crate) fn messages(runs: &[Run]) -> Vec<Plot> {
         lines: lines(runs, slowdowns),
     }];
     let known = |fct: &FctSummary, per_mille, value: Option<Fixed>| value.filter(|_| !fct.hides(per_mille));
-    let quantities: [(&str, &str, &dyn Fn(&FctSummary) -> Option<Fixed>); 4] = [
+    let quantities: [(&str, &str, Quantity); 4] = [
         ("Slowdown by size, median", "slowdown", &|fct| known(fct, 500, fct.slowdown.p50)),
         ("Slowdown by size, 99th percentile", "slowdown", &|fct| known(fct, 10, fct.slowdown.p99)),
         ("Completion time by size, median", "completion time (µs)", &|fct| known(fct, 500, fct.p50_us)),
