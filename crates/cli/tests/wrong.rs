@@ -65,7 +65,7 @@ const WRONG: &[(&str, &str, u32, &[&str])] = &[
         "rate = \"100Gbps\"",
         "rate = \"100GBps\"",
         11,
-        &["fabric.host_link.rate", "100GBps", "did you mean \"100Gbps\""],
+        &["fabric.host_link.rate", "100GBps", "b is a bit, B a byte of 8 bits"],
     ),
     ("delay = \"1us\"", "delay = \"1uz\"", 11, &["fabric.host_link.delay", "1uz"]),
     ("buffer = \"1MB\"", "buffer = \"unlimted\"", 13, &["switch.buffer", "did you mean \"unlimited\""]),

@@ -13,8 +13,8 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
         "# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`.\n\n\
          Of the {} numbers that the papers print, {numbers}. Of {} orderings and trends without a number, \
          {others}. Several readings of one sentence count once.\n\n\
-         * *Reproduced*: within the tolerance for every seed and for every alternative to what the paper leaves \
-         open.\n\
+         * *Reproduced*: within the tolerance for every seed and, with one seed, for every alternative to what the \
+         paper leaves open.\n\
          * *Conditional*: within it for some of them only; the others are named.\n\
          * *Direction*: the paper's way for all of them, by at least a quarter of its effect (in the logarithm \
          where that is a factor), or by the margin that the tolerance names.\n\

@@ -2,7 +2,7 @@
 //! should fail.
 //!
 //! A claim is *reproduced* only if it is within its tolerance for every seed, with seeds that lead to
-//! different runs, and for every alternative. Within it for some of them only, it is *conditional*. In the
+//! different runs, and for every alternative, each with one seed. Within it for some of them only, it is *conditional*. In the
 //! paper's *direction* it must be for all of them. Where its control, under the same alternative, does as
 //! well, the claim shows nothing.
 

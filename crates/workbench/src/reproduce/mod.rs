@@ -259,7 +259,7 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
             let mut varied: Vec<Varied> = Vec::new();
             for choice in paper.choices() {
                 // An alternative that changes none of the claim's runs is none.
-                let Some(kept) = key(Some(choice), SEEDS) else { continue };
+                let Some(kept) = key(Some(choice), 1) else { continue };
                 let measured = match others.iter().find(|(other, _)| *other == choice) {
                     Some((_, runs)) => Some(measure(figure, claim, runs)),
                     None => record.get(&kept),
@@ -332,7 +332,7 @@ impl Jobs {
             }
             Ok(number)
         };
-        let seeds = if quick { 1 } else { SEEDS };
+        let seeds = if quick || choice.is_some() { 1 } else { SEEDS };
         let mut seeds = |run| (1..=seeds).map(|seed| number(run, seed)).collect();
         figure.runs.iter().map(&mut seeds).collect()
     }

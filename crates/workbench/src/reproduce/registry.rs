@@ -100,7 +100,7 @@ pub(crate) struct Fact {
     pub(crate) measure: Ask,
 }
 
-/// Every figure is run with so many seeds, from 1 on; `--quick` takes one.
+/// Every figure is run with so many seeds, from 1 on. `--quick` takes one, and so do alternatives.
 pub(crate) const SEEDS: u64 = 3;
 
 /// One variant of a figure's scenario.
