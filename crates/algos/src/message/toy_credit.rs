@@ -43,9 +43,6 @@ params! {
     }
 }
 
-/// Credit that a message without end has in hand at most, in bytes.
-const MOST_IN_HAND: u64 = 1 << 22;
-
 /// A message being sent.
 struct Outgoing {
     id: u32,
@@ -187,9 +184,13 @@ impl Transport for ToyCredit {
                 Reply::None
             }
             kind::CREDIT => {
-                // A stopped message's slot may have another owner by now.
+                // A stopped message's slot may have another owner by now. Credits that overtake each other are a few
+                // round trips apart; a sum beyond that is forged, and would set a whole message free at once.
+                let most = (4.0 * self.host.bdp_bytes) as u64 + self.host.mtu as u64;
                 let fresh = |message: &&mut Outgoing| {
-                    (message.id, message.dst) == (body.message, body.src) && body.sack > message.credited
+                    (message.id, message.dst) == (body.message, body.src)
+                        && body.sack > message.credited
+                        && body.sack - message.credited <= most
                 };
                 let Some(message) = self.outgoing.get(body.connection).filter(fresh) else {
                     return Reply::None;
@@ -198,12 +199,7 @@ impl Transport for ToyCredit {
                     self.sendable.push_back(body.connection);
                 }
                 message.lane = body.lane;
-                // A message without end is credited on and on, so that it loses nothing by this bound on what one
-                // forged credit can set free.
-                message.credited = match message.size {
-                    Message::UNLIMITED => body.sack.min(message.sent.saturating_add(MOST_IN_HAND)),
-                    size => body.sack.min(size),
-                };
+                message.credited = body.sack;
                 Reply::None
             }
             kind::DATA => {
