@@ -20,7 +20,7 @@ pub(crate) struct Reproduce {
     /// List figures and claims instead
     #[arg(long)]
     list: bool,
-    /// One seed each: half a minute on two cores instead of one
+    /// One seed each: less than a minute on two cores instead of two
     #[arg(long)]
     quick: bool,
     /// Also vary what the paper leaves open, one thing at a time, and write how the claims move
