@@ -189,7 +189,7 @@ fn messages_that_stay_unfinished_with_nothing_else_to_do_are_told_of() {
     assert_eq!(warnings.len(), 1, "{:?}", summary.warnings);
     assert!(
         warnings[0]
-            .starts_with("10 messages are unfinished, though nothing was submitted in the last 1.60 ms")
+            .starts_with("10 messages are unfinished, though nothing was submitted in the last 1.6 ms")
     );
     // Those that had no time to finish are no riddle.
     let (warnings, summary) = ended(&["flows[3].start=1990us", "flows[3].count=40"]);
