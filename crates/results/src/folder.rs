@@ -313,12 +313,38 @@ mod tests {
     }
 
     #[test]
+    fn of_old_results_the_last_goes_first() {
+        // A folder in the way of `flows.parquet` stops the removal there. What says that results are whole,
+        // `manifest.json`, is gone by then.
+        let dir = tempfile::tempdir().unwrap();
+        fs::create_dir(dir.path().join("flows.parquet")).unwrap();
+        fs::write(dir.path().join("manifest.json"), b"old").unwrap();
+        let folder = Folder::open(dir.path()).unwrap();
+        let summary = folder.partial("summary.json").unwrap();
+        assert!(folder.publish(vec![summary], &FILES).is_err());
+        assert_eq!(names(dir.path()), ["flows.parquet"]);
+    }
+
+    #[test]
     fn what_a_killed_process_left_is_swept_and_nothing_else() {
         let dir = tempfile::tempdir().unwrap();
-        for name in [".flows.parquet.123-4.partial", LOCK, ".mine.partial", "flows.parquet.1-2.partial"] {
+        for name in [".flows.parquet.123-4.partial", LOCK] {
             fs::write(dir.path().join(name), b"old").unwrap();
         }
+        let mine = [
+            ".mine.partial",
+            ".x.-4.partial",
+            ".x.1-.partial",
+            ".x.1-abc.partial",
+            ".x.abc-1.partial",
+            "flows.parquet.1-2.partial",
+        ];
+        for name in mine {
+            fs::write(dir.path().join(name), b"mine").unwrap();
+        }
+        fs::create_dir(dir.path().join(".folder.1-2.partial")).unwrap();
         drop(Folder::open(dir.path()).unwrap());
-        assert_eq!(names(dir.path()), [".mine.partial", "flows.parquet.1-2.partial"]);
+        assert_eq!(names(dir.path())[0], ".folder.1-2.partial");
+        assert_eq!(names(dir.path())[1..], mine);
     }
 }
