@@ -1,5 +1,7 @@
-//! Tells the crate which revision it is built from: `TIDEGATE_GIT_REVISION` where set, else what git says, else `unknown`.
-//! Tells it a hash of the sources that decide what a run comes to. And puts the scenarios and the registry of papers into it: every file of theirs, so that none has to be listed.
+//! Tells the crate which revision it is built from: `TIDEGATE_GIT_REVISION` where set, else what
+//! git says, else `unknown`. Tells it a hash of the sources that decide what a run comes to. And
+//! puts the scenarios and the registry of papers into it: every file of theirs, so that none has to
+//! be listed.
 
 use std::fmt::Write;
 use std::fs;
@@ -9,7 +11,8 @@ use std::process::Command;
 
 fn main() {
     println!("cargo:rerun-if-env-changed=TIDEGATE_GIT_REVISION");
-    // The log of HEAD changes with every commit and checkout. A path that is missing would mean a rebuild each time.
+    // The log of HEAD changes with every commit and checkout. A path that is missing would mean a
+    // rebuild each time.
     let log = "../../.git/logs/HEAD";
     println!("cargo:rerun-if-changed={}", if Path::new(log).exists() { log } else { "build.rs" });
     let revision = std::env::var("TIDEGATE_GIT_REVISION").ok().or_else(from_git);
@@ -43,7 +46,8 @@ fn from_git() -> Option<String> {
     (output.status.success() && !revision.is_empty()).then_some(revision)
 }
 
-/// Sources that decide what a run comes to and what is observed of it: from scenarios to the engine and its records.
+/// Sources that decide what a run comes to and what is observed of it: from scenarios to the engine
+/// and its records.
 const DECISIVE: [&str; 11] = [
     "../../Cargo.lock",
     "../core/src",
@@ -67,7 +71,8 @@ fn sources() -> u64 {
             open.extend(entries(&path).into_iter().rev());
         } else {
             println!("cargo:rerun-if-changed={}", path.display());
-            let content = fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let content =
+                fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             (path, content).hash(&mut hasher);
         }
     }
@@ -99,7 +104,8 @@ fn table(name: &str, doc: &str, files: &[(String, PathBuf)]) -> String {
     for (name, path) in files {
         println!("cargo:rerun-if-changed={}", path.display());
         let path = fs::canonicalize(path).expect("it was listed just now");
-        writeln!(text, "    ({name:?}, include_str!({:?})),", path.display().to_string()).expect("memory");
+        writeln!(text, "    ({name:?}, include_str!({:?})),", path.display().to_string())
+            .expect("memory");
     }
     text + "];\n"
 }

@@ -1,8 +1,9 @@
 //! What a host keeps of the hosts it has met: memory for those, not for all there are.
 //!
-//! A table indexed by host would be one load, but on 65,536 hosts it takes megabytes after a message to a high number, on
-//! every host: the square of the fabric. A sorted list is as small as this, but every data packet that arrives asks for its
-//! source, and a search among a hundred takes seven loads that no branch predictor foresees.
+//! A table indexed by host would be one load, but on 65,536 hosts it takes megabytes after a
+//! message to a high number, on every host: the square of the fabric. A sorted list is as small as
+//! this, but every data packet that arrives asks for its source, and a search among a hundred takes
+//! seven loads that no branch predictor foresees.
 
 use alloc::vec;
 use alloc::vec::Vec;
@@ -13,14 +14,16 @@ const NONE: u32 = u32::MAX;
 /// Values by host, made when a host is first met.
 #[derive(Default)]
 pub(crate) struct ByHost<T> {
-    /// Host and the place of its value: at the host's home, or where another is in the way, at the next that is free. At least
-    /// twice as many as there are values, so that one is; a power of two.
+    /// Host and the place of its value: at the host's home, or where another is in the way, at the
+    /// next that is free. At least twice as many as there are values, so that one is; a power of
+    /// two.
     places: Vec<(u32, u32)>,
     values: Vec<T>,
 }
 
 impl<T: Default> ByHost<T> {
-    /// Multiples of the golden ratio lie evenly, so hosts at equal distances (neighbours, the first of every rack) do too.
+    /// Multiples of the golden ratio lie evenly, so hosts at equal distances (neighbours, the first
+    /// of every rack) do too.
     #[inline]
     fn home(&self, host: u32) -> usize {
         ((host.wrapping_mul(0x9e37_79b9) as u64 * self.places.len() as u64) >> 32) as usize
@@ -102,7 +105,9 @@ mod tests {
 
     #[test]
     fn hosts_at_equal_distances_are_not_in_each_others_way() {
-        for distance in [1, 2, 3, 8, 9, 16, 24, 32, 40, 48, 64, 100, 128, 256, 512, 1_000, 1_024, 4_096] {
+        for distance in
+            [1, 2, 3, 8, 9, 16, 24, 32, 40, 48, 64, 100, 128, 256, 512, 1_000, 1_024, 4_096]
+        {
             let mut table = ByHost::<u32>::default();
             (0..160).for_each(|i| *table.entry(7 + i * distance) = i);
             assert!(table.places.len() <= 512);

@@ -1,4 +1,5 @@
-//! Turns the list of protocols into modules, a closed enum of transports, parameters by name, cards and contract tests.
+//! Turns the list of protocols into modules, a closed enum of transports, parameters by name, cards
+//! and contract tests.
 
 macro_rules! catalog {
     (cc { $($cc:ident :: $Cc:ident),* $(,)? } message { $($msg:ident :: $Msg:ident),* $(,)? }) => {
@@ -27,6 +28,15 @@ macro_rules! catalog {
         }
     };
     (@all $($Name:ident, $Type:ty;)*) => {
+        use alloc::boxed::Box;
+        use alloc::string::String;
+        use alloc::vec::Vec;
+        use tidegate_core::params::{Params, SetError, Table, Value};
+        use tidegate_core::{
+            Application, Card, Endpoint, Handle, HostContext, Message, PacketMut, Path, PathOracle,
+            Reply, Time, Transmit, Transport,
+        };
+
         /// A protocol of the catalog.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
         #[allow(missing_docs)]
@@ -37,28 +47,29 @@ macro_rules! catalog {
             pub const ALL: &'static [Protocol] = &[$(Protocol::$Name,)*];
 
             /// Its card.
-            pub const fn card(self) -> &'static tidegate_core::Card {
-                match self { $(Protocol::$Name => &<$Type as tidegate_core::Endpoint>::CARD,)* }
+            pub const fn card(self) -> &'static Card {
+                match self { $(Protocol::$Name => &<$Type as Endpoint>::CARD,)* }
             }
             /// The protocol of that name.
             pub fn named(name: &str) -> Option<Protocol> {
                 Protocol::ALL.iter().copied().find(|protocol| protocol.card().name == name)
             }
             /// The table of its parameters.
-            pub fn table(self) -> tidegate_core::params::Table {
-                match self { $(Protocol::$Name =>
-                    <<$Type as tidegate_core::Endpoint>::Params as tidegate_core::params::Params>::table(),)* }
+            pub fn table(self) -> Table {
+                match self {
+                    $(Protocol::$Name => <<$Type as Endpoint>::Params as Params>::table(),)*
+                }
             }
             /// Its default parameters.
             pub fn stack(self) -> Stack {
-                match self { $(Protocol::$Name => Stack::$Name(alloc::boxed::Box::default()),)* }
+                match self { $(Protocol::$Name => Stack::$Name(Box::default()),)* }
             }
         }
 
         /// A protocol and its parameters: all that a host needs to make a transport.
         #[derive(Clone, Debug, PartialEq)]
         #[allow(missing_docs)]
-        pub enum Stack { $($Name(alloc::boxed::Box<<$Type as tidegate_core::Endpoint>::Params>),)* }
+        pub enum Stack { $($Name(Box<<$Type as Endpoint>::Params>),)* }
 
         impl Stack {
             /// Which protocol.
@@ -69,39 +80,47 @@ macro_rules! catalog {
             ///
             /// # Errors
             /// When the name is unknown, the value is of another kind, or it is out of range.
-            pub fn set(&mut self, name: &str, value: tidegate_core::params::Value) -> Result<(), tidegate_core::params::SetError> {
-                match self { $(Stack::$Name(params) => tidegate_core::params::Params::set(&mut **params, name, value),)* }
+            pub fn set(&mut self, name: &str, value: Value) -> Result<(), SetError> {
+                match self {
+                    $(Stack::$Name(params) => Params::set(&mut **params, name, value),)*
+                }
             }
             /// Every parameter and its value.
-            pub fn values(&self) -> alloc::vec::Vec<(&'static str, tidegate_core::params::Value)> {
-                match self { $(Stack::$Name(params) => tidegate_core::params::Params::values(&**params),)* }
+            pub fn values(&self) -> Vec<(&'static str, Value)> {
+                match self { $(Stack::$Name(params) => Params::values(&**params),)* }
             }
             /// Why the values do not go together, if they do not.
-            pub fn conflict(&self) -> Option<alloc::string::String> {
-                match self { $(Stack::$Name(params) => tidegate_core::params::Params::conflict(&**params),)* }
+            pub fn conflict(&self) -> Option<String> {
+                match self { $(Stack::$Name(params) => Params::conflict(&**params),)* }
             }
-            /// The share of a link's rate that the protocol means to take where nothing else wants any.
-            pub fn utilisation_goal(&self, path: &tidegate_core::Path) -> f64 {
+            /// The share of a link's rate that the protocol means to take where nothing else wants
+            /// any.
+            pub fn utilisation_goal(&self, path: &Path) -> f64 {
                 match self { $(Stack::$Name(params) =>
-                    <$Type as tidegate_core::Endpoint>::utilisation_goal(params, path),)* }
+                    <$Type as Endpoint>::utilisation_goal(params, path),)* }
             }
-            /// The queueing delay that the protocol aims at where a flow sends `rate_bps` on this path, if it aims at one.
-            pub fn queue_target(&self, path: &tidegate_core::Path, rate_bps: f64) -> Option<tidegate_core::Time> {
+            /// The queueing delay that the protocol aims at where a flow sends `rate_bps` on this
+            /// path, if it aims at one.
+            pub fn queue_target(&self, path: &Path, rate_bps: f64) -> Option<Time> {
                 match self { $(Stack::$Name(params) =>
-                    <$Type as tidegate_core::Endpoint>::queue_target(params, path, rate_bps),)* }
+                    <$Type as Endpoint>::queue_target(params, path, rate_bps),)* }
             }
             /// Whether some packets of the protocol go above the priority of data.
             pub fn overtakes_data(&self) -> bool {
-                match self { $(Stack::$Name(params) => <$Type as tidegate_core::Endpoint>::overtakes_data(params),)* }
+                match self {
+                    $(Stack::$Name(params) => <$Type as Endpoint>::overtakes_data(params),)*
+                }
             }
             /// Why the protocol is outside the range it was designed for on this path, if it is.
-            pub fn domain_warning(&self, path: &tidegate_core::Path) -> Option<alloc::string::String> {
-                match self { $(Stack::$Name(params) => <$Type as tidegate_core::Endpoint>::domain_warning(params, path),)* }
+            pub fn domain_warning(&self, path: &Path) -> Option<String> {
+                match self {
+                    $(Stack::$Name(params) => <$Type as Endpoint>::domain_warning(params, path),)*
+                }
             }
             /// The transport of one host.
-            pub fn transport(&self, host: &tidegate_core::HostContext) -> AnyTransport {
+            pub fn transport(&self, host: &HostContext) -> AnyTransport {
                 match self { $(Stack::$Name(params) =>
-                    AnyTransport::$Name(<$Type as tidegate_core::Endpoint>::new(params, host)),)* }
+                    AnyTransport::$Name(<$Type as Endpoint>::new(params, host)),)* }
             }
         }
 
@@ -109,32 +128,42 @@ macro_rules! catalog {
         #[allow(missing_docs, clippy::large_enum_variant)]
         pub enum AnyTransport { $($Name($Type),)* }
 
-        impl tidegate_core::Transport for AnyTransport {
-            fn submit(&mut self, now: tidegate_core::Time, message: tidegate_core::Message, paths: &dyn tidegate_core::PathOracle) -> tidegate_core::Handle {
+        impl Transport for AnyTransport {
+            fn submit(
+                &mut self,
+                now: Time,
+                message: Message,
+                paths: &dyn PathOracle,
+            ) -> Handle {
                 match self { $(AnyTransport::$Name(t) => t.submit(now, message, paths),)* }
             }
-            fn stop(&mut self, now: tidegate_core::Time, handle: tidegate_core::Handle) {
+            fn stop(&mut self, now: Time, handle: Handle) {
                 match self { $(AnyTransport::$Name(t) => t.stop(now, handle),)* }
             }
             #[inline]
-            fn receive<A: tidegate_core::Application>(&mut self, now: tidegate_core::Time, packet: tidegate_core::PacketMut<'_>, app: &mut A) -> tidegate_core::Reply {
+            fn receive<A: Application>(
+                &mut self,
+                now: Time,
+                packet: PacketMut<'_>,
+                app: &mut A,
+            ) -> Reply {
                 match self { $(AnyTransport::$Name(t) => t.receive(now, packet, app),)* }
             }
             #[inline]
-            fn transmit(&mut self, now: tidegate_core::Time, packet: tidegate_core::PacketMut<'_>) -> tidegate_core::Transmit {
+            fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
                 match self { $(AnyTransport::$Name(t) => t.transmit(now, packet),)* }
             }
-            fn on_deadline<A: tidegate_core::Application>(&mut self, now: tidegate_core::Time, app: &mut A) {
+            fn on_deadline<A: Application>(&mut self, now: Time, app: &mut A) {
                 match self { $(AnyTransport::$Name(t) => t.on_deadline(now, app),)* }
             }
             #[inline]
-            fn deadline(&self) -> tidegate_core::Time {
+            fn deadline(&self) -> Time {
                 match self { $(AnyTransport::$Name(t) => t.deadline(),)* }
             }
             fn backlog_bytes(&self) -> u64 {
                 match self { $(AnyTransport::$Name(t) => t.backlog_bytes(),)* }
             }
-            fn limits(&self, handle: tidegate_core::Handle) -> Option<(f64, f64)> {
+            fn limits(&self, handle: Handle) -> Option<(f64, f64)> {
                 match self { $(AnyTransport::$Name(t) => t.limits(handle),)* }
             }
         }

@@ -1,5 +1,5 @@
-//! What every entry of the catalog keeps to. `catalog!` makes a test module of each congestion control from
-//! `congestion_control!`; transports are tested with their drivers.
+//! What every entry of the catalog keeps to. `catalog!` makes a test module of each congestion
+//! control from `congestion_control!`; transports are tested with their drivers.
 
 use alloc::string::String;
 use alloc::vec::Vec;
@@ -8,7 +8,8 @@ use tidegate_core::params::{Kind, Params, SetError, Value};
 
 use crate::windowed::ConnectionParams;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Domain, Extent, Hop, Limit, Loss, LossKind, MAX_HOPS, Path, Rate, Rng, Time,
+    Ack, Card, CongestionControl, Domain, Extent, Hop, Limit, Loss, LossKind, MAX_HOPS, Path, Rate,
+    Rng, Time,
 };
 
 use crate::Protocol;
@@ -61,7 +62,8 @@ pub(crate) fn path() -> Path {
     }
 }
 
-/// An acknowledgement of one full packet on that path, uncongested, of a flow that wants to send more.
+/// An acknowledgement of one full packet on that path, uncongested, of a flow that wants to send
+/// more.
 pub(crate) fn ack(now: Time) -> Ack<'static> {
     Ack {
         now,
@@ -101,7 +103,8 @@ fn events(seed: u64, count: usize) -> Vec<Event> {
     };
     (0..count)
         .map(|_| {
-            now += [Time::ZERO, Time::ps(1), Time::ns(84), Time::us(7), Time::ms(3)][rng.below(5) as usize];
+            now += [Time::ZERO, Time::ps(1), Time::ns(84), Time::us(7), Time::ms(3)]
+                [rng.below(5) as usize];
             let rtt = span(&mut rng);
             match rng.below(20) {
                 0 => Event::Loss(Loss { now, kind: LossKind::Recovery, rtt, next_seq: seq }),
@@ -170,7 +173,12 @@ pub(crate) fn hop(at_ns: u64, tx_bytes: u64, queue_bytes: u32) -> Hop {
 }
 
 /// An acknowledgement with these records, 20 packets before the next new one.
-pub(crate) fn on_hops<C: CongestionControl>(flow: &mut C, params: &C::Params, seq: u64, hops: &[Hop]) {
+pub(crate) fn on_hops<C: CongestionControl>(
+    flow: &mut C,
+    params: &C::Params,
+    seq: u64,
+    hops: &[Hop],
+) {
     flow.on_ack(params, &Ack { seq, next_seq: seq + 20, hops, ..ack(Time::us(10)) });
 }
 
@@ -199,7 +207,11 @@ pub(crate) fn limit_stays_usable_whatever_happens<C: CongestionControl>() {
         for event in events(seed, 10_000) {
             let limit = apply(&mut cc, &params, &event);
             assert!(is_usable(&limit), "{limit:?} after {event:?}, seed {seed}: {cc:?}");
-            assert_eq!(limit.window_bytes.is_finite(), windowed, "after {event:?}, seed {seed}: {cc:?}");
+            assert_eq!(
+                limit.window_bytes.is_finite(),
+                windowed,
+                "after {event:?}, seed {seed}: {cc:?}"
+            );
         }
     }
 }
@@ -215,7 +227,10 @@ pub(crate) fn does_not_grow_unless_it_limited_sending<C: CongestionControl>() {
         let at = Time::us(6) + Time::ns(336 * i);
         let hop = Hop { at, tx_bytes: 1000 * i, rate: Rate::gbps(100), queue_bytes: 0, port: 1 };
         let seq = i;
-        cc.on_ack(&params, &Ack { seq, next_seq: seq + 18, window_limited: false, hops: &[hop], ..ack(at) });
+        cc.on_ack(
+            &params,
+            &Ack { seq, next_seq: seq + 18, window_limited: false, hops: &[hop], ..ack(at) },
+        );
         let after = cc.limit(&params).window_bytes;
         assert!(after <= before, "grew from {before} to {after} at ack {i}");
     }
@@ -231,7 +246,11 @@ pub(crate) fn same_events_give_same_limits<C: CongestionControl>() {
     }
     let mut copy = cc.clone();
     for event in second {
-        assert_eq!(apply(&mut cc, &params, event), apply(&mut copy, &params, event), "after {event:?}");
+        assert_eq!(
+            apply(&mut cc, &params, event),
+            apply(&mut copy, &params, event),
+            "after {event:?}"
+        );
     }
     let mut again = C::start(&params, &path(), Time::ZERO, 9);
     let replayed = events.iter().map(|event| apply(&mut again, &params, event)).last();
@@ -241,14 +260,24 @@ pub(crate) fn same_events_give_same_limits<C: CongestionControl>() {
 pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
     let shared = ConnectionParams::table();
     for info in C::Params::table() {
-        assert!(shared.iter().all(|other| other.name != info.name), "{} is a connection's", info.name);
+        assert!(
+            shared.iter().all(|other| other.name != info.name),
+            "{} is a connection's",
+            info.name
+        );
         for value in settings(&info.kind, info.range) {
             let mut params = C::Params::default();
-            params.set(info.name, value).unwrap_or_else(|error| panic!("{} = {value}: {error:?}", info.name));
+            params
+                .set(info.name, value)
+                .unwrap_or_else(|error| panic!("{} = {value}: {error:?}", info.name));
             let mut cc = C::start(&params, &path(), Time::ZERO, 5);
             for event in events(5, 1000) {
                 let limit = apply(&mut cc, &params, &event);
-                assert!(is_usable(&limit), "{} = {value}: {limit:?} after {event:?}: {cc:?}", info.name);
+                assert!(
+                    is_usable(&limit),
+                    "{} = {value}: {limit:?} after {event:?}: {cc:?}",
+                    info.name
+                );
             }
             if let Some(warning) = C::domain_warning(&params, &path()) {
                 assert!(!warning.is_empty() && !warning.contains("NaN"), "{warning:?}");
@@ -290,8 +319,14 @@ fn every_card_is_complete() {
         );
         assert!(!card.summary.contains('\n'), "{card:?}");
         let digits = card.color.strip_prefix('#').unwrap_or_default();
-        assert!(digits.len() == 6 && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')), "{card:?}");
-        assert!(card.telemetry(MAX_HOPS as u32) < 256 && card.echo(MAX_HOPS as u32) < 256, "{card:?}");
+        assert!(
+            digits.len() == 6 && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')),
+            "{card:?}"
+        );
+        assert!(
+            card.telemetry(MAX_HOPS as u32) < 256 && card.echo(MAX_HOPS as u32) < 256,
+            "{card:?}"
+        );
         assert_eq!(Protocol::named(card.name), Some(*protocol));
     }
 }
@@ -323,7 +358,11 @@ fn every_parameter_is_documented_and_in_range() {
             let ordered = !matches!(info.kind, Kind::Flag | Kind::Choice(_));
             assert_eq!(info.range.is_some(), ordered, "{at}");
             let mut stack = protocol.stack();
-            assert_eq!(stack.set(info.name, info.default), Ok(()), "{at}: the default is out of range");
+            assert_eq!(
+                stack.set(info.name, info.default),
+                Ok(()),
+                "{at}: the default is out of range"
+            );
             assert_eq!(stack, protocol.stack(), "{at}");
         }
         assert_eq!(protocol.stack().values().len(), names.len());
@@ -352,7 +391,10 @@ fn every_parameter_can_be_set_and_read() {
             );
         }
         let mut stack = protocol.stack();
-        assert_eq!(stack.set(&String::from("no_such_parameter"), Value::Flag(true)), Err(SetError::Unknown));
+        assert_eq!(
+            stack.set(&String::from("no_such_parameter"), Value::Flag(true)),
+            Err(SetError::Unknown)
+        );
     }
 }
 

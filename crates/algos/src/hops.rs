@@ -1,4 +1,5 @@
-//! Per-hop records against those of the acknowledgement before: what happened at each hop in between.
+//! Per-hop records against those of the acknowledgement before: what happened at each hop in
+//! between.
 
 use alloc::boxed::Box;
 
@@ -25,25 +26,30 @@ impl PreviousHops {
     /// Whether `hops` are of the same ports.
     fn same_path(&self, hops: &[Hop]) -> bool {
         let before = self.0.as_slice();
-        before.len() == hops.len() && before.iter().zip(hops).all(|(before, hop)| before.port == hop.port)
+        before.len() == hops.len()
+            && before.iter().zip(hops).all(|(before, hop)| before.port == hop.port)
     }
 
-    /// Whether `hops` were stamped before the records kept: acknowledgements can overtake each other.
+    /// Whether `hops` were stamped before the records kept: acknowledgements can overtake each
+    /// other.
     pub(crate) fn are_newer_than(&self, hops: &[Hop]) -> bool {
-        self.same_path(hops) && self.0.as_slice().iter().zip(hops).any(|(before, hop)| hop.at < before.at)
+        self.same_path(hops)
+            && self.0.as_slice().iter().zip(hops).any(|(before, hop)| hop.at < before.at)
     }
 
-    /// What happened at each hop since the records kept. Nothing on another path, and nothing at a hop that was stamped twice at one
-    /// moment.
+    /// What happened at each hop since the records kept. Nothing on another path, and nothing at a
+    /// hop that was stamped twice at one moment.
     pub(crate) fn until<'a>(&'a self, hops: &'a [Hop]) -> impl Iterator<Item = Interval<'a>> {
         let comparable = if self.same_path(hops) { self.0.as_slice() } else { &[] };
-        comparable.iter().zip(hops).filter(|(before, now)| now.at > before.at).map(|(before, now)| Interval {
-            before,
-            now,
-            dt: now.at.since(before.at).as_ps() as f64,
-            sent: now.tx_bytes.wrapping_sub(before.tx_bytes) as f64,
-            rate: now.rate.as_bps() as f64 / 8e12,
-        })
+        comparable.iter().zip(hops).filter(|(before, now)| now.at > before.at).map(
+            |(before, now)| Interval {
+                before,
+                now,
+                dt: now.at.since(before.at).as_ps() as f64,
+                sent: now.tx_bytes.wrapping_sub(before.tx_bytes) as f64,
+                rate: now.rate.as_bps() as f64 / 8e12,
+            },
+        )
     }
 
     /// Keeps `hops` instead.

@@ -1,7 +1,8 @@
-//! Every protocol, as a pure state machine: no clock, no socket, no thread, no global, no I/O, and no allocation per packet.
+//! Every protocol, as a pure state machine: no clock, no socket, no thread, no global, no I/O, and
+//! no allocation per packet.
 //!
-//! [`catalog!`](catalog) below is the only list. A congestion control is one file in `cc/` and one line there; a transport of
-//! another kind is one file in `message/` and one line there.
+//! [`catalog!`](catalog) below is the only list. A congestion control is one file in `cc/` and one
+//! line there; a transport of another kind is one file in `message/` and one line there.
 #![no_std]
 
 extern crate alloc;

@@ -1,4 +1,5 @@
-//! Tables without hashing: everything is found by a small number, and nothing is allocated once they have grown.
+//! Tables without hashing: everything is found by a small number, and nothing is allocated once
+//! they have grown.
 
 use alloc::vec::Vec;
 use core::ops::{Index, IndexMut};
@@ -27,8 +28,8 @@ impl Places {
     }
 }
 
-/// A binary heap whose members can be moved and removed by number; the smallest key is first. Equal keys are in order of
-/// their numbers, so the order never depends on history.
+/// A binary heap whose members can be moved and removed by number; the smallest key is first. Equal
+/// keys are in order of their numbers, so the order never depends on history.
 pub(super) struct Heap<K> {
     entries: Vec<(K, u32)>,
 }

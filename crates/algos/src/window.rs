@@ -36,7 +36,8 @@ impl Window {
         usize::try_from(index).ok().and_then(|index| self.words.get(index)).copied().unwrap_or(0)
     }
 
-    /// Marks a packet; false if it was marked before. The caller bounds how far it is above the first missing one.
+    /// Marks a packet; false if it was marked before. The caller bounds how far it is above the
+    /// first missing one.
     #[inline]
     pub(super) fn insert(&mut self, packet: u64) -> bool {
         if packet < self.base {
@@ -109,7 +110,8 @@ mod tests {
                 let base = (0..).find(|packet| !arrived.contains(packet)).unwrap();
                 assert_eq!((window.base(), window.high()), (base, arrived.last().unwrap() + 1));
                 let from = base + rng.below(reach);
-                let missing = (0..64).map(|i| (!arrived.contains(&(from + i)) as u64) << i).sum::<u64>();
+                let missing =
+                    (0..64).map(|i| (!arrived.contains(&(from + i)) as u64) << i).sum::<u64>();
                 assert_eq!(window.missing(from), missing);
                 assert_eq!(
                     window.next_missing(from),

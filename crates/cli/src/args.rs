@@ -67,7 +67,10 @@ pub(crate) struct Scenario {
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
     /// Seed of all randomness
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<0, SEED_MAX>)]
+    #[arg(
+        long, value_name = "N", allow_negative_numbers = true,
+        value_parser = whole::<0, SEED_MAX>
+    )]
     seed: Option<u64>,
 }
 
@@ -84,7 +87,10 @@ impl Scenario {
 #[derive(Debug, Group)]
 pub(crate) struct How {
     /// Use at most so many threads (default: one a core)
-    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = whole::<1, THREADS_MAX>)]
+    #[arg(
+        long, value_name = "N", allow_negative_numbers = true,
+        value_parser = whole::<1, THREADS_MAX>
+    )]
     pub(crate) threads: Option<u64>,
     /// Write results to this folder, which is created
     #[arg(long, value_name = "DIR")]

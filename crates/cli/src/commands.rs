@@ -19,8 +19,9 @@ pub(crate) fn run(command: Command) -> Result<String> {
         Command::Run { scenario, how } => {
             let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
             plan.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
-            let summary =
-                observed(&how, std::slice::from_ref(&plan.name), |options| workbench::run(&plan, options))?;
+            let summary = observed(&how, std::slice::from_ref(&plan.name), |options| {
+                workbench::run(&plan, options)
+            })?;
             let of_the_run = &summary.warnings[plan.warnings.len()..];
             of_the_run.iter().for_each(|warning| complain(&format!("warning: {warning}")));
             if how.json {
@@ -35,7 +36,9 @@ pub(crate) fn run(command: Command) -> Result<String> {
             let comparison = observed(&how, &protocols, |options| {
                 workbench::compare(&scenario.path, &overrides, &protocols, options)
             })?;
-            warnings(&comparison).iter().for_each(|warning| complain(&format!("warning: {warning}")));
+            warnings(&comparison)
+                .iter()
+                .for_each(|warning| complain(&format!("warning: {warning}")));
             if how.json {
                 return Ok(json(|to| comparison.write(to)));
             }
@@ -60,12 +63,14 @@ pub(crate) fn run(command: Command) -> Result<String> {
     }
 }
 
-/// Warnings of all runs, each once. The protocol stands before those that not every run has and that do not name it.
+/// Warnings of all runs, each once. The protocol stands before those that not every run has and
+/// that do not name it.
 fn warnings(comparison: &Comparison) -> Vec<String> {
     let mut all = Vec::new();
     for run in &comparison.runs {
         for warning in &run.summary.warnings {
-            let is_everywhere = comparison.runs.iter().all(|run| run.summary.warnings.contains(warning));
+            let is_everywhere =
+                comparison.runs.iter().all(|run| run.summary.warnings.contains(warning));
             let text = if is_everywhere || warning.contains(&run.protocol) {
                 warning.clone()
             } else {
@@ -80,7 +85,11 @@ fn warnings(comparison: &Comparison) -> Vec<String> {
 }
 
 /// Runs with a progress bar for each of `names`, and so that a signal ends it in good order.
-fn observed<T>(how: &How, names: &[String], job: impl FnOnce(&RunOptions<'_>) -> Result<T>) -> Result<T> {
+fn observed<T>(
+    how: &How,
+    names: &[String],
+    job: impl FnOnce(&RunOptions<'_>) -> Result<T>,
+) -> Result<T> {
     let bars = Bars::new(names);
     let tell = |number: usize, progress: &workbench::Progress| bars.tell(number, progress);
     let options = RunOptions {
@@ -95,13 +104,14 @@ fn observed<T>(how: &How, names: &[String], job: impl FnOnce(&RunOptions<'_>) ->
     result
 }
 
-/// Set by the first signal that asks for an end: Ctrl-C, a `kill`, a terminal that closes. The second ends the process where
-/// it is.
+/// Set by the first signal that asks for an end: Ctrl-C, a `kill`, a terminal that closes. The
+/// second ends the process where it is.
 pub(crate) fn interrupt_flag() -> &'static AtomicBool {
     static INTERRUPTED: LazyLock<Arc<AtomicBool>> = LazyLock::new(|| {
         let flag = Arc::new(AtomicBool::new(false));
         for signal in signals() {
-            // In this order: what is registered first is asked first, and must not see its own signal.
+            // In this order: what is registered first is asked first, and must not see its own
+            // signal.
             let second = register_conditional_shutdown(signal, 130, flag.clone());
             if let Err(error) = second.and_then(|_| register(signal, flag.clone())) {
                 complain(&format!("warning: signal {signal} will end the run at once: {error}"));
@@ -117,14 +127,19 @@ fn signals() -> Vec<i32> {
     vec![SIGINT, SIGTERM]
 }
 
-/// A process started with SIGHUP ignored, as by `nohup`, is to outlive its terminal. Only Linux tells.
+/// A process started with SIGHUP ignored, as by `nohup`, is to outlive its terminal. Only Linux
+/// tells.
 #[cfg(unix)]
 fn signals() -> Vec<i32> {
     use signal_hook::consts::SIGHUP;
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
     let mask = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
-    if mask >> (SIGHUP - 1) & 1 == 1 { vec![SIGINT, SIGTERM] } else { vec![SIGINT, SIGTERM, SIGHUP] }
+    if mask >> (SIGHUP - 1) & 1 == 1 {
+        vec![SIGINT, SIGTERM]
+    } else {
+        vec![SIGINT, SIGTERM, SIGHUP]
+    }
 }
 
 /// Where the results are.

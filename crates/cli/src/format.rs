@@ -9,10 +9,13 @@ pub(crate) const NONE: &str = "-";
 /// Stands before a percentile that is only a lower bound.
 pub(crate) const BOUND: &str = "≥";
 
-/// A text from outside as a terminal may have it: what would move the cursor, change colours or turn the direction of what
-/// follows stands there as an escape.
+/// A text from outside as a terminal may have it: what would move the cursor, change colours or
+/// turn the direction of what follows stands there as an escape.
 pub(crate) fn shown(text: &str) -> String {
-    let turns = |c: char| matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let turns = |c: char| {
+        matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{2028}'..='\u{202e}')
+            || matches!(c, '\u{2066}'..='\u{2069}')
+    };
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
         if c.is_control() || turns(c) {
@@ -64,7 +67,10 @@ pub(crate) fn bytes(x: Option<f64>) -> String {
     let Some(x) = x else { return NONE.to_owned() };
     let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
     let unit = units.into_iter().find(|(scale, _)| x >= scale * 0.9995);
-    unit.map_or_else(|| format!("{x:.0} B"), |(scale, unit)| format!("{} {unit}", digits(x / scale)))
+    unit.map_or_else(
+        || format!("{x:.0} B"),
+        |(scale, unit)| format!("{} {unit}", digits(x / scale)),
+    )
 }
 
 /// A ratio.
@@ -79,7 +85,11 @@ pub(crate) fn bound(hidden: bool, shown: String) -> String {
 
 /// How many finished: `32 of 44`, or `44` if all did.
 pub(crate) fn finished(fct: &FctSummary) -> String {
-    if fct.unfinished == 0 { fct.count.to_string() } else { format!("{} of {}", fct.finished(), fct.count) }
+    if fct.unfinished == 0 {
+        fct.count.to_string()
+    } else {
+        format!("{} of {}", fct.finished(), fct.count)
+    }
 }
 
 /// A wait, as on a clock: `7 s`, `3:05`, `2:03:05`.
@@ -98,13 +108,17 @@ mod tests {
 
     #[test]
     fn numbers_keep_three_digits() {
-        let shown = [0.0, 0.001234, 0.99949, 0.9996, 9.994, 9.996, 99.94, 99.96, 12345.0].map(digits);
+        let shown =
+            [0.0, 0.001234, 0.99949, 0.9996, 9.994, 9.996, 99.94, 99.96, 12345.0].map(digits);
         assert_eq!(shown, ["0", "0.001", "0.999", "1.00", "9.99", "10.0", "99.9", "100", "12345"]);
     }
 
     #[test]
     fn what_a_terminal_would_obey_is_escaped() {
-        assert_eq!(shown("a\u{1b}[31m\n\u{9b}b\u{202e}\u{7f}"), "a\\u{1b}[31m\\n\\u{9b}b\\u{202e}\\u{7f}");
+        assert_eq!(
+            shown("a\u{1b}[31m\n\u{9b}b\u{202e}\u{7f}"),
+            "a\\u{1b}[31m\\n\\u{9b}b\\u{202e}\\u{7f}"
+        );
         assert_eq!(shown("µs, 10 %, שלום"), "µs, 10 %, שלום");
     }
 
@@ -121,6 +135,9 @@ mod tests {
 
     #[test]
     fn waits_read_like_a_clock() {
-        assert_eq!([7, 185, 7385].map(|s| clock(Duration::from_secs(s))), ["7 s", "3:05", "2:03:05"]);
+        assert_eq!(
+            [7, 185, 7385].map(|s| clock(Duration::from_secs(s))),
+            ["7 s", "3:05", "2:03:05"]
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The command line of tidegate: arguments in, tables or JSON out. Everything else is the workbench's.
+//! The command line of tidegate: arguments in, tables or JSON out. Everything else is the
+//! workbench's.
 
 mod args;
 mod commands;
@@ -37,13 +38,15 @@ fn main() -> ExitCode {
     }
 }
 
-/// A write beyond the limit on the size of files (`ulimit -f`) is to fail like any other that finds no
-/// room, so that the run ends with a message and leaves nothing half-written. Unless somebody takes
-/// the signal, it ends the process where it is.
+/// A write beyond the limit on the size of files (`ulimit -f`) is to fail like any other that finds
+/// no room, so that the run ends with a message and leaves nothing half-written. Unless somebody
+/// takes the signal, it ends the process where it is.
 fn survive_full_files() {
     #[cfg(unix)]
     if let Err(error) = register(SIGXFSZ, Arc::default()) {
-        complain(&format!("warning: a limit on the size of files will end the run at once: {error}"));
+        complain(&format!(
+            "warning: a limit on the size of files will end the run at once: {error}"
+        ));
     }
 }
 

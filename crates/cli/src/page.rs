@@ -13,7 +13,12 @@ pub(crate) fn list(protocols: &[ProtocolInfo]) -> String {
     let mut table = fitted(&["protocol", "family", "needs of switches", "what it does"]);
     for protocol in protocols {
         let ProtocolInfo { name, family, summary, .. } = protocol;
-        table.add_row([(*name).to_owned(), (*family).to_owned(), needs(protocol), (*summary).to_owned()]);
+        table.add_row([
+            (*name).to_owned(),
+            (*family).to_owned(),
+            needs(protocol),
+            (*summary).to_owned(),
+        ]);
     }
     format!("{}\nMore about one: tidegate protocols NAME\n", drawn(&table))
 }
@@ -31,7 +36,8 @@ pub(crate) fn protocol(protocol: &ProtocolInfo) -> String {
         text.push_str("\nIt has no parameters.\n");
     } else {
         text.push_str("\nParameters, as in `transport.params`\n");
-        let mut table = fitted(&["name", "default", "meaning; allowed values; source of the default"]);
+        let mut table =
+            fitted(&["name", "default", "meaning; allowed values; source of the default"]);
         for parameter in &protocol.parameters {
             let ParameterInfo { meaning, source, .. } = parameter;
             let text = format!("{meaning} [{}; {source}]", allowed(parameter));

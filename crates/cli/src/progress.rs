@@ -21,8 +21,11 @@ impl Bars {
     /// Bars at zero, one a name.
     pub(crate) fn new(names: &[String]) -> Bars {
         let shown = io::stderr().is_terminal();
-        let target =
-            if shown { ProgressDrawTarget::stderr_with_hz(10) } else { ProgressDrawTarget::hidden() };
+        let target = if shown {
+            ProgressDrawTarget::stderr_with_hz(10)
+        } else {
+            ProgressDrawTarget::hidden()
+        };
         let all = MultiProgress::with_draw_target(target);
         let style = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ");
@@ -45,7 +48,10 @@ impl Bars {
     pub(crate) fn tell(&self, number: usize, progress: &Progress) {
         let Some(bar) = self.bars.get(number) else { return };
         bar.set_position((progress.share() * STEPS as f64) as u64);
-        let left = progress.left().map(|left| format!(", {} left", format::clock(left))).unwrap_or_default();
+        let left = progress
+            .left()
+            .map(|left| format!(", {} left", format::clock(left)))
+            .unwrap_or_default();
         bar.set_message(format!(
             "{:.0} % of {}, {:.1} M packet-hops/s{left}",
             progress.share() * 100.0,

@@ -95,11 +95,15 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     }
     let mut text = if args.json { commands::pretty(&result.claims) } else { table(&result) };
     if let Some(out) = args.out.as_ref().filter(|_| !args.json) {
-        text.push_str(&format!("\nFigures and a report are in {}\n", shown(&out.display().to_string())));
+        text.push_str(&format!(
+            "\nFigures and a report are in {}\n",
+            shown(&out.display().to_string())
+        ));
     }
     if args.check && !result.holds() {
         emit(&text);
-        let deviating = result.claims.iter().filter(|claim| claim.verdict == Verdict::Deviates).count();
+        let deviating =
+            result.claims.iter().filter(|claim| claim.verdict == Verdict::Deviates).count();
         return Err(Error::Run(format!("{deviating} of {} claims deviate", result.claims.len())));
     }
     Ok(text)
@@ -117,7 +121,12 @@ fn list(figures: &[workbench::FigureInfo]) -> String {
     let mut table = new(&["figure", "runs", "claims", "what it shows"], 4);
     for figure in figures {
         let name = format!("{}/{}", figure.paper, figure.figure);
-        table.add_row([name, figure.runs.to_string(), figure.claims.join(", "), figure.title.clone()]);
+        table.add_row([
+            name,
+            figure.runs.to_string(),
+            figure.claims.join(", "),
+            figure.title.clone(),
+        ]);
     }
     drawn(&table)
 }
@@ -138,7 +147,8 @@ fn table(result: &Reproduction) -> String {
     }
     let (numbers, others) = result.counts();
     format!(
-        "{}\nOf {} numbers that the papers print: {numbers}.\nOf {} orderings and trends: {others}.\n",
+        "{}\nOf {} numbers that the papers print: {numbers}.\nOf {} orderings and trends: \
+         {others}.\n",
         drawn(&table),
         numbers.all,
         others.all

@@ -55,7 +55,8 @@ pub(crate) fn run(summary: &Summary) -> String {
 /// The same scenario under several protocols.
 pub(crate) fn comparison(comparison: &Comparison) -> String {
     let Some(first) = comparison.runs.first() else { return String::new() };
-    let runs: Vec<_> = comparison.runs.iter().map(|run| (run.protocol.as_str(), &run.summary)).collect();
+    let runs: Vec<_> =
+        comparison.runs.iter().map(|run| (run.protocol.as_str(), &run.summary)).collect();
     let mut text = heading(&first.summary, &runs);
     let title = |text: &str| titled(text, &first.summary);
     let rows = each(comparison);
@@ -87,7 +88,8 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     text
 }
 
-/// The line above a table, which says what its numbers hang on most: how messages share connections.
+/// The line above a table, which says what its numbers hang on most: how messages share
+/// connections.
 fn titled(text: &str, summary: &Summary) -> String {
     match summary.connections.as_str() {
         "" => format!("\n{text}\n"),
@@ -178,7 +180,8 @@ fn size_table(rows: &[Row<'_>]) -> String {
     };
     let columns: BTreeSet<_> = rows.iter().flat_map(|(_, group)| sizes(group)).collect();
     let titles = columns.iter().map(|(min, below)| size_range(*min, *below));
-    let titles: Vec<String> = ["label", "protocol"].map(str::to_owned).into_iter().chain(titles).collect();
+    let titles: Vec<String> =
+        ["label", "protocol"].map(str::to_owned).into_iter().chain(titles).collect();
     let mut table = new(&titles.iter().map(String::as_str).collect::<Vec<_>>(), 2);
     for (run, group) in rows {
         let cell = |min: u64| {
@@ -218,7 +221,8 @@ fn size_range(min: u64, below: Option<u64>) -> String {
 fn explain_bounds(text: &mut String) {
     if text.contains(BOUND) {
         text.push_str(&format!(
-            "{BOUND}: a lower bound. More messages of this class did not finish than the percentile leaves \
+            "{BOUND}: a lower bound. More messages of this class did not finish than the \
+             percentile leaves \
              above it;\n   it is that of those that did, and longer the longer the others take.\n"
         ));
     }
@@ -247,8 +251,8 @@ fn buffer_table(runs: &[(&str, &Summary)]) -> String {
             let worst = |value: fn(&SwitchSummary) -> Option<f64>| {
                 some.iter().filter_map(|switch| value(switch)).reduce(f64::max)
             };
-            let mean =
-                some.iter().filter_map(|switch| switch.buffer_bytes.mean).sum::<f64>() / some.len() as f64;
+            let mean = some.iter().filter_map(|switch| switch.buffer_bytes.mean).sum::<f64>()
+                / some.len() as f64;
             table.add_row([
                 format!("{} {}", some.len(), if tors { "with hosts" } else { "without hosts" }),
                 (*protocol).to_owned(),
@@ -389,15 +393,19 @@ fn compared_links(comparison: &Comparison) -> Table {
 /// Groups of all runs, label by label in the order of their first appearance.
 fn each(comparison: &Comparison) -> Vec<Row<'_>> {
     let runs = comparison.runs.iter();
-    let all: Vec<Row<'_>> =
-        runs.flat_map(|run| run.summary.groups.iter().map(|row| (run.protocol.as_str(), row))).collect();
+    let all: Vec<Row<'_>> = runs
+        .flat_map(|run| run.summary.groups.iter().map(|row| (run.protocol.as_str(), row)))
+        .collect();
     let mut labels: Vec<&str> = Vec::new();
     for (_, row) in &all {
         if !labels.contains(&row.label.as_str()) {
             labels.push(&row.label);
         }
     }
-    labels.iter().flat_map(|label| all.iter().filter(move |(_, row)| row.label == *label).copied()).collect()
+    labels
+        .iter()
+        .flat_map(|label| all.iter().filter(move |(_, row)| row.label == *label).copied())
+        .collect()
 }
 
 /// The busiest switch ports, busiest first; of equally busy ones, those where packets wait longer.
@@ -412,7 +420,8 @@ fn busiest(summary: &Summary, count: usize) -> Vec<&LinkSummary> {
 
 /// The switch ports that drop most, those first; none where none drops.
 fn dropping(summary: &Summary) -> Vec<&LinkSummary> {
-    let mut links: Vec<_> = summary.links.iter().filter(|link| !link.from_host && link.drops > 0).collect();
+    let mut links: Vec<_> =
+        summary.links.iter().filter(|link| !link.from_host && link.drops > 0).collect();
     links.sort_by_key(|link| std::cmp::Reverse(link.drops));
     links.truncate(LINKS_SHOWN);
     links

@@ -32,8 +32,13 @@ fn dependencies(name: &str) -> BTreeSet<String> {
         if let Some(section) = line.strip_prefix('[') {
             let section = section.trim_end_matches(']');
             inside = section == "dependencies" || section.ends_with(".dependencies");
-            assert!(!section.starts_with("dependencies."), "{name}: write dependencies on a line each");
-        } else if let Some((key, _)) = line.split_once('=').filter(|_| inside && !line.starts_with('#')) {
+            assert!(
+                !section.starts_with("dependencies."),
+                "{name}: write dependencies on a line each"
+            );
+        } else if let Some((key, _)) =
+            line.split_once('=').filter(|_| inside && !line.starts_with('#'))
+        {
             found.insert(key.trim().trim_end_matches(".workspace").to_owned());
         }
     }

@@ -13,7 +13,9 @@ fn every_protocol_is_listed_and_has_a_page() {
         let page = answer(&["protocols", &name]).ok();
         assert!(page.starts_with(info["title"].as_str().unwrap()), "{page}");
         for parameter in info["parameters"].as_array().unwrap() {
-            for key in ["name", "kind", "unit", "default", "min", "max", "choices", "meaning", "source"] {
+            for key in
+                ["name", "kind", "unit", "default", "min", "max", "choices", "meaning", "source"]
+            {
                 assert!(parameter.get(key).is_some(), "{key} is missing in {parameter}");
             }
             let parameter = parameter["name"].as_str().unwrap();

@@ -31,7 +31,8 @@ fn every_protocol_runs_the_same_scenario() {
         let folder = place.path("out").join(name);
         assert_eq!(files(&folder), ["flows.parquet", "manifest.json", "summary.json"]);
         let summary: Value =
-            serde_json::from_str(&fs::read_to_string(folder.join("summary.json")).unwrap()).unwrap();
+            serde_json::from_str(&fs::read_to_string(folder.join("summary.json")).unwrap())
+                .unwrap();
         assert_eq!(summary, run["summary"]);
     }
     let text = fs::read_to_string(place.path("out/comparison.json")).unwrap();
@@ -43,7 +44,8 @@ fn a_comparison_does_not_depend_on_threads() {
     let place = Place::usual();
     let names = protocols().join(",");
     let compare = |threads: &str| {
-        let mut json = place.call("compare", &["--protocols", &names, "--json", "--threads", threads]).json();
+        let mut json =
+            place.call("compare", &["--protocols", &names, "--json", "--threads", threads]).json();
         json["runs"]
             .as_array_mut()
             .unwrap()
@@ -56,7 +58,9 @@ fn a_comparison_does_not_depend_on_threads() {
 
 #[test]
 fn flows_are_held_against_their_fair_share() {
-    let place = Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n");
+    let place = Place::new(
+        "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n",
+    );
     let names = protocols();
     let json = place.call("compare", &["--protocols", &names[0], "--json"]).json();
     for flow in json["runs"][0]["summary"]["flows"].as_array().unwrap() {
@@ -78,7 +82,9 @@ fn wrong_protocols_are_refused_before_anything_runs() {
         .call("compare", &["--protocols", &near, "--out", &out])
         .refused(2, &["--protocols", &near, "did you mean", known]);
     let twice = format!("{known},{known}");
-    place.call("compare", &["--protocols", &twice, "--out", &out]).refused(2, &["--protocols", "twice"]);
+    place
+        .call("compare", &["--protocols", &twice, "--out", &out])
+        .refused(2, &["--protocols", "twice"]);
     place.call("compare", &["--out", &out]).refused(2, &["--protocols"]);
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
 }

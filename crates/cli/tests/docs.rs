@@ -1,11 +1,12 @@
-//! The documents: what is generated in them is current (`make docs` writes it anew), every key of the results is explained, and what
-//! they tell people to run runs.
+//! The documents: what is generated in them is current (`make docs` writes it anew), every key of
+//! the results is explained, and what they tell people to run runs.
 
 mod common;
 
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
+use tidegate_workbench::markdown::wrapped;
 
 use common::{Place, answer};
 use serde_json::{Map, Value};
@@ -23,8 +24,10 @@ fn document(name: &str) -> String {
 
 /// Asserts that the generated part of a document is `generated`; writes it where `UPDATE` is set.
 fn is_current(name: &str, generated: &str) {
+    let generated = &wrapped(generated);
     let text = document(name);
-    let (by_hand, now) = text.split_once(MARK).unwrap_or_else(|| panic!("{name} has no line {MARK}"));
+    let (by_hand, now) =
+        text.split_once(MARK).unwrap_or_else(|| panic!("{name} has no line {MARK}"));
     if std::env::var_os("UPDATE").is_some() {
         fs::write(root(name), format!("{by_hand}{MARK}{generated}")).unwrap();
     } else {
@@ -45,7 +48,8 @@ fn toml(value: &Value) -> String {
     match value {
         Value::Object(map) if map.is_empty() => "{}".into(),
         Value::Object(map) => {
-            let pairs: Vec<_> = map.iter().map(|(key, value)| format!("{key} = {}", toml(value))).collect();
+            let pairs: Vec<_> =
+                map.iter().map(|(key, value)| format!("{key} = {}", toml(value))).collect();
             format!("{{ {} }}", pairs.join(", "))
         }
         other => other.to_string(),
@@ -54,7 +58,8 @@ fn toml(value: &Value) -> String {
 
 /// What a value looks like, in a few words.
 fn shape(schema: &Value) -> String {
-    let words = |list: &Value| list.as_array().unwrap().iter().map(toml).collect::<Vec<_>>().join(", ");
+    let words =
+        |list: &Value| list.as_array().unwrap().iter().map(toml).collect::<Vec<_>>().join(", ");
     if let Some(reference) = schema["$ref"].as_str() {
         let name = reference.rsplit('/').next().unwrap();
         return if name == "extent" { "size or BDP".into() } else { name.into() };
@@ -120,7 +125,8 @@ fn kinds(of: &Value) -> String {
     let required = |kind: &Value, key: &str| {
         kind["required"].as_array().is_some_and(|all| all.iter().any(|name| name == key))
     };
-    let (presets, plain): (Vec<&Value>, Vec<&Value>) = all.iter().partition(|kind| required(kind, "preset"));
+    let (presets, plain): (Vec<&Value>, Vec<&Value>) =
+        all.iter().partition(|kind| required(kind, "preset"));
     let first = object(&plain[0]["properties"]);
     let everywhere = |key: &String| plain.iter().all(|kind| kind["properties"][key] == first[key]);
     let common: BTreeSet<String> = first.keys().filter(|key| everywhere(key)).cloned().collect();
@@ -130,9 +136,11 @@ fn kinds(of: &Value) -> String {
         .flat_map(|kind| kind["properties"]["preset"]["enum"].as_array().unwrap())
         .filter_map(Value::as_str)
         .collect();
-    let own: BTreeSet<String> = first.keys().filter(|key| !common.contains(*key)).cloned().collect();
+    let own: BTreeSet<String> =
+        first.keys().filter(|key| !common.contains(*key)).cloned().collect();
     out += HEAD;
-    let kinds: Vec<_> = plain.iter().map(|kind| toml(&kind["properties"]["kind"]["const"])).collect();
+    let kinds: Vec<_> =
+        plain.iter().map(|kind| toml(&kind["properties"]["kind"]["const"])).collect();
     out += &format!(
         "| `kind` | {} | *required* | {} |\n",
         kinds.join(", "),
@@ -170,8 +178,17 @@ fn scenario_reference(schema: &Value) -> String {
         all.iter().filter(|(_, value)| is_table(value)).map(|(key, _)| key.clone()).collect();
     let mut out = format!("\n## The file\n\n{HEAD}{}", rows(schema, "", &tables));
     // Sections in the order in which people write them; a new one comes last.
-    let order =
-        ["fabric", "switch", "transport", "protocols", "flows", "traffic", "hosts", "faults", "output"];
+    let order = [
+        "fabric",
+        "switch",
+        "transport",
+        "protocols",
+        "flows",
+        "traffic",
+        "hosts",
+        "faults",
+        "output",
+    ];
     let rest = tables.iter().map(String::as_str).filter(|name| !order.contains(name));
     for name in order.into_iter().filter(|name| tables.contains(*name)).chain(rest) {
         let section = &all[name];
@@ -185,7 +202,8 @@ fn scenario_reference(schema: &Value) -> String {
         if inner["oneOf"].is_array() {
             out += &kinds(inner);
         } else if name == "protocols" {
-            out += "One table a protocol, `[protocols.NAME]`, with `preset` and `params`. Presets:\n\n| protocol | presets |\n| --- | --- |\n";
+            out += "One table a protocol, `[protocols.NAME]`, with `preset` and `params`. \
+                Presets:\n\n| protocol | presets |\n| --- | --- |\n";
             for (protocol, table) in object(&inner["properties"]) {
                 out += &format!("| {protocol} | {} |\n", shape(&table["properties"]["preset"]));
             }
@@ -208,7 +226,9 @@ fn protocol_reference(protocols: &Value) -> String {
     };
     let or_dash = |text: String| if text.is_empty() { "-".to_string() } else { text };
     let protocols = protocols.as_array().unwrap();
-    let mut out = "\n| protocol | family | needs of switches | in data | in acks | what it does |\n| --- | --- | --- | --- | --- | --- |\n".to_string();
+    let mut out = "\n| protocol | family | needs of switches | in data | in acks | what it does \
+        |\n| --- | --- | --- | --- | --- | --- |\n"
+        .to_string();
     for protocol in protocols {
         out += &format!(
             "| [{0}](#{0}) | {1} | {2} | {3} | {4} | {5} |\n",
@@ -229,12 +249,16 @@ fn protocol_reference(protocols: &Value) -> String {
         );
         let parameters = protocol["parameters"].as_array().unwrap();
         if !parameters.is_empty() {
-            out += "\n| parameter | default | allowed | meaning | source of the default |\n| --- | --- | --- | --- | --- |\n";
+            out += "\n| parameter | default | allowed | meaning | source of the default |\n| --- | \
+                --- | --- | --- | --- |\n";
         }
         for parameter in parameters {
-            let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            let plain =
+                |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
             let allowed = match (&parameter["min"], &parameter["max"]) {
-                (Value::Null, _) if parameter["choices"].as_array().is_some_and(|all| !all.is_empty()) => {
+                (Value::Null, _)
+                    if parameter["choices"].as_array().is_some_and(|all| !all.is_empty()) =>
+                {
                     list(&parameter["choices"])
                 }
                 (Value::Null, _) => text(parameter, "kind").replace("flag", "true, false"),
@@ -296,15 +320,18 @@ fn every_key_of_the_results_is_explained() {
     for name in ["flows.parquet", "timeseries.parquet"] {
         // Parquet ends with a footer that holds the names of columns as plain text.
         let bytes = fs::read(place.path("out").join(name)).unwrap();
-        let footer = String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned();
-        for column in ["start_us", "fct_us", "acked_us", "ideal_us", "time_us", "quantity", "value"] {
+        let footer =
+            String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned();
+        for column in ["start_us", "fct_us", "acked_us", "ideal_us", "time_us", "quantity", "value"]
+        {
             if footer.contains(column) {
                 found.insert(column.into());
             }
         }
     }
     let results = document("docs/results.md");
-    let missing: Vec<_> = found.iter().filter(|key| !results.contains(&format!("`{key}`"))).collect();
+    let missing: Vec<_> =
+        found.iter().filter(|key| !results.contains(&format!("`{key}`"))).collect();
     assert!(found.len() > 60 && missing.is_empty(), "docs/results.md does not explain {missing:?}");
 }
 
@@ -321,13 +348,22 @@ fn what_the_tutorial_says_runs() {
     assert!(!scenarios.is_empty());
     let place = Place::usual();
     let mut whole = 0;
-    for (i, scenario) in scenarios.iter().enumerate().filter(|(_, text)| text.contains("duration =")) {
+    for (i, scenario) in
+        scenarios.iter().enumerate().filter(|(_, text)| text.contains("duration ="))
+    {
         whole += 1;
         let name = format!("tutorial-{i}.toml");
         fs::write(place.path(&name), scenario).unwrap();
-        let names =
-            answer(&["run", &place.arg(&name), "--json", "--set", "duration=200us", "--set", "warmup=20us"])
-                .json();
+        let names = answer(&[
+            "run",
+            &place.arg(&name),
+            "--json",
+            "--set",
+            "duration=200us",
+            "--set",
+            "warmup=20us",
+        ])
+        .json();
         assert!(names["engine"]["packet_hops"].as_u64().unwrap() > 1000);
     }
     assert!(whole > 0);
@@ -347,13 +383,15 @@ fn what_the_tutorial_says_runs() {
     }
 }
 
-/// What the contract asks of a card's texts; that the example compiles, the workbench's doc test shows.
+/// What the contract asks of a card's texts; that the example compiles, the workbench's doc test
+/// shows.
 #[test]
 fn the_example_of_a_protocol_keeps_the_contract_of_cards() {
     let examples = blocks(&document("ARCHITECTURE.md"), "rust");
     assert_eq!(examples.len(), 1);
     let field = |name: &str| {
-        let line = examples[0].lines().find_map(|line| line.trim().strip_prefix(&format!("{name}: ")));
+        let line =
+            examples[0].lines().find_map(|line| line.trim().strip_prefix(&format!("{name}: ")));
         line.unwrap().trim_matches(['"', ',']).replace("\\\"", "\"")
     };
     assert!(field("citation").len() > 20, "{}", field("citation"));

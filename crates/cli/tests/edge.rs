@@ -1,4 +1,5 @@
-//! What happens around a run: several at once, killed, ended by signals, without room on the disk, fed with what is no file.
+//! What happens around a run: several at once, killed, ended by signals, without room on the disk,
+//! fed with what is no file.
 #![cfg(unix)]
 #![allow(clippy::disallowed_types, reason = "how soon a process ends is what is measured")]
 
@@ -15,7 +16,8 @@ use common::{Place, answer, files, protocols, tidegate};
 fn endless(place: &Place, args: &[&str]) -> Child {
     let scenario = place.arg("scenario.toml");
     let out = place.arg("out");
-    let args = [&["run", &scenario, "--set", "duration=1000s", "--out", &out, "--json"], args].concat();
+    let args =
+        [&["run", &scenario, "--set", "duration=1000s", "--out", &out, "--json"], args].concat();
     let mut child = tidegate(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let is_at_work = || files(&place.path("out")).iter().any(|name| name.contains("flows.parquet"));
     while !is_at_work() {
@@ -62,7 +64,8 @@ fn of_two_runs_at_once_one_is_refused_and_the_other_is_whole() {
     let place = Place::usual();
     let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
     let start = |seed: &str| {
-        let args = ["run", &scenario, "--seed", seed, "--set", "duration=40ms", "--out", &out, "--json"];
+        let args =
+            ["run", &scenario, "--seed", seed, "--set", "duration=40ms", "--out", &out, "--json"];
         tidegate(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap()
     };
     let both = [start("1"), start("2")].map(|child| child.wait_with_output().unwrap());
@@ -123,7 +126,8 @@ fn a_run_that_is_to_outlive_its_terminal_does() {
 #[test]
 fn an_interrupt_is_answered_within_a_second_whatever_a_step_costs() {
     let place = Place::new("");
-    let text = "duration = '1s'\nfabric = { kind = 'star', hosts = 1000 }\ntransport = { protocol = 'dctcp' }\n\
+    let text = "duration = '1s'\nfabric = { kind = 'star', hosts = 1000 }\ntransport = { protocol \
+        = 'dctcp' }\n\
                 traffic = [{ kind = 'all-to-all', sizes = '1MB' }]\n";
     fs::write(place.path("scenario.toml"), text).unwrap();
     let scenario = place.arg("scenario.toml");
@@ -147,12 +151,18 @@ fn an_interrupt_is_answered_within_a_second_whatever_a_step_costs() {
 fn without_room_nothing_is_left_under_a_final_name() {
     let place = Place::usual();
     let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
-    let subcommands = [format!("run {scenario}"), format!("compare {scenario} --protocols swift,dctcp")];
+    let subcommands =
+        [format!("run {scenario}"), format!("compare {scenario} --protocols swift,dctcp")];
     // Whether or not whoever starts the program has the signal ignored that such a limit sends.
-    for (subcommand, ignored) in subcommands.iter().flat_map(|it| [(it, ""), (it, "trap '' XFSZ; ")]) {
-        let script =
-            format!("{ignored}ulimit -f 1; exec {} {subcommand} --out {out}", env!("CARGO_BIN_EXE_tidegate"));
-        let Output { status, stdout, stderr } = Command::new("sh").args(["-c", &script]).output().unwrap();
+    for (subcommand, ignored) in
+        subcommands.iter().flat_map(|it| [(it, ""), (it, "trap '' XFSZ; ")])
+    {
+        let script = format!(
+            "{ignored}ulimit -f 1; exec {} {subcommand} --out {out}",
+            env!("CARGO_BIN_EXE_tidegate")
+        );
+        let Output { status, stdout, stderr } =
+            Command::new("sh").args(["-c", &script]).output().unwrap();
         let stderr = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(1), "{script}: {status} {stderr}");
         assert!(stdout.is_empty() && stderr.contains("--out"), "{stderr}");
@@ -207,14 +217,16 @@ fn damaged_parquet_is_refused_and_no_panic() {
     let trace = Place::new("[[traffic]]\nkind = \"trace\"\nfile = \"trace.parquet\"\n");
     let mut refused = 0;
     // The footer is where the library believes what it reads.
-    let places =
-        (whole.len().saturating_sub(400)..whole.len()).step_by(7).chain((0..whole.len()).step_by(97));
+    let places = (whole.len().saturating_sub(400)..whole.len())
+        .step_by(7)
+        .chain((0..whole.len()).step_by(97));
     for at in places {
         let mut damaged = whole.clone();
         damaged[at] ^= 0xff;
         fs::write(&flows, &damaged).unwrap();
         fs::write(trace.path("trace.parquet"), &damaged).unwrap();
-        let answers = [(trace.run(&[]), "trace.parquet"), (report(&place.path("out")), "flows.parquet")];
+        let answers =
+            [(trace.run(&[]), "trace.parquet"), (report(&place.path("out")), "flows.parquet")];
         for (answer, file) in answers {
             assert!(matches!(answer.code, Some(0 | 2)), "byte {at}, {file}: {}", answer.stderr);
             if answer.code == Some(2) {
@@ -244,13 +256,19 @@ fn a_comparison_replaces_the_one_before_and_nothing_else() {
     fs::write(place.path("out/dctcp/notes.txt"), "mine").unwrap();
     fs::create_dir(place.path("out/mine")).unwrap();
     place.call("compare", &["--protocols", "swift,hpcc", "--out", &out, "--force"]).ok();
-    assert_eq!(files(&place.path("out")), ["comparison.json", "dctcp", "hpcc", "mine", "notes.txt", "swift"]);
+    assert_eq!(
+        files(&place.path("out")),
+        ["comparison.json", "dctcp", "hpcc", "mine", "notes.txt", "swift"]
+    );
     assert_eq!(files(&place.path("out/dctcp")), ["notes.txt"]);
     fs::remove_file(place.path("out/dctcp/notes.txt")).unwrap();
     // A run is another thing again.
     place.run(&["--out", &out, "--force"]).ok();
     let left = files(&place.path("out"));
-    assert_eq!(left, ["dctcp", "flows.parquet", "manifest.json", "mine", "notes.txt", "summary.json"]);
+    assert_eq!(
+        left,
+        ["dctcp", "flows.parquet", "manifest.json", "mine", "notes.txt", "summary.json"]
+    );
 }
 
 #[test]
@@ -302,20 +320,25 @@ fn names_from_a_scenario_cannot_command_a_terminal() {
 fn a_report_keeps_the_direction_of_a_label_to_itself() {
     let label = "\u{5e9}\u{5dc}\u{5d5}\u{5dd}";
     let place = Place::new(&format!(
-        "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"2KB\"\ncount = 3\nstart = \"60us\"\nlabel = \"{label}\u{202e}\"\n"
+        "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"2KB\"\ncount = 3\nstart = \"60us\"\nlabel \
+         = \"{label}\u{202e}\"\n"
     ));
     place.run(&["--out", &place.arg("out")]).ok();
     report(&place.path("out")).ok();
     let page = fs::read_to_string(place.path("out/report.html")).unwrap();
-    assert!(page.contains(&format!("\u{2068}{label}\u{fffd}\u{2069}")) && !page.contains('\u{202e}'));
+    assert!(
+        page.contains(&format!("\u{2068}{label}\u{fffd}\u{2069}")) && !page.contains('\u{202e}')
+    );
 }
 
 #[test]
 fn a_mark_in_front_of_a_text_is_skipped() {
     let place = Place::new(
-        "[[traffic]]\nkind = \"trace\"\nfile = \"trace.csv\"\n[[traffic]]\nkind = \"poisson\"\nsizes = \"own.csv\"\nload = 0.1\n",
+        "[[traffic]]\nkind = \"trace\"\nfile = \"trace.csv\"\n[[traffic]]\nkind = \
+         \"poisson\"\nsizes = \"own.csv\"\nload = 0.1\n",
     );
-    let mark = |name: &str, text: &str| fs::write(place.path(name), format!("\u{feff}{text}")).unwrap();
+    let mark =
+        |name: &str, text: &str| fs::write(place.path(name), format!("\u{feff}{text}")).unwrap();
     mark("trace.csv", "start_us,src,dst,size_bytes\n0,h0,h1,100\n");
     mark("own.csv", "size_bytes,cdf\n1000,1\n");
     let scenario = fs::read_to_string(place.path("scenario.toml")).unwrap();
@@ -329,14 +352,22 @@ fn a_mark_in_front_of_a_text_is_skipped() {
 #[test]
 fn arrivals_after_the_end_are_counted_and_said() {
     let place = Place::new("[[traffic]]\nkind = \"trace\"\nfile = \"trace.csv\"\n");
-    fs::write(place.path("trace.csv"), "0,h0,h1,100\n299,h0,h1,100\n300,h0,h1,100\n1000,h0,h1,100\n")
-        .unwrap();
+    fs::write(
+        place.path("trace.csv"),
+        "0,h0,h1,100\n299,h0,h1,100\n300,h0,h1,100\n1000,h0,h1,100\n",
+    )
+    .unwrap();
     let said = "2 of 4 arrivals come after the end of the run";
     let answer = place.run(&["--json"]);
     assert_eq!(answer.stderr.matches(said).count(), 1, "{}", answer.stderr);
     assert!(answer.json()["warnings"][0].as_str().unwrap().contains(said));
     let answer = place.call("compare", &["--protocols", "swift,dctcp,hpcc"]);
-    assert_eq!(answer.stderr.matches(said).count(), 1, "what all have is said once: {}", answer.stderr);
+    assert_eq!(
+        answer.stderr.matches(said).count(),
+        1,
+        "what all have is said once: {}",
+        answer.stderr
+    );
     fs::write(place.path("trace.csv"), "0,h0,h1,100\n").unwrap();
     assert_eq!(place.run(&[]).stderr, "");
 }
@@ -346,7 +377,8 @@ fn messages_that_do_not_finish_are_said_where_they_are_many() {
     let flows = |late: u32| {
         let flow = |start: &str, count| {
             format!(
-                "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"100B\"\nstart = \"{start}\"\ncount = {count}\nlabel = \"some\"\n"
+                "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"100B\"\nstart = \
+                 \"{start}\"\ncount = {count}\nlabel = \"some\"\n"
             )
         };
         flow("60us", 100 - late) + &flow("299.9us", late)
@@ -358,7 +390,12 @@ fn messages_that_do_not_finish_are_said_where_they_are_many() {
     for counted in ["97 of 100 ", " / ≥ ", "(97 of 100)"] {
         assert!(answer.stdout.contains(counted), "no `{counted}` in {}", answer.stdout);
     }
-    assert_eq!(answer.stdout.matches("≥").count(), 4, "three percentiles and a note: {}", answer.stdout);
+    assert_eq!(
+        answer.stdout.matches("≥").count(),
+        4,
+        "three percentiles and a note: {}",
+        answer.stdout
+    );
     // As many as lie above it: the slowest that finished is the 99th percentile.
     assert!(!Place::new(&flows(1)).run(&[]).ok().contains('≥'));
     // Half of them: nor is the median.
@@ -369,7 +406,9 @@ fn messages_that_do_not_finish_are_said_where_they_are_many() {
 #[test]
 fn drops_are_counted_and_their_ports_named() {
     let flow = |src: &str, dst: &str, size| {
-        format!("[[flows]]\nsrc = \"{src}\"\ndst = \"{dst}\"\nsize = \"{size}\"\nstart = \"60us\"\n")
+        format!(
+            "[[flows]]\nsrc = \"{src}\"\ndst = \"{dst}\"\nsize = \"{size}\"\nstart = \"60us\"\n"
+        )
     };
     let place = Place::new(&(flow("h0", "h2", "200KB") + &flow("h1", "h2", "200KB")));
     let args = ["--set", "switch.buffer=10KB", "--set", "transport.protocol=dctcp"];
@@ -378,7 +417,9 @@ fn drops_are_counted_and_their_ports_named() {
     assert!(drops > 0);
     let text = place.run(&args).ok();
     let total = format!("\n{drops} drops at switches since warm-up, ");
-    for word in [&total, "of payload sent again in all", "Switch ports that drop most", "1 with hosts"] {
+    for word in
+        [&total, "of payload sent again in all", "Switch ports that drop most", "1 with hosts"]
+    {
         assert!(text.contains(word), "no `{word}` in {text}");
     }
     let calm = Place::new(&flow("h0", "h2", "20KB")).run(&[]).ok();
@@ -391,7 +432,8 @@ fn a_warning_names_its_protocol_once() {
     let slow = ["fabric.links[0].rate=1Gbps", "fabric.links[2].rate=1Gbps"];
     let set: Vec<&str> = slow.iter().flat_map(|change| ["--set", change]).collect();
     let answer = place.call("compare", &[&["--protocols", "poseidon,swift"], &set[..]].concat());
-    let warnings: Vec<&str> = answer.stderr.lines().filter(|line| line.contains("warning")).collect();
+    let warnings: Vec<&str> =
+        answer.stderr.lines().filter(|line| line.contains("warning")).collect();
     let about: Vec<&&str> = warnings.iter().filter(|line| line.contains("poseidon")).collect();
     assert!(!about.is_empty(), "{warnings:?}");
     assert!(about.iter().all(|line| line.matches("poseidon").count() == 1), "{about:?}");
@@ -406,9 +448,15 @@ fn what_is_set_for_a_comparison_is_set_for_each_of_its_protocols() {
     let set = "transport.params.base_target=1us";
     compare(set, "swift,dctcp")
         .refused(2, &["--set transport.params.base_target=1us", "unknown parameter of dctcp"]);
-    let digest = |answer: common::Answer| answer.json()["runs"][0]["summary"]["engine"]["digest"].to_string();
+    let digest = |answer: common::Answer| {
+        answer.json()["runs"][0]["summary"]["engine"]["digest"].to_string()
+    };
     let plain = digest(place.call("compare", &["--protocols", "swift", "--json"]));
-    assert_ne!(digest(compare(set, "swift")), plain, "it reaches a protocol that the file does not name");
+    assert_ne!(
+        digest(compare(set, "swift")),
+        plain,
+        "it reaches a protocol that the file does not name"
+    );
     compare("transport.protocol=swift", "dctcp").refused(2, &["--protocols", "transport.protocol"]);
 }
 
@@ -423,7 +471,8 @@ fn tables_say_how_messages_share_connections_and_how_many_there_are() {
             place.run(&[args, &["--set", "flows[2].count=40"]].concat()).ok(),
             place.call("compare", &[args, &["--protocols", "swift,dctcp"]].concat()).ok(),
         ] {
-            // A table's title stands below an empty line; so do, in a comparison, the lines about its runs.
+            // A table's title stands below an empty line; so do, in a comparison, the lines about
+            // its runs.
             let below: Vec<&str> =
                 text.split("\n\n").skip(1).filter_map(|part| part.lines().next()).collect();
             let (titles, rest): (Vec<&str>, Vec<&str>) =
@@ -441,7 +490,10 @@ fn tables_say_how_messages_share_connections_and_how_many_there_are() {
     assert!(heads.len() >= 3, "{text}");
     for head in heads {
         let counts = [" n ", "samples", "packets"];
-        assert!(counts.iter().any(|count| head.contains(count)), "no count beside the percentiles of {head}");
+        assert!(
+            counts.iter().any(|count| head.contains(count)),
+            "no count beside the percentiles of {head}"
+        );
     }
     assert!(lines.iter().any(|line| line.contains("(messages)")) && text.contains("(5)"), "{text}");
 }
@@ -454,7 +506,8 @@ fn what_decides_stands_at_the_head() {
     let set = ["--set", "switch.buffer=4MB", "--set", "drain=1ms", "--set", "transport.bdp=100KB"];
     let text = place.call("compare", &[&["--protocols", "swift,dctcp"], &set[..]].concat()).ok();
     // Marks from 1.25 BDP on, which is what the reference says of `ecn`.
-    let line = "\nswitch buffer 4 MB; no marks (swift), marks from 125 KB (dctcp); drain up to 1 ms\n";
+    let line =
+        "\nswitch buffer 4 MB; no marks (swift), marks from 125 KB (dctcp); drain up to 1 ms\n";
     assert!(text.contains(line), "{text}");
 }
 
@@ -508,7 +561,9 @@ fn a_report_replaces_reports_alone_and_a_wrong_place_is_the_callers_fault() {
     answer(&["report", &out, "--out", &place.arg("none/x.html")]).refused(2, &["--out"]);
     for wrong in [&scenario, &below] {
         place.run(&["--out", wrong]).refused(2, &["--out", wrong]);
-        place.call("compare", &["--protocols", "swift", "--out", wrong]).refused(2, &["--out", wrong]);
+        place
+            .call("compare", &["--protocols", "swift", "--out", wrong])
+            .refused(2, &["--out", wrong]);
         answer(&["reproduce", "--quick", "--out", wrong]).refused(2, &["--out", wrong]);
     }
 }

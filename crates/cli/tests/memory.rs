@@ -19,7 +19,8 @@ fn ten_times_the_messages_take_no_more_memory() {
     fs::write(place.path("scenario.toml"), text).unwrap();
     let run = |duration: &str| {
         let duration = format!("duration={duration}");
-        let summary = place.run(&["--set", &duration, "--out", &place.arg(&duration), "--json"]).json();
+        let summary =
+            place.run(&["--set", &duration, "--out", &place.arg(&duration), "--json"]).json();
         let messages = summary["fct"]["all"]["count"].as_u64().unwrap();
         (messages, summary["engine"]["peak_rss_bytes"].as_u64().unwrap())
     };
@@ -31,15 +32,16 @@ fn ten_times_the_messages_take_no_more_memory() {
     assert!(large < small + (4 << 20), "{few} messages take {small} B, {many} take {large} B");
 }
 
-/// 65,536 hosts, 131,072 links between switches, some thousands of messages. A table by pairs of hosts, or by host in every
-/// host, would take gigabytes.
+/// 65,536 hosts, 131,072 links between switches, some thousands of messages. A table by pairs of
+/// hosts, or by host in every host, would take gigabytes.
 #[cfg(target_os = "linux")]
 #[test]
 fn a_large_fabric_takes_what_its_hosts_and_links_do() {
     let place = Place::new("");
     let protocol = &common::protocols()[0];
     let text = format!(
-        "duration = '2us'\nfabric = {{ kind = 'leaf-spine', racks = 2048, hosts_per_rack = 32, spines = 64 }}\n\
+        "duration = '2us'\nfabric = {{ kind = 'leaf-spine', racks = 2048, hosts_per_rack = 32, \
+         spines = 64 }}\n\
          transport = {{ protocol = '{protocol}' }}\n\
          traffic = [{{ kind = 'poisson', sizes = '64KB', load = 0.2 }}]\n"
     );

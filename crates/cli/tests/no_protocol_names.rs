@@ -5,7 +5,10 @@ use std::process::Command;
 
 /// Names of the catalog, as the program lists them.
 fn names() -> Vec<String> {
-    let output = Command::new(env!("CARGO_BIN_EXE_tidegate")).args(["protocols", "--json"]).output().unwrap();
+    let output = Command::new(env!("CARGO_BIN_EXE_tidegate"))
+        .args(["protocols", "--json"])
+        .output()
+        .unwrap();
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     list.as_array().unwrap().iter().map(|card| card["name"].as_str().unwrap().to_string()).collect()
 }
@@ -44,7 +47,8 @@ fn no_protocol_specific_branch_outside_the_protocols() {
     for file in files {
         let code = code(&std::fs::read_to_string(&file).unwrap()).to_lowercase();
         // Names of workloads and fabrics may contain those of protocols: only whole words count.
-        let words: Vec<&str> = code.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_').collect();
+        let words: Vec<&str> =
+            code.split(|c: char| !c.is_alphanumeric() && c != '-' && c != '_').collect();
         for name in &names {
             let spellings = [name.clone(), name.replace('-', "_"), name.replace('-', "")];
             let word = words.iter().find(|word| spellings.iter().any(|spelling| *word == spelling));

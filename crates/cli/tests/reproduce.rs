@@ -17,7 +17,8 @@ fn small() -> String {
 fn reproduce_lists_figures_and_refuses_others() {
     let figure = small();
     assert!(answer(&["reproduce", "--list"]).ok().contains(&figure));
-    answer(&["reproduce", "no-such-paper"]).refused(2, &["reproduce", "no-such-paper", "there are"]);
+    answer(&["reproduce", "no-such-paper"])
+        .refused(2, &["reproduce", "no-such-paper", "there are"]);
     let (paper, _) = figure.split_once('/').unwrap();
     answer(&["reproduce", &format!("{paper}/999"), "--list"]).refused(2, &["999", "there are"]);
 }
@@ -26,11 +27,13 @@ fn reproduce_lists_figures_and_refuses_others() {
 fn reproduce_prints_claims_and_writes_figures() {
     let (place, figure) = (Place::usual(), small());
     let (out, cache) = (place.arg("out"), place.arg("cache"));
-    let call =
-        |more: &[&str]| answer(&[&["reproduce", &figure, "--quick", "--cache", &cache], more].concat());
+    let call = |more: &[&str]| {
+        answer(&[&["reproduce", &figure, "--quick", "--cache", &cache], more].concat())
+    };
     let claims = call(&["--json", "--out", &out]).json();
     for claim in claims.as_array().unwrap() {
-        for key in ["paper", "figure", "claim", "paper_value", "measured", "unit", "verdict", "why"] {
+        for key in ["paper", "figure", "claim", "paper_value", "measured", "unit", "verdict", "why"]
+        {
             assert!(claim.get(key).is_some(), "no {key} in {claim}");
         }
         let verdict = claim["verdict"].as_str().unwrap();

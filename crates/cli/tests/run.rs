@@ -12,7 +12,9 @@ use serde_json::Value;
 fn a_run_prints_tables_for_people() {
     let place = Place::usual();
     let text = place.run(&[]).ok();
-    for word in ["three hosts", "goodput Gbps", "long", "Busiest switch ports", "packet-hops", "digest"] {
+    for word in
+        ["three hosts", "goodput Gbps", "long", "Busiest switch ports", "packet-hops", "digest"]
+    {
         assert!(text.contains(word), "`{word}` is missing in:\n{text}");
     }
     assert_eq!(files(&place.path("")), ["scenario.toml"], "without --out nothing is written");
@@ -39,7 +41,12 @@ fn the_summary_says_what_happened() {
     assert_eq!(summary["fct"]["long"]["count"], 0);
     assert!(summary["fct"]["long"]["p50_us"].is_null());
     let sum = |key: &str| {
-        summary["flows"].as_array().unwrap().iter().filter_map(|flow| flow[key].as_f64()).sum::<f64>()
+        summary["flows"]
+            .as_array()
+            .unwrap()
+            .iter()
+            .filter_map(|flow| flow[key].as_f64())
+            .sum::<f64>()
     };
     assert!(sum("delivered_bytes") >= 100_000.0);
     assert_eq!(summary["links"].as_array().unwrap().len(), 6);
@@ -77,8 +84,9 @@ fn the_same_scenario_and_seed_give_the_same_bytes_whatever_the_threads() {
 #[test]
 fn set_and_seed_change_the_scenario() {
     let place = Place::usual();
-    let summary =
-        place.run(&["--json", "--set", "duration=200us", "--set", "name=\"other\"", "--seed", "9"]).json();
+    let summary = place
+        .run(&["--json", "--set", "duration=200us", "--set", "name=\"other\"", "--seed", "9"])
+        .json();
     assert_eq!(summary["name"], "other");
     assert_eq!(summary["seed"], 9);
     assert_eq!(summary["sim_seconds"], 200e-6);
@@ -86,8 +94,9 @@ fn set_and_seed_change_the_scenario() {
 
 #[test]
 fn more_than_a_thousand_flows_leave_the_summary() {
-    let place =
-        Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"1KB\"\nstart = \"60us\"\ncount = 1001\n");
+    let place = Place::new(
+        "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"1KB\"\nstart = \"60us\"\ncount = 1001\n",
+    );
     let summary = place.run(&["--json"]).json();
     assert_eq!(summary["flows_in"], "flows.parquet");
     assert!(summary.get("flows").is_none());
@@ -134,7 +143,8 @@ fn a_wrong_command_line_names_the_option() {
 
 #[test]
 fn a_closed_pipe_ends_the_program_quietly() {
-    let mut child = tidegate(&["schema"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut child =
+        tidegate(&["schema"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     drop(child.stdout.take());
     let output = child.wait_with_output().unwrap();
     assert_eq!(String::from_utf8_lossy(&output.stderr), "");
@@ -147,11 +157,12 @@ fn an_interrupted_run_leaves_no_file_behind() {
     let place = Place::usual();
     let scenario = place.arg("scenario.toml");
     let out = place.arg("out");
-    let mut child = tidegate(&["run", &scenario, "--set", "duration=1000s", "--out", &out, "--json"])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
+    let mut child =
+        tidegate(&["run", &scenario, "--set", "duration=1000s", "--out", &out, "--json"])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
     // The first file shows that the run is under way.
     while files(&place.path("out")).is_empty() {
         assert!(child.try_wait().unwrap().is_none(), "the run ended by itself");

@@ -1,5 +1,6 @@
-//! Wrong scenarios, files and command lines, through the program: each ends with status 2 and one message that names the place,
-//! what was found and what is allowed, and nothing is written. The wording of scenario errors is the scenario crate's to test.
+//! Wrong scenarios, files and command lines, through the program: each ends with status 2 and one
+//! message that names the place, what was found and what is allowed, and nothing is written. The
+//! wording of scenario errors is the scenario crate's to test.
 
 mod common;
 
@@ -50,7 +51,12 @@ const WRONG: &[(&str, &str, u32, &[&str])] = &[
     ("seed = 1", "sed = 1", 2, &["sed", "unknown key", "did you mean \"seed\""]),
     ("seed = 1", "seed = -1", 2, &["seed", "-1", "whole number"]),
     ("duration = \"300us\"", "duration = 300", 3, &["duration", "300", "with a unit"]),
-    ("duration = \"300us\"", "duration = \"300usec\"", 3, &["duration", "300usec", "did you mean \"300us\""]),
+    (
+        "duration = \"300us\"",
+        "duration = \"300usec\"",
+        3,
+        &["duration", "300usec", "did you mean \"300us\""],
+    ),
     ("warmup = \"50us\"", "warmup = \"1ms\"", 4, &["warmup", "1ms", "less than duration"]),
     (
         "kind = \"leaf-spine\"",
@@ -68,7 +74,12 @@ const WRONG: &[(&str, &str, u32, &[&str])] = &[
         &["fabric.host_link.rate", "100GBps", "b is a bit, B a byte of 8 bits"],
     ),
     ("delay = \"1us\"", "delay = \"1uz\"", 11, &["fabric.host_link.delay", "1uz"]),
-    ("buffer = \"1MB\"", "buffer = \"unlimted\"", 13, &["switch.buffer", "did you mean \"unlimited\""]),
+    (
+        "buffer = \"1MB\"",
+        "buffer = \"unlimted\"",
+        13,
+        &["switch.buffer", "did you mean \"unlimited\""],
+    ),
     ("alpha = 1.0", "alpha = 0.0", 14, &["switch.alpha", "0.001"]),
     (
         "match = \"tor*\"",
@@ -76,7 +87,12 @@ const WRONG: &[(&str, &str, u32, &[&str])] = &[
         16,
         &["switch.override[0].match", "tr0", "did you mean \"tor0\""],
     ),
-    ("priorities = 4", "priorities = 9", 17, &["switch.override[0].priorities", "found 9", "1 to 8"]),
+    (
+        "priorities = 4",
+        "priorities = 9",
+        17,
+        &["switch.override[0].priorities", "found 9", "1 to 8"],
+    ),
     (
         "protocol = \"poseidon\"",
         "protocol = \"posiedon\"",
@@ -89,11 +105,26 @@ const WRONG: &[(&str, &str, u32, &[&str])] = &[
     ("src = \"h0\"", "src = \"h9\"", 23, &["flows[0].src", "h9"]),
     ("dst = \"h3\"", "dst = \"h0\"", 24, &["flows[0].dst", "h0", "another host"]),
     ("size = \"1MB\"", "size = \"1mb\"", 25, &["flows[0].size", "1mb", "did you mean \"1MB\""]),
-    ("size = \"1MB\"", "size = \"1MB\"\nstop = \"1s\"\nstart = \"2s\"", 27, &["flows[0].start", "2s"]),
+    (
+        "size = \"1MB\"",
+        "size = \"1MB\"\nstop = \"1s\"\nstart = \"2s\"",
+        27,
+        &["flows[0].start", "2s"],
+    ),
     ("sizes = \"websearch\"", "sizes = \"web-serch\"", 28, &["traffic[0].sizes", "did you mean"]),
-    ("sizes = \"websearch\"", "sizes = \"none.csv\"", 28, &["traffic[0].sizes", "none.csv", "readable"]),
+    (
+        "sizes = \"websearch\"",
+        "sizes = \"none.csv\"",
+        28,
+        &["traffic[0].sizes", "none.csv", "readable"],
+    ),
     ("load = 0.1", "load = 60", 29, &["traffic[0].load", "found 60"]),
-    ("load = 0.1", "load = 0.1\ngap = \"1us\"", 30, &["traffic[0].gap", "no such key where load is given"]),
+    (
+        "load = 0.1",
+        "load = 0.1\ngap = \"1us\"",
+        30,
+        &["traffic[0].gap", "no such key where load is given"],
+    ),
     ("timeseries = \"10us\"", "timeseries = \"10\"", 34, &["output.timeseries", "10"]),
 ];
 
@@ -158,7 +189,8 @@ fn wrong_scenarios_are_refused() {
         fs::write(place.path("scenario.toml"), SCENARIO.replacen(out, into, 1)).unwrap();
         let answer = place.run(&["--out", &place.arg("out")]);
         is_one_message(&answer, &at("scenario.toml", *line), words);
-        let protocol = place.call("compare", &["--protocols", "swift,dctcp", "--out", &place.arg("out")]);
+        let protocol =
+            place.call("compare", &["--protocols", "swift,dctcp", "--out", &place.arg("out")]);
         assert_eq!(protocol.code, Some(2), "compare: {into}: {}", protocol.stderr);
     }
     assert_eq!(files(&place.path("")), ["scenario.toml", "trace.csv"]);

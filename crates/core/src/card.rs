@@ -120,7 +120,8 @@ pub struct Card {
     pub needs: Needs,
     /// Bytes of telemetry in a data packet: a fixed part and one for every switch on the path.
     pub telemetry_bytes: (u16, u16),
-    /// Bytes of it that an acknowledgement echoes: a fixed part and one for every switch on the path.
+    /// Bytes of it that an acknowledgement echoes: a fixed part and one for every switch on the
+    /// path.
     pub echo_bytes: (u16, u16),
 }
 

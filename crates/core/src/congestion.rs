@@ -6,7 +6,8 @@ use crate::{Card, Hop, Rate, Time, choice};
 /// What a congestion control knows of its path when the connection starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
-    /// Propagation, switch latency, serialisation of one full packet forward and of one minimum frame back; contention apart.
+    /// Propagation, switch latency, serialisation of one full packet forward and of one minimum
+    /// frame back; contention apart.
     pub base_rtt: Time,
     /// The largest base RTT of any pair in the fabric.
     pub fabric_base_rtt: Time,
@@ -14,7 +15,8 @@ pub struct Path {
     pub nic_rate: Rate,
     /// Slowest link on the path.
     pub bottleneck_rate: Rate,
-    /// Bandwidth-delay product in bytes: NIC rate times the fabric's base RTT unless the scenario sets it.
+    /// Bandwidth-delay product in bytes: NIC rate times the fabric's base RTT unless the scenario
+    /// sets it.
     pub bdp_bytes: f64,
     /// Payload of a full packet.
     pub mtu: u32,
@@ -25,8 +27,8 @@ pub struct Path {
 }
 
 impl Path {
-    /// The base RTT that the bandwidth-delay product stands for, in picoseconds: the fabric's largest
-    /// unless the scenario sets the product.
+    /// The base RTT that the bandwidth-delay product stands for, in picoseconds: the fabric's
+    /// largest unless the scenario sets the product.
     pub fn bdp_time_ps(&self) -> f64 {
         (self.bdp_bytes * 8e12 / self.nic_rate.as_bps() as f64).max(1.0)
     }
@@ -47,12 +49,13 @@ pub struct Ack<'a> {
     pub in_flight_bytes: u64,
     /// Number of the packet that caused this acknowledgement.
     pub seq: u64,
-    /// Number of the next new packet: an ack with `seq` at or above a remembered `next_seq` is a round trip later.
+    /// Number of the next new packet: an ack with `seq` at or above a remembered `next_seq` is a
+    /// round trip later.
     pub next_seq: u64,
     /// The packet arrived with a congestion mark.
     pub marked: bool,
-    /// The control, by its window or its pace, limited sending at some time since the last acknowledgement; not the NIC, not
-    /// the application.
+    /// The control, by its window or its pace, limited sending at some time since the last
+    /// acknowledgement; not the NIC, not the application.
     pub window_limited: bool,
     /// Largest queueing delay on the forward path, where stamped.
     pub peak_hop_delay: Time,
@@ -87,7 +90,8 @@ pub struct Loss {
 choice! {
     /// When a packet may start under a window.
     pub enum WindowRule {
-        /// Where a full packet still fits: RFC 5681, section 2, calls the window what may be in flight.
+        /// Where a full packet still fits: RFC 5681, section 2, calls the window what may be in
+        /// flight.
         Fits = "fits",
         /// Where anything of the window is left, so that up to a packet more is in flight: the
         /// simulators that descend from HPCC's.
@@ -98,8 +102,8 @@ choice! {
 /// A congestion control's answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
-    /// Wire bytes that may be in flight, by the connection's [`WindowRule`]. Below one full packet the
-    /// transport sends one packet every `rtt · full packet / window`. Infinite: no window.
+    /// Wire bytes that may be in flight, by the connection's [`WindowRule`]. Below one full packet
+    /// the transport sends one packet every `rtt · full packet / window`. Infinite: no window.
     pub window_bytes: f64,
     /// Pace at this rate in bit/s; infinite: no pacing.
     pub pace_bps: f64,
@@ -114,17 +118,18 @@ impl Limit {
     }
 }
 
-/// "How much may this flow send?" One value per connection; parameters are shared between connections and handed in.
+/// "How much may this flow send?" One value per connection; parameters are shared between
+/// connections and handed in.
 ///
-/// Implementations are pure: no clock, no allocation, no I/O. Only [`start`](Self::start), [`on_ack`](Self::on_ack) and
-/// [`limit`](Self::limit) have to be written.
+/// Implementations are pure: no clock, no allocation, no I/O. Only [`start`](Self::start),
+/// [`on_ack`](Self::on_ack) and [`limit`](Self::limit) have to be written.
 pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     /// Who it is and what it needs.
     const CARD: Card;
     /// Its parameters.
     type Params: Params;
-    /// Idle for longer than this, with nothing in flight, a connection [starts](Self::start) anew, unless the scenario says
-    /// otherwise. Default: never.
+    /// Idle for longer than this, with nothing in flight, a connection [starts](Self::start) anew,
+    /// unless the scenario says otherwise. Default: never.
     const RESTART_AFTER: Time = Time::s(1000);
 
     /// When a packet may start under its window, unless the scenario says otherwise.
@@ -138,7 +143,8 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     fn on_loss(&mut self, _params: &Self::Params, _loss: &Loss) {}
     /// The time asked for in [`Limit::wake_at`] has come.
     fn on_timer(&mut self, _params: &Self::Params, _now: Time) {}
-    /// A packet left; only controls that count packets sent care (open-loop Poisson draws its next gap).
+    /// A packet left; only controls that count packets sent care (open-loop Poisson draws its next
+    /// gap).
     fn on_sent(&mut self, _params: &Self::Params, _now: Time, _wire_bytes: u32) {}
     /// How much may be sent now. Asked after every call above.
     fn limit(&self, params: &Self::Params) -> Limit;
@@ -146,22 +152,24 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     fn stamps_acks(_params: &Self::Params) -> bool {
         false
     }
-    /// Whether this acknowledgement told of congestion on the path. Asked after [`on_ack`](Self::on_ack), where connections leave a
-    /// path that has been congested for some round trips (PLB). Default: by its mark.
+    /// Whether this acknowledgement told of congestion on the path. Asked after
+    /// [`on_ack`](Self::on_ack), where connections leave a path that has been congested for some
+    /// round trips (PLB). Default: by its mark.
     fn is_congested(&self, _params: &Self::Params, ack: &Ack<'_>) -> bool {
         ack.marked
     }
-    /// The share of a link's rate that the control means to take where nothing else wants any. Default:
-    /// all of it.
+    /// The share of a link's rate that the control means to take where nothing else wants any.
+    /// Default: all of it.
     fn utilisation_goal(_params: &Self::Params, _path: &Path) -> f64 {
         1.0
     }
-    /// The queueing delay that the control aims at where the flow sends `rate_bps` on this path: at the fullest hop or of the
-    /// whole path, as its signal is. `None`: it aims at none.
+    /// The queueing delay that the control aims at where the flow sends `rate_bps` on this path: at
+    /// the fullest hop or of the whole path, as its signal is. `None`: it aims at none.
     fn queue_target(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Option<Time> {
         None
     }
-    /// Why these parameters are outside the range the protocol was designed for on this path, if they are.
+    /// Why these parameters are outside the range the protocol was designed for on this path, if
+    /// they are.
     fn domain_warning(_params: &Self::Params, _path: &Path) -> Option<alloc::string::String> {
         None
     }

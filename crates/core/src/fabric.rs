@@ -36,8 +36,9 @@ pub enum MarkAt {
     Dequeue,
 }
 
-/// Random early marking on the instantaneous queue: never below `min_bytes`, always at `max_bytes` and above, with a
-/// probability that rises to `max_probability` in between. Equal thresholds make it a step.
+/// Random early marking on the instantaneous queue: never below `min_bytes`, always at `max_bytes`
+/// and above, with a probability that rises to `max_probability` in between. Equal thresholds make
+/// it a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Ecn {
     /// Below this nothing is marked.
@@ -52,7 +53,8 @@ pub struct Ecn {
     pub core_only: bool,
 }
 
-/// How long software takes with each packet that a host receives, from NIC to transport; packets keep their order.
+/// How long software takes with each packet that a host receives, from NIC to transport; packets
+/// keep their order.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackTime {
     /// Every packet.
@@ -73,7 +75,8 @@ impl StackTime {
 pub enum Buffer {
     /// Everything.
     Unlimited,
-    /// `bytes` in all. A port may hold `alpha` times what is free (Dynamic Thresholds); infinite: no threshold.
+    /// `bytes` in all. A port may hold `alpha` times what is free (Dynamic Thresholds); infinite:
+    /// no threshold.
     Shared {
         /// Size of the pool in bytes.
         bytes: u64,

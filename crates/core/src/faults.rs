@@ -9,9 +9,11 @@ use crate::Time;
 pub struct Faults {
     /// Probability that a link loses a packet.
     pub loss: f64,
-    /// Probability that a link damages a packet. The receiving host's checksum finds it and drops it.
+    /// Probability that a link damages a packet. The receiving host's checksum finds it and drops
+    /// it.
     pub corruption: f64,
-    /// Probability that a packet is held back at the end of a link, for a uniform time up to `reorder_delay`.
+    /// Probability that a packet is held back at the end of a link, for a uniform time up to
+    /// `reorder_delay`.
     pub reordering: f64,
     /// Longest time that a packet is held back.
     pub reorder_delay: Time,
@@ -37,8 +39,8 @@ pub struct Outage {
 /// What an outage is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failing {
-    /// A link, by its number in the fabric. What is queued for it and under way on it is lost, both ways; packets take other
-    /// paths while there are any.
+    /// A link, by its number in the fabric. What is queued for it and under way on it is lost, both
+    /// ways; packets take other paths while there are any.
     Link(u32),
     /// A host: its link is down and its transports stand still. It comes back with its state.
     Host(u32),

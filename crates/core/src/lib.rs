@@ -1,8 +1,8 @@
-//! The vocabulary that every other crate speaks: time and rates, packets, feedback, parameters, and the two
-//! traits a protocol can implement ([`CongestionControl`] and [`Transport`]).
+//! The vocabulary that every other crate speaks: time and rates, packets, feedback, parameters, and
+//! the two traits a protocol can implement ([`CongestionControl`] and [`Transport`]).
 //!
-//! Nothing here reads a clock, a file or a socket, and nothing here is random unless a seed was handed in:
-//! time is always a parameter.
+//! Nothing here reads a clock, a file or a socket, and nothing here is random unless a seed was
+//! handed in: time is always a parameter.
 #![no_std]
 
 extern crate alloc;
@@ -23,12 +23,12 @@ pub mod workload;
 pub use card::{Card, Marker, Need, Needs};
 pub use congestion::{Ack, CongestionControl, Limit, Loss, LossKind, Path, WindowRule};
 pub use packet::{
-    Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, body_flag, frame_flag,
-    kind,
+    Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, body_flag,
+    frame_flag, kind,
 };
 pub use rng::{Domain, Rng, mix64};
 pub use transport::{
-    Application, ConnectionPolicy, Endpoint, Feedback, Handle, HostContext, Message, MessageId, PathOracle,
-    Reply, Transmit, Transport,
+    Application, ConnectionPolicy, Endpoint, Feedback, Handle, HostContext, Message, MessageId,
+    PathOracle, Reply, Transmit, Transport,
 };
 pub use units::{Extent, Rate, Time};

@@ -1,7 +1,7 @@
 //! The few real functions that algorithms use, from one pinned `libm`.
 //!
-//! The standard library's `ln` and `exp` differ in the last bit between platforms for a few per cent of inputs,
-//! which would make runs on two machines drift apart.
+//! The standard library's `ln` and `exp` differ in the last bit between platforms for a few per
+//! cent of inputs, which would make runs on two machines drift apart.
 
 /// Natural logarithm.
 #[inline]

@@ -1,12 +1,14 @@
-//! What travels: the part of a packet that the fabric reads ([`Frame`]), the transport header ([`Body`]) and the per-hop
-//! telemetry ([`HopTrace`]).
+//! What travels: the part of a packet that the fabric reads ([`Frame`]), the transport header
+//! ([`Body`]) and the per-hop telemetry ([`HopTrace`]).
 //!
-//! The three are separate records because they are touched at different rates: a switch reads 32 bytes a hop, a
-//! host reads 96 bytes at each end, and hop records exist only where a protocol asks for them.
+//! The three are separate records because they are touched at different rates: a switch reads 32
+//! bytes a hop, a host reads 96 bytes at each end, and hop records exist only where a protocol asks
+//! for them.
 
 use crate::{Rate, Time};
 
-/// Headers and gap of every windowed data packet: 18 Ethernet, 20 IP, 8 UDP, 14 transport, 20 preamble and gap.
+/// Headers and gap of every windowed data packet: 18 Ethernet, 20 IP, 8 UDP, 14 transport, 20
+/// preamble and gap.
 pub const HEADER_BYTES: u32 = 80;
 /// Smallest packet on the wire, preamble and gap included.
 pub const MIN_WIRE_BYTES: u32 = 84;
@@ -17,7 +19,8 @@ pub const MAX_HOPS: usize = 8;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Frame {
-    /// The driver's: when the packet behind it on the same link reaches the next node, or when it entered the queue it is in.
+    /// The driver's: when the packet behind it on the same link reaches the next node, or when it
+    /// entered the queue it is in.
     pub at: Time,
     /// Largest queueing delay that a stamping switch has seen on the way so far.
     pub peak_hop_delay: Time,
@@ -77,7 +80,8 @@ pub mod body_flag {
     pub const OWN: u8 = 16;
 }
 
-/// The transport header, 64 bytes in memory. What it costs on the wire is the protocol's to declare in `wire_bytes`.
+/// The transport header, 64 bytes in memory. What it costs on the wire is the protocol's to declare
+/// in `wire_bytes`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Body {
@@ -99,8 +103,8 @@ pub struct Body {
     pub message: u32,
     /// Packet number (windowed) or byte offset (receiver-driven).
     pub seq: u64,
-    /// When the data packet began to leave its NIC, and how long drivers have held it or its reply since it arrived, so that
-    /// now less this is a round trip from NIC to NIC; replies echo it.
+    /// When the data packet began to leave its NIC, and how long drivers have held it or its reply
+    /// since it arrived, so that now less this is a round trip from NIC to NIC; replies echo it.
     pub sent_at: Time,
     /// In a reply: the `peak_hop_delay` that the data packet arrived with.
     pub echoed_peak: Time,

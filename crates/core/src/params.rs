@@ -1,6 +1,8 @@
-//! Parameters of protocols: a plain struct, and a table that says of each its kind, default, range, meaning and source.
+//! Parameters of protocols: a plain struct, and a table that says of each its kind, default, range,
+//! meaning and source.
 //!
-//! Parsing, schemas and documentation are built from the table elsewhere, so protocols stay free of serialisation.
+//! Parsing, schemas and documentation are built from the table elsewhere, so protocols stay free of
+//! serialisation.
 
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
@@ -117,17 +119,19 @@ pub enum SetError {
     Range(Value, Value),
 }
 
-/// Does `value` lie between the two, all of one kind? Relative and absolute sizes compare as allowed: their order depends
-/// on the fabric.
+/// Does `value` lie between the two, all of one kind? Relative and absolute sizes compare as
+/// allowed: their order depends on the fabric.
 fn within(value: Value, min: Value, max: Value) -> bool {
     match (value, min, max) {
         (Value::Number(x), Value::Number(a), Value::Number(b)) => a <= x && x <= b,
         (Value::Integer(x), Value::Integer(a), Value::Integer(b)) => a <= x && x <= b,
         (Value::Time(x), Value::Time(a), Value::Time(b)) => a <= x && x <= b,
         (Value::Rate(x), Value::Rate(a), Value::Rate(b)) => a <= x && x <= b,
-        (Value::Extent(Extent::Bdp(x)), Value::Extent(Extent::Bdp(a)), Value::Extent(Extent::Bdp(b))) => {
-            a <= x && x <= b
-        }
+        (
+            Value::Extent(Extent::Bdp(x)),
+            Value::Extent(Extent::Bdp(a)),
+            Value::Extent(Extent::Bdp(b)),
+        ) => a <= x && x <= b,
         (Value::Extent(Extent::Bytes(x)), ..) => x.is_finite() && x >= 0.0,
         _ => false,
     }
@@ -197,7 +201,11 @@ pub fn one_line(parts: &[&str]) -> String {
 #[macro_export]
 macro_rules! params {
     ($(#[$outer:meta])* pub struct $name:ident {
-        $($(#[doc = $doc:expr])+ $field:ident : $type:ty = $default:expr, $(in $min:literal ..= $max:literal,)? $(within $lo:expr => $hi:expr,)? $source:literal;)*
+        $(
+            $(#[doc = $doc:expr])+
+            $field:ident : $type:ty = $default:expr,
+            $(in $min:literal ..= $max:literal,)? $(within $lo:expr => $hi:expr,)? $source:literal;
+        )*
     }) => {
         $(#[$outer])*
         #[derive(Clone, Debug, PartialEq)]
@@ -231,7 +239,8 @@ macro_rules! params {
             }
             fn store(&mut self, name: &str, value: $crate::params::Value) -> bool {
                 $(if name == $crate::params::key(stringify!($field)) {
-                    return <$type as $crate::params::Parameter>::from_value(value).map(|x| self.$field = x).is_some();
+                    let value = <$type as $crate::params::Parameter>::from_value(value);
+                    return value.map(|x| self.$field = x).is_some();
                 })*
                 let _ = (name, value);
                 false
@@ -262,7 +271,9 @@ pub fn key(field: &'static str) -> &'static str {
 /// ```
 #[macro_export]
 macro_rules! choice {
-    ($(#[$outer:meta])* pub enum $name:ident { $($(#[$inner:meta])* $variant:ident = $text:literal),* $(,)? }) => {
+    ($(#[$outer:meta])* pub enum $name:ident {
+        $($(#[$inner:meta])* $variant:ident = $text:literal),* $(,)?
+    }) => {
         $(#[$outer])*
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum $name { $($(#[$inner])* #[doc = concat!("`", $text, "`")] $variant,)* }

@@ -1,7 +1,8 @@
-//! Our own small random generator, so that a seed means the same run on every platform and in every version.
+//! Our own small random generator, so that a seed means the same run on every platform and in every
+//! version.
 
-/// What a stream of random numbers is for. Streams are derived from (seed, domain, entity) and never shared, so adding a
-/// consumer moves no other.
+/// What a stream of random numbers is for. Streams are derived from (seed, domain, entity) and
+/// never shared, so adding a consumer moves no other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u64)]
 pub enum Domain {
@@ -31,7 +32,8 @@ pub const fn mix64(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// xoshiro256++ seeded by SplitMix64. Version 1: a change of its output is a change of the semantics.
+/// xoshiro256++ seeded by SplitMix64. Version 1: a change of its output is a change of the
+/// semantics.
 #[derive(Clone, Debug)]
 pub struct Rng {
     s: [u64; 4],

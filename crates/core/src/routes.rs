@@ -1,10 +1,11 @@
 //! Shortest paths of a fabric, found and kept by its structure.
 //!
-//! Paths lead to **leaves**, the switches that have hosts. Leaves whose links to other switches are alike (same
-//! neighbours, rates, delays) are **twins**: all other switches go the same way to each of them, but for the
-//! neighbours, which have links of their own to each. So one search a class of twins is enough; a switch keeps one
-//! entry a class, and the neighbours one a twin. The racks of a pod are one class, those of a leaf-spine too, so a table
-//! grows with the links of a Clos and not with the square of its racks. Where nothing is alike, every leaf is a class.
+//! Paths lead to **leaves**, the switches that have hosts. Leaves whose links to other switches are
+//! alike (same neighbours, rates, delays) are **twins**: all other switches go the same way to each
+//! of them, but for the neighbours, which have links of their own to each. So one search a class of
+//! twins is enough; a switch keeps one entry a class, and the neighbours one a twin. The racks of a
+//! pod are one class, those of a leaf-spine too, so a table grows with the links of a Clos and not
+//! with the square of its racks. Where nothing is alike, every leaf is a class.
 
 use alloc::boxed::Box;
 use alloc::collections::{BTreeMap, VecDeque};
@@ -48,7 +49,8 @@ struct Target {
 /// Equal-cost next hops of one switch towards one class or twin.
 #[derive(Clone, Copy, Debug, Default)]
 struct Hops {
-    /// One way: the port. Several: the first among `members`. [`EACH`]: that of the first twin among `twins`.
+    /// One way: the port. Several: the first among `members`. [`EACH`]: that of the first twin
+    /// among `twins`.
     first: u32,
     ways: u32,
 }
@@ -101,8 +103,8 @@ impl Tables {
 /// The largest base RTT of any pair of hosts, and the longest path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Span {
-    /// A full packet there and a minimum frame back through empty links and switches, on the quickest of the
-    /// paths with the fewest switches.
+    /// A full packet there and a minimum frame back through empty links and switches, on the
+    /// quickest of the paths with the fewest switches.
     pub base_rtt: Time,
     /// Most switches on the path of any pair.
     pub most_switches: u32,
@@ -133,8 +135,8 @@ impl Routes {
     /// Finds all paths.
     ///
     /// # Errors
-    /// When a host has not exactly one link, or cannot reach another, or when the fabric is large and has no structure that
-    /// would make its tables small.
+    /// When a host has not exactly one link, or cannot reach another, or when the fabric is large
+    /// and has no structure that would make its tables small.
     pub fn new(fabric: &Fabric) -> Result<Routes, String> {
         let name = |host: usize| &fabric.hosts[host];
         let mut edges = Vec::with_capacity(fabric.links.len() * 2);
@@ -199,14 +201,16 @@ impl Routes {
             ));
         }
         let slowest: Vec<Slowest> = routes.slowest(&classes);
-        let (mut best, mut span) = (vec![NO_PORT; classes.len() * fabric.switches.len()], routes.span);
+        let (mut best, mut span) =
+            (vec![NO_PORT; classes.len() * fabric.switches.len()], routes.span);
         let mut apart = None;
         let number = classes.len();
         routes.current = routes.search(&classes, &|_| true, |class, found| {
             for (switch, &port) in found.best.iter().enumerate() {
                 best[switch * number + class] = port;
             }
-            // Base RTTs add up over access links and core, so the slowest hosts of each class suffice.
+            // Base RTTs add up over access links and core, so the slowest hosts of each class
+            // suffice.
             let here = &slowest[class];
             span.widen(here.one_leaf, 1);
             for (other, there) in slowest.iter().enumerate() {
@@ -232,8 +236,8 @@ impl Routes {
         Ok(routes)
     }
 
-    /// Routes around links that are down. Paths, base RTTs and whatever else is computed from [`path`](Self::path) and
-    /// [`layers`](Self::layers) stay those of the whole fabric.
+    /// Routes around links that are down. Paths, base RTTs and whatever else is computed from
+    /// [`path`](Self::path) and [`layers`](Self::layers) stay those of the whole fabric.
     pub fn reroute(&mut self, is_up: impl Fn(u32) -> bool) {
         let up = |port: u32| is_up(port / 2);
         let tables = self.search(&self.classes(&up), &up, |_, _| ());
@@ -249,7 +253,8 @@ impl Routes {
             let ports = self.out[switch as usize].iter().filter(|&&port| is_up(port));
             let mut links: Vec<_> = ports
                 .map(|&port| {
-                    let (there, back) = (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
+                    let (there, back) =
+                        (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
                     (there.to, there.rate, there.delay, back.delay)
                 })
                 .collect();
@@ -263,7 +268,8 @@ impl Routes {
         classes
     }
 
-    /// Searches breadth first from one leaf of every class over links that are up, and shows what was found.
+    /// Searches breadth first from one leaf of every class over links that are up, and shows what
+    /// was found.
     fn search(
         &self,
         classes: &[Vec<u32>],
@@ -283,7 +289,9 @@ impl Routes {
             hops: vec![Hops::default(); switches * classes.len()],
             ..Tables::default()
         };
-        let up = |ports: &Vec<u32>| ports.iter().copied().filter(|&port| is_up(port)).collect::<Vec<_>>();
+        let up = |ports: &Vec<u32>| {
+            ports.iter().copied().filter(|&port| is_up(port)).collect::<Vec<_>>()
+        };
         let out: Vec<Vec<u32>> = self.out.iter().map(up).collect();
         let to = |port: u32| match self.edges[port as usize].to {
             Node::Switch(switch) | Node::Host(switch) => switch as usize,
@@ -313,7 +321,9 @@ impl Routes {
                     let hops = Hops { first: tables.twins.len() as u32, ways: EACH };
                     tables.hops[near * classes.len() + class] = hops;
                     ports.clear();
-                    ports.extend(out[near].iter().filter(|&&port| twin_of[to(port)].0 == class as u32));
+                    ports.extend(
+                        out[near].iter().filter(|&&port| twin_of[to(port)].0 == class as u32),
+                    );
                     ports.sort_by_key(|&port| twin_of[to(port)].1);
                     for each in ports.chunk_by(|&a, &b| to(a) == to(b)) {
                         let hops = tables.add(each);
@@ -322,11 +332,14 @@ impl Routes {
                     ports.retain(|&port| to(port) == root);
                 } else if near != root {
                     ports.clear();
-                    ports.extend(out[near].iter().filter(|&&port| found.distance[to(port)] == distance - 1));
+                    ports.extend(
+                        out[near].iter().filter(|&&port| found.distance[to(port)] == distance - 1),
+                    );
                     add(&mut tables, near, &ports);
                 }
                 if near != root {
-                    let priced = |&port: &u32| (found.cost[to(port)].after(self.round_trip(port)), port);
+                    let priced =
+                        |&port: &u32| (found.cost[to(port)].after(self.round_trip(port)), port);
                     if let Some((cost, port)) = ports.iter().map(priced).min() {
                         (found.cost[near], found.best[near]) = (cost, port);
                     }
@@ -342,8 +355,10 @@ impl Routes {
             if twins.len() > 1 {
                 // Every neighbour of a leaf is one of its twins', too.
                 add(&mut tables, root, &out[root]);
-                let priced = |&port: &u32| (found.cost[to(port)].after(self.round_trip(port)), port);
-                found.best[root] = out[root].iter().map(priced).min().map_or(NO_PORT, |(_, port)| port);
+                let priced =
+                    |&port: &u32| (found.cost[to(port)].after(self.round_trip(port)), port);
+                found.best[root] =
+                    out[root].iter().map(priced).min().map_or(NO_PORT, |(_, port)| port);
             }
             show(class, &found);
         }
@@ -356,7 +371,9 @@ impl Routes {
                 let (class, place) = twin_of[switch as usize];
                 Target { switch, down_port: uplink ^ 1, class, place }
             }
-            Node::Host(_) => Target { switch: NO_SWITCH, down_port: uplink ^ 1, class: 0, place: 0 },
+            Node::Host(_) => {
+                Target { switch: NO_SWITCH, down_port: uplink ^ 1, class: 0, place: 0 }
+            }
         };
         self.uplinks.iter().map(target).collect()
     }
@@ -397,8 +414,8 @@ impl Routes {
             + back.rate.serialise(MIN_WIRE_BYTES as u64)
     }
 
-    /// The egress port of `switch` for a packet to `dst`, where `choose` picks one of so many ways; [`NO_PORT`] where no
-    /// path is left.
+    /// The egress port of `switch` for a packet to `dst`, where `choose` picks one of so many ways;
+    /// [`NO_PORT`] where no path is left.
     #[inline]
     pub fn egress(&self, switch: u32, dst: u32, choose: impl FnOnce(u32) -> u32) -> u32 {
         let target = &self.current.targets[dst as usize];
@@ -432,7 +449,8 @@ impl Routes {
         self.intact.as_deref().unwrap_or(&self.current)
     }
 
-    /// Ports of the quickest path for a full packet and a minimum frame back, in the whole fabric; the host's first.
+    /// Ports of the quickest path for a full packet and a minimum frame back, in the whole fabric;
+    /// the host's first.
     pub fn path(&self, src: u32, dst: u32) -> Vec<u32> {
         let tables = self.intact();
         let (mut at, to) = (tables.targets[src as usize].switch, &tables.targets[dst as usize]);
@@ -445,7 +463,9 @@ impl Routes {
                 port = quickest.unwrap_or(port);
             }
             ports.push(port);
-            let Node::Switch(next) = self.edges[port as usize].to else { unreachable!("a way to a switch") };
+            let Node::Switch(next) = self.edges[port as usize].to else {
+                unreachable!("a way to a switch")
+            };
             at = next;
         }
         if at != NO_SWITCH {
@@ -459,14 +479,16 @@ impl Routes {
         self.path(src, dst).iter().fold(Time::ZERO, |sum, &port| sum + self.round_trip(port))
     }
 
-    /// Pairs of hosts with the same answer have alike [`layers`](Self::layers). `None`: they share a switch or a link.
+    /// Pairs of hosts with the same answer have alike [`layers`](Self::layers). `None`: they share
+    /// a switch or a link.
     pub fn kind_of_pair(&self, src: u32, dst: u32) -> Option<(u32, u32)> {
         let targets = &self.intact().targets;
         let (from, to) = (&targets[src as usize], &targets[dst as usize]);
         (from.switch != to.switch).then_some((from.class, to.class))
     }
 
-    /// All ports on shortest paths between the switches of two hosts, hop by hop, in the whole fabric.
+    /// All ports on shortest paths between the switches of two hosts, hop by hop, in the whole
+    /// fabric.
     pub fn layers(&self, src: u32, dst: u32) -> Vec<Vec<u32>> {
         let tables = self.intact();
         let (from, to) = (tables.targets[src as usize].switch, &tables.targets[dst as usize]);

@@ -37,9 +37,11 @@ pub struct MessageId {
 pub struct Feedback {
     /// The message that the packet belongs to.
     pub message: MessageId,
-    /// From the packet's departure at the NIC to the arrival of its echo there; `None` where the protocol does not tell.
+    /// From the packet's departure at the NIC to the arrival of its echo there; `None` where the
+    /// protocol does not tell.
     pub rtt: Option<Time>,
-    /// The largest queueing delay of a hop that the packet met; zero where the protocol has it not stamped.
+    /// The largest queueing delay of a hop that the packet met; zero where the protocol has it not
+    /// stamped.
     pub peak_hop_delay: Time,
 }
 
@@ -54,7 +56,8 @@ pub enum ConnectionPolicy {
     PerPair,
     /// One connection a message.
     PerMessage,
-    /// At most so many connections an ordered host pair; a message takes an idle one, else the least loaded.
+    /// At most so many connections an ordered host pair; a message takes an idle one, else the
+    /// least loaded.
     Pool(u32),
 }
 
@@ -81,8 +84,9 @@ pub struct HostContext {
     pub spraying: bool,
     /// Strict priorities the fabric has.
     pub priorities: u8,
-    /// Longest time that the driver holds a received packet. It takes that out of RTTs: whoever hands a packet over late moves
-    /// `sent_at` on by as much, so an echo is late by up to twice this.
+    /// Longest time that the driver holds a received packet. It takes that out of RTTs: whoever
+    /// hands a packet over late moves `sent_at` on by as much, so an echo is late by up to twice
+    /// this.
     pub most_held: Time,
 }
 
@@ -100,10 +104,12 @@ pub trait PathOracle {
     fn path(&self, src: u32, dst: u32) -> Path;
 }
 
-/// Hears what a transport has done, and so learns all there is to measure: nobody else reads a transport's headers.
+/// Hears what a transport has done, and so learns all there is to measure: nobody else reads a
+/// transport's headers.
 pub trait Application {
-    /// `bytes` more payload of `message` have arrived at its receiver. Told when a byte first arrives, once for each, whatever
-    /// it still waits for, so that a receiver that hands payload on in order tells at the rate of its link and not in bursts.
+    /// `bytes` more payload of `message` have arrived at its receiver. Told when a byte first
+    /// arrives, once for each, whatever it still waits for, so that a receiver that hands payload
+    /// on in order tells at the rate of its link and not in bursts.
     fn delivered(&mut self, now: Time, message: MessageId, bytes: u32);
     /// The receiving application has the last byte of `message`, and all before it.
     fn completed(&mut self, now: Time, message: MessageId);
@@ -132,10 +138,11 @@ pub enum Transmit {
     Idle,
 }
 
-/// "Which packet next?" One value per host, for all its peers and messages. Drivers (simulator, UDP) know nothing else.
+/// "Which packet next?" One value per host, for all its peers and messages. Drivers (simulator,
+/// UDP) know nothing else.
 ///
-/// `now` never decreases from call to call. Nothing is pushed: packets leave only through [`transmit`](Self::transmit) and
-/// [`Reply::Send`].
+/// `now` never decreases from call to call. Nothing is pushed: packets leave only through
+/// [`transmit`](Self::transmit) and [`Reply::Send`].
 pub trait Transport {
     /// Takes a message.
     fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle;
@@ -143,12 +150,13 @@ pub trait Transport {
     fn stop(&mut self, now: Time, handle: Handle);
     /// Takes a packet from the wire, and may turn its slot into the reply.
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply;
-    /// The uplink is free: fills `packet`, whose content is stale, with the next packet. The driver sets `body.transport`.
+    /// The uplink is free: fills `packet`, whose content is stale, with the next packet. The driver
+    /// sets `body.transport`.
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit;
     /// The time that [`deadline`](Self::deadline) named has come.
     fn on_deadline<A: Application>(&mut self, now: Time, app: &mut A);
-    /// When this transport next wants [`on_deadline`](Self::on_deadline) or, being idle, may have something to
-    /// transmit; [`Time::NEVER`] where only a packet or a message can change anything.
+    /// When this transport next wants [`on_deadline`](Self::on_deadline) or, being idle, may have
+    /// something to transmit; [`Time::NEVER`] where only a packet or a message can change anything.
     fn deadline(&self) -> Time;
     /// Payload bytes submitted and not yet sent for the first time.
     fn backlog_bytes(&self) -> u64;
@@ -165,11 +173,13 @@ pub trait Endpoint: Transport + Sized {
 
     /// The transport of one host.
     fn new(params: &Self::Params, host: &HostContext) -> Self;
-    /// The share of a link's rate that it means to take where nothing else wants any. Default: all of it.
+    /// The share of a link's rate that it means to take where nothing else wants any. Default: all
+    /// of it.
     fn utilisation_goal(_params: &Self::Params, _path: &Path) -> f64 {
         1.0
     }
-    /// The queueing delay that it aims at where a flow sends `rate_bps` on this path; `None`: it aims at none.
+    /// The queueing delay that it aims at where a flow sends `rate_bps` on this path; `None`: it
+    /// aims at none.
     fn queue_target(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Option<Time> {
         None
     }
@@ -177,7 +187,8 @@ pub trait Endpoint: Transport + Sized {
     fn overtakes_data(_params: &Self::Params) -> bool {
         false
     }
-    /// Why these parameters are outside the range the protocol was designed for on this path, if they are.
+    /// Why these parameters are outside the range the protocol was designed for on this path, if
+    /// they are.
     fn domain_warning(_params: &Self::Params, _path: &Path) -> Option<String> {
         None
     }

@@ -5,8 +5,8 @@ use core::ops::{Add, AddAssign, Sub, SubAssign};
 
 /// A point in simulated time, or a span of it, in picoseconds.
 ///
-/// Picoseconds because a byte lasts a whole number of them at every usual Ethernet rate up to 1.6 Tbit/s. A
-/// `u64` holds 213 days.
+/// Picoseconds because a byte lasts a whole number of them at every usual Ethernet rate up to 1.6
+/// Tbit/s. A `u64` holds 213 days.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -36,11 +36,13 @@ impl Time {
     pub const fn s(s: u64) -> Time {
         Time(s * 1_000_000_000_000)
     }
-    /// From a number of microseconds; negative and NaN become zero, too large becomes [`Time::NEVER`].
+    /// From a number of microseconds; negative and NaN become zero, too large becomes
+    /// [`Time::NEVER`].
     pub fn from_us_f64(us: f64) -> Time {
         Time(crate::math::round(us * 1e6) as u64)
     }
-    /// From a number of picoseconds; negative and NaN become zero, too large becomes [`Time::NEVER`].
+    /// From a number of picoseconds; negative and NaN become zero, too large becomes
+    /// [`Time::NEVER`].
     pub fn from_ps_f64(ps: f64) -> Time {
         Time(ps as u64)
     }
@@ -106,7 +108,8 @@ impl fmt::Display for Time {
         if *self == Time::NEVER {
             return f.write_str("inf");
         }
-        let units = [(1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")];
+        let units =
+            [(1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")];
         for (scale, unit) in units {
             if self.0 != 0 && self.0.is_multiple_of(scale) {
                 return write!(f, "{}{unit}", self.0 / scale);
@@ -144,14 +147,14 @@ impl Rate {
     pub fn as_gbps_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }
-    /// Picoseconds per byte with 20 fraction bits, rounded to nearest: exact at 1, 10, 25, 40, 50, 100, 200, 400, 800 and 1600
-    /// Gbit/s, otherwise wrong by at most 2⁻²¹ ps a byte.
+    /// Picoseconds per byte with 20 fraction bits, rounded to nearest: exact at 1, 10, 25, 40, 50,
+    /// 100, 200, 400, 800 and 1600 Gbit/s, otherwise wrong by at most 2⁻²¹ ps a byte.
     pub const fn ps_per_byte_q20(self) -> u64 {
         let numerator = 8_000_000_000_000u128 << Q;
         ((numerator + self.0 as u128 / 2) / self.0 as u128) as u64
     }
-    /// How long `bytes` take on the wire, rounded down to a picosecond. Rates from 1 Mbit/s and packets to 1 MiB do
-    /// not overflow; whole messages go through 128 bits.
+    /// How long `bytes` take on the wire, rounded down to a picosecond. Rates from 1 Mbit/s and
+    /// packets to 1 MiB do not overflow; whole messages go through 128 bits.
     pub const fn serialise(self, bytes: u64) -> Time {
         Time(((bytes as u128 * self.ps_per_byte_q20() as u128) >> Q) as u64)
     }
@@ -163,9 +166,12 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (scale, unit) in
-            [(1_000_000_000_000, "Tbps"), (1_000_000_000, "Gbps"), (1_000_000, "Mbps"), (1_000, "kbps")]
-        {
+        for (scale, unit) in [
+            (1_000_000_000_000, "Tbps"),
+            (1_000_000_000, "Gbps"),
+            (1_000_000, "Mbps"),
+            (1_000, "kbps"),
+        ] {
             if self.0 != 0 && self.0.is_multiple_of(scale) {
                 return write!(f, "{}{unit}", self.0 / scale);
             }

@@ -78,8 +78,9 @@ pub struct Traffic {
 pub enum Pattern {
     /// Every host sends one message to one other host, no host receives two: a random derangement.
     Permutation,
-    /// `fan_in` random senders send one message each to one receiver at once, every `interval` (once where
-    /// it is [`Time::NEVER`]); with `poisson` the gaps are exponential. The receiver is random where `dst` is `None`.
+    /// `fan_in` random senders send one message each to one receiver at once, every `interval`
+    /// (once where it is [`Time::NEVER`]); with `poisson` the gaps are exponential. The receiver is
+    /// random where `dst` is `None`.
     Incast {
         /// Senders at a time.
         fan_in: u32,
@@ -103,7 +104,8 @@ pub enum Pattern {
     },
     /// Every host sends one message to every other at once.
     AllToAll,
-    /// In rounds: all `senders` send one message each to the same receiver, in the next round to the next one.
+    /// In rounds: all `senders` send one message each to the same receiver, in the next round to
+    /// the next one.
     RotatingIncast {
         /// Sending hosts.
         senders: Vec<u32>,
@@ -111,7 +113,8 @@ pub enum Pattern {
         receivers: Vec<u32>,
         /// Length of a round, in picoseconds.
         gap_ps: f64,
-        /// Each sender starts at a uniform time within this span of the round, the same in every round.
+        /// Each sender starts at a uniform time within this span of the round, the same in every
+        /// round.
         jitter: Time,
     },
     /// A list of arrivals, in order of time.

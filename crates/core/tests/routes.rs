@@ -1,5 +1,5 @@
-//! Routes by structure are those of a search from every switch: the same ports, in the same order, with every link up and
-//! with some down.
+//! Routes by structure are those of a search from every switch: the same ports, in the same order,
+//! with every link up and with some down.
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Switch};
 use tidegate_core::routes::{NO_PORT, Routes};
 use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Rate, Rng, Time};
@@ -29,7 +29,8 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         for i in 0..number {
             let host = fabric.hosts.len() as u32;
             fabric.hosts.push(format!("h{host}"));
-            let (rate, delay) = (Rate::gbps(10 * (1 + host as u64 % 3)), Time::ns(50 * (i as u64 + 1)));
+            let (rate, delay) =
+                (Rate::gbps(10 * (1 + host as u64 % 3)), Time::ns(50 * (i as u64 + 1)));
             fabric.links.push(Link { a: Node::Host(host), b: Node::Switch(s as u32), rate, delay });
         }
     }
@@ -48,7 +49,12 @@ fn leaf_spine(racks: u32, spines: u32, parallel: u32, hosts: u32, odd: u32) -> F
     for i in 0..racks * spines * parallel {
         let (rack, spine) = (i / (spines * parallel), i / parallel % spines);
         let slow = odd > 0 && i % odd == 0;
-        links.push((rack, racks + spine, if slow { 40 } else { 100 }, if slow { 900 } else { 500 }));
+        links.push((
+            rack,
+            racks + spine,
+            if slow { 40 } else { 100 },
+            if slow { 900 } else { 500 },
+        ));
     }
     fabric(&[vec![hosts; racks as usize], vec![0; spines as usize]].concat(), links)
 }
@@ -61,7 +67,8 @@ fn fat_tree(k: u32) -> Fabric {
         for agg in 0..half {
             let agg_switch = racks + pod * half + agg;
             (0..half).for_each(|rack| links.push((pod * half + rack, agg_switch, 100, 500)));
-            (0..half).for_each(|core| links.push((agg_switch, 2 * racks + agg * half + core, 100, 700)));
+            (0..half)
+                .for_each(|core| links.push((agg_switch, 2 * racks + agg * half + core, 100, 700)));
         }
     }
     let cores = (half * half) as usize;
@@ -72,7 +79,8 @@ fn fat_tree(k: u32) -> Fabric {
 fn random(seed: u64) -> Fabric {
     let mut rng = Rng::stream(seed, Domain::Routing, 99);
     let switches = 3 + rng.below(9) as u32;
-    let mut links: Vec<_> = (1..switches).map(|s| (rng.below(s as u64) as u32, s, 100, 500)).collect();
+    let mut links: Vec<_> =
+        (1..switches).map(|s| (rng.below(s as u64) as u32, s, 100, 500)).collect();
     for _ in 0..rng.below(2 * switches as u64) {
         let (a, b) = (rng.below(switches as u64) as u32, rng.below(switches as u64) as u32);
         if a != b {
@@ -107,7 +115,8 @@ fn distances(fabric: &Fabric, root: u32, up: &[bool]) -> Vec<usize> {
 fn nearer(fabric: &Fabric, switch: u32, distance: &[usize], up: &[bool]) -> Vec<u32> {
     let mut ports = Vec::new();
     for (i, link) in fabric.links.iter().enumerate().filter(|&(i, _)| up[i]) {
-        for (from, to, port) in [(link.a, link.b, 2 * i as u32), (link.b, link.a, 2 * i as u32 + 1)] {
+        for (from, to, port) in [(link.a, link.b, 2 * i as u32), (link.b, link.a, 2 * i as u32 + 1)]
+        {
             if let (true, Node::Switch(to)) = (from == Node::Switch(switch), to)
                 && distance[switch as usize] != usize::MAX
                 && distance[to as usize] + 1 == distance[switch as usize]
@@ -155,8 +164,8 @@ fn round_trip(fabric: &Fabric, port: u32) -> Time {
         Node::Switch(s) => fabric.switches[s as usize].latency,
         Node::Host(_) => Time::ZERO,
     };
-    let wire =
-        link.rate.serialise((fabric.mtu + HEADER_BYTES) as u64) + link.rate.serialise(MIN_WIRE_BYTES as u64);
+    let wire = link.rate.serialise((fabric.mtu + HEADER_BYTES) as u64)
+        + link.rate.serialise(MIN_WIRE_BYTES as u64);
     link.delay.times(2) + latency(link.a) + latency(link.b) + wire
 }
 
@@ -212,7 +221,8 @@ fn check(fabric: &Fabric, seed: u64) {
     let mut rng = Rng::stream(seed, Domain::Faults, 0);
     for _ in 0..4 {
         for (link, up) in fabric.links.iter().zip(&mut up) {
-            *up = !matches!((link.a, link.b), (Node::Switch(_), Node::Switch(_))) || rng.below(5) > 0;
+            *up =
+                !matches!((link.a, link.b), (Node::Switch(_), Node::Switch(_))) || rng.below(5) > 0;
         }
         routes.reroute(|link| up[link as usize]);
         check_ports(fabric, &routes, &up);
@@ -252,7 +262,8 @@ fn tables_grow_with_the_links_of_a_clos_and_not_with_the_square_of_its_racks() {
         assert!(each <= most, "{each} bytes a host for {} hosts", fabric.hosts.len());
     }
     // Sixteen times the racks: sixteen times the links, and so no more a host.
-    let table = |racks| Routes::new(&even(leaf_spine(racks, 16, 1, 8, 0))).unwrap().table_bytes() as f64;
+    let table =
+        |racks| Routes::new(&even(leaf_spine(racks, 16, 1, 8, 0))).unwrap().table_bytes() as f64;
     let growth = table(1_024) / table(64);
     assert!(growth < 16.1, "{growth} times the bytes for 16 times the racks");
 }

@@ -8,7 +8,8 @@ use tidegate_core::Time;
 
 /// A number of millionths, written to JSON with exactly six decimals: `12.345678`.
 ///
-/// The simulator counts picoseconds, so a span of time in microseconds is exact in this form; a ratio is rounded to it.
+/// The simulator counts picoseconds, so a span of time in microseconds is exact in this form; a
+/// ratio is rounded to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Fixed(u64);
 
@@ -50,7 +51,8 @@ impl Serialize for Fixed {
 impl<'de> Deserialize<'de> for Fixed {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Fixed, D::Error> {
         let x = f64::deserialize(deserializer)?;
-        Fixed::nearest(x).ok_or_else(|| D::Error::custom(format!("{x} is no number of at least zero")))
+        Fixed::nearest(x)
+            .ok_or_else(|| D::Error::custom(format!("{x} is no number of at least zero")))
     }
 }
 

@@ -24,7 +24,8 @@ const COLUMNS: &[Column] = &[
     Column::required("retransmitted_bytes", Kind::Integer),
 ];
 
-/// Streams flows into Parquet. The caller's order is the file's: by completion time, then id, unfinished ones last.
+/// Streams flows into Parquet. The caller's order is the file's: by completion time, then id,
+/// unfinished ones last.
 pub struct FlowFile<W: Write + Send> {
     table: TableFile<W>,
     hosts: Vec<ByteArray>,

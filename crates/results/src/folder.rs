@@ -1,4 +1,5 @@
-//! A folder of results in which every file is whole or not there, and in which one process works at a time.
+//! A folder of results in which every file is whole or not there, and in which one process works at
+//! a time.
 
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
@@ -7,7 +8,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use same_file::Handle;
 
-/// Files that make a folder one "that holds results". The last is written last: where it is, the others are.
+/// Files that make a folder one "that holds results". The last is written last: where it is, the
+/// others are.
 pub const FILES: [&str; 6] = [
     "comparison.json",
     "flows.parquet",
@@ -17,12 +19,14 @@ pub const FILES: [&str; 6] = [
     "manifest.json",
 ];
 
-/// There while a process works in a folder. The system gives the lock on it back whatever becomes of the process.
+/// There while a process works in a folder. The system gives the lock on it back whatever becomes
+/// of the process.
 const LOCK: &str = ".tidegate.lock";
 /// What names of files end with until they are complete.
 const PARTIAL: &str = ".partial";
 
-/// A folder for results, held alone. Folders that it had to create go again if it is dropped and nothing was published.
+/// A folder for results, held alone. Folders that it had to create go again if it is dropped and
+/// nothing was published.
 #[derive(Debug)]
 pub struct Folder {
     path: PathBuf,
@@ -33,13 +37,16 @@ pub struct Folder {
 }
 
 impl Folder {
-    /// Opens `path`, and creates it where it is missing. What a process that was killed there left half-written goes.
+    /// Opens `path`, and creates it where it is missing. What a process that was killed there left
+    /// half-written goes.
     ///
     /// # Errors
-    /// [`ErrorKind::ResourceBusy`] where somebody else holds it; else when it cannot be created, or is not a folder.
+    /// [`ErrorKind::ResourceBusy`] where somebody else holds it; else when it cannot be created, or
+    /// is not a folder.
     pub fn open(path: &Path) -> io::Result<Folder> {
         let is_missing = |path: &&Path| !path.as_os_str().is_empty() && !path.exists();
-        let mut created: Vec<_> = path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
+        let mut created: Vec<_> =
+            path.ancestors().take_while(is_missing).map(Path::to_owned).collect();
         created.reverse();
         let mut folder = Folder { path: path.to_owned(), created, lock: None };
         fs::create_dir_all(path)?;
@@ -48,7 +55,8 @@ impl Folder {
         Ok(folder)
     }
 
-    /// Removes what a killed process left. Nobody else is at work here, so no file under such a name is wanted.
+    /// Removes what a killed process left. Nobody else is at work here, so no file under such a
+    /// name is wanted.
     fn sweep(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.path)? {
             let entry = entry?;
@@ -67,11 +75,13 @@ impl Folder {
         Partial::new(self.path.join(name))
     }
 
-    /// Gives the files their names, in this order, so that where the last is, the others are. All of them are on the disk before
-    /// the first has its name. Files of the folder named in `old` are gone then, the last of them first.
+    /// Gives the files their names, in this order, so that where the last is, the others are. All
+    /// of them are on the disk before the first has its name. Files of the folder named in `old`
+    /// are gone then, the last of them first.
     ///
     /// # Errors
-    /// When the last bytes cannot be written or a file cannot be renamed; those not yet renamed are gone then.
+    /// When the last bytes cannot be written or a file cannot be renamed; those not yet renamed are
+    /// gone then.
     pub fn publish<S: AsRef<str>>(mut self, mut files: Vec<Partial>, old: &[S]) -> io::Result<()> {
         files.iter_mut().try_for_each(Partial::complete)?;
         old.iter().rev().try_for_each(|name| remove(&self.path.join(name.as_ref())))?;
@@ -81,7 +91,8 @@ impl Folder {
         Ok(())
     }
 
-    /// Removes the files named in `old`, the last of them first, and then the folder if nothing else is in it.
+    /// Removes the files named in `old`, the last of them first, and then the folder if nothing
+    /// else is in it.
     ///
     /// # Errors
     /// When a file cannot be removed.
@@ -121,7 +132,8 @@ fn locked(path: &Path) -> io::Result<Option<File>> {
             }
             Err(TryLockError::Error(error)) => return Err(error),
         }
-        // Whoever held it before may have removed it since it was opened: what is locked has to be what others find.
+        // Whoever held it before may have removed it since it was opened: what is locked has to be
+        // what others find.
         match Handle::from_path(path) {
             Ok(found) if found == Handle::from_file(file.try_clone()?)? => return Ok(Some(file)),
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
@@ -139,7 +151,8 @@ fn unique() -> String {
 /// `.NAME.PROCESS-NUMBER.partial`
 fn is_partial(name: &str) -> bool {
     let inner = name.strip_prefix('.').and_then(|name| name.strip_suffix(PARTIAL));
-    let word = inner.and_then(|inner| inner.rsplit_once('.')).and_then(|(_, word)| word.split_once('-'));
+    let word =
+        inner.and_then(|inner| inner.rsplit_once('.')).and_then(|(_, word)| word.split_once('-'));
     let is_number = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     word.is_some_and(|(process, number)| is_number(process) && is_number(number))
 }
@@ -183,7 +196,8 @@ impl Partial {
     /// When the last bytes cannot be written or it cannot be renamed; it is gone then.
     pub fn publish(mut self) -> io::Result<()> {
         self.complete()?;
-        let folder = self.target.parent().filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned);
+        let folder =
+            self.target.parent().filter(|path| !path.as_os_str().is_empty()).map(Path::to_owned);
         self.rename()?;
         sync_folder(&folder.unwrap_or_else(|| ".".into()))
     }
@@ -223,8 +237,10 @@ mod tests {
     use super::*;
 
     fn names(path: &Path) -> Vec<String> {
-        let mut names: Vec<_> =
-            fs::read_dir(path).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+        let mut names: Vec<_> = fs::read_dir(path)
+            .unwrap()
+            .map(|e| e.unwrap().file_name().into_string().unwrap())
+            .collect();
         names.sort();
         names
     }
@@ -237,7 +253,11 @@ mod tests {
         let mut summary = folder.partial("summary.json").unwrap();
         let manifest = folder.partial("manifest.json").unwrap();
         summary.write_all(b"{}").unwrap();
-        assert!(names(&path).iter().all(|name| name == LOCK || is_partial(name)), "{:?}", names(&path));
+        assert!(
+            names(&path).iter().all(|name| name == LOCK || is_partial(name)),
+            "{:?}",
+            names(&path)
+        );
         folder.publish(vec![summary, manifest], &FILES).unwrap();
         assert_eq!(names(&path), ["manifest.json", "summary.json"]);
         assert_eq!(fs::read(path.join("summary.json")).unwrap(), b"{}");
@@ -314,8 +334,8 @@ mod tests {
 
     #[test]
     fn of_old_results_the_last_goes_first() {
-        // A folder in the way of `flows.parquet` stops the removal there. What says that results are whole,
-        // `manifest.json`, is gone by then.
+        // A folder in the way of `flows.parquet` stops the removal there. What says that results
+        // are whole, `manifest.json`, is gone by then.
         let dir = tempfile::tempdir().unwrap();
         fs::create_dir(dir.path().join("flows.parquet")).unwrap();
         fs::write(dir.path().join("manifest.json"), b"old").unwrap();

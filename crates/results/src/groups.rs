@@ -6,7 +6,8 @@ use crate::sketch::Sketch;
 use crate::summary::{BySize, FctSummary, Goodput, Slowdown};
 use tidegate_core::Time;
 
-/// Messages are grouped by size at these bounds: decades, whatever the fabric, so that runs compare.
+/// Messages are grouped by size at these bounds: decades, whatever the fabric, so that runs
+/// compare.
 pub const SIZE_BOUNDS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
 /// Completion times of some messages.

@@ -1,7 +1,9 @@
-//! What a run leaves for people and programs: `summary.json`, `flows.parquet`, `timeseries.parquet` and `manifest.json`.
+//! What a run leaves for people and programs: `summary.json`, `flows.parquet`, `timeseries.parquet`
+//! and `manifest.json`.
 //!
-//! Units are in the names (`fct_us`, `size_bytes`, `rate_gbps`), undefined is `null`, and the same rows give the same bytes:
-//! nothing here reads a clock or a random number. This crate neither runs a simulation nor prints a table.
+//! Units are in the names (`fct_us`, `size_bytes`, `rate_gbps`), undefined is `null`, and the same
+//! rows give the same bytes: nothing here reads a clock or a random number. This crate neither runs
+//! a simulation nor prints a table.
 //!
 //! * [`Recorder`] takes flows one at a time and keeps what a [`Summary`] needs, in bounded memory.
 //! * [`FlowFile`] and [`SeriesFile`] stream rows into Parquet.
@@ -27,7 +29,7 @@ pub use recorder::{FlowRow, Names, Recorded, Recorder};
 pub use series_file::{Entity, SeriesFile, SeriesRow};
 pub use sketch::Sketch;
 pub use summary::{
-    BySize, Engine, FLOWS_MAX, FaultSummary, FctSummary, FlowSummary, Goodput, GroupSummary, LINKS_MAX,
-    LinkSummary, QueueBytes, QueueDelay, Slowdown, Summary, SwitchSettings, SwitchSummary, busiest,
-    write_json,
+    BySize, Engine, FLOWS_MAX, FaultSummary, FctSummary, FlowSummary, Goodput, GroupSummary,
+    LINKS_MAX, LinkSummary, QueueBytes, QueueDelay, Slowdown, Summary, SwitchSettings,
+    SwitchSummary, busiest, write_json,
 };

@@ -4,7 +4,8 @@ use crate::summary::write_json;
 use serde::{Deserialize, Serialize};
 use std::io;
 
-/// Where a run's numbers come from. It names no path: the resolved scenario is all that the run was made from.
+/// Where a run's numbers come from. It names no path: the resolved scenario is all that the run was
+/// made from.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// Version of this schema.

@@ -88,7 +88,8 @@ struct Group {
     fct: SizedFct,
 }
 
-/// Takes every flow of a run once, in the order of `flows.parquet`, in memory that does not grow with their number.
+/// Takes every flow of a run once, in the order of `flows.parquet`, in memory that does not grow
+/// with their number.
 pub struct Recorder {
     names: Names,
     warmup: Time,
@@ -108,16 +109,25 @@ pub struct Recorded {
     pub flows: Option<Vec<FlowSummary>>,
     /// Flows by label and protocol, labels in order of the scenario.
     pub groups: Vec<GroupSummary>,
-    /// Completion times of all messages, and of each label. A label called `all` has no entry of its own.
+    /// Completion times of all messages, and of each label. A label called `all` has no entry of
+    /// its own.
     pub fct: BTreeMap<String, FctSummary>,
 }
 
 impl Recorder {
     /// For a run that is measured from `warmup` to `end`.
     pub fn new(names: Names, warmup: Time, end: Time) -> Recorder {
-        let first = |name| names.protocols.iter().position(|other| other == name).unwrap_or(0) as u16;
+        let first =
+            |name| names.protocols.iter().position(|other| other == name).unwrap_or(0) as u16;
         let first_stacks = names.protocols.iter().map(first).collect();
-        Recorder { names, warmup, end, flows: Some(Vec::new()), groups: BTreeMap::new(), first_stacks }
+        Recorder {
+            names,
+            warmup,
+            end,
+            flows: Some(Vec::new()),
+            groups: BTreeMap::new(),
+            first_stacks,
+        }
     }
 
     /// Takes one flow.
@@ -131,7 +141,8 @@ impl Recorder {
         };
         group.flows += 1;
         group.delivered_bytes = group.delivered_bytes.saturating_add(row.delivered_bytes);
-        group.retransmitted_bytes = group.retransmitted_bytes.saturating_add(row.retransmitted_bytes);
+        group.retransmitted_bytes =
+            group.retransmitted_bytes.saturating_add(row.retransmitted_bytes);
         group.rates.add(row);
         if let Some(bytes) = row.size_bytes.filter(|_| row.start >= self.warmup) {
             group.offered_bytes = group.offered_bytes.saturating_add(bytes);

@@ -11,7 +11,8 @@ const VALUE_MAX: u64 = 1 << 62;
 
 /// A multiset of whole numbers that answers for its mean and percentiles.
 ///
-/// Exact while it is small (512 KiB at most); from then on a histogram (57 KiB) that is wrong by less than 1 %.
+/// Exact while it is small (512 KiB at most); from then on a histogram (57 KiB) that is wrong by
+/// less than 1 %.
 #[derive(Clone, Debug, Default)]
 pub struct Sketch {
     count: u64,
@@ -59,20 +60,23 @@ impl Sketch {
         (n > 0).then(|| ((self.sum + n / 2) / n) as u64)
     }
 
-    /// The smallest value that at least this share of the values does not exceed (nearest rank), for each share in
-    /// `0..=1`; `None` of nothing.
+    /// The smallest value that at least this share of the values does not exceed (nearest rank),
+    /// for each share in `0..=1`; `None` of nothing.
     pub fn percentiles<const N: usize>(&self, shares: [f64; N]) -> [Option<u64>; N] {
         if self.count == 0 {
             return [None; N];
         }
         if let Some(histogram) = &self.histogram {
             // The middle of its bucket, not the end: half the error, on either side.
-            return shares.map(|share| Some(histogram.median_equivalent(histogram.value_at_quantile(share))));
+            return shares.map(|share| {
+                Some(histogram.median_equivalent(histogram.value_at_quantile(share)))
+            });
         }
         let mut sorted = self.exact.clone();
         sorted.sort_unstable();
         shares.map(|share| {
-            // A share such as 0.999 is not exact in binary: what is above a rank by rounding alone is that rank.
+            // A share such as 0.999 is not exact in binary: what is above a rank by rounding alone
+            // is that rank.
             let rank = (share * sorted.len() as f64 - 1e-9).ceil().max(1.0) as usize;
             Some(sorted[rank.min(sorted.len()) - 1])
         })
@@ -100,7 +104,10 @@ mod tests {
         assert_eq!(sketch.percentiles([0.5]), [None]);
         assert_eq!(sketch.mean(), None);
         (1..=1000).rev().for_each(|value| sketch.add(value));
-        assert_eq!(sketch.percentiles([0.0, 0.5, 0.99, 0.999, 1.0]), [1, 500, 990, 999, 1000].map(Some));
+        assert_eq!(
+            sketch.percentiles([0.0, 0.5, 0.99, 0.999, 1.0]),
+            [1, 500, 990, 999, 1000].map(Some)
+        );
         assert_eq!(sketch.mean(), Some(501));
         let mut one = Sketch::default();
         one.add(7);
@@ -124,7 +131,8 @@ mod tests {
     #[test]
     fn merging_equals_adding() {
         for n in [100, EXACT_MAX as u64 - 10, EXACT_MAX as u64 * 2] {
-            let (mut whole, mut left, mut right) = (Sketch::default(), Sketch::default(), Sketch::default());
+            let (mut whole, mut left, mut right) =
+                (Sketch::default(), Sketch::default(), Sketch::default());
             for value in 0..n {
                 whole.add(value * 977);
                 if value % 3 == 0 { left.add(value * 977) } else { right.add(value * 977) }

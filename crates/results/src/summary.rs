@@ -12,7 +12,8 @@ pub const LINKS_MAX: usize = 1000;
 
 /// A run in numbers: the content of `summary.json`.
 ///
-/// The same scenario, seed and build give the same summary, but for the volatile keys of [`Engine`].
+/// The same scenario, seed and build give the same summary, but for the volatile keys of
+/// [`Engine`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
     /// Version of this schema. Keys may be added without a new version.
@@ -23,7 +24,8 @@ pub struct Summary {
     pub seed: u64,
     /// Names of the protocols in use, in order of first use.
     pub protocols: Vec<String>,
-    /// How messages share connections: `per-message`, `per-pair`, or so many connections of each ordered pair of hosts.
+    /// How messages share connections: `per-message`, `per-pair`, or so many connections of each
+    /// ordered pair of hosts.
     #[serde(default)]
     pub connections: String,
     /// Seconds until which messages are submitted and everything is measured.
@@ -67,8 +69,8 @@ impl Summary {
     /// The version that [`schema`](Self::schema) carries.
     pub const SCHEMA: u32 = 1;
 
-    /// What is said here and cannot be: goodput or utilisation above links, a mean or percentile above a maximum. Nothing, of
-    /// any run: tests hold every one to it.
+    /// What is said here and cannot be: goodput or utilisation above links, a mean or percentile
+    /// above a maximum. Nothing, of any run: tests hold every one to it.
     pub fn impossible(&self) -> Vec<String> {
         let mut found = Vec::new();
         let mut hold = |what: String, value: Option<f64>, most: Option<f64>| {
@@ -79,7 +81,10 @@ impl Summary {
             }
         };
         let nic = |host: &str| {
-            self.links.iter().find(|link| link.from_host && link.from == host).map(|link| link.rate_gbps)
+            self.links
+                .iter()
+                .find(|link| link.from_host && link.from == host)
+                .map(|link| link.rate_gbps)
         };
         for flow in self.flows.iter().flatten() {
             for host in [&flow.src, &flow.dst] {
@@ -167,10 +172,12 @@ pub struct FlowSummary {
     pub size_bytes: Option<u64>,
     /// Payload delivered to the receiving application since time 0.
     pub delivered_bytes: u64,
-    /// Payload delivered between warm-up and the end, over the part of the flow's life that lies there; null where that is
-    /// shorter than ten full packets take on the slowest link of its path.
+    /// Payload delivered between warm-up and the end, over the part of the flow's life that lies
+    /// there; null where that is shorter than ten full packets take on the slowest link of its
+    /// path.
     pub goodput_gbps: Option<f64>,
-    /// What max-min fairness would give it, where that is defined and known (see the scenario's routing).
+    /// What max-min fairness would give it, where that is defined and known (see the scenario's
+    /// routing).
     pub fair_share_gbps: Option<f64>,
     /// From submission to the last byte at the receiving application.
     pub fct_us: Option<Fixed>,
@@ -201,10 +208,12 @@ pub struct GroupSummary {
     pub goodput_gbps: Goodput,
     /// Mean of the flows' max-min fair shares; null unless every one has one.
     pub fair_share_gbps: Option<f64>,
-    /// The longest mean wait at any hop of their paths, mean over the flows; null where fair shares are.
+    /// The longest mean wait at any hop of their paths, mean over the flows; null where fair shares
+    /// are.
     #[serde(default)]
     pub hop_delay_us: Option<Fixed>,
-    /// The queueing delay that their protocol aims at where each has its fair share; null where it aims at none.
+    /// The queueing delay that their protocol aims at where each has its fair share; null where it
+    /// aims at none.
     #[serde(default)]
     pub queue_target_us: Option<Fixed>,
     /// Completion times of their messages, as in [`Summary::fct`].
@@ -254,8 +263,9 @@ impl FctSummary {
         self.count - self.unfinished
     }
 
-    /// Whether a percentile above which `per_mille` of all messages lie (10 of a 99th) is hidden: more
-    /// than those did not finish, so that the one given, which is of the others, is only a lower bound.
+    /// Whether a percentile above which `per_mille` of all messages lie (10 of a 99th) is hidden:
+    /// more than those did not finish, so that the one given, which is of the others, is only a
+    /// lower bound.
     pub fn hides(&self, per_mille: u64) -> bool {
         u128::from(self.unfinished) * 1000 > u128::from(self.count) * u128::from(per_mille)
     }
@@ -379,8 +389,9 @@ pub struct FaultSummary {
     pub outages: u64,
 }
 
-/// The [`LINKS_MAX`] busiest of `links`, in their old order, and how many are left out. Of equally busy links the first
-/// stay. They are chosen before they are described, since a large fabric has hundreds of thousands.
+/// The [`LINKS_MAX`] busiest of `links`, in their old order, and how many are left out. Of equally
+/// busy links the first stay. They are chosen before they are described, since a large fabric has
+/// hundreds of thousands.
 pub fn busiest<L>(links: &[L], load: impl Fn(&L) -> f64) -> (Vec<&L>, u64) {
     let mut order: Vec<usize> = (0..links.len()).collect();
     order.sort_by(|&a, &b| load(&links[b]).total_cmp(&load(&links[a])));

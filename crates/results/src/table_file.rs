@@ -74,11 +74,13 @@ impl<W: Write + Send> TableFile<W> {
     /// An empty table.
     pub(crate) fn new(to: W, name: &str, columns: &'static [Column]) -> io::Result<TableFile<W>> {
         let fields: String = columns.iter().map(Column::schema).collect();
-        let schema = parse_message_type(&format!("message {name} {{ {fields} }}")).map_err(other)?;
+        let schema =
+            parse_message_type(&format!("message {name} {{ {fields} }}")).map_err(other)?;
         // A fixed writer name: the file must not change with a version of the library alone.
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
         let properties = properties.set_created_by("tidegate".to_owned()).build();
-        let writer = SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties)).map_err(other)?;
+        let writer =
+            SerializedFileWriter::new(to, Arc::new(schema), Arc::new(properties)).map_err(other)?;
         let pending = columns.iter().map(|column| match column.kind {
             Kind::Integer => (Pending::Integer(Vec::new()), Vec::new()),
             Kind::Double => (Pending::Double(Vec::new()), Vec::new()),

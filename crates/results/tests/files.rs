@@ -73,7 +73,8 @@ fn flows_read_back() {
 
 #[test]
 fn flows_fill_several_row_groups_with_the_same_bytes_each_time() {
-    let many: Vec<_> = (0..70_000).map(|id| if id % 7 == 0 { unfinished(id) } else { flow(id) }).collect();
+    let many: Vec<_> =
+        (0..70_000).map(|id| if id % 7 == 0 { unfinished(id) } else { flow(id) }).collect();
     let bytes = write(&many);
     assert_eq!(bytes, write(&many));
     let reader = SerializedFileReader::new(bytes::Bytes::from(bytes.clone())).unwrap();
@@ -88,9 +89,11 @@ fn samples_read_back() {
     let mut file = SeriesFile::new(Vec::new(), &names()).unwrap();
     let at = Time::us(5);
     let link = Entity::Link(Node::Switch(0), Node::Host(1));
-    file.add(&SeriesRow { at, entity: Entity::Flow(7), quantity: "window_bytes", value: 1.5 }).unwrap();
+    file.add(&SeriesRow { at, entity: Entity::Flow(7), quantity: "window_bytes", value: 1.5 })
+        .unwrap();
     file.add(&SeriesRow { at, entity: link, quantity: "queue_bytes", value: 2.0 }).unwrap();
-    file.add(&SeriesRow { at, entity: link, quantity: "queue_bytes", value: f64::INFINITY }).unwrap();
+    file.add(&SeriesRow { at, entity: link, quantity: "queue_bytes", value: f64::INFINITY })
+        .unwrap();
     let rows = rows(file.close().unwrap());
     assert_eq!(cell(&rows[0], "flow"), Field::Long(7));
     assert_eq!(cell(&rows[0], "from"), Field::Null);

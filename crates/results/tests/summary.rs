@@ -4,8 +4,8 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use tidegate_core::Time;
 use tidegate_results::{
-    Engine, Fixed, FlowRow, LINKS_MAX, LinkSummary, Names, QueueBytes, QueueDelay, Recorder, Summary,
-    SwitchSummary, busiest,
+    Engine, Fixed, FlowRow, LINKS_MAX, LinkSummary, Names, QueueBytes, QueueDelay, Recorder,
+    Summary, SwitchSummary, busiest,
 };
 
 fn link(utilization: f64) -> LinkSummary {
@@ -15,7 +15,11 @@ fn link(utilization: f64) -> LinkSummary {
         rate_gbps: 100.0,
         utilization: Some(utilization),
         queue_bytes: QueueBytes { mean: Some(1.5), p99: None, max: Some(4176.0) },
-        queue_delay_us: QueueDelay { mean: Fixed::nearest(0.5), p99: None, max: Fixed::nearest(1.25) },
+        queue_delay_us: QueueDelay {
+            mean: Fixed::nearest(0.5),
+            p99: None,
+            max: Fixed::nearest(1.25),
+        },
         packets: 9,
         drops: 0,
         ecn_marks: 0,
@@ -106,17 +110,25 @@ fn assert_keys(value: &Value, keys: &str) {
 #[test]
 fn every_promised_key_is_there() {
     let json: Value = serde_json::from_str(&text(&summary())).unwrap();
-    assert_keys(&json, "schema name seed protocols sim_seconds truncated engine flows fct links switches");
+    assert_keys(
+        &json,
+        "schema name seed protocols sim_seconds truncated engine flows fct links switches",
+    );
     assert_keys(
         &json["engine"],
-        "digest packet_hops wall_seconds cpu_seconds events packet_hops_per_second threads peak_rss_bytes",
+        "digest packet_hops wall_seconds cpu_seconds events packet_hops_per_second threads \
+         peak_rss_bytes",
     );
     assert_keys(
         &json["flows"][0],
-        "id label src dst protocol start_us size_bytes delivered_bytes goodput_gbps fct_us acked_us slowdown
+        "id label src dst protocol start_us size_bytes delivered_bytes goodput_gbps fct_us \
+         acked_us slowdown
          retransmitted_bytes",
     );
-    assert_keys(&json["fct"]["all"], "count unfinished mean_us p50_us p99_us p999_us slowdown by_size");
+    assert_keys(
+        &json["fct"]["all"],
+        "count unfinished mean_us p50_us p99_us p999_us slowdown by_size",
+    );
     assert_keys(&json["fct"]["all"]["slowdown"], "p50 p99 p999");
     assert_keys(
         &json["fct"]["all"]["by_size"][0],
@@ -160,7 +172,8 @@ fn flows_or_where_they_are_but_not_both() {
 #[test]
 fn the_busiest_links_stay_in_their_order() {
     let idle = |i: usize| i % 200 == 3; // 3, 203, … 1003: one more than have to go
-    let loads: Vec<_> = (0..LINKS_MAX + 5).map(|i| if idle(i) { 0.0 } else { 1.0 + i as f64 }).collect();
+    let loads: Vec<_> =
+        (0..LINKS_MAX + 5).map(|i| if idle(i) { 0.0 } else { 1.0 + i as f64 }).collect();
     let (kept, omitted) = busiest(&loads, |&load| load);
     let kept: Vec<_> = kept.into_iter().copied().collect();
     let left = (0..LINKS_MAX + 5).filter(|&i| i == 3 || !idle(i));

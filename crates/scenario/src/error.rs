@@ -23,7 +23,11 @@ pub struct Error {
 
 impl Error {
     /// An error about a whole file or option.
-    pub(crate) fn whole(origin: &str, found: impl Into<Box<str>>, expected: impl Into<Box<str>>) -> Error {
+    pub(crate) fn whole(
+        origin: &str,
+        found: impl Into<Box<str>>,
+        expected: impl Into<Box<str>>,
+    ) -> Error {
         Error {
             origin: origin.into(),
             line: 0,
@@ -61,9 +65,12 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// The candidate that `word` is probably a slip of, if one is near: a few letters differ, or one is the start of the other. Names that
-/// differ in their number alone are not slips of each other.
-pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+/// The candidate that `word` is probably a slip of, if one is near: a few letters differ, or one is
+/// the start of the other. Names that differ in their number alone are not slips of each other.
+pub(crate) fn nearest<'a>(
+    word: &str,
+    candidates: impl IntoIterator<Item = &'a str>,
+) -> Option<&'a str> {
     let word: String = word.chars().take(80).flat_map(char::to_lowercase).collect();
     let length = word.chars().count();
     let letters = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
@@ -74,8 +81,8 @@ pub(crate) fn nearest<'a>(word: &str, candidates: impl IntoIterator<Item = &'a s
         let slip = distance <= length.div_ceil(3) && distance < candidate.chars().count();
         let start = length >= 3 && candidate.starts_with(&word)
             || candidate.len() >= 2 && word.starts_with(&candidate);
-        let other_number =
-            distance > 0 && numbered.as_ref().is_some_and(|numbered| *numbered == letters(&candidate));
+        let other_number = distance > 0
+            && numbered.as_ref().is_some_and(|numbered| *numbered == letters(&candidate));
         match (slip, start, other_number) {
             (true, _, false) => Some(distance),
             (false, true, false) => Some(usize::MAX),

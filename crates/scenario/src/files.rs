@@ -1,4 +1,5 @@
-//! Files from outside, which may be anything: only what is a file is read, and only up to a size; damage becomes an error.
+//! Files from outside, which may be anything: only what is a file is read, and only up to a size;
+//! damage becomes an error.
 
 use std::cell::Cell;
 use std::fs::{self, File};

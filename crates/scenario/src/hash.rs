@@ -15,12 +15,13 @@ impl Write for Hasher {
     }
 }
 
-/// SHA-256, in hexadecimal, of everything that a plan says, down to each link, parameter and point of a distribution: two plans with the
-/// same hash give the same results under the same version of the engine.
+/// SHA-256, in hexadecimal, of everything that a plan says, down to each link, parameter and point
+/// of a distribution: two plans with the same hash give the same results under the same version of
+/// the engine.
 pub fn content_hash(plan: &Plan) -> String {
     let mut hasher = Hasher(Sha256::new());
-    // Field by field, so that a new one cannot be forgotten. Warnings do not change a run, and the resolved file says the same in other
-    // words.
+    // Field by field, so that a new one cannot be forgotten. Warnings do not change a run, and the
+    // resolved file says the same in other words.
     let Plan {
         name,
         seed,

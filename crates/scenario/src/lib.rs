@@ -1,8 +1,9 @@
 //! Scenarios: TOML text in, a validated [`Plan`] out.
 //!
-//! A text goes through one path. It is parsed into a tree whose values know their places; options ([`Override`]) and presets change
-//! the tree; it is checked against tables of keys, which also make the [`schema`]; and what each section means is built into the plan.
-//! Whatever is wrong on the way becomes one [`Error`] that names the place, the key, what was found and what is allowed.
+//! A text goes through one path. It is parsed into a tree whose values know their places; options
+//! ([`Override`]) and presets change the tree; it is checked against tables of keys, which also
+//! make the [`schema`]; and what each section means is built into the plan. Whatever is wrong on
+//! the way becomes one [`Error`] that names the place, the key, what was found and what is allowed.
 //!
 //! Nothing here simulates, and of all files only those that a scenario names are read.
 
@@ -32,8 +33,8 @@ const MOST_BYTES: u64 = 64 << 20;
 
 /// Makes the plan of a scenario.
 ///
-/// `origin` is the file's name: errors show it, and the files that the scenario names are looked for next to it. The text need not come
-/// from there.
+/// `origin` is the file's name: errors show it, and the files that the scenario names are looked
+/// for next to it. The text need not come from there.
 ///
 /// # Errors
 /// When anything about the scenario is wrong; see [`Error`].
@@ -52,7 +53,8 @@ pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Er
 /// Makes the plan of a scenario file.
 ///
 /// # Errors
-/// When the file cannot be read or is not UTF-8, or anything about the scenario is wrong; see [`Error`].
+/// When the file cannot be read or is not UTF-8, or anything about the scenario is wrong; see
+/// [`Error`].
 pub fn load_file(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
     let origin = path.display().to_string();
     let unreadable = |why: std::io::Error| {
@@ -71,7 +73,8 @@ pub fn load_file(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
     }
 }
 
-/// A scenario as a file with nothing left out: every default, every parameter, and what protocols asked of the switches.
+/// A scenario as a file with nothing left out: every default, every parameter, and what protocols
+/// asked of the switches.
 pub fn resolved(plan: &Plan) -> serde_json::Value {
     plan.resolved.clone()
 }

@@ -11,8 +11,8 @@ pub struct Override {
     pub key: String,
     /// TOML, or else a bare text: `0.25`, `true`, `200Gbps`, `{ rate = "10Gbps" }`.
     pub value: String,
-    /// The value is a protocol that takes the place of the transport's: what the scenario says of that one in `[transport]`, `[[flows]]` and
-    /// `[[traffic]]` is forgotten.
+    /// The value is a protocol that takes the place of the transport's: what the scenario says of
+    /// that one in `[transport]`, `[[flows]]` and `[[traffic]]` is forgotten.
     pub replaces_protocol: bool,
 }
 
@@ -40,10 +40,16 @@ impl Override {
 
     /// From an option of its own that stands for a key, such as `--seed 7`.
     pub fn option(option: &str, key: &str, value: &str) -> Override {
-        Override { option: option.into(), key: key.into(), value: value.into(), replaces_protocol: false }
+        Override {
+            option: option.into(),
+            key: key.into(),
+            value: value.into(),
+            replaces_protocol: false,
+        }
     }
 
-    /// Runs the scenario under another protocol, with what `[protocols.NAME]` says of it. Flows that name a third one keep it.
+    /// Runs the scenario under another protocol, with what `[protocols.NAME]` says of it. Flows
+    /// that name a third one keep it.
     pub fn protocol(option: &str, name: &str) -> Override {
         Override { replaces_protocol: true, ..Override::option(option, "transport.protocol", name) }
     }

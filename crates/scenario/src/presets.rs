@@ -10,14 +10,20 @@ include!(concat!(env!("OUT_DIR"), "/presets.rs"));
 /// The preset that every protocol has: its defaults.
 pub(crate) const PAPER: &str = "paper";
 
-/// Takes `fabric.preset` out of a document and fills in what that preset says and the document does not.
+/// Takes `fabric.preset` out of a document and fills in what that preset says and the document does
+/// not.
 pub(crate) fn fill(document: &mut Node) -> Result<(), Error> {
     let Raw::Table(entries) = &mut document.raw else { return Ok(()) };
-    let Some((_, Node { raw: Raw::Table(fabric), .. })) = entries.get_mut("fabric") else { return Ok(()) };
+    let Some((_, Node { raw: Raw::Table(fabric), .. })) = entries.get_mut("fabric") else {
+        return Ok(());
+    };
     let Some((_, named)) = fabric.remove("preset") else { return Ok(()) };
     let known = || FABRICS.iter().map(|(name, _)| *name);
     let wrong = |name: &str| {
-        named.at.error("fabric.preset", named.found(), one_of(known())).meant(nearest(name, known()))
+        named
+            .at
+            .error("fabric.preset", named.found(), one_of(known()))
+            .meant(nearest(name, known()))
     };
     let Raw::Text(name) = &named.raw else { return Err(wrong("")) };
     let (_, text) = FABRICS.iter().find(|(known, _)| known == name).ok_or_else(|| wrong(name))?;
@@ -26,7 +32,8 @@ pub(crate) fn fill(document: &mut Node) -> Result<(), Error> {
     if let Some((_, own)) = fabric.get("kind")
         && !matches!(&own.raw, Raw::Text(text) if Some(text) == kind.as_ref())
     {
-        let expected = format!("{:?}, the kind of preset {name:?}, or no kind", kind.unwrap_or_default());
+        let expected =
+            format!("{:?}, the kind of preset {name:?}, or no kind", kind.unwrap_or_default());
         return Err(own.at.error("fabric.kind", own.found(), expected));
     }
     document.fill(preset);

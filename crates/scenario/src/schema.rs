@@ -12,8 +12,9 @@ use crate::read::keys::{Key, Keys, Presence, Shape, Variant};
 use crate::read::quantity::{BDP, Dimension, RATE, SIZE, TIME};
 use crate::read::tree::{Node, Raw};
 
-/// The JSON Schema (draft 2020-12) of scenario files. Whatever [`load`](crate::load) accepts is valid under it; it does not know how
-/// values fit together (a stop after its start, names that exist).
+/// The JSON Schema (draft 2020-12) of scenario files. Whatever [`load`](crate::load) accepts is
+/// valid under it; it does not know how values fit together (a stop after its start, names that
+/// exist).
 pub fn schema() -> Json {
     let mut schema = object(&keys_of(scenario::ROOT), true);
     schema["$schema"] = json!("https://json-schema.org/draft/2020-12/schema");
@@ -68,7 +69,8 @@ fn object(keys: &[&'static Key], complete: bool) -> Json {
         }
         properties.insert(key.name.into(), value);
     }
-    let mut schema = json!({ "type": "object", "properties": properties, "additionalProperties": false });
+    let mut schema =
+        json!({ "type": "object", "properties": properties, "additionalProperties": false });
     if !required.is_empty() {
         schema["required"] = json!(required);
     }
@@ -81,13 +83,19 @@ fn object(keys: &[&'static Key], complete: bool) -> Json {
 /// What follows from naming a protocol.
 fn by_choice(protocol: Protocol) -> Json {
     json!({
-        "if": { "properties": { "protocol": { "const": protocol.card().name } }, "required": ["protocol"] },
+        "if": {
+            "properties": { "protocol": { "const": protocol.card().name } },
+            "required": ["protocol"],
+        },
         "then": { "properties": tuning(protocol) },
     })
 }
 
 fn tuning(protocol: Protocol) -> Json {
-    json!({ "params": reference(&params_name(protocol)), "preset": { "enum": presets::of_protocol(protocol) } })
+    json!({
+        "params": reference(&params_name(protocol)),
+        "preset": { "enum": presets::of_protocol(protocol) },
+    })
 }
 
 fn of(shape: Shape) -> Json {
@@ -114,10 +122,16 @@ fn of(shape: Shape) -> Json {
         Shape::Tables(keys) => json!({ "type": "array", "items": table(keys) }),
         Shape::Changes(keys) => json!({ "type": "array", "items": object(&keys_of(keys), false) }),
         Shape::Kinds(common, variants) => kinds(common, variants),
-        Shape::ManyKinds(common, variants) => json!({ "type": "array", "items": kinds(common, variants) }),
+        Shape::ManyKinds(common, variants) => {
+            json!({ "type": "array", "items": kinds(common, variants) })
+        }
         Shape::ByProtocol(_) => {
             let each = |protocol: &Protocol| {
-                let schema = json!({ "type": "object", "properties": tuning(*protocol), "additionalProperties": false });
+                let schema = json!({
+                    "type": "object",
+                    "properties": tuning(*protocol),
+                    "additionalProperties": false,
+                });
                 (protocol.card().name.to_string(), schema)
             };
             let properties: Map<String, Json> = Protocol::ALL.iter().map(each).collect();
@@ -141,7 +155,8 @@ fn table(keys: Keys) -> Json {
     object(&keys_of(keys), true)
 }
 
-/// One alternative for each kind; and, where presets can say the kind, one for each kind that a preset has.
+/// One alternative for each kind; and, where presets can say the kind, one for each kind that a
+/// preset has.
 fn kinds(common: &'static [Key], variants: &'static [Variant]) -> Json {
     // A fabric's presets stand for the kind. Those of traffic are of its protocol's parameters.
     let has = |name| common.iter().any(|key| key.name == name);
@@ -216,8 +231,10 @@ fn plain(node: &Node) -> Json {
         Raw::Flag(flag) => json!(flag),
         Raw::Date => Json::Null,
         Raw::List(items) => items.iter().map(plain).collect(),
-        Raw::Table(entries) => {
-            entries.iter().map(|(key, (_, node))| (key.clone(), plain(node))).collect::<Map<_, _>>().into()
-        }
+        Raw::Table(entries) => entries
+            .iter()
+            .map(|(key, (_, node))| (key.clone(), plain(node)))
+            .collect::<Map<_, _>>()
+            .into(),
     }
 }

@@ -22,7 +22,8 @@ fn value(stack: &Stack, name: &str) -> Value {
 /// A fabric of one line each, with one flow.
 fn fabric(lines: &str) -> Plan {
     plan(&format!(
-        "duration = '1ms'\n[fabric]\n{lines}\n[transport]\nprotocol = 'swift'\n[[flows]]\nsrc = 'h0'\ndst = 'h1'\n"
+        "duration = '1ms'\n[fabric]\n{lines}\n[transport]\nprotocol = 'swift'\n[[flows]]\nsrc = \
+         'h0'\ndst = 'h1'\n"
     ))
 }
 
@@ -73,8 +74,13 @@ fn racks_become_what_they_say() {
     assert_eq!(plan.name, "x");
     let first = &plan.fabric.switches[0];
     assert_eq!(first.buffer, Buffer::Shared { bytes: 4_000_000, alpha: 0.5 });
-    let ecn =
-        Ecn { min_bytes: 30e3, max_bytes: 90e3, max_probability: 0.2, at: MarkAt::Dequeue, core_only: false };
+    let ecn = Ecn {
+        min_bytes: 30e3,
+        max_bytes: 90e3,
+        max_probability: 0.2,
+        at: MarkAt::Dequeue,
+        core_only: false,
+    };
     assert_eq!(first.ecn, Some(ecn));
     assert_eq!(plan.bdp_bytes, Some(100e3));
 
@@ -89,8 +95,13 @@ fn racks_become_what_they_say() {
 
     let traffic = &plan.workload.traffic;
     assert_eq!(traffic[0].sizes, Sizes::Fixed(20_000));
-    let incast =
-        Pattern::Incast { fan_in: 5, dst: None, interval: Time::ms(1), poisson: false, jitter: Time::ZERO };
+    let incast = Pattern::Incast {
+        fan_in: 5,
+        dst: None,
+        interval: Time::ms(1),
+        poisson: false,
+        jitter: Time::ZERO,
+    };
     assert_eq!(traffic[0].pattern, incast);
     let gap_ps = 128_000.0 * 8e12 / 0.5e9;
     assert_eq!(
@@ -158,7 +169,8 @@ fn generators_make_the_fabrics_they_name() {
 #[test]
 fn presets_can_be_changed() {
     let plan = fabric(
-        "preset = 'poseidon-clos'\nhosts_per_rack = 2\nagg_link = { delay = '1us' }\n[switch]\nbuffer = 'unlimited'",
+        "preset = 'poseidon-clos'\nhosts_per_rack = 2\nagg_link = { delay = '1us' \
+         }\n[switch]\nbuffer = 'unlimited'",
     );
     assert_eq!(plan.fabric.hosts.len(), 128);
     assert_eq!(plan.fabric.switches[0].buffer, Buffer::Unlimited);
@@ -181,21 +193,22 @@ fn messages_have_connections_of_their_own_unless_said_otherwise() {
 fn switches_match_by_name_and_the_last_wins() {
     let plan = fabric(
         "kind = 'leaf-spine'\n[switch]\nbuffer = '1MB'\n\
-         [[switch.override]]\nmatch = ['tor*', 'spine[0-1]']\nlatency = '1us'\necn = { kmin = '1BDP', ports = 'core' }\n\
-         [[switch.override]]\nmatch = 'tor?'\nlatency = '2us'\nbuffer = '2MB'\nsharing = 'complete'",
+         [[switch.override]]\nmatch = ['tor*', 'spine[0-1]']\nlatency = '1us'\necn = { kmin = \
+         '1BDP', ports = 'core' }\n\
+         [[switch.override]]\nmatch = 'tor?'\nlatency = '2us'\nbuffer = '2MB'\nsharing = \
+         'complete'",
     );
-    let switch = |name: &str| plan.fabric.switches.iter().find(|switch| switch.name == name).unwrap();
+    let switch =
+        |name: &str| plan.fabric.switches.iter().find(|switch| switch.name == name).unwrap();
     assert_eq!(switch("tor3").latency, Time::us(2));
     assert_eq!(switch("tor3").buffer, Buffer::Shared { bytes: 2_000_000, alpha: f64::INFINITY });
     assert_eq!(switch("spine1").latency, Time::us(1));
     assert_eq!(switch("spine1").buffer, Buffer::Shared { bytes: 1_000_000, alpha: 1.0 });
     assert_eq!(switch("spine2").latency, Time::ZERO);
     assert_eq!(switch("spine2").ecn, None);
-    assert!(
-        switch("spine1")
-            .ecn
-            .is_some_and(|ecn| ecn.core_only && ecn.min_bytes == ecn.max_bytes && ecn.min_bytes > 50e3)
-    );
+    assert!(switch("spine1").ecn.is_some_and(|ecn| ecn.core_only
+        && ecn.min_bytes == ecn.max_bytes
+        && ecn.min_bytes > 50e3));
 }
 
 #[test]
@@ -218,17 +231,22 @@ fn protocols_that_need_marking_get_it() {
 
 #[test]
 fn stacks_combine_defaults_presets_and_params() {
-    let text = patched(RACKS, "protocol = \"swift\"", "protocol = \"swift\"\nparams = { ai = 2.0 }");
+    let text =
+        patched(RACKS, "protocol = \"swift\"", "protocol = \"swift\"\nparams = { ai = 2.0 }");
     let plan = plan(&format!(
         "{}\n[protocols.dctcp]\npreset = 'sird'\nparams = {{ initial_window = '2BDP' }}\n\
-         [[flows]]\nsrc = 'h1'\ndst = 'h2'\nprotocol = 'dctcp'\nparams = {{ max_window = '50BDP' }}\n\
+         [[flows]]\nsrc = 'h1'\ndst = 'h2'\nprotocol = 'dctcp'\nparams = {{ max_window = '50BDP' \
+         }}\n\
          [[flows]]\nsrc = 'h1'\ndst = 'h2'\npreset = 'sird'\n\
          [[flows]]\nsrc = 'h1'\ndst = 'h2'\nprotocol = 'swift'\n",
         patched(&text, "protocol = \"swift\"", "protocol = \"swift\"")
     ));
     let stack = |flow: usize| &plan.stacks[usize::from(plan.workload.flows[flow].stack)];
     // The transport's parameters stay under the flow's own.
-    assert_eq!((value(stack(0), "ai"), value(stack(0), "beta")), (Value::Number(2.0), Value::Number(0.5)));
+    assert_eq!(
+        (value(stack(0), "ai"), value(stack(0), "beta")),
+        (Value::Number(2.0), Value::Number(0.5))
+    );
     // [protocols.dctcp], then the flow's.
     assert_eq!(value(stack(3), "g"), Value::Number(0.08));
     assert_eq!(value(stack(3), "initial_window"), Value::Extent(Extent::Bdp(2.0)));
@@ -247,7 +265,8 @@ fn stacks_combine_defaults_presets_and_params() {
 fn loads_are_relative_to_what_they_name() {
     let text = |lines: &str| {
         format!(
-            "duration = '1ms'\n[fabric]\npreset = 'powertcp-fat-tree'\n[transport]\nprotocol = 'swift'\n\
+            "duration = '1ms'\n[fabric]\npreset = 'powertcp-fat-tree'\n[transport]\nprotocol = \
+             'swift'\n\
              [[traffic]]\nsizes = 'powertcp-websearch'\n{lines}"
         )
     };
@@ -257,26 +276,37 @@ fn loads_are_relative_to_what_they_name() {
         other => panic!("{other:?}"),
     };
     let mean_bits = 1_711_222.0 * 8e12;
-    let near = |ours: f64, expected: f64| assert!((ours / expected - 1.0).abs() < 1e-6, "{ours} {expected}");
+    let near = |ours: f64, expected: f64| {
+        assert!((ours / expected - 1.0).abs() < 1e-6, "{ours} {expected}")
+    };
     near(gap("kind = 'poisson'\nload = 0.5"), mean_bits / 12.5e9);
     // 200 Gbit/s of uplinks for 32 hosts.
-    near(gap("kind = 'poisson'\nload = 0.5\nload_base = 'rack-uplinks'"), mean_bits / (0.5 * 6.25e9));
+    near(
+        gap("kind = 'poisson'\nload = 0.5\nload_base = 'rack-uplinks'"),
+        mean_bits / (0.5 * 6.25e9),
+    );
     near(gap("kind = 'poisson'\nrate = '2Gbps'\nsenders = 'h[0-9]'"), mean_bits / 2e9);
     near(gap("kind = 'poisson'\nload = 0.5\nmean = '1MB'"), 8e18 / 12.5e9);
-    near(gap("kind = 'incast'\nfan_in = 10\nload = 0.07"), 10.0 * mean_bits / (0.07 * 256.0 * 25e9));
+    near(
+        gap("kind = 'incast'\nfan_in = 10\nload = 0.07"),
+        10.0 * mean_bits / (0.07 * 256.0 * 25e9),
+    );
 }
 
 #[test]
 fn sizes_come_from_files_and_by_any_spelling() {
-    let drawn =
-        |sizes: &str| match &plan(&patched(GRAPH, "sizes = \"websearch\"", &format!("sizes = {sizes}")))
-            .workload
-            .traffic[0]
-            .sizes
-        {
-            Sizes::Drawn(distribution) => distribution.clone(),
-            other => panic!("{other:?}"),
-        };
+    let drawn = |sizes: &str| match &plan(&patched(
+        GRAPH,
+        "sizes = \"websearch\"",
+        &format!("sizes = {sizes}"),
+    ))
+    .workload
+    .traffic[0]
+        .sizes
+    {
+        Sizes::Drawn(distribution) => distribution.clone(),
+        other => panic!("{other:?}"),
+    };
     let file = drawn("\"sizes.csv\"");
     assert_eq!(file.points, [(1000.0, 0.0), (3000.0, 0.5), (5000.0, 1.0)]);
     assert!((file.mean_bytes - 3000.0).abs() < 1e-9);
@@ -317,15 +347,18 @@ fn options_change_values() {
 fn another_protocol_takes_the_place_of_the_scenarios() {
     let text = format!(
         "{GRAPH}\n[protocols.swift]\nparams = {{ ai = 2.0 }}\n\
-         [[flows]]\nsrc = 'h0'\ndst = 'h1'\nparams = {{ k = '3us' }}\n[[flows]]\nsrc = 'h0'\ndst = 'h1'\nprotocol = 'open-loop'\n"
+         [[flows]]\nsrc = 'h0'\ndst = 'h1'\nparams = {{ k = '3us' }}\n[[flows]]\nsrc = 'h0'\ndst \
+         = 'h1'\nprotocol = 'open-loop'\n"
     );
     let text = patched(&text, "m = 0.25", "m = 0.5");
-    let stacks = |name| load(&text, "x.toml", &[Override::protocol("--protocols", name)]).unwrap().stacks;
+    let stacks =
+        |name| load(&text, "x.toml", &[Override::protocol("--protocols", name)]).unwrap().stacks;
     assert_eq!(value(&stacks("poseidon")[0], "m"), Value::Number(0.5));
     assert_eq!(value(&stacks("swift")[0], "ai"), Value::Number(2.0));
     assert_eq!(stacks("poseidon").len(), 3);
     assert_eq!(stacks("dctcp"), [Protocol::Dctcp.stack(), Protocol::OpenLoop.stack()]);
-    let plain = load(&text, "x.toml", &[Override::set("transport.protocol=swift").unwrap()]).unwrap_err();
+    let plain =
+        load(&text, "x.toml", &[Override::set("transport.protocol=swift").unwrap()]).unwrap_err();
     assert!(plain.to_string().contains("an unknown parameter of swift"), "{plain}");
 }
 
@@ -345,8 +378,10 @@ fn resolved_scenarios_load_to_the_same_plan() {
         "protocol = \"poseidon\"\npreset = \"paper\"\nparams = { m = 0.25 }",
         "protocol = \"dctcp\"",
     );
-    let preset = "duration = '1ms'\n[fabric]\npreset = 'powertcp-fat-tree'\n[transport]\nprotocol = 'swift'\npreset = 'sird'\n\
-                  [protocols.powertcp]\npreset = 'as-published-code'\n[[traffic]]\nkind = 'permutation'\nprotocol = 'powertcp'";
+    let preset = "duration = '1ms'\n[fabric]\npreset = 'powertcp-fat-tree'\n[transport]\nprotocol \
+        = 'swift'\npreset = 'sird'\n\
+                  [protocols.powertcp]\npreset = 'as-published-code'\n[[traffic]]\nkind = \
+                  'permutation'\nprotocol = 'powertcp'";
     let racks = format!("{RACKS}\n[[switch.override]]\nmatch = 'tor*'\necn = 'off'\n");
     for text in [GRAPH, RACKS, &dctcp, &racks, preset] {
         let plan = plan(text);
@@ -354,7 +389,8 @@ fn resolved_scenarios_load_to_the_same_plan() {
         assert_eq!(plan, again);
         assert_eq!(content_hash(&plan), content_hash(&again));
         let every = resolved(&plan)["transport"]["params"].as_object().unwrap().len();
-        let protocol = Protocol::named(resolved(&plan)["transport"]["protocol"].as_str().unwrap()).unwrap();
+        let protocol =
+            Protocol::named(resolved(&plan)["transport"]["protocol"].as_str().unwrap()).unwrap();
         assert_eq!(every, protocol.table().len());
     }
 }
@@ -363,7 +399,10 @@ fn resolved_scenarios_load_to_the_same_plan() {
 fn content_hash_covers_content() {
     let base = content_hash(&plan(GRAPH));
     assert_eq!(base.len(), 64);
-    assert_eq!(base, content_hash(&plan(&patched(GRAPH, "delay = \"1us\"", "delay  = \"1000ns\""))));
+    assert_eq!(
+        base,
+        content_hash(&plan(&patched(GRAPH, "delay = \"1us\"", "delay  = \"1000ns\"")))
+    );
     for (from, to) in [
         ("seed = 1", "seed = 2"),
         ("m = 0.25", "m = 0.26"),
@@ -378,8 +417,9 @@ fn content_hash_covers_content() {
 
 #[test]
 fn protocols_outside_their_domain_are_warned_of() {
-    let star =
-        |delay| fabric(&format!("kind = 'star'\nhost_link = {{ rate = '10Gbps', delay = '{delay}' }}"));
+    let star = |delay| {
+        fabric(&format!("kind = 'star'\nhost_link = {{ rate = '10Gbps', delay = '{delay}' }}"))
+    };
     assert_eq!(star("1us").warnings, Vec::<String>::new());
     let far = star("50us").warnings;
     assert!(far.len() == 1 && far[0].starts_with("swift: "), "{far:?}");
@@ -392,7 +432,8 @@ fn protocols_outside_their_domain_are_warned_of() {
 /// What the loader warns of: swift between two hosts at 100 Gbit/s, MTU 1,000 B, links of `delay`.
 fn warned(delay: &str, rest: &str) -> Vec<String> {
     let text = format!(
-        "duration = '1ms'\nfabric = {{ kind = 'star', mtu = '1000B', host_link = {{ delay = '{delay}' }} }}\n\
+        "duration = '1ms'\nfabric = {{ kind = 'star', mtu = '1000B', host_link = {{ delay = \
+         '{delay}' }} }}\n\
          flows = [{{ src = 'h0', dst = 'h1' }}]\n{rest}"
     );
     plan(&text).warnings
@@ -431,7 +472,10 @@ fn software_that_round_trips_leave_out_is_warned_of() {
     // Of 4.19 us a tenth, there and back.
     assert_eq!(held("100ns", "200ns", ""), Vec::<String>::new());
     let long = held("100ns", "300ns", "");
-    assert!(long.len() == 1 && long[0].contains("0.50 us") && long[0].contains("transport.bdp"), "{long:?}");
+    assert!(
+        long.len() == 1 && long[0].contains("0.50 us") && long[0].contains("transport.bdp"),
+        "{long:?}"
+    );
     assert_eq!(held("100ns", "300ns", ", bdp = '60KB'"), Vec::<String>::new());
     assert_eq!(held("50us", "49us", ", bdp = '2MB'"), Vec::<String>::new());
     let timeout = held("50us", "50us", ", bdp = '2MB'");
@@ -457,15 +501,17 @@ fn files_are_read_from_their_folder() {
 fn mixed_use_of_priorities_is_said() {
     let text = |second: &str, priorities: u32| {
         format!(
-            "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 3 }}\nswitch = {{ routing = 'ecmp', priorities = {priorities} }}\n\
-             transport = {{ protocol = 'sird' }}\n[[flows]]\nsrc = 'h1'\ndst = 'h0'\n[[flows]]\nsrc = 'h2'\ndst = 'h0'\n{second}"
+            "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 3 }}\nswitch = {{ routing = \
+             'ecmp', priorities = {priorities} }}\n\
+             transport = {{ protocol = 'sird' }}\n[[flows]]\nsrc = 'h1'\ndst = \
+             'h0'\n[[flows]]\nsrc = 'h2'\ndst = 'h0'\n{second}"
         )
     };
     let said = |second: &str, priorities| {
         let warnings = plan(&text(second, priorities)).warnings;
-        warnings
-            .iter()
-            .any(|warning| warning.contains("sird sends some packets above") && warning.contains("swift"))
+        warnings.iter().any(|warning| {
+            warning.contains("sird sends some packets above") && warning.contains("swift")
+        })
     };
     assert!(said("protocol = 'swift'", 2));
     assert!(!said("protocol = 'swift'", 1));
@@ -478,7 +524,8 @@ fn published_code_of_sird_differs_from_the_paper_in_its_rules_alone() {
     let text = |preset: &str| {
         format!(
             "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\n\
-             transport = {{ protocol = 'sird', preset = '{preset}' }}\n[[flows]]\nsrc = 'h1'\ndst = 'h0'"
+             transport = {{ protocol = 'sird', preset = '{preset}' }}\n[[flows]]\nsrc = 'h1'\ndst \
+             = 'h0'"
         )
     };
     let [paper, mut published] =

@@ -90,10 +90,14 @@ fn mutated(rng: &mut Rng, text: &str) -> String {
             3 => text.insert_str(b, &text.clone()[a..b]),
             // A value of another key.
             4 => {
-                let values: Vec<&str> =
-                    text.split(['=', ',', '\n']).map(str::trim).filter(|value| !value.is_empty()).collect();
+                let values: Vec<&str> = text
+                    .split(['=', ',', '\n'])
+                    .map(str::trim)
+                    .filter(|value| !value.is_empty())
+                    .collect();
                 if !values.is_empty() {
-                    let (from, to) = (pick(rng, &values).to_string(), pick(rng, &values).to_string());
+                    let (from, to) =
+                        (pick(rng, &values).to_string(), pick(rng, &values).to_string());
                     text = text.replacen(&from, &to, 1);
                 }
             }
@@ -150,7 +154,9 @@ fn broken_options_never_panic() {
     for _ in 0..3_000 {
         let option = pick(&mut rng, &options);
         let option = mutated(&mut rng, option);
-        if let Err(error) = Override::set(&option).and_then(|change| load(GRAPH, "x.toml", &[change])) {
+        if let Err(error) =
+            Override::set(&option).and_then(|change| load(GRAPH, "x.toml", &[change]))
+        {
             assert!(!error.to_string().is_empty());
         }
     }

@@ -33,7 +33,12 @@ fn table_to_json(table: &DeTable<'_>) -> Value {
 /// The keywords that the schema uses; others fail the test.
 fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
     let all = |schemas: &Value| {
-        schemas.as_array().unwrap().iter().map(|schema| valid(root, schema, value)).collect::<Vec<bool>>()
+        schemas
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|schema| valid(root, schema, value))
+            .collect::<Vec<bool>>()
     };
     schema.as_object().unwrap().iter().all(|(keyword, rule)| match keyword.as_str() {
         "$schema" | "$defs" | "title" | "description" | "default" | "examples" | "then" => true,
@@ -54,15 +59,23 @@ fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
         "enum" => rule.as_array().unwrap().contains(value),
         "minimum" => value.as_f64().is_none_or(|x| x >= rule.as_f64().unwrap()),
         "maximum" => value.as_f64().is_none_or(|x| x <= rule.as_f64().unwrap()),
-        "minLength" => value.as_str().is_none_or(|text| text.len() as u64 >= rule.as_u64().unwrap()),
-        "minItems" => value.as_array().is_none_or(|items| items.len() as u64 >= rule.as_u64().unwrap()),
+        "minLength" => {
+            value.as_str().is_none_or(|text| text.len() as u64 >= rule.as_u64().unwrap())
+        }
+        "minItems" => {
+            value.as_array().is_none_or(|items| items.len() as u64 >= rule.as_u64().unwrap())
+        }
         "pattern" => value.as_str().is_none_or(|text| quantity(rule.as_str().unwrap(), text)),
-        "items" => value.as_array().is_none_or(|items| items.iter().all(|item| valid(root, rule, item))),
+        "items" => {
+            value.as_array().is_none_or(|items| items.iter().all(|item| valid(root, rule, item)))
+        }
         "required" => value.as_object().is_none_or(|object| {
             rule.as_array().unwrap().iter().all(|key| object.contains_key(key.as_str().unwrap()))
         }),
         "properties" => value.as_object().is_none_or(|object| {
-            object.iter().all(|(key, value)| rule.get(key).is_none_or(|schema| valid(root, schema, value)))
+            object
+                .iter()
+                .all(|(key, value)| rule.get(key).is_none_or(|schema| valid(root, schema, value)))
         }),
         "additionalProperties" => value
             .as_object()
@@ -79,7 +92,9 @@ fn valid(root: &Value, schema: &Value, value: &Value) -> bool {
 fn quantity(pattern: &str, text: &str) -> bool {
     let number = r"^[0-9]+(\.[0-9]+)?([eE][+-]?[0-9]+)?(";
     let units = pattern.strip_prefix(number).unwrap().strip_suffix(")$").unwrap();
-    units.split('|').any(|unit| text.strip_suffix(unit).is_some_and(|rest| rest.parse::<f64>().is_ok()))
+    units
+        .split('|')
+        .any(|unit| text.strip_suffix(unit).is_some_and(|rest| rest.parse::<f64>().is_ok()))
 }
 
 fn accepts(schema: &Value, text: &str) -> bool {
@@ -89,9 +104,11 @@ fn accepts(schema: &Value, text: &str) -> bool {
 #[test]
 fn schema_accepts_what_loads() {
     let schema = schema();
-    let preset = "duration = '1ms'\nfabric = { preset = 'poseidon-clos', pods = 2, core_link = { rate = '1Gbps' } }\n\
+    let preset = "duration = '1ms'\nfabric = { preset = 'poseidon-clos', pods = 2, core_link = { \
+        rate = '1Gbps' } }\n\
                   transport = { protocol = 'dctcp', preset = 'sird', connections = 40 }\n\
-                  traffic = [{ kind = 'permutation', sizes = '1MB', protocol = 'swift', preset = 'sird' }]\n\
+                  traffic = [{ kind = 'permutation', sizes = '1MB', protocol = 'swift', preset = \
+                  'sird' }]\n\
                   protocols = { swift = { preset = 'sird' } }";
     for text in [GRAPH, RACKS, preset] {
         let plan = load(text, &beside("x.toml"), &[]).unwrap();

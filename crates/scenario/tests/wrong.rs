@@ -7,11 +7,14 @@ use common::{GRAPH, RACKS, beside, patched};
 use tidegate_algos::Protocol;
 use tidegate_scenario::{Override, load, load_file};
 
-/// What is said about a scenario with `out` replaced by `into`; in the last section, with `--set into`.
+/// What is said about a scenario with `out` replaced by `into`; in the last section, with `--set
+/// into`.
 fn message(section: &str, out: &str, into: &str) -> String {
     let case = format!("{section}: {out:?} replaced by {into:?}");
     let result = match section {
-        "## The scenario of three hosts" => load(&patched(GRAPH, out, into), &beside("x.toml"), &[]),
+        "## The scenario of three hosts" => {
+            load(&patched(GRAPH, out, into), &beside("x.toml"), &[])
+        }
         "## The scenario of racks" => load(&patched(RACKS, out, into), &beside("x.toml"), &[]),
         _ => Override::set(into).and_then(|change| load(GRAPH, &beside("x.toml"), &[change])),
     };
@@ -21,7 +24,8 @@ fn message(section: &str, out: &str, into: &str) -> String {
 /// Without the lists that grow with the catalog.
 fn general(mut message: String) -> String {
     let one_of = |names: Vec<&str>| format!("{:?}", names).trim_matches(['[', ']']).to_string();
-    let mut lists = vec![("<protocols>".to_string(), Protocol::ALL.iter().map(|p| p.card().name).collect())];
+    let mut lists =
+        vec![("<protocols>".to_string(), Protocol::ALL.iter().map(|p| p.card().name).collect())];
     for protocol in Protocol::ALL {
         let names: Vec<&str> = protocol.table().iter().map(|info| info.name).collect();
         lists.push((format!("<parameters of {}>", protocol.card().name), names));
@@ -70,8 +74,14 @@ fn unreadable_files_say_so() {
     let shown = |name: &str| load_file(beside(name).as_ref(), &[]).expect_err(name).to_string();
     assert_eq!(
         shown("latin.toml"),
-        format!("{}:1: found bytes that are not UTF-8, expected a text in UTF-8", beside("latin.toml"))
+        format!(
+            "{}:1: found bytes that are not UTF-8, expected a text in UTF-8",
+            beside("latin.toml")
+        )
     );
-    assert!(shown("nowhere.toml").contains("nowhere.toml: found a file that cannot be read (No such file"));
+    assert!(
+        shown("nowhere.toml")
+            .contains("nowhere.toml: found a file that cannot be read (No such file")
+    );
     assert!(shown("").contains("expected a scenario file"));
 }

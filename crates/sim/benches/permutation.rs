@@ -1,8 +1,8 @@
-//! The engine's yardsticks: a permutation of 10 MB flows, or web search at 60 %, on 16 racks of 8 hosts under 8 spines, all links 100
-//! Gbit/s and 1 µs.
+//! The engine's yardsticks: a permutation of 10 MB flows, or web search at 60 %, on 16 racks of 8
+//! hosts under 8 spines, all links 100 Gbit/s and 1 µs.
 //!
-//! Arguments: protocols (default: the usual ones), `--large` for 1,152 hosts, `--web-search`, `--once`. Prints packet-hops a CPU
-//! second, the median of five runs.
+//! Arguments: protocols (default: the usual ones), `--large` for 1,152 hosts, `--web-search`,
+//! `--once`. Prints packet-hops a CPU second, the median of five runs.
 #![allow(missing_docs, reason = "a benchmark")]
 #[path = "../tests/common/mod.rs"]
 mod common;
@@ -24,7 +24,8 @@ fn cpu_seconds() -> f64 {
 fn main() {
     let arguments: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let has = |flag: &str| arguments.iter().any(|argument| argument == flag);
-    let named: Vec<&str> = arguments.iter().filter(|a| !a.starts_with("--")).map(String::as_str).collect();
+    let named: Vec<&str> =
+        arguments.iter().filter(|a| !a.starts_with("--")).map(String::as_str).collect();
     for name in if named.is_empty() { &USUAL[..] } else { &named } {
         let mut rates = Vec::new();
         let mut hops = 0;
@@ -42,21 +43,31 @@ fn main() {
 
 fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
     let (racks, hosts, spines) = if large { (48, 24, 24) } else { (16, 8, 8) };
-    let mut fabric = leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1436);
+    let mut fabric =
+        leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1436);
     let stack = stack(name);
     let needs = stack.protocol().card().needs;
     for switch in &mut fabric.switches {
         // 1.25 BDP
         let (min_bytes, max_bytes) = (139e3, 139e3);
         let core_only = needs.has(Need::CoreEcn);
-        switch.ecn = Some(Ecn { min_bytes, max_bytes, max_probability: 1.0, at: MarkAt::Enqueue, core_only });
+        switch.ecn = Some(Ecn {
+            min_bytes,
+            max_bytes,
+            max_probability: 1.0,
+            at: MarkAt::Enqueue,
+            core_only,
+        });
     }
     let mut setup = setup(fabric, stack, Vec::new(), Time::ms(5));
     if needs.has(Need::Spraying) {
         setup.routing = Routing::Spray;
     }
-    let (pattern, sizes) =
-        if web_search { poisson(racks * hosts) } else { (Pattern::Permutation, Sizes::Fixed(10_000_000)) };
+    let (pattern, sizes) = if web_search {
+        poisson(racks * hosts)
+    } else {
+        (Pattern::Permutation, Sizes::Fixed(10_000_000))
+    };
     setup.workload.traffic.push(Traffic {
         pattern,
         sizes,

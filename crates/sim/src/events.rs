@@ -1,11 +1,13 @@
 //! The event list: one pending entry a source, in a winner tree of bare 64-bit keys.
 //!
-//! A key is the time since a moving epoch (44 bits of picoseconds, 17.6 s) above the rank of its source (20 bits). The rank is
-//! a bijection of the source that depends on the time, so the key alone names the source; equal times are ordered by
-//! content, whatever the order of insertion, and no source wins every tie of a run.
+//! A key is the time since a moving epoch (44 bits of picoseconds, 17.6 s) above the rank of its
+//! source (20 bits). The rank is a bijection of the source that depends on the time, so the key
+//! alone names the source; equal times are ordered by content, whatever the order of insertion, and
+//! no source wins every tie of a run.
 //!
-//! A winner tree because every source has a leaf of its own: moving an entry is one walk to the root, a load, a minimum and a
-//! store a level, with addresses known in advance. A 4-ary heap took twice the instructions (docs/notes/perf.md).
+//! A winner tree because every source has a leaf of its own: moving an entry is one walk to the
+//! root, a load, a minimum and a store a level, with addresses known in advance. A 4-ary heap took
+//! twice the instructions (docs/notes/perf.md).
 
 use tidegate_core::Time;
 
@@ -17,14 +19,15 @@ const RANK_MASK: u64 = (1 << RANK_BITS) - 1;
 const HORIZON: u64 = (1 << (64 - RANK_BITS)) - 2;
 /// Furthest an event may be set ahead of the present. Who waits for longer looks again then.
 pub(crate) const FAR: Time = Time::s(4);
-/// The epoch moves on when the present is so far from it. It is looked at no later than every [`FAR`].
+/// The epoch moves on when the present is so far from it. It is looked at no later than every
+/// [`FAR`].
 const STALE: u64 = HORIZON / 2;
 const _: () = assert!(STALE + 2 * FAR.as_ps() <= HORIZON);
 /// No event. Above every key.
 const NONE: u64 = u64::MAX;
 
-/// What the time turns sources into ranks with, by exclusive or: of two sources, the highest bit in which they differ decides,
-/// and the time flips it half of the time.
+/// What the time turns sources into ranks with, by exclusive or: of two sources, the highest bit in
+/// which they differ decides, and the time flips it half of the time.
 #[inline(always)]
 fn scramble(at: u64) -> u64 {
     at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RANK_BITS)
@@ -32,7 +35,8 @@ fn scramble(at: u64) -> u64 {
 
 /// Pending events, at most one a source.
 pub(crate) struct EventList {
-    /// Node i is the least of nodes 2i and 2i + 1; the root is node 1, the leaf of source s is node `leaves + s`.
+    /// Node i is the least of nodes 2i and 2i + 1; the root is node 1, the leaf of source s is node
+    /// `leaves + s`.
     tree: Vec<u64>,
     leaves: usize,
     /// From a leaf so many levels up lies the first event of a quarter of the sources.
@@ -47,7 +51,8 @@ impl EventList {
         EventList { tree: vec![NONE; 2 * leaves], leaves, quarter, epoch: 0 }
     }
 
-    /// The earliest event, if it is not after `until`. It stays until its source is set again or cleared.
+    /// The earliest event, if it is not after `until`. It stays until its source is set again or
+    /// cleared.
     #[inline(always)]
     pub(crate) fn first_until(&self, until: Time) -> Option<(Time, u32)> {
         let key = self.tree[1];
@@ -58,8 +63,8 @@ impl EventList {
         Some((Time::ps(at), (key & RANK_MASK ^ scramble(at)) as u32))
     }
 
-    /// Who fires first in the quarter of the sources that `source` is in: soon, on average in four events. Any number where
-    /// nobody does.
+    /// Who fires first in the quarter of the sources that `source` is in: soon, on average in four
+    /// events. Any number where nobody does.
     #[inline(always)]
     pub(crate) fn soon(&self, source: u32) -> u32 {
         let key = self.tree[(self.leaves + source as usize) >> self.quarter];
@@ -67,10 +72,14 @@ impl EventList {
         (key & RANK_MASK ^ scramble(at)) as u32
     }
 
-    /// Moves the event of `source` to `at`, which must lie within the horizon: at most [`FAR`] ahead of the present.
+    /// Moves the event of `source` to `at`, which must lie within the horizon: at most [`FAR`]
+    /// ahead of the present.
     #[inline(always)]
     pub(crate) fn set(&mut self, source: u32, at: Time) {
-        debug_assert!(at.as_ps() >= self.epoch && at.as_ps() - self.epoch <= HORIZON, "{at} would be moved");
+        debug_assert!(
+            at.as_ps() >= self.epoch && at.as_ps() - self.epoch <= HORIZON,
+            "{at} would be moved"
+        );
         let since = at.as_ps() - self.epoch;
         self.write(source, since << RANK_BITS | (source as u64 ^ scramble(self.epoch + since)));
     }
@@ -93,7 +102,8 @@ impl EventList {
         }
     }
 
-    /// Moves the epoch so that the horizon stays ahead of `now`. Cheap: once in eight simulated seconds.
+    /// Moves the epoch so that the horizon stays ahead of `now`. Cheap: once in eight simulated
+    /// seconds.
     pub(crate) fn rebase(&mut self, now: Time) {
         if now.as_ps() - self.epoch <= STALE {
             return;
@@ -128,7 +138,8 @@ mod tests {
     #[test]
     fn order_is_by_time_and_does_not_depend_on_insertion() {
         let mut rng = Rng::stream(1, Domain::Faults, 0);
-        let mut entries: Vec<_> = (0..2_000u32).map(|source| (Time::ps(rng.below(300)), source)).collect();
+        let mut entries: Vec<_> =
+            (0..2_000u32).map(|source| (Time::ps(rng.below(300)), source)).collect();
         let mut orders = Vec::new();
         for _ in 0..3 {
             rng.shuffle(&mut entries);
@@ -154,7 +165,10 @@ mod tests {
                 list.set(b, Time::ps(t * 997));
                 wins += (drain(&mut list)[0].1 == a) as u32;
             }
-            assert!((4_700..5_300).contains(&wins), "source {a} won {wins} of 10000 ties against {b}");
+            assert!(
+                (4_700..5_300).contains(&wins),
+                "source {a} won {wins} of 10000 ties against {b}"
+            );
         }
     }
 

@@ -1,6 +1,8 @@
-//! Injected faults: what happens to a packet at the end of a link, and which links and hosts are gone when.
+//! Injected faults: what happens to a packet at the end of a link, and which links and hosts are
+//! gone when.
 //!
-//! Every link draws from a stream of its own, in the order of its packets, so a fault does not move others.
+//! Every link draws from a stream of its own, in the order of its packets, so a fault does not move
+//! others.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -76,7 +78,11 @@ impl Injector {
         let flapping = if faults.flaps.is_some() { links } else { 0 };
         let mut injector = Injector {
             faults: faults.clone(),
-            streams: if faults.touch_packets() { (0..2 * links).map(stream).collect() } else { Vec::new() },
+            streams: if faults.touch_packets() {
+                (0..2 * links).map(stream).collect()
+            } else {
+                Vec::new()
+            },
             changes: BinaryHeap::new(),
             order: 0,
             flaps: (0..flapping).map(|link| stream(1 << 32 | link)).collect(),
@@ -98,7 +104,10 @@ impl Injector {
             for (link, ends) in fabric.links.iter().enumerate() {
                 if matches!((ends.a, ends.b), (Node::Switch(_), Node::Switch(_))) {
                     let at = flaps.mean_up.scale(injector.flaps[link].exponential());
-                    injector.schedule(at, Change { link: link as u32, host: None, down: true, flap: true });
+                    injector.schedule(
+                        at,
+                        Change { link: link as u32, host: None, down: true, flap: true },
+                    );
                 }
             }
         }
@@ -181,7 +190,8 @@ impl Injector {
 }
 
 fn link_of(fabric: &Fabric, host: u32) -> u32 {
-    let at_host =
-        |link: &tidegate_core::fabric::Link| link.a == Node::Host(host) || link.b == Node::Host(host);
+    let at_host = |link: &tidegate_core::fabric::Link| {
+        link.a == Node::Host(host) || link.b == Node::Host(host)
+    };
     fabric.links.iter().position(at_host).unwrap_or(0) as u32
 }

@@ -53,9 +53,16 @@ impl Flows {
         }
     }
 
-    /// Makes room for `flow`: its slot, and the number that its packets carry, which is how many messages its host has
-    /// submitted before. `packet_time` is what a full packet takes on its slowest link.
-    pub(crate) fn open(&mut self, flow: &Flow, now: Time, ideal: Time, packet_time: Time) -> (u32, u32) {
+    /// Makes room for `flow`: its slot, and the number that its packets carry, which is how many
+    /// messages its host has submitted before. `packet_time` is what a full packet takes on its
+    /// slowest link.
+    pub(crate) fn open(
+        &mut self,
+        flow: &Flow,
+        now: Time,
+        ideal: Time,
+        packet_time: Time,
+    ) -> (u32, u32) {
         let record = FlowRecord {
             id: self.submitted,
             label: flow.label,
@@ -106,7 +113,8 @@ impl Flows {
 
     /// Flows that have not completed, by id.
     pub(crate) fn running(&self) -> Vec<&Live> {
-        let mut running: Vec<_> = self.live.iter().filter(|live| live.record.completed.is_none()).collect();
+        let mut running: Vec<_> =
+            self.live.iter().filter(|live| live.record.completed.is_none()).collect();
         running.sort_unstable_by_key(|live| live.record.id);
         running
     }
@@ -140,8 +148,8 @@ impl Flows {
 
     /// `bytes` of a message have arrived, the last of their bits at `landed`; the message's id.
     ///
-    /// Of a packet that was under way when the window opened, only as much counts as its slowest link has carried since: the
-    /// rest was carried before.
+    /// Of a packet that was under way when the window opened, only as much counts as its slowest
+    /// link has carried since: the rest was carried before.
     #[inline]
     pub(crate) fn delivered(
         &mut self,
@@ -153,19 +161,28 @@ impl Flows {
         let ((warmup, end), mtu) = (self.window, self.mtu);
         let live = self.find(message)?;
         live.record.delivered_bytes += bytes as u64;
-        debug_assert!(live.record.delivered_bytes <= live.record.bytes, "delivered twice: {:?}", live.record);
+        debug_assert!(
+            live.record.delivered_bytes <= live.record.bytes,
+            "delivered twice: {:?}",
+            live.record
+        );
         if now <= end {
             live.last_delivery = now;
             let since = landed.since(warmup);
-            live.record.window_bytes +=
-                if since >= live.record.packet_time { bytes as u64 } else { live.part_of(bytes, since, mtu) };
+            live.record.window_bytes += if since >= live.record.packet_time {
+                bytes as u64
+            } else {
+                live.part_of(bytes, since, mtu)
+            };
         }
         Some(live.record.id)
     }
 
     /// The last byte of a message has been handed to the receiving application.
     pub(crate) fn completed(&mut self, now: Time, message: MessageId) {
-        let Some(slot) = self.numbers.get(message.src as usize).and_then(|own| own.find(message.id)) else {
+        let Some(slot) =
+            self.numbers.get(message.src as usize).and_then(|own| own.find(message.id))
+        else {
             return;
         };
         let record = &mut self.live[slot as usize].record;
@@ -202,15 +219,16 @@ impl Flows {
         }
     }
 
-    /// Takes the finished flows that nothing can overtake any more, in order of completion, then id.
+    /// Takes the finished flows that nothing can overtake any more, in order of completion, then
+    /// id.
     pub(crate) fn take_finished(&mut self, now: Time, out: &mut Vec<FlowRecord>) {
         let first = out.len();
         while let Some(&slot) = self.completed.front() {
             let at = self.live[slot as usize].record.completed;
             let records = self.completed.iter().map(|&slot| &self.live[slot as usize].record);
             let mut tie = records.take_while(|record| record.completed == at);
-            // A row needs its sender's acknowledgement, which takes time: once it is there, all that
-            // completed with it has, and the tie comes out whole.
+            // A row needs its sender's acknowledgement, which takes time: once it is there, all
+            // that completed with it has, and the tie comes out whole.
             if !tie.all(|record| record.acked.is_some()) {
                 break;
             }
@@ -228,11 +246,13 @@ impl Flows {
         }
     }
 
-    /// Takes every flow left: first the completed ones, then the unfinished by id; and the digest of all.
+    /// Takes every flow left: first the completed ones, then the unfinished by id; and the digest
+    /// of all.
     pub(crate) fn take_rest(&mut self, now: Time) -> (Vec<FlowRecord>, Vec<FlowRecord>, u64) {
         let unfinished: Vec<_> =
             self.running().into_iter().map(|live| live.close(self.window, now)).collect();
-        let done = self.completed.drain(..).map(|slot| self.live[slot as usize].close(self.window, now));
+        let done =
+            self.completed.drain(..).map(|slot| self.live[slot as usize].close(self.window, now));
         let mut done: Vec<_> = done.collect();
         done.sort_by_key(|record| (record.completed, record.id));
         for record in done.iter().chain(&unfinished) {
@@ -251,7 +271,8 @@ impl Live {
     /// What the slowest link of the path carries in `span` of a packet with `bytes` of payload.
     #[cold]
     fn part_of(&self, bytes: u32, span: Time, mtu: u32) -> u64 {
-        let carried = mtu as u128 * span.as_ps() as u128 / self.record.packet_time.as_ps().max(1) as u128;
+        let carried =
+            mtu as u128 * span.as_ps() as u128 / self.record.packet_time.as_ps().max(1) as u128;
         carried.min(bytes as u128) as u64
     }
 
@@ -272,7 +293,9 @@ impl Live {
 fn digest(so_far: u64, record: &FlowRecord) -> u64 {
     let done = record.completed.map_or(u64::MAX, Time::as_ps);
     let acked = record.acked.map_or(u64::MAX, Time::as_ps);
-    let FlowRecord { id, start, delivered_bytes, window_bytes, measured, retransmitted_bytes, .. } = *record;
+    let FlowRecord {
+        id, start, delivered_bytes, window_bytes, measured, retransmitted_bytes, ..
+    } = *record;
     let (from, to) = (measured.0.as_ps(), measured.1.as_ps());
     [id, start.as_ps(), done, acked, delivered_bytes, retransmitted_bytes, window_bytes, from, to]
         .iter()
@@ -282,8 +305,9 @@ fn digest(so_far: u64, record: &FlowRecord) -> u64 {
 /// Nothing.
 const NONE: u32 = u32::MAX;
 
-/// The live messages of a host by number: a ring of at least twice as many places, each number at its own place modulo
-/// their count, or where a long-lived message of an earlier round is in the way, at the next that is free.
+/// The live messages of a host by number: a ring of at least twice as many places, each number at
+/// its own place modulo their count, or where a long-lived message of an earlier round is in the
+/// way, at the next that is free.
 #[derive(Default)]
 struct Numbers {
     next: u32,
@@ -376,7 +400,8 @@ mod tests {
                 assert!(model.insert(number, step).is_none());
             } else {
                 // The youngest more often than the oldest, so that some live long.
-                let nth = model.len() - 1 - rng.below(model.len() as u64).min(rng.below(300)) as usize;
+                let nth =
+                    model.len() - 1 - rng.below(model.len() as u64).min(rng.below(300)) as usize;
                 let number = *model.keys().nth(nth).unwrap();
                 numbers.remove(number);
                 model.remove(&number);

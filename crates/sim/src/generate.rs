@@ -1,7 +1,7 @@
 //! Turns a workload into submissions and stops, in order of time.
 //!
-//! Every block of traffic and every sending host draws from a stream of its own, so the arrivals are the same under every
-//! protocol, and adding a block moves no other.
+//! Every block of traffic and every sending host draws from a stream of its own, so the arrivals
+//! are the same under every protocol, and adding a block moves no other.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -50,8 +50,12 @@ enum Next {
 
 impl Generator {
     pub(crate) fn new(workload: &Workload, hosts: u32, seed: u64) -> Generator {
-        let mut generator =
-            Generator { due: BinaryHeap::new(), sources: Vec::new(), stops: BinaryHeap::new(), order: 0 };
+        let mut generator = Generator {
+            due: BinaryHeap::new(),
+            sources: Vec::new(),
+            stops: BinaryHeap::new(),
+            order: 0,
+        };
         let mut flows = workload.flows.clone();
         flows.sort_by_key(|flow| flow.start); // stable: equal times keep the order of the file
         flows.reverse();
@@ -68,8 +72,8 @@ impl Generator {
             Pattern::Permutation => {
                 let mut rng = stream(u32::MAX as u64);
                 let targets = derangement(hosts, &mut rng);
-                let flows =
-                    (0..hosts).map(|src| flow(block, src, targets[src as usize], block.start, &mut rng));
+                let flows = (0..hosts)
+                    .map(|src| flow(block, src, targets[src as usize], block.start, &mut rng));
                 let flows: Vec<_> = flows.collect();
                 self.add_list(flows.into_iter().rev().collect());
             }
@@ -78,7 +82,9 @@ impl Generator {
                 let mut flows = Vec::new();
                 for shift in 1..hosts {
                     flows.extend(
-                        (0..hosts).map(|src| flow(block, src, (src + shift) % hosts, block.start, &mut rng)),
+                        (0..hosts).map(|src| {
+                            flow(block, src, (src + shift) % hosts, block.start, &mut rng)
+                        }),
                     );
                 }
                 flows.reverse();
@@ -87,7 +93,13 @@ impl Generator {
             Pattern::Trace(arrivals) => {
                 let mut flows: Vec<_> = arrivals
                     .iter()
-                    .map(|a| Flow { src: a.src, dst: a.dst, bytes: a.bytes, start: a.at, ..template(block) })
+                    .map(|a| Flow {
+                        src: a.src,
+                        dst: a.dst,
+                        bytes: a.bytes,
+                        start: a.at,
+                        ..template(block)
+                    })
                     .collect();
                 flows.reverse();
                 self.add_list(flows);
@@ -96,7 +108,8 @@ impl Generator {
                 // One for all senders: it lists them all.
                 let block = Arc::new(block.clone());
                 for &sender in senders {
-                    let mut next = Next::Poisson { rng: stream(sender as u64), block: block.clone(), sender };
+                    let mut next =
+                        Next::Poisson { rng: stream(sender as u64), block: block.clone(), sender };
                     if let Some(first) = next.draw(block.start) {
                         self.add(first, next);
                     }
@@ -104,10 +117,14 @@ impl Generator {
             }
             Pattern::Incast { interval, poisson, .. } => {
                 let mut rng = stream(u32::MAX as u64);
-                let burst_at =
-                    if *poisson { block.start.after(interval.scale(rng.exponential())) } else { block.start };
+                let burst_at = if *poisson {
+                    block.start.after(interval.scale(rng.exponential()))
+                } else {
+                    block.start
+                };
                 let block = Arc::new(block.clone());
-                let mut next = Next::Incast { rng, block: block.clone(), hosts, burst_at, rest: Vec::new() };
+                let mut next =
+                    Next::Incast { rng, block: block.clone(), hosts, burst_at, rest: Vec::new() };
                 if let Some(first) = next.draw(block.start) {
                     self.add(first, next);
                 }
@@ -191,7 +208,9 @@ impl Next {
         match self {
             Next::List(flows) => flows.pop(),
             Next::Poisson { rng, block, sender } => {
-                let Pattern::Poisson { mean_gap_ps, receivers, .. } = &block.pattern else { return None };
+                let Pattern::Poisson { mean_gap_ps, receivers, .. } = &block.pattern else {
+                    return None;
+                };
                 let at = previous.after(Time::from_ps_f64(mean_gap_ps * rng.exponential()));
                 if at >= block.stop {
                     return None;
@@ -206,7 +225,8 @@ impl Next {
             }
             Next::Incast { rng, block, hosts, burst_at, rest } => {
                 if rest.is_empty() {
-                    let Pattern::Incast { fan_in, dst, interval, poisson, jitter } = block.pattern else {
+                    let Pattern::Incast { fan_in, dst, interval, poisson, jitter } = block.pattern
+                    else {
                         return None;
                     };
                     if *burst_at >= block.stop || *burst_at == Time::NEVER {
@@ -224,13 +244,20 @@ impl Next {
                         .collect();
                     rest.sort_by_key(|flow| Reverse(flow.start));
                     let gap = if poisson { interval.scale(rng.exponential()) } else { interval };
-                    *burst_at = if interval == Time::NEVER { Time::NEVER } else { burst_at.after(gap) };
+                    *burst_at =
+                        if interval == Time::NEVER { Time::NEVER } else { burst_at.after(gap) };
                 }
                 rest.pop()
             }
             Next::Rotating { rng, block, sender, number } => {
-                let Pattern::RotatingIncast { receivers, gap_ps, .. } = &block.pattern else { return None };
-                let at = if *number == 0 { previous } else { previous.after(Time::from_ps_f64(*gap_ps)) };
+                let Pattern::RotatingIncast { receivers, gap_ps, .. } = &block.pattern else {
+                    return None;
+                };
+                let at = if *number == 0 {
+                    previous
+                } else {
+                    previous.after(Time::from_ps_f64(*gap_ps))
+                };
                 if at >= block.stop {
                     return None;
                 }
@@ -331,7 +358,8 @@ mod tests {
     #[test]
     fn rotating_incast_goes_round_its_receivers() {
         let (senders, receivers) = (vec![0, 1, 2], vec![2, 5]);
-        let pattern = Pattern::RotatingIncast { senders, receivers, gap_ps: 1e10, jitter: Time::us(5) };
+        let pattern =
+            Pattern::RotatingIncast { senders, receivers, gap_ps: 1e10, jitter: Time::us(5) };
         let flows = run(vec![block(pattern)], 8);
         assert_eq!(flows.len(), 30);
         for (round, flows) in flows.chunks(3).enumerate() {

@@ -87,7 +87,10 @@ mod tests {
                 let mut histogram = Histogram::default();
                 histogram.add(value, 5);
                 let read = histogram.quantile(0.5).unwrap();
-                assert!((read - value as f64).abs() <= 0.01 * value as f64, "{value} read as {read}");
+                assert!(
+                    (read - value as f64).abs() <= 0.01 * value as f64,
+                    "{value} read as {read}"
+                );
             }
         }
     }

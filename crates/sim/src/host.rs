@@ -74,9 +74,13 @@ impl Host {
         deadlines.min().unwrap_or(Time::NEVER)
     }
 
-    /// Asks the transports in byte-fair turns; `pull` tries one and says how many bytes it sent. The stack that sent.
+    /// Asks the transports in byte-fair turns; `pull` tries one and says how many bytes it sent.
+    /// The stack that sent.
     #[inline]
-    pub(crate) fn pull(&mut self, mut pull: impl FnMut(&mut AnyTransport) -> Option<u32>) -> Option<u16> {
+    pub(crate) fn pull(
+        &mut self,
+        mut pull: impl FnMut(&mut AnyTransport) -> Option<u32>,
+    ) -> Option<u16> {
         if let [Some(only)] = &mut self.transports[..] {
             return pull(&mut only.transport).map(|_| 0);
         }
@@ -84,8 +88,12 @@ impl Host {
     }
 
     #[inline(never)]
-    fn pull_in_turns(&mut self, mut pull: impl FnMut(&mut AnyTransport) -> Option<u32>) -> Option<u16> {
-        // At most as many rounds as stacks: each round tries the one that has sent least among those not tried.
+    fn pull_in_turns(
+        &mut self,
+        mut pull: impl FnMut(&mut AnyTransport) -> Option<u32>,
+    ) -> Option<u16> {
+        // At most as many rounds as stacks: each round tries the one that has sent least among
+        // those not tried.
         let mut tried = 0u64;
         loop {
             let next = self

@@ -2,7 +2,10 @@
 //!
 //! ```text
 //! let mut engine = Engine::new(setup, ())?;      // () probes nothing
-//! while !engine.is_over() { engine.advance(engine.now() + chunk); engine.take_finished(&mut rows); }
+//! while !engine.is_over() {
+//!     engine.advance(engine.now() + chunk);
+//!     engine.take_finished(&mut rows);
+//! }
 //! let outcome = engine.finish();
 //! ```
 mod engine;

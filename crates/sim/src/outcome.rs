@@ -3,7 +3,8 @@
 use tidegate_core::Time;
 use tidegate_core::fabric::Node;
 
-/// Version of the engine's semantics. It is part of every cache key, and changes whenever a golden digest does.
+/// Version of the engine's semantics. It is part of every cache key, and changes whenever a golden
+/// digest does.
 pub const SEMANTICS: u32 = 4;
 
 /// One flow: an explicit one or a generated message.
@@ -27,8 +28,9 @@ pub struct FlowRecord {
     pub delivered_bytes: u64,
     /// Payload delivered between warm-up and the end.
     pub window_bytes: u64,
-    /// The part of the flow's life that lies between warm-up and the end: from its start to its last delivery where it
-    /// finished, to its stop, or its last delivery if that is later, where it stopped, and else to the end.
+    /// The part of the flow's life that lies between warm-up and the end: from its start to its
+    /// last delivery where it finished, to its stop, or its last delivery if that is later, where
+    /// it stopped, and else to the end.
     pub measured: (Time, Time),
     /// What a full packet takes on the slowest link of its path.
     pub packet_time: Time,
@@ -38,13 +40,14 @@ pub struct FlowRecord {
     pub acked: Option<Time>,
     /// Payload sent again.
     pub retransmitted_bytes: u64,
-    /// The same transfer with nothing else in the network (contract: "Slowdown"); zero for unlimited flows.
+    /// The same transfer with nothing else in the network (contract: "Slowdown"); zero for
+    /// unlimited flows.
     pub ideal: Time,
 }
 
 impl FlowRecord {
-    /// How long [`window_bytes`](Self::window_bytes) were counted; `None` below ten packet times, over which a rate would say
-    /// more of where packets begin and end than of the flow.
+    /// How long [`window_bytes`](Self::window_bytes) were counted; `None` below ten packet times,
+    /// over which a rate would say more of where packets begin and end than of the flow.
     pub fn lifetime(&self) -> Option<Time> {
         let lifetime = self.measured.1.since(self.measured.0);
         (lifetime >= self.packet_time.times(10)).then_some(lifetime)
@@ -78,11 +81,13 @@ pub struct LinkRecord {
     pub rate_bps: u64,
     /// Wire bytes sent; a packet counts when its transmission starts.
     pub wire_bytes: u64,
-    /// Share of the measured time in which it was sending; what it began and did not send within that time is left out.
+    /// Share of the measured time in which it was sending; what it began and did not send within
+    /// that time is left out.
     pub utilisation: f64,
     /// Packets sent.
     pub packets: u64,
-    /// Time-weighted queue in wire bytes, without the packet in service. Zero at hosts, which are pulled.
+    /// Time-weighted queue in wire bytes, without the packet in service. Zero at hosts, which are
+    /// pulled.
     pub queue_bytes: Spread,
     /// Per packet, from enqueue to start of transmission.
     pub queue_delay_us: Spread,
@@ -151,13 +156,15 @@ pub enum Quantity {
 pub struct Outcome {
     /// Flows that had not finished.
     pub unfinished: Vec<FlowRecord>,
-    /// Every direction of every link: link i of the fabric gives records 2i (a to b) and 2i + 1 (b to a).
+    /// Every direction of every link: link i of the fabric gives records 2i (a to b) and 2i + 1 (b
+    /// to a).
     pub links: Vec<LinkRecord>,
     /// Every switch.
     pub switches: Vec<SwitchRecord>,
     /// What injected faults did.
     pub faults: FaultCounts,
-    /// Covers the simulated outcome; the same whatever the threads and the way dequeues are scheduled.
+    /// Covers the simulated outcome; the same whatever the threads and the way dequeues are
+    /// scheduled.
     pub digest: u64,
     /// Packets, data or control, delivered over any link, hosts' included.
     pub packet_hops: u64,

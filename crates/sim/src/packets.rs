@@ -1,4 +1,5 @@
-//! The packet slab: frames (every hop reads them) apart from bodies (only ends do) and hop traces (only where asked for).
+//! The packet slab: frames (every hop reads them) apart from bodies (only ends do) and hop traces
+//! (only where asked for).
 
 use tidegate_core::{Body, Frame, HopTrace, PacketMut};
 

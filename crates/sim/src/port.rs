@@ -1,8 +1,9 @@
 //! One direction of a link: the egress queue before it, and the packets on it.
 //!
-//! Both are lists through the packet slab. Only the head of the link is in the event list. The queue is committed lazily:
-//! [`Port::commit`] starts every transmission that is due, at its true time, and is called before anything
-//! touches the port and when its link runs empty. A packet that finds the port free never enters the queue.
+//! Both are lists through the packet slab. Only the head of the link is in the event list. The
+//! queue is committed lazily: [`Port::commit`] starts every transmission that is due, at its true
+//! time, and is called before anything touches the port and when its link runs empty. A packet that
+//! finds the port free never enters the queue.
 
 use tidegate_core::{Frame, Rate, Time};
 
@@ -28,7 +29,8 @@ pub(crate) mod flag {
     pub(crate) const DOWN: u8 = 32;
 }
 
-/// One direction of a link. Three cache lines; the third is touched only by packets that had to wait.
+/// One direction of a link. Three cache lines; the third is touched only by packets that had to
+/// wait.
 #[repr(C, align(64))]
 pub(crate) struct Port {
     /// End of the transmission in progress.
@@ -181,9 +183,15 @@ impl Port {
         packet
     }
 
-    /// Puts `packet` on the link at `start`. Where the link was empty, so that its event must be inserted: when it lands.
+    /// Puts `packet` on the link at `start`. Where the link was empty, so that its event must be
+    /// inserted: when it lands.
     #[inline]
-    pub(crate) fn launch(&mut self, packet: u32, start: Time, frames: &mut [Frame]) -> Option<Time> {
+    pub(crate) fn launch(
+        &mut self,
+        packet: u32,
+        start: Time,
+        frames: &mut [Frame],
+    ) -> Option<Time> {
         let frame = &mut frames[packet as usize];
         let wire = frame.wire_bytes;
         self.free_at = start + self.serialise(wire);

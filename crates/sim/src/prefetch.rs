@@ -1,4 +1,5 @@
-//! A hint to the processor: memory that is about to be needed. Nothing that a program can see depends on it.
+//! A hint to the processor: memory that is about to be needed. Nothing that a program can see
+//! depends on it.
 
 /// Brings `items[index]` nearer. There need be no such item.
 #[inline(always)]
@@ -10,8 +11,8 @@ pub(crate) fn prefetch<T>(items: &[T], index: usize) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: the instruction needs SSE, which every x86-64 has. It is a hint about an address, whatever the address: it
-        // neither faults nor reads or writes a value.
+        // SAFETY: the instruction needs SSE, which every x86-64 has. It is a hint about an address,
+        // whatever the address: it neither faults nor reads or writes a value.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(items.as_ptr().wrapping_add(index).cast()) }
     }
     #[cfg(not(target_arch = "x86_64"))]

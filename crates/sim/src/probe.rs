@@ -25,7 +25,8 @@ pub struct Departure<'a> {
 pub trait Probe {
     /// False: the engine does not call at all.
     const ON: bool = true;
-    /// True: an event for every dequeue instead of lazy commits. Slower; the outcome is the same, and a test says so.
+    /// True: an event for every dequeue instead of lazy commits. Slower; the outcome is the same,
+    /// and a test says so.
     const EXPLICIT_DEQUEUES: bool = false;
     /// A packet starts to leave a port.
     fn departed(&mut self, _departure: &Departure<'_>) {}

@@ -55,11 +55,13 @@ impl Routing {
         self.routes.reroute(is_up);
     }
 
-    /// The egress port of `switch` for a packet to `dst` with this `entropy`; [`NO_PORT`] where no path is left.
+    /// The egress port of `switch` for a packet to `dst` with this `entropy`; [`NO_PORT`] where no
+    /// path is left.
     #[inline]
     pub(crate) fn egress(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
         self.routes.egress(switch, dst, |ways| {
-            // Two rounds of multiply and fold: one alone correlates the choices of successive tiers.
+            // Two rounds of multiply and fold: one alone correlates the choices of successive
+            // tiers.
             let mut x = entropy ^ self.salts[switch as usize];
             x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
             x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
@@ -82,11 +84,13 @@ impl Routing {
     }
 
     pub(crate) fn bdp_bytes(&self, host: u32) -> f64 {
-        self.bdp_bytes.unwrap_or_else(|| self.nic_rate(host).bytes_in(self.fabric_base_rtt()) as f64)
+        self.bdp_bytes
+            .unwrap_or_else(|| self.nic_rate(host).bytes_in(self.fabric_base_rtt()) as f64)
     }
 
-    /// How long `bytes` of payload take with nothing else in the network: store and forward, full packets of the fabric's
-    /// MTU, [`HEADER_BYTES`] each. On the best path, to the picosecond; sprayed, no less than all paths together need.
+    /// How long `bytes` of payload take with nothing else in the network: store and forward, full
+    /// packets of the fabric's MTU, [`HEADER_BYTES`] each. On the best path, to the picosecond;
+    /// sprayed, no less than all paths together need.
     pub(crate) fn ideal(&mut self, src: u32, dst: u32, bytes: u64) -> Time {
         let message = Packets::of(bytes, self.mtu);
         if let (Choice::Spray, Some(kind)) = (self.choice, self.routes.kind_of_pair(src, dst)) {
@@ -116,14 +120,18 @@ impl Layer {
         Layer {
             fastest: edges().map(|edge| edge.rate).max().unwrap_or_default(),
             delay: edges().map(|edge| edge.delay).min().unwrap_or_default(),
-            bytes_per_ps: edges().map(|edge| (1u64 << 20) as f64 / edge.rate.ps_per_byte_q20() as f64).sum(),
+            bytes_per_ps: edges()
+                .map(|edge| (1u64 << 20) as f64 / edge.rate.ps_per_byte_q20() as f64)
+                .sum(),
             links: ports.len(),
         }
     }
 
-    /// The least time in which its links carry `fulls` packets of `full` bytes and then, perhaps, one of `last`.
+    /// The least time in which its links carry `fulls` packets of `full` bytes and then, perhaps,
+    /// one of `last`.
     fn carries(&self, fulls: u64, full: u64, last: Option<u64>) -> Time {
-        let (one, rest) = (self.fastest.serialise(full), last.map(|last| self.fastest.serialise(last)));
+        let (one, rest) =
+            (self.fastest.serialise(full), last.map(|last| self.fastest.serialise(last)));
         if self.links == 1 {
             return one.times(fulls) + rest.unwrap_or(Time::ZERO);
         }
@@ -151,7 +159,8 @@ impl Packets {
 
     /// One after the other over one path.
     fn over_path(&self, links: impl Iterator<Item = (Rate, Time)>) -> Time {
-        // The last packet leaves each link after it has arrived there and the full packets before it have left.
+        // The last packet leaves each link after it has arrived there and the full packets before
+        // it have left.
         let mut full_first = Time::ZERO;
         let mut slowest = Time::ZERO;
         let mut last_left = Time::ZERO;
@@ -170,9 +179,9 @@ impl Packets {
         last_left
     }
 
-    /// A bound from below where each packet takes a link of its own of every layer, in any order: no byte is earlier at a
-    /// layer than the quickest packet, all bytes pass it, and the last of them has the way from there before it. The same
-    /// holds of the full packets alone.
+    /// A bound from below where each packet takes a link of its own of every layer, in any order:
+    /// no byte is earlier at a layer than the quickest packet, all bytes pass it, and the last of
+    /// them has the way from there before it. The same holds of the full packets alone.
     fn over_layers<'a, I: Iterator<Item = &'a Layer>>(&self, layers: impl Fn() -> I) -> Time {
         let bound = |fulls: u64, last: Option<u64>| {
             let quickest = last.unwrap_or(self.full);
@@ -209,19 +218,24 @@ impl PathOracle for Routing {
 mod tests {
     use super::*;
 
-    /// Each packet's time is rounded down on its own link, so that many are a little faster than their bytes.
+    /// Each packet's time is rounded down on its own link, so that many are a little faster than
+    /// their bytes.
     #[test]
     fn links_side_by_side_carry_packets_no_earlier_than_one_by_one() {
         for mbps in [33_333, 10_007, 100_000] {
             let rate = Rate::mbps(mbps);
             for links in [2, 3, 8] {
-                let bytes_per_ps = links as f64 * (1u64 << 20) as f64 / rate.ps_per_byte_q20() as f64;
+                let bytes_per_ps =
+                    links as f64 * (1u64 << 20) as f64 / rate.ps_per_byte_q20() as f64;
                 let layer = Layer { fastest: rate, delay: Time::ZERO, bytes_per_ps, links };
                 for each in [1, 2, 7, 1_000] {
                     let bound = layer.carries(each * links as u64, 1080, None);
                     let shared = rate.serialise(1080).times(each);
                     let slack = Time::ps(each * links as u64 + 2);
-                    assert!(bound <= shared && shared - bound <= slack, "{bound} and {shared} of {each}");
+                    assert!(
+                        bound <= shared && shared - bound <= slack,
+                        "{bound} and {shared} of {each}"
+                    );
                 }
             }
         }

@@ -17,7 +17,8 @@ pub struct Setup {
     pub stacks: Vec<Stack>,
     /// How messages share connections.
     pub connections: ConnectionPolicy,
-    /// Bandwidth-delay product in bytes; `None`: rate of the host times the fabric's largest base RTT.
+    /// Bandwidth-delay product in bytes; `None`: rate of the host times the fabric's largest base
+    /// RTT.
     pub bdp_bytes: Option<f64>,
     /// What the hosts want to send.
     pub workload: Workload,
@@ -27,7 +28,8 @@ pub struct Setup {
     pub duration: Time,
     /// Goodput, queues and utilisation are measured from here on.
     pub warmup: Time,
-    /// So much longer messages may take to finish. Unlimited flows stop at `duration` unless this is zero.
+    /// So much longer messages may take to finish. Unlimited flows stop at `duration` unless this
+    /// is zero.
     pub drain: Time,
     /// What goes wrong.
     pub faults: Faults,

@@ -63,7 +63,8 @@ fn steady_state_allocates_nothing_per_packet() {
         engine.advance(Time::ms(3));
         let (before, hops) = (ALLOCATIONS.load(Ordering::Relaxed), engine.packet_hops());
         engine.advance(Time::ms(6));
-        let (allocations, hops) = (ALLOCATIONS.load(Ordering::Relaxed) - before, engine.packet_hops() - hops);
+        let (allocations, hops) =
+            (ALLOCATIONS.load(Ordering::Relaxed) - before, engine.packet_hops() - hops);
         assert!(hops > 50_000, "{}: {hops} packet-hops", protocol.card().name);
         // Buffers may still double once or twice; anything per packet would show as thousands.
         assert!(

@@ -1,5 +1,6 @@
-//! What must hold of the engine whatever the protocol: lazily committed ports equal explicit dequeues, nothing is created or
-//! lost, a seed means the same run, and steady state allocates nothing.
+//! What must hold of the engine whatever the protocol: lazily committed ports equal explicit
+//! dequeues, nothing is created or lost, a seed means the same run, and steady state allocates
+//! nothing.
 mod common;
 
 use std::collections::BTreeSet;
@@ -10,7 +11,9 @@ use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Body, ConnectionPolicy, Domain, Frame, HopTrace, Rate, Rng, Time, kind};
-use tidegate_sim::{Departure, Engine, FlowRecord, LinkRecord, Probe, SEMANTICS, Setup, SwitchRecord};
+use tidegate_sim::{
+    Departure, Engine, FlowRecord, LinkRecord, Probe, SEMANTICS, Setup, SwitchRecord,
+};
 
 /// Everything a departure says.
 #[derive(Clone, Debug, PartialEq)]
@@ -72,8 +75,11 @@ fn busy(stack: Stack, seed: u64) -> Setup {
         poisson: false,
         jitter: Time::us(1),
     };
-    let poisson =
-        Pattern::Poisson { mean_gap_ps: 4e6, senders: (0..12).collect(), receivers: (0..12).collect() };
+    let poisson = Pattern::Poisson {
+        mean_gap_ps: 4e6,
+        senders: (0..12).collect(),
+        receivers: (0..12).collect(),
+    };
     setup.workload.traffic = vec![
         block(Pattern::Permutation, 300_000, Time::us(5)),
         block(incast, 50_000, Time::us(10)),
@@ -98,7 +104,9 @@ fn with_ecn(mut setup: Setup) -> Setup {
 }
 
 /// Departures, finished flows, digest and links of a run.
-fn recorded<const EXPLICIT: bool>(setup: Setup) -> (Vec<Vec<Record>>, Vec<FlowRecord>, u64, Vec<LinkRecord>) {
+fn recorded<const EXPLICIT: bool>(
+    setup: Setup,
+) -> (Vec<Vec<Record>>, Vec<FlowRecord>, u64, Vec<LinkRecord>) {
     let duration = setup.duration;
     let mut engine = Engine::new(setup, Recorder::<EXPLICIT>::default()).unwrap();
     engine.advance(duration);
@@ -151,7 +159,10 @@ fn pauses_change_nothing() {
     for most in [1, 2, 10, 1000] {
         let paused = run(&mut || 1 + rng.below(most));
         assert!(paused.0 > 100, "{}", paused.0);
-        assert!((&whole.1, &whole.2, whole.3) == (&paused.1, &paused.2, paused.3), "at most {most} a step");
+        assert!(
+            (&whole.1, &whole.2, whole.3) == (&paused.1, &paused.2, paused.3),
+            "at most {most} a step"
+        );
         assert_eq!((&whole.4, whole.5), (&paused.4, paused.5));
     }
 }
@@ -230,7 +241,10 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
             }
         }
     }
-    assert!(dropped > 100, "only {dropped} drops: the small buffers were not small enough to mean anything");
+    assert!(
+        dropped > 100,
+        "only {dropped} drops: the small buffers were not small enough to mean anything"
+    );
 }
 
 /// Everything that a run leaves, and every packet on its way.
@@ -250,7 +264,9 @@ fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
     let mut rng = Rng::stream(1, Domain::Faults, 1);
     let (mut rows, mut samples) = (Vec::new(), Vec::new());
     while !engine.is_over() {
-        engine.advance(step.map_or(Time::NEVER, |step| engine.now() + Time::ps(rng.below(step.as_ps()))));
+        engine.advance(
+            step.map_or(Time::NEVER, |step| engine.now() + Time::ps(rng.below(step.as_ps()))),
+        );
         engine.take_finished(&mut rows);
         if sampled {
             engine.sample(&mut samples);
@@ -287,11 +303,18 @@ fn steps_and_samples_do_not_matter_for_anything() {
             };
             let whole = in_steps(make(), None, false);
             assert!(whole.rows.len() > 100, "{} rows", whole.rows.len());
-            for (step, sampled) in [(Time::us(3), true), (Time::us(40), false), (Time::us(40), true)] {
+            for (step, sampled) in
+                [(Time::us(3), true), (Time::us(40), false), (Time::us(40), true)]
+            {
                 let parts = in_steps(make(), Some(step), sampled);
                 assert!(parts == whole, "{}, {step}, sampled: {sampled}", protocol.card().name);
             }
-            assert!(whole.rows.windows(2).all(|w| (w[0].completed, w[0].id) < (w[1].completed, w[1].id)));
+            assert!(
+                whole
+                    .rows
+                    .windows(2)
+                    .all(|w| (w[0].completed, w[0].id) < (w[1].completed, w[1].id))
+            );
         }
     }
 }
@@ -312,26 +335,31 @@ fn packets_carry_their_hosts_count_of_messages() {
         }
         for (numbers, submitted) in numbers.iter().zip(submitted) {
             let (count, last) = (numbers.len() as u32, numbers.last().copied().unwrap_or(0));
-            assert!(last < submitted && count <= submitted && count + 3 >= submitted, "{numbers:?}");
+            assert!(
+                last < submitted && count <= submitted && count + 3 >= submitted,
+                "{numbers:?}"
+            );
         }
     }
 }
 
 #[test]
 fn several_protocols_share_a_host_fairly() {
-    // Two senders of each protocol on one host, to different receivers: the uplink is the bottleneck.
+    // Two senders of each protocol on one host, to different receivers: the uplink is the
+    // bottleneck.
     let mut setup =
         setup(star(5, Rate::gbps(100), Time::us(1), 1000), stack("swift"), Vec::new(), Time::ms(4));
     setup.stacks.push(stack("poseidon"));
     for (i, dst) in (1..5).enumerate() {
-        setup
-            .workload
-            .flows
-            .push(tidegate_core::workload::Flow { stack: (i % 2) as u16, ..unlimited(0, dst, Time::ZERO) });
+        setup.workload.flows.push(tidegate_core::workload::Flow {
+            stack: (i % 2) as u16,
+            ..unlimited(0, dst, Time::ZERO)
+        });
     }
     setup.warmup = Time::ms(1);
     let (_, outcome) = run(setup, ());
-    let by_dst = |dst: u32| outcome.unfinished.iter().find(|r| r.dst == dst).unwrap().window_bytes as f64;
+    let by_dst =
+        |dst: u32| outcome.unfinished.iter().find(|r| r.dst == dst).unwrap().window_bytes as f64;
     let rates: Vec<f64> = (1..5).map(by_dst).collect();
     assert!(jain(&rates) > 0.999, "{rates:?}");
 }
@@ -362,11 +390,14 @@ fn golden_digests() {
         format!("semantics {SEMANTICS}"),
         "golden.txt belongs to another version of the semantics"
     );
-    assert_eq!(digests, lines, "outcomes changed: raise SEMANTICS and write golden.txt anew (BLESS=1)");
+    assert_eq!(
+        digests, lines,
+        "outcomes changed: raise SEMANTICS and write golden.txt anew (BLESS=1)"
+    );
 }
 
-/// Digests of every packet, recorded before the paper's reading became the default; the sprayed one anew when
-/// each host had a stream of its own for its paths.
+/// Digests of every packet, recorded before the paper's reading became the default; the sprayed one
+/// anew when each host had a stream of its own for its paths.
 #[test]
 fn published_code_of_sird_stays_what_figures_were_made_with() {
     let mut sird = stack("sird");
@@ -390,13 +421,16 @@ fn poseidon_shares_random_graphs_max_min_fairly() {
         let (finished, outcome) = run(setup, ());
         for (flow, (rate, share)) in goodputs(&finished, &outcome).iter().zip(&shares).enumerate() {
             let ratio = rate / (share * 4096.0 / 4178.0);
-            assert!((ratio - 1.0).abs() < 0.12, "seed {seed}, flow {flow}: {ratio:.3} of {share:e} bit/s");
+            assert!(
+                (ratio - 1.0).abs() < 0.12,
+                "seed {seed}, flow {flow}: {ratio:.3} of {share:e} bit/s"
+            );
         }
     }
 }
 
-/// A line of four to six switches with links of 100 or 200 Gbit/s and a dozen flows over random stretches of it. Each flow has
-/// hosts of its own. Also the links of each flow's path.
+/// A line of four to six switches with links of 100 or 200 Gbit/s and a dozen flows over random
+/// stretches of it. Each flow has hosts of its own. Also the links of each flow's path.
 fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
     let mut rng = Rng::stream(seed, Domain::Traffic, 77);
     let switches = 4 + rng.below(3) as u32;
@@ -418,7 +452,12 @@ fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
             fabric.hosts.push(format!("h{}", fabric.hosts.len()));
             let host = fabric.hosts.len() as u32 - 1;
             path.push(fabric.links.len());
-            fabric.links.push(link(Node::Host(host), Node::Switch(at), Rate::gbps(200), Time::ns(300)));
+            fabric.links.push(link(
+                Node::Host(host),
+                Node::Switch(at),
+                Rate::gbps(200),
+                Time::ns(300),
+            ));
             host
         };
         pairs.push((host(from), host(to)));
@@ -427,13 +466,15 @@ fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
     (fabric, pairs, paths)
 }
 
-/// Max-min fair rates by water filling: the least fair share of any link is final for its flows, again and again.
+/// Max-min fair rates by water filling: the least fair share of any link is final for its flows,
+/// again and again.
 fn water_fill(fabric: &Fabric, paths: &[Vec<usize>]) -> Vec<f64> {
     let mut left: Vec<f64> = fabric.links.iter().map(|link| link.rate.as_bps() as f64).collect();
     let mut shares = vec![None; paths.len()];
     while shares.iter().any(Option::is_none) {
-        let users =
-            |link: usize| paths.iter().zip(&shares).filter(|(p, s)| s.is_none() && p.contains(&link)).count();
+        let users = |link: usize| {
+            paths.iter().zip(&shares).filter(|(p, s)| s.is_none() && p.contains(&link)).count()
+        };
         let fair = |link: usize| (users(link) > 0).then(|| (left[link] / users(link) as f64, link));
         let (share, tightest) = (0..left.len())
             .filter_map(fair)

@@ -1,6 +1,8 @@
-//! Nothing is lost: whatever the network does to packets, every transport delivers every message exactly once.
+//! Nothing is lost: whatever the network does to packets, every transport delivers every message
+//! exactly once.
 //!
-//! `TIDEGATE_SEEDS=20000 cargo test -p tidegate-sim --test faults` runs more seeds; a failure prints how to replay its seed.
+//! `TIDEGATE_SEEDS=20000 cargo test -p tidegate-sim --test faults` runs more seeds; a failure
+//! prints how to replay its seed.
 mod common;
 
 use common::*;
@@ -32,8 +34,14 @@ fn hazards(rng: &mut Rng) -> Vec<(&'static str, Faults)> {
                 ..none()
             },
         ),
-        ("a link fails", Faults { outages: vec![outage(Failing::Link(link), at, length)], ..none() }),
-        ("a host stops", Faults { outages: vec![outage(Failing::Host(host), at, length)], ..none() }),
+        (
+            "a link fails",
+            Faults { outages: vec![outage(Failing::Link(link), at, length)], ..none() },
+        ),
+        (
+            "a host stops",
+            Faults { outages: vec![outage(Failing::Host(host), at, length)], ..none() },
+        ),
         (
             "links flap",
             Faults {
@@ -58,17 +66,26 @@ fn small(protocol: Protocol, faults: Faults, seed: u64) -> Setup {
         start,
         stop: Time::us(120),
     };
-    let incast =
-        Pattern::Incast { fan_in: 5, dst: None, interval: Time::us(60), poisson: false, jitter: Time::us(1) };
-    let poisson =
-        Pattern::Poisson { mean_gap_ps: 60e6, senders: (0..12).collect(), receivers: (0..12).collect() };
+    let incast = Pattern::Incast {
+        fan_in: 5,
+        dst: None,
+        interval: Time::us(60),
+        poisson: false,
+        jitter: Time::us(1),
+    };
+    let poisson = Pattern::Poisson {
+        mean_gap_ps: 60e6,
+        senders: (0..12).collect(),
+        receivers: (0..12).collect(),
+    };
     setup.workload.traffic = vec![
         block(Pattern::Permutation, 1 + rng.below(60_000), Time::us(2)),
         block(incast, 1 + rng.below(20_000), Time::us(10)),
         block(poisson, 1 + rng.below(3_000), Time::ZERO),
     ];
-    setup.connections = [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage, ConnectionPolicy::Pool(2)]
-        [rng.below(3) as usize];
+    setup.connections =
+        [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage, ConnectionPolicy::Pool(2)]
+            [rng.below(3) as usize];
     for switch in &mut setup.fabric.switches {
         let at = 40e3;
         switch.ecn = Some(Ecn {
@@ -95,7 +112,8 @@ fn check(protocol: Protocol, name: &str, faults: Faults, seed: u64) {
 fn check_run(protocol: Protocol, name: &str, setup: Setup, seed: u64) {
     let replay = || {
         format!(
-            "{}, {name}: replay with TIDEGATE_SEED={seed} TIDEGATE_PROTOCOL={} cargo test -p tidegate-sim --test faults",
+            "{}, {name}: replay with TIDEGATE_SEED={seed} TIDEGATE_PROTOCOL={} cargo test -p \
+             tidegate-sim --test faults",
             protocol.card().name,
             protocol.card().name
         )
@@ -113,10 +131,23 @@ fn check_run(protocol: Protocol, name: &str, setup: Setup, seed: u64) {
         }
         until = until.times(2);
     }
-    assert_eq!(engine.live_flows(), 0, "{} messages not done after 20 s; {}", engine.live_flows(), replay());
+    assert_eq!(
+        engine.live_flows(),
+        0,
+        "{} messages not done after 20 s; {}",
+        engine.live_flows(),
+        replay()
+    );
     assert!(rows.len() > 20, "{} messages are too few; {}", rows.len(), replay());
     for row in &rows {
-        assert_eq!(row.delivered_bytes, row.bytes, "message {} of {} B; {}", row.id, row.bytes, replay());
+        assert_eq!(
+            row.delivered_bytes,
+            row.bytes,
+            "message {} of {} B; {}",
+            row.id,
+            row.bytes,
+            replay()
+        );
         assert!(row.acked > row.completed, "acknowledged as soon as delivered; {}", replay());
     }
 }
@@ -176,8 +207,8 @@ fn what_comes_twice_is_delivered_once() {
     }
 }
 
-/// A fifth of all packets lost or damaged on every link leaves one round trip in six over four links: timeouts follow each other,
-/// and every message ends all the same.
+/// A fifth of all packets lost or damaged on every link leaves one round trip in six over four
+/// links: timeouts follow each other, and every message ends all the same.
 #[test]
 fn messages_end_where_one_round_trip_in_six_does() {
     for &protocol in Protocol::ALL {
@@ -186,7 +217,12 @@ fn messages_end_where_one_round_trip_in_six_does() {
         }
         for seed in 0..2 {
             check(protocol, "a fifth lost", Faults { loss: 0.2, ..Faults::default() }, seed);
-            check(protocol, "a fifth damaged", Faults { corruption: 0.2, ..Faults::default() }, seed);
+            check(
+                protocol,
+                "a fifth damaged",
+                Faults { corruption: 0.2, ..Faults::default() },
+                seed,
+            );
         }
     }
 }
@@ -226,14 +262,16 @@ fn a_failed_spine_is_routed_around_and_comes_back() {
     // Links 4 and 5 lead from tor0 to the spines.
     let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 3, Time::ZERO)];
     let mut setup = setup(fabric, stack("swift"), flows, Time::ms(6));
-    setup.faults.outages = vec![Outage { of: Failing::Link(4), down: Time::ms(2), up: Time::ms(4) }];
+    setup.faults.outages =
+        vec![Outage { of: Failing::Link(4), down: Time::ms(2), up: Time::ms(4) }];
     let mut engine = Engine::new(setup, ()).unwrap();
     let mut sent = Vec::new();
     for ms in [3, 4, 6] {
         engine.advance(Time::ms(ms));
         let mut samples = Vec::new();
         engine.sample(&mut samples);
-        let delivered = |s: &&tidegate_sim::Sample| s.quantity == tidegate_sim::Quantity::DeliveredBytes;
+        let delivered =
+            |s: &&tidegate_sim::Sample| s.quantity == tidegate_sim::Quantity::DeliveredBytes;
         sent.push(samples.iter().filter(delivered).map(|s| s.value).sum::<f64>());
     }
     // With one path left, both flows together get one link's rate.
@@ -246,7 +284,8 @@ fn a_failed_spine_is_routed_around_and_comes_back() {
 /// Bytes that h0 has put on its link by each of these times in microseconds.
 fn sent_by(outages: Vec<Outage>, times: &[u64]) -> Vec<u64> {
     let fabric = leaf_spine(2, 2, 2, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
-    let mut setup = setup(fabric, stack("open-loop"), vec![unlimited(0, 2, Time::ZERO)], Time::ms(9));
+    let mut setup =
+        setup(fabric, stack("open-loop"), vec![unlimited(0, 2, Time::ZERO)], Time::ms(9));
     setup.faults.outages = outages;
     let sent = |&us: &u64| {
         let mut setup = setup.clone();
@@ -284,7 +323,8 @@ fn a_stopped_host_hears_no_deadline_until_every_outage_is_over() {
     // Swift's timeouts would send again during an outage that another had ended.
     let outage = |down, up| Outage { of: Failing::Host(0), down: Time::us(down), up: Time::us(up) };
     let fabric = star(2, Rate::gbps(100), Time::us(1), 1000);
-    let mut setup = setup(fabric, stack("swift"), vec![flow(0, 1, 200_000, Time::ZERO)], Time::ms(40));
+    let mut setup =
+        setup(fabric, stack("swift"), vec![flow(0, 1, 200_000, Time::ZERO)], Time::ms(40));
     setup.faults.outages = vec![outage(5, 30_000), outage(6, 5_000), outage(7, 6_000)];
     let resent = |until: Time| {
         let mut setup = setup.clone();
@@ -292,7 +332,11 @@ fn a_stopped_host_hears_no_deadline_until_every_outage_is_over() {
         let (finished, outcome) = run(setup, ());
         (
             finished.len(),
-            finished.iter().chain(&outcome.unfinished).map(|row| row.retransmitted_bytes).sum::<u64>(),
+            finished
+                .iter()
+                .chain(&outcome.unfinished)
+                .map(|row| row.retransmitted_bytes)
+                .sum::<u64>(),
         )
     };
     assert_eq!(resent(Time::us(29_999)), (0, 0));
@@ -303,16 +347,21 @@ fn a_stopped_host_hears_no_deadline_until_every_outage_is_over() {
 fn flaps_and_outages_overlap() {
     // A flapping link that is also held down stays down; it is counted once.
     let fabric = leaf_spine(2, 1, 1, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
-    let mut setup = setup(fabric, stack("open-loop"), vec![unlimited(0, 1, Time::ZERO)], Time::ms(4));
+    let mut setup =
+        setup(fabric, stack("open-loop"), vec![unlimited(0, 1, Time::ZERO)], Time::ms(4));
     setup.faults.flaps = Some(Flaps { mean_up: Time::us(100), mean_down: Time::us(20) });
-    setup.faults.outages = vec![Outage { of: Failing::Link(2), down: Time::ms(1), up: Time::ms(3) }];
+    setup.faults.outages =
+        vec![Outage { of: Failing::Link(2), down: Time::ms(1), up: Time::ms(3) }];
     let delivered = |until| {
         let mut setup = setup.clone();
         setup.duration = Time::us(until);
         run(setup, ()).1.unfinished[0].delivered_bytes
     };
     let [early, down, still, back] = [990, 1_010, 2_990, 3_990].map(delivered);
-    assert!(early > 500_000 && down == still && back > still + 500_000, "{early} {down} {still} {back}");
+    assert!(
+        early > 500_000 && down == still && back > still + 500_000,
+        "{early} {down} {still} {back}"
+    );
 }
 #[test]
 fn as_many_messages_as_there_are_arrive_between_one_pair() {

@@ -1,4 +1,5 @@
-//! The ideal time of a message is a bound: nothing is faster, whatever the routing, the rates and the protocol.
+//! The ideal time of a message is a bound: nothing is faster, whatever the routing, the rates and
+//! the protocol.
 mod common;
 
 use common::*;
@@ -39,7 +40,8 @@ fn fabrics() -> Vec<(&'static str, Fabric)> {
     ]
 }
 
-const SIZES: [u64; 12] = [1, 999, 1_000, 1_001, 1_999, 2_000, 2_001, 3_500, 7_001, 20_000, 100_001, 400_000];
+const SIZES: [u64; 12] =
+    [1, 999, 1_000, 1_001, 1_999, 2_000, 2_001, 3_500, 7_001, 20_000, 100_001, 400_000];
 
 fn slowdowns(setup: tidegate_sim::Setup) -> Vec<f64> {
     let (messages, name) = (setup.workload.flows.len(), setup.stacks[0].protocol().card().name);
@@ -80,9 +82,15 @@ fn no_message_is_faster_than_its_ideal() {
 #[test]
 fn a_sprayed_message_has_the_rates_of_all_spines() {
     // 1 MB at 40 Gbit/s over four spines of 10, at 100 over one of 100, at 100 over four of 100.
-    for (rates, gbps) in [([10; 4], 40.0), ([10, 20, 30, 20], 80.0), ([100; 4], 100.0), ([400; 4], 100.0)] {
-        let mut setup =
-            setup(spines(100, rates), stack("swift"), vec![flow(0, 8, 1_000_000, Time::ZERO)], Time::ms(50));
+    for (rates, gbps) in
+        [([10; 4], 40.0), ([10, 20, 30, 20], 80.0), ([100; 4], 100.0), ([400; 4], 100.0)]
+    {
+        let mut setup = setup(
+            spines(100, rates),
+            stack("swift"),
+            vec![flow(0, 8, 1_000_000, Time::ZERO)],
+            Time::ms(50),
+        );
         setup.routing = Routing::Spray;
         let ideal = run(setup, ()).0[0].ideal.as_us_f64();
         let fluid = 1_000.0 * 1_080.0 * 8e-3 / gbps;
@@ -104,7 +112,9 @@ fn without_a_choice_of_paths_spraying_changes_no_ideal() {
             let mut setup = setup(one_spine(), open_loop, flows, Time::ms(2));
             setup.routing = routing;
             let finished = run(setup, ()).0;
-            finished.iter().for_each(|row| assert_eq!(row.completed.unwrap() - row.start, row.ideal));
+            finished
+                .iter()
+                .for_each(|row| assert_eq!(row.completed.unwrap() - row.start, row.ideal));
             finished.iter().map(|row| row.ideal).collect::<Vec<_>>()
         };
         assert_eq!(ideal(Routing::Ecmp), ideal(Routing::Spray));
@@ -119,7 +129,8 @@ fn full_packets_of_equal_paths_are_as_fast_as_their_ideal() {
     {
         let mut open_loop = stack("open-loop");
         open_loop.set("rate", Value::Rate(Rate::gbps(400))).unwrap();
-        let mut setup = setup(fabric, open_loop, vec![flow(0, 8, packets * 1_000, Time::ZERO)], Time::ms(2));
+        let mut setup =
+            setup(fabric, open_loop, vec![flow(0, 8, packets * 1_000, Time::ZERO)], Time::ms(2));
         setup.routing = Routing::Spray;
         let row = run(setup, ()).0[0];
         assert_eq!(row.completed.unwrap() - row.start, row.ideal, "{packets} packets");
@@ -130,7 +141,8 @@ fn full_packets_of_equal_paths_are_as_fast_as_their_ideal() {
 fn two_paths_are_a_choice_too() {
     // 1 MB at 20 Gbit/s over two spines of 10.
     let fabric = leaf_spine(2, 2, 2, Rate::gbps(100), Rate::gbps(10), Time::ns(400), 1000);
-    let mut setup = setup(fabric, stack("swift"), vec![flow(0, 3, 1_000_000, Time::ZERO)], Time::ms(50));
+    let mut setup =
+        setup(fabric, stack("swift"), vec![flow(0, 3, 1_000_000, Time::ZERO)], Time::ms(50));
     setup.routing = Routing::Spray;
     let ideal = run(setup, ()).0[0].ideal.as_us_f64();
     let fluid = 1_000.0 * 1_080.0 * 8e-3 / 20.0;
@@ -139,7 +151,8 @@ fn two_paths_are_a_choice_too() {
 
 #[test]
 fn no_byte_more_makes_a_sprayed_message_faster() {
-    let sizes: Vec<u64> = (1..8).flat_map(|packets| [packets * 1_000, packets * 1_000 + 1]).collect();
+    let sizes: Vec<u64> =
+        (1..8).flat_map(|packets| [packets * 1_000, packets * 1_000 + 1]).collect();
     for (name, fabric) in fabrics() {
         let flows = sizes.iter().enumerate();
         let flows = flows.map(|(i, &size)| flow(0, 8, size, Time::ms(i as u64))).collect();

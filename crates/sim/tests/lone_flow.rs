@@ -1,4 +1,5 @@
-//! A flow alone on an idle link takes what its protocol means to take: of every rate, packet and path.
+//! A flow alone on an idle link takes what its protocol means to take: of every rate, packet and
+//! path.
 mod common;
 
 use common::*;
@@ -54,7 +55,8 @@ fn a_lone_flow_takes_what_its_protocol_means_to_take() {
                 let mut seen = alone(stack.clone(), rate, mtu, delay);
                 let case = format!("{} at {rate}, {mtu} B, links of {delay}", protocol.card().name);
                 if protocol.card().name == "swift" && delay == Time::us(10) {
-                    // Its target is a number for a fabric: below the base RTT it starves the flow, and says so.
+                    // Its target is a number for a fabric: below the base RTT it starves the flow,
+                    // and says so.
                     assert!(seen.utilisation < 0.5, "{case}: {}", seen.utilisation);
                     assert!(stack.domain_warning(&seen.path).is_some(), "{case}");
                     stack.set("base_target", Value::Time(Time::us(65))).unwrap();
@@ -67,7 +69,11 @@ fn a_lone_flow_takes_what_its_protocol_means_to_take() {
                 let credited = protocol.family() == "receiver-driven";
                 let short = if credited { grain } else { 0.0 };
                 println!("{case}: {:.4} of {goal:.4}", seen.utilisation);
-                assert!(seen.utilisation >= goal - short - TOLERANCE, "{case}: {}", seen.utilisation);
+                assert!(
+                    seen.utilisation >= goal - short - TOLERANCE,
+                    "{case}: {}",
+                    seen.utilisation
+                );
                 assert!(seen.utilisation <= goal + TOLERANCE, "{case}: {}", seen.utilisation);
             }
         }

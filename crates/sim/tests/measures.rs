@@ -1,7 +1,8 @@
-//! What is measured: goodput within the window, buffers and utilisation to the bit, far events, and the drain.
+//! What is measured: goodput within the window, buffers and utilisation to the bit, far events, and
+//! the drain.
 //!
-//! That no flow and no host gets more than its links carry is not repeated here: the engine checks it of every run in every
-//! test.
+//! That no flow and no host gets more than its links carry is not repeated here: the engine checks
+//! it of every run in every test.
 mod common;
 
 use std::collections::BTreeMap;
@@ -44,7 +45,10 @@ fn a_flow_that_is_never_held_up_gets_what_the_link_carries_whatever_the_window()
         let (got, most) = (gbps(record), 100.0 * SHARE);
         // What is under way at the end has not been delivered.
         let whole = eighth as f64 / 8.0;
-        assert!(got <= most * (1.0 + 1e-6) && got >= most * (whole - 1.0) / whole, "{got} of {most}");
+        assert!(
+            got <= most * (1.0 + 1e-6) && got >= most * (whole - 1.0) / whole,
+            "{got} of {most}"
+        );
     }
 }
 
@@ -71,7 +75,10 @@ fn what_is_delivered_after_a_stop_is_not_counted_over_the_time_before_it() {
     let sum: f64 = outcome.unfinished.iter().map(gbps).sum();
     assert!(sum > 90.0 && sum < 100.0 * SHARE, "{sum} Gbit/s");
     for record in &outcome.unfinished {
-        assert!(record.measured.1 > Time::us(110) && record.measured.1 < Time::us(130), "{record:?}");
+        assert!(
+            record.measured.1 > Time::us(110) && record.measured.1 < Time::us(130),
+            "{record:?}"
+        );
     }
     // One that got nothing has no last delivery, and is not forgotten: it lived until its stop.
     let mut starved = setup_of_two(vec![stop(unlimited(0, 1, Time::ZERO))], Time::us(400));
@@ -86,7 +93,8 @@ fn what_is_delivered_after_a_stop_is_not_counted_over_the_time_before_it() {
 #[test]
 fn a_flow_that_stops_lives_until_its_last_delivery() {
     let stop = |us| Flow { stop: Time::us(us), ..unlimited(0, 1, Time::ZERO) };
-    // Nothing arrives while the link is down; a message keeps the drain going until what is resent does.
+    // Nothing arrives while the link is down; a message keeps the drain going until what is resent
+    // does.
     let record = |down, drain| {
         let flows = vec![stop(300), flow(0, 1, 40_000_000, Time::us(350))];
         let mut cut = setup_of_two(flows, Time::us(400));
@@ -112,7 +120,8 @@ fn setup_of_two(flows: Vec<Flow>, duration: Time) -> Setup {
 
 #[test]
 fn what_waited_for_a_hole_to_be_filled_counts_when_it_came() {
-    // Losses, and warm-up at many times of one run: a burst in order would be more than the link carries.
+    // Losses, and warm-up at many times of one run: a burst in order would be more than the link
+    // carries.
     let mut filled = 0;
     for name in ["swift", "dctcp", "sird"] {
         for warmup in 0..40 {
@@ -120,8 +129,12 @@ fn what_waited_for_a_hole_to_be_filled_counts_when_it_came() {
             let flows = vec![unlimited(0, 2, Time::ZERO), flow(1, 2, 40_000, Time::us(5))];
             let mut setup = setup(fabric, stack(name), flows, Time::us(240) + Time::us(7 * warmup));
             setup.warmup = Time::us(200) + Time::us(7 * warmup);
-            setup.faults =
-                Faults { loss: 0.02, reordering: 0.05, reorder_delay: Time::us(20), ..Faults::default() };
+            setup.faults = Faults {
+                loss: 0.02,
+                reordering: 0.05,
+                reorder_delay: Time::us(20),
+                ..Faults::default()
+            };
             let (finished, outcome) = run(setup, ());
             filled += finished
                 .iter()
@@ -138,14 +151,20 @@ fn arrivals_a_hundred_seconds_apart_come_when_they_are_due() {
     for name in ["poseidon", "sird"] {
         let starts = [Time::ZERO, Time::s(17), Time::s(100)];
         let flows = starts.map(|start| flow(0, 1, 5_000, start));
-        let mut setup =
-            setup(star(2, Rate::gbps(100), Time::us(1), 1000), stack(name), flows.into(), Time::s(101));
+        let mut setup = setup(
+            star(2, Rate::gbps(100), Time::us(1), 1000),
+            stack(name),
+            flows.into(),
+            Time::s(101),
+        );
         setup.warmup = Time::s(100) - Time::us(1);
-        setup.faults.outages = vec![Outage { of: Failing::Link(0), down: Time::s(50), up: Time::s(99) }];
+        setup.faults.outages =
+            vec![Outage { of: Failing::Link(0), down: Time::s(50), up: Time::s(99) }];
         let (mut finished, outcome) = run(setup, ());
         finished.sort_by_key(|record| record.id);
         assert_eq!(finished.iter().map(|record| record.start).collect::<Vec<_>>(), starts);
-        let took: Vec<_> = finished.iter().map(|record| record.completed.unwrap() - record.start).collect();
+        let took: Vec<_> =
+            finished.iter().map(|record| record.completed.unwrap() - record.start).collect();
         assert!(took.iter().all(|&it| it == took[0]), "{name}: {took:?}");
         assert_eq!(outcome.faults.outages, 1);
     }
@@ -163,7 +182,10 @@ fn links_that_are_too_slow_to_schedule_are_refused() {
         fabric.switches[0].latency = latency;
         let setup = setup(fabric, stack("swift"), vec![flow(0, 1, 1, Time::ZERO)], Time::ms(1));
         let error = Engine::new(setup, ()).err().expect("too slow");
-        assert!(error.contains("link between h0 and s0") && error.contains("at most 4s"), "{error}");
+        assert!(
+            error.contains("link between h0 and s0") && error.contains("at most 4s"),
+            "{error}"
+        );
     }
 }
 
@@ -194,8 +216,12 @@ impl Probe for Queues {
 fn buffers_are_exact_for_packets_of_every_size() {
     for mtu in [1_000, 4_096, 60_000] {
         let hosts = 6;
-        let mut setup =
-            setup(star(hosts, Rate::gbps(100), Time::us(1), mtu), stack("swift"), Vec::new(), Time::ms(2));
+        let mut setup = setup(
+            star(hosts, Rate::gbps(100), Time::us(1), mtu),
+            stack("swift"),
+            Vec::new(),
+            Time::ms(2),
+        );
         let block = |pattern, sizes| Traffic {
             pattern,
             sizes,
@@ -211,8 +237,10 @@ fn buffers_are_exact_for_packets_of_every_size() {
             poisson: false,
             jitter: Time::us(1),
         };
-        setup.workload.traffic =
-            vec![block(incast, Sizes::Fixed(50_001)), block(Pattern::Permutation, Sizes::Fixed(300_000))];
+        setup.workload.traffic = vec![
+            block(incast, Sizes::Fixed(50_001)),
+            block(Pattern::Permutation, Sizes::Fixed(300_000)),
+        ];
         setup.warmup = Time::us(77);
         let (warmup, end) = (setup.warmup, setup.duration);
         let mut engine = Engine::new(setup, Queues { hosts, ..Queues::default() }).unwrap();
@@ -271,12 +299,15 @@ fn utilisation_ends_with_the_window_and_with_the_link() {
         let fabric = star(2, Rate::gbps(1), Time::us(1), 4096);
         let mut setup = setup(fabric, at_full_rate(), vec![flow(0, 1, 4096, start)], Time::us(40));
         setup.warmup = warmup;
-        setup.faults.outages =
-            down.map(|down| Outage { of: Failing::Link(0), down, up: Time::us(39) }).into_iter().collect();
+        setup.faults.outages = down
+            .map(|down| Outage { of: Failing::Link(0), down, up: Time::us(39) })
+            .into_iter()
+            .collect();
         run(setup, ()).1.links[0].utilisation
     };
-    let is =
-        |got: f64, us: f64, of: f64| assert!((got - us / of).abs() < 1e-9, "{got} and not {us} of {of} us");
+    let is = |got: f64, us: f64, of: f64| {
+        assert!((got - us / of).abs() < 1e-9, "{got} and not {us} of {of} us")
+    };
     is(used(Time::ZERO, Time::ZERO, None), 33.408, 40.0);
     is(used(Time::us(10), Time::ZERO, None), 30.0, 40.0);
     is(used(Time::us(10), Time::us(20), None), 20.0, 20.0);
@@ -297,8 +328,11 @@ fn loaded(name: &str, drain: Time) -> (Vec<FlowRecord>, Outcome, Time) {
         ],
         Time::ms(1),
     );
-    let pattern =
-        Pattern::Poisson { mean_gap_ps: 3e7, senders: (0..8).collect(), receivers: (0..8).collect() };
+    let pattern = Pattern::Poisson {
+        mean_gap_ps: 3e7,
+        senders: (0..8).collect(),
+        receivers: (0..8).collect(),
+    };
     setup.workload.traffic = vec![Traffic {
         pattern,
         sizes: Sizes::Fixed(50_000),
@@ -325,24 +359,37 @@ fn a_drain_finishes_messages_and_changes_nothing_that_is_measured_before() {
         let (cut, cut_outcome, cut_end) = loaded(name, Time::ZERO);
         let (drained, outcome, end) = loaded(name, Time::ms(500));
         assert!(cut_outcome.unfinished.len() > 2, "{name}: nothing was left to drain");
-        let open = outcome.unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).count();
+        let open =
+            outcome.unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).count();
         assert_eq!(open, 0, "{name}");
         assert_eq!(cut_end, Time::ms(1));
-        assert!(end > cut_end && end < Time::ms(400), "{name}: {end} is not as early as it could be");
+        assert!(
+            end > cut_end && end < Time::ms(400),
+            "{name}: {end} is not as early as it could be"
+        );
         // Nothing new, nothing lost; what finished before is the same.
         let all = |a: &[FlowRecord], b: &[FlowRecord]| {
             let mut all: Vec<_> = a.iter().chain(b).copied().collect();
             all.sort_by_key(|record| record.id);
             all
         };
-        let (before, after) = (all(&cut, &cut_outcome.unfinished), all(&drained, &outcome.unfinished));
+        let (before, after) =
+            (all(&cut, &cut_outcome.unfinished), all(&drained, &outcome.unfinished));
         assert_eq!(before.len(), after.len(), "{name}");
         for (before, after) in before.iter().zip(&after) {
-            assert_eq!((before.start, before.window_bytes), (after.start, after.window_bytes), "{name}");
+            assert_eq!(
+                (before.start, before.window_bytes),
+                (after.start, after.window_bytes),
+                "{name}"
+            );
             assert_eq!(before.goodput_bps(), after.goodput_bps(), "{name}: {before:?} {after:?}");
             assert!(before.completed.is_none_or(|at| after.completed == Some(at)), "{name}");
         }
-        assert_eq!((cut_outcome.links, cut_outcome.switches), (outcome.links, outcome.switches), "{name}");
+        assert_eq!(
+            (cut_outcome.links, cut_outcome.switches),
+            (outcome.links, outcome.switches),
+            "{name}"
+        );
         // The unlimited flow stops: what was in flight arrives, and no more.
         let delivered = |all: &[FlowRecord]| {
             let unlimited = all.iter().find(|record| record.bytes == Message::UNLIMITED).unwrap();
@@ -364,12 +411,14 @@ fn a_drain_ends_at_its_end_where_messages_cannot_finish() {
     assert_eq!(engine.now(), Time::us(80));
 }
 
-/// Every sample looks at all ports, so that an idle fabric can keep the engine as busy as traffic does.
+/// Every sample looks at all ports, so that an idle fabric can keep the engine as busy as traffic
+/// does.
 #[test]
 fn samples_of_many_ports_count_as_work() {
     let fabric = leaf_spine(32, 32, 32, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
     let (ports, work) = (fabric.links.len() as u64 * 2, 1 << 14);
-    let mut engine = Engine::new(setup(fabric, stack("swift"), Vec::new(), Time::s(1)), ()).unwrap();
+    let mut engine =
+        Engine::new(setup(fabric, stack("swift"), Vec::new(), Time::s(1)), ()).unwrap();
     assert!(!engine.advance_some(Time::ms(100), work), "10,000 samples of {ports} ports in one go");
     let samples = 8 * work / ports;
     assert!(
@@ -381,13 +430,15 @@ fn samples_of_many_ports_count_as_work() {
     assert_eq!(engine.now(), Time::ms(100));
 }
 
-/// Of a packet under way at warm-up counts what the slowest link has carried since, of full packets.
+/// Of a packet under way at warm-up counts what the slowest link has carried since, of full
+/// packets.
 #[test]
 fn a_packet_under_way_at_warm_up_counts_for_what_its_slowest_link_carries_after_it() {
     let lone = |bytes: u64, warmup: Time| {
         let mut fabric = star(2, Rate::gbps(100), Time::us(1), 4096);
         fabric.links[1].rate = Rate::gbps(10);
-        let mut setup = setup(fabric, at_full_rate(), vec![flow(0, 1, bytes, Time::ZERO)], Time::us(50));
+        let mut setup =
+            setup(fabric, at_full_rate(), vec![flow(0, 1, bytes, Time::ZERO)], Time::us(50));
         setup.warmup = warmup;
         run(setup, ()).0[0]
     };
@@ -400,7 +451,11 @@ fn a_packet_under_way_at_warm_up_counts_for_what_its_slowest_link_carries_after_
         (1000, Time::ZERO, 0),
     ] {
         let landed = lone(bytes, Time::ZERO).completed.unwrap();
-        assert_eq!(lone(bytes, landed - span).window_bytes, counts, "{bytes} B, {span} before the end");
+        assert_eq!(
+            lone(bytes, landed - span).window_bytes,
+            counts,
+            "{bytes} B, {span} before the end"
+        );
     }
 }
 
@@ -425,7 +480,9 @@ fn a_message_that_waits_for_another_is_measured_up_to_its_own_last_byte() {
     let last = engine.probe().0.clone();
     let (finished, _) = engine.finish();
     assert_eq!(finished.len(), 200);
-    finished.iter().for_each(|record| assert_eq!(record.measured.1, last[&record.id], "{record:?}"));
+    finished
+        .iter()
+        .for_each(|record| assert_eq!(record.measured.1, last[&record.id], "{record:?}"));
     let waited = finished.iter().filter(|record| record.completed > Some(last[&record.id])).count();
     assert!(waited > 5, "{waited} are too few to mean anything");
 }
@@ -434,18 +491,21 @@ fn a_message_that_waits_for_another_is_measured_up_to_its_own_last_byte() {
 fn what_stands_in_a_queue_at_warm_up_is_measured_from_there() {
     // Four bursts are in the queue before warm-up, and it only drains afterwards.
     let flows = (0..4).map(|host| flow(host, 4, 100_000, Time::ZERO)).collect();
-    let mut setup = setup(star(5, Rate::gbps(100), Time::us(1), 4096), at_full_rate(), flows, Time::us(60));
+    let mut setup =
+        setup(star(5, Rate::gbps(100), Time::us(1), 4096), at_full_rate(), flows, Time::us(60));
     setup.warmup = Time::ns(20_001);
     let (warmup, end) = (setup.warmup, setup.duration);
     let mut engine = Engine::new(setup, Queues { hosts: 5, ..Queues::default() }).unwrap();
     engine.advance(end);
     // Acknowledgements, of 84 B, wait for nothing: every other queue is empty.
     let changes = engine.probe().changes.clone();
-    let standing: i64 = changes.iter().filter(|(at, _)| *at < warmup).map(|(_, change)| change).sum();
+    let standing: i64 =
+        changes.iter().filter(|(at, _)| *at < warmup).map(|(_, change)| change).sum();
     let later = || changes.iter().filter(|(at, _)| *at >= warmup);
     let more: Vec<_> = later().filter(|(_, change)| *change > 84).collect();
     assert!(standing > 100_000 && more.is_empty(), "{standing} B, {more:?}");
-    let area: i128 = later().map(|(at, change)| -change as i128 * (*at - warmup).as_ps() as i128).sum();
+    let area: i128 =
+        later().map(|(at, change)| -change as i128 * (*at - warmup).as_ps() as i128).sum();
     let mean = area as f64 / (end - warmup).as_ps() as f64;
     let (_, outcome) = engine.finish();
     for (what, spread) in

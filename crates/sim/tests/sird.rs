@@ -93,10 +93,12 @@ fn scheduled_queue_at_a_downlink_is_bounded_by_credit() {
             let utilisation = link.wire_bytes as f64 * 8.0 / 1.9e-3 / 100e9;
             assert!(paced <= bytes / 2 + FULL, "{senders} senders: {paced} B queued");
             assert!(utilisation > 0.99, "{senders} senders: {utilisation} of the link used");
-            let (_, outcome) = run(incast(senders, &[policy, ("credit_pacing", Value::Flag(false))]), ());
+            let (_, outcome) =
+                run(incast(senders, &[policy, ("credit_pacing", Value::Flag(false))]), ());
             let unpaced = downlink(&outcome, 0).queue_bytes.max as u64;
             println!(
-                "{senders} senders, {policy:?}: {paced} B with pacing, {unpaced} B without, BDP {bytes} B, {utilisation:.4}"
+                "{senders} senders, {policy:?}: {paced} B with pacing, {unpaced} B without, BDP \
+                 {bytes} B, {utilisation:.4}"
             );
             assert!(unpaced <= bytes * 3 / 2, "{senders} senders: {unpaced} B queued");
             assert!(unpaced >= paced);
@@ -137,7 +139,8 @@ fn shared_by_a_congested_sender(rules: &'static str, threshold: f64) -> f64 {
 fn senders_that_say_they_are_congested_leave_credit_to_others() {
     // Paper, figure 10: 40 and 30 Gbit/s.
     for rules in ["paper", "published-code"] {
-        let [informed, blind] = [0.5, 1e9].map(|threshold| shared_by_a_congested_sender(rules, threshold));
+        let [informed, blind] =
+            [0.5, 1e9].map(|threshold| shared_by_a_congested_sender(rules, threshold));
         println!("{rules}: SThr = BDP/2: {informed:.2} Gbit/s; SThr = inf: {blind:.2} Gbit/s");
         assert!((informed / 40.0 - 1.0).abs() < 0.05, "{informed} Gbit/s");
         assert!((blind / 30.0 - 1.0).abs() < 0.05, "{blind} Gbit/s");
@@ -150,8 +153,13 @@ fn congested_core(marks: bool, set: &[(&str, Value)]) -> Setup {
     let bdp_bytes = 100e3;
     let at = 1.25 * bdp_bytes;
     for switch in &mut fabric.switches {
-        let ecn =
-            Ecn { min_bytes: at, max_bytes: at, max_probability: 1.0, at: MarkAt::Enqueue, core_only: true };
+        let ecn = Ecn {
+            min_bytes: at,
+            max_bytes: at,
+            max_probability: 1.0,
+            at: MarkAt::Enqueue,
+            core_only: true,
+        };
         switch.ecn = marks.then_some(ecn);
     }
     let flows = (0..4).map(|i| unlimited(i, 4 + i, Time::us(i as u64))).collect();
@@ -166,7 +174,9 @@ fn shared_core(marks: bool) -> (f64, f64, f64) {
     let setup = congested_core(marks, &[]);
     let bdp_bytes = setup.bdp_bytes.unwrap();
     let (finished, outcome) = run(setup, ());
-    let core = |link: &&tidegate_sim::LinkRecord| (link.from, link.to) == (Node::Switch(0), Node::Switch(2));
+    let core = |link: &&tidegate_sim::LinkRecord| {
+        (link.from, link.to) == (Node::Switch(0), Node::Switch(2))
+    };
     let link = outcome.links.iter().find(core).unwrap();
     let utilisation = link.wire_bytes as f64 * 8.0 / 10e-3 / 100e9;
     (link.queue_bytes.mean / bdp_bytes, utilisation, jain(&goodputs(&finished, &outcome)))
@@ -177,7 +187,8 @@ fn marks_from_the_core_shrink_what_is_under_way() {
     let (queue, utilisation, jain) = shared_core(true);
     let (blind_queue, blind_utilisation, _) = shared_core(false);
     println!(
-        "with ECN {queue:.2} BDP, {utilisation:.4} of the link, Jain {jain:.4}; without {blind_queue:.2} BDP, {blind_utilisation:.4}"
+        "with ECN {queue:.2} BDP, {utilisation:.4} of the link, Jain {jain:.4}; without \
+         {blind_queue:.2} BDP, {blind_utilisation:.4}"
     );
     // Every pair has a BDP out, and the path holds little more than one of the four.
     assert!((blind_queue - 2.9).abs() < 0.1, "{blind_queue} BDP");
@@ -185,12 +196,13 @@ fn marks_from_the_core_shrink_what_is_under_way() {
     assert!(utilisation > 0.99 && jain > 0.98, "{utilisation} of the link, Jain {jain}");
 }
 
-/// Six senders with messages of 1 MB back to back, and a seventh that sends eight bytes at a time, all to host 0: how much longer
-/// the small ones take than alone, in full packets, median and 99th percentile.
+/// Six senders with messages of 1 MB back to back, and a seventh that sends eight bytes at a time,
+/// all to host 0: how much longer the small ones take than alone, in full packets, median and 99th
+/// percentile.
 fn probed_incast(set: &[(&str, Value)]) -> (f64, f64) {
     // The next six messages come just before the six before are through.
-    let long =
-        (0..10).flat_map(|round| (1..=6).map(move |h| flow(h, 0, 1_000_000, Time::ms(5).times(round))));
+    let long = (0..10)
+        .flat_map(|round| (1..=6).map(move |h| flow(h, 0, 1_000_000, Time::ms(5).times(round))));
     let probes = (0..450).map(|i| flow(7, 0, 8, Time::us(500) + Time::ns(100_137).times(i)));
     let setup = testbed(8, set, long.chain(probes).collect(), Time::ms(60));
     let (finished, outcome) = run(setup, ());
@@ -213,7 +225,8 @@ fn paced_credit_hardly_delays_a_bystander() {
         let reserved = probed_incast(&[rules, ("credit_rate", Value::Number(0.99))]);
         let unpaced = probed_incast(&[rules, ("credit_pacing", Value::Flag(false))]);
         println!(
-            "{rules:?}, median and 99th percentile in packets: {full:.2?} at the full rate, {reserved:.2?} at 99 %, {unpaced:.2?} without pacing"
+            "{rules:?}, median and 99th percentile in packets: {full:.2?} at the full rate, \
+             {reserved:.2?} at 99 %, {unpaced:.2?} without pacing"
         );
         assert!(full.1 <= most, "{} packets", full.1);
         assert!(reserved.1 <= 4.0, "{} packets", reserved.1);
@@ -257,7 +270,8 @@ fn lossy(loss: f64, seed: u64) -> (f64, f64) {
         let dst = (src + 1 + rng.below(3) as u32) % 4;
         flow(src, dst, 1 + rng.below(60_000), Time::us(i))
     });
-    let mut setup = setup(star(4, Rate::gbps(100), Time::us(1), MTU), sird(&[]), flows.collect(), Time::s(5));
+    let mut setup =
+        setup(star(4, Rate::gbps(100), Time::us(1), MTU), sird(&[]), flows.collect(), Time::s(5));
     setup.faults.loss = loss;
     setup.seed = seed;
     let (finished, outcome) = run(setup, ());
@@ -270,11 +284,16 @@ fn lossy(loss: f64, seed: u64) -> (f64, f64) {
 fn loss_delays_messages_by_timeouts() {
     // A timeout is 1 ms, and doubles only while nothing is heard. At 20 %, four of ten packets do
     // not arrive.
-    for (loss, most, usual) in [(0.001, 1.2, 0.2), (0.01, 4.0, 0.6), (0.05, 8.0, 2.0), (0.2, 130.0, 15.0)] {
+    for (loss, most, usual) in
+        [(0.001, 1.2, 0.2), (0.01, 4.0, 0.6), (0.05, 8.0, 2.0), (0.2, 130.0, 15.0)]
+    {
         for seed in 1..=4 {
             let (max, mean) = lossy(loss, seed);
             println!("loss {loss}, seed {seed}: {max:.2} ms at most, {mean:.2} ms in the mean");
-            assert!(max < most && mean < usual, "loss {loss}, seed {seed}: {max:.2} ms, {mean:.2} ms");
+            assert!(
+                max < most && mean < usual,
+                "loss {loss}, seed {seed}: {max:.2} ms, {mean:.2} ms"
+            );
         }
     }
 }
@@ -287,7 +306,10 @@ fn slow_sender_alone_with_its_message_leaves_credit_to_others() {
     };
     for gbps in [25, 10] {
         let (paper, published) = (used(gbps, "paper"), used(gbps, "published-code"));
-        println!("NIC of {gbps} Gbit/s: {paper:.4} of the link used, {published:.4} by the published code");
+        println!(
+            "NIC of {gbps} Gbit/s: {paper:.4} of the link used, {published:.4} by the published \
+             code"
+        );
         assert!(paper > 0.99, "{paper} of the link used beside a NIC of {gbps} Gbit/s");
         assert!(published < 0.85, "{published} of the link used: nothing is held back");
     }

@@ -46,7 +46,8 @@ fn run_use(setup: Setup, host: u32) -> f64 {
 
 /// Long flows between those hosts, from about the start on; measured after 100 round trips.
 fn long(fabric: Fabric, stack: Stack, pairs: &[(u32, u32)]) -> Setup {
-    let flows = pairs.iter().zip(0..).map(|(&(a, b), i)| flow(a, b, 1 << 40, Time::ns(37 * i))).collect();
+    let flows =
+        pairs.iter().zip(0..).map(|(&(a, b), i)| flow(a, b, 1 << 40, Time::ns(37 * i))).collect();
     let mut setup = setup(fabric, stack, flows, Time::ms(8));
     setup.warmup = Time::ms(4);
     setup
@@ -60,7 +61,10 @@ fn lone_flow_fills_any_link() {
                 let setup = long(star_of(&[gbps, gbps], Time::us(rtt), mtu), sird(&[]), &[(1, 0)]);
                 let used = run_use(setup, 0);
                 println!("{gbps} Gbit/s, {mtu} B, {rtt} us: {used:.4}");
-                assert!(used > 0.99, "{gbps} Gbit/s, {mtu} B, {rtt} us: {used:.4} of the link used");
+                assert!(
+                    used > 0.99,
+                    "{gbps} Gbit/s, {mtu} B, {rtt} us: {used:.4} of the link used"
+                );
             }
         }
     }
@@ -70,17 +74,30 @@ fn lone_flow_fills_any_link() {
 fn senders_fill_a_link_whatever_their_number_and_rates() {
     let cases = [(2, 100), (5, 100), (20, 100), (60, 100), (4, 25), (5, 25), (11, 10), (1, 25)];
     let cases = cases.map(|(senders, gbps)| (senders, gbps, 100));
-    for (senders, gbps, receiver) in cases.into_iter().chain([(1, 100, 10), (3, 100, 10), (3, 400, 25)]) {
-        let rates: Vec<u64> = std::iter::once(receiver).chain(std::iter::repeat_n(gbps, senders)).collect();
+    for (senders, gbps, receiver) in
+        cases.into_iter().chain([(1, 100, 10), (3, 100, 10), (3, 400, 25)])
+    {
+        let rates: Vec<u64> =
+            std::iter::once(receiver).chain(std::iter::repeat_n(gbps, senders)).collect();
         let pairs: Vec<_> = (1..=senders as u32).map(|host| (host, 0)).collect();
         let share = (senders as f64 * gbps as f64 / receiver as f64).min(1.0);
         for threshold in [0.5, 1e9] {
             let set = [("sender_threshold", bdp(threshold))];
             let used = run_use(long(star_of(&rates, Time::us(4), MTU), sird(&set), &pairs), 0);
-            println!("{senders} of {gbps} to {receiver} Gbit/s, SThr {threshold} BDP: {used:.4} of {share}");
+            println!(
+                "{senders} of {gbps} to {receiver} Gbit/s, SThr {threshold} BDP: {used:.4} of \
+                 {share}"
+            );
             // Two slow senders that do not say so hold all of the budget, 1.5 BDP.
-            let share = if threshold > 1.0 { share.min(2.0 * gbps as f64 / receiver as f64) } else { share };
-            assert!(used > 0.985 * share && used < 1.001 * share, "{used:.4} where {share} is expected");
+            let share = if threshold > 1.0 {
+                share.min(2.0 * gbps as f64 / receiver as f64)
+            } else {
+                share
+            };
+            assert!(
+                used > 0.985 * share && used < 1.001 * share,
+                "{used:.4} where {share} is expected"
+            );
         }
     }
 }
@@ -182,15 +199,18 @@ fn messages_that_wait_their_turn_are_not_asked_for() {
                 // Sizes all differ, so that the sender has a favourite.
                 let finite = |i| 200_000_000 + 1_000_000 * i as u64;
                 let bytes = |i| if endless { Message::UNLIMITED } else { finite(i) };
-                let flows = (0..messages).map(|i| flow(1, 0, bytes(i), Time::us(i as u64))).collect();
-                let mut setup = setup(star(2, Rate::gbps(100), Time::us(1), MTU), stack, flows, Time::ms(12));
+                let flows =
+                    (0..messages).map(|i| flow(1, 0, bytes(i), Time::us(i as u64))).collect();
+                let mut setup =
+                    setup(star(2, Rate::gbps(100), Time::us(1), MTU), stack, flows, Time::ms(12));
                 setup.warmup = Time::ms(4);
                 let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
                 engine.advance(setup.duration);
                 let asked = engine.probe().0;
                 let used = used(&setup, &engine.finish().1, 0);
                 println!(
-                    "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, {asked} asked for"
+                    "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, {asked} \
+                     asked for"
                 );
                 assert_eq!(asked, 0, "{messages} messages, {policy:?}: nothing was lost");
                 assert!(used > 0.97, "{messages} messages, {policy:?}: {used:.4} of the link used");
@@ -215,8 +235,13 @@ fn nothing_is_asked_for_in_a_busy_fabric_without_loss() {
     // Seven tenths of the load, and bursts of eight.
     let hosts: Vec<u32> = (0..12).collect();
     let poisson = Pattern::Poisson { mean_gap_ps: 1e7, senders: hosts.clone(), receivers: hosts };
-    let incast =
-        Pattern::Incast { fan_in: 8, dst: None, interval: Time::us(500), poisson: true, jitter: Time::ZERO };
+    let incast = Pattern::Incast {
+        fan_in: 8,
+        dst: None,
+        interval: Time::us(500),
+        poisson: true,
+        jitter: Time::ZERO,
+    };
     setup.workload.traffic = vec![traffic(poisson, 1_000_000), traffic(incast, 300_000)];
     let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
     engine.advance(setup.duration);
@@ -233,8 +258,13 @@ fn beside(other: &str, sird_first: bool) -> (f64, f64) {
     let mut fabric = star(3, Rate::gbps(100), Time::us(1), MTU);
     if other == "dctcp" {
         let at = 62.5e3;
-        let ecn =
-            Ecn { min_bytes: at, max_bytes: at, max_probability: 1.0, at: MarkAt::Enqueue, core_only: false };
+        let ecn = Ecn {
+            min_bytes: at,
+            max_bytes: at,
+            max_probability: 1.0,
+            at: MarkAt::Enqueue,
+            core_only: false,
+        };
         fabric.switches[0].ecn = Some(ecn);
     }
     let [first, second] = if sird_first { [0, 1] } else { [1, 0] };

@@ -7,7 +7,8 @@ use tidegate_core::fabric::{Routing, StackTime};
 use tidegate_core::{Body, Frame, MIN_WIRE_BYTES, Rate, Time, kind};
 use tidegate_sim::{Departure, Engine, Probe, Setup};
 
-/// Data and acknowledgements between two hosts over one switch: departures from NICs, and hand-overs to transports.
+/// Data and acknowledgements between two hosts over one switch: departures from NICs, and
+/// hand-overs to transports.
 #[derive(Default)]
 struct Log {
     left: Vec<(Time, u32, u8, u64)>,
@@ -29,7 +30,8 @@ impl Probe for Log {
 
 fn pair(protocol: &str, bytes: u64, delay: Time, jitter: Time) -> Setup {
     let fabric = star(2, Rate::gbps(100), Time::us(1), 1000);
-    let mut setup = setup(fabric, stack(protocol), vec![flow(0, 1, bytes, Time::us(3))], Time::ms(20));
+    let mut setup =
+        setup(fabric, stack(protocol), vec![flow(0, 1, bytes, Time::us(3))], Time::ms(20));
     setup.stack_time = StackTime { delay, jitter };
     setup
 }
@@ -60,9 +62,13 @@ fn rtt_samples_do_not_depend_on_the_delay() {
     let plain = of(Time::ZERO, Time::ZERO);
     assert_eq!(plain.len(), 200);
     assert_eq!(of(Time::us(5), Time::ZERO), plain);
-    // With jitter acknowledgements leave together and queue a little at their own NIC, which is after it.
+    // With jitter acknowledgements leave together and queue a little at their own NIC, which is
+    // after it.
     let jittered = of(Time::us(5), Time::us(4));
-    assert!(jittered.iter().all(|rtt| *rtt >= plain[0] && *rtt < plain[0] + Time::us(1)), "{jittered:?}");
+    assert!(
+        jittered.iter().all(|rtt| *rtt >= plain[0] && *rtt < plain[0] + Time::us(1)),
+        "{jittered:?}"
+    );
 }
 
 #[test]
@@ -91,7 +97,8 @@ fn jitter_has_its_mean_and_keeps_the_order() {
     assert!(order.len() == 300 && order.is_sorted(), "{order:?}");
 }
 
-/// The outcome of a small incast with hosts that take time, with lazy commits and with an event for every dequeue.
+/// The outcome of a small incast with hosts that take time, with lazy commits and with an event for
+/// every dequeue.
 #[test]
 fn lazy_commits_equal_explicit_dequeues_and_nothing_is_lost() {
     #[derive(Default)]
@@ -102,7 +109,8 @@ fn lazy_commits_equal_explicit_dequeues_and_nothing_is_lost() {
     for &protocol in Protocol::ALL {
         for routing in [Routing::Ecmp, Routing::Spray] {
             let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Time::ns(600), 1000);
-            let flows = (0..110u32).map(|i| flow(i % 11, 11, 1 + 997 * i as u64, Time::us(i as u64 / 2)));
+            let flows =
+                (0..110u32).map(|i| flow(i % 11, 11, 1 + 997 * i as u64, Time::us(i as u64 / 2)));
             let mut setup = setup(fabric, protocol.stack(), flows.collect(), Time::ms(100));
             setup.routing = routing;
             setup.stack_time = StackTime { delay: Time::us(3), jitter: Time::us(9) };

@@ -1,4 +1,5 @@
-//! The engine and its protocols against arithmetic, queueing theory and fixed points computed apart from them.
+//! The engine and its protocols against arithmetic, queueing theory and fixed points computed apart
+//! from them.
 mod common;
 
 use common::*;
@@ -18,16 +19,23 @@ fn a_lone_packet_takes_exactly_its_serialisation_and_propagation() {
     let rates = [Rate::gbps(100), Rate::gbps(400), Rate::gbps(400), Rate::gbps(100)];
     for &protocol in Protocol::ALL {
         let card = protocol.card();
-        let credit = <tidegate_algos::message::toy_credit::ToyCredit as Endpoint>::CARD.name == card.name;
+        let credit =
+            <tidegate_algos::message::toy_credit::ToyCredit as Endpoint>::CARD.name == card.name;
         for bytes in [1u32, 4, 5, 100, 1459, 1460] {
             let fabric = leaf_spine(2, 2, 1, rates[0], rates[1], delay, 1460);
             let flows = vec![flow(0, 3, bytes as u64, Time::us(3))];
             let (finished, _) = run(setup(fabric, protocol.stack(), flows, Time::ms(1)), ());
             let wire = (bytes + 80 + card.telemetry(3)).max(MIN_WIRE_BYTES);
             // A receiver-driven transport asks and is granted first: two minimum frames.
-            let asking = if credit { store_and_forward(84, &rates, delay).times(2) } else { Time::ZERO };
+            let asking =
+                if credit { store_and_forward(84, &rates, delay).times(2) } else { Time::ZERO };
             let took = finished[0].completed.expect("delivered") - finished[0].start;
-            assert_eq!(took, asking + store_and_forward(wire, &rates, delay), "{} with {bytes} B", card.name);
+            assert_eq!(
+                took,
+                asking + store_and_forward(wire, &rates, delay),
+                "{} with {bytes} B",
+                card.name
+            );
             assert_eq!(finished[0].ideal, store_and_forward((bytes + 80).max(84), &rates, delay));
         }
     }
@@ -36,8 +44,9 @@ fn a_lone_packet_takes_exactly_its_serialisation_and_propagation() {
 #[test]
 fn a_lone_message_pipelines_as_store_and_forward_does() {
     // Without telemetry the measured time is the ideal one, whatever the number of packets.
-    let fabric =
-        |rates: [u64; 2]| leaf_spine(2, 1, 1, Rate::gbps(rates[0]), Rate::gbps(rates[1]), Time::us(1), 1000);
+    let fabric = |rates: [u64; 2]| {
+        leaf_spine(2, 1, 1, Rate::gbps(rates[0]), Rate::gbps(rates[1]), Time::us(1), 1000)
+    };
     for rates in [[100, 100], [100, 40], [40, 100]] {
         for bytes in [1_000, 1_001, 9_999, 100_000, 1_234_567] {
             let mut swift = stack("open-loop");
@@ -51,14 +60,17 @@ fn a_lone_message_pipelines_as_store_and_forward_does() {
 
 #[test]
 fn poisson_arrivals_wait_as_in_m_d_1() {
-    // Sixty sources with links sixteen times as fast as the queue's, so that their own serialisation hardly spaces packets.
+    // Sixty sources with links sixteen times as fast as the queue's, so that their own
+    // serialisation hardly spaces packets.
     let sources = 60;
     let mut fabric = star(sources + 1, Rate::gbps(1600), Time::us(1), 1000);
     let last = fabric.links.len() - 1;
     fabric.links[last].rate = Rate::gbps(100);
     for rho in [0.5, 0.8] {
         let mut open_loop = stack("open-loop");
-        open_loop.set("rate", Value::Rate(Rate::bps((rho * 100e9 / sources as f64) as u64))).unwrap();
+        open_loop
+            .set("rate", Value::Rate(Rate::bps((rho * 100e9 / sources as f64) as u64)))
+            .unwrap();
         open_loop.set("arrivals", Value::Choice("poisson")).unwrap();
         let flows = (0..sources).map(|h| unlimited(h, sources, Time::ZERO)).collect();
         let mut setup = setup(fabric.clone(), open_loop, flows, Time::ms(240));
@@ -72,7 +84,11 @@ fn poisson_arrivals_wait_as_in_m_d_1() {
         let expected = service_us * offered / (2.0 * (1.0 - offered));
         let error = link.queue_delay_us.mean / expected - 1.0;
         assert!((offered / rho - 1.0).abs() < 0.01, "offered {offered}");
-        assert!(error.abs() < 0.03, "rho {rho}: waits {} us, M/D/1 {expected} us", link.queue_delay_us.mean);
+        assert!(
+            error.abs() < 0.03,
+            "rho {rho}: waits {} us, M/D/1 {expected} us",
+            link.queue_delay_us.mean
+        );
         // Little's law ties the two measures of the queue together.
         let arrivals_per_us = link.packets as f64 / 230_000.0;
         let by_little = arrivals_per_us * 1080.0 * link.queue_delay_us.mean;
@@ -125,11 +141,16 @@ fn fixed_point(rate: Rate, mtu: u32, delay: Time, n: u32, seed: u64) {
     let utilisation = link.wire_bytes as f64 * 8.0 / 0.02 / rate.as_bps() as f64;
     let error = link.queue_delay_us.mean / target - 1.0;
     println!(
-        "{case}: delay {:.3} us, target {target:.3} us ({:+.1} %), Jain {jain:.4}, utilisation {utilisation:.4}",
+        "{case}: delay {:.3} us, target {target:.3} us ({:+.1} %), Jain {jain:.4}, utilisation \
+         {utilisation:.4}",
         link.queue_delay_us.mean,
         error * 100.0
     );
-    assert!(error.abs() < 0.10, "{case}: delay {} us, target {target} us", link.queue_delay_us.mean);
+    assert!(
+        error.abs() < 0.10,
+        "{case}: delay {} us, target {target} us",
+        link.queue_delay_us.mean
+    );
     assert!(jain > 0.98, "{case}: Jain {jain}");
     assert!(utilisation > 0.98, "{case}: utilisation {utilisation}");
 }
@@ -153,11 +174,13 @@ fn multi_hop(protocol: &str, rate: Rate, mtu: u32, m: u32, n: u32) -> f64 {
     pairs.extend((0..m).map(|_| (host(0), host(1))));
     pairs.extend((0..n).map(|_| (host(1), host(2))));
     let mut rng = Rng::stream(1, Domain::Traffic, 9);
-    let flows = pairs.iter().map(|&(a, b)| unlimited(a, b, Time::us(6).scale(rng.unit()))).collect();
+    let flows =
+        pairs.iter().map(|&(a, b)| unlimited(a, b, Time::us(6).scale(rng.unit()))).collect();
     let mut setup = setup(fabric, stack(protocol), flows, Time::ms(40));
     setup.warmup = Time::ms(20);
     let (finished, outcome) = run(setup, ());
-    let wire = mtu as f64 / (mtu + 80 + Protocol::named(protocol).unwrap().card().telemetry(3)) as f64;
+    let wire =
+        mtu as f64 / (mtu + 80 + Protocol::named(protocol).unwrap().card().telemetry(3)) as f64;
     let share = rate.as_bps() as f64 * wire / (m.max(n) + 1) as f64;
     let ratio = goodputs(&finished, &outcome)[0] / share;
     println!("{protocol} {rate} M {m} N {n}: victim has {ratio:.3} of its share");

@@ -10,7 +10,8 @@ use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
 use tidegate_core::{ConnectionPolicy, Domain, Extent, HEADER_BYTES, Need, Rate, Rng, Time};
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
-/// `senders` hosts and one receiver around a switch, and the number of the port that leads to the receiver.
+/// `senders` hosts and one receiver around a switch, and the number of the port that leads to the
+/// receiver.
 fn funnel(senders: u32, rate: Rate, delay: Time, mtu: u32) -> (Fabric, usize) {
     let fabric = star(senders + 1, rate, delay, mtu);
     // Link i gives ports 2i (from the host) and 2i + 1 (from the switch).
@@ -28,8 +29,9 @@ fn starts(senders: u32, within: Time, seed: u64) -> Vec<tidegate_core::workload:
 fn line(points: &[(f64, f64)]) -> (f64, f64) {
     let (x, y): (Vec<f64>, Vec<f64>) = points.iter().copied().unzip();
     let (x, y) = (mean(&x), mean(&y));
-    let (xy, xx) =
-        points.iter().fold((0.0, 0.0), |(xy, xx), p| (xy + (p.0 - x) * (p.1 - y), xx + (p.0 - x).powi(2)));
+    let (xy, xx) = points
+        .iter()
+        .fold((0.0, 0.0), |(xy, xx), p| (xy + (p.0 - x) * (p.1 - y), xx + (p.0 - x).powi(2)));
     (xy / xx, y - xy / xx * x)
 }
 
@@ -37,7 +39,8 @@ fn mean(values: &[f64]) -> f64 {
     values.iter().sum::<f64>() / values.len() as f64
 }
 
-/// PowerTCP (NSDI 2022), theorem 1: the windows at a link add up to bτ + Σβ, so that its queue is Σβ.
+/// PowerTCP (NSDI 2022), theorem 1: the windows at a link add up to bτ + Σβ, so that its queue is
+/// Σβ.
 #[test]
 fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
     let (flows, rate) = (4, Rate::gbps(200));
@@ -62,15 +65,17 @@ fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
         }
         let (slope, intercept) = line(&points);
         let packets_a_flow = intercept / f64::from(flows) / f64::from(mtu + HEADER_BYTES);
-        let case =
-            format!("{mtu} B, {delay}: slope {slope:.3}, intercept {packets_a_flow:.2} packets a flow");
+        let case = format!(
+            "{mtu} B, {delay}: slope {slope:.3}, intercept {packets_a_flow:.2} packets a flow"
+        );
         println!("{case}");
         assert!((slope - 1.0).abs() < 0.05, "{case}");
         assert!(packets_a_flow.abs() < 0.5, "{case}");
     }
 }
 
-/// What flows leave of a link for which Σβ is the only queue: a packet is the grain of the law, and a β of one keeps the link busy.
+/// What flows leave of a link for which Σβ is the only queue: a packet is the grain of the law, and
+/// a β of one keeps the link busy.
 #[test]
 fn powertcp_fills_links_where_its_beta_is_a_packet() {
     let seen = |n: u32, rate, mtu, beta_packets: Option<f64>| {
@@ -93,7 +98,8 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
             let rate = Rate::gbps(gbps);
             let ((default, warns), (packet, silent)) =
                 (seen(n, rate, mtu, None), seen(n, rate, mtu, Some(1.0)));
-            let case = format!("{n} flows at {rate}, {mtu} B: {default:.3}, with a packet {packet:.3}");
+            let case =
+                format!("{n} flows at {rate}, {mtu} B: {default:.3}, with a packet {packet:.3}");
             println!("{case}");
             assert!(warns && !silent, "{case}");
             assert!(packet > 0.95 && default > 0.8, "{case}");
@@ -106,7 +112,8 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
     }
 }
 
-/// An increase of less than a fiftieth of a packet does not make shares of a few packets equal; one of a twentieth does.
+/// An increase of less than a fiftieth of a packet does not make shares of a few packets equal; one
+/// of a twentieth does.
 #[test]
 fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
     let seen = |n: u32, rate, mtu, additive: Option<f64>| {
@@ -130,7 +137,8 @@ fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
             let rate = Rate::gbps(gbps);
             let ((default, warns), (more, silent)) =
                 (seen(n, rate, mtu, None), seen(n, rate, mtu, Some(0.05)));
-            let case = format!("{n} flows at {rate}, {mtu} B: Jain {default:.3}, with more {more:.3}");
+            let case =
+                format!("{n} flows at {rate}, {mtu} B: Jain {default:.3}, with more {more:.3}");
             println!("{case}");
             assert!(warns && !silent, "{case}");
             assert!(more > 0.97 && (n > 4 || default < 0.8), "{case}");
@@ -140,14 +148,17 @@ fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
     assert!(!warns && default > 0.95, "48 packets to a BDP: {default}");
 }
 
-/// Completion times of one message of 20 packets after another, some time apart, from windows that start at one packet.
+/// Completion times of one message of 20 packets after another, some time apart, from windows that
+/// start at one packet.
 fn one_after_another(apart: Time, restart_after: Time) -> Vec<Time> {
     let mut swift = stack("swift");
     swift.set("initial_window", Value::Extent(Extent::Bytes(1080.0))).unwrap();
     swift.set("restart_after", Value::Time(restart_after)).unwrap();
     let (fabric, _) = funnel(1, Rate::gbps(100), Time::us(1), 1000);
-    let message = |start| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 20_000, start) };
-    let (finished, _) = run(setup(fabric, swift, vec![message(Time::ZERO), message(apart)], Time::ms(5)), ());
+    let message =
+        |start| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 20_000, start) };
+    let (finished, _) =
+        run(setup(fabric, swift, vec![message(Time::ZERO), message(apart)], Time::ms(5)), ());
     finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect()
 }
 
@@ -159,8 +170,8 @@ fn an_idle_connection_starts_anew_after_the_time_asked_for() {
     assert_eq!(anew[1], anew[0], "it is not kept for longer than asked");
 }
 
-/// A connection's pacing is its control's: a message that takes an idle connection over waits for nothing that the one before it
-/// left, and a packet sent at time 0 counts as any other.
+/// A connection's pacing is its control's: a message that takes an idle connection over waits for
+/// nothing that the one before it left, and a packet sent at time 0 counts as any other.
 #[test]
 fn a_message_takes_as_long_on_a_used_connection_as_on_a_new_one() {
     // In windows below a packet, of which one leaves every `rtt · packet / window`.
@@ -172,8 +183,10 @@ fn a_message_takes_as_long_on_a_used_connection_as_on_a_new_one() {
             let messages = starts.map(|start| flow(1, 0, bytes, start)).to_vec();
             let fabric = star(2, Rate::gbps(100), Time::us(1), 1000);
             let (finished, _) = run(setup(fabric, small, messages, Time::ms(2)), ());
-            let took: Vec<Time> =
-                finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect();
+            let took: Vec<Time> = finished
+                .iter()
+                .map(|record| record.completed.unwrap().since(record.start))
+                .collect();
             assert_eq!(took, [took[0]; 5], "{name}, {bytes} B");
         }
     }
@@ -186,7 +199,8 @@ fn timeouts_are_those_asked_for() {
     let mut swift = stack("swift");
     swift.set("initial_rto", Value::Time(initial)).unwrap();
     swift.set("min_rto", Value::Time(smallest)).unwrap();
-    let message = |start| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 1000, start) };
+    let message =
+        |start| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 1000, start) };
     let starts = [Time::ZERO, Time::ms(1), Time::ms(2)];
     let mut setup = setup(fabric, swift, starts.map(message).to_vec(), Time::ms(5));
     // The link is down where the first and the last message leave their host.
@@ -198,8 +212,9 @@ fn timeouts_are_those_asked_for() {
     assert_eq!(took, [initial.after(took[1]), took[1], smallest.after(took[1])]);
 }
 
-/// When one message after another is for a host whose link is down for a while: the first attempt that gets through is at the
-/// initial timeout doubled or at the smallest one doubled, up to the largest, whatever came before.
+/// When one message after another is for a host whose link is down for a while: the first attempt
+/// that gets through is at the initial timeout doubled or at the smallest one doubled, up to the
+/// largest, whatever came before.
 #[test]
 fn timeouts_double_until_something_arrives_and_start_afresh_then() {
     let largest = Time::ms(20);
@@ -208,9 +223,11 @@ fn timeouts_double_until_something_arrives_and_start_afresh_then() {
     for connections in [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage] {
         let (mut fabric, _) = funnel(1, Rate::gbps(100), Time::us(1), 1000);
         fabric.switches[0].ecn = None;
-        let down_for = [Time::ZERO, Time::us(1100), Time::ms(6), Time::ms(90), Time::ZERO, Time::us(300)];
+        let down_for =
+            [Time::ZERO, Time::us(1100), Time::ms(6), Time::ms(90), Time::ZERO, Time::us(300)];
         let start = |i: usize| Time::ms(1 + 200 * i as u64);
-        let message = |i| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 1000, start(i)) };
+        let message =
+            |i| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 1000, start(i)) };
         let messages = (0..down_for.len()).map(message).collect();
         let mut setup = setup(fabric, dctcp.clone(), messages, Time::s(2));
         setup.connections = connections;
@@ -219,8 +236,12 @@ fn timeouts_double_until_something_arrives_and_start_afresh_then() {
             down: start(i).since(Time::us(1)),
             up: start(i).after(length),
         };
-        setup.faults.outages =
-            down_for.iter().enumerate().filter(|(_, length)| **length > Time::ZERO).map(outage).collect();
+        setup.faults.outages = down_for
+            .iter()
+            .enumerate()
+            .filter(|(_, length)| **length > Time::ZERO)
+            .map(outage)
+            .collect();
         let (finished, _) = run(setup, ());
         let took: Vec<Time> =
             finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect();
@@ -241,8 +262,8 @@ fn timeouts_double_until_something_arrives_and_start_afresh_then() {
     }
 }
 
-/// An acknowledgement for several packets costs the reverse path less and tells the same: DCTCP's queue hangs on its marks,
-/// Swift's on its RTT samples.
+/// An acknowledgement for several packets costs the reverse path less and tells the same: DCTCP's
+/// queue hangs on its marks, Swift's on its RTT samples.
 #[test]
 fn coalesced_acknowledgements_tell_the_same() {
     for name in ["dctcp", "swift"] {
@@ -250,7 +271,13 @@ fn coalesced_acknowledgements_tell_the_same() {
             let (mut fabric, port) = funnel(2, Rate::gbps(10), Time::us(24), 1420);
             let step = 60_000.0;
             let at = MarkAt::Enqueue;
-            let ecn = Ecn { min_bytes: step, max_bytes: step, max_probability: 1.0, at, core_only: false };
+            let ecn = Ecn {
+                min_bytes: step,
+                max_bytes: step,
+                max_probability: 1.0,
+                at,
+                core_only: false,
+            };
             fabric.switches[0].ecn = Some(ecn);
             let mut stack = stack(name);
             stack.set("ack_every", Value::Integer(every)).unwrap();
@@ -269,10 +296,14 @@ fn coalesced_acknowledgements_tell_the_same() {
         for every in [2, 4] {
             let (acks, used, waiting) = seen(every);
             println!(
-                "{name} every {every}: {acks:.3} acks a packet, {used:.3} of the link, queue {waiting:.1}"
+                "{name} every {every}: {acks:.3} acks a packet, {used:.3} of the link, queue \
+                 {waiting:.1}"
             );
             // A change of marks sends one early.
-            assert!((1.0 / every as f64..1.15 / every as f64 + 0.01).contains(&acks), "{name}: {acks}");
+            assert!(
+                (1.0 / every as f64..1.15 / every as f64 + 0.01).contains(&acks),
+                "{name}: {acks}"
+            );
             assert!((used - utilisation).abs() < 0.01, "{name}: {used}");
             assert!((waiting / queue - 1.0).abs() < 0.15, "{name}: {waiting}, not {queue}");
         }
@@ -308,10 +339,12 @@ impl Probe for Swings {
     }
 }
 
-/// DCTCP (SIGCOMM 2010), section 3.3, with the threshold, rate and round-trip time of its figure 12. A round trip passes between
-/// the first mark and its effect, in which each of N windows, at `W* = (C·RTT + K) / N` packets, grows by one: the queue peaks
-/// at K + N. The share of marked packets solves `α²·(1 − α/4) = (2W* + 1) / (W* + 1)²` (equation 6; the paper goes on with
-/// √(2/W*), which is too coarse for small windows), and a cut takes `N·(W* + 1)·α/2` off the queue (equations 7 and 8).
+/// DCTCP (SIGCOMM 2010), section 3.3, with the threshold, rate and round-trip time of its figure
+/// 12. A round trip passes between the first mark and its effect, in which each of N windows, at
+/// `W* = (C·RTT + K) / N` packets, grows by one: the queue peaks at K + N. The share of marked
+/// packets solves `α²·(1 − α/4) = (2W* + 1) / (W* + 1)²` (equation 6; the paper goes on with
+/// √(2/W*), which is too coarse for small windows), and a cut takes `N·(W* + 1)·α/2` off the queue
+/// (equations 7 and 8).
 #[test]
 fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
     let (rate, mtu, threshold) = (Rate::gbps(10), 1420, 40.0);
@@ -361,23 +394,32 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
         let (queue, most) = (link.queue_bytes.mean / packet, link.queue_bytes.max / packet);
         let jain = jain(&goodputs(&finished, &outcome));
         let case = format!(
-            "{n} flows, Jain {jain:.3}: mean {queue:.1} (theory {expected_mean:.1}), swing {swing:.1} ({expected_swing:.1}), peak {most:.1} \
+            "{n} flows, Jain {jain:.3}: mean {queue:.1} (theory {expected_mean:.1}), swing \
+             {swing:.1} ({expected_swing:.1}), peak {most:.1} \
              ({peak}), {swings} swings, {} drops",
             link.drops
         );
         println!("{case}");
-        // The analysis is a fluid's. Flows in step change by a packet each at once, so that N packets are the grain of the swing,
-        // and it is right to half a grain and the packet that has yet to join; the mean to half of that.
-        assert!((queue - expected_mean).abs() < (0.08 * expected_mean).max(flows / 4.0 + 0.5), "{case}");
-        assert!((swing - expected_swing).abs() < (0.25 * expected_swing).max(flows / 2.0 + 1.0), "{case}");
+        // The analysis is a fluid's. Flows in step change by a packet each at once, so that N
+        // packets are the grain of the swing, and it is right to half a grain and the packet that
+        // has yet to join; the mean to half of that.
+        assert!(
+            (queue - expected_mean).abs() < (0.08 * expected_mean).max(flows / 4.0 + 0.5),
+            "{case}"
+        );
+        assert!(
+            (swing - expected_swing).abs() < (0.25 * expected_swing).max(flows / 2.0 + 1.0),
+            "{case}"
+        );
         assert!(most > peak - 1.5 && most < peak + 1.5, "{case}");
         assert!(swings > 100 && link.drops == 0, "{case}");
         assert!(jain > 0.95, "{case}");
     }
 }
 
-/// Dynamic Thresholds (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998): a port may hold α times what is free,
-/// so k overloaded ports hold αB / (1 + kα) each, however late they came.
+/// Dynamic Thresholds (Choudhury and Hahne, IEEE/ACM Transactions on Networking 6(2), 1998): a port
+/// may hold α times what is free, so k overloaded ports hold αB / (1 + kα) each, however late they
+/// came.
 #[test]
 fn overloaded_ports_hold_what_dynamic_thresholds_allow() {
     let (rate, mtu, buffer) = (Rate::gbps(100), 1000, 1_000_000);
@@ -427,7 +469,11 @@ fn equipped(mut setup: Setup, protocol: Protocol, step_bytes: f64) -> Setup {
         at: MarkAt::Enqueue,
         core_only,
     };
-    setup.fabric.switches.iter_mut().for_each(|switch| switch.ecn = (everywhere || core_only).then_some(ecn));
+    setup
+        .fabric
+        .switches
+        .iter_mut()
+        .for_each(|switch| switch.ecn = (everywhere || core_only).then_some(ecn));
     setup.routing = if needs.has(Need::Spraying) { Routing::Spray } else { Routing::Ecmp };
     setup.stacks = vec![protocol.stack()];
     setup
@@ -463,11 +509,19 @@ fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
     let mean_bytes = 0.9 * 1_032.0 + 0.1 * 16_000.0;
     let sizes = Sizes::Drawn(Distribution { points, sampling: Sampling::Linear, mean_bytes });
     let arrivals = |protocol: Protocol, duration: Time| {
-        let mut setup = setup(star(hosts, rate, Time::us(1), 1500), protocol.stack(), Vec::new(), duration);
-        setup.workload.traffic.push(poisson(hosts, sizes.clone(), mean_bytes, load * rate.as_bps() as f64));
+        let mut setup =
+            setup(star(hosts, rate, Time::us(1), 1500), protocol.stack(), Vec::new(), duration);
+        setup.workload.traffic.push(poisson(
+            hosts,
+            sizes.clone(),
+            mean_bytes,
+            load * rate.as_bps() as f64,
+        ));
         let (finished, outcome) = run(equipped(setup, protocol, 60e3), ());
         let flows = all(&finished, &outcome);
-        assert!(flows.iter().enumerate().all(|(i, flow)| flow.id == i as u64 && flow.src != flow.dst));
+        assert!(
+            flows.iter().enumerate().all(|(i, flow)| flow.id == i as u64 && flow.src != flow.dst)
+        );
         flows.iter().map(|flow| (flow.src, flow.dst, flow.bytes, flow.start)).collect::<Vec<_>>()
     };
 
@@ -482,8 +536,9 @@ fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
     assert!((mean_size / mean_bytes - 1.0).abs() < 0.01, "mean {mean_size} B");
     // Every host sends, and every host receives, its share.
     for host in 0..hosts {
-        let count =
-            |to: bool| long.iter().filter(|flow| if to { flow.1 == host } else { flow.0 == host }).count();
+        let count = |to: bool| {
+            long.iter().filter(|flow| if to { flow.1 == host } else { flow.0 == host }).count()
+        };
         for share in [count(false), count(true)] {
             let share = share as f64 * f64::from(hosts) / long.len() as f64;
             assert!((share - 1.0).abs() < 0.03, "host {host}: {share}");
@@ -552,7 +607,8 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
         );
         for flow in &finished {
             let fct = flow.completed.expect("finished") - flow.start;
-            // Ideal counts 80 B a packet; what a protocol adds or spares moves it by less than two per cent.
+            // Ideal counts 80 B a packet; what a protocol adds or spares moves it by less than two
+            // per cent.
             assert!(fct.as_ps() as f64 >= 0.98 * flow.ideal.as_ps() as f64, "{name}: {flow:?}");
         }
         for link in &outcome.links {
@@ -568,7 +624,8 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
 fn marking(fabric: &mut Fabric, max_bytes: f64, buffer: Buffer) {
     for switch in &mut fabric.switches {
         let at = MarkAt::Enqueue;
-        switch.ecn = Some(Ecn { min_bytes: 0.0, max_bytes, max_probability: 0.5, at, core_only: false });
+        switch.ecn =
+            Some(Ecn { min_bytes: 0.0, max_bytes, max_probability: 0.5, at, core_only: false });
         switch.buffer = buffer;
     }
 }
@@ -583,8 +640,9 @@ fn only_what_the_buffer_takes_is_marked() {
     engine.advance(duration);
     let mut samples = Vec::new();
     engine.sample(&mut samples);
-    let queued =
-        samples.iter().find(|s| s.quantity == tidegate_sim::Quantity::QueueBytes && s.entity == port as u64);
+    let queued = samples
+        .iter()
+        .find(|s| s.quantity == tidegate_sim::Quantity::QueueBytes && s.entity == port as u64);
     let queued = queued.unwrap().value / 1_080.0;
     let (_, outcome) = engine.finish();
     let link = &outcome.links[port];
@@ -594,12 +652,14 @@ fn only_what_the_buffer_takes_is_marked() {
 
 #[test]
 fn other_traffic_moves_no_mark_and_no_path() {
-    // Two pairs of racks that share spines and no port; the second pair's senders are hosts of their own.
+    // Two pairs of racks that share spines and no port; the second pair's senders are hosts of
+    // their own.
     let outcome = |others: bool| {
         let mut fabric = leaf_spine(4, 4, 2, Rate::gbps(100), Rate::gbps(40), Time::us(1), 1000);
         marking(&mut fabric, 100e3, Buffer::Unlimited);
-        let pair =
-            |first: u32| (0..4).map(move |h| unlimited(first + h, first + 4 + h, Time::ns(h as u64 * 77)));
+        let pair = |first: u32| {
+            (0..4).map(move |h| unlimited(first + h, first + 4 + h, Time::ns(h as u64 * 77)))
+        };
         // Those of the others come last, so that flows keep their numbers.
         let flows = pair(0).chain(pair(8).filter(|_| others)).collect();
         let mut setup = setup(fabric, stack("dctcp"), flows, Time::us(400));
@@ -612,7 +672,8 @@ fn other_traffic_moves_no_mark_and_no_path() {
             Node::Host(host) => host < hosts,
             Node::Switch(switch) => racks.contains(&switch),
         };
-        let links = outcome.links.iter().filter(|l| of_ours(l.from, [0, 1], 8) || of_ours(l.to, [0, 1], 8));
+        let links =
+            outcome.links.iter().filter(|l| of_ours(l.from, [0, 1], 8) || of_ours(l.to, [0, 1], 8));
         links.cloned().collect::<Vec<_>>()
     };
     let marks: u64 = ours(&alone).iter().map(|link| link.ecn_marks).sum();

@@ -4,8 +4,8 @@ use std::collections::VecDeque;
 
 use tidegate_algos::{AnyTransport, Stack};
 use tidegate_core::{
-    Application, Body, Frame, Handle, HopTrace, HostContext, Message, PacketMut, PathOracle, Reply, Time,
-    Transmit, Transport,
+    Application, Body, Frame, Handle, HopTrace, HostContext, Message, PacketMut, PathOracle, Reply,
+    Time, Transmit, Transport,
 };
 
 /// A packet in memory of its own.
@@ -35,7 +35,11 @@ pub struct Endpoint {
 impl Endpoint {
     /// The endpoint of one host.
     pub fn new(stack: &Stack, host: &HostContext) -> Endpoint {
-        Endpoint { transport: stack.transport(host), replies: VecDeque::new(), blank: Packet::default() }
+        Endpoint {
+            transport: stack.transport(host),
+            replies: VecDeque::new(),
+            blank: Packet::default(),
+        }
     }
 
     /// Takes a message.
@@ -64,8 +68,8 @@ impl Endpoint {
         }
     }
 
-    /// When [`on_deadline`](Self::on_deadline) is due or, while the uplink is free, [`transmit`](Self::transmit) should be
-    /// tried again.
+    /// When [`on_deadline`](Self::on_deadline) is due or, while the uplink is free,
+    /// [`transmit`](Self::transmit) should be tried again.
     pub fn deadline(&self) -> Time {
         self.transport.deadline()
     }

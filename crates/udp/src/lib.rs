@@ -1,8 +1,9 @@
 //! The transports outside the simulator.
 //!
-//! [`Endpoint`] is one host's driver: it owns packet memory, queues replies before data and keeps the transport's clock. It knows
-//! no socket and no clock; whoever has them calls it. [`pair`](fn@pair) is the first such caller: two endpoints on a link in
-//! memory, on a fake clock, with nothing of the simulator in between. Real sockets are the second, and not here yet.
+//! [`Endpoint`] is one host's driver: it owns packet memory, queues replies before data and keeps
+//! the transport's clock. It knows no socket and no clock; whoever has them calls it.
+//! [`pair`](fn@pair) is the first such caller: two endpoints on a link in memory, on a fake clock,
+//! with nothing of the simulator in between. Real sockets are the second, and not here yet.
 
 mod endpoint;
 mod pair;

@@ -49,7 +49,8 @@ struct Side {
 
 /// Runs until `end`: the departures, in order of time. `submissions` are in order of time.
 ///
-/// At one moment, what may leave does so first, then packets arrive, then messages are submitted, then deadlines fire.
+/// At one moment, what may leave does so first, then packets arrive, then messages are submitted,
+/// then deadlines fire.
 pub fn pair(
     stack: &Stack,
     contexts: [HostContext; 2],

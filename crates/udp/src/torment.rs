@@ -4,13 +4,14 @@ use std::collections::BTreeMap;
 
 use tidegate_algos::Protocol;
 use tidegate_core::{
-    Application, ConnectionPolicy, Frame, HostContext, MIN_WIRE_BYTES, Message, MessageId, Path, PathOracle,
-    Rate, Time,
+    Application, ConnectionPolicy, Frame, HostContext, MIN_WIRE_BYTES, Message, MessageId, Path,
+    PathOracle, Rate, Time,
 };
 
 use crate::endpoint::{Endpoint, Packet};
 
-/// Packets that a transport may hand over at one moment, beyond what its rate owes since the start, before it is said to spin.
+/// Packets that a transport may hand over at one moment, beyond what its rate owes since the start,
+/// before it is said to spin.
 const MOST_AT_ONCE: u64 = 10_000;
 
 /// Reads numbers from bytes; zeros once they are used up.
@@ -70,11 +71,12 @@ impl PathOracle for Somewhere {
     }
 }
 
-/// Lets a transport live through what `script` says: submissions, packets that are its own, echoed, bent or made up, pulls,
-/// deadlines and leaps of time.
+/// Lets a transport live through what `script` says: submissions, packets that are its own, echoed,
+/// bent or made up, pulls, deadlines and leaps of time.
 ///
 /// # Panics
-/// When the transport does, sends a packet that cannot be, does not come to rest, or claims that a message was acknowledged twice.
+/// When the transport does, sends a packet that cannot be, does not come to rest, or claims that a
+/// message was acknowledged twice.
 pub fn torment(protocol: Protocol, script: &[u8]) {
     let host = HostContext {
         host: 0,
@@ -84,8 +86,11 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
         nic_rate: Rate::gbps(100),
         fabric_base_rtt: Time::us(8),
         bdp_bytes: 100_000.0,
-        connections: [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage, ConnectionPolicy::Pool(2)]
-            [script.len() % 3],
+        connections: [
+            ConnectionPolicy::PerPair,
+            ConnectionPolicy::PerMessage,
+            ConnectionPolicy::Pool(2),
+        ][script.len() % 3],
         spraying: script.len().is_multiple_of(2),
         priorities: 1 + (script.len() % 8) as u8,
         most_held: Time::ZERO,
@@ -124,14 +129,19 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
             6 => endpoint.receive(now, bent(last, &mut script), &mut heard),
             _ => endpoint.receive(now, bent(Packet::default(), &mut script), &mut heard),
         }
-        assert!(heard.acked.values().all(|&times| times == 1), "acknowledged twice: {:?}", heard.acked);
+        assert!(
+            heard.acked.values().all(|&times| times == 1),
+            "acknowledged twice: {:?}",
+            heard.acked
+        );
     }
     let most = MOST_AT_ONCE + host.nic_rate.bytes_in(now) / MIN_WIRE_BYTES as u64;
     let rest = (0..most).find(|_| endpoint.transmit(now).is_none());
     assert!(rest.is_some(), "{}: more than {most} packets at one moment", protocol.card().name);
 }
 
-/// The packet as it comes back to its own sender: as if the peer ran the same protocol on the same host number.
+/// The packet as it comes back to its own sender: as if the peer ran the same protocol on the same
+/// host number.
 fn echoed(packet: Packet, script: &mut Bytes<'_>) -> Packet {
     let mut echo = packet;
     echo.body.src = packet.frame.dst;

@@ -1,20 +1,26 @@
-//! One core, two drivers: on a link between two hosts the endpoints send the same packets at the same times as the simulator.
+//! One core, two drivers: on a link between two hosts the endpoints send the same packets at the
+//! same times as the simulator.
 
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Fabric, Link as FabricLink, Node, Routing};
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
-    Application, Body, ConnectionPolicy, Domain, Frame, HopTrace, HostContext, Message, MessageId, Rate, Rng,
-    Time,
+    Application, Body, ConnectionPolicy, Domain, Frame, HopTrace, HostContext, Message, MessageId,
+    Rate, Rng, Time,
 };
 use tidegate_sim::{Departure as SimDeparture, Engine, Probe, Setup};
 use tidegate_udp::{Link, Packet, Submission, pair};
 
-/// What of a departure must agree: when, from which host, and the packet but for the drivers' own fields.
+/// What of a departure must agree: when, from which host, and the packet but for the drivers' own
+/// fields.
 type Record = (Time, usize, Packet);
 
 fn record(at: Time, host: usize, frame: &Frame, body: &Body, hops: &HopTrace) -> Record {
-    (at, host, Packet { frame: Frame { at: Time::ZERO, next: 0, ..*frame }, body: *body, hops: *hops })
+    (
+        at,
+        host,
+        Packet { frame: Frame { at: Time::ZERO, next: 0, ..*frame }, body: *body, hops: *hops },
+    )
 }
 
 #[derive(Default)]
@@ -54,7 +60,12 @@ fn submissions(seed: u64) -> Vec<Submission> {
             Submission {
                 at,
                 host,
-                message: Message { id: 0, dst: 1 - host as u32, bytes, dedicated: rng.below(4) == 0 },
+                message: Message {
+                    id: 0,
+                    dst: 1 - host as u32,
+                    bytes,
+                    dedicated: rng.below(4) == 0,
+                },
             }
         })
         .collect();
@@ -127,8 +138,15 @@ fn endpoints_send_what_the_simulator_sends() {
                 most_held: Time::ZERO,
             };
             let mut counts = Counts::default();
-            let ours =
-                pair(&stack, [context(0), context(1)], link, engine.paths(), &submissions, end, &mut counts);
+            let ours = pair(
+                &stack,
+                [context(0), context(1)],
+                link,
+                engine.paths(),
+                &submissions,
+                end,
+                &mut counts,
+            );
             let mut ours: Vec<_> = ours
                 .iter()
                 .map(|d| record(d.at, d.host, &d.packet.frame, &d.packet.body, &d.packet.hops))

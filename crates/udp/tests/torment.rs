@@ -5,9 +5,16 @@ use tidegate_algos::Protocol;
 use tidegate_udp::torment;
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 20_000, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig {
+        cases: 20_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
     #[test]
-    fn any_packet_in_any_order_at_any_time(protocol in 0..Protocol::ALL.len(), script in prop::collection::vec(any::<u8>(), 0..600)) {
+    fn any_packet_in_any_order_at_any_time(
+        protocol in 0..Protocol::ALL.len(),
+        script in prop::collection::vec(any::<u8>(), 0..600)
+    ) {
         torment(Protocol::ALL[protocol], &script);
     }
 }

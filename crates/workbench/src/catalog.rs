@@ -140,10 +140,14 @@ fn parameter(info: Info) -> ParameterInfo {
 /// A value as a scenario would write it.
 fn json(value: Value) -> Json {
     match value {
-        Value::Number(x) => serde_json::Number::from_f64(x).map_or_else(|| x.to_string().into(), Json::from),
+        Value::Number(x) => {
+            serde_json::Number::from_f64(x).map_or_else(|| x.to_string().into(), Json::from)
+        }
         Value::Integer(x) => x.into(),
         Value::Flag(x) => x.into(),
-        Value::Time(_) | Value::Rate(_) | Value::Extent(_) | Value::Choice(_) => value.to_string().into(),
+        Value::Time(_) | Value::Rate(_) | Value::Extent(_) | Value::Choice(_) => {
+            value.to_string().into()
+        }
     }
 }
 

@@ -34,12 +34,13 @@ pub struct Compared {
     pub summary: Summary,
 }
 
-/// Runs the scenario at `path` under each of `protocols`, several at a time where there are threads for it. The results of
-/// each go to a folder of its own in `options.out`, next to `comparison.json`.
+/// Runs the scenario at `path` under each of `protocols`, several at a time where there are threads
+/// for it. The results of each go to a folder of its own in `options.out`, next to
+/// `comparison.json`.
 ///
 /// # Errors
-/// When a protocol, the scenario or an override is wrong, nothing has run and nothing is written. When a run fails, the
-/// others are done and written all the same; the first failure is returned.
+/// When a protocol, the scenario or an override is wrong, nothing has run and nothing is written.
+/// When a run fails, the others are done and written all the same; the first failure is returned.
 pub fn compare(
     path: &Path,
     overrides: &[Override],
@@ -47,7 +48,8 @@ pub fn compare(
     options: &RunOptions<'_>,
 ) -> Result<Comparison, Error> {
     let plans = {
-        let (path, overrides, protocols) = (path.to_owned(), overrides.to_vec(), protocols.to_vec());
+        let (path, overrides, protocols) =
+            (path.to_owned(), overrides.to_vec(), protocols.to_vec());
         let make = move || plans(&path, &overrides, &protocols);
         interrupt::patiently(&|| options.is_interrupted(), make)?
     };
@@ -125,7 +127,8 @@ fn plans(path: &Path, overrides: &[Override], protocols: &[String]) -> Result<Ve
     let of_all = |change: &&Override| !change.key.starts_with("transport.");
     load(path, &overrides.iter().filter(of_all).cloned().collect::<Vec<_>>())?;
     let plan = |name: &String| {
-        // What the scenario sets is of its own protocol; what the caller sets, of each that is compared.
+        // What the scenario sets is of its own protocol; what the caller sets, of each that is
+        // compared.
         let mut all = vec![Override::protocol("--protocols", name)];
         all.extend_from_slice(overrides);
         load(path, &all)
@@ -133,7 +136,8 @@ fn plans(path: &Path, overrides: &[Override], protocols: &[String]) -> Result<Ve
     protocols.iter().map(plan).collect()
 }
 
-/// Does `jobs` jobs on at most `threads` threads; results in order. A job that panics is a failed run.
+/// Does `jobs` jobs on at most `threads` threads; results in order. A job that panics is a failed
+/// run.
 pub(crate) fn in_parallel<T: Send>(
     jobs: usize,
     threads: usize,
@@ -155,7 +159,8 @@ pub(crate) fn in_parallel<T: Send>(
         }
         work();
     });
-    let result = |slot: Mutex<Option<_>>| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
+    let result =
+        |slot: Mutex<Option<_>>| slot.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner());
     let missing = || Err(Error::Run("a run ended without a result".to_owned()));
     done.into_iter().map(|slot| result(slot).unwrap_or_else(missing)).collect()
 }
@@ -176,7 +181,9 @@ mod tests {
     #[test]
     fn a_panic_is_a_failed_run_and_the_others_are_done() {
         let results = in_parallel(3, 2, |i| if i == 1 { panic!("as it happens") } else { Ok(i) });
-        assert!(matches!(&results[1], Err(Error::Run(message)) if message.contains("as it happens")));
+        assert!(
+            matches!(&results[1], Err(Error::Run(message)) if message.contains("as it happens"))
+        );
         assert!(results[0].is_ok() && results[2].is_ok());
     }
 }

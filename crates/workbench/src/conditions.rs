@@ -4,7 +4,8 @@ use tidegate_results::{Summary, SwitchSettings};
 
 use crate::reproduce::with_unit;
 
-/// Buffers, marks and drain of runs, each under a name; the names stand where not all have the same.
+/// Buffers, marks and drain of runs, each under a name; the names stand where not all have the
+/// same.
 pub fn conditions(runs: &[(&str, &Summary)]) -> String {
     let said = [buffers, marks, drain].map(|of| together(runs, of));
     said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
@@ -47,8 +48,11 @@ fn buffers(summary: &Summary) -> Option<String> {
 }
 
 fn marks(summary: &Summary) -> Option<String> {
-    let marks = |settings: SwitchSettings| match (settings.mark_from_bytes, settings.mark_all_bytes) {
-        (Some(from), Some(all)) if from != all => format!("marks from {} to {}", bytes(from), bytes(all)),
+    let marks = |settings: SwitchSettings| match (settings.mark_from_bytes, settings.mark_all_bytes)
+    {
+        (Some(from), Some(all)) if from != all => {
+            format!("marks from {} to {}", bytes(from), bytes(all))
+        }
         (Some(from), _) => format!("marks from {}", bytes(from)),
         (None, _) => "no marks".to_owned(),
     };

@@ -26,7 +26,11 @@ pub(crate) fn names(plan: &Plan) -> Names {
         hosts: plan.fabric.hosts.clone(),
         switches: plan.fabric.switches.iter().map(|switch| switch.name.clone()).collect(),
         labels: plan.labels.clone(),
-        protocols: plan.stacks.iter().map(|stack| stack.protocol().card().name.to_owned()).collect(),
+        protocols: plan
+            .stacks
+            .iter()
+            .map(|stack| stack.protocol().card().name.to_owned())
+            .collect(),
     }
 }
 
@@ -134,7 +138,11 @@ pub(crate) fn sample(plan: &Plan, sample: &Sample) -> SeriesRow {
 
 fn bytes(spread: &Spread) -> QueueBytes {
     let finite = |x: f64| x.is_finite().then_some(x);
-    QueueBytes { mean: finite(spread.mean), p99: spread.p99.and_then(finite), max: finite(spread.max) }
+    QueueBytes {
+        mean: finite(spread.mean),
+        p99: spread.p99.and_then(finite),
+        max: finite(spread.max),
+    }
 }
 
 fn node(plan: &Plan, node: Node) -> String {

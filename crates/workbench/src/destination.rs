@@ -1,4 +1,5 @@
-//! Where results go: who may write there, which files there are ours, and what goes when new ones come.
+//! Where results go: who may write there, which files there are ours, and what goes when new ones
+//! come.
 
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
@@ -17,10 +18,12 @@ pub struct Destination {
 }
 
 impl Destination {
-    /// Takes the folder `out`, which is created where it is missing, and goes again if nothing is written.
+    /// Takes the folder `out`, which is created where it is missing, and goes again if nothing is
+    /// written.
     ///
     /// # Errors
-    /// When it is no folder, holds results and `force` is not set, somebody else writes there, or it cannot be created.
+    /// When it is no folder, holds results and `force` is not set, somebody else writes there, or
+    /// it cannot be created.
     pub fn open(out: &Path, force: bool) -> Result<Destination, Error> {
         if out.exists() && !out.is_dir() {
             let message = format!("{} is not a folder", out.display());
@@ -44,12 +47,13 @@ impl Destination {
         self.folder.partial(name)
     }
 
-    /// Gives the files their names, in this order. The results that the folder held are gone then, and so are the runs of a
-    /// comparison that it held, but for those under the protocols `kept`.
+    /// Gives the files their names, in this order. The results that the folder held are gone then,
+    /// and so are the runs of a comparison that it held, but for those under the protocols `kept`.
     pub(crate) fn publish(self, files: Vec<Partial>, kept: &[String]) -> Result<(), Error> {
         let Destination { out, folder } = self;
         let runs = compared(&out).into_iter().filter(|name| !kept.contains(name));
-        let gone: Vec<PathBuf> = runs.map(|name| out.join(name)).filter(|run| run.is_dir()).collect();
+        let gone: Vec<PathBuf> =
+            runs.map(|name| out.join(name)).filter(|run| run.is_dir()).collect();
         let publish = || {
             folder.publish(files, &ours(&out))?;
             gone.iter().try_for_each(|run| match Folder::open(run) {

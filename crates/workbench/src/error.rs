@@ -52,8 +52,8 @@ impl Error {
         }
     }
 
-    /// The exit status of a process that ends with this: 1 the run failed, 2 the command line or a file is wrong, 130
-    /// interrupted.
+    /// The exit status of a process that ends with this: 1 the run failed, 2 the command line or a
+    /// file is wrong, 130 interrupted.
     pub const fn exit_code(&self) -> u8 {
         match self {
             Error::Usage { .. } | Error::Scenario(_) | Error::Occupied(_) | Error::Busy(_) => 2,
@@ -70,12 +70,14 @@ impl fmt::Display for Error {
             Error::Scenario(message) | Error::Run(message) => f.write_str(message),
             Error::Occupied(path) => write!(
                 f,
-                "--out {}: this folder holds results; name another one, or replace them with --force",
+                "--out {}: this folder holds results; name another one, or replace them with \
+                 --force",
                 path.display()
             ),
             Error::Busy(path) => write!(
                 f,
-                "--out {}: another run writes its results to this folder; wait for it, or name another one",
+                "--out {}: another run writes its results to this folder; wait for it, or name \
+                 another one",
                 path.display()
             ),
             Error::Output { path, source } => write!(f, "--out {}: {source}", path.display()),

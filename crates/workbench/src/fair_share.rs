@@ -1,7 +1,8 @@
 //! What max-min fairness would give each flow: an oracle that is computed apart from the engine.
 //!
-//! Water filling: the rates of all flows rise together; when a link is full, its flows stay where they are and the others
-//! rise on. A flow loads the links of its path with its data and those of the way back with its acknowledgements.
+//! Water filling: the rates of all flows rise together; when a link is full, its flows stay where
+//! they are and the others rise on. A flow loads the links of its path with its data and those of
+//! the way back with its acknowledgements.
 
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_core::fabric::{Fabric, Node};
@@ -12,8 +13,9 @@ use tidegate_sim::LinkRecord;
 
 /// Rates that max-min fairness gives to flows, in the unit of `capacity`.
 ///
-/// `loads[f]` names the links that flow `f` loads, by number, each with how much of it one unit of the flow's rate takes
-/// (1 for data). A flow that loads nothing is unlimited: its rate is infinite.
+/// `loads[f]` names the links that flow `f` loads, by number, each with how much of it one unit of
+/// the flow's rate takes (1 for data). A flow that loads nothing is unlimited: its rate is
+/// infinite.
 pub fn max_min(capacity: &[f64], loads: &[Vec<(usize, f64)>]) -> Vec<f64> {
     let mut rates = vec![f64::INFINITY; loads.len()];
     let mut rising: Vec<usize> = (0..loads.len()).collect();
@@ -25,7 +27,8 @@ pub fn max_min(capacity: &[f64], loads: &[Vec<(usize, f64)>]) -> Vec<f64> {
         for &f in &rising {
             loads[f].iter().for_each(|&(link, load)| slope[link] += load);
         }
-        let rises = (0..capacity.len()).filter(|&l| slope[l] > 0.0).map(|l| (free[l] / slope[l], l));
+        let rises =
+            (0..capacity.len()).filter(|&l| slope[l] > 0.0).map(|l| (free[l] / slope[l], l));
         let Some((rise, full)) = rises.min_by(|a, b| a.0.total_cmp(&b.0)) else { break };
         level += rise;
         (0..capacity.len()).for_each(|l| free[l] = (free[l] - rise * slope[l]).max(0.0));
@@ -68,13 +71,14 @@ pub struct QueueAim {
 }
 
 impl FairShares {
-    /// What a flow from `src` to `dst` under `stack` would get in Gbit/s of payload; `None` where that is not defined.
+    /// What a flow from `src` to `dst` under `stack` would get in Gbit/s of payload; `None` where
+    /// that is not defined.
     pub fn get(&self, src: u32, dst: u32, stack: u16) -> Option<f64> {
         self.shares.get(&(src, dst, stack)).map(|share| share.goodput_gbps)
     }
 
-    /// The shares of `plan`, or none at all unless every flow is unlimited, present over all of the measured time, and has
-    /// only one shortest path there and back.
+    /// The shares of `plan`, or none at all unless every flow is unlimited, present over all of the
+    /// measured time, and has only one shortest path there and back.
     pub fn of(plan: &Plan) -> FairShares {
         Self::find(plan).unwrap_or_default()
     }
@@ -82,9 +86,14 @@ impl FairShares {
     fn find(plan: &Plan) -> Option<FairShares> {
         let workload = &plan.workload;
         let lasts = |flow: &Flow| {
-            flow.bytes == Message::UNLIMITED && flow.start <= plan.warmup && flow.stop >= plan.duration
+            flow.bytes == Message::UNLIMITED
+                && flow.start <= plan.warmup
+                && flow.stop >= plan.duration
         };
-        if workload.flows.is_empty() || !workload.traffic.is_empty() || !workload.flows.iter().all(lasts) {
+        if workload.flows.is_empty()
+            || !workload.traffic.is_empty()
+            || !workload.flows.iter().all(lasts)
+        {
             return None;
         }
         let graph = Graph::of(&plan.fabric);
@@ -96,8 +105,10 @@ impl FairShares {
             for end in [flow.src, flow.dst] {
                 towards.entry(end).or_insert_with(|| graph.distances(Node::Host(end)));
             }
-            let there = graph.only_path(Node::Host(flow.src), Node::Host(flow.dst), &towards[&flow.dst])?;
-            let back = graph.only_path(Node::Host(flow.dst), Node::Host(flow.src), &towards[&flow.src])?;
+            let there =
+                graph.only_path(Node::Host(flow.src), Node::Host(flow.dst), &towards[&flow.dst])?;
+            let back =
+                graph.only_path(Node::Host(flow.dst), Node::Host(flow.src), &towards[&flow.src])?;
             let card = plan.stacks.get(usize::from(flow.stack))?.protocol().card();
             let (data, ack) = wire_bytes(card, plan.fabric.mtu, there.len() as u32 - 1);
             paths.push(there.clone());
@@ -109,9 +120,10 @@ impl FairShares {
             plan.fabric.links.iter().flat_map(|link| [link.rate.as_gbps_f64(); 2]).collect();
         let rates = max_min(&capacity, &loads);
         let keys = workload.flows.iter().map(|flow| (flow.src, flow.dst, flow.stack));
-        let shares = rates.into_iter().zip(payload_shares).zip(paths).map(|((wire_gbps, payload), path)| {
-            Share { goodput_gbps: wire_gbps * payload, wire_gbps, target: None, path }
-        });
+        let shares =
+            rates.into_iter().zip(payload_shares).zip(paths).map(|((wire_gbps, payload), path)| {
+                Share { goodput_gbps: wire_gbps * payload, wire_gbps, target: None, path }
+            });
         Some(FairShares {
             shares: keys.zip(shares).filter(|(_, share)| share.wire_gbps.is_finite()).collect(),
         })
@@ -120,13 +132,14 @@ impl FairShares {
     /// Asks every flow's protocol what it aims at with its share.
     pub fn with_targets(mut self, plan: &Plan, paths: &dyn PathOracle) -> FairShares {
         for (&(src, dst, stack), share) in &mut self.shares {
-            share.target =
-                plan.stacks[usize::from(stack)].queue_target(&paths.path(src, dst), share.wire_gbps * 1e9);
+            share.target = plan.stacks[usize::from(stack)]
+                .queue_target(&paths.path(src, dst), share.wire_gbps * 1e9);
         }
         self
     }
 
-    /// The queues on the paths of the flows with this label and protocol; `None` where shares are not defined.
+    /// The queues on the paths of the flows with this label and protocol; `None` where shares are
+    /// not defined.
     pub fn queue_aim(
         &self,
         plan: &Plan,
@@ -146,8 +159,10 @@ impl FairShares {
             targets = targets.zip(share.target).map(|(sum, target)| sum + target.as_us_f64());
             flows += 1.0;
         }
-        (flows > 0.0)
-            .then(|| QueueAim { hop_delay_us: delays / flows, target_us: targets.map(|sum| sum / flows) })
+        (flows > 0.0).then(|| QueueAim {
+            hop_delay_us: delays / flows,
+            target_us: targets.map(|sum| sum / flows),
+        })
     }
 }
 
@@ -157,7 +172,8 @@ fn wire_bytes(card: &Card, mtu: u32, hops: u32) -> (f64, f64) {
     (f64::from(data), f64::from(MIN_WIRE_BYTES + card.echo(hops)))
 }
 
-/// Directions of links by the node they leave. Direction 2i leads from a to b of link i, 2i + 1 back.
+/// Directions of links by the node they leave. Direction 2i leads from a to b of link i, 2i + 1
+/// back.
 struct Graph<'a> {
     fabric: &'a Fabric,
     out: Vec<Vec<usize>>,
@@ -165,7 +181,8 @@ struct Graph<'a> {
 
 impl<'a> Graph<'a> {
     fn of(fabric: &'a Fabric) -> Graph<'a> {
-        let mut graph = Graph { fabric, out: vec![Vec::new(); fabric.hosts.len() + fabric.switches.len()] };
+        let mut graph =
+            Graph { fabric, out: vec![Vec::new(); fabric.hosts.len() + fabric.switches.len()] };
         for (i, link) in fabric.links.iter().enumerate() {
             let (a, b) = (graph.index(link.a), graph.index(link.b));
             graph.out[a].push(2 * i);
@@ -208,7 +225,8 @@ impl<'a> Graph<'a> {
         distances
     }
 
-    /// The shortest path by number of links, if there is one and only one. `distances` are those to `to`.
+    /// The shortest path by number of links, if there is one and only one. `distances` are those to
+    /// `to`.
     fn only_path(&self, from: Node, to: Node, distances: &[Option<u32>]) -> Option<Vec<usize>> {
         let mut path = Vec::new();
         let mut at = from;
@@ -217,7 +235,8 @@ impl<'a> Graph<'a> {
             let forwards = |node| node == to || matches!(node, Node::Switch(_));
             let mut next = self.out[self.index(at)].iter().copied().filter(|&port| {
                 let end = self.end(port);
-                forwards(end) && distances[self.index(end)].is_some_and(|distance| distance + 1 == left)
+                forwards(end)
+                    && distances[self.index(end)].is_some_and(|distance| distance + 1 == left)
             });
             let port = next.next()?;
             if next.next().is_some() {
@@ -265,8 +284,10 @@ mod tests {
 
     #[test]
     fn max_min_gives_what_others_leave() {
-        // Bertsekas and Gallager's way: 0 on links 0 and 1, 1 on 0, 2 on 1 and 2, 3 on 2; the last link is wide.
-        let rates = max_min(&[10.0, 4.0, 20.0], &[data(&[0, 1]), data(&[0]), data(&[1, 2]), data(&[2])]);
+        // Bertsekas and Gallager's way: 0 on links 0 and 1, 1 on 0, 2 on 1 and 2, 3 on 2; the last
+        // link is wide.
+        let rates =
+            max_min(&[10.0, 4.0, 20.0], &[data(&[0, 1]), data(&[0]), data(&[1, 2]), data(&[2])]);
         close(&rates, &[2.0, 8.0, 2.0, 18.0]);
     }
 
@@ -292,7 +313,8 @@ mod tests {
             ecn: None,
             priorities: 1,
         };
-        let link = |&(a, b): &(Node, Node)| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
+        let link =
+            |&(a, b): &(Node, Node)| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
         Fabric {
             hosts: (0..3).map(|i| format!("h{i}")).collect(),
             switches: (0..4).map(switch).collect(),

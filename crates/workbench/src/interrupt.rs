@@ -21,7 +21,11 @@ const PATIENCE: Duration = Duration::from_millis(50);
 ///
 /// # Errors
 /// [`Error::Interrupted`] when that was asked for meanwhile.
-pub(crate) fn advance<P: Probe>(engine: &mut Engine<P>, until: Time, asks: Asks<'_>) -> Result<(), Error> {
+pub(crate) fn advance<P: Probe>(
+    engine: &mut Engine<P>,
+    until: Time,
+    asks: Asks<'_>,
+) -> Result<(), Error> {
     while !engine.advance_some(until, WORK) {
         if asks() {
             return Err(Error::Interrupted);
@@ -30,7 +34,8 @@ pub(crate) fn advance<P: Probe>(engine: &mut Engine<P>, until: Time, asks: Asks<
     Ok(())
 }
 
-/// Does work that cannot be divided on a thread of its own. Once somebody wants an end, it is left to itself.
+/// Does work that cannot be divided on a thread of its own. Once somebody wants an end, it is left
+/// to itself.
 ///
 /// # Errors
 /// [`Error::Interrupted`] then; else those of `job`.

@@ -1,9 +1,11 @@
 //! The facade: all that people and programs see of tidegate goes through here.
 //!
-//! [`load`] a scenario, [`run`] it, [`compare`] it under several protocols, and ask the catalog about [`protocols`]. Results
-//! come back as the models of the results crate, which is re-exported whole as [`results`].
+//! [`load`] a scenario, [`run`] it, [`compare`] it under several protocols, and ask the catalog
+//! about [`protocols`]. Results come back as the models of the results crate, which is re-exported
+//! whole as [`results`].
 //!
-//! This is where the clock is read, files are opened and threads start. The engine below knows nothing of either.
+//! This is where the clock is read, files are opened and threads start. The engine below knows
+//! nothing of either.
 
 mod catalog;
 mod compare;
@@ -14,6 +16,7 @@ mod error;
 pub mod fair_share;
 mod interrupt;
 mod machine;
+pub mod markdown;
 mod report;
 mod reproduce;
 mod run;
@@ -43,7 +46,8 @@ use std::path::Path;
 /// Reads a scenario file and applies `overrides` to it.
 ///
 /// # Errors
-/// When the file cannot be read, or it or an override is wrong; the message names the place, the value, and what is allowed.
+/// When the file cannot be read, or it or an override is wrong; the message names the place, the
+/// value, and what is allowed.
 pub fn load(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
     tidegate_scenario::load_file(path, overrides).map_err(scenario)
 }

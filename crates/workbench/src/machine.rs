@@ -1,6 +1,9 @@
 //! The machine a run happens on, and how much of it the run took.
 
-#![allow(clippy::disallowed_types, reason = "the edge: what is measured here never reaches a simulation")]
+#![allow(
+    clippy::disallowed_types,
+    reason = "the edge: what is measured here never reaches a simulation"
+)]
 
 use cpu_time::ThreadTime;
 use std::fs;

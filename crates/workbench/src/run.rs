@@ -9,8 +9,8 @@ use std::time::Duration;
 use tidegate_core::fabric::Node;
 use tidegate_core::{Message, Time};
 use tidegate_results::{
-    Engine as EngineSummary, Fixed, FlowFile, GroupSummary, Manifest, Names, Partial, Recorder, SeriesFile,
-    Summary, busiest,
+    Engine as EngineSummary, Fixed, FlowFile, GroupSummary, Manifest, Names, Partial, Recorder,
+    SeriesFile, Summary, busiest,
 };
 use tidegate_scenario::Plan;
 use tidegate_sim::{Engine, FlowRecord, Outcome, Sample, Setup};
@@ -28,7 +28,8 @@ const CHUNK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_m
 /// A larger share of unfinished messages is warned of.
 const UNFINISHED_MAX: f64 = 0.02;
 
-/// Hears the number of a run (0 unless there are several) and how far it is, from the thread that runs it.
+/// Hears the number of a run (0 unless there are several) and how far it is, from the thread that
+/// runs it.
 pub type Listener<'a> = &'a (dyn Fn(usize, &Progress) + Sync);
 
 /// How to run a plan.
@@ -72,13 +73,18 @@ pub struct Progress {
 impl Progress {
     /// Simulated share, 0 to 1.
     pub fn share(&self) -> f64 {
-        if self.duration == Time::ZERO { 1.0 } else { self.now.as_s_f64() / self.duration.as_s_f64() }
+        if self.duration == Time::ZERO {
+            1.0
+        } else {
+            self.now.as_s_f64() / self.duration.as_s_f64()
+        }
     }
     /// Packet-hops over wall seconds.
     pub fn packet_hops_per_second(&self) -> f64 {
         self.packet_hops as f64 / self.wall.as_secs_f64().max(1e-9)
     }
-    /// Wall time to go if simulated time passes on as it did so far; `None` before anything is known.
+    /// Wall time to go if simulated time passes on as it did so far; `None` before anything is
+    /// known.
     pub fn left(&self) -> Option<Duration> {
         let share = self.share();
         let left = self.wall.as_secs_f64() * (1.0 - share) / share;
@@ -89,8 +95,8 @@ impl Progress {
 /// Runs a plan and writes its results, if anywhere.
 ///
 /// # Errors
-/// When the folder for results is occupied or cannot be written, the engine refuses the plan, or the run is interrupted.
-/// Nothing is left under a final name then.
+/// When the folder for results is occupied or cannot be written, the engine refuses the plan, or
+/// the run is interrupted. Nothing is left under a final name then.
 pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
     crate::guarded(|| {
         let out = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
@@ -110,7 +116,8 @@ pub(crate) fn run_numbered(
     run_in_chunks(plan, options, number, out, adapt)
 }
 
-/// Runs a plan in chunks of simulated time; `next` says how long the next one is, given the last and what it took.
+/// Runs a plan in chunks of simulated time; `next` says how long the next one is, given the last
+/// and what it took.
 fn run_in_chunks(
     plan: &Plan,
     options: &RunOptions<'_>,
@@ -176,7 +183,8 @@ fn run_in_chunks(
     sinks.finish(plan, &outcome, (drained, stuck), &watch)
 }
 
-/// Chunks that are long enough to cost nothing and short enough to be interrupted. They do not change the outcome.
+/// Chunks that are long enough to cost nothing and short enough to be interrupted. They do not
+/// change the outcome.
 fn adapt(chunk: Time, took: Duration) -> Time {
     if took < CHUNK.0 {
         chunk.times(2)
@@ -207,11 +215,13 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
     }
 }
 
-/// Says so where messages stay unfinished although there was nothing else to do: since the last submission there was time
-/// for every host to send, and to receive, all of its unfinished messages one after another.
+/// Says so where messages stay unfinished although there was nothing else to do: since the last
+/// submission there was time for every host to send, and to receive, all of its unfinished messages
+/// one after another.
 fn stuck(unfinished: &[FlowRecord], sinks: &Sinks, end: Time) -> Option<String> {
     let last_start = unfinished.iter().map(|record| record.start).fold(sinks.last_start, Time::max);
-    let unfinished: Vec<_> = unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).collect();
+    let unfinished: Vec<_> =
+        unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).collect();
     let mut needed: BTreeMap<(bool, u32), Time> = BTreeMap::new();
     for record in &unfinished {
         for host in [(false, record.src), (true, record.dst)] {
@@ -347,13 +357,16 @@ impl Sinks {
     }
 }
 
-/// A warning about messages that did not finish, where they are so many that the percentiles of the others mislead.
+/// A warning about messages that did not finish, where they are so many that the percentiles of the
+/// others mislead.
 fn unfinished(group: &GroupSummary) -> Option<String> {
     let share = group.fct.unfinished as f64 / group.fct.count as f64;
     (share > UNFINISHED_MAX).then(|| {
-        let label = if group.label.is_empty() { String::new() } else { format!("{}: ", group.label) };
+        let label =
+            if group.label.is_empty() { String::new() } else { format!("{}: ", group.label) };
         format!(
-            "{label}{} of {} messages of {} ({:.1} %) did not finish: percentiles are of the others, and too low",
+            "{label}{} of {} messages of {} ({:.1} %) did not finish: percentiles are of the \
+             others, and too low",
             group.fct.unfinished,
             group.fct.count,
             group.protocol,
@@ -449,7 +462,8 @@ mod tests {
 
     const SCENARIOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios");
 
-    /// What stopped, straddled warm-up, finished before it, and did not finish, under load and over ECMP.
+    /// What stopped, straddled warm-up, finished before it, and did not finish, under load and over
+    /// ECMP.
     const MIXED: &str = r#"
 duration = "600us"
 warmup = "150us"
@@ -480,8 +494,14 @@ load = 0.5
         staged.unwrap().publish().unwrap();
         let mut json = serde_json::to_value(&summary).unwrap();
         let engine = json["engine"].as_object_mut().unwrap();
-        let volatile =
-            ["wall_seconds", "cpu_seconds", "events", "packet_hops_per_second", "threads", "peak_rss_bytes"];
+        let volatile = [
+            "wall_seconds",
+            "cpu_seconds",
+            "events",
+            "packet_hops_per_second",
+            "threads",
+            "peak_rss_bytes",
+        ];
         volatile.iter().for_each(|key| assert!(engine.remove(*key).is_some(), "{key} is missing"));
         let read = |name| std::fs::read(out.join(name)).unwrap();
         vec![serde_json::to_vec_pretty(&json).unwrap(), read("flows.parquet")]
@@ -501,7 +521,8 @@ load = 0.5
             ("poseidon/multi-hop.toml", ["duration=2ms", "warmup=1ms"]),
             ("demo/leaf-spine.toml", ["duration=600us", "warmup=200us"]),
         ] {
-            let changes: Vec<_> = changes.iter().map(|change| crate::set(change).unwrap()).collect();
+            let changes: Vec<_> =
+                changes.iter().map(|change| crate::set(change).unwrap()).collect();
             plans.push(crate::load(&Path::new(SCENARIOS).join(file), &changes).unwrap());
         }
         for plan in &plans {
@@ -520,7 +541,12 @@ load = 0.5
                         String::from_utf8_lossy(part).into_owned()
                     };
                     let name = &plan.name;
-                    assert!(file == whole, "{name}, {what}, file {number}: {}\n{}", near(file), near(whole));
+                    assert!(
+                        file == whole,
+                        "{name}, {what}, file {number}: {}\n{}",
+                        near(file),
+                        near(whole)
+                    );
                 }
             }
         }

@@ -1,4 +1,5 @@
-//! The time series of a run: the engine's samples, and the goodput of every flow between two of them.
+//! The time series of a run: the engine's samples, and the goodput of every flow between two of
+//! them.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +7,8 @@ use tidegate_core::Time;
 use tidegate_results::{Entity, SeriesRow};
 use tidegate_sim::{FlowRecord, Quantity, Sample};
 
-/// Turns what flows have delivered so far into what they deliver a second. Holds one entry a running flow.
+/// Turns what flows have delivered so far into what they deliver a second. Holds one entry a
+/// running flow.
 pub(crate) struct Goodputs {
     interval: Time,
     end: Time,
@@ -31,7 +33,8 @@ impl Goodputs {
 
     /// The row that belongs to a sample, if one does.
     pub(crate) fn row(&mut self, sample: &Sample) -> Option<SeriesRow> {
-        let delivered = (sample.quantity == Quantity::DeliveredBytes).then_some(sample.value as u64)?;
+        let delivered =
+            (sample.quantity == Quantity::DeliveredBytes).then_some(sample.value as u64)?;
         let before = self.delivered.insert(sample.entity, delivered).unwrap_or(0);
         Some(self.goodput(sample.at, sample.entity, delivered.saturating_sub(before)))
     }
@@ -47,7 +50,12 @@ impl Goodputs {
                 let intervals = completed.as_ps().div_ceil(self.interval.as_ps());
                 let at = self.interval.times(intervals).min(self.end);
                 let entity = Entity::Flow(id);
-                rows.push(SeriesRow { at, entity, quantity: "delivered_bytes", value: bytes as f64 });
+                rows.push(SeriesRow {
+                    at,
+                    entity,
+                    quantity: "delivered_bytes",
+                    value: bytes as f64,
+                });
                 rows.push(self.goodput(at, id, bytes.saturating_sub(before)));
             }
         }

@@ -6,7 +6,8 @@ use tidegate_workbench::fair_share::FairShares;
 use tidegate_workbench::{Plan, load, protocols, set};
 
 fn plan(changes: &[&str]) -> Plan {
-    let path = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/poseidon/multi-hop.toml"));
+    let path =
+        Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/poseidon/multi-hop.toml"));
     let overrides: Vec<_> = changes.iter().map(|change| set(change).unwrap()).collect();
     load(path, &overrides).unwrap()
 }
@@ -22,7 +23,8 @@ fn two_hops_share_as_the_paper_says() {
             let headers = 80 + u32::from(telemetry.fixed) + u32::from(telemetry.per_hop) * hops;
             4096.0 / f64::from(4096 + headers)
         };
-        // The victim and the blue flows have a tenth of the second hop each; two green ones share what is left of the first.
+        // The victim and the blue flows have a tenth of the second hop each; two green ones share
+        // what is left of the first.
         let (victim, green, blue) = (20.0 * of_wire(3), 90.0 * of_wire(3), 20.0 * of_wire(1));
         for flow in &plan.workload.flows {
             let expected = match plan.labels[usize::from(flow.label)].as_str() {
@@ -31,7 +33,11 @@ fn two_hops_share_as_the_paper_says() {
                 _ => blue,
             };
             let share = shares.get(flow.src, flow.dst, flow.stack).unwrap();
-            assert!((share - expected).abs() < 1e-6, "{}: {share} against {expected}", protocol.name);
+            assert!(
+                (share - expected).abs() < 1e-6,
+                "{}: {share} against {expected}",
+                protocol.name
+            );
         }
     }
 }
@@ -41,8 +47,11 @@ fn shares_are_undefined_where_flows_come_and_go() {
     for change in ["flows[0].size=1MB", "flows[0].start=15ms", "flows[0].stop=15ms"] {
         let plan = plan(&[change]);
         let shares = FairShares::of(&plan);
-        let known =
-            plan.workload.flows.iter().filter(|flow| shares.get(flow.src, flow.dst, flow.stack).is_some());
+        let known = plan
+            .workload
+            .flows
+            .iter()
+            .filter(|flow| shares.get(flow.src, flow.dst, flow.stack).is_some());
         assert_eq!(known.count(), 0, "{change}");
     }
 }

@@ -66,5 +66,8 @@ fn load_may_be_relative_to_rack_uplinks_or_a_rate_or_a_gap() {
         &[("search", 0.9 * 80.0), incast],
     );
     let senders = "traffic[0].senders=[\"h[0-3]\"]";
-    within_a_per_cent(&offered(&["traffic[0].load=0.8", senders]), &[("search", 0.8 * 100.0), incast]);
+    within_a_per_cent(
+        &offered(&["traffic[0].load=0.8", senders]),
+        &[("search", 0.8 * 100.0), incast],
+    );
 }

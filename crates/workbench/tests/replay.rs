@@ -6,7 +6,8 @@ use tidegate_workbench::{RunOptions, load, protocols, run};
 fn a_run_replays_the_flows_of_another() {
     let dir = tempfile::tempdir().unwrap();
     let head = format!(
-        "duration = '2ms'\nfabric = {{ kind = 'star', hosts = 6 }}\ntransport = {{ protocol = '{}' }}\n",
+        "duration = '2ms'\nfabric = {{ kind = 'star', hosts = 6 }}\ntransport = {{ protocol = '{}' \
+         }}\n",
         protocols()[0].name
     );
     let first = dir.path().join("first.toml");
@@ -18,8 +19,11 @@ fn a_run_replays_the_flows_of_another() {
     assert!(recorded.fct["all"].count > 200, "{}", recorded.fct["all"].count);
 
     let second = dir.path().join("second.toml");
-    std::fs::write(&second, format!("{head}[[traffic]]\nkind = 'trace'\nfile = 'out/flows.parquet'\n"))
-        .unwrap();
+    std::fs::write(
+        &second,
+        format!("{head}[[traffic]]\nkind = 'trace'\nfile = 'out/flows.parquet'\n"),
+    )
+    .unwrap();
     let replayed = run(&load(&second, &[]).unwrap(), &RunOptions::default()).unwrap();
     assert_eq!(replayed.fct["all"].count, recorded.fct["all"].count);
     assert_eq!(replayed.fct["all"].mean_us, recorded.fct["all"].mean_us);
@@ -27,5 +31,8 @@ fn a_run_replays_the_flows_of_another() {
     // Not Parquet at all: one message that names the file.
     std::fs::write(out.join("flows.parquet"), "start_us,src,dst,size_bytes").unwrap();
     let error = load(&second, &[]).unwrap_err().to_string();
-    assert!(error.contains("flows.parquet") && error.contains("a readable Parquet file"), "{error}");
+    assert!(
+        error.contains("flows.parquet") && error.contains("a readable Parquet file"),
+        "{error}"
+    );
 }

@@ -4,15 +4,18 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use tidegate_workbench::{
-    Destination, ReproduceOptions, RunOptions, Sensitivity, Verdict, compare, figures, report, reproduce,
-    reproduction_files, set,
+    Destination, ReproduceOptions, RunOptions, Sensitivity, Verdict, compare, figures, report,
+    reproduce, reproduction_files, set,
 };
 
 /// A figure that takes a fraction of a second.
 fn small() -> String {
     let all = figures(None).unwrap();
-    let figure =
-        all.iter().filter(|figure| !figure.claims.is_empty()).min_by_key(|figure| figure.runs).unwrap();
+    let figure = all
+        .iter()
+        .filter(|figure| !figure.claims.is_empty())
+        .min_by_key(|figure| figure.runs)
+        .unwrap();
     format!("{}/{}", figure.paper, figure.figure)
 }
 
@@ -38,7 +41,9 @@ fn a_figure_is_reproduced_cached_and_reported() {
     let cache = dir.path().join("cache");
     let what = small();
     let told = Mutex::new(Vec::new());
-    let tell = |done: usize, all: usize, name: &str| told.lock().unwrap().push((done, all, name.to_owned()));
+    let tell = |done: usize, all: usize, name: &str| {
+        told.lock().unwrap().push((done, all, name.to_owned()))
+    };
     let options = ReproduceOptions {
         quick: true,
         cache: Some(&cache),
@@ -54,7 +59,8 @@ fn a_figure_is_reproduced_cached_and_reported() {
     // The same from the cache, and with nothing kept.
     let again = reproduce(Some(&what), &options).unwrap();
     let fresh =
-        reproduce(Some(&what), &ReproduceOptions { cache: None, threads: Some(1), ..options }).unwrap();
+        reproduce(Some(&what), &ReproduceOptions { cache: None, threads: Some(1), ..options })
+            .unwrap();
     let values = |result: &tidegate_workbench::Reproduction| {
         result.claims.iter().map(|claim| (claim.claim.clone(), claim.measured)).collect::<Vec<_>>()
     };
@@ -76,7 +82,8 @@ fn a_figure_is_reproduced_cached_and_reported() {
 
 #[test]
 fn claims_are_measured_again_for_all_that_is_open() {
-    let options = ReproduceOptions { quick: true, sensitivity: true, ..ReproduceOptions::default() };
+    let options =
+        ReproduceOptions { quick: true, sensitivity: true, ..ReproduceOptions::default() };
     let result = reproduce(Some(&small()), &options).unwrap();
     let (_, opens) = &result.sensitivity[0];
     assert!(!opens.is_empty());
@@ -89,7 +96,9 @@ fn claims_are_measured_again_for_all_that_is_open() {
         }
     }
     let moved = |open: &Sensitivity| {
-        open.claims.iter().any(|(chosen, varied)| varied.iter().any(|other| other.value != chosen.measured))
+        open.claims
+            .iter()
+            .any(|(chosen, varied)| varied.iter().any(|other| other.value != chosen.measured))
     };
     assert!(opens.iter().any(moved), "an alternative changes nothing: it is not set");
     let (name, text) = &result.documents()[1];

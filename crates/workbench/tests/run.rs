@@ -9,9 +9,11 @@ use parquet::record::{Field, Row};
 use tidegate_workbench::results::Summary;
 use tidegate_workbench::{Error, Plan, Progress, RunOptions, compare, load, protocols, run, set};
 
-const MULTI_HOP: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/poseidon/multi-hop.toml");
+const MULTI_HOP: &str =
+    concat!(env!("CARGO_MANIFEST_DIR"), "/../../scenarios/poseidon/multi-hop.toml");
 
-/// Four senders into one receiver: two for ever, two with messages, under the first protocol of the catalog.
+/// Four senders into one receiver: two for ever, two with messages, under the first protocol of the
+/// catalog.
 fn plan(changes: &[&str]) -> Plan {
     let dir = tempfile::tempdir().unwrap();
     let path = dir.path().join("incast.toml");
@@ -62,7 +64,8 @@ fn what_is_recorded_does_not_change_the_outcome() {
     for protocol in protocols() {
         let digest = |recorded: &str| {
             let protocol = format!("transport.protocol={}", protocol.name);
-            let changes = [&protocol, "transport.params={}", "duration=2ms", "warmup=1ms", recorded];
+            let changes =
+                [&protocol, "transport.params={}", "duration=2ms", "warmup=1ms", recorded];
             let overrides: Vec<_> = changes.iter().map(|change| set(change).unwrap()).collect();
             run(&load(Path::new(MULTI_HOP), &overrides).unwrap(), &RunOptions::default())
                 .unwrap()
@@ -91,7 +94,8 @@ fn flows_are_written_by_completion_and_unfinished_ones_last() {
     assert!(summary.flows.is_none());
     let bytes = bytes::Bytes::from(std::fs::read(dir.path().join("flows.parquet")).unwrap());
     let reader = SerializedFileReader::new(bytes).unwrap();
-    let keys: Vec<_> = reader.get_row_iter(None).unwrap().map(|row| sort_key(&row.unwrap())).collect();
+    let keys: Vec<_> =
+        reader.get_row_iter(None).unwrap().map(|row| sort_key(&row.unwrap())).collect();
     assert_eq!(keys.len(), 2005);
     assert!(keys.windows(2).all(|two| two[0] < two[1]));
     assert_eq!(keys[2003].0, u64::MAX, "the two flows that never end come last");
@@ -172,11 +176,16 @@ fn a_drain_lets_messages_finish_and_moves_nothing_else() {
     assert!(cut.fct["all"].unfinished > 10 && cut.drain_seconds == 0.0, "{:?}", cut.fct["all"]);
     assert_eq!((drained.fct["all"].unfinished, warnings), (0, Vec::new()));
     assert_eq!(drained.fct["all"].count, cut.fct["all"].count);
-    assert!(drained.drain_seconds > 10e-6 && drained.drain_seconds < 5e-3, "{}", drained.drain_seconds);
+    assert!(
+        drained.drain_seconds > 10e-6 && drained.drain_seconds < 5e-3,
+        "{}",
+        drained.drain_seconds
+    );
     assert_eq!((drained.sim_seconds, &drained.links), (cut.sim_seconds, &cut.links));
     assert_eq!(drained.switches, cut.switches);
-    let goodputs =
-        |summary: &Summary| summary.flows.iter().flatten().map(|flow| flow.goodput_gbps).collect::<Vec<_>>();
+    let goodputs = |summary: &Summary| {
+        summary.flows.iter().flatten().map(|flow| flow.goodput_gbps).collect::<Vec<_>>()
+    };
     assert_eq!(goodputs(&drained), goodputs(&cut));
     assert_eq!(drained.groups[0].goodput_gbps, cut.groups[0].goodput_gbps);
 }
@@ -187,10 +196,9 @@ fn messages_that_stay_unfinished_with_nothing_else_to_do_are_told_of() {
     let (warnings, summary) = ended(&down);
     assert_eq!(summary.fct["all"].unfinished, 10);
     assert_eq!(warnings.len(), 1, "{:?}", summary.warnings);
-    assert!(
-        warnings[0]
-            .starts_with("10 messages are unfinished, though nothing was submitted in the last 1.6 ms")
-    );
+    assert!(warnings[0].starts_with(
+        "10 messages are unfinished, though nothing was submitted in the last 1.6 ms"
+    ));
     // Those that had no time to finish are no riddle.
     let (warnings, summary) = ended(&["flows[3].start=1990us", "flows[3].count=40"]);
     assert!(warnings.is_empty() && summary.fct["all"].unfinished > 10, "{warnings:?}");

@@ -52,8 +52,12 @@ timeseries = "10us"
 fn read(path: &Path) -> Series {
     let bytes = bytes::Bytes::from(std::fs::read(path).unwrap());
     let mut series = Series::new();
-    for row in SerializedFileReader::new(bytes).unwrap().get_row_iter(None).unwrap().map(Result::unwrap) {
-        let cell = |name: &str| row.get_column_iter().find(|(column, _)| *column == name).unwrap().1.clone();
+    for row in
+        SerializedFileReader::new(bytes).unwrap().get_row_iter(None).unwrap().map(Result::unwrap)
+    {
+        let cell = |name: &str| {
+            row.get_column_iter().find(|(column, _)| *column == name).unwrap().1.clone()
+        };
         let number = |name: &str| match cell(name) {
             Field::Double(x) => x,
             other => panic!("{name} is {other}"),
@@ -64,7 +68,10 @@ fn read(path: &Path) -> Series {
             _ => String::new(),
         };
         let of = text("flow") + &text("from") + ">" + &text("to");
-        series.entry((text("quantity"), of)).or_default().push((number("time_us"), number("value")));
+        series
+            .entry((text("quantity"), of))
+            .or_default()
+            .push((number("time_us"), number("value")));
     }
     series.values_mut().for_each(|samples| samples.sort_by(|a, b| a.0.total_cmp(&b.0)));
     series
@@ -76,32 +83,44 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
     for protocol in protocols() {
         let name = protocol.name;
         let (summary, series) = run_and_read(name, &[]);
-        let of = |quantity: &str, entity: &str| series.get(&(quantity.to_owned(), entity.to_owned()));
+        let of =
+            |quantity: &str, entity: &str| series.get(&(quantity.to_owned(), entity.to_owned()));
         let mut at_times: BTreeMap<u64, f64> = BTreeMap::new();
         for flow in summary.flows.as_ref().unwrap() {
-            let goodput = of("goodput_gbps", &format!("{}>", flow.id)).expect("every flow has a goodput");
+            let goodput =
+                of("goodput_gbps", &format!("{}>", flow.id)).expect("every flow has a goodput");
             // Bytes of all intervals are the flow's, and each interval is told once.
             let bytes: f64 = goodput.iter().map(|(_, gbps)| gbps * 1e3 * 10.0 / 8.0).sum();
-            assert!((bytes - flow.delivered_bytes as f64).abs() < 1.0, "{name}: {bytes} of {flow:?}");
+            assert!(
+                (bytes - flow.delivered_bytes as f64).abs() < 1.0,
+                "{name}: {bytes} of {flow:?}"
+            );
             assert!(
                 goodput.windows(2).all(|two| (two[1].0 - two[0].0 - 10.0).abs() < 1e-6),
                 "{name}: {goodput:?}"
             );
             let delivered = of("delivered_bytes", &format!("{}>", flow.id)).unwrap();
             assert!(delivered.windows(2).all(|two| two[0].1 <= two[1].1));
-            assert_eq!(delivered.last().unwrap().1, flow.delivered_bytes as f64, "{name}: {flow:?}");
+            assert_eq!(
+                delivered.last().unwrap().1,
+                flow.delivered_bytes as f64,
+                "{name}: {flow:?}"
+            );
             for (at, gbps) in goodput {
                 *at_times.entry((at * 1e6) as u64).or_default() += gbps;
             }
         }
-        // One link of 100 Gbit/s leads to the receiver; a burst of one packet may land on either side of a sample.
+        // One link of 100 Gbit/s leads to the receiver; a burst of one packet may land on either
+        // side of a sample.
         let most = at_times.values().copied().fold(0.0, f64::max);
         assert!(most <= 100.0 + 2.0 * 1500.0 * 8e-3 / 10.0, "{name}: {most} Gbit/s");
         assert!(most > 20.0, "{name}: {most} Gbit/s");
         let link = summary.links.iter().find(|link| link.to == "h3").unwrap();
-        let queue = of("queue_bytes", &format!("{}>h3", link.from)).expect("every switch port has a queue");
+        let queue =
+            of("queue_bytes", &format!("{}>h3", link.from)).expect("every switch port has a queue");
         assert_eq!(queue.len(), 100);
-        let most = queue.iter().filter(|(at, _)| *at > 100.0).map(|(_, bytes)| *bytes).fold(0.0, f64::max);
+        let most =
+            queue.iter().filter(|(at, _)| *at > 100.0).map(|(_, bytes)| *bytes).fold(0.0, f64::max);
         assert!(most <= link.queue_bytes.max.unwrap(), "{name}: {most}");
         if let Some(window) = of("window_bytes", "0>") {
             with_windows += 1;
@@ -122,7 +141,8 @@ fn rows_add_up_to_what_was_delivered_whatever_the_interval() {
             let changes = ["duration=391us", &format!("output.timeseries={interval}")];
             let (summary, series) = run_and_read(protocol.name, &changes);
             let of = format!("{}, {interval}", protocol.name);
-            let queue = series.iter().find(|((quantity, _), _)| quantity == "queue_bytes").unwrap().1;
+            let queue =
+                series.iter().find(|((quantity, _), _)| quantity == "queue_bytes").unwrap().1;
             let times: Vec<f64> = queue.iter().map(|(at, _)| *at).collect();
             assert_eq!((times.len(), times[samples - 1]), (samples, 391.0), "{of}");
             let span = |at: f64| {
@@ -134,7 +154,10 @@ fn rows_add_up_to_what_was_delivered_whatever_the_interval() {
             for flow in flows {
                 let rows = &series[&("goodput_gbps".to_owned(), format!("{}>", flow.id))];
                 let bytes: f64 = rows.iter().map(|(at, gbps)| gbps * 1e3 / 8.0 * span(*at)).sum();
-                assert!((bytes - flow.delivered_bytes as f64).abs() < 1.0, "{of}: {bytes} of {flow:?}");
+                assert!(
+                    (bytes - flow.delivered_bytes as f64).abs() < 1.0,
+                    "{of}: {bytes} of {flow:?}"
+                );
             }
         }
     }
@@ -146,7 +169,8 @@ fn without_a_folder_nothing_is_sampled_into_memory() {
     let path = dir.path().join("scenario.toml");
     let protocol = protocols()[0].name;
     let text = format!(
-        "duration = '100us'\nfabric = {{ kind = 'star', hosts = 2 }}\ntransport = {{ protocol = '{protocol}' }}\n\
+        "duration = '100us'\nfabric = {{ kind = 'star', hosts = 2 }}\ntransport = {{ protocol = \
+         '{protocol}' }}\n\
          flows = [{{ src = 'h0', dst = 'h1' }}]\noutput = {{ timeseries = '1us' }}\n"
     );
     std::fs::write(&path, text).unwrap();

@@ -1,52 +1,62 @@
 //! DCTCP: how much is marked, not whether.
 //!
-//! Switches mark every packet that meets more than K bytes of queue, and receivers return every mark. The sender
-//! estimates the share of its bytes that were marked and cuts its window by half that share, once a round trip:
-//! little where queues touch the threshold, in half where they stay above it. Growth is that of TCP.
+//! Switches mark every packet that meets more than K bytes of queue, and receivers return every
+//! mark. The sender estimates the share of its bytes that were marked and cuts its window by half
+//! that share, once a round trip: little where queues touch the threshold, in half where they stay
+//! above it. Growth is that of TCP.
 //!
-//! Mohammad Alizadeh, Albert Greenberg, David A. Maltz, Jitendra Padhye, Parveen Patel, Balaji Prabhakar, Sudipta
-//! Sengupta, Murari Sridharan. "Data Center TCP (DCTCP)". SIGCOMM 2010. See also RFC 8257.
+//! Mohammad Alizadeh, Albert Greenberg, David A. Maltz, Jitendra Padhye, Parveen Patel, Balaji
+//! Prabhakar, Sudipta Sengupta, Murari Sridharan. "Data Center TCP (DCTCP)". SIGCOMM 2010. See also
+//! RFC 8257.
 //!
 //! # Equations
 //!
-//! * every window of data (eq. 1): `alpha = (1 − g) · alpha + g · F`, where `F` is the marked share of the bytes
-//!   acknowledged
+//! * every window of data (eq. 1): `alpha = (1 − g) · alpha + g · F`, where `F` is the marked share
+//!   of the bytes acknowledged
 //! * a mark, once a window of data (eq. 2): `cwnd *= 1 − alpha / 2`
-//! * else `cwnd += acked` in slow start, `cwnd += packet · acked / cwnd` later: one packet a round trip
-//! * a loss halves the window, a timeout starts over from one packet; marks in the same window of data cut no more, but
-//!   are counted
+//! * else `cwnd += acked` in slow start, `cwnd += packet · acked / cwnd` later: one packet a round
+//!   trip
+//! * a loss halves the window, a timeout starts over from one packet; marks in the same window of
+//!   data cut no more, but are counted
 //!
 //! # What it needs of the network
 //!
-//! Marks on the instantaneous queue, without randomness: a step at K. K belongs to the fabric, not to the protocol;
-//! the usual default is 1.25 BDP (as SIRD ran it), and a queue of K is what long flows leave standing.
+//! Marks on the instantaneous queue, without randomness: a step at K. K belongs to the fabric, not
+//! to the protocol; the usual default is 1.25 BDP (as SIRD ran it), and a queue of K is what long
+//! flows leave standing.
 //!
 //! # Differences from the paper
 //!
-//! * An acknowledgement for every packet returns its mark exactly, so no state machine for delayed acknowledgements
-//!   is needed.
-//! * A new connection has a window of one BDP, not of a few packets: it competes with protocols that start so.
-//! * `alpha` starts at 1, as in Linux: the first mark halves the window, before any estimate exists.
+//! * An acknowledgement for every packet returns its mark exactly, so no state machine for delayed
+//!   acknowledgements is needed.
+//! * A new connection has a window of one BDP, not of a few packets: it competes with protocols
+//!   that start so.
+//! * `alpha` starts at 1, as in Linux: the first mark halves the window, before any estimate
+//!   exists.
 //! * In the round trip after a cut the window does not grow, as in Linux.
-//! * The window grows only if it limited sending since the last acknowledgement. It is kept over idle times.
+//! * The window grows only if it limited sending since the last acknowledgement. It is kept over
+//!   idle times.
 //! * The window is never below one packet.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Need, Needs, Path, Time, params,
+    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Need, Needs, Path, Time,
+    params,
 };
 
 params! {
     /// Parameters of DCTCP.
     pub struct DctcpParams {
         /// Weight of the last round trip in the estimate of the marked share.
-        g: f64 = 0.0625, in 0.0001..=1.0, "DCTCP (SIGCOMM'10), section 4.1: 1/16; SIRD's script has 0.08";
+        g: f64 = 0.0625, in 0.0001..=1.0, "DCTCP (SIGCOMM'10), section 4.1: 1/16; SIRD's script \
+            has 0.08";
         /// The estimate of a new connection.
         initial_alpha: f64 = 1.0, in 0.0..=1.0, "Linux, net/ipv4/tcp_dctcp.c: dctcp_alpha_on_init";
         /// Window of a new connection.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "SIRD (NSDI'25), table 2";
         /// Largest window: a bound on memory.
-        max_window: Extent = Extent::Bdp(1000.0), within Extent::Bdp(0.1) => Extent::Bdp(1000000.0), "our choice";
+        max_window: Extent = Extent::Bdp(1000.0), within Extent::Bdp(0.1) => Extent::Bdp(1e6),
+            "our choice";
     }
 }
 
@@ -122,14 +132,16 @@ impl CongestionControl for Dctcp {
             self.cut_end = ack.next_seq;
         } else if ack.window_limited && (may_cut || self.cwnd < self.threshold) {
             let acked = ack.acked_bytes as f64;
-            self.cwnd += if self.cwnd < self.threshold { acked } else { self.packet * acked / self.cwnd };
+            self.cwnd +=
+                if self.cwnd < self.threshold { acked } else { self.packet * acked / self.cwnd };
             self.settle();
         }
     }
 
     fn on_loss(&mut self, _params: &DctcpParams, loss: &Loss) {
-        // Half of what it was before marks cut it in this window of data, for which marks cut no more (RFC 8257,
-        // section 3.5; RFC 5681, section 3.1, has timeouts in a row keep the threshold of the first).
+        // Half of what it was before marks cut it in this window of data, for which marks cut no
+        // more (RFC 8257, section 3.5; RFC 5681, section 3.1, has timeouts in a row keep the
+        // threshold of the first).
         self.threshold = (self.uncut.max(self.cwnd) / 2.0).max(self.packet);
         self.cut_end = loss.next_seq;
         self.cwnd = match loss.kind {
@@ -174,12 +186,17 @@ mod tests {
         flow
     }
 
-    /// Acknowledges a window of `packets`, of which the first `marked` are marked; packet numbers go on from `from`.
+    /// Acknowledges a window of `packets`, of which the first `marked` are marked; packet numbers
+    /// go on from `from`.
     fn round(flow: &mut Dctcp, params: &DctcpParams, from: u64, packets: u64, marked: u64) {
         for i in 0..packets {
             let seq = from + i;
-            let ack =
-                Ack { seq, next_seq: seq + packets, marked: i < marked, ..contract::ack(Time::us(seq)) };
+            let ack = Ack {
+                seq,
+                next_seq: seq + packets,
+                marked: i < marked,
+                ..contract::ack(Time::us(seq))
+            };
             flow.on_ack(params, &ack);
         }
     }
@@ -232,7 +249,10 @@ mod tests {
     fn a_timeout_after_a_loss_halves_what_the_loss_left() {
         let params = DctcpParams::default();
         let mut flow = start(&params, 40.0);
-        flow.on_ack(&params, &Ack { next_seq: 40, window_limited: false, ..contract::ack(Time::us(1)) });
+        flow.on_ack(
+            &params,
+            &Ack { next_seq: 40, window_limited: false, ..contract::ack(Time::us(1)) },
+        );
         let loss = |kind| Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 40 };
         flow.on_loss(&params, &loss(LossKind::Recovery));
         assert_eq!((flow.cwnd, flow.threshold), (20.0 * flow.packet, 20.0 * flow.packet));
@@ -240,12 +260,16 @@ mod tests {
         assert_eq!((flow.cwnd, flow.threshold), (flow.packet, 10.0 * flow.packet));
     }
 
-    /// What a window of 40 packets becomes within one window of data in which a mark and a loss both come.
+    /// What a window of 40 packets becomes within one window of data in which a mark and a loss
+    /// both come.
     fn marked_and_lost(alpha: f64, mark_first: bool) -> f64 {
         let params = DctcpParams { initial_alpha: alpha, g: 0.0001, ..Default::default() };
         let mut flow = start(&params, 40.0);
         let mark = |flow: &mut Dctcp, seq| {
-            flow.on_ack(&params, &Ack { seq, next_seq: 40, marked: true, ..contract::ack(Time::us(seq)) });
+            flow.on_ack(
+                &params,
+                &Ack { seq, next_seq: 40, marked: true, ..contract::ack(Time::us(seq)) },
+            );
         };
         let lose = |flow: &mut Dctcp| {
             let kind = LossKind::Recovery;
@@ -276,7 +300,10 @@ mod tests {
         let params = DctcpParams { initial_alpha: 0.0, ..Default::default() };
         let mut flow = start(&params, 10.0);
         let ack = |flow: &mut Dctcp, seq, marked| {
-            flow.on_ack(&params, &Ack { seq, next_seq: seq + 10, marked, ..contract::ack(Time::us(seq)) });
+            flow.on_ack(
+                &params,
+                &Ack { seq, next_seq: seq + 10, marked, ..contract::ack(Time::us(seq)) },
+            );
         };
         (0..10).for_each(|seq| ack(&mut flow, seq, false));
         (10..13).for_each(|seq| ack(&mut flow, seq, true));
@@ -306,7 +333,8 @@ mod tests {
 
     #[test]
     fn steady_marking_settles_where_theory_says() {
-        // A window above W packets marks a whole round; alpha then tends to about √(2/W) (the paper, section 3.3).
+        // A window above W packets marks a whole round; alpha then tends to about √(2/W) (the
+        // paper, section 3.3).
         let params = DctcpParams::default();
         let (mut flow, mut seq, limit) = (start(&params, 50.0), 0, 100.0);
         let (mut sum, mut rounds) = (0.0, 0.0);

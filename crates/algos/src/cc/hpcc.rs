@@ -1,18 +1,22 @@
 //! HPCC: keep the bytes in flight on the busiest link just below what fits on it.
 //!
-//! Every switch says how much it has sent, when, and how much waits. From two such records the sender computes the
-//! utilisation of each link, its sending rate plus what its queue adds over one base RTT, and divides its window by
-//! that of the busiest link relative to a goal below one. Small increases come on top, so that flows become equal;
-//! after some rounds of nothing but those the window also grows by the division, to take up what has become free.
+//! Every switch says how much it has sent, when, and how much waits. From two such records the
+//! sender computes the utilisation of each link, its sending rate plus what its queue adds over one
+//! base RTT, and divides its window by that of the busiest link relative to a goal below one. Small
+//! increases come on top, so that flows become equal; after some rounds of nothing but those the
+//! window also grows by the division, to take up what has become free.
 //!
-//! Yuliang Li, Rui Miao, Hongqiang Harry Liu, Yan Zhuang, Fei Feng, Lingbo Tang, Zheng Cao, Ming Zhang, Frank Kelly,
-//! Mohammad Alizadeh, Minlan Yu. "HPCC: High Precision Congestion Control". SIGCOMM 2019.
+//! Yuliang Li, Rui Miao, Hongqiang Harry Liu, Yan Zhuang, Fei Feng, Lingbo Tang, Zheng Cao, Ming
+//! Zhang, Frank Kelly, Mohammad Alizadeh, Minlan Yu. "HPCC: High Precision Congestion Control".
+//! SIGCOMM 2019.
 //!
 //! # Equations
 //!
-//! From Algorithm 1, with base RTT `T` and, for every hop, link rate `B` and `dt` between the two records:
+//! From Algorithm 1, with base RTT `T` and, for every hop, link rate `B` and `dt` between the two
+//! records:
 //!
-//! * utilisation `u = min(queue, queue before) / (B · T) + Δsent / (dt · B)`; the hop of the largest counts
+//! * utilisation `u = min(queue, queue before) / (B · T) + Δsent / (dt · B)`; the hop of the
+//!   largest counts
 //! * smoothed: `U = U · (1 − dt/T) + u · dt/T`, with that hop's `dt`, at most `T`
 //! * with `U ≥ η`, or after `max_stage` rounds of additive increase: `W = Wc / (U/η) + W_AI`
 //! * else `W = Wc + W_AI`
@@ -21,34 +25,41 @@
 //!
 //! # What it needs of the network
 //!
-//! A record of every switch: queue, bytes sent, time and rate. 8 bytes a hop and 2 for all in data packets, the same
-//! in acknowledgements.
+//! A record of every switch: queue, bytes sent, time and rate. 8 bytes a hop and 2 for all in data
+//! packets, the same in acknowledgements.
 //!
 //! # Domain
 //!
 //! Nothing but `W_AI` makes windows equal, and each is a few packets where the BDP is; what it adds
 //! in a round trip must show against their grain. By default it does not where the BDP is less than
-//! 40 packets: `W_AI` is then less than a fiftieth of a packet, and 4 flows keep whatever shares they
-//! started into (100 Gbit/s, 4,096 B, a base RTT of 4.7 µs: 73.6, 6.7, 6.7 and 6.7 Gbit/s; a simulator
-//! written apart from this one: 76.8, 4.0, 4.1 and 4.3). With a twentieth of a packet Jain's index of
-//! 2, 4 and 10 flows is at least 0.97 from 10 to 400 Gbit/s; with `additive = 0.005BDP` it is 1.000 in
-//! the case above. The paper chooses `W_AI` for many flows: more of it leaves longer queues to them.
+//! 40 packets: `W_AI` is then less than a fiftieth of a packet, and 4 flows keep whatever shares
+//! they started into (100 Gbit/s, 4,096 B, a base RTT of 4.7 µs: 73.6, 6.7, 6.7 and 6.7 Gbit/s; a
+//! simulator written apart from this one: 76.8, 4.0, 4.1 and 4.3). With a twentieth of a packet
+//! Jain's index of 2, 4 and 10 flows is at least 0.97 from 10 to 400 Gbit/s; with `additive =
+//! 0.005BDP` it is 1.000 in the case above. The paper chooses `W_AI` for many flows: more of it
+//! leaves longer queues to them.
 //!
 //! # Differences from the paper
 //!
-//! * A hop whose clock made no progress between two records is skipped; the public simulator divides by zero there.
-//! * Records of another path replace the stored ones and change nothing else. The paper finds a change by a path ID,
-//!   which is what the ports in the records are. Records older than the stored ones are ignored.
-//! * The window grows only if it limited sending in this round trip or the one before. Anything finer would hold growth
-//!   back at some acknowledgements and decreases at none, and `additive` is too small to make up for that.
-//! * `T` is the fabric's largest base RTT, or the BDP over the NIC's rate where the scenario sets the BDP; the paper
-//!   rounds it up by hand.
-//! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the public simulator: the
-//!   window of one BDP counts neither telemetry nor the grain of a packet, and would not fill a link.
-//! * `additive` is the paper's `W_init (1 − η) / N` with N = 100 flows. The public simulator adds 10 Mbit/s for each
-//!   25 Gbit/s of NIC, which is N = 125. Its run script has `max_stage` 0: multiplicative in every round.
+//! * A hop whose clock made no progress between two records is skipped; the public simulator
+//!   divides by zero there.
+//! * Records of another path replace the stored ones and change nothing else. The paper finds a
+//!   change by a path ID, which is what the ports in the records are. Records older than the stored
+//!   ones are ignored.
+//! * The window grows only if it limited sending in this round trip or the one before. Anything
+//!   finer would hold growth back at some acknowledgements and decreases at none, and `additive` is
+//!   too small to make up for that.
+//! * `T` is the fabric's largest base RTT, or the BDP over the NIC's rate where the scenario sets
+//!   the BDP; the paper rounds it up by hand.
+//! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the
+//!   public simulator: the window of one BDP counts neither telemetry nor the grain of a packet,
+//!   and would not fill a link.
+//! * `additive` is the paper's `W_init (1 − η) / N` with N = 100 flows. The public simulator adds
+//!   10 Mbit/s for each 25 Gbit/s of NIC, which is N = 125. Its run script has `max_stage` 0:
+//!   multiplicative in every round.
 //! * Records carry exact numbers; the paper's fields count 128 B sent and 80 B queued.
-//! * The paper assumes a lossless fabric. Here a loss halves the window and a timeout sets it to its smallest.
+//! * The paper assumes a lossless fabric. Here a loss halves the window and a timeout sets it to
+//!   its smallest.
 //! * After idling the window is kept; the paper is silent.
 
 use alloc::format;
@@ -56,8 +67,8 @@ use alloc::string::String;
 
 use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Hop, Limit, Loss, LossKind, Marker, Need, Needs, Path, Rate, Time,
-    WindowRule, params,
+    Ack, Card, CongestionControl, Extent, Hop, Limit, Loss, LossKind, Marker, Need, Needs, Path,
+    Rate, Time, WindowRule, params,
 };
 
 params! {
@@ -80,7 +91,8 @@ params! {
         min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
         /// Pace packets at the window over T, too.
-        pacing: bool = true, "HPCC (SIGCOMM'19), section 3.2; Poseidon (NSDI'23), section 5, compares it without";
+        pacing: bool = true, "HPCC (SIGCOMM'19), section 3.2; Poseidon (NSDI'23), section 5, \
+            compares it without";
     }
 }
 
@@ -113,7 +125,8 @@ impl CongestionControl for Hpcc {
         name: "hpcc",
         title: "HPCC",
         citation: "Li et al., \"HPCC: High Precision Congestion Control\", SIGCOMM 2019",
-        summary: "Divides its window by the utilisation of the busiest link, from records that every switch leaves.",
+        summary: "Divides its window by the utilisation of the busiest link, from records that \
+            every switch leaves.",
         color: "#e69f00",
         marker: Marker::TriangleDown,
         needs: Needs::NONE.and(Need::HopRecords),
@@ -174,7 +187,8 @@ impl CongestionControl for Hpcc {
         let packet = path.full_wire_bytes as f64;
         (additive < packet / 50.0).then(|| {
             format!(
-                "additive is {:.4} packets a round trip, of {:.1} packets to a BDP: too little for a few \
+                "additive is {:.4} packets a round trip, of {:.1} packets to a BDP: too little for \
+                 a few \
                  flows to become equal; additive = \"{:.0}B\" is a twentieth of a packet",
                 additive / packet,
                 path.bdp_bytes / packet,
@@ -184,7 +198,8 @@ impl CongestionControl for Hpcc {
     }
 
     fn limit(&self, params: &HpccParams) -> Limit {
-        let pace_bps = if params.pacing { self.window * 8e12 / self.base_rtt } else { f64::INFINITY };
+        let pace_bps =
+            if params.pacing { self.window * 8e12 / self.base_rtt } else { f64::INFINITY };
         Limit { pace_bps, ..Limit::window(self.window) }
     }
 
@@ -198,7 +213,8 @@ impl CongestionControl for Hpcc {
 }
 
 impl Hpcc {
-    /// Takes the busiest link into U (HPCC algorithm 1, MeasureInflight). False where there is nothing to compare.
+    /// Takes the busiest link into U (HPCC algorithm 1, MeasureInflight). False where there is
+    /// nothing to compare.
     fn measure(&mut self, hops: &[Hop]) -> bool {
         let mut busiest: Option<(f64, f64)> = None;
         for Interval { before, now, dt, sent, rate } in self.previous.until(hops) {
@@ -242,8 +258,12 @@ mod tests {
     #[test]
     fn the_base_rtt_follows_a_bdp_that_the_scenario_sets() {
         let params = HpccParams::default();
-        let flow =
-            Hpcc::start(&params, &tidegate_core::Path { bdp_bytes: 2.0 * PIPE, ..path() }, Time::ZERO, 0);
+        let flow = Hpcc::start(
+            &params,
+            &tidegate_core::Path { bdp_bytes: 2.0 * PIPE, ..path() },
+            Time::ZERO,
+            0,
+        );
         assert_near(flow.base_rtt, 16e6, 1e-6);
         assert_near(flow.limit(&params).pace_bps, 1e11, 1.0);
     }
@@ -272,8 +292,8 @@ mod tests {
             (PIPE, 1.0),
             "the first records only tell where to start"
         );
-        // In 2 µs (25,000 bytes at line rate): a link at half its rate, and one at its rate whose queue was at least
-        // a fifth of the pipe.
+        // In 2 µs (25,000 bytes at line rate): a link at half its rate, and one at its rate whose
+        // queue was at least a fifth of the pipe.
         on_hops(&mut flow, &params, 1, &[hop(2000, 12_500, 0), hop(2000, 25_000, 20_000)]);
         assert_near(flow.utilisation, 1.0 * 0.75 + 1.2 * 0.25, 1e-12);
         assert_near(flow.window, PIPE / (1.05 / 0.95) + 50.0, 1e-6);
@@ -404,7 +424,11 @@ mod tests {
             on_hops(&mut flow, &params, 0, &[hop(0, 0, queue)]);
             // 8 µs at line rate are 100,000 bytes; here a few less, and the queue of both records.
             on_hops(&mut flow, &params, 1, &[hop(8000, 90_000, queue)]);
-            assert_eq!(flow.is_congested(&params, &contract::ack(Time::us(10))), congested, "{queue}");
+            assert_eq!(
+                flow.is_congested(&params, &contract::ack(Time::us(10))),
+                congested,
+                "{queue}"
+            );
             flow = start(&params);
         }
     }

@@ -1,16 +1,17 @@
 //! Open loop: no congestion control at all.
 //!
-//! Packets leave at a given rate, evenly or as a Poisson process, whatever the network says. Against it, queues
-//! behave as textbooks say (M/D/1, overload, steady background load), which makes it a yardstick for the simulator
-//! and a load for other protocols. It is no protocol to compare with: it has no fairness and no stability.
+//! Packets leave at a given rate, evenly or as a Poisson process, whatever the network says.
+//! Against it, queues behave as textbooks say (M/D/1, overload, steady background load), which
+//! makes it a yardstick for the simulator and a load for other protocols. It is no protocol to
+//! compare with: it has no fairness and no stability.
 //!
 //! For the queueing results see L. Kleinrock, "Queueing Systems, Volume 1", Wiley 1975, section 5.
 //!
 //! # Equations
 //!
 //! * constant: the gap after a packet of `b` wire bytes is `8 b / rate`
-//! * Poisson: that gap times an exponential variable of mean 1, drawn anew for every packet, so that sendings of
-//!   equal packets are a Poisson process
+//! * Poisson: that gap times an exponential variable of mean 1, drawn anew for every packet, so
+//!   that sendings of equal packets are a Poisson process
 //!
 //! The rate counts bytes on the wire. Above the NIC's rate the NIC is always busy.
 //!
@@ -20,14 +21,15 @@
 //!
 //! # Differences from the textbook
 //!
-//! * The NIC sends one packet at a time, so two packets are at least one packet time apart; the schedule does not
-//!   slip because of it. The queue of an M/D/1 therefore lies in front of the NIC where the network is not slower
-//!   than the NIC.
+//! * The NIC sends one packet at a time, so two packets are at least one packet time apart; the
+//!   schedule does not slip because of it. The queue of an M/D/1 therefore lies in front of the NIC
+//!   where the network is not slower than the NIC.
 //! * The first packet leaves at once.
 //! * Lost packets are sent again by the transport, at the same pace.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Domain, Limit, Marker, Needs, Path, Rate, Rng, Time, choice, params,
+    Ack, Card, CongestionControl, Domain, Limit, Marker, Needs, Path, Rate, Rng, Time, choice,
+    params,
 };
 
 choice! {
@@ -66,7 +68,8 @@ impl CongestionControl for OpenLoop {
         name: "open-loop",
         title: "Open loop",
         citation: "L. Kleinrock, \"Queueing Systems, Volume 1: Theory\", Wiley 1975",
-        summary: "Sends at a fixed mean rate, evenly or as a Poisson process, and ignores the network.",
+        summary: "Sends at a fixed mean rate, evenly or as a Poisson process, and ignores the \
+            network.",
         color: "#808080",
         marker: Marker::Cross,
         needs: Needs::NONE,
@@ -76,8 +79,10 @@ impl CongestionControl for OpenLoop {
     type Params = OpenLoopParams;
 
     fn start(params: &OpenLoopParams, _path: &Path, _now: Time, seed: u64) -> OpenLoop {
-        let mut new =
-            OpenLoop { pace_bps: params.rate.as_bps() as f64, rng: Rng::stream(seed, Domain::Transport, 0) };
+        let mut new = OpenLoop {
+            pace_bps: params.rate.as_bps() as f64,
+            rng: Rng::stream(seed, Domain::Transport, 0),
+        };
         new.draw(params);
         new
     }
@@ -134,7 +139,8 @@ mod tests {
         let count = 100_000;
         let gaps_1 = gaps(Arrivals::Poisson, 1, count);
         let mean = gaps_1.iter().sum::<f64>() / count as f64;
-        let variance = gaps_1.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / count as f64;
+        let variance =
+            gaps_1.iter().map(|gap| (gap - mean) * (gap - mean)).sum::<f64>() / count as f64;
         assert!((mean / 3_360_000.0 - 1.0).abs() < 0.01, "{mean}");
         assert!((variance / (mean * mean) - 1.0).abs() < 0.03, "{variance}");
         assert_ne!(gaps_1, gaps(Arrivals::Poisson, 2, count));

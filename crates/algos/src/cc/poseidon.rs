@@ -1,64 +1,73 @@
 //! Poseidon: fairness from a target that depends on the flow's own rate.
 //!
-//! A switch writes its queueing delay into a packet where that is larger than what is written already, so the
-//! sender learns the delay of the most congested hop and nothing about the others. It compares this delay with a
-//! target that falls with its own sending rate: on a congested link the fast flows find themselves above their
-//! target and slow down while the slow ones are still below theirs. The size of a step depends on the distance from
-//! the target, so flows move fast when far from their share and hardly at all near it.
+//! A switch writes its queueing delay into a packet where that is larger than what is written
+//! already, so the sender learns the delay of the most congested hop and nothing about the others.
+//! It compares this delay with a target that falls with its own sending rate: on a congested link
+//! the fast flows find themselves above their target and slow down while the slow ones are still
+//! below theirs. The size of a step depends on the distance from the target, so flows move fast
+//! when far from their share and hardly at all near it.
 //!
-//! Weitao Wang, Masoud Moshref, Yuliang Li, Gautam Kumar, T. S. Eugene Ng, Neal Cardwell, Nandita Dukkipati.
-//! "Poseidon: Efficient, Robust, and Practical Datacenter CC via Deployable INT". NSDI 2023.
+//! Weitao Wang, Masoud Moshref, Yuliang Li, Gautam Kumar, T. S. Eugene Ng, Neal Cardwell, Nandita
+//! Dukkipati. "Poseidon: Efficient, Robust, and Practical Datacenter CC via Deployable INT". NSDI
+//! 2023.
 //!
 //! # Equations
 //!
-//! With `rate = cwnd · full packet / RTT`, clamped to \[min_rate, max_rate\], and `A = ln(max_rate / min_rate)`:
+//! With `rate = cwnd · full packet / RTT`, clamped to \[min_rate, max_rate\], and `A = ln(max_rate
+//! / min_rate)`:
 //!
 //! * target (eq. 3): `T(rate) = p · ln(max_rate / rate) / A + k`
 //! * update (eq. 4): `U = exp((T − delay) · A · m / p)`, clamped here to \[min_md, max_mi\]
 //! * contraction (eq. 5): if `r` is the rate with `T(r) = delay`, then `U = (r / rate)^m`
-//! * every acknowledgement (Algorithm 1): at or below the target `cwnd += (U − 1) · acked`; above it, at most once
-//!   a round trip, `cwnd *= U`
-//! * loss (Algorithm 2): `cwnd *= min_md` under the same guard, and `min_cwnd` after too many timeouts in a row
+//! * every acknowledgement (Algorithm 1): at or below the target `cwnd += (U − 1) · acked`; above
+//!   it, at most once a round trip, `cwnd *= U`
+//! * loss (Algorithm 2): `cwnd *= min_md` under the same guard, and `min_cwnd` after too many
+//!   timeouts in a row
 //!
 //! # What it needs of the network
 //!
-//! Two bytes in a data packet that switches raise to their own queueing delay, and two in the acknowledgement that
-//! return them. Where some switches do not stamp, `brownfield` puts the delay of all other hops together beside
-//! that of the worst stamping one; it wants the reverse path stamped too.
+//! Two bytes in a data packet that switches raise to their own queueing delay, and two in the
+//! acknowledgement that return them. Where some switches do not stamp, `brownfield` puts the delay
+//! of all other hops together beside that of the worst stamping one; it wants the reverse path
+//! stamped too.
 //!
 //! # Domain
 //!
-//! Delay equals `T(fair share)` and shares are max-min while one packet time stays below `0.1 p/A` and the base RTT
-//! below `3 p/A` (p/A is 4.34 µs by default): a packet time is the grain of the signal, and long loops overshoot.
-//! Outside, multiply `p` and `k` by the same `s = max(packet time / (0.1 p/A), base RTT / (3 p/A))`; this keeps the
-//! shape of the target and costs `s` times the delay. The rule is on the safe side: at 10 Gbit/s with 4,096 B
-//! packets `s` is 7.7, and p = 160 µs, k = 8 µs (a factor of 4) already put a flow over several hops within a tenth
-//! of its share. `max_rate` is one number for a fabric, at least its fastest NIC.
+//! Delay equals `T(fair share)` and shares are max-min while one packet time stays below `0.1 p/A`
+//! and the base RTT below `3 p/A` (p/A is 4.34 µs by default): a packet time is the grain of the
+//! signal, and long loops overshoot. Outside, multiply `p` and `k` by the same `s = max(packet time
+//! / (0.1 p/A), base RTT / (3 p/A))`; this keeps the shape of the target and costs `s` times the
+//! delay. The rule is on the safe side: at 10 Gbit/s with 4,096 B packets `s` is 7.7, and p = 160
+//! µs, k = 8 µs (a factor of 4) already put a flow over several hops within a tenth of its share.
+//! `max_rate` is one number for a fabric, at least its fastest NIC.
 //!
 //! # Differences from the paper
 //!
-//! * The window grows only if it limited sending since the last acknowledgement. A flow held back by its NIC or its
-//!   application sees no delay, and would otherwise grow to the cap and burst later.
-//! * `U` is clamped to \[min_md, max_mi\]. Algorithm 1 lists both but applies the second nowhere and the first only
-//!   to losses.
-//! * Below one packet `cwnd += (U − 1) · acked` is taken to the letter: additive there, not multiplicative.
-//!   `small_window_increase` has the other reading.
-//! * The rate counts bytes on the wire (moves T by 0.08 µs at 4,096 B), and uses the latest RTT sample.
+//! * The window grows only if it limited sending since the last acknowledgement. A flow held back
+//!   by its NIC or its application sees no delay, and would otherwise grow to the cap and burst
+//!   later.
+//! * `U` is clamped to \[min_md, max_mi\]. Algorithm 1 lists both but applies the second nowhere
+//!   and the first only to losses.
+//! * Below one packet `cwnd += (U − 1) · acked` is taken to the letter: additive there, not
+//!   multiplicative. `small_window_increase` has the other reading.
+//! * The rate counts bytes on the wire (moves T by 0.08 µs at 4,096 B), and uses the latest RTT
+//!   sample.
 //! * An acknowledgement ends a series of timeouts, as in Swift.
-//! * The paper says of `m` that larger is slower, its equations say faster; equations are followed. It prints
-//!   `T(a) − T(ca) = ln(c) / p`; eq. 3 gives `p · ln(c) / A`.
-//! * In `brownfield` the base RTT is taken off the delay of the other hops: an idle path would read as congested.
-//! * Power targets are scaled to meet eq. 3 at both ends, `T(max_rate) = k` and `T(min_rate) = p + k`, so that `q`
-//!   changes the shape alone. For `q → 0` they become eq. 3.
-//! * A connection that idled for longer than a fixed time starts anew, as under Swift, whose code Poseidon changes; the
-//!   paper is silent.
+//! * The paper says of `m` that larger is slower, its equations say faster; equations are followed.
+//!   It prints `T(a) − T(ca) = ln(c) / p`; eq. 3 gives `p · ln(c) / A`.
+//! * In `brownfield` the base RTT is taken off the delay of the other hops: an idle path would read
+//!   as congested.
+//! * Power targets are scaled to meet eq. 3 at both ends, `T(max_rate) = k` and `T(min_rate) = p +
+//!   k`, so that `q` changes the shape alone. For `q → 0` they become eq. 3.
+//! * A connection that idled for longer than a fixed time starts anew, as under Swift, whose code
+//!   Poseidon changes; the paper is silent.
 
 use alloc::format;
 use alloc::string::String;
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Need, Needs, Path, Rate, Time,
-    choice, math, params,
+    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Need, Needs, Path, Rate,
+    Time, choice, math, params,
 };
 
 choice! {
@@ -119,10 +128,13 @@ params! {
     /// Parameters of Poseidon.
     pub struct PoseidonParams {
         /// Range of the target: the slowest flow's target less the fastest's.
-        p: Time = Time::us(40), within Time::ns(100) => Time::ms(100), "Poseidon (NSDI'23), section 5.6.2";
+        p: Time = Time::us(40), within Time::ns(100) => Time::ms(100), "Poseidon (NSDI'23), \
+            section 5.6.2";
         /// Target of the fastest flow.
-        k: Time = Time::us(2), within Time::ns(1) => Time::ms(10), "Poseidon (NSDI'23), section 5.6.2";
-        /// Exponent of the update: 1 reaches the rate whose target is the delay in one round trip. Fair below 2.
+        k: Time = Time::us(2), within Time::ns(1) => Time::ms(10), "Poseidon (NSDI'23), section \
+            5.6.2";
+        /// Exponent of the update: 1 reaches the rate whose target is the delay in one round trip.
+        /// Fair below 2.
         m: f64 = 0.25, in 0.001..=2.0, "Poseidon (NSDI'23), section 5.6.2";
         /// Rate whose target is p + k. Slower flows have that target too.
         min_rate: Rate = Rate::mbps(20), within Rate::mbps(1) => Rate::gbps(1),
@@ -131,16 +143,20 @@ params! {
         max_rate: Rate = Rate::gbps(200), within Rate::gbps(2) => Rate::gbps(10_000),
             "Poseidon (NSDI'23), caption of figure 7(b)";
         /// Smallest window in packets.
-        min_cwnd: f64 = 0.001, in 0.000001..=1.0, "not in the paper; hopnets/vertigo_simulations (Swift)";
-        /// Largest window in packets: a bound on memory, not on rate. 1 ms at 400 Gbit/s is 12,000 packets.
+        min_cwnd: f64 = 0.001, in 0.000001..=1.0, "not in the paper; hopnets/vertigo_simulations \
+            (Swift)";
+        /// Largest window in packets: a bound on memory, not on rate. 1 ms at 400 Gbit/s is 12,000
+        /// packets.
         max_cwnd: f64 = 1000000.0, in 1.0..=1000000000.0,
-            "our choice: the paper has none; a cap near 2 BDP starves a flow with queues on its reverse path";
+            "our choice: the paper has none; a cap near 2 BDP starves a flow with queues on its \
+             reverse path";
         /// Smallest factor of one decrease, and the factor of a loss.
         min_md: f64 = 0.5, in 0.01..=0.99, "our choice: Swift's max_mdf; the paper gives no value";
         /// Largest factor of one round trip's increase.
         max_mi: f64 = 2.5, in 1.01..=100.0, "Clark5/Poseidon, rdma-hw.cc; the paper gives no value";
         /// Timeouts in a row that reset the window to its smallest.
-        retx_reset_threshold: u64 = 12, in 1..=1000, "not in the paper; hopnets/vertigo_simulations (Swift)";
+        retx_reset_threshold: u64 = 12, in 1..=1000, "not in the paper; \
+            hopnets/vertigo_simulations (Swift)";
         /// Window of a new connection, and of one that was idle.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "our choice: the paper gives no value";
@@ -148,16 +164,19 @@ params! {
         small_window_increase: SmallWindowIncrease = SmallWindowIncrease::Additive,
             "Poseidon (NSDI'23), Algorithm 1 to the letter";
         /// Resolution of the delay in the header.
-        quantum: Quantum = Quantum::Exact, "our choice: listing 1 counts 256 ns, the simulations do not say";
+        quantum: Quantum = Quantum::Exact, "our choice: listing 1 counts 256 ns, the simulations \
+            do not say";
         /// Which delay is compared with the target.
         signal: Signal = Signal::PeakHopDelay,
             "Poseidon (NSDI'23), section 3.1; `rtt` is an ablation of section 5.6.1";
         /// What the target depends on, and how.
-        target: Target = Target::LnRate, "Poseidon (NSDI'23), eq. 3; others are of section 5.6.1 and appendix C";
+        target: Target = Target::LnRate, "Poseidon (NSDI'23), eq. 3; others are of section 5.6.1 \
+            and appendix C";
         /// Exponent of the power targets.
         q: f64 = -0.5, in -2.0..=-0.01, "Poseidon (NSDI'23), appendix C: Swift's shape";
         /// The target where it is constant.
-        constant_target: Time = Time::us(12), within Time::ns(1) => Time::ms(100), "our choice: T(20 Gbit/s)";
+        constant_target: Time = Time::us(12), within Time::ns(1) => Time::ms(100), "our choice: \
+            T(20 Gbit/s)";
         /// How the window follows the distance from the target.
         update: Update = Update::Exponential,
             "Poseidon (NSDI'23), eq. 4; `ratio` is eq. 13, `aimd` is an ablation of section 5.6.1";
@@ -168,7 +187,8 @@ params! {
         aimd_increase: f64 = 1.0, in 0.001..=100.0, "our choice: Swift's additive increase";
         /// Gain of the AIMD update's decrease.
         aimd_decrease: f64 = 0.8, in 0.001..=1.0, "our choice: Swift's beta";
-        /// Also react to the delay of all other hops together, for fabrics where some switches do not stamp.
+        /// Also react to the delay of all other hops together, for fabrics where some switches do
+        /// not stamp.
         brownfield: bool = false, "Poseidon (NSDI'23), section 4.1";
     }
 }
@@ -195,9 +215,11 @@ impl CongestionControl for Poseidon {
     const CARD: Card = Card {
         name: "poseidon",
         title: "Poseidon",
-        citation: "Wang et al., \"Poseidon: Efficient, Robust, and Practical Datacenter CC via Deployable INT\", \
+        citation: "Wang et al., \"Poseidon: Efficient, Robust, and Practical Datacenter CC via \
+            Deployable INT\", \
                    NSDI 2023",
-        summary: "Steers the largest per-hop queueing delay to a target that falls with the flow's own rate.",
+        summary: "Steers the largest per-hop queueing delay to a target that falls with the flow's \
+            own rate.",
         color: "#0072b2",
         marker: Marker::Circle,
         needs: Needs::NONE.and(Need::PeakHopDelay),
@@ -236,7 +258,9 @@ impl CongestionControl for Poseidon {
             }
         } else if self.may_decrease(ack.now, ack.rtt) {
             self.cwnd *= match params.update {
-                Update::Aimd => (1.0 - params.aimd_decrease * (delay - target) / delay).max(params.min_md),
+                Update::Aimd => {
+                    (1.0 - params.aimd_decrease * (delay - target) / delay).max(params.min_md)
+                }
                 _ => self.ratio(params, target, delay),
             };
         }
@@ -283,12 +307,16 @@ impl CongestionControl for Poseidon {
         let mut reasons = String::new();
         if packet > 0.1 * grain {
             reasons += &format!(
-                "a full packet takes {packet:.3} us on the slowest link, above 0.1 p/A = {:.3} us; ",
+                "a full packet takes {packet:.3} us on the slowest link, above 0.1 p/A = {:.3} us; \
+                 ",
                 0.1 * grain
             );
         }
         if base_rtt > 3.0 * grain {
-            reasons += &format!("the base RTT of {base_rtt:.2} us is above 3 p/A = {:.2} us; ", 3.0 * grain);
+            reasons += &format!(
+                "the base RTT of {base_rtt:.2} us is above 3 p/A = {:.2} us; ",
+                3.0 * grain
+            );
         }
         if !reasons.is_empty() {
             let scale = (packet / (0.1 * grain)).max(base_rtt / (3.0 * grain));
@@ -302,7 +330,8 @@ impl CongestionControl for Poseidon {
             let separator = if reasons.is_empty() { "" } else { "; " };
             let (nic, max) = (path.nic_rate, params.max_rate);
             reasons += &format!(
-                "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are the same"
+                "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are the \
+                 same"
             );
         }
         (!reasons.is_empty()).then_some(reasons)
@@ -384,7 +413,8 @@ impl Poseidon {
 
 /// p / A in picoseconds: by how much the target rises when the rate falls by a factor of e.
 fn p_over_a(params: &PoseidonParams) -> f64 {
-    params.p.as_ps() as f64 / math::ln(params.max_rate.as_bps() as f64 / params.min_rate.as_bps() as f64)
+    params.p.as_ps() as f64
+        / math::ln(params.max_rate.as_bps() as f64 / params.min_rate.as_bps() as f64)
 }
 
 /// Offset and slope of the target over `ln(rate)` or `rate^q`.
@@ -422,7 +452,8 @@ mod tests {
         Poseidon::start(params, &contract::path(), Time::ZERO, 0)
     }
 
-    /// An acknowledgement at `now` microseconds, after an RTT of `rtt`, with a hop delay of `delay` microseconds.
+    /// An acknowledgement at `now` microseconds, after an RTT of `rtt`, with a hop delay of `delay`
+    /// microseconds.
     fn ack(now: f64, rtt: f64, delay: f64) -> Ack<'static> {
         let peak_hop_delay = Time::from_us_f64(delay);
         Ack { rtt: Time::from_us_f64(rtt), peak_hop_delay, ..contract::ack(Time::from_us_f64(now)) }
@@ -439,7 +470,8 @@ mod tests {
     fn queue_target_is_the_target_of_the_rate() {
         let path = contract::path();
         for (gbps, us) in [(200.0, 2.0), (100.0, 5.0103), (20.0, 12.0), (0.02, 42.0)] {
-            let target = Poseidon::queue_target(&PoseidonParams::default(), &path, gbps * 1e9).unwrap();
+            let target =
+                Poseidon::queue_target(&PoseidonParams::default(), &path, gbps * 1e9).unwrap();
             assert!((target.as_us_f64() - us).abs() < 1e-3, "{gbps} Gbit/s: {target}");
         }
     }
@@ -555,13 +587,19 @@ mod tests {
         let mut flow = start(&params);
         flow.cwnd = 4096.0;
         let lose = |flow: &mut Poseidon, kind, now| {
-            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(10), next_seq: 0 });
+            flow.on_loss(
+                &params,
+                &Loss { now: Time::us(now), kind, rtt: Time::us(10), next_seq: 0 },
+            );
             flow.cwnd
         };
         assert_eq!(lose(&mut flow, LossKind::Recovery, 100), 2048.0);
         assert_eq!(lose(&mut flow, LossKind::Recovery, 105), 2048.0);
         for i in 1..12 {
-            assert_eq!(lose(&mut flow, LossKind::Timeout, 105 + i), if i < 6 { 2048.0 } else { 1024.0 });
+            assert_eq!(
+                lose(&mut flow, LossKind::Timeout, 105 + i),
+                if i < 6 { 2048.0 } else { 1024.0 }
+            );
         }
         let (mut heard, mut recovered) = (flow.clone(), flow.clone());
         assert_eq!(lose(&mut flow, LossKind::Timeout, 117), params.min_cwnd);
@@ -575,7 +613,13 @@ mod tests {
     #[test]
     fn header_counts_256_ns_rounded_down() {
         let params = PoseidonParams { quantum: Quantum::Ns256, ..Default::default() };
-        let table = [(0, 0), (255_999, 0), (256_000, 256), (2_000_000, 1792), (20_000_000_000, 65_535 * 256)];
+        let table = [
+            (0, 0),
+            (255_999, 0),
+            (256_000, 256),
+            (2_000_000, 1792),
+            (20_000_000_000, 65_535 * 256),
+        ];
         for (ps, ns) in table {
             assert_eq!(quantised(&params, Time::ps(ps)), Time::ns(ns));
         }
@@ -603,7 +647,8 @@ mod tests {
         let params = PoseidonParams { update: Update::Ratio, c: Time::us(1), ..Default::default() };
         assert_near(start(&params).ratio(&params, 9e6, 11.5e6), 10.0 / 12.5, 1e-12);
 
-        let params = PoseidonParams { update: Update::Aimd, target: Target::Constant, ..Default::default() };
+        let params =
+            PoseidonParams { update: Update::Aimd, target: Target::Constant, ..Default::default() };
         let mut flow = start(&params);
         flow.cwnd = 20.0;
         flow.on_ack(&params, &ack(6.0, 6.0, 11.0));
@@ -614,7 +659,11 @@ mod tests {
         let sample = Ack { reverse_peak_hop_delay: Time::us(2), ..ack(50.0, 20.0, 5.0) };
         let delay = |params: PoseidonParams| start(&params).delay(&params, &sample) * 1e-6;
         assert_near(delay(PoseidonParams::default()), 5.0, 1e-9);
-        assert_near(delay(PoseidonParams { signal: Signal::Rtt, ..Default::default() }), 14.0, 1e-9);
+        assert_near(
+            delay(PoseidonParams { signal: Signal::Rtt, ..Default::default() }),
+            14.0,
+            1e-9,
+        );
         // 20 less a base RTT of 6, less 5 and 2 at the worst stamping hops.
         assert_near(delay(PoseidonParams { brownfield: true, ..Default::default() }), 7.0, 1e-9);
     }
@@ -643,7 +692,10 @@ mod tests {
             "{slow}"
         );
         let long = warning(&params, 100, Time::us(24)).unwrap();
-        assert!(long.contains("24.00 us is above 3 p/A = 13.03 us") && long.contains("1.8 times"), "{long}");
+        assert!(
+            long.contains("24.00 us is above 3 p/A = 13.03 us") && long.contains("1.8 times"),
+            "{long}"
+        );
         let fast = warning(&params, 400, Time::us(6)).unwrap();
         assert!(fast.contains("400Gbps is above max_rate = 200Gbps"), "{fast}");
         let scaled = PoseidonParams { p: Time::us(308), k: Time::ns(15_400), ..params };

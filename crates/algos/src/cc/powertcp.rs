@@ -1,17 +1,19 @@
 //! PowerTCP: voltage times current.
 //!
-//! Every switch says how long its queue is, how much it has sent and when. From two such records the sender
-//! computes the rate at which traffic arrives at the link (current) and the bytes that must drain, queue and pipe
-//! together (voltage); their product, power, tells a queue that is high from one that is growing. The window is
-//! divided by the power of the worst hop, relative to that of a full link without a queue, so it reacts before a
-//! queue has built up and lets go before it has drained.
+//! Every switch says how long its queue is, how much it has sent and when. From two such records
+//! the sender computes the rate at which traffic arrives at the link (current) and the bytes that
+//! must drain, queue and pipe together (voltage); their product, power, tells a queue that is high
+//! from one that is growing. The window is divided by the power of the worst hop, relative to that
+//! of a full link without a queue, so it reacts before a queue has built up and lets go before it
+//! has drained.
 //!
-//! Vamsi Addanki, Oliver Michel, Stefan Schmid. "PowerTCP: Pushing the Performance Limits of Datacenter Networks".
-//! NSDI 2022.
+//! Vamsi Addanki, Oliver Michel, Stefan Schmid. "PowerTCP: Pushing the Performance Limits of
+//! Datacenter Networks". NSDI 2022.
 //!
 //! # Equations
 //!
-//! From Algorithm 1, for every hop, with `dt` between the two records, link rate `b` and base RTT `τ`:
+//! From Algorithm 1, for every hop, with `dt` between the two records, link rate `b` and base RTT
+//! `τ`:
 //!
 //! * current `λ = Δqueue / dt + Δsent / dt`, voltage `ν = queue + b · τ`
 //! * normalised power `Γ = λ · ν / (b² · τ)`; the largest over the hops counts
@@ -23,49 +25,57 @@
 //!
 //! # What it needs of the network
 //!
-//! A record of every switch: queue, bytes sent, time and rate. 8 bytes a hop and 4 for all in data packets, the
-//! same in acknowledgements.
+//! A record of every switch: queue, bytes sent, time and rate. 8 bytes a hop and 4 for all in data
+//! packets, the same in acknowledgements.
 //!
 //! # Domain
 //!
-//! The queue that flows leave is `Σβ`, and it is all that keeps a link busy while windows swing. The law is a fluid's;
-//! a real queue moves by whole packets, and power reads each of them. So where β is less than a packet a few flows
-//! leave a link idle for 2 to 9 per cent of the time (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs, 4, 10 and 20 flows: 0.954,
-//! 0.963 and 1.000 of the link; a simulator written apart from this one: 0.970, 0.944 and 1.000), and more where the
-//! share of a flow is below a packet (10 Gbit/s, 4,096 B, 20 flows: 0.82). With β of a packet at least 0.95 is used
-//! everywhere, from 10 to 400 Gbit/s, and 0.98 and more with two where the BDP is not above 200 packets. A lone flow fills its
-//! link.
+//! The queue that flows leave is `Σβ`, and it is all that keeps a link busy while windows swing.
+//! The law is a fluid's; a real queue moves by whole packets, and power reads each of them. So
+//! where β is less than a packet a few flows leave a link idle for 2 to 9 per cent of the time (100
+//! Gbit/s, 1,000 B, a base RTT of 4.2 µs, 4, 10 and 20 flows: 0.954, 0.963 and 1.000 of the link; a
+//! simulator written apart from this one: 0.970, 0.944 and 1.000), and more where the share of a
+//! flow is below a packet (10 Gbit/s, 4,096 B, 20 flows: 0.82). With β of a packet at least 0.95 is
+//! used everywhere, from 10 to 400 Gbit/s, and 0.98 and more with two where the BDP is not above
+//! 200 packets. A lone flow fills its link.
 //!
 //! # Differences from the paper
 //!
-//! * `current_floor`: the current of a hop counts as at least half its rate, as in the authors' simulator, so that
-//!   the window at most doubles in a round trip. Without it (0) an idle link sends the window to its cap.
-//! * The window is at most `max_window`, as in the authors' simulator, which caps the rate at the NIC's; at least
-//!   `min_rate · τ`. It grows only if it limited sending since the last acknowledgement.
-//! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the authors' simulator.
-//! * τ is the fabric's largest base RTT, or the BDP over the NIC's rate where the scenario sets the BDP, so that one base
-//!   RTT is in the law and in the windows; with `tau = "path"` both shrink to the path's.
+//! * `current_floor`: the current of a hop counts as at least half its rate, as in the authors'
+//!   simulator, so that the window at most doubles in a round trip. Without it (0) an idle link
+//!   sends the window to its cap.
+//! * The window is at most `max_window`, as in the authors' simulator, which caps the rate at the
+//!   NIC's; at least `min_rate · τ`. It grows only if it limited sending since the last
+//!   acknowledgement.
+//! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the
+//!   authors' simulator.
+//! * τ is the fabric's largest base RTT, or the BDP over the NIC's rate where the scenario sets the
+//!   BDP, so that one base RTT is in the law and in the windows; with `tau = "path"` both shrink to
+//!   the path's.
 //! * Algorithm 1 compares a power that is not normalised with one that is; here both are.
-//! * The first acknowledgement only stores its records; so does one whose path differs. A hop without progress in
-//!   time is skipped, and records older than the stored ones (a packet that was overtaken) are ignored.
-//! * `β = HostBw · τ / N` with N = 100. The paper gives no N, its simulator a fixed 150 Mbit/s (N = 167 at 25
-//!   Gbit/s). The standing queue is Nβ, so N = 10 would mean 2.5 BDP of queue for 25 flows; differences between two
-//!   flows fade in about 50 round trips.
-//! * `reference = "committed-window"` uses the window of a round trip ago in both terms, as the authors' simulator
-//!   does.
-//! * `circuits` is what their TCP stack adds for links that change their rate: no smoothing and no floor at a hop
-//!   whose rate has just changed, and no averaging (γ = 1) while power is below one half.
-//! * A loss halves the window and a timeout sets it to its smallest; the paper does not speak of losses.
-//! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors' simulator keeps
-//!   one packet in flight and paces it.
+//! * The first acknowledgement only stores its records; so does one whose path differs. A hop
+//!   without progress in time is skipped, and records older than the stored ones (a packet that was
+//!   overtaken) are ignored.
+//! * `β = HostBw · τ / N` with N = 100. The paper gives no N, its simulator a fixed 150 Mbit/s (N =
+//!   167 at 25 Gbit/s). The standing queue is Nβ, so N = 10 would mean 2.5 BDP of queue for 25
+//!   flows; differences between two flows fade in about 50 round trips.
+//! * `reference = "committed-window"` uses the window of a round trip ago in both terms, as the
+//!   authors' simulator does.
+//! * `circuits` is what their TCP stack adds for links that change their rate: no smoothing and no
+//!   floor at a hop whose rate has just changed, and no averaging (γ = 1) while power is below one
+//!   half.
+//! * A loss halves the window and a timeout sets it to its smallest; the paper does not speak of
+//!   losses.
+//! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors'
+//!   simulator keeps one packet in flight and paces it.
 
 use alloc::format;
 use alloc::string::String;
 
 use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Hop, Limit, Loss, LossKind, Marker, Need, Needs, Path, Rate, Time,
-    WindowRule, choice, params,
+    Ack, Card, CongestionControl, Extent, Hop, Limit, Loss, LossKind, Marker, Need, Needs, Path,
+    Rate, Time, WindowRule, choice, params,
 };
 
 choice! {
@@ -98,14 +108,17 @@ params! {
         /// Power is divided by this: below 1 links are kept below their rate.
         eta: f64 = 1.0, in 0.5..=1.0, "PowerTCP (NSDI'22), Algorithm 1; its simulator has 0.95";
         /// Smallest current of a hop, in rates of the hop.
-        current_floor: f64 = 0.5, in 0.0..=1.0, "inet-tub/ns3-datacenter, rdma-hw.cc; 0 is Algorithm 1";
+        current_floor: f64 = 0.5, in 0.0..=1.0, "inet-tub/ns3-datacenter, rdma-hw.cc; 0 is \
+            Algorithm 1";
         /// Which base RTT the law and its windows are computed with.
         tau: Tau = Tau::Fabric, "PowerTCP (NSDI'22), section 4.1: the largest of the topology";
         /// Which window the second term of the update keeps.
         reference: Reference = Reference::Live,
-            "PowerTCP (NSDI'22), Algorithm 1; `committed-window` is inet-tub/ns3-datacenter, rdma-hw.cc";
+            "PowerTCP (NSDI'22), Algorithm 1; `committed-window` is inet-tub/ns3-datacenter, \
+             rdma-hw.cc";
         /// React at once where a link has changed its rate.
-        circuits: bool = false, "inet-tub/ns3-datacenter, tcp-advanced.cc, for reconfigurable networks";
+        circuits: bool = false, "inet-tub/ns3-datacenter, tcp-advanced.cc, for reconfigurable \
+            networks";
         /// Window of a new connection.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "PowerTCP (NSDI'22), section 3.3: HostBw tau";
@@ -150,8 +163,10 @@ impl CongestionControl for PowerTcp {
     const CARD: Card = Card {
         name: "powertcp",
         title: "PowerTCP",
-        citation: "Addanki et al., \"PowerTCP: Pushing the Performance Limits of Datacenter Networks\", NSDI 2022",
-        summary: "Divides its window by power: arrival rate at the worst link, times bytes in its queue and pipe.",
+        citation: "Addanki et al., \"PowerTCP: Pushing the Performance Limits of Datacenter \
+            Networks\", NSDI 2022",
+        summary: "Divides its window by power: arrival rate at the worst link, times bytes in its \
+            queue and pipe.",
         color: "#009e73",
         marker: Marker::TriangleUp,
         needs: Needs::NONE.and(Need::HopRecords),
@@ -210,10 +225,12 @@ impl CongestionControl for PowerTcp {
     fn domain_warning(params: &PowerTcpParams, path: &Path) -> Option<String> {
         let flow = PowerTcp::start(params, path, Time::ZERO, 0);
         let packets = flow.beta / path.full_wire_bytes as f64;
-        // The grain of a queue is a packet; 1 % allows for a beta given as a rounded share of the BDP.
+        // The grain of a queue is a packet; 1 % allows for a beta given as a rounded share of the
+        // BDP.
         (packets < 0.99).then(|| {
             format!(
-                "beta is {packets:.2} packets: a few flows leave too short a queue to keep a link busy; \
+                "beta is {packets:.2} packets: a few flows leave too short a queue to keep a link \
+                 busy; \
                  beta = \"{}B\" is one packet",
                 path.full_wire_bytes
             )
@@ -229,7 +246,11 @@ impl CongestionControl for PowerTcp {
     }
 
     fn limit(&self, _params: &PowerTcpParams) -> Limit {
-        Limit { window_bytes: self.cwnd, pace_bps: self.cwnd * 8e12 / self.tau, wake_at: Time::NEVER }
+        Limit {
+            window_bytes: self.cwnd,
+            pace_bps: self.cwnd * 8e12 / self.tau,
+            wake_at: Time::NEVER,
+        }
     }
 }
 
@@ -264,7 +285,8 @@ impl PowerTcp {
             Reference::Live => self.cwnd,
             Reference::Committed => self.old_cwnd,
         };
-        // PowerTCP eq. 7. A power of zero makes this infinite, which the clamp turns into the largest window.
+        // PowerTCP eq. 7. A power of zero makes this infinite, which the clamp turns into the
+        // largest window.
         let cwnd = gamma * (self.old_cwnd / power + self.beta) + (1.0 - gamma) * kept;
         let most = if window_limited { self.max_window } else { self.cwnd };
         self.cwnd = cwnd.clamp(self.min_window, most);
@@ -286,8 +308,8 @@ mod tests {
         let mut flow = start(&params);
         on_hops(&mut flow, &params, 0, &[hop(0, 0, 0), hop(0, 0, 10_000)]);
         assert_eq!(flow.cwnd, PIPE, "the first records only tell where to start");
-        // In 1 µs (12,500 bytes at line rate): a hop at half its rate, and one at its rate whose queue grew by a
-        // tenth of that.
+        // In 1 µs (12,500 bytes at line rate): a hop at half its rate, and one at its rate whose
+        // queue grew by a tenth of that.
         let hops = [hop(1000, 6250, 0), hop(1000, 12_500, 11_250)];
         let worst = flow.worst_hop(&params, &hops).unwrap();
         assert_near(worst.power, 1.1 * (11_250.0 + PIPE) / PIPE, 1e-12);
@@ -395,8 +417,8 @@ mod tests {
 
     #[test]
     fn flows_on_a_fluid_link_reach_the_fixed_point_of_theorem_1() {
-        // Flows whose windows fill a 100 Gbit/s pipe of one base RTT: queue = Σcwnd − bτ, at line rate while there
-        // is a queue.
+        // Flows whose windows fill a 100 Gbit/s pipe of one base RTT: queue = Σcwnd − bτ, at line
+        // rate while there is a queue.
         for reference in [Reference::Live, Reference::Committed] {
             let params = PowerTcpParams { reference, ..Default::default() };
             let mut flows = alloc::vec![start(&params); 10];
@@ -410,7 +432,12 @@ mod tests {
                 sent += total.min(PIPE);
                 queue = (total - PIPE).max(0.0);
                 for flow in &mut flows {
-                    on_hops(flow, &params, 20 * round, &[hop(8000 * round, sent as u64, queue as u32)]);
+                    on_hops(
+                        flow,
+                        &params,
+                        20 * round,
+                        &[hop(8000 * round, sent as u64, queue as u32)],
+                    );
                 }
             }
             assert_near(queue / PIPE, 10.0 * 0.01, 0.002);
@@ -427,7 +454,11 @@ mod tests {
             let mut flow = start(&params);
             on_hops(&mut flow, &params, 0, &[hop(0, 0, queue)]);
             on_hops(&mut flow, &params, 1, &[hop(8000, 90_000, queue)]);
-            assert_eq!(flow.is_congested(&params, &contract::ack(Time::us(10))), congested, "{queue}");
+            assert_eq!(
+                flow.is_congested(&params, &contract::ack(Time::us(10))),
+                congested,
+                "{queue}"
+            );
         }
     }
 }

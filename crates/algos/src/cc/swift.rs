@@ -1,13 +1,14 @@
 //! Swift: end-to-end delay against a target.
 //!
-//! A sender measures the RTT of every packet with NIC timestamps and keeps it near a target: below it the window
-//! grows by one packet a round trip, above it the window shrinks in proportion to the excess, once a round trip at
-//! most. The target allows for the number of switches on the path, and for small windows, whose packets bunch by
-//! chance. Windows go below one packet, where packets are paced.
+//! A sender measures the RTT of every packet with NIC timestamps and keeps it near a target: below
+//! it the window grows by one packet a round trip, above it the window shrinks in proportion to the
+//! excess, once a round trip at most. The target allows for the number of switches on the path, and
+//! for small windows, whose packets bunch by chance. Windows go below one packet, where packets are
+//! paced.
 //!
-//! Gautam Kumar, Nandita Dukkipati, Keon Jang, Hassan M. G. Wassel, Xian Wu, Behnam Montazeri, Yaogong Wang, Kevin
-//! Springborn, Christopher Alfeld, Michael Ryan, David Wetherall, Amin Vahdat. "Swift: Delay is Simple and
-//! Effective for Congestion Control in the Datacenter". SIGCOMM 2020.
+//! Gautam Kumar, Nandita Dukkipati, Keon Jang, Hassan M. G. Wassel, Xian Wu, Behnam Montazeri,
+//! Yaogong Wang, Kevin Springborn, Christopher Alfeld, Michael Ryan, David Wetherall, Amin Vahdat.
+//! "Swift: Delay is Simple and Effective for Congestion Control in the Datacenter". SIGCOMM 2020.
 //!
 //! # Equations
 //!
@@ -16,32 +17,38 @@
 //! * target (section 3.5): `target = base + hops · h + clamp(α / √cwnd + β, 0, fs_range)` with
 //!   `α = fs_range / (1/√fs_min − 1/√fs_max)` and `β = −α / √fs_max`
 //! * below the target (Algorithm 1): `cwnd += ai · n / cwnd`, or `cwnd += ai · n` where `cwnd < 1`
-//! * else, at most once a round trip: `cwnd *= max(1 − beta · (delay − target) / delay, 1 − max_mdf)`
-//! * loss (Algorithm 1): `cwnd *= 1 − max_mdf` under the same guard, `min_cwnd` after too many timeouts in a row
+//! * else, at most once a round trip: `cwnd *= max(1 − beta · (delay − target) / delay, 1 −
+//!   max_mdf)`
+//! * loss (Algorithm 1): `cwnd *= 1 − max_mdf` under the same guard, `min_cwnd` after too many
+//!   timeouts in a row
 //!
 //! # What it needs of the network
 //!
-//! Nothing of switches. The receiver returns one byte: how many switches the packet crossed, by its TTL.
+//! Nothing of switches. The receiver returns one byte: how many switches the packet crossed, by its
+//! TTL.
 //!
 //! # Differences from the paper
 //!
-//! * Only the fabric window: simulated hosts take no time, so the endpoint window would never be the smaller. Its
-//!   public simulators compute it and ignore it.
+//! * Only the fabric window: simulated hosts take no time, so the endpoint window would never be
+//!   the smaller. Its public simulators compute it and ignore it.
 //! * The window grows only if it limited sending since the last acknowledgement.
-//! * The clock of the once-a-round-trip guard restarts where the window fell, not where it stayed (one of the
-//!   public simulators).
+//! * The clock of the once-a-round-trip guard restarts where the window fell, not where it stayed
+//!   (one of the public simulators).
 //! * The hop count is the path's, known from the start; it costs its byte in every acknowledgement.
-//! * The latest RTT sample is used throughout; base target and flow-scaling range are those of Poseidon's
-//!   evaluation by default. SIRD's are base_target = 15us, fs_range = 75us.
-//! * Windows above one packet are not paced, as in its public simulators; Poseidon's evaluation, too, paces below one only.
+//! * The latest RTT sample is used throughout; base target and flow-scaling range are those of
+//!   Poseidon's evaluation by default. SIRD's are base_target = 15us, fs_range = 75us.
+//! * Windows above one packet are not paced, as in its public simulators; Poseidon's evaluation,
+//!   too, paces below one only.
 //! * A base target that is not above the base RTT never fills a link: a warning says so.
-//! * A connection that idled for longer than a fixed time (the retransmission timeout before any sample) starts anew.
+//! * A connection that idled for longer than a fixed time (the retransmission timeout before any
+//!   sample) starts anew.
 
 use alloc::format;
 use alloc::string::String;
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Needs, Path, Time, math, params,
+    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Needs, Path, Time, math,
+    params,
 };
 
 params! {
@@ -51,7 +58,8 @@ params! {
         base_target: Time = Time::us(25), within Time::ns(100) => Time::ms(100),
             "Poseidon (NSDI'23), section 5: its Swift";
         /// Added to the target for every switch on the forward path.
-        per_hop: Time = Time::us(1), within Time::ZERO => Time::ms(10), "Poseidon (NSDI'23), section 5: its Swift";
+        per_hop: Time = Time::us(1), within Time::ZERO => Time::ms(10), "Poseidon (NSDI'23), \
+            section 5: its Swift";
         /// Added to the target of the smallest windows.
         fs_range: Time = Time::us(100), within Time::ZERO => Time::ms(100),
             "Poseidon (NSDI'23), section 5: its Swift";
@@ -96,9 +104,11 @@ impl CongestionControl for Swift {
     const CARD: Card = Card {
         name: "swift",
         title: "Swift",
-        citation: "Kumar et al., \"Swift: Delay is Simple and Effective for Congestion Control in the Datacenter\", \
+        citation: "Kumar et al., \"Swift: Delay is Simple and Effective for Congestion Control in \
+            the Datacenter\", \
                    SIGCOMM 2020",
-        summary: "Keeps the round-trip time near a target: grows by steps, falls in proportion to the excess.",
+        summary: "Keeps the round-trip time near a target: grows by steps, falls in proportion to \
+            the excess.",
         color: "#d55e00",
         marker: Marker::Square,
         needs: Needs::NONE,
@@ -165,8 +175,10 @@ impl CongestionControl for Swift {
         let target = Time::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
         (target <= path.base_rtt).then(|| {
             format!(
-                "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: windows \
-                 fall until flow scaling makes up for it, and links stay idle; a base_target above the \
+                "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: \
+                 windows \
+                 fall until flow scaling makes up for it, and links stay idle; a base_target \
+                 above the \
                  base RTT fills them",
                 target.as_us_f64(),
                 path.base_rtt.as_us_f64()
@@ -184,7 +196,8 @@ impl CongestionControl for Swift {
 }
 
 impl Swift {
-    /// The window that holds `rate_bps` at its own target: both fall together, so a few rounds find it.
+    /// The window that holds `rate_bps` at its own target: both fall together, so a few rounds find
+    /// it.
     fn settled(params: &SwiftParams, path: &Path, rate_bps: f64) -> Swift {
         let mut flow = Swift::start(params, path, Time::ZERO, 0);
         for _ in 0..20 {
@@ -233,7 +246,8 @@ mod tests {
         assert_near(flow.alpha * 1e-6, 32.655, 5e-4);
         assert_near(flow.beta * 1e-6, -3.2655, 5e-5);
         // Three switches; a window of 100 packets gets nothing, one of 0.1 everything.
-        let table = [(1000.0, 28.0), (100.0, 28.0), (1.0, 28.0 + 29.3895), (0.1, 128.0), (0.001, 128.0)];
+        let table =
+            [(1000.0, 28.0), (100.0, 28.0), (1.0, 28.0 + 29.3895), (0.1, 128.0), (0.001, 128.0)];
         for (cwnd, target_us) in table {
             flow.cwnd = cwnd;
             assert_near(flow.target(&params) * 1e-6, target_us, 1e-3);
@@ -265,7 +279,10 @@ mod tests {
         let mut flow = start(&params);
         flow.cwnd = 64.0;
         let lose = |flow: &mut Swift, kind, now| {
-            flow.on_loss(&params, &Loss { now: Time::us(now), kind, rtt: Time::us(30), next_seq: 0 });
+            flow.on_loss(
+                &params,
+                &Loss { now: Time::us(now), kind, rtt: Time::us(30), next_seq: 0 },
+            );
             flow.cwnd
         };
         assert_eq!(lose(&mut flow, LossKind::Recovery, 100), 32.0);
@@ -286,6 +303,8 @@ mod tests {
         let params = SwiftParams::default();
         let mut flow = start(&params);
         flow.cwnd = 0.1;
-        assert!(!flow.is_congested(&params, &ack(10, 28)) && flow.is_congested(&params, &ack(10, 29)));
+        assert!(
+            !flow.is_congested(&params, &ack(10, 28)) && flow.is_congested(&params, &ack(10, 29))
+        );
     }
 }

@@ -1,35 +1,39 @@
 //! Toy credit: the smallest receiver-driven transport.
 //!
-//! A sender announces a message, the receiver answers with credits at the pace of its own link, taking turns
-//! between its messages, and every credit lets one packet go. No packet leaves without a credit, so a receiver's
-//! link is never overbooked by more than what is already under way. It exists to show that receiver-driven
-//! transports fit [`Transport`], and to be read before the real ones.
+//! A sender announces a message, the receiver answers with credits at the pace of its own link,
+//! taking turns between its messages, and every credit lets one packet go. No packet leaves without
+//! a credit, so a receiver's link is never overbooked by more than what is already under way. It
+//! exists to show that receiver-driven transports fit [`Transport`], and to be read before the real
+//! ones.
 //!
-//! It is nobody's protocol; the idea of credits at line rate is in I. Cho, K. Jang, D. Han, "Credit-Scheduled
-//! Delay-Bounded Congestion Control for Datacenters", SIGCOMM 2017.
+//! It is nobody's protocol; the idea of credits at line rate is in I. Cho, K. Jang, D. Han,
+//! "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters", SIGCOMM 2017.
 //!
 //! # Equations
 //!
 //! * credits leave a receiver at least `8 · (MTU + 80) / NIC rate` apart
-//! * a message has at most `window` bytes credited and not arrived, so that a busy sender does not pile up credits
+//! * a message has at most `window` bytes credited and not arrived, so that a busy sender does not
+//!   pile up credits
 //!
 //! # What it needs of the network
 //!
-//! Nothing of switches but to lose nothing: there is no loss recovery, and one lost packet of any kind leaves its
-//! message unfinished. Packets may come late, out of order and more than once: a repeated one changes
-//! nothing. Request, credit and acknowledgement take 84 bytes on the wire, data its payload and 80.
+//! Nothing of switches but to lose nothing: there is no loss recovery, and one lost packet of any
+//! kind leaves its message unfinished. Packets may come late, out of order and more than once: a
+//! repeated one changes nothing. Request, credit and acknowledgement take 84 bytes on the wire,
+//! data its payload and 80.
 //!
 //! # Differences from the paper
 //!
-//! * No credit shaping in switches, no feedback, no request or stop exchange beyond the first packet.
+//! * No credit shaping in switches, no feedback, no request or stop exchange beyond the first
+//!   packet.
 
 use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use tidegate_core::{
-    Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext, MIN_WIRE_BYTES,
-    Marker, Message, MessageId, Needs, PacketMut, PathOracle, Reply, Rng, Time, Transmit, Transport,
-    body_flag, kind, params,
+    Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext,
+    MIN_WIRE_BYTES, Marker, Message, MessageId, Needs, PacketMut, PathOracle, Reply, Rng, Time,
+    Transmit, Transport, body_flag, kind, params,
 };
 
 use crate::window::Window;
@@ -81,8 +85,8 @@ pub struct ToyCredit {
     next_credit_at: Time,
     outgoing: Slots<Outgoing>,
     incoming: Slots<Incoming>,
-    /// The youngest message from each slot of each sender: a request of that one or an older one has
-    /// been heard.
+    /// The youngest message from each slot of each sender: a request of that one or an older one
+    /// has been heard.
     youngest: BTreeMap<(u32, u32), u32>,
     /// Requests to send: slots of `outgoing`.
     requests: VecDeque<u32>,
@@ -136,7 +140,15 @@ impl Transport for ToyCredit {
     fn submit(&mut self, _now: Time, message: Message, _paths: &dyn PathOracle) -> Handle {
         let entropy = self.rng.bits() as u32;
         let Message { id, dst, bytes: size, .. } = message;
-        let slot = self.outgoing.insert(Outgoing { id, dst, entropy, lane: 0, size, sent: 0, credited: 0 });
+        let slot = self.outgoing.insert(Outgoing {
+            id,
+            dst,
+            entropy,
+            lane: 0,
+            size,
+            sent: 0,
+            credited: 0,
+        });
         if size != Message::UNLIMITED {
             self.backlog_bytes += size;
         }
@@ -145,7 +157,8 @@ impl Transport for ToyCredit {
     }
 
     fn stop(&mut self, _now: Time, handle: Handle) {
-        // The receiver is not told: credits for what is never sent are few, because `window` bounds them.
+        // The receiver is not told: credits for what is never sent are few, because `window` bounds
+        // them.
         if let Some(message) =
             self.outgoing.get(handle.0 as u32).filter(|message| message.size == Message::UNLIMITED)
         {
@@ -161,8 +174,8 @@ impl Transport for ToyCredit {
                 if known >= MAX_INCOMING || body.ack == 0 || body.src >= self.host.hosts {
                     return Reply::None;
                 }
-                // Messages are numbered in the order of their submission, and those of a slot follow
-                // each other.
+                // Messages are numbered in the order of their submission, and those of a slot
+                // follow each other.
                 let slot = (body.src, body.connection);
                 let is_later = |&id: &u32| (body.message.wrapping_sub(id) as i32) > 0;
                 if !self.youngest.get(&slot).is_none_or(is_later) {
@@ -184,8 +197,9 @@ impl Transport for ToyCredit {
                 Reply::None
             }
             kind::CREDIT => {
-                // A stopped message's slot may have another owner by now. Credits that overtake each other are a few
-                // round trips apart; a sum beyond that is forged, and would set a whole message free at once.
+                // A stopped message's slot may have another owner by now. Credits that overtake
+                // each other are a few round trips apart; a sum beyond that is forged, and would
+                // set a whole message free at once.
                 let most = (4.0 * self.host.bdp_bytes) as u64 + self.host.mtu as u64;
                 let fresh = |message: &&mut Outgoing| {
                     (message.id, message.dst) == (body.message, body.src)
@@ -203,8 +217,8 @@ impl Transport for ToyCredit {
                 Reply::None
             }
             kind::DATA => {
-                // Nothing arrives that was not credited, and only the last packet of a message is not
-                // full.
+                // Nothing arrives that was not credited, and only the last packet of a message is
+                // not full.
                 let (mtu, payload) = (self.host.mtu as u64, body.payload_bytes as u64);
                 let owed = |m: &&mut Incoming| {
                     (m.src, m.id) == (body.src, body.message)
@@ -212,7 +226,9 @@ impl Transport for ToyCredit {
                         && body.seq < m.credited
                         && payload == (m.credited - body.seq).min(mtu)
                 };
-                let Some(message) = self.incoming.get(body.lane).filter(owed) else { return Reply::None };
+                let Some(message) = self.incoming.get(body.lane).filter(owed) else {
+                    return Reply::None;
+                };
                 if !message.arrived.insert(body.seq / mtu) {
                     return Reply::None;
                 }
@@ -227,11 +243,14 @@ impl Transport for ToyCredit {
                 app.completed(now, id);
                 packet.frame.dst = body.src;
                 packet.frame.wire_bytes = MIN_WIRE_BYTES as u16;
-                *packet.body = Body { kind: kind::ACK, src: self.host.host, payload_bytes: 0, ..body };
+                *packet.body =
+                    Body { kind: kind::ACK, src: self.host.host, payload_bytes: 0, ..body };
                 Reply::Send
             }
             kind::ACK => {
-                let sent = |m: &&mut Outgoing| m.id == body.message && m.dst == body.src && m.sent == m.size;
+                let sent = |m: &&mut Outgoing| {
+                    m.id == body.message && m.dst == body.src && m.sent == m.size
+                };
                 if self.outgoing.get(body.connection).filter(sent).is_some() {
                     self.outgoing.remove(body.connection);
                     app.acked(now, MessageId { src: self.host.host, id: body.message });
@@ -294,7 +313,8 @@ impl ToyCredit {
             && !message.queued
             && message.credited < message.size
             // At least one packet, however small the window.
-            && (message.credited - message.received < self.window || message.credited == message.received)
+            && (message.credited - message.received < self.window
+                || message.credited == message.received)
         {
             message.queued = true;
             self.creditable.push_back(slot);
@@ -314,7 +334,8 @@ impl ToyCredit {
         let (connection, id, lane) = (message.connection, message.id, slot);
         // The sum of all credit, so that one that comes again or late adds nothing.
         let sack = message.credited;
-        let header = Body { kind: kind::CREDIT, connection, lane, message: id, sack, ..Body::default() };
+        let header =
+            Body { kind: kind::CREDIT, connection, lane, message: id, sack, ..Body::default() };
         let credit = (message.src, message.entropy, header);
         self.queue_credit(slot);
         Some(credit)
@@ -325,11 +346,13 @@ impl ToyCredit {
         loop {
             let slot = self.sendable.pop_front()?;
             // One that was stopped is skipped, once.
-            let Some(message) = self.outgoing.get(slot).filter(|message| message.sent < message.size) else {
+            let Some(message) =
+                self.outgoing.get(slot).filter(|message| message.sent < message.size)
+            else {
                 continue;
             };
-            let payload_bytes =
-                (message.credited.min(message.size) - message.sent).min(self.host.mtu as u64) as u32;
+            let payload_bytes = (message.credited.min(message.size) - message.sent)
+                .min(self.host.mtu as u64) as u32;
             let seq = message.sent;
             message.sent += payload_bytes as u64;
             if message.credited > message.sent && message.size > message.sent {
@@ -340,7 +363,8 @@ impl ToyCredit {
             }
             let flags = if message.sent == message.size { body_flag::END_OF_MESSAGE } else { 0 };
             let (connection, lane) = (slot, message.lane);
-            let (message, size, dst, entropy) = (message.id, message.size, message.dst, message.entropy);
+            let (message, size, dst, entropy) =
+                (message.id, message.size, message.dst, message.entropy);
             let body = Body {
                 kind: kind::DATA,
                 flags,
@@ -480,7 +504,8 @@ mod tests {
             self.largest_queue = self.largest_queue.max(start - at_switch);
             *free = start + on_wire;
             let arrives = start + on_wire + Time::us(1);
-            for at in [Some(arrives), self.echo.map(|later| arrives + later)].into_iter().flatten() {
+            for at in [Some(arrives), self.echo.map(|later| arrives + later)].into_iter().flatten()
+            {
                 self.sent += 1;
                 self.wires.insert((at, self.sent), (frame, body));
             }
@@ -490,7 +515,9 @@ mod tests {
         fn run(&mut self, until: Time) {
             let mut hops = HopTrace::default();
             while self.now <= until {
-                while let Some(entry) = self.wires.first_entry().filter(|entry| entry.key().0 <= self.now) {
+                while let Some(entry) =
+                    self.wires.first_entry().filter(|entry| entry.key().0 <= self.now)
+                {
                     let (mut frame, mut body) = entry.remove();
                     let host = frame.dst as usize;
                     let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
@@ -509,7 +536,8 @@ mod tests {
                         self.uplink_free[host] = self.send(self.now, frame, body);
                     }
                     let free = self.uplink_free[host];
-                    next = next.min(if free > self.now { free } else { self.hosts[host].deadline() });
+                    next =
+                        next.min(if free > self.now { free } else { self.hosts[host].deadline() });
                 }
                 if next == Time::NEVER {
                     return;
@@ -529,7 +557,11 @@ mod tests {
         star.run(Time::ms(2));
         assert_eq!(star.heard.delivered.values().copied().collect::<Vec<_>>(), [1_000_000; 8]);
         assert_eq!((star.heard.completed.len(), star.heard.acked.len()), (8, 8));
-        assert!(star.hosts.iter().all(|host| host.backlog_bytes() == 0 && host.deadline() == Time::NEVER));
+        assert!(
+            star.hosts
+                .iter()
+                .all(|host| host.backlog_bytes() == 0 && host.deadline() == Time::NEVER)
+        );
         let ideal = RATE.serialise(8 * (1_000_000 + 245 * HEADER_BYTES as u64));
         let last = star.heard.completed.iter().map(|&(_, at)| at).max().unwrap();
         assert!(last < ideal.scale(1.03), "{last} against {ideal}");
@@ -559,21 +591,29 @@ mod tests {
             let mut star = Star::new(3);
             star.echo = Some(echo);
             for id in 0..600 {
-                star.submit(id as usize % 3, id, (id + 1) % 3, [1, 4096, 4097, 70_000][id as usize % 4]);
+                star.submit(
+                    id as usize % 3,
+                    id,
+                    (id + 1) % 3,
+                    [1, 4096, 4097, 70_000][id as usize % 4],
+                );
                 star.run(Time::us(10 * id as u64));
             }
             star.run(Time::ms(20));
             assert_eq!((star.heard.completed.len(), star.heard.acked.len()), (600, 600));
             let expected = |id: u32| [1, 4096, 4097, 70_000][id as usize % 4];
             assert!(star.heard.delivered.iter().all(|(&id, &bytes)| bytes == expected(id)));
-            assert!(star.hosts.iter().all(|host| host.incoming.len() == 0 && host.outgoing.len() == 0));
+            assert!(
+                star.hosts.iter().all(|host| host.incoming.len() == 0 && host.outgoing.len() == 0)
+            );
         }
     }
 
     #[test]
     fn unlimited_messages_share_a_receiver_and_stop() {
         let mut star = Star::new(3);
-        let handles = [star.submit(1, 1, 0, Message::UNLIMITED), star.submit(2, 2, 0, Message::UNLIMITED)];
+        let handles =
+            [star.submit(1, 1, 0, Message::UNLIMITED), star.submit(2, 2, 0, Message::UNLIMITED)];
         star.run(Time::us(500));
         let [a, b] = [1, 2].map(|id| star.heard.delivered[&id]);
         assert!(a.abs_diff(b) <= 2 * 4096, "{a} and {b}");

@@ -1,21 +1,29 @@
-//! A transport around any congestion control: connections, reliability, pacing and fairness between the flows of a host.
+//! A transport around any congestion control: connections, reliability, pacing and fairness between
+//! the flows of a host.
 //!
-//! * A **connection** carries packets 0, 1, 2, … to one peer; each belongs to one message and never changes size. Messages
-//!   follow each other on it; [`ConnectionPolicy`] says which connection takes a message. There is no handshake.
-//! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap; with `ack_every` above one
-//!   an acknowledgement stands for several packets in order that bear the same mark, and echoes the last.
-//! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying, and by a timeout
-//!   (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto` before the first sample; doubled each time up
-//!   to `max_rto`, and as before once anything new is acknowledged).
-//! * A **window** is what may be in flight: by the control's [`WindowRule`](tidegate_core::WindowRule) a packet
-//!   goes if it fits, or if anything is left. Below one packet it means one packet every `rtt · packet / window`. Pacing follows a schedule: a packet that left late does not delay the next, by at most one
-//!   gap (without bound for a control that has no window).
-//! * After **idling** for longer than `restart_after` a connection's control starts anew, on the same path.
-//! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap; retransmission timers sit in a
-//!   second heap with one lazily moved entry a connection. Those of a pool sit in a heap by messages
-//!   under way. Nothing scans connections.
+//! * A **connection** carries packets 0, 1, 2, … to one peer; each belongs to one message and never
+//!   changes size. Messages follow each other on it; [`ConnectionPolicy`] says which connection
+//!   takes a message. There is no handshake.
+//! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap;
+//!   with `ack_every` above one an acknowledgement stands for several packets in order that bear
+//!   the same mark, and echoes the last.
+//! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying,
+//!   and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto`
+//!   before the first sample; doubled each time up to `max_rto`, and as before once anything new is
+//!   acknowledged).
+//! * A **window** is what may be in flight: by the control's
+//!   [`WindowRule`](tidegate_core::WindowRule) a packet goes if it fits, or if anything is left.
+//!   Below one packet it means one packet every `rtt · packet / window`. Pacing follows a schedule:
+//!   a packet that left late does not delay the next, by at most one gap (without bound for a
+//!   control that has no window).
+//! * After **idling** for longer than `restart_after` a connection's control starts anew, on the
+//!   same path.
+//! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap;
+//!   retransmission timers sit in a second heap with one lazily moved entry a connection. Those of
+//!   a pool sit in a heap by messages under way. Nothing scans connections.
 //!
-//! Cost of a data packet and its acknowledgement: one connection record at each end, no allocation, no hash.
+//! Cost of a data packet and its acknowledgement: one connection record at each end, no allocation,
+//! no hash.
 #![allow(
     clippy::vec_box,
     reason = "boxes move between connections and their pool; what they hold stays where it is"
@@ -44,8 +52,9 @@ use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
     Ack, Application, Body, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Feedback,
-    HEADER_BYTES, Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message, MessageId, Need, PacketMut,
-    Path, PathOracle, Reply, Rng, Time, Transmit, Transport, body_flag, frame_flag, kind,
+    HEADER_BYTES, Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message, MessageId, Need,
+    PacketMut, Path, PathOracle, Reply, Rng, Time, Transmit, Transport, body_flag, frame_flag,
+    kind,
 };
 
 /// The timeout doubles at most so often: from any smallest to any largest one.
@@ -223,7 +232,8 @@ impl<C: CongestionControl> Windowed<C> {
 
     /// The connection that takes `message`, by policy; made if there is none.
     fn connection_for(&mut self, now: Time, message: &Message, paths: &dyn PathOracle) -> u32 {
-        let policy = if message.dedicated { ConnectionPolicy::PerMessage } else { self.host.connections };
+        let policy =
+            if message.dedicated { ConnectionPolicy::PerMessage } else { self.host.connections };
         let peer = self.peers.entry(message.dst);
         let size = match policy {
             ConnectionPolicy::PerMessage => {
@@ -287,11 +297,13 @@ impl<C: CongestionControl> Windowed<C> {
     #[inline]
     fn emit(&mut self, now: Time, connection: u32, packet: PacketMut<'_>) {
         let sender = &mut self.senders[connection as usize];
-        let (seq, slot, resent) = match sender.recovery.as_mut().and_then(|recovery| recovery.take_lost(now))
-        {
-            Some(seq) => (seq, self.outgoing.holding(sender.head, seq), body_flag::RETRANSMISSION),
-            None => (sender.next, sender.sending, 0),
-        };
+        let (seq, slot, resent) =
+            match sender.recovery.as_mut().and_then(|recovery| recovery.take_lost(now)) {
+                Some(seq) => {
+                    (seq, self.outgoing.holding(sender.head, seq), body_flag::RETRANSMISSION)
+                }
+                None => (sender.next, sender.sending, 0),
+            };
         let message = &self.outgoing[slot];
         let last = seq + 1 == message.end;
         let payload = if last { message.last_payload } else { self.host.mtu };
@@ -356,11 +368,16 @@ impl<C: CongestionControl> Windowed<C> {
         let of = |id| MessageId { src: self.host.host, id };
         app.feedback(
             now,
-            &Feedback { message: of(body.message), rtt: Some(rtt), peak_hop_delay: body.echoed_peak },
+            &Feedback {
+                message: of(body.message),
+                rtt: Some(rtt),
+                peak_hop_delay: body.echoed_peak,
+            },
         );
         let acked = |id| app.acked(now, of(id));
         let queued = sender.queued_messages;
-        let progress = sender.acknowledge(body, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
+        let progress =
+            sender.acknowledge(body, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
         let lost = sender.recovery.is_some() && {
             let unordered =
                 self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
@@ -408,7 +425,8 @@ impl<C: CongestionControl> Windowed<C> {
             );
         }
         sender.last_activity = now;
-        let finished = sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
+        let finished =
+            sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
         let dst = sender.dst;
         if sender.queued_messages != queued {
             self.weigh(body.connection);
@@ -429,7 +447,10 @@ impl<C: CongestionControl> Windowed<C> {
             sender.cc.on_timer(&self.params.control, now);
         }
         if sender.reorder_expired(now, &self.outgoing, self.host.mtu) {
-            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Recovery, rtt, next_seq });
+            sender.cc.on_loss(
+                &self.params.control,
+                &Loss { now, kind: LossKind::Recovery, rtt, next_seq },
+            );
         }
         if sender.rto_at <= now && sender.in_flight == 0 {
             sender.rto_at = Time::NEVER;
@@ -438,7 +459,10 @@ impl<C: CongestionControl> Windowed<C> {
             if let Some(plb) = &mut sender.plb {
                 sender.entropy = plb.time_out(&self.params.connection, now, rtt);
             }
-            sender.cc.on_loss(&self.params.control, &Loss { now, kind: LossKind::Timeout, rtt, next_seq });
+            sender.cc.on_loss(
+                &self.params.control,
+                &Loss { now, kind: LossKind::Timeout, rtt, next_seq },
+            );
         }
         self.apply_limit(connection);
         self.reschedule(now, connection);
@@ -502,8 +526,9 @@ impl<C: CongestionControl> Windowed<C> {
         }
     }
 
-    /// Moves what pacing has released to the ring, and acknowledgements that waited to their turn. Called first wherever connections may become ready, so that their order
-    /// in the ring is that of time, whether or not the driver called in between.
+    /// Moves what pacing has released to the ring, and acknowledgements that waited to their turn.
+    /// Called first wherever connections may become ready, so that their order in the ring is that
+    /// of time, whether or not the driver called in between.
     #[inline]
     fn promote_paced(&mut self, now: Time) {
         self.receivers.promote(now);
@@ -512,7 +537,11 @@ impl<C: CongestionControl> Windowed<C> {
                 let sender = &mut self.senders[connection as usize];
                 sender.schedule = Schedule::Idle;
                 if sender.wants_to_send() {
-                    if sender.window_open() { self.enqueue(now, connection) } else { sender.limited = true }
+                    if sender.window_open() {
+                        self.enqueue(now, connection)
+                    } else {
+                        sender.limited = true
+                    }
                 }
             }
         }

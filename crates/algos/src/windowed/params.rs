@@ -1,4 +1,5 @@
-//! Parameters of a windowed transport: those of its congestion control, and those that every connection has.
+//! Parameters of a windowed transport: those of its congestion control, and those that every
+//! connection has.
 
 use alloc::format;
 use alloc::string::String;
@@ -28,30 +29,38 @@ params! {
         /// Smallest retransmission timeout.
         min_rto: Time = Time::us(200), within Time::us(1) => Time::s(1000),
             "our choice, for every windowed protocol";
-        /// Largest retransmission timeout that doubling comes to; `initial_rto` and `min_rto` hold beyond it.
+        /// Largest retransmission timeout that doubling comes to; `initial_rto` and `min_rto` hold
+        /// beyond it.
         max_rto: Time = Time::ms(120), within Time::us(1) => Time::s(1000),
             "Linux, include/net/tcp.h: TCP_RTO_MAX is 600 times TCP_RTO_MIN";
-        /// Idle for longer than this, a connection starts from its initial window again; 1000 s: it never does.
+        /// Idle for longer than this, a connection starts from its initial window again; 1000 s: it
+        /// never does.
         restart_after: Time = Time::s(1000), within Time::us(1) => Time::s(1000),
             "our choice; 1 ms where public code restarts after a timeout";
-        /// Packets that one acknowledgement stands for at most. A message's end, a packet out of order and a
-        /// change of marks are acknowledged at once.
-        ack_every: u64 = 1, in 1..=1000, "one a packet, as the simulators of these protocols; RFC 5681, section 4.2, has 2";
-        /// No acknowledgement waits longer than this for more packets. RTT samples do not count the wait.
-        ack_delay: Time = Time::us(20), within Time::ns(1) => Time::s(1), "our choice: a few round trips";
-        /// When a packet may start: where a full one `fits` in the window, or with less in flight than the
-        /// window (`below`).
+        /// Packets that one acknowledgement stands for at most. A message's end, a packet out of
+        /// order and a change of marks are acknowledged at once.
+        ack_every: u64 = 1, in 1..=1000, "one a packet, as the simulators of these protocols; RFC \
+            5681, section 4.2, has 2";
+        /// No acknowledgement waits longer than this for more packets. RTT samples do not count the
+        /// wait.
+        ack_delay: Time = Time::us(20), within Time::ns(1) => Time::s(1), "our choice: a few round \
+            trips";
+        /// When a packet may start: where a full one `fits` in the window, or with less in flight
+        /// than the window (`below`).
         window_rule: WindowRule = WindowRule::Fits,
-            "RFC 5681, section 2, for `fits`; rdma-queue-pair.cc of HPCC's and PowerTCP's simulators for `below`";
+            "RFC 5681, section 2, for `fits`; rdma-queue-pair.cc of HPCC's and PowerTCP's \
+             simulators for `below`";
         /// When a connection takes another path (PLB).
         plb: PlbRule = PlbRule::Off,
-            "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; `htsim`: Broadcom/csg-htsim, swift.cpp; `rounds`: PLB (SIGCOMM'22)";
+            "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; `htsim`: Broadcom/csg-htsim, \
+             swift.cpp; `rounds`: PLB (SIGCOMM'22)";
         /// Share of congested packets from which a round is congested, under `rounds`.
         plb_threshold: f64 = 0.5, in 0.0..=1.0, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_cong_thresh";
         /// Congested rounds in a row after which the path is left, under `rounds`.
         plb_rounds: u64 = 12, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_rehash_rounds";
         /// The same where nothing is in flight.
-        plb_idle_rounds: u64 = 3, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_idle_rehash_rounds";
+        plb_idle_rounds: u64 = 3, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: \
+            tcp_plb_idle_rehash_rounds";
         /// After a timeout `rounds` holds still for this to twice this.
         plb_suspend: Time = Time::s(60), within Time::ZERO => Time::s(1000),
             "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_suspend_rto_sec";
@@ -65,7 +74,8 @@ impl ConnectionParams {
         let bytes = self.ack_every as f64 * path.full_wire_bytes as f64;
         (self.ack_every > 1 && bytes > path.bdp_bytes / 4.0).then(|| {
             format!(
-                "ack_every = {} is more than a quarter of the {:.1} packets of a BDP: windows of less \
+                "ack_every = {} is more than a quarter of the {:.1} packets of a BDP: windows of \
+                 less \
                  than that stand still until ack_delay; a smaller ack_every keeps them moving",
                 self.ack_every,
                 path.bdp_bytes / path.full_wire_bytes as f64
@@ -76,7 +86,8 @@ impl ConnectionParams {
     pub(super) fn early_timeouts(&self, path: &Path) -> Option<String> {
         (path.base_rtt >= self.initial_rto).then(|| {
             format!(
-                "the base RTT of {:.2} us reaches initial_rto = {:.2} us: every first window is sent \
+                "the base RTT of {:.2} us reaches initial_rto = {:.2} us: every first window is \
+                 sent \
                  twice; an initial_rto of a few base RTTs waits for its acknowledgements",
                 path.base_rtt.as_us_f64(),
                 self.initial_rto.as_us_f64()
@@ -144,7 +155,9 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
     fn conflict(&self) -> Option<String> {
         let ConnectionParams { ack_every, ack_delay, min_rto, .. } = self.connection;
         if ack_every > 1 && ack_delay >= min_rto {
-            return Some(format!("an acknowledgement may wait {ack_delay}, and a timeout may be {min_rto}"));
+            return Some(format!(
+                "an acknowledgement may wait {ack_delay}, and a timeout may be {min_rto}"
+            ));
         }
         self.control.conflict()
     }

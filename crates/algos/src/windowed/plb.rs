@@ -1,16 +1,19 @@
-//! Leaving a congested path: Protective Load Balancing (Qureshi et al., "PLB: Congestion Signals are Simple and Effective
-//! for Network Load Balancing", SIGCOMM 2022), for any congestion control that can tell a good sample from a bad one.
+//! Leaving a congested path: Protective Load Balancing (Qureshi et al., "PLB: Congestion Signals
+//! are Simple and Effective for Network Load Balancing", SIGCOMM 2022), for any congestion control
+//! that can tell a good sample from a bad one.
 //!
 //! Two rules, by [`PlbRule`]:
 //!
-//! * `htsim` (Broadcom/csg-htsim, `swift.cpp`): a connection that has had no good sample for a random 5 to 7 round trips
-//!   takes a new ECMP hash and begins to count again; the interval is drawn anew with each good sample.
-//! * `rounds` (the paper's; constants are those of Linux, `net/ipv4/tcp_plb.c`): a round trip is congested where half of
-//!   what it acknowledged was; after 12 of these in a row, or 3 if nothing is in flight, the connection takes a new hash.
-//!   After a timeout it then holds still for 60 to 120 s.
+//! * `htsim` (Broadcom/csg-htsim, `swift.cpp`): a connection that has had no good sample for a
+//!   random 5 to 7 round trips takes a new ECMP hash and begins to count again; the interval is
+//!   drawn anew with each good sample.
+//! * `rounds` (the paper's; constants are those of Linux, `net/ipv4/tcp_plb.c`): a round trip is
+//!   congested where half of what it acknowledged was; after 12 of these in a row, or 3 if nothing
+//!   is in flight, the connection takes a new hash. After a timeout it then holds still for 60 to
+//!   120 s.
 //!
-//! Under both a retransmission timeout changes the path at once. Packets on the new path overtake those on the old one, so
-//! for two round trips losses are found by time, not by order.
+//! Under both a retransmission timeout changes the path at once. Packets on the new path overtake
+//! those on the old one, so for two round trips losses are found by time, not by order.
 
 use tidegate_core::{Ack, Domain, Rng, Time};
 
@@ -84,17 +87,24 @@ impl Plb {
     }
 
     /// The rule of the paper.
-    fn has_seen_enough(&mut self, params: &ConnectionParams, ack: &Ack<'_>, congested: bool) -> bool {
+    fn has_seen_enough(
+        &mut self,
+        params: &ConnectionParams,
+        ack: &Ack<'_>,
+        congested: bool,
+    ) -> bool {
         if ack.seq >= self.round_end {
             if self.acked > 0 {
-                let is_congested = self.congested as f64 >= params.plb_threshold * self.acked as f64;
+                let is_congested =
+                    self.congested as f64 >= params.plb_threshold * self.acked as f64;
                 self.rounds = if is_congested { self.rounds + 1 } else { 0 };
             }
             (self.acked, self.congested, self.round_end) = (0, 0, ack.next_seq);
         }
         self.acked += ack.acked_packets;
         self.congested += if congested { ack.acked_packets } else { 0 };
-        let enough = if ack.in_flight_bytes == 0 { params.plb_idle_rounds } else { params.plb_rounds };
+        let enough =
+            if ack.in_flight_bytes == 0 { params.plb_idle_rounds } else { params.plb_rounds };
         self.rounds >= enough.min(params.plb_rounds) && ack.now >= self.suspended_until
     }
 
@@ -140,8 +150,8 @@ mod tests {
         (from..from + 1000).find(|&us| sample(plb, us, true)).unwrap()
     }
 
-    /// Rounds of 20 packets, of which so many are congested, after each of which nothing is in flight or something; in which of
-    /// them the path is left.
+    /// Rounds of 20 packets, of which so many are congested, after each of which nothing is in
+    /// flight or something; in which of them the path is left.
     fn left_in(
         plb: &mut Plb,
         params: &ConnectionParams,
@@ -194,7 +204,8 @@ mod tests {
 
     #[test]
     fn idle_rounds_never_take_longer_than_others() {
-        let params = ConnectionParams { plb_rounds: 3, plb_idle_rounds: 10, ..with(PlbRule::Rounds) };
+        let params =
+            ConnectionParams { plb_rounds: 3, plb_idle_rounds: 10, ..with(PlbRule::Rounds) };
         let mut plb = Plb::new(1);
         // A packet a round, with nothing in flight after it.
         let left = (0..10).filter(|&seq| {
@@ -213,7 +224,9 @@ mod tests {
                 let ack = Ack { next_seq: 2 * round + 2, ..ack(Time::us(10 * round)) };
                 let bad = Ack { seq: 2 * round, acked_packets: congested, ..ack };
                 let good = Ack { seq: 2 * round + 1, acked_packets: 10_000 - congested, ..ack };
-                plb.sample(&params, &bad, RTT, true).or(plb.sample(&params, &good, RTT, false)).is_some()
+                plb.sample(&params, &bad, RTT, true)
+                    .or(plb.sample(&params, &good, RTT, false))
+                    .is_some()
             });
             assert_eq!(left.collect::<Vec<_>>(), expected, "{congested} of 10,000");
         }

@@ -5,8 +5,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use tidegate_core::{
-    Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, Reply, Time, body_flag,
-    frame_flag, kind,
+    Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, Reply, Time,
+    body_flag, frame_flag, kind,
 };
 
 use super::ConnectionParams;
@@ -14,9 +14,9 @@ use crate::by_host::ByHost;
 
 /// A packet further ahead of what is missing than this is dropped: no sender has such a window.
 const MAX_AHEAD: u64 = 1 << 16;
-/// A source numbers its connections from zero up, so the lowest one not heard of is at most so many below
-/// any other: a packet that claims one further ahead is dropped until those before it are known. A forged
-/// packet thus costs one connection and at most this many entries of four bytes.
+/// A source numbers its connections from zero up, so the lowest one not heard of is at most so many
+/// below any other: a packet that claims one further ahead is dropped until those before it are
+/// known. A forged packet thus costs one connection and at most this many entries of four bytes.
 const MAX_LANES_AHEAD: u32 = 1 << 16;
 /// No receiver yet.
 const NONE: u32 = u32::MAX;
@@ -37,7 +37,8 @@ struct Coalesced {
     delay: Time,
     /// Time of the first entry that waits.
     next: Time,
-    /// When receivers that hold one back let go of it, in order; stale where the time is not the receiver's.
+    /// When receivers that hold one back let go of it, in order; stale where the time is not the
+    /// receiver's.
     waiting: VecDeque<(Time, u32)>,
     /// Those whose time has come.
     due: VecDeque<(Time, u32)>,
@@ -159,7 +160,8 @@ impl Receivers {
                 return Reply::None;
             }
             let early = Early { present: true, last, message: body.message };
-            let mut reorder = receiver.reorder.take().or_else(|| self.spare.pop()).unwrap_or_default();
+            let mut reorder =
+                receiver.reorder.take().or_else(|| self.spare.pop()).unwrap_or_default();
             if reorder.insert((body.seq - receiver.next) as usize, early) {
                 app.delivered(now, message, body.payload_bytes);
             }
@@ -186,8 +188,8 @@ impl Receivers {
         if self.coalesced.every == 1 { Reply::Send } else { self.hold(now, index, packet, at_once) }
     }
 
-    /// Holds back the acknowledgement in `packet`, or sends it for all that wait. Those of one mark go together: where
-    /// the mark changes, what waits is sent first (RFC 8257, section 3.2).
+    /// Holds back the acknowledgement in `packet`, or sends it for all that wait. Those of one mark
+    /// go together: where the mark changes, what waits is sent first (RFC 8257, section 3.2).
     #[cold]
     #[inline(never)]
     fn hold(&mut self, now: Time, index: usize, packet: PacketMut<'_>, at_once: bool) -> Reply {
@@ -305,7 +307,8 @@ impl Reorder {
         is_new
     }
 
-    /// Takes out what has become contiguous, and tells of the messages that end in it; how many packets that were.
+    /// Takes out what has become contiguous, and tells of the messages that end in it; how many
+    /// packets that were.
     fn hand_on<A: Application>(&mut self, now: Time, src: u32, app: &mut A) -> u64 {
         let mut count = 0;
         while let Some(early) = self.packets.front().copied().filter(|early| early.present) {
@@ -369,8 +372,12 @@ mod tests {
         assert_eq!(receivers.find(3, MAX_LANES_AHEAD), Some(1));
         assert_eq!(receivers.find(3, MAX_LANES_AHEAD + 2), None);
         // Every lane is known at last, and keeps its receiver.
-        let all: Vec<_> = (0..3 * MAX_LANES_AHEAD).map(|lane| receivers.find(3, lane).unwrap()).collect();
-        assert!((0..3 * MAX_LANES_AHEAD).all(|lane| receivers.find(3, lane) == Some(all[lane as usize])));
+        let all: Vec<_> =
+            (0..3 * MAX_LANES_AHEAD).map(|lane| receivers.find(3, lane).unwrap()).collect();
+        assert!(
+            (0..3 * MAX_LANES_AHEAD)
+                .all(|lane| receivers.find(3, lane) == Some(all[lane as usize]))
+        );
         assert_eq!(receivers.receivers.len(), all.len());
     }
 }

@@ -34,7 +34,8 @@ impl Recovery {
         self.lost.begin(una);
         self.resent.clear();
         self.lost_count = 0;
-        (self.lost_from, self.high, self.judged, self.episode_end, self.marked) = (una, una, una, una, una);
+        (self.lost_from, self.high, self.judged, self.episode_end, self.marked) =
+            (una, una, una, una, una);
         self.reorder_at = Time::NEVER;
     }
 
@@ -141,7 +142,13 @@ impl Recovery {
     }
 
     /// The reordering timer: holes it was started for are lost.
-    pub(super) fn lose_marked(&mut self, una: u64, now: Time, window: Time, lost: &mut impl FnMut(u64)) {
+    pub(super) fn lose_marked(
+        &mut self,
+        una: u64,
+        now: Time,
+        window: Time,
+        lost: &mut impl FnMut(u64),
+    ) {
         for seq in self.judged.max(una)..self.marked {
             if !self.sacked.get(seq) && !self.lost.get(seq) {
                 self.lose(seq);

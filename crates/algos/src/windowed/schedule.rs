@@ -1,4 +1,5 @@
-//! Who sends next: a ring of connections that may send now, and heaps of connections that may later.
+//! Who sends next: a ring of connections that may send now, and heaps of connections that may
+//! later.
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
@@ -21,7 +22,11 @@ impl Default for Ready {
 
 impl Ready {
     #[inline]
-    pub(super) fn push<C: CongestionControl>(&mut self, connection: u32, senders: &mut [Sender<C>]) {
+    pub(super) fn push<C: CongestionControl>(
+        &mut self,
+        connection: u32,
+        senders: &mut [Sender<C>],
+    ) {
         senders[connection as usize].next_ready = NONE;
         if self.tail == NONE {
             self.head = connection;

@@ -7,7 +7,9 @@ use core::ops::Index;
 use super::plb::Plb;
 use super::recovery::Recovery;
 use super::{ConnectionParams, MAX_BACKOFF};
-use tidegate_core::{Body, CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Time, WindowRule};
+use tidegate_core::{
+    Body, CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Time, WindowRule,
+};
 
 /// No message, no connection.
 pub(super) const NONE: u32 = u32::MAX;
@@ -212,7 +214,8 @@ impl<C: CongestionControl> Sender<C> {
         self.last_send = now;
         if self.pace_ps_per_byte != 0.0 {
             let gap = Time::from_ps_f64(self.pace_ps_per_byte * wire as f64);
-            // A control with a window forgets all but one gap of lateness; one without keeps its schedule.
+            // A control with a window forgets all but one gap of lateness; one without keeps its
+            // schedule.
             let earliest = if self.window.is_finite() { now.since(gap) } else { Time::ZERO };
             self.next_send = self.next_send.max(earliest).after(gap);
         }
@@ -221,7 +224,8 @@ impl<C: CongestionControl> Sender<C> {
     #[inline]
     pub(super) fn set_limit(&mut self, limit: &Limit) {
         self.window = limit.window_bytes;
-        self.pace_ps_per_byte = if limit.pace_bps.is_finite() { 8e12 / limit.pace_bps } else { 0.0 };
+        self.pace_ps_per_byte =
+            if limit.pace_bps.is_finite() { 8e12 / limit.pace_bps } else { 0.0 };
         self.wake_at = limit.wake_at;
         self.follows_packets = !limit.window_bytes.is_finite();
     }
@@ -249,13 +253,17 @@ impl<C: CongestionControl> Sender<C> {
 
     #[inline]
     pub(super) fn rto(&self, params: &ConnectionParams) -> Time {
-        let base =
-            if self.srtt == Time::ZERO { params.initial_rto } else { self.srtt.after(self.rttvar.times(4)) };
+        let base = if self.srtt == Time::ZERO {
+            params.initial_rto
+        } else {
+            self.srtt.after(self.rttvar.times(4))
+        };
         let base = base.max(params.min_rto);
         base.times(1 << self.backoff).min(params.max_rto.max(base))
     }
 
-    /// How much later than its successors a packet may arrive before it counts as lost, where paths do not keep order.
+    /// How much later than its successors a packet may arrive before it counts as lost, where paths
+    /// do not keep order.
     fn reorder_window(&self) -> Time {
         self.srtt.max(self.cold.path.base_rtt)
     }
@@ -282,7 +290,8 @@ impl<C: CongestionControl> Sender<C> {
         self.acknowledge_out_of_order(ack, messages, spare, mtu, acked)
     }
 
-    /// Moves `una` up to `cumulative`; what it passes counts as progress, messages it passes as acknowledged.
+    /// Moves `una` up to `cumulative`; what it passes counts as progress, messages it passes as
+    /// acknowledged.
     #[inline]
     fn advance(
         &mut self,
@@ -399,16 +408,19 @@ impl<C: CongestionControl> Sender<C> {
         gone > 0 && recovery.begins_episode(self.una, self.next)
     }
 
-    /// Under spraying: gives up packets that stayed away for a reordering window. True where a new episode began.
+    /// Under spraying: gives up packets that stayed away for a reordering window. True where a new
+    /// episode began.
     pub(super) fn reorder_expired(&mut self, now: Time, messages: &Messages, mtu: u32) -> bool {
         let window = self.reorder_window();
-        let Some(recovery) = self.recovery.as_mut().filter(|recovery| recovery.reorder_at <= now) else {
+        let Some(recovery) = self.recovery.as_mut().filter(|recovery| recovery.reorder_at <= now)
+        else {
             return false;
         };
         let (head, overhead) = (self.head, self.overhead);
         let mut gone = 0;
-        recovery
-            .lose_marked(self.una, now, window, &mut |seq| gone += messages.wire(head, seq, mtu, overhead));
+        recovery.lose_marked(self.una, now, window, &mut |seq| {
+            gone += messages.wire(head, seq, mtu, overhead)
+        });
         self.in_flight -= gone;
         gone > 0 && recovery.begins_episode(self.una, self.next)
     }

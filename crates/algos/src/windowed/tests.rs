@@ -14,9 +14,9 @@ use crate::cc::swift::{Swift, SwiftParams};
 use crate::contract::path;
 use tidegate_core::params::Params;
 use tidegate_core::{
-    Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, HopTrace, HostContext,
-    Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Time, Transmit, Transport,
-    WindowRule, body_flag, frame_flag, kind,
+    Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, HopTrace,
+    HostContext, Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Time,
+    Transmit, Transport, WindowRule, body_flag, frame_flag, kind,
 };
 
 fn sender() -> Sender<Swift> {
@@ -86,7 +86,8 @@ impl Application for Deaf {
     fn acked(&mut self, _now: Time, _message: MessageId) {}
 }
 
-/// An acknowledgement: what it acknowledges up to, whether it echoes a mark, and the RTT that its sender would read now.
+/// An acknowledgement: what it acknowledges up to, whether it echoes a mark, and the RTT that its
+/// sender would read now.
 type Answer = (u64, bool, Time);
 
 /// A receiver, and how it answers one packet after another.
@@ -119,10 +120,15 @@ impl Answers {
     /// What it sends of itself.
     fn at(&mut self, us: u64) -> Option<Answer> {
         let now = Time::us(us);
-        let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
+        let (mut frame, mut body, mut hops) =
+            (Frame::default(), Body::default(), HopTrace::default());
         self.0.promote(now);
         let receiver = self.0.take_due()?;
-        self.0.transmit(now, receiver, PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops });
+        self.0.transmit(
+            now,
+            receiver,
+            PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops },
+        );
         Some(Answers::read(now, &body))
     }
 }
@@ -198,10 +204,11 @@ fn receive(host: &mut Windowed<Swift>, now: Time, frame: &mut Frame, body: &mut 
     host.receive(now, PacketMut { frame, body, hops: &mut hops }, &mut Deaf)
 }
 
-/// What a pool is asked for, by a look at every connection: the first idle one, else a new one, else
-/// the first with the fewest messages.
+/// What a pool is asked for, by a look at every connection: the first idle one, else a new one,
+/// else the first with the fewest messages.
 fn looked_for(host: &Windowed<Swift>, dst: u32, size: usize) -> u32 {
-    let pool = || (0..).zip(&host.senders).filter(|(_, sender)| sender.dst == dst && !sender.single_use);
+    let pool =
+        || (0..).zip(&host.senders).filter(|(_, sender)| sender.dst == dst && !sender.single_use);
     if let Some((idle, _)) = pool().find(|(_, sender)| sender.is_idle()) {
         return idle;
     }
@@ -325,7 +332,11 @@ fn a_retransmission_is_lost_once_a_packet_sent_a_quarter_window_later_arrives() 
 /// 10 us.
 fn sent_twice(us: u64) -> bool {
     let mut host = host(0, ConnectionPolicy::PerPair, Time::us(10));
-    host.submit(Time::ZERO, Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false }, &OnePath);
+    host.submit(
+        Time::ZERO,
+        Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false },
+        &OnePath,
+    );
     let mut first = Body::default();
     for seq in 0..10 {
         let (_, body) = transmit(&mut host, Time::ZERO).unwrap();

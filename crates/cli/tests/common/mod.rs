@@ -126,7 +126,8 @@ protocol = "{protocol}"
 /// Names of the files in a folder, sorted; none where there is no folder.
 pub(crate) fn files(path: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(path) else { return Vec::new() };
-    let mut names: Vec<_> = entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
+    let mut names: Vec<_> =
+        entries.map(|e| e.unwrap().file_name().into_string().unwrap()).collect();
     names.sort();
     names
 }
@@ -134,8 +135,14 @@ pub(crate) fn files(path: &Path) -> Vec<String> {
 /// A summary without the keys that vary from run to run.
 pub(crate) fn steady(mut summary: Value) -> Value {
     let engine = summary["engine"].as_object_mut().unwrap();
-    let volatile =
-        ["wall_seconds", "cpu_seconds", "events", "packet_hops_per_second", "threads", "peak_rss_bytes"];
+    let volatile = [
+        "wall_seconds",
+        "cpu_seconds",
+        "events",
+        "packet_hops_per_second",
+        "threads",
+        "peak_rss_bytes",
+    ];
     for key in volatile {
         assert!(engine.remove(key).is_some(), "{key} is missing");
     }

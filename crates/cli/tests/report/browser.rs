@@ -1,4 +1,5 @@
-//! A headless Chromium, driven over a pipe: the DevTools protocol is JSON that ends with a zero byte, so it takes no library.
+//! A headless Chromium, driven over a pipe: the DevTools protocol is JSON that ends with a zero
+//! byte, so it takes no library.
 
 use std::io::{BufRead, BufReader, Write};
 use std::path::{Path, PathBuf};
@@ -47,7 +48,11 @@ impl Browser {
             .arg(program)
             // Without a sandbox it also runs as root, and the pages are our own.
             .args(["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"])
-            .args(["--disable-background-networking", "--disable-component-update", "--no-first-run"])
+            .args([
+                "--disable-background-networking",
+                "--disable-component-update",
+                "--no-first-run",
+            ])
             .arg(format!("--user-data-dir={}", profile.path().display()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -104,15 +109,18 @@ impl Browser {
     #[track_caller]
     fn next(&self, waiting_for: &str) -> Value {
         let answer = self.answers.recv_timeout(PATIENCE);
-        answer.unwrap_or_else(|error| panic!("the browser does not answer to {waiting_for}: {error}"))
+        answer
+            .unwrap_or_else(|error| panic!("the browser does not answer to {waiting_for}: {error}"))
     }
 
-    /// Opens a page, on paper of the width of A4 within margins if `media` is `print`, and waits until all of it is there.
+    /// Opens a page, on paper of the width of A4 within margins if `media` is `print`, and waits
+    /// until all of it is there.
     pub(crate) fn open(&mut self, page: &Path, media: &str, scheme: &str) {
         let features = json!([{ "name": "prefers-color-scheme", "value": scheme }]);
         self.call("Emulation.setEmulatedMedia", &json!({ "media": media, "features": features }));
         let width = if media == "print" { 688 } else { 1200 };
-        let size = json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
+        let size =
+            json!({ "width": width, "height": 900, "deviceScaleFactor": 1, "mobile": false });
         self.call("Emulation.setDeviceMetricsOverride", &size);
         self.events.clear();
         self.call("Page.navigate", &json!({ "url": format!("file://{}", page.display()) }));
@@ -125,8 +133,8 @@ impl Browser {
     /// What a function in JavaScript returns for an argument.
     pub(crate) fn ask(&mut self, function: &str, argument: &str) -> Value {
         let expression = format!("({function})({})", json!(argument));
-        let answer =
-            self.call("Runtime.evaluate", &json!({ "expression": expression, "returnByValue": true }));
+        let answer = self
+            .call("Runtime.evaluate", &json!({ "expression": expression, "returnByValue": true }));
         assert!(answer["exceptionDetails"].is_null(), "{answer}");
         answer["result"]["value"].clone()
     }
@@ -137,7 +145,8 @@ impl Browser {
         decoded(answer["data"].as_str().unwrap())
     }
 
-    /// What the browser complained of since the page was opened, and what it asked for beyond the page.
+    /// What the browser complained of since the page was opened, and what it asked for beyond the
+    /// page.
     pub(crate) fn complaints(&self) -> Vec<String> {
         let mut opened = false;
         let complaint = |event: &Value| {
@@ -147,7 +156,9 @@ impl Browser {
                 "Runtime.consoleAPICalled" => {
                     ["error", "warning", "assert"].contains(&params["type"].as_str()?)
                 }
-                "Log.entryAdded" => ["error", "warning"].contains(&params["entry"]["level"].as_str()?),
+                "Log.entryAdded" => {
+                    ["error", "warning"].contains(&params["entry"]["level"].as_str()?)
+                }
                 // The first is the page.
                 "Network.requestWillBeSent" => std::mem::replace(&mut opened, true),
                 _ => false,
@@ -176,8 +187,11 @@ fn decoded(text: &str) -> Vec<u8> {
     };
     let bytes = |four: &[u8]| {
         let kept = four.iter().take_while(|byte| **byte != b'=').count();
-        let bits =
-            four.iter().take(kept).enumerate().fold(0, |bits, (i, byte)| bits | digit(*byte) << (18 - 6 * i));
+        let bits = four
+            .iter()
+            .take(kept)
+            .enumerate()
+            .fold(0, |bits, (i, byte)| bits | digit(*byte) << (18 - 6 * i));
         [(bits >> 16) as u8, (bits >> 8) as u8, bits as u8].into_iter().take(kept.saturating_sub(1))
     };
     text.as_bytes().chunks(4).flat_map(bytes).collect()

@@ -1,4 +1,5 @@
-//! Reports in a real browser: that they say nothing on the console, load nothing, and can be read, in light, in dark and on paper.
+//! Reports in a real browser: that they say nothing on the console, load nothing, and can be read,
+//! in light, in dark and on paper.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -52,7 +53,8 @@ fn start() -> Option<Browser> {
     let demanded = std::env::var("TIDEGATE_BROWSER").is_ok_and(|value| value == "required");
     assert!(!demanded, "TIDEGATE_BROWSER=required, but there is no Chromium in PATH");
     // Past the capture of tests that pass.
-    let _ = writeln!(std::io::stderr(), "skipped: there is no Chromium in PATH to open reports with");
+    let _ =
+        writeln!(std::io::stderr(), "skipped: there is no Chromium in PATH to open reports with");
     None
 }
 
@@ -60,8 +62,13 @@ fn start() -> Option<Browser> {
 fn small_figure() -> String {
     let list = answer(&["reproduce", "--list", "--json"]).json();
     let claims = |figure: &&Value| !figure["claims"].as_array().unwrap().is_empty();
-    let figure = list.as_array().unwrap().iter().filter(claims).min_by_key(|figure| figure["runs"].as_u64());
-    format!("{}/{}", figure.unwrap()["paper"].as_str().unwrap(), figure.unwrap()["figure"].as_str().unwrap())
+    let figure =
+        list.as_array().unwrap().iter().filter(claims).min_by_key(|figure| figure["runs"].as_u64());
+    format!(
+        "{}/{}",
+        figure.unwrap()["paper"].as_str().unwrap(),
+        figure.unwrap()["figure"].as_str().unwrap()
+    )
 }
 
 /// Makes results by `args`, and a report of them.
@@ -74,7 +81,11 @@ fn report(place: &Place, name: &str, args: &[&str]) -> PathBuf {
 
 fn comparison(place: &Place) -> PathBuf {
     let (scenario, all) = (place.arg("scenario.toml"), protocols().join(","));
-    report(place, "compare", &["compare", &scenario, "--protocols", &all, "--set", "output.timeseries=5us"])
+    report(
+        place,
+        "compare",
+        &["compare", &scenario, "--protocols", &all, "--set", "output.timeseries=5us"],
+    )
 }
 
 /// Opens a page in light, in dark and as print: what is wrong, and the titles of the plots.
@@ -84,7 +95,12 @@ fn inspect(browser: &mut Browser, page: &Path) -> (Vec<String>, Vec<String>) {
         browser.open(page, media, scheme);
         let found = browser.ask(CHECKS, media);
         let strings = |key: &str| -> Vec<String> {
-            found[key].as_array().unwrap().iter().map(|text| text.as_str().unwrap().to_owned()).collect()
+            found[key]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|text| text.as_str().unwrap().to_owned())
+                .collect()
         };
         let mut wrong = browser.complaints();
         wrong.extend(strings("faults"));
@@ -135,8 +151,8 @@ fn reports_can_be_read_in_a_browser() {
     }
 }
 
-/// `TIDEGATE_REPORT=results/reproduction/report.html cargo test -p tidegate-cli --test report` opens a page that takes too long to make
-/// in a test.
+/// `TIDEGATE_REPORT=results/reproduction/report.html cargo test -p tidegate-cli --test report`
+/// opens a page that takes too long to make in a test.
 #[test]
 fn a_report_named_from_outside_can_be_read() {
     let Some(page) = std::env::var_os("TIDEGATE_REPORT") else { return };
@@ -154,16 +170,40 @@ fn what_is_wrong_with_a_report_is_noticed() {
     let broken = [
         ("</body>", "<script>console.warn('oh')</script></body>", &["oh", "a script"][..]),
         ("</body>", "<script>no()</script></body>", &["no is not defined"]),
-        ("</body>", "<img src=\"http://127.0.0.1:9/x.png\"></body>", &["127.0.0.1:9", "loadingFailed"]),
+        (
+            "</body>",
+            "<img src=\"http://127.0.0.1:9/x.png\"></body>",
+            &["127.0.0.1:9", "loadingFailed"],
+        ),
         ("</body>", "<img src=\"nothing.png\"></body>", &["nothing.png"]),
         ("class=\"marks\"", "display=\"none\" class=\"marks\"", &["no marks"]),
         ("<path d=", "<path x=", &["fewer lines"]),
-        ("class=\"marks\"", "transform=\"translate(500)\" class=\"marks\"", &["a mark lies outside"]),
-        ("class=\"legend\"", "transform=\"translate(0 60)\" class=\"legend\"", &["the legend covers data"]),
-        ("class=\"legend\"", "transform=\"translate(0 -15)\" class=\"legend\"", &["covers \"Goodput"]),
+        (
+            "class=\"marks\"",
+            "transform=\"translate(500)\" class=\"marks\"",
+            &["a mark lies outside"],
+        ),
+        (
+            "class=\"legend\"",
+            "transform=\"translate(0 60)\" class=\"legend\"",
+            &["the legend covers data"],
+        ),
+        (
+            "class=\"legend\"",
+            "transform=\"translate(0 -15)\" class=\"legend\"",
+            &["covers \"Goodput"],
+        ),
         ("y=\"22\"", "y=\"-22\"", &["lies outside the picture"]),
-        (".quiet{fill:#666}", ".quiet{fill:#888}", &["screen, light: Slowdown of messages: contrast"]),
-        (".quiet{fill:#aaa}", ".quiet{fill:#666}", &["screen, dark: Slowdown of messages: contrast"]),
+        (
+            ".quiet{fill:#666}",
+            ".quiet{fill:#888}",
+            &["screen, light: Slowdown of messages: contrast"],
+        ),
+        (
+            ".quiet{fill:#aaa}",
+            ".quiet{fill:#666}",
+            &["screen, dark: Slowdown of messages: contrast"],
+        ),
         ("--quiet:#aaa", "--quiet:#666", &["screen, dark: page: contrast"]),
         ("prefers-color-scheme:dark", "prefers-color-scheme:none", &["brightness"]),
         ("@media screen and (prefers", "@media (prefers", &["print, dark: the brightness"]),

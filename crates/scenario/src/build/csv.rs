@@ -1,7 +1,9 @@
-//! Files that scenarios name: distributions (`size_bytes,cdf`) in CSV, and traces (`start_us,src,dst,size_bytes`) in CSV or,
-//! where the name ends so, Parquet; `flows.parquet` of a run is one.
+//! Files that scenarios name: distributions (`size_bytes,cdf`) in CSV, and traces
+//! (`start_us,src,dst,size_bytes`) in CSV or, where the name ends so, Parquet; `flows.parquet` of a
+//! run is one.
 //!
-//! In CSV, empty lines, lines that start with `#` and a heading are skipped; every error names file, line and column.
+//! In CSV, empty lines, lines that start with `#` and a heading are skipped; every error names
+//! file, line and column.
 
 use std::path::Path;
 
@@ -48,10 +50,12 @@ impl Cell<'_> {
 }
 
 fn read(table: &Table, key: &str, path: &Path) -> Result<String, Error> {
-    let expected = |why: String| table.error(key, format!("a readable CSV file ({}: {why})", path.display()));
+    let expected =
+        |why: String| table.error(key, format!("a readable CSV file ({}: {why})", path.display()));
     let bytes = files::read(path, MOST_BYTES).map_err(|error| expected(error.to_string()))?;
-    String::from_utf8(bytes)
-        .map_err(|error| expected(format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to())))
+    String::from_utf8(bytes).map_err(|error| {
+        expected(format!("not UTF-8 at byte {}", error.utf8_error().valid_up_to()))
+    })
 }
 
 /// Calls `row` with the cells of every line.
@@ -133,9 +137,8 @@ pub(crate) fn distribution(table: &Table, path: &Path) -> Result<Vec<(f64, f64)>
             return Err(size.error(format!("at least {}, the size of the line before", before.0)));
         }
         if point.1 < before.1 {
-            return Err(
-                probability.error(format!("at least {}, the probability of the line before", before.1))
-            );
+            return Err(probability
+                .error(format!("at least {}, the probability of the line before", before.1)));
         }
         if points.len() >= MOST_POINTS {
             return Err(size.error(format!("at most {MOST_POINTS} points")));
@@ -155,19 +158,27 @@ pub(crate) fn distribution(table: &Table, path: &Path) -> Result<Vec<(f64, f64)>
 }
 
 /// Arrivals of a trace, sorted by time (stably).
-pub(crate) fn trace(table: &Table, key: &str, path: &Path, hosts: &Hosts<'_>) -> Result<Vec<Arrival>, Error> {
+pub(crate) fn trace(
+    table: &Table,
+    key: &str,
+    path: &Path,
+    hosts: &Hosts<'_>,
+) -> Result<Vec<Arrival>, Error> {
     let file = path.display().to_string();
     let mut arrivals = Vec::new();
     let headings = ["start_us", "src", "dst", "size_bytes"];
     let take = |[start, src, dst, size]: [Cell<'_>; 4]| {
-        let at = quantity::time(&format!("{}us", start.text)).ok().filter(|at| *at <= Time::s(1_000));
+        let at =
+            quantity::time(&format!("{}us", start.text)).ok().filter(|at| *at <= Time::s(1_000));
         let at = at.ok_or_else(|| start.error("a time in microseconds, from 0 to 1e9"))?;
         let ends = [host(&src, hosts)?, host(&dst, hosts)?];
         if ends[0] == ends[1] {
             return Err(dst.error("another host than src"));
         }
-        let bytes = size.text.parse().ok().filter(|bytes| (1..=1_000_000_000_000_000).contains(bytes));
-        let bytes = bytes.ok_or_else(|| size.error("a whole number of bytes from 1 to 1000000000000000"))?;
+        let bytes =
+            size.text.parse().ok().filter(|bytes| (1..=1_000_000_000_000_000).contains(bytes));
+        let bytes = bytes
+            .ok_or_else(|| size.error("a whole number of bytes from 1 to 1000000000000000"))?;
         arrivals.push(Arrival { at, src: ends[0], dst: ends[1], bytes });
         Ok(())
     };
@@ -185,8 +196,7 @@ pub(crate) fn trace(table: &Table, key: &str, path: &Path, hosts: &Hosts<'_>) ->
 
 fn host(cell: &Cell<'_>, hosts: &Hosts<'_>) -> Result<u32, Error> {
     let number = || cell.text.parse::<u32>().ok().filter(|number| (*number as usize) < hosts.len());
-    hosts
-        .number(cell.text)
-        .or_else(number)
-        .ok_or_else(|| cell.error("the name or number of a host").meant(nearest(cell.text, hosts.names())))
+    hosts.number(cell.text).or_else(number).ok_or_else(|| {
+        cell.error("the name or number of a host").meant(nearest(cell.text, hosts.names()))
+    })
 }

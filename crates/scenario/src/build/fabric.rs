@@ -1,13 +1,16 @@
 //! `[fabric]`: hosts, switches and links, listed or generated.
 //!
-//! Generators number hosts `h0`, `h1`, … so that a rack's are neighbours, and switches within their tier: `tor0`, `agg0`, `spine0`, `core0`.
+//! Generators number hosts `h0`, `h1`, … so that a rack's are neighbours, and switches within their
+//! tier: `tor0`, `agg0`, `spine0`, `core0`.
 
 use tidegate_core::fabric::{Buffer, Link, Node, Switch};
 use tidegate_core::{Rate, Time};
 
 use super::graph;
 use crate::error::Error;
-use crate::read::keys::{Default, FLIGHT, Key, LINK_RATE, Optional, Presence, Required, Shape, Variant, key};
+use crate::read::keys::{
+    Default, FLIGHT, Key, LINK_RATE, Optional, Presence, Required, Shape, Variant, key,
+};
 use crate::read::table::Table;
 
 /// Most hosts, and most switches, of a fabric.
@@ -48,7 +51,11 @@ pub(crate) static COMMON: &[Key] = &[
 
 /// Every kind of fabric.
 pub(crate) static KINDS: &[Variant] = &[
-    Variant { kind: "graph", doc: "Hosts, switches and links listed one by one.", keys: graph::KEYS },
+    Variant {
+        kind: "graph",
+        doc: "Hosts, switches and links listed one by one.",
+        keys: graph::KEYS,
+    },
     Variant {
         kind: "star",
         doc: "Hosts around one switch, tor0.",
@@ -83,7 +90,12 @@ pub(crate) static KINDS: &[Variant] = &[
             key("racks", count(1), Default("9"), "Number of racks, and of switches tor0…"),
             key("hosts_per_rack", count(1), Default("16"), "Hosts in a rack."),
             key("spines", count(1), Default("4"), "Number of switches spine0…"),
-            key("links_per_spine", count(1), Default("1"), "Parallel links between a rack and a spine."),
+            key(
+                "links_per_spine",
+                count(1),
+                Default("1"),
+                "Parallel links between a rack and a spine.",
+            ),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
             key("fabric_link", LINK_SHAPE, SPINE, "Every link between a rack and a spine."),
         ],
@@ -105,7 +117,8 @@ pub(crate) static KINDS: &[Variant] = &[
     },
     Variant {
         kind: "clos",
-        doc: "Three tiers: racks and aggregation switches in pods, cores in planes. Aggregation switch i of every pod belongs to plane i and is linked to all cores of that plane.",
+        doc: "Three tiers: racks and aggregation switches in pods, cores in planes. Aggregation \
+            switch i of every pod belongs to plane i and is linked to all cores of that plane.",
         keys: &[
             key("pods", count(1), Default("4"), "Number of pods."),
             key(
@@ -123,8 +136,18 @@ pub(crate) static KINDS: &[Variant] = &[
             ),
             key("cores_per_plane", count(1), Default("2"), "Cores in a plane."),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
-            key("agg_link", LINK_SHAPE, FAST, "Every link between a rack and an aggregation switch."),
-            key("core_link", LINK_SHAPE, FAST, "Every link between an aggregation switch and a core."),
+            key(
+                "agg_link",
+                LINK_SHAPE,
+                FAST,
+                "Every link between a rack and an aggregation switch.",
+            ),
+            key(
+                "core_link",
+                LINK_SHAPE,
+                FAST,
+                "Every link between an aggregation switch and a core.",
+            ),
         ],
     },
 ];
@@ -195,8 +218,15 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
             chain(&mut made, 2, pairs, host(), cable(table, "bottleneck"));
         }
         "parking-lot" => {
-            let (switches, hosts): (u64, u64) = (table.get("switches"), table.get("hosts_per_switch"));
-            bounded(table, "hosts_per_switch", [switches, hosts, 1, 1], switches, switches * (hosts + 1))?;
+            let (switches, hosts): (u64, u64) =
+                (table.get("switches"), table.get("hosts_per_switch"));
+            bounded(
+                table,
+                "hosts_per_switch",
+                [switches, hosts, 1, 1],
+                switches,
+                switches * (hosts + 1),
+            )?;
             chain(&mut made, switches, hosts, host(), cable(table, "bottleneck"));
         }
         "leaf-spine" => leaf_spine(&mut made, table)?,
@@ -207,8 +237,13 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
             }
             let half = k / 2;
             let link = cable(table, "fabric_link");
-            let shape =
-                Clos { pods: k, racks: half, hosts: half * oversubscription, aggs: half, cores: half };
+            let shape = Clos {
+                pods: k,
+                racks: half,
+                hosts: half * oversubscription,
+                aggs: half,
+                cores: half,
+            };
             clos(&mut made, table, "k", shape, [host(), link, link])?;
         }
         _ => {
@@ -226,15 +261,28 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     Ok(made)
 }
 
-/// Refuses fabrics that would not fit in memory, before they are made. The number of hosts is the product of `hosts`.
-fn bounded(table: &Table, key: &str, hosts: [u64; 4], switches: u64, links: u64) -> Result<(), Error> {
+/// Refuses fabrics that would not fit in memory, before they are made. The number of hosts is the
+/// product of `hosts`.
+fn bounded(
+    table: &Table,
+    key: &str,
+    hosts: [u64; 4],
+    switches: u64,
+    links: u64,
+) -> Result<(), Error> {
     let hosts: u64 = hosts.iter().fold(1, |product: u64, factor| product.saturating_mul(*factor));
     if hosts < 2 {
-        return Err(table.error_found(key, format!("{hosts} host in all"), "at least 2 hosts in all"));
+        return Err(table.error_found(
+            key,
+            format!("{hosts} host in all"),
+            "at least 2 hosts in all",
+        ));
     }
-    for (number, most, what) in
-        [(hosts, MOST_NODES, "hosts"), (switches, MOST_NODES, "switches"), (links, MOST_LINKS, "links")]
-    {
+    for (number, most, what) in [
+        (hosts, MOST_NODES, "hosts"),
+        (switches, MOST_NODES, "switches"),
+        (links, MOST_LINKS, "links"),
+    ] {
         if number > most {
             let found = format!("{number} {what} in all");
             return Err(table.error_found(key, found, format!("at most {most} {what} in all")));
@@ -291,8 +339,9 @@ fn clos(
     [host, agg, core]: [Cable; 3],
 ) -> Result<(), Error> {
     let Clos { pods, racks, hosts, aggs, cores } = shape;
-    let product =
-        |factors: &[u64]| factors.iter().fold(1u64, |product, factor| product.saturating_mul(*factor));
+    let product = |factors: &[u64]| {
+        factors.iter().fold(1u64, |product, factor| product.saturating_mul(*factor))
+    };
     let switches = product(&[pods, racks])
         .saturating_add(product(&[pods, aggs]))
         .saturating_add(product(&[aggs, cores]));

@@ -22,8 +22,18 @@ pub(crate) static KEYS: &[Key] = &[
         "Probability that a link damages a packet; the receiving host drops it.",
     ),
     key("duplication", CHANCE, Default("0"), "Probability that a link delivers a packet twice."),
-    key("reordering", CHANCE, Default("0"), "Probability that a packet is held back at the end of a link."),
-    key("reorder_delay", INTERVAL, Default("10us"), "Longest time that a packet is held back; uniform."),
+    key(
+        "reordering",
+        CHANCE,
+        Default("0"),
+        "Probability that a packet is held back at the end of a link.",
+    ),
+    key(
+        "reorder_delay",
+        INTERVAL,
+        Default("10us"),
+        "Longest time that a packet is held back; uniform.",
+    ),
     key("flaps", Shape::Table(&[FLAPS]), Optional, "Links between switches fail at random."),
     key(
         "link",
@@ -35,7 +45,8 @@ pub(crate) static KEYS: &[Key] = &[
         "host",
         Shape::Tables(&[&[HOST], OUTAGE]),
         Optional,
-        "Hosts that stop at given times: their link is down and their transports stand still, then go on.",
+        "Hosts that stop at given times: their link is down and their transports stand still, then \
+         go on.",
     ),
 ];
 
@@ -66,9 +77,10 @@ pub(crate) fn faults(
         reorder_delay: table.get("reorder_delay"),
         duplication: table.get("duplication"),
         outages: Vec::new(),
-        flaps: table
-            .find::<&Table>("flaps")
-            .map(|flaps| Flaps { mean_up: flaps.get("mean_up"), mean_down: flaps.get("mean_down") }),
+        flaps: table.find::<&Table>("flaps").map(|flaps| Flaps {
+            mean_up: flaps.get("mean_up"),
+            mean_down: flaps.get("mean_down"),
+        }),
     };
     let sum = faults.loss + faults.corruption + faults.duplication + faults.reordering;
     if sum > 1.0 {
@@ -85,7 +97,11 @@ pub(crate) fn faults(
         let joins = |l: &tidegate_core::fabric::Link| (l.a, l.b) == (a, b) || (l.a, l.b) == (b, a);
         let before = faults.outages.len();
         let failing = fabric.links.iter().enumerate().filter(|(_, l)| joins(l));
-        faults.outages.extend(failing.map(|(i, _)| Outage { of: Failing::Link(i as u32), down, up }));
+        faults.outages.extend(failing.map(|(i, _)| Outage {
+            of: Failing::Link(i as u32),
+            down,
+            up,
+        }));
         if faults.outages.len() == before {
             return Err(link.error("b", format!("a neighbour of {:?}", link.get::<&str>("a"))));
         }
@@ -100,10 +116,14 @@ pub(crate) fn faults(
 fn times(table: &Table, span: Span) -> Result<(Time, Time), Error> {
     let (down, up): (Time, Option<Time>) = (table.get("down"), table.find("up"));
     if down >= span.duration {
-        return Err(table.error("down", format!("a time before the end of the run at {}", span.duration)));
+        return Err(
+            table.error("down", format!("a time before the end of the run at {}", span.duration))
+        );
     }
     match up {
-        Some(up) if up <= down => Err(table.error("up", format!("a time after down, which is {down}"))),
+        Some(up) if up <= down => {
+            Err(table.error("up", format!("a time after down, which is {down}")))
+        }
         up => Ok((down, up.unwrap_or(Time::NEVER))),
     }
 }
@@ -115,7 +135,9 @@ fn node(table: &Table, key: &str, fabric: &Fabric) -> Result<Node, Error> {
     let switch = switches().position(|known| known == name).map(|i| Node::Switch(i as u32));
     let host = || hosts().position(|known| known == name).map(|i| Node::Host(i as u32));
     switch.or_else(host).ok_or_else(|| {
-        table.error(key, "a host or a switch of the fabric").meant(nearest(name, switches().chain(hosts())))
+        table
+            .error(key, "a host or a switch of the fabric")
+            .meant(nearest(name, switches().chain(hosts())))
     })
 }
 
@@ -125,8 +147,10 @@ mod tests {
 
     fn load(faults: &str) -> Result<Faults, String> {
         let text = format!(
-            "duration = '10ms'\nfabric = {{ kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 2 }}\n\
-             transport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h3' }}]\n[faults]\n{faults}"
+            "duration = '10ms'\nfabric = {{ kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, \
+             spines = 2 }}\n\
+             transport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h3' \
+             }}]\n[faults]\n{faults}"
         );
         crate::load(&text, "x.toml", &[]).map(|plan| plan.faults).map_err(|error| error.to_string())
     }
@@ -134,11 +158,16 @@ mod tests {
     #[test]
     fn everything_is_read() {
         let faults = load(
-            "loss = 0.01\nduplication = 0.02\nreordering = 0.03\nflaps = { mean_up = '5ms', mean_down = '1ms' }\n\
-             link = [{ a = 'spine1', b = 'tor0', down = '1ms', up = '2ms' }]\nhost = [{ host = 'h2', down = '3ms' }]",
+            "loss = 0.01\nduplication = 0.02\nreordering = 0.03\nflaps = { mean_up = '5ms', \
+             mean_down = '1ms' }\n\
+             link = [{ a = 'spine1', b = 'tor0', down = '1ms', up = '2ms' }]\nhost = [{ host = \
+             'h2', down = '3ms' }]",
         )
         .unwrap();
-        assert_eq!((faults.loss, faults.duplication, faults.reorder_delay), (0.01, 0.02, Time::us(10)));
+        assert_eq!(
+            (faults.loss, faults.duplication, faults.reorder_delay),
+            (0.01, 0.02, Time::us(10))
+        );
         assert_eq!(faults.flaps, Some(Flaps { mean_up: Time::ms(5), mean_down: Time::ms(1) }));
         let [link, host] = faults.outages[..] else { panic!("{:?}", faults.outages) };
         assert!(matches!(link.of, Failing::Link(_)));
@@ -147,8 +176,10 @@ mod tests {
 
     #[test]
     fn of_parallel_links_all_fail_whichever_end_is_named_first_and_however_often() {
-        let text = "duration = '10ms'\ntransport = { protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h3' }]\n\
-             fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 2, links_per_spine = 3 }\n\
+        let text = "duration = '10ms'\ntransport = { protocol = 'swift' }\nflows = [{ src = 'h0', \
+            dst = 'h3' }]\n\
+             fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 2, \
+             links_per_spine = 3 }\n\
              faults = { link = [{ a = 'spine1', b = 'tor0', down = '1ms', up = '2ms' },\n\
              { a = 'tor0', b = 'spine1', down = '3ms' }] }";
         let plan = crate::load(text, "x.toml", &[]).unwrap();
@@ -158,7 +189,8 @@ mod tests {
         };
         let ends = (switch("tor0"), switch("spine1"));
         let joins = |link: &tidegate_core::fabric::Link| (link.a, link.b) == ends;
-        let parallel = || (0u32..).zip(&plan.fabric.links).filter(|(_, link)| joins(link)).map(|(i, _)| i);
+        let parallel =
+            || (0u32..).zip(&plan.fabric.links).filter(|(_, link)| joins(link)).map(|(i, _)| i);
         let outage = |link, down, up| Outage { of: Failing::Link(link), down, up };
         let expected: Vec<_> = parallel()
             .map(|link| outage(link, Time::ms(1), Time::ms(2)))
@@ -181,8 +213,14 @@ mod tests {
                 "link = [{ a = 'tor0', b = 'tor1', down = '1ms' }]",
                 vec!["faults.link[0].b", "neighbour of \"tor0\""],
             ),
-            ("host = [{ host = 'h2', down = '3ms', up = '2ms' }]", vec!["faults.host[0].up", "after down"]),
-            ("host = [{ host = 'h2', down = '30ms' }]", vec!["faults.host[0].down", "before the end"]),
+            (
+                "host = [{ host = 'h2', down = '3ms', up = '2ms' }]",
+                vec!["faults.host[0].up", "after down"],
+            ),
+            (
+                "host = [{ host = 'h2', down = '30ms' }]",
+                vec!["faults.host[0].down", "before the end"],
+            ),
         ] {
             let error = load(text).unwrap_err();
             assert!(parts.iter().all(|part| error.contains(part)), "{text}: {error}");

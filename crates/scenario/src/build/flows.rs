@@ -14,10 +14,20 @@ use crate::read::table::{Or, Table};
 pub(crate) static KEYS: &[Key] = &[
     key("src", Shape::Text, Required, "Sending host."),
     key("dst", Shape::Text, Required, "Receiving host."),
-    key("size", Shape::Or(&["inf"], &MESSAGE), Default("inf"), "Payload; \"inf\" never ends by itself."),
+    key(
+        "size",
+        Shape::Or(&["inf"], &MESSAGE),
+        Default("inf"),
+        "Payload; \"inf\" never ends by itself.",
+    ),
     key("start", SPAN, Default("0us"), "When it is submitted."),
     key("stop", SPAN, Optional, "When it stops sending."),
-    key("jitter", SPAN, Default("0us"), "Each flow starts at a random time within this span of start."),
+    key(
+        "jitter",
+        SPAN,
+        Default("0us"),
+        "Each flow starts at a random time within this span of start.",
+    ),
     key(
         "count",
         Shape::Count { min: 1, max: 100_000 },
@@ -50,8 +60,12 @@ pub(crate) fn flows<'a>(
         let stop: Option<Time> = table.find("stop");
         let jitter: Time = table.get("jitter");
         span.within(table, start, stop)?;
-        if start.after(jitter) >= stop.unwrap_or(span.duration).min(span.duration) && jitter > Time::ZERO {
-            return Err(table.error("jitter", "every start before stop and before the end of the run"));
+        if start.after(jitter) >= stop.unwrap_or(span.duration).min(span.duration)
+            && jitter > Time::ZERO
+        {
+            return Err(
+                table.error("jitter", "every start before stop and before the end of the run")
+            );
         }
         let count: u64 = table.get("count");
         if flows.len() as u64 + count > MOST_FLOWS {

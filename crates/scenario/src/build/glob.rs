@@ -1,4 +1,5 @@
-//! Names with wildcards: `*` for any text, `?` for one character, `[0-15]` for a whole number in that range.
+//! Names with wildcards: `*` for any text, `?` for one character, `[0-15]` for a whole number in
+//! that range.
 
 /// A piece of a pattern.
 enum Piece {
@@ -101,7 +102,11 @@ mod tests {
             ("*[1-9]", "h9", "h12"),
             ("a[1-2]b[3-4]", "a2b3", "a2b5"),
             ("h0", "h0", "h01"),
-            ("*a*a*a*a*a*a*a*b", "aaaaaaaaab", "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"),
+            (
+                "*a*a*a*a*a*a*a*b",
+                "aaaaaaaaab",
+                "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa",
+            ),
             ("[1-2", "[1-2", "1"),
             ("*", "", "-"),
         ] {

@@ -30,7 +30,8 @@ static LINK: &[Key] = &[
 
 /// Makes the topology.
 pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
-    let mut made = Topology { hosts: table.get::<&[String]>("hosts").to_vec(), ..Topology::default() };
+    let mut made =
+        Topology { hosts: table.get::<&[String]>("hosts").to_vec(), ..Topology::default() };
     let switches: &[String] = table.get("switches");
     for (key, names, least) in [("hosts", &made.hosts[..], 2), ("switches", switches, 1)] {
         if names.len() < least || names.len() as u64 > MOST_NODES {
@@ -63,7 +64,12 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
                 }
             }
         }
-        made.links.push(Link { a: ends[0], b: ends[1], rate: link.get("rate"), delay: link.get("delay") });
+        made.links.push(Link {
+            a: ends[0],
+            b: ends[1],
+            rate: link.get("rate"),
+            delay: link.get("delay"),
+        });
     }
     if let Some(host) = links_of_host.iter().position(|links| *links == 0) {
         let found = format!("no link of host {:?}", made.hosts[host]);
@@ -81,7 +87,8 @@ fn some(names: &[String]) -> String {
 
 /// Letters, digits and a few signs: names appear in globs, columns and file names.
 fn is_name(text: &str) -> bool {
-    (1..=64).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b))
+    (1..=64).contains(&text.len())
+        && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b))
 }
 
 fn nodes<'a>(table: &'a Table, made: &Topology) -> Result<BTreeMap<&'a str, Node>, Error> {
@@ -89,8 +96,9 @@ fn nodes<'a>(table: &'a Table, made: &Topology) -> Result<BTreeMap<&'a str, Node
     let hosts: &[String] = table.get("hosts");
     let switches: &[String] = table.get("switches");
     let named = hosts.iter().enumerate().map(|(i, name)| ("hosts", name, Node::Host(i as u32)));
-    let named =
-        named.chain(switches.iter().enumerate().map(|(i, name)| ("switches", name, Node::Switch(i as u32))));
+    let named = named.chain(
+        switches.iter().enumerate().map(|(i, name)| ("switches", name, Node::Switch(i as u32))),
+    );
     for (key, name, node) in named {
         if !is_name(name) {
             let expected = "names of up to 64 letters, digits, or signs out of _ - . :";

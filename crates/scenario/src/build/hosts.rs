@@ -18,14 +18,17 @@ pub(crate) static KEYS: &[Key] = &[
         "stack_delay",
         SPAN,
         Default("0ns"),
-        "How long software takes with each packet received, from NIC to transport. Not part of RTTs: the BDP, base \
-         RTTs and timeouts leave it out, so where it is long `transport.bdp` and a protocol's timeouts must cover it.",
+        "How long software takes with each packet received, from NIC to transport. Not part of \
+         RTTs: the BDP, base \
+         RTTs and timeouts leave it out, so where it is long `transport.bdp` and a protocol's \
+         timeouts must cover it.",
     ),
     key(
         "stack_jitter",
         SPAN,
         Default("0ns"),
-        "Longest time that a packet waits on top of it; uniform. Packets of a host keep their order. Not part of RTTs \
+        "Longest time that a packet waits on top of it; uniform. Packets of a host keep their \
+         order. Not part of RTTs \
          either.",
     ),
 ];
@@ -35,7 +38,8 @@ pub(crate) fn stack_time(table: &Table) -> StackTime {
     StackTime { delay: table.get("stack_delay"), jitter: table.get("stack_jitter") }
 }
 
-/// What of a scenario does not cover the time that software takes: a BDP that leaves it out, and a stack's smallest timeout.
+/// What of a scenario does not cover the time that software takes: a BDP that leaves it out, and a
+/// stack's smallest timeout.
 pub(crate) fn uncovered(
     time: StackTime,
     base_rtt: Time,
@@ -47,8 +51,10 @@ pub(crate) fn uncovered(
     let usual = time.delay.times(2).after(time.jitter);
     if !bdp_is_set && usual > base_rtt.scale(0.1) {
         warnings.push(format!(
-            "software takes {:.2} us of a round trip, beside a base RTT of {:.2} us: the BDP, base RTTs and timeouts \
-             leave it out, so that windows of a BDP do not fill links; transport.bdp sets one that does",
+            "software takes {:.2} us of a round trip, beside a base RTT of {:.2} us: the BDP, base \
+             RTTs and timeouts \
+             leave it out, so that windows of a BDP do not fill links; transport.bdp sets one \
+             that does",
             usual.as_us_f64(),
             base_rtt.as_us_f64()
         ));
@@ -60,7 +66,8 @@ pub(crate) fn uncovered(
             && most >= smallest
         {
             warnings.push(format!(
-                "{}: software takes up to {:.2} us of a round trip, and min_rto is {:.2} us: packets are sent again \
+                "{}: software takes up to {:.2} us of a round trip, and min_rto is {:.2} us: \
+                 packets are sent again \
                  for nothing; a min_rto above both and the queues waits for them",
                 stack.protocol().card().name,
                 most.as_us_f64(),
@@ -78,7 +85,8 @@ pub(crate) struct Hosts<'a> {
 
 impl<'a> Hosts<'a> {
     pub(crate) fn new(names: &'a [String]) -> Hosts<'a> {
-        let numbers = names.iter().enumerate().map(|(number, name)| (name.as_str(), number as u32)).collect();
+        let numbers =
+            names.iter().enumerate().map(|(number, name)| (name.as_str(), number as u32)).collect();
         Hosts { names, numbers }
     }
 
@@ -103,8 +111,14 @@ impl<'a> Hosts<'a> {
         })
     }
 
-    /// The hosts that a key selects, in order of number; all where it is missing. At least `least` of them.
-    pub(crate) fn selected(&self, table: &Table, key: &str, least: usize) -> Result<Vec<u32>, Error> {
+    /// The hosts that a key selects, in order of number; all where it is missing. At least `least`
+    /// of them.
+    pub(crate) fn selected(
+        &self,
+        table: &Table,
+        key: &str,
+        least: usize,
+    ) -> Result<Vec<u32>, Error> {
         let Some(patterns) = table.find::<&[String]>(key) else {
             return Ok((0..self.len() as u32).collect());
         };
@@ -120,7 +134,9 @@ impl<'a> Hosts<'a> {
             if !matched {
                 let found = format!("{pattern:?}, which no host matches");
                 let expected = format!("hosts: {}", self.described());
-                return Err(table.error_found(key, found, expected).meant(nearest(pattern, self.names())));
+                return Err(table
+                    .error_found(key, found, expected)
+                    .meant(nearest(pattern, self.names())));
             }
         }
         let numbers: Vec<u32> =
@@ -149,13 +165,15 @@ mod tests {
     fn software_takes_no_time_unless_told() {
         let load = |hosts: &str| {
             let text = format!(
-                "duration = '1ms'\nfabric = {{ kind = 'star' }}\ntransport = {{ protocol = 'swift' }}\n\
+                "duration = '1ms'\nfabric = {{ kind = 'star' }}\ntransport = {{ protocol = 'swift' \
+                 }}\n\
                  flows = [{{ src = 'h0', dst = 'h1' }}]\n{hosts}"
             );
             crate::load(&text, "x.toml", &[])
         };
         assert_eq!(load("").unwrap().stack_time.most(), Time::ZERO);
-        let set = load("hosts = { stack_delay = '3us', stack_jitter = '500ns' }").unwrap().stack_time;
+        let set =
+            load("hosts = { stack_delay = '3us', stack_jitter = '500ns' }").unwrap().stack_time;
         assert_eq!((set.delay, set.jitter), (Time::us(3), Time::ns(500)));
         let error = load("hosts = { stack_dely = '3us' }").unwrap_err().to_string();
         assert!(error.contains("hosts.stack_dely") && error.contains("stack_delay"), "{error}");

@@ -30,9 +30,8 @@ impl Span {
     /// Refuses a start outside the run, and a stop before the start.
     fn within(self, table: &Table, start: Time, stop: Option<Time>) -> Result<(), Error> {
         if start >= self.duration {
-            return Err(
-                table.error("start", format!("a time before the end of the run at {}", self.duration))
-            );
+            return Err(table
+                .error("start", format!("a time before the end of the run at {}", self.duration)));
         }
         match stop {
             Some(stop) if stop <= start => {
@@ -58,7 +57,9 @@ impl Labels {
     fn number(&mut self, table: &Table) -> Result<u16, Error> {
         let label = table.find::<&str>("label").unwrap_or("");
         if label == ALL {
-            return Err(table.error("label", "another text: results of all flows together are called so"));
+            return Err(
+                table.error("label", "another text: results of all flows together are called so")
+            );
         }
         let known = self.0.iter().position(|known| known == label);
         let number = known.unwrap_or_else(|| {

@@ -1,13 +1,16 @@
-//! Base round-trip times: what the bandwidth-delay product, relative thresholds and warnings are computed from.
+//! Base round-trip times: what the bandwidth-delay product, relative thresholds and warnings are
+//! computed from.
 
 use tidegate_core::fabric::{Fabric, Link, Node};
 use tidegate_core::routes::Routes;
 use tidegate_core::{HEADER_BYTES, Path, Rate, Time};
 
-/// The pair of hosts with the largest base RTT, over paths with the fewest switches (the quickest of those).
+/// The pair of hosts with the largest base RTT, over paths with the fewest switches (the quickest
+/// of those).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Longest {
-    /// Base RTT of the pair: a full packet there and a minimum frame back through empty links and switches.
+    /// Base RTT of the pair: a full packet there and a minimum frame back through empty links and
+    /// switches.
     pub(crate) base_rtt: Time,
     /// Most switches on the path of any pair.
     pub(crate) most_hops: u32,
@@ -24,7 +27,8 @@ pub(crate) struct Longest {
 pub(crate) fn longest(fabric: &Fabric) -> Result<Longest, String> {
     let span = Routes::new(fabric)?.span();
     let rates = || fabric.links.iter().map(|link| link.rate);
-    let leads_to_host = |link: &&Link| [link.a, link.b].iter().any(|node| matches!(node, Node::Host(_)));
+    let leads_to_host =
+        |link: &&Link| [link.a, link.b].iter().any(|node| matches!(node, Node::Host(_)));
     let host_rates = fabric.links.iter().filter(leads_to_host).map(|link| link.rate);
     Ok(Longest {
         base_rtt: span.base_rtt,
@@ -62,7 +66,8 @@ mod tests {
 
     fn of(fabric: &str) -> Longest {
         let text = format!(
-            "duration = '1ms'\nfabric = {fabric}\ntransport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]"
+            "duration = '1ms'\nfabric = {fabric}\ntransport = {{ protocol = 'swift' }}\nflows = \
+             [{{ src = 'h0', dst = 'h1' }}]"
         );
         longest(&load(&text, "x.toml", &[]).unwrap().fabric).unwrap()
     }
@@ -91,13 +96,18 @@ mod tests {
     #[test]
     fn longest_is_over_fewest_switches() {
         // The detour over s2 would be quicker, but has a switch more.
-        let mixed = of(
-            "{ kind = 'graph', hosts = ['h0', 'h1'], switches = ['s0', 's1', 's2'], links = [
-              { a = 'h0', b = 's0', rate = '10Gbps', delay = '1us' }, { a = 's1', b = 'h1', rate = '40Gbps', delay = '1us' },
-              { a = 's0', b = 's1', rate = '10Gbps', delay = '9us' }, { a = 's0', b = 's1', rate = '10Gbps', delay = '8us' },
-              { a = 's0', b = 's2', rate = '10Gbps', delay = '1us' }, { a = 's2', b = 's1', rate = '5Gbps', delay = '1us' } ] }",
-        );
+        let mixed =
+            of("{ kind = 'graph', hosts = ['h0', 'h1'], switches = ['s0', 's1', 's2'], links = [
+              { a = 'h0', b = 's0', rate = '10Gbps', delay = '1us' },
+              { a = 's1', b = 'h1', rate = '40Gbps', delay = '1us' },
+              { a = 's0', b = 's1', rate = '10Gbps', delay = '9us' },
+              { a = 's0', b = 's1', rate = '10Gbps', delay = '8us' },
+              { a = 's0', b = 's2', rate = '10Gbps', delay = '1us' },
+              { a = 's2', b = 's1', rate = '5Gbps', delay = '1us' } ] }");
         assert_eq!(mixed.base_rtt, Time::us(20) + Time::ps((2 * 800 + 200) * (4176 + 84)));
-        assert_eq!((mixed.most_hops, mixed.host_rate, mixed.slowest), (2, Rate::gbps(40), Rate::gbps(5)));
+        assert_eq!(
+            (mixed.most_hops, mixed.host_rate, mixed.slowest),
+            (2, Rate::gbps(40), Rate::gbps(5))
+        );
     }
 }

@@ -21,24 +21,36 @@ pub(crate) const ROOT: &[&[Key]] = &[SECTIONS];
 
 static SECTIONS: &[Key] = &[
     key("name", Shape::Text, Optional, "What results are called; the file's name unless set."),
-    key("seed", Shape::Count { min: 0, max: u64::MAX }, Default("1"), "All randomness comes from here."),
+    key(
+        "seed",
+        Shape::Count { min: 0, max: u64::MAX },
+        Default("1"),
+        "All randomness comes from here.",
+    ),
     key("duration", Shape::Time { min: Time::ns(1), max: LONGEST }, Required, "Simulated time."),
     key("warmup", SPAN, Default("0us"), "Measurements leave out what happens before this."),
     key(
         "drain",
         SPAN,
         Default("0ms"),
-        "After duration, run on for at most so long to let messages finish: nothing new is submitted, unlimited flows stop, \
+        "After duration, run on for at most so long to let messages finish: nothing new is \
+         submitted, unlimited flows stop, \
          and only completion times are still taken.",
     ),
-    key("fabric", Shape::Kinds(fabric::COMMON, fabric::KINDS), Required, "Hosts, switches and links."),
+    key(
+        "fabric",
+        Shape::Kinds(fabric::COMMON, fabric::KINDS),
+        Required,
+        "Hosts, switches and links.",
+    ),
     key("switch", Shape::Table(switch::KEYS), Default("{}"), "What switches do."),
     key("transport", Shape::Table(&[transport::KEYS]), Required, "What carries the flows."),
     key(
         "protocols",
         Shape::ByProtocol(&[transport::TUNING]),
         Optional,
-        "Presets and parameters of protocols wherever they appear, whether or not this run uses them.",
+        "Presets and parameters of protocols wherever they appear, whether or not this run uses \
+         them.",
     ),
     key("flows", Shape::Tables(&[flows::KEYS, transport::CHOICE]), Optional, "Explicit flows."),
     key("traffic", Shape::ManyKinds(traffic::COMMON, traffic::KINDS), Optional, "Generated flows."),
@@ -89,12 +101,17 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         let context = traffic::Context { dir, fabric: &equipped.fabric, hosts: &hosts, span };
         let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, span)?;
         let tables = root.tables("traffic").iter();
-        let traffic =
-            tables.map(|table| traffic::traffic(table, &context, &mut stacks, &mut labels, &mut warnings));
+        let traffic = tables.map(|table| {
+            traffic::traffic(table, &context, &mut stacks, &mut labels, &mut warnings)
+        });
         Workload { flows, traffic: traffic.collect::<Result<Vec<Traffic>, Error>>()? }
     };
-    let faults =
-        faults::faults(root.find("faults"), &equipped.fabric, &Hosts::new(&equipped.fabric.hosts), span)?;
+    let faults = faults::faults(
+        root.find("faults"),
+        &equipped.fabric,
+        &Hosts::new(&equipped.fabric.hosts),
+        span,
+    )?;
     if workload.flows.is_empty() && workload.traffic.is_empty() {
         return Err(root.error_found(
             "flows",
@@ -147,7 +164,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     })
 }
 
-/// The file with nothing left out: what was said, defaults, what protocols asked of the switches, and every parameter.
+/// The file with nothing left out: what was said, defaults, what protocols asked of the switches,
+/// and every parameter.
 fn resolved(
     root: &Table,
     name: &str,
@@ -169,7 +187,8 @@ fn resolved(
                 .any(|change| switch::touches_ecn(change, name))
         };
         let plain = (0..fabric.switches.len()).find(|at| !overridden(*at));
-        json["switch"]["ecn"] = plain.and_then(|at| fabric.switches[at].ecn).map_or(json!("off"), json_ecn);
+        json["switch"]["ecn"] =
+            plain.and_then(|at| fabric.switches[at].ecn).map_or(json!("off"), json_ecn);
     }
     let complete = |json: &mut Json, stack: &tidegate_algos::Stack| {
         json["protocol"] = json!(stack.protocol().card().name);

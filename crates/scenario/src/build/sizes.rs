@@ -1,4 +1,5 @@
-//! How large generated messages are: a fixed size, a distribution that ships with this crate, or one from a CSV file.
+//! How large generated messages are: a fixed size, a distribution that ships with this crate, or
+//! one from a CSV file.
 
 use std::path::Path;
 
@@ -16,13 +17,15 @@ pub(crate) const SAMPLING: Key = key(
     "sampling",
     Shape::Word(&["linear", "step", "log"]),
     Optional,
-    "Of a distribution: between its points sizes rise linearly, only its points occur, or logarithms rise linearly. As the distribution's authors do unless set; linear for a file.",
+    "Of a distribution: between its points sizes rise linearly, only its points occur, or \
+     logarithms rise linearly. As the distribution's authors do unless set; linear for a file.",
 );
 pub(crate) const MEAN: Key = key(
     "mean",
     MESSAGE,
     Optional,
-    "Of a distribution: the mean that a load is computed with; what the distribution's authors use unless set, else its true mean.",
+    "Of a distribution: the mean that a load is computed with; what the distribution's authors use \
+     unless set, else its true mean.",
 );
 
 /// A distribution that ships with this crate.
@@ -41,13 +44,19 @@ macro_rules! builtin {
             names: &$names,
             text: include_str!(concat!("../../workloads/", $file, ".csv")),
             sampling: Sampling::$sampling,
-            mean_bytes: { #[allow(unused_mut, unused_assignments)] let mut mean = None; $(mean = Some($mean);)? mean },
+            mean_bytes: {
+                #[allow(unused_mut, unused_assignments)]
+                let mut mean = None;
+                $(mean = Some($mean);)?
+                mean
+            },
         }),*]
     };
 }
 
-/// Every distribution, sampled as its authors do. Sources stand in the first line of each file; SIRD's three are Homa's W3, W4 and W5,
-/// sampled in the logarithm, with the means of SIRD's scripts.
+/// Every distribution, sampled as its authors do. Sources stand in the first line of each file;
+/// SIRD's three are Homa's W3, W4 and W5, sampled in the logarithm, with the means of SIRD's
+/// scripts.
 pub(crate) static BUILTIN: &[Builtin] = builtin! {
     ["wka", "wka-google-all-rpc"], "homa-w3", Logarithmic, 2927.354;
     ["wkb", "wkb-facebook-hadoop"], "homa-w4", Logarithmic, 121_848.0;
@@ -87,7 +96,8 @@ fn firsts() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|builtin| builtin.names[0])
 }
 
-/// Reads `sizes`, `sampling` and `mean`. `dir` is where the scenario's file lies. Unlimited only where `unlimited` allows.
+/// Reads `sizes`, `sampling` and `mean`. `dir` is where the scenario's file lies. Unlimited only
+/// where `unlimited` allows.
 pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes, Error> {
     let text: &str = table.get("sizes");
     let sampling = table.find::<Word>("sampling").map(|word| match word.0 {
@@ -112,9 +122,12 @@ pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes,
         (csv::distribution(table, &dir.join(text))?, Sampling::Linear, None)
     } else {
         let normal = text.to_ascii_lowercase().replace('_', "-");
-        let builtin =
-            BUILTIN.iter().find(|builtin| builtin.names.contains(&normal.as_str())).ok_or_else(|| {
-                let expected = "a size such as \"1MB\", the path of a CSV file, or a distribution: ";
+        let builtin = BUILTIN
+            .iter()
+            .find(|builtin| builtin.names.contains(&normal.as_str()))
+            .ok_or_else(|| {
+                let expected =
+                    "a size such as \"1MB\", the path of a CSV file, or a distribution: ";
                 table
                     .error("sizes", format!("{expected}{}", one_of(firsts())))
                     .meant(nearest(&normal, names()))
@@ -132,8 +145,8 @@ pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes,
 }
 
 fn fixed(table: &Table, text: &str) -> Result<u64, Error> {
-    let bytes =
-        quantity::bytes(text).map_err(|why| table.error("sizes", why.expected).meant(why.suggestion))?;
+    let bytes = quantity::bytes(text)
+        .map_err(|why| table.error("sizes", why.expected).meant(why.suggestion))?;
     match MESSAGE {
         Shape::Bytes { min, max } if !(min..=max).contains(&bytes) => {
             Err(table.error("sizes", MESSAGE.expected()))
@@ -151,7 +164,9 @@ pub(crate) fn mean_of(points: &[(f64, f64)], sampling: Sampling) -> f64 {
             Sampling::Linear => (low + high) / 2.0,
             Sampling::Step => high,
             // Sizes below one byte are drawn as one.
-            Sampling::Logarithmic if low.max(1.0) < high => (high - low.max(1.0)) / ln(high / low.max(1.0)),
+            Sampling::Logarithmic if low.max(1.0) < high => {
+                (high - low.max(1.0)) / ln(high / low.max(1.0))
+            }
             Sampling::Logarithmic => high,
         };
         sum + (to - from) * mean
@@ -251,7 +266,10 @@ mod tests {
             let ours = mean_of(&points, sampling);
             assert!((ours / mean - 1.0).abs() < 0.005, "{name}: {ours} against {mean}");
             let sampled = sampled_mean(&points, sampling);
-            assert!((sampled / ours - 1.0).abs() < 0.01, "{name}: sampled {sampled}, computed {ours}");
+            assert!(
+                (sampled / ours - 1.0).abs() < 0.01,
+                "{name}: sampled {sampled}, computed {ours}"
+            );
         }
     }
 
@@ -259,8 +277,11 @@ mod tests {
     fn distributions_rise_to_one() {
         for builtin in BUILTIN {
             let points = builtin.points();
-            let lines =
-                builtin.text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count();
+            let lines = builtin
+                .text
+                .lines()
+                .filter(|line| line.starts_with(|c: char| c.is_ascii_digit()))
+                .count();
             assert_eq!(points.len(), lines, "{:?}", builtin.names);
             assert!(points.windows(2).all(|pair| pair[0].0 <= pair[1].0 && pair[0].1 <= pair[1].1));
             assert_eq!(points.last().unwrap().1, 1.0);

@@ -1,4 +1,5 @@
-//! `[switch]`: what every switch does, what some do differently, and what the running protocols need of them.
+//! `[switch]`: what every switch does, what some do differently, and what the running protocols
+//! need of them.
 
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Routing};
 use tidegate_core::math::round;
@@ -24,13 +25,15 @@ static PER_SWITCH: &[Key] = &[
         "sharing",
         Shape::Word(&["dynamic-threshold", "complete"]),
         Optional,
-        "How ports share a limited buffer: each may hold alpha times what is free (the default), or whatever is free.",
+        "How ports share a limited buffer: each may hold alpha times what is free (the default), \
+         or whatever is free.",
     ),
     key(
         "alpha",
         Shape::Number { min: 0.001, max: 1_000.0 },
         Optional,
-        "Of dynamic-threshold sharing: share of the free buffer that one port may hold. 1 unless set.",
+        "Of dynamic-threshold sharing: share of the free buffer that one port may hold. 1 unless \
+         set.",
     ),
     key(
         "latency",
@@ -44,19 +47,30 @@ static PER_SWITCH: &[Key] = &[
         Default("true"),
         "Whether the switch writes telemetry into packets that want it.",
     ),
-    key("priorities", Shape::Count { min: 1, max: 8 }, Default("8"), "Strict priorities of a port."),
+    key(
+        "priorities",
+        Shape::Count { min: 1, max: 8 },
+        Default("8"),
+        "Strict priorities of a port.",
+    ),
     key(
         "ecn",
         Shape::Or(&["off"], &Shape::Table(&[ECN])),
         Optional,
-        "Marking at the ports. Unset: as the running protocols need it, by default a step: all from 1.25BDP on, \
+        "Marking at the ports. Unset: as the running protocols need it, by default a step: all \
+         from 1.25BDP on, \
          unless a parameter ecn_threshold says another.",
     ),
 ];
 
 static ECN: &[Key] = &[
     key("kmin", Shape::Extent, Required, "Below this queue nothing is marked."),
-    key("kmax", Shape::Extent, Optional, "From this queue on everything is marked; kmin unless set."),
+    key(
+        "kmax",
+        Shape::Extent,
+        Optional,
+        "From this queue on everything is marked; kmin unless set.",
+    ),
     key(
         "pmax",
         Shape::Number { min: 0.0, max: 1.0 },
@@ -82,7 +96,8 @@ static WHOLE: &[Key] = &[
         "routing",
         Shape::Word(&["ecmp", "spray"]),
         Optional,
-        "How packets choose among equal paths: by connection, or each at random. Unset: as the running protocols need it.",
+        "How packets choose among equal paths: by connection, or each at random. Unset: as the \
+         running protocols need it.",
     ),
     key(
         "override",
@@ -102,9 +117,11 @@ static MATCH: &[Key] = &[key(
 /// Keys of the section.
 pub(crate) const KEYS: &[&[Key]] = &[PER_SWITCH, WHOLE];
 
-/// Marking where neither scenario nor protocol says more: a step at this many BDP (SIRD, table 2). The key `ecn` tells it.
+/// Marking where neither scenario nor protocol says more: a step at this many BDP (SIRD, table 2).
+/// The key `ecn` tells it.
 const DEFAULT_STEP: Extent = Extent::Bdp(1.25);
-/// A parameter of this name, where a protocol has it, is the queue at which it wants packets marked.
+/// A parameter of this name, where a protocol has it, is the queue at which it wants packets
+/// marked.
 const STEP_PARAMETER: &str = "ecn_threshold";
 
 /// Marking with thresholds that may still be relative.
@@ -217,7 +234,8 @@ impl Settings {
         self.alpha = alpha.unwrap_or(self.alpha);
         self.latency = table.find("latency").unwrap_or(self.latency);
         self.telemetry = table.find("telemetry").unwrap_or(self.telemetry);
-        self.priorities = table.find::<u64>("priorities").map_or(self.priorities, |levels| levels as u8);
+        self.priorities =
+            table.find::<u64>("priorities").map_or(self.priorities, |levels| levels as u8);
         match table.find::<Or<&Table>>("ecn") {
             Some(Or::Word(_)) => self.ecn = Ecned::Off,
             Some(Or::Value(ecn)) => self.ecn = Ecned::On(marking(ecn)?),
@@ -242,8 +260,14 @@ fn marking(table: &Table) -> Result<Marking, Error> {
 
 impl Equipped {
     /// Settles marking: as the scenario says, or else as the running protocols need it.
-    pub(crate) fn mark(&mut self, table: &Table, stacks: &Stacks, bdp_bytes: f64) -> Result<(), Error> {
-        let asked = if self.markings.contains(&Ecned::Unsaid) { asked(table, stacks)? } else { None };
+    pub(crate) fn mark(
+        &mut self,
+        table: &Table,
+        stacks: &Stacks,
+        bdp_bytes: f64,
+    ) -> Result<(), Error> {
+        let asked =
+            if self.markings.contains(&Ecned::Unsaid) { asked(table, stacks)? } else { None };
         for (switch, ecned) in self.fabric.switches.iter_mut().zip(&self.markings) {
             let marking = match ecned {
                 Ecned::Off => None,
@@ -291,8 +315,10 @@ fn asked(table: &Table, stacks: &Stacks) -> Result<Option<Marking>, Error> {
         let marking = Marking { kmin: step, kmax: step, pmax: 1.0, at: MarkAt::Enqueue, core_only };
         match asked {
             Some((other, who)) if other != marking => {
-                let expected =
-                    format!("ecn to be set, since {who} asks for {other} and {} for {marking}", card.name);
+                let expected = format!(
+                    "ecn to be set, since {who} asks for {other} and {} for {marking}",
+                    card.name
+                );
                 return Err(table.error("ecn", expected));
             }
             _ => asked = Some((marking, card.name)),
@@ -301,8 +327,13 @@ fn asked(table: &Table, stacks: &Stacks) -> Result<Option<Marking>, Error> {
     Ok(asked.map(|(marking, _)| marking))
 }
 
-/// How packets choose among equal paths: as set, or else as the running protocols need it, which must be one way.
-pub(crate) fn routing(table: &Table, stacks: &Stacks, warnings: &mut Vec<String>) -> Result<Routing, Error> {
+/// How packets choose among equal paths: as set, or else as the running protocols need it, which
+/// must be one way.
+pub(crate) fn routing(
+    table: &Table,
+    stacks: &Stacks,
+    warnings: &mut Vec<String>,
+) -> Result<Routing, Error> {
     let cards = || stacks.iter().map(|stack| stack.protocol().card());
     let sprayed = cards().find(|card| card.needs.has(Need::Spraying));
     let other = cards().find(|card| !card.needs.has(Need::Spraying));
@@ -310,7 +341,10 @@ pub(crate) fn routing(table: &Table, stacks: &Stacks, warnings: &mut Vec<String>
         (Some("spray"), ..) => Ok(Routing::Spray),
         (Some(_), sprayed, _) => {
             if let Some(card) = sprayed {
-                warnings.push(format!("{} is meant for spraying, but switch.routing is \"ecmp\"", card.name));
+                warnings.push(format!(
+                    "{} is meant for spraying, but switch.routing is \"ecmp\"",
+                    card.name
+                ));
             }
             Ok(Routing::Ecmp)
         }
@@ -337,7 +371,8 @@ pub(crate) fn classes(fabric: &Fabric, stacks: &Stacks, warnings: &mut Vec<Strin
         && fabric.switches.iter().all(|switch| switch.priorities > 1)
     {
         warnings.push(format!(
-            "{some} sends some packets above the priority of data, {none} sends none: with switch.priorities = 1 they would be equal"
+            "{some} sends some packets above the priority of data, {none} sends none: with \
+             switch.priorities = 1 they would be equal"
         ));
     }
 }
@@ -351,7 +386,9 @@ pub(crate) fn provide(
 ) -> Result<(), Error> {
     for stack in stacks.iter() {
         let card = stack.protocol().card();
-        if let Some((key, found, expected)) = card.needs.iter().find_map(|need| lack(fabric, longest, need)) {
+        if let Some((key, found, expected)) =
+            card.needs.iter().find_map(|need| lack(fabric, longest, need))
+        {
             let expected = format!("{expected}: {} needs {}", card.name, key.1);
             return Err(match key.0 {
                 "" => stacks.error(stack, found, expected),
@@ -362,13 +399,15 @@ pub(crate) fn provide(
     Ok(())
 }
 
-/// What is wrong where `need` is not met: the key to change (none: the protocol) and the need's name, what was found, what is
-/// allowed.
+/// What is wrong where `need` is not met: the key to change (none: the protocol) and the need's
+/// name, what was found, what is allowed.
 type Lack = ((&'static str, &'static str), String, String);
 
 fn lack(fabric: &Fabric, longest: &Longest, need: Need) -> Option<Lack> {
     let (key, found, expected): (_, String, String) = match need {
-        Need::PeakHopDelay | Need::HopRecords if fabric.switches.iter().all(|switch| !switch.telemetry) => {
+        Need::PeakHopDelay | Need::HopRecords
+            if fabric.switches.iter().all(|switch| !switch.telemetry) =>
+        {
             ("telemetry", "no switch with telemetry".into(), "true on some switch".into())
         }
         Need::HopRecords if longest.most_hops as usize > MAX_HOPS => {
@@ -404,7 +443,8 @@ mod tests {
 
     fn chain(switches: u32, more: &str) -> Fabric {
         let text = format!(
-            "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = {switches} }}\ntransport = {{ protocol = 'swift' }}\n\
+            "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = {switches} \
+             }}\ntransport = {{ protocol = 'swift' }}\n\
              flows = [{{ src = 'h0', dst = 'h1' }}]\nswitch = {{ {more} }}"
         );
         crate::load(&text, "x.toml", &[]).unwrap().fabric
@@ -416,20 +456,32 @@ mod tests {
             lack(fabric, &paths::longest(fabric).unwrap(), need).map(|(_, found, _)| found)
         };
         let good = chain(8, "ecn = { kmin = '1BDP' }");
-        for need in
-            [Need::Ecn, Need::CoreEcn, Need::PeakHopDelay, Need::HopRecords, Need::Priorities, Need::Spraying]
-        {
+        for need in [
+            Need::Ecn,
+            Need::CoreEcn,
+            Need::PeakHopDelay,
+            Need::HopRecords,
+            Need::Priorities,
+            Need::Spraying,
+        ] {
             assert_eq!(lacks(&good, need), None);
         }
         assert!(lacks(&good, Need::CreditShaping).is_some());
-        assert_eq!(lacks(&chain(9, ""), Need::HopRecords).unwrap(), "a fabric with 9 switches on a path");
-        assert_eq!(lacks(&chain(3, "priorities = 1"), Need::Priorities).unwrap(), "a switch with 1 priority");
+        assert_eq!(
+            lacks(&chain(9, ""), Need::HopRecords).unwrap(),
+            "a fabric with 9 switches on a path"
+        );
+        assert_eq!(
+            lacks(&chain(3, "priorities = 1"), Need::Priorities).unwrap(),
+            "a switch with 1 priority"
+        );
         assert_eq!(lacks(&chain(3, "ecn = 'off'"), Need::Ecn).unwrap(), "no switch that marks");
         let off = chain(3, "telemetry = false");
         for need in [Need::PeakHopDelay, Need::HopRecords] {
             assert_eq!(lacks(&off, need).unwrap(), "no switch with telemetry");
         }
-        let partly = chain(3, "telemetry = false, override = [{ match = 'tor1', telemetry = true }]");
+        let partly =
+            chain(3, "telemetry = false, override = [{ match = 'tor1', telemetry = true }]");
         assert_eq!(lacks(&partly, Need::PeakHopDelay), None);
     }
 }

@@ -10,7 +10,9 @@ use super::hosts::Hosts;
 use super::transport::Stacks;
 use super::{Labels, Span, csv, sizes};
 use crate::error::Error;
-use crate::read::keys::{Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key};
+use crate::read::keys::{
+    Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key,
+};
 use crate::read::table::{Table, Word};
 
 /// Keys that every kind has.
@@ -19,7 +21,12 @@ pub(crate) static COMMON: &[Key] = &[
     key("label", Shape::Text, Optional, "What results of these flows are counted under."),
     key("start", SPAN, Default("0us"), "First submission."),
     key("stop", SPAN, Optional, "No submission from here on; the end of the run unless set."),
-    key("protocol", Shape::Protocol, Optional, "Carries these flows; the transport's protocol unless set."),
+    key(
+        "protocol",
+        Shape::Protocol,
+        Optional,
+        "Carries these flows; the transport's protocol unless set.",
+    ),
     key(
         "preset",
         Shape::Text,
@@ -30,7 +37,8 @@ pub(crate) static COMMON: &[Key] = &[
         "params",
         Shape::Params,
         Optional,
-        "Parameters that differ from the preset, or from what the protocol has elsewhere in the scenario.",
+        "Parameters that differ from the preset, or from what the protocol has elsewhere in the \
+         scenario.",
     ),
 ];
 
@@ -38,7 +46,8 @@ const SIZES: Key = key(
     "sizes",
     Shape::Text,
     Required,
-    "A size such as \"1MB\", the name of a distribution, or the path of a CSV file of size_bytes,cdf, from the scenario's folder.",
+    "A size such as \"1MB\", the name of a distribution, or the path of a CSV file of \
+     size_bytes,cdf, from the scenario's folder.",
 );
 const SIZES_OR_INF: Key =
     key("sizes", Shape::Text, Default("inf"), "As for poisson, or \"inf\": flows that never end.");
@@ -46,16 +55,20 @@ const LOAD: Key = key(
     "load",
     Shape::Number { min: 1e-6, max: 10.0 },
     Optional,
-    "Payload that the senders offer as a share of what their links carry together. One of load, rate and gap is given.",
+    "Payload that the senders offer as a share of what their links carry together. One of load, \
+     rate and gap is given.",
 );
 const LOAD_BASE: Key = key(
     "load_base",
     Shape::Word(&["host-links", "rack-uplinks"]),
     Optional,
-    "What load is relative to: the senders' links (the default), or their shares of their rack's uplinks.",
+    "What load is relative to: the senders' links (the default), or their shares of their rack's \
+     uplinks.",
 );
-const RATE: Key = key("rate", LINK_RATE, Optional, "Payload bits that each sending host offers a second.");
-const GAP: Key = key("gap", INTERVAL, Optional, "Mean time between two messages of one sending host.");
+const RATE: Key =
+    key("rate", LINK_RATE, Optional, "Payload bits that each sending host offers a second.");
+const GAP: Key =
+    key("gap", INTERVAL, Optional, "Mean time between two messages of one sending host.");
 const SENDERS: Key =
     key("senders", Shape::Globs, Optional, "Sending hosts, by name or wildcard; all unless set.");
 const POISSON: &[Key] = &[
@@ -79,12 +92,14 @@ const POISSON: &[Key] = &[
 pub(crate) static KINDS: &[Variant] = &[
     Variant {
         kind: "poisson",
-        doc: "Each sending host submits messages with exponential gaps to uniform random receivers.",
+        doc: "Each sending host submits messages with exponential gaps to uniform random \
+            receivers.",
         keys: POISSON,
     },
     Variant {
         kind: "incast",
-        doc: "Random senders send one message each to one receiver at once: once, or again and again where interval or load is given.",
+        doc: "Random senders send one message each to one receiver at once: once, or again and \
+            again where interval or load is given.",
         keys: &[
             SIZES,
             sizes::SAMPLING,
@@ -96,7 +111,8 @@ pub(crate) static KINDS: &[Variant] = &[
                 "load",
                 Shape::Number { min: 1e-9, max: 10.0 },
                 Optional,
-                "Instead of interval: payload bits offered a second, over the rates of all host links together.",
+                "Instead of interval: payload bits offered a second, over the rates of all host \
+                 links together.",
             ),
             key("poisson", Shape::Flag, Default("false"), "Exponential times between bursts."),
             key(
@@ -109,7 +125,8 @@ pub(crate) static KINDS: &[Variant] = &[
     },
     Variant {
         kind: "rotating-incast",
-        doc: "In rounds: every sender sends one message to the same receiver, in the next round to the next one.",
+        doc: "In rounds: every sender sends one message to the same receiver, in the next round to \
+            the next one.",
         keys: &[
             SIZES,
             sizes::SAMPLING,
@@ -123,13 +140,15 @@ pub(crate) static KINDS: &[Variant] = &[
                 "receivers",
                 Shape::Globs,
                 Optional,
-                "Receiving hosts, by name or wildcard, in turn; all unless set. A sender never sends to itself.",
+                "Receiving hosts, by name or wildcard, in turn; all unless set. A sender never \
+                 sends to itself.",
             ),
             key(
                 "jitter",
                 SPAN,
                 Default("0us"),
-                "Each sender starts at a random time within this span of the round, the same in every round.",
+                "Each sender starts at a random time within this span of the round, the same in \
+                 every round.",
             ),
         ],
     },
@@ -212,7 +231,8 @@ pub(crate) fn traffic<'a>(
         _ => {
             let path = context.dir.join(table.get::<&str>("file"));
             let arrivals = csv::trace(table, "file", &path, context.hosts)?;
-            let late = arrivals.iter().filter(|arrival| arrival.at >= context.span.duration).count();
+            let late =
+                arrivals.iter().filter(|arrival| arrival.at >= context.span.duration).count();
             if late > 0 {
                 warnings.push(format!(
                     "{}: {late} of {} arrivals come after the end of the run at {}",
@@ -242,7 +262,11 @@ fn poisson(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patt
     {
         return Err(table.error("receivers", "a receiver other than itself for every sender"));
     }
-    Ok(Pattern::Poisson { mean_gap_ps: gap(table, context, &senders, mean_bytes)?, senders, receivers })
+    Ok(Pattern::Poisson {
+        mean_gap_ps: gap(table, context, &senders, mean_bytes)?,
+        senders,
+        receivers,
+    })
 }
 
 fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Pattern, Error> {
@@ -251,15 +275,19 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
     if fan_in > others as u64 {
         return Err(table.error("fan_in", format!("at most {others}, the number of other hosts")));
     }
-    let (load, interval): (Option<f64>, Option<Time>) = (table.find("load"), table.find("interval"));
+    let (load, interval): (Option<f64>, Option<Time>) =
+        (table.find("load"), table.find("interval"));
     let interval = match (load, interval) {
-        (Some(_), Some(_)) => return Err(table.error("interval", "no such key where load is given")),
+        (Some(_), Some(_)) => {
+            return Err(table.error("interval", "no such key where load is given"));
+        }
         (None, interval) => interval.unwrap_or(Time::NEVER),
         (Some(load), None) => {
             let offered = load * host_links(context).map(|(_, rate)| rate).sum::<f64>();
             let ps = fan_in as f64 * mean_bytes * 8e12 / offered;
             if !(1_000.0..1e18).contains(&ps) {
-                return Err(table.error("load", format!("1ns to 1e6s between bursts, not {:e}s", ps * 1e-12)));
+                return Err(table
+                    .error("load", format!("1ns to 1e6s between bursts, not {:e}s", ps * 1e-12)));
             }
             Time::from_ps_f64(ps)
         }
@@ -272,7 +300,13 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
         return Err(table.error("sizes", "a finite size where bursts repeat"));
     }
     let dst = table.item("dst").map(|_| context.hosts.one(table, "dst")).transpose()?;
-    Ok(Pattern::Incast { fan_in: fan_in as u32, dst, interval, poisson, jitter: table.get("jitter") })
+    Ok(Pattern::Incast {
+        fan_in: fan_in as u32,
+        dst,
+        interval,
+        poisson,
+        jitter: table.get("jitter"),
+    })
 }
 
 /// Each host's switch and link rate in bit/s, in order of number.
@@ -304,7 +338,8 @@ fn bases(table: &Table, context: &Context<'_>) -> Result<Vec<f64>, Error> {
             _ => {}
         }
     }
-    let bases: Vec<f64> = host_links(context).map(|(rack, _)| racks[rack].0 / racks[rack].1).collect();
+    let bases: Vec<f64> =
+        host_links(context).map(|(rack, _)| racks[rack].0 / racks[rack].1).collect();
     if bases.iter().any(|base| *base <= 0.0) {
         return Err(table.error("load_base", "\"host-links\", as there are racks without uplinks"));
     }
@@ -312,7 +347,12 @@ fn bases(table: &Table, context: &Context<'_>) -> Result<Vec<f64>, Error> {
 }
 
 /// Mean gap between two messages of one sender, in picoseconds.
-fn gap(table: &Table, context: &Context<'_>, senders: &[u32], mean_bytes: f64) -> Result<f64, Error> {
+fn gap(
+    table: &Table,
+    context: &Context<'_>,
+    senders: &[u32],
+    mean_bytes: f64,
+) -> Result<f64, Error> {
     const WAYS: [&str; 3] = ["load", "rate", "gap"];
     let mut given = WAYS.into_iter().filter(|key| table.item(key).is_some());
     let Some(key) = given.next() else {
@@ -335,9 +375,8 @@ fn gap(table: &Table, context: &Context<'_>, senders: &[u32], mean_bytes: f64) -
     };
     let ps = mean_bytes * 8e12 / per_host;
     if !(1_000.0..1e18).contains(&ps) {
-        return Err(
-            table.error(key, format!("1ns to 1e6s between messages of a host, not {:e}s", ps * 1e-12))
-        );
+        return Err(table
+            .error(key, format!("1ns to 1e6s between messages of a host, not {:e}s", ps * 1e-12)));
     }
     Ok(ps)
 }

@@ -14,7 +14,12 @@ use crate::read::tree::Entries;
 
 /// What a flow or a block of traffic may say of its transport.
 pub(crate) static CHOICE: &[Key] = &[
-    key("protocol", Shape::Protocol, Optional, "Carries these flows; the transport's protocol unless set."),
+    key(
+        "protocol",
+        Shape::Protocol,
+        Optional,
+        "Carries these flows; the transport's protocol unless set.",
+    ),
     key(
         "preset",
         Shape::Text,
@@ -25,7 +30,8 @@ pub(crate) static CHOICE: &[Key] = &[
         "params",
         Shape::Params,
         Optional,
-        "Parameters that differ from the preset, or from what the protocol has elsewhere in the scenario.",
+        "Parameters that differ from the preset, or from what the protocol has elsewhere in the \
+         scenario.",
     ),
 ];
 
@@ -38,19 +44,27 @@ pub(crate) static KEYS: &[Key] = &[
         Optional,
         "A named set of the protocol's parameters; \"paper\" is its defaults.",
     ),
-    key("params", Shape::Params, Optional, "Parameters that differ from the preset or the defaults."),
+    key(
+        "params",
+        Shape::Params,
+        Optional,
+        "Parameters that differ from the preset or the defaults.",
+    ),
     key(
         "connections",
         Shape::Or(&["per-message", "per-pair"], &Shape::Count { min: 1, max: 65_535 }),
         Default("per-message"),
-        "How messages share connections: one for each message, one for each ordered pair of hosts, or a pool of so \
+        "How messages share connections: one for each message, one for each ordered pair of hosts, \
+         or a pool of so \
          many for each ordered pair.",
     ),
     key(
         "bdp",
         Shape::Bytes { min: 64, max: 1_000_000_000_000 },
         Optional,
-        "Bandwidth-delay product that relative sizes refer to; each host's rate times the largest base RTT unless set. Protocols whose law has a base RTT take it from this: the product over the host's rate.",
+        "Bandwidth-delay product that relative sizes refer to; each host's rate times the largest \
+         base RTT unless set. Protocols whose law has a base RTT take it from this: the product \
+         over the host's rate.",
     ),
 ];
 
@@ -62,7 +76,12 @@ pub(crate) static TUNING: &[Key] = &[
         Optional,
         "A named set of the protocol's parameters; \"paper\" is its defaults.",
     ),
-    key("params", Shape::Params, Optional, "Parameters that differ from the preset or the defaults."),
+    key(
+        "params",
+        Shape::Params,
+        Optional,
+        "Parameters that differ from the preset or the defaults.",
+    ),
 ];
 
 /// Policy of `connections`.
@@ -85,7 +104,10 @@ pub(crate) struct Stacks<'a> {
 
 impl<'a> Stacks<'a> {
     /// None yet; `[transport]` and `[protocols]` say how they will be.
-    pub(crate) fn new(transport: &'a Table, tuned: &'a [(Protocol, Table)]) -> Result<Stacks<'a>, Error> {
+    pub(crate) fn new(
+        transport: &'a Table,
+        tuned: &'a [(Protocol, Table)],
+    ) -> Result<Stacks<'a>, Error> {
         let stacks = Stacks { transport, tuned, list: Vec::new() };
         for (protocol, _) in tuned {
             stacks.tuned(*protocol)?;
@@ -105,7 +127,11 @@ impl<'a> Stacks<'a> {
     /// A protocol as flows that only name it have it.
     pub(crate) fn usual(&self, protocol: Protocol) -> Result<Stack, Error> {
         let stack = self.tuned(protocol)?;
-        if protocol == self.transport.get("protocol") { refined(stack, self.transport) } else { Ok(stack) }
+        if protocol == self.transport.get("protocol") {
+            refined(stack, self.transport)
+        } else {
+            Ok(stack)
+        }
     }
 
     /// Number and value of the stack that a flow or a block of traffic asks for.
@@ -117,7 +143,11 @@ impl<'a> Stacks<'a> {
         }
         self.list.push((stack, table));
         u16::try_from(self.list.len() - 1).map_err(|_| {
-            table.error_found("params", "too many different stacks", "at most 65536 different stacks")
+            table.error_found(
+                "params",
+                "too many different stacks",
+                "at most 65536 different stacks",
+            )
         })
     }
 
@@ -133,8 +163,11 @@ impl<'a> Stacks<'a> {
 
     /// An error about the key that chose the protocol of a stack.
     pub(crate) fn error(&self, stack: &Stack, found: String, expected: String) -> Error {
-        let chosen =
-            self.list.iter().find(|(known, _)| known == stack).map_or(self.transport, |(_, table)| table);
+        let chosen = self
+            .list
+            .iter()
+            .find(|(known, _)| known == stack)
+            .map_or(self.transport, |(_, table)| table);
         let table = if chosen.item("protocol").is_some() { chosen } else { self.transport };
         table.error_found("protocol", found, expected)
     }
@@ -145,7 +178,8 @@ impl<'a> Stacks<'a> {
     }
 }
 
-/// A stack with the preset and the parameters that a table gives. A preset starts from the protocol's defaults.
+/// A stack with the preset and the parameters that a table gives. A preset starts from the
+/// protocol's defaults.
 fn refined(mut stack: Stack, table: &Table) -> Result<Stack, Error> {
     let protocol = stack.protocol();
     if let Some(preset) = table.find::<&str>("preset") {
@@ -194,23 +228,35 @@ fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> 
         match stack.set(info.name, value) {
             Ok(()) => {}
             Err(SetError::Range(min, max)) => {
-                return Err(node.at.error(path, node.found(), format!("a value from {min} to {max}")));
+                return Err(node.at.error(
+                    path,
+                    node.found(),
+                    format!("a value from {min} to {max}"),
+                ));
             }
             Err(error) => {
-                return Err(node.at.error(path, node.found(), format!("another value ({error:?})")));
+                return Err(node.at.error(
+                    path,
+                    node.found(),
+                    format!("another value ({error:?})"),
+                ));
             }
         }
     }
     Ok(())
 }
 
-/// What a parameter's text looks like. Bounds of numbers are the table's; only those that have an order and a unit are left to
-/// [`Stack::set`].
+/// What a parameter's text looks like. Bounds of numbers are the table's; only those that have an
+/// order and a unit are left to [`Stack::set`].
 pub(crate) fn shape(info: &Info) -> Shape {
     match (info.kind, info.range) {
-        (Kind::Number, Some((Value::Number(min), Value::Number(max)))) => Shape::Number { min, max },
+        (Kind::Number, Some((Value::Number(min), Value::Number(max)))) => {
+            Shape::Number { min, max }
+        }
         (Kind::Number, _) => Shape::Number { min: f64::MIN, max: f64::MAX },
-        (Kind::Integer, Some((Value::Integer(min), Value::Integer(max)))) => Shape::Count { min, max },
+        (Kind::Integer, Some((Value::Integer(min), Value::Integer(max)))) => {
+            Shape::Count { min, max }
+        }
         (Kind::Integer, _) => Shape::Count { min: 0, max: u64::MAX },
         (Kind::Time, Some((Value::Time(min), Value::Time(max)))) => Shape::Time { min, max },
         (Kind::Time, _) => Shape::Time { min: Time::ZERO, max: Time::s(1_000) },
@@ -268,7 +314,11 @@ mod tests {
                 let mut stack = protocol.stack();
                 apply(&mut stack, &entries, &preset).unwrap_or_else(|error| panic!("{error}"));
                 assert_eq!(stack.conflict(), None);
-                assert_eq!(stack == protocol.stack(), preset == presets::PAPER, "{preset} of {protocol:?}");
+                assert_eq!(
+                    stack == protocol.stack(),
+                    preset == presets::PAPER,
+                    "{preset} of {protocol:?}"
+                );
             }
         }
     }
@@ -277,8 +327,12 @@ mod tests {
     fn every_default_can_be_written_down() {
         for protocol in Protocol::ALL {
             let entries = json_params(&protocol.stack());
-            let text: Vec<String> =
-                entries.as_object().unwrap().iter().map(|(key, value)| format!("{key} = {value}")).collect();
+            let text: Vec<String> = entries
+                .as_object()
+                .unwrap()
+                .iter()
+                .map(|(key, value)| format!("{key} = {value}"))
+                .collect();
             let source = crate::read::tree::Source::file("defaults", &text.join("\n"));
             let crate::read::tree::Raw::Table(entries) =
                 crate::read::tree::Node::document(&source).unwrap().raw

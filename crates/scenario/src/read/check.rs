@@ -1,5 +1,6 @@
-//! From a tree of TOML to a tree of typed values: unknown keys, missing keys, types, units and bounds are settled here, once, and
-//! defaults are filled in. What comes out can be read without further checks of one value; what remains is how values fit together.
+//! From a tree of TOML to a tree of typed values: unknown keys, missing keys, types, units and
+//! bounds are settled here, once, and defaults are filled in. What comes out can be read without
+//! further checks of one value; what remains is how values fit together.
 
 use std::collections::BTreeMap;
 
@@ -39,7 +40,11 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
         if !keys.iter().any(|key| key.name == name) {
             let known = || keys.iter().map(|key| key.name);
             return Err(place
-                .error(join(path, name), format!("the unknown key {:?}", shorten(name)), one_of(known()))
+                .error(
+                    join(path, name),
+                    format!("the unknown key {:?}", shorten(name)),
+                    one_of(known()),
+                )
                 .meant(nearest(name, known())));
         }
     }
@@ -83,10 +88,18 @@ fn meaning(key: &Key) -> String {
 }
 
 fn shorten(text: &str) -> String {
-    if text.chars().count() <= 60 { text.to_string() } else { text.chars().take(60).chain(['…']).collect() }
+    if text.chars().count() <= 60 {
+        text.to_string()
+    } else {
+        text.chars().take(60).chain(['…']).collect()
+    }
 }
 
-fn entries(node: Node, path: &str, expected: impl Fn() -> String) -> Result<(Entries, Place), Error> {
+fn entries(
+    node: Node,
+    path: &str,
+    expected: impl Fn() -> String,
+) -> Result<(Entries, Place), Error> {
     match node.raw {
         Raw::Table(entries) => Ok((entries, node.at)),
         _ => Err(node.at.error(path, node.found(), expected())),
@@ -112,7 +125,13 @@ fn kinds(
                 .ok_or_else(|| wrong(at, at.excerpt(), text))?,
             Some(other) => return Err(wrong(&other.at, other.found(), "")),
         },
-        _ => return Err(node.at.error(path, node.found(), Shape::Kinds(common, variants).expected())),
+        _ => {
+            return Err(node.at.error(
+                path,
+                node.found(),
+                Shape::Kinds(common, variants).expected(),
+            ));
+        }
     };
     let keys: Vec<&'static Key> = common.iter().chain(variant.keys).collect();
     keyed(node, &keys, path, true)
@@ -124,9 +143,11 @@ fn list<T>(
     mut each: impl FnMut(Node, &str) -> Result<T, Error>,
 ) -> Result<Vec<T>, Error> {
     match node.raw {
-        Raw::List(items) => {
-            items.into_iter().enumerate().map(|(i, item)| each(item, &format!("{path}[{i}]"))).collect()
-        }
+        Raw::List(items) => items
+            .into_iter()
+            .enumerate()
+            .map(|(i, item)| each(item, &format!("{path}[{i}]")))
+            .collect(),
         _ => Err(node.at.error(path, node.found(), "a list of tables")),
     }
 }
@@ -137,17 +158,21 @@ pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> 
     let datum = match shape {
         Shape::Table(keys) => Datum::Table(table(node, keys, path)?),
         Shape::Kinds(common, variants) => Datum::Table(kinds(node, common, variants, path)?),
-        Shape::Tables(keys) => Datum::Tables(list(node, path, |node, path| table(node, keys, path))?),
-        Shape::Changes(keys) => {
-            Datum::Tables(list(node, path, |node, path| keyed(node, &keys.concat_refs(), path, false))?)
+        Shape::Tables(keys) => {
+            Datum::Tables(list(node, path, |node, path| table(node, keys, path))?)
         }
+        Shape::Changes(keys) => Datum::Tables(list(node, path, |node, path| {
+            keyed(node, &keys.concat_refs(), path, false)
+        })?),
         Shape::ManyKinds(common, variants) => {
             Datum::Tables(list(node, path, |node, path| kinds(node, common, variants, path))?)
         }
         Shape::ByProtocol(keys) => Datum::ByProtocol(by_protocol(node, keys, path)?),
         Shape::Params => Datum::Params(entries(node, path, || shape.expected())?.0),
         Shape::Or(words, rest) => match &node.raw {
-            Raw::Text(text) if words.contains(&text.as_str()) => word(text, words).expect("just found"),
+            Raw::Text(text) if words.contains(&text.as_str()) => {
+                word(text, words).expect("just found")
+            }
             Raw::Text(text) if nearest(text, words.iter().copied()).is_some() => {
                 let error = at.error(path, node.found(), shape.expected());
                 return Err(error.meant(nearest(text, words.iter().copied())));
@@ -259,16 +284,22 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
             suggestion: nearest(text, words.iter().copied()).map(String::from),
             ..expected()
         }),
-        (Shape::Protocol, Raw::Text(text)) => Protocol::named(text)
-            .map(Datum::Protocol)
-            .ok_or_else(|| Why { suggestion: nearest(text, protocols()).map(String::from), ..expected() }),
+        (Shape::Protocol, Raw::Text(text)) => {
+            Protocol::named(text).map(Datum::Protocol).ok_or_else(|| Why {
+                suggestion: nearest(text, protocols()).map(String::from),
+                ..expected()
+            })
+        }
         _ => Err(expected()),
     }
 }
 
 fn with_unit(dimension: &Dimension) -> Why {
     Why {
-        expected: format!("{} in quotes, with a unit, such as {:?}", dimension.noun, dimension.example),
+        expected: format!(
+            "{} in quotes, with a unit, such as {:?}",
+            dimension.noun, dimension.example
+        ),
         suggestion: None,
     }
 }
@@ -287,12 +318,18 @@ impl Shape {
         match *self {
             Shape::Text => "a text".into(),
             Shape::Flag => "true or false".into(),
-            Shape::Number { min, max } if min == f64::MIN && max == f64::MAX => "a finite number".into(),
+            Shape::Number { min, max } if min == f64::MIN && max == f64::MAX => {
+                "a finite number".into()
+            }
             Shape::Number { min, max } => format!("a number from {min} to {max}"),
             Shape::Count { min, max: u64::MAX } => format!("a whole number of at least {min}"),
             Shape::Count { min, max } => format!("a whole number from {min} to {max}"),
-            Shape::Time { min, max } => format!("a duration from {min} to {max}, such as {:?}", TIME.example),
-            Shape::Rate { min, max } => format!("a rate from {min} to {max}, such as {:?}", RATE.example),
+            Shape::Time { min, max } => {
+                format!("a duration from {min} to {max}, such as {:?}", TIME.example)
+            }
+            Shape::Rate { min, max } => {
+                format!("a rate from {min} to {max}, such as {:?}", RATE.example)
+            }
             Shape::Bytes { min, max } => format!("a size from {} to {}", size(min), size(max)),
             Shape::Extent => format!("a size such as {:?} or \"1.5BDP\"", SIZE.example),
             Shape::Word(words) => one_of(words.iter().copied()),
@@ -300,15 +337,21 @@ impl Shape {
             Shape::Protocol => format!("a protocol: {}", one_of(protocols())),
             Shape::Names => "a list of names".into(),
             Shape::Globs => {
-                "a name, or a list of names, with * for any text and [0-15] for a range of numbers".into()
+                "a name, or a list of names, with * for any text and [0-15] for a range of numbers"
+                    .into()
             }
             Shape::Params | Shape::ByProtocol(_) => "a table".into(),
             Shape::Table(keys) => {
                 format!("a table with {}", one_of(keys.concat_refs().iter().map(|key| key.name)))
             }
-            Shape::Tables(_) | Shape::Changes(_) | Shape::ManyKinds(..) => "a list of tables".into(),
+            Shape::Tables(_) | Shape::Changes(_) | Shape::ManyKinds(..) => {
+                "a list of tables".into()
+            }
             Shape::Kinds(_, variants) => {
-                format!("a table whose kind is {}", one_of(variants.iter().map(|variant| variant.kind)))
+                format!(
+                    "a table whose kind is {}",
+                    one_of(variants.iter().map(|variant| variant.kind))
+                )
             }
         }
     }

@@ -1,5 +1,5 @@
-//! What may stand in a scenario, as data. Checking a file, filling in defaults and writing the schema all work from this description;
-//! the tables themselves stand where their section is built.
+//! What may stand in a scenario, as data. Checking a file, filling in defaults and writing the
+//! schema all work from this description; the tables themselves stand where their section is built.
 
 use tidegate_core::{Rate, Time};
 
@@ -24,7 +24,12 @@ pub(crate) enum Presence {
 pub(crate) use Presence::{Default, Optional, Required};
 
 /// A row of a table of keys.
-pub(crate) const fn key(name: &'static str, shape: Shape, presence: Presence, doc: &'static str) -> Key {
+pub(crate) const fn key(
+    name: &'static str,
+    shape: Shape,
+    presence: Presence,
+    doc: &'static str,
+) -> Key {
     Key { name, shape, presence, doc }
 }
 
@@ -82,7 +87,8 @@ pub(crate) enum Shape {
     Table(Keys),
     /// A list of tables.
     Tables(Keys),
-    /// A list of tables that say only what differs: nothing is required and nothing filled in but where the key says so.
+    /// A list of tables that say only what differs: nothing is required and nothing filled in but
+    /// where the key says so.
     Changes(Keys),
     /// A table whose `kind` decides which further keys it has.
     Kinds(&'static [Key], &'static [Variant]),
@@ -98,8 +104,8 @@ pub(crate) const LONGEST: Time = Time::s(1_000);
 pub(crate) const SPAN: Shape = Shape::Time { min: Time::ZERO, max: LONGEST };
 /// A span of time that is not empty.
 pub(crate) const INTERVAL: Shape = Shape::Time { min: Time::ns(1), max: LONGEST };
-/// What a packet spends on a link or in a switch. With the serialisation of the largest packet on the slowest link, which is
-/// half a second, it stays within what the engine can schedule.
+/// What a packet spends on a link or in a switch. With the serialisation of the largest packet on
+/// the slowest link, which is half a second, it stays within what the engine can schedule.
 pub(crate) const FLIGHT: Shape = Shape::Time { min: Time::ZERO, max: Time::s(1) };
 /// A link's rate.
 pub(crate) const LINK_RATE: Shape = Shape::Rate { min: Rate::mbps(1), max: Rate::gbps(10_000) };

@@ -1,4 +1,5 @@
-//! Reading: TOML text, options and presets in; a tree of typed values out, each of which knows its place.
+//! Reading: TOML text, options and presets in; a tree of typed values out, each of which knows its
+//! place.
 
 pub(crate) mod check;
 pub(crate) mod keys;

@@ -1,7 +1,7 @@
 //! Quantities with units: `"245ns"`, `"200Gbps"`, `"64MB"`, `"1.5BDP"`.
 //!
-//! Decimal arithmetic throughout, so that what is written is what is meant; fractions of a picosecond, bit or byte are rounded to
-//! nearest. No space between number and unit.
+//! Decimal arithmetic throughout, so that what is written is what is meant; fractions of a
+//! picosecond, bit or byte are rounded to nearest. No space between number and unit.
 
 use tidegate_core::{Extent, Rate, Time};
 
@@ -172,7 +172,9 @@ impl Decimal {
     /// Digits, perhaps a fraction, perhaps an exponent; no sign.
     fn parse(text: &str) -> Option<Decimal> {
         let (digits, exponent) = match text.split_once(['e', 'E']) {
-            Some((digits, exponent)) => (digits, exponent.parse::<i32>().ok()?.clamp(-1_000, 1_000)),
+            Some((digits, exponent)) => {
+                (digits, exponent.parse::<i32>().ok()?.clamp(-1_000, 1_000))
+            }
             None => (text, 0),
         };
         let (whole, fraction) = digits.split_once('.').unwrap_or((digits, "0"));
@@ -295,7 +297,10 @@ mod tests {
         assert_eq!(suggestion(bytes("1mb").unwrap_err()), "1MB");
         assert_eq!(suggestion(extent("1.5bdp").unwrap_err()), "1.5BDP");
         for why in [rate("100GBps").unwrap_err(), bytes("4Mb").unwrap_err()] {
-            assert!(why.suggestion.is_none() && why.expected.contains("a byte of 8 bits"), "{why:?}");
+            assert!(
+                why.suggestion.is_none() && why.expected.contains("a byte of 8 bits"),
+                "{why:?}"
+            );
         }
         assert!(time("10").unwrap_err().expected.contains("with a unit"));
     }

@@ -62,7 +62,10 @@ impl Table {
     /// Where `T` is not what the table of keys says: a slip in this crate.
     pub(crate) fn find<'a, T: FromDatum<'a>>(&'a self, key: &str) -> Option<T> {
         let item = self.items.get(key)?;
-        Some(T::from_datum(&item.datum).unwrap_or_else(|| panic!("{key} has another type: {:?}", item.datum)))
+        Some(
+            T::from_datum(&item.datum)
+                .unwrap_or_else(|| panic!("{key} has another type: {:?}", item.datum)),
+        )
     }
 
     /// The value of a key that is required or has a default.

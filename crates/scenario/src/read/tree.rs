@@ -1,4 +1,5 @@
-//! The TOML text as a tree in which every value knows its place, whatever file or option it came from.
+//! The TOML text as a tree in which every value knows its place, whatever file or option it came
+//! from.
 
 use std::collections::BTreeMap;
 use std::rc::Rc;
@@ -132,12 +133,14 @@ impl Node {
         }
     }
 
-    /// Parses the value of an option or a default: TOML, or else the text itself as a string. Dates and a bare `inf`, for which no key has
-    /// a use, are texts too.
+    /// Parses the value of an option or a default: TOML, or else the text itself as a string. Dates
+    /// and a bare `inf`, for which no key has a use, are texts too.
     pub(crate) fn value(source: &Rc<Source>) -> Node {
         let whole = Place::new(source, 0..source.text.len());
         match DeValue::parse(&source.text) {
-            Ok(value) if !value.get_ref().is_datetime() && source.text != "inf" => node(source, value),
+            Ok(value) if !value.get_ref().is_datetime() && source.text != "inf" => {
+                node(source, value)
+            }
             _ => Node { raw: Raw::Text(source.text.clone()), at: whole },
         }
     }
@@ -224,20 +227,25 @@ impl Node {
 }
 
 impl Node {
-    /// Takes the protocol that `[transport]` names out of the document, wherever it stands, with its presets and parameters. Nothing
-    /// changes where it is `protocol` already.
+    /// Takes the protocol that `[transport]` names out of the document, wherever it stands, with
+    /// its presets and parameters. Nothing changes where it is `protocol` already.
     fn forget_protocol(&mut self, protocol: &str) {
         let Raw::Table(root) = &mut self.raw else { return };
-        let Some((_, Node { raw: Raw::Table(transport), .. })) = root.get_mut("transport") else { return };
+        let Some((_, Node { raw: Raw::Table(transport), .. })) = root.get_mut("transport") else {
+            return;
+        };
         let named = |table: &Entries| match table.get("protocol") {
             Some((_, Node { raw: Raw::Text(name), .. })) => Some(name.clone()),
             _ => None,
         };
         let Some(old) = named(transport).filter(|old| old != protocol) else { return };
-        let forget = |table: &mut Entries| ["protocol", "preset", "params"].map(|key| table.remove(key));
+        let forget =
+            |table: &mut Entries| ["protocol", "preset", "params"].map(|key| table.remove(key));
         forget(transport);
         for list in ["flows", "traffic"] {
-            let Some((_, Node { raw: Raw::List(items), .. })) = root.get_mut(list) else { continue };
+            let Some((_, Node { raw: Raw::List(items), .. })) = root.get_mut(list) else {
+                continue;
+            };
             for item in items {
                 if let Raw::Table(table) = &mut item.raw
                     && named(table).is_none_or(|name| name == old)
@@ -271,7 +279,9 @@ fn node(source: &Rc<Source>, value: Spanned<DeValue<'_>>) -> Node {
         DeValue::Float(float) => Raw::Number(float.as_str().parse().unwrap_or(f64::NAN)),
         DeValue::Boolean(flag) => Raw::Flag(flag),
         DeValue::Datetime(_) => Raw::Date,
-        DeValue::Array(items) => Raw::List(items.into_iter().map(|item| node(source, item)).collect()),
+        DeValue::Array(items) => {
+            Raw::List(items.into_iter().map(|item| node(source, item)).collect())
+        }
         DeValue::Table(table) => Raw::Table(entries(source, table)),
     };
     Node { raw, at }
@@ -283,9 +293,13 @@ mod tests {
 
     #[test]
     fn value_falls_back_to_text() {
-        for (text, is_text) in
-            [("200Gbps", true), ("0.25", false), ("true", false), ("2020-01-01", true), ("[1,", true)]
-        {
+        for (text, is_text) in [
+            ("200Gbps", true),
+            ("0.25", false),
+            ("true", false),
+            ("2020-01-01", true),
+            ("[1,", true),
+        ] {
             let node = Node::default(text);
             assert_eq!(matches!(node.raw, Raw::Text(_)), is_text, "{text}");
         }
@@ -300,7 +314,9 @@ mod tests {
 
     #[test]
     fn odd_floats_are_kept_as_floats() {
-        for (text, expected) in [("1e400", f64::INFINITY), ("-inf", f64::NEG_INFINITY), ("1_0.5", 10.5)] {
+        for (text, expected) in
+            [("1e400", f64::INFINITY), ("-inf", f64::NEG_INFINITY), ("1_0.5", 10.5)]
+        {
             match Node::default(text).raw {
                 Raw::Number(x) => assert_eq!(x, expected, "{text}"),
                 other => panic!("{text}: {other:?}"),

@@ -119,7 +119,9 @@ pub fn toml(json: &serde_json::Value) -> String {
     use serde_json::Value;
     match json {
         // A JSON string is a basic string of TOML.
-        Value::Array(items) => format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", ")),
+        Value::Array(items) => {
+            format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", "))
+        }
         Value::Object(entries) => {
             let entries = entries.iter().map(|(key, value)| format!("{key:?} = {}", toml(value)));
             format!("{{ {} }}", entries.collect::<Vec<_>>().join(", "))

@@ -21,7 +21,9 @@ pub(super) fn ports(setup: &Setup) -> Vec<Port> {
                 let set = |on: bool, flag: u8| if on { flag } else { 0 };
                 flags = set(switch.telemetry, flag::STAMPS)
                     | set(
-                        switch.ecn.is_some_and(|ecn| !ecn.core_only || matches!(to, Node::Switch(_))),
+                        switch
+                            .ecn
+                            .is_some_and(|ecn| !ecn.core_only || matches!(to, Node::Switch(_))),
                         flag::ECN,
                     )
                     | set(switch.ecn.is_some_and(|ecn| ecn.min_bytes <= 0.0), flag::ECN_AT_ZERO)

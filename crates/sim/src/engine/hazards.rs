@@ -1,4 +1,5 @@
-//! Injected faults at work: what happens to packets at the end of a link, and links and hosts that go and come back.
+//! Injected faults at work: what happens to packets at the end of a link, and links and hosts that
+//! go and come back.
 
 use super::*;
 
@@ -116,8 +117,9 @@ impl<P: Probe> Engine<P> {
         self.packets.free(packet);
     }
 
-    /// Whether a packet that has reached a host's NIC goes on to its transport now. One that is damaged does not, nor one that
-    /// was held back until the host had stopped; and software takes its time.
+    /// Whether a packet that has reached a host's NIC goes on to its transport now. One that is
+    /// damaged does not, nor one that was held back until the host had stopped; and software takes
+    /// its time.
     #[cold]
     pub(super) fn takes(&mut self, host: u32, packet: u32, landed: Time) -> bool {
         let now = self.now;
@@ -133,7 +135,8 @@ impl<P: Probe> Engine<P> {
         }
         let Some((busy_until, rng)) = self.stacks_busy.get_mut(host as usize) else { return true };
         let StackTime { delay, jitter } = self.setup.stack_time;
-        let jitter = if jitter > Time::ZERO { Time::ps(rng.below(jitter.as_ps() + 1)) } else { jitter };
+        let jitter =
+            if jitter > Time::ZERO { Time::ps(rng.below(jitter.as_ps() + 1)) } else { jitter };
         *busy_until = (now + delay + jitter).max(*busy_until);
         let until = *busy_until;
         self.hold(until, Held { packet, to: host | HOST, landed, received: Some(now) });

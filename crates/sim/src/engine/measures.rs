@@ -9,7 +9,8 @@ impl<P: Probe> Engine<P> {
         let next = if self.measured.is_some() {
             self.now + FAR
         } else if self.warm {
-            // An event costs as much as some eight ports: with many of them and no traffic this is all the work there is.
+            // An event costs as much as some eight ports: with many of them and no traffic this is
+            // all the work there is.
             self.work = self.work.saturating_sub(self.ports.len() as u64 / 8);
             self.commit_all();
             for switch in &mut self.switches {
@@ -29,7 +30,8 @@ impl<P: Probe> Engine<P> {
         }
     }
 
-    /// Everything measured so far is forgotten. What is queued now is charged only for its wait from now on.
+    /// Everything measured so far is forgotten. What is queued now is charged only for its wait
+    /// from now on.
     pub(super) fn warm_up(&mut self) {
         self.warm = true;
         let from = self.setup.warmup;
@@ -57,8 +59,10 @@ impl<P: Probe> Engine<P> {
     pub(super) fn close_window(&mut self) {
         self.commit_all();
         let end = self.now;
-        let links: Vec<_> = (0..self.ports.len()).map(|index| self.link_record(index, end)).collect();
-        let switches = (0..self.switches.len()).map(|switch| self.switch_record(switch, end)).collect();
+        let links: Vec<_> =
+            (0..self.ports.len()).map(|index| self.link_record(index, end)).collect();
+        let switches =
+            (0..self.switches.len()).map(|switch| self.switch_record(switch, end)).collect();
         self.measured = Some((links, switches));
     }
 
@@ -75,7 +79,8 @@ impl<P: Probe> Engine<P> {
         let at = self.now;
         for live in self.flows.running() {
             let record = &live.record;
-            let mut push = |quantity, value| out.push(Sample { at, entity: record.id, quantity, value });
+            let mut push =
+                |quantity, value| out.push(Sample { at, entity: record.id, quantity, value });
             push(Quantity::DeliveredBytes, record.delivered_bytes as f64);
             let transport = self.hosts[record.src as usize].existing(record.stack);
             if let Some((window, _)) = transport.and_then(|transport| transport.limits(live.handle))
@@ -84,7 +89,9 @@ impl<P: Probe> Engine<P> {
                 push(Quantity::WindowBytes, window);
             }
         }
-        for (index, port) in self.ports.iter().enumerate().filter(|(_, port)| port.owner & HOST == 0) {
+        for (index, port) in
+            self.ports.iter().enumerate().filter(|(_, port)| port.owner & HOST == 0)
+        {
             out.push(Sample {
                 at,
                 entity: index as u64,
@@ -99,7 +106,8 @@ impl<P: Probe> Engine<P> {
         self.hosts[host as usize].backlog_bytes()
     }
 
-    /// Ends the run where it is. Flows that finished and were not taken come first among `finished`.
+    /// Ends the run where it is. Flows that finished and were not taken come first among
+    /// `finished`.
     pub fn finish(mut self) -> (Vec<FlowRecord>, Outcome) {
         self.commit_all();
         if !self.warm {
@@ -111,12 +119,20 @@ impl<P: Probe> Engine<P> {
         let (links, switches) = self.measured.take().unwrap_or_default();
         let (finished, unfinished, mut digest) = self.flows.take_rest(self.now);
         for (port, link) in self.ports.iter().zip(&links) {
-            let parts =
-                [link.wire_bytes, link.packets, link.drops, link.ecn_marks, port.waits.byte_ps as u64];
-            digest =
-                parts.iter().fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
+            let parts = [
+                link.wire_bytes,
+                link.packets,
+                link.drops,
+                link.ecn_marks,
+                port.waits.byte_ps as u64,
+            ];
+            digest = parts
+                .iter()
+                .fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
         }
-        debug_assert!(finished.iter().chain(&unfinished).all(|record| self.is_within_links(record)));
+        debug_assert!(
+            finished.iter().chain(&unfinished).all(|record| self.is_within_links(record))
+        );
         debug_assert!((0..self.hosts.len()).all(|host| self.receives_within_link(host)));
         let outcome = Outcome {
             unfinished,
@@ -130,7 +146,8 @@ impl<P: Probe> Engine<P> {
         (finished, outcome)
     }
 
-    /// Whether a flow is not faster than the links of its two hosts. Every run in every test is held to that.
+    /// Whether a flow is not faster than the links of its two hosts. Every run in every test is
+    /// held to that.
     fn is_within_links(&self, record: &FlowRecord) -> bool {
         let nic = self.routing.nic_rate(record.src).min(self.routing.nic_rate(record.dst));
         let within = record.goodput_bps().is_none_or(|bps| bps <= self.payload_bps(nic));
@@ -144,12 +161,15 @@ impl<P: Probe> Engine<P> {
         let span = self.now.min(self.setup.duration).since(self.setup.warmup).as_s_f64();
         let most = self.payload_bps(nic) * span / 8.0;
         let received = self.flows.received(host);
-        assert!(received as f64 <= most + 1e-3, "{received} B to host {host}, whose link carries {most}");
+        assert!(
+            received as f64 <= most + 1e-3,
+            "{received} B to host {host}, whose link carries {most}"
+        );
         true
     }
 
-    /// What a link carries of payload, which is most in full packets; a bit/s in a million more, for a byte may not take a
-    /// whole number of picoseconds.
+    /// What a link carries of payload, which is most in full packets; a bit/s in a million more,
+    /// for a byte may not take a whole number of picoseconds.
     fn payload_bps(&self, rate: Rate) -> f64 {
         let mtu = self.setup.fabric.mtu as f64;
         rate.as_bps() as f64 * mtu / (mtu + HEADER_BYTES as f64) * (1.0 + 1e-6)
@@ -158,10 +178,16 @@ impl<P: Probe> Engine<P> {
     fn switch_record(&self, switch: usize, end: Time) -> SwitchRecord {
         let state = &self.switches[switch];
         let ports = &self.switch_ports[state.first_port as usize..state.last_port as usize];
-        let queued: u128 = ports.iter().map(|&port| self.queued_since_warmup(port as usize, end)).sum();
+        let queued: u128 =
+            ports.iter().map(|&port| self.queued_since_warmup(port as usize, end)).sum();
         SwitchRecord {
             switch: switch as u32,
-            buffer_bytes: self.spread(queued, end, state.occupancy.quantile(0.99), state.max_used as f64),
+            buffer_bytes: self.spread(
+                queued,
+                end,
+                state.occupancy.quantile(0.99),
+                state.max_used as f64,
+            ),
             samples: state.occupancy.weight(),
             drops: state.drops,
         }
@@ -174,7 +200,8 @@ impl<P: Probe> Engine<P> {
         queued.saturating_sub(self.baselines[index].byte_ps)
     }
 
-    /// A queue that holds `max` at most cannot hold more on average, or in a percentile, which is the middle of a class.
+    /// A queue that holds `max` at most cannot hold more on average, or in a percentile, which is
+    /// the middle of a class.
     fn spread(&self, byte_ps: u128, end: Time, p99: Option<f64>, max: f64) -> Spread {
         let span = end.since(self.setup.warmup).as_ps() as f64;
         let mean = if span > 0.0 { byte_ps as f64 / span } else { 0.0 };
@@ -188,10 +215,11 @@ impl<P: Probe> Engine<P> {
         let (from, to) = self.links[index];
         let before = self.baselines[index];
         let packets = port.packets - before.packets;
-        let (p99_bytes, p99_delay_ns) = self.histograms.get_mut(index).map_or((None, None), |histograms| {
-            histograms.level(end, port.queue_bytes);
-            (histograms.bytes.quantile(0.99), histograms.delay_ns.quantile(0.99))
-        });
+        let (p99_bytes, p99_delay_ns) =
+            self.histograms.get_mut(index).map_or((None, None), |histograms| {
+                histograms.level(end, port.queue_bytes);
+                (histograms.bytes.quantile(0.99), histograms.delay_ns.quantile(0.99))
+            });
         let per = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };
         let wire_bytes = port.tx_bytes - before.tx_bytes;
         // What was under way at warm-up belongs in part, and what is under way now does so too.
@@ -223,5 +251,7 @@ pub(super) fn queued_byte_ps(port: &Port, frames: &[tidegate_core::Frame], now: 
     if port.owner & HOST != 0 {
         return 0;
     }
-    port.queued(frames).map(|frame| frame.wire_bytes as u128 * now.since(frame.at).as_ps() as u128).sum()
+    port.queued(frames)
+        .map(|frame| frame.wire_bytes as u128 * now.since(frame.at).as_ps() as u128)
+        .sum()
 }

@@ -1,8 +1,9 @@
 //! The event loop.
 //!
-//! Sources of events: every port (the head of its link), every host (its earliest deadline), the generator, the sampler. A packet
-//! costs one event a hop: when it lands, its next port is committed up to now, and it starts its transmission or joins the
-//! queue. At equal times departures come before arrivals, because a port is committed up to and including now first.
+//! Sources of events: every port (the head of its link), every host (its earliest deadline), the
+//! generator, the sampler. A packet costs one event a hop: when it lands, its next port is
+//! committed up to now, and it starts its transmission or joins the queue. At equal times
+//! departures come before arrivals, because a port is committed up to and including now first.
 
 mod build;
 mod hazards;
@@ -15,8 +16,8 @@ use measures::queued_byte_ps;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice, StackTime};
 use tidegate_core::workload::Flow;
 use tidegate_core::{
-    Application, Domain, Feedback, HEADER_BYTES, Hop, HostContext, Message, MessageId, Need, PathOracle,
-    Rate, Reply, Rng, Time, Transmit, Transport, frame_flag, mix64,
+    Application, Domain, Feedback, HEADER_BYTES, Hop, HostContext, Message, MessageId, Need,
+    PathOracle, Rate, Reply, Rng, Time, Transmit, Transport, frame_flag, mix64,
 };
 
 use crate::events::{EventList, FAR, MAX_SOURCES};
@@ -25,7 +26,9 @@ use crate::flows::Flows;
 use crate::generate::{Action, Generator};
 use crate::histogram::Histogram;
 use crate::host::{Host, MAX_STACKS};
-use crate::outcome::{FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, Sample, Spread, SwitchRecord};
+use crate::outcome::{
+    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, Sample, Spread, SwitchRecord,
+};
 use crate::packets::Packets;
 use crate::port::{HOST, Port, PortHistograms, flag};
 use crate::probe::{Departure, Probe};
@@ -71,7 +74,8 @@ pub struct Engine<P: Probe = ()> {
     ports: Vec<Port>,
     rates: Vec<Rate>,
     baselines: Vec<Baseline>,
-    /// When the head of each link lands. Kept only with explicit dequeues, else the event list knows.
+    /// When the head of each link lands. Kept only with explicit dequeues, else the event list
+    /// knows.
     landings: Vec<Time>,
     histograms: Vec<PortHistograms>,
     switches: Vec<Switch>,
@@ -88,7 +92,8 @@ pub struct Engine<P: Probe = ()> {
     injector: Injector,
     /// Packets can suffer at the end of a link, or wait behind it.
     hazardous: bool,
-    /// By host, where software takes time: when it hands over the last packet it has, and the stream of its jitter.
+    /// By host, where software takes time: when it hands over the last packet it has, and the
+    /// stream of its jitter.
     stacks_busy: Vec<(Time, Rng)>,
     fault_counts: FaultCounts,
     /// A free packet for transports to write into.
@@ -111,8 +116,9 @@ impl<P: Probe> Engine<P> {
     /// Builds the network and schedules the first arrivals.
     ///
     /// # Errors
-    /// When the fabric cannot carry the workload: a host without exactly one link, hosts that cannot reach each other, too
-    /// many links and hosts for the event list, a link on which a packet spends more than four seconds.
+    /// When the fabric cannot carry the workload: a host without exactly one link, hosts that
+    /// cannot reach each other, too many links and hosts for the event list, a link on which a
+    /// packet spends more than four seconds.
     pub fn new(setup: Setup, probe: P) -> Result<Engine<P>, String> {
         let fabric = &setup.fabric;
         let sources = fabric.links.len() * 2 + fabric.hosts.len() + 3;
@@ -120,7 +126,10 @@ impl<P: Probe> Engine<P> {
             return Err(format!("{sources} links and hosts are more than {MAX_SOURCES}"));
         }
         if setup.stacks.len() > MAX_STACKS {
-            return Err(format!("{} protocols side by side are more than {MAX_STACKS}", setup.stacks.len()));
+            return Err(format!(
+                "{} protocols side by side are more than {MAX_STACKS}",
+                setup.stacks.len()
+            ));
         }
         let routing = Routing::new(fabric, setup.routing, setup.seed, setup.bdp_bytes)?;
         let ports = ports(&setup);
@@ -132,7 +141,8 @@ impl<P: Probe> Engine<P> {
             };
             let (a, b) = (name(link.a), name(link.b));
             return Err(format!(
-                "the link between {a} and {b} takes up to {flight} to carry a packet (serialisation, propagation and switch \
+                "the link between {a} and {b} takes up to {flight} to carry a packet \
+                 (serialisation, propagation and switch \
                  latency); at most {FAR} is allowed"
             ));
         }
@@ -168,7 +178,11 @@ impl<P: Probe> Engine<P> {
             packets,
             rates: fabric.links.iter().flat_map(|link| [link.rate, link.rate]).collect(),
             baselines: vec![Baseline::default(); ports.len()],
-            landings: if P::EXPLICIT_DEQUEUES { vec![Time::NEVER; ports.len()] } else { Vec::new() },
+            landings: if P::EXPLICIT_DEQUEUES {
+                vec![Time::NEVER; ports.len()]
+            } else {
+                Vec::new()
+            },
             histograms: if setup.histograms {
                 ports.iter().map(|_| PortHistograms::default()).collect()
             } else {
@@ -179,7 +193,9 @@ impl<P: Probe> Engine<P> {
             hosts: hosts.collect(),
             flows: Flows::new(fabric.hosts.len(), (setup.warmup, setup.duration), fabric.mtu),
             generator: Generator::new(&setup.workload, fabric.hosts.len() as u32, setup.seed),
-            marking: (0..marking).map(|port| Rng::stream(setup.seed, Domain::Marking, port)).collect(),
+            marking: (0..marking)
+                .map(|port| Rng::stream(setup.seed, Domain::Marking, port))
+                .collect(),
             spray: (0..spraying).map(|host| Rng::stream(setup.seed, Domain::Spray, host)).collect(),
             hazardous: setup.faults.touch_packets() || setup.stack_time.most() > Time::ZERO,
             stacks_busy: (0..held).map(|host| (Time::ZERO, stream(host))).collect(),
@@ -192,7 +208,11 @@ impl<P: Probe> Engine<P> {
             handled: 0,
             work: 0,
             submitting: false,
-            links: fabric.links.iter().flat_map(|link| [(link.a, link.b), (link.b, link.a)]).collect(),
+            links: fabric
+                .links
+                .iter()
+                .flat_map(|link| [(link.a, link.b), (link.b, link.a)])
+                .collect(),
             ports,
             routing,
             setup,
@@ -257,18 +277,22 @@ impl<P: Probe> Engine<P> {
         self.measured.is_some() && (self.flows.all_done() || self.now >= duration.after(drain))
     }
 
-    /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on the steps.
+    /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on
+    /// the steps.
     pub fn advance(&mut self, until: Time) {
         while !self.advance_some(until, u64::MAX) {}
     }
 
-    /// As [`advance`](Self::advance), but for at most `work` events and submissions, so that it returns soon: `false` where it
-    /// has to be called again before anything else is asked of the engine. The outcome does not depend on that either.
+    /// As [`advance`](Self::advance), but for at most `work` events and submissions, so that it
+    /// returns soon: `false` where it has to be called again before anything else is asked of the
+    /// engine. The outcome does not depend on that either.
     pub fn advance_some(&mut self, until: Time, work: u64) -> bool {
         self.work = work;
         let Setup { duration, drain, .. } = self.setup;
         self.advance_measured(until.min(duration))
-            && (until <= duration || drain == Time::ZERO || self.drain(until.min(duration.after(drain))))
+            && (until <= duration
+                || drain == Time::ZERO
+                || self.drain(until.min(duration.after(drain))))
     }
 
     /// `false`, here and below, if there was more work than is allowed.
@@ -372,11 +396,16 @@ impl<P: Probe> Engine<P> {
         }
         self.look_ahead(index);
         self.packet_hops += 1;
-        if self.hazardous { self.meet_fate(index, to, packet) } else { self.arrive(to, packet, self.now) }
+        if self.hazardous {
+            self.meet_fate(index, to, packet)
+        } else {
+            self.arrive(to, packet, self.now)
+        }
     }
 
-    /// The event of `index` has moved, so another may have become the first of its part of the event list. With many hosts
-    /// its packet has left the caches since it was launched: it is asked for now, and is there when it lands.
+    /// The event of `index` has moved, so another may have become the first of its part of the
+    /// event list. With many hosts its packet has left the caches since it was launched: it is
+    /// asked for now, and is there when it lands.
     #[inline(always)]
     fn look_ahead(&self, index: u32) {
         if let Some(port) = self.ports.get(self.events.soon(index) as usize) {
@@ -393,11 +422,13 @@ impl<P: Probe> Engine<P> {
         }
     }
 
-    /// Explicit dequeues: the next event of a port is its next landing or the end of its transmission.
+    /// Explicit dequeues: the next event of a port is its next landing or the end of its
+    /// transmission.
     fn schedule_explicit(&mut self, index: u32) {
         let port = &self.ports[index as usize];
         let wants_more = port.has_queue() || port.owner & HOST != 0;
-        let dequeue = if wants_more && port.free_at > self.now { port.free_at } else { Time::NEVER };
+        let dequeue =
+            if wants_more && port.free_at > self.now { port.free_at } else { Time::NEVER };
         let next = self.landings[index as usize].min(dequeue);
         match next {
             Time::NEVER => self.events.clear(index),

@@ -91,7 +91,9 @@ impl<P: Probe> Engine<P> {
         if frame.flags & frame_flag::ECN_CAPABLE == 0 {
             return;
         }
-        let Some(ecn) = self.switches[port.owner as usize].ecn.filter(|ecn| ecn.at == at) else { return };
+        let Some(ecn) = self.switches[port.owner as usize].ecn.filter(|ecn| ecn.at == at) else {
+            return;
+        };
         let queue = port.queue_bytes as f64;
         let marks = if queue >= ecn.max_bytes {
             true
@@ -122,8 +124,12 @@ impl<P: Probe> Engine<P> {
             self.commit_switch_port(index);
         }
         let port = &mut self.ports[index as usize];
-        if port.is_free(now) && special == 0 && port.flags & (flag::ECN_AT_ZERO | flag::HISTOGRAMS) == 0 {
-            // The common case: nothing to wait for, and nothing to write down (a wait of zero is no new peak).
+        if port.is_free(now)
+            && special == 0
+            && port.flags & (flag::ECN_AT_ZERO | flag::HISTOGRAMS) == 0
+        {
+            // The common case: nothing to wait for, and nothing to write down (a wait of zero is no
+            // new peak).
             self.launch(index, packet, now, Time::ZERO);
         } else {
             self.join_queue(switch, index, packet);
@@ -171,7 +177,8 @@ impl<P: Probe> Engine<P> {
         }
     }
 
-    /// More seems to be queued at a switch than ever before: brings every port up to now, and looks again.
+    /// More seems to be queued at a switch than ever before: brings every port up to now, and looks
+    /// again.
     #[inline(never)]
     fn reach_new_high(&mut self, switch: u32) {
         self.commit_switch(switch);
@@ -189,7 +196,8 @@ impl<P: Probe> Engine<P> {
         if fits(&self.switches[switch as usize], &self.ports[index as usize]) {
             return true;
         }
-        // The occupancy may be stale, and then too high: bring every port of the switch up to now and look again.
+        // The occupancy may be stale, and then too high: bring every port of the switch up to now
+        // and look again.
         self.commit_switch(switch);
         fits(&self.switches[switch as usize], &self.ports[index as usize])
     }

@@ -22,7 +22,11 @@ impl<P: Probe> Engine<P> {
         let h = &mut self.hosts[host as usize];
         let stack = self.packets.body(packet).transport;
         let mut hears = Hears { flows: &mut self.flows, probe: &mut self.probe, landed };
-        let reply = h.transport(stack, &self.setup.stacks).receive(now, self.packets.get(packet), &mut hears);
+        let reply = h.transport(stack, &self.setup.stacks).receive(
+            now,
+            self.packets.get(packet),
+            &mut hears,
+        );
         h.quiet_until = Time::ZERO;
         match reply {
             Reply::Send => {
@@ -48,8 +52,8 @@ impl<P: Probe> Engine<P> {
         }
     }
 
-    /// Lets everything leave a host that may leave up to and including now, replies first. False where nothing could have
-    /// left, so that nothing was looked at.
+    /// Lets everything leave a host that may leave up to and including now, replies first. False
+    /// where nothing could have left, so that nothing was looked at.
     #[inline]
     pub(super) fn pull(&mut self, host: u32) -> bool {
         let h = &mut self.hosts[host as usize];
@@ -114,8 +118,8 @@ impl<P: Probe> Engine<P> {
         }
     }
 
-    /// Keeps the host's entry in the event list no later than its earliest deadline. One that has passed is a wish to
-    /// transmit: the uplink is busy, and asks when it is free.
+    /// Keeps the host's entry in the event list no later than its earliest deadline. One that has
+    /// passed is a wish to transmit: the uplink is busy, and asks when it is free.
     #[inline]
     pub(super) fn arm(&mut self, host: u32) {
         let h = &mut self.hosts[host as usize];
@@ -138,8 +142,11 @@ impl<P: Probe> Engine<P> {
         self.pull(host);
         let h = &mut self.hosts[host as usize];
         for stack in 0..h.stacks() {
-            if let Some(transport) = h.existing_mut(stack).filter(|transport| transport.deadline() <= now) {
-                let mut hears = Hears { flows: &mut self.flows, probe: &mut self.probe, landed: now };
+            if let Some(transport) =
+                h.existing_mut(stack).filter(|transport| transport.deadline() <= now)
+            {
+                let mut hears =
+                    Hears { flows: &mut self.flows, probe: &mut self.probe, landed: now };
                 transport.on_deadline(now, &mut hears);
             }
         }
@@ -177,7 +184,8 @@ impl<P: Probe> Engine<P> {
     fn submit(&mut self, flow: &Flow) {
         let now = self.now;
         let unlimited = flow.bytes == Message::UNLIMITED;
-        let ideal = if unlimited { Time::ZERO } else { self.routing.ideal(flow.src, flow.dst, flow.bytes) };
+        let ideal =
+            if unlimited { Time::ZERO } else { self.routing.ideal(flow.src, flow.dst, flow.bytes) };
         let path = self.routing.path(flow.src, flow.dst);
         let packet_time = path.bottleneck_rate.serialise(path.full_wire_bytes as u64);
         let (slot, id) = self.flows.open(flow, now, ideal, packet_time);

@@ -35,11 +35,14 @@ pub(crate) fn messages(runs: &[Run]) -> Vec<Plot> {
         y: share("share of messages"),
         lines: lines(runs, slowdowns),
     }];
-    let known = |fct: &FctSummary, per_mille, value: Option<Fixed>| value.filter(|_| !fct.hides(per_mille));
+    let known =
+        |fct: &FctSummary, per_mille, value: Option<Fixed>| value.filter(|_| !fct.hides(per_mille));
     let quantities: [(&str, &str, Quantity); 4] = [
         ("Slowdown by size, median", "slowdown", &|fct| known(fct, 500, fct.slowdown.p50)),
         ("Slowdown by size, 99th percentile", "slowdown", &|fct| known(fct, 10, fct.slowdown.p99)),
-        ("Completion time by size, median", "completion time (µs)", &|fct| known(fct, 500, fct.p50_us)),
+        ("Completion time by size, median", "completion time (µs)", &|fct| {
+            known(fct, 500, fct.p50_us)
+        }),
         ("Completion time by size, 99th percentile", "completion time (µs)", &|fct| {
             known(fct, 10, fct.p99_us)
         }),
@@ -145,7 +148,8 @@ fn by_size(run: &Run, of: &dyn Fn(&FctSummary) -> Option<Fixed>) -> Points {
     all.by_size.iter().filter_map(point).collect()
 }
 
-/// A line a flow in the colour of its label, or in its own if there are few and no labels to tell apart.
+/// A line a flow in the colour of its label, or in its own if there are few and no labels to tell
+/// apart.
 fn flow_lines(series: &Series) -> Vec<Line> {
     let flows = &series.goodput;
     // With the number of their flows, as they come.
@@ -258,8 +262,10 @@ fn mean_queues(runs: &[Run]) -> BTreeMap<(String, Port), f64> {
     let mut means = BTreeMap::new();
     for run in runs {
         for (port, points) in run.series.iter().flat_map(|series| &series.queues) {
-            let (sum, n) = measured(run, points).fold((0.0, 0), |(sum, n), value| (sum + value, n + 1));
-            *means.entry((run.summary.name.clone(), port.clone())).or_default() += sum / n.max(1) as f64;
+            let (sum, n) =
+                measured(run, points).fold((0.0, 0), |(sum, n), value| (sum + value, n + 1));
+            *means.entry((run.summary.name.clone(), port.clone())).or_default() +=
+                sum / n.max(1) as f64;
         }
     }
     means
@@ -283,8 +289,9 @@ mod tests {
     use super::*;
 
     fn series(labels: &[&str]) -> Series {
-        let flow =
-            |(id, label): (usize, &&str)| (id as u64, ((*label).to_owned(), vec![(0.1, 1.0), (0.2, 2.0)]));
+        let flow = |(id, label): (usize, &&str)| {
+            (id as u64, ((*label).to_owned(), vec![(0.1, 1.0), (0.2, 2.0)]))
+        };
         Series { goodput: labels.iter().enumerate().map(flow).collect(), ..Series::default() }
     }
 

@@ -14,12 +14,13 @@ const VALUE_MAX: usize = 60;
 /// A key, and its values with the runs that have each.
 pub(crate) type Difference = (String, Vec<(String, Vec<usize>)>);
 
-/// Keys of the resolved scenarios that differ, but for the protocol, which runs are named by, and its parameters
-/// where only the protocols differ. With how many more there are than can be shown.
+/// Keys of the resolved scenarios that differ, but for the protocol, which runs are named by, and
+/// its parameters where only the protocols differ. With how many more there are than can be shown.
 pub(crate) fn differences(runs: &[Run]) -> (Vec<Difference>, usize) {
     let flat: Vec<Option<BTreeMap<String, String>>> =
         runs.iter().map(|run| run.scenario.as_ref().map(flat)).collect();
-    let mut keys: Vec<&String> = flat.iter().flatten().flat_map(|scenario| scenario.keys()).collect();
+    let mut keys: Vec<&String> =
+        flat.iter().flatten().flat_map(|scenario| scenario.keys()).collect();
     keys.sort();
     keys.dedup();
     let mut found = Vec::new();
@@ -51,7 +52,8 @@ pub(crate) fn differences(runs: &[Run]) -> (Vec<Difference>, usize) {
     (found, more)
 }
 
-/// Whether a key can be due to the protocol alone: what it asks of switches, and its own parameters.
+/// Whether a key can be due to the protocol alone: what it asks of switches, and its own
+/// parameters.
 pub(crate) fn follows_protocol(key: &str) -> bool {
     let sections = ["switch.ecn", "switch.routing", "transport.params", "protocols."];
     key == "name" || key == "seed" || sections.iter().any(|section| key.starts_with(section))
@@ -70,7 +72,10 @@ fn gather(path: String, value: &Value, all: &mut BTreeMap<String, String>) {
             gather(if path.is_empty() { key.clone() } else { format!("{path}.{key}") }, value, all);
         }),
         Value::Array(items) if items.iter().any(Value::is_object) => {
-            items.iter().enumerate().for_each(|(i, item)| gather(format!("{path}[{i}]"), item, all));
+            items
+                .iter()
+                .enumerate()
+                .for_each(|(i, item)| gather(format!("{path}[{i}]"), item, all));
         }
         _ => {
             let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);

@@ -1,4 +1,5 @@
-//! One self-contained page from folders of results: tables, plots, nothing from the network and no script.
+//! One self-contained page from folders of results: tables, plots, nothing from the network and no
+//! script.
 
 mod charts;
 mod differences;
@@ -37,7 +38,8 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
             names.push(&run.summary.name);
         }
     }
-    let title = if names.is_empty() { "Reproduction of papers".to_owned() } else { names.join(", ") };
+    let title =
+        if names.is_empty() { "Reproduction of papers".to_owned() } else { names.join(", ") };
     let mut body = String::new();
     if !runs.is_empty() {
         body.push_str(&page::runs(&runs));
@@ -56,12 +58,17 @@ pub fn reproduction_files(result: &Reproduction) -> Vec<(String, Vec<u8>)> {
     let body = page::reproduction(&result.claims, &result.papers, &result.pictures);
     let page = page::whole("Reproduction of papers", &body);
     let documents = result.documents().into_iter();
-    let mut files: Vec<_> = documents.map(|(name, text)| (name.to_owned(), text.into_bytes())).collect();
+    let mut files: Vec<_> =
+        documents.map(|(name, text)| (name.to_owned(), text.into_bytes())).collect();
     files.push(("report.html".to_owned(), page.into_bytes()));
     let pictures = result.pictures.iter();
-    files.extend(pictures.map(|picture| (format!("{}.svg", picture.name), picture.svg.clone().into_bytes())));
+    files.extend(
+        pictures.map(|picture| (format!("{}.svg", picture.name), picture.svg.clone().into_bytes())),
+    );
     let records = result.records.iter();
-    files.extend(records.map(|(paper, json)| (format!("{paper}.record.json"), json.clone().into_bytes())));
+    files.extend(
+        records.map(|(paper, json)| (format!("{paper}.record.json"), json.clone().into_bytes())),
+    );
     files.push((read::FIGURES.to_owned(), figures));
     // Last: where it is, the others are.
     files.push((read::CLAIMS.to_owned(), claims));
@@ -74,7 +81,8 @@ pub fn reproduction_files(result: &Reproduction) -> Vec<(String, Vec<u8>)> {
 /// When it is there and no report of ours, or cannot be written.
 pub fn write_report(path: &Path, html: &str) -> Result<(), Error> {
     if path.exists() && !is_ours(path) {
-        let message = format!("{} is there and is no report of tidegate; name another file", path.display());
+        let message =
+            format!("{} is there and is no report of tidegate; name another file", path.display());
         return Err(Error::Usage { option: "--out", message });
     }
     let mut partial = Partial::new(path.to_owned()).map_err(Error::cannot_open(path))?;

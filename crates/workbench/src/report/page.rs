@@ -12,20 +12,30 @@ use crate::conditions;
 use crate::reproduce::{ClaimResult, PaperText, Picture, measured, paper_value, with_unit};
 
 const STYLE: &str = "\
-:root{color-scheme:light dark;--line:#8884;--quiet:#666;--good:#2e7d32;--half:#9a6700;--bad:#b3261e}\
-@media screen and (prefers-color-scheme:dark){:root{--quiet:#aaa;--good:#7bc67e;--half:#e2b93b;--bad:#f2857c}}\
-body{font:15px/1.5 system-ui,sans-serif;background:Canvas;color:CanvasText;max-width:1120px;margin:2rem auto;padding:0 1rem}\
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px solid var(--line);padding-bottom:.3rem}\
+:root{color-scheme:light \
+dark;--line:#8884;--quiet:#666;--good:#2e7d32;--half:#9a6700;--bad:#b3261e}\
+@media screen and \
+(prefers-color-scheme:dark){:root{--quiet:#aaa;--good:#7bc67e;--half:#e2b93b;--bad:#f2857c}}\
+body{font:15px/1.5 \
+system-ui,sans-serif;background:Canvas;color:CanvasText;max-width:1120px;margin:2rem \
+auto;padding:0 1rem}\
+h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px solid \
+var(--line);padding-bottom:.3rem}\
 table{border-collapse:collapse;width:100%;font-size:13.5px;margin:.8rem 0}\
 th,td{padding:.3rem .55rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\
-th{font-weight:600;white-space:nowrap}td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
-.wide{overflow-x:auto}.plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(480px,100%),1fr));gap:1rem}\
+th{font-weight:600;white-space:nowrap}\
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
+.wide{overflow-x:auto}\
+.plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(480px,100%),1fr));gap:1rem}\
 figure{margin:0}svg{display:block;max-width:100%;height:auto}.quiet{color:var(--quiet)}\
 .reproduced{color:var(--good)}.conditional,.direction{color:var(--half)}.deviates{color:var(--bad)}\
-figure a{display:block;text-align:right;font-size:11px}figure,tr{break-inside:avoid}h2{break-after:avoid}\
+figure \
+a{display:block;text-align:right;font-size:11px}figure,tr{break-inside:avoid}h2{break-after:avoid}\
 @media screen{.claims td:nth-child(3){min-width:13rem}.claims td:nth-child(7){min-width:18rem}}\
 @page{margin:14mm}\
-@media print{:root{color-scheme:light}body{max-width:none;margin:0;padding:0;font-size:10pt}figure a{display:none}\
+@media \
+print{:root{color-scheme:light}body{max-width:none;margin:0;padding:0;font-size:10pt}figure \
+a{display:none}\
 .claims td:nth-child(3){width:26%}.claims td:nth-child(7){width:44%}\
 table{font-size:7.5pt}th,td{padding:.15rem .3rem}th,th.n{white-space:normal}.wide{overflow:visible}\
 .plots{display:block}.plots svg{width:130mm;margin:0 auto 4mm}}";
@@ -38,7 +48,8 @@ pub(crate) fn whole(title: &str, body: &str) -> String {
     let title = escaped(title);
     format!(
         "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
+         <meta name=\"viewport\" \
+         content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
          <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n{body}\
          {SIGNATURE}{} ({})</p></body></html>\n",
         env!("CARGO_PKG_VERSION"),
@@ -76,7 +87,8 @@ fn table(titles: &[(&str, bool)], rows: impl Iterator<Item = Vec<String>>) -> St
 fn figures<'a>(pictures: impl Iterator<Item = (&'a str, &'a str)>) -> String {
     let figure = |(name, svg): (&str, &str)| {
         format!(
-            "<figure>{svg}<a class=\"quiet\" download=\"{}.svg\" href=\"data:image/svg+xml,{}\">SVG</a></figure>",
+            "<figure>{svg}<a class=\"quiet\" download=\"{}.svg\" \
+             href=\"data:image/svg+xml,{}\">SVG</a></figure>",
             escaped(name),
             in_url(svg)
         )
@@ -86,8 +98,15 @@ fn figures<'a>(pictures: impl Iterator<Item = (&'a str, &'a str)>) -> String {
 
 /// What would end a URL or the attribute it stands in, in its place the codes.
 fn in_url(text: &str) -> String {
-    let codes =
-        [("%", "%25"), ("#", "%23"), ("\"", "%22"), ("<", "%3C"), (">", "%3E"), ("&", "%26"), ("\n", "")];
+    let codes = [
+        ("%", "%25"),
+        ("#", "%23"),
+        ("\"", "%22"),
+        ("<", "%3C"),
+        (">", "%3E"),
+        ("&", "%26"),
+        ("\n", ""),
+    ];
     codes.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
 }
 
@@ -100,16 +119,27 @@ pub(crate) fn runs(runs: &[Run]) -> String {
     html.push_str("<h2>Summary</h2>\n");
     for run in runs {
         for warning in &run.summary.warnings {
-            let _ = writeln!(html, "<p class=\"quiet\">{}: {}</p>", escaped(&run.title), escaped(warning));
+            let _ = writeln!(
+                html,
+                "<p class=\"quiet\">{}: {}</p>",
+                escaped(&run.title),
+                escaped(warning)
+            );
         }
     }
     html.push_str(&groups(runs));
     if runs.len() > RUNS_MAX {
-        let _ =
-            writeln!(html, "<p class=\"quiet\">Plots show the first {RUNS_MAX} of {} runs.</p>", runs.len());
+        let _ = writeln!(
+            html,
+            "<p class=\"quiet\">Plots show the first {RUNS_MAX} of {} runs.</p>",
+            runs.len()
+        );
     }
     html.push_str(&section("Messages", charts::messages(runs)));
-    html.push_str(&section("Goodput over time", charts::goodput(&runs[..runs.len().min(RUNS_MAX)])));
+    html.push_str(&section(
+        "Goodput over time",
+        charts::goodput(&runs[..runs.len().min(RUNS_MAX)]),
+    ));
     html.push_str(&section("Queues", charts::queues(runs)));
     html.push_str("<h2>Busiest switch ports</h2>\n");
     html + &links(runs)
@@ -152,7 +182,8 @@ fn differing(runs: &[Run]) -> String {
     let mut html = String::from("<h2>What differs</h2>\n");
     html.push_str(&table(&[("key", false), ("value", false), ("runs", false)], rows));
     if more > 0 {
-        let _ = writeln!(html, "<p class=\"quiet\">And {more} keys more, as their manifests say.</p>");
+        let _ =
+            writeln!(html, "<p class=\"quiet\">And {more} keys more, as their manifests say.</p>");
     }
     html
 }
@@ -161,7 +192,9 @@ fn differing(runs: &[Run]) -> String {
 fn connections(summary: &Summary) -> String {
     match summary.connections.as_str() {
         "" => String::new(),
-        pool if pool.bytes().all(|byte| byte.is_ascii_digit()) => format!(", connections: {pool} per pair"),
+        pool if pool.bytes().all(|byte| byte.is_ascii_digit()) => {
+            format!(", connections: {pool} per pair")
+        }
         mode => format!(", connections: {}", escaped(mode)),
     }
 }
@@ -172,7 +205,8 @@ fn section(title: &str, mut plots: Vec<Plot>) -> String {
     if plots.is_empty() {
         return String::new();
     }
-    let pictures: Vec<(String, String)> = plots.iter().map(|plot| (plot.title.clone(), plot.svg())).collect();
+    let pictures: Vec<(String, String)> =
+        plots.iter().map(|plot| (plot.title.clone(), plot.svg())).collect();
     let pictures = pictures.iter().map(|(title, svg)| (title.as_str(), svg.as_str()));
     format!("<h2>{title}</h2>\n{}", figures(pictures))
 }
@@ -225,9 +259,12 @@ fn groups(runs: &[Run]) -> String {
     if html.contains(BOUND) {
         let _ = writeln!(
             html,
-            "<p class=\"quiet\">{BOUND}: a lower bound. More messages of this class did not finish than the \
-             percentile leaves above it; it is that of those that did, and longer the longer the others take. \
-             Distributions end at the share that finished, and lines by size leave such percentiles out.</p>"
+            "<p class=\"quiet\">{BOUND}: a lower bound. More messages of this class did not finish \
+             than the \
+             percentile leaves above it; it is that of those that did, and longer the longer the \
+             others take. \
+             Distributions end at the share that finished, and lines by size leave such \
+             percentiles out.</p>"
         );
     }
     html
@@ -242,7 +279,8 @@ fn finished(fct: &FctSummary) -> String {
     }
 }
 
-/// A percentile above which `per_mille` lie; only a bound where messages that did not finish hide it.
+/// A percentile above which `per_mille` lie; only a bound where messages that did not finish hide
+/// it.
 fn percentile(fct: &FctSummary, per_mille: u64, value: Option<Fixed>) -> String {
     let bound = if value.is_some() && fct.hides(per_mille) { BOUND } else { "" };
     format!("{bound} {}", fixed(value)).trim_start().to_owned()
@@ -290,7 +328,11 @@ fn links(runs: &[Run]) -> String {
 // ---- reproductions
 
 /// A reproduction: the claims, then every figure with its own where there are several.
-pub(crate) fn reproduction(claims: &[ClaimResult], papers: &[PaperText], pictures: &[Picture]) -> String {
+pub(crate) fn reproduction(
+    claims: &[ClaimResult],
+    papers: &[PaperText],
+    pictures: &[Picture],
+) -> String {
     let mut html = String::from("<h2>Claims</h2>\n");
     html.push_str(&claim_table(claims.iter()));
     let single = papers.iter().map(|paper| paper.figures.len()).sum::<usize>() == 1;
@@ -298,12 +340,20 @@ pub(crate) fn reproduction(claims: &[ClaimResult], papers: &[PaperText], picture
         let _ = writeln!(html, "<h2>{}</h2>", escaped(&paper.title));
         html.push_str(&paragraphs(&paper.about));
         for figure in &paper.figures {
-            let _ = writeln!(html, "<h2>Figure {}: {}</h2>", escaped(&figure.figure), escaped(&figure.title));
+            let _ = writeln!(
+                html,
+                "<h2>Figure {}: {}</h2>",
+                escaped(&figure.figure),
+                escaped(&figure.title)
+            );
             html.extend(figure.said.iter().map(|said| paragraphs(said)));
             let named = |name: &String| pictures.iter().find(|picture| picture.name == *name);
             let own = figure.pictures.iter().filter_map(named);
-            html.push_str(&figures(own.map(|picture| (picture.name.as_str(), picture.svg.as_str()))));
-            let is_its = |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
+            html.push_str(&figures(
+                own.map(|picture| (picture.name.as_str(), picture.svg.as_str())),
+            ));
+            let is_its =
+                |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
             if !single && claims.iter().any(|claim| is_its(&claim)) {
                 html.push_str(&claim_table(claims.iter().filter(is_its)));
             }
@@ -312,7 +362,8 @@ pub(crate) fn reproduction(claims: &[ClaimResult], papers: &[PaperText], picture
     html
 }
 
-/// The paragraphs and lists of a Markdown text; links keep their words alone, for what they point at is not in the page.
+/// The paragraphs and lists of a Markdown text; links keep their words alone, for what they point
+/// at is not in the page.
 fn paragraphs(text: &str) -> String {
     let mut html = String::new();
     for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
@@ -339,7 +390,8 @@ fn paragraphs(text: &str) -> String {
     html
 }
 
-/// What stands before the list in a paragraph, and its items; lines that begin no item go on with the last.
+/// What stands before the list in a paragraph, and its items; lines that begin no item go on with
+/// the last.
 fn list(paragraph: &str) -> (String, Vec<String>) {
     let (mut before, mut items) = (String::new(), Vec::<String>::new());
     for line in paragraph.lines() {
@@ -389,6 +441,9 @@ mod tests {
     #[test]
     fn lists_of_markdown_are_lists() {
         let html = paragraphs("Said:\n* one\n  more\n* [two](x.md)\n\nEnd * of it.");
-        assert_eq!(html, "<p>Said:</p>\n<ul><li>one\nmore</li><li>two</li></ul>\n<p>End * of it.</p>\n");
+        assert_eq!(
+            html,
+            "<p>Said:</p>\n<ul><li>one\nmore</li><li>two</li></ul>\n<p>End * of it.</p>\n"
+        );
     }
 }

@@ -3,8 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// Colours that colour-blind readers can tell apart, for lines that have none of their own: those of Okabe and Ito, with purple
-/// for their yellow, which is faint on white.
+/// Colours that colour-blind readers can tell apart, for lines that have none of their own: those
+/// of Okabe and Ito, with purple for their yellow, which is faint on white.
 pub(crate) const PALETTE: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1"];
 
@@ -122,7 +122,8 @@ impl Scale {
             &[1.0, 2.0, 3.0, 5.0, 7.0]
         };
         let (low, high) = (self.from.log10().floor() as i32, self.to.log10().ceil() as i32);
-        let all = (low..=high).flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
+        let all =
+            (low..=high).flat_map(|power| steps.iter().map(move |step| step * 10f64.powi(power)));
         all.filter(|tick| *tick >= self.from * 0.999 && *tick <= self.to * 1.001).collect()
     }
 }
@@ -130,8 +131,10 @@ impl Scale {
 fn linear_ticks(from: f64, to: f64) -> Vec<f64> {
     let rough = (to - from) / 5.0;
     let power = 10f64.powf(rough.log10().floor());
-    let step =
-        [1.0, 2.0, 2.5, 5.0, 10.0].into_iter().map(|step| step * power).find(|step| *step >= rough * 0.999);
+    let step = [1.0, 2.0, 2.5, 5.0, 10.0]
+        .into_iter()
+        .map(|step| step * power)
+        .find(|step| *step >= rough * 0.999);
     let step = step.unwrap_or(rough);
     let first = (from / step).ceil() as i64;
     let last = (to / step + 1e-9).floor() as i64;
@@ -159,10 +162,13 @@ pub(crate) fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// A text that runs from right to left, or turns the direction of what follows, between marks that keep that to itself. They work
-/// in pages, pictures and titles alike.
+/// A text that runs from right to left, or turns the direction of what follows, between marks that
+/// keep that to itself. They work in pages, pictures and titles alike.
 fn isolated(text: &str) -> Cow<'_, str> {
-    let marks = |c: char| matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+    let marks = |c: char| {
+        matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(c, '\u{2066}'..='\u{2069}')
+    };
     let runs_left = |c: char| {
         matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
             | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
@@ -176,7 +182,8 @@ fn isolated(text: &str) -> Cow<'_, str> {
 
 const STYLE: &str = "<style>.ink{fill:#222}.quiet{fill:#666}.grid{stroke:#8884;stroke-width:1}\
 .frame{stroke:#888;fill:none}.paper{fill:#fff}\
-@media screen and (prefers-color-scheme:dark){.ink{fill:#ddd}.quiet{fill:#aaa}.paper{fill:#16181c}}</style>";
+@media screen and \
+(prefers-color-scheme:dark){.ink{fill:#ddd}.quiet{fill:#aaa}.paper{fill:#16181c}}</style>";
 
 impl Plot {
     /// The picture.
@@ -189,10 +196,14 @@ impl Plot {
         let visible = points().filter(|p| (-1e-9..=1.0 + 1e-9).contains(&x.share(p.0)));
         let y = Scale::new(&self.y, visible.map(|p| p.1), (height - BOTTOM, top));
         let mut svg = format!(
-            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" width=\"{WIDTH}\" \
-             height=\"{height}\" role=\"img\" font-family=\"system-ui,sans-serif\" font-size=\"12\">\
-             <title>{title}</title>{STYLE}<rect class=\"paper\" width=\"{WIDTH}\" height=\"{height}\"/>\
-             <text class=\"ink\" x=\"{TITLE}\" y=\"22\" font-size=\"13\" font-weight=\"600\">{title}</text>",
+            "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {WIDTH} {height}\" \
+             width=\"{WIDTH}\" \
+             height=\"{height}\" role=\"img\" font-family=\"system-ui,sans-serif\" \
+             font-size=\"12\">\
+             <title>{title}</title>{STYLE}<rect class=\"paper\" width=\"{WIDTH}\" \
+             height=\"{height}\"/>\
+             <text class=\"ink\" x=\"{TITLE}\" y=\"22\" font-size=\"13\" \
+             font-weight=\"600\">{title}</text>",
             title = escaped(&shortened(&self.title, WIDTH - 2.0 * TITLE, 1.2 * LETTER))
         );
         let _ = write!(svg, "<g class=\"legend\">{}</g>", legend.0);
@@ -218,7 +229,8 @@ impl Plot {
             let y = 40.0 + 20.0 * row;
             let _ = write!(
                 svg,
-                "<line x1=\"{at}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{}\" stroke-width=\"2\" \
+                "<line x1=\"{at}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{}\" \
+                 stroke-width=\"2\" \
                  stroke-dasharray=\"{}\"/>",
                 at + 22.0,
                 line.color,
@@ -267,7 +279,8 @@ impl Plot {
             svg,
             "<rect class=\"frame\" x=\"{LEFT}\" y=\"{top}\" width=\"{}\" height=\"{}\"/>\
              <text class=\"ink\" x=\"{}\" y=\"{}\" text-anchor=\"middle\">{}</text>\
-             <text class=\"ink\" transform=\"translate(16 {middle}) rotate(-90)\" text-anchor=\"middle\">{}</text>",
+             <text class=\"ink\" transform=\"translate(16 {middle}) rotate(-90)\" \
+             text-anchor=\"middle\">{}</text>",
             right - LEFT,
             bottom - top,
             (LEFT + right) / 2.0,
@@ -300,7 +313,8 @@ impl Line {
         }
         let _ = write!(
             svg,
-            "<path d=\"{path}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" stroke-linejoin=\"round\" \
+            "<path d=\"{path}\" fill=\"none\" stroke=\"{}\" stroke-width=\"1.6\" \
+             stroke-linejoin=\"round\" \
              stroke-dasharray=\"{}\"/>{marks}",
             self.color,
             DASHES[self.dash % DASHES.len()]
@@ -331,8 +345,10 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 /// A marker.
 fn shape(name: &str, x: f64, y: f64, color: &str) -> String {
     let polygon = |points: &[(f64, f64)]| {
-        let list: Vec<String> =
-            points.iter().map(|(dx, dy)| format!("{:.1},{:.1}", x + dx * 4.2, y + dy * 4.2)).collect();
+        let list: Vec<String> = points
+            .iter()
+            .map(|(dx, dy)| format!("{:.1},{:.1}", x + dx * 4.2, y + dy * 4.2))
+            .collect();
         format!("<polygon points=\"{}\" fill=\"{color}\"/>", list.join(" "))
     };
     match name {
@@ -370,7 +386,11 @@ fn shape(name: &str, x: f64, y: f64, color: &str) -> String {
 
 /// Gives plots that stand beside each other one y axis.
 pub(crate) fn equal_scales(plots: &mut [Plot]) {
-    let values = plots.iter().flat_map(|plot| &plot.lines).flat_map(|line| &line.points).map(|point| point.1);
+    let values = plots
+        .iter()
+        .flat_map(|plot| &plot.lines)
+        .flat_map(|line| &line.points)
+        .map(|point| point.1);
     let most = values.fold(0.0, f64::max);
     for plot in plots.iter_mut().filter(|_| most > 0.0) {
         plot.y.to = Some(most * 1.04);
@@ -388,12 +408,16 @@ mod tests {
         let axis = Axis { log: true, ..Axis::default() };
         let scale = Scale::new(&axis, [3.0, 800.0].into_iter(), (0.0, 1.0));
         assert_eq!(scale.ticks(), [3.0, 10.0, 30.0, 100.0, 300.0]);
-        assert_eq!([0.5, 20.0, 20_000.0, 2.5e6, 0.0].map(tick_text), ["0.5", "20", "20k", "2.5M", "0"]);
+        assert_eq!(
+            [0.5, 20.0, 20_000.0, 2.5e6, 0.0].map(tick_text),
+            ["0.5", "20", "20k", "2.5M", "0"]
+        );
     }
 
     #[test]
     fn a_plot_is_well_formed_whatever_the_values() {
-        let points = vec![(0.0, f64::NAN), (1.0, 2.0), (f64::INFINITY, 3.0), (2.0, -1.0), (3.0, 0.0)];
+        let points =
+            vec![(0.0, f64::NAN), (1.0, 2.0), (f64::INFINITY, 3.0), (2.0, -1.0), (3.0, 0.0)];
         for log in [false, true] {
             let axis = || Axis { label: "a < b & c".into(), log, ..Axis::default() };
             let line = Line {
@@ -403,7 +427,8 @@ mod tests {
                 ..Line::default()
             };
             let empty = Line { name: "nothing".into(), marker: Some("star"), ..Line::default() };
-            let svg = Plot { title: "t".into(), x: axis(), y: axis(), lines: vec![line, empty] }.svg();
+            let svg =
+                Plot { title: "t".into(), x: axis(), y: axis(), lines: vec![line, empty] }.svg();
             assert!(
                 !svg.contains("NaN") && !svg.contains("inf\"") && svg.contains("a &lt; b &amp; c"),
                 "{svg}"

@@ -147,11 +147,19 @@ fn run(folder: &Path) -> Result<Option<Run>, Error> {
     let title = summary.protocols.join(" + ");
     let manifest = json::<Value>(&folder.join("manifest.json"))?;
     let scenario = manifest.and_then(|mut manifest| manifest.get_mut("scenario").map(Value::take));
-    Ok(Some(Run { title, protocol, summary, slowdowns, series, scenario, folder: folder.to_owned() }))
+    Ok(Some(Run {
+        title,
+        protocol,
+        summary,
+        slowdowns,
+        series,
+        scenario,
+        folder: folder.to_owned(),
+    }))
 }
 
-/// Runs of one title, and all of them where what they were run on differs, get what tells them apart: the scenario's name,
-/// then what differs in it, then the seed, then the folder.
+/// Runs of one title, and all of them where what they were run on differs, get what tells them
+/// apart: the scenario's name, then what differs in it, then the seed, then the folder.
 pub(crate) fn name_apart(runs: &mut [Run]) {
     let settings: Vec<_> =
         differences(runs).0.into_iter().filter(|(key, _)| !follows_protocol(key)).collect();
@@ -161,7 +169,8 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
     let all = 0..runs.len();
     let settings_of: Vec<Vec<_>> =
         all.clone().map(|i| settings.iter().map(|(_, values)| of(i, values)).collect()).collect();
-    let mut additions: Vec<Vec<String>> = vec![runs.iter().map(|run| run.summary.name.clone()).collect()];
+    let mut additions: Vec<Vec<String>> =
+        vec![runs.iter().map(|run| run.summary.name.clone()).collect()];
     additions.extend(settings.iter().map(|(key, values)| {
         all.clone()
             .map(|i| of(i, values).map_or_else(String::new, |value| format!("{key} {value}")))
@@ -228,13 +237,16 @@ fn text(row: &Row, name: &str) -> Option<String> {
 fn series(path: &Path, labels: &BTreeMap<u64, String>) -> Result<Option<Series>, Error> {
     let mut series = Series::default();
     let found = rows(path, |row| {
-        let (Some(at), Some(quantity)) = (value(row, "time_us"), text(row, "quantity")) else { return };
+        let (Some(at), Some(quantity)) = (value(row, "time_us"), text(row, "quantity")) else {
+            return;
+        };
         let Some(amount) = value(row, "value") else { return };
         match quantity.as_str() {
             "goodput_gbps" => {
                 let Some(id) = value(row, "flow").map(|id| id as u64) else { return };
                 let flow = series.goodput.entry(id);
-                let flow = flow.or_insert_with(|| (labels.get(&id).cloned().unwrap_or_default(), Vec::new()));
+                let flow = flow
+                    .or_insert_with(|| (labels.get(&id).cloned().unwrap_or_default(), Vec::new()));
                 flow.1.push((at * 1e-3, amount));
             }
             "queue_bytes" => {
@@ -257,7 +269,8 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
         let figures = |picture: &str| {
             format!(
-                r#"[{{"paper":"x","title":"X","about":"","figures":[{{"figure":"1","title":"t","said":[],"pictures":["{picture}"]}}]}}]"#
+                r#"[{{"paper":"x","title":"X","about":"","figures":
+                    [{{"figure":"1","title":"t","said":[],"pictures":["{picture}"]}}]}}]"#
             )
         };
         write(CLAIMS, "[]");
@@ -267,6 +280,9 @@ mod tests {
         write("one.svg", "<svg><script>1</script></svg>");
         assert!(reproduction(dir.path()).is_err_and(|error| error.to_string().contains("script")));
         write(FIGURES, &figures("../one"));
-        assert!(reproduction(dir.path()).is_err_and(|error| error.to_string().contains("no picture's name")));
+        assert!(
+            reproduction(dir.path())
+                .is_err_and(|error| error.to_string().contains("no picture's name"))
+        );
     }
 }

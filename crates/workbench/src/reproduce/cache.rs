@@ -11,8 +11,9 @@ use tidegate_scenario::{Plan, content_hash};
 use super::observe::Observation;
 use super::registry::Recording;
 
-/// Hash of the sources that decide what is observed, so that no other build's observations are taken for this one's. Not the
-/// revision, which stays while somebody edits; and not the whole program, whose tables and pages change nothing here.
+/// Hash of the sources that decide what is observed, so that no other build's observations are
+/// taken for this one's. Not the revision, which stays while somebody edits; and not the whole
+/// program, whose tables and pages change nothing here.
 const BUILD: &str = env!("TIDEGATE_SOURCES");
 
 /// A folder of observations, or none.

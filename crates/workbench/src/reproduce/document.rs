@@ -11,24 +11,30 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
     let (numbers, others) = result.counts();
     let mut text = format!(
         "# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`.\n\n\
-         Of the {} numbers that the papers print, {numbers}. Of {} orderings and trends without a number, \
+         Of the {} numbers that the papers print, {numbers}. Of {} orderings and trends without a \
+         number, \
          {others}. Several readings of one sentence count once.\n\n\
-         * *Reproduced*: within the tolerance for every seed and, with one seed, for every alternative to what the \
+         * *Reproduced*: within the tolerance for every seed and, with one seed, for every \
+         alternative to what the \
          paper leaves open.\n\
          * *Conditional*: within it for some of them only; the others are named.\n\
-         * *Direction*: the paper's way for all of them, by at least a quarter of its effect (in the logarithm \
+         * *Direction*: the paper's way for all of them, by at least a quarter of its effect (in \
+         the logarithm \
          where that is a factor), or by the margin that the tolerance names.\n\
          * *Deviates*: none of these, or the same check does as well where it should fail.\n\n\
-         Values in brackets are not printed in the paper: they are what its words come to, such as a fair share, and \
+         Values in brackets are not printed in the paper: they are what its words come to, such \
+         as a fair share, and \
          count as orderings do.\n\n\
-         A value is the mean over the seeds, and a ratio that of two means; in brackets the range over single \
+         A value is the mean over the seeds, and a ratio that of two means; in brackets the range \
+         over single \
          seeds.\n",
         numbers.all, others.all,
     );
     for paper in &result.papers {
         let _ = write!(text, "\n## {}\n\n{}\n", paper.title, paper.about);
         for figure in &paper.figures {
-            let is_its = |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
+            let is_its =
+                |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
             let claims: Vec<&ClaimResult> = result.claims.iter().filter(is_its).collect();
             if claims.is_empty() && figure.said.is_empty() {
                 continue;
@@ -38,7 +44,9 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
                 let _ = write!(text, "{paragraph}\n\n");
             }
             if !claims.is_empty() {
-                text.push_str("| claim | | paper | measured | verdict | why |\n|---|---|--:|--:|---|---|\n");
+                text.push_str(
+                    "| claim | | paper | measured | verdict | why |\n|---|---|--:|--:|---|---|\n",
+                );
             }
             for claim in claims {
                 let _ = writeln!(
@@ -73,7 +81,9 @@ impl Verdict {
 pub(crate) fn measured(claim: &ClaimResult) -> String {
     let value = with_unit(claim.measured, &claim.unit);
     match claim.seeds {
-        (2.., Some(least), Some(most)) => format!("{value} [{} to {}]", digits(least), digits(most)),
+        (2.., Some(least), Some(most)) => {
+            format!("{value} [{} to {}]", digits(least), digits(most))
+        }
         _ => value,
     }
 }
@@ -90,7 +100,10 @@ pub(crate) fn paper_value(claim: &ClaimResult) -> String {
 
 /// A value as people read it.
 pub(crate) fn with_unit(value: Option<f64>, unit: &str) -> String {
-    value.map_or_else(|| "none".to_owned(), |value| format!("{} {unit}", digits(value)).trim_end().to_owned())
+    value.map_or_else(
+        || "none".to_owned(),
+        |value| format!("{} {unit}", digits(value)).trim_end().to_owned(),
+    )
 }
 
 /// Three significant digits.
@@ -102,7 +115,11 @@ pub(crate) fn digits(value: f64) -> String {
         _ => 3,
     };
     let text = format!("{value:.decimals$}");
-    if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+    if text.contains('.') {
+        text.trim_end_matches('0').trim_end_matches('.').to_owned()
+    } else {
+        text
+    }
 }
 
 #[cfg(test)]

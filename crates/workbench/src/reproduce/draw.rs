@@ -28,7 +28,12 @@ pub(crate) fn pictures(paper: &Paper, figure: &Figure, runs: &[Vec<&Observation>
     pictures
 }
 
-fn plots(chart: &Chart, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observation>]) -> Vec<Plot> {
+fn plots(
+    chart: &Chart,
+    figure: &Figure,
+    chosen: &[usize],
+    runs: &[Vec<&Observation>],
+) -> Vec<Plot> {
     let plot = |title: String, lines: Vec<Line>| Plot {
         title,
         x: Axis { label: chart.x.clone(), log: chart.log_x, from: chart.from_ms, to: chart.to_ms },
@@ -68,22 +73,29 @@ fn plots(chart: &Chart, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observat
             vec![plot(title(), lines)]
         }
         ChartKind::Series => {
-            let Some(of) = chart.of.as_ref().map(|ask| ask.metric.as_str()) else { return Vec::new() };
+            let Some(of) = chart.of.as_ref().map(|ask| ask.metric.as_str()) else {
+                return Vec::new();
+            };
             if chart.labels.len() == 1 && !chart.each {
                 let line = |(place, &run): (usize, &usize)| {
                     let seen = runs[run].first()?;
-                    let points =
-                        smooth(series(seen, of, &chart.labels[0]), chart.smooth_us / seen.interval_us);
+                    let points = smooth(
+                        series(seen, of, &chart.labels[0]),
+                        chart.smooth_us / seen.interval_us,
+                    );
                     Some(styled(figure, chosen, place, points))
                 };
                 return vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())];
             }
             let panel = |&run: &usize| {
                 let seen = runs[run].first()?;
-                let mut lines = if chart.each { each(seen, of) } else { by_label(seen, of, &chart.labels) };
+                let mut lines =
+                    if chart.each { each(seen, of) } else { by_label(seen, of, &chart.labels) };
                 for line in &mut lines {
-                    line.points =
-                        smooth(std::mem::take(&mut line.points), chart.smooth_us / seen.interval_us);
+                    line.points = smooth(
+                        std::mem::take(&mut line.points),
+                        chart.smooth_us / seen.interval_us,
+                    );
                 }
                 let title = if chosen.len() > 1 {
                     format!("{}, {}", title(), figure.runs[run].name)
@@ -99,12 +111,14 @@ fn plots(chart: &Chart, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observat
     }
 }
 
-/// A run's line: in its protocol's colour and with its marker; if it is not the protocol's first among them, in another colour
-/// with dashes.
+/// A run's line: in its protocol's colour and with its marker; if it is not the protocol's first
+/// among them, in another colour with dashes.
 fn styled(figure: &Figure, chosen: &[usize], place: usize, points: Vec<(f64, f64)>) -> Line {
     let run = &figure.runs[chosen[place]];
-    let earlier =
-        chosen[..place].iter().filter(|&&other| figure.runs[other].protocol == run.protocol).count();
+    let earlier = chosen[..place]
+        .iter()
+        .filter(|&&other| figure.runs[other].protocol == run.protocol)
+        .count();
     let card = card(run).filter(|_| earlier == 0);
     let color = card.map_or(PALETTE[(place + 2) % PALETTE.len()], |card| card.color);
     let marker = card.map(|card| card.marker.name());
@@ -119,10 +133,13 @@ fn sweep(ask: &Ask, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observation>
     let mut lines: Vec<Line> = Vec::new();
     for &index in chosen {
         let run = &figure.runs[index];
-        let name = run.line.clone().or_else(|| Some(card(run)?.title.to_owned())).unwrap_or_default();
+        let name =
+            run.line.clone().or_else(|| Some(card(run)?.title.to_owned())).unwrap_or_default();
         let Some(point) = run.x.zip(answer(ask, &runs[index])) else { continue };
         let number = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
-            let color = card(run).map_or(PALETTE[lines.len() % PALETTE.len()], |card| card.color).to_owned();
+            let color = card(run)
+                .map_or(PALETTE[lines.len() % PALETTE.len()], |card| card.color)
+                .to_owned();
             let marker = Some(card(run).map_or("circle", |card| card.marker.name()));
             lines.push(Line { name, color, dash: 0, marker, points: Vec::new() });
             lines.len() - 1
@@ -152,7 +169,8 @@ fn life(flow: &FlowTrace, seen: &Observation) -> std::ops::Range<usize> {
         ..flow.stop_us.map_or(flow.goodput_gbps.len(), |us| bin(us).min(flow.goodput_gbps.len()))
 }
 
-/// When a quantity of an interval holds: at its end if it is sampled there, in its middle if it is a mean over it.
+/// When a quantity of an interval holds: at its end if it is sampled there, in its middle if it is
+/// a mean over it.
 fn time_ms(bin: usize, of: &str, seen: &Observation) -> f64 {
     let part = if matches!(of, "window" | "queue") { 1.0 } else { 0.5 };
     (bin as f64 + part) * seen.interval_us * 1e-3
@@ -168,8 +186,8 @@ fn smooth(points: Vec<(f64, f64)>, width: f64) -> Vec<(f64, f64)> {
     points.windows(width).map(mean).collect()
 }
 
-/// The mean of a label's flows over time. A label may carry a quantity of its own, `victim:target`, or be a port, `from>to`,
-/// whose queueing delay is meant.
+/// The mean of a label's flows over time. A label may carry a quantity of its own, `victim:target`,
+/// or be a port, `from>to`, whose queueing delay is meant.
 fn series(seen: &Observation, of: &str, label: &str) -> Vec<(f64, f64)> {
     if let Some((from, to)) = label.split_once('>') {
         let queue = seen.queues.iter().find(|queue| queue.from == from && queue.to == to);

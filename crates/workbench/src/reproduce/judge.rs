@@ -1,10 +1,10 @@
-//! What came of a claim: as chosen, under every alternative to what its paper leaves open, and where it
-//! should fail.
+//! What came of a claim: as chosen, under every alternative to what its paper leaves open, and
+//! where it should fail.
 //!
-//! A claim is *reproduced* only if it is within its tolerance for every seed, with seeds that lead to
-//! different runs, and for every alternative, each with one seed. Within it for some of them only, it is *conditional*. In the
-//! paper's *direction* it must be for all of them. Where its control, under the same alternative, does as
-//! well, the claim shows nothing.
+//! A claim is *reproduced* only if it is within its tolerance for every seed, with seeds that lead
+//! to different runs, and for every alternative, each with one seed. Within it for some of them
+//! only, it is *conditional*. In the paper's *direction* it must be for all of them. Where its
+//! control, under the same alternative, does as well, the claim shows nothing.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,8 +25,8 @@ pub(crate) struct Measured {
     pub(crate) control: Option<f64>,
 }
 
-/// An alternative to something open, and the claim under it; nothing where that has not been measured with
-/// this version.
+/// An alternative to something open, and the claim under it; nothing where that has not been
+/// measured with this version.
 pub(crate) type Varied = (String, Option<Measured>);
 
 impl Measured {
@@ -36,7 +36,8 @@ impl Measured {
             return Verdict::Deviates;
         };
         let all = [self.value, Some(low), Some(high)].map(|value| claim.verdict(value));
-        let worst = all.into_iter().min_by_key(|verdict| rank(*verdict)).unwrap_or(Verdict::Deviates);
+        let worst =
+            all.into_iter().min_by_key(|verdict| rank(*verdict)).unwrap_or(Verdict::Deviates);
         if self.shows_nothing(claim, worst) { Verdict::Deviates } else { worst }
     }
 
@@ -51,11 +52,17 @@ impl Measured {
     }
 }
 
-/// The verdict on a claim, and what it hangs on, in sentences. `seeds` led to different runs of what is
-/// chosen.
-pub(crate) fn judge(claim: &Claim, chosen: &Measured, varied: &[Varied], seeds: u64) -> (Verdict, String) {
+/// The verdict on a claim, and what it hangs on, in sentences. `seeds` led to different runs of
+/// what is chosen.
+pub(crate) fn judge(
+    claim: &Claim,
+    chosen: &Measured,
+    varied: &[Varied],
+    seeds: u64,
+) -> (Verdict, String) {
     let missing = varied.iter().filter(|(_, measured)| measured.is_none()).count();
-    let all = std::iter::once(chosen).chain(varied.iter().filter_map(|(_, measured)| measured.as_ref()));
+    let all =
+        std::iter::once(chosen).chain(varied.iter().filter_map(|(_, measured)| measured.as_ref()));
     let each: Vec<Verdict> = all.map(|measured| measured.verdict(claim)).collect();
     let all_are = |least| each.iter().all(|verdict| rank(*verdict) >= rank(least));
     let verdict = if all_are(Verdict::Reproduced) && missing == 0 && seeds > 1 {
@@ -72,7 +79,9 @@ pub(crate) fn judge(claim: &Claim, chosen: &Measured, varied: &[Varied], seeds: 
     let control = &claim.control.of;
     match verdict {
         Verdict::Conditional if chosen.is_within(claim) => {
-            hangs.extend(named("not with", varied, |other| other.verdict(claim) != Verdict::Reproduced));
+            hangs.extend(named("not with", varied, |other| {
+                other.verdict(claim) != Verdict::Reproduced
+            }));
             if chosen.verdict(claim) != Verdict::Reproduced {
                 hangs.push("not for every seed".to_owned());
             } else if seeds < 2 {
@@ -80,7 +89,9 @@ pub(crate) fn judge(claim: &Claim, chosen: &Measured, varied: &[Varied], seeds: 
             }
         }
         Verdict::Conditional => {
-            hangs.extend(named("only with", varied, |other| other.verdict(claim) == Verdict::Reproduced));
+            hangs.extend(named("only with", varied, |other| {
+                other.verdict(claim) == Verdict::Reproduced
+            }));
         }
         Verdict::Deviates if chosen.shows_nothing(claim, alone) => {
             let value = chosen.control.map_or_else(|| "none".to_owned(), digits);
@@ -88,7 +99,9 @@ pub(crate) fn judge(claim: &Claim, chosen: &Measured, varied: &[Varied], seeds: 
         }
         Verdict::Deviates if chosen.verdict(claim) == Verdict::Direction => {
             hangs.push("as chosen it points the paper's way".to_owned());
-            hangs.extend(named("not with", varied, |other| other.verdict(claim) == Verdict::Deviates));
+            hangs.extend(named("not with", varied, |other| {
+                other.verdict(claim) == Verdict::Deviates
+            }));
         }
         _ => {}
     }
@@ -132,7 +145,8 @@ fn sentence(text: &str) -> String {
     format!("{first}{}.", letters.as_str())
 }
 
-/// What came of a sentence of the paper that can be read in several ways: how to read it is open, too.
+/// What came of a sentence of the paper that can be read in several ways: how to read it is open,
+/// too.
 pub(crate) fn of_readings(verdicts: &[Verdict]) -> Verdict {
     let all = |verdict| verdicts.iter().all(|other| *other == verdict);
     let any = |verdict| verdicts.contains(&verdict);
@@ -197,7 +211,10 @@ mod tests {
         let none = Measured { value: None, range: None, ..way };
         assert_eq!(verdict(none, &[]).0, Verdict::Deviates);
         // One alternative within its bounds for some seeds alone is not enough.
-        assert_eq!(verdict(seen(1.0, 1.0, 1.0), &[Some(seen(7.0, 9.0, 11.0))]).0, Verdict::Deviates);
+        assert_eq!(
+            verdict(seen(1.0, 1.0, 1.0), &[Some(seen(7.0, 9.0, 11.0))]).0,
+            Verdict::Deviates
+        );
     }
 
     #[test]
@@ -215,7 +232,8 @@ mod tests {
             assert_eq!(held, expected, "{why}");
             assert_eq!(why.contains("shows nothing"), expected == Verdict::Deviates, "{why}");
         }
-        // Nor under an alternative; and where the claim deviates, its control is not said to have failed.
+        // Nor under an alternative; and where the claim deviates, its control is not said to have
+        // failed.
         let chosen = next_to(1.0, Some(12.0));
         let (held, why) = verdict(chosen, &[Some(next_to(10.0, Some(12.0)))]);
         assert!(held == Verdict::Deviates && !why.contains("fails"), "{why}");

@@ -22,7 +22,8 @@ pub(crate) struct Ask {
     from_ms: Option<f64>,
     /// Up to here; the end unless set.
     to_ms: Option<f64>,
-    /// Width of the averages that a metric looks at, in microseconds; the trace's interval unless set.
+    /// Width of the averages that a metric looks at, in microseconds; the trace's interval unless
+    /// set.
     bin_us: Option<f64>,
     /// Share of messages, for `message`.
     share: Option<f64>,
@@ -111,7 +112,8 @@ fn between(seen: &Observation, from_us: f64, to_us: f64) -> std::ops::Range<usiz
 }
 
 fn average(values: &[f32]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len() as f64)
+    (!values.is_empty())
+        .then(|| values.iter().map(|&x| f64::from(x)).sum::<f64>() / values.len() as f64)
 }
 
 /// Means of the flows over the time asked about, in Gbit/s.
@@ -142,7 +144,8 @@ fn worst(ask: &Ask, seen: &Observation) -> Option<f64> {
 /// Jain's index of the goodputs over bins of the width asked for, its mean over time.
 fn jain(ask: &Ask, seen: &Observation) -> Option<f64> {
     let bins = bins(ask, seen);
-    let each = flows(ask, seen).map(|flow| Some(binned(ask, seen, flow.goodput_gbps.get(bins.clone())?)));
+    let each =
+        flows(ask, seen).map(|flow| Some(binned(ask, seen, flow.goodput_gbps.get(bins.clone())?)));
     let each = each.collect::<Option<Vec<Vec<f64>>>>()?;
     let index = |time: usize| {
         let rates = each.iter().map(|flow| flow[time]);
@@ -159,7 +162,8 @@ fn binned(ask: &Ask, seen: &Observation, values: &[f32]) -> Vec<f64> {
     values.chunks_exact(width).filter_map(average).collect()
 }
 
-/// Standard deviation over time of a flow's goodput in Gbit/s, the mean of all that are asked about.
+/// Standard deviation over time of a flow's goodput in Gbit/s, the mean of all that are asked
+/// about.
 fn deviation(ask: &Ask, seen: &Observation) -> Option<f64> {
     let bins = bins(ask, seen);
     let each = flows(ask, seen).map(|flow| {
@@ -172,8 +176,8 @@ fn deviation(ask: &Ask, seen: &Observation) -> Option<f64> {
     Some(each.iter().sum::<f64>() / each.len() as f64)
 }
 
-/// Goodput of the first flow asked about since its start, over windows of the width asked for that slide by an interval, and
-/// the number of intervals in one.
+/// Goodput of the first flow asked about since its start, over windows of the width asked for that
+/// slide by an interval, and the number of intervals in one.
 fn sliding(ask: &Ask, seen: &Observation) -> Option<(Vec<f64>, usize)> {
     let flow = flows(ask, seen).next()?;
     let first = (flow.start_us / seen.interval_us) as usize;
@@ -182,7 +186,8 @@ fn sliding(ask: &Ask, seen: &Observation) -> Option<(Vec<f64>, usize)> {
     Some((means.collect(), width))
 }
 
-/// Time in microseconds from a flow's start until its goodput over the last window is as asked; none where it never is.
+/// Time in microseconds from a flow's start until its goodput over the last window is as asked;
+/// none where it never is.
 fn convergence(ask: &Ask, seen: &Observation) -> Option<f64> {
     let (means, width) = sliding(ask, seen)?;
     let enough = ask.gbps?;
@@ -199,24 +204,31 @@ fn convergence_rtts(ask: &Ask, seen: &Observation) -> Option<f64> {
     Some(us / average(&rtts)?)
 }
 
-/// Part of the time after a flow's start that it has to stay in place at the end, for it to count as having settled.
+/// Part of the time after a flow's start that it has to stay in place at the end, for it to count
+/// as having settled.
 const SETTLED: f64 = 0.1;
 
-/// Time in microseconds from a flow's start until its goodput over every later window is within a tenth of what is asked; none
-/// where it is not for the last part of the run.
+/// Time in microseconds from a flow's start until its goodput over every later window is within a
+/// tenth of what is asked; none where it is not for the last part of the run.
 fn settling(ask: &Ask, seen: &Observation) -> Option<f64> {
     let (means, width) = sliding(ask, seen)?;
     let expected = ask.gbps?;
     let is_off = |gbps: &f64| (gbps - expected).abs() > 0.1 * expected;
     let windows = means.iter().rposition(is_off).map_or(0, |last| last + 1);
     let stayed = means.len() - windows;
-    (stayed as f64 > SETTLED * means.len() as f64).then(|| (windows + width) as f64 * seen.interval_us)
+    (stayed as f64 > SETTLED * means.len() as f64)
+        .then(|| (windows + width) as f64 * seen.interval_us)
 }
 
 /// Mean over time and flows of something that is not there in every interval.
-fn mean(ask: &Ask, seen: &Observation, of: impl Fn(&FlowTrace) -> &Vec<Option<f32>>) -> Option<f64> {
+fn mean(
+    ask: &Ask,
+    seen: &Observation,
+    of: impl Fn(&FlowTrace) -> &Vec<Option<f32>>,
+) -> Option<f64> {
     let bins = bins(ask, seen);
-    let values = flows(ask, seen).flat_map(|flow| of(flow).get(bins.clone()).unwrap_or(&[])).flatten();
+    let values =
+        flows(ask, seen).flat_map(|flow| of(flow).get(bins.clone()).unwrap_or(&[])).flatten();
     average(&values.copied().collect::<Vec<f32>>())
 }
 
@@ -244,7 +256,10 @@ mod tests {
         Observation {
             duration_us: 400.0,
             interval_us: 100.0,
-            flows: vec![flow("a", 0.0, &[10.0, 30.0, 10.0, 30.0]), flow("b", 100.0, &[0.0, 5.0, 10.0, 20.0])],
+            flows: vec![
+                flow("a", 0.0, &[10.0, 30.0, 10.0, 30.0]),
+                flow("b", 100.0, &[0.0, 5.0, 10.0, 20.0]),
+            ],
             ..Observation::default()
         }
     }

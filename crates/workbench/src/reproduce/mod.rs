@@ -1,7 +1,8 @@
 //! The figures and claims of papers: run, measured, drawn, and judged.
 //!
-//! Everything that is particular to a paper is data: its scenarios are files, its figures and claims entries of a registry.
-//! A run is made once for everything that asks about it, and kept in a cache by its content.
+//! Everything that is particular to a paper is data: its scenarios are files, its figures and
+//! claims entries of a registry. A run is made once for everything that asks about it, and kept in
+//! a cache by its content.
 
 mod cache;
 mod document;
@@ -25,6 +26,7 @@ pub(crate) use document::{measured, paper_value, with_unit};
 pub use registry::Verdict;
 
 use crate::compare::in_parallel;
+use crate::markdown::wrapped;
 use crate::{Error, machine};
 use cache::Cache;
 use judge::{Measured, Varied};
@@ -83,7 +85,8 @@ pub struct ClaimResult {
     pub figure: String,
     /// The claim's.
     pub claim: String,
-    /// The paper's sentence that this is one way to read; the claim's own name where there is no other.
+    /// The paper's sentence that this is one way to read; the claim's own name where there is no
+    /// other.
     pub sentence: String,
     /// What is claimed.
     pub text: String,
@@ -153,11 +156,13 @@ pub struct Reproduction {
     pub papers: Vec<PaperText>,
     /// Every plot.
     pub pictures: Vec<Picture>,
-    /// How the claims move with what the papers leave open, by the paper's title; empty unless asked for.
+    /// How the claims move with what the papers leave open, by the paper's title; empty unless
+    /// asked for.
     pub sensitivity: Vec<(String, Vec<Sensitivity>)>,
     /// With `--quick`.
     pub quick: bool,
-    /// What claims measured under every alternative, by the paper's name: as kept for runs that do not vary.
+    /// What claims measured under every alternative, by the paper's name: as kept for runs that do
+    /// not vary.
     pub records: Vec<(String, String)>,
 }
 
@@ -177,14 +182,19 @@ pub fn figures(selection: Option<&str>) -> Result<Vec<FigureInfo>, Error> {
     Ok(selected(&papers, selection)?.into_iter().map(info).collect())
 }
 
-fn selected<'a>(papers: &'a [Paper], selection: Option<&str>) -> Result<Vec<(&'a Paper, &'a Figure)>, Error> {
-    let all = papers.iter().flat_map(|paper| paper.figures.iter().map(move |figure| (paper, figure)));
+fn selected<'a>(
+    papers: &'a [Paper],
+    selection: Option<&str>,
+) -> Result<Vec<(&'a Paper, &'a Figure)>, Error> {
+    let all =
+        papers.iter().flat_map(|paper| paper.figures.iter().map(move |figure| (paper, figure)));
     let Some(selection) = selection else { return Ok(all.collect()) };
     let (name, number) = selection.split_once('/').map_or((selection, None), |(a, b)| (a, Some(b)));
     let usage = |message| Error::Usage { option: "reproduce", message };
     let known = papers.iter().map(|paper| paper.name.as_str()).collect::<Vec<_>>().join(", ");
     let paper = papers.iter().find(|paper| paper.name == name);
-    let paper = paper.ok_or_else(|| usage(format!("there is no paper `{name}`; there are {known}")))?;
+    let paper =
+        paper.ok_or_else(|| usage(format!("there is no paper `{name}`; there are {known}")))?;
     // `14` means all of 14, 14b and so on.
     let is_meant = |figure: &&Figure| {
         number.is_none_or(|number| {
@@ -192,9 +202,11 @@ fn selected<'a>(papers: &'a [Paper], selection: Option<&str>) -> Result<Vec<(&'a
             rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
         })
     };
-    let figures: Vec<_> = paper.figures.iter().filter(is_meant).map(|figure| (paper, figure)).collect();
+    let figures: Vec<_> =
+        paper.figures.iter().filter(is_meant).map(|figure| (paper, figure)).collect();
     if figures.is_empty() {
-        let known = paper.figures.iter().map(|figure| figure.name.as_str()).collect::<Vec<_>>().join(", ");
+        let known =
+            paper.figures.iter().map(|figure| figure.name.as_str()).collect::<Vec<_>>().join(", ");
         let number = number.unwrap_or_default();
         return Err(usage(format!("{name} has no figure `{number}` here; there are {known}")));
     }
@@ -212,7 +224,10 @@ struct Job {
 ///
 /// # Errors
 /// When there is no such paper or figure, or a run fails.
-pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Result<Reproduction, Error> {
+pub fn reproduce(
+    selection: Option<&str>,
+    options: &ReproduceOptions<'_>,
+) -> Result<Reproduction, Error> {
     let papers = registry::papers()?;
     let figures = selected(&papers, selection)?;
     let mut jobs = Jobs::default();
@@ -223,8 +238,8 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
         }
         let base = jobs.want(paper, figure, options.quick, None)?;
         let choices = paper.choices().filter(|_| options.sensitivity);
-        let others =
-            choices.map(|choice| Ok((choice, jobs.want(paper, figure, options.quick, Some(choice))?)));
+        let others = choices
+            .map(|choice| Ok((choice, jobs.want(paper, figure, options.quick, Some(choice))?)));
         wanted.push((base, others.collect::<Result<Vec<_>, Error>>()?));
     }
     let seen = make(&jobs.jobs, options)?;
@@ -285,7 +300,8 @@ pub fn reproduce(selection: Option<&str>, options: &ReproduceOptions<'_>) -> Res
             }
             result.claims.push(claimed);
         }
-        if options.sensitivity && !options.quick && selection.is_none_or(|name| name == paper.name) {
+        if options.sensitivity && !options.quick && selection.is_none_or(|name| name == paper.name)
+        {
             result.records.retain(|(name, _)| *name != paper.name);
             result.records.push((paper.name.clone(), fresh.json()));
         }
@@ -385,7 +401,8 @@ fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observation>]) -> Measur
     // Seeds that change nothing are one.
     let asked: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
     let control = claim.control_value(|ask| metrics::answer(ask, &runs[figure.run(&ask.run)?]));
-    let outcome = |seed: usize| asked.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
+    let outcome =
+        |seed: usize| asked.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
     let different: BTreeSet<Vec<&String>> = (0..count).map(outcome).collect();
     Measured {
         value: value(0..count),
@@ -464,7 +481,8 @@ impl std::fmt::Display for Count {
         let Count { reproduced, conditional, direction, deviates, .. } = self;
         write!(
             f,
-            "{reproduced} reproduced, {conditional} conditional, {direction} in direction, {deviates} deviate"
+            "{reproduced} reproduced, {conditional} conditional, {direction} in direction, \
+             {deviates} deviate"
         )
     }
 }
@@ -475,18 +493,20 @@ impl Reproduction {
         self.claims.iter().all(|claim| claim.verdict != Verdict::Deviates)
     }
 
-    /// How the numbers that papers print came out, and how what they say without one did. Several readings
-    /// of one sentence count once.
+    /// How the numbers that papers print came out, and how what they say without one did. Several
+    /// readings of one sentence count once.
     pub fn counts(&self) -> (Count, Count) {
         let (numbers, others): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
             self.claims.iter().partition(|claim| claim.paper_value.is_some() && !claim.derived);
         (Count::of(&numbers), Count::of(&others))
     }
 
-    /// Documents in Markdown, each with a name: the claims, and how they move where that was asked for.
+    /// Documents in Markdown, each with a name: the claims, and how they move where that was asked
+    /// for.
     pub fn documents(&self) -> Vec<(&'static str, String)> {
-        let claims = (DOCUMENTS[0], document::markdown(self));
-        let moves = (!self.sensitivity.is_empty()).then(|| (DOCUMENTS[1], sensitivity::markdown(self)));
+        let claims = (DOCUMENTS[0], wrapped(&document::markdown(self)));
+        let moves = (!self.sensitivity.is_empty())
+            .then(|| (DOCUMENTS[1], wrapped(&sensitivity::markdown(self))));
         std::iter::once(claims).chain(moves).collect()
     }
 }

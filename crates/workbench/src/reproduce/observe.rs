@@ -37,7 +37,8 @@ pub(crate) struct Observation {
     pub(crate) flows: Vec<FlowTrace>,
     /// Completion times by label.
     pub(crate) messages: BTreeMap<String, Messages>,
-    /// Round-trip times of all packets after warm-up, in microseconds; of protocols that measure none, nothing.
+    /// Round-trip times of all packets after warm-up, in microseconds; of protocols that measure
+    /// none, nothing.
     pub(crate) rtt_us: Spread,
     /// Switch ports that sent anything.
     pub(crate) links: Vec<Link>,
@@ -64,7 +65,8 @@ pub(crate) struct FlowTrace {
     pub(crate) goodput_gbps: Vec<f32>,
     /// Mean round-trip time of the packets acknowledged.
     pub(crate) rtt_us: Vec<Option<f32>>,
-    /// Mean of the largest queueing delay of a hop that they met, where the protocol has it stamped.
+    /// Mean of the largest queueing delay of a hop that they met, where the protocol has it
+    /// stamped.
     pub(crate) peak_us: Vec<Option<f32>>,
     /// What the protocol aims at, at that goodput on the wire, where it aims at a queueing delay.
     pub(crate) target_us: Vec<Option<f32>>,
@@ -102,7 +104,8 @@ pub(crate) struct Link {
 impl Messages {
     fn of(mut times: Vec<Time>, unfinished: u64) -> Messages {
         times.sort_unstable();
-        let mut shares: Vec<f64> = (1..STEPS).map(|i| i as f64 / STEPS as f64).chain(QUANTILES).collect();
+        let mut shares: Vec<f64> =
+            (1..STEPS).map(|i| i as f64 / STEPS as f64).chain(QUANTILES).collect();
         shares.sort_by(f64::total_cmp);
         shares.dedup();
         let at = |share: f64| {
@@ -184,8 +187,11 @@ impl Watch {
 
     fn new(plan: &Plan, recording: Recording) -> Watch {
         let explicit = plan.workload.flows.iter().all(|flow| flow.bytes == Message::UNLIMITED);
-        let generated =
-            plan.workload.traffic.iter().all(|block| block.sizes == Sizes::Fixed(Message::UNLIMITED));
+        let generated = plan
+            .workload
+            .traffic
+            .iter()
+            .all(|block| block.sizes == Sizes::Fixed(Message::UNLIMITED));
         let traces = recording.trace.is_some() && explicit && generated;
         let interval = recording.trace.unwrap_or(plan.duration);
         let bins = plan.duration.as_ps().div_ceil(interval.as_ps().max(1)).max(1) as usize;
@@ -228,7 +234,8 @@ pub(crate) fn observe(
     let watch = Watch::new(plan, recording);
     let interval = watch.interval;
     let setup = setup(plan);
-    let mut engine = interrupt::patiently(is_interrupted, || Engine::new(setup, watch).map_err(Error::Run))?;
+    let mut engine =
+        interrupt::patiently(is_interrupted, || Engine::new(setup, watch).map_err(Error::Run))?;
     let chunk = Time::ps((plan.duration.as_ps() / CHUNKS).max(1));
     let samples_wanted = recording.windows || recording.queues;
     let step = if samples_wanted { interval } else { chunk };
@@ -254,7 +261,8 @@ pub(crate) fn observe(
         }
     }
     let watch = engine.probe().clone();
-    let pairs: BTreeSet<(u32, u32)> = plan.workload.flows.iter().map(|flow| (flow.src, flow.dst)).collect();
+    let pairs: BTreeSet<(u32, u32)> =
+        plan.workload.flows.iter().map(|flow| (flow.src, flow.dst)).collect();
     let paths = pairs.into_iter().map(|pair| (pair, engine.paths().path(pair.0, pair.1))).collect();
     let (finished, outcome) = engine.finish();
     rows.extend(finished);
@@ -286,7 +294,11 @@ fn of_entities(samples: &[Vec<Sample>], quantity: Quantity) -> BTreeMap<u64, Vec
     all
 }
 
-fn queue_traces(plan: &Plan, outcome: &Outcome, queues: &BTreeMap<u64, Vec<Option<f64>>>) -> Vec<QueueTrace> {
+fn queue_traces(
+    plan: &Plan,
+    outcome: &Outcome,
+    queues: &BTreeMap<u64, Vec<Option<f64>>>,
+) -> Vec<QueueTrace> {
     let used = queues.iter().filter(|(_, bytes)| bytes.iter().flatten().any(|bytes| *bytes > 0.0));
     let trace = |(port, bytes): (&u64, &Vec<Option<f64>>)| {
         let record = outcome.links.get(*port as usize)?;
@@ -313,9 +325,12 @@ fn traces(
         let id = flow.id as usize;
         let none = vec![Cell::default(); watch.bins];
         let cells = watch.cells.get(id).unwrap_or(&none);
-        let stop =
-            stops.get(id).filter(|_| plan.workload.traffic.is_empty()).map_or(Time::NEVER, |(_, stop)| *stop);
-        let mean = |sum: f64, cell: &Cell| (cell.heard > 0).then(|| round(sum / f64::from(cell.heard)));
+        let stop = stops
+            .get(id)
+            .filter(|_| plan.workload.traffic.is_empty())
+            .map_or(Time::NEVER, |(_, stop)| *stop);
+        let mean =
+            |sum: f64, cell: &Cell| (cell.heard > 0).then(|| round(sum / f64::from(cell.heard)));
         let stack = &plan.stacks[usize::from(flow.stack)];
         let path = paths.get(&(flow.src, flow.dst)).map(|path| {
             let telemetry = stack.protocol().card().telemetry(path.hops);
@@ -323,7 +338,8 @@ fn traces(
         });
         let target = |cell: &Cell| {
             let path = path.as_ref().filter(|_| cell.bytes > 0)?;
-            let bps = cell.bytes as f64 * 8e6 / us * f64::from(path.full_wire_bytes) / f64::from(path.mtu);
+            let bps = cell.bytes as f64 * 8e6 / us * f64::from(path.full_wire_bytes)
+                / f64::from(path.mtu);
             Some(round(stack.queue_target(path, bps)?.as_us_f64()))
         };
         let kb = |bytes: &Option<f64>| bytes.map(|bytes| round(bytes / 1e3));
@@ -346,7 +362,11 @@ fn round(x: f64) -> f32 {
     format!("{x:.4e}").parse().unwrap_or(0.0)
 }
 
-fn messages(plan: &Plan, finished: &[FlowRecord], unfinished: &[FlowRecord]) -> BTreeMap<String, Messages> {
+fn messages(
+    plan: &Plan,
+    finished: &[FlowRecord],
+    unfinished: &[FlowRecord],
+) -> BTreeMap<String, Messages> {
     let mut by_label: BTreeMap<String, (Vec<Time>, u64)> = BTreeMap::new();
     for record in finished.iter().chain(unfinished) {
         if record.bytes == Message::UNLIMITED || record.start < plan.warmup {

@@ -1,8 +1,9 @@
-//! What claims measured under every alternative, as it was recorded when that was last done: half an hour of
-//! work on two cores, which not every reader of a verdict should have to repeat.
+//! What claims measured under every alternative, as it was recorded when that was last done: half
+//! an hour of work on two cores, which not every reader of a verdict should have to repeat.
 //!
-//! An entry is found by a hash of all that it depends on (plans, alternative, seeds, what is asked, version
-//! of the engine's semantics), so one that is out of date is not found, and the verdict says so.
+//! An entry is found by a hash of all that it depends on (plans, alternative, seeds, what is asked,
+//! version of the engine's semantics), so one that is out of date is not found, and the verdict
+//! says so.
 
 use std::collections::BTreeMap;
 
@@ -28,10 +29,11 @@ impl Record {
         let Some((_, text)) = RECORDS.iter().find(|(name, _)| *name == paper) else {
             return Ok(Record::default());
         };
-        let lines: BTreeMap<String, Line> =
-            serde_json::from_str(text).map_err(|error| Error::Run(format!("record of {paper}: {error}")))?;
-        let measured =
-            |(key, (value, range, seeds, control))| (key, Measured { value, range, seeds, control });
+        let lines: BTreeMap<String, Line> = serde_json::from_str(text)
+            .map_err(|error| Error::Run(format!("record of {paper}: {error}")))?;
+        let measured = |(key, (value, range, seeds, control))| {
+            (key, Measured { value, range, seeds, control })
+        };
         Ok(Record(lines.into_iter().map(measured).collect()))
     }
 
@@ -70,7 +72,8 @@ pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error
     figure.runs.iter().map(hash).collect()
 }
 
-/// Under what a claim's value is kept; nothing where the alternative changes none of the runs it asks.
+/// Under what a claim's value is kept; nothing where the alternative changes none of the runs it
+/// asks.
 pub(crate) fn key(
     paper: &Paper,
     figure: &Figure,
@@ -83,7 +86,8 @@ pub(crate) fn key(
     runs.sort_unstable();
     runs.dedup();
     let varied = |&run: &usize| {
-        let set: &[String] = choice.map_or(&[], |choice| paper.varied(figure, &figure.runs[run], choice));
+        let set: &[String] =
+            choice.map_or(&[], |choice| paper.varied(figure, &figure.runs[run], choice));
         (plans[run].as_str(), set)
     };
     let depends: Vec<(&str, &[String])> = runs.iter().map(varied).collect();
@@ -91,7 +95,8 @@ pub(crate) fn key(
         return None;
     }
     let all = format!("{SEMANTICS} {VERSION} {seeds} {} {depends:?}", claim.question());
-    let hash: String = Sha256::digest(all).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let hash: String =
+        Sha256::digest(all).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
     Some(format!("{} {hash}", claim.name))
 }
 
@@ -110,7 +115,9 @@ mod tests {
                 for claim in &figure.claims {
                     for choice in std::iter::once(None).chain(paper.choices().map(Some)) {
                         let seeds = choice.map_or(SEEDS, |_| 1);
-                        let Some(key) = key(&paper, figure, claim, choice, &plans, seeds) else { continue };
+                        let Some(key) = key(&paper, figure, claim, choice, &plans, seeds) else {
+                            continue;
+                        };
                         assert!(
                             record.get(&key).is_some(),
                             "{} under {choice:?} has not been measured: make reproduction",
@@ -127,7 +134,8 @@ mod tests {
     #[test]
     fn what_is_kept_comes_back() {
         let mut record = Record::default();
-        let some = Measured { value: Some(1.25), range: Some((1.0, 1.5)), seeds: 3, control: Some(0.5) };
+        let some =
+            Measured { value: Some(1.25), range: Some((1.0, 1.5)), seeds: 3, control: Some(0.5) };
         let none = Measured { seeds: 1, ..Measured::default() };
         record.put("a".into(), some);
         record.put("b".into(), none);

@@ -25,7 +25,8 @@ pub(crate) struct Paper {
     pub(crate) figures: Vec<Figure>,
 }
 
-/// Something that the paper does not tell, what is taken for it in every figure, and what else it could be.
+/// Something that the paper does not tell, what is taken for it in every figure, and what else it
+/// could be.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Open {
@@ -198,7 +199,8 @@ pub(crate) struct Claim {
     pub(crate) reading_of: Option<String>,
     /// The paper's value; none where it gives no number.
     pub(crate) paper: Option<f64>,
-    /// The paper does not print that number: it is what its words come to (fair, full, the target of a rate).
+    /// The paper does not print that number: it is what its words come to (fair, full, the target
+    /// of a rate).
     #[serde(default)]
     pub(crate) derived: bool,
     pub(crate) unit: String,
@@ -209,8 +211,8 @@ pub(crate) struct Claim {
     over: Option<Ask>,
     /// Where a gain begins.
     base: Option<Ask>,
-    /// Measured values that reproduce the claim, ends included; none where the paper measured something
-    /// else than what is simulated.
+    /// Measured values that reproduce the claim, ends included; none where the paper measured
+    /// something else than what is simulated.
     reproduced: Option<(f64, f64)>,
     /// Measured values that at least point the same way; by [`Claim::direction`] unless set.
     direction: Option<(f64, f64)>,
@@ -223,8 +225,8 @@ pub(crate) struct Claim {
     pub(crate) note: String,
 }
 
-/// Another protocol or parameter, under which the claim has to fail: a check that passes there too shows
-/// nothing. What is not asked anew is asked as in the claim.
+/// Another protocol or parameter, under which the claim has to fail: a check that passes there too
+/// shows nothing. What is not asked anew is asked as in the claim.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Control {
@@ -307,7 +309,8 @@ impl Claim {
 
     /// What to say of a measured value by itself.
     pub(crate) fn verdict(&self, value: Option<f64>) -> Verdict {
-        let within = |bounds: (f64, f64)| value.is_some_and(|value| bounds.0 <= value && value <= bounds.1);
+        let within =
+            |bounds: (f64, f64)| value.is_some_and(|value| bounds.0 <= value && value <= bounds.1);
         if self.reproduced.is_some_and(within) {
             Verdict::Reproduced
         } else if self.direction().is_some_and(within) {
@@ -317,8 +320,8 @@ impl Claim {
         }
     }
 
-    /// Values that point the paper's way: at least a quarter of its effect, in the logarithm where that is a
-    /// factor.
+    /// Values that point the paper's way: at least a quarter of its effect, in the logarithm where
+    /// that is a factor.
     fn direction(&self) -> Option<(f64, f64)> {
         let by_rule = || match (self.form, self.paper?) {
             (Form::Ratio, paper) if paper > 1.5 => Some((paper.powf(0.25), f64::INFINITY)),
@@ -360,7 +363,10 @@ pub(crate) struct Recording {
 impl Paper {
     /// Every alternative to what is taken for something open.
     pub(crate) fn choices(&self) -> impl Iterator<Item = Choice> {
-        self.opens.iter().enumerate().flat_map(|(i, open)| (0..open.instead.len()).map(move |j| (i, j)))
+        self.opens
+            .iter()
+            .enumerate()
+            .flat_map(|(i, open)| (0..open.instead.len()).map(move |j| (i, j)))
     }
 
     /// What an alternative sets in a run; nothing where it does not concern it.
@@ -376,8 +382,14 @@ impl Paper {
     }
 
     /// What a run has to set for all that is open.
-    fn chosen(&self, figure: &Figure, run: &Run, choice: Option<Choice>) -> impl Iterator<Item = &String> {
-        let opens = self.opens.iter().enumerate().filter(move |(_, open)| open.concerns(figure, run));
+    fn chosen(
+        &self,
+        figure: &Figure,
+        run: &Run,
+        choice: Option<Choice>,
+    ) -> impl Iterator<Item = &String> {
+        let opens =
+            self.opens.iter().enumerate().filter(move |(_, open)| open.concerns(figure, run));
         opens.flat_map(move |(i, open)| match choice {
             Some((varied, number)) if varied == i => &open.instead[number].set,
             _ => &open.set,
@@ -389,7 +401,8 @@ impl Open {
     fn concerns(&self, figure: &Figure, run: &Run) -> bool {
         let protocol = run.protocol.as_ref();
         (self.figures.is_empty() || self.figures.contains(&figure.name))
-            && (self.protocols.is_empty() || protocol.is_some_and(|name| self.protocols.contains(name)))
+            && (self.protocols.is_empty()
+                || protocol.is_some_and(|name| self.protocols.contains(name)))
     }
 }
 
@@ -449,11 +462,14 @@ impl Figure {
         if let Some(fact) = self.facts.iter().find(|fact| fact.measure.runs.is_empty()) {
             return Some(format!("no runs are asked for \"{}\"", fact.text));
         }
-        let asks =
-            self.claims.iter().flat_map(Claim::all_asks).chain(self.facts.iter().map(|fact| &fact.measure));
+        let asks = self
+            .claims
+            .iter()
+            .flat_map(Claim::all_asks)
+            .chain(self.facts.iter().map(|fact| &fact.measure));
         let drawn = self.charts.iter();
-        let drawn =
-            drawn.flat_map(|chart| chart.of.iter().chain(chart.against.iter().map(|other| &other.of)));
+        let drawn = drawn
+            .flat_map(|chart| chart.of.iter().chain(chart.against.iter().map(|other| &other.of)));
         for ask in asks.chain(drawn) {
             let named = std::iter::once(&ask.run).filter(|name| !name.is_empty()).chain(&ask.runs);
             if let Some(missing) = named.into_iter().find(|name| self.run(name).is_none()) {
@@ -493,7 +509,10 @@ mod tests {
                     for choice in std::iter::once(None).chain(paper.choices().map(Some)) {
                         let plan = figure.plan(&paper, run, 1, choice);
                         plan.unwrap_or_else(|error| {
-                            panic!("{}/{}/{} {choice:?}: {error}", paper.name, figure.name, run.name)
+                            panic!(
+                                "{}/{}/{} {choice:?}: {error}",
+                                paper.name, figure.name, run.name
+                            )
                         });
                     }
                 }
@@ -505,16 +524,21 @@ mod tests {
     fn labels_are_those_of_the_scenario() {
         for paper in papers().unwrap() {
             for figure in &paper.figures {
-                let plans = figure.runs.iter().map(|run| figure.plan(&paper, run, 1, None).unwrap());
+                let plans =
+                    figure.runs.iter().map(|run| figure.plan(&paper, run, 1, None).unwrap());
                 let known: Vec<String> = plans.flat_map(|plan| plan.labels).collect();
                 let asks = figure.claims.iter().flat_map(Claim::all_asks);
                 let asks = asks.chain(figure.facts.iter().map(|fact| &fact.measure));
                 let drawn = figure.charts.iter().flat_map(|chart| &chart.labels);
                 let drawn = drawn.filter(|label| !label.contains('>'));
-                let drawn =
-                    drawn.map(|label| label.split_once(':').map_or(label.as_str(), |(label, _)| label));
+                let drawn = drawn
+                    .map(|label| label.split_once(':').map_or(label.as_str(), |(label, _)| label));
                 for label in asks.filter_map(Ask::label).chain(drawn) {
-                    assert!(known.iter().any(|other| other == label), "figure {}: {label}", figure.name);
+                    assert!(
+                        known.iter().any(|other| other == label),
+                        "figure {}: {label}",
+                        figure.name
+                    );
                 }
             }
         }
@@ -526,12 +550,17 @@ mod tests {
             let mut names = Vec::new();
             for figure in &paper.figures {
                 names.push(format!("figure {}", figure.name));
-                let runs = figure.runs.iter().map(|run| format!("run {} of {}", run.name, figure.name));
+                let runs =
+                    figure.runs.iter().map(|run| format!("run {} of {}", run.name, figure.name));
                 names.extend(runs);
                 for claim in &figure.claims {
                     names.push(format!("claim {}", claim.name));
                     let bounds = [claim.reproduced, claim.direction()];
-                    assert!(bounds.iter().flatten().all(|(low, high)| low <= high), "{}", claim.name);
+                    assert!(
+                        bounds.iter().flatten().all(|(low, high)| low <= high),
+                        "{}",
+                        claim.name
+                    );
                     assert!(
                         bounds.iter().any(Option::is_some) && !claim.tolerance.is_empty(),
                         "{}",
@@ -553,7 +582,8 @@ mod tests {
     fn verdicts_follow_the_bounds() {
         let claim = |form: &str| -> Claim {
             let text = format!(
-                "name = 'x'\ntext = 'x'\npaper = 16.0\nunit = 'times'\nform = '{form}'\nreproduced = [8.0, 18.0]\n\
+                "name = 'x'\ntext = 'x'\npaper = 16.0\nunit = 'times'\nform = '{form}'\nreproduced \
+                 = [8.0, 18.0]\n\
                  tolerance = 'x'\nmeasure = {{ metric = 'goodput', run = 'a' }}\n\
                  over = {{ metric = 'goodput', run = 'b' }}\n\
                  control = {{ of = 'a alone', measure = {{ metric = 'goodput', run = 'b' }} }}"
@@ -564,7 +594,11 @@ mod tests {
         assert_eq!(claim("ratio").value(value_of), Some(15.0));
         assert_eq!(claim("reduction-percent").value(value_of), Some(-1400.0));
         assert_eq!(claim("ratio").control_value(value_of), Some(1.0));
-        let verdicts = [Some(15.0), Some(2.0), Some(1.9), None].map(|value| claim("ratio").verdict(value));
-        assert_eq!(verdicts, [Verdict::Reproduced, Verdict::Direction, Verdict::Deviates, Verdict::Deviates]);
+        let verdicts =
+            [Some(15.0), Some(2.0), Some(1.9), None].map(|value| claim("ratio").verdict(value));
+        assert_eq!(
+            verdicts,
+            [Verdict::Reproduced, Verdict::Direction, Verdict::Deviates, Verdict::Deviates]
+        );
     }
 }

@@ -89,9 +89,12 @@ fn cell(value: Option<f64>, verdict: Verdict) -> String {
 pub(super) fn markdown(result: &Reproduction) -> String {
     let quick = if result.quick { " --quick" } else { "" };
     let mut text = format!(
-        "# Sensitivity\n\nWritten by `tidegate reproduce --sensitivity{quick} --out DIR`. Papers leave things open. What is \
-         taken for each holds in every figure; here it is varied, one thing at a time. Listed are the claims that move by more \
-         than {:.0} %, or to another verdict, and by more than single seeds differ{}: ● reproduced, ◐ in the paper's \
+        "# Sensitivity\n\nWritten by `tidegate reproduce --sensitivity{quick} --out DIR`. Papers \
+         leave things open. What is \
+         taken for each holds in every figure; here it is varied, one thing at a time. Listed are \
+         the claims that move by more \
+         than {:.0} %, or to another verdict, and by more than single seeds differ{}: ● \
+         reproduced, ◐ in the paper's \
          direction, ○ deviates.\n",
         100.0 * STILL,
         if result.quick { " (here there is one seed, so that some of it is chance)" } else { "" }
@@ -159,14 +162,20 @@ mod tests {
     #[test]
     fn a_claim_moves_by_more_than_its_seeds_do() {
         let chosen = claim(10.0, (9.0, 11.0), Verdict::Reproduced);
-        let under =
-            |value: f64, range, verdict| Alternative { value: Some(value), range: Some(range), verdict };
+        let under = |value: f64, range, verdict| Alternative {
+            value: Some(value),
+            range: Some(range),
+            verdict,
+        };
         let to = |value, range, verdict| moves(&chosen, &under(value, range, verdict));
         assert!(!to(12.0, (10.5, 13.0), Verdict::Direction), "seeds of both meet");
         assert!(to(12.0, (11.5, 13.0), Verdict::Reproduced));
         let exact = claim(10.0, (10.0, 10.0), Verdict::Reproduced);
         let near = |verdict| moves(&exact, &under(10.3, (10.3, 10.3), verdict));
-        assert!(!near(Verdict::Reproduced) && near(Verdict::Direction), "little, but to another verdict");
+        assert!(
+            !near(Verdict::Reproduced) && near(Verdict::Direction),
+            "little, but to another verdict"
+        );
         let none = Alternative { value: None, range: None, verdict: Verdict::Deviates };
         assert!(moves(&chosen, &none), "no answer any more");
     }

@@ -4,8 +4,9 @@ use tidegate_core::{Rate, Time};
 
 use super::Settings;
 
-/// Wire bytes that the pacer of credit may be ahead by: one and a half times what a link drains between two polls of the
-/// authors' simulator (3 ns at 1 Tbit/s, and longer in proportion on slower links).
+/// Wire bytes that the pacer of credit may be ahead by: one and a half times what a link drains
+/// between two polls of the authors' simulator (3 ns at 1 Tbit/s, and longer in proportion on
+/// slower links).
 const PACER_SLACK_BYTES: u64 = 562;
 
 /// Spaces credits by the time that the data they call for takes on this host's link.
@@ -56,8 +57,8 @@ impl Loop {
         Loop { bytes, floor: floor * bytes, alpha: 0.0, marked: 0, since_cut: 0, cut_after }
     }
 
-    /// One packet arrived. `bucket` is the smaller of the two loops' buckets; `seen` is how many packets the share of marked
-    /// ones is to be taken over, where it is time to.
+    /// One packet arrived. `bucket` is the smaller of the two loops' buckets; `seen` is how many
+    /// packets the share of marked ones is to be taken over, where it is time to.
     fn observe(&mut self, settings: &Settings, marked: bool, bucket: f64, seen: Option<u32>) {
         let full = settings.full as f64;
         self.marked += marked as u32;
@@ -80,8 +81,8 @@ impl Loop {
 
 /// What one sender may be credited (`senderBkt` and `netBkt` of algorithm 1).
 pub(super) struct Bucket {
-    /// Credit handed out, or taken by the sender itself, for data that has not arrived: wire bytes. Below zero while
-    /// data has come for which credit is still to be handed out.
+    /// Credit handed out, or taken by the sender itself, for data that has not arrived: wire bytes.
+    /// Below zero while data has come for which credit is still to be handed out.
     pub(super) outstanding: i64,
     sender: Loop,
     network: Loop,
@@ -109,7 +110,12 @@ impl Bucket {
 
     /// A packet of any kind came from that sender.
     #[inline]
-    pub(super) fn observe(&mut self, settings: &Settings, sender_congested: bool, network_congested: bool) {
+    pub(super) fn observe(
+        &mut self,
+        settings: &Settings,
+        sender_congested: bool,
+        network_congested: bool,
+    ) {
         let bucket = self.bytes();
         self.seen += 1;
         let seen = (self.seen >= self.update_after).then_some(self.seen);
@@ -121,8 +127,9 @@ impl Bucket {
         }
     }
 
-    /// Whether `wire` more bytes may be handed out. The buckets are compared before they are added, so what is outstanding
-    /// can be one packet above, but not above the most that a sender may have.
+    /// Whether `wire` more bytes may be handed out. The buckets are compared before they are added,
+    /// so what is outstanding can be one packet above, but not above the most that a sender may
+    /// have.
     #[inline]
     pub(super) fn admits(&self, settings: &Settings, wire: i64) -> bool {
         self.outstanding + wire <= settings.most && self.outstanding as f64 <= self.bytes()
@@ -187,6 +194,9 @@ mod tests {
         }
         // One more for the start, one for the slack.
         let fitting = rate.bytes_in(Time::us(100)) / settings.full;
-        assert!(sent >= fitting && sent <= fitting + 2, "{sent} credits where {fitting} packets fit");
+        assert!(
+            sent >= fitting && sent <= fitting + 2,
+            "{sent} credits where {fitting} packets fit"
+        );
     }
 }

@@ -1,26 +1,31 @@
-//! SIRD: receivers hand out credit for the link that is theirs, and senders and switches say when a shared one is full.
+//! SIRD: receivers hand out credit for the link that is theirs, and senders and switches say when a
+//! shared one is full.
 //!
-//! A receiver owns its downlink, so it schedules what arrives: one credit lets one packet go, credits leave at the pace of the
-//! link, and at most `B` bytes of credit are out at a time, of which a network without congestion needs one bandwidth-delay
-//! product (BDP). Uplinks and links between switches are shared, so they are managed by reaction: a sender that holds much unused
-//! credit says so in its data, a switch marks ECN, and either shrinks what the receiver grants that sender by DCTCP's rule, which
-//! leaves the credit to senders that can use it. Messages of up to a BDP are sent at once, without credit.
+//! A receiver owns its downlink, so it schedules what arrives: one credit lets one packet go,
+//! credits leave at the pace of the link, and at most `B` bytes of credit are out at a time, of
+//! which a network without congestion needs one bandwidth-delay product (BDP). Uplinks and links
+//! between switches are shared, so they are managed by reaction: a sender that holds much unused
+//! credit says so in its data, a switch marks ECN, and either shrinks what the receiver grants that
+//! sender by DCTCP's rule, which leaves the credit to senders that can use it. Messages of up to a
+//! BDP are sent at once, without credit.
 //!
-//! K. Prasopoulos, E. Bugnion, M. Kogias, "SIRD: A Sender-Informed, Receiver-Driven Datacenter Transport Protocol", NSDI 2025.
+//! K. Prasopoulos, E. Bugnion, M. Kogias, "SIRD: A Sender-Informed, Receiver-Driven Datacenter
+//! Transport Protocol", NSDI 2025.
 //!
 //! # Rules
 //!
-//! * algorithm 1, receiver: a packet's credit goes to the message with the fewest bytes left whose sender's bucket admits it, while
-//!   `b + credit ≤ B`; it is due back when the packet arrives
+//! * algorithm 1, receiver: a packet's credit goes to the message with the fewest bytes left whose
+//!   sender's bucket admits it, while `b + credit ≤ B`; it is due back when the packet arrives
 //! * algorithm 2, sender: `csn ← Σ credit in hand ≥ SThr`, on every data packet, before its own
 //!   credit is spent
-//! * both loops, per packet: `bucket += full² / bucket`, `full` a full packet on the wire; per bucket of packets:
-//!   `α ← (1 − g) α + g F`; on a marked packet, once in 1.5 buckets of packets: `bucket −= bucket · α / 2`
+//! * both loops, per packet: `bucket += full² / bucket`, `full` a full packet on the wire; per
+//!   bucket of packets: `α ← (1 − g) α + g F`; on a marked packet, once in 1.5 buckets of packets:
+//!   `bucket −= bucket · α / 2`
 //! * sender, between receivers: `fair_share` of the link in turns, the rest to the shortest message
 //!
-//! Credit is counted in bytes on the wire, headers and gap included. It belongs to the pair of hosts, not to a message: the sender
-//! spends it on its shortest message to that receiver, and the receiver goes on until it has handed out credit for every packet of
-//! every message once.
+//! Credit is counted in bytes on the wire, headers and gap included. It belongs to the pair of
+//! hosts, not to a message: the sender spends it on its shortest message to that receiver, and the
+//! receiver goes on until it has handed out credit for every packet of every message once.
 //!
 //! # Packets
 //!
@@ -33,25 +38,30 @@
 //! | BUSY | – | size of the message | as in DATA |
 //! | ACK | all credit so far, where some is to be forgotten | credit to forget | generation |
 //!
-//! Data takes its payload and 80 bytes on the wire, at least 84, everything else 84. A message is known by the pair of hosts, its lane
-//! and the lane's generation; a lane is used again, with the next generation, once the receiver has acknowledged the message before.
-//! So both ends recognise old packets for ever, with one small record a lane.
+//! Data takes its payload and 80 bytes on the wire, at least 84, everything else 84. A message is
+//! known by the pair of hosts, its lane and the lane's generation; a lane is used again, with the
+//! next generation, once the receiver has acknowledged the message before. So both ends recognise
+//! old packets for ever, with one small record a lane.
 //!
 //! # What it needs of the network
 //!
-//! ECN at ports between switches, by the instantaneous queue (`NThr`, 1.25 BDP), and a path of its own for every packet. Priorities are
-//! used where there are two, and not needed.
+//! ECN at ports between switches, by the instantaneous queue (`NThr`, 1.25 BDP), and a path of its
+//! own for every packet. Priorities are used where there are two, and not needed.
 //!
 //! # Differences from the paper
 //!
-//! The authors' simulator settles what the paper leaves open (github.com/epfl-dcsl/SIRD-Simulator, `r2p2-cc-hybrid.cc`):
+//! The authors' simulator settles what the paper leaves open (github.com/epfl-dcsl/SIRD-Simulator,
+//! `r2p2-cc-hybrid.cc`):
 //!
-//! * Unscheduled packets count too: the first packet of a message takes their credit out of the buckets, below zero if need be, and no
-//!   credit is handed out until they recover. A sender takes no more than a BDP for one receiver, credit in hand included, but a packet
-//!   always; whole packets, so that a message's credit is the sum of its packets.
-//! * Every packet raises a bucket, marked ones too; both loops divide by the smaller bucket, and their floors are 0.1 and 0.03 BDP.
+//! * Unscheduled packets count too: the first packet of a message takes their credit out of the
+//!   buckets, below zero if need be, and no credit is handed out until they recover. A sender takes
+//!   no more than a BDP for one receiver, credit in hand included, but a packet always; whole
+//!   packets, so that a message's credit is the sum of its packets.
+//! * Every packet raises a bucket, marked ones too; both loops divide by the smaller bucket, and
+//!   their floors are 0.1 and 0.03 BDP.
 //! * A bucket is compared before a packet's credit is added, so it can be passed by one packet.
-//! * Credits are spaced by the wire time of their data, with a slack of 562 bytes, instead of every 30 ns.
+//! * Credits are spaced by the wire time of their data, with a slack of 562 bytes, instead of every
+//!   30 ns.
 //!
 //! With `rules = "published-code"` three more of its ways hold, for comparison with its results: a
 //! sender is congested if it holds more than `SThr` after the packet's own credit is spent, what it
@@ -64,13 +74,16 @@
 //! * Credit that one sender may have is a BDP rounded up to whole packets, and `B` is larger by as
 //!   much unless it is set below a BDP; `SThr` is two packets at least. Else a path that holds few
 //!   packets is not filled.
-//! * Loss recovery, which the paper takes from Homa without detail: receivers ask for packets that time has shown to be lost, senders
-//!   repeat announcements, both with exponential backoff, and the receiver acknowledges whole messages. Credits carry a running sum, so
-//!   a later one replaces a lost one. See `recovery.rs`.
-//! * A sender needs credit for all of its next packet (the paper: for any of it), but for once after its receiver has asked in vain.
+//! * Loss recovery, which the paper takes from Homa without detail: receivers ask for packets that
+//!   time has shown to be lost, senders repeat announcements, both with exponential backoff, and
+//!   the receiver acknowledges whole messages. Credits carry a running sum, so a later one replaces
+//!   a lost one. See `recovery.rs`.
+//! * A sender needs credit for all of its next packet (the paper: for any of it), but for once
+//!   after its receiver has asked in vain.
 //! * A message without end counts as longer than any other; several take turns.
-//! * Of a sender's messages only the shortest is tried, and of all only the one whose turn it is when the budget is short: a shorter
-//!   last packet of another does not overtake when little credit is left.
+//! * Of a sender's messages only the shortest is tried, and of all only the one whose turn it is
+//!   when the budget is short: a shorter last packet of another does not overtake when little
+//!   credit is left.
 
 mod credit;
 mod receiver;
@@ -86,9 +99,9 @@ use credit::Pacer;
 use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::{
-    Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext, MIN_WIRE_BYTES,
-    Marker, Message, MessageId, Need, Needs, PacketMut, PathOracle, Rate, Reply, Rng, Time, Transmit,
-    Transport, choice, frame_flag, kind, mix64, params,
+    Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext,
+    MIN_WIRE_BYTES, Marker, Message, MessageId, Need, Needs, PacketMut, PathOracle, Rate, Reply,
+    Rng, Time, Transmit, Transport, choice, frame_flag, kind, mix64, params,
 };
 
 /// Timeouts double at most so often.
@@ -111,7 +124,8 @@ mod own_kind {
 mod flag {
     /// The sender holds more credit than it should (`sird.csn`).
     pub(super) const SENDER_CONGESTED: u8 = tidegate_core::body_flag::OWN;
-    /// A RESEND because nothing of the message has arrived for a timeout, not because something is missing between others.
+    /// A RESEND because nothing of the message has arrived for a timeout, not because something is
+    /// missing between others.
     pub(super) const STALLED: u8 = tidegate_core::body_flag::OWN << 1;
 }
 
@@ -125,32 +139,42 @@ choice! {
 }
 choice! {
     /// What goes above the priority of data, where there are two.
-    pub enum Priorities { ControlAndUnscheduled = "control-and-unscheduled", Control = "control", None = "none" }
+    pub enum Priorities {
+        ControlAndUnscheduled = "control-and-unscheduled",
+        Control = "control",
+        None = "none",
+    }
 }
 params! {
     /// Parameters of SIRD.
     pub struct SirdParams {
         /// Credit that a receiver may have out (B). Less than a BDP does not fill the link.
-        budget: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
+        budget: Extent = Extent::Bdp(1.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, \
+            table 2";
         /// Messages of up to so many bytes on the wire start without credit (UnschT).
-        unscheduled_threshold: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-        /// A sender that holds so much credit is congested (SThr); under `paper` less than two packets
-        /// count as two; very large: no sender ever is, and slow ones hold credit that others could use.
-        sender_threshold: Extent = Extent::Bdp(0.5), within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
+        unscheduled_threshold: Extent = Extent::Bdp(1.0),
+            within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
+        /// A sender that holds so much credit is congested (SThr); under `paper` less than two
+        /// packets count as two; very large: no sender ever is, and slow ones hold credit that
+        /// others could use.
+        sender_threshold: Extent = Extent::Bdp(0.5),
+            within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
         /// Weight of the latest share of marked packets in its moving average, in both loops.
         gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
         /// Least bucket of a congested sender, in BDP.
         sender_floor: f64 = 0.1, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
         /// Least bucket of a sender behind a congested network, in BDP.
         network_floor: f64 = 0.03, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
-        /// Share of a sender's link that its receivers get in turns; the rest goes to the shortest message.
+        /// Share of a sender's link that its receivers get in turns; the rest goes to the shortest
+        /// message.
         fair_share: f64 = 0.5, in 0.0..=1.0, "paper, section 5.4";
         /// Whose packet a receiver credits next.
         receiver_policy: Policy = Policy::Srpt, "paper, section 5.1";
         /// Credits are as far apart as the data they call for.
         credit_pacing: bool = true, "paper, section 4.5";
-        /// Share of the link that paced credits call for. At 1 nothing drains the queue that other packets (requests,
-        /// unscheduled data) leave behind at a busy downlink, so it grows to what the budget allows.
+        /// Share of the link that paced credits call for. At 1 nothing drains the queue that other
+        /// packets (requests, unscheduled data) leave behind at a busy downlink, so it grows to
+        /// what the budget allows.
         credit_rate: f64 = 1.0, in 0.1..=1.0, "authors' simulator, r2p2-cc-hybrid.cc";
         /// What goes above the priority of data, where there are two.
         priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
@@ -159,7 +183,8 @@ params! {
         /// packets, or down.
         rules: Rules = Rules::Paper, "paper, algorithms 1 and 2";
         /// Without news for so long, packets are lost.
-        resend_timeout: Time = Time::ms(1), within Time::us(10) => Time::s(1), "our choice: far above any round trip";
+        resend_timeout: Time = Time::ms(1), within Time::us(10) => Time::s(1), "our choice: far \
+            above any round trip";
     }
 }
 
@@ -224,7 +249,8 @@ impl Settings {
         }
     }
 
-    /// When a timer that should fire next at `next` does so: after a driver's long pause not for every time it missed.
+    /// When a timer that should fire next at `next` does so: after a driver's long pause not for
+    /// every time it missed.
     fn next_timer(&self, now: Time, next: Time) -> Time {
         if next > now { next } else { now.after(self.timeout) }
     }
@@ -290,7 +316,8 @@ impl Endpoint for Sird {
         name: "sird",
         title: "SIRD",
         citation: "Prasopoulos et al., NSDI 2025",
-        summary: "Receivers schedule their own link by credit, and shrink the credit of senders that cannot use it.",
+        summary: "Receivers schedule their own link by credit, and shrink the credit of senders \
+            that cannot use it.",
         color: "#56b4e9",
         marker: Marker::Star,
         needs: Needs::NONE.and(Need::CoreEcn).and(Need::Spraying),
@@ -348,7 +375,9 @@ impl Transport for Sird {
         }
         let answer = match (body.kind, source) {
             (kind::DATA, Some(source)) => inbox.on_data(settings, now, source, &body, app),
-            (kind::REQUEST, Some(source)) => inbox.on_request(settings, now, source, &body, app, control),
+            (kind::REQUEST, Some(source)) => {
+                inbox.on_request(settings, now, source, &body, app, control)
+            }
             (kind::CREDIT, _) => {
                 outbox.on_credit(settings, body.src, body.sack);
                 Answer::None
@@ -406,7 +435,8 @@ impl Transport for Sird {
 }
 
 impl Sird {
-    /// Does everything that was due by `now`, each at its own time, so that nothing depends on when the driver calls.
+    /// Does everything that was due by `now`, each at its own time, so that nothing depends on when
+    /// the driver calls.
     #[inline]
     fn advance(&mut self, now: Time) {
         if self.deadline() <= now {

@@ -39,7 +39,8 @@ pub(super) struct Incoming {
     pub(super) granted: u64,
     pub(super) received: u64,
     pub(super) window: Window,
-    /// So many packets have been sent, the sender says: more than were granted where it spent other messages' credit.
+    /// So many packets have been sent, the sender says: more than were granted where it spent other
+    /// messages' credit.
     pub(super) sent: u64,
     /// Credit for packets that a stopped message no longer has: its sender must forget it.
     excess: u64,
@@ -99,7 +100,8 @@ pub(super) struct Source {
     pub(super) heard_at: Time,
     /// When a packet of any of its messages last arrived for the first time.
     pub(super) data_at: Time,
-    /// Did not answer: gets no credit until it is heard of, and what it has does not count against the budget.
+    /// Did not answer: gets no credit until it is heard of, and what it has does not count against
+    /// the budget.
     silent: bool,
 }
 
@@ -166,7 +168,8 @@ impl Inbox {
 
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
-        let start = self.outstanding == 0 && self.sources.iter().all(|source| source.bucket.outstanding == 0);
+        let start = self.outstanding == 0
+            && self.sources.iter().all(|source| source.bucket.outstanding == 0);
         start && self.messages.in_use() == 0 && self.deadline() == Time::NEVER
     }
 
@@ -203,7 +206,14 @@ impl Inbox {
     }
 
     /// A packet of any kind came from `source`: both control loops run (section 4.3).
-    pub(super) fn hear(&mut self, settings: &Settings, now: Time, source: u32, body: &Body, ce: bool) {
+    pub(super) fn hear(
+        &mut self,
+        settings: &Settings,
+        now: Time,
+        source: u32,
+        body: &Body,
+        ce: bool,
+    ) {
         let source = &mut self.sources[source as usize];
         let csn = body.kind == kind::DATA && body.flags & flag::SENDER_CONGESTED != 0;
         source.bucket.observe(settings, csn, ce);
@@ -246,12 +256,13 @@ impl Inbox {
         }
     }
 
-    /// A message that was not known: books the credit that its sender took for the unscheduled packets.
+    /// A message that was not known: books the credit that its sender took for the unscheduled
+    /// packets.
     fn open(&mut self, settings: &Settings, now: Time, number: u32, body: &Body) -> Found {
         let (size, unscheduled) = (body.ack, body.sack >> 32);
         let packets = settings.packets(size);
-        let sane =
-            (size <= MAX_SIZE || size == Message::UNLIMITED) && unscheduled <= packets.min(MAX_UNSCHEDULED);
+        let sane = (size <= MAX_SIZE || size == Message::UNLIMITED)
+            && unscheduled <= packets.min(MAX_UNSCHEDULED);
         if !sane || self.messages.in_use() >= MAX_MESSAGES {
             return Found::Nothing;
         }
@@ -281,13 +292,15 @@ impl Inbox {
         if source.lanes.len() <= body.lane as usize {
             source.lanes.resize(body.lane as usize + 1, Lane { generation: 0, last: Last::Unused });
         }
-        source.lanes[body.lane as usize] = Lane { generation: body.sack as u32, last: Last::Slot(slot) };
+        source.lanes[body.lane as usize] =
+            Lane { generation: body.sack as u32, last: Last::Slot(slot) };
         self.place(settings, slot);
         self.arm(settings, now, slot);
         Found::Slot(slot, true)
     }
 
-    /// Counts credit handed out, or, below zero, come back with data. Never for a silent sender: it has just been heard.
+    /// Counts credit handed out, or, below zero, come back with data. Never for a silent sender: it
+    /// has just been heard.
     pub(super) fn book(&mut self, source: u32, bytes: i64) {
         self.sources[source as usize].bucket.outstanding += bytes;
         self.outstanding += bytes;
@@ -297,7 +310,8 @@ impl Inbox {
     pub(super) fn place(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
         let source = &mut self.sources[message.source as usize];
-        let wants = message.granted < message.packets && message.granted < message.window.base() + MAX_AHEAD;
+        let wants = message.granted < message.packets
+            && message.granted < message.window.base() + MAX_AHEAD;
         if wants {
             source.messages.set(&mut self.places, slot, message.key(settings));
         } else {
@@ -315,7 +329,8 @@ impl Inbox {
         }
     }
 
-    /// Puts a sender among those that may have credit, or takes it out. Follows every change of its bucket and its messages.
+    /// Puts a sender among those that may have credit, or takes it out. Follows every change of its
+    /// bucket and its messages.
     pub(super) fn settle(&mut self, settings: &Settings, number: u32) {
         let source = &self.sources[number as usize];
         if let Some((key, slot)) = source.messages.first()
@@ -430,8 +445,8 @@ impl Inbox {
         self.finish(now, slot, app)
     }
 
-    /// Tells application and sender if all has arrived. The record stays until credit for all of it has been handed out:
-    /// its sender may have spent on it what was meant for others.
+    /// Tells application and sender if all has arrived. The record stays until credit for all of it
+    /// has been handed out: its sender may have spent on it what was meant for others.
     fn finish<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Answer {
         let message = &mut self.messages[slot];
         if message.complete || message.received < message.packets {
@@ -453,8 +468,8 @@ impl Inbox {
         Answer::Reply(self.done(source, &body, excess))
     }
 
-    /// Says that a message has arrived, in answer to a packet of it. What the sender is to forget may be credit that was lost on
-    /// its way.
+    /// Says that a message has arrived, in answer to a packet of it. What the sender is to forget
+    /// may be credit that was lost on its way.
     fn done(&self, source: u32, body: &Body, excess: u64) -> Body {
         Body {
             kind: kind::ACK,

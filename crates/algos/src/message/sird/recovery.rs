@@ -31,7 +31,12 @@ const MAX_ASKS: usize = 32;
 
 impl Inbox {
     /// The first timer has fired.
-    pub(super) fn on_timer(&mut self, settings: &Settings, now: Time, control: &mut VecDeque<Control>) {
+    pub(super) fn on_timer(
+        &mut self,
+        settings: &Settings,
+        now: Time,
+        control: &mut VecDeque<Control>,
+    ) {
         let Some((at, slot)) = self.timers.first() else { return };
         let message = &mut self.messages[slot];
         if !message.expects() {
@@ -84,7 +89,8 @@ impl Inbox {
         control: &mut VecDeque<Control>,
     ) {
         let message = &mut self.messages[slot];
-        message.sent = message.sent.max(sent).min(message.packets).min(message.window.base() + MAX_AHEAD);
+        message.sent =
+            message.sent.max(sent).min(message.packets).min(message.window.base() + MAX_AHEAD);
         if !message.complete && now.since(message.asked_at) >= settings.timeout {
             let end = message.sent;
             self.ask_below(settings, now, slot, end, 0, control);
@@ -93,7 +99,13 @@ impl Inbox {
     }
 
     /// Asks for everything credited.
-    fn ask_for_all(&mut self, settings: &Settings, at: Time, slot: u32, control: &mut VecDeque<Control>) {
+    fn ask_for_all(
+        &mut self,
+        settings: &Settings,
+        at: Time,
+        slot: u32,
+        control: &mut VecDeque<Control>,
+    ) {
         let message = &self.messages[slot];
         // Credit may have gone into packets of this message that was meant for others.
         let outstanding = self.sources[message.source as usize].bucket.outstanding.max(0) as u64;
@@ -130,7 +142,8 @@ impl Inbox {
                 message: message.id,
                 seq: start * settings.mtu,
                 ack: message.generation as u64,
-                sack: message.window.missing(start) & if room < 64 { (1 << room) - 1 } else { u64::MAX },
+                sack: message.window.missing(start)
+                    & if room < 64 { (1 << room) - 1 } else { u64::MAX },
                 ..Body::default()
             };
             control.push_back(Control { dst, body });

@@ -10,8 +10,8 @@ use super::{Control, Policy, Settings};
 impl Inbox {
     /// Hands out the credit that is due by `at`.
     ///
-    /// Each leaves when the pacer opens or, later, when something changed; so what leaves depends on times only, not on how
-    /// often the driver calls.
+    /// Each leaves when the pacer opens or, later, when something changed; so what leaves depends
+    /// on times only, not on how often the driver calls.
     pub(super) fn issue(&mut self, settings: &Settings, at: Time, control: &mut VecDeque<Control>) {
         loop {
             let Some((source, slot)) = self.creditable(settings) else {

@@ -1,4 +1,5 @@
-//! The sending half: which message's next packet leaves (algorithm 2), and what happens when nobody answers.
+//! The sending half: which message's next packet leaves (algorithm 2), and what happens when nobody
+//! answers.
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -11,10 +12,11 @@ use crate::tables::{Heap, Places, Slab};
 
 /// Messages under way to one receiver; more wait.
 pub(super) const MAX_LANES: usize = 4096;
-/// Requests for retransmission, of 64 packets each, that can wait; the receiver repeats what is dropped.
+/// Requests for retransmission, of 64 packets each, that can wait; the receiver repeats what is
+/// dropped.
 const MAX_AGAIN: usize = 256;
-/// Credit in hand for one receiver, in BDP, beyond which no more is taken: a receiver gives one of its own. What is left out
-/// comes with later credit, which carries the sum.
+/// Credit in hand for one receiver, in BDP, beyond which no more is taken: a receiver gives one of
+/// its own. What is left out comes with later credit, which carries the sum.
 const MAX_IN_HAND: i64 = 16;
 /// One packet's worth of deficit.
 pub(super) const ONE: i64 = 1 << 24;
@@ -52,12 +54,15 @@ impl Outgoing {
     }
     /// Fewest unsent bytes first; those without end follow in turns.
     fn remaining(&self, settings: &Settings) -> Key {
-        let unsent =
-            if self.size == Message::UNLIMITED { LONG } else { self.size - self.next * settings.mtu };
+        let unsent = if self.size == Message::UNLIMITED {
+            LONG
+        } else {
+            self.size - self.next * settings.mtu
+        };
         (unsent, self.order)
     }
-    /// The same, but nothing overtakes a message that the receiver has not heard of: the credit that it brings must not be
-    /// spent before the receiver counts it.
+    /// The same, but nothing overtakes a message that the receiver has not heard of: the credit
+    /// that it brings must not be spent before the receiver counts it.
     fn key(&self, settings: &Settings) -> Key {
         let (unsent, order) = self.remaining(settings);
         ((self.announced as u64) << 63 | unsent, order)
@@ -67,13 +72,15 @@ impl Outgoing {
 /// A receiver, as its sender sees it.
 struct Destination {
     host: u32,
-    /// Every byte of credit it has sent so far; credits carry this sum, so that a later one makes up for a lost one.
+    /// Every byte of credit it has sent so far; credits carry this sum, so that a later one makes
+    /// up for a lost one.
     granted: u64,
-    /// Credit in hand, wire bytes, that of unscheduled packets included. Below zero after credit for a stopped message was
-    /// taken back that had gone to another one.
+    /// Credit in hand, wire bytes, that of unscheduled packets included. Below zero after credit
+    /// for a stopped message was taken back that had gone to another one.
     available: i64,
-    /// The next packet may go on less credit than it costs: credit meant for a short last packet is in hand, a full one is next,
-    /// and the receiver, whose budget waits for that credit to come back, has run out of patience.
+    /// The next packet may go on less credit than it costs: credit meant for a short last packet is
+    /// in hand, a full one is next, and the receiver, whose budget waits for that credit to come
+    /// back, has run out of patience.
     lend: bool,
     /// Messages with unsent packets.
     messages: Heap<Key>,
@@ -141,7 +148,8 @@ impl Outbox {
         self.messages.in_use() == 0 && none && self.deadline() == Time::NEVER
     }
 
-    /// Credit in hand for a receiver that has handed out `granted` in all, with what was lost on its way.
+    /// Credit in hand for a receiver that has handed out `granted` in all, with what was lost on
+    /// its way.
     #[cfg(test)]
     pub(super) fn in_hand(&self, host: u32, granted: u64) -> i64 {
         let destination = &self.destinations[self.by_host.get(host).copied().unwrap() as usize];
@@ -155,7 +163,8 @@ impl Outbox {
         message: &Message,
         control: &mut VecDeque<Control>,
     ) -> u32 {
-        let destination = self.by_host.get(message.dst).copied().unwrap_or_else(|| self.connect(message.dst));
+        let destination =
+            self.by_host.get(message.dst).copied().unwrap_or_else(|| self.connect(message.dst));
         let slot = self.messages.take();
         self.order += 1;
         self.messages[slot] = Outgoing {
@@ -191,7 +200,13 @@ impl Outbox {
     }
 
     /// Gives a message its lane and either unscheduled credit or a request for credit.
-    fn begin(&mut self, settings: &Settings, now: Time, slot: u32, control: &mut VecDeque<Control>) {
+    fn begin(
+        &mut self,
+        settings: &Settings,
+        now: Time,
+        slot: u32,
+        control: &mut VecDeque<Control>,
+    ) {
         let message = &mut self.messages[slot];
         let destination = &mut self.destinations[message.destination as usize];
         let Some(lane) = destination.free_lanes.pop().or_else(|| {
@@ -210,7 +225,8 @@ impl Outbox {
         (message.lane, message.generation) = (lane, destination.lanes[lane as usize]);
         let wire = settings.message_wire(message.size);
         if message.packets > 0 && wire <= settings.unscheduled_threshold {
-            let room = (settings.bdp - destination.available.max(0)).max(settings.full as i64) as u64;
+            let room =
+                (settings.bdp - destination.available.max(0)).max(settings.full as i64) as u64;
             let packets = if wire <= room { message.packets } else { room / settings.full };
             message.unscheduled = packets as u32;
             let credit = message.taken(settings);
@@ -264,7 +280,8 @@ impl Outbox {
         let destination = &self.destinations[number as usize];
         if let Some((_, slot)) = destination.messages.first() {
             let message = &self.messages[slot];
-            let needed = if destination.lend { 1 } else { settings.wire(message.size, message.next) as i64 };
+            let needed =
+                if destination.lend { 1 } else { settings.wire(message.size, message.next) as i64 };
             if destination.available >= needed {
                 self.shortest.set(&mut self.shortest_places, number, message.remaining(settings));
                 if !self.deficit_places.contain(number) {
@@ -277,8 +294,9 @@ impl Outbox {
         self.deficits.remove(&mut self.deficit_places, number);
     }
 
-    /// The destination whose turn it is: a share of the link goes to all in turns, the rest to the shortest message. Each has a
-    /// deficit that grows by its quantum with every packet; the largest is served once it is worth a packet.
+    /// The destination whose turn it is: a share of the link goes to all in turns, the rest to the
+    /// shortest message. Each has a deficit that grows by its quantum with every packet; the
+    /// largest is served once it is worth a packet.
     fn choose(&mut self, settings: &Settings) -> Option<u32> {
         let (_, winner) = self.shortest.first()?;
         let eligible = self.shortest.len() as i64;
@@ -290,7 +308,8 @@ impl Outbox {
         self.add_rounds(1, quantum, winner, extra);
         let (key, _) = self.deficits.first()?;
         if self.round - key < ONE {
-            // As many rounds at once as it takes: either the largest deficit is enough then, or the winner's.
+            // As many rounds at once as it takes: either the largest deficit is enough then, or the
+            // winner's.
             let rounds = |key: i64, each: i64| {
                 if each > 0 { (ONE - (self.round - key) + each - 1) / each } else { i64::MAX }
             };
@@ -354,7 +373,8 @@ impl Outbox {
     fn data_again(&mut self, settings: &Settings, now: Time) -> Option<(u32, Body)> {
         while let Some(again) = self.again.front_mut() {
             let message = &mut self.messages[again.slot];
-            let same = message.alive && (message.lane, message.generation) == (again.lane, again.generation);
+            let same = message.alive
+                && (message.lane, message.generation) == (again.lane, again.generation);
             if again.map == 0 || !same {
                 self.again.pop_front();
                 continue;
@@ -398,14 +418,14 @@ impl Outbox {
         same.then_some(body.connection)
     }
 
-    /// The receiver misses packets. What has not been sent yet is not missing, nor what was sent after the receiver lost patience,
-    /// but the receiver hears that it is on its way.
+    /// The receiver misses packets. What has not been sent yet is not missing, nor what was sent
+    /// after the receiver lost patience, but the receiver hears that it is on its way.
     pub(super) fn on_resend(&mut self, settings: &Settings, now: Time, body: &Body) -> Answer {
         let Some(slot) = self.find(body, body.ack) else { return Answer::None };
         let message = &self.messages[slot];
         let start = body.seq / settings.mtu;
-        let moving =
-            body.flags & flag::STALLED != 0 && now.since(message.sent_at).times(2) < settings.timeout;
+        let moving = body.flags & flag::STALLED != 0
+            && now.since(message.sent_at).times(2) < settings.timeout;
         let sent = if moving { 0 } else { message.next.saturating_sub(start) };
         let map = if sent >= 64 { body.sack } else { body.sack & ((1 << sent) - 1) };
         if map == 0 {
@@ -458,9 +478,14 @@ impl Outbox {
         Some(id)
     }
 
-    /// A message's timer: where nothing of it was sent for a timeout, asks (again) for credit, which also says how much should
-    /// have arrived, and asks whether it has.
-    pub(super) fn on_timer(&mut self, settings: &Settings, now: Time, control: &mut VecDeque<Control>) {
+    /// A message's timer: where nothing of it was sent for a timeout, asks (again) for credit,
+    /// which also says how much should have arrived, and asks whether it has.
+    pub(super) fn on_timer(
+        &mut self,
+        settings: &Settings,
+        now: Time,
+        control: &mut VecDeque<Control>,
+    ) {
         let Some((at, slot)) = self.timers.first() else { return };
         let message = &mut self.messages[slot];
         let quiet_at = message.sent_at.max(message.resent_at).after(settings.timeout);
@@ -484,7 +509,13 @@ impl Outbox {
 /// Whether the sender says that it is congested (algorithm 2, line 8), with `available` bytes of
 /// credit in hand, `taken` of which it took itself, before the `wire` bytes of this packet are
 /// spent.
-pub(super) fn congestion(settings: &Settings, available: i64, taken: i64, wire: i64, unsent: u32) -> u8 {
+pub(super) fn congestion(
+    settings: &Settings,
+    available: i64,
+    taken: i64,
+    wire: i64,
+    unsent: u32,
+) -> u8 {
     let congested = match settings.rules {
         Rules::Paper => available - taken >= settings.sender_threshold,
         Rules::PublishedCode => available - wire > settings.sender_threshold && unsent >= 2,

@@ -71,7 +71,10 @@ impl Application for Checking {
         }
         let heard = &mut self.messages[message as usize];
         heard.delivered += bytes as u64;
-        assert!(heard.completed.is_none() && heard.delivered <= heard.size, "delivered twice: {heard:?}");
+        assert!(
+            heard.completed.is_none() && heard.delivered <= heard.size,
+            "delivered twice: {heard:?}"
+        );
     }
     fn completed(&mut self, now: Time, message: MessageId) {
         let message = message.id;
@@ -80,12 +83,18 @@ impl Application for Checking {
         }
         let heard = &mut self.messages[message as usize];
         assert!(heard.completed.is_none(), "completed twice: {heard:?}");
-        assert!(heard.size == Message::UNLIMITED || heard.delivered == heard.size, "too early: {heard:?}");
+        assert!(
+            heard.size == Message::UNLIMITED || heard.delivered == heard.size,
+            "too early: {heard:?}"
+        );
         heard.completed = Some(now);
     }
     fn acked(&mut self, now: Time, message: MessageId) {
         let heard = &mut self.messages[message.id as usize];
-        assert!(heard.completed.is_some() && heard.acked.is_none(), "acknowledged wrongly: {heard:?}");
+        assert!(
+            heard.completed.is_some() && heard.acked.is_none(),
+            "acknowledged wrongly: {heard:?}"
+        );
         heard.acked = Some(now);
         self.acked.push(message.id);
     }
@@ -168,8 +177,10 @@ impl Net {
         let left = at + RATE.serialise(wire as u64);
         let copies = 1 + (self.rng.unit() < self.faults.duplication) as u32;
         for _ in 0..copies {
-            let dead =
-                self.faults.dead.is_some_and(|(h, from, to)| h == body.src && (from..to).contains(&at));
+            let dead = self
+                .faults
+                .dead
+                .is_some_and(|(h, from, to)| h == body.src && (from..to).contains(&at));
             let first = self.faults.first_of & bit(body.kind) != 0;
             self.faults.first_of &= !bit(body.kind);
             if self.rng.unit() < self.faults.loss || dead || first {
@@ -202,7 +213,9 @@ impl Net {
     fn run_among(&mut self, until: Time, hosts: u32) {
         let mut hops = HopTrace::default();
         loop {
-            while let Some(entry) = self.wires.first_entry().filter(|entry| entry.key().0 <= self.now) {
+            while let Some(entry) =
+                self.wires.first_entry().filter(|entry| entry.key().0 <= self.now)
+            {
                 let (frame, body) = entry.remove();
                 if frame.dst < hosts {
                     self.receive(frame, body);
@@ -288,7 +301,9 @@ fn assert_all_delivered(net: &Net, case: &str) {
 fn every_message_arrives_exactly_once_whatever_the_network_does() {
     let more = std::env::var("TIDEGATE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
     let mut lost = 0;
-    for (loss, duplication, seeds) in [(0.0, 0.0, 100), (0.01, 0.0, 600), (0.05, 0.02, 600), (0.3, 0.1, 50)] {
+    for (loss, duplication, seeds) in
+        [(0.0, 0.0, 100), (0.01, 0.0, 600), (0.05, 0.02, 600), (0.3, 0.1, 50)]
+    {
         for seed in 0..more.unwrap_or(seeds) {
             let case = alloc::format!("loss {loss}, seed {seed}");
             let jitter = Time::us(1 + seed % 12);
@@ -324,11 +339,16 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
 
 #[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
-    let all = [kind::DATA, kind::REQUEST, kind::CREDIT, kind::ACK, own_kind::RESEND, own_kind::BUSY];
+    let all =
+        [kind::DATA, kind::REQUEST, kind::CREDIT, kind::ACK, own_kind::RESEND, own_kind::BUSY];
     let mut lost = 0;
     for set in 0..1u32 << all.len() {
-        let first_of =
-            all.iter().enumerate().filter(|(i, _)| set >> i & 1 != 0).map(|(_, &kind)| bit(kind)).sum();
+        let first_of = all
+            .iter()
+            .enumerate()
+            .filter(|(i, _)| set >> i & 1 != 0)
+            .map(|(_, &kind)| bit(kind))
+            .sum();
         for size in [1, 20_000, 99_000, 400_000, Message::UNLIMITED] {
             let mut net = Net::new(2, &SirdParams::default(), Faults { first_of, ..NO_FAULTS }, 1);
             let (id, handle) = net.submit(0, 1, size);
@@ -465,8 +485,12 @@ fn shares(fair_share: f64, receivers: u32) -> Vec<u32> {
     let mut host = Sird::new(&SirdParams { fair_share, ..SirdParams::default() }, &context(0));
     for dst in 1..=receivers {
         // The shortest is for host 1.
-        let message =
-            Message { id: dst, dst, bytes: 100_000_000 + dst as u64 * 10_000_000, dedicated: false };
+        let message = Message {
+            id: dst,
+            dst,
+            bytes: 100_000_000 + dst as u64 * 10_000_000,
+            dedicated: false,
+        };
         host.submit(Time::ZERO, message, &NoPaths);
     }
     let mut sent = alloc::vec![0; receivers as usize];
@@ -474,8 +498,10 @@ fn shares(fair_share: f64, receivers: u32) -> Vec<u32> {
     let mut data = 0;
     while data < 4_000 {
         for src in 1..=receivers {
-            let mut credit = Body { kind: kind::CREDIT, src, sack: (data + 100) * 1538, ..Body::default() };
-            let packet = PacketMut { frame: &mut Frame::default(), body: &mut credit, hops: &mut hops };
+            let mut credit =
+                Body { kind: kind::CREDIT, src, sack: (data + 100) * 1538, ..Body::default() };
+            let packet =
+                PacketMut { frame: &mut Frame::default(), body: &mut credit, hops: &mut hops };
             host.receive(Time::ZERO, packet, &mut Checking::default());
         }
         let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
@@ -500,7 +526,10 @@ fn sender_splits_its_link_between_turns_and_the_shortest_message() {
         for (dst, &packets) in sent.iter().enumerate() {
             let extra = if dst == 0 { 1.0 - fair_share } else { 0.0 };
             let expected = 4_000.0 * (fair_share / receivers as f64 + extra);
-            assert!((packets as f64 - expected).abs() < 8.0, "{fair_share} of {receivers}: {sent:?}");
+            assert!(
+                (packets as f64 - expected).abs() < 8.0,
+                "{fair_share} of {receivers}: {sent:?}"
+            );
         }
     }
 }
@@ -515,7 +544,11 @@ fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
         });
         net.run(Time::s(1));
         net.assert_quiet("done");
-        net.app.messages.iter().map(|heard| heard.completed.unwrap().as_us_f64()).collect::<Vec<_>>()
+        net.app
+            .messages
+            .iter()
+            .map(|heard| heard.completed.unwrap().as_us_f64())
+            .collect::<Vec<_>>()
     };
     let srpt = completed(Policy::Srpt);
     let turns = completed(Policy::RoundRobin);
@@ -523,7 +556,10 @@ fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
     for (times, megabytes) in [(srpt, [10.6, 6.6, 3.5, 1.3]), (turns, [10.6, 9.7, 7.9, 5.2])] {
         for (took, megabytes) in times.iter().zip(megabytes) {
             let expected = megabytes * 80.0 * 1538.0 / 1458.0;
-            assert!((took / expected - 1.0).abs() < 0.08, "{times:?} where {expected} us are expected");
+            assert!(
+                (took / expected - 1.0).abs() < 0.08,
+                "{times:?} where {expected} us are expected"
+            );
         }
     }
 }
@@ -562,14 +598,18 @@ fn sender_is_congested_by_the_credit_it_holds() {
         assert_eq!(said.iter().filter(|&&said| said).count(), 3, "{said:?}");
         assert!(said[..3].iter().all(|&said| said));
     }
-    assert!(csn(Rules::PublishedCode, 35, 1).iter().all(|&said| !said), "a single message never says so");
+    assert!(
+        csn(Rules::PublishedCode, 35, 1).iter().all(|&said| !said),
+        "a single message never says so"
+    );
     let said = csn(Rules::PublishedCode, 35, 2);
     assert_eq!(said.iter().filter(|&&said| said).count(), 2, "{said:?}");
 }
 
 #[test]
 fn exactly_the_threshold_is_congestion() {
-    let params = SirdParams { sender_threshold: Extent::Bytes(4.0 * 1538.0), ..SirdParams::default() };
+    let params =
+        SirdParams { sender_threshold: Extent::Bytes(4.0 * 1538.0), ..SirdParams::default() };
     let settings = Settings::new(&params, &context(0));
     assert!(sender::congestion(&settings, 4 * 1538, 0, 1538, 1) != 0);
     assert!(sender::congestion(&settings, 4 * 1538 - 1, 0, 1538, 1) == 0);
@@ -600,7 +640,11 @@ fn tell(host: &mut Sird, now: Time, mut body: Body) -> Option<u8> {
 /// A host with a long message to host 1.
 fn sending() -> Sird {
     let mut host = Sird::new(&SirdParams::default(), &context(0));
-    host.submit(Time::ZERO, Message { id: 0, dst: 1, bytes: 10_000_000, dedicated: false }, &NoPaths);
+    host.submit(
+        Time::ZERO,
+        Message { id: 0, dst: 1, bytes: 10_000_000, dedicated: false },
+        &NoPaths,
+    );
     host
 }
 
@@ -627,8 +671,14 @@ fn what_a_sender_sent_within_half_a_timeout_is_not_asked_of_it() {
     let half = Time::ps(timeout.as_ps() / 2);
     for (later, is_on_its_way) in [(Time::us(1), true), (half - Time::ps(1), true), (half, false)] {
         let (mut host, sent) = (sending(), Time::us(5));
-        tell(&mut host, sent, Body { kind: kind::CREDIT, src: 1, sack: 5 * 1538, ..Body::default() });
-        (0..5).for_each(|packet| assert_eq!(next_data(&mut host, sent).unwrap().seq, packet * MTU as u64));
+        tell(
+            &mut host,
+            sent,
+            Body { kind: kind::CREDIT, src: 1, sack: 5 * 1538, ..Body::default() },
+        );
+        (0..5).for_each(|packet| {
+            assert_eq!(next_data(&mut host, sent).unwrap().seq, packet * MTU as u64)
+        });
         assert_eq!(next_data(&mut host, sent), None);
         let reply = tell(&mut host, sent + later, STALLED);
         assert_eq!(reply, is_on_its_way.then_some(own_kind::BUSY), "{later} after it left");
@@ -663,7 +713,8 @@ fn a_sender_that_asks_again_is_not_asked_twice_within_a_timeout() {
     let mut inbox = Inbox::new(Pacer::new(RATE, true));
     let (mut control, mut app) = (VecDeque::new(), Checking::default());
     let size = 100 * MTU as u64;
-    let request = Body { kind: kind::REQUEST, src: 1, message: FORGED, ack: size, ..Body::default() };
+    let request =
+        Body { kind: kind::REQUEST, src: 1, message: FORGED, ack: size, ..Body::default() };
     let source = inbox.source(&settings, &request).unwrap();
     inbox.on_request(&settings, Time::ZERO, source, &request, &mut app, &mut control);
     let repeated = Body { flags: body_flag::RETRANSMISSION, seq: 10 * MTU as u64, ..request };
@@ -687,7 +738,8 @@ fn credit_waits_for_packets_that_come_again_not_for_requests_of_them() {
     let mut inbox = Inbox::new(Pacer::new(RATE, true));
     let (mut control, mut app) = (VecDeque::new(), Checking::default());
     let size = 100 * MTU as u64;
-    let request = Body { kind: kind::REQUEST, src: 1, message: FORGED, ack: size, ..Body::default() };
+    let request =
+        Body { kind: kind::REQUEST, src: 1, message: FORGED, ack: size, ..Body::default() };
     let source = inbox.source(&settings, &request).unwrap();
     inbox.on_request(&settings, Time::ZERO, source, &request, &mut app, &mut control);
     // The sender has sent ten packets, it says, and none has arrived.
@@ -697,7 +749,8 @@ fn credit_waits_for_packets_that_come_again_not_for_requests_of_them() {
         control.iter().filter(|c| c.body.kind == own_kind::RESEND).map(|c| c.body.sack).collect();
     assert_eq!(asked, [(1 << 10) - 1]);
     assert!(inbox.pacer.opens_at() < Time::ms(1), "nothing has come again yet");
-    let data = Body { kind: kind::DATA, flags: body_flag::RETRANSMISSION, payload_bytes: MTU, ..request };
+    let data =
+        Body { kind: kind::DATA, flags: body_flag::RETRANSMISSION, payload_bytes: MTU, ..request };
     for packet in 0..10 {
         let data = Body { seq: packet * MTU as u64, ..data };
         inbox.on_data(&settings, Time::ms(3), source, &data, &mut app);

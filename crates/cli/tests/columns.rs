@@ -1,0 +1,69 @@
+//! Code, comments and prose are at most 100 columns wide.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+const WIDTH: usize = 100;
+
+/// Files of the project below `folder` that people write.
+fn files(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        let name = entry.file_name().into_string().unwrap();
+        if path.is_dir() {
+            if !name.starts_with('.') && !["target", "results", "corpus"].contains(&name.as_str()) {
+                files(&path, found);
+            }
+        } else if [".rs", ".md", ".toml", ".sh"].iter().any(|end| name.ends_with(end)) {
+            found.push(path);
+        }
+    }
+}
+
+/// Lines of `text` that are too wide. What cannot be broken may be: rows of tables, output of
+/// programs in blocks of code, and values of TOML.
+fn too_wide(path: &Path, text: &str) -> Vec<usize> {
+    let extension = path.extension().unwrap_or_default();
+    let mut in_block = false;
+    let mut wide = Vec::new();
+    for (number, line) in text.lines().enumerate() {
+        let exempt = match extension.to_str() {
+            Some("md") => {
+                in_block ^= line.starts_with("```");
+                in_block || line.starts_with('|')
+            }
+            Some("toml") => !line.starts_with('#'),
+            _ => false,
+        };
+        if line.chars().count() > WIDTH && !exempt {
+            wide.push(number + 1);
+        }
+    }
+    wide
+}
+
+#[test]
+fn no_line_is_wider_than_a_hundred_columns() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let mut found = Vec::new();
+    files(&root, &mut found);
+    assert!(found.len() > 200, "{} files", found.len());
+    let mut wide = Vec::new();
+    for path in found {
+        // Some fixtures are not text.
+        let Ok(text) = fs::read_to_string(&path) else { continue };
+        for line in too_wide(&path, &text) {
+            wide.push(format!("{}:{line}", path.strip_prefix(&root).unwrap().display()));
+        }
+    }
+    assert!(wide.is_empty(), "wider than {WIDTH} columns:\n{}", wide.join("\n"));
+}
+
+#[test]
+fn what_is_too_wide_is_found() {
+    let long = "x".repeat(WIDTH + 1);
+    let found = |name: &str, text: String| too_wide(Path::new(name), &text);
+    assert_eq!(found("a.rs", format!("fn\n{long}")), [2]);
+    assert_eq!(found("a.md", format!("```\n{long}\n```\n| {long}\n{long}")), [5]);
+    assert_eq!(found("a.toml", format!("a = \"{long}\"\n# {long}")), [2]);
+}
