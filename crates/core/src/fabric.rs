@@ -123,3 +123,11 @@ pub struct Fabric {
     /// Payload of a full packet.
     pub mtu: u32,
 }
+
+impl Fabric {
+    /// Where a port is, and where it leads: port 2i from a to b of link i, port 2i + 1 back.
+    pub fn port_ends(&self, port: u32) -> (Node, Node) {
+        let link = &self.links[port as usize / 2];
+        if port.is_multiple_of(2) { (link.a, link.b) } else { (link.b, link.a) }
+    }
+}

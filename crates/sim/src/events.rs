@@ -42,13 +42,66 @@ pub(crate) struct EventList {
     /// From a leaf so many levels up lies the first event of a quarter of the sources.
     quarter: u32,
     epoch: u64,
+    /// Of a part of a fabric: what its sources are called in the whole, which decides among equal
+    /// times. In the whole both are the same.
+    names: Option<Names>,
+}
+
+/// Numbers of a part's sources.
+struct Names {
+    /// In the whole, by number in the part.
+    whole: Vec<u32>,
+    /// In the part, by number in the whole.
+    part: Vec<u32>,
 }
 
 impl EventList {
+    /// For so many sources.
     pub(crate) fn new(sources: usize) -> Self {
         let leaves = sources.next_power_of_two();
         let quarter = leaves.trailing_zeros().saturating_sub(2);
-        EventList { tree: vec![NONE; 2 * leaves], leaves, quarter, epoch: 0 }
+        EventList { tree: vec![NONE; 2 * leaves], leaves, quarter, epoch: 0, names: None }
+    }
+
+    /// For a part of a fabric, whose sources have these numbers in the whole.
+    pub(crate) fn of_part(whole: Vec<u32>) -> Self {
+        let most = whole.iter().max().map_or(0, |&most| most as usize + 1);
+        let mut part = vec![0; most];
+        for (local, &name) in whole.iter().enumerate() {
+            part[name as usize] = local as u32;
+        }
+        let sources = whole.len();
+        EventList { names: Some(Names { whole, part }), ..Self::new(sources) }
+    }
+
+    #[inline(always)]
+    fn name(&self, source: u32) -> u32 {
+        match &self.names {
+            None => source,
+            Some(names) => names.whole[source as usize],
+        }
+    }
+
+    #[inline(always)]
+    fn named(&self, name: u32) -> u32 {
+        match &self.names {
+            None => name,
+            // Who looks ahead may find an empty entry, which names nobody.
+            Some(names) => names.part.get(name as usize).copied().unwrap_or(0),
+        }
+    }
+
+    /// When the event of `source` is due; [`Time::NEVER`]: it has none.
+    pub(crate) fn due(&self, source: u32) -> Time {
+        match self.tree[self.leaves + source as usize] {
+            NONE => Time::NEVER,
+            key => Time::ps(self.epoch + (key >> RANK_BITS)),
+        }
+    }
+
+    /// When the earliest event is due; [`Time::NEVER`]: there is none.
+    pub(crate) fn next(&self) -> Time {
+        self.first_until(Time::NEVER).map_or(Time::NEVER, |(at, _)| at)
     }
 
     /// The earliest event, if it is not after `until`. It stays until its source is set again or
@@ -60,7 +113,7 @@ impl EventList {
         if at > until.as_ps() || key == NONE {
             return None;
         }
-        Some((Time::ps(at), (key & RANK_MASK ^ scramble(at)) as u32))
+        Some((Time::ps(at), self.named((key & RANK_MASK ^ scramble(at)) as u32)))
     }
 
     /// Who fires first in the quarter of the sources that `source` is in: soon, on average in four
@@ -69,7 +122,7 @@ impl EventList {
     pub(crate) fn soon(&self, source: u32) -> u32 {
         let key = self.tree[(self.leaves + source as usize) >> self.quarter];
         let at = self.epoch.wrapping_add(key >> RANK_BITS);
-        (key & RANK_MASK ^ scramble(at)) as u32
+        self.named((key & RANK_MASK ^ scramble(at)) as u32)
     }
 
     /// Moves the event of `source` to `at`, which must lie within the horizon: at most [`FAR`]
@@ -81,7 +134,8 @@ impl EventList {
             "{at} would be moved"
         );
         let since = at.as_ps() - self.epoch;
-        self.write(source, since << RANK_BITS | (source as u64 ^ scramble(self.epoch + since)));
+        let name = self.name(source) as u64;
+        self.write(source, since << RANK_BITS | (name ^ scramble(self.epoch + since)));
     }
 
     /// `source` has no event.

@@ -25,7 +25,7 @@ pub(crate) enum Fate {
 /// The faults of a run.
 pub(crate) struct Injector {
     faults: Faults,
-    /// By port.
+    /// By port of the part.
     streams: Vec<Rng>,
     /// (when, order, what, goes down).
     changes: BinaryHeap<Reverse<(Time, u64, Change)>>,
@@ -71,7 +71,8 @@ pub(crate) struct Changed {
 }
 
 impl Injector {
-    pub(crate) fn new(faults: &Faults, fabric: &Fabric, seed: u64) -> Injector {
+    /// For a part that has `ports`.
+    pub(crate) fn new(faults: &Faults, fabric: &Fabric, ports: &[u32], seed: u64) -> Injector {
         let stream = |entity: usize| Rng::stream(seed, Domain::Faults, entity as u64);
         let links = fabric.links.len();
         let fails = !faults.outages.is_empty() || faults.flaps.is_some();
@@ -79,7 +80,7 @@ impl Injector {
         let mut injector = Injector {
             faults: faults.clone(),
             streams: if faults.touch_packets() {
-                (0..2 * links).map(stream).collect()
+                ports.iter().map(|&port| stream(port as usize)).collect()
             } else {
                 Vec::new()
             },

@@ -1,149 +1,157 @@
-//! The flow table: what the run knows of each message while it lives.
+//! What a run knows of each message while it lives: the sending end and the receiving end apart, for
+//! they may be in different parts of a fabric; and the rows that the two become.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::workload::Flow;
 use tidegate_core::{Handle, Message, MessageId, Time, mix64};
 
 use crate::outcome::FlowRecord;
 
-/// Flows that are alive, by slot.
+/// A flow that the hosts are told of: which it is of the run, and of its host.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Submission {
+    pub(crate) flow: Flow,
+    /// In order of submission, over the run.
+    pub(crate) id: u64,
+    /// The number that its packets carry: how many messages its host has submitted before.
+    pub(crate) number: u32,
+}
+
+/// The sending end of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sending {
+    pub(crate) flow: Flow,
+    pub(crate) id: u64,
+    pub(crate) handle: Handle,
+    /// When it was submitted.
+    start: Time,
+    acked: Option<Time>,
+    retransmitted_bytes: u64,
+    ideal: Time,
+}
+
+/// The receiving end of a flow.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Receiving {
+    pub(crate) id: u64,
+    /// Of which message.
+    pub(crate) message: MessageId,
+    /// What a full packet takes on the slowest link of the path.
+    packet_time: Time,
+    /// Payload delivered.
+    pub(crate) delivered_bytes: u64,
+    /// Within the window.
+    window_bytes: u64,
+    /// Within the window; `NEVER`: none.
+    last_delivery: Time,
+    completed: Option<Time>,
+    bytes: u64,
+}
+
+/// The ends that are in a part of a fabric.
 pub(crate) struct Flows {
-    live: Vec<Live>,
-    free: Vec<u32>,
-    /// By sending host: what its packets call its messages.
-    numbers: Vec<Numbers>,
-    /// Slots in order of completion, not yet taken.
-    completed: VecDeque<u32>,
-    submitted: u64,
+    sending: Ends<Sending>,
+    receiving: Ends<Receiving>,
+    /// Those that are done, not yet taken.
+    sent: Vec<Sending>,
+    received: Vec<Receiving>,
     /// Messages that end by themselves, and of which the sender does not know yet that they have.
     open: u64,
-    digest: u64,
     /// Goodput is measured from here to there.
     window: (Time, Time),
     /// Payload of a full packet.
     mtu: u32,
-    /// By receiving host: payload delivered within the window, of the flows that were closed.
-    received: Vec<u64>,
-}
-
-/// A flow and what has become of it.
-pub(crate) struct Live {
-    pub(crate) record: FlowRecord,
-    pub(crate) handle: Handle,
-    stop: Time,
-    /// Within the window; `NEVER`: none.
-    last_delivery: Time,
 }
 
 impl Flows {
-    /// For a run that is measured within `window`.
+    /// For a run on so many hosts that is measured within `window`.
     pub(crate) fn new(hosts: usize, window: (Time, Time), mtu: u32) -> Flows {
         Flows {
-            live: Vec::new(),
-            free: Vec::new(),
-            numbers: (0..hosts).map(|_| Numbers::default()).collect(),
-            completed: VecDeque::new(),
-            submitted: 0,
+            sending: Ends::new(hosts),
+            receiving: Ends::new(hosts),
+            sent: Vec::new(),
+            received: Vec::new(),
             open: 0,
-            digest: 0,
             window,
             mtu,
-            received: vec![0; hosts],
         }
     }
 
-    /// Makes room for `flow`: its slot, and the number that its packets carry, which is how many
-    /// messages its host has submitted before. `packet_time` is what a full packet takes on its
-    /// slowest link.
-    pub(crate) fn open(
-        &mut self,
-        flow: &Flow,
-        now: Time,
-        ideal: Time,
-        packet_time: Time,
-    ) -> (u32, u32) {
-        let record = FlowRecord {
-            id: self.submitted,
-            label: flow.label,
-            stack: flow.stack,
-            src: flow.src,
-            dst: flow.dst,
+    /// Makes room for the sending end of a flow: its slot.
+    pub(crate) fn send(&mut self, submission: &Submission, now: Time, ideal: Time) -> u32 {
+        let Submission { flow, id, number } = *submission;
+        self.open += (flow.bytes != Message::UNLIMITED) as u64;
+        let sending = Sending {
+            flow,
+            id,
+            handle: Handle(0),
             start: now,
-            bytes: flow.bytes,
-            delivered_bytes: 0,
-            window_bytes: 0,
-            measured: (now, Time::NEVER),
-            packet_time,
-            completed: None,
             acked: None,
             retransmitted_bytes: 0,
             ideal,
         };
-        self.submitted += 1;
-        self.open += (flow.bytes != Message::UNLIMITED) as u64;
-        let live = Live { record, handle: Handle(0), stop: flow.stop, last_delivery: Time::NEVER };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.live[slot as usize] = live;
-                slot
-            }
-            None => {
-                self.live.push(live);
-                self.live.len() as u32 - 1
-            }
+        self.sending.add(MessageId { src: flow.src, id: number }, sending)
+    }
+
+    /// Makes room for the receiving end of a flow. `packet_time` is what a full packet takes on its
+    /// slowest link.
+    pub(crate) fn receive(&mut self, submission: &Submission, packet_time: Time) {
+        let Submission { flow, id, number } = *submission;
+        let message = MessageId { src: flow.src, id: number };
+        let receiving = Receiving {
+            id,
+            message,
+            packet_time,
+            delivered_bytes: 0,
+            window_bytes: 0,
+            last_delivery: Time::NEVER,
+            completed: None,
+            bytes: flow.bytes,
         };
-        (slot, self.numbers[flow.src as usize].add(slot))
+        self.receiving.add(message, receiving);
     }
 
-    /// The flow in a slot.
-    pub(crate) fn get(&mut self, slot: u32) -> &mut Live {
-        &mut self.live[slot as usize]
+    /// The sending end in a slot.
+    pub(crate) fn get(&mut self, slot: u32) -> &mut Sending {
+        &mut self.sending.slots[slot as usize]
     }
 
-    /// How many are not taken.
+    /// The sending end of a message whose sender does not know yet that it has arrived.
+    pub(crate) fn sender(&self, message: MessageId) -> Option<&Sending> {
+        self.sending.slot(message).map(|slot| &self.sending.slots[slot as usize])
+    }
+
+    /// Messages that end by themselves and have not, or whose sender does not know.
+    pub(crate) fn open(&self) -> u64 {
+        self.open
+    }
+
+    /// Sending ends that are not taken.
     pub(crate) fn live(&self) -> usize {
-        self.live.len() - self.free.len()
+        self.sending.live() + self.sent.len()
     }
 
-    /// Whether every message that ends by itself has, and its sender knows.
-    pub(crate) fn all_done(&self) -> bool {
-        self.open == 0
-    }
-
-    /// Flows that have not completed, by id.
-    pub(crate) fn running(&self) -> Vec<&Live> {
-        let mut running: Vec<_> =
-            self.live.iter().filter(|live| live.record.completed.is_none()).collect();
-        running.sort_unstable_by_key(|live| live.record.id);
-        running
+    /// Receiving ends of flows that have not completed.
+    pub(crate) fn running(&self) -> impl Iterator<Item = &Receiving> {
+        self.receiving.iter()
     }
 
     /// Slots of the unlimited flows that have not stopped by `now`, by id.
     pub(crate) fn unlimited(&self, now: Time) -> Vec<u32> {
-        let unlimited = |slot: &u32| {
-            let live = &self.live[*slot as usize];
-            live.record.bytes == Message::UNLIMITED && live.stop > now
-        };
-        let mut slots: Vec<u32> = (0..self.live.len() as u32).filter(unlimited).collect();
-        slots.sort_unstable_by_key(|&slot| self.live[slot as usize].record.id);
-        slots
+        let ends = self.sending.occupied();
+        let unlimited = ends.filter(|(_, sending)| {
+            sending.flow.bytes == Message::UNLIMITED && sending.flow.stop > now
+        });
+        let mut slots: Vec<(u64, u32)> =
+            unlimited.map(|(slot, sending)| (sending.id, slot)).collect();
+        slots.sort_unstable();
+        slots.into_iter().map(|(_, slot)| slot).collect()
     }
 
-    /// Payload delivered to a host within the window, of the flows that were closed.
-    pub(crate) fn received(&self, host: usize) -> u64 {
-        self.received[host]
-    }
-
-    #[inline]
-    fn find(&mut self, message: MessageId) -> Option<&mut Live> {
-        let slot = self.numbers.get(message.src as usize)?.find(message.id)?;
-        Some(&mut self.live[slot as usize])
-    }
-
-    /// The id of a message.
-    pub(crate) fn id(&mut self, message: MessageId) -> Option<u64> {
-        self.find(message).map(|live| live.record.id)
+    /// The id of a message that is being sent.
+    pub(crate) fn id(&self, message: MessageId) -> Option<u64> {
+        self.sender(message).map(|sending| sending.id)
     }
 
     /// `bytes` of a message have arrived, the last of their bits at `landed`; the message's id.
@@ -159,134 +167,205 @@ impl Flows {
         bytes: u32,
     ) -> Option<u64> {
         let ((warmup, end), mtu) = (self.window, self.mtu);
-        let live = self.find(message)?;
-        live.record.delivered_bytes += bytes as u64;
-        debug_assert!(
-            live.record.delivered_bytes <= live.record.bytes,
-            "delivered twice: {:?}",
-            live.record
-        );
+        let end_of = self.receiving.find(message)?;
+        end_of.delivered_bytes += bytes as u64;
+        debug_assert!(end_of.delivered_bytes <= end_of.bytes, "delivered twice: {end_of:?}");
         if now <= end {
-            live.last_delivery = now;
+            end_of.last_delivery = now;
             let since = landed.since(warmup);
-            live.record.window_bytes += if since >= live.record.packet_time {
+            end_of.window_bytes += if since >= end_of.packet_time {
                 bytes as u64
             } else {
-                live.part_of(bytes, since, mtu)
+                end_of.part_of(bytes, since, mtu)
             };
         }
-        Some(live.record.id)
+        Some(end_of.id)
     }
 
     /// The last byte of a message has been handed to the receiving application.
     pub(crate) fn completed(&mut self, now: Time, message: MessageId) {
-        let Some(slot) =
-            self.numbers.get(message.src as usize).and_then(|own| own.find(message.id))
-        else {
-            return;
-        };
-        let record = &mut self.live[slot as usize].record;
-        if record.bytes != Message::UNLIMITED && record.completed.is_none() {
-            record.completed = Some(now);
-            self.completed.push_back(slot);
-            self.close_if_done(message);
+        let finite = |end: &mut Receiving| end.bytes != Message::UNLIMITED;
+        if self.receiving.find(message).is_some_and(finite)
+            && let Some(mut end) = self.receiving.remove(message)
+        {
+            end.completed = Some(now);
+            self.received.push(end);
         }
     }
 
     /// The sender of a message knows that it has arrived.
     pub(crate) fn acked(&mut self, now: Time, message: MessageId) {
-        if let Some(live) = self.find(message) {
-            live.record.acked = Some(now);
-            self.close_if_done(message);
+        let Some(end) = self.sending.find(message) else { return };
+        end.acked = Some(now);
+        if end.flow.bytes != Message::UNLIMITED
+            && let Some(end) = self.sending.remove(message)
+        {
+            self.sent.push(end);
+            self.open -= 1;
         }
     }
 
     /// `bytes` of a message were sent again.
     pub(crate) fn resent(&mut self, message: MessageId, bytes: u32) {
-        if let Some(live) = self.find(message) {
-            live.record.retransmitted_bytes += bytes as u64;
+        if let Some(end) = self.sending.find(message) {
+            end.retransmitted_bytes += bytes as u64;
         }
     }
 
-    /// Nothing more is heard of a message that both ends are done with, whenever its row is taken.
-    fn close_if_done(&mut self, message: MessageId) {
-        if self
-            .find(message)
-            .is_some_and(|live| live.record.completed.is_some() && live.record.acked.is_some())
+    /// Every end that is left, done or not.
+    fn take_rest(&mut self) -> (Vec<Sending>, Vec<Receiving>) {
+        let (mut sent, mut received) = (Vec::new(), Vec::new());
+        sent.append(&mut self.sent);
+        received.append(&mut self.received);
+        sent.extend(self.sending.iter());
+        received.extend(self.receiving.iter());
+        (sent, received)
+    }
+}
+
+impl Receiving {
+    /// What the slowest link of the path carries in `span` of a packet with `bytes` of payload.
+    #[cold]
+    fn part_of(&self, bytes: u32, span: Time, mtu: u32) -> u64 {
+        let full = self.packet_time.as_ps().max(1) as u128;
+        let carried = mtu as u128 * span.as_ps() as u128 / full;
+        carried.min(bytes as u128) as u64
+    }
+}
+
+/// What a run's flows become: both ends of each, and when their row may go out.
+pub(crate) struct Rows {
+    /// Messages that have arrived, of which the sender does not know yet, by id.
+    arrived: BTreeMap<u64, Receiving>,
+    /// The same by time of completion: no row goes out before an earlier one.
+    waiting: BTreeSet<(Time, u64)>,
+    /// Ends whose senders know, and whose other ends have not been seen.
+    ahead: Vec<Sending>,
+    done: BTreeMap<(Time, u64), FlowRecord>,
+    digest: u64,
+    window: (Time, Time),
+    /// By receiving host: payload delivered within the window, of the rows that went out.
+    received: Vec<u64>,
+}
+
+impl Rows {
+    pub(crate) fn new(hosts: usize, window: (Time, Time)) -> Rows {
+        Rows {
+            arrived: BTreeMap::new(),
+            waiting: BTreeSet::new(),
+            ahead: Vec::new(),
+            done: BTreeMap::new(),
+            digest: 0,
+            window,
+            received: vec![0; hosts],
+        }
+    }
+
+    /// Takes the ends that are done from every part.
+    pub(crate) fn collect<'a>(&mut self, parts: impl Iterator<Item = &'a mut Flows>, now: Time) {
+        let mut sent = std::mem::take(&mut self.ahead);
+        for flows in parts {
+            for end in flows.received.drain(..) {
+                let at = end.completed.unwrap_or(Time::NEVER);
+                self.waiting.insert((at, end.id));
+                self.arrived.insert(end.id, end);
+            }
+            sent.append(&mut flows.sent);
+        }
+        for end in sent {
+            let Some(other) = self.arrived.remove(&end.id) else {
+                self.ahead.push(end);
+                continue;
+            };
+            let key = (other.completed.unwrap_or(Time::NEVER), other.id);
+            self.waiting.remove(&key);
+            self.done.insert(key, self.record(&end, &other, now));
+        }
+    }
+
+    /// Appends the rows that nothing can overtake any more, in order of completion, then id.
+    pub(crate) fn take(&mut self, out: &mut Vec<FlowRecord>) {
+        let first = self.waiting.first().map_or(Time::NEVER, |&(at, _)| at);
+        // What completed with one that waits waits with it, so that a tie comes out whole.
+        while let Some(entry) = self.done.first_entry()
+            && entry.key().0 < first
         {
-            self.numbers[message.src as usize].remove(message.id);
-            self.open -= 1;
+            let record = entry.remove();
+            self.count(&record);
+            out.push(record);
         }
     }
 
-    /// Takes the finished flows that nothing can overtake any more, in order of completion, then
-    /// id.
-    pub(crate) fn take_finished(&mut self, now: Time, out: &mut Vec<FlowRecord>) {
-        let first = out.len();
-        while let Some(&slot) = self.completed.front() {
-            let at = self.live[slot as usize].record.completed;
-            let records = self.completed.iter().map(|&slot| &self.live[slot as usize].record);
-            let mut tie = records.take_while(|record| record.completed == at);
-            // A row needs its sender's acknowledgement, which takes time: once it is there, all
-            // that completed with it has, and the tie comes out whole.
-            if !tie.all(|record| record.acked.is_some()) {
-                break;
-            }
-            while let Some(&slot) = self.completed.front()
-                && self.live[slot as usize].record.completed == at
-            {
-                self.completed.pop_front();
-                out.push(self.live[slot as usize].close(self.window, now));
-                self.free.push(slot);
-            }
-        }
-        out[first..].sort_by_key(|record| (record.completed, record.id));
-        for record in &out[first..] {
-            self.count(record);
-        }
+    /// Rows that are held back.
+    pub(crate) fn held(&self) -> usize {
+        self.done.len()
     }
 
-    /// Takes every flow left: first the completed ones, then the unfinished by id; and the digest
-    /// of all.
-    pub(crate) fn take_rest(&mut self, now: Time) -> (Vec<FlowRecord>, Vec<FlowRecord>, u64) {
-        let unfinished: Vec<_> =
-            self.running().into_iter().map(|live| live.close(self.window, now)).collect();
-        let done =
-            self.completed.drain(..).map(|slot| self.live[slot as usize].close(self.window, now));
-        let mut done: Vec<_> = done.collect();
-        done.sort_by_key(|record| (record.completed, record.id));
+    /// Every row left: first those of completed flows, then the unfinished by id; and the digest of
+    /// all.
+    pub(crate) fn take_rest<'a>(
+        mut self,
+        parts: impl Iterator<Item = &'a mut Flows>,
+        now: Time,
+    ) -> (Vec<FlowRecord>, Vec<FlowRecord>, u64, Vec<u64>) {
+        let mut senders = std::mem::take(&mut self.ahead);
+        let mut receivers = std::mem::take(&mut self.arrived);
+        for flows in parts {
+            let (sent, received) = flows.take_rest();
+            senders.extend(sent);
+            receivers.extend(received.into_iter().map(|end| (end.id, end)));
+        }
+        senders.sort_unstable_by_key(|end| end.id);
+        let mut unfinished = Vec::new();
+        for end in &senders {
+            let Some(other) = receivers.get(&end.id) else { continue };
+            let record = self.record(end, other, now);
+            match record.completed {
+                Some(at) => _ = self.done.insert((at, record.id), record),
+                None => unfinished.push(record),
+            }
+        }
+        let done: Vec<FlowRecord> = std::mem::take(&mut self.done).into_values().collect();
         for record in done.iter().chain(&unfinished) {
             self.count(record);
         }
-        (done, unfinished, self.digest)
+        (done, unfinished, self.digest, self.received)
     }
 
     fn count(&mut self, record: &FlowRecord) {
         self.digest = digest(self.digest, record);
         self.received[record.dst as usize] += record.window_bytes;
     }
-}
 
-impl Live {
-    /// What the slowest link of the path carries in `span` of a packet with `bytes` of payload.
-    #[cold]
-    fn part_of(&self, bytes: u32, span: Time, mtu: u32) -> u64 {
-        let carried =
-            mtu as u128 * span.as_ps() as u128 / self.record.packet_time.as_ps().max(1) as u128;
-        carried.min(bytes as u128) as u64
-    }
-
-    fn close(&self, (warmup, end): (Time, Time), now: Time) -> FlowRecord {
-        let record = &self.record;
-        let from = record.start.max(warmup);
-        let to = match record.completed {
-            Some(at) if at <= end => self.last_delivery,
-            None if record.bytes == Message::UNLIMITED && self.stop < now.min(end) => {
-                if self.last_delivery == Time::NEVER { self.stop } else { self.last_delivery }
+    /// What both ends of a flow say of it by `now`.
+    fn record(&self, sent: &Sending, received: &Receiving, now: Time) -> FlowRecord {
+        let ((warmup, end), flow) = (self.window, &sent.flow);
+        let last_delivery = received.last_delivery;
+        let from = sent.start.max(warmup);
+        let to = match received.completed {
+            Some(at) if at <= end => last_delivery,
+            None if flow.bytes == Message::UNLIMITED && flow.stop < now.min(end) => {
+                if last_delivery == Time::NEVER { flow.stop } else { last_delivery }
             }
             _ => now,
         };
-        FlowRecord { measured: (from, to.min(now).min(end).max(from)), ..self.record }
+        FlowRecord {
+            id: sent.id,
+            label: flow.label,
+            stack: flow.stack,
+            src: flow.src,
+            dst: flow.dst,
+            start: sent.start,
+            bytes: flow.bytes,
+            delivered_bytes: received.delivered_bytes,
+            window_bytes: received.window_bytes,
+            measured: (from, to.min(now).min(end).max(from)),
+            packet_time: received.packet_time,
+            completed: received.completed,
+            acked: sent.acked,
+            retransmitted_bytes: sent.retransmitted_bytes,
+            ideal: sent.ideal,
+        }
     }
 }
 
@@ -302,6 +381,73 @@ fn digest(so_far: u64, record: &FlowRecord) -> u64 {
         .fold(so_far, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
+/// Ends of flows that are alive, by slot and by message.
+struct Ends<T> {
+    slots: Vec<T>,
+    free: Vec<u32>,
+    /// By slot.
+    occupied: Vec<bool>,
+    /// By sending host.
+    numbers: Vec<Numbers>,
+}
+
+impl<T: Copy> Ends<T> {
+    fn new(hosts: usize) -> Ends<T> {
+        Ends {
+            slots: Vec::new(),
+            free: Vec::new(),
+            occupied: Vec::new(),
+            numbers: (0..hosts).map(|_| Numbers::default()).collect(),
+        }
+    }
+
+    fn add(&mut self, message: MessageId, end: T) -> u32 {
+        let slot = match self.free.pop() {
+            Some(slot) => slot,
+            None => {
+                self.slots.push(end);
+                self.occupied.push(true);
+                self.slots.len() as u32 - 1
+            }
+        };
+        self.slots[slot as usize] = end;
+        self.occupied[slot as usize] = true;
+        self.numbers[message.src as usize].add(message.id, slot);
+        slot
+    }
+
+    #[inline]
+    fn slot(&self, message: MessageId) -> Option<u32> {
+        self.numbers.get(message.src as usize)?.find(message.id)
+    }
+
+    #[inline]
+    fn find(&mut self, message: MessageId) -> Option<&mut T> {
+        let slot = self.slot(message)?;
+        Some(&mut self.slots[slot as usize])
+    }
+
+    fn remove(&mut self, message: MessageId) -> Option<T> {
+        let slot = self.slot(message)?;
+        self.numbers[message.src as usize].remove(message.id);
+        self.free.push(slot);
+        self.occupied[slot as usize] = false;
+        Some(self.slots[slot as usize])
+    }
+
+    fn live(&self) -> usize {
+        self.slots.len() - self.free.len()
+    }
+
+    fn occupied(&self) -> impl Iterator<Item = (u32, &T)> {
+        (0..).zip(&self.slots).filter(|(slot, _)| self.occupied[*slot as usize])
+    }
+
+    fn iter(&self) -> impl Iterator<Item = &T> {
+        self.occupied().map(|(_, end)| end)
+    }
+}
+
 /// Nothing.
 const NONE: u32 = u32::MAX;
 
@@ -310,15 +456,14 @@ const NONE: u32 = u32::MAX;
 /// way, at the next that is free.
 #[derive(Default)]
 struct Numbers {
-    next: u32,
     live: usize,
     /// (number, slot).
     places: Vec<(u32, u32)>,
 }
 
 impl Numbers {
-    /// Gives the message in `slot` the next number.
-    fn add(&mut self, slot: u32) -> u32 {
+    /// The message of this number is in `slot`.
+    fn add(&mut self, number: u32, slot: u32) {
         self.live += 1;
         if self.places.len() < 2 * self.live {
             let larger = vec![(0, NONE); (2 * self.places.len()).max(4)];
@@ -327,10 +472,7 @@ impl Numbers {
                 self.put(number, slot);
             }
         }
-        let number = self.next;
-        self.next = number.wrapping_add(1);
         self.put(number, slot);
-        number
     }
 
     fn put(&mut self, number: u32, slot: u32) {
@@ -393,11 +535,12 @@ mod tests {
     fn numbers_are_found_while_they_live() {
         let mut rng = Rng::stream(1, Domain::Faults, 0);
         let (mut numbers, mut model) = (Numbers::default(), BTreeMap::new());
-        numbers.next = u32::MAX - 5_000;
+        let mut next = u32::MAX - 5_000;
         for step in 0..20_000u32 {
             if model.len() < 3 || rng.below(100) < 50 && model.len() < 300 {
-                let number = numbers.add(step);
-                assert!(model.insert(number, step).is_none());
+                numbers.add(next, step);
+                assert!(model.insert(next, step).is_none());
+                next = next.wrapping_add(1);
             } else {
                 // The youngest more often than the oldest, so that some live long.
                 let nth =
@@ -415,11 +558,11 @@ mod tests {
     #[test]
     fn a_long_lived_message_beside_millions_makes_no_table_grow() {
         let mut numbers = Numbers::default();
-        let first = numbers.add(7);
-        for slot in 0..3_000_000 {
-            let number = numbers.add(slot);
+        numbers.add(0, 7);
+        for number in 1..3_000_000 {
+            numbers.add(number, 8);
             numbers.remove(number);
         }
-        assert_eq!((numbers.find(first), numbers.places.len()), (Some(7), 4));
+        assert_eq!((numbers.find(0), numbers.places.len()), (Some(7), 4));
     }
 }

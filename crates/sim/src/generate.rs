@@ -1,4 +1,4 @@
-//! Turns a workload into submissions and stops, in order of time.
+//! Turns a workload into flows, in order of time.
 //!
 //! Every block of traffic and every sending host draws from a stream of its own, so the arrivals
 //! are the same under every protocol, and adding a block moves no other.
@@ -10,22 +10,11 @@ use std::sync::Arc;
 use tidegate_core::workload::{Flow, Pattern, Traffic, Workload};
 use tidegate_core::{Domain, Rng, Time};
 
-/// Something the hosts do.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Action {
-    /// A flow is submitted.
-    Submit(Flow),
-    /// The flow in this slot stops.
-    Stop(u32),
-}
-
-/// Pending actions. Holds one arrival a source, not one a message.
+/// Flows to come. Holds one arrival a source, not one a message.
 pub(crate) struct Generator {
     /// (time, rank among equals, source).
     due: BinaryHeap<Reverse<(Time, u64, u32)>>,
     sources: Vec<Source>,
-    /// Stops: (time, order of submission, flow slot).
-    stops: BinaryHeap<Reverse<(Time, u64, u32)>>,
     order: u64,
 }
 
@@ -50,12 +39,7 @@ enum Next {
 
 impl Generator {
     pub(crate) fn new(workload: &Workload, hosts: u32, seed: u64) -> Generator {
-        let mut generator = Generator {
-            due: BinaryHeap::new(),
-            sources: Vec::new(),
-            stops: BinaryHeap::new(),
-            order: 0,
-        };
+        let mut generator = Generator { due: BinaryHeap::new(), sources: Vec::new(), order: 0 };
         let mut flows = workload.flows.clone();
         flows.sort_by_key(|flow| flow.start); // stable: equal times keep the order of the file
         flows.reverse();
@@ -164,31 +148,17 @@ impl Generator {
     /// Nothing more is due.
     pub(crate) fn close(&mut self) {
         self.due.clear();
-        self.stops.clear();
     }
 
-    /// Lets the flow in `slot` stop at `at`.
-    pub(crate) fn stop_at(&mut self, at: Time, slot: u32) {
-        self.order += 1;
-        self.stops.push(Reverse((at, self.order, slot)));
-    }
-
-    /// When the next action is due.
+    /// When the next flow is due.
     pub(crate) fn next_at(&self) -> Time {
-        let submit = self.due.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
-        submit.min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
+        self.due.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
     }
 
-    /// Takes an action that is due at `now`; stops before submissions.
-    pub(crate) fn take(&mut self, now: Time) -> Option<Action> {
-        if let Some(Reverse((at, _, slot))) = self.stops.peek().copied()
-            && at <= now
-        {
-            self.stops.pop();
-            return Some(Action::Stop(slot));
-        }
+    /// Takes a flow that is due by `until`.
+    pub(crate) fn take(&mut self, until: Time) -> Option<Flow> {
         let Reverse((at, _, index)) = self.due.peek().copied()?;
-        if at > now {
+        if at > until {
             return None;
         }
         self.due.pop();
@@ -198,7 +168,7 @@ impl Generator {
             source.pending = next;
             self.push(next.start, index);
         }
-        Some(Action::Submit(submitted))
+        Some(submitted)
     }
 }
 
@@ -320,7 +290,7 @@ mod tests {
         let mut out = Vec::new();
         while generator.next_at() < Time::NEVER {
             let now = generator.next_at();
-            while let Some(Action::Submit(flow)) = generator.take(now) {
+            while let Some(flow) = generator.take(now) {
                 out.push(flow);
             }
         }

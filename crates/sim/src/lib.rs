@@ -8,15 +8,20 @@
 //! }
 //! let outcome = engine.finish();
 //! ```
+mod agenda;
 mod engine;
 mod events;
+mod exchange;
 mod faults;
+mod feed;
 mod flows;
 mod generate;
 mod histogram;
 mod host;
 mod outcome;
 mod packets;
+mod part;
+mod partition;
 mod port;
 mod prefetch;
 mod probe;

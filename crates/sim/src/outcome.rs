@@ -127,6 +127,19 @@ pub struct FaultCounts {
     pub outages: u64,
 }
 
+impl FaultCounts {
+    /// Those of two parts.
+    pub(crate) fn plus(self, other: &FaultCounts) -> FaultCounts {
+        FaultCounts {
+            lost: self.lost + other.lost,
+            corrupted: self.corrupted + other.corrupted,
+            duplicated: self.duplicated + other.duplicated,
+            reordered: self.reordered + other.reordered,
+            outages: self.outages + other.outages,
+        }
+    }
+}
+
 /// One sample of the time series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {

@@ -99,6 +99,12 @@ impl PortHistograms {
     }
 }
 
+/// The longest that a packet's transmission can take.
+pub(crate) fn longest_flight(rate: Rate) -> Time {
+    let ps = (u16::MAX as u128 * rate.ps_per_byte_q20() as u128) >> 20;
+    Time::ps(ps as u64)
+}
+
 impl Port {
     pub(crate) fn new(rate: Rate, delay: Time, owner: u32, to: u32, flags: u8) -> Self {
         Port {
@@ -133,11 +139,6 @@ impl Port {
     #[inline]
     pub(crate) fn serialise(&self, wire_bytes: u16) -> Time {
         Time::ps((wire_bytes as u64 * self.ps_per_byte_q20) >> 20)
-    }
-
-    /// The longest that a packet can spend on the link.
-    pub(crate) fn longest_flight(&self) -> Time {
-        self.serialise_all(u16::MAX as u64).after(self.delay)
     }
 
     /// How long `bytes` take, however many.
@@ -195,10 +196,17 @@ impl Port {
         let frame = &mut frames[packet as usize];
         let wire = frame.wire_bytes;
         self.free_at = start + self.serialise(wire);
-        frame.next = NIL;
         let landing = self.free_at + self.delay;
         self.tx_bytes += wire as u64;
         self.packets += 1;
+        self.append(packet, landing, frames).then_some(landing)
+    }
+
+    /// Puts `packet`, which lands behind all others, on the link. True where it was empty, so that
+    /// its event must be inserted.
+    #[inline(always)]
+    pub(crate) fn append(&mut self, packet: u32, landing: Time, frames: &mut [Frame]) -> bool {
+        frames[packet as usize].next = NIL;
         let was_empty = self.link_head == NIL;
         if was_empty {
             self.link_head = packet;
@@ -207,7 +215,7 @@ impl Port {
             (before.next, before.at) = (packet, landing);
         }
         self.link_tail = packet;
-        was_empty.then_some(landing)
+        was_empty
     }
 
     /// Takes the packet that reaches the far end, and says when the next one will.

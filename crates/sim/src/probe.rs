@@ -22,7 +22,7 @@ pub struct Departure<'a> {
 }
 
 /// Hears of every departure and arrival, and of what transports say of their flows.
-pub trait Probe {
+pub trait Probe: Send {
     /// False: the engine does not call at all.
     const ON: bool = true;
     /// True: an event for every dequeue instead of lazy commits. Slower; the outcome is the same,

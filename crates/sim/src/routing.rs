@@ -1,12 +1,15 @@
 //! Where packets go, and how long a message takes with nothing else in the network.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use tidegate_core::fabric::{Fabric, Routing as Choice};
+use tidegate_core::fabric::Routing as Choice;
 use tidegate_core::routes::Routes;
 use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Path, PathOracle, Rate, Rng, Time};
 
 pub(crate) use tidegate_core::routes::NO_PORT;
+
+use crate::setup::Setup;
 
 /// The links of which a message that is sprayed crosses one, each packet for itself.
 #[derive(Clone, Copy, Debug)]
@@ -21,7 +24,8 @@ struct Layer {
 
 /// Shortest paths, choices among them, and the arithmetic of an empty network.
 pub(crate) struct Routing {
-    routes: Routes,
+    /// Shared by the parts of a fabric until links fail.
+    routes: Arc<Routes>,
     salts: Vec<u32>,
     choice: Choice,
     /// Between the switches of pairs of a kind, where packets are sprayed.
@@ -31,28 +35,21 @@ pub(crate) struct Routing {
 }
 
 impl Routing {
-    /// # Errors
-    /// As [`Routes::new`].
-    pub(crate) fn new(
-        fabric: &Fabric,
-        choice: Choice,
-        seed: u64,
-        bdp_bytes: Option<f64>,
-    ) -> Result<Routing, String> {
-        let mut rng = Rng::stream(seed, Domain::Routing, 0);
-        Ok(Routing {
-            routes: Routes::new(fabric)?,
-            salts: (0..fabric.switches.len()).map(|_| rng.bits() as u32).collect(),
-            choice,
+    pub(crate) fn new(setup: &Setup, routes: Arc<Routes>) -> Routing {
+        let mut rng = Rng::stream(setup.seed, Domain::Routing, 0);
+        Routing {
+            routes,
+            salts: (0..setup.fabric.switches.len()).map(|_| rng.bits() as u32).collect(),
+            choice: setup.routing,
             layers: BTreeMap::new(),
-            mtu: fabric.mtu,
-            bdp_bytes,
-        })
+            mtu: setup.fabric.mtu,
+            bdp_bytes: setup.bdp_bytes,
+        }
     }
 
     /// Routes around links that are down. Base RTTs and ideal times stay those of the whole fabric.
     pub(crate) fn reroute(&mut self, is_up: impl Fn(u32) -> bool) {
-        self.routes.reroute(is_up);
+        Arc::make_mut(&mut self.routes).reroute(is_up);
     }
 
     /// The egress port of `switch` for a packet to `dst` with this `entropy`; [`NO_PORT`] where no

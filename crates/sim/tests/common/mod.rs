@@ -1,6 +1,8 @@
 //! Small fabrics and runs for the tests of the engine.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod busy;
+
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime, Switch};
 use tidegate_core::faults::Faults;
@@ -128,6 +130,16 @@ pub struct Trace {
 }
 
 impl Trace {
+    /// Of all parts: each port is in one.
+    pub fn merged<'a>(traces: impl Iterator<Item = &'a Trace>) -> u64 {
+        let mut all = Trace::default();
+        for trace in traces {
+            all.ports.resize(all.ports.len().max(trace.ports.len()), 0);
+            all.ports.iter_mut().zip(&trace.ports).for_each(|(all, port)| *all ^= port);
+        }
+        all.digest()
+    }
+
     pub fn digest(&self) -> u64 {
         self.ports.iter().fold(0, |digest, &port| mix64(digest ^ port).wrapping_add(1))
     }

@@ -3,7 +3,7 @@
 
 use super::*;
 
-impl<P: Probe> Engine<P> {
+impl<P: Probe> Part<P> {
     #[inline(never)]
     pub(super) fn meet_fate(&mut self, index: u32, to: u32, packet: u32) {
         match self.injector.fate(index) {
@@ -62,7 +62,7 @@ impl<P: Probe> Engine<P> {
                 self.toggle(link, down);
                 rerouted = true;
             }
-            if let Some(host) = host {
+            if let Some(host) = host.and_then(|host| self.host_here(host)) {
                 self.hosts[host as usize].stopped = down;
                 if !down {
                     self.on_host(host);
@@ -78,8 +78,14 @@ impl<P: Probe> Engine<P> {
 
     /// A link goes down or comes back.
     pub(super) fn toggle(&mut self, link: u32, down: bool) {
-        self.fault_counts.outages += down as u64;
-        for index in [2 * link, 2 * link + 1] {
+        for name in [2 * link, 2 * link + 1] {
+            let index = self.port_here(name);
+            if index == NO_PORT {
+                continue;
+            }
+            if index < self.own_ports as u32 && name % 2 == 0 {
+                self.fault_counts.outages += down as u64;
+            }
             self.commit(index);
             let now = self.now;
             let port = &mut self.ports[index as usize];

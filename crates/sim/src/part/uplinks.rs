@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<P: Probe> Engine<P> {
+impl<P: Probe> Part<P> {
     #[inline(always)]
     pub(super) fn arrive_at_host(&mut self, host: u32, packet: u32, landed: Time) {
         if !self.hazardous || self.takes(host, packet, landed) {
@@ -105,7 +105,10 @@ impl<P: Probe> Engine<P> {
             let body = self.packets.body(packet);
             body.transport = stack;
             if body.flags & tidegate_core::body_flag::RETRANSMISSION != 0 {
-                self.flows.resent(MessageId { src: host, id: body.message }, body.payload_bytes);
+                self.flows.resent(
+                    MessageId { src: h.context.host, id: body.message },
+                    body.payload_bytes,
+                );
             }
             if let Some(rng) = self.spray.get_mut(host as usize) {
                 self.packets.frames[packet as usize].entropy = rng.bits() as u32;
@@ -156,8 +159,8 @@ impl<P: Probe> Engine<P> {
         }
     }
 
-    pub(super) fn schedule_generator(&mut self) {
-        let at = self.generator.next_at();
+    pub(crate) fn schedule_generator(&mut self) {
+        let at = self.agenda.next_at();
         let source = self.generator_source();
         match at {
             Time::NEVER => self.events.clear(source),
@@ -168,41 +171,58 @@ impl<P: Probe> Engine<P> {
     pub(super) fn on_generator(&mut self) {
         let now = self.now;
         while self.work > 0
-            && let Some(action) = self.generator.take(now)
+            && let Some(action) = self.agenda.take(now)
         {
             // It costs as much as many events: paths are looked up, and a transport may be made.
             self.work = self.work.saturating_sub(64);
             match action {
-                Action::Submit(flow) => self.submit(&flow),
+                Action::Submit(submission) => self.begin(&submission),
                 Action::Stop(slot) => self.stop(slot),
             }
         }
-        self.submitting = self.generator.next_at() <= now;
+        self.submitting = self.agenda.next_at() <= now;
         self.schedule_generator();
     }
 
-    fn submit(&mut self, flow: &Flow) {
-        let now = self.now;
+    /// A flow begins, of which at least one end is here.
+    fn begin(&mut self, submission: &Submission) {
+        let flow = &submission.flow;
+        if self.host_here(flow.dst).is_some() {
+            let path = self.routing.path(flow.src, flow.dst);
+            let full = path.full_wire_bytes as u64;
+            self.flows.receive(submission, path.bottleneck_rate.serialise(full));
+        }
+        if let Some(host) = self.host_here(flow.src) {
+            self.submit(host, submission);
+        }
+    }
+
+    fn submit(&mut self, host: u32, submission: &Submission) {
+        let (now, flow) = (self.now, &submission.flow);
         let unlimited = flow.bytes == Message::UNLIMITED;
         let ideal =
             if unlimited { Time::ZERO } else { self.routing.ideal(flow.src, flow.dst, flow.bytes) };
-        let path = self.routing.path(flow.src, flow.dst);
-        let packet_time = path.bottleneck_rate.serialise(path.full_wire_bytes as u64);
-        let (slot, id) = self.flows.open(flow, now, ideal, packet_time);
+        let slot = self.flows.send(submission, now, ideal);
         if unlimited && flow.stop < Time::NEVER {
-            self.generator.stop_at(flow.stop, slot);
+            self.agenda.stop_at(flow.stop, slot);
         }
-        self.pull(flow.src);
-        let message = Message { id, dst: flow.dst, bytes: flow.bytes, dedicated: flow.dedicated };
-        let transport = self.hosts[flow.src as usize].transport(flow.stack, &self.setup.stacks);
+        self.pull(host);
+        let message = Message {
+            id: submission.number,
+            dst: flow.dst,
+            bytes: flow.bytes,
+            dedicated: flow.dedicated,
+        };
+        let transport = self.hosts[host as usize].transport(flow.stack, &self.setup.stacks);
         self.flows.get(slot).handle = transport.submit(now, message, &self.routing);
-        self.look_again(flow.src);
+        self.look_again(host);
     }
 
     /// Ends the unlimited flow in `slot`.
     fn stop(&mut self, slot: u32) {
-        let live = self.flows.get(slot);
-        let (host, stack, handle) = (live.record.src, live.record.stack, live.handle);
+        let sending = self.flows.get(slot);
+        let (src, stack, handle) = (sending.flow.src, sending.flow.stack, sending.handle);
+        let Some(host) = self.host_here(src) else { return };
         self.pull(host);
         self.hosts[host as usize].transport(stack, &self.setup.stacks).stop(self.now, handle);
         self.look_again(host);
@@ -217,8 +237,8 @@ impl<P: Probe> Engine<P> {
     }
 
     /// Nothing more is submitted, and unlimited flows stop.
-    pub(super) fn close_to_arrivals(&mut self) {
-        self.generator.close();
+    pub(crate) fn close_to_arrivals(&mut self) {
+        self.agenda.close();
         for slot in self.flows.unlimited(self.now) {
             self.stop(slot);
         }

@@ -1,0 +1,77 @@
+//! Hands flows to the parts that their hosts are in, ahead of their time.
+
+use tidegate_core::Time;
+
+use crate::flows::Submission;
+use crate::generate::Generator;
+use crate::setup::Setup;
+
+/// At least so many flows are handed out at a time.
+const BATCH: u32 = 64;
+
+/// Flows to come.
+pub(crate) struct Feed {
+    generator: Generator,
+    /// By host: messages so far.
+    numbers: Vec<u32>,
+    submitted: u64,
+    /// All flows that begin until then have been handed out.
+    known: Time,
+    /// By host: its part.
+    part_of: Vec<u32>,
+}
+
+impl Feed {
+    pub(crate) fn new(setup: &Setup, part_of: Vec<u32>) -> Feed {
+        let hosts = setup.fabric.hosts.len();
+        Feed {
+            generator: Generator::new(&setup.workload, hosts as u32, setup.seed),
+            numbers: vec![0; hosts],
+            submitted: 0,
+            known: Time::ZERO,
+            part_of,
+        }
+    }
+
+    /// All flows that begin until then have been handed out.
+    pub(crate) fn known(&self) -> Time {
+        self.known
+    }
+
+    /// The part of a host.
+    pub(crate) fn part_of(&self, host: u32) -> u32 {
+        self.part_of[host as usize]
+    }
+
+    /// Hands out all flows that begin until `until`, and a few more, to the parts of both hosts; all
+    /// that begin at one time together. When the first of them begins.
+    pub(crate) fn hand_out(&mut self, until: Time, mut to: impl FnMut(u32, Submission)) -> Time {
+        let (first, mut last, mut left) = (self.generator.next_at(), Time::ZERO, BATCH);
+        loop {
+            let next = self.generator.next_at();
+            let wanted = next <= until.max(last) || left > 0;
+            let Some(flow) = wanted.then(|| self.generator.take(next)).flatten() else {
+                // The end of time is known where nothing is left.
+                let before = if next == Time::NEVER { u64::MAX } else { next.as_ps() - 1 };
+                self.known = Time::ps(before);
+                return first;
+            };
+            (last, left) = (next, left.saturating_sub(1));
+            let number = &mut self.numbers[flow.src as usize];
+            let submission = Submission { flow, id: self.submitted, number: *number };
+            *number = number.wrapping_add(1);
+            self.submitted += 1;
+            let (src, dst) = (self.part_of(flow.src), self.part_of(flow.dst));
+            to(src, submission);
+            if dst != src {
+                to(dst, submission);
+            }
+        }
+    }
+
+    /// No more flows begin.
+    pub(crate) fn close(&mut self) {
+        self.generator.close();
+        self.known = Time::NEVER;
+    }
+}

@@ -1,0 +1,106 @@
+//! Packets that go from part to part.
+//!
+//! Parts run beside each other for a window of time that no packet can cross a border within: the
+//! shortest time from the start of a transmission to its landing in another part. At the end of a
+//! window each part commits its ports at borders, takes what they have started off their links and
+//! hands it over; it lands in a later window. The port's far end is in the other part, a link
+//! without a queue, and has the port's name there, so that equal times are decided as in the whole.
+
+use std::ops::DerefMut;
+
+use tidegate_core::{Body, Frame};
+
+use super::*;
+
+/// A packet that has started to leave one part and lands in another.
+struct Parcel {
+    /// The port that it left by, as the whole calls it.
+    port: u32,
+    /// Hop records among those of the mail.
+    hops: u32,
+    landing: Time,
+    frame: Frame,
+    body: Body,
+}
+
+/// What one part hands to another at the end of a window.
+#[derive(Default)]
+pub(crate) struct Mail {
+    parcels: Vec<Parcel>,
+    hops: Vec<Hop>,
+    /// Flows that begin in a later window.
+    pub(crate) submissions: Vec<Submission>,
+}
+
+impl<P: Probe> Part<P> {
+    /// Commits the ports at borders up to now, and hands over what they have started: `mail` is by
+    /// part. Says when the first of it lands.
+    pub(crate) fn hand_over<M: DerefMut<Target = Mail>>(
+        &mut self,
+        mail: impl Fn(u32) -> M,
+    ) -> Time {
+        let mut first = Time::NEVER;
+        for at in 0..self.borders.len() {
+            let (index, to) = self.borders[at];
+            self.commit_switch_port(index);
+            if self.ports[index as usize].link_is_empty() {
+                continue;
+            }
+            let landing = self.events.due(index);
+            debug_assert!(landing > self.now, "{landing} is within the window");
+            first = first.min(landing);
+            self.events.clear(index);
+            self.post(index, landing, &mut mail(to));
+        }
+        first
+    }
+
+    /// Moves all packets on a link, of which the first lands at `landing`, to `mail`.
+    fn post(&mut self, index: u32, mut landing: Time, mail: &mut Mail) {
+        let port = self.port_name(index);
+        loop {
+            let (packet, next) = self.ports[index as usize].land(&self.packets.frames);
+            let p = self.packets.get(packet);
+            let hops = p.hops.as_slice();
+            mail.hops.extend_from_slice(hops);
+            let hops = hops.len() as u32;
+            mail.parcels.push(Parcel { port, hops, landing, frame: *p.frame, body: *p.body });
+            self.packets.free(packet);
+            match next {
+                Some(next) => landing = next,
+                None => return,
+            }
+        }
+    }
+
+    /// Takes in what another part has handed over.
+    pub(crate) fn take_in(&mut self, mail: &mut Mail) {
+        let mut hops = mail.hops.iter();
+        for parcel in mail.parcels.drain(..) {
+            let packet = self.packets.alloc();
+            let p = self.packets.get(packet);
+            (*p.frame, *p.body) = (parcel.frame, parcel.body);
+            p.hops.clear();
+            hops.by_ref().take(parcel.hops as usize).for_each(|hop| p.hops.push(*hop));
+            let index = self.port_here(parcel.port);
+            let port = &mut self.ports[index as usize];
+            if port.append(packet, parcel.landing, &mut self.packets.frames) {
+                self.events.set(index, parcel.landing);
+            }
+        }
+        mail.hops.clear();
+        if !mail.submissions.is_empty() {
+            mail.submissions.drain(..).for_each(|submission| self.agenda.submit(submission));
+            self.schedule_generator();
+        }
+    }
+
+    /// When something happens next, or may be started at a border.
+    pub(crate) fn next_at(&self) -> Time {
+        let waiting = self.borders.iter().filter_map(|&(index, _)| {
+            let port = &self.ports[index as usize];
+            port.has_queue().then_some(port.free_at)
+        });
+        waiting.fold(self.events.next(), Time::min)
+    }
+}

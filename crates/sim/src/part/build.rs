@@ -1,0 +1,240 @@
+//! A part of the network of a run, from its description.
+
+use super::*;
+
+impl<P: Probe> Part<P> {
+    /// Part `number` of `partition`, with the first events scheduled.
+    pub(crate) fn new(
+        setup: &Arc<Setup>,
+        routes: &Arc<Routes>,
+        partition: &Partition,
+        number: u32,
+        probe: P,
+    ) -> Part<P> {
+        let (fabric, seed) = (&setup.fabric, setup.seed);
+        let routing = Routing::new(setup, routes.clone());
+        let here = Here { fabric, partition, number };
+        let (own, inbound) = (here.ports(true), here.ports(false));
+        let names =
+            (partition.parts > 1).then(|| Box::new(Names::new(fabric, &here, &own, &inbound)));
+        let host_at = |host| names.as_ref().map_or(host, |names| names.host_at[host as usize]);
+        let all: Vec<u32> = own.iter().chain(&inbound).copied().collect();
+        let ports: Vec<Port> = all.iter().map(|&port| here.port(setup, port, host_at)).collect();
+        let borders = (0..).zip(&own).filter_map(|(port, &name)| {
+            let to = here.part_of(fabric.port_ends(name).1);
+            (to != number).then_some((port, to))
+        });
+        let own_hosts: Vec<u32> = (0..fabric.hosts.len() as u32)
+            .filter(|&h| here.part_of(Node::Host(h)) == number)
+            .collect();
+        let own_switches =
+            (0..fabric.switches.len() as u32).filter(|&s| here.part_of(Node::Switch(s)) == number);
+        let own_switches: Vec<u32> = own_switches.collect();
+        let (switches, switch_ports) = switches(fabric, &ports[..own.len()]);
+
+        let needs = |need| setup.stacks.iter().any(|stack| stack.protocol().card().needs.has(need));
+        let mut packets = Packets::new(needs(Need::HopRecords));
+        let blank = packets.alloc();
+        let streams = |names: &[u32], domain| -> Vec<Rng> {
+            names.iter().map(|&name| Rng::stream(seed, domain, name as u64)).collect()
+        };
+        let if_any = |any: bool, names: &[u32], domain| {
+            if any { streams(names, domain) } else { Vec::new() }
+        };
+        let random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
+        let marks = fabric.switches.iter().any(|switch| switch.ecn.as_ref().is_some_and(random));
+        let held = setup.stack_time.most() > Time::ZERO;
+        let mut part = Part {
+            now: Time::ZERO,
+            events: here.events(names.as_deref(), ports.len() + own_hosts.len()),
+            packets,
+            rates: all.iter().map(|&port| fabric.links[port as usize / 2].rate).collect(),
+            baselines: vec![Baseline::default(); ports.len()],
+            landings: if P::EXPLICIT_DEQUEUES {
+                vec![Time::NEVER; ports.len()]
+            } else {
+                Vec::new()
+            },
+            histograms: if setup.histograms {
+                ports.iter().map(|_| PortHistograms::default()).collect()
+            } else {
+                Vec::new()
+            },
+            own_ports: own.len(),
+            borders: borders.collect(),
+            switches,
+            own_switches,
+            switch_ports,
+            hosts: own_hosts
+                .iter()
+                .map(|&host| {
+                    let uplink = routing.uplink(host);
+                    let port =
+                        names.as_ref().map_or(uplink, |names| names.port_at[uplink as usize]);
+                    Host::new(port, setup.stacks.len(), context(setup, &routing, host))
+                })
+                .collect(),
+            flows: Flows::new(fabric.hosts.len(), (setup.warmup, setup.duration), fabric.mtu),
+            agenda: Agenda::default(),
+            marking: if_any(marks, &all, Domain::Marking),
+            spray: if_any(setup.routing == Choice::Spray, &own_hosts, Domain::Spray),
+            hazardous: setup.faults.touch_packets() || held,
+            stacks_busy: if_any(held, &own_hosts, Domain::Stack)
+                .into_iter()
+                .map(|stream| (Time::ZERO, stream))
+                .collect(),
+            injector: Injector::new(&setup.faults, fabric, &all, seed),
+            fault_counts: FaultCounts::default(),
+            blank,
+            warm: false,
+            closed: false,
+            packet_hops: 0,
+            handled: 0,
+            work: 0,
+            submitting: false,
+            ports,
+            names,
+            routing,
+            setup: setup.clone(),
+            probe,
+        };
+        part.schedule_faults();
+        let source = part.sampler();
+        part.events.set(source, part.setup.warmup.min(FAR));
+        part
+    }
+}
+
+/// What a host tells its transports.
+fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContext {
+    let fabric = &setup.fabric;
+    HostContext {
+        host,
+        hosts: fabric.hosts.len() as u32,
+        seed: setup.seed,
+        mtu: fabric.mtu,
+        nic_rate: routing.nic_rate(host),
+        fabric_base_rtt: routing.fabric_base_rtt(),
+        bdp_bytes: routing.bdp_bytes(host),
+        connections: setup.connections,
+        spraying: setup.routing == Choice::Spray,
+        most_held: setup.stack_time.most(),
+        priorities: fabric.switches.iter().map(|s| s.priorities).min().unwrap_or(1),
+    }
+}
+
+/// A part of a fabric, to look things up in.
+struct Here<'a> {
+    fabric: &'a Fabric,
+    partition: &'a Partition,
+    number: u32,
+}
+
+impl Here<'_> {
+    fn part_of(&self, node: Node) -> u32 {
+        match node {
+            Node::Host(h) => self.partition.of_host[h as usize],
+            Node::Switch(s) => self.partition.of_switch[s as usize],
+        }
+    }
+
+    /// Names of its own ports, or of those of others that lead here.
+    fn ports(&self, own: bool) -> Vec<u32> {
+        let all = 0..2 * self.fabric.links.len() as u32;
+        all.filter(|&port| {
+            let (from, to) = self.fabric.port_ends(port);
+            let is_own = self.part_of(from) == self.number;
+            if own { is_own } else { !is_own && self.part_of(to) == self.number }
+        })
+        .collect()
+    }
+
+    fn port(&self, setup: &Setup, name: u32, host_at: impl Fn(u32) -> u32) -> Port {
+        let fabric = self.fabric;
+        let code = |node| match node {
+            Node::Host(h) => host_at(h) | HOST,
+            Node::Switch(s) => s,
+        };
+        let link = &fabric.links[name as usize / 2];
+        let (from, to) = fabric.port_ends(name);
+        let latency = match to {
+            Node::Switch(s) => fabric.switches[s as usize].latency,
+            Node::Host(_) => Time::ZERO,
+        };
+        let mut flags = 0;
+        if let Node::Switch(s) = from {
+            let switch = &fabric.switches[s as usize];
+            let set = |on: bool, flag: u8| if on { flag } else { 0 };
+            let marks =
+                switch.ecn.is_some_and(|ecn| !ecn.core_only || matches!(to, Node::Switch(_)));
+            flags = set(switch.telemetry, flag::STAMPS)
+                | set(marks, flag::ECN)
+                | set(switch.ecn.is_some_and(|ecn| ecn.min_bytes <= 0.0), flag::ECN_AT_ZERO)
+                | set(switch.buffer != Buffer::Unlimited, flag::SHARED)
+                | set(setup.histograms, flag::HISTOGRAMS);
+        }
+        Port::new(link.rate, link.delay + latency, code(from), code(to), flags)
+    }
+
+    /// The event list: ports, hosts, generator, sampler and faults.
+    fn events(&self, names: Option<&Names>, sources: usize) -> EventList {
+        let Some(names) = names else { return EventList::new(sources + 3) };
+        let ports = 2 * self.fabric.links.len() as u32;
+        let others = ports + self.fabric.hosts.len() as u32;
+        let hosts = names.hosts.iter().map(|&host| ports + host);
+        EventList::of_part(
+            names.ports.iter().copied().chain(hosts).chain(others..others + 3).collect(),
+        )
+    }
+}
+
+impl Names {
+    fn new(fabric: &Fabric, here: &Here<'_>, own: &[u32], inbound: &[u32]) -> Names {
+        let inverse = |names: &[u32], of: usize| {
+            let mut at = vec![u32::MAX; of];
+            for (number, &name) in (0..).zip(names) {
+                at[name as usize] = number;
+            }
+            at
+        };
+        let hosts = 0..fabric.hosts.len() as u32;
+        let hosts: Vec<u32> =
+            hosts.filter(|&host| here.part_of(Node::Host(host)) == here.number).collect();
+        Names {
+            port_at: inverse(&[own, inbound].concat(), 2 * fabric.links.len()),
+            ports: [own, inbound].concat(),
+            host_at: inverse(&hosts, fabric.hosts.len()),
+            hosts,
+        }
+    }
+}
+
+/// State of every switch, and the ports of those that are here.
+fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
+    let mut of: Vec<Vec<u32>> = vec![Vec::new(); fabric.switches.len()];
+    for (index, port) in ports.iter().enumerate().filter(|(_, port)| port.owner & HOST == 0) {
+        of[port.owner as usize].push(index as u32);
+    }
+    let mut all = Vec::new();
+    let mut switches = Vec::new();
+    for (switch, ports) in fabric.switches.iter().zip(of) {
+        let first_port = all.len() as u32;
+        all.extend(ports);
+        let (capacity, alpha) = match switch.buffer {
+            Buffer::Unlimited => (u64::MAX, f64::INFINITY),
+            Buffer::Shared { bytes, alpha } => (bytes, alpha),
+        };
+        switches.push(Switch {
+            first_port,
+            last_port: all.len() as u32,
+            used: 0,
+            capacity,
+            alpha,
+            ecn: switch.ecn,
+            drops: 0,
+            occupancy: Histogram::default(),
+            max_used: 0,
+        });
+    }
+    (switches, all)
+}

@@ -1,0 +1,178 @@
+//! Warm-up, samples, and the records that a part leaves.
+
+use super::*;
+
+impl<P: Probe> Part<P> {
+    /// Samples the switch buffers, and keeps the event list's horizon ahead.
+    pub(super) fn on_sampler(&mut self) {
+        self.events.rebase(self.now);
+        let next = if self.closed {
+            self.now + FAR
+        } else if self.warm {
+            // An event costs as much as some eight ports: with many of them and no traffic this is
+            // all the work there is.
+            self.work = self.work.saturating_sub(self.ports.len() as u64 / 8);
+            self.commit_all();
+            for switch in &mut self.switches {
+                switch.occupancy.add(switch.used, 1);
+            }
+            self.now + SAMPLE_INTERVAL
+        } else {
+            self.setup.warmup.min(self.now + FAR)
+        };
+        let source = self.sampler();
+        self.events.set(source, next);
+    }
+
+    pub(crate) fn commit_all(&mut self) {
+        for index in 0..self.own_ports as u32 {
+            self.commit(index);
+        }
+    }
+
+    /// Everything measured so far is forgotten. What is queued now is charged only for its wait
+    /// from now on.
+    pub(crate) fn warm_up(&mut self) {
+        self.commit_all();
+        self.warm = true;
+        let from = self.setup.warmup;
+        for (index, port) in self.ports.iter_mut().enumerate() {
+            port.waits = Default::default();
+            self.baselines[index] = Baseline {
+                tx_bytes: port.tx_bytes,
+                packets: port.packets,
+                busy: port.busy_beyond(from),
+                unsent: Time::ZERO,
+                byte_ps: queued_byte_ps(port, &self.packets.frames, from),
+            };
+            port.waits.max_bytes = if port.owner & HOST == 0 { port.queue_bytes } else { 0 };
+            if let Some(histograms) = self.histograms.get_mut(index) {
+                histograms.restart(from);
+            }
+        }
+        for switch in &mut self.switches {
+            switch.drops = 0;
+            switch.max_used = switch.used;
+        }
+    }
+
+    /// What is measured of links and switches ends here: the records of those that are the part's
+    /// own, with the names of the ports.
+    pub(crate) fn close(&mut self) -> (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>) {
+        self.commit_all();
+        self.closed = true;
+        let end = self.now;
+        let links = (0..self.own_ports)
+            .map(|index| (self.port_name(index as u32), self.link_record(index, end)))
+            .collect();
+        let switches = self.own_switches.iter().map(|&switch| self.switch_record(switch, end));
+        (links, switches.collect())
+    }
+
+    /// Bytes queued at every switch port of the part, by name.
+    pub(crate) fn queues(&self) -> impl Iterator<Item = (u32, u32)> {
+        let ports = (0..).zip(&self.ports[..self.own_ports]);
+        ports
+            .filter(|(_, port)| port.owner & HOST == 0)
+            .map(|(index, port)| (self.port_name(index), port.queue_bytes))
+    }
+
+    /// What packets have waited for at every port of the part, by name, in byte picoseconds.
+    pub(crate) fn byte_ps(&self) -> impl Iterator<Item = (u32, u128)> {
+        let ports = (0..).zip(&self.ports[..self.own_ports]);
+        ports.map(|(index, port)| (self.port_name(index), port.waits.byte_ps))
+    }
+
+    /// The window of a flow that is sent from here, in wire bytes, where it has one.
+    pub(crate) fn window_bytes(&self, message: MessageId) -> Option<f64> {
+        let sending = self.flows.sender(message)?;
+        let host = &self.hosts[self.host_here(message.src)? as usize];
+        let (window, _) = host.existing(sending.flow.stack)?.limits(sending.handle)?;
+        window.is_finite().then_some(window)
+    }
+
+    /// Payload submitted at `host` and not yet sent for the first time; `None`: it is not here.
+    pub(crate) fn backlog_bytes(&self, host: u32) -> Option<u64> {
+        self.host_here(host).map(|host| self.hosts[host as usize].backlog_bytes())
+    }
+
+    fn switch_record(&self, switch: u32, end: Time) -> SwitchRecord {
+        let state = &self.switches[switch as usize];
+        let ports = &self.switch_ports[state.first_port as usize..state.last_port as usize];
+        let queued: u128 =
+            ports.iter().map(|&port| self.queued_since_warmup(port as usize, end)).sum();
+        SwitchRecord {
+            switch,
+            buffer_bytes: self.spread(
+                queued,
+                end,
+                state.occupancy.quantile(0.99),
+                state.max_used as f64,
+            ),
+            samples: state.occupancy.weight(),
+            drops: state.drops,
+        }
+    }
+
+    /// What packets have waited for at a port since warm-up, in byte picoseconds.
+    fn queued_since_warmup(&self, index: usize, end: Time) -> u128 {
+        let port = &self.ports[index];
+        let queued = port.waits.byte_ps + queued_byte_ps(port, &self.packets.frames, end);
+        queued.saturating_sub(self.baselines[index].byte_ps)
+    }
+
+    /// A queue that holds `max` at most cannot hold more on average, or in a percentile, which is
+    /// the middle of a class.
+    fn spread(&self, byte_ps: u128, end: Time, p99: Option<f64>, max: f64) -> Spread {
+        let span = end.since(self.setup.warmup).as_ps() as f64;
+        let mean = if span > 0.0 { byte_ps as f64 / span } else { 0.0 };
+        Spread { mean: mean.min(max), p99: p99.map(|p99| p99.min(max)), max }
+    }
+
+    fn link_record(&mut self, index: usize, end: Time) -> LinkRecord {
+        let queued = self.queued_since_warmup(index, end);
+        let port = &self.ports[index];
+        let span = end.since(self.setup.warmup).as_ps() as f64;
+        let (from, to) = self.setup.fabric.port_ends(self.port_name(index as u32));
+        let before = self.baselines[index];
+        let packets = port.packets - before.packets;
+        let (p99_bytes, p99_delay_ns) =
+            self.histograms.get_mut(index).map_or((None, None), |histograms| {
+                histograms.level(end, port.queue_bytes);
+                (histograms.bytes.quantile(0.99), histograms.delay_ns.quantile(0.99))
+            });
+        let per = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };
+        let wire_bytes = port.tx_bytes - before.tx_bytes;
+        // What was under way at warm-up belongs in part, and what is under way now does so too.
+        let busy = port.serialise_all(wire_bytes) + before.busy;
+        let unsent = before.unsent + port.busy_beyond(end);
+        let utilisation = per(busy.since(unsent).as_ps() as f64, span).min(1.0);
+        LinkRecord {
+            from,
+            to,
+            utilisation,
+            rate_bps: self.rates[index].as_bps(),
+            wire_bytes,
+            packets,
+            queue_bytes: self.spread(queued, end, p99_bytes, port.waits.max_bytes as f64),
+            queue_delay_us: Spread {
+                mean: per(port.waits.delay_ps as f64 * 1e-6, packets as f64),
+                p99: p99_delay_ns.map(|ns| ns * 1e-3),
+                max: port.waits.max_delay.as_us_f64(),
+            },
+            drops: port.waits.drops,
+            ecn_marks: port.waits.marks,
+            pfc_pauses: 0,
+        }
+    }
+}
+
+/// What the queued packets have waited for so far, in byte picoseconds.
+pub(super) fn queued_byte_ps(port: &Port, frames: &[tidegate_core::Frame], now: Time) -> u128 {
+    if port.owner & HOST != 0 {
+        return 0;
+    }
+    port.queued(frames)
+        .map(|frame| frame.wire_bytes as u128 * now.since(frame.at).as_ps() as u128)
+        .sum()
+}

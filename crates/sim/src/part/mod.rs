@@ -1,0 +1,311 @@
+//! The event loop, over a part of a fabric or all of it.
+//!
+//! Sources of events: every port (the head of its link), every host (its earliest deadline), the
+//! generator, the sampler. A packet costs one event a hop: when it lands, its next port is
+//! committed up to now, and it starts its transmission or joins the queue. At equal times
+//! departures come before arrivals, because a port is committed up to and including now first.
+//!
+//! A part has the hosts and switches of its own, the ports that they send by, and the far ends of
+//! links that come in from other parts. Ports and hosts have numbers of its own; switches are
+//! called as in the whole. [`border`] says how packets get from part to part.
+
+mod border;
+mod build;
+mod hazards;
+mod measures;
+mod switching;
+mod uplinks;
+
+pub(crate) use border::Mail;
+use measures::queued_byte_ps;
+use std::sync::Arc;
+
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice, StackTime};
+use tidegate_core::routes::Routes;
+use tidegate_core::{
+    Application, Domain, Feedback, Hop, HostContext, Message, MessageId, Need, PathOracle, Rate,
+    Reply, Rng, Time, Transmit, Transport, frame_flag,
+};
+
+use crate::agenda::{Action, Agenda};
+use crate::events::{EventList, FAR};
+use crate::faults::{Changed, Fate, Held, Injector};
+use crate::flows::{Flows, Submission};
+use crate::histogram::Histogram;
+use crate::host::Host;
+use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
+use crate::packets::Packets;
+use crate::partition::Partition;
+use crate::port::{HOST, Port, PortHistograms, flag};
+use crate::probe::{Departure, Probe};
+use crate::routing::{NO_PORT, Routing};
+use crate::setup::Setup;
+
+/// Switch buffers are sampled so often for their percentiles.
+const SAMPLE_INTERVAL: Time = Time::us(10);
+
+/// What a switch's ports share.
+struct Switch {
+    first_port: u32,
+    last_port: u32,
+    /// Bytes queued, too high by what lazily committed ports have sent meanwhile.
+    used: u64,
+    capacity: u64,
+    alpha: f64,
+    ecn: Option<Ecn>,
+    drops: u64,
+    occupancy: Histogram,
+    /// The most that `used` has been, exactly.
+    max_used: u64,
+}
+
+/// Counters of a port as of warm-up.
+#[derive(Clone, Copy, Default)]
+struct Baseline {
+    tx_bytes: u64,
+    packets: u64,
+    /// Of a transmission in progress.
+    busy: Time,
+    /// Of transmissions since that a failing link cut short: what was left of them.
+    unsent: Time,
+    /// What the packets queued then had waited for before.
+    byte_ps: u128,
+}
+
+/// What a part calls ports and hosts, and what the whole calls them.
+struct Names {
+    /// In the whole, by number in the part: first the ports that are its own, then those of other
+    /// parts whose links end here.
+    ports: Vec<u32>,
+    /// In the part, by number in the whole; [`NO_PORT`]: not there.
+    port_at: Vec<u32>,
+    hosts: Vec<u32>,
+    host_at: Vec<u32>,
+}
+
+/// A simulation of a part of a fabric.
+pub(crate) struct Part<P: Probe> {
+    pub(crate) now: Time,
+    events: EventList,
+    packets: Packets,
+    ports: Vec<Port>,
+    /// How many of them are its own.
+    own_ports: usize,
+    /// Those of its own whose links end in other parts, and in which.
+    borders: Vec<(u32, u32)>,
+    rates: Vec<Rate>,
+    baselines: Vec<Baseline>,
+    /// When the head of each link lands. Kept only with explicit dequeues, else the event list
+    /// knows.
+    landings: Vec<Time>,
+    histograms: Vec<PortHistograms>,
+    /// All of the fabric's.
+    switches: Vec<Switch>,
+    /// Which of them are its own.
+    own_switches: Vec<u32>,
+    /// Ports of each switch, by `first_port..last_port`.
+    switch_ports: Vec<u32>,
+    hosts: Vec<Host>,
+    /// None where the part is the whole.
+    names: Option<Box<Names>>,
+    routing: Routing,
+    pub(crate) flows: Flows,
+    pub(crate) agenda: Agenda,
+    /// By port, where some mark at random.
+    marking: Vec<Rng>,
+    /// By host, where packets are sprayed: entropy of what it sends.
+    spray: Vec<Rng>,
+    injector: Injector,
+    /// Packets can suffer at the end of a link, or wait behind it.
+    hazardous: bool,
+    /// By host, where software takes time: when it hands over the last packet it has, and the
+    /// stream of its jitter.
+    stacks_busy: Vec<(Time, Rng)>,
+    pub(crate) fault_counts: FaultCounts,
+    /// A free packet for transports to write into.
+    blank: u32,
+    warm: bool,
+    /// The measured span is over.
+    closed: bool,
+    pub(crate) packet_hops: u64,
+    pub(crate) handled: u64,
+    /// What may still be done before [`run_until`](Self::run_until) returns.
+    pub(crate) work: u64,
+    /// It returned amid the submissions of one moment: they go on before anything else happens.
+    submitting: bool,
+    setup: Arc<Setup>,
+    pub(crate) probe: P,
+}
+
+impl<P: Probe> Part<P> {
+    fn host_source(&self, host: u32) -> u32 {
+        self.ports.len() as u32 + host
+    }
+
+    fn generator_source(&self) -> u32 {
+        (self.ports.len() + self.hosts.len()) as u32
+    }
+
+    fn sampler(&self) -> u32 {
+        self.generator_source() + 1
+    }
+
+    fn fault_source(&self) -> u32 {
+        self.generator_source() + 2
+    }
+
+    /// What the part calls a port of the whole; [`NO_PORT`]: it has it not.
+    #[inline(always)]
+    fn port_here(&self, port: u32) -> u32 {
+        match &self.names {
+            None => port,
+            Some(names) => names.port_at[port as usize],
+        }
+    }
+
+    /// What the whole calls a port of the part.
+    fn port_name(&self, port: u32) -> u32 {
+        self.names.as_ref().map_or(port, |names| names.ports[port as usize])
+    }
+
+    /// What the part calls a host of the whole, if it has it.
+    fn host_here(&self, host: u32) -> Option<u32> {
+        match &self.names {
+            None => Some(host),
+            Some(names) => Some(names.host_at[host as usize]).filter(|&here| here != u32::MAX),
+        }
+    }
+
+    /// What a path looks like: base RTT, rates, hops.
+    pub(crate) fn paths(&self) -> &dyn PathOracle {
+        &self.routing
+    }
+
+    /// Packets that are somewhere in the part.
+    pub(crate) fn packets_in_flight(&self) -> usize {
+        self.packets.in_use() - 1
+    }
+
+    /// Handles all events up to and including `until`; `false` if there was more work than is
+    /// allowed.
+    pub(crate) fn run_until(&mut self, until: Time) -> bool {
+        if self.submitting {
+            self.on_generator();
+        }
+        while self.work > 0 {
+            let Some((now, source)) = self.events.first_until(until) else {
+                self.now = self.now.max(until);
+                return true;
+            };
+            self.work -= 1;
+            self.handle(now, source);
+        }
+        false
+    }
+
+    #[inline(always)]
+    fn handle(&mut self, now: Time, source: u32) {
+        debug_assert!(now >= self.now, "time runs backwards");
+        self.now = now;
+        self.handled += 1;
+        if (source as usize) < self.ports.len() {
+            self.on_link(source);
+        } else {
+            self.on_other(source - self.ports.len() as u32);
+        }
+    }
+
+    /// The head of a link has arrived (or, with explicit dequeues, a transmission has ended).
+    #[inline(always)]
+    fn on_link(&mut self, index: u32) {
+        let port = &mut self.ports[index as usize];
+        if P::EXPLICIT_DEQUEUES && self.landings[index as usize] != self.now {
+            self.commit(index); // the end of a transmission
+            self.schedule_explicit(index);
+            return;
+        }
+        let (packet, next) = port.land(&self.packets.frames);
+        let to = port.to;
+        if P::EXPLICIT_DEQUEUES {
+            self.landings[index as usize] = next.unwrap_or(Time::NEVER);
+        }
+        if let Some(next) = next {
+            if !P::EXPLICIT_DEQUEUES {
+                self.events.set(index, next);
+            }
+        } else {
+            if port.owner & HOST != 0 || port.has_queue() {
+                self.commit(index);
+            }
+            if self.ports[index as usize].link_is_empty() {
+                self.events.clear(index);
+            }
+        }
+        if P::EXPLICIT_DEQUEUES {
+            self.schedule_explicit(index);
+        }
+        self.look_ahead(index);
+        self.packet_hops += 1;
+        if self.hazardous {
+            self.meet_fate(index, to, packet)
+        } else {
+            self.arrive(to, packet, self.now)
+        }
+    }
+
+    /// The event of `index` has moved, so another may have become the first of its part of the
+    /// event list. With many hosts its packet has left the caches since it was launched: it is
+    /// asked for now, and is there when it lands.
+    #[inline(always)]
+    fn look_ahead(&self, index: u32) {
+        if let Some(port) = self.ports.get(self.events.soon(index) as usize) {
+            self.packets.prefetch(port.link_head(), port.to & HOST != 0);
+        }
+    }
+
+    #[inline(always)]
+    fn arrive(&mut self, to: u32, packet: u32, landed: Time) {
+        if to & HOST == 0 {
+            self.arrive_at_switch(to, packet)
+        } else {
+            self.arrive_at_host(to & !HOST, packet, landed)
+        }
+    }
+
+    /// Explicit dequeues: the next event of a port is its next landing or the end of its
+    /// transmission.
+    fn schedule_explicit(&mut self, index: u32) {
+        let port = &self.ports[index as usize];
+        let wants_more = port.has_queue() || port.owner & HOST != 0;
+        let dequeue =
+            if wants_more && port.free_at > self.now { port.free_at } else { Time::NEVER };
+        let next = self.landings[index as usize].min(dequeue);
+        match next {
+            Time::NEVER => self.events.clear(index),
+            next => self.events.set(index, next),
+        }
+    }
+
+    /// Starts every transmission of a port that is due.
+    #[inline]
+    fn commit(&mut self, index: u32) {
+        let owner = self.ports[index as usize].owner;
+        if owner & HOST != 0 {
+            self.pull(owner & !HOST);
+        } else {
+            self.commit_switch_port(index);
+        }
+    }
+
+    fn on_other(&mut self, source: u32) {
+        if (source as usize) < self.hosts.len() {
+            self.on_host(source);
+        } else if source as usize == self.hosts.len() {
+            self.on_generator();
+        } else if source as usize == self.hosts.len() + 1 {
+            self.on_sampler();
+        } else {
+            self.on_faults();
+        }
+    }
+}

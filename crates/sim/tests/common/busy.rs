@@ -1,0 +1,97 @@
+//! A small fabric with much going on, and a probe that keeps all of it.
+
+use tidegate_algos::Stack;
+use tidegate_core::fabric::{Ecn, MarkAt};
+use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::{Body, ConnectionPolicy, Frame, HopTrace, Rate, Time};
+use tidegate_sim::{Departure, Probe, Setup};
+
+use super::{leaf_spine, setup, unlimited};
+
+/// Everything a departure says.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Record {
+    pub at: Time,
+    pub port: u32,
+    pub waited: Time,
+    pub queue_bytes: u32,
+    pub frame: (Time, u16, u8, u8),
+    pub body: Body,
+    pub hops: HopTrace,
+}
+
+/// Keeps every departure, by port, in its order.
+#[derive(Default)]
+pub struct Recorder<const EXPLICIT: bool = false> {
+    pub ports: Vec<Vec<Record>>,
+    pub arrived: u64,
+}
+
+impl<const EXPLICIT: bool> Probe for Recorder<EXPLICIT> {
+    const EXPLICIT_DEQUEUES: bool = EXPLICIT;
+    fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, _body: &Body) {
+        self.arrived += 1;
+    }
+    fn departed(&mut self, d: &Departure<'_>) {
+        let port = d.port as usize;
+        if self.ports.len() <= port {
+            self.ports.resize(port + 1, Vec::new());
+        }
+        self.ports[port].push(Record {
+            at: d.at,
+            port: d.port,
+            waited: d.waited,
+            queue_bytes: d.queue_bytes,
+            frame: (d.frame.peak_hop_delay, d.frame.wire_bytes, d.frame.priority, d.frame.flags),
+            body: *d.body,
+            hops: *d.hops,
+        });
+    }
+}
+
+/// A busy small fabric: incast, cross traffic and short messages over a leaf-spine.
+pub fn busy(stack: Stack, seed: u64) -> Setup {
+    let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Time::ns(600), 1000);
+    let mut setup = setup(fabric, stack, vec![unlimited(0, 11, Time::ZERO)], Time::us(400));
+    let block = |pattern, bytes, start| Traffic {
+        pattern,
+        sizes: Sizes::Fixed(bytes),
+        stack: 0,
+        label: 0,
+        start,
+        stop: Time::us(300),
+    };
+    let incast = Pattern::Incast {
+        fan_in: 8,
+        dst: Some(2),
+        interval: Time::us(90),
+        poisson: false,
+        jitter: Time::us(1),
+    };
+    let poisson = Pattern::Poisson {
+        mean_gap_ps: 4e6,
+        senders: (0..12).collect(),
+        receivers: (0..12).collect(),
+    };
+    setup.workload.traffic = vec![
+        block(Pattern::Permutation, 300_000, Time::us(5)),
+        block(incast, 50_000, Time::us(10)),
+        block(poisson, 1_500, Time::ZERO),
+    ];
+    setup.connections = ConnectionPolicy::Pool(3);
+    setup.seed = seed;
+    setup
+}
+
+pub fn with_ecn(mut setup: Setup) -> Setup {
+    for switch in &mut setup.fabric.switches {
+        switch.ecn = Some(Ecn {
+            min_bytes: 20e3,
+            max_bytes: 60e3,
+            max_probability: 0.5,
+            at: MarkAt::Dequeue,
+            core_only: false,
+        });
+    }
+    setup
+}
