@@ -11,6 +11,8 @@
 
 use tidegate_core::Time;
 
+use crate::naming::Naming;
+
 const RANK_BITS: u32 = 20;
 /// Most sources: links in both directions, hosts and a few more.
 pub(crate) const MAX_SOURCES: usize = 1 << RANK_BITS;
@@ -34,7 +36,7 @@ fn scramble(at: u64) -> u64 {
 }
 
 /// Pending events, at most one a source.
-pub(crate) struct EventList {
+pub(crate) struct EventList<N> {
     /// Node i is the least of nodes 2i and 2i + 1; the root is node 1, the leaf of source s is node
     /// `leaves + s`.
     tree: Vec<u64>,
@@ -42,53 +44,16 @@ pub(crate) struct EventList {
     /// From a leaf so many levels up lies the first event of a quarter of the sources.
     quarter: u32,
     epoch: u64,
-    /// Of a part of a fabric: what its sources are called in the whole, which decides among equal
-    /// times. In the whole both are the same.
-    names: Option<Names>,
+    /// What the sources are called in the whole fabric, which decides among equal times.
+    naming: N,
 }
 
-/// Numbers of a part's sources.
-struct Names {
-    /// In the whole, by number in the part.
-    whole: Vec<u32>,
-    /// In the part, by number in the whole.
-    part: Vec<u32>,
-}
-
-impl EventList {
+impl<N: Naming> EventList<N> {
     /// For so many sources.
-    pub(crate) fn new(sources: usize) -> Self {
+    pub(crate) fn new(sources: usize, naming: N) -> Self {
         let leaves = sources.next_power_of_two();
         let quarter = leaves.trailing_zeros().saturating_sub(2);
-        EventList { tree: vec![NONE; 2 * leaves], leaves, quarter, epoch: 0, names: None }
-    }
-
-    /// For a part of a fabric, whose sources have these numbers in the whole.
-    pub(crate) fn of_part(whole: Vec<u32>) -> Self {
-        let most = whole.iter().max().map_or(0, |&most| most as usize + 1);
-        let mut part = vec![0; most];
-        for (local, &name) in whole.iter().enumerate() {
-            part[name as usize] = local as u32;
-        }
-        let sources = whole.len();
-        EventList { names: Some(Names { whole, part }), ..Self::new(sources) }
-    }
-
-    #[inline(always)]
-    fn name(&self, source: u32) -> u32 {
-        match &self.names {
-            None => source,
-            Some(names) => names.whole[source as usize],
-        }
-    }
-
-    #[inline(always)]
-    fn named(&self, name: u32) -> u32 {
-        match &self.names {
-            None => name,
-            // Who looks ahead may find an empty entry, which names nobody.
-            Some(names) => names.part.get(name as usize).copied().unwrap_or(0),
-        }
+        EventList { tree: vec![NONE; 2 * leaves], leaves, quarter, epoch: 0, naming }
     }
 
     /// When the event of `source` is due; [`Time::NEVER`]: it has none.
@@ -113,7 +78,7 @@ impl EventList {
         if at > until.as_ps() || key == NONE {
             return None;
         }
-        Some((Time::ps(at), self.named((key & RANK_MASK ^ scramble(at)) as u32)))
+        Some((Time::ps(at), self.naming.here((key & RANK_MASK ^ scramble(at)) as u32)))
     }
 
     /// Who fires first in the quarter of the sources that `source` is in: soon, on average in four
@@ -122,7 +87,7 @@ impl EventList {
     pub(crate) fn soon(&self, source: u32) -> u32 {
         let key = self.tree[(self.leaves + source as usize) >> self.quarter];
         let at = self.epoch.wrapping_add(key >> RANK_BITS);
-        self.named((key & RANK_MASK ^ scramble(at)) as u32)
+        self.naming.here((key & RANK_MASK ^ scramble(at)) as u32)
     }
 
     /// Moves the event of `source` to `at`, which must lie within the horizon: at most [`FAR`]
@@ -134,7 +99,7 @@ impl EventList {
             "{at} would be moved"
         );
         let since = at.as_ps() - self.epoch;
-        let name = self.name(source) as u64;
+        let name = self.naming.name(source) as u64;
         self.write(source, since << RANK_BITS | (name ^ scramble(self.epoch + since)));
     }
 
@@ -178,9 +143,10 @@ impl EventList {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::naming::Same;
     use tidegate_core::{Domain, Rng};
 
-    fn drain(list: &mut EventList) -> Vec<(Time, u32)> {
+    fn drain(list: &mut EventList<Same>) -> Vec<(Time, u32)> {
         let mut out = Vec::new();
         while let Some(event) = list.first_until(Time::NEVER) {
             out.push(event);
@@ -197,7 +163,7 @@ mod tests {
         let mut orders = Vec::new();
         for _ in 0..3 {
             rng.shuffle(&mut entries);
-            let mut list = EventList::new(2_000);
+            let mut list = EventList::new(2_000, Same);
             entries.iter().for_each(|&(at, source)| list.set(source, at));
             orders.push(drain(&mut list));
         }
@@ -214,7 +180,7 @@ mod tests {
         for (a, b) in [(3, 4), (0, 1), (5, 700)] {
             let mut wins = 0;
             for t in 0..10_000 {
-                let mut list = EventList::new(1_000);
+                let mut list = EventList::new(1_000, Same);
                 list.set(a, Time::ps(t * 997));
                 list.set(b, Time::ps(t * 997));
                 wins += (drain(&mut list)[0].1 == a) as u32;
@@ -228,7 +194,7 @@ mod tests {
 
     #[test]
     fn moving_an_event_replaces_it() {
-        let mut list = EventList::new(3);
+        let mut list = EventList::new(3, Same);
         list.set(0, Time::ns(9));
         list.set(1, Time::ns(5));
         list.set(0, Time::ns(2));
@@ -239,7 +205,7 @@ mod tests {
 
     #[test]
     fn rebase_keeps_order() {
-        let mut list = EventList::new(4);
+        let mut list = EventList::new(4, Same);
         list.set(2, Time::s(17));
         list.rebase(Time::s(16));
         list.set(3, Time::s(20));
@@ -249,6 +215,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "would be moved")]
     fn an_event_beyond_the_horizon_is_refused() {
-        EventList::new(2).set(1, Time::s(18));
+        EventList::new(2, Same).set(1, Time::s(18));
     }
 }

@@ -18,6 +18,7 @@ mod flows;
 mod generate;
 mod histogram;
 mod host;
+mod naming;
 mod outcome;
 mod packets;
 mod part;
@@ -26,6 +27,7 @@ mod port;
 mod prefetch;
 mod probe;
 mod routing;
+mod run;
 mod setup;
 
 pub use engine::Engine;

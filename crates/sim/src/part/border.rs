@@ -32,7 +32,7 @@ pub(crate) struct Mail {
     pub(crate) submissions: Vec<Submission>,
 }
 
-impl<P: Probe> Part<P> {
+impl<P: Probe, N: Naming> Part<P, N> {
     /// Commits the ports at borders up to now, and hands over what they have started: `mail` is by
     /// part. Says when the first of it lands.
     pub(crate) fn hand_over<M: DerefMut<Target = Mail>>(
@@ -57,7 +57,7 @@ impl<P: Probe> Part<P> {
 
     /// Moves all packets on a link, of which the first lands at `landing`, to `mail`.
     fn post(&mut self, index: u32, mut landing: Time, mail: &mut Mail) {
-        let port = self.port_name(index);
+        let port = self.port_names.name(index);
         loop {
             let (packet, next) = self.ports[index as usize].land(&self.packets.frames);
             let p = self.packets.get(packet);
@@ -82,7 +82,7 @@ impl<P: Probe> Part<P> {
             (*p.frame, *p.body) = (parcel.frame, parcel.body);
             p.hops.clear();
             hops.by_ref().take(parcel.hops as usize).for_each(|hop| p.hops.push(*hop));
-            let index = self.port_here(parcel.port);
+            let index = self.port_names.here(parcel.port);
             let port = &mut self.ports[index as usize];
             if port.append(packet, parcel.landing, &mut self.packets.frames) {
                 self.events.set(index, parcel.landing);

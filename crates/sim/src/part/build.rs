@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<P: Probe> Part<P> {
+impl<P: Probe, N: Naming> Part<P, N> {
     /// Part `number` of `partition`, with the first events scheduled.
     pub(crate) fn new(
         setup: &Arc<Setup>,
@@ -10,23 +10,21 @@ impl<P: Probe> Part<P> {
         partition: &Partition,
         number: u32,
         probe: P,
-    ) -> Part<P> {
+    ) -> Part<P, N> {
         let (fabric, seed) = (&setup.fabric, setup.seed);
         let routing = Routing::new(setup, routes.clone());
         let here = Here { fabric, partition, number };
         let (own, inbound) = (here.ports(true), here.ports(false));
-        let names =
-            (partition.parts > 1).then(|| Box::new(Names::new(fabric, &here, &own, &inbound)));
-        let host_at = |host| names.as_ref().map_or(host, |names| names.host_at[host as usize]);
-        let all: Vec<u32> = own.iter().chain(&inbound).copied().collect();
-        let ports: Vec<Port> = all.iter().map(|&port| here.port(setup, port, host_at)).collect();
+        let all = [&own[..], &inbound].concat();
+        let own_hosts = here.hosts();
+        let port_names = N::of(all.clone(), 2 * fabric.links.len());
+        let host_names = N::of(own_hosts.clone(), fabric.hosts.len());
+        let port = |&name: &u32| here.port(setup, name, |host| host_names.here(host));
+        let ports: Vec<Port> = all.iter().map(port).collect();
         let borders = (0..).zip(&own).filter_map(|(port, &name)| {
             let to = here.part_of(fabric.port_ends(name).1);
             (to != number).then_some((port, to))
         });
-        let own_hosts: Vec<u32> = (0..fabric.hosts.len() as u32)
-            .filter(|&h| here.part_of(Node::Host(h)) == number)
-            .collect();
         let own_switches =
             (0..fabric.switches.len() as u32).filter(|&s| here.part_of(Node::Switch(s)) == number);
         let own_switches: Vec<u32> = own_switches.collect();
@@ -46,7 +44,7 @@ impl<P: Probe> Part<P> {
         let held = setup.stack_time.most() > Time::ZERO;
         let mut part = Part {
             now: Time::ZERO,
-            events: here.events(names.as_deref(), ports.len() + own_hosts.len()),
+            events: here.events(&all, &own_hosts),
             packets,
             rates: all.iter().map(|&port| fabric.links[port as usize / 2].rate).collect(),
             baselines: vec![Baseline::default(); ports.len()],
@@ -68,9 +66,7 @@ impl<P: Probe> Part<P> {
             hosts: own_hosts
                 .iter()
                 .map(|&host| {
-                    let uplink = routing.uplink(host);
-                    let port =
-                        names.as_ref().map_or(uplink, |names| names.port_at[uplink as usize]);
+                    let port = port_names.here(routing.uplink(host));
                     Host::new(port, setup.stacks.len(), context(setup, &routing, host))
                 })
                 .collect(),
@@ -93,7 +89,8 @@ impl<P: Probe> Part<P> {
             work: 0,
             submitting: false,
             ports,
-            names,
+            port_names,
+            host_names,
             routing,
             setup: setup.clone(),
             probe,
@@ -149,6 +146,12 @@ impl Here<'_> {
         .collect()
     }
 
+    /// Names of its hosts.
+    fn hosts(&self) -> Vec<u32> {
+        let all = 0..self.fabric.hosts.len() as u32;
+        all.filter(|&host| self.part_of(Node::Host(host)) == self.number).collect()
+    }
+
     fn port(&self, setup: &Setup, name: u32, host_at: impl Fn(u32) -> u32) -> Port {
         let fabric = self.fabric;
         let code = |node| match node {
@@ -177,35 +180,13 @@ impl Here<'_> {
     }
 
     /// The event list: ports, hosts, generator, sampler and faults.
-    fn events(&self, names: Option<&Names>, sources: usize) -> EventList {
-        let Some(names) = names else { return EventList::new(sources + 3) };
-        let ports = 2 * self.fabric.links.len() as u32;
-        let others = ports + self.fabric.hosts.len() as u32;
-        let hosts = names.hosts.iter().map(|&host| ports + host);
-        EventList::of_part(
-            names.ports.iter().copied().chain(hosts).chain(others..others + 3).collect(),
-        )
-    }
-}
-
-impl Names {
-    fn new(fabric: &Fabric, here: &Here<'_>, own: &[u32], inbound: &[u32]) -> Names {
-        let inverse = |names: &[u32], of: usize| {
-            let mut at = vec![u32::MAX; of];
-            for (number, &name) in (0..).zip(names) {
-                at[name as usize] = number;
-            }
-            at
-        };
-        let hosts = 0..fabric.hosts.len() as u32;
-        let hosts: Vec<u32> =
-            hosts.filter(|&host| here.part_of(Node::Host(host)) == here.number).collect();
-        Names {
-            port_at: inverse(&[own, inbound].concat(), 2 * fabric.links.len()),
-            ports: [own, inbound].concat(),
-            host_at: inverse(&hosts, fabric.hosts.len()),
-            hosts,
-        }
+    fn events<N: Naming>(&self, ports: &[u32], hosts: &[u32]) -> EventList<N> {
+        let first_host = 2 * self.fabric.links.len() as u32;
+        let others = first_host + self.fabric.hosts.len() as u32;
+        let hosts = hosts.iter().map(|&host| first_host + host);
+        let names: Vec<u32> =
+            ports.iter().copied().chain(hosts).chain(others..others + 3).collect();
+        EventList::new(names.len(), N::of(names, others as usize + 3))
     }
 }
 

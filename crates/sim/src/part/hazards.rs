@@ -3,7 +3,7 @@
 
 use super::*;
 
-impl<P: Probe> Part<P> {
+impl<P: Probe, N: Naming> Part<P, N> {
     #[inline(never)]
     pub(super) fn meet_fate(&mut self, index: u32, to: u32, packet: u32) {
         match self.injector.fate(index) {
@@ -79,8 +79,8 @@ impl<P: Probe> Part<P> {
     /// A link goes down or comes back.
     pub(super) fn toggle(&mut self, link: u32, down: bool) {
         for name in [2 * link, 2 * link + 1] {
-            let index = self.port_here(name);
-            if index == NO_PORT {
+            let index = self.port_names.here(name);
+            if index == NOWHERE {
                 continue;
             }
             if index < self.own_ports as u32 && name % 2 == 0 {

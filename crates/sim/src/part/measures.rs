@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<P: Probe> Part<P> {
+impl<P: Probe, N: Naming> Part<P, N> {
     /// Samples the switch buffers, and keeps the event list's horizon ahead.
     pub(super) fn on_sampler(&mut self) {
         self.events.rebase(self.now);
@@ -63,7 +63,7 @@ impl<P: Probe> Part<P> {
         self.closed = true;
         let end = self.now;
         let links = (0..self.own_ports)
-            .map(|index| (self.port_name(index as u32), self.link_record(index, end)))
+            .map(|index| (self.port_names.name(index as u32), self.link_record(index, end)))
             .collect();
         let switches = self.own_switches.iter().map(|&switch| self.switch_record(switch, end));
         (links, switches.collect())
@@ -74,13 +74,13 @@ impl<P: Probe> Part<P> {
         let ports = (0..).zip(&self.ports[..self.own_ports]);
         ports
             .filter(|(_, port)| port.owner & HOST == 0)
-            .map(|(index, port)| (self.port_name(index), port.queue_bytes))
+            .map(|(index, port)| (self.port_names.name(index), port.queue_bytes))
     }
 
     /// What packets have waited for at every port of the part, by name, in byte picoseconds.
     pub(crate) fn byte_ps(&self) -> impl Iterator<Item = (u32, u128)> {
         let ports = (0..).zip(&self.ports[..self.own_ports]);
-        ports.map(|(index, port)| (self.port_name(index), port.waits.byte_ps))
+        ports.map(|(index, port)| (self.port_names.name(index), port.waits.byte_ps))
     }
 
     /// The window of a flow that is sent from here, in wire bytes, where it has one.
@@ -133,7 +133,7 @@ impl<P: Probe> Part<P> {
         let queued = self.queued_since_warmup(index, end);
         let port = &self.ports[index];
         let span = end.since(self.setup.warmup).as_ps() as f64;
-        let (from, to) = self.setup.fabric.port_ends(self.port_name(index as u32));
+        let (from, to) = self.setup.fabric.port_ends(self.port_names.name(index as u32));
         let before = self.baselines[index];
         let packets = port.packets - before.packets;
         let (p99_bytes, p99_delay_ns) =

@@ -33,6 +33,7 @@ use crate::faults::{Changed, Fate, Held, Injector};
 use crate::flows::{Flows, Submission};
 use crate::histogram::Histogram;
 use crate::host::Host;
+use crate::naming::{NOWHERE, Naming};
 use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
 use crate::packets::Packets;
 use crate::partition::Partition;
@@ -72,21 +73,10 @@ struct Baseline {
     byte_ps: u128,
 }
 
-/// What a part calls ports and hosts, and what the whole calls them.
-struct Names {
-    /// In the whole, by number in the part: first the ports that are its own, then those of other
-    /// parts whose links end here.
-    ports: Vec<u32>,
-    /// In the part, by number in the whole; [`NO_PORT`]: not there.
-    port_at: Vec<u32>,
-    hosts: Vec<u32>,
-    host_at: Vec<u32>,
-}
-
 /// A simulation of a part of a fabric.
-pub(crate) struct Part<P: Probe> {
+pub(crate) struct Part<P, N> {
     pub(crate) now: Time,
-    events: EventList,
+    events: EventList<N>,
     packets: Packets,
     ports: Vec<Port>,
     /// How many of them are its own.
@@ -106,8 +96,8 @@ pub(crate) struct Part<P: Probe> {
     /// Ports of each switch, by `first_port..last_port`.
     switch_ports: Vec<u32>,
     hosts: Vec<Host>,
-    /// None where the part is the whole.
-    names: Option<Box<Names>>,
+    port_names: N,
+    host_names: N,
     routing: Routing,
     pub(crate) flows: Flows,
     pub(crate) agenda: Agenda,
@@ -137,7 +127,7 @@ pub(crate) struct Part<P: Probe> {
     pub(crate) probe: P,
 }
 
-impl<P: Probe> Part<P> {
+impl<P: Probe, N: Naming> Part<P, N> {
     fn host_source(&self, host: u32) -> u32 {
         self.ports.len() as u32 + host
     }
@@ -154,26 +144,9 @@ impl<P: Probe> Part<P> {
         self.generator_source() + 2
     }
 
-    /// What the part calls a port of the whole; [`NO_PORT`]: it has it not.
-    #[inline(always)]
-    fn port_here(&self, port: u32) -> u32 {
-        match &self.names {
-            None => port,
-            Some(names) => names.port_at[port as usize],
-        }
-    }
-
-    /// What the whole calls a port of the part.
-    fn port_name(&self, port: u32) -> u32 {
-        self.names.as_ref().map_or(port, |names| names.ports[port as usize])
-    }
-
     /// What the part calls a host of the whole, if it has it.
     fn host_here(&self, host: u32) -> Option<u32> {
-        match &self.names {
-            None => Some(host),
-            Some(names) => Some(names.host_at[host as usize]).filter(|&here| here != u32::MAX),
-        }
+        Some(self.host_names.here(host)).filter(|&here| here != NOWHERE)
     }
 
     /// What a path looks like: base RTT, rates, hops.

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<P: Probe> Part<P> {
+impl<P: Probe, N: Naming> Part<P, N> {
     #[inline]
     pub(super) fn commit_switch_port(&mut self, index: u32) {
         loop {
@@ -43,7 +43,7 @@ impl<P: Probe> Part<P> {
                     tx_bytes: port.tx_bytes,
                     rate: self.rates[index as usize],
                     queue_bytes: port.queue_bytes,
-                    port: self.names.as_ref().map_or(index, |n| n.ports[index as usize]),
+                    port: self.port_names.name(index),
                 };
                 self.packets.trace(packet).push(hop);
             }
@@ -65,7 +65,7 @@ impl<P: Probe> Part<P> {
             let (port_bytes, p) = (port.queue_bytes, self.packets.get(packet));
             self.probe.departed(&Departure {
                 at: start,
-                port: self.names.as_ref().map_or(index, |n| n.ports[index as usize]),
+                port: self.port_names.name(index),
                 waited,
                 queue_bytes: port_bytes,
                 frame: p.frame,
@@ -119,7 +119,7 @@ impl<P: Probe> Part<P> {
             self.lose(packet);
             return;
         }
-        let index = self.port_here(index);
+        let index = self.port_names.here(index);
         let port = &mut self.ports[index as usize];
         if port.has_queue() && port.free_at <= now {
             self.commit_switch_port(index);

@@ -2,7 +2,7 @@
 
 use super::*;
 
-impl<P: Probe> Part<P> {
+impl<P: Probe, N: Naming> Part<P, N> {
     #[inline(always)]
     pub(super) fn arrive_at_host(&mut self, host: u32, packet: u32, landed: Time) {
         if !self.hazardous || self.takes(host, packet, landed) {
