@@ -85,6 +85,68 @@ pub enum Buffer {
     },
 }
 
+/// How the queues of a port take turns where that is not by strict priority alone.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Discipline {
+    /// Which queue a packet joins.
+    pub queues: Queues,
+    /// Which of those that may send goes next.
+    pub turns: Turns,
+    /// Queues that may not take all of the link.
+    pub limits: Vec<QueueLimit>,
+}
+
+/// Which queue of a port a packet joins.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Queues {
+    /// That of its priority.
+    ByPriority,
+    /// By host that it goes to: the number of its queue, from 0 (virtual output queues).
+    ByDestination(Vec<u16>),
+}
+
+/// Whose turn it is.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Turns {
+    /// The lowest number's.
+    Strict,
+    /// By deficit round robin: so many bytes a turn, by queue.
+    Weighted(Vec<u32>),
+}
+
+/// Credits beside data, say: a queue that is shaped and short.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct QueueLimit {
+    /// Number of the queue.
+    pub queue: u16,
+    /// Most that it sends in the long run, in bit/s on the wire.
+    pub rate: Rate,
+    /// Bytes that it may send at once after it has been idle; at least a packet of it.
+    pub burst_bytes: u32,
+    /// Bytes that it holds; what does not fit is dropped.
+    pub most_bytes: u32,
+}
+
+/// Priority flow control: a switch lets nobody send it more of a priority for a while, by ingress.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Pausing {
+    /// Above so many bytes queued of what came in by a port in a priority, its sender pauses.
+    pub pause_bytes: u32,
+    /// At so few it goes on.
+    pub resume_bytes: u32,
+}
+
+/// A port has another rate from a time on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RateChange {
+    /// Port 2i leads from a to b of link i, port 2i + 1 back; one of a switch.
+    pub port: u32,
+    /// From when; transmissions that have begun go on as they were.
+    pub at: Time,
+    /// Zero: no transmission begins.
+    pub rate: Rate,
+}
+
 /// A switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Switch {
@@ -98,8 +160,12 @@ pub struct Switch {
     pub buffer: Buffer,
     /// Marking at its ports.
     pub ecn: Option<Ecn>,
-    /// Strict priorities, 1 to 8.
+    /// Priorities, 1 to 8.
     pub priorities: u8,
+    /// How queues take turns; `None`: by strict priority.
+    pub discipline: Option<Discipline>,
+    /// Whether it pauses those that send to it.
+    pub pausing: Option<Pausing>,
 }
 
 /// How a packet chooses among equal paths.
@@ -120,6 +186,8 @@ pub struct Fabric {
     pub switches: Vec<Switch>,
     /// The links.
     pub links: Vec<Link>,
+    /// Rates that change, in order of time.
+    pub rate_changes: Vec<RateChange>,
     /// Payload of a full packet.
     pub mtu: u32,
 }

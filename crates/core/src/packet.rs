@@ -50,8 +50,8 @@ pub mod frame_flag {
     pub const STAMP_HOPS: u8 = 8;
     /// Damaged on the way: the receiving host's checksum fails.
     pub const CORRUPT: u8 = 32;
-    /// A credit: where the fabric shapes credits, it waits in their own small queue.
-    pub const CREDIT: u8 = 16;
+    /// From a switch to whoever sends to it: pause a priority, or go on. No host's transport sees it.
+    pub const PAUSE: u8 = 64;
 }
 
 /// Meanings of [`Body::kind`] that several transports share. Others start at [`OWN`](kind::OWN).

@@ -12,6 +12,8 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         buffer: Buffer::Unlimited,
         ecn: None,
         priorities: 8,
+        discipline: None,
+        pausing: None,
     };
     let between = links.into_iter().map(|(a, b, gbps, ns)| Link {
         a: Node::Switch(a),
@@ -24,6 +26,7 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         switches: (0..hosts_of.len()).map(switch).collect(),
         links: between.collect(),
         mtu: 1000,
+        rate_changes: Vec::new(),
     };
     for (s, &number) in hosts_of.iter().enumerate() {
         for i in 0..number {

@@ -54,7 +54,10 @@ impl<P: Probe> Engine<P> {
     /// As [`new`](Self::new).
     pub fn in_parts(setup: Setup, probes: Vec<P>) -> Result<Engine<P>, String> {
         let fabric = &setup.fabric;
-        let sources = fabric.links.len() * 2 + fabric.hosts.len() + 3;
+        let scheduled = !fabric.rate_changes.is_empty()
+            || fabric.switches.iter().any(|s| s.discipline.is_some() || s.pausing.is_some());
+        let each = if scheduled { 4 } else { 2 };
+        let sources = fabric.links.len() * each + fabric.hosts.len() + 3;
         if sources > MAX_SOURCES {
             return Err(format!("{sources} links and hosts are more than {MAX_SOURCES}"));
         }

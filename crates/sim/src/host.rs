@@ -19,6 +19,11 @@ pub(crate) struct Host {
     pub(crate) quiet_until: Time,
     /// An outage holds it: its transports stand still.
     pub(crate) stopped: bool,
+    /// Priorities that are paused, a bit each.
+    pub(crate) paused: u8,
+    pub(crate) pauses: u64,
+    /// While any is paused: when its uplink would have been free.
+    pub(crate) free_at: Time,
     /// Time of its entry in the event list.
     pub(crate) armed_at: Time,
 }
@@ -39,6 +44,9 @@ impl Host {
             pulled_until: Time::ZERO,
             quiet_until: Time::ZERO,
             stopped: false,
+            paused: 0,
+            pauses: 0,
+            free_at: Time::ZERO,
             armed_at: Time::NEVER,
         }
     }

@@ -28,6 +28,7 @@ mod prefetch;
 mod probe;
 mod routing;
 mod run;
+mod scheduler;
 mod setup;
 
 pub use engine::Engine;

@@ -78,11 +78,12 @@ impl Partition {
                 of_host[h as usize] = of_switch[s as usize];
             }
         }
-        let cut = |link: &&Link| match (link.a, link.b) {
+        let cut = |(_, link): &(usize, &Link)| match (link.a, link.b) {
             (Node::Switch(a), Node::Switch(b)) => of_switch[a as usize] != of_switch[b as usize],
             _ => false,
         };
-        let lookahead = fabric.links.iter().filter(cut).map(|link| crossing(fabric, link)).min();
+        let lookahead =
+            fabric.links.iter().enumerate().filter(cut).map(|link| crossing(fabric, link)).min();
         // Parts that no link joins never need each other.
         let lookahead = lookahead.unwrap_or(Time::s(1));
         Partition { parts, of_switch, of_host, lookahead }
@@ -90,13 +91,15 @@ impl Partition {
 }
 
 /// Least time that a packet takes over a link between switches, either way.
-fn crossing(fabric: &Fabric, link: &Link) -> Time {
+fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Time {
     let latency = |node| match node {
         Node::Switch(s) => fabric.switches[s as usize].latency,
         Node::Host(_) => Time::ZERO,
     };
     let into = latency(link.a).min(latency(link.b));
-    link.rate.serialise(MIN_WIRE_BYTES as u64) + link.delay + into
+    let rates = fabric.rate_changes.iter().filter(|change| change.port / 2 == number as u32);
+    let fastest = rates.map(|change| change.rate).fold(link.rate, tidegate_core::Rate::max);
+    fastest.serialise(MIN_WIRE_BYTES as u64) + link.delay + into
 }
 
 /// By switch: the least number of those that it must be with.
@@ -109,9 +112,9 @@ fn clusters(fabric: &Fabric) -> Vec<usize> {
         }
         at
     }
-    for link in &fabric.links {
+    for (number, link) in fabric.links.iter().enumerate() {
         if let (Node::Switch(a), Node::Switch(b)) = (link.a, link.b)
-            && crossing(fabric, link) < SHORTEST_CUT
+            && crossing(fabric, (number, link)) < SHORTEST_CUT
         {
             let (a, b) = (find(&mut leader, a as usize), find(&mut leader, b as usize));
             leader[a.max(b)] = a.min(b);

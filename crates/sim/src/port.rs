@@ -27,6 +27,8 @@ pub(crate) mod flag {
     pub(crate) const ECN_AT_ZERO: u8 = 16;
     /// Its link is down.
     pub(crate) const DOWN: u8 = 32;
+    /// Its queues are a scheduler's.
+    pub(crate) const SCHEDULED: u8 = 64;
 }
 
 /// One direction of a link. Three cache lines; the third is touched only by packets that had to
@@ -148,7 +150,18 @@ impl Port {
 
     /// How much of the transmission in progress lies after `now`.
     pub(crate) fn busy_beyond(&self, now: Time) -> Time {
-        if self.flags & flag::DOWN != 0 { Time::ZERO } else { self.free_at.since(now) }
+        if self.free_at == Time::NEVER { Time::ZERO } else { self.free_at.since(now) }
+    }
+
+    /// Says how much a scheduler holds for the port.
+    pub(crate) fn set_queue(&mut self, bytes: u32, is_empty: bool) {
+        self.queue_bytes = bytes;
+        self.occupied = !is_empty as u8;
+    }
+
+    /// Transmissions that start from now on are at this rate.
+    pub(crate) fn set_rate(&mut self, rate: Rate) {
+        self.ps_per_byte_q20 = rate.ps_per_byte_q20();
     }
 
     /// Puts `packet` at the end of its priority's queue.

@@ -353,6 +353,7 @@ fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
             .map(|s| link(Node::Switch(s), Node::Switch(s + 1), rate(), Time::ns(300)))
             .collect(),
         mtu: 4096,
+        rate_changes: Vec::new(),
     };
     let (mut pairs, mut paths) = (Vec::new(), Vec::new());
     for _ in 0..12 {

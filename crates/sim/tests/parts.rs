@@ -185,6 +185,7 @@ fn three_tiers() -> Fabric {
         switches: names.iter().map(|name| switch(name)).collect(),
         links,
         mtu: 1000,
+        rate_changes: Vec::new(),
     }
 }
 

@@ -108,6 +108,7 @@ fn endpoints_send_what_the_simulator_sends() {
                         delay: link.delay,
                     }],
                     mtu: 1000,
+                    rate_changes: Vec::new(),
                 },
                 routing: Routing::Ecmp,
                 stacks: vec![stack.clone()],

@@ -312,6 +312,8 @@ mod tests {
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 1,
+            discipline: None,
+            pausing: None,
         };
         let link =
             |&(a, b): &(Node, Node)| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
@@ -320,6 +322,7 @@ mod tests {
             switches: (0..4).map(switch).collect(),
             links: links.iter().map(link).collect(),
             mtu: 4096,
+            rate_changes: Vec::new(),
         }
     }
 

@@ -181,6 +181,8 @@ impl Topology {
             buffer: Buffer::Unlimited,
             ecn: None,
             priorities: 8,
+            discipline: None,
+            pausing: None,
         });
         Node::Switch(self.switches.len() as u32 - 1)
     }

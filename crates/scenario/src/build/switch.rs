@@ -204,7 +204,10 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
     }
     let markings = settings.iter().map(|settings| settings.ecn).collect();
     let Topology { hosts, switches, links } = topology;
-    Ok(Equipped { fabric: Fabric { hosts, switches, links, mtu }, markings })
+    Ok(Equipped {
+        fabric: Fabric { hosts, switches, links, mtu, rate_changes: Vec::new() },
+        markings,
+    })
 }
 
 impl Settings {

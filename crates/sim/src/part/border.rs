@@ -97,10 +97,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     /// When something happens next, or may be started at a border.
     pub(crate) fn next_at(&self) -> Time {
-        let waiting = self.borders.iter().filter_map(|&(index, _)| {
-            let port = &self.ports[index as usize];
-            port.has_queue().then_some(port.free_at)
-        });
-        waiting.fold(self.events.next(), Time::min)
+        let waiting = (0..self.borders.len()).map(|at| self.next_start(self.borders[at].0)).min();
+        waiting.unwrap_or(Time::NEVER).min(self.events.next())
     }
 }

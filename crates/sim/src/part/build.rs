@@ -20,7 +20,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let port_names = N::of(all.clone(), 2 * fabric.links.len());
         let host_names = N::of(own_hosts.clone(), fabric.hosts.len());
         let port = |&name: &u32| here.port(setup, name, |host| host_names.here(host));
-        let ports: Vec<Port> = all.iter().map(port).collect();
+        let mut ports: Vec<Port> = all.iter().map(port).collect();
+        let schedulers = here.schedulers(&own, &mut ports);
+        let pausing = fabric.switches.iter().any(|switch| switch.pausing.is_some());
         let borders = (0..).zip(&own).filter_map(|(port, &name)| {
             let to = here.part_of(fabric.port_ends(name).1);
             (to != number).then_some((port, to))
@@ -44,7 +46,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let held = setup.stack_time.most() > Time::ZERO;
         let mut part = Part {
             now: Time::ZERO,
-            events: here.events(&all, &own_hosts),
+            events: here.events(&all, &own_hosts, !schedulers.is_empty()),
             packets,
             rates: all.iter().map(|&port| fabric.links[port as usize / 2].rate).collect(),
             baselines: vec![Baseline::default(); ports.len()],
@@ -58,6 +60,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
             } else {
                 Vec::new()
             },
+            schedulers,
+            pauses: pausing.then(|| Box::new(Pauses::new(ports.len(), fabric.switches.len()))),
             own_ports: own.len(),
             borders: borders.collect(),
             switches,
@@ -74,7 +78,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             agenda: Agenda::default(),
             marking: if_any(marks, &all, Domain::Marking),
             spray: if_any(setup.routing == Choice::Spray, &own_hosts, Domain::Spray),
-            hazardous: setup.faults.touch_packets() || held,
+            hazardous: setup.faults.touch_packets() || held || pausing,
             stacks_busy: if_any(held, &own_hosts, Domain::Stack)
                 .into_iter()
                 .map(|stream| (Time::ZERO, stream))
@@ -179,14 +183,43 @@ impl Here<'_> {
         Port::new(link.rate, link.delay + latency, code(from), code(to), flags)
     }
 
-    /// The event list: ports, hosts, generator, sampler and faults.
-    fn events<N: Naming>(&self, ports: &[u32], hosts: &[u32]) -> EventList<N> {
+    /// What holds the queues of its own ports; nothing where all are plain.
+    fn schedulers(&self, own: &[u32], ports: &mut [Port]) -> Vec<Option<Box<Scheduler>>> {
+        let scheduler = |&name: &u32| {
+            let Node::Switch(switch) = self.fabric.port_ends(name).0 else { return None };
+            let changes = self.fabric.rate_changes.iter().filter(|change| change.port == name);
+            let changes = changes.map(|change| (change.at, change.rate)).collect();
+            let rate = self.fabric.links[name as usize / 2].rate;
+            let switch = &self.fabric.switches[switch as usize];
+            Scheduler::new(switch, rate, changes).map(Box::new)
+        };
+        let mut all: Vec<Option<Box<Scheduler>>> = own.iter().map(scheduler).collect();
+        if all.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        for (port, scheduler) in ports.iter_mut().zip(&all) {
+            if scheduler.is_some() {
+                port.flags |= flag::SCHEDULED;
+            }
+        }
+        all.resize_with(ports.len(), || None);
+        all
+    }
+
+    /// The event list: ports, hosts, generator, sampler and faults, and, where some ports have
+    /// schedulers, one entry a port more to wake up by.
+    fn events<N: Naming>(&self, ports: &[u32], hosts: &[u32], wakes: bool) -> EventList<N> {
         let first_host = 2 * self.fabric.links.len() as u32;
         let others = first_host + self.fabric.hosts.len() as u32;
         let hosts = hosts.iter().map(|&host| first_host + host);
-        let names: Vec<u32> =
+        let mut names: Vec<u32> =
             ports.iter().copied().chain(hosts).chain(others..others + 3).collect();
-        EventList::new(names.len(), N::of(names, others as usize + 3))
+        let mut all = others + 3;
+        if wakes {
+            names.extend(ports.iter().map(|port| all + port));
+            all += first_host;
+        }
+        EventList::new(names.len(), N::of(names, all as usize))
     }
 }
 

@@ -6,6 +6,12 @@ use super::*;
 impl<P: Probe, N: Naming> Part<P, N> {
     #[inline(never)]
     pub(super) fn meet_fate(&mut self, index: u32, to: u32, packet: u32) {
+        if self.packets.frames[packet as usize].flags & frame_flag::PAUSE != 0 {
+            return self.take_pause(index, packet);
+        }
+        if let Some(pauses) = &mut self.pauses {
+            pauses.came_in(packet, index);
+        }
         match self.injector.fate(index) {
             Fate::Arrives => self.arrive(to, packet, self.now),
             Fate::Lost => {
@@ -19,6 +25,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
             Fate::Duplicated => {
                 self.fault_counts.duplicated += 1;
                 let copy = self.packets.copy(packet);
+                if let Some(pauses) = &mut self.pauses {
+                    pauses.came_in(copy, index);
+                }
                 self.arrive(to, packet, self.now);
                 self.arrive(to, copy, self.now);
             }
@@ -87,11 +96,13 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 self.fault_counts.outages += down as u64;
             }
             self.commit(index);
+            self.forget_pauses(index);
             let now = self.now;
-            let port = &mut self.ports[index as usize];
             if down {
-                let queued = queued_byte_ps(port, &self.packets.frames, now);
-                let bytes = port.queue_bytes as u64;
+                let queued = self.queued_byte_ps(index, now);
+                let bytes = self.ports[index as usize].queue_bytes as u64;
+                self.drain_scheduler(index);
+                let port = &mut self.ports[index as usize];
                 let unsent = port.busy_beyond(now);
                 let Packets { frames, free, .. } = &mut self.packets;
                 let before = free.len();
@@ -107,6 +118,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 }
                 self.events.clear(index);
             } else {
+                let port = &mut self.ports[index as usize];
                 port.mend(now);
                 if port.owner & HOST != 0 {
                     let host = port.owner & !HOST;

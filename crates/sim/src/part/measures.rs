@@ -36,14 +36,18 @@ impl<P: Probe, N: Naming> Part<P, N> {
         self.commit_all();
         self.warm = true;
         let from = self.setup.warmup;
-        for (index, port) in self.ports.iter_mut().enumerate() {
+        for index in 0..self.ports.len() {
+            let byte_ps = self.queued_byte_ps(index as u32, from);
+            let sent = self.sent(index);
+            let port = &mut self.ports[index];
             port.waits = Default::default();
             self.baselines[index] = Baseline {
                 tx_bytes: port.tx_bytes,
                 packets: port.packets,
                 busy: port.busy_beyond(from),
                 unsent: Time::ZERO,
-                byte_ps: queued_byte_ps(port, &self.packets.frames, from),
+                byte_ps,
+                sent,
             };
             port.waits.max_bytes = if port.owner & HOST == 0 { port.queue_bytes } else { 0 };
             if let Some(histograms) = self.histograms.get_mut(index) {
@@ -117,7 +121,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// What packets have waited for at a port since warm-up, in byte picoseconds.
     fn queued_since_warmup(&self, index: usize, end: Time) -> u128 {
         let port = &self.ports[index];
-        let queued = port.waits.byte_ps + queued_byte_ps(port, &self.packets.frames, end);
+        let queued = port.waits.byte_ps + self.queued_byte_ps(index as u32, end);
         queued.saturating_sub(self.baselines[index].byte_ps)
     }
 
@@ -144,7 +148,11 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let per = |sum: f64, by: f64| if by > 0.0 { sum / by } else { 0.0 };
         let wire_bytes = port.tx_bytes - before.tx_bytes;
         // What was under way at warm-up belongs in part, and what is under way now does so too.
-        let busy = port.serialise_all(wire_bytes) + before.busy;
+        let sending = match self.schedulers.get(index) {
+            Some(Some(_)) => self.sent(index).since(before.sent),
+            _ => port.serialise_all(wire_bytes),
+        };
+        let busy = sending + before.busy;
         let unsent = before.unsent + port.busy_beyond(end);
         let utilisation = per(busy.since(unsent).as_ps() as f64, span).min(1.0);
         LinkRecord {
@@ -162,17 +170,28 @@ impl<P: Probe, N: Naming> Part<P, N> {
             },
             drops: port.waits.drops,
             ecn_marks: port.waits.marks,
-            pfc_pauses: 0,
+            pfc_pauses: self.pauses(index),
         }
     }
-}
 
-/// What the queued packets have waited for so far, in byte picoseconds.
-pub(super) fn queued_byte_ps(port: &Port, frames: &[tidegate_core::Frame], now: Time) -> u128 {
-    if port.owner & HOST != 0 {
-        return 0;
+    /// What the queued packets have waited for so far, in byte picoseconds.
+    pub(super) fn queued_byte_ps(&self, index: u32, now: Time) -> u128 {
+        let (port, frames) = (&self.ports[index as usize], &self.packets.frames);
+        if port.owner & HOST != 0 {
+            return 0;
+        }
+        let waited = |frame: &tidegate_core::Frame| {
+            frame.wire_bytes as u128 * now.since(frame.at).as_ps() as u128
+        };
+        match self.schedulers.get(index as usize).and_then(Option::as_ref) {
+            Some(scheduler) => scheduler.queued(frames).map(waited).sum(),
+            None => port.queued(frames).map(waited).sum(),
+        }
     }
-    port.queued(frames)
-        .map(|frame| frame.wire_bytes as u128 * now.since(frame.at).as_ps() as u128)
-        .sum()
+
+    /// Time that a port with a scheduler has spent sending.
+    fn sent(&self, index: usize) -> Time {
+        let scheduler = self.schedulers.get(index).and_then(Option::as_ref);
+        scheduler.map_or(Time::ZERO, |scheduler| scheduler.busy)
+    }
 }

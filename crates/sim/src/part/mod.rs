@@ -13,11 +13,12 @@ mod border;
 mod build;
 mod hazards;
 mod measures;
+mod scheduling;
 mod switching;
 mod uplinks;
 
 pub(crate) use border::Mail;
-use measures::queued_byte_ps;
+use scheduling::Pauses;
 use std::sync::Arc;
 
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice, StackTime};
@@ -40,6 +41,7 @@ use crate::partition::Partition;
 use crate::port::{HOST, Port, PortHistograms, flag};
 use crate::probe::{Departure, Probe};
 use crate::routing::{NO_PORT, Routing};
+use crate::scheduler::Scheduler;
 use crate::setup::Setup;
 
 /// Switch buffers are sampled so often for their percentiles.
@@ -71,6 +73,8 @@ struct Baseline {
     unsent: Time,
     /// What the packets queued then had waited for before.
     byte_ps: u128,
+    /// Of a port with a scheduler: time spent sending.
+    sent: Time,
 }
 
 /// A simulation of a part of a fabric.
@@ -89,6 +93,10 @@ pub(crate) struct Part<P, N> {
     /// knows.
     landings: Vec<Time>,
     histograms: Vec<PortHistograms>,
+    /// By port, where any has one: what holds its queues.
+    schedulers: Vec<Option<Box<Scheduler>>>,
+    /// Where switches pause those that send to them.
+    pauses: Option<Box<Pauses>>,
     /// All of the fabric's.
     switches: Vec<Switch>,
     /// Which of them are its own.
@@ -142,6 +150,10 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     fn fault_source(&self) -> u32 {
         self.generator_source() + 2
+    }
+
+    fn wake_source(&self, port: u32) -> u32 {
+        self.generator_source() + 3 + port
     }
 
     /// What the part calls a host of the whole, if it has it.
@@ -249,7 +261,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// transmission.
     fn schedule_explicit(&mut self, index: u32) {
         let port = &self.ports[index as usize];
-        let wants_more = port.has_queue() || port.owner & HOST != 0;
+        let scheduled = port.flags & flag::SCHEDULED != 0;
+        let wants_more = port.has_queue() && !scheduled || port.owner & HOST != 0;
         let dequeue =
             if wants_more && port.free_at > self.now { port.free_at } else { Time::NEVER };
         let next = self.landings[index as usize].min(dequeue);
@@ -277,8 +290,10 @@ impl<P: Probe, N: Naming> Part<P, N> {
             self.on_generator();
         } else if source as usize == self.hosts.len() + 1 {
             self.on_sampler();
-        } else {
+        } else if source as usize == self.hosts.len() + 2 {
             self.on_faults();
+        } else {
+            self.on_wake(source - self.hosts.len() as u32 - 3);
         }
     }
 }

@@ -10,20 +10,30 @@ impl<P: Probe, N: Naming> Part<P, N> {
             if !port.has_queue() || port.free_at > self.now {
                 return;
             }
-            let start = port.free_at;
-            if port.flags & flag::HISTOGRAMS != 0 {
-                self.histograms[index as usize].level(start, port.queue_bytes);
+            if port.flags & (flag::HISTOGRAMS | flag::SCHEDULED) != 0 {
+                if port.flags & flag::SCHEDULED != 0 {
+                    return self.commit_scheduled(index);
+                }
+                self.histograms[index as usize].level(port.free_at, port.queue_bytes);
             }
+            let start = port.free_at;
             let packet = port.dequeue(&self.packets.frames);
-            let frame = &self.packets.frames[packet as usize];
-            let waited = start - frame.at;
-            let wire = frame.wire_bytes as u128;
-            port.waits.byte_ps += wire * waited.as_ps() as u128;
-            port.waits.delay_ps += waited.as_ps() as u128;
-            port.waits.max_delay = port.waits.max_delay.max(waited);
-            self.switches[port.owner as usize].used -= wire as u64;
-            self.start(index, packet, start, waited);
+            self.leave(index, packet, start);
         }
+    }
+
+    /// A packet that waited leaves its queue.
+    #[inline(always)]
+    pub(super) fn leave(&mut self, index: u32, packet: u32, start: Time) {
+        let port = &mut self.ports[index as usize];
+        let frame = &self.packets.frames[packet as usize];
+        let waited = start - frame.at;
+        let wire = frame.wire_bytes as u128;
+        port.waits.byte_ps += wire * waited.as_ps() as u128;
+        port.waits.delay_ps += waited.as_ps() as u128;
+        port.waits.max_delay = port.waits.max_delay.max(waited);
+        self.switches[port.owner as usize].used -= wire as u64;
+        self.start(index, packet, start, waited);
     }
 
     /// A packet begins to leave a switch port.
@@ -125,10 +135,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
             self.commit_switch_port(index);
         }
         let port = &mut self.ports[index as usize];
-        if port.is_free(now)
-            && special == 0
-            && port.flags & (flag::ECN_AT_ZERO | flag::HISTOGRAMS) == 0
-        {
+        let unusual = flag::ECN_AT_ZERO | flag::HISTOGRAMS | flag::SCHEDULED;
+        if port.is_free(now) && special == 0 && port.flags & unusual == 0 {
             // The common case: nothing to wait for, and nothing to write down (a wait of zero is no
             // new peak).
             self.launch(index, packet, now, Time::ZERO);
@@ -148,7 +156,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
         // Only what the buffer takes is marked.
         let ecn = port.flags & flag::ECN != 0;
-        if port.is_free(self.now) {
+        let scheduled = port.flags & flag::SCHEDULED != 0;
+        if port.is_free(self.now) && !scheduled {
             if ecn {
                 self.mark(index, packet, MarkAt::Enqueue);
             }
@@ -162,6 +171,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
             self.drop_packet(switch, index, packet);
             return;
         }
+        if scheduled {
+            return self.join_scheduled(switch, index, packet);
+        }
         if ecn {
             self.mark(index, packet, MarkAt::Enqueue);
         }
@@ -171,9 +183,15 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
         port.enqueue(packet, self.now, &mut self.packets.frames);
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
-        let switch_state = &mut self.switches[switch as usize];
-        switch_state.used += wire as u64;
-        if switch_state.used > switch_state.max_used {
+        self.fill(switch, wire);
+    }
+
+    /// A switch holds `wire` bytes more.
+    #[inline(always)]
+    pub(super) fn fill(&mut self, switch: u32, wire: u32) {
+        let state = &mut self.switches[switch as usize];
+        state.used += wire as u64;
+        if state.used > state.max_used {
             self.reach_new_high(switch);
         }
     }
@@ -181,7 +199,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// More seems to be queued at a switch than ever before: brings every port up to now, and looks
     /// again.
     #[inline(never)]
-    fn reach_new_high(&mut self, switch: u32) {
+    pub(super) fn reach_new_high(&mut self, switch: u32) {
         self.commit_switch(switch);
         let switch = &mut self.switches[switch as usize];
         switch.max_used = switch.max_used.max(switch.used);

@@ -229,7 +229,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
     }
 
     /// Something has happened at a host: it may have more to send.
-    fn look_again(&mut self, host: u32) {
+    pub(super) fn look_again(&mut self, host: u32) {
         self.hosts[host as usize].quiet_until = Time::ZERO;
         if !self.pull(host) {
             self.arm(host);

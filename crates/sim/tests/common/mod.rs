@@ -18,6 +18,8 @@ pub fn switch(name: &str) -> Switch {
         buffer: Buffer::Unlimited,
         ecn: None,
         priorities: 8,
+        discipline: None,
+        pausing: None,
     }
 }
 
@@ -32,6 +34,7 @@ pub fn star(hosts: u32, rate: Rate, delay: Time, mtu: u32) -> Fabric {
         switches: vec![switch("s0")],
         links: (0..hosts).map(|h| link(Node::Host(h), Node::Switch(0), rate, delay)).collect(),
         mtu,
+        rate_changes: Vec::new(),
     }
 }
 
@@ -50,6 +53,7 @@ pub fn leaf_spine(
         switches: (0..racks).map(|r| switch(&format!("tor{r}"))).collect(),
         links: Vec::new(),
         mtu,
+        rate_changes: Vec::new(),
     };
     fabric.switches.extend((0..spines).map(|s| switch(&format!("spine{s}"))));
     for h in 0..racks * hosts {

@@ -1,0 +1,344 @@
+//! The queues of a port that are not plain strict priorities: who goes next, and when at the
+//! earliest.
+//!
+//! A plain port sends the head of its first queue that is not empty as soon as it is free. Here a
+//! queue may be shaped (credits), one of many (virtual output queues), weighted, or paused, and the
+//! port's rate may change. All that is asked is the earliest start of the next transmission: it
+//! depends on nothing but what has arrived by then, so ports are committed lazily all the same. Only
+//! where a port is idle and what it holds may not go yet does it need an event of its own to wake up.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+
+use tidegate_core::fabric::{Queues, Switch, Turns};
+use tidegate_core::{Frame, Rate, Time};
+
+use crate::packets::NIL;
+
+/// Queues of a port, and the rule of their turns.
+pub(crate) struct Scheduler {
+    queues: Vec<Queue>,
+    /// Goes before all others, paused or not.
+    urgent: Fifo,
+    /// By host: its queue. Empty: by priority.
+    of_destination: Arc<[u16]>,
+    weighted: bool,
+    /// Of weighted queues: whose turn it is, and whether it has had its bytes for that.
+    turn: (usize, bool),
+    /// Rates to come, in order.
+    changes: VecDeque<(Time, Rate)>,
+    /// The port's rate; zero: nothing starts.
+    rate: Rate,
+    /// Packets that it holds.
+    packets: u32,
+    /// Time spent sending.
+    pub(crate) busy: Time,
+    pub(crate) pauses: u64,
+}
+
+struct Queue {
+    fifo: Fifo,
+    bytes: u32,
+    paused: bool,
+    /// When it was last told to go on.
+    resumed: Time,
+    shaper: Option<Shaper>,
+    /// Bytes a turn, and bytes left of this one.
+    quantum: u32,
+    left: u32,
+}
+
+/// At most so many bytes at once, and so many a second.
+struct Shaper {
+    rate: Rate,
+    burst: Time,
+    /// When the bytes sent so far are paid for.
+    paid: Time,
+    most_bytes: u32,
+}
+
+#[derive(Clone, Copy)]
+struct Fifo {
+    head: u32,
+    tail: u32,
+}
+
+impl Fifo {
+    const EMPTY: Fifo = Fifo { head: NIL, tail: NIL };
+
+    fn push(&mut self, packet: u32, frames: &mut [Frame]) {
+        frames[packet as usize].next = NIL;
+        match self.tail {
+            NIL => self.head = packet,
+            tail => frames[tail as usize].next = packet,
+        }
+        self.tail = packet;
+    }
+
+    fn pop(&mut self, frames: &[Frame]) -> u32 {
+        let packet = self.head;
+        self.head = frames[packet as usize].next;
+        if self.head == NIL {
+            self.tail = NIL;
+        }
+        packet
+    }
+
+    fn is_empty(&self) -> bool {
+        self.head == NIL
+    }
+
+    fn iter<'a>(&self, frames: &'a [Frame]) -> impl Iterator<Item = &'a Frame> {
+        std::iter::successors(frames.get(self.head as usize), |frame| {
+            frames.get(frame.next as usize)
+        })
+    }
+}
+
+impl Scheduler {
+    /// Of a port of `switch`, if it needs one; `changes` are of its rate, in order of time.
+    pub(crate) fn new(
+        switch: &Switch,
+        rate: Rate,
+        changes: VecDeque<(Time, Rate)>,
+    ) -> Option<Scheduler> {
+        let discipline = switch.discipline.as_ref();
+        if discipline.is_none() && switch.pausing.is_none() && changes.is_empty() {
+            return None;
+        }
+        let of_destination: Arc<[u16]> = match discipline.map(|d| &d.queues) {
+            Some(Queues::ByDestination(queues)) => queues[..].into(),
+            _ => [].into(),
+        };
+        let most = of_destination.iter().max().map_or(7, |&most| most as usize);
+        let mut queues: Vec<Queue> = (0..=most).map(|_| Queue::default()).collect();
+        let quanta = match discipline.map(|d| &d.turns) {
+            Some(Turns::Weighted(quanta)) => &quanta[..],
+            _ => &[],
+        };
+        for (queue, &quantum) in queues.iter_mut().zip(quanta) {
+            queue.quantum = quantum.max(1);
+        }
+        for limit in discipline.iter().flat_map(|d| &d.limits) {
+            if let Some(queue) = queues.get_mut(limit.queue as usize) {
+                queue.shaper = Some(Shaper {
+                    rate: limit.rate,
+                    burst: limit.rate.serialise(limit.burst_bytes as u64),
+                    paid: Time::ZERO,
+                    most_bytes: limit.most_bytes,
+                });
+            }
+        }
+        Some(Scheduler {
+            queues,
+            urgent: Fifo::EMPTY,
+            of_destination,
+            weighted: !quanta.is_empty(),
+            turn: (0, false),
+            changes,
+            rate,
+            packets: 0,
+            busy: Time::ZERO,
+            pauses: 0,
+        })
+    }
+
+    /// The queue that a packet joins.
+    fn queue_of(&self, frame: &Frame) -> usize {
+        let queue = match self.of_destination.get(frame.dst as usize) {
+            Some(&queue) => queue as usize,
+            None => frame.priority as usize,
+        };
+        queue.min(self.queues.len() - 1)
+    }
+
+    /// Whether the packet's queue holds as much as it may.
+    pub(crate) fn refuses(&self, frame: &Frame) -> bool {
+        let queue = &self.queues[self.queue_of(frame)];
+        let with = queue.bytes.saturating_add(frame.wire_bytes as u32);
+        queue.shaper.as_ref().is_some_and(|shaper| with > shaper.most_bytes)
+    }
+
+    /// Puts `packet` at the end of its queue.
+    pub(crate) fn push(&mut self, packet: u32, frames: &mut [Frame]) {
+        let frame = &frames[packet as usize];
+        let number = self.queue_of(frame);
+        let queue = &mut self.queues[number];
+        queue.bytes += frame.wire_bytes as u32;
+        queue.fifo.push(packet, frames);
+        self.packets += 1;
+    }
+
+    /// Puts `packet` before all that is not urgent.
+    pub(crate) fn push_urgent(&mut self, packet: u32, frames: &mut [Frame]) {
+        self.urgent.push(packet, frames);
+        self.packets += 1;
+    }
+
+    /// Whether it holds nothing.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.packets == 0
+    }
+
+    /// When the next transmission starts, at a port that is free from `free_at` on, if nothing else
+    /// arrives before; [`Time::NEVER`]: not before something else happens.
+    pub(crate) fn next_start(&self, free_at: Time, frames: &[Frame]) -> Time {
+        let earliest = |head: u32, from: Time| from.max(frames[head as usize].at).max(free_at);
+        let mut start = Time::NEVER;
+        if !self.urgent.is_empty() {
+            start = earliest(self.urgent.head, Time::ZERO);
+        }
+        for queue in self.queues.iter().filter(|queue| !queue.fifo.is_empty()) {
+            start = start.min(earliest(queue.fifo.head, queue.opens(frames)));
+        }
+        self.when_moving(start)
+    }
+
+    /// The first time from `start` on at which the port's rate is not zero.
+    fn when_moving(&self, mut start: Time) -> Time {
+        let mut rate = self.rate;
+        for &(at, next) in &self.changes {
+            if at > start && rate != Rate::default() {
+                return start;
+            }
+            (start, rate) = (start.max(at), next);
+        }
+        if rate == Rate::default() { Time::NEVER } else { start }
+    }
+
+    /// Takes up the rate that holds at `start`.
+    pub(crate) fn rate_at(&mut self, start: Time) -> Rate {
+        while let Some((_, rate)) = self.changes.pop_front_if(|&mut (at, _)| at <= start) {
+            self.rate = rate;
+        }
+        self.rate
+    }
+
+    /// Takes the packet whose transmission starts at `start`, which is the time that
+    /// [`next_start`](Self::next_start) named.
+    pub(crate) fn pop(&mut self, start: Time, frames: &[Frame]) -> u32 {
+        self.packets -= 1;
+        if !self.urgent.is_empty() && frames[self.urgent.head as usize].at <= start {
+            return self.sent(self.urgent.head, |scheduler| scheduler.urgent.pop(frames), frames);
+        }
+        let number =
+            if self.weighted { self.turn(start, frames) } else { self.first(start, frames) };
+        let head = self.queues[number].fifo.head;
+        self.sent(head, |scheduler| scheduler.queues[number].pop(start, frames), frames)
+    }
+
+    fn sent(
+        &mut self,
+        packet: u32,
+        pop: impl FnOnce(&mut Scheduler) -> u32,
+        frames: &[Frame],
+    ) -> u32 {
+        self.busy += self.rate.serialise(frames[packet as usize].wire_bytes as u64);
+        pop(self)
+    }
+
+    /// The first queue that may send.
+    fn first(&self, start: Time, frames: &[Frame]) -> usize {
+        let may = |queue: &Queue| queue.may_send(start, frames);
+        self.queues.iter().position(may).expect("a queue opens when the next start is due")
+    }
+
+    /// By deficit round robin: the queue that sends now, its bytes taken off its turn.
+    fn turn(&mut self, start: Time, frames: &[Frame]) -> usize {
+        loop {
+            let (at, begun) = self.turn;
+            let queue = &mut self.queues[at];
+            if queue.may_send(start, frames) {
+                if !begun {
+                    queue.left = queue.left.saturating_add(queue.quantum);
+                    self.turn.1 = true;
+                }
+                let bytes = frames[queue.fifo.head as usize].wire_bytes as u32;
+                if bytes <= queue.left {
+                    queue.left -= bytes;
+                    return at;
+                }
+            } else if queue.fifo.is_empty() {
+                queue.left = 0;
+            }
+            self.turn = ((at + 1) % self.queues.len(), false);
+        }
+    }
+
+    /// From `now` on packets of `priority` stand still, or go on.
+    pub(crate) fn pause(&mut self, now: Time, priority: u8, on: bool) {
+        let last = self.queues.len() - 1;
+        let queue = &mut self.queues[(priority as usize).min(last)];
+        self.pauses += (on && !queue.paused) as u64;
+        if queue.paused && !on {
+            queue.resumed = now;
+        }
+        queue.paused = on;
+    }
+
+    /// Takes every packet, in no order.
+    pub(crate) fn drain(&mut self, frames: &[Frame], mut lost: impl FnMut(u32)) {
+        let fifos = self.queues.iter_mut().map(|queue| {
+            queue.bytes = 0;
+            &mut queue.fifo
+        });
+        for fifo in fifos.chain(std::iter::once(&mut self.urgent)) {
+            while !fifo.is_empty() {
+                lost(fifo.pop(frames));
+            }
+        }
+        self.packets = 0;
+    }
+
+    /// Every packet that it holds.
+    pub(crate) fn queued<'a>(&'a self, frames: &'a [Frame]) -> impl Iterator<Item = &'a Frame> {
+        let all = self.queues.iter().map(|queue| &queue.fifo).chain(std::iter::once(&self.urgent));
+        all.flat_map(|fifo| fifo.iter(frames))
+    }
+}
+
+impl Default for Queue {
+    fn default() -> Self {
+        Queue {
+            fifo: Fifo::EMPTY,
+            bytes: 0,
+            paused: false,
+            resumed: Time::ZERO,
+            shaper: None,
+            quantum: 1,
+            left: 0,
+        }
+    }
+}
+
+impl Queue {
+    /// From when on its head may go: once all but a burst is paid for.
+    fn opens(&self, frames: &[Frame]) -> Time {
+        let open = match &self.shaper {
+            _ if self.paused => Time::NEVER,
+            Some(shaper) => {
+                let head = &frames[self.fifo.head as usize];
+                let own = shaper.rate.serialise(head.wire_bytes as u64);
+                shaper.paid.after(own).since(shaper.burst.max(own))
+            }
+            None => Time::ZERO,
+        };
+        open.max(self.resumed)
+    }
+
+    fn may_send(&self, start: Time, frames: &[Frame]) -> bool {
+        !self.fifo.is_empty()
+            && self.opens(frames) <= start
+            && frames[self.fifo.head as usize].at <= start
+    }
+
+    fn pop(&mut self, start: Time, frames: &[Frame]) -> u32 {
+        let packet = self.fifo.pop(frames);
+        let bytes = frames[packet as usize].wire_bytes as u32;
+        self.bytes -= bytes;
+        if let Some(shaper) = &mut self.shaper {
+            shaper.paid = shaper.paid.max(start).after(shaper.rate.serialise(bytes as u64));
+        }
+        packet
+    }
+}

@@ -1,0 +1,244 @@
+//! Ports that do more than strict priorities: each discipline does what it says, is the same under
+//! explicit dequeues record by record, and the same in parts.
+mod common;
+
+use common::busy::{Record, Recorder, busy};
+use common::{goodputs, link, run, setup, stack, star, switch, unlimited};
+use tidegate_algos::{Protocol, Stack};
+use tidegate_core::fabric::{
+    Buffer, Discipline, Node, Pausing, QueueLimit, Queues, RateChange, Turns,
+};
+use tidegate_core::faults::{Failing, Outage};
+use tidegate_core::params::Value;
+use tidegate_core::{Rate, Time};
+use tidegate_sim::{Engine, FlowRecord, Outcome, Setup};
+
+/// What changes a plain fabric into one of a discipline.
+type Change = fn(&mut Setup);
+
+const DISCIPLINES: [(&str, Change); 6] = [
+    ("shaped", shaped),
+    ("weighted", weighted),
+    ("by destination", by_destination),
+    ("pausing", pausing),
+    ("changing rates", changing_rates),
+    ("all with outages", all_with_outages),
+];
+
+fn shaped(setup: &mut Setup) {
+    let limit =
+        |queue| QueueLimit { queue, rate: Rate::gbps(5), burst_bytes: 2_000, most_bytes: 20_000 };
+    each(setup, |discipline| discipline.limits = vec![limit(0), limit(1)]);
+}
+
+fn weighted(setup: &mut Setup) {
+    each(setup, |discipline| {
+        discipline.turns = Turns::Weighted(vec![300, 9_000, 1, 700, 2_000, 1_500, 1_000, 4_000]);
+    });
+}
+
+fn by_destination(setup: &mut Setup) {
+    let hosts = setup.fabric.hosts.len() as u16;
+    each(setup, |discipline| {
+        discipline.queues = Queues::ByDestination((0..hosts).map(|host| host / 2).collect());
+        discipline.turns = Turns::Weighted(vec![1_500; hosts as usize / 2]);
+    });
+}
+
+fn pausing(setup: &mut Setup) {
+    for switch in &mut setup.fabric.switches {
+        switch.pausing = Some(Pausing { pause_bytes: 15_000, resume_bytes: 9_000 });
+    }
+}
+
+fn changing_rates(setup: &mut Setup) {
+    let links = setup.fabric.links.len() as u32;
+    let hosts = setup.fabric.hosts.len() as u32;
+    for (step, gbps) in [(1, 25), (2, 0), (3, 400), (4, 100)] {
+        setup.fabric.rate_changes.extend((hosts..links).flat_map(|link| {
+            let at = Time::us(40 * step) + Time::ns(130 * link as u64);
+            [2 * link, 2 * link + 1].map(|port| RateChange { port, at, rate: Rate::gbps(gbps) })
+        }));
+    }
+}
+
+fn all_with_outages(setup: &mut Setup) {
+    shaped(setup);
+    weighted(setup);
+    pausing(setup);
+    changing_rates(setup);
+    let outage = |of, down, up| Outage { of, down, up };
+    setup.faults.outages = vec![
+        outage(Failing::Link(12), Time::us(40), Time::us(90)),
+        outage(Failing::Link(15), Time::us(60), Time::us(160)),
+        outage(Failing::Host(2), Time::us(100), Time::us(130)),
+    ];
+}
+
+fn each(setup: &mut Setup, change: impl Fn(&mut Discipline)) {
+    for switch in &mut setup.fabric.switches {
+        change(switch.discipline.get_or_insert(Discipline {
+            queues: Queues::ByPriority,
+            turns: Turns::Strict,
+            limits: Vec::new(),
+        }));
+    }
+}
+
+fn recorded<const EXPLICIT: bool>(
+    setup: Setup,
+    parts: usize,
+) -> (Vec<Vec<Record>>, Vec<FlowRecord>, u64) {
+    let probes = (0..parts).map(|_| Recorder::<EXPLICIT>::default()).collect();
+    let mut engine = Engine::in_parts(setup, probes).unwrap();
+    engine.advance(Time::NEVER);
+    assert_eq!(engine.parts(), parts);
+    let mut ports: Vec<Vec<Record>> = Vec::new();
+    for probe in engine.probes() {
+        ports.resize(ports.len().max(probe.ports.len()), Vec::new());
+        for (port, records) in probe.ports.iter().enumerate() {
+            ports[port].extend(records.iter().cloned());
+        }
+    }
+    let (finished, outcome) = engine.finish();
+    (ports, finished, outcome.digest)
+}
+
+#[test]
+fn lazy_commits_equal_explicit_dequeues_and_parts_the_whole() {
+    for (name, change) in DISCIPLINES {
+        for &protocol in Protocol::ALL {
+            let setup = || {
+                let mut setup = busy(protocol.stack(), 3);
+                // Pauses act on what is queued, so queues have to build up.
+                setup.workload.traffic[0].stack = 0;
+                change(&mut setup);
+                setup
+            };
+            let lazy = recorded::<false>(setup(), 1);
+            let records: usize = lazy.0.iter().map(Vec::len).sum();
+            assert!(records > 3_000, "{name}: {records} records are too few to mean anything");
+            let others = [
+                ("explicit", recorded::<true>(setup(), 1)),
+                ("parts", recorded::<false>(setup(), 3)),
+            ];
+            for (how, other) in others {
+                let what = format!("{name}, {}, {how}", protocol.card().name);
+                for (port, (a, b)) in lazy.0.iter().zip(&other.0).enumerate() {
+                    let first = a.iter().zip(b).position(|(a, b)| a != b);
+                    let at = first.unwrap_or(a.len().min(b.len()));
+                    assert_eq!(a.get(at), b.get(at), "{what}: packet {at} of port {port}");
+                }
+                assert!(lazy == other, "{what}: same records, different outcome");
+            }
+        }
+    }
+}
+
+/// Sends at a rate in Gbit/s, whatever comes of it.
+fn open_loop(gbps: u64) -> Stack {
+    let mut stack = stack("open-loop");
+    stack.set("rate", Value::Rate(Rate::gbps(gbps))).unwrap();
+    stack
+}
+
+/// Two senders, one receiver; by priority of their packets or by receiver.
+fn two_flows(change: impl FnOnce(&mut Setup)) -> Vec<f64> {
+    let fabric = star(4, Rate::gbps(100), Time::us(1), 1000);
+    let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 3, Time::ZERO)];
+    let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
+    setup.warmup = Time::us(200);
+    change(&mut setup);
+    let (finished, outcome) = run(setup, ());
+    goodputs(&finished, &outcome)
+}
+
+#[test]
+fn a_rate_that_changes_halves_and_stops_what_goes_through() {
+    // Of host 2's downlink: full for a quarter, half for a half, nothing for the last quarter.
+    let payload = 1000.0 / 1080.0;
+    let rates = two_flows(|setup| {
+        let change = |at, gbps| RateChange { port: 5, at, rate: Rate::gbps(gbps) };
+        setup.fabric.rate_changes = vec![change(Time::us(650), 50), change(Time::us(1_550), 0)];
+    });
+    let expected = 100e9 * payload * (450.0 + 450.0) / 1800.0;
+    assert!((rates[0] / expected - 1.0).abs() < 0.02, "{rates:?} for {expected}");
+    assert!((rates[1] / (100e9 * payload) - 1.0).abs() < 0.01, "{rates:?}");
+}
+
+/// Hosts 0 and 1 send to 2 and 3 over one link.
+fn over_one_link(change: impl FnOnce(&mut Setup)) -> (Vec<f64>, Outcome) {
+    let mut fabric = star(4, Rate::gbps(100), Time::us(1), 1000);
+    fabric.switches.push(switch("s1"));
+    for host in [2, 3] {
+        fabric.links[host].b = Node::Switch(1);
+    }
+    let (a, b) = (Node::Switch(0), Node::Switch(1));
+    fabric.links.push(link(a, b, Rate::gbps(100), Time::us(1)));
+    let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 3, Time::ZERO)];
+    let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
+    setup.warmup = Time::us(200);
+    change(&mut setup);
+    let (finished, outcome) = run(setup, ());
+    (goodputs(&finished, &outcome), outcome)
+}
+
+#[test]
+fn weighted_queues_share_by_their_weights() {
+    let (rates, _) = over_one_link(|setup| {
+        each(setup, |discipline| {
+            discipline.queues = Queues::ByDestination(vec![0, 0, 0, 1]);
+            discipline.turns = Turns::Weighted(vec![600, 1_800]);
+        });
+    });
+    assert!((rates[1] / rates[0] - 3.0).abs() < 0.03, "{rates:?}");
+    let all = (rates[0] + rates[1]) / (100e9 * 1000.0 / 1080.0);
+    assert!((all - 1.0).abs() < 0.01, "{rates:?}");
+}
+
+#[test]
+fn a_shaped_queue_takes_its_rate_and_leaves_the_rest() {
+    let (rates, outcome) = over_one_link(|setup| {
+        each(setup, |discipline| {
+            discipline.queues = Queues::ByDestination(vec![0, 0, 0, 1]);
+            discipline.limits = vec![QueueLimit {
+                queue: 0,
+                rate: Rate::gbps(20),
+                burst_bytes: 1_080,
+                most_bytes: 5_400,
+            }];
+        });
+    });
+    let payload = 1000.0 / 1080.0;
+    assert!((rates[0] / (20e9 * payload) - 1.0).abs() < 0.01, "{rates:?}");
+    assert!((rates[1] / (80e9 * payload) - 1.0).abs() < 0.01, "{rates:?}");
+    let link = &outcome.links[8];
+    assert!(link.drops > 1_000 && link.queue_bytes.max > 5_000.0, "{link:?}");
+}
+
+#[test]
+fn whoever_pauses_its_senders_loses_nothing() {
+    let small = |setup: &mut Setup| {
+        for switch in &mut setup.fabric.switches {
+            switch.buffer = Buffer::Shared { bytes: 200_000, alpha: f64::INFINITY };
+        }
+    };
+    let dropped = |outcome: &Outcome| outcome.links.iter().map(|link| link.drops).sum::<u64>();
+    let (_, without) = over_one_link(small);
+    assert!(dropped(&without) > 1_000);
+    let (rates, with) = over_one_link(|setup| {
+        small(setup);
+        for switch in &mut setup.fabric.switches {
+            switch.pausing = Some(Pausing { pause_bytes: 30_000, resume_bytes: 20_000 });
+        }
+    });
+    assert_eq!(dropped(&with), 0);
+    // What is under way when a pause is sent: a round trip of 2 us and two packets.
+    let most = 2.0 * (30_000.0 + 2e-6 * 100e9 / 8.0 + 3.0 * 1_080.0);
+    let held = with.switches.iter().map(|switch| switch.buffer_bytes.max).fold(0.0, f64::max);
+    assert!(held > 40_000.0 && held < most, "{held} of {most}");
+    assert!(with.links[0].pfc_pauses > 10 && with.links[2].pfc_pauses > 10);
+    // The link between the switches stays busy, and both have half of it.
+    let share = 50e9 * 1000.0 / 1080.0;
+    assert!(rates.iter().all(|rate| (rate / share - 1.0).abs() < 0.02), "{rates:?}");
+}
