@@ -283,6 +283,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
     }
 
+    #[inline(never)]
     fn on_other(&mut self, source: u32) {
         if (source as usize) < self.hosts.len() {
             self.on_host(source);

@@ -44,6 +44,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
     }
 
     /// A packet joins a queue of a port that has a scheduler, and leaves at once if it may.
+    #[cold]
+    #[inline(never)]
     pub(super) fn join_scheduled(&mut self, switch: u32, index: u32, packet: u32) {
         let frame = self.packets.frames[packet as usize];
         if self.scheduler(index).is_some_and(|scheduler| scheduler.refuses(&frame)) {
@@ -94,6 +96,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
     }
 
     /// Starts every transmission that is due, and wakes up for the next where nothing else does.
+    #[cold]
+    #[inline(never)]
     pub(super) fn commit_scheduled(&mut self, index: u32) {
         let now = self.now;
         loop {
