@@ -94,13 +94,36 @@ impl<N: Naming> EventList<N> {
     /// ahead of the present.
     #[inline(always)]
     pub(crate) fn set(&mut self, source: u32, at: Time) {
+        // Most are behind an event near by: nothing changes above the first that is earlier.
+        let mut key = self.key(source, at);
+        let mut node = self.leaves + source as usize;
+        let tree = &mut self.tree[..];
+        tree[node] = key;
+        while node > 1 {
+            key = key.min(tree[node ^ 1]);
+            node >>= 1;
+            if tree[node] == key {
+                return;
+            }
+            tree[node] = key;
+        }
+    }
+
+    /// As [`set`](Self::set), of the source whose event was the earliest: everything above changes.
+    #[inline(always)]
+    pub(crate) fn set_first(&mut self, source: u32, at: Time) {
+        self.write(source, self.key(source, at));
+    }
+
+    #[inline(always)]
+    fn key(&self, source: u32, at: Time) -> u64 {
         debug_assert!(
             at.as_ps() >= self.epoch && at.as_ps() - self.epoch <= HORIZON,
             "{at} would be moved"
         );
         let since = at.as_ps() - self.epoch;
         let name = self.naming.name(source) as u64;
-        self.write(source, since << RANK_BITS | (name ^ scramble(self.epoch + since)));
+        since << RANK_BITS | (name ^ scramble(self.epoch + since))
     }
 
     /// `source` has no event.

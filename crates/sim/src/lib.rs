@@ -36,5 +36,6 @@ pub use engine::Engine;
 pub use outcome::{
     FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, SEMANTICS, Sample, Spread, SwitchRecord,
 };
+pub use partition::parts_worth;
 pub use probe::{Departure, Probe};
 pub use setup::Setup;

@@ -1,14 +1,20 @@
 //! Which part of a fabric each switch and host is in, so that parts can run beside each other.
 //!
 //! Switches that have hosts are dealt out in their order, in runs of about as many hosts each; every
-//! other switch goes where most of its links lead, or where least is. A host is with its switch.
+//! other switch goes where nearly all of its links lead, or else where least is. A host is with its
+//! switch.
 //! Parts are told apart by nothing else: what they do does not depend on where the cuts are.
 
+use std::cmp::Reverse;
+
 use tidegate_core::fabric::{Fabric, Link, Node};
-use tidegate_core::{MIN_WIRE_BYTES, Time};
+use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Rate, Time};
 
 /// Links that are crossed faster than this are not cut: parts would have to meet too often.
 const SHORTEST_CUT: Time = Time::ns(50);
+
+/// Below so many packets a part and window, meetings take more than they give.
+const PACKETS_A_WINDOW: f64 = 100.0;
 
 /// Parts of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -90,6 +96,23 @@ impl Partition {
     }
 }
 
+/// In how many parts, `most` at most, a run on `fabric` gains from being done: in each there should
+/// be work between two meetings. What hosts can send is known, what they will is not.
+pub fn parts_worth(fabric: &Fabric, most: usize) -> usize {
+    let packets_per_second: f64 = fabric
+        .links
+        .iter()
+        .filter(|link| matches!((link.a, link.b), (Node::Host(_), _) | (_, Node::Host(_))))
+        .map(|link| link.rate.as_bps() as f64 / (8.0 * (fabric.mtu + HEADER_BYTES) as f64))
+        .sum();
+    let is_worth = |partition: &Partition| {
+        let window = partition.lookahead.as_s_f64();
+        packets_per_second * window >= PACKETS_A_WINDOW * partition.parts as f64
+    };
+    let cut = (2..=most).rev().map(|parts| Partition::new(fabric, parts)).find(is_worth);
+    cut.map_or(1, |partition| partition.parts)
+}
+
 /// Least time that a packet takes over a link between switches, either way.
 fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Time {
     let latency = |node| match node {
@@ -98,7 +121,7 @@ fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Time {
     };
     let into = latency(link.a).min(latency(link.b));
     let rates = fabric.rate_changes.iter().filter(|change| change.port / 2 == number as u32);
-    let fastest = rates.map(|change| change.rate).fold(link.rate, tidegate_core::Rate::max);
+    let fastest = rates.map(|change| change.rate).fold(link.rate, Rate::max);
     fastest.serialise(MIN_WIRE_BYTES as u64) + link.delay + into
 }
 
@@ -135,7 +158,11 @@ fn assign_others(fabric: &Fabric, clusters: &[usize], part_of: &mut [Option<usiz
             }
         }
     }
+    // Links, as a measure of the packets that pass.
     let mut load = vec![0usize; parts];
+    for (switch, part) in part_of.iter().enumerate() {
+        part.iter().for_each(|&part| load[part] += 2 * beside[switch].len());
+    }
     let mut frontier: Vec<usize> = (0..part_of.len()).filter(|&s| part_of[s].is_some()).collect();
     while !frontier.is_empty() {
         let mut next: Vec<usize> = frontier
@@ -154,10 +181,11 @@ fn assign_others(fabric: &Fabric, clusters: &[usize], part_of: &mut [Option<usiz
                     links[part] += 1;
                 }
             }
-            let best = (0..parts).max_by_key(|&part| {
-                (links[part], std::cmp::Reverse(load[part]), std::cmp::Reverse(part))
-            });
-            let best = best.unwrap_or(0);
+            // A pod keeps its own; what all share is shared out.
+            let known: usize = links.iter().sum();
+            let own = (0..parts).find(|&part| 4 * links[part] >= 3 * known);
+            let least = (0..parts).min_by_key(|&part| (load[part], Reverse(links[part])));
+            let best = own.or(least).unwrap_or(0);
             load[best] += beside[switch].len();
             chosen.push((switch, best));
         }
@@ -165,5 +193,66 @@ fn assign_others(fabric: &Fabric, clusters: &[usize], part_of: &mut [Option<usiz
             part_of[switch] = Some(part);
         }
         frontier = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::fabric::{Buffer, Switch};
+
+    /// `racks` of `hosts` under `spines`; links take `delay`.
+    fn fabric(racks: u32, hosts: u32, spines: u32, delay: Time) -> Fabric {
+        let switch = |number: u32| Switch {
+            name: format!("s{number}"),
+            latency: Time::ZERO,
+            telemetry: false,
+            buffer: Buffer::Unlimited,
+            ecn: None,
+            priorities: 1,
+            discipline: None,
+            pausing: None,
+        };
+        let rate = Rate::gbps(100);
+        let link = |a, b| Link { a, b, rate, delay };
+        let mut links: Vec<Link> = (0..racks * hosts)
+            .map(|host| link(Node::Host(host), Node::Switch(host / hosts)))
+            .collect();
+        for rack in 0..racks {
+            links
+                .extend((racks..racks + spines).map(|s| link(Node::Switch(rack), Node::Switch(s))));
+        }
+        Fabric {
+            hosts: (0..racks * hosts).map(|h| format!("h{h}")).collect(),
+            switches: (0..racks + spines).map(switch).collect(),
+            links,
+            rate_changes: Vec::new(),
+            mtu: 1436,
+        }
+    }
+
+    #[test]
+    fn racks_go_in_runs_and_spines_are_shared_out() {
+        let partition = Partition::new(&fabric(7, 2, 4, Time::us(1)), 3);
+        assert_eq!(partition.of_switch, [0, 0, 1, 1, 1, 2, 2, 0, 2, 0, 2]);
+        assert_eq!(partition.of_host[4..10], [1; 6]);
+        let least = Time::us(1) + Rate::gbps(100).serialise(84);
+        assert_eq!((partition.parts, partition.lookahead), (3, least));
+    }
+
+    #[test]
+    fn no_more_parts_than_racks_and_none_of_links_that_take_no_time() {
+        assert_eq!(Partition::new(&fabric(3, 4, 2, Time::us(1)), 8).parts, 3);
+        assert_eq!(Partition::new(&fabric(1, 4, 2, Time::us(1)), 8).parts, 1);
+        let instant = fabric(4, 4, 2, Time::ZERO);
+        assert_eq!(Partition::new(&instant, 2), Partition::whole(&instant));
+    }
+
+    #[test]
+    fn parts_are_worth_it_where_each_has_work() {
+        assert_eq!(parts_worth(&fabric(16, 8, 8, Time::us(1)), 2), 2);
+        assert_eq!(parts_worth(&fabric(16, 8, 8, Time::us(1)), 64), 10);
+        assert_eq!(parts_worth(&fabric(4, 2, 2, Time::us(1)), 8), 1);
+        assert_eq!(parts_worth(&fabric(16, 8, 8, Time::us(1)), 1), 1);
     }
 }
