@@ -279,7 +279,8 @@ pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
                     info.name
                 );
             }
-            if let Some(warning) = C::domain_warning(&params, &path()) {
+            let profile = C::profile(&params, &path(), 1e9);
+            if let Some(warning) = profile.domain_warning {
                 assert!(!warning.is_empty() && !warning.contains("NaN"), "{warning:?}");
             }
         }

@@ -80,6 +80,7 @@ fn racks_become_what_they_say() {
         max_probability: 0.2,
         at: MarkAt::Dequeue,
         core_only: false,
+        per: None,
     };
     assert_eq!(first.ecn, Some(ecn));
     assert_eq!(plan.bdp_bytes, Some(100e3));
@@ -224,6 +225,7 @@ fn protocols_that_need_marking_get_it() {
         max_probability: 1.0,
         at: MarkAt::Enqueue,
         core_only: false,
+        per: None,
     };
     assert!(plan.fabric.switches.iter().all(|switch| switch.ecn == Some(step)));
     assert_eq!(plan.stacks.len(), 2);

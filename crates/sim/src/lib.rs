@@ -18,6 +18,7 @@ mod flows;
 mod generate;
 mod histogram;
 mod host;
+mod marking;
 mod naming;
 mod outcome;
 mod packets;

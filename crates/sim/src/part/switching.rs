@@ -101,9 +101,10 @@ impl<P: Probe, N: Naming> Part<P, N> {
         if frame.flags & frame_flag::ECN_CAPABLE == 0 {
             return;
         }
-        let Some(ecn) = self.switches[port.owner as usize].ecn.filter(|ecn| ecn.at == at) else {
+        let ecn = &self.ways_to_mark[port.marking as usize];
+        if ecn.at != at {
             return;
-        };
+        }
         let queue = port.queue_bytes as f64;
         let marks = if queue >= ecn.max_bytes {
             true
