@@ -31,6 +31,7 @@ mod routing;
 mod run;
 mod scheduler;
 mod setup;
+mod symmetric;
 
 pub use engine::Engine;
 

@@ -10,6 +10,7 @@ use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Path, PathOracle, Rate
 pub(crate) use tidegate_core::routes::NO_PORT;
 
 use crate::setup::Setup;
+use crate::symmetric::{Symmetric, mixed};
 
 /// The links of which a message that is sprayed crosses one, each packet for itself.
 #[derive(Clone, Copy, Debug)]
@@ -28,6 +29,8 @@ pub(crate) struct Routing {
     routes: Arc<Routes>,
     salts: Vec<u32>,
     choice: Choice,
+    /// Where both directions of a connection take the same links.
+    symmetric: Option<Symmetric>,
     /// Between the switches of pairs of a kind, where packets are sprayed.
     layers: BTreeMap<(u32, u32), Box<[Layer]>>,
     mtu: u32,
@@ -41,6 +44,8 @@ impl Routing {
             routes,
             salts: (0..setup.fabric.switches.len()).map(|_| rng.bits() as u32).collect(),
             choice: setup.routing,
+            symmetric: (setup.routing == Choice::SymmetricEcmp)
+                .then(|| Symmetric::new(&setup.fabric, rng.bits() as u32)),
             layers: BTreeMap::new(),
             mtu: setup.fabric.mtu,
             bdp_bytes: setup.bdp_bytes,
@@ -56,14 +61,12 @@ impl Routing {
     /// path is left.
     #[inline]
     pub(crate) fn egress(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
-        self.routes.egress(switch, dst, |ways| {
-            // Two rounds of multiply and fold: one alone correlates the choices of successive
-            // tiers.
-            let mut x = entropy ^ self.salts[switch as usize];
-            x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
-            x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
-            x ^= x >> 16;
-            ((x as u64 * ways as u64) >> 32) as u32
+        self.routes.egress(switch, dst, |ways| match &self.symmetric {
+            None => {
+                let hash = mixed(entropy ^ self.salts[switch as usize]);
+                ways.port(((hash as u64 * ways.number() as u64) >> 32) as u32)
+            }
+            Some(symmetric) => symmetric.choose(entropy, ways),
         })
     }
 
