@@ -232,6 +232,39 @@ fn protocols_that_need_marking_get_it() {
 }
 
 #[test]
+fn marking_in_proportion_to_rates_is_read_and_written() {
+    let ecn = "[switch]\necn = { kmin = '100KB', kmax = '400KB', pmax = 0.2, per = '25Gbps' }\n";
+    let plan = plan(&format!(
+        "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\n\
+         transport = {{ protocol = 'swift' }}\n{ecn}[[flows]]\nsrc = 'h0'\ndst = 'h1'"
+    ));
+    let ecn = plan.fabric.switches[0].ecn.unwrap();
+    assert_eq!((ecn.min_bytes, ecn.max_bytes, ecn.per), (100e3, 400e3, Some(Rate::gbps(25))));
+    let fast = ecn.at_rate(Rate::gbps(100));
+    assert_eq!((fast.min_bytes, fast.max_bytes, fast.max_probability), (400e3, 1.6e6, 0.2));
+    assert_eq!(resolved(&plan)["switch"]["ecn"]["per"], "25Gbps");
+    assert_eq!(load(&document(&resolved(&plan)), &beside("x.toml"), &[]).unwrap(), plan);
+}
+
+#[test]
+fn paths_are_as_set_or_as_protocols_ask() {
+    let routed = |protocol: &str, switch: &str| {
+        let plan = plan(&format!(
+            "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\nswitch = {{ {switch} }}\n\
+             transport = {{ protocol = '{protocol}' }}\n[[flows]]\nsrc = 'h0'\ndst = 'h1'"
+        ));
+        let spraying = plan.warnings.iter().any(|text| text.contains("is meant for spraying"));
+        assert_eq!(load(&document(&resolved(&plan)), &beside("x.toml"), &[]).unwrap(), plan);
+        (plan.routing, spraying)
+    };
+    assert_eq!(routed("swift", ""), (Routing::Ecmp, false));
+    assert_eq!(routed("sird", ""), (Routing::Spray, false));
+    let symmetric = "routing = 'symmetric-ecmp'";
+    assert_eq!(routed("swift", symmetric), (Routing::SymmetricEcmp, false));
+    assert_eq!(routed("sird", symmetric), (Routing::SymmetricEcmp, true));
+}
+
+#[test]
 fn stacks_combine_defaults_presets_and_params() {
     let text =
         patched(RACKS, "protocol = \"swift\"", "protocol = \"swift\"\nparams = { ai = 2.0 }");

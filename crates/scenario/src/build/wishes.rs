@@ -165,6 +165,8 @@ fn lack(fabric: &Fabric, facts: &Facts, need: Need) -> Option<Lack> {
 mod tests {
     use super::*;
     use crate::build::paths;
+    use crate::read::tree::{Node, Source};
+    use tidegate_core::Extent;
 
     fn chain(switches: u32, more: &str) -> Fabric {
         let text = format!(
@@ -173,6 +175,68 @@ mod tests {
              flows = [{{ src = 'h0', dst = 'h1' }}]\nswitch = {{ {more} }}"
         );
         crate::load(&text, "x.toml", &[]).unwrap().fabric
+    }
+
+    /// What is said of protocols that want these things, by number from "one" on.
+    fn merged<T>(
+        equipment: &[Equipment],
+        ask: impl FnOnce(&Wishes<'_>, &Table) -> Result<T, Error>,
+    ) -> Result<T, String> {
+        let text = "duration = '1ms'\nswitch = {}\nfabric = { kind = 'star' }\ntransport = { \
+                    protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h1' }]";
+        let document = Node::document(&Source::file("x.toml", text)).unwrap();
+        let root = crate::read::check::table(document, crate::build::scenario::ROOT, "").unwrap();
+        let stacks = Stacks::new(root.get("transport"), &[]).unwrap();
+        let stack = stacks.usual(root.get::<&Table>("transport").get("protocol")).unwrap();
+        let names = ["one", "two", "three"].into_iter();
+        let list = equipment.iter().zip(names);
+        let list = list.map(|(&equipment, name)| Wish { stack: &stack, name, equipment });
+        let wishes = Wishes { stacks: &stacks, list: list.collect() };
+        ask(&wishes, root.get("switch")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_protocols_want_is_merged_and_conflicts_name_them() {
+        let routed = |ways: &[Routing]| {
+            let wish = |&routing| Equipment { routing, ..Equipment::NONE };
+            let equipment: Vec<_> = ways.iter().map(wish).collect();
+            merged(&equipment, |wishes, table| wishes.routing(table, &mut Vec::new()))
+        };
+        let (ecmp, spray, symmetric) = (Routing::Ecmp, Routing::Spray, Routing::SymmetricEcmp);
+        assert_eq!(routed(&[ecmp, ecmp]), Ok(ecmp));
+        assert_eq!(routed(&[spray, spray]), Ok(spray));
+        assert_eq!(routed(&[ecmp, symmetric]), Ok(symmetric));
+        for other in [ecmp, symmetric] {
+            let message = routed(&[other, spray]).unwrap_err();
+            assert!(message.contains("two asks for spraying and one does not"), "{message}");
+        }
+
+        let step = |bdp| Marking::step(Extent::Bdp(bdp));
+        let ramp = Marking { kmax: Extent::Bdp(4.0), pmax: 0.2, ..step(1.0) };
+        let marked = |markings: &[Option<Marking>]| {
+            let wish = |&ecn| Equipment { ecn, ..Equipment::NONE };
+            let equipment: Vec<_> = markings.iter().map(wish).collect();
+            merged(&equipment, |wishes, table| wishes.marking(table))
+        };
+        assert_eq!(marked(&[None, None]), Ok(None));
+        assert_eq!(marked(&[None, Some(ramp), Some(ramp)]), Ok(Some(ramp)));
+        let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();
+        let said = "one asks for marking from 1BDP on and three for marking from 1BDP to 4BDP by \
+                    up to 0.2";
+        assert!(message.contains(said), "{message}");
+    }
+
+    #[test]
+    fn what_no_fabric_has_is_refused_by_name() {
+        let wanting = Equipment { lossless: true, ..Equipment::NONE };
+        let fabric = chain(2, "");
+        let facts = paths::facts(&fabric, None).unwrap();
+        let message = merged(&[Equipment::NONE, wanting], |wishes, table| {
+            wishes.provide(&fabric, &facts, table)
+        });
+        let message = message.unwrap_err();
+        assert!(message.contains("transport.protocol: found a fabric without pauses"), "{message}");
+        assert!(message.contains("two needs pauses (PFC)"), "{message}");
     }
 
     #[test]
