@@ -7,7 +7,7 @@ use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
-use tidegate_core::{ConnectionPolicy, Domain, Extent, HEADER_BYTES, Rate, Rng, Time};
+use tidegate_core::{ConnectionPolicy, Domain, Extent, HEADER_BYTES, Marking, Rate, Rng, Time};
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe};
 
 /// `senders` hosts and one receiver around a switch, and the number of the port that leads to the
@@ -348,6 +348,26 @@ impl Probe for Swings {
 /// packets solves `α²·(1 − α/4) = (2W* + 1) / (W* + 1)²` (equation 6; the paper goes on with
 /// √(2/W*), which is too coarse for small windows), and a cut takes `N·(W* + 1)·α/2` off the queue
 /// (equations 7 and 8).
+/// Thresholds in proportion to a port's rate are those of that port, whatever others have.
+#[test]
+fn ports_mark_in_proportion_to_their_rates() {
+    let seen = |receiver: u32, ecn: Ecn| {
+        let mut fabric = star(4, Rate::gbps(100), Time::us(1), 1000);
+        fabric.links[3].rate = Rate::gbps(25);
+        fabric.switches[0].ecn = Some(ecn);
+        let flows = vec![unlimited(0, receiver, Time::ZERO), unlimited(1, receiver, Time::us(10))];
+        trace(setup(fabric, stack("dctcp"), flows, Time::us(500)))
+    };
+    let step = |bytes| Marking::step(Extent::Bytes(bytes)).settled(0.0);
+    let ramp = |bytes| Ecn { max_bytes: 2.0 * bytes, max_probability: 0.3, ..step(bytes) };
+    for shape in [&step as &dyn Fn(f64) -> Ecn, &ramp] {
+        let scaled = Ecn { per: Some(Rate::gbps(25)), ..shape(15e3) };
+        assert_eq!(seen(3, scaled), seen(3, shape(15e3)));
+        assert_eq!(seen(2, scaled), seen(2, shape(60e3)));
+        assert_ne!(seen(2, scaled), seen(2, shape(15e3)));
+    }
+}
+
 #[test]
 fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
     let (rate, mtu, threshold) = (Rate::gbps(10), 1420, 40.0);
