@@ -21,8 +21,8 @@
 //!
 //! # What it needs of the network
 //!
-//! Marks on the instantaneous queue, without randomness: a step at K, which is what long flows leave
-//! standing. It asks for 1.25 BDP, as SIRD ran it; `switch.ecn` sets another.
+//! Marks on the instantaneous queue, without randomness: a step at K, which is what long flows
+//! leave standing. It asks for 1.25 BDP, as SIRD ran it; `switch.ecn` sets another.
 //!
 //! # Differences from the paper
 //!

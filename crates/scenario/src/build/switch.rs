@@ -88,8 +88,8 @@ static ECN: &[Key] = &[
         "per",
         LINK_RATE,
         Optional,
-        "kmin and kmax are for ports of this rate, and in proportion at others. Unset: they are the \
-         same at all ports.",
+        "kmin and kmax are for ports of this rate, and in proportion at others. Unset: they are \
+         the same at all ports.",
     ),
 ];
 
