@@ -56,8 +56,7 @@ impl Symmetric {
         Symmetric { by_port }
     }
 
-    /// The port of several that a connection takes. Out of the way of plain ECMP.
-    #[inline(never)]
+    /// The port of several that a connection takes.
     pub(crate) fn choose(&self, entropy: u32, ways: Ways<'_>) -> u32 {
         let score = |port: u32| {
             let Rank { colour, link } = self.by_port[port as usize];
