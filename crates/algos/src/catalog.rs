@@ -33,8 +33,8 @@ macro_rules! catalog {
         use alloc::vec::Vec;
         use tidegate_core::params::{Params, SetError, Table, Value};
         use tidegate_core::{
-            Application, Card, Endpoint, Handle, HostContext, Message, PacketMut, Path, PathOracle,
-            Reply, Time, Transmit, Transport,
+            Application, Card, Endpoint, Equipment, Facts, Handle, HostContext, Message, PacketMut,
+            Path, PathOracle, Profile, Reply, Time, Transmit, Transport,
         };
 
         /// A protocol of the catalog.
@@ -93,29 +93,16 @@ macro_rules! catalog {
             pub fn conflict(&self) -> Option<String> {
                 match self { $(Stack::$Name(params) => Params::conflict(&**params),)* }
             }
-            /// The share of a link's rate that the protocol means to take where nothing else wants
-            /// any.
-            pub fn utilisation_goal(&self, path: &Path) -> f64 {
+            /// What the protocol wants of the fabric.
+            pub fn equipment(&self, fabric: &Facts) -> Equipment {
                 match self { $(Stack::$Name(params) =>
-                    <$Type as Endpoint>::utilisation_goal(params, path),)* }
+                    <$Type as Endpoint>::equipment(params, fabric),)* }
             }
-            /// The queueing delay that the protocol aims at where a flow sends `rate_bps` on this
-            /// path, if it aims at one.
-            pub fn queue_target(&self, path: &Path, rate_bps: f64) -> Option<Time> {
+            /// What the protocol aims at where a flow sends `rate_bps` on this path, and whether it
+            /// is at home there. Telemetry is not part of the path's full packet.
+            pub fn profile(&self, path: &Path, rate_bps: f64) -> Profile {
                 match self { $(Stack::$Name(params) =>
-                    <$Type as Endpoint>::queue_target(params, path, rate_bps),)* }
-            }
-            /// Whether some packets of the protocol go above the priority of data.
-            pub fn overtakes_data(&self) -> bool {
-                match self {
-                    $(Stack::$Name(params) => <$Type as Endpoint>::overtakes_data(params),)*
-                }
-            }
-            /// Why the protocol is outside the range it was designed for on this path, if it is.
-            pub fn domain_warning(&self, path: &Path) -> Option<String> {
-                match self {
-                    $(Stack::$Name(params) => <$Type as Endpoint>::domain_warning(params, path),)*
-                }
+                    <$Type as Endpoint>::profile(params, path, rate_bps),)* }
             }
             /// The transport of one host.
             pub fn transport(&self, host: &HostContext) -> AnyTransport {

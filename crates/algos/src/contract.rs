@@ -8,8 +8,8 @@ use tidegate_core::params::{Kind, Params, SetError, Value};
 
 use crate::windowed::ConnectionParams;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Domain, Extent, Hop, Limit, Loss, LossKind, MAX_HOPS, Path, Rate,
-    Rng, Time,
+    Ack, Card, CongestionControl, Domain, Extent, Facts, Hop, Limit, Loss, LossKind, MAX_HOPS,
+    Path, Rate, Rng, Telemetry, Time,
 };
 
 use crate::Protocol;
@@ -257,6 +257,37 @@ pub(crate) fn same_events_give_same_limits<C: CongestionControl>() {
     assert_eq!(replayed, Some(cc.limit(&params)));
 }
 
+/// What packets ask of switches is fixed when a host is made, which does not know the fabric; and
+/// what switches write takes room in the packet.
+#[test]
+fn packets_ask_for_the_same_in_every_fabric() {
+    let slow = Facts {
+        bdp_bytes: 10_000.0,
+        base_rtt: Time::us(8),
+        host_rate: Rate::gbps(10),
+        slowest: Rate::gbps(10),
+        fastest: Rate::gbps(40),
+        mtu: 1000,
+        hops: 1,
+    };
+    let fast = Facts { bdp_bytes: 1e6, fastest: Rate::gbps(800), mtu: 4096, hops: 5, ..slow };
+    for protocol in Protocol::ALL {
+        let [a, b] = [slow, fast].map(|facts| protocol.stack().equipment(&facts));
+        assert_eq!((a.ecn.is_some(), a.telemetry), (b.ecn.is_some(), b.telemetry), "{protocol:?}");
+        for ecn in [(a, slow), (b, fast)].map(|(wants, facts)| Some((wants.ecn?, facts))) {
+            let Some((marking, facts)) = ecn else { continue };
+            let ecn = marking.settled(facts.bdp_bytes);
+            assert!(ecn.min_bytes <= ecn.max_bytes && ecn.max_bytes.is_finite(), "{protocol:?}");
+            assert!((0.0..=1.0).contains(&marking.pmax), "{protocol:?}");
+        }
+        assert_eq!(
+            a.telemetry != Telemetry::NONE,
+            protocol.card().telemetry(1) > 0,
+            "{protocol:?}"
+        );
+    }
+}
+
 pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
     let shared = ConnectionParams::table();
     for info in C::Params::table() {
@@ -279,7 +310,8 @@ pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
                     info.name
                 );
             }
-            if let Some(warning) = C::domain_warning(&params, &path()) {
+            let profile = C::profile(&params, &path(), 1e9);
+            if let Some(warning) = profile.domain_warning {
                 assert!(!warning.is_empty() && !warning.contains("NaN"), "{warning:?}");
             }
         }

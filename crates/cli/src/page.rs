@@ -29,6 +29,9 @@ pub(crate) fn protocol(protocol: &ProtocolInfo) -> String {
     text.push_str(&format!("Family              {}\n", protocol.family));
     text.push_str(&format!("Published in        {}\n", protocol.citation));
     text.push_str(&format!("Needs of switches   {}\n", needs(protocol)));
+    if let Some(marking) = &protocol.marking {
+        text.push_str(&format!("Marks unless set    {marking}\n"));
+    }
     text.push_str(&format!("Telemetry in data   {}\n", telemetry(protocol.telemetry_bytes)));
     text.push_str(&format!("Echoed in acks      {}\n", telemetry(protocol.echo_bytes)));
     text.push_str(&format!("In plots            {}, {}\n", protocol.color, protocol.marker));

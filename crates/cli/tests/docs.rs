@@ -247,6 +247,9 @@ fn protocol_reference(protocols: &Value) -> String {
             text(protocol, "title"),
             text(protocol, "citation")
         );
+        if let Some(marking) = protocol["marking"].as_str() {
+            out += &format!("\nAsks for {marking} where `switch.ecn` is not set.\n");
+        }
         let parameters = protocol["parameters"].as_array().unwrap();
         if !parameters.is_empty() {
             out += "\n| parameter | default | allowed | meaning | source of the default |\n| --- | \

@@ -1,7 +1,7 @@
 //! Congestion control: "how much may this flow send?"
 
 use crate::params::Params;
-use crate::{Card, Hop, Rate, Time, choice};
+use crate::{Card, Equipment, Facts, Habits, Hop, Profile, Rate, Time, choice};
 
 /// What a congestion control knows of its path when the connection starts.
 #[derive(Clone, Copy, Debug)]
@@ -121,19 +121,25 @@ impl Limit {
 /// "How much may this flow send?" One value per connection; parameters are shared between
 /// connections and handed in.
 ///
-/// Implementations are pure: no clock, no allocation, no I/O. Only [`start`](Self::start),
-/// [`on_ack`](Self::on_ack) and [`limit`](Self::limit) have to be written.
+/// Implementations are pure: no clock, no I/O, and no allocation while packets move. Only
+/// [`start`](Self::start), [`on_ack`](Self::on_ack) and [`limit`](Self::limit) have to be written.
 pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
-    /// Who it is and what it needs.
+    /// Who it is.
     const CARD: Card;
     /// Its parameters.
     type Params: Params;
-    /// Idle for longer than this, with nothing in flight, a connection [starts](Self::start) anew,
-    /// unless the scenario says otherwise. Default: never.
-    const RESTART_AFTER: Time = Time::s(1000);
+    /// What its connections do unless the scenario says otherwise.
+    const HABITS: Habits = Habits::DEFAULT;
 
-    /// When a packet may start under its window, unless the scenario says otherwise.
-    const WINDOW_RULE: WindowRule = WindowRule::Fits;
+    /// What it wants of the fabric. Telemetry, and whether anything is marked, depend on parameters
+    /// alone: packets ask for them. Default: nothing.
+    fn equipment(_params: &Self::Params, _fabric: &Facts) -> Equipment {
+        Equipment::NONE
+    }
+    /// What it aims at where a flow sends `rate_bps` on this path, and whether it is at home there.
+    fn profile(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Profile {
+        Profile::DEFAULT
+    }
 
     /// State of a new connection.
     fn start(params: &Self::Params, path: &Path, now: Time, seed: u64) -> Self;
@@ -148,29 +154,10 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     fn on_sent(&mut self, _params: &Self::Params, _now: Time, _wire_bytes: u32) {}
     /// How much may be sent now. Asked after every call above.
     fn limit(&self, params: &Self::Params) -> Limit;
-    /// Whether acknowledgements, too, collect the largest queueing delay of their path.
-    fn stamps_acks(_params: &Self::Params) -> bool {
-        false
-    }
     /// Whether this acknowledgement told of congestion on the path. Asked after
     /// [`on_ack`](Self::on_ack), where connections leave a path that has been congested for some
     /// round trips (PLB). Default: by its mark.
     fn is_congested(&self, _params: &Self::Params, ack: &Ack<'_>) -> bool {
         ack.marked
-    }
-    /// The share of a link's rate that the control means to take where nothing else wants any.
-    /// Default: all of it.
-    fn utilisation_goal(_params: &Self::Params, _path: &Path) -> f64 {
-        1.0
-    }
-    /// The queueing delay that the control aims at where the flow sends `rate_bps` on this path: at
-    /// the fullest hop or of the whole path, as its signal is. `None`: it aims at none.
-    fn queue_target(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Option<Time> {
-        None
-    }
-    /// Why these parameters are outside the range the protocol was designed for on this path, if
-    /// they are.
-    fn domain_warning(_params: &Self::Params, _path: &Path) -> Option<alloc::string::String> {
-        None
     }
 }

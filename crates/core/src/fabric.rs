@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
+use crate::math::round;
 use crate::{Rate, Time};
 
 /// A host or a switch, by its place in [`Fabric::hosts`] or [`Fabric::switches`].
@@ -51,6 +52,23 @@ pub struct Ecn {
     pub at: MarkAt,
     /// Ports that lead to hosts do not mark.
     pub core_only: bool,
+    /// The thresholds are for ports of this rate, and in proportion at others; `None`: they are the
+    /// same at all ports.
+    pub per: Option<Rate>,
+}
+
+impl Ecn {
+    /// With the thresholds of a port of that rate.
+    pub fn at_rate(self, rate: Rate) -> Ecn {
+        let Some(per) = self.per else { return self };
+        let share = rate.as_bps() as f64 / per.as_bps() as f64;
+        Ecn {
+            min_bytes: round(self.min_bytes * share),
+            max_bytes: round(self.max_bytes * share),
+            per: Some(rate),
+            ..self
+        }
+    }
 }
 
 /// How long software takes with each packet that a host receives, from NIC to transport; packets
@@ -175,6 +193,22 @@ pub enum Routing {
     Ecmp,
     /// At random, each packet for itself.
     Spray,
+    /// By its connection, and both directions take the same links, in fabrics of regular tiers.
+    SymmetricEcmp,
+}
+
+impl Routing {
+    /// All of them.
+    pub const ALL: [Routing; 3] = [Routing::Ecmp, Routing::Spray, Routing::SymmetricEcmp];
+
+    /// As scenarios name it.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Routing::Ecmp => "ecmp",
+            Routing::Spray => "spray",
+            Routing::SymmetricEcmp => "symmetric-ecmp",
+        }
+    }
 }
 
 /// Hosts, switches and links.

@@ -9,23 +9,27 @@ extern crate alloc;
 
 mod card;
 mod congestion;
+mod equipment;
 pub mod fabric;
 pub mod faults;
 pub mod math;
 mod packet;
 pub mod params;
+mod profile;
 mod rng;
 pub mod routes;
 mod transport;
 mod units;
 pub mod workload;
 
-pub use card::{Card, Marker, Need, Needs};
+pub use card::{Card, Marker};
 pub use congestion::{Ack, CongestionControl, Limit, Loss, LossKind, Path, WindowRule};
+pub use equipment::{CreditQueue, Equipment, Facts, Marking, Need, Telemetry};
 pub use packet::{
     Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, body_flag,
     frame_flag, kind,
 };
+pub use profile::{Habits, Profile};
 pub use rng::{Domain, Rng, mix64};
 pub use transport::{
     Application, ConnectionPolicy, Endpoint, Feedback, Handle, HostContext, Message, MessageId,

@@ -58,6 +58,31 @@ struct Hops {
 /// [`Hops::ways`] of a neighbour of twins: every twin has an entry of its own.
 const EACH: u32 = u32::MAX;
 
+/// Ports that lead on equally well; two at least.
+#[derive(Clone, Copy, Debug)]
+pub struct Ways<'a> {
+    members: &'a [u32],
+    first: u32,
+    number: u32,
+}
+
+impl<'a> Ways<'a> {
+    /// How many there are.
+    #[inline]
+    pub fn number(self) -> u32 {
+        self.number
+    }
+    /// The port of that number, which must be below [`number`](Self::number).
+    #[inline]
+    pub fn port(self, number: u32) -> u32 {
+        self.members[(self.first + number) as usize]
+    }
+    /// All of them, in the order of links.
+    pub fn ports(self) -> impl Iterator<Item = u32> + 'a {
+        (0..self.number).map(move |number| self.port(number))
+    }
+}
+
 /// Next hops of every switch.
 #[derive(Clone, Debug, Default)]
 struct Tables {
@@ -414,10 +439,10 @@ impl Routes {
             + back.rate.serialise(MIN_WIRE_BYTES as u64)
     }
 
-    /// The egress port of `switch` for a packet to `dst`, where `choose` picks one of so many ways;
+    /// The egress port of `switch` for a packet to `dst`, where `choose` picks one of several;
     /// [`NO_PORT`] where no path is left.
     #[inline]
-    pub fn egress(&self, switch: u32, dst: u32, choose: impl FnOnce(u32) -> u32) -> u32 {
+    pub fn egress(&self, switch: u32, dst: u32, choose: impl FnOnce(Ways<'_>) -> u32) -> u32 {
         let target = &self.current.targets[dst as usize];
         if target.switch == switch {
             return target.down_port;
@@ -426,7 +451,7 @@ impl Routes {
         match hops.ways {
             1 => hops.first,
             0 => NO_PORT,
-            ways => self.current.members[(hops.first + choose(ways)) as usize],
+            number => choose(Ways { members: &self.current.members, first: hops.first, number }),
         }
     }
 

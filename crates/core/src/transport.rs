@@ -1,9 +1,7 @@
 //! Transports: "which packet next?"
 
-use alloc::string::String;
-
 use crate::params::Params;
-use crate::{Card, PacketMut, Path, Rate, Time};
+use crate::{Card, Equipment, Facts, PacketMut, Path, Profile, Rate, Time};
 
 /// A message the application hands over, whole. Its size may be unlimited ([`Message::UNLIMITED`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -96,6 +94,20 @@ impl HostContext {
     pub const fn data_priority(&self) -> u8 {
         self.priorities.saturating_sub(1)
     }
+
+    /// The fabric as this host knows it, as if it were its own link: enough for what packets ask of
+    /// switches.
+    pub fn facts(&self) -> Facts {
+        Facts {
+            bdp_bytes: self.bdp_bytes,
+            base_rtt: self.fabric_base_rtt,
+            host_rate: self.nic_rate,
+            slowest: self.nic_rate,
+            fastest: self.nic_rate,
+            mtu: self.mtu,
+            hops: 1,
+        }
+    }
 }
 
 /// Answers what a path looks like; asked when a connection is made, never per packet.
@@ -166,30 +178,19 @@ pub trait Transport {
 
 /// A transport that the catalog can make: a [`Transport`] with a card and parameters.
 pub trait Endpoint: Transport + Sized {
-    /// Who it is and what it needs.
+    /// Who it is.
     const CARD: Card;
     /// Its parameters.
     type Params: Params;
 
     /// The transport of one host.
     fn new(params: &Self::Params, host: &HostContext) -> Self;
-    /// The share of a link's rate that it means to take where nothing else wants any. Default: all
-    /// of it.
-    fn utilisation_goal(_params: &Self::Params, _path: &Path) -> f64 {
-        1.0
+    /// What it wants of the fabric. Default: nothing.
+    fn equipment(_params: &Self::Params, _fabric: &Facts) -> Equipment {
+        Equipment::NONE
     }
-    /// The queueing delay that it aims at where a flow sends `rate_bps` on this path; `None`: it
-    /// aims at none.
-    fn queue_target(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Option<Time> {
-        None
-    }
-    /// Whether some of its packets go above the priority of data ([`HostContext::data_priority`]).
-    fn overtakes_data(_params: &Self::Params) -> bool {
-        false
-    }
-    /// Why these parameters are outside the range the protocol was designed for on this path, if
-    /// they are.
-    fn domain_warning(_params: &Self::Params, _path: &Path) -> Option<String> {
-        None
+    /// What it aims at where a flow sends `rate_bps` on this path, and whether it is at home there.
+    fn profile(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Profile {
+        Profile::DEFAULT
     }
 }

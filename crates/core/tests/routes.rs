@@ -148,12 +148,12 @@ fn check_ports(fabric: &Fabric, routes: &Routes, up: &[bool]) {
                 false => nearer(fabric, switch, &distance, up),
             };
             let mut ways = 1;
-            let first = routes.egress(switch, dst, |n| {
-                ways = n;
-                0
+            let first = routes.egress(switch, dst, |several| {
+                ways = several.number();
+                several.port(0)
             });
             let mut found = vec![first];
-            found.extend((1..ways).map(|i| routes.egress(switch, dst, |_| i)));
+            found.extend((1..ways).map(|i| routes.egress(switch, dst, |ways| ways.port(i))));
             found.retain(|&port| port != NO_PORT);
             assert_eq!(found, expected, "from s{switch} to h{dst}");
         }

@@ -372,6 +372,9 @@ pub struct SwitchSettings {
     pub mark_from_bytes: Option<f64>,
     /// Queue from which on every packet is marked; null: none is.
     pub mark_all_bytes: Option<f64>,
+    /// Both are for ports of this rate, and in proportion at others; absent: the same at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mark_per_gbps: Option<f64>,
 }
 
 /// What injected faults did, over the whole run.

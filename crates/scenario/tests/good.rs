@@ -80,6 +80,7 @@ fn racks_become_what_they_say() {
         max_probability: 0.2,
         at: MarkAt::Dequeue,
         core_only: false,
+        per: None,
     };
     assert_eq!(first.ecn, Some(ecn));
     assert_eq!(plan.bdp_bytes, Some(100e3));
@@ -224,9 +225,43 @@ fn protocols_that_need_marking_get_it() {
         max_probability: 1.0,
         at: MarkAt::Enqueue,
         core_only: false,
+        per: None,
     };
     assert!(plan.fabric.switches.iter().all(|switch| switch.ecn == Some(step)));
     assert_eq!(plan.stacks.len(), 2);
+}
+
+#[test]
+fn marking_in_proportion_to_rates_is_read_and_written() {
+    let ecn = "[switch]\necn = { kmin = '100KB', kmax = '400KB', pmax = 0.2, per = '25Gbps' }\n";
+    let plan = plan(&format!(
+        "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\n\
+         transport = {{ protocol = 'swift' }}\n{ecn}[[flows]]\nsrc = 'h0'\ndst = 'h1'"
+    ));
+    let ecn = plan.fabric.switches[0].ecn.unwrap();
+    assert_eq!((ecn.min_bytes, ecn.max_bytes, ecn.per), (100e3, 400e3, Some(Rate::gbps(25))));
+    let fast = ecn.at_rate(Rate::gbps(100));
+    assert_eq!((fast.min_bytes, fast.max_bytes, fast.max_probability), (400e3, 1.6e6, 0.2));
+    assert_eq!(resolved(&plan)["switch"]["ecn"]["per"], "25Gbps");
+    assert_eq!(load(&document(&resolved(&plan)), &beside("x.toml"), &[]).unwrap(), plan);
+}
+
+#[test]
+fn paths_are_as_set_or_as_protocols_ask() {
+    let routed = |protocol: &str, switch: &str| {
+        let plan = plan(&format!(
+            "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\nswitch = {{ {switch} }}\n\
+             transport = {{ protocol = '{protocol}' }}\n[[flows]]\nsrc = 'h0'\ndst = 'h1'"
+        ));
+        let spraying = plan.warnings.iter().any(|text| text.contains("is meant for spraying"));
+        assert_eq!(load(&document(&resolved(&plan)), &beside("x.toml"), &[]).unwrap(), plan);
+        (plan.routing, spraying)
+    };
+    assert_eq!(routed("swift", ""), (Routing::Ecmp, false));
+    assert_eq!(routed("sird", ""), (Routing::Spray, false));
+    let symmetric = "routing = 'symmetric-ecmp'";
+    assert_eq!(routed("swift", symmetric), (Routing::SymmetricEcmp, false));
+    assert_eq!(routed("sird", symmetric), (Routing::SymmetricEcmp, true));
 }
 
 #[test]

@@ -7,10 +7,10 @@
 #[path = "../tests/common/mod.rs"]
 mod common;
 
-use common::{leaf_spine, run, setup, stack};
-use tidegate_core::fabric::{Ecn, MarkAt, Routing};
+use common::{leaf_spine, run, setup, stack, wanted};
+use tidegate_core::fabric::{Ecn, MarkAt};
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
-use tidegate_core::{Need, Rate, Time};
+use tidegate_core::{Equipment, Rate, Time};
 use tidegate_sim::Setup;
 
 const USUAL: [&str; 6] = ["swift", "poseidon", "powertcp", "dctcp", "hpcc", "sird"];
@@ -43,26 +43,25 @@ fn main() {
 
 fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
     let (racks, hosts, spines) = if large { (48, 24, 24) } else { (16, 8, 8) };
-    let mut fabric =
+    let fabric =
         leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1436);
     let stack = stack(name);
-    let needs = stack.protocol().card().needs;
-    for switch in &mut fabric.switches {
+    let mut setup = setup(fabric, stack, Vec::new(), Time::ms(5));
+    let Equipment { ecn, routing, .. } = wanted(&setup);
+    let core_only = ecn.is_some_and(|marking| marking.core_only);
+    for switch in &mut setup.fabric.switches {
         // 1.25 BDP
         let (min_bytes, max_bytes) = (139e3, 139e3);
-        let core_only = needs.has(Need::CoreEcn);
         switch.ecn = Some(Ecn {
             min_bytes,
             max_bytes,
             max_probability: 1.0,
             at: MarkAt::Enqueue,
             core_only,
+            per: None,
         });
     }
-    let mut setup = setup(fabric, stack, Vec::new(), Time::ms(5));
-    if needs.has(Need::Spraying) {
-        setup.routing = Routing::Spray;
-    }
+    setup.routing = routing;
     let (pattern, sizes) = if web_search {
         poisson(racks * hosts)
     } else {

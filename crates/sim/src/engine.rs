@@ -8,6 +8,7 @@ use tidegate_core::{PathOracle, Time};
 
 use crate::events::{FAR, MAX_SOURCES};
 use crate::host::MAX_STACKS;
+use crate::marking::Markings;
 use crate::naming::{Same, Table};
 use crate::outcome::{FlowRecord, Outcome, Sample};
 use crate::partition::Partition;
@@ -41,7 +42,7 @@ impl<P: Probe> Engine<P> {
     /// # Errors
     /// When the fabric cannot carry the workload: a host without exactly one link, hosts that
     /// cannot reach each other, too many links and hosts for the event list, a link on which a
-    /// packet spends more than four seconds.
+    /// packet spends more than four seconds, more than 65,535 ways to mark.
     pub fn new(setup: Setup, probe: P) -> Result<Engine<P>, String> {
         Self::in_parts(setup, vec![probe])
     }
@@ -67,14 +68,15 @@ impl<P: Probe> Engine<P> {
         }
         refuse_slow_links(&setup)?;
         let routes = Arc::new(Routes::new(fabric)?);
+        let markings = Markings::of(fabric)?;
         let partition = match probes.len() {
             2.. if !P::EXPLICIT_DEQUEUES => Partition::new(fabric, probes.len()),
             _ => Partition::whole(fabric),
         };
         let setup = Arc::new(setup);
         Ok(Engine(match partition.parts {
-            1 => Form::Whole(Run::new(setup, routes, partition, probes)),
-            _ => Form::Parts(Run::new(setup, routes, partition, probes)),
+            1 => Form::Whole(Run::new(setup, routes, &markings, partition, probes)),
+            _ => Form::Parts(Run::new(setup, routes, &markings, partition, probes)),
         }))
     }
 

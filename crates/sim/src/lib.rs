@@ -18,6 +18,7 @@ mod flows;
 mod generate;
 mod histogram;
 mod host;
+mod marking;
 mod naming;
 mod outcome;
 mod packets;
@@ -30,6 +31,7 @@ mod routing;
 mod run;
 mod scheduler;
 mod setup;
+mod symmetric;
 
 pub use engine::Engine;
 

@@ -55,6 +55,8 @@ pub(crate) struct Port {
     /// Bit p: priority p is not empty.
     occupied: u8,
     pub(crate) flags: u8,
+    /// Of [`flag::ECN`]: which of the ways to mark.
+    pub(crate) marking: u16,
     queues: [Fifo; 8],
     pub(crate) waits: Waits,
 }
@@ -122,6 +124,7 @@ impl Port {
             owner,
             occupied: 0,
             flags,
+            marking: 0,
             queues: [Fifo { head: NIL, tail: NIL }; 8],
             waits: Waits::default(),
         }

@@ -10,6 +10,7 @@ use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Path, PathOracle, Rate
 pub(crate) use tidegate_core::routes::NO_PORT;
 
 use crate::setup::Setup;
+use crate::symmetric::{Symmetric, mixed};
 
 /// The links of which a message that is sprayed crosses one, each packet for itself.
 #[derive(Clone, Copy, Debug)]
@@ -26,8 +27,11 @@ struct Layer {
 pub(crate) struct Routing {
     /// Shared by the parts of a fabric until links fail.
     routes: Arc<Routes>,
+    /// By switch; none where choices are symmetric, so that only those look further.
     salts: Vec<u32>,
     choice: Choice,
+    /// Where both directions of a connection take the same links.
+    symmetric: Option<Symmetric>,
     /// Between the switches of pairs of a kind, where packets are sprayed.
     layers: BTreeMap<(u32, u32), Box<[Layer]>>,
     mtu: u32,
@@ -37,10 +41,13 @@ pub(crate) struct Routing {
 impl Routing {
     pub(crate) fn new(setup: &Setup, routes: Arc<Routes>) -> Routing {
         let mut rng = Rng::stream(setup.seed, Domain::Routing, 0);
+        let is_symmetric = setup.routing == Choice::SymmetricEcmp;
+        let salted = if is_symmetric { 0 } else { setup.fabric.switches.len() };
         Routing {
             routes,
-            salts: (0..setup.fabric.switches.len()).map(|_| rng.bits() as u32).collect(),
+            salts: (0..salted).map(|_| rng.bits() as u32).collect(),
             choice: setup.routing,
+            symmetric: is_symmetric.then(|| Symmetric::new(&setup.fabric, rng.bits() as u32)),
             layers: BTreeMap::new(),
             mtu: setup.fabric.mtu,
             bdp_bytes: setup.bdp_bytes,
@@ -56,15 +63,21 @@ impl Routing {
     /// path is left.
     #[inline]
     pub(crate) fn egress(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
-        self.routes.egress(switch, dst, |ways| {
-            // Two rounds of multiply and fold: one alone correlates the choices of successive
-            // tiers.
-            let mut x = entropy ^ self.salts[switch as usize];
-            x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
-            x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
-            x ^= x >> 16;
-            ((x as u64 * ways as u64) >> 32) as u32
+        self.routes.egress(switch, dst, |ways| match self.salts.get(switch as usize) {
+            Some(salt) => {
+                let hash = mixed(entropy ^ salt);
+                ways.port(((hash as u64 * ways.number() as u64) >> 32) as u32)
+            }
+            None => self.mirrored(switch, dst, entropy),
         })
+    }
+
+    /// The same where choices are symmetric; apart, so that it costs the others nothing.
+    #[cold]
+    #[inline(never)]
+    fn mirrored(&self, switch: u32, dst: u32, entropy: u32) -> u32 {
+        let Some(symmetric) = &self.symmetric else { return NO_PORT };
+        self.routes.egress(switch, dst, |ways| symmetric.choose(entropy, ways))
     }
 
     pub(crate) fn uplink(&self, host: u32) -> u32 {

@@ -14,6 +14,7 @@ use tidegate_core::{HEADER_BYTES, MessageId, PathOracle, Rate, Time, mix64};
 use crate::exchange::{Exchange, Heard, Present};
 use crate::feed::Feed;
 use crate::flows::{Flows, Rows};
+use crate::marking::Markings;
 use crate::naming::Naming;
 use crate::outcome::{
     FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, Sample, SwitchRecord,
@@ -60,10 +61,12 @@ impl<P: Probe, N: Naming> Run<P, N> {
     pub(crate) fn new(
         setup: Arc<Setup>,
         routes: Arc<Routes>,
+        markings: &Markings,
         partition: Partition,
         probes: Vec<P>,
     ) -> Run<P, N> {
-        let part = |(number, probe)| Part::new(&setup, &routes, &partition, number, probe);
+        let part =
+            |(number, probe)| Part::new(&setup, &routes, markings, &partition, number, probe);
         let window = (setup.warmup, setup.duration);
         Run {
             now: Time::ZERO,

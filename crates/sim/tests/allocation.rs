@@ -57,6 +57,7 @@ fn steady_state_allocates_nothing_per_packet() {
                 max_probability: 1.0,
                 at: MarkAt::Enqueue,
                 core_only: false,
+                per: None,
             });
         }
         let mut engine = Engine::new(setup, ()).unwrap();

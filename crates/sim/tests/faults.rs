@@ -94,9 +94,10 @@ fn small(protocol: Protocol, faults: Faults, seed: u64) -> Setup {
             max_probability: 1.0,
             at: MarkAt::Enqueue,
             core_only: false,
+            per: None,
         });
     }
-    let sprays = protocol.card().needs.has(tidegate_core::Need::Spraying) || rng.below(3) == 0;
+    let sprays = wanted(&setup).routing == Routing::Spray || rng.below(3) == 0;
     setup.routing = if sprays { Routing::Spray } else { Routing::Ecmp };
     setup.faults = faults;
     setup.seed = seed;

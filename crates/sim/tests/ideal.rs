@@ -22,6 +22,7 @@ fn spines(host: u64, rates: [u64; 4]) -> Fabric {
             max_probability: 1.0,
             at: MarkAt::Enqueue,
             core_only: false,
+            per: None,
         });
     }
     fabric

@@ -4,9 +4,9 @@ mod common;
 
 use common::*;
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Routing};
+use tidegate_core::fabric::Fabric;
 use tidegate_core::params::Value;
-use tidegate_core::{Need, Path, Rate, Time};
+use tidegate_core::{Path, Rate, Time};
 use tidegate_sim::{Engine, Setup};
 
 /// What a lone flow made of its link.
@@ -18,23 +18,12 @@ struct Seen {
 
 /// A flow over two links and a switch, measured over a hundred round trips once it had as many.
 fn alone(stack: Stack, rate: Rate, mtu: u32, delay: Time) -> Seen {
-    let needs = stack.protocol().card().needs;
-    let mut fabric: Fabric = star(2, rate, delay, mtu);
+    let fabric: Fabric = star(2, rate, delay, mtu);
     let pipe = rate.bytes_in(delay.times(4)) as f64 + 3.0 * f64::from(mtu);
-    let mark = Ecn {
-        min_bytes: 1.25 * pipe,
-        max_bytes: 1.25 * pipe,
-        max_probability: 1.0,
-        at: MarkAt::Enqueue,
-        core_only: needs.has(Need::CoreEcn),
-    };
-    fabric.switches[0].ecn = (needs.has(Need::Ecn) || needs.has(Need::CoreEcn)).then_some(mark);
     let duration = delay.times(800).after(rate.serialise(u64::from(mtu)).times(400));
     let flows = vec![unlimited(0, 1, Time::ZERO)];
-    let mut setup = Setup { warmup: duration.scale(0.5), ..setup(fabric, stack, flows, duration) };
-    if needs.has(Need::Spraying) {
-        setup.routing = Routing::Spray;
-    }
+    let setup = Setup { warmup: duration.scale(0.5), ..setup(fabric, stack, flows, duration) };
+    let setup = equipped(setup, 1.25 * pipe);
     let mut engine = Engine::new(setup, ()).unwrap();
     let path = engine.paths().path(0, 1);
     engine.advance(duration);
@@ -58,12 +47,13 @@ fn a_lone_flow_takes_what_its_protocol_means_to_take() {
                     // Its target is a number for a fabric: below the base RTT it starves the flow,
                     // and says so.
                     assert!(seen.utilisation < 0.5, "{case}: {}", seen.utilisation);
-                    assert!(stack.domain_warning(&seen.path).is_some(), "{case}");
+                    let warning = |stack: &Stack| stack.profile(&seen.path, 1e9).domain_warning;
+                    assert!(warning(&stack).is_some(), "{case}");
                     stack.set("base_target", Value::Time(Time::us(65))).unwrap();
-                    assert_eq!(stack.domain_warning(&seen.path), None, "{case}");
+                    assert_eq!(warning(&stack), None, "{case}");
                     seen = alone(stack.clone(), rate, mtu, delay);
                 }
-                let goal = stack.utilisation_goal(&seen.path);
+                let goal = stack.profile(&seen.path, 1e9).utilisation_goal;
                 // Credit of at most a BDP is a whole number of packets.
                 let grain = f64::from(seen.path.full_wire_bytes) / seen.path.bdp_bytes;
                 let credited = protocol.family() == "receiver-driven";

@@ -159,6 +159,7 @@ fn congested_core(marks: bool, set: &[(&str, Value)]) -> Setup {
             max_probability: 1.0,
             at: MarkAt::Enqueue,
             core_only: true,
+            per: None,
         };
         switch.ecn = marks.then_some(ecn);
     }

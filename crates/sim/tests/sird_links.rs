@@ -127,6 +127,7 @@ fn slow_senders_and_slow_cores_are_filled() {
                 max_probability: 1.0,
                 at: MarkAt::Enqueue,
                 core_only: true,
+                per: None,
             });
         }
         let pairs: Vec<_> = (0..pairs).map(|host| (host, 4 + host)).collect();
@@ -264,6 +265,7 @@ fn beside(other: &str, sird_first: bool) -> (f64, f64) {
             max_probability: 1.0,
             at: MarkAt::Enqueue,
             core_only: false,
+            per: None,
         };
         fabric.switches[0].ecn = Some(ecn);
     }

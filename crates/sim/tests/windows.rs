@@ -7,8 +7,8 @@ use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
-use tidegate_core::{ConnectionPolicy, Domain, Extent, HEADER_BYTES, Need, Rate, Rng, Time};
-use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
+use tidegate_core::{ConnectionPolicy, Domain, Extent, HEADER_BYTES, Marking, Rate, Rng, Time};
+use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe};
 
 /// `senders` hosts and one receiver around a switch, and the number of the port that leads to the
 /// receiver.
@@ -89,7 +89,8 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
         let mut setup = setup(fabric, powertcp.clone(), starts(n, Time::us(20), 1), Time::ms(4));
         setup.warmup = Time::ms(2);
         let mut engine = Engine::new(setup, ()).unwrap();
-        let warns = powertcp.domain_warning(&engine.paths().path(0, n)).is_some();
+        let profile = powertcp.profile(&engine.paths().path(0, n), 1e9);
+        let warns = profile.domain_warning.is_some();
         engine.advance(Time::ms(4));
         (engine.finish().1.links[port].utilisation, warns)
     };
@@ -127,7 +128,8 @@ fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
         let mut setup = setup(fabric, hpcc.clone(), starts(n, Time::us(20), 1), Time::ms(10));
         setup.warmup = Time::ms(5);
         let mut engine = Engine::new(setup, ()).unwrap();
-        let warns = hpcc.domain_warning(&engine.paths().path(0, n)).is_some();
+        let profile = hpcc.profile(&engine.paths().path(0, n), 1e9);
+        let warns = profile.domain_warning.is_some();
         engine.advance(Time::ms(10));
         let (finished, outcome) = engine.finish();
         (jain(&goodputs(&finished, &outcome)), warns)
@@ -277,6 +279,7 @@ fn coalesced_acknowledgements_tell_the_same() {
                 max_probability: 1.0,
                 at,
                 core_only: false,
+                per: None,
             };
             fabric.switches[0].ecn = Some(ecn);
             let mut stack = stack(name);
@@ -345,6 +348,26 @@ impl Probe for Swings {
 /// packets solves `α²·(1 − α/4) = (2W* + 1) / (W* + 1)²` (equation 6; the paper goes on with
 /// √(2/W*), which is too coarse for small windows), and a cut takes `N·(W* + 1)·α/2` off the queue
 /// (equations 7 and 8).
+/// Thresholds in proportion to a port's rate are those of that port, whatever others have.
+#[test]
+fn ports_mark_in_proportion_to_their_rates() {
+    let seen = |receiver: u32, ecn: Ecn| {
+        let mut fabric = star(4, Rate::gbps(100), Time::us(1), 1000);
+        fabric.links[3].rate = Rate::gbps(25);
+        fabric.switches[0].ecn = Some(ecn);
+        let flows = vec![unlimited(0, receiver, Time::ZERO), unlimited(1, receiver, Time::us(10))];
+        trace(setup(fabric, stack("dctcp"), flows, Time::us(500)))
+    };
+    let step = |bytes| Marking::step(Extent::Bytes(bytes)).settled(0.0);
+    let ramp = |bytes| Ecn { max_bytes: 2.0 * bytes, max_probability: 0.3, ..step(bytes) };
+    for shape in [&step as &dyn Fn(f64) -> Ecn, &ramp] {
+        let scaled = Ecn { per: Some(Rate::gbps(25)), ..shape(15e3) };
+        assert_eq!(seen(3, scaled), seen(3, shape(15e3)));
+        assert_eq!(seen(2, scaled), seen(2, shape(60e3)));
+        assert_ne!(seen(2, scaled), seen(2, shape(15e3)));
+    }
+}
+
 #[test]
 fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
     let (rate, mtu, threshold) = (Rate::gbps(10), 1420, 40.0);
@@ -359,6 +382,7 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
             max_probability: 1.0,
             at: MarkAt::Enqueue,
             core_only: false,
+            per: None,
         };
         fabric.switches[0].ecn = Some(ecn);
         // The peak, one packet that has yet to join the queue, and one of slack.
@@ -458,27 +482,6 @@ fn overloaded_ports_hold_what_dynamic_thresholds_allow() {
     }
 }
 
-/// A fabric for a protocol: what its switches must do, and how packets find their way.
-fn equipped(mut setup: Setup, protocol: Protocol, step_bytes: f64) -> Setup {
-    let needs = protocol.card().needs;
-    let (everywhere, core_only) = (needs.has(Need::Ecn), needs.has(Need::CoreEcn));
-    let ecn = Ecn {
-        min_bytes: step_bytes,
-        max_bytes: step_bytes,
-        max_probability: 1.0,
-        at: MarkAt::Enqueue,
-        core_only,
-    };
-    setup
-        .fabric
-        .switches
-        .iter_mut()
-        .for_each(|switch| switch.ecn = (everywhere || core_only).then_some(ecn));
-    setup.routing = if needs.has(Need::Spraying) { Routing::Spray } else { Routing::Ecmp };
-    setup.stacks = vec![protocol.stack()];
-    setup
-}
-
 fn poisson(hosts: u32, sizes: Sizes, mean_bytes: f64, bps_a_host: f64) -> Traffic {
     Traffic {
         pattern: Pattern::Poisson {
@@ -517,7 +520,7 @@ fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
             mean_bytes,
             load * rate.as_bps() as f64,
         ));
-        let (finished, outcome) = run(equipped(setup, protocol, 60e3), ());
+        let (finished, outcome) = run(equipped(setup, 60e3), ());
         let flows = all(&finished, &outcome);
         assert!(
             flows.iter().enumerate().all(|(i, flow)| flow.id == i as u64 && flow.src != flow.dst)
@@ -590,7 +593,7 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
         ];
         setup.bdp_bytes = Some(100e3);
         setup.warmup = Time::us(100);
-        let setup = equipped(setup, protocol, 125e3);
+        let setup = equipped(setup, 125e3);
         let measured = setup.duration.since(setup.warmup);
         let (finished, outcome) = run(setup, ());
         let flows = all(&finished, &outcome);
@@ -624,8 +627,14 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
 fn marking(fabric: &mut Fabric, max_bytes: f64, buffer: Buffer) {
     for switch in &mut fabric.switches {
         let at = MarkAt::Enqueue;
-        switch.ecn =
-            Some(Ecn { min_bytes: 0.0, max_bytes, max_probability: 0.5, at, core_only: false });
+        switch.ecn = Some(Ecn {
+            min_bytes: 0.0,
+            max_bytes,
+            max_probability: 0.5,
+            at,
+            core_only: false,
+            per: None,
+        });
         switch.buffer = buffer;
     }
 }

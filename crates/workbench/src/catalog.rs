@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use tidegate_algos::Protocol;
 use tidegate_core::params::{Info, Kind, Value};
-use tidegate_core::{HEADER_BYTES, Path, Rate, Time};
+use tidegate_core::{Facts, Need, Rate, Time};
 
 /// A protocol.
 #[derive(Clone, Debug, Serialize)]
@@ -25,6 +25,8 @@ pub struct ProtocolInfo {
     pub marker: &'static str,
     /// What it needs of the fabric.
     pub needs: Vec<&'static str>,
+    /// How it asks switches to mark, in words; null where it asks for no marks.
+    pub marking: Option<String>,
     /// Telemetry in a data packet.
     pub telemetry_bytes: TelemetryBytes,
     /// Telemetry that an acknowledgement echoes.
@@ -95,6 +97,7 @@ pub(crate) fn find(name: &str) -> Result<Protocol, String> {
 
 fn describe(protocol: Protocol) -> ProtocolInfo {
     let card = protocol.card();
+    let equipment = protocol.stack().equipment(&usual(Rate::gbps(100)));
     let bytes = |(fixed, per_hop)| TelemetryBytes { fixed, per_hop };
     ProtocolInfo {
         name: card.name,
@@ -104,7 +107,8 @@ fn describe(protocol: Protocol) -> ProtocolInfo {
         citation: card.citation,
         color: card.color,
         marker: card.marker.name(),
-        needs: card.needs.iter().map(|need| need.name()).collect(),
+        needs: equipment.needs().map(Need::name).collect(),
+        marking: equipment.ecn.map(|marking| marking.to_string()),
         telemetry_bytes: bytes(card.telemetry_bytes),
         echo_bytes: bytes(card.echo_bytes),
         parameters: protocol.table().into_iter().map(parameter).collect(),
@@ -151,24 +155,27 @@ fn json(value: Value) -> Json {
     }
 }
 
-/// What the protocol says of its default parameters on paths of 10 µs at usual rates.
+/// A fabric of one rate, with paths of 10 µs over three switches.
+fn usual(rate: Rate) -> Facts {
+    let base_rtt = Time::us(10);
+    Facts {
+        bdp_bytes: rate.bytes_in(base_rtt) as f64,
+        base_rtt,
+        host_rate: rate,
+        slowest: rate,
+        fastest: rate,
+        mtu: 4096,
+        hops: 3,
+    }
+}
+
+/// What the protocol says of its default parameters on such paths, at usual rates.
 fn outside_domain(protocol: Protocol) -> Vec<String> {
-    let (mtu, base_rtt, hops) = (4096, Time::us(10), 3);
-    let full_wire_bytes = mtu + HEADER_BYTES + protocol.card().telemetry(hops);
     let warning = |gbps: u64| {
         let rate = Rate::gbps(gbps);
-        let path = Path {
-            base_rtt,
-            fabric_base_rtt: base_rtt,
-            nic_rate: rate,
-            bottleneck_rate: rate,
-            bdp_bytes: rate.bytes_in(base_rtt) as f64,
-            mtu,
-            full_wire_bytes,
-            hops,
-        };
-        let warning = protocol.stack().domain_warning(&path)?;
-        Some(format!("on a path of {base_rtt} at {rate}: {warning}"))
+        let path = usual(rate).path();
+        let warning = protocol.stack().profile(&path, rate.as_bps() as f64).domain_warning?;
+        Some(format!("on a path of {} at {rate}: {warning}", path.base_rtt))
     };
     [10, 25, 100, 200, 400].into_iter().filter_map(warning).collect()
 }

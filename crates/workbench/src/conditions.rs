@@ -48,13 +48,16 @@ fn buffers(summary: &Summary) -> Option<String> {
 }
 
 fn marks(summary: &Summary) -> Option<String> {
-    let marks = |settings: SwitchSettings| match (settings.mark_from_bytes, settings.mark_all_bytes)
-    {
-        (Some(from), Some(all)) if from != all => {
-            format!("marks from {} to {}", bytes(from), bytes(all))
-        }
-        (Some(from), _) => format!("marks from {}", bytes(from)),
-        (None, _) => "no marks".to_owned(),
+    let marks = |settings: SwitchSettings| {
+        let text = match (settings.mark_from_bytes, settings.mark_all_bytes) {
+            (Some(from), Some(all)) if from != all => {
+                format!("marks from {} to {}", bytes(from), bytes(all))
+            }
+            (Some(from), _) => format!("marks from {}", bytes(from)),
+            (None, _) => "no marks".to_owned(),
+        };
+        let per = settings.mark_per_gbps.map(|gbps| with_unit(Some(gbps), "Gbps"));
+        per.map_or(text.clone(), |per| format!("{text} per {per}"))
     };
     of_switches(summary, marks)
 }

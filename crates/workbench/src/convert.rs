@@ -1,7 +1,7 @@
 //! The engine's records in the words of the results.
 
 use tidegate_core::fabric::{Buffer, Node, Switch};
-use tidegate_core::{ConnectionPolicy, Message};
+use tidegate_core::{ConnectionPolicy, Message, Rate};
 use tidegate_results::{
     Entity, FaultSummary, Fixed, FlowRow, LinkSummary, Names, QueueBytes, QueueDelay, SeriesRow,
     SwitchSettings, SwitchSummary,
@@ -110,6 +110,7 @@ fn settings(switch: &Switch) -> SwitchSettings {
         },
         mark_from_bytes: switch.ecn.map(|ecn| ecn.min_bytes),
         mark_all_bytes: switch.ecn.map(|ecn| ecn.max_bytes),
+        mark_per_gbps: switch.ecn.and_then(|ecn| ecn.per).map(Rate::as_gbps_f64),
     }
 }
 

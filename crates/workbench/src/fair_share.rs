@@ -133,7 +133,8 @@ impl FairShares {
     pub fn with_targets(mut self, plan: &Plan, paths: &dyn PathOracle) -> FairShares {
         for (&(src, dst, stack), share) in &mut self.shares {
             share.target = plan.stacks[usize::from(stack)]
-                .queue_target(&paths.path(src, dst), share.wire_gbps * 1e9);
+                .profile(&paths.path(src, dst), share.wire_gbps * 1e9)
+                .queue_target;
         }
         self
     }

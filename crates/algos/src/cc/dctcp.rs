@@ -21,9 +21,8 @@
 //!
 //! # What it needs of the network
 //!
-//! Marks on the instantaneous queue, without randomness: a step at K. K belongs to the fabric, not
-//! to the protocol; the usual default is 1.25 BDP (as SIRD ran it), and a queue of K is what long
-//! flows leave standing.
+//! Marks on the instantaneous queue, without randomness: a step at K, which is what long flows
+//! leave standing. It asks for 1.25 BDP, as SIRD ran it; `switch.ecn` sets another.
 //!
 //! # Differences from the paper
 //!
@@ -39,9 +38,12 @@
 //! * The window is never below one packet.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Need, Needs, Path, Time,
-    params,
+    Ack, Card, CongestionControl, Equipment, Extent, Facts, Limit, Loss, LossKind, Marker, Marking,
+    Path, Time, params,
 };
+
+/// K where the scenario says nothing (SIRD, NSDI'25, table 2: its DCTCP).
+const MARKED_FROM: Extent = Extent::Bdp(1.25);
 
 params! {
     /// Parameters of DCTCP.
@@ -89,11 +91,14 @@ impl CongestionControl for Dctcp {
         summary: "Cuts its window in proportion to the share of packets that switches marked.",
         color: "#cc79a7",
         marker: Marker::Diamond,
-        needs: Needs::NONE.and(Need::Ecn),
         telemetry_bytes: (0, 0),
         echo_bytes: (0, 0),
     };
     type Params = DctcpParams;
+
+    fn equipment(_params: &DctcpParams, _fabric: &Facts) -> Equipment {
+        Equipment { ecn: Some(Marking::step(MARKED_FROM)), ..Equipment::NONE }
+    }
 
     fn start(params: &DctcpParams, path: &Path, _now: Time, _seed: u64) -> Dctcp {
         let packet = path.full_wire_bytes as f64;

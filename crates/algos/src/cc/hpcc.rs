@@ -67,8 +67,8 @@ use alloc::string::String;
 
 use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Hop, Limit, Loss, LossKind, Marker, Need, Needs, Path,
-    Rate, Time, WindowRule, params,
+    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
+    Marker, Path, Profile, Rate, Telemetry, Time, WindowRule, params,
 };
 
 params! {
@@ -129,12 +129,23 @@ impl CongestionControl for Hpcc {
             every switch leaves.",
         color: "#e69f00",
         marker: Marker::TriangleDown,
-        needs: Needs::NONE.and(Need::HopRecords),
         telemetry_bytes: (2, 8),
         echo_bytes: (2, 8),
     };
     type Params = HpccParams;
-    const WINDOW_RULE: WindowRule = WindowRule::Below;
+    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+
+    fn equipment(_params: &HpccParams, _fabric: &Facts) -> Equipment {
+        Equipment { telemetry: Telemetry::HOP_RECORDS, ..Equipment::NONE }
+    }
+
+    fn profile(params: &HpccParams, path: &Path, _rate_bps: f64) -> Profile {
+        Profile {
+            utilisation_goal: params.eta,
+            domain_warning: domain_warning(params, path),
+            ..Profile::DEFAULT
+        }
+    }
 
     fn start(params: &HpccParams, path: &Path, _now: Time, _seed: u64) -> Hpcc {
         let base_rtt = path.bdp_time_ps();
@@ -182,29 +193,10 @@ impl CongestionControl for Hpcc {
         self.stage = 0;
     }
 
-    fn domain_warning(params: &HpccParams, path: &Path) -> Option<String> {
-        let additive = params.additive.bytes(path.bdp_bytes);
-        let packet = path.full_wire_bytes as f64;
-        (additive < packet / 50.0).then(|| {
-            format!(
-                "additive is {:.4} packets a round trip, of {:.1} packets to a BDP: too little for \
-                 a few \
-                 flows to become equal; additive = \"{:.0}B\" is a twentieth of a packet",
-                additive / packet,
-                path.bdp_bytes / packet,
-                packet / 20.0
-            )
-        })
-    }
-
     fn limit(&self, params: &HpccParams) -> Limit {
         let pace_bps =
             if params.pacing { self.window * 8e12 / self.base_rtt } else { f64::INFINITY };
         Limit { pace_bps, ..Limit::window(self.window) }
-    }
-
-    fn utilisation_goal(params: &HpccParams, _path: &Path) -> f64 {
-        params.eta
     }
 
     fn is_congested(&self, params: &HpccParams, _ack: &Ack<'_>) -> bool {
@@ -246,6 +238,22 @@ impl Hpcc {
     }
 }
 
+/// Why these parameters do not suit the path, if they do not.
+fn domain_warning(params: &HpccParams, path: &Path) -> Option<String> {
+    let additive = params.additive.bytes(path.bdp_bytes);
+    let packet = path.full_wire_bytes as f64;
+    (additive < packet / 50.0).then(|| {
+        format!(
+            "additive is {:.4} packets a round trip, of {:.1} packets to a BDP: too little for \
+             a few \
+             flows to become equal; additive = \"{:.0}B\" is a twentieth of a packet",
+            additive / packet,
+            path.bdp_bytes / packet,
+            packet / 20.0
+        )
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -273,7 +281,7 @@ mod tests {
         let warning = |additive, packets| {
             let params = HpccParams { additive, ..Default::default() };
             let bdp_bytes = packets * path().full_wire_bytes as f64;
-            Hpcc::domain_warning(&params, &tidegate_core::Path { bdp_bytes, ..path() })
+            domain_warning(&params, &tidegate_core::Path { bdp_bytes, ..path() })
         };
         let default = HpccParams::default().additive;
         assert_eq!(path().full_wire_bytes, 4200);

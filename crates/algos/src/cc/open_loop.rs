@@ -28,7 +28,7 @@
 //! * Lost packets are sent again by the transport, at the same pace.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Domain, Limit, Marker, Needs, Path, Rate, Rng, Time, choice,
+    Ack, Card, CongestionControl, Domain, Limit, Marker, Path, Profile, Rate, Rng, Time, choice,
     params,
 };
 
@@ -72,11 +72,15 @@ impl CongestionControl for OpenLoop {
             network.",
         color: "#808080",
         marker: Marker::Cross,
-        needs: Needs::NONE,
         telemetry_bytes: (0, 0),
         echo_bytes: (0, 0),
     };
     type Params = OpenLoopParams;
+
+    fn profile(params: &OpenLoopParams, path: &Path, _rate_bps: f64) -> Profile {
+        let share = params.rate.as_bps() as f64 / path.nic_rate.as_bps() as f64;
+        Profile { utilisation_goal: share.min(1.0), ..Profile::DEFAULT }
+    }
 
     fn start(params: &OpenLoopParams, _path: &Path, _now: Time, seed: u64) -> OpenLoop {
         let mut new = OpenLoop {
@@ -91,10 +95,6 @@ impl CongestionControl for OpenLoop {
 
     fn on_sent(&mut self, params: &OpenLoopParams, _now: Time, _wire_bytes: u32) {
         self.draw(params);
-    }
-
-    fn utilisation_goal(params: &OpenLoopParams, path: &Path) -> f64 {
-        (params.rate.as_bps() as f64 / path.nic_rate.as_bps() as f64).min(1.0)
     }
 
     fn limit(&self, _params: &OpenLoopParams) -> Limit {

@@ -66,8 +66,8 @@ use alloc::format;
 use alloc::string::String;
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Need, Needs, Path, Rate,
-    Time, choice, math, params,
+    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, LossKind, Marker,
+    Path, Profile, Rate, Telemetry, Time, choice, math, params,
 };
 
 choice! {
@@ -222,12 +222,24 @@ impl CongestionControl for Poseidon {
             own rate.",
         color: "#0072b2",
         marker: Marker::Circle,
-        needs: Needs::NONE.and(Need::PeakHopDelay),
         telemetry_bytes: (2, 0),
         echo_bytes: (2, 0),
     };
     type Params = PoseidonParams;
-    const RESTART_AFTER: Time = Time::ms(1);
+    const HABITS: Habits = Habits { restart_after: Time::ms(1), ..Habits::DEFAULT };
+
+    fn equipment(params: &PoseidonParams, _fabric: &Facts) -> Equipment {
+        let telemetry = Telemetry { peak_on_acks: params.brownfield, ..Telemetry::PEAK };
+        Equipment { telemetry, ..Equipment::NONE }
+    }
+
+    fn profile(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Profile {
+        Profile {
+            queue_target: Some(queue_target(params, path, rate_bps)),
+            domain_warning: domain_warning(params, path),
+            ..Profile::DEFAULT
+        }
+    }
 
     fn start(params: &PoseidonParams, path: &Path, _now: Time, _seed: u64) -> Poseidon {
         let full_wire_bytes = path.full_wire_bytes as f64;
@@ -288,53 +300,6 @@ impl CongestionControl for Poseidon {
 
     fn is_congested(&self, params: &PoseidonParams, ack: &Ack<'_>) -> bool {
         self.delay(params, ack) > self.target(params, ack.rtt)
-    }
-
-    fn queue_target(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Option<Time> {
-        let mut flow = Poseidon::start(params, path, Time::ZERO, 0);
-        flow.cwnd = rate_bps * path.base_rtt.as_ps() as f64 / flow.packet_bit_ps;
-        Some(Time::from_ps_f64(flow.target(params, path.base_rtt)))
-    }
-
-    fn stamps_acks(params: &PoseidonParams) -> bool {
-        params.brownfield
-    }
-
-    fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
-        let grain = p_over_a(params) * 1e-6;
-        let packet = path.bottleneck_rate.serialise(path.full_wire_bytes as u64).as_us_f64();
-        let base_rtt = path.base_rtt.as_us_f64();
-        let mut reasons = String::new();
-        if packet > 0.1 * grain {
-            reasons += &format!(
-                "a full packet takes {packet:.3} us on the slowest link, above 0.1 p/A = {:.3} us; \
-                 ",
-                0.1 * grain
-            );
-        }
-        if base_rtt > 3.0 * grain {
-            reasons += &format!(
-                "the base RTT of {base_rtt:.2} us is above 3 p/A = {:.2} us; ",
-                3.0 * grain
-            );
-        }
-        if !reasons.is_empty() {
-            let scale = (packet / (0.1 * grain)).max(base_rtt / (3.0 * grain));
-            let (p, k) = (params.p.as_us_f64() * scale, params.k.as_us_f64() * scale);
-            reasons += &format!(
-                "delay and shares will miss their theory unless p and k grow \
-                 {scale:.1} times (p = {p:.0} us, k = {k:.1} us)"
-            );
-        }
-        if path.nic_rate > params.max_rate {
-            let separator = if reasons.is_empty() { "" } else { "; " };
-            let (nic, max) = (path.nic_rate, params.max_rate);
-            reasons += &format!(
-                "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are the \
-                 same"
-            );
-        }
-        (!reasons.is_empty()).then_some(reasons)
     }
 }
 
@@ -443,6 +408,49 @@ fn quantised(params: &PoseidonParams, delay: Time) -> Time {
     }
 }
 
+/// What a flow at `rate_bps` aims at.
+fn queue_target(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Time {
+    let mut flow = Poseidon::start(params, path, Time::ZERO, 0);
+    flow.cwnd = rate_bps * path.base_rtt.as_ps() as f64 / flow.packet_bit_ps;
+    Time::from_ps_f64(flow.target(params, path.base_rtt))
+}
+
+/// Why these parameters do not suit the path, if they do not.
+fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
+    let grain = p_over_a(params) * 1e-6;
+    let packet = path.bottleneck_rate.serialise(path.full_wire_bytes as u64).as_us_f64();
+    let base_rtt = path.base_rtt.as_us_f64();
+    let mut reasons = String::new();
+    if packet > 0.1 * grain {
+        reasons += &format!(
+            "a full packet takes {packet:.3} us on the slowest link, above 0.1 p/A = {:.3} us; \
+             ",
+            0.1 * grain
+        );
+    }
+    if base_rtt > 3.0 * grain {
+        reasons +=
+            &format!("the base RTT of {base_rtt:.2} us is above 3 p/A = {:.2} us; ", 3.0 * grain);
+    }
+    if !reasons.is_empty() {
+        let scale = (packet / (0.1 * grain)).max(base_rtt / (3.0 * grain));
+        let (p, k) = (params.p.as_us_f64() * scale, params.k.as_us_f64() * scale);
+        reasons += &format!(
+            "delay and shares will miss their theory unless p and k grow \
+             {scale:.1} times (p = {p:.0} us, k = {k:.1} us)"
+        );
+    }
+    if path.nic_rate > params.max_rate {
+        let separator = if reasons.is_empty() { "" } else { "; " };
+        let (nic, max) = (path.nic_rate, params.max_rate);
+        reasons += &format!(
+            "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are the \
+             same"
+        );
+    }
+    (!reasons.is_empty()).then_some(reasons)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -470,8 +478,7 @@ mod tests {
     fn queue_target_is_the_target_of_the_rate() {
         let path = contract::path();
         for (gbps, us) in [(200.0, 2.0), (100.0, 5.0103), (20.0, 12.0), (0.02, 42.0)] {
-            let target =
-                Poseidon::queue_target(&PoseidonParams::default(), &path, gbps * 1e9).unwrap();
+            let target = queue_target(&PoseidonParams::default(), &path, gbps * 1e9);
             assert!((target.as_us_f64() - us).abs() < 1e-3, "{gbps} Gbit/s: {target}");
         }
     }
@@ -679,7 +686,7 @@ mod tests {
                 full_wire_bytes: 4178,
                 ..contract::path()
             };
-            Poseidon::domain_warning(params, &path)
+            domain_warning(params, &path)
         };
         let params = PoseidonParams::default();
         for (gbps, base_rtt) in [(200, Time::us(10)), (100, Time::us(6))] {

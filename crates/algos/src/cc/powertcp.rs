@@ -74,8 +74,8 @@ use alloc::string::String;
 
 use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Hop, Limit, Loss, LossKind, Marker, Need, Needs, Path,
-    Rate, Time, WindowRule, choice, params,
+    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
+    Marker, Path, Profile, Rate, Telemetry, Time, WindowRule, choice, params,
 };
 
 choice! {
@@ -169,12 +169,23 @@ impl CongestionControl for PowerTcp {
             queue and pipe.",
         color: "#009e73",
         marker: Marker::TriangleUp,
-        needs: Needs::NONE.and(Need::HopRecords),
         telemetry_bytes: (4, 8),
         echo_bytes: (4, 8),
     };
     type Params = PowerTcpParams;
-    const WINDOW_RULE: WindowRule = WindowRule::Below;
+    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+
+    fn equipment(_params: &PowerTcpParams, _fabric: &Facts) -> Equipment {
+        Equipment { telemetry: Telemetry::HOP_RECORDS, ..Equipment::NONE }
+    }
+
+    fn profile(params: &PowerTcpParams, path: &Path, _rate_bps: f64) -> Profile {
+        Profile {
+            utilisation_goal: params.eta,
+            domain_warning: domain_warning(params, path),
+            ..Profile::DEFAULT
+        }
+    }
 
     fn start(params: &PowerTcpParams, path: &Path, _now: Time, _seed: u64) -> PowerTcp {
         let share = match params.tau {
@@ -220,25 +231,6 @@ impl CongestionControl for PowerTcp {
             LossKind::Timeout => self.min_window,
         };
         self.old_cwnd = self.cwnd;
-    }
-
-    fn domain_warning(params: &PowerTcpParams, path: &Path) -> Option<String> {
-        let flow = PowerTcp::start(params, path, Time::ZERO, 0);
-        let packets = flow.beta / path.full_wire_bytes as f64;
-        // The grain of a queue is a packet; 1 % allows for a beta given as a rounded share of the
-        // BDP.
-        (packets < 0.99).then(|| {
-            format!(
-                "beta is {packets:.2} packets: a few flows leave too short a queue to keep a link \
-                 busy; \
-                 beta = \"{}B\" is one packet",
-                path.full_wire_bytes
-            )
-        })
-    }
-
-    fn utilisation_goal(params: &PowerTcpParams, _path: &Path) -> f64 {
-        params.eta
     }
 
     fn is_congested(&self, _params: &PowerTcpParams, _ack: &Ack<'_>) -> bool {
@@ -291,6 +283,22 @@ impl PowerTcp {
         let most = if window_limited { self.max_window } else { self.cwnd };
         self.cwnd = cwnd.clamp(self.min_window, most);
     }
+}
+
+/// Why these parameters do not suit the path, if they do not.
+fn domain_warning(params: &PowerTcpParams, path: &Path) -> Option<String> {
+    let flow = PowerTcp::start(params, path, Time::ZERO, 0);
+    let packets = flow.beta / path.full_wire_bytes as f64;
+    // The grain of a queue is a packet; 1 % allows for a beta given as a rounded share of the
+    // BDP.
+    (packets < 0.99).then(|| {
+        format!(
+            "beta is {packets:.2} packets: a few flows leave too short a queue to keep a link \
+             busy; \
+             beta = \"{}B\" is one packet",
+            path.full_wire_bytes
+        )
+    })
 }
 
 #[cfg(test)]
@@ -409,7 +417,7 @@ mod tests {
     fn a_beta_below_a_packet_is_outside_the_domain() {
         let warning = |beta| {
             let params = PowerTcpParams { beta: Extent::Bytes(beta), ..Default::default() };
-            PowerTcp::domain_warning(&params, &path())
+            domain_warning(&params, &path())
         };
         assert!(warning(4100.0).is_some_and(|text| text.contains("4200B")));
         assert_eq!(warning(4200.0), None);

@@ -47,8 +47,8 @@ use alloc::format;
 use alloc::string::String;
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Needs, Path, Time, math,
-    params,
+    Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, LossKind, Marker, Path, Profile,
+    Time, math, params,
 };
 
 params! {
@@ -111,12 +111,19 @@ impl CongestionControl for Swift {
             the excess.",
         color: "#d55e00",
         marker: Marker::Square,
-        needs: Needs::NONE,
         telemetry_bytes: (0, 0),
         echo_bytes: (1, 0),
     };
     type Params = SwiftParams;
-    const RESTART_AFTER: Time = Time::ms(1);
+    const HABITS: Habits = Habits { restart_after: Time::ms(1), ..Habits::DEFAULT };
+
+    fn profile(params: &SwiftParams, path: &Path, rate_bps: f64) -> Profile {
+        Profile {
+            queue_target: Some(queue_target(params, path, rate_bps)),
+            domain_warning: domain_warning(params, path),
+            ..Profile::DEFAULT
+        }
+    }
 
     fn start(params: &SwiftParams, path: &Path, _now: Time, _seed: u64) -> Swift {
         let range = params.fs_range.as_ps() as f64;
@@ -166,26 +173,6 @@ impl CongestionControl for Swift {
         self.settle(params, before, loss.now);
     }
 
-    fn queue_target(params: &SwiftParams, path: &Path, rate_bps: f64) -> Option<Time> {
-        let target = Swift::settled(params, path, rate_bps).target(params);
-        Some(Time::from_ps_f64(target).since(path.base_rtt))
-    }
-
-    fn domain_warning(params: &SwiftParams, path: &Path) -> Option<String> {
-        let target = Time::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
-        (target <= path.base_rtt).then(|| {
-            format!(
-                "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: \
-                 windows \
-                 fall until flow scaling makes up for it, and links stay idle; a base_target \
-                 above the \
-                 base RTT fills them",
-                target.as_us_f64(),
-                path.base_rtt.as_us_f64()
-            )
-        })
-    }
-
     fn limit(&self, _params: &SwiftParams) -> Limit {
         Limit::window(self.cwnd * self.full_wire_bytes)
     }
@@ -224,6 +211,28 @@ impl Swift {
             self.last_decrease = Some(now);
         }
     }
+}
+
+/// What a flow at `rate_bps` aims at.
+fn queue_target(params: &SwiftParams, path: &Path, rate_bps: f64) -> Time {
+    let target = Swift::settled(params, path, rate_bps).target(params);
+    Time::from_ps_f64(target).since(path.base_rtt)
+}
+
+/// Why these parameters do not suit the path, if they do not.
+fn domain_warning(params: &SwiftParams, path: &Path) -> Option<String> {
+    let target = Time::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
+    (target <= path.base_rtt).then(|| {
+        format!(
+            "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: \
+             windows \
+             fall until flow scaling makes up for it, and links stay idle; a base_target \
+             above the \
+             base RTT fills them",
+            target.as_us_f64(),
+            path.base_rtt.as_us_f64()
+        )
+    })
 }
 
 #[cfg(test)]

@@ -31,9 +31,9 @@ use alloc::collections::{BTreeMap, VecDeque};
 use alloc::vec::Vec;
 
 use tidegate_core::{
-    Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext,
-    MIN_WIRE_BYTES, Marker, Message, MessageId, Needs, PacketMut, PathOracle, Reply, Rng, Time,
-    Transmit, Transport, body_flag, kind, params,
+    Application, Body, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
+    HostContext, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Rng,
+    Time, Transmit, Transport, body_flag, kind, params,
 };
 
 use crate::window::Window;
@@ -108,7 +108,6 @@ impl Endpoint for ToyCredit {
         summary: "Receivers hand out one credit a packet at the pace of their own link.",
         color: "#a6761d",
         marker: Marker::Cross,
-        needs: Needs::NONE,
         telemetry_bytes: (0, 0),
         echo_bytes: (0, 0),
     };
@@ -131,8 +130,8 @@ impl Endpoint for ToyCredit {
         }
     }
 
-    fn overtakes_data(_params: &ToyCreditParams) -> bool {
-        true
+    fn equipment(_params: &ToyCreditParams, _fabric: &Facts) -> Equipment {
+        Equipment { classes: 1, ..Equipment::NONE }
     }
 }
 

@@ -51,10 +51,10 @@ use recovery::Recovery;
 use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
-    Ack, Application, Body, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Feedback,
-    HEADER_BYTES, Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message, MessageId, Need,
-    PacketMut, Path, PathOracle, Reply, Rng, Time, Transmit, Transport, body_flag, frame_flag,
-    kind,
+    Ack, Application, Body, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Equipment,
+    Facts, Feedback, HEADER_BYTES, Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message,
+    MessageId, PacketMut, Path, PathOracle, Profile, Reply, Rng, Time, Transmit, Transport,
+    body_flag, frame_flag, kind,
 };
 
 /// The timeout doubles at most so often: from any smallest to any largest one.
@@ -99,16 +99,15 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
     type Params = WindowedParams<C>;
 
     fn new(params: &WindowedParams<C>, host: &HostContext) -> Self {
-        let needs = C::CARD.needs;
-        let flag = |need, flag| if needs.has(need) { flag } else { 0 };
-        let peak = flag(Need::PeakHopDelay, frame_flag::STAMP_PEAK);
+        let Equipment { ecn, telemetry, .. } = C::equipment(&params.control, &host.facts());
+        let flag = |wanted, flag| if wanted { flag } else { 0 };
         Windowed {
             params: params.clone(),
             host: *host,
-            data_flags: flag(Need::Ecn, frame_flag::ECN_CAPABLE)
-                | flag(Need::HopRecords, frame_flag::STAMP_HOPS)
-                | peak,
-            ack_flags: if C::stamps_acks(&params.control) { peak } else { 0 },
+            data_flags: flag(ecn.is_some(), frame_flag::ECN_CAPABLE)
+                | flag(telemetry.hop_records, frame_flag::STAMP_HOPS)
+                | flag(telemetry.peak_on_data, frame_flag::STAMP_PEAK),
+            ack_flags: flag(telemetry.peak_on_acks, frame_flag::STAMP_PEAK),
             senders: Vec::new(),
             outgoing: sender::Messages::default(),
             ready: Ready::default(),
@@ -122,23 +121,21 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
         }
     }
 
-    fn queue_target(params: &WindowedParams<C>, path: &Path, rate_bps: f64) -> Option<Time> {
-        C::queue_target(&params.control, &Self::with_telemetry(*path), rate_bps)
+    fn equipment(params: &WindowedParams<C>, fabric: &Facts) -> Equipment {
+        C::equipment(&params.control, fabric)
     }
 
-    fn utilisation_goal(params: &WindowedParams<C>, path: &Path) -> f64 {
-        C::utilisation_goal(&params.control, &Self::with_telemetry(*path))
-    }
-
-    fn domain_warning(params: &WindowedParams<C>, path: &Path) -> Option<String> {
+    fn profile(params: &WindowedParams<C>, path: &Path, rate_bps: f64) -> Profile {
         let path = Self::with_telemetry(*path);
+        let of_control = C::profile(&params.control, &path, rate_bps);
         let warnings = [
-            C::domain_warning(&params.control, &path),
+            of_control.domain_warning,
             params.connection.thin_acks(&path),
             params.connection.early_timeouts(&path),
         ];
         let warnings: Vec<String> = warnings.into_iter().flatten().collect();
-        (!warnings.is_empty()).then(|| warnings.join("; "))
+        let domain_warning = (!warnings.is_empty()).then(|| warnings.join("; "));
+        Profile { domain_warning, ..of_control }
     }
 }
 

@@ -107,8 +107,8 @@ pub struct WindowedParams<C: CongestionControl> {
 impl<C: CongestionControl> Default for WindowedParams<C> {
     fn default() -> Self {
         let connection = ConnectionParams {
-            restart_after: C::RESTART_AFTER,
-            window_rule: C::WINDOW_RULE,
+            restart_after: C::HABITS.restart_after,
+            window_rule: C::HABITS.window_rule,
             ..ConnectionParams::default()
         };
         WindowedParams { control: C::Params::default(), connection }
@@ -139,8 +139,8 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
         table.extend(ConnectionParams::table());
         for info in &mut table {
             match info.name {
-                "restart_after" => info.default = C::RESTART_AFTER.to_value(),
-                "window_rule" => info.default = C::WINDOW_RULE.to_value(),
+                "restart_after" => info.default = C::HABITS.restart_after.to_value(),
+                "window_rule" => info.default = C::HABITS.window_rule.to_value(),
                 _ => {}
             }
         }

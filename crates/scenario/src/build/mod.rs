@@ -13,6 +13,7 @@ pub(crate) mod sizes;
 pub(crate) mod switch;
 pub(crate) mod traffic;
 pub(crate) mod transport;
+pub(crate) mod wishes;
 
 use tidegate_core::Time;
 

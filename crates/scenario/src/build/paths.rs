@@ -1,75 +1,30 @@
-//! Base round-trip times: what the bandwidth-delay product, relative thresholds and warnings are
-//! computed from.
+//! What protocols are told of a fabric, and what relative sizes are relative to.
 
-use tidegate_core::fabric::{Fabric, Link, Node};
+use tidegate_core::Facts;
+use tidegate_core::fabric::Fabric;
 use tidegate_core::routes::Routes;
-use tidegate_core::{HEADER_BYTES, Path, Rate, Time};
 
-/// The pair of hosts with the largest base RTT, over paths with the fewest switches (the quickest
-/// of those).
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Longest {
-    /// Base RTT of the pair: a full packet there and a minimum frame back through empty links and
-    /// switches.
-    pub(crate) base_rtt: Time,
-    /// Most switches on the path of any pair.
-    pub(crate) most_hops: u32,
-    /// Fastest host link.
-    pub(crate) host_rate: Rate,
-    /// Slowest link of the fabric.
-    pub(crate) slowest: Rate,
-}
-
-/// Finds all paths of a fabric whose hosts are known to be connected.
+/// The facts of a fabric whose hosts are known to be connected; `bdp_bytes` where the scenario sets
+/// it.
 ///
 /// # Errors
-/// Where their tables would not fit in memory.
-pub(crate) fn longest(fabric: &Fabric) -> Result<Longest, String> {
-    let span = Routes::new(fabric)?.span();
-    let rates = || fabric.links.iter().map(|link| link.rate);
-    let leads_to_host =
-        |link: &&Link| [link.a, link.b].iter().any(|node| matches!(node, Node::Host(_)));
-    let host_rates = fabric.links.iter().filter(leads_to_host).map(|link| link.rate);
-    Ok(Longest {
-        base_rtt: span.base_rtt,
-        most_hops: span.most_switches,
-        host_rate: host_rates.max().unwrap_or_default(),
-        slowest: rates().min().unwrap_or_default(),
-    })
-}
-
-impl Longest {
-    /// Bandwidth-delay product in bytes: the fastest host's rate times the largest base RTT.
-    pub(crate) fn bdp_bytes(&self) -> f64 {
-        self.host_rate.bytes_in(self.base_rtt) as f64
-    }
-
-    /// As a path, for a protocol to judge.
-    pub(crate) fn path(&self, mtu: u32, bdp_bytes: f64, telemetry_bytes: u32) -> Path {
-        Path {
-            base_rtt: self.base_rtt,
-            fabric_base_rtt: self.base_rtt,
-            nic_rate: self.host_rate,
-            bottleneck_rate: self.slowest,
-            bdp_bytes,
-            mtu,
-            full_wire_bytes: mtu + HEADER_BYTES + telemetry_bytes,
-            hops: self.most_hops,
-        }
-    }
+/// Where the tables of its paths would not fit in memory.
+pub(crate) fn facts(fabric: &Fabric, bdp_bytes: Option<f64>) -> Result<Facts, String> {
+    Ok(Facts::of(fabric, Routes::new(fabric)?.span(), bdp_bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::load;
+    use tidegate_core::{Rate, Time};
 
-    fn of(fabric: &str) -> Longest {
+    fn of(fabric: &str) -> Facts {
         let text = format!(
             "duration = '1ms'\nfabric = {fabric}\ntransport = {{ protocol = 'swift' }}\nflows = \
              [{{ src = 'h0', dst = 'h1' }}]"
         );
-        longest(&load(&text, "x.toml", &[]).unwrap().fabric).unwrap()
+        facts(&load(&text, "x.toml", &[]).unwrap().fabric, None).unwrap()
     }
 
     #[test]
@@ -77,20 +32,20 @@ mod tests {
         // One switch: two links there and back, 4,176 B and 84 B at 80 ps a byte.
         let star = of("{ kind = 'star' }");
         assert_eq!(star.base_rtt, Time::us(4) + Time::ps(2 * 80 * (4176 + 84)));
-        assert_eq!((star.most_hops, star.host_rate), (1, Rate::gbps(100)));
+        assert_eq!((star.hops, star.host_rate), (1, Rate::gbps(100)));
         // Six links of 245 ns and five switches of 600 ns, both ways; 40 ps a byte.
         let clos = of("{ preset = 'poseidon-clos' }");
         assert_eq!(clos.base_rtt, Time::ns(12 * 245 + 10 * 600) + Time::ps(6 * 40 * (4176 + 84)));
-        assert_eq!(clos.most_hops, 5);
+        assert_eq!(clos.hops, 5);
         // 28 us of propagation; 1,080 B and 84 B twice at 320 and four times at 80 ps a byte.
         let powertcp = of("{ preset = 'powertcp-fat-tree' }");
         assert_eq!(powertcp.base_rtt, Time::us(28) + Time::ps((2 * 320 + 4 * 80) * (1080 + 84)));
         assert_eq!(
-            (powertcp.most_hops, powertcp.host_rate, powertcp.slowest),
+            (powertcp.hops, powertcp.host_rate, powertcp.slowest),
             (5, Rate::gbps(25), Rate::gbps(25))
         );
         let bdp = powertcp.base_rtt.as_s_f64() * 25e9 / 8.0;
-        assert!((powertcp.bdp_bytes() - bdp).abs() < 1.0);
+        assert!((powertcp.bdp_bytes - bdp).abs() < 1.0);
     }
 
     #[test]
@@ -106,7 +61,7 @@ mod tests {
               { a = 's2', b = 's1', rate = '5Gbps', delay = '1us' } ] }");
         assert_eq!(mixed.base_rtt, Time::us(20) + Time::ps((2 * 800 + 200) * (4176 + 84)));
         assert_eq!(
-            (mixed.most_hops, mixed.host_rate, mixed.slowest),
+            (mixed.hops, mixed.host_rate, mixed.slowest),
             (2, Rate::gbps(40), Rate::gbps(5))
         );
     }

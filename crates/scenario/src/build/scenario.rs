@@ -5,11 +5,12 @@ use std::path::Path;
 use serde_json::{Value as Json, json};
 use tidegate_algos::Protocol;
 use tidegate_core::Time;
-use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Routing};
+use tidegate_core::fabric::{Fabric, Routing};
 use tidegate_core::workload::{Sizes, Traffic, Workload};
 
 use super::hosts::{self, Hosts};
 use super::transport::{Stacks, json_params};
+use super::wishes::Wishes;
 use super::{Labels, Span, fabric, faults, flows, paths, sizes, switch, traffic, transport};
 use crate::error::Error;
 use crate::plan::{Output, Plan};
@@ -87,11 +88,10 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let mtu = fabric_table.get::<u64>("mtu") as u32;
 
     let mut equipped = switch::equip(switch_table, fabric::topology(fabric_table)?, mtu)?;
-    let longest = paths::longest(&equipped.fabric).map_err(|why| {
+    let set_bdp = transport_table.find::<u64>("bdp").map(|bytes| bytes as f64);
+    let facts = paths::facts(&equipped.fabric, set_bdp).map_err(|why| {
         fabric_table.error_found("kind", why, "a fabric with more structure or less switches")
     })?;
-    let set_bdp = transport_table.find::<u64>("bdp").map(|bytes| bytes as f64);
-    let bdp_bytes = set_bdp.unwrap_or_else(|| longest.bdp_bytes());
 
     let mut stacks = Stacks::new(transport_table, root.find("protocols").unwrap_or(&[]))?;
     let mut labels = Labels::new();
@@ -120,20 +120,21 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         ));
     }
 
-    let routing = switch::routing(switch_table, &stacks, &mut warnings)?;
-    equipped.mark(switch_table, &stacks, bdp_bytes)?;
+    let wishes = Wishes::of(&stacks, &facts);
+    let routing = wishes.routing(switch_table, &mut warnings)?;
+    let marking = if equipped.leaves_marking() { wishes.marking(switch_table)? } else { None };
+    equipped.mark(switch_table, marking, facts.bdp_bytes)?;
     let fabric = equipped.fabric;
-    switch::classes(&fabric, &stacks, &mut warnings);
-    switch::provide(&fabric, &longest, &stacks, switch_table)?;
+    wishes.classes(&fabric, &mut warnings);
+    wishes.provide(&fabric, &facts, switch_table)?;
     for stack in stacks.iter() {
-        let telemetry = stack.protocol().card().telemetry(longest.most_hops);
-        let path = longest.path(mtu, bdp_bytes, telemetry);
-        if let Some(warning) = stack.domain_warning(&path) {
+        let profile = stack.profile(&facts.path(), facts.host_rate.as_bps() as f64);
+        if let Some(warning) = profile.domain_warning {
             warnings.push(format!("{}: {warning}", stack.protocol().card().name));
         }
     }
     let stack_time = hosts::stack_time(root.get("hosts"));
-    hosts::uncovered(stack_time, longest.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
+    hosts::uncovered(stack_time, facts.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
     let output: &Table = root.get("output");
     let name = root.find::<&str>("name").unwrap_or(stem).to_string();
     let resolved = resolved(root, &name, &fabric, routing, &stacks, &workload)?;
@@ -176,7 +177,7 @@ fn resolved(
 ) -> Result<Json, Error> {
     let mut json = root.json();
     json["name"] = json!(name);
-    json["switch"]["routing"] = json!(if routing == Routing::Spray { "spray" } else { "ecmp" });
+    json["switch"]["routing"] = json!(routing.name());
     if json["switch"].get("ecn").is_none() {
         // Asked for by a protocol, so the same wherever no override says otherwise.
         let overridden = |at: usize| {
@@ -188,7 +189,7 @@ fn resolved(
         };
         let plain = (0..fabric.switches.len()).find(|at| !overridden(*at));
         json["switch"]["ecn"] =
-            plain.and_then(|at| fabric.switches[at].ecn).map_or(json!("off"), json_ecn);
+            plain.and_then(|at| fabric.switches[at].ecn).map_or(json!("off"), switch::json_ecn);
     }
     let complete = |json: &mut Json, stack: &tidegate_algos::Stack| {
         json["protocol"] = json!(stack.protocol().card().name);
@@ -222,14 +223,4 @@ fn resolved(
         }
     }
     Ok(json)
-}
-
-fn json_ecn(ecn: Ecn) -> Json {
-    json!({
-        "kmin": format!("{}B", ecn.min_bytes),
-        "kmax": format!("{}B", ecn.max_bytes),
-        "pmax": ecn.max_probability,
-        "ports": if ecn.core_only { "core" } else { "all" },
-        "at": if ecn.at == MarkAt::Enqueue { "enqueue" } else { "dequeue" },
-    })
 }

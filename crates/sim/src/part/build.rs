@@ -7,6 +7,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
     pub(crate) fn new(
         setup: &Arc<Setup>,
         routes: &Arc<Routes>,
+        markings: &Markings,
         partition: &Partition,
         number: u32,
         probe: P,
@@ -19,7 +20,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let own_hosts = here.hosts();
         let port_names = N::of(all.clone(), 2 * fabric.links.len());
         let host_names = N::of(own_hosts.clone(), fabric.hosts.len());
-        let port = |&name: &u32| here.port(setup, name, |host| host_names.here(host));
+        let port = |&name: &u32| here.port(setup, markings, name, |host| host_names.here(host));
         let mut ports: Vec<Port> = all.iter().map(port).collect();
         let schedulers = here.schedulers(&own, &mut ports);
         let pausing = fabric.switches.iter().any(|switch| switch.pausing.is_some());
@@ -32,8 +33,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let own_switches: Vec<u32> = own_switches.collect();
         let (switches, switch_ports) = switches(fabric, &ports[..own.len()]);
 
-        let needs = |need| setup.stacks.iter().any(|stack| stack.protocol().card().needs.has(need));
-        let mut packets = Packets::new(needs(Need::HopRecords));
+        let facts = Facts::of(fabric, routes.span(), setup.bdp_bytes);
+        let keeps_records = |stack: &Stack| stack.equipment(&facts).telemetry.hop_records;
+        let mut packets = Packets::new(setup.stacks.iter().any(keeps_records));
         let blank = packets.alloc();
         let streams = |names: &[u32], domain| -> Vec<Rng> {
             names.iter().map(|&name| Rng::stream(seed, domain, name as u64)).collect()
@@ -42,7 +44,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             if any { streams(names, domain) } else { Vec::new() }
         };
         let random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
-        let marks = fabric.switches.iter().any(|switch| switch.ecn.as_ref().is_some_and(random));
+        let marks = markings.ways().iter().any(random);
         let held = setup.stack_time.most() > Time::ZERO;
         let mut part = Part {
             now: Time::ZERO,
@@ -76,6 +78,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 .collect(),
             flows: Flows::new(fabric.hosts.len(), (setup.warmup, setup.duration), fabric.mtu),
             agenda: Agenda::default(),
+            ways_to_mark: markings.ways().to_vec(),
             marking: if_any(marks, &all, Domain::Marking),
             spray: if_any(setup.routing == Choice::Spray, &own_hosts, Domain::Spray),
             hazardous: setup.faults.touch_packets() || held || pausing,
@@ -156,7 +159,13 @@ impl Here<'_> {
         all.filter(|&host| self.part_of(Node::Host(host)) == self.number).collect()
     }
 
-    fn port(&self, setup: &Setup, name: u32, host_at: impl Fn(u32) -> u32) -> Port {
+    fn port(
+        &self,
+        setup: &Setup,
+        markings: &Markings,
+        name: u32,
+        host_at: impl Fn(u32) -> u32,
+    ) -> Port {
         let fabric = self.fabric;
         let code = |node| match node {
             Node::Host(h) => host_at(h) | HOST,
@@ -172,15 +181,17 @@ impl Here<'_> {
         if let Node::Switch(s) = from {
             let switch = &fabric.switches[s as usize];
             let set = |on: bool, flag: u8| if on { flag } else { 0 };
-            let marks =
-                switch.ecn.is_some_and(|ecn| !ecn.core_only || matches!(to, Node::Switch(_)));
             flags = set(switch.telemetry, flag::STAMPS)
-                | set(marks, flag::ECN)
-                | set(switch.ecn.is_some_and(|ecn| ecn.min_bytes <= 0.0), flag::ECN_AT_ZERO)
                 | set(switch.buffer != Buffer::Unlimited, flag::SHARED)
                 | set(setup.histograms, flag::HISTOGRAMS);
         }
-        Port::new(link.rate, link.delay + latency, code(from), code(to), flags)
+        let mut port = Port::new(link.rate, link.delay + latency, code(from), code(to), flags);
+        if let Some(way) = markings.way(name) {
+            let from_zero = markings.ways()[way as usize].min_bytes <= 0.0;
+            port.marking = way;
+            port.flags |= flag::ECN | if from_zero { flag::ECN_AT_ZERO } else { 0 };
+        }
+        port
     }
 
     /// What holds the queues of its own ports; nothing where all are plain.
@@ -244,7 +255,6 @@ fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
             used: 0,
             capacity,
             alpha,
-            ecn: switch.ecn,
             drops: 0,
             occupancy: Histogram::default(),
             max_used: 0,

@@ -20,11 +20,12 @@ mod uplinks;
 pub(crate) use border::Mail;
 use scheduling::Pauses;
 use std::sync::Arc;
+use tidegate_algos::Stack;
 
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice, StackTime};
 use tidegate_core::routes::Routes;
 use tidegate_core::{
-    Application, Domain, Feedback, Hop, HostContext, Message, MessageId, Need, PathOracle, Rate,
+    Application, Domain, Facts, Feedback, Hop, HostContext, Message, MessageId, PathOracle, Rate,
     Reply, Rng, Time, Transmit, Transport, frame_flag,
 };
 
@@ -34,6 +35,7 @@ use crate::faults::{Changed, Fate, Held, Injector};
 use crate::flows::{Flows, Submission};
 use crate::histogram::Histogram;
 use crate::host::Host;
+use crate::marking::Markings;
 use crate::naming::{NOWHERE, Naming};
 use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
 use crate::packets::Packets;
@@ -55,7 +57,6 @@ struct Switch {
     used: u64,
     capacity: u64,
     alpha: f64,
-    ecn: Option<Ecn>,
     drops: u64,
     occupancy: Histogram,
     /// The most that `used` has been, exactly.
@@ -109,6 +110,8 @@ pub(crate) struct Part<P, N> {
     routing: Routing,
     pub(crate) flows: Flows,
     pub(crate) agenda: Agenda,
+    /// Ways to mark, by [`Port::marking`].
+    ways_to_mark: Vec<Ecn>,
     /// By port, where some mark at random.
     marking: Vec<Rng>,
     /// By host, where packets are sprayed: entropy of what it sends.

@@ -93,17 +93,21 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
     }
 
-    /// Marks the packet where the queue asks for it.
+    /// Marks the packet where it may be and the queue asks for it.
     #[inline]
     pub(super) fn mark(&mut self, index: u32, packet: u32, at: MarkAt) {
+        if self.packets.frames[packet as usize].flags & frame_flag::ECN_CAPABLE != 0 {
+            self.mark_by_queue(index, packet, at);
+        }
+    }
+
+    fn mark_by_queue(&mut self, index: u32, packet: u32, at: MarkAt) {
         let port = &mut self.ports[index as usize];
         let frame = &mut self.packets.frames[packet as usize];
-        if frame.flags & frame_flag::ECN_CAPABLE == 0 {
+        let ecn = &self.ways_to_mark[port.marking as usize];
+        if ecn.at != at {
             return;
         }
-        let Some(ecn) = self.switches[port.owner as usize].ecn.filter(|ecn| ecn.at == at) else {
-            return;
-        };
         let queue = port.queue_bytes as f64;
         let marks = if queue >= ecn.max_bytes {
             true

@@ -91,6 +91,7 @@ pub fn with_ecn(mut setup: Setup) -> Setup {
             max_probability: 0.5,
             at: MarkAt::Dequeue,
             core_only: false,
+            per: None,
         });
     }
     setup

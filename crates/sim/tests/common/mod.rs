@@ -6,8 +6,11 @@ pub mod busy;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime, Switch};
 use tidegate_core::faults::Faults;
+use tidegate_core::routes::Routes;
 use tidegate_core::workload::{Flow, Workload};
-use tidegate_core::{ConnectionPolicy, Message, Rate, Time, mix64};
+use tidegate_core::{
+    ConnectionPolicy, Equipment, Extent, Facts, Marking, Message, Rate, Time, mix64,
+};
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
 pub fn switch(name: &str) -> Switch {
@@ -95,6 +98,24 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
         stack_time: StackTime::default(),
         histograms: false,
     }
+}
+
+/// What the first protocol of a run wants of the fabric.
+pub fn wanted(setup: &Setup) -> Equipment {
+    let span = Routes::new(&setup.fabric).expect("a valid fabric").span();
+    setup.stacks[0].equipment(&Facts::of(&setup.fabric, span, setup.bdp_bytes))
+}
+
+/// Gives the first protocol of a run what it wants, where it wants marks by a step at `step_bytes`.
+pub fn equipped(mut setup: Setup, step_bytes: f64) -> Setup {
+    let Equipment { ecn, routing, .. } = wanted(&setup);
+    let step = |marking: Marking| {
+        Marking { core_only: marking.core_only, ..Marking::step(Extent::Bytes(step_bytes)) }
+            .settled(0.0)
+    };
+    setup.fabric.switches.iter_mut().for_each(|switch| switch.ecn = ecn.map(step));
+    setup.routing = routing;
+    setup
 }
 
 /// Runs to the end: finished flows, then the rest.

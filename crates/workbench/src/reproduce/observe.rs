@@ -340,7 +340,7 @@ fn traces(
             let path = path.as_ref().filter(|_| cell.bytes > 0)?;
             let bps = cell.bytes as f64 * 8e6 / us * f64::from(path.full_wire_bytes)
                 / f64::from(path.mtu);
-            Some(round(stack.queue_target(path, bps)?.as_us_f64()))
+            Some(round(stack.profile(path, bps).queue_target?.as_us_f64()))
         };
         let kb = |bytes: &Option<f64>| bytes.map(|bytes| round(bytes / 1e3));
         FlowTrace {

@@ -98,12 +98,15 @@ use alloc::collections::VecDeque;
 use credit::Pacer;
 use receiver::Inbox;
 use sender::Outbox;
+use tidegate_core::fabric::Routing;
 use tidegate_core::{
-    Application, Body, Card, Domain, Endpoint, Extent, HEADER_BYTES, Handle, HostContext,
-    MIN_WIRE_BYTES, Marker, Message, MessageId, Need, Needs, PacketMut, PathOracle, Rate, Reply,
-    Rng, Time, Transmit, Transport, choice, frame_flag, kind, mix64, params,
+    Application, Body, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
+    HostContext, MIN_WIRE_BYTES, Marker, Marking, Message, MessageId, PacketMut, PathOracle, Rate,
+    Reply, Rng, Time, Transmit, Transport, choice, frame_flag, kind, mix64, params,
 };
 
+/// Queue between switches from which on packets are marked (NThr; paper, table 2).
+const NETWORK_THRESHOLD: Extent = Extent::Bdp(1.25);
 /// Timeouts double at most so often.
 const MAX_BACKOFF: u8 = 6;
 /// Bytes left of a message without end: more than of any other.
@@ -320,7 +323,6 @@ impl Endpoint for Sird {
             that cannot use it.",
         color: "#56b4e9",
         marker: Marker::Star,
-        needs: Needs::NONE.and(Need::CoreEcn).and(Need::Spraying),
         telemetry_bytes: (0, 0),
         echo_bytes: (0, 0),
     };
@@ -346,8 +348,13 @@ impl Endpoint for Sird {
         }
     }
 
-    fn overtakes_data(params: &SirdParams) -> bool {
-        params.priorities != Priorities::None
+    fn equipment(params: &SirdParams, _fabric: &Facts) -> Equipment {
+        Equipment {
+            ecn: Some(Marking { core_only: true, ..Marking::step(NETWORK_THRESHOLD) }),
+            classes: (params.priorities != Priorities::None).into(),
+            routing: Routing::Spray,
+            ..Equipment::NONE
+        }
     }
 }
 

@@ -1,0 +1,40 @@
+//! What a protocol says of itself.
+
+use alloc::string::String;
+
+use crate::{Time, WindowRule};
+
+/// What a protocol aims at, and where it is at home: asked for a flow at a rate on a path, never
+/// while packets move.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Profile {
+    /// The share of a link's rate that it means to take where nothing else wants any.
+    pub utilisation_goal: f64,
+    /// The queueing delay that it aims at where the flow has that rate: at the fullest hop or of
+    /// the whole path, as its signal is. `None`: it aims at none.
+    pub queue_target: Option<Time>,
+    /// Why its parameters are outside the range it was designed for on this path, if they are.
+    pub domain_warning: Option<String>,
+}
+
+impl Profile {
+    /// Takes all of a link, aims at no queue, and is at home everywhere.
+    pub const DEFAULT: Profile =
+        Profile { utilisation_goal: 1.0, queue_target: None, domain_warning: None };
+}
+
+/// What a control's connections do unless the scenario says otherwise: defaults of parameters that
+/// every connection has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Habits {
+    /// Idle for longer than this, with nothing in flight, a connection starts anew.
+    pub restart_after: Time,
+    /// When a packet may start under the window.
+    pub window_rule: WindowRule,
+}
+
+impl Habits {
+    /// Never starts anew; a packet starts where it fits.
+    pub const DEFAULT: Habits =
+        Habits { restart_after: Time::s(1000), window_rule: WindowRule::Fits };
+}

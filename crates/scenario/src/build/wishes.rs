@@ -1,0 +1,278 @@
+//! What the running protocols want of the fabric, together. What the scenario says itself wins.
+
+use tidegate_algos::Stack;
+use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_core::{Equipment, Facts, MAX_HOPS, Marking, Need};
+
+use super::transport::Stacks;
+use crate::error::{Error, one_of};
+use crate::read::table::{Table, Word};
+
+/// What each protocol in use wants.
+#[derive(Debug)]
+pub(crate) struct Wishes<'a> {
+    stacks: &'a Stacks<'a>,
+    list: Vec<Wish<'a>>,
+}
+
+/// What one of them wants.
+#[derive(Debug)]
+struct Wish<'a> {
+    stack: &'a Stack,
+    name: &'static str,
+    equipment: Equipment,
+}
+
+impl<'a> Wishes<'a> {
+    /// Asks every stack.
+    pub(crate) fn of(stacks: &'a Stacks<'a>, facts: &Facts) -> Wishes<'a> {
+        let wish = |stack: &'a Stack| Wish {
+            stack,
+            name: stack.protocol().card().name,
+            equipment: stack.equipment(facts),
+        };
+        Wishes { stacks, list: stacks.iter().map(wish).collect() }
+    }
+
+    fn first(&self, wants: impl Fn(&Equipment) -> bool) -> Option<&'static str> {
+        self.list.iter().find(|wish| wants(&wish.equipment)).map(|wish| wish.name)
+    }
+
+    /// How packets choose among equal paths: as `[switch]` says, or else in the one way that suits
+    /// all.
+    pub(crate) fn routing(
+        &self,
+        table: &Table,
+        warnings: &mut Vec<String>,
+    ) -> Result<Routing, Error> {
+        let wanting = |routing| self.first(|equipment| equipment.routing == routing);
+        let (spray, symmetric) = (wanting(Routing::Spray), wanting(Routing::SymmetricEcmp));
+        if let Some(Word(set)) = table.find("routing") {
+            let routing = Routing::ALL.into_iter().find(|routing| routing.name() == set);
+            let routing = routing.unwrap_or(Routing::Ecmp);
+            if let (Some(name), false) = (spray, routing == Routing::Spray) {
+                warnings
+                    .push(format!("{name} is meant for spraying, but switch.routing is \"{set}\""));
+            }
+            if let (Some(name), false) = (symmetric, routing == Routing::SymmetricEcmp) {
+                warnings.push(format!(
+                    "{name} is meant for symmetric paths, but switch.routing is \"{set}\""
+                ));
+            }
+            return Ok(routing);
+        }
+        match (spray, self.first(|equipment| equipment.routing != Routing::Spray), symmetric) {
+            (Some(spray), Some(other), _) => {
+                let expected = format!(
+                    "{} to be set, since {spray} asks for spraying and {other} does not",
+                    one_of(Routing::ALL.map(Routing::name).into_iter())
+                );
+                Err(table.error("routing", expected))
+            }
+            (Some(_), None, _) => Ok(Routing::Spray),
+            // One way of ECMP is as good as another to those that ask for none in particular.
+            (None, _, Some(_)) => Ok(Routing::SymmetricEcmp),
+            (None, _, None) => Ok(Routing::Ecmp),
+        }
+    }
+
+    /// The marking that is asked for, which must be one.
+    pub(crate) fn marking(&self, table: &Table) -> Result<Option<Marking>, Error> {
+        let mut asked: Option<(Marking, &str)> = None;
+        for Wish { name, equipment, .. } in &self.list {
+            match (equipment.ecn, asked) {
+                (Some(marking), Some((other, who))) if other != marking => {
+                    let expected = format!(
+                        "ecn to be set, since {who} asks for {other} and {name} for {marking}"
+                    );
+                    return Err(table.error("ecn", expected));
+                }
+                (Some(marking), _) => asked = Some((marking, name)),
+                (None, _) => {}
+            }
+        }
+        Ok(asked.map(|(marking, _)| marking))
+    }
+
+    /// Says so where some of the running protocols send above the priority of data, and others
+    /// have data alone.
+    pub(crate) fn classes(&self, fabric: &Fabric, warnings: &mut Vec<String>) {
+        let some = self.first(|equipment| equipment.classes > 0);
+        let none = self.first(|equipment| equipment.classes == 0);
+        if let (Some(some), Some(none)) = (some, none)
+            && fabric.switches.iter().all(|switch| switch.priorities > 1)
+        {
+            warnings.push(format!(
+                "{some} sends some packets above the priority of data, {none} sends none: with \
+                 switch.priorities = 1 they would be equal"
+            ));
+        }
+    }
+
+    /// Refuses a fabric that lacks what a protocol needs.
+    pub(crate) fn provide(
+        &self,
+        fabric: &Fabric,
+        facts: &Facts,
+        table: &Table,
+    ) -> Result<(), Error> {
+        for Wish { stack, name, equipment } in &self.list {
+            let lack = |need| Some((need, lack(fabric, facts, need)?));
+            let Some((need, lack)) = equipment.needs().find_map(lack) else { continue };
+            let expected = format!("{}: {name} needs {}", lack.expected, need.name());
+            return Err(match lack.key {
+                None => self.stacks.error(stack, lack.found, expected),
+                Some(key) => table.error_found(key, lack.found, expected),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// Why a need is not met.
+struct Lack {
+    /// Of `[switch]`; `None`: only another protocol helps.
+    key: Option<&'static str>,
+    found: String,
+    expected: String,
+}
+
+fn lack(fabric: &Fabric, facts: &Facts, need: Need) -> Option<Lack> {
+    let (key, found, expected): (_, String, String) = match need {
+        Need::PeakHopDelay | Need::HopRecords
+            if fabric.switches.iter().all(|switch| !switch.telemetry) =>
+        {
+            (Some("telemetry"), "no switch with telemetry".into(), "true on some switch".into())
+        }
+        Need::HopRecords if facts.hops as usize > MAX_HOPS => {
+            let found = format!("a fabric with {} switches on a path", facts.hops);
+            (None, found, format!("at most {MAX_HOPS} on every path"))
+        }
+        Need::Ecn | Need::CoreEcn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => {
+            (Some("ecn"), "no switch that marks".into(), "marking on some switch".into())
+        }
+        Need::Lossless | Need::CreditQueues | Need::Circuits => (
+            None,
+            format!("a fabric without {}", need.name()),
+            "another protocol, as fabrics do not have it yet".into(),
+        ),
+        _ => return None,
+    };
+    Some(Lack { key, found, expected })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::build::paths;
+    use crate::read::tree::{Node, Source};
+    use tidegate_core::Extent;
+
+    fn chain(switches: u32, more: &str) -> Fabric {
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = {switches} \
+             }}\ntransport = {{ protocol = 'swift' }}\n\
+             flows = [{{ src = 'h0', dst = 'h1' }}]\nswitch = {{ {more} }}"
+        );
+        crate::load(&text, "x.toml", &[]).unwrap().fabric
+    }
+
+    /// What is said of protocols that want these things, by number from "one" on.
+    fn merged<T>(
+        equipment: &[Equipment],
+        ask: impl FnOnce(&Wishes<'_>, &Table) -> Result<T, Error>,
+    ) -> Result<T, String> {
+        let text = "duration = '1ms'\nswitch = {}\nfabric = { kind = 'star' }\ntransport = { \
+                    protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h1' }]";
+        let document = Node::document(&Source::file("x.toml", text)).unwrap();
+        let root = crate::read::check::table(document, crate::build::scenario::ROOT, "").unwrap();
+        let stacks = Stacks::new(root.get("transport"), &[]).unwrap();
+        let stack = stacks.usual(root.get::<&Table>("transport").get("protocol")).unwrap();
+        let names = ["one", "two", "three"].into_iter();
+        let list = equipment.iter().zip(names);
+        let list = list.map(|(&equipment, name)| Wish { stack: &stack, name, equipment });
+        let wishes = Wishes { stacks: &stacks, list: list.collect() };
+        ask(&wishes, root.get("switch")).map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn what_protocols_want_is_merged_and_conflicts_name_them() {
+        let routed = |ways: &[Routing]| {
+            let wish = |&routing| Equipment { routing, ..Equipment::NONE };
+            let equipment: Vec<_> = ways.iter().map(wish).collect();
+            merged(&equipment, |wishes, table| wishes.routing(table, &mut Vec::new()))
+        };
+        let (ecmp, spray, symmetric) = (Routing::Ecmp, Routing::Spray, Routing::SymmetricEcmp);
+        assert_eq!(routed(&[ecmp, ecmp]), Ok(ecmp));
+        assert_eq!(routed(&[spray, spray]), Ok(spray));
+        assert_eq!(routed(&[ecmp, symmetric]), Ok(symmetric));
+        for other in [ecmp, symmetric] {
+            let message = routed(&[other, spray]).unwrap_err();
+            assert!(message.contains("two asks for spraying and one does not"), "{message}");
+        }
+
+        let step = |bdp| Marking::step(Extent::Bdp(bdp));
+        let ramp = Marking { kmax: Extent::Bdp(4.0), pmax: 0.2, ..step(1.0) };
+        let marked = |markings: &[Option<Marking>]| {
+            let wish = |&ecn| Equipment { ecn, ..Equipment::NONE };
+            let equipment: Vec<_> = markings.iter().map(wish).collect();
+            merged(&equipment, |wishes, table| wishes.marking(table))
+        };
+        assert_eq!(marked(&[None, None]), Ok(None));
+        assert_eq!(marked(&[None, Some(ramp), Some(ramp)]), Ok(Some(ramp)));
+        let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();
+        let said = "one asks for marking from 1BDP on and three for marking from 1BDP to 4BDP by \
+                    up to 0.2";
+        assert!(message.contains(said), "{message}");
+    }
+
+    #[test]
+    fn what_no_fabric_has_is_refused_by_name() {
+        let wanting = Equipment { lossless: true, ..Equipment::NONE };
+        let fabric = chain(2, "");
+        let facts = paths::facts(&fabric, None).unwrap();
+        let message = merged(&[Equipment::NONE, wanting], |wishes, table| {
+            wishes.provide(&fabric, &facts, table)
+        });
+        let message = message.unwrap_err();
+        assert!(message.contains("transport.protocol: found a fabric without pauses"), "{message}");
+        assert!(message.contains("two needs pauses (PFC)"), "{message}");
+    }
+
+    #[test]
+    fn every_need_is_checked() {
+        let lacks = |fabric: &Fabric, need| {
+            lack(fabric, &paths::facts(fabric, None).unwrap(), need).map(|lack| lack.found)
+        };
+        let good = chain(8, "ecn = { kmin = '1BDP' }");
+        for need in [
+            Need::Ecn,
+            Need::CoreEcn,
+            Need::PeakHopDelay,
+            Need::HopRecords,
+            Need::Spraying,
+            Need::SymmetricPaths,
+        ] {
+            assert_eq!(lacks(&good, need), None);
+        }
+        for (need, name) in [
+            (Need::Lossless, "pauses (PFC)"),
+            (Need::CreditQueues, "credit queues"),
+            (Need::Circuits, "circuit announcements"),
+        ] {
+            assert_eq!(lacks(&good, need).unwrap(), format!("a fabric without {name}"));
+        }
+        assert_eq!(
+            lacks(&chain(9, ""), Need::HopRecords).unwrap(),
+            "a fabric with 9 switches on a path"
+        );
+        assert_eq!(lacks(&chain(3, "ecn = 'off'"), Need::Ecn).unwrap(), "no switch that marks");
+        let off = chain(3, "telemetry = false");
+        for need in [Need::PeakHopDelay, Need::HopRecords] {
+            assert_eq!(lacks(&off, need).unwrap(), "no switch with telemetry");
+        }
+        let partly =
+            chain(3, "telemetry = false, override = [{ match = 'tor1', telemetry = true }]");
+        assert_eq!(lacks(&partly, Need::PeakHopDelay), None);
+    }
+}

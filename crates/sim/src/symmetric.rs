@@ -1,0 +1,309 @@
+//! Equal paths of which both directions of a connection take the same.
+//!
+//! A switch knows neither where a packet comes from nor what others have chosen. So the choice goes
+//! by the next switch, not by the one that chooses: each has a **colour**, the same for those of
+//! different pods that stand in for each other, and of several the one wins whose colour, hashed
+//! with the connection, is largest. On the way up both ends see the same colours, so they choose
+//! alike; on the way down the winner among all is the winner among the few that are left. Of links
+//! side by side the winner is found the same way, by their order.
+//!
+//! That mirrors paths where tiers are regular: at each end of a pair the ways up have the same
+//! colours. It holds in every fabric whose paths have at most three switches, and in fat trees and
+//! Clos networks, whether aggregation switches keep to planes or reach every core. Links that fail
+//! take a path from both directions where one way at most leads down from a core to a rack (not
+//! where aggregation switches reach every core). Elsewhere a connection keeps a path each way, and
+//! the two may differ.
+
+use std::collections::{BTreeMap, VecDeque};
+
+use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::routes::{NO_PORT, Ways};
+
+/// By which a port is chosen.
+#[derive(Clone, Copy, Debug, Default)]
+struct Rank {
+    /// Colour of the switch that it leads to.
+    colour: u32,
+    /// Its link's number among those between the same two switches, scattered.
+    link: u32,
+}
+
+/// What symmetric choices go by.
+#[derive(Debug)]
+pub(crate) struct Symmetric {
+    by_port: Vec<Rank>,
+}
+
+impl Symmetric {
+    /// `salt` decides which connections take which path.
+    pub(crate) fn new(fabric: &Fabric, salt: u32) -> Symmetric {
+        let colours = colours(fabric);
+        let scattered = |number: u32| number.wrapping_mul(0x9e37_79b1) ^ salt;
+        let mut alongside: BTreeMap<(Node, Node), u32> = BTreeMap::new();
+        let mut by_port = Vec::with_capacity(2 * fabric.links.len());
+        for link in &fabric.links {
+            let number = alongside.entry((link.a.min(link.b), link.a.max(link.b))).or_default();
+            for to in [link.b, link.a] {
+                by_port.push(match to {
+                    Node::Host(_) => Rank::default(),
+                    Node::Switch(to) => {
+                        Rank { colour: scattered(colours[to as usize]), link: !scattered(*number) }
+                    }
+                });
+            }
+            *number += 1;
+        }
+        Symmetric { by_port }
+    }
+
+    /// The port of several that a connection takes.
+    pub(crate) fn choose(&self, entropy: u32, ways: Ways<'_>) -> u32 {
+        let score = |port: u32| {
+            let Rank { colour, link } = self.by_port[port as usize];
+            u64::from(mixed(entropy ^ colour)) << 32 | u64::from(mixed(entropy ^ link))
+        };
+        ways.ports().max_by_key(|&port| score(port)).unwrap_or(NO_PORT)
+    }
+}
+
+/// Two rounds of multiply and fold: one alone correlates the choices of successive tiers.
+#[inline]
+pub(crate) fn mixed(mut x: u32) -> u32 {
+    x = (x ^ (x >> 16)).wrapping_mul(0x7feb_352d);
+    x = (x ^ (x >> 15)).wrapping_mul(0x846c_a68b);
+    x ^ (x >> 16)
+}
+
+/// A number for every switch, the same for those that stand in for each other in different pods:
+/// of one tier, below the same top switches, and of the same place among those of their pod for
+/// which that is true, too.
+fn colours(fabric: &Fabric) -> Vec<u32> {
+    let tiers = Tiers::of(fabric);
+    let number = fabric.switches.len();
+    // The first of the top switches that can be reached by going up.
+    let mut top: Vec<u32> = (0..number as u32).collect();
+    let mut downwards: Vec<usize> = (0..number).filter(|&s| tiers.tier[s] > 0).collect();
+    downwards.sort_by_key(|&s| std::cmp::Reverse(tiers.tier[s]));
+    for s in downwards {
+        top[s] = tiers.above(s).map(|above| top[above]).min().unwrap_or(top[s]);
+    }
+    let mut place = vec![0; number];
+    for below in 0..number {
+        let mut met: BTreeMap<u32, u32> = BTreeMap::new();
+        for above in tiers.above(below) {
+            let before = met.entry(top[above]).or_default();
+            place[above] = (*before).max(place[above]);
+            *before += 1;
+        }
+    }
+    let mut known = BTreeMap::new();
+    let colour = |s: usize| {
+        let next = known.len() as u32;
+        *known.entry((tiers.tier[s], top[s], place[s])).or_insert(next)
+    };
+    (0..number).map(colour).collect()
+}
+
+/// How far switches are from the nearest hosts.
+struct Tiers {
+    tier: Vec<u32>,
+    /// Neighbours of each switch, in order, each once.
+    next: Vec<Vec<usize>>,
+}
+
+impl Tiers {
+    fn of(fabric: &Fabric) -> Tiers {
+        let number = fabric.switches.len();
+        let (mut tier, mut next) = (vec![u32::MAX; number], vec![Vec::new(); number]);
+        let mut queue = VecDeque::new();
+        for link in &fabric.links {
+            for (a, b) in [(link.a, link.b), (link.b, link.a)] {
+                match (a, b) {
+                    (Node::Switch(a), Node::Switch(b)) => next[a as usize].push(b as usize),
+                    (Node::Switch(a), Node::Host(_)) if tier[a as usize] > 0 => {
+                        tier[a as usize] = 0;
+                        queue.push_back(a as usize);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        for near in &mut next {
+            near.sort_unstable();
+            near.dedup();
+        }
+        while let Some(near) = queue.pop_front() {
+            for &far in &next[near] {
+                if tier[far] == u32::MAX {
+                    tier[far] = tier[near] + 1;
+                    queue.push_back(far);
+                }
+            }
+        }
+        Tiers { tier, next }
+    }
+
+    /// Neighbours one tier up.
+    fn above(&self, switch: usize) -> impl Iterator<Item = usize> {
+        let tier = self.tier[switch];
+        self.next[switch]
+            .iter()
+            .copied()
+            .filter(move |&next| self.tier[next] == tier.saturating_add(1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::fabric::{Buffer, Link, Switch};
+    use tidegate_core::routes::Routes;
+    use tidegate_core::{Domain, Rate, Rng, Time};
+
+    /// Two hosts on each of the first switches, and these links, in an order that says nothing.
+    fn fabric(leaves: u32, switches: u32, mut between: Vec<(u32, u32)>) -> Fabric {
+        let mut rng = Rng::stream(7, Domain::Routing, 1);
+        for i in (1..between.len()).rev() {
+            between.swap(i, rng.below(i as u64 + 1) as usize);
+        }
+        let switch = |s| Switch {
+            name: format!("s{s}"),
+            latency: Time::ZERO,
+            telemetry: true,
+            buffer: Buffer::Unlimited,
+            ecn: None,
+            priorities: 8,
+            discipline: None,
+            pausing: None,
+        };
+        let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
+        let hosts = (0..2 * leaves).map(|h| link(Node::Host(h), Node::Switch(h / 2)));
+        Fabric {
+            hosts: (0..2 * leaves).map(|h| format!("h{h}")).collect(),
+            switches: (0..switches).map(switch).collect(),
+            links: between
+                .into_iter()
+                .map(|(a, b)| link(Node::Switch(a), Node::Switch(b)))
+                .chain(hosts)
+                .collect(),
+            mtu: 1000,
+            rate_changes: Vec::new(),
+        }
+    }
+
+    fn leaf_spine(racks: u32, spines: u32, parallel: u32) -> Fabric {
+        let links = (0..racks * spines * parallel)
+            .map(|i| (i / (spines * parallel), racks + i / parallel % spines));
+        fabric(racks, racks + spines, links.collect())
+    }
+
+    /// `pods` of `racks` and `aggs`; aggregation switch i reaches the cores that `reaches` says.
+    fn clos(
+        (pods, racks, aggs, cores): (u32, u32, u32, u32),
+        reaches: impl Fn(u32, u32) -> bool,
+    ) -> Fabric {
+        let (leaves, tops) = (pods * racks, pods * (racks + aggs));
+        let mut links = Vec::new();
+        for pod in 0..pods {
+            for agg in 0..aggs {
+                let above = leaves + pod * aggs + agg;
+                links.extend((0..racks).map(|rack| (pod * racks + rack, above)));
+                links.extend((0..cores).filter(|&c| reaches(agg, c)).map(|c| (above, tops + c)));
+            }
+        }
+        fabric(leaves, tops + cores, links)
+    }
+
+    /// Ports from host to host.
+    fn path(
+        fabric: &Fabric,
+        routes: &Routes,
+        all: &Symmetric,
+        ends: [u32; 2],
+        entropy: u32,
+    ) -> Vec<u32> {
+        let mut ports = vec![routes.uplink(ends[0])];
+        let end = |port: u32| fabric.port_ends(port).1;
+        while let Node::Switch(at) = end(ports[ports.len() - 1]) {
+            ports.push(routes.egress(at, ends[1], |ways| all.choose(entropy, ways)));
+            assert!(ports.len() < 10, "in circles");
+        }
+        assert_eq!(end(ports[ports.len() - 1]), Node::Host(ends[1]));
+        ports
+    }
+
+    /// Checks every pair of hosts under so many connections; how often each link was crossed.
+    fn mirrored(name: &str, fabric: &Fabric, routes: &Routes, connections: u32) -> Vec<u32> {
+        let symmetric = Symmetric::new(fabric, 0x1234_5678);
+        let mut crossed = vec![0; fabric.links.len()];
+        let mut rng = Rng::stream(3, Domain::Routing, 2);
+        for _ in 0..connections {
+            let entropy = rng.bits() as u32;
+            for src in 0..fabric.hosts.len() as u32 {
+                for dst in 0..src {
+                    let there = path(fabric, routes, &symmetric, [src, dst], entropy);
+                    let mut back = path(fabric, routes, &symmetric, [dst, src], entropy);
+                    back.reverse();
+                    back.iter_mut().for_each(|port| *port ^= 1);
+                    assert_eq!(there, back, "{name}: h{src} and h{dst}, {entropy:#x}");
+                    there.iter().for_each(|&port| crossed[port as usize / 2] += 1);
+                }
+            }
+        }
+        crossed
+    }
+
+    fn regular() -> Vec<(&'static str, Fabric)> {
+        vec![
+            ("leaf-spine", leaf_spine(4, 6, 1)),
+            ("leaf-spine with links side by side", leaf_spine(3, 3, 3)),
+            ("fat tree in planes", clos((4, 2, 2, 4), |agg, core| core / 2 == agg)),
+            (
+                "two aggregation switches a plane",
+                clos((3, 2, 4, 4), |agg, core| core / 2 == agg / 2),
+            ),
+            ("Clos whose aggregation switches reach all", clos((3, 2, 3, 4), |_, _| true)),
+        ]
+    }
+
+    #[test]
+    fn paths_there_and_back_are_mirrored_and_spread_over_all_links() {
+        for (name, fabric) in regular() {
+            let routes = Routes::new(&fabric).unwrap();
+            let crossed = mirrored(name, &fabric, &routes, 5000);
+            let racks = fabric.hosts.len() as u32 / 2;
+            let is_rack = |node| matches!(node, Node::Switch(s) if s < racks);
+            // Links of racks, and those of cores.
+            for of_racks in [true, false] {
+                let crossed: Vec<u32> = fabric
+                    .links
+                    .iter()
+                    .zip(&crossed)
+                    .filter(|(link, _)| matches!(link.a, Node::Switch(_)))
+                    .filter(|(link, _)| (is_rack(link.a) || is_rack(link.b)) == of_racks)
+                    .map(|(_, &times)| times)
+                    .collect();
+                let (Some(&least), Some(&most)) = (crossed.iter().min(), crossed.iter().max())
+                else {
+                    continue;
+                };
+                println!("{name}: {least} to {most}");
+                assert!(4 * least > 3 * most, "{name}: {least} to {most}");
+            }
+        }
+    }
+
+    #[test]
+    fn paths_stay_mirrored_when_links_fail() {
+        // Where only one way leads down from every switch, or side by side.
+        for (name, fabric) in regular().into_iter().take(3) {
+            let between = fabric.links.len() as u32 - fabric.hosts.len() as u32;
+            for failed in 0..between {
+                let mut routes = Routes::new(&fabric).unwrap();
+                routes.reroute(|link| link != failed);
+                let crossed = mirrored(name, &fabric, &routes, 50);
+                assert_eq!(crossed[failed as usize], 0);
+            }
+        }
+    }
+}

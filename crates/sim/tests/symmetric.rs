@@ -1,0 +1,54 @@
+//! Under symmetric ECMP acknowledgements cross the links that their data crossed.
+mod common;
+
+use common::*;
+use std::collections::{BTreeMap, BTreeSet};
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::Routing;
+use tidegate_core::params::Value;
+use tidegate_core::{Rate, Time, kind};
+use tidegate_sim::{Departure, Engine, Probe, Setup};
+
+/// Links that packets of each kind crossed, by the pair of hosts whose data it is.
+#[derive(Default)]
+struct Links {
+    data: BTreeMap<(u32, u32), BTreeSet<u32>>,
+    acks: BTreeMap<(u32, u32), BTreeSet<u32>>,
+}
+
+impl Probe for Links {
+    fn departed(&mut self, d: &Departure<'_>) {
+        let (from, to) = (d.body.src, d.frame.dst);
+        match d.body.kind {
+            kind::DATA => self.data.entry((from, to)).or_default().insert(d.port / 2),
+            _ => self.acks.entry((to, from)).or_default().insert(d.port / 2),
+        };
+    }
+}
+
+fn links(routing: Routing, protocol: Protocol, ack_every: u64) -> Links {
+    let gbps = Rate::gbps(100);
+    let fabric = leaf_spine(4, 4, 5, gbps, gbps, Time::us(1), 1436);
+    let flows = (0..16).map(|h| flow(h, (h + 5) % 16, 50_000, Time::ZERO)).collect();
+    let mut stack = protocol.stack();
+    stack.set("ack_every", Value::Integer(ack_every)).unwrap();
+    let setup = Setup { routing, ..setup(fabric, stack, flows, Time::ms(1)) };
+    let mut engine = Engine::new(setup, Links::default()).unwrap();
+    engine.advance(Time::ms(1));
+    Links { data: engine.probe().data.clone(), acks: engine.probe().acks.clone() }
+}
+
+#[test]
+fn acknowledgements_cross_the_links_of_their_data() {
+    let windowed = Protocol::ALL.iter().filter(|p| p.family() == "congestion control");
+    for &protocol in windowed {
+        for ack_every in [1, 4] {
+            let Links { data, acks } = links(Routing::SymmetricEcmp, protocol, ack_every);
+            assert_eq!(data.len(), 16);
+            assert_eq!(data, acks, "{protocol:?}, an acknowledgement every {ack_every}");
+        }
+    }
+    // A check that could not fail would show nothing.
+    let Links { data, acks } = links(Routing::Ecmp, Protocol::ALL[0], 1);
+    assert_ne!(data, acks);
+}
