@@ -13,7 +13,7 @@ help:
 	@echo "make test    lint and all tests"
 	@echo "make lint    formatting and clippy"
 	@echo "make fmt     format the code"
-	@echo "make docs    write docs/scenario.md and docs/protocols.md anew from what the code says of itself"
+	@echo "make docs    write docs/scenario.md, docs/protocols.md and docs/headers.md anew from what the code says of itself"
 	@echo "make bench   measure the engine"
 	@echo "make reproduction   papers, figure by figure, under every choice they leave: half an hour"
 

@@ -32,9 +32,9 @@ macro_rules! catalog {
         use alloc::string::String;
         use alloc::vec::Vec;
         use tidegate_core::params::{Params, SetError, Table, Value};
+        use tidegate_core::wire::{self, Format, Header, HeaderError};
         use tidegate_core::{
-            Application, Card, Endpoint, Equipment, Facts, Handle, HostContext, Message, PacketMut,
-            Path, PathOracle, Profile, Reply, Time, Transmit, Transport,
+    Application, Body, Card, Endpoint, Equipment, Facts, Frame, Handle, HopTrace, HostContext, Message, PacketMut, Path, PathOracle, Profile, Reply, Time, Transmit, Transport,
         };
 
         /// A protocol of the catalog.
@@ -58,6 +58,47 @@ macro_rules! catalog {
             pub fn table(self) -> Table {
                 match self {
                     $(Protocol::$Name => <<$Type as Endpoint>::Params as Params>::table(),)*
+                }
+            }
+            /// All about its headers; protocols that share a transport share them.
+            pub const fn headers(self) -> &'static Format {
+                match self {
+                    $(Protocol::$Name => {
+                        const { &<<$Type as Endpoint>::Header as Header>::FORMAT }
+                    })*
+                }
+            }
+            /// Writes the headers of a packet of it to the beginning of `out`; their length.
+            ///
+            /// # Errors
+            /// Where there is no room, or the packet is none of this protocol.
+            pub fn emit(
+                self,
+                frame: &Frame,
+                body: &Body,
+                hops: &HopTrace,
+                out: &mut [u8],
+            ) -> Result<usize, HeaderError> {
+                match self {
+                    $(Protocol::$Name => {
+                        wire::emit::<<$Type as Endpoint>::Header>(frame, body, hops, out)
+                    })*
+                }
+            }
+            /// Reads a datagram of it into `packet`, but for what stands in the IP header; the
+            /// length of the headers. What follows them is payload.
+            ///
+            /// # Errors
+            /// Where the datagram does not begin with headers of this protocol.
+            pub fn parse(
+                self,
+                datagram: &[u8],
+                packet: PacketMut<'_>,
+            ) -> Result<usize, HeaderError> {
+                match self {
+                    $(Protocol::$Name => {
+                        wire::parse::<<$Type as Endpoint>::Header>(datagram, packet)
+                    })*
                 }
             }
             /// Its default parameters.
@@ -139,6 +180,13 @@ macro_rules! catalog {
             #[inline]
             fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
                 match self { $(AnyTransport::$Name(t) => t.transmit(now, packet),)* }
+            }
+            fn transmit_batch<'a>(
+                &mut self,
+                now: Time,
+                packets: impl Iterator<Item = PacketMut<'a>>,
+            ) -> usize {
+                match self { $(AnyTransport::$Name(t) => t.transmit_batch(now, packets),)* }
             }
             fn on_deadline<A: Application>(&mut self, now: Time, app: &mut A) {
                 match self { $(AnyTransport::$Name(t) => t.on_deadline(now, app),)* }

@@ -25,6 +25,8 @@ pub(crate) enum Command {
         scenario: Scenario,
         #[command(flatten)]
         how: How,
+        #[command(flatten)]
+        packets: Packets,
     },
     /// Run one scenario under several protocols, side by side
     Compare {
@@ -48,6 +50,8 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Print a dissector of captured packets for Wireshark
+    Dissector,
     /// Print the JSON Schema of scenario files
     Schema,
     /// Print a script that completes this command line in a shell
@@ -95,12 +99,24 @@ pub(crate) struct How {
     /// Write results to this folder, which is created
     #[arg(long, value_name = "DIR")]
     pub(crate) out: Option<PathBuf>,
-    /// Replace results that the folder holds
-    #[arg(long, requires = "out")]
+    /// Replace what is already where results go
+    #[arg(long)]
     pub(crate) force: bool,
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+/// Which packets to capture.
+#[derive(Debug, Group)]
+pub(crate) struct Packets {
+    /// Capture packets to this file (pcapng)
+    #[arg(long, value_name = "FILE")]
+    pub(crate) pcap: Option<PathBuf>,
+    /// Capture what leaves onto these links: name of a host, a switch or a link (`h0->s0`), with
+    /// `*` and `?`; may stand several times (default: the links of hosts)
+    #[arg(long, value_name = "GLOB", requires = "pcap")]
+    pub(crate) pcap_of: Vec<String>,
 }
 
 /// TOML has no larger whole number.

@@ -6,9 +6,9 @@ use std::sync::{Arc, LazyLock};
 use clap::CommandFactory;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
-use tidegate_workbench::{self as workbench, Comparison, RunOptions};
+use tidegate_workbench::{self as workbench, Capture, Comparison, Error, RunOptions};
 
-use crate::args::{Args, Command, How};
+use crate::args::{Args, Command, How, Packets};
 use crate::format::shown;
 use crate::progress::Bars;
 use crate::{Result, complain, page, reproduce, table};
@@ -16,11 +16,14 @@ use crate::{Result, complain, page, reproduce, table};
 /// Does it, and returns what goes to stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
     match command {
-        Command::Run { scenario, how } => {
+        Command::Run { scenario, how, packets } => {
+            let Packets { pcap, pcap_of } = &packets;
+            forces_something(&how, pcap.is_some())?;
             let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
             plan.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
             let summary = observed(&how, std::slice::from_ref(&plan.name), |options| {
-                workbench::run(&plan, options)
+                let capture = pcap.as_ref().map(|file| Capture { file, of: pcap_of });
+                workbench::run(&plan, &RunOptions { capture, ..*options })
             })?;
             let of_the_run = &summary.warnings[plan.warnings.len()..];
             of_the_run.iter().for_each(|warning| complain(&format!("warning: {warning}")));
@@ -32,6 +35,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             Ok(text)
         }
         Command::Compare { scenario, protocols, how } => {
+            forces_something(&how, false)?;
             let overrides = scenario.overrides()?;
             let comparison = observed(&how, &protocols, |options| {
                 workbench::compare(&scenario.path, &overrides, &protocols, options)
@@ -54,6 +58,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             let protocol = workbench::protocol(&name)?;
             Ok(if json { pretty(&protocol) } else { page::protocol(&protocol) })
         }
+        Command::Dissector => Ok(workbench::dissector()),
         Command::Schema => Ok(pretty(&workbench::schema())),
         Command::Completions { shell } => {
             let mut script = Vec::new();
@@ -61,6 +66,16 @@ pub(crate) fn run(command: Command) -> Result<String> {
             Ok(String::from_utf8_lossy(&script).into_owned())
         }
     }
+}
+
+/// Refuses `--force` where nothing is written.
+fn forces_something(how: &How, captures: bool) -> Result<()> {
+    if !how.force || how.out.is_some() || captures {
+        return Ok(());
+    }
+    let message = "replaces what a run writes, and this one writes nothing; name a folder with \
+        --out, or a file with --pcap";
+    Err(Error::Usage { option: "--force", message: message.to_owned() })
 }
 
 /// Warnings of all runs, each once. The protocol stands before those that not every run has and
@@ -95,6 +110,7 @@ fn observed<T>(
     let options = RunOptions {
         out: how.out.as_deref(),
         force: how.force,
+        capture: None,
         threads: how.threads.map(|threads| threads as usize),
         progress: bars.are_shown().then_some(&tell),
         interrupted: Some(interrupt_flag()),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// (crate, the crates of this workspace that it may use).
 const ARROWS: &[(&str, &[&str])] = &[
@@ -68,4 +68,35 @@ fn every_crate_is_drawn() {
         .map(|entry| entry.file_name().into_string().unwrap())
         .collect();
     assert_eq!(there, drawn);
+}
+
+fn sources(folder: &Path, found: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).unwrap().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            sources(&path, found);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            found.push(path);
+        }
+    }
+}
+
+#[test]
+fn only_header_files_know_what_the_words_of_a_packet_mean() {
+    let mut found = Vec::new();
+    for (name, _) in ARROWS {
+        sources(&crates().join(name).join("src"), &mut found);
+    }
+    let mut headers = 0;
+    for path in found {
+        let text = fs::read_to_string(&path).unwrap();
+        let touches = ["body.words", "body.tag"].iter().any(|words| text.contains(words));
+        let is_header = path.file_name().is_some_and(|name| name == "header.rs");
+        headers += u32::from(touches && is_header);
+        // One says which tag is none of a transport, the other changes any bytes.
+        let may = is_header
+            || ["wire/mod.rs", "udp/src/torment.rs"].iter().any(|end| path.ends_with(end));
+        assert!(may || !touches, "{} reads words that only a header file knows", path.display());
+    }
+    assert!(headers >= 3, "{headers} header files");
 }

@@ -289,6 +289,11 @@ fn the_table_of_protocols_is_current() {
     is_current("docs/protocols.md", &protocol_reference(&answer(&["protocols", "--json"]).json()));
 }
 
+#[test]
+fn the_tables_of_headers_are_current() {
+    is_current("docs/headers.md", &tidegate_workbench::headers());
+}
+
 /// Every key of a JSON value, but for those of a map from names.
 fn keys(value: &Value, found: &mut BTreeSet<String>) {
     match value {
@@ -371,7 +376,9 @@ fn what_the_tutorial_says_runs() {
     }
     assert!(whole > 0);
     // Commands name subcommands and options that exist.
-    for document in ["docs/tutorial.md", "README.md", "ARCHITECTURE.md"].map(document) {
+    for document in
+        ["docs/tutorial.md", "docs/captures.md", "README.md", "ARCHITECTURE.md"].map(document)
+    {
         for block in blocks(&document, "sh") {
             for line in block.lines().filter(|line| line.starts_with("tidegate ")) {
                 let mut words = line.split_whitespace().skip(1);
@@ -408,6 +415,8 @@ fn files_that_documents_link_to_are_there() {
         "ARCHITECTURE.md",
         "CHANGELOG.md",
         "docs/tutorial.md",
+        "docs/captures.md",
+        "docs/headers.md",
         "docs/results.md",
         "docs/limits.md",
         "docs/scenario.md",

@@ -20,14 +20,14 @@ mod rng;
 pub mod routes;
 mod transport;
 mod units;
+pub mod wire;
 pub mod workload;
 
 pub use card::{Card, Marker};
 pub use congestion::{Ack, CongestionControl, Limit, Loss, LossKind, Path, WindowRule};
 pub use equipment::{CreditQueue, Equipment, Facts, Marking, Need, Telemetry};
 pub use packet::{
-    Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, body_flag,
-    frame_flag, kind,
+    Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, frame_flag,
 };
 pub use profile::{Habits, Profile};
 pub use rng::{Domain, Rng, mix64};

@@ -1,5 +1,6 @@
 //! What travels: the part of a packet that the fabric reads ([`Frame`]), the transport header
-//! ([`Body`]) and the per-hop telemetry ([`HopTrace`]).
+//! ([`Body`]) and the per-hop telemetry ([`HopTrace`]). [`wire`](crate::wire) says what they are as
+//! bytes.
 //!
 //! The three are separate records because they are touched at different rates: a switch reads 32
 //! bytes a hop, a host reads 96 bytes at each end, and hop records exist only where a protocol asks
@@ -54,80 +55,50 @@ pub mod frame_flag {
     pub const PAUSE: u8 = 64;
 }
 
-/// Meanings of [`Body::kind`] that several transports share. Others start at [`OWN`](kind::OWN).
-pub mod kind {
-    /// Carries payload.
-    pub const DATA: u8 = 0;
-    /// Acknowledges payload.
-    pub const ACK: u8 = 1;
-    /// Allows its receiver to send.
-    pub const CREDIT: u8 = 2;
-    /// Announces a message.
-    pub const REQUEST: u8 = 3;
-    /// First kind that means what its transport says.
-    pub const OWN: u8 = 16;
-}
-
-/// Bits of [`Body::flags`] that several transports share. Others start at [`OWN`](body_flag::OWN).
-pub mod body_flag {
-    /// The last packet of its message.
-    pub const END_OF_MESSAGE: u8 = 1;
-    /// Sent before.
-    pub const RETRANSMISSION: u8 = 2;
-    /// An acknowledgement of a packet that was marked.
-    pub const ECHO: u8 = 4;
-    /// First bit that means what its transport says.
-    pub const OWN: u8 = 16;
-}
-
-/// The transport header, 64 bytes in memory. What it costs on the wire is the protocol's to declare
-/// in `wire_bytes`.
+/// The transport header in memory, 64 bytes. What it costs on the wire is the protocol's to declare
+/// in `wire_bytes`; what it is on a wire, its [`Header`](crate::wire::Header) says.
+///
+/// Drivers read the fields that have names. `tag` and `words` mean what the transport's header file
+/// says ([`Carried`](crate::wire::Carried)), and nothing to anybody else.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[repr(C)]
 pub struct Body {
-    /// See [`kind`].
-    pub kind: u8,
-    /// See [`body_flag`].
-    pub flags: u8,
-    /// Which of the host's transports this belongs to; the driver's to fill in.
-    pub transport: u16,
     /// Sending host.
     pub src: u32,
-    /// The data sender's number of the connection; comes back in replies untouched.
-    pub connection: u32,
-    /// The connection's number among those of this (sender, receiver) pair.
-    pub lane: u32,
-    /// Payload bytes carried, or, in a reply, acknowledged or allowed.
-    pub payload_bytes: u32,
     /// The application's number of the message.
     pub message: u32,
-    /// Packet number (windowed) or byte offset (receiver-driven).
-    pub seq: u64,
+    /// Payload bytes that the packet carries; 0 in all but data.
+    pub payload_bytes: u32,
+    /// Which of the host's transports this belongs to; the driver's to fill in.
+    pub transport: u16,
+    /// Sent before.
+    pub is_retransmission: bool,
+    /// The transport's own: kind and flags.
+    pub tag: u8,
     /// When the data packet began to leave its NIC, and how long drivers have held it or its reply
     /// since it arrived, so that now less this is a round trip from NIC to NIC; replies echo it.
+    /// Zero where the transport takes no round trips.
     pub sent_at: Time,
-    /// In a reply: the `peak_hop_delay` that the data packet arrived with.
-    pub echoed_peak: Time,
-    /// Windowed: every packet below this number has arrived. Receiver-driven: size of the message.
-    pub ack: u64,
-    /// Windowed: bit i says that packet `ack + 1 + i` has arrived. Receiver-driven: a control word.
-    pub sack: u64,
+    /// The transport's own.
+    pub words: [u64; 5],
 }
 
-/// What one switch said about one packet, sampled when the packet began to leave it.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[repr(C)]
-pub struct Hop {
-    /// When.
-    pub at: Time,
-    /// Wire bytes that the port had sent before this packet.
-    pub tx_bytes: u64,
-    /// The port's rate.
-    pub rate: Rate,
-    /// Wire bytes queued behind this packet.
-    pub queue_bytes: u32,
-    /// Which port: changes when the path does.
-    pub port: u32,
+crate::record! {
+    /// What one switch said about one packet, sampled when the packet began to leave it.
+    #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+    #[repr(C)]
+    pub struct Hop {
+        /// When.
+        at: Time,
+        /// Wire bytes that the port had sent before this packet.
+        tx_bytes: u64,
+        /// The port's rate.
+        rate: Rate,
+        /// Wire bytes queued behind this packet.
+        queue_bytes: u32,
+        /// Which port: changes when the path does.
+        port: u32,
+    }
 }
 
 /// The hop records of one packet, in the order of the path.

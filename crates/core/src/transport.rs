@@ -1,6 +1,7 @@
 //! Transports: "which packet next?"
 
 use crate::params::Params;
+use crate::wire::Carried;
 use crate::{Card, Equipment, Facts, PacketMut, Path, Profile, Rate, Time};
 
 /// A message the application hands over, whole. Its size may be unlimited ([`Message::UNLIMITED`]).
@@ -119,10 +120,11 @@ pub trait PathOracle {
 /// Hears what a transport has done, and so learns all there is to measure: nobody else reads a
 /// transport's headers.
 pub trait Application {
-    /// `bytes` more payload of `message` have arrived at its receiver. Told when a byte first
-    /// arrives, once for each, whatever it still waits for, so that a receiver that hands payload
-    /// on in order tells at the rate of its link and not in bursts.
-    fn delivered(&mut self, now: Time, message: MessageId, bytes: u32);
+    /// `bytes` more payload of `message` have arrived at its receiver, which go to `offset` in it:
+    /// all that the packet in hand carries. Told when a byte first arrives, once for each, whatever
+    /// it still waits for, so that a receiver that hands payload on in order tells at the rate of
+    /// its link and not in bursts.
+    fn delivered(&mut self, now: Time, message: MessageId, offset: u64, bytes: u32);
     /// The receiving application has the last byte of `message`, and all before it.
     fn completed(&mut self, now: Time, message: MessageId);
     /// The sender knows that all of `message` has arrived; its handle is no longer valid.
@@ -165,6 +167,17 @@ pub trait Transport {
     /// The uplink is free: fills `packet`, whose content is stale, with the next packet. The driver
     /// sets `body.transport`.
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit;
+    /// Fills packets as [`transmit`](Self::transmit) does, in order, until there are no more or
+    /// nothing may be sent; how many. For a driver that hands over many at once.
+    fn transmit_batch<'a>(
+        &mut self,
+        now: Time,
+        packets: impl Iterator<Item = PacketMut<'a>>,
+    ) -> usize {
+        packets
+            .map_while(|packet| (self.transmit(now, packet) == Transmit::Sent).then_some(()))
+            .count()
+    }
     /// The time that [`deadline`](Self::deadline) named has come.
     fn on_deadline<A: Application>(&mut self, now: Time, app: &mut A);
     /// When this transport next wants [`on_deadline`](Self::on_deadline) or, being idle, may have
@@ -182,6 +195,8 @@ pub trait Endpoint: Transport + Sized {
     const CARD: Card;
     /// Its parameters.
     type Params: Params;
+    /// Its headers.
+    type Header: Carried;
 
     /// The transport of one host.
     fn new(params: &Self::Params, host: &HostContext) -> Self;

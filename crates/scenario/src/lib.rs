@@ -22,6 +22,7 @@ use std::path::Path;
 use build::scenario;
 use read::tree::{Node, Source};
 
+pub use build::glob::Glob;
 pub use error::Error;
 pub use hash::content_hash;
 pub use overrides::Override;

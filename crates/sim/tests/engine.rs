@@ -11,7 +11,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Fabric, Node, Routing};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Traffic};
-use tidegate_core::{Domain, Rate, Rng, Time, kind};
+use tidegate_core::{Domain, Rate, Rng, Time};
 use tidegate_sim::{Engine, FlowRecord, LinkRecord, SEMANTICS, Setup, SwitchRecord};
 
 /// Departures, finished flows, digest and links of a run.
@@ -237,7 +237,7 @@ fn packets_carry_their_hosts_count_of_messages() {
         let mut numbers: Vec<BTreeSet<u32>> = vec![BTreeSet::new(); 12];
         // Link i is that of host i; port 2i its uplink. Only data tells whose message it is.
         for (host, numbers) in numbers.iter_mut().enumerate() {
-            let data = left.ports[2 * host].iter().filter(|record| record.body.kind == kind::DATA);
+            let data = left.ports[2 * host].iter().filter(|record| record.body.payload_bytes > 0);
             numbers.extend(data.map(|record| record.body.message));
         }
         let mut submitted = [0u32; 12];

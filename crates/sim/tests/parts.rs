@@ -231,7 +231,7 @@ fn of_rare_messages() {
 #[test]
 fn of_a_longer_run_under_load() {
     let digests = |parts: usize| {
-        let mut setup = busy(stack("poseidon"), 9);
+        let mut setup = busy(stack("sird"), 9);
         setup.fabric = leaf_spine(8, 4, 4, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
         setup.duration = Time::ms(2);
         for block in &mut setup.workload.traffic {

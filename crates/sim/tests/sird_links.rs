@@ -3,11 +3,13 @@
 mod common;
 
 use common::*;
+use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Routing};
 use tidegate_core::params::{Kind, Value};
+use tidegate_core::wire::Carried;
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
-use tidegate_core::{Body, Extent, Frame, Message, Rate, Time, kind};
+use tidegate_core::{Body, Extent, Frame, Message, Rate, Time};
 use tidegate_sim::{Engine, Outcome, Probe, Setup};
 
 const MTU: u32 = 1458;
@@ -180,13 +182,13 @@ fn no_value_of_a_parameter_starves_a_link_unsaid() {
     }
 }
 
-/// Counts requests for lost packets, the first of the transport's own kinds.
+/// Counts requests for lost packets.
 #[derive(Default)]
 struct Asked(u64);
 
 impl Probe for Asked {
     fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, body: &Body) {
-        self.0 += (body.kind == kind::OWN) as u64;
+        self.0 += matches!(Header::read(body), Some(Header::Resend(_))) as u64;
     }
 }
 

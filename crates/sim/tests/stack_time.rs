@@ -3,28 +3,34 @@ mod common;
 
 use common::*;
 use tidegate_algos::Protocol;
+use tidegate_algos::windowed::header::Header;
 use tidegate_core::fabric::{Routing, StackTime};
-use tidegate_core::{Body, Frame, MIN_WIRE_BYTES, Rate, Time, kind};
+use tidegate_core::wire::Carried;
+use tidegate_core::{Body, Frame, MIN_WIRE_BYTES, Rate, Time};
 use tidegate_sim::{Departure, Engine, Probe, Setup};
+
+/// When, at which port or host, and what.
+type Seen = (Time, u32, Header);
 
 /// Data and acknowledgements between two hosts over one switch: departures from NICs, and
 /// hand-overs to transports.
 #[derive(Default)]
 struct Log {
-    left: Vec<(Time, u32, u8, u64)>,
-    taken: Vec<(Time, u32, u8, u64)>,
+    left: Vec<Seen>,
+    taken: Vec<Seen>,
     rtts: Vec<Time>,
 }
 
 impl Probe for Log {
     fn departed(&mut self, d: &Departure<'_>) {
-        self.left.push((d.at, d.port, d.body.kind, d.body.seq));
+        self.left.push((d.at, d.port, Header::read(d.body).unwrap()));
     }
     fn arrived(&mut self, now: Time, host: u32, _frame: &Frame, body: &Body) {
-        if body.kind == kind::ACK {
-            self.rtts.push(now - body.sent_at);
+        let header = Header::read(body).unwrap();
+        if let Header::Ack(ack) = header {
+            self.rtts.push(now - ack.sent_at);
         }
-        self.taken.push((now, host, body.kind, body.seq));
+        self.taken.push((now, host, header));
     }
 }
 
@@ -79,7 +85,11 @@ fn jitter_has_its_mean_and_keeps_the_order() {
     setup.duration = Time::ms(21);
     let engine = logged(setup);
     let log = engine.probe();
-    let data = |at: &&(Time, u32, u8, u64)| at.2 == kind::DATA;
+    let seq = |seen: &Seen| match seen.2 {
+        Header::Data(data) => Some(data.seq),
+        Header::Ack(_) => None,
+    };
+    let data = |seen: &&Seen| seq(seen).is_some();
     let left = log.left.iter().filter(data).filter(|at| at.1 == 0).map(|at| at.0);
     let held: Vec<f64> = left
         .zip(log.taken.iter().filter(data))
@@ -93,7 +103,7 @@ fn jitter_has_its_mean_and_keeps_the_order() {
 
     // Back to back, with a jitter of many packets: the order stays.
     let engine = logged(pair("open-loop", 300_000, Time::us(2), Time::us(30)));
-    let order: Vec<u64> = engine.probe().taken.iter().filter(data).map(|at| at.3).collect();
+    let order: Vec<u64> = engine.probe().taken.iter().filter_map(seq).collect();
     assert!(order.len() == 300 && order.is_sorted(), "{order:?}");
 }
 

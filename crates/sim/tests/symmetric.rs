@@ -4,9 +4,11 @@ mod common;
 use common::*;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_algos::Protocol;
+use tidegate_algos::windowed::header::Header;
 use tidegate_core::fabric::Routing;
 use tidegate_core::params::Value;
-use tidegate_core::{Rate, Time, kind};
+use tidegate_core::wire::Carried;
+use tidegate_core::{Rate, Time};
 use tidegate_sim::{Departure, Engine, Probe, Setup};
 
 /// Links that packets of each kind crossed, by the pair of hosts whose data it is.
@@ -19,8 +21,8 @@ struct Links {
 impl Probe for Links {
     fn departed(&mut self, d: &Departure<'_>) {
         let (from, to) = (d.body.src, d.frame.dst);
-        match d.body.kind {
-            kind::DATA => self.data.entry((from, to)).or_default().insert(d.port / 2),
+        match Header::read(d.body) {
+            Some(Header::Data(_)) => self.data.entry((from, to)).or_default().insert(d.port / 2),
             _ => self.acks.entry((to, from)).or_default().insert(d.port / 2),
         };
     }

@@ -20,7 +20,8 @@ pub struct Packet {
 }
 
 impl Packet {
-    fn as_mut(&mut self) -> PacketMut<'_> {
+    /// As transports take it.
+    pub fn as_mut(&mut self) -> PacketMut<'_> {
         PacketMut { frame: &mut self.frame, body: &mut self.body, hops: &mut self.hops }
     }
 }
@@ -66,6 +67,17 @@ impl Endpoint {
             }
             Transmit::Idle => None,
         }
+    }
+
+    /// The uplink takes as many packets as `packets` has places: fills the first of them, replies
+    /// first; how many.
+    pub fn transmit_batch(&mut self, now: Time, packets: &mut [Packet]) -> usize {
+        let replies = self.replies.len().min(packets.len());
+        let (first, rest) = packets.split_at_mut(replies);
+        first.iter_mut().zip(self.replies.drain(..replies)).for_each(|(to, reply)| *to = reply);
+        let sent = self.transport.transmit_batch(now, rest.iter_mut().map(Packet::as_mut));
+        rest[..sent].iter_mut().for_each(|packet| packet.body.transport = 0);
+        replies + sent
     }
 
     /// When [`on_deadline`](Self::on_deadline) is due or, while the uplink is free,

@@ -45,7 +45,7 @@ struct Heard {
 }
 
 impl Application for Heard {
-    fn delivered(&mut self, _now: Time, message: MessageId, bytes: u32) {
+    fn delivered(&mut self, _now: Time, message: MessageId, _offset: u64, bytes: u32) {
         *self.delivered.entry(message).or_default() += bytes as u64;
     }
     fn completed(&mut self, _now: Time, _message: MessageId) {}
@@ -145,8 +145,11 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
 fn echoed(packet: Packet, script: &mut Bytes<'_>) -> Packet {
     let mut echo = packet;
     echo.body.src = packet.frame.dst;
-    echo.body.kind = script.u8() % 24;
-    echo.body.ack = packet.body.seq.wrapping_add(script.u8() as u64 % 3);
+    echo.body.tag = script.u8() % 24;
+    // One of its numbers, or one near it, in the place of another.
+    let (from, to) = (script.u8() as usize, script.u8() as usize);
+    let near = packet.body.words[from % 5].wrapping_add(script.u8() as u64 % 3);
+    echo.body.words[to % 5] = near;
     echo.frame = Frame { dst: 0, ..packet.frame };
     echo
 }
@@ -155,23 +158,26 @@ fn echoed(packet: Packet, script: &mut Bytes<'_>) -> Packet {
 fn bent(mut packet: Packet, script: &mut Bytes<'_>) -> Packet {
     packet.frame.dst = 0;
     for _ in 0..1 + script.u8() % 6 {
-        let field = script.u8() % 14;
+        let field = script.u8() % 18;
         let value = script.number();
         let body = &mut packet.body;
         match field {
-            0 => body.kind = value as u8,
-            1 => body.flags = value as u8,
+            0 => body.tag = value as u8,
+            1 => body.is_retransmission = value.is_multiple_of(2),
             2 => body.src = value as u32,
-            3 => body.connection = value as u32,
-            4 => body.lane = value as u32,
-            5 => body.payload_bytes = value as u32,
-            6 => body.message = value as u32,
-            7 => body.seq = value,
-            8 => body.sent_at = Time::ps(value),
-            9 => body.echoed_peak = Time::ps(value),
-            10 => body.ack = value,
-            11 => body.sack = value,
-            12 => packet.frame.flags = value as u8,
+            3 => body.payload_bytes = value as u32,
+            4 => body.message = value as u32,
+            5 => body.sent_at = Time::ps(value),
+            6..11 => body.words[field as usize - 6] = value,
+            // Half of a word: many hold two numbers.
+            11..16 => {
+                let (word, half) = (&mut body.words[field as usize - 11], u32::MAX as u64);
+                *word = match script.u8() % 2 {
+                    0 => value << 32 | *word & half,
+                    _ => *word & !half | value & half,
+                };
+            }
+            16 => packet.frame.flags = value as u8,
             _ => packet.frame.peak_hop_delay = Time::ps(value),
         }
     }

@@ -1,6 +1,8 @@
 //! One core, two drivers: on a link between two hosts the endpoints send the same packets at the
 //! same times as the simulator.
 
+use std::collections::BTreeMap;
+
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Fabric, Link as FabricLink, Node, Routing};
 use tidegate_core::workload::{Flow, Workload};
@@ -34,13 +36,15 @@ impl Probe for Recorder {
 
 #[derive(Default)]
 struct Counts {
-    bytes: u64,
+    /// Of each message, the pieces that have arrived: where they go, and where they end.
+    pieces: BTreeMap<(u32, u32), BTreeMap<u64, u64>>,
     completed: u32,
 }
 
 impl Application for Counts {
-    fn delivered(&mut self, _now: Time, _message: MessageId, bytes: u32) {
-        self.bytes += bytes as u64;
+    fn delivered(&mut self, _now: Time, message: MessageId, offset: u64, bytes: u32) {
+        let pieces = self.pieces.entry((message.src, message.id)).or_default();
+        assert_eq!(pieces.insert(offset, offset + bytes as u64), None, "twice: {message:?}");
     }
     fn completed(&mut self, _now: Time, _message: MessageId) {
         self.completed += 1;
@@ -163,12 +167,15 @@ fn endpoints_send_what_the_simulator_sends() {
                 assert_eq!(a, b, "{name}, seed {seed}");
             }
             assert_eq!(ours.len(), theirs.len(), "{name}, seed {seed}");
-            let sent: u64 = submissions.iter().map(|s| s.message.bytes).sum();
-            assert_eq!(
-                (counts.bytes, counts.completed as usize),
-                (sent, submissions.len()),
-                "{name}, seed {seed}"
-            );
+            assert_eq!(counts.completed as usize, submissions.len(), "{name}, seed {seed}");
+            for Submission { host, message, .. } in &submissions {
+                let pieces = &counts.pieces[&(*host as u32, message.id)];
+                // Each begins where the one before ends.
+                let end = pieces
+                    .iter()
+                    .try_fold(0, |end, (&offset, &next)| (offset == end).then_some(next));
+                assert_eq!(end, Some(message.bytes), "{name}, seed {seed}: {message:?} {pieces:?}");
+            }
         }
     }
 }

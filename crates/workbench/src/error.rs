@@ -27,6 +27,13 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// A capture cannot be written.
+    Capture {
+        /// The file.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// The run failed.
     Run(String),
     /// The run was interrupted.
@@ -57,7 +64,7 @@ impl Error {
     pub const fn exit_code(&self) -> u8 {
         match self {
             Error::Usage { .. } | Error::Scenario(_) | Error::Occupied(_) | Error::Busy(_) => 2,
-            Error::Output { .. } | Error::Run(_) => 1,
+            Error::Output { .. } | Error::Capture { .. } | Error::Run(_) => 1,
             Error::Interrupted => 130,
         }
     }
@@ -81,6 +88,7 @@ impl fmt::Display for Error {
                 path.display()
             ),
             Error::Output { path, source } => write!(f, "--out {}: {source}", path.display()),
+            Error::Capture { path, source } => write!(f, "--pcap {}: {source}", path.display()),
             Error::Interrupted => f.write_str("interrupted"),
         }
     }
@@ -89,7 +97,7 @@ impl fmt::Display for Error {
 impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
-            Error::Output { source, .. } => Some(source),
+            Error::Output { source, .. } | Error::Capture { source, .. } => Some(source),
             _ => None,
         }
     }

@@ -12,11 +12,14 @@ mod compare;
 mod conditions;
 mod convert;
 mod destination;
+mod dissector;
 mod error;
 pub mod fair_share;
+mod headers;
 mod interrupt;
 mod machine;
 pub mod markdown;
+mod pcap;
 mod report;
 mod reproduce;
 mod run;
@@ -26,7 +29,10 @@ pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protoco
 pub use compare::{Compared, Comparison, compare};
 pub use conditions::conditions;
 pub use destination::Destination;
+pub use dissector::dissector;
 pub use error::Error;
+pub use headers::headers;
+pub use pcap::Capture;
 pub use report::{report, reproduction_files, write_report};
 pub use reproduce::{
     Alternative, ClaimResult, Count, FigureInfo, FigureText, PaperText, Picture, ReproduceOptions,

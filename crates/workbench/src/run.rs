@@ -13,10 +13,11 @@ use tidegate_results::{
     SeriesFile, Summary, busiest,
 };
 use tidegate_scenario::Plan;
-use tidegate_sim::{Engine, FlowRecord, Outcome, Sample, Setup};
+use tidegate_sim::{Engine, FlowRecord, Outcome, Probe, Sample, Setup};
 
 use crate::fair_share::FairShares;
 use crate::machine::{self, Stopwatch};
+use crate::pcap::{Capture, Capturing};
 use crate::series::Goodputs;
 use crate::{Destination, Error, convert, interrupt};
 
@@ -37,8 +38,10 @@ pub type Listener<'a> = &'a (dyn Fn(usize, &Progress) + Sync);
 pub struct RunOptions<'a> {
     /// Folder for results; without one nothing is written.
     pub out: Option<&'a Path>,
-    /// Replace results that the folder holds.
+    /// Replace results that the folder holds, and the capture.
     pub force: bool,
+    /// Capture packets; comparisons do not.
+    pub capture: Option<Capture<'a>>,
     /// At most so many threads; `None`: as many as there are cores.
     pub threads: Option<usize>,
     /// Told of the state of a run now and then.
@@ -100,7 +103,16 @@ impl Progress {
 pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
     crate::guarded(|| {
         let out = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
-        let (summary, staged) = run_numbered(plan, options, 0, out)?;
+        let Some(capture) = options.capture else {
+            let (summary, staged) = run_numbered(plan, options, 0, out)?;
+            staged.map(Staged::publish).transpose()?;
+            return Ok(summary);
+        };
+        let capturing = Capturing::open(plan, capture, options.force)?;
+        let check = || capturing.check();
+        let (summary, staged) =
+            run_in_chunks(plan, options, 0, out, (capturing.tap(), &check), adapt)?;
+        capturing.publish()?;
         staged.map(Staged::publish).transpose()?;
         Ok(summary)
     })
@@ -113,16 +125,18 @@ pub(crate) fn run_numbered(
     number: usize,
     out: Option<Destination>,
 ) -> Result<(Summary, Option<Staged>), Error> {
-    run_in_chunks(plan, options, number, out, adapt)
+    run_in_chunks(plan, options, number, out, ((), &|| Ok(())), adapt)
 }
 
-/// Runs a plan in chunks of simulated time; `next` says how long the next one is, given the last
-/// and what it took.
-fn run_in_chunks(
+/// Runs a plan in chunks of simulated time, watched by `probe`; `check` says after each whether
+/// what the probe does goes well, and `next` how long the next one is, given the last and what it
+/// took.
+fn run_in_chunks<P: Probe + 'static>(
     plan: &Plan,
     options: &RunOptions<'_>,
     number: usize,
     out: Option<Destination>,
+    (probe, check): (P, &dyn Fn() -> Result<(), Error>),
     mut next: impl FnMut(Time, Duration) -> Time,
 ) -> Result<(Summary, Option<Staged>), Error> {
     if options.is_interrupted() {
@@ -131,7 +145,7 @@ fn run_in_chunks(
     let watch = Stopwatch::start();
     let asks = || options.is_interrupted();
     let setup = setup(plan);
-    let mut engine = interrupt::patiently(&asks, || Engine::new(setup, ()).map_err(Error::Run))?;
+    let mut engine = interrupt::patiently(&asks, || Engine::new(setup, probe).map_err(Error::Run))?;
     let output = out.map(|out| Output::open(out, plan)).transpose()?;
     let shares = FairShares::of(plan).with_targets(plan, engine.paths());
     let recorder = Recorder::new(convert::names(plan), plan.warmup, plan.duration);
@@ -151,6 +165,7 @@ fn run_in_chunks(
         let until = engine.now().after(chunk).min(next_sample);
         let until = if engine.now() < plan.duration { until.min(plan.duration) } else { until };
         interrupt::advance(&mut engine, until, &asks)?;
+        check()?;
         engine.take_finished(&mut finished);
         sinks.flows(&mut finished)?;
         if until == next_sample {
@@ -489,8 +504,15 @@ load = 0.5
         let out = dir.path().join("out");
         let destination = Destination::open(&out, false).unwrap();
         let next = |chunk, _| next().unwrap_or(chunk);
-        let (summary, staged) =
-            run_in_chunks(&plan, &RunOptions::default(), 0, Some(destination), next).unwrap();
+        let (summary, staged) = run_in_chunks(
+            &plan,
+            &RunOptions::default(),
+            0,
+            Some(destination),
+            ((), &|| Ok(())),
+            next,
+        )
+        .unwrap();
         staged.unwrap().publish().unwrap();
         let mut json = serde_json::to_value(&summary).unwrap();
         let engine = json["engine"].as_object_mut().unwrap();

@@ -29,6 +29,7 @@
     reason = "boxes move between connections and their pool; what they hold stays where it is"
 )]
 
+pub mod header;
 mod params;
 mod plb;
 mod receiver;
@@ -44,6 +45,7 @@ use alloc::vec::Vec;
 
 use crate::by_host::ByHost;
 use crate::tables::{Heap, Places};
+use header::{Data, Header};
 pub use params::{ConnectionParams, PlbRule, WindowedParams};
 use plb::Plb;
 use receiver::Receivers;
@@ -51,10 +53,10 @@ use recovery::Recovery;
 use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
-    Ack, Application, Body, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Equipment,
+    Ack, Application, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Equipment,
     Facts, Feedback, HEADER_BYTES, Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message,
     MessageId, PacketMut, Path, PathOracle, Profile, Reply, Rng, Time, Transmit, Transport,
-    body_flag, frame_flag, kind,
+    frame_flag, wire::Carried,
 };
 
 /// The timeout doubles at most so often: from any smallest to any largest one.
@@ -97,6 +99,7 @@ struct Peer {
 impl<C: CongestionControl> Endpoint for Windowed<C> {
     const CARD: Card = C::CARD;
     type Params = WindowedParams<C>;
+    type Header = Header;
 
     fn new(params: &WindowedParams<C>, host: &HostContext) -> Self {
         let Equipment { ecn, telemetry, .. } = C::equipment(&params.control, &host.facts());
@@ -166,11 +169,11 @@ impl<C: CongestionControl> Transport for Windowed<C> {
 
     #[inline]
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
-        match packet.body.kind {
-            kind::DATA if packet.body.src < self.host.hosts => {
+        match Header::read(packet.body) {
+            Some(Header::Data(_)) if packet.body.src < self.host.hosts => {
                 self.receivers.receive(now, packet, self.ack_flags, &C::CARD, app)
             }
-            kind::ACK => {
+            Some(Header::Ack(_)) => {
                 self.promote_paced(now);
                 self.on_ack(now, packet, app);
                 Reply::None
@@ -296,27 +299,26 @@ impl<C: CongestionControl> Windowed<C> {
         let sender = &mut self.senders[connection as usize];
         let (seq, slot, resent) =
             match sender.recovery.as_mut().and_then(|recovery| recovery.take_lost(now)) {
-                Some(seq) => {
-                    (seq, self.outgoing.holding(sender.head, seq), body_flag::RETRANSMISSION)
-                }
-                None => (sender.next, sender.sending, 0),
+                Some(seq) => (seq, self.outgoing.holding(sender.head, seq), true),
+                None => (sender.next, sender.sending, false),
             };
         let message = &self.outgoing[slot];
         let last = seq + 1 == message.end;
         let payload = if last { message.last_payload } else { self.host.mtu };
         let wire = (payload + sender.overhead).max(MIN_WIRE_BYTES);
-        *packet.body = Body {
-            kind: kind::DATA,
-            flags: resent | if last { body_flag::END_OF_MESSAGE } else { 0 },
-            src: self.host.host,
+        packet.body.src = self.host.host;
+        packet.body.payload_bytes = payload;
+        let header = Header::Data(Data {
+            end_of_message: last,
+            retransmission: resent,
             connection,
             lane: sender.lane,
-            payload_bytes: payload,
             message: message.id,
             seq,
+            offset: (seq - message.first) * self.host.mtu as u64,
             sent_at: now,
-            ..Body::default()
-        };
+        });
+        header.write(packet.body);
         let frame = packet.frame;
         frame.peak_hop_delay = Time::ZERO;
         frame.dst = sender.dst;
@@ -326,7 +328,7 @@ impl<C: CongestionControl> Windowed<C> {
         frame.flags = self.data_flags;
         packet.hops.clear();
 
-        if resent == 0 {
+        if !resent {
             sender.next += 1;
             if message.end != u64::MAX {
                 self.backlog_bytes -= payload as u64;
@@ -351,36 +353,36 @@ impl<C: CongestionControl> Windowed<C> {
     }
 
     fn on_ack<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) {
-        let body = packet.body;
-        let Some(sender) = self.senders.get_mut(body.connection as usize) else { return };
-        if sender.dst != body.src
-            || sender.lane != body.lane
-            || body.ack > sender.next
-            || body.seq >= sender.next
+        let echo = header::Ack::read(packet.body);
+        let Some(sender) = self.senders.get_mut(echo.connection as usize) else { return };
+        if sender.dst != packet.body.src
+            || sender.lane != echo.lane
+            || echo.cumulative > sender.next
+            || echo.seq >= sender.next
         {
             return; // not an acknowledgement of anything this connection sent
         }
-        let rtt = now.since(body.sent_at);
+        let rtt = now.since(echo.sent_at);
         sender.sample_rtt(rtt);
         let of = |id| MessageId { src: self.host.host, id };
         app.feedback(
             now,
             &Feedback {
-                message: of(body.message),
+                message: of(echo.message),
                 rtt: Some(rtt),
-                peak_hop_delay: body.echoed_peak,
+                peak_hop_delay: echo.peak_hop_delay,
             },
         );
         let acked = |id| app.acked(now, of(id));
         let queued = sender.queued_messages;
         let progress =
-            sender.acknowledge(body, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
+            sender.acknowledge(&echo, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
         let lost = sender.recovery.is_some() && {
             let unordered =
                 self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
             // No later than the data packet left, however long it and its reply were held.
-            let echo = body.sent_at.since(self.host.most_held.times(2));
-            sender.detect_loss(now, echo, unordered, &self.outgoing, self.host.mtu)
+            let left = echo.sent_at.since(self.host.most_held.times(2));
+            sender.detect_loss(now, left, unordered, &self.outgoing, self.host.mtu)
         };
         if progress.packets > 0 {
             sender.backoff = 0;
@@ -396,11 +398,11 @@ impl<C: CongestionControl> Windowed<C> {
             acked_packets: progress.packets,
             acked_bytes: progress.bytes,
             in_flight_bytes: sender.in_flight,
-            seq: body.seq,
+            seq: echo.seq,
             next_seq: sender.next,
-            marked: body.flags & body_flag::ECHO != 0,
+            marked: echo.marked,
             window_limited: core::mem::take(&mut sender.limited),
-            peak_hop_delay: body.echoed_peak,
+            peak_hop_delay: echo.peak_hop_delay,
             reverse_peak_hop_delay: packet.frame.peak_hop_delay,
             hops: packet.hops.as_slice(),
         };
@@ -426,12 +428,12 @@ impl<C: CongestionControl> Windowed<C> {
             sender.is_idle() && sender.single_use && sender.head == NONE && progress.packets > 0;
         let dst = sender.dst;
         if sender.queued_messages != queued {
-            self.weigh(body.connection);
+            self.weigh(echo.connection);
         }
-        self.apply_limit(body.connection);
-        self.reschedule(now, body.connection);
+        self.apply_limit(echo.connection);
+        self.reschedule(now, echo.connection);
         if finished {
-            self.peers.entry(dst).idle.push(body.connection);
+            self.peers.entry(dst).idle.push(echo.connection);
         }
     }
 

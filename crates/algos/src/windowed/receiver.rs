@@ -6,10 +6,11 @@ use alloc::vec::Vec;
 
 use tidegate_core::{
     Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, Reply, Time,
-    body_flag, frame_flag, kind,
+    frame_flag,
 };
 
 use super::ConnectionParams;
+use super::header::{Ack, Data};
 use crate::by_host::ByHost;
 
 /// A packet further ahead of what is missing than this is dropped: no sender has such a window.
@@ -68,6 +69,8 @@ struct Held {
     frame: Frame,
     body: Body,
     hops: HopTrace,
+    /// It echoes a mark.
+    marked: bool,
     /// Packets that it stands for; 0: there is none.
     packets: u32,
     /// When the last of them arrived.
@@ -142,69 +145,80 @@ impl Receivers {
         app: &mut A,
     ) -> Reply {
         let body = &mut *packet.body;
-        let Some(index) = self.find(body.src, body.lane) else { return Reply::None };
+        let data = Data::read(body);
+        let Some(index) = self.find(body.src, data.lane) else { return Reply::None };
         let receiver = &mut self.receivers[index];
-        let message = MessageId { src: body.src, id: body.message };
-        let last = body.flags & body_flag::END_OF_MESSAGE != 0;
-        let in_order = body.seq == receiver.next && receiver.reorder.is_none();
+        let message = MessageId { src: body.src, id: data.message };
+        let last = data.end_of_message;
+        let in_order = data.seq == receiver.next && receiver.reorder.is_none();
         let at_once = !in_order || last;
-        if in_order {
+        let sack = if in_order {
             receiver.next += 1;
-            app.delivered(now, message, body.payload_bytes);
+            app.delivered(now, message, data.offset, body.payload_bytes);
             if last {
                 app.completed(now, message);
             }
-            body.sack = 0;
-        } else if body.seq >= receiver.next {
-            if body.seq - receiver.next > MAX_AHEAD {
+            0
+        } else if data.seq >= receiver.next {
+            if data.seq - receiver.next > MAX_AHEAD {
                 return Reply::None;
             }
-            let early = Early { present: true, last, message: body.message };
+            let early = Early { present: true, last, message: data.message };
             let mut reorder =
                 receiver.reorder.take().or_else(|| self.spare.pop()).unwrap_or_default();
-            if reorder.insert((body.seq - receiver.next) as usize, early) {
-                app.delivered(now, message, body.payload_bytes);
+            if reorder.insert((data.seq - receiver.next) as usize, early) {
+                app.delivered(now, message, data.offset, body.payload_bytes);
             }
             receiver.next += reorder.hand_on(now, body.src, app);
-            body.sack = reorder.mask;
+            let mask = reorder.mask;
             if reorder.packets.is_empty() {
                 self.spare.push(reorder);
             } else {
                 receiver.reorder = Some(reorder);
             }
+            mask
         } else {
-            body.sack = receiver.reorder.as_ref().map_or(0, |reorder| reorder.mask);
-        }
-        body.kind = kind::ACK;
-        let marked = packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
-        body.flags = if marked { body_flag::ECHO } else { 0 };
-        body.ack = receiver.next;
-        body.echoed_peak = packet.frame.peak_hop_delay;
+            receiver.reorder.as_ref().map_or(0, |reorder| reorder.mask)
+        };
         let frame = &mut *packet.frame;
+        let marked = frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
+        Ack::answer(body, marked, receiver.next, sack, frame.peak_hop_delay);
         core::mem::swap(&mut frame.dst, &mut body.src);
         frame.peak_hop_delay = Time::ZERO;
         frame.flags = ack_flags;
         frame.wire_bytes = (MIN_WIRE_BYTES + card.echo(packet.hops.as_slice().len() as u32)) as u16;
-        if self.coalesced.every == 1 { Reply::Send } else { self.hold(now, index, packet, at_once) }
+        if self.coalesced.every == 1 {
+            Reply::Send
+        } else {
+            self.hold(now, index, packet, marked, at_once)
+        }
     }
 
     /// Holds back the acknowledgement in `packet`, or sends it for all that wait. Those of one mark
     /// go together: where the mark changes, what waits is sent first (RFC 8257, section 3.2).
     #[cold]
     #[inline(never)]
-    fn hold(&mut self, now: Time, index: usize, packet: PacketMut<'_>, at_once: bool) -> Reply {
+    fn hold(
+        &mut self,
+        now: Time,
+        index: usize,
+        packet: PacketMut<'_>,
+        marked: bool,
+        at_once: bool,
+    ) -> Reply {
         let Coalesced { every, delay, next, waiting, due } = &mut self.coalesced;
         let held = self.receivers[index].held.get_or_insert_with(|| {
             Box::new(Held {
                 frame: Frame::default(),
                 body: Body::default(),
                 hops: HopTrace::default(),
+                marked: false,
                 packets: 0,
                 arrived: Time::ZERO,
                 let_go_at: Time::NEVER,
             })
         });
-        let changed = held.packets > 0 && held.body.flags != packet.body.flags;
+        let changed = held.packets > 0 && held.marked != marked;
         if !changed && (at_once || held.packets + 1 >= *every) {
             held.packets = 0;
             return Reply::Send;
@@ -231,6 +245,7 @@ impl Receivers {
                 waiting.push_back((held.let_go_at, index as u32));
             }
         }
+        held.marked = marked;
         held.packets += 1;
         held.arrived = now;
         if changed { Reply::Send } else { Reply::None }
@@ -334,7 +349,7 @@ mod tests {
     struct Deaf;
 
     impl Application for Deaf {
-        fn delivered(&mut self, _now: Time, _message: MessageId, _bytes: u32) {}
+        fn delivered(&mut self, _now: Time, _message: MessageId, _offset: u64, _bytes: u32) {}
         fn completed(&mut self, _now: Time, _message: MessageId) {}
         fn acked(&mut self, _now: Time, _message: MessageId) {}
     }

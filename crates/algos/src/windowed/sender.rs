@@ -4,12 +4,11 @@ use alloc::boxed::Box;
 use alloc::vec::Vec;
 use core::ops::Index;
 
+use super::header::Ack;
 use super::plb::Plb;
 use super::recovery::Recovery;
 use super::{ConnectionParams, MAX_BACKOFF};
-use tidegate_core::{
-    Body, CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Time, WindowRule,
-};
+use tidegate_core::{CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Time, WindowRule};
 
 /// No message, no connection.
 pub(super) const NONE: u32 = u32::MAX;
@@ -272,22 +271,23 @@ impl<C: CongestionControl> Sender<C> {
     #[inline]
     pub(super) fn acknowledge(
         &mut self,
-        ack: &Body,
+        ack: &Ack,
         messages: &mut Messages,
         spare: &mut Vec<Box<Recovery>>,
         mtu: u32,
         acked: impl FnMut(u32),
     ) -> Progress {
         let mut progress = Progress::default();
-        if self.recovery.is_none() && ack.seq < ack.ack {
+        if self.recovery.is_none() && ack.seq < ack.cumulative {
             // In order, the normal case: no record of single packets exists.
-            if ack.ack > self.una {
-                progress = self.advance(ack.ack, messages, mtu, acked);
+            if ack.cumulative > self.una {
+                progress = self.advance(ack.cumulative, messages, mtu, acked);
                 self.in_flight -= progress.bytes;
             }
             return progress;
         }
-        self.acknowledge_out_of_order(ack, messages, spare, mtu, acked)
+        let Ack { seq, cumulative, sack, .. } = *ack;
+        self.acknowledge_out_of_order((seq, cumulative, sack), messages, spare, mtu, acked)
     }
 
     /// Moves `una` up to `cumulative`; what it passes counts as progress, messages it passes as
@@ -323,7 +323,7 @@ impl<C: CongestionControl> Sender<C> {
     #[inline(never)]
     fn acknowledge_out_of_order(
         &mut self,
-        ack: &Body,
+        (seq, cumulative, sack): (u64, u64, u64),
         messages: &mut Messages,
         spare: &mut Vec<Box<Recovery>>,
         mtu: u32,
@@ -341,7 +341,7 @@ impl<C: CongestionControl> Sender<C> {
         // Single packets first: `advance` frees the messages that tell their sizes.
         let mut arrived = |seq: u64, messages: &Messages, in_flight: &mut u64| {
             // Acknowledgements can overtake each other: this one may be older than what is known.
-            if seq < ack.ack.max(self.una) || seq >= self.next || recovery.is_sacked(seq) {
+            if seq < cumulative.max(self.una) || seq >= self.next || recovery.is_sacked(seq) {
                 return;
             }
             let wire = messages.wire(self.head, seq, mtu, self.overhead);
@@ -352,13 +352,13 @@ impl<C: CongestionControl> Sender<C> {
             progress.bytes += wire;
         };
         let mut in_flight = self.in_flight;
-        arrived(ack.seq, messages, &mut in_flight);
-        let mut bits = ack.sack;
+        arrived(seq, messages, &mut in_flight);
+        let mut bits = sack;
         while bits != 0 {
-            arrived(ack.ack + 1 + bits.trailing_zeros() as u64, messages, &mut in_flight);
+            arrived(cumulative + 1 + bits.trailing_zeros() as u64, messages, &mut in_flight);
             bits &= bits - 1;
         }
-        for seq in self.una..ack.ack {
+        for seq in self.una..cumulative {
             if !recovery.is_sacked(seq) {
                 let wire = messages.wire(self.head, seq, mtu, self.overhead);
                 progress.packets += 1;
@@ -369,8 +369,8 @@ impl<C: CongestionControl> Sender<C> {
             }
         }
         self.in_flight = in_flight;
-        if ack.ack > self.una {
-            self.advance(ack.ack, messages, mtu, acked);
+        if cumulative > self.una {
+            self.advance(cumulative, messages, mtu, acked);
             recovery.advance(self.una);
         }
         if recovery.is_over(self.una) {
@@ -452,6 +452,8 @@ impl<C: CongestionControl> Sender<C> {
 /// A message that is being sent.
 pub(super) struct Outgoing {
     pub(super) id: u32,
+    /// Its first packet.
+    pub(super) first: u64,
     /// One past its last packet.
     pub(super) end: u64,
     pub(super) last_payload: u32,
@@ -484,7 +486,7 @@ impl Messages {
             let packets = message.bytes.div_ceil(mtu as u64);
             (first.saturating_add(packets), (message.bytes - (packets - 1) * mtu as u64) as u32)
         };
-        let outgoing = Outgoing { id: message.id, end, last_payload, next: NONE };
+        let outgoing = Outgoing { id: message.id, first, end, last_payload, next: NONE };
         let slot = match self.free.pop() {
             Some(slot) => {
                 self.slots[slot as usize] = outgoing;

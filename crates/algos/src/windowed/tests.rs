@@ -6,6 +6,7 @@ use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
+use super::header::{Ack, Data, Header};
 use super::receiver::Receivers;
 use super::recovery::Recovery;
 use super::sender::{Messages, Sender};
@@ -16,7 +17,7 @@ use tidegate_core::params::Params;
 use tidegate_core::{
     Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, HopTrace,
     HostContext, Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Time,
-    Transmit, Transport, WindowRule, body_flag, frame_flag, kind,
+    Transmit, Transport, WindowRule, frame_flag, wire::Carried,
 };
 
 fn sender() -> Sender<Swift> {
@@ -81,7 +82,7 @@ fn three_later_arrivals_and_no_fewer_tell_of_a_loss() {
 struct Deaf;
 
 impl Application for Deaf {
-    fn delivered(&mut self, _now: Time, _message: MessageId, _bytes: u32) {}
+    fn delivered(&mut self, _now: Time, _message: MessageId, _offset: u64, _bytes: u32) {}
     fn completed(&mut self, _now: Time, _message: MessageId) {}
     fn acked(&mut self, _now: Time, _message: MessageId) {}
 }
@@ -95,8 +96,9 @@ struct Answers(Receivers);
 
 impl Answers {
     fn read(now: Time, body: &Body) -> Answer {
-        assert_eq!((body.kind, body.connection), (kind::ACK, 5));
-        (body.ack, body.flags & body_flag::ECHO != 0, now.since(body.sent_at))
+        let Some(Header::Ack(ack)) = Header::read(body) else { panic!("{body:?}") };
+        assert_eq!((ack.connection, body.payload_bytes), (5, 0));
+        (ack.cumulative, ack.marked, now.since(ack.sent_at))
     }
 
     /// A packet that was sent 6 us before it arrives at `us`.
@@ -104,14 +106,10 @@ impl Answers {
         let now = Time::us(us);
         let flags = if marked { frame_flag::CONGESTION_EXPERIENCED } else { 0 };
         let (mut frame, mut hops) = (Frame { flags, ..Frame::default() }, HopTrace::default());
-        let mut body = Body {
-            flags: if last { body_flag::END_OF_MESSAGE } else { 0 },
-            payload_bytes: 1000,
-            connection: 5,
-            seq,
-            sent_at: now.since(Time::us(6)),
-            ..Body::default()
-        };
+        let mut body = Body { payload_bytes: 1000, ..Body::default() };
+        let sent_at = now.since(Time::us(6));
+        let data = Data { end_of_message: last, connection: 5, seq, sent_at, ..Data::default() };
+        Header::Data(data).write(&mut body);
         let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
         let reply = self.0.receive(now, packet, 0, &Swift::CARD, &mut Deaf);
         (reply == Reply::Send).then(|| Answers::read(now, &body))
@@ -293,7 +291,7 @@ fn overtaken(messages: &mut Messages) -> Sender<Swift> {
     let message = Message { id: 1, dst: 1, bytes: 10 * mtu as u64, dedicated: false };
     messages.append(&mut sender, &message, mtu);
     (sender.next, sender.in_flight) = (10, 10 * path().full_wire_bytes as u64);
-    let ack = Body { seq: 4, ack: 0, sack: 0b1111, ..Body::default() };
+    let ack = Ack { seq: 4, cumulative: 0, sack: 0b1111, ..Ack::default() };
     let progress = sender.acknowledge(&ack, messages, &mut Vec::new(), mtu, |_| ());
     assert_eq!(progress.packets, 4);
     sender
@@ -337,17 +335,24 @@ fn sent_twice(us: u64) -> bool {
         Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false },
         &OnePath,
     );
-    let mut first = Body::default();
+    let data = |body: &Body| match Header::read(body) {
+        Some(Header::Data(data)) => data,
+        other => panic!("{other:?}"),
+    };
+    let mut first = Data::default();
     for seq in 0..10 {
         let (_, body) = transmit(&mut host, Time::ZERO).unwrap();
-        assert_eq!(body.seq, seq);
-        first = body;
+        first = data(&body);
+        assert_eq!((first.seq, first.offset), (seq, seq * 4096));
     }
+    let Data { connection, lane, message, .. } = first;
     let mut ack = |at, seq, sack, sent_at| {
-        let mut body = Body { kind: kind::ACK, src: 1, seq, sack, sent_at, ..first };
+        let ack = Ack { connection, lane, message, seq, sack, sent_at, ..Ack::default() };
+        let mut body = Body { src: 1, ..Body::default() };
+        Header::Ack(ack).write(&mut body);
         receive(&mut host, at, &mut Frame::default(), &mut body);
-        let (_, next) = transmit(&mut host, at).unwrap();
-        (next.seq == 0 && next.flags & body_flag::RETRANSMISSION != 0, next.sent_at)
+        let next = data(&transmit(&mut host, at).unwrap().1);
+        (next.seq == 0 && next.retransmission, next.sent_at)
     };
     assert_eq!(ack(Time::us(20), 4, 0b1111, Time::ZERO), (true, Time::us(20)));
     ack(Time::us(us + 20), 9, 0b1111_1111, Time::us(us)).0

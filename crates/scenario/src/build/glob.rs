@@ -36,15 +36,16 @@ fn range(text: &str) -> Option<(u64, u64, &str)> {
 }
 
 /// A parsed pattern.
-pub(crate) struct Glob(Vec<Piece>);
+pub struct Glob(Vec<Piece>);
 
 impl Glob {
-    pub(crate) fn new(pattern: &str) -> Glob {
+    /// Any text is a pattern.
+    pub fn new(pattern: &str) -> Glob {
         Glob(pieces(pattern))
     }
 
     /// Does the whole of `name` match?
-    pub(crate) fn matches(&self, name: &str) -> bool {
+    pub fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
         let (mut piece, mut at) = (0, 0);
         // Only the last `*` can have to take more: (piece after it, how far it reaches).

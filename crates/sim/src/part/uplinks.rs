@@ -104,7 +104,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             };
             let body = self.packets.body(packet);
             body.transport = stack;
-            if body.flags & tidegate_core::body_flag::RETRANSMISSION != 0 {
+            if body.is_retransmission {
                 self.flows.resent(
                     MessageId { src: h.context.host, id: body.message },
                     body.payload_bytes,
@@ -255,7 +255,7 @@ struct Hears<'a, P> {
 
 impl<P: Probe> Application for Hears<'_, P> {
     #[inline]
-    fn delivered(&mut self, now: Time, message: MessageId, bytes: u32) {
+    fn delivered(&mut self, now: Time, message: MessageId, _offset: u64, bytes: u32) {
         let id = self.flows.delivered(now, self.landed, message, bytes);
         if P::ON
             && let Some(id) = id

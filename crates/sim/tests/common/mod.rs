@@ -3,13 +3,15 @@
 
 pub mod busy;
 
+use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime, Switch};
 use tidegate_core::faults::Faults;
 use tidegate_core::routes::Routes;
+use tidegate_core::wire::Carried;
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
-    ConnectionPolicy, Equipment, Extent, Facts, Marking, Message, Rate, Time, mix64,
+    Body, ConnectionPolicy, Equipment, Extent, Facts, Marking, Message, Rate, Time, mix64,
 };
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
@@ -148,7 +150,8 @@ pub fn jain(rates: &[f64]) -> f64 {
     sum * sum / (rates.len() as f64 * squares)
 }
 
-/// One number for every packet of a run: when it left which port, what it was and what it said.
+/// One number for every packet of a run of SIRD: when it left which port, what it was and what it
+/// said.
 #[derive(Default)]
 pub struct Trace {
     ports: Vec<u64>,
@@ -170,15 +173,31 @@ impl Trace {
     }
 }
 
+/// Numbers for the kind, the flags and the place of a packet of SIRD, as the first traces had them.
+fn what_it_said(body: &Body) -> (u64, u64, u64) {
+    let again = if body.is_retransmission { 2 } else { 0 };
+    match Header::read(body).expect("a packet of SIRD") {
+        Header::Data(data) => {
+            let csn = if data.sender_congested { 16 } else { 0 };
+            (0, data.end_of_message as u64 | again | csn, data.offset)
+        }
+        Header::Ack(ack) => (1, 0, ack.granted),
+        Header::Credit(credit) => (2, 0, credit.offset),
+        Header::Request(request) => (3, again, request.sent),
+        Header::Resend(resend) => (16, if resend.stalled { 32 } else { 0 }, resend.offset),
+        Header::Busy(_) => (17, 0, 0),
+    }
+}
+
 impl Probe for Trace {
     fn departed(&mut self, d: &Departure<'_>) {
         let port = d.port as usize;
         if self.ports.len() <= port {
             self.ports.resize(port + 1, 0);
         }
-        let body = d.body;
-        let what = (body.kind as u64) << 32 | (body.flags as u64) << 16 | d.frame.wire_bytes as u64;
-        let parts = [d.at.as_ps(), what, (body.src as u64) << 32 | d.frame.dst as u64, body.seq];
+        let (kind, flags, number) = what_it_said(d.body);
+        let what = kind << 32 | flags << 16 | d.frame.wire_bytes as u64;
+        let parts = [d.at.as_ps(), what, (d.body.src as u64) << 32 | d.frame.dst as u64, number];
         self.ports[port] =
             parts.iter().fold(self.ports[port], |digest, &x| mix64(digest ^ x).wrapping_add(1));
     }

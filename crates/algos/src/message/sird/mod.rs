@@ -29,16 +29,7 @@
 //!
 //! # Packets
 //!
-//! | kind | `seq` | `ack` | `sack` |
-//! |---|---|---|---|
-//! | DATA | first byte | size of the message | unscheduled packets · 2³² + generation |
-//! | REQUEST (CREDITREQ) | repeated: first byte not sent yet | size of the message | the same |
-//! | CREDIT | first byte it was meant for | – | all credit to this sender so far |
-//! | RESEND | first byte missing | generation | packets missing from there on |
-//! | BUSY | – | size of the message | as in DATA |
-//! | ACK | all credit so far, where some is to be forgotten | credit to forget | generation |
-//!
-//! Data takes its payload and 80 bytes on the wire, at least 84, everything else 84. A message is
+//! In `header.rs`. Data takes its payload and 80 bytes on the wire, at least 84, everything else 84. A message is
 //! known by the pair of hosts, its lane and the lane's generation; a lane is used again, with the
 //! next generation, once the receiver has acknowledged the message before. So both ends recognise
 //! old packets for ever, with one small record a lane.
@@ -86,6 +77,7 @@
 //!   credit is left.
 
 mod credit;
+pub mod header;
 mod receiver;
 mod recovery;
 mod schedule;
@@ -96,13 +88,14 @@ mod tests;
 use alloc::collections::VecDeque;
 
 use credit::Pacer;
+use header::{Glance, Header};
 use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
-    Application, Body, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
+    Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
     HostContext, MIN_WIRE_BYTES, Marker, Marking, Message, MessageId, PacketMut, PathOracle, Rate,
-    Reply, Rng, Time, Transmit, Transport, choice, frame_flag, kind, mix64, params,
+    Reply, Rng, Time, Transmit, Transport, choice, frame_flag, mix64, params, wire::Carried,
 };
 
 /// Queue between switches from which on packets are marked (NThr; paper, table 2).
@@ -114,23 +107,6 @@ const LONG: u64 = 1 << 62;
 
 /// What to serve first: bytes left, then order of arrival or turn.
 type Key = (u64, u64);
-
-/// Kinds of packet that only this transport has.
-mod own_kind {
-    /// Asks for lost packets.
-    pub(super) const RESEND: u8 = tidegate_core::kind::OWN;
-    /// Answers a RESEND of packets that have not been sent yet.
-    pub(super) const BUSY: u8 = tidegate_core::kind::OWN + 1;
-}
-
-/// Bits of [`Body::flags`] that only this transport has.
-mod flag {
-    /// The sender holds more credit than it should (`sird.csn`).
-    pub(super) const SENDER_CONGESTED: u8 = tidegate_core::body_flag::OWN;
-    /// A RESEND because nothing of the message has arrived for a timeout, not because something is
-    /// missing between others.
-    pub(super) const STALLED: u8 = tidegate_core::body_flag::OWN << 1;
-}
 
 choice! {
     /// Whose packet a receiver credits next.
@@ -283,22 +259,17 @@ impl Settings {
     }
 }
 
-/// The control word that tells a message from others, and how much of it needs no credit.
-fn identity(unscheduled: u32, generation: u32) -> u64 {
-    (unscheduled as u64) << 32 | generation as u64
-}
-
 /// A packet other than data, ready to go.
 struct Control {
     dst: u32,
-    body: Body,
+    header: Header,
 }
 
 /// What becomes of a packet.
 enum Answer {
     None,
     /// Goes back to where it came from.
-    Reply(Body),
+    Reply(Header),
 }
 
 /// The SIRD transport of one host.
@@ -327,6 +298,7 @@ impl Endpoint for Sird {
         echo_bytes: (0, 0),
     };
     type Params = SirdParams;
+    type Header = Header;
 
     fn new(params: &SirdParams, host: &HostContext) -> Sird {
         let pace = match params.credit_rate {
@@ -373,25 +345,28 @@ impl Transport for Sird {
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         self.advance(now);
         let Sird { settings, inbox, outbox, control, .. } = self;
-        let body = *packet.body;
-        let source = inbox.source(settings, &body);
+        let src = packet.body.src;
+        let Some(glance) = Glance::at(packet.body) else { return Reply::None };
+        let source = inbox.source(settings, src, glance.announces);
         inbox.changed(now);
         if let Some(source) = source {
             let marked = packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
-            inbox.hear(settings, now, source, &body, marked);
+            inbox.hear(settings, now, source, glance.sender_congested, marked);
         }
-        let answer = match (body.kind, source) {
-            (kind::DATA, Some(source)) => inbox.on_data(settings, now, source, &body, app),
-            (kind::REQUEST, Some(source)) => {
-                inbox.on_request(settings, now, source, &body, app, control)
+        let answer = match (Header::read(packet.body), source) {
+            (Some(Header::Data(data)), Some(source)) => {
+                inbox.on_data(settings, now, source, &data, packet.body.payload_bytes, app)
             }
-            (kind::CREDIT, _) => {
-                outbox.on_credit(settings, body.src, body.sack);
+            (Some(Header::Request(request)), Some(source)) => {
+                inbox.on_request(settings, now, source, &request, app, control)
+            }
+            (Some(Header::Credit(credit)), _) => {
+                outbox.on_credit(settings, src, credit.granted);
                 Answer::None
             }
-            (own_kind::RESEND, _) => outbox.on_resend(settings, now, &body),
-            (kind::ACK, _) => {
-                if let Some(id) = outbox.on_done(settings, now, &body, control) {
+            (Some(Header::Resend(resend)), _) => outbox.on_resend(settings, now, src, &resend),
+            (Some(Header::Ack(ack)), _) => {
+                if let Some(id) = outbox.on_done(settings, now, src, &ack, control) {
                     app.acked(now, MessageId { src: self.host.host, id });
                 }
                 Answer::None
@@ -405,7 +380,7 @@ impl Transport for Sird {
         match answer {
             Answer::None => Reply::None,
             Answer::Reply(reply) => {
-                self.write(now, body.src, reply, packet);
+                self.write(src, &reply, 0, packet);
                 Reply::Send
             }
         }
@@ -414,11 +389,13 @@ impl Transport for Sird {
     #[inline]
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
         self.advance(now);
-        let next = self.control.pop_front().map(|control| (control.dst, control.body));
-        let Some((dst, body)) = next.or_else(|| self.outbox.data(&self.settings, now)) else {
+        if let Some(Control { dst, header }) = self.control.pop_front() {
+            self.write(dst, &header, 0, packet);
+        } else if let Some((dst, data, payload)) = self.outbox.data(&self.settings, now) {
+            self.write(dst, &Header::Data(data), payload, packet);
+        } else {
             return Transmit::Idle;
-        };
-        self.write(now, dst, body, packet);
+        }
         Transmit::Sent
     }
 
@@ -470,26 +447,30 @@ impl Sird {
         }
     }
 
-    /// Writes a packet.
-    fn write(&mut self, now: Time, dst: u32, body: Body, packet: PacketMut<'_>) {
-        let is_data = body.kind == kind::DATA;
+    /// Writes a packet with so much payload, if it is data.
+    fn write(&mut self, dst: u32, header: &Header, payload_bytes: u32, packet: PacketMut<'_>) {
         let [control, unscheduled, scheduled] = self.priorities;
         let frame = packet.frame;
         frame.peak_hop_delay = Time::ZERO;
         frame.dst = dst;
         frame.entropy = match self.host.spraying {
             true => self.rng.bits() as u32,
-            false => mix64((self.host.host as u64) << 32 | dst as u64) as u32 ^ body.lane,
+            false => mix64((self.host.host as u64) << 32 | dst as u64) as u32 ^ header.lane(),
         };
-        let wire = if is_data { body.payload_bytes + HEADER_BYTES } else { 0 };
+        let (wire, priority, flags) = match header {
+            Header::Data(data) => {
+                let is_first = data.offset / self.settings.mtu < data.unscheduled as u64;
+                let priority = if is_first { unscheduled } else { scheduled };
+                (payload_bytes + HEADER_BYTES, priority, frame_flag::ECN_CAPABLE)
+            }
+            _ => (0, control, 0),
+        };
         frame.wire_bytes = wire.max(MIN_WIRE_BYTES) as u16;
-        frame.priority = match is_data {
-            false => control,
-            true if body.seq / self.settings.mtu < body.sack >> 32 => unscheduled,
-            true => scheduled,
-        };
-        frame.flags = if is_data { frame_flag::ECN_CAPABLE } else { 0 };
-        *packet.body = Body { src: self.host.host, sent_at: now, ..body };
+        frame.priority = priority;
+        frame.flags = flags;
+        packet.body.src = self.host.host;
+        packet.body.payload_bytes = payload_bytes;
+        header.write(packet.body);
         packet.hops.clear();
     }
 }

@@ -3,11 +3,12 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use tidegate_core::{Application, Body, Message, MessageId, Time, body_flag, kind};
+use tidegate_core::{Application, Message, MessageId, Time};
 
 use super::credit::{Bucket, Pacer};
+use super::header::{Ack, Announced, Credit, Data, Header, Request};
 use super::sender::MAX_LANES;
-use super::{Answer, Control, Key, LONG, Policy, Settings, flag};
+use super::{Answer, Control, Key, LONG, Policy, Settings};
 use crate::by_host::ByHost;
 use crate::tables::{Heap, Places, Slab};
 use crate::window::Window;
@@ -130,6 +131,8 @@ pub(super) struct Inbox {
 enum Found {
     /// It is being received, in this slot; true where this packet is the first of it.
     Slot(u32, bool),
+    /// This packet is the first of it that came.
+    New,
     /// It has arrived, with so much excess credit.
     Done(u64),
     /// It is over, or there is no room for it, or the packet makes no sense.
@@ -182,17 +185,22 @@ impl Inbox {
             .unwrap_or(0)
     }
 
-    /// The sender at `host`; made if there is none and the packet brings data or news of data.
-    pub(super) fn source(&mut self, settings: &Settings, body: &Body) -> Option<u32> {
-        if let Some(known) = self.by_host.get(body.src).copied() {
+    /// The sender at `host`; made if there is none and the packet announces a message.
+    pub(super) fn source(
+        &mut self,
+        settings: &Settings,
+        host: u32,
+        announces: bool,
+    ) -> Option<u32> {
+        if let Some(known) = self.by_host.get(host).copied() {
             return Some(known);
         }
-        if body.src >= settings.hosts || !matches!(body.kind, kind::DATA | kind::REQUEST) {
+        if host >= settings.hosts || !announces {
             return None;
         }
         let number = self.sources.len() as u32;
         self.sources.push(Source {
-            host: body.src,
+            host,
             bucket: Bucket::new(settings),
             granted_bytes: 0,
             messages: Heap::default(),
@@ -201,7 +209,7 @@ impl Inbox {
             data_at: Time::ZERO,
             silent: false,
         });
-        *self.by_host.entry(body.src) = number;
+        *self.by_host.entry(host) = number;
         Some(number)
     }
 
@@ -211,11 +219,10 @@ impl Inbox {
         settings: &Settings,
         now: Time,
         source: u32,
-        body: &Body,
+        csn: bool,
         ce: bool,
     ) {
         let source = &mut self.sources[source as usize];
-        let csn = body.kind == kind::DATA && body.flags & flag::SENDER_CONGESTED != 0;
         source.bucket.observe(settings, csn, ce);
         source.heard_at = now;
         if core::mem::take(&mut source.silent) {
@@ -233,14 +240,15 @@ impl Inbox {
         }
     }
 
-    fn find(&mut self, settings: &Settings, now: Time, source: u32, body: &Body) -> Found {
-        let generation = body.sack as u32;
-        if body.lane as usize >= MAX_LANES {
+    /// The message of a sender in that lane.
+    #[inline]
+    fn find(&self, source: u32, lane: u32, generation: u32) -> Found {
+        if lane as usize >= MAX_LANES {
             return Found::Nothing;
         }
-        let lane = self.sources[source as usize].lanes.get(body.lane as usize);
+        let lane = self.sources[source as usize].lanes.get(lane as usize);
         match lane.copied().unwrap_or(Lane { generation, last: Last::Unused }) {
-            Lane { last: Last::Unused, .. } => self.open(settings, now, source, body),
+            Lane { last: Last::Unused, .. } => Found::New,
             Lane { generation: same, last } if same == generation => match last {
                 Last::Slot(slot) => Found::Slot(slot, false),
                 Last::Done(excess) => Found::Done(excess),
@@ -250,7 +258,7 @@ impl Inbox {
             Lane { generation: before, last: Last::Done(_) }
                 if (generation.wrapping_sub(before) as i32) > 0 =>
             {
-                self.open(settings, now, source, body)
+                Found::New
             }
             _ => Found::Nothing,
         }
@@ -258,8 +266,8 @@ impl Inbox {
 
     /// A message that was not known: books the credit that its sender took for the unscheduled
     /// packets.
-    fn open(&mut self, settings: &Settings, now: Time, number: u32, body: &Body) -> Found {
-        let (size, unscheduled) = (body.ack, body.sack >> 32);
+    fn open(&mut self, settings: &Settings, now: Time, number: u32, said: &Announced) -> Found {
+        let (size, unscheduled) = (said.size, said.unscheduled as u64);
         let packets = settings.packets(size);
         let sane = (size <= MAX_SIZE || size == Message::UNLIMITED)
             && unscheduled <= packets.min(MAX_UNSCHEDULED);
@@ -273,11 +281,11 @@ impl Inbox {
         window.clear();
         *message = Incoming {
             alive: true,
-            id: body.message,
+            id: said.message,
             source: number,
-            lane: body.lane,
-            generation: body.sack as u32,
-            connection: body.connection,
+            lane: said.lane,
+            generation: said.generation,
+            connection: said.connection,
             size,
             packets,
             granted: unscheduled,
@@ -289,11 +297,11 @@ impl Inbox {
         };
         self.book(number, settings.wire_below(size, unscheduled) as i64);
         let source = &mut self.sources[number as usize];
-        if source.lanes.len() <= body.lane as usize {
-            source.lanes.resize(body.lane as usize + 1, Lane { generation: 0, last: Last::Unused });
+        if source.lanes.len() <= said.lane as usize {
+            source.lanes.resize(said.lane as usize + 1, Lane { generation: 0, last: Last::Unused });
         }
-        source.lanes[body.lane as usize] =
-            Lane { generation: body.sack as u32, last: Last::Slot(slot) };
+        source.lanes[said.lane as usize] =
+            Lane { generation: said.generation, last: Last::Slot(slot) };
         self.place(settings, slot);
         self.arm(settings, now, slot);
         Found::Slot(slot, true)
@@ -346,17 +354,17 @@ impl Inbox {
     }
 
     /// A message without end has one now.
-    fn learn_size(&mut self, settings: &Settings, slot: u32, body: &Body) {
+    fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
-        let packets = settings.packets(body.ack);
+        let packets = settings.packets(size);
         if message.size != Message::UNLIMITED
-            || body.ack > MAX_SIZE
-            || !body.ack.is_multiple_of(settings.mtu)
+            || size > MAX_SIZE
+            || !size.is_multiple_of(settings.mtu)
             || packets < message.window.high()
         {
             return;
         }
-        (message.size, message.packets) = (body.ack, packets);
+        (message.size, message.packets) = (size, packets);
         if message.granted > packets {
             message.excess = (message.granted - packets) * settings.full;
             message.granted = packets;
@@ -371,21 +379,26 @@ impl Inbox {
         settings: &Settings,
         now: Time,
         source: u32,
-        body: &Body,
+        request: &Request,
         app: &mut A,
         control: &mut VecDeque<Control>,
     ) -> Answer {
-        match self.find(settings, now, source, body) {
-            Found::Nothing => Answer::None,
-            Found::Done(excess) => Answer::Reply(self.done(source, body, excess)),
+        let said = request.announced();
+        let found = match self.find(source, said.lane, said.generation) {
+            Found::New => self.open(settings, now, source, &said),
+            found => found,
+        };
+        match found {
+            Found::Nothing | Found::New => Answer::None,
+            Found::Done(excess) => Answer::Reply(self.done(source, &said, excess)),
             Found::Slot(slot, fresh) => {
-                self.learn_size(settings, slot, body);
-                if body.flags & body_flag::RETRANSMISSION != 0 {
-                    let sent = body.seq / settings.mtu;
+                self.learn_size(settings, slot, request.size);
+                if request.repeated {
+                    let sent = request.sent / settings.mtu;
                     self.on_repeated_request(settings, now, slot, sent, control);
                 }
                 match self.finish(now, slot, app) {
-                    Answer::None if !fresh => Answer::Reply(self.repeat(source, body.message)),
+                    Answer::None if !fresh => Answer::Reply(self.repeat(source, request.message)),
                     answer => answer,
                 }
             }
@@ -393,13 +406,9 @@ impl Inbox {
     }
 
     /// Says again how much credit a sender has had in all.
-    pub(super) fn repeat(&self, source: u32, message: u32) -> Body {
-        Body {
-            kind: kind::CREDIT,
-            message,
-            sack: self.sources[source as usize].granted_bytes,
-            ..Body::default()
-        }
+    pub(super) fn repeat(&self, source: u32, message: u32) -> Header {
+        let granted = self.sources[source as usize].granted_bytes;
+        Header::Credit(Credit { message, granted, ..Credit::default() })
     }
 
     #[inline]
@@ -408,25 +417,32 @@ impl Inbox {
         settings: &Settings,
         now: Time,
         source: u32,
-        body: &Body,
+        data: &Data,
+        payload_bytes: u32,
         app: &mut A,
     ) -> Answer {
-        let slot = match self.find(settings, now, source, body) {
-            Found::Slot(slot, _) => slot,
-            Found::Done(excess) => return Answer::Reply(self.done(source, body, excess)),
-            Found::Nothing => return Answer::None,
+        let found = match self.find(source, data.lane, data.generation) {
+            Found::New => self.open(settings, now, source, &data.announced()),
+            found => found,
         };
-        if self.messages[slot].size != body.ack {
-            self.learn_size(settings, slot, body);
+        let slot = match found {
+            Found::Slot(slot, _) => slot,
+            Found::Done(excess) => {
+                return Answer::Reply(self.done(source, &data.announced(), excess));
+            }
+            Found::Nothing | Found::New => return Answer::None,
+        };
+        if self.messages[slot].size != data.size {
+            self.learn_size(settings, slot, data.size);
         }
         let message = &mut self.messages[slot];
-        let packet = body.seq / settings.mtu;
-        let fits = body.seq.is_multiple_of(settings.mtu)
+        let packet = data.offset / settings.mtu;
+        let fits = data.offset.is_multiple_of(settings.mtu)
             && packet < message.packets
-            && body.payload_bytes as u64 == settings.payload(message.size, packet)
+            && payload_bytes as u64 == settings.payload(message.size, packet)
             && packet < message.window.base() + MAX_AHEAD;
         let wire = if fits { settings.wire(message.size, packet) } else { 0 };
-        if fits && body.flags & body_flag::RETRANSMISSION != 0 {
+        if fits && data.retransmission {
             // Time of the link that no credit has paid for.
             self.pacer.spend(now, wire);
         }
@@ -436,8 +452,10 @@ impl Inbox {
             if core::mem::take(&mut message.backoff) > 0 {
                 self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout));
             }
-            app.delivered(now, MessageId { src: body.src, id: message.id }, body.payload_bytes);
-            self.sources[source as usize].data_at = now;
+            let sender = &mut self.sources[source as usize];
+            let id = MessageId { src: sender.host, id: message.id };
+            app.delivered(now, id, data.offset, payload_bytes);
+            sender.data_at = now;
             self.book(source, -(wire as i64));
             self.place(settings, slot);
             self.arm(settings, now, slot);
@@ -453,34 +471,33 @@ impl Inbox {
             return Answer::None;
         }
         message.complete = true;
-        let (id, lane, excess, source) = (message.id, message.lane, message.excess, message.source);
-        self.sources[source as usize].lanes[lane as usize].last = Last::Done(excess);
-        let body = Body {
+        let (id, excess, source) = (message.id, message.excess, message.source);
+        let said = Announced {
             connection: message.connection,
-            lane,
+            lane: message.lane,
+            generation: message.generation,
             message: id,
-            sack: message.generation as u64,
-            ..Body::default()
+            unscheduled: 0,
+            size: message.size,
         };
+        self.sources[source as usize].lanes[said.lane as usize].last = Last::Done(excess);
         self.timers.remove(&mut self.timer_places, slot);
         self.release(slot);
         app.completed(now, MessageId { src: self.sources[source as usize].host, id });
-        Answer::Reply(self.done(source, &body, excess))
+        Answer::Reply(self.done(source, &said, excess))
     }
 
     /// Says that a message has arrived, in answer to a packet of it. What the sender is to forget
     /// may be credit that was lost on its way.
-    fn done(&self, source: u32, body: &Body, excess: u64) -> Body {
-        Body {
-            kind: kind::ACK,
-            connection: body.connection,
-            lane: body.lane,
-            message: body.message,
-            seq: if excess > 0 { self.sources[source as usize].granted_bytes } else { 0 },
-            ack: excess,
-            sack: body.sack as u32 as u64,
-            ..Body::default()
-        }
+    fn done(&self, source: u32, said: &Announced, excess: u64) -> Header {
+        Header::Ack(Ack {
+            connection: said.connection,
+            lane: said.lane,
+            generation: said.generation,
+            message: said.message,
+            granted: if excess > 0 { self.sources[source as usize].granted_bytes } else { 0 },
+            excess,
+        })
     }
 
     pub(super) fn release(&mut self, slot: u32) {

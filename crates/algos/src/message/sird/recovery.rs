@@ -18,10 +18,11 @@
 
 use alloc::collections::VecDeque;
 
-use tidegate_core::{Body, Time};
+use tidegate_core::Time;
 
+use super::header::{Header, Resend};
 use super::receiver::{Inbox, MAX_AHEAD};
-use super::{Control, MAX_BACKOFF, Settings, flag, own_kind};
+use super::{Control, MAX_BACKOFF, Settings};
 
 /// After so many unanswered requests in a row the credit of a silent sender is given to others.
 const PATIENCE: u8 = 3;
@@ -51,9 +52,9 @@ impl Inbox {
             message.backoff = (message.backoff + 1).min(MAX_BACKOFF);
             let backoff = message.backoff;
             self.ask_for_all(settings, at, slot, control);
-            let body = self.repeat(number, self.messages[slot].id);
+            let header = self.repeat(number, self.messages[slot].id);
             let source = &self.sources[number as usize];
-            control.push_back(Control { dst: source.host, body });
+            control.push_back(Control { dst: source.host, header });
             if backoff >= PATIENCE && at.since(source.heard_at) >= patience {
                 self.silence(settings, number);
             }
@@ -70,7 +71,7 @@ impl Inbox {
             }
             let gap_at = message.horizon_at.max(message.asked_at).after(timeout);
             if let Some(horizon) = lost {
-                self.ask_below(settings, at, slot, horizon, 0, control);
+                self.ask_below(settings, at, slot, horizon, false, control);
             }
             let quiet_at = news_at.after(timeout);
             if base < high { quiet_at.min(gap_at) } else { quiet_at }
@@ -93,7 +94,7 @@ impl Inbox {
             message.sent.max(sent).min(message.packets).min(message.window.base() + MAX_AHEAD);
         if !message.complete && now.since(message.asked_at) >= settings.timeout {
             let end = message.sent;
-            self.ask_below(settings, now, slot, end, 0, control);
+            self.ask_below(settings, now, slot, end, false, control);
             self.arm(settings, now, slot);
         }
     }
@@ -111,7 +112,7 @@ impl Inbox {
         let outstanding = self.sources[message.source as usize].bucket.outstanding.max(0) as u64;
         let known = message.granted.max(message.window.high()).max(message.sent);
         let end = known.saturating_add(outstanding / settings.full + 1).min(message.packets);
-        self.ask_below(settings, at, slot, end, flag::STALLED, control);
+        self.ask_below(settings, at, slot, end, true, control);
     }
 
     /// Asks for what is missing of a message below packet `end`.
@@ -121,7 +122,7 @@ impl Inbox {
         at: Time,
         slot: u32,
         end: u64,
-        flags: u8,
+        stalled: bool,
         control: &mut VecDeque<Control>,
     ) {
         let message = &mut self.messages[slot];
@@ -134,19 +135,18 @@ impl Inbox {
             }
             message.asked_at = at;
             let room = end - start;
-            let body = Body {
-                kind: own_kind::RESEND,
-                flags,
+            let missing =
+                message.window.missing(start) & if room < 64 { (1 << room) - 1 } else { u64::MAX };
+            let header = Header::Resend(Resend {
+                stalled,
                 connection: message.connection,
                 lane: message.lane,
+                generation: message.generation,
                 message: message.id,
-                seq: start * settings.mtu,
-                ack: message.generation as u64,
-                sack: message.window.missing(start)
-                    & if room < 64 { (1 << room) - 1 } else { u64::MAX },
-                ..Body::default()
-            };
-            control.push_back(Control { dst, body });
+                offset: start * settings.mtu,
+                missing,
+            });
+            control.push_back(Control { dst, header });
             start += 64;
         }
     }

@@ -2,8 +2,9 @@
 
 use alloc::collections::VecDeque;
 
-use tidegate_core::{Body, Message, Time, kind};
+use tidegate_core::{Message, Time};
 
+use super::header::{Credit, Header};
 use super::receiver::Inbox;
 use super::{Control, Policy, Settings};
 
@@ -64,17 +65,15 @@ impl Inbox {
         self.pacer.spend(at, wire);
         let source = &mut self.sources[number as usize];
         source.granted_bytes += wire;
-        let body = Body {
-            kind: kind::CREDIT,
+        let header = Header::Credit(Credit {
             connection,
             lane,
-            payload_bytes,
             message: id,
-            seq: packet * settings.mtu,
-            sack: source.granted_bytes,
-            ..Body::default()
-        };
-        control.push_back(Control { dst: source.host, body });
+            payload_bytes,
+            offset: packet * settings.mtu,
+            granted: source.granted_bytes,
+        });
+        control.push_back(Control { dst: source.host, header });
         self.place(settings, slot);
         self.arm(settings, at, slot);
         self.release(slot);

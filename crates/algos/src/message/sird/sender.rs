@@ -4,9 +4,10 @@
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
-use tidegate_core::{Body, Message, Time, body_flag, kind};
+use tidegate_core::{Message, Time};
 
-use super::{Answer, Control, Key, LONG, MAX_BACKOFF, Rules, Settings, flag, identity, own_kind};
+use super::header::{Ack, Busy, Data, Header, Request, Resend};
+use super::{Answer, Control, Key, LONG, MAX_BACKOFF, Rules, Settings};
 use crate::by_host::ByHost;
 use crate::tables::{Heap, Places, Slab};
 
@@ -235,7 +236,8 @@ impl Outbox {
             self.taken += credit;
         } else {
             message.announced = true;
-            control.push_back(Control { dst: destination.host, body: request(message, slot, 0) });
+            let header = Header::Request(request(message, slot));
+            control.push_back(Control { dst: destination.host, header });
         }
         if message.packets > 0 {
             destination.messages.set(&mut self.places, slot, message.key(settings));
@@ -270,7 +272,8 @@ impl Outbox {
         destination.messages.remove(&mut self.places, slot);
         self.unsent -= 1;
         message.backoff = 0;
-        control.push_back(Control { dst: destination.host, body: request(message, slot, 0) });
+        let header = Header::Request(request(message, slot));
+        control.push_back(Control { dst: destination.host, header });
         self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout));
         self.settle(settings, number);
     }
@@ -329,8 +332,9 @@ impl Outbox {
         }
     }
 
-    /// The next data packet: one to send again, else the next of a message with credit.
-    pub(super) fn data(&mut self, settings: &Settings, now: Time) -> Option<(u32, Body)> {
+    /// The next data packet: one to send again, else the next of a message with credit. Where it
+    /// goes, its header and its payload.
+    pub(super) fn data(&mut self, settings: &Settings, now: Time) -> Option<(u32, Data, u32)> {
         if let Some(again) = self.data_again(settings, now) {
             return Some(again);
         }
@@ -341,7 +345,7 @@ impl Outbox {
         let packet = message.next;
         let wire = settings.wire(message.size, packet) as i64;
         let csn = congestion(settings, self.available, self.taken, wire, self.unsent);
-        let data = (destination.host, data(settings, message, slot, packet, csn));
+        let (header, payload) = data(settings, message, slot, packet, csn);
         destination.available -= wire;
         destination.lend = false;
         self.available -= wire;
@@ -358,7 +362,7 @@ impl Outbox {
             self.order += 1;
             message.order = self.order;
         } else {
-            self.backlog_bytes -= data.1.payload_bytes as u64;
+            self.backlog_bytes -= payload as u64;
         }
         if message.next == message.packets {
             destination.messages.remove(&mut self.places, slot);
@@ -366,11 +370,12 @@ impl Outbox {
         } else {
             destination.messages.set(&mut self.places, slot, message.key(settings));
         }
+        let host = destination.host;
         self.settle(settings, number);
-        Some(data)
+        Some((host, header, payload))
     }
 
-    fn data_again(&mut self, settings: &Settings, now: Time) -> Option<(u32, Body)> {
+    fn data_again(&mut self, settings: &Settings, now: Time) -> Option<(u32, Data, u32)> {
         while let Some(again) = self.again.front_mut() {
             let message = &mut self.messages[again.slot];
             let same = message.alive
@@ -387,8 +392,8 @@ impl Outbox {
             }
             let csn = congestion(settings, self.available, self.taken, 0, self.unsent);
             let host = self.destinations[message.destination as usize].host;
-            let flags = csn | body_flag::RETRANSMISSION;
-            return Some((host, data(settings, message, again.slot, packet, flags)));
+            let (header, payload) = data(settings, message, again.slot, packet, csn);
+            return Some((host, Data { retransmission: true, ..header }, payload));
         }
         None
     }
@@ -407,35 +412,51 @@ impl Outbox {
         }
     }
 
-    /// The message that a reply is about, if it is still there.
-    fn find(&self, body: &Body, generation: u64) -> Option<u32> {
-        let message = self.messages.get(body.connection)?;
+    /// The message that a reply from `host` is about, if it is still there.
+    fn find(&self, host: u32, connection: u32, lane: u32, generation: u32) -> Option<u32> {
+        let message = self.messages.get(connection)?;
         let same = message.alive
             && !message.held
-            && message.lane == body.lane
-            && message.generation as u64 == generation
-            && self.destinations[message.destination as usize].host == body.src;
-        same.then_some(body.connection)
+            && message.lane == lane
+            && message.generation == generation
+            && self.destinations[message.destination as usize].host == host;
+        same.then_some(connection)
     }
 
     /// The receiver misses packets. What has not been sent yet is not missing, nor what was sent
     /// after the receiver lost patience, but the receiver hears that it is on its way.
-    pub(super) fn on_resend(&mut self, settings: &Settings, now: Time, body: &Body) -> Answer {
-        let Some(slot) = self.find(body, body.ack) else { return Answer::None };
+    pub(super) fn on_resend(
+        &mut self,
+        settings: &Settings,
+        now: Time,
+        host: u32,
+        resend: &Resend,
+    ) -> Answer {
+        let Resend { connection, lane, generation, .. } = *resend;
+        let Some(slot) = self.find(host, connection, lane, generation) else {
+            return Answer::None;
+        };
         let message = &self.messages[slot];
-        let start = body.seq / settings.mtu;
-        let moving = body.flags & flag::STALLED != 0
-            && now.since(message.sent_at).times(2) < settings.timeout;
+        let start = resend.offset / settings.mtu;
+        let moving = resend.stalled && now.since(message.sent_at).times(2) < settings.timeout;
         let sent = if moving { 0 } else { message.next.saturating_sub(start) };
-        let map = if sent >= 64 { body.sack } else { body.sack & ((1 << sent) - 1) };
+        let missing = resend.missing;
+        let map = if sent >= 64 { missing } else { missing & ((1 << sent) - 1) };
         if map == 0 {
-            let (number, body) = (message.destination, request(message, slot, 0));
+            let number = message.destination;
+            let busy = Busy {
+                connection,
+                lane,
+                generation,
+                message: message.id,
+                unscheduled: message.unscheduled,
+                size: message.size,
+            };
             self.destinations[number as usize].lend = true;
             self.settle(settings, number);
-            return Answer::Reply(Body { kind: own_kind::BUSY, ..body });
+            return Answer::Reply(Header::Busy(busy));
         }
         if self.again.len() < MAX_AGAIN {
-            let (lane, generation) = (message.lane, message.generation);
             self.again.push_back(Again { slot, lane, generation, start, map });
         }
         Answer::None
@@ -446,11 +467,12 @@ impl Outbox {
         &mut self,
         settings: &Settings,
         now: Time,
-        body: &Body,
+        host: u32,
+        ack: &Ack,
         control: &mut VecDeque<Control>,
     ) -> Option<u32> {
-        let slot = self.find(body, body.sack)?;
-        self.on_credit(settings, body.src, body.seq);
+        let slot = self.find(host, ack.connection, ack.lane, ack.generation)?;
+        self.on_credit(settings, host, ack.granted);
         let message = &mut self.messages[slot];
         message.alive = false;
         let number = message.destination;
@@ -463,7 +485,7 @@ impl Outbox {
             }
         }
         self.taken -= message.taken(settings);
-        let excess = body.ack.min(settings.bdp as u64 * MAX_IN_HAND as u64) as i64;
+        let excess = ack.excess.min(settings.bdp as u64 * MAX_IN_HAND as u64) as i64;
         destination.available -= excess;
         self.available -= excess;
         destination.lanes[message.lane as usize] = message.generation.wrapping_add(1);
@@ -495,9 +517,9 @@ impl Outbox {
         } else {
             if message.announced {
                 let dst = self.destinations[message.destination as usize].host;
-                let seq = message.next * settings.mtu;
-                let body = Body { seq, ..request(message, slot, body_flag::RETRANSMISSION) };
-                control.push_back(Control { dst, body });
+                let sent = message.next * settings.mtu;
+                let again = Request { repeated: true, sent, ..request(message, slot) };
+                control.push_back(Control { dst, header: Header::Request(again) });
                 message.backoff = (message.backoff + 1).min(MAX_BACKOFF);
             }
             at.after(settings.timeout.times(1 << message.backoff))
@@ -515,35 +537,46 @@ pub(super) fn congestion(
     taken: i64,
     wire: i64,
     unsent: u32,
-) -> u8 {
-    let congested = match settings.rules {
+) -> bool {
+    match settings.rules {
         Rules::Paper => available - taken >= settings.sender_threshold,
         Rules::PublishedCode => available - wire > settings.sender_threshold && unsent >= 2,
-    };
-    if congested { flag::SENDER_CONGESTED } else { 0 }
+    }
 }
 
 /// A request for credit; says everything about the message that its receiver must know.
-fn request(message: &Outgoing, slot: u32, flags: u8) -> Body {
-    Body {
-        kind: kind::REQUEST,
-        flags,
+fn request(message: &Outgoing, slot: u32) -> Request {
+    Request {
+        repeated: false,
         connection: slot,
         lane: message.lane,
+        generation: message.generation,
         message: message.id,
-        ack: message.size,
-        sack: identity(message.unscheduled, message.generation),
-        ..Body::default()
+        unscheduled: message.unscheduled,
+        size: message.size,
+        sent: 0,
     }
 }
 
-fn data(settings: &Settings, message: &Outgoing, slot: u32, packet: u64, flags: u8) -> Body {
-    let last = if packet + 1 == message.packets { body_flag::END_OF_MESSAGE } else { 0 };
-    Body {
-        kind: kind::DATA,
-        flags: flags | last,
-        payload_bytes: settings.payload(message.size, packet) as u32,
-        seq: packet * settings.mtu,
-        ..request(message, slot, 0)
-    }
+/// A packet of a message, and its payload.
+fn data(
+    settings: &Settings,
+    message: &Outgoing,
+    slot: u32,
+    packet: u64,
+    sender_congested: bool,
+) -> (Data, u32) {
+    let header = Data {
+        end_of_message: packet + 1 == message.packets,
+        retransmission: false,
+        sender_congested,
+        connection: slot,
+        lane: message.lane,
+        generation: message.generation,
+        message: message.id,
+        unscheduled: message.unscheduled,
+        size: message.size,
+        offset: packet * settings.mtu,
+    };
+    (header, settings.payload(message.size, packet) as u32)
 }

@@ -6,8 +6,9 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 use std::println;
 
-use tidegate_core::{ConnectionPolicy, Frame, HopTrace, Path, Rate, body_flag};
+use tidegate_core::{Body, ConnectionPolicy, Frame, HopTrace, Path, Rate};
 
+use super::header::{Credit, Data, Request, Resend};
 use super::*;
 
 const RATE: Rate = Rate::gbps(100);
@@ -64,7 +65,7 @@ struct Checking {
 }
 
 impl Application for Checking {
-    fn delivered(&mut self, _now: Time, message: MessageId, bytes: u32) {
+    fn delivered(&mut self, _now: Time, message: MessageId, _offset: u64, bytes: u32) {
         let message = message.id;
         if message >= FORGED {
             return;
@@ -116,9 +117,20 @@ struct Faults {
 const NO_FAULTS: Faults =
     Faults { loss: 0.0, duplication: 0.0, jitter: Time::us(1), dead: None, first_of: 0 };
 
-fn bit(kind: u8) -> u32 {
-    1 << kind
+/// Of [`Faults::first_of`].
+fn bit(body: &Body) -> u32 {
+    1 << match Header::read(body) {
+        Some(Header::Data(_)) => 0,
+        Some(Header::Request(_)) => 1,
+        Some(Header::Credit(_)) => 2,
+        Some(Header::Ack(_)) => 3,
+        Some(Header::Resend(_)) => 4,
+        Some(Header::Busy(_)) => 5,
+        None => panic!("{body:?}"),
+    }
 }
+const DATA: u32 = 1;
+const KINDS: u32 = 6;
 
 struct Net {
     hosts: Vec<Sird>,
@@ -169,9 +181,10 @@ impl Net {
 
     fn send(&mut self, at: Time, frame: Frame, body: Body) -> Time {
         let wire = frame.wire_bytes as u32;
-        let expected = if body.kind == kind::DATA { (body.payload_bytes + 80).max(84) } else { 84 };
+        let payload = body.payload_bytes;
+        let expected = if payload > 0 { (payload + 80).max(84) } else { 84 };
         assert_eq!(wire, expected, "{body:?}");
-        if body.flags & body_flag::RETRANSMISSION != 0 {
+        if body.is_retransmission {
             self.resent_bytes += body.payload_bytes as u64;
         }
         let left = at + RATE.serialise(wire as u64);
@@ -181,8 +194,8 @@ impl Net {
                 .faults
                 .dead
                 .is_some_and(|(h, from, to)| h == body.src && (from..to).contains(&at));
-            let first = self.faults.first_of & bit(body.kind) != 0;
-            self.faults.first_of &= !bit(body.kind);
+            let first = self.faults.first_of & bit(&body) != 0;
+            self.faults.first_of &= !bit(&body);
             if self.rng.unit() < self.faults.loss || dead || first {
                 self.lost += 1;
                 continue;
@@ -339,16 +352,8 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
 
 #[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
-    let all =
-        [kind::DATA, kind::REQUEST, kind::CREDIT, kind::ACK, own_kind::RESEND, own_kind::BUSY];
     let mut lost = 0;
-    for set in 0..1u32 << all.len() {
-        let first_of = all
-            .iter()
-            .enumerate()
-            .filter(|(i, _)| set >> i & 1 != 0)
-            .map(|(_, &kind)| bit(kind))
-            .sum();
+    for first_of in 0..1u32 << KINDS {
         for size in [1, 20_000, 99_000, 400_000, Message::UNLIMITED] {
             let mut net = Net::new(2, &SirdParams::default(), Faults { first_of, ..NO_FAULTS }, 1);
             let (id, handle) = net.submit(0, 1, size);
@@ -369,7 +374,7 @@ fn the_first_packet_of_any_kinds_may_be_lost() {
 
 #[test]
 fn only_what_was_lost_is_sent_again() {
-    let faults = Faults { first_of: bit(kind::DATA), ..NO_FAULTS };
+    let faults = Faults { first_of: DATA, ..NO_FAULTS };
     let mut net = Net::new(3, &SirdParams::default(), faults, 1);
     net.submit(0, 1, 150_000);
     net.run(Time::s(1));
@@ -414,7 +419,7 @@ fn a_message_without_end_survives_loss_in_bounded_memory() {
 #[test]
 fn credit_stops_where_the_window_of_a_lost_packet_ends() {
     let params = SirdParams { resend_timeout: Time::ms(20), ..SirdParams::default() };
-    let mut net = Net::new(2, &params, Faults { first_of: bit(kind::DATA), ..NO_FAULTS }, 1);
+    let mut net = Net::new(2, &params, Faults { first_of: DATA, ..NO_FAULTS }, 1);
     let bytes = (receiver::MAX_AHEAD + 5_000) * MTU as u64;
     net.submit(0, 1, bytes);
     net.run(Time::ms(15));
@@ -450,20 +455,18 @@ fn forged_packets_harm_only_their_senders() {
                     2 => u64::MAX - rng.below(4),
                     _ => rng.bits(),
                 };
+                // A number, or two.
+                let mut word = || if any() % 2 == 0 { any() } else { any() << 32 | any() >> 32 };
+                let words = core::array::from_fn(|_| word());
                 let body = Body {
-                    kind: [0, 1, 2, 3, 16, 17, any() as u8][any() as usize % 7],
-                    flags: any() as u8,
-                    transport: 0,
                     src: 3 + any() as u32 % 6,
-                    connection: any() as u32,
-                    lane: any() as u32,
-                    payload_bytes: any() as u32,
                     message: any() as u32 | FORGED,
-                    seq: any(),
+                    payload_bytes: any() as u32,
+                    transport: 0,
+                    is_retransmission: any() % 2 == 0,
+                    tag: any() as u8,
                     sent_at: Time::ps(any()),
-                    echoed_peak: Time::ps(any()),
-                    ack: any(),
-                    sack: any(),
+                    words,
                 };
                 let frame = Frame { dst: any() as u32 % 3, flags: any() as u8, ..Frame::default() };
                 let (mut frame, mut body) = (frame, body);
@@ -498,21 +501,15 @@ fn shares(fair_share: f64, receivers: u32) -> Vec<u32> {
     let mut data = 0;
     while data < 4_000 {
         for src in 1..=receivers {
-            let mut credit =
-                Body { kind: kind::CREDIT, src, sack: (data + 100) * 1538, ..Body::default() };
-            let packet =
-                PacketMut { frame: &mut Frame::default(), body: &mut credit, hops: &mut hops };
-            host.receive(Time::ZERO, packet, &mut Checking::default());
+            let credit = credit((data + 100) * 1538);
+            tell(&mut host, Time::ZERO, src, &credit);
         }
         let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
         assert_eq!(host.transmit(Time::ZERO, packet), Transmit::Sent);
-        if body.kind == kind::DATA {
+        if let Some(Header::Data(header)) = Header::read(&body) {
             data += 1;
             sent[frame.dst as usize - 1] += 1;
-            assert!(
-                body.flags & flag::SENDER_CONGESTED != 0 || receivers == 1,
-                "all that credit and no word of it"
-            );
+            assert!(header.sender_congested || receivers == 1, "all that credit and no word of it");
         }
     }
     sent
@@ -568,22 +565,14 @@ fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
 /// `credited` packets in hand and long messages to so many receivers.
 fn csn(rules: Rules, credited: u64, receivers: u32) -> Vec<bool> {
     let mut host = Sird::new(&SirdParams { rules, ..SirdParams::default() }, &context(0));
-    let mut hops = HopTrace::default();
     for dst in 1..=receivers {
         let message = Message { id: dst, dst, bytes: 10_000_000, dedicated: false };
         host.submit(Time::ZERO, message, &NoPaths);
     }
-    let mut credit = Body { kind: kind::CREDIT, src: 1, sack: credited * 1538, ..Body::default() };
-    let packet = PacketMut { frame: &mut Frame::default(), body: &mut credit, hops: &mut hops };
-    host.receive(Time::ZERO, packet, &mut Checking::default());
+    tell(&mut host, Time::ZERO, 1, &credit(credited * 1538));
     let mut said = Vec::new();
-    let (mut frame, mut body) = (Frame::default(), Body::default());
-    while let Transmit::Sent =
-        host.transmit(Time::ZERO, PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops })
-    {
-        if body.kind == kind::DATA {
-            said.push(body.flags & flag::SENDER_CONGESTED != 0);
-        }
+    while let Some(data) = next_data(&mut host, Time::ZERO) {
+        said.push(data.sender_congested);
     }
     assert_eq!(said.len() as u64, credited);
     said
@@ -611,30 +600,38 @@ fn exactly_the_threshold_is_congestion() {
     let params =
         SirdParams { sender_threshold: Extent::Bytes(4.0 * 1538.0), ..SirdParams::default() };
     let settings = Settings::new(&params, &context(0));
-    assert!(sender::congestion(&settings, 4 * 1538, 0, 1538, 1) != 0);
-    assert!(sender::congestion(&settings, 4 * 1538 - 1, 0, 1538, 1) == 0);
+    assert!(sender::congestion(&settings, 4 * 1538, 0, 1538, 1));
+    assert!(!sender::congestion(&settings, 4 * 1538 - 1, 0, 1538, 1));
     // What the sender took itself is not credit.
-    assert!(sender::congestion(&settings, 4 * 1538, 1, 1538, 1) == 0);
+    assert!(!sender::congestion(&settings, 4 * 1538, 1, 1538, 1));
 }
 
 /// What a host does next; a request for credit aside.
-fn next_data(host: &mut Sird, now: Time) -> Option<Body> {
+fn next_data(host: &mut Sird, now: Time) -> Option<Data> {
     let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
     while host.transmit(now, PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops })
         == Transmit::Sent
     {
-        if body.kind == kind::DATA {
-            return Some(body);
+        if let Some(Header::Data(data)) = Header::read(&body) {
+            return Some(data);
         }
     }
     None
 }
 
-fn tell(host: &mut Sird, now: Time, mut body: Body) -> Option<u8> {
+/// Credit for any message.
+fn credit(granted: u64) -> Header {
+    Header::Credit(Credit { granted, ..Credit::default() })
+}
+
+/// Host `src` sends something, and the host answers, perhaps.
+fn tell(host: &mut Sird, now: Time, src: u32, header: &Header) -> Option<Header> {
     let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+    let mut body = Body { src, ..Body::default() };
+    header.write(&mut body);
     let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
     let reply = host.receive(now, packet, &mut Checking::default());
-    (reply == Reply::Send).then_some(body.kind)
+    (reply == Reply::Send).then(|| Header::read(&body).unwrap())
 }
 
 /// A host with a long message to host 1.
@@ -649,21 +646,15 @@ fn sending() -> Sird {
 }
 
 /// Host 1 has lost patience with the first packets of that message.
-const STALLED: Body = Body {
-    kind: own_kind::RESEND,
-    flags: flag::STALLED,
-    transport: 0,
-    src: 1,
+const STALLED: Header = Header::Resend(Resend {
+    stalled: true,
     connection: 0,
     lane: 0,
-    payload_bytes: 0,
+    generation: 0,
     message: 0,
-    seq: 0,
-    sent_at: Time::ZERO,
-    echoed_peak: Time::ZERO,
-    ack: 0,
-    sack: 0b11111,
-};
+    offset: 0,
+    missing: 0b11111,
+});
 
 #[test]
 fn what_a_sender_sent_within_half_a_timeout_is_not_asked_of_it() {
@@ -671,40 +662,42 @@ fn what_a_sender_sent_within_half_a_timeout_is_not_asked_of_it() {
     let half = Time::ps(timeout.as_ps() / 2);
     for (later, is_on_its_way) in [(Time::us(1), true), (half - Time::ps(1), true), (half, false)] {
         let (mut host, sent) = (sending(), Time::us(5));
-        tell(
-            &mut host,
-            sent,
-            Body { kind: kind::CREDIT, src: 1, sack: 5 * 1538, ..Body::default() },
-        );
+        tell(&mut host, sent, 1, &credit(5 * 1538));
         (0..5).for_each(|packet| {
-            assert_eq!(next_data(&mut host, sent).unwrap().seq, packet * MTU as u64)
+            assert_eq!(next_data(&mut host, sent).unwrap().offset, packet * MTU as u64)
         });
         assert_eq!(next_data(&mut host, sent), None);
-        let reply = tell(&mut host, sent + later, STALLED);
-        assert_eq!(reply, is_on_its_way.then_some(own_kind::BUSY), "{later} after it left");
-        let again = next_data(&mut host, sent + later).map(|body| (body.seq, body.flags));
-        assert_eq!(
-            again,
-            (!is_on_its_way).then_some((0, body_flag::RETRANSMISSION)),
-            "{later} after it left"
-        );
+        let reply = tell(&mut host, sent + later, 1, &STALLED);
+        let is_busy = matches!(reply, Some(Header::Busy(_)));
+        assert_eq!((is_busy, reply.is_some()), (is_on_its_way, is_on_its_way), "after {later}");
+        let again =
+            next_data(&mut host, sent + later).map(|data| (data.offset, data.retransmission));
+        assert_eq!(again, (!is_on_its_way).then_some((0, true)), "{later} after it left");
     }
 }
 
 #[test]
 fn a_receiver_without_patience_lends_credit_for_one_packet() {
     let mut host = sending();
-    let credit = |sum| Body { kind: kind::CREDIT, src: 1, sack: sum, ..Body::default() };
-    tell(&mut host, Time::ZERO, credit(100));
+    tell(&mut host, Time::ZERO, 1, &credit(100));
     assert_eq!(next_data(&mut host, Time::ZERO), None);
     let later = Time::ms(2);
-    assert_eq!(tell(&mut host, later, STALLED), Some(own_kind::BUSY));
+    assert!(matches!(tell(&mut host, later, 1, &STALLED), Some(Header::Busy(_))));
     assert!(next_data(&mut host, later).is_some());
     // The next packet waits for all of its own credit again.
     for (sum, goes) in [(1538 + 1537, false), (2 * 1538, true), (2 * 1538 + 1537, false)] {
-        tell(&mut host, later, credit(sum));
+        tell(&mut host, later, 1, &credit(sum));
         assert_eq!(next_data(&mut host, later).is_some(), goes, "with {sum} B of credit in all");
     }
+}
+
+/// Maps of the packets that are asked for.
+fn asked_for(control: &VecDeque<Control>) -> Vec<u64> {
+    let missing = |control: &Control| match control.header {
+        Header::Resend(resend) => Some(resend.missing),
+        _ => None,
+    };
+    control.iter().filter_map(missing).collect()
 }
 
 #[test]
@@ -713,11 +706,10 @@ fn a_sender_that_asks_again_is_not_asked_twice_within_a_timeout() {
     let mut inbox = Inbox::new(Pacer::new(RATE, true));
     let (mut control, mut app) = (VecDeque::new(), Checking::default());
     let size = 100 * MTU as u64;
-    let request =
-        Body { kind: kind::REQUEST, src: 1, message: FORGED, ack: size, ..Body::default() };
-    let source = inbox.source(&settings, &request).unwrap();
+    let request = Request { message: FORGED, size, ..Request::default() };
+    let source = inbox.source(&settings, 1, true).unwrap();
     inbox.on_request(&settings, Time::ZERO, source, &request, &mut app, &mut control);
-    let repeated = Body { flags: body_flag::RETRANSMISSION, seq: 10 * MTU as u64, ..request };
+    let repeated = Request { repeated: true, sent: 10 * MTU as u64, ..request };
     let first = Time::ms(2);
     for (at, asked) in [
         (first, 1),
@@ -727,8 +719,7 @@ fn a_sender_that_asks_again_is_not_asked_twice_within_a_timeout() {
     ] {
         control.clear();
         inbox.on_request(&settings, at, source, &repeated, &mut app, &mut control);
-        let resend = control.iter().filter(|control| control.body.kind == own_kind::RESEND).count();
-        assert_eq!(resend, asked, "at {at}");
+        assert_eq!(asked_for(&control).len(), asked, "at {at}");
     }
 }
 
@@ -738,22 +729,18 @@ fn credit_waits_for_packets_that_come_again_not_for_requests_of_them() {
     let mut inbox = Inbox::new(Pacer::new(RATE, true));
     let (mut control, mut app) = (VecDeque::new(), Checking::default());
     let size = 100 * MTU as u64;
-    let request =
-        Body { kind: kind::REQUEST, src: 1, message: FORGED, ack: size, ..Body::default() };
-    let source = inbox.source(&settings, &request).unwrap();
+    let request = Request { message: FORGED, size, ..Request::default() };
+    let source = inbox.source(&settings, 1, true).unwrap();
     inbox.on_request(&settings, Time::ZERO, source, &request, &mut app, &mut control);
     // The sender has sent ten packets, it says, and none has arrived.
-    let repeated = Body { flags: body_flag::RETRANSMISSION, seq: 10 * MTU as u64, ..request };
+    let repeated = Request { repeated: true, sent: 10 * MTU as u64, ..request };
     inbox.on_request(&settings, Time::ms(2), source, &repeated, &mut app, &mut control);
-    let asked: Vec<u64> =
-        control.iter().filter(|c| c.body.kind == own_kind::RESEND).map(|c| c.body.sack).collect();
-    assert_eq!(asked, [(1 << 10) - 1]);
+    assert_eq!(asked_for(&control), [(1 << 10) - 1]);
     assert!(inbox.pacer.opens_at() < Time::ms(1), "nothing has come again yet");
-    let data =
-        Body { kind: kind::DATA, flags: body_flag::RETRANSMISSION, payload_bytes: MTU, ..request };
     for packet in 0..10 {
-        let data = Body { seq: packet * MTU as u64, ..data };
-        inbox.on_data(&settings, Time::ms(3), source, &data, &mut app);
+        let offset = packet * MTU as u64;
+        let data = Data { retransmission: true, message: FORGED, size, offset, ..Data::default() };
+        inbox.on_data(&settings, Time::ms(3), source, &data, MTU, &mut app);
     }
     let paid = inbox.pacer.opens_at() - Time::ms(3);
     assert_eq!(paid, RATE.serialise(1538).times(10) - RATE.serialise(562));

@@ -1,0 +1,338 @@
+//! Headers of SIRD, and how they lie in memory.
+//!
+//! A message is known by the pair of hosts, its lane and the lane's generation. Whatever a sender
+//! says of one ([`Announced`]) says all that its receiver must know.
+
+use tidegate_core::wire::Carried;
+use tidegate_core::{Body, Time, headers};
+
+headers! {
+    /// SIRD: receivers hand out credit.
+    pub enum Header = "sird", version 1, port 52701;
+    /// A packet with payload.
+    Data = 0 {
+        flags {
+            /// The last packet of its message.
+            end_of_message,
+            /// Sent before.
+            retransmission,
+            /// The sender holds more credit than it should (`sird.csn`).
+            sender_congested,
+        }
+        fields {
+            /// The sender's slot of the message; comes back in what its receiver says of it.
+            connection: u32,
+            /// Place of the message among those of this sender to this receiver.
+            lane: u32,
+            /// How often the lane was used before.
+            generation: u32,
+            /// The sender's number of the message.
+            message: u32,
+            /// First packets of the message that go without credit.
+            unscheduled: u32,
+            /// Bytes of the message; all ones: no end is known.
+            size: u64,
+            /// Where in the message the payload begins, in bytes.
+            offset: u64,
+        }
+    }
+    /// Announces a message and asks for credit (CREDITREQ).
+    Request = 1 {
+        flags {
+            /// It was said before, and nothing came of it.
+            repeated,
+        }
+        fields {
+            /// The sender's slot of the message.
+            connection: u32,
+            /// Place of the message among those of this sender to this receiver.
+            lane: u32,
+            /// How often the lane was used before.
+            generation: u32,
+            /// The sender's number of the message.
+            message: u32,
+            /// First packets of the message that go without credit.
+            unscheduled: u32,
+            /// Bytes of the message; all ones: no end is known.
+            size: u64,
+            /// Repeated: where in the message the first byte is that was not sent yet.
+            sent: u64,
+        }
+    }
+    /// Allows its receiver to send a packet of whichever message.
+    Credit = 2 {
+        flags {}
+        fields {
+            /// The sender's slot of the message that it was meant for.
+            connection: u32,
+            /// Lane of that message.
+            lane: u32,
+            /// The sender's number of that message.
+            message: u32,
+            /// Payload of the packet that it was meant for; zero: only the sum is said again.
+            payload_bytes: u32,
+            /// Where in the message that packet begins, in bytes.
+            offset: u64,
+            /// All credit to this sender so far, in bytes on the wire; it makes up for lost ones.
+            granted: u64,
+        }
+    }
+    /// All of a message has arrived.
+    Ack = 3 {
+        flags {}
+        fields {
+            /// As in the message's packets.
+            connection: u32,
+            /// As in the message's packets.
+            lane: u32,
+            /// As in the message's packets.
+            generation: u32,
+            /// As in the message's packets.
+            message: u32,
+            /// All credit to this sender so far, in bytes on the wire; zero where none is to be
+            /// forgotten.
+            granted: u64,
+            /// Credit to forget: for packets that the message turned out not to have.
+            excess: u64,
+        }
+    }
+    /// Asks for lost packets.
+    Resend = 4 {
+        flags {
+            /// Nothing of the message has arrived for a timeout; else something is missing between
+            /// others.
+            stalled,
+        }
+        fields {
+            /// As in the message's packets.
+            connection: u32,
+            /// As in the message's packets.
+            lane: u32,
+            /// As in the message's packets.
+            generation: u32,
+            /// As in the message's packets.
+            message: u32,
+            /// Where in the message the first missing byte is.
+            offset: u64,
+            /// From the lowest bit: packets that are missing, from there on.
+            missing: u64 as Bits,
+        }
+    }
+    /// Answers a request for packets that have not been sent yet.
+    Busy = 5 {
+        flags {}
+        fields {
+            /// The sender's slot of the message.
+            connection: u32,
+            /// Place of the message among those of this sender to this receiver.
+            lane: u32,
+            /// How often the lane was used before.
+            generation: u32,
+            /// The sender's number of the message.
+            message: u32,
+            /// First packets of the message that go without credit.
+            unscheduled: u32,
+            /// Bytes of the message; all ones: no end is known.
+            size: u64,
+        }
+    }
+}
+
+/// What a sender says of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Announced {
+    pub(super) connection: u32,
+    pub(super) lane: u32,
+    pub(super) generation: u32,
+    pub(super) message: u32,
+    pub(super) unscheduled: u32,
+    pub(super) size: u64,
+}
+
+impl Data {
+    #[inline]
+    pub(super) fn announced(&self) -> Announced {
+        let Data { connection, lane, generation, message, unscheduled, size, .. } = *self;
+        Announced { connection, lane, generation, message, unscheduled, size }
+    }
+}
+
+impl Request {
+    pub(super) fn announced(&self) -> Announced {
+        let Request { connection, lane, generation, message, unscheduled, size, .. } = *self;
+        Announced { connection, lane, generation, message, unscheduled, size }
+    }
+}
+
+impl Header {
+    /// The message's lane.
+    #[inline]
+    pub(super) fn lane(&self) -> u32 {
+        match self {
+            Header::Data(Data { lane, .. })
+            | Header::Ack(Ack { lane, .. })
+            | Header::Credit(Credit { lane, .. })
+            | Header::Request(Request { lane, .. })
+            | Header::Resend(Resend { lane, .. })
+            | Header::Busy(Busy { lane, .. }) => *lane,
+        }
+    }
+}
+
+/// Kinds, in the low bits of a tag; those that announce a message first.
+const KIND: u8 = 0b111;
+const DATA: u8 = 0;
+const REQUEST: u8 = 1;
+const CREDIT: u8 = 2;
+const ACK: u8 = 3;
+const RESEND: u8 = 4;
+const BUSY: u8 = 5;
+/// Flags, in the bits above.
+const END_OF_MESSAGE: u8 = KIND + 1;
+const SENDER_CONGESTED: u8 = END_OF_MESSAGE << 1;
+const STALLED: u8 = END_OF_MESSAGE;
+
+/// What a receiver wants to know of a packet before it looks at what it is.
+pub(super) struct Glance {
+    /// It says all about a message.
+    pub(super) announces: bool,
+    /// It is data whose sender is congested.
+    pub(super) sender_congested: bool,
+}
+
+impl Glance {
+    /// At a body; none where that holds no packet of SIRD.
+    #[inline(always)]
+    pub(super) fn at(body: &Body) -> Option<Glance> {
+        let kind = body.tag & KIND;
+        (kind <= BUSY).then_some(Glance {
+            announces: kind <= REQUEST,
+            sender_congested: kind == DATA && body.tag & SENDER_CONGESTED != 0,
+        })
+    }
+}
+
+/// Two numbers in a word.
+#[inline(always)]
+fn pair(low: u32, high: u32) -> u64 {
+    (high as u64) << 32 | low as u64
+}
+
+#[inline(always)]
+fn unpair(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+#[inline(always)]
+fn flag(set: bool, flag: u8) -> u8 {
+    if set { flag } else { 0 }
+}
+
+impl Carried for Header {
+    #[inline(always)]
+    fn read(body: &Body) -> Option<Header> {
+        let ((connection, lane), message) = (unpair(body.words[0]), body.message);
+        let [_, which, third, fourth, _] = body.words;
+        let (generation, unscheduled) = unpair(which);
+        let is = |flag| body.tag & flag != 0;
+        Some(match body.tag & KIND {
+            DATA => Header::Data(Data {
+                end_of_message: is(END_OF_MESSAGE),
+                retransmission: body.is_retransmission,
+                sender_congested: is(SENDER_CONGESTED),
+                connection,
+                lane,
+                generation,
+                message,
+                unscheduled,
+                size: third,
+                offset: fourth,
+            }),
+            ACK => Header::Ack(Ack {
+                connection,
+                lane,
+                generation,
+                message,
+                granted: third,
+                excess: fourth,
+            }),
+            CREDIT => Header::Credit(Credit {
+                connection,
+                lane,
+                message,
+                payload_bytes: generation,
+                offset: third,
+                granted: fourth,
+            }),
+            REQUEST => Header::Request(Request {
+                repeated: body.is_retransmission,
+                connection,
+                lane,
+                generation,
+                message,
+                unscheduled,
+                size: third,
+                sent: fourth,
+            }),
+            RESEND => Header::Resend(Resend {
+                stalled: is(STALLED),
+                connection,
+                lane,
+                generation,
+                message,
+                offset: third,
+                missing: fourth,
+            }),
+            BUSY => Header::Busy(Busy {
+                connection,
+                lane,
+                generation,
+                message,
+                unscheduled,
+                size: third,
+            }),
+            _ => return None,
+        })
+    }
+
+    #[inline(always)]
+    fn write(&self, body: &mut Body) {
+        body.is_retransmission = false;
+        let (tag, connection, lane, message, which, third, fourth) = match *self {
+            Header::Data(h) => {
+                body.is_retransmission = h.retransmission;
+                let tag = DATA
+                    | flag(h.end_of_message, END_OF_MESSAGE)
+                    | flag(h.sender_congested, SENDER_CONGESTED);
+                let which = pair(h.generation, h.unscheduled);
+                (tag, h.connection, h.lane, h.message, which, h.size, h.offset)
+            }
+            Header::Ack(h) => {
+                let which = pair(h.generation, 0);
+                (ACK, h.connection, h.lane, h.message, which, h.granted, h.excess)
+            }
+            Header::Credit(h) => {
+                let which = pair(h.payload_bytes, 0);
+                (CREDIT, h.connection, h.lane, h.message, which, h.offset, h.granted)
+            }
+            Header::Request(h) => {
+                body.is_retransmission = h.repeated;
+                let which = pair(h.generation, h.unscheduled);
+                (REQUEST, h.connection, h.lane, h.message, which, h.size, h.sent)
+            }
+            Header::Resend(h) => {
+                let tag = RESEND | flag(h.stalled, STALLED);
+                let which = pair(h.generation, 0);
+                (tag, h.connection, h.lane, h.message, which, h.offset, h.missing)
+            }
+            Header::Busy(h) => {
+                let which = pair(h.generation, h.unscheduled);
+                (BUSY, h.connection, h.lane, h.message, which, h.size, 0)
+            }
+        };
+        body.message = message;
+        body.tag = tag;
+        body.sent_at = Time::ZERO;
+        body.words = [pair(connection, lane), which, third, fourth, 0];
+    }
+}

@@ -1,0 +1,188 @@
+//! Headers of windowed transports, and how they lie in memory.
+
+use tidegate_core::wire::Carried;
+use tidegate_core::{Body, Time, headers};
+
+headers! {
+    /// Windowed transports: connections of numbered packets around any congestion control.
+    pub enum Header = "windowed", version 1, port 52700;
+    /// A packet of a connection, with payload.
+    Data = 0 {
+        flags {
+            /// The last packet of its message.
+            end_of_message,
+            /// Sent before.
+            retransmission,
+        }
+        fields {
+            /// The sender's number of the connection; comes back in acknowledgements.
+            connection: u32,
+            /// The connection's number among those of this sender to this receiver.
+            lane: u32,
+            /// The sender's number of the message.
+            message: u32,
+            /// Number of the packet in its connection.
+            seq: u64,
+            /// Where in the message the payload begins, in bytes.
+            offset: u64,
+            /// When it left its sender, by the sender's clock; comes back in the acknowledgement.
+            sent_at: Time,
+        }
+    }
+    /// What has arrived of a connection.
+    Ack = 1 {
+        flags {
+            /// The packet that it answers was marked.
+            marked,
+        }
+        fields {
+            /// As in the packet that it answers.
+            connection: u32,
+            /// As in the packet that it answers.
+            lane: u32,
+            /// As in the packet that it answers.
+            message: u32,
+            /// Number of the packet that it answers.
+            seq: u64,
+            /// Every packet below this number has arrived.
+            cumulative: u64,
+            /// From the lowest bit: whether packets `cumulative + 1` and so on have arrived.
+            sack: u64 as Bits,
+            /// As in the packet that it answers, later by what its receiver held the answer back.
+            sent_at: Time,
+            /// The largest queueing delay of a hop that the packet it answers brought.
+            peak_hop_delay: Time,
+        }
+    }
+}
+
+/// The lowest bit of a tag tells an acknowledgement from data, the next is the flag of either.
+const ACK: u8 = 1;
+const END_OF_MESSAGE: u8 = 2;
+const MARKED: u8 = 2;
+
+#[inline(always)]
+fn pair(low: u32, high: u32) -> u64 {
+    (high as u64) << 32 | low as u64
+}
+
+impl Data {
+    /// The header in a body that holds data.
+    #[inline(always)]
+    pub(super) fn read(body: &Body) -> Data {
+        let [name, seq, offset, ..] = body.words;
+        Data {
+            end_of_message: body.tag & END_OF_MESSAGE != 0,
+            retransmission: body.is_retransmission,
+            connection: name as u32,
+            lane: (name >> 32) as u32,
+            message: body.message,
+            seq,
+            offset,
+            sent_at: body.sent_at,
+        }
+    }
+}
+
+impl Ack {
+    /// The header in a body that holds an acknowledgement.
+    #[inline(always)]
+    pub(super) fn read(body: &Body) -> Ack {
+        let [name, seq, cumulative, sack, peak] = body.words;
+        Ack {
+            marked: body.tag & MARKED != 0,
+            connection: name as u32,
+            lane: (name >> 32) as u32,
+            message: body.message,
+            seq,
+            cumulative,
+            sack,
+            sent_at: body.sent_at,
+            peak_hop_delay: Time::ps(peak),
+        }
+    }
+
+    /// Turns the data in `body` into what answers it. What it repeats stays where it is.
+    #[inline(always)]
+    pub(super) fn answer(
+        body: &mut Body,
+        marked: bool,
+        cumulative: u64,
+        sack: u64,
+        peak_hop_delay: Time,
+    ) {
+        body.payload_bytes = 0;
+        body.is_retransmission = false;
+        body.tag = ACK | if marked { MARKED } else { 0 };
+        let [_, _, third, fourth, fifth] = &mut body.words;
+        (*third, *fourth, *fifth) = (cumulative, sack, peak_hop_delay.as_ps());
+    }
+}
+
+impl Carried for Header {
+    #[inline(always)]
+    fn read(body: &Body) -> Option<Header> {
+        Some(match body.tag & ACK {
+            0 => Header::Data(Data::read(body)),
+            _ => Header::Ack(Ack::read(body)),
+        })
+    }
+
+    #[inline(always)]
+    fn write(&self, body: &mut Body) {
+        match *self {
+            Header::Data(data) => {
+                body.message = data.message;
+                body.is_retransmission = data.retransmission;
+                body.tag = if data.end_of_message { END_OF_MESSAGE } else { 0 };
+                body.sent_at = data.sent_at;
+                body.words = [pair(data.connection, data.lane), data.seq, data.offset, 0, 0];
+            }
+            Header::Ack(ack) => {
+                body.message = ack.message;
+                body.is_retransmission = false;
+                body.tag = ACK | if ack.marked { MARKED } else { 0 };
+                body.sent_at = ack.sent_at;
+                let name = pair(ack.connection, ack.lane);
+                let peak = ack.peak_hop_delay.as_ps();
+                body.words = [name, ack.seq, ack.cumulative, ack.sack, peak];
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_answer_repeats_what_it_answers() {
+        let data = Data {
+            end_of_message: true,
+            retransmission: true,
+            connection: 1,
+            lane: 2,
+            message: 3,
+            seq: 4,
+            offset: 5,
+            sent_at: Time::ps(6),
+        };
+        let mut body = Body { payload_bytes: 7, ..Body::default() };
+        Header::Data(data).write(&mut body);
+        Ack::answer(&mut body, true, 8, 9, Time::ps(10));
+        let ack = Ack {
+            marked: true,
+            connection: 1,
+            lane: 2,
+            message: 3,
+            seq: 4,
+            cumulative: 8,
+            sack: 9,
+            sent_at: Time::ps(6),
+            peak_hop_delay: Time::ps(10),
+        };
+        let mut written = Body::default();
+        Header::Ack(ack).write(&mut written);
+        assert_eq!((body, Header::read(&body)), (written, Some(Header::Ack(ack))));
+    }
+}

@@ -1,0 +1,59 @@
+//! `tidegate run --pcap` and `tidegate dissector`: where files go, and what is refused.
+
+mod common;
+
+use std::fs;
+
+use common::{Place, answer, files, protocols, steady};
+
+#[test]
+fn a_capture_goes_where_it_is_asked_to_and_changes_nothing_else() {
+    let place = Place::usual();
+    let plain = place.run(&["--json"]).json();
+    let (out, file) = (place.arg("out"), place.arg("out/run.pcapng"));
+    let args = ["--json", "--out", &out, "--pcap", &file];
+    assert_eq!(steady(place.run(&args).json()), steady(plain));
+    let here = files(&place.path("out"));
+    assert_eq!(here, ["flows.parquet", "manifest.json", "run.pcapng", "summary.json"]);
+    let first = fs::read(&file).unwrap();
+    assert!(first.len() > 10_000 && first.starts_with(&[0x0a, 0x0d, 0x0d, 0x0a]));
+
+    place.run(&["--pcap", &file]).refused(2, &["--pcap", "run.pcapng", "--force"]);
+    assert_eq!(fs::read(&file).unwrap(), first);
+    place.run(&["--pcap", &file, "--force", "--threads", "1", "--pcap-of", "h?"]).ok();
+    assert!(fs::read(&file).unwrap() == first, "the links of hosts, whatever they are called");
+    place.run(&["--pcap", &file, "--force", "--pcap-of", "s0->h2"]).ok();
+    assert!(fs::read(&file).unwrap().len() < first.len() / 2);
+    assert_eq!(files(&place.path("out")), here);
+}
+
+#[test]
+fn a_capture_that_cannot_be_is_refused() {
+    let place = Place::usual();
+    let (before, file) = (files(&place.path("")), place.arg("run.pcapng"));
+    place.run(&["--pcap-of", "h0"]).refused(2, &["--pcap"]);
+    place.run(&["--pcap"]).refused(2, &["--pcap"]);
+    place.run(&["--pcap", &place.arg("none/run.pcapng")]).refused(2, &["--pcap", "none"]);
+    place.run(&["--pcap", &place.arg("")]).refused(2, &["--pcap", "folder"]);
+    let unknown = place.run(&["--pcap", &file, "--pcap-of", "h7"]);
+    unknown.refused(2, &["--pcap-of", "`h7`", "h0->s0"]);
+    let known = protocols().join(",");
+    let compared = place.call("compare", &["--protocols", &known, "--pcap", &file]);
+    compared.refused(2, &["--pcap"]);
+    assert_eq!(files(&place.path("")), before);
+}
+
+#[test]
+fn the_dissector_knows_every_header_of_the_document() {
+    let script = answer(&["dissector"]).ok();
+    let document = include_str!("../../../docs/headers.md");
+    let rows = document
+        .lines()
+        .filter_map(|line| line.split('`').nth(1).filter(|_| line.starts_with("| ")));
+    let mut count = 0;
+    for field in rows {
+        assert!(script.contains(&format!("name = \"{field}\"")), "{field}");
+        count += 1;
+    }
+    assert!(count > 50, "{count} fields");
+}

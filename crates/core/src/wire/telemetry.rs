@@ -1,0 +1,121 @@
+//! What switches write into packets, as headers that stand before those of the transport, where a
+//! switch finds them at a fixed place.
+//!
+//! The values are what the algorithms read, to the picosecond and the byte. The bytes that a
+//! protocol's card declares, which simulated packets are longer by, are those of its paper, whose
+//! switches round: Poseidon's are two bytes in units of 256 ns, HPCC's eight bytes a hop.
+
+use super::{Field, Flag, Format, HeaderError, Kind, START_BYTES, Shown, Start, Value};
+use crate::{Frame, Hop, HopTrace, MAX_HOPS, Time, frame_flag};
+
+const VERSION: u8 = 1;
+/// Kinds of telemetry begin here; those of transports are below.
+pub const FIRST_KIND: u8 = 0x40;
+const PEAK: u8 = FIRST_KIND;
+const HOPS: u8 = FIRST_KIND + 1;
+const PEAK_BYTES: usize = START_BYTES + <Time as Value>::BYTES;
+
+/// Bit of [`HOPS`]: echoed.
+const ECHO: u8 = 1;
+
+/// Telemetry, alike under every transport.
+pub const FORMAT: Format = Format {
+    name: "telemetry",
+    doc: &["What switches write, alike under every transport."],
+    version: VERSION,
+    port: 0,
+    kinds: &[
+        Kind {
+            number: PEAK,
+            name: "Peak",
+            doc: &["The packet collects the largest queueing delay of a hop."],
+            flags: &[],
+            fields: &[Field {
+                name: "peak_hop_delay",
+                bytes: <Time as Value>::BYTES,
+                shown: Shown::Picoseconds,
+                doc: &["Largest queueing delay that a stamping switch has seen so far."],
+            }],
+            list: &[],
+        },
+        Kind {
+            number: HOPS,
+            name: "Hops",
+            doc: &["The packet collects a record of every hop, or echoes them."],
+            flags: &[Flag {
+                name: "echo",
+                doc: &["The records are those of the packet that this one answers: switches add \
+                    none."],
+            }],
+            fields: &[],
+            list: Hop::FIELDS,
+        },
+    ],
+};
+
+/// Writes the telemetry that a packet asks for, or echoes; its length.
+///
+/// # Errors
+/// Where there is no room.
+pub(super) fn emit(frame: &Frame, hops: &HopTrace, out: &mut [u8]) -> Result<usize, HeaderError> {
+    let mut at = 0;
+    if frame.flags & frame_flag::STAMP_PEAK != 0 {
+        let mut fields = Start::emit(out, VERSION, PEAK, 0, PEAK_BYTES)?;
+        frame.peak_hop_delay.put(&mut fields);
+        at += PEAK_BYTES;
+    }
+    let stamps = frame.flags & frame_flag::STAMP_HOPS != 0;
+    let hops = hops.as_slice();
+    if stamps || !hops.is_empty() {
+        let bytes = START_BYTES + hops.len() * Hop::FIELD_BYTES;
+        let flags = if stamps { 0 } else { ECHO };
+        let mut fields = Start::emit(&mut out[at..], VERSION, HOPS, flags, bytes)?;
+        hops.iter().for_each(|hop| hop.put(&mut fields));
+        at += bytes;
+    }
+    Ok(at)
+}
+
+/// Reads the telemetry that a datagram begins with; what follows.
+///
+/// # Errors
+/// Where it makes no sense.
+pub(super) fn parse<'a>(
+    mut bytes: &'a [u8],
+    frame: &mut Frame,
+    hops: &mut HopTrace,
+) -> Result<&'a [u8], HeaderError> {
+    frame.flags &= !(frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
+    frame.peak_hop_delay = Time::ZERO;
+    hops.clear();
+    let mut seen = [false; 2];
+    while bytes.get(1).is_some_and(|&kind| kind >= FIRST_KIND) {
+        let start = Start::parse(bytes, VERSION)?;
+        let number = (start.kind - FIRST_KIND) as usize;
+        match seen.get_mut(number) {
+            None => return Err(HeaderError::Kind(start.kind)),
+            Some(true) => return Err(HeaderError::Twice(start.kind)),
+            Some(seen) => *seen = true,
+        }
+        if start.kind == PEAK {
+            let (_, mut fields) = start.checked(0, PEAK_BYTES)?;
+            frame.flags |= frame_flag::STAMP_PEAK;
+            frame.peak_hop_delay = Time::take(&mut fields);
+        } else {
+            let bytes = START_BYTES + start.fields.len();
+            let (flags, mut fields) = start.checked(1, bytes)?;
+            let whole = fields.len().is_multiple_of(Hop::FIELD_BYTES);
+            if !whole || fields.len() / Hop::FIELD_BYTES > MAX_HOPS {
+                return Err(HeaderError::Length { kind: HOPS, found: bytes });
+            }
+            if flags & ECHO == 0 {
+                frame.flags |= frame_flag::STAMP_HOPS;
+            }
+            while !fields.is_empty() {
+                hops.push(Hop::take(&mut fields));
+            }
+        }
+        bytes = start.rest;
+    }
+    Ok(bytes)
+}

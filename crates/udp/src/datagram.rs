@@ -1,0 +1,31 @@
+//! Any bytes as a datagram: what a parser must survive.
+
+use tidegate_algos::Protocol;
+use tidegate_core::wire::HeaderError;
+
+use crate::endpoint::Packet;
+
+/// Reads a datagram of a protocol; the packet, but for what stands in the IP header, and the length
+/// of its headers.
+fn parsed(protocol: Protocol, datagram: &[u8]) -> Result<(Packet, usize), HeaderError> {
+    let mut packet = Packet::default();
+    let headers = protocol.parse(datagram, packet.as_mut())?;
+    Ok((packet, headers))
+}
+
+/// Reads any bytes as a datagram, and what they are a packet of, writes again.
+///
+/// # Panics
+/// When the parser does, takes what it would not write, or takes headers that are not whole.
+pub fn datagram(protocol: Protocol, bytes: &[u8]) {
+    let Ok((packet, headers)) = parsed(protocol, bytes) else { return };
+    assert_eq!(packet.body.payload_bytes as usize, bytes.len() - headers);
+    let mut again = vec![0; headers];
+    let written = protocol.emit(&packet.frame, &packet.body, &packet.hops, &mut again);
+    assert_eq!((written, &again[..]), (Ok(headers), &bytes[..headers]));
+    for cut in 0..headers {
+        assert!(parsed(protocol, &bytes[..cut]).is_err(), "{cut} bytes of {headers}");
+        let emitted = protocol.emit(&packet.frame, &packet.body, &packet.hops, &mut again[..cut]);
+        assert!(emitted.is_err(), "{headers} bytes in {cut}");
+    }
+}

@@ -1,0 +1,94 @@
+//! Many packets at a call are those of as many calls.
+
+use tidegate_algos::Protocol;
+use tidegate_core::{
+    Application, ConnectionPolicy, HostContext, Message, MessageId, Path, PathOracle, Rate, Time,
+};
+use tidegate_udp::{Endpoint, Packet};
+
+struct OnePath;
+
+impl PathOracle for OnePath {
+    fn path(&self, _src: u32, _dst: u32) -> Path {
+        Path {
+            base_rtt: Time::us(6),
+            fabric_base_rtt: Time::us(8),
+            nic_rate: Rate::gbps(100),
+            bottleneck_rate: Rate::gbps(100),
+            bdp_bytes: 100_000.0,
+            mtu: 1_000,
+            full_wire_bytes: 1_080,
+            hops: 3,
+        }
+    }
+}
+
+struct Deaf;
+
+impl Application for Deaf {
+    fn delivered(&mut self, _now: Time, _message: MessageId, _offset: u64, _bytes: u32) {}
+    fn completed(&mut self, _now: Time, _message: MessageId) {}
+    fn acked(&mut self, _now: Time, _message: MessageId) {}
+}
+
+fn endpoint(protocol: Protocol, host: u32) -> Endpoint {
+    let context = HostContext {
+        host,
+        hosts: 2,
+        seed: 1,
+        mtu: 1_000,
+        nic_rate: Rate::gbps(100),
+        fabric_base_rtt: Time::us(8),
+        bdp_bytes: 100_000.0,
+        connections: ConnectionPolicy::PerMessage,
+        spraying: false,
+        priorities: 2,
+        most_held: Time::ZERO,
+    };
+    Endpoint::new(&protocol.stack(), &context)
+}
+
+/// All that two hosts with messages for each other send, one after the other, with so many packets
+/// at a call; one by one: by the call for that.
+fn sent(protocol: Protocol, at_once: Option<usize>) -> Vec<Vec<Packet>> {
+    let mut hosts = [endpoint(protocol, 0), endpoint(protocol, 1)];
+    for id in 0..6 {
+        let (src, bytes) = (id % 2, 1 + 9_000 * id as u64);
+        let message = Message { id: id / 2, dst: 1 - src, bytes, dedicated: false };
+        hosts[src as usize].submit(Time::ZERO, message, &OnePath);
+    }
+    let mut turns = Vec::new();
+    for turn in 0..400 {
+        let (now, from) = (Time::us(turn), turn as usize % 2);
+        let mut packets = Vec::new();
+        match at_once {
+            None => packets.extend(std::iter::from_fn(|| hosts[from].transmit(now))),
+            Some(places) => {
+                let mut batch = vec![Packet::default(); places];
+                loop {
+                    let count = hosts[from].transmit_batch(now, &mut batch);
+                    packets.extend_from_slice(&batch[..count]);
+                    if count < places {
+                        break;
+                    }
+                }
+            }
+        }
+        packets.iter().for_each(|packet| hosts[1 - from].receive(now, *packet, &mut Deaf));
+        turns.push(packets);
+    }
+    turns
+}
+
+#[test]
+fn batches_of_any_size_are_what_single_calls_give() {
+    for &protocol in Protocol::ALL {
+        let single = sent(protocol, None);
+        let packets = single.iter().map(Vec::len).sum::<usize>();
+        let payload: u32 = single.iter().flatten().map(|packet| packet.body.payload_bytes).sum();
+        assert!(packets > 130 && payload == 135_006, "{packets} packets, {payload} B");
+        for places in [1, 2, 7, 64] {
+            assert!(sent(protocol, Some(places)) == single, "{}", protocol.card().name);
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! A dissector for Wireshark, made from the tables of headers.
+
+use std::fmt::Write;
+
+use tidegate_core::wire::{Field, Flag, Kind, Shown, meaning, telemetry};
+
+use crate::headers::formats;
+
+/// What every dissector of these tables does.
+const CODE: &str = include_str!("dissector.lua");
+
+/// A plugin for Wireshark and tshark, in Lua, that shows what captures hold.
+pub fn dissector() -> String {
+    let version = env!("CARGO_PKG_VERSION");
+    let mut out = format!("-- Headers of tidegate {version}, by `tidegate dissector`.\n\n");
+    out += "local formats = {\n";
+    for (format, _) in formats() {
+        let (name, version, port) = (format.name, format.version, format.port);
+        let first = telemetry::FIRST_KIND;
+        writeln!(
+            out,
+            "  {{ name = {}, version = {version}, port = {port}, first = {first}, kinds = {{",
+            quoted(name)
+        )
+        .expect("memory");
+        format.kinds.iter().for_each(|kind| table(&mut out, kind));
+        out += "  } },\n";
+    }
+    out + "}\n\n" + CODE
+}
+
+/// A kind of header.
+fn table(out: &mut String, kind: &Kind) {
+    let name = quoted(kind.name);
+    writeln!(out, "    {{ number = {}, name = {name}, flags = {{", kind.number).expect("memory");
+    for Flag { name, doc } in kind.flags {
+        let (name, doc) = (quoted(name), quoted(&meaning(doc)));
+        writeln!(out, "      {{ name = {name}, doc = {doc} }},").expect("memory");
+    }
+    for (list, fields) in [("fields", kind.fields), ("list", kind.list)] {
+        writeln!(out, "    }}, {list} = {{").expect("memory");
+        fields.iter().for_each(|field| row(out, field));
+    }
+    *out += "    } },\n";
+}
+
+fn row(out: &mut String, field: &Field) {
+    let (shown, unit) = match field.shown {
+        Shown::Number => ("number", None),
+        Shown::Bits => ("bits", None),
+        Shown::Picoseconds => ("time", Some("ps")),
+        Shown::BitsPerSecond => ("rate", Some("bit/s")),
+    };
+    let unit = unit.map(|unit| format!(", unit = {}", quoted(unit))).unwrap_or_default();
+    let (name, doc) = (quoted(field.name), quoted(&meaning(field.doc)));
+    let bytes = field.bytes;
+    writeln!(
+        out,
+        "      {{ name = {name}, bytes = {bytes}, shown = \"{shown}\"{unit}, doc = {doc} }},"
+    )
+    .expect("memory");
+}
+
+/// A string of Lua.
+fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n"))
+}

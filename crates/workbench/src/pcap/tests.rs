@@ -1,0 +1,374 @@
+//! Captures against what a probe of the same run saw, byte by byte and by the eyes of tshark.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::process::{Command, Stdio};
+
+use super::*;
+use crate::run::{RunOptions, run, setup};
+use tidegate_core::wire::{Kind, telemetry};
+use tidegate_core::{Body, Frame, HopTrace, PacketMut, frame_flag};
+use tidegate_sim::Engine;
+
+/// Without loss every protocol is done; with it, some show how they recover.
+const LOSSES: [f64; 2] = [0.0, 0.1];
+
+/// An incast beside a message between racks; marks where the protocol wants them.
+fn plan(protocol: Protocol, loss: f64) -> Plan {
+    let protocol = protocol.card().name;
+    let text = format!(
+        r#"
+seed = 5
+duration = "8ms"
+[fabric]
+kind = "leaf-spine"
+racks = 2
+hosts_per_rack = 2
+spines = 2
+[transport]
+protocol = "{protocol}"
+[[flows]]
+src = "h0"
+dst = "h3"
+size = "300KB"
+[[flows]]
+src = "h1"
+dst = "h3"
+size = "1501B"
+[[flows]]
+src = "h2"
+dst = "h3"
+size = "100KB"
+count = 2
+[faults]
+loss = {loss}
+"#
+    );
+    tidegate_scenario::load(&text, "capture.toml", &[]).unwrap()
+}
+
+/// A packet that left: when, which port, and what it was.
+#[derive(Clone, Debug, PartialEq)]
+struct Left {
+    at: Time,
+    port: u32,
+    frame: Frame,
+    body: Body,
+    hops: HopTrace,
+}
+
+#[derive(Default)]
+struct Watch(Vec<Left>);
+
+impl Probe for Watch {
+    fn departed(&mut self, departure: &Departure<'_>) {
+        let Departure { at, port, frame, body, hops, .. } = *departure;
+        self.0.push(Left { at, port, frame: *frame, body: *body, hops: *hops });
+    }
+}
+
+/// What leaves in the whole run, in order of time, then port.
+fn watched(plan: &Plan) -> Vec<Left> {
+    let mut engine = Engine::new(setup(plan), Watch::default()).unwrap();
+    engine.advance(plan.duration);
+    let mut left = engine.probe().0.clone();
+    left.sort_by_key(|left| (left.at, left.port));
+    left
+}
+
+/// A packet of a file.
+struct Packet {
+    interface: String,
+    at_ns: u64,
+    bytes: Vec<u8>,
+    length: u32,
+}
+
+/// Reads a file as the format says, with nothing of the code that wrote it.
+fn packets(file: &[u8]) -> Vec<Packet> {
+    let word = |at: usize| u32::from_le_bytes(file[at..at + 4].try_into().unwrap());
+    let (mut at, mut names, mut packets) = (0, Vec::new(), Vec::new());
+    while at < file.len() {
+        let length = word(at + 4) as usize;
+        match word(at) {
+            0x0a0d_0d0a => assert_eq!((at, word(at + 8)), (0, 0x1a2b_3c4d)),
+            1 => {
+                let name = (word(at + 16) >> 16) as usize;
+                assert_eq!(word(at + 16) & 0xffff, 2, "the first option is the name");
+                names.push(String::from_utf8(file[at + 20..at + 20 + name].to_vec()).unwrap());
+            }
+            6 => packets.push(Packet {
+                interface: names[word(at + 8) as usize].clone(),
+                at_ns: (word(at + 12) as u64) << 32 | word(at + 16) as u64,
+                bytes: file[at + 28..at + 28 + word(at + 20) as usize].to_vec(),
+                length: word(at + 24),
+            }),
+            other => panic!("a block of type {other}"),
+        }
+        at += length;
+    }
+    packets
+}
+
+/// A run's capture.
+fn captured(plan: &Plan, of: &[&str]) -> Vec<u8> {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("run.pcapng");
+    let of: Vec<String> = of.iter().map(|name| name.to_string()).collect();
+    let capture = Some(Capture { file: &file, of: &of });
+    run(plan, &RunOptions { capture, ..RunOptions::default() }).unwrap();
+    fs::read(file).unwrap()
+}
+
+fn port_name(plan: &Plan, port: u32) -> String {
+    let (_, a, b) = directions(&plan.fabric).nth(port as usize).unwrap();
+    format!("{}->{}", name(&plan.fabric, a), name(&plan.fabric, b))
+}
+
+#[test]
+fn a_capture_is_what_left_in_order_of_time() {
+    for (&protocol, loss) in Protocol::ALL.iter().flat_map(|all| LOSSES.map(|loss| (all, loss))) {
+        let name = protocol.card().name;
+        let plan = plan(protocol, loss);
+        let all = watched(&plan);
+        for (of, wanted) in [
+            (&[][..], (|port: &str| port.contains('h')) as fn(&str) -> bool),
+            (&["spine*"], |port| port.contains("spine")),
+            (&["h3", "tor0->spine1"], |port| port.contains("h3") || port == "tor0->spine1"),
+        ] {
+            let left: Vec<_> =
+                all.iter().filter(|left| wanted(&port_name(&plan, left.port))).collect();
+            let packets = packets(&captured(&plan, of));
+            assert_eq!(packets.len(), left.len(), "{name}, {of:?}");
+            assert!(loss > 0.0 || packets.len() > 100, "{name}, {of:?}: {}", packets.len());
+            for (packet, left) in packets.iter().zip(left) {
+                same(&plan, protocol, packet, left);
+            }
+        }
+    }
+}
+
+/// Asserts that a packet of a file is one that left.
+fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Left) {
+    let name = protocol.card().name;
+    assert_eq!(packet.interface, port_name(plan, left.port));
+    assert_eq!(packet.at_ns, left.at.as_ps() / 1_000);
+    let (ip, udp) = (&packet.bytes[14..34], &packet.bytes[34..42]);
+    let host = |address: &[u8]| u32::from_be_bytes([0, address[1], address[2], address[3]]);
+    assert_eq!((host(&ip[12..16]), host(&ip[16..20])), (left.body.src, left.frame.dst));
+    let sum: u32 = ip.chunks(2).map(|word| u16::from_be_bytes([word[0], word[1]]) as u32).sum();
+    assert_eq!((sum & 0xffff) + (sum >> 16), 0xffff, "the checksum of IP");
+    let is = |flag| left.frame.flags & flag != 0;
+    let ecn = match ip[1] & 3 {
+        0 => !is(frame_flag::ECN_CAPABLE),
+        2 => is(frame_flag::ECN_CAPABLE) && !is(frame_flag::CONGESTION_EXPERIENCED),
+        3 => is(frame_flag::CONGESTION_EXPERIENCED),
+        _ => false,
+    };
+    assert!(ecn && ip[1] >> 5 == 7 - left.frame.priority, "{:#x}: {:?}", ip[1], left.frame);
+    let short = |bytes: &[u8]| u16::from_be_bytes([bytes[0], bytes[1]]) as u32;
+    assert_eq!(short(&ip[2..4]) + 14, packet.length);
+    assert_eq!(short(&udp[4..6]) + 34, packet.length);
+    assert_eq!(short(&udp[2..4]), protocol.headers().port as u32);
+
+    // The payload is not kept; as bytes it is zeros here.
+    let mut datagram = packet.bytes[42..].to_vec();
+    assert_eq!(datagram.len() as u32 + left.body.payload_bytes, packet.length - 42);
+    datagram.resize(packet.length as usize - 42, 0);
+    let mut read = Left {
+        at: left.at,
+        port: left.port,
+        frame: Frame { peak_hop_delay: Time::ZERO, ..left.frame },
+        body: Body { src: left.body.src, transport: left.body.transport, ..Body::default() },
+        hops: HopTrace::default(),
+    };
+    let Left { frame, body, hops, .. } = &mut read;
+    let headers = protocol.parse(&datagram, PacketMut { frame, body, hops }).unwrap();
+    assert_eq!(headers, packet.bytes.len() - 42);
+    assert_eq!(&read, left, "{name}");
+}
+
+#[test]
+fn two_protocols_beside_each_other_keep_their_ports() {
+    let names: Vec<&str> = Protocol::ALL.iter().map(|protocol| protocol.card().name).collect();
+    // Whoever comes second, its answers are its own.
+    for (first, second) in
+        names.iter().zip(names.iter().skip(1)).flat_map(|(a, b)| [(a, b), (b, a)])
+    {
+        let text = format!(
+            "duration = '300us'\nfabric = {{ kind = 'star', hosts = 3 }}\nflows = [\n{{ src = \
+             'h0', dst = 'h2', size = '100KB' }},\n{{ src = 'h1', dst = 'h2', size = '100KB', \
+             protocol = '{second}' }},\n]\n[transport]\nprotocol = '{first}'\n[switch]\nrouting = \
+             'ecmp'\necn = {{ kmin = '100KB', kmax = '100KB', pmax = 1.0 }}\n"
+        );
+        let plan = tidegate_scenario::load(&text, "two.toml", &[]).unwrap();
+        let summary = run(&plan, &RunOptions::default()).unwrap();
+        let unfinished = summary.fct.values().map(|fct| fct.unfinished).sum::<u64>();
+        assert_eq!(unfinished, 0, "{first}, {second}");
+        let packets = packets(&captured(&plan, &["h0", "h1"]));
+        for (host, name) in [("h0", first), ("h1", second)] {
+            let port = Protocol::named(name).unwrap().headers().port;
+            let of_host = packets.iter().filter(|packet| packet.interface.contains(host));
+            let ports: Vec<u16> = of_host
+                .map(|packet| u16::from_be_bytes([packet.bytes[36], packet.bytes[37]]))
+                .collect();
+            assert!(ports.len() > 20 && ports.iter().all(|&other| other == port), "{name}");
+        }
+    }
+}
+
+#[test]
+fn a_file_is_there_when_it_is_complete_and_not_replaced_unasked() {
+    let folder = tempfile::tempdir().unwrap();
+    let plan = plan(Protocol::ALL[0], 0.0);
+    let file = folder.path().join("run.pcapng");
+    let names = || fs::read_dir(folder.path()).unwrap().count();
+    let refused = |file: &Path, of: &[String], force| {
+        let capture = Some(Capture { file, of });
+        let options = RunOptions { capture, force, ..RunOptions::default() };
+        let error = run(&plan, &options).unwrap_err();
+        (error.exit_code(), error.to_string())
+    };
+    let (code, message) = refused(&file, &["spin*".to_owned(), "h9".to_owned()], false);
+    assert!(code == 2 && message.starts_with("--pcap-of: `h9`"), "{message}");
+    assert!(message.contains("`h0->tor0`"), "{message}");
+    let (code, message) = refused(folder.path(), &[], true);
+    assert!(
+        code == 2 && message.starts_with("--pcap: ") && message.contains("folder"),
+        "{message}"
+    );
+    let (code, message) = refused(&folder.path().join("none/run.pcapng"), &[], false);
+    assert!(code == 2 && message.starts_with("--pcap: ") && message.contains("none"), "{message}");
+    let stop = std::sync::atomic::AtomicBool::new(true);
+    let capture = Some(Capture { file: &file, of: &[] });
+    let options = RunOptions { capture, interrupted: Some(&stop), ..RunOptions::default() };
+    assert!(matches!(run(&plan, &options), Err(Error::Interrupted)));
+    assert_eq!(names(), 0, "nothing is left of what was refused or interrupted");
+
+    fs::write(&file, "mine").unwrap();
+    let (code, message) = refused(&file, &[], false);
+    assert!(code == 2 && message.contains("--force"), "{message}");
+    assert_eq!(fs::read(&file).unwrap(), b"mine");
+    run(&plan, &RunOptions { capture, force: true, ..RunOptions::default() }).unwrap();
+    assert!(packets(&fs::read(&file).unwrap()).len() > 100);
+    assert_eq!(names(), 1);
+}
+
+/// The fields of the headers at the beginning of a datagram, by the tables, as a dissector names
+/// them; in a list, several values.
+fn fields(protocol: Protocol, mut bytes: &[u8], payload: u32) -> BTreeMap<String, Vec<u64>> {
+    let mut found: BTreeMap<String, Vec<u64>> = BTreeMap::new();
+    while !bytes.is_empty() {
+        let format =
+            if bytes[1] >= telemetry::FIRST_KIND { &telemetry::FORMAT } else { protocol.headers() };
+        let is = |kind: &&Kind| kind.number == bytes[1];
+        let kind = format.kinds.iter().find(is).unwrap();
+        let start = format!("tidegate_{}.", format.name);
+        let own = format!("{start}{}.", kind.name.to_lowercase());
+        for (bit, flag) in kind.flags.iter().enumerate() {
+            found.insert(format!("{own}{}", flag.name), vec![(bytes[2] >> bit & 1) as u64]);
+        }
+        let (header, rest) = bytes.split_at(4 * bytes[3] as usize);
+        let mut left = &header[4..];
+        for field in kind.fields.iter().chain(kind.list.iter().cycle()) {
+            if left.is_empty() {
+                break;
+            }
+            let (value, behind) = left.split_at(field.bytes);
+            let value = value.iter().fold(0, |value, &byte| value << 8 | byte as u64);
+            found.entry(format!("{own}{}", field.name)).or_default().push(value);
+            left = behind;
+        }
+        if rest.is_empty() {
+            found.insert(format!("{start}payload_bytes"), vec![payload as u64]);
+        }
+        bytes = rest;
+    }
+    found
+}
+
+/// Whether there is a tshark; says so where there is none.
+fn has_tshark() -> bool {
+    let version = Command::new("tshark").arg("--version").stderr(Stdio::null()).output();
+    let found = version.is_ok_and(|output| output.status.success());
+    let demanded = std::env::var("TIDEGATE_TSHARK").is_ok_and(|value| value == "required");
+    assert!(found || !demanded, "TIDEGATE_TSHARK=required, but there is no tshark in PATH");
+    if !found {
+        eprintln!("SKIPPED: there is no tshark in PATH");
+    }
+    found
+}
+
+#[test]
+fn tshark_sees_what_left() {
+    if !has_tshark() {
+        return;
+    }
+    let folder = tempfile::tempdir().unwrap();
+    let (script, file) = (folder.path().join("tidegate.lua"), folder.path().join("run.pcapng"));
+    fs::write(&script, crate::dissector()).unwrap();
+    let mut seen = BTreeSet::new();
+    for (&protocol, loss) in Protocol::ALL.iter().flat_map(|all| LOSSES.map(|loss| (all, loss))) {
+        let plan = plan(protocol, loss);
+        let bytes = captured(&plan, &["*"]);
+        fs::write(&file, &bytes).unwrap();
+        let mut names = Vec::new();
+        for format in [&telemetry::FORMAT, protocol.headers()] {
+            let start = format!("tidegate_{}.", format.name);
+            for kind in format.kinds {
+                let own = format!("{start}{}.", kind.name.to_lowercase());
+                names.extend(kind.flags.iter().map(|flag| format!("{own}{}", flag.name)));
+                let fields = kind.fields.iter().chain(kind.list);
+                names.extend(fields.map(|field| format!("{own}{}", field.name)));
+            }
+        }
+        names.push(format!("tidegate_{}.payload_bytes", protocol.headers().name));
+        let wrong = ["_ws.malformed", "_ws.expert.message", "_ws.lua.error"].map(str::to_owned);
+        let mut tshark = Command::new("tshark");
+        // By itself it would read other people's plugins and settings.
+        tshark.env("HOME", folder.path()).env("XDG_CONFIG_HOME", folder.path());
+        tshark.arg("-r").arg(&file).arg("-X").arg(format!("lua_script:{}", script.display()));
+        tshark.args(["-T", "fields", "-E", "separator=|", "-E", "occurrence=a"]);
+        wrong.iter().chain(&names).for_each(|name| {
+            tshark.args(["-e", name]);
+        });
+        let output = tshark.output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
+        let text = String::from_utf8(output.stdout).unwrap();
+        let packets = packets(&bytes);
+        assert_eq!(text.lines().count(), packets.len());
+        for (line, packet) in text.lines().zip(&packets) {
+            let mut columns = line.split('|');
+            let complaint: String = columns.by_ref().take(wrong.len()).collect();
+            assert_eq!(complaint, "", "{line}");
+            let payload = packet.length - packet.bytes.len() as u32;
+            let expected = fields(protocol, &packet.bytes[42..], payload);
+            let shown: BTreeMap<_, _> = names
+                .iter()
+                .zip(columns)
+                .filter(|(_, values)| !values.is_empty())
+                .map(|(name, values)| (name.clone(), values.split(',').map(number).collect()))
+                .collect();
+            assert_eq!(shown, expected, "{}", protocol.card().name);
+            seen.extend(shown.into_keys());
+        }
+    }
+    // All kinds of header were there.
+    for (format, _) in crate::headers::formats() {
+        for kind in format.kinds {
+            let own = format!("tidegate_{}.{}.", format.name, kind.name.to_lowercase());
+            assert!(seen.iter().any(|name| name.starts_with(&own)), "{own} is in no capture");
+        }
+    }
+}
+
+/// Of decimals, hexadecimals and flags.
+fn number(text: &str) -> u64 {
+    match (text, text.strip_prefix("0x")) {
+        ("True", _) => 1,
+        ("False", _) => 0,
+        (_, Some(hex)) => u64::from_str_radix(hex, 16).unwrap(),
+        (decimal, None) => decimal.parse().unwrap_or_else(|_| panic!("{decimal}")),
+    }
+}

@@ -1,0 +1,9 @@
+//! Any bytes as a datagram of every protocol.
+#![no_main]
+use tidegate_algos::Protocol;
+
+libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
+    if let Some((&first, bytes)) = bytes.split_first() {
+        tidegate_udp::datagram(Protocol::ALL[first as usize % Protocol::ALL.len()], bytes);
+    }
+});
