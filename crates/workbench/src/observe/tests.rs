@@ -149,3 +149,33 @@ fn measures_change_no_outcome_and_do_without_each_other() {
         assert!(all.links.iter().all(|link| !link.from_host));
     }
 }
+
+/// Counts the packets that leave each port, and holds the engine's own counts to that.
+struct Departures(Vec<u64>);
+
+impl Measure for Departures {
+    fn hears(&self) -> Hears {
+        Hears { departed: true, ..Hears::default() }
+    }
+    fn departed(&mut self, departure: &Departure<'_>) {
+        self.0[departure.port as usize] += 1;
+    }
+    fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {
+        panic!("it does not hear that");
+    }
+    fn finish(self: Box<Self>, end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+        let counted: Vec<u64> = end.outcome.links.iter().map(|link| link.packets).collect();
+        assert!(counted == self.0 && counted.iter().sum::<u64>() > 1000, "{counted:?}");
+        Ok(())
+    }
+}
+
+#[test]
+fn a_measure_hears_every_departure_to_the_end() {
+    let mut plan = plan(crate::protocols()[0].name);
+    plan.warmup = Time::ZERO;
+    let ports = 2 * plan.fabric.links.len();
+    let mut measures = measures(ALL, Time::us(10));
+    measures.push(Box::new(Departures(vec![0; ports])));
+    left(&plan, measures);
+}
