@@ -20,17 +20,14 @@ fn main() {
 
     println!("cargo:rustc-env=TIDEGATE_SOURCES={:016x}", sources());
 
-    let mut scenarios = Vec::new();
-    for folder in entries(Path::new("../../scenarios")).into_iter().filter(|path| path.is_dir()) {
-        scenarios.extend(
-            files(&folder, "toml")
-                .into_iter()
-                .map(|(name, path)| (format!("{}/{name}", stem(&folder)), path)),
-        );
-    }
+    let scenarios = below(Path::new("../../scenarios"));
     let mut text = table("SCENARIOS", "Every scenario as folder/name, and its text", &scenarios);
     let registry = Path::new("src/reproduce");
-    text += &table("PAPERS", "The registry: name and text of each paper", &files(registry, "toml"));
+    text += &table(
+        "REGISTRY",
+        "Every file of the registry as paper/name, and its text",
+        &below(registry),
+    );
     text += &table(
         "RECORDS",
         "What claims measured under every alternative: a paper's name, and JSON",
@@ -57,9 +54,9 @@ const DECISIVE: [&str; 11] = [
     "../scenario/presets",
     "../scenario/workloads",
     "../results/src/fixed.rs",
+    "../results/src/summary.rs",
     "src/convert.rs",
-    "src/run.rs",
-    "src/reproduce/observe.rs",
+    "src/observe",
 ];
 
 /// A hash of them, names included.
@@ -97,6 +94,16 @@ fn files(folder: &Path, extension: &str) -> Vec<(String, PathBuf)> {
     let named = |path: &PathBuf| path.extension().is_some_and(|other| other == extension);
     let files = entries(folder).into_iter().filter(named);
     files.map(|path| (stem(&path), path)).collect()
+}
+
+/// The TOML files of every folder in `path`, as folder/name.
+fn below(path: &Path) -> Vec<(String, PathBuf)> {
+    let folders = entries(path).into_iter().filter(|path| path.is_dir());
+    let named = |folder: PathBuf| {
+        let files = files(&folder, "toml").into_iter();
+        files.map(move |(name, path)| (format!("{}/{name}", stem(&folder)), path))
+    };
+    folders.flat_map(named).collect()
 }
 
 fn table(name: &str, doc: &str, files: &[(String, PathBuf)]) -> String {

@@ -330,8 +330,10 @@ fn every_key_of_the_results_is_explained() {
         let bytes = fs::read(place.path("out").join(name)).unwrap();
         let footer =
             String::from_utf8_lossy(&bytes[bytes.len().saturating_sub(4096)..]).into_owned();
-        for column in ["start_us", "fct_us", "acked_us", "ideal_us", "time_us", "quantity", "value"]
-        {
+        for column in [
+            "start_us", "fct_us", "acked_us", "ideal_us", "measured", "time_us", "quantity",
+            "value",
+        ] {
             if footer.contains(column) {
                 found.insert(column.into());
             }

@@ -2,8 +2,10 @@
 
 use crate::fixed::Fixed;
 use crate::recorder::{FlowRow, Names};
-use crate::table_file::{Cell, Column, Kind, TableFile, pick, text};
+use crate::summary::FlowSummary;
+use crate::table_file::{Cell, Cells, Column, Kind, TableFile, pick, text};
 use parquet::data_type::ByteArray;
+use parquet::record::Row;
 use std::io::{self, Write};
 use tidegate_core::Time;
 
@@ -22,6 +24,7 @@ const COLUMNS: &[Column] = &[
     Column::optional("ideal_us", Kind::Double),
     Column::optional("slowdown", Kind::Double),
     Column::required("retransmitted_bytes", Kind::Integer),
+    Column::required("measured", Kind::Flag),
 ];
 
 /// Streams flows into Parquet. The caller's order is the file's: by completion time, then id,
@@ -68,6 +71,7 @@ impl<W: Write + Send> FlowFile<W> {
             Cell::Double((row.ideal > Time::ZERO).then(|| micros(row.ideal))),
             Cell::Double(row.slowdown().map(Fixed::as_f64)),
             Cell::Integer(Some(row.retransmitted_bytes)),
+            Cell::Flag(row.measured),
         ])
     }
 
@@ -77,5 +81,35 @@ impl<W: Write + Send> FlowFile<W> {
     /// When the file refuses to be written.
     pub fn close(self) -> io::Result<W> {
         self.table.close()
+    }
+}
+
+impl FlowSummary {
+    /// A row of `flows.parquet` read back; `None` where it is no such row. Fair shares are not in
+    /// the file. Where it is older and does not tell what is measured, what was submitted from
+    /// `warmup_us` on is.
+    pub fn read(row: &Row, warmup_us: f64) -> Option<FlowSummary> {
+        let cells = Cells(row);
+        let micros = |name| cells.double(name).and_then(Fixed::nearest);
+        let start_us = micros("start_us")?;
+        let size_bytes = cells.integer("size_bytes");
+        let is_late = || size_bytes.is_some() && start_us.as_f64() >= warmup_us;
+        Some(FlowSummary {
+            id: cells.integer("id")?,
+            label: cells.text("label")?,
+            src: cells.text("src")?,
+            dst: cells.text("dst")?,
+            protocol: cells.text("protocol")?,
+            start_us,
+            size_bytes,
+            delivered_bytes: cells.integer("delivered_bytes")?,
+            goodput_gbps: cells.double("goodput_gbps"),
+            fair_share_gbps: None,
+            fct_us: micros("fct_us"),
+            acked_us: micros("acked_us"),
+            slowdown: micros("slowdown"),
+            retransmitted_bytes: cells.integer("retransmitted_bytes")?,
+            measured: cells.flag("measured").unwrap_or_else(is_late),
+        })
     }
 }

@@ -6,7 +6,8 @@
 //! a simulation nor prints a table.
 //!
 //! * [`Recorder`] takes flows one at a time and keeps what a [`Summary`] needs, in bounded memory.
-//! * [`FlowFile`] and [`SeriesFile`] stream rows into Parquet.
+//! * [`FlowFile`] and [`SeriesFile`] stream rows into Parquet; [`FlowSummary::read`] and
+//!   [`SeriesEntry::read`] read them back.
 //! * [`Folder`] gives files their names only when all of them are complete.
 
 mod fixed;
@@ -26,7 +27,7 @@ pub use folder::{FILES, Folder, Partial};
 pub use groups::SIZE_BOUNDS;
 pub use manifest::{Host, Manifest};
 pub use recorder::{FlowRow, Names, Recorded, Recorder};
-pub use series_file::{Entity, SeriesFile, SeriesRow};
+pub use series_file::{Entity, EntryOf, SeriesEntry, SeriesFile, SeriesRow};
 pub use sketch::Sketch;
 pub use summary::{
     BySize, Engine, FLOWS_MAX, FaultSummary, FctSummary, FlowSummary, Goodput, GroupSummary,

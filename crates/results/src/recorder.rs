@@ -41,7 +41,7 @@ pub struct FlowRow {
     /// Payload delivered between warm-up and the end.
     pub window_bytes: u64,
     /// How much of its life lay there; `None` where that is too little for a rate to mean anything.
-    pub measured: Option<Time>,
+    pub lifetime: Option<Time>,
     /// When the last byte reached the receiving application.
     pub completed: Option<Time>,
     /// When the sender knew.
@@ -52,6 +52,8 @@ pub struct FlowRow {
     pub ideal: Time,
     /// What max-min fairness would give it, where known.
     pub fair_share_gbps: Option<f64>,
+    /// Whether it counts among completion times: of a limited size, and submitted after warm-up.
+    pub measured: bool,
 }
 
 impl FlowRow {
@@ -71,7 +73,7 @@ impl FlowRow {
     }
     /// Payload delivered between warm-up and the end, over the part of its life that lay there.
     pub fn goodput_gbps(&self) -> Option<f64> {
-        gbps(self.window_bytes, self.measured?)
+        gbps(self.window_bytes, self.lifetime?)
     }
 }
 
@@ -144,7 +146,7 @@ impl Recorder {
         group.retransmitted_bytes =
             group.retransmitted_bytes.saturating_add(row.retransmitted_bytes);
         group.rates.add(row);
-        if let Some(bytes) = row.size_bytes.filter(|_| row.start >= self.warmup) {
+        if let Some(bytes) = row.size_bytes.filter(|_| row.measured) {
             group.offered_bytes = group.offered_bytes.saturating_add(bytes);
             group.fct.add(bytes, row);
         }
@@ -213,5 +215,6 @@ fn flow_summary(names: &Names, row: &FlowRow) -> FlowSummary {
         acked_us: row.acked_after().map(Fixed::micros),
         slowdown: row.slowdown(),
         retransmitted_bytes: row.retransmitted_bytes,
+        measured: row.measured,
     }
 }

@@ -2,8 +2,9 @@
 
 use crate::fixed::Fixed;
 use crate::recorder::Names;
-use crate::table_file::{Cell, Column, Kind, TableFile, pick, text};
+use crate::table_file::{Cell, Cells, Column, Kind, TableFile, pick, text};
 use parquet::data_type::ByteArray;
+use parquet::record::Row;
 use std::io::{self, Write};
 use tidegate_core::Time;
 use tidegate_core::fabric::Node;
@@ -85,5 +86,40 @@ impl<W: Write + Send> SeriesFile<W> {
     /// When the file refuses to be written.
     pub fn close(self) -> io::Result<W> {
         self.table.close()
+    }
+}
+
+/// A row of `timeseries.parquet` read back.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SeriesEntry {
+    /// When, in microseconds.
+    pub time_us: f64,
+    /// What, with its unit.
+    pub quantity: String,
+    /// Of which flow, or which direction of a link.
+    pub of: EntryOf,
+    /// How much; `None` where that is not finite.
+    pub value: Option<f64>,
+}
+
+/// Whose quantity an entry has.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum EntryOf {
+    /// The flow with this id.
+    Flow(u64),
+    /// The link from one node to the other.
+    Link(String, String),
+}
+
+impl SeriesEntry {
+    /// Reads a row; `None` where it is none of such a file.
+    pub fn read(row: &Row) -> Option<SeriesEntry> {
+        let cells = Cells(row);
+        let of = match cells.integer("flow") {
+            Some(id) => EntryOf::Flow(id),
+            None => EntryOf::Link(cells.text("from")?, cells.text("to")?),
+        };
+        let (time_us, quantity) = (cells.double("time_us")?, cells.text("quantity")?);
+        Some(SeriesEntry { time_us, quantity, of, value: cells.double("value") })
     }
 }

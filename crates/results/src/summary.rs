@@ -187,6 +187,9 @@ pub struct FlowSummary {
     pub slowdown: Option<Fixed>,
     /// Payload sent again.
     pub retransmitted_bytes: u64,
+    /// Whether it counts among completion times: of a limited size, and submitted after warm-up.
+    #[serde(default)]
+    pub measured: bool,
 }
 
 /// Flows of one label and one protocol.

@@ -1,4 +1,5 @@
-//! A Parquet file written row by row, in bounded memory, with the same bytes for the same rows.
+//! A Parquet file written row by row, in bounded memory, with the same bytes for the same rows; and
+//! the cells of such a row.
 
 use parquet::basic::Compression;
 use parquet::column::writer::ColumnWriter;
@@ -6,6 +7,7 @@ use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
+use parquet::record::{Field, Row};
 use parquet::schema::parser::parse_message_type;
 use std::io::{self, Write};
 use std::sync::Arc;
@@ -19,6 +21,7 @@ pub(crate) enum Kind {
     Integer,
     Double,
     Text,
+    Flag,
 }
 
 /// A column of a table.
@@ -44,6 +47,7 @@ impl Column {
             Kind::Integer => format!("{repetition} INT64 {};", self.name),
             Kind::Double => format!("{repetition} DOUBLE {};", self.name),
             Kind::Text => format!("{repetition} BYTE_ARRAY {} (UTF8);", self.name),
+            Kind::Flag => format!("{repetition} BOOLEAN {};", self.name),
         }
     }
 }
@@ -53,6 +57,7 @@ pub(crate) enum Cell {
     Integer(Option<u64>),
     Double(Option<f64>),
     Text(Option<ByteArray>),
+    Flag(bool),
 }
 
 /// Cells of one column that are not written yet.
@@ -60,6 +65,7 @@ enum Pending {
     Integer(Vec<i64>),
     Double(Vec<f64>),
     Text(Vec<ByteArray>),
+    Flag(Vec<bool>),
 }
 
 /// A table on its way to a file.
@@ -85,6 +91,7 @@ impl<W: Write + Send> TableFile<W> {
             Kind::Integer => (Pending::Integer(Vec::new()), Vec::new()),
             Kind::Double => (Pending::Double(Vec::new()), Vec::new()),
             Kind::Text => (Pending::Text(Vec::new()), Vec::new()),
+            Kind::Flag => (Pending::Flag(Vec::new()), Vec::new()),
         });
         Ok(TableFile { writer, columns, pending: pending.collect(), rows: 0 })
     }
@@ -101,6 +108,10 @@ impl<W: Write + Send> TableFile<W> {
                     x.filter(|x| x.is_finite()).map(|x| all.push(x)).is_some()
                 }
                 (Cell::Text(x), Pending::Text(all)) => x.map(|x| all.push(x)).is_some(),
+                (Cell::Flag(x), Pending::Flag(all)) => {
+                    all.push(x);
+                    true
+                }
                 _ => return Err(io::Error::other("a cell is not of its column's kind")),
             };
             levels.push(i16::from(present));
@@ -128,6 +139,10 @@ impl<W: Write + Send> TableFile<W> {
                     to.write_batch(all, levels_of, None).map_err(other)?;
                     all.clear();
                 }
+                (ColumnWriter::BoolColumnWriter(to), Pending::Flag(all)) => {
+                    to.write_batch(all, levels_of, None).map_err(other)?;
+                    all.clear();
+                }
                 _ => return Err(io::Error::other("a column is not of its schema's kind")),
             }
             writer.close().map_err(other)?;
@@ -149,6 +164,43 @@ impl<W: Write + Send> TableFile<W> {
 
 fn other(error: ParquetError) -> io::Error {
     io::Error::other(error)
+}
+
+/// A row that was read, cell by cell.
+pub(crate) struct Cells<'a>(pub(crate) &'a Row);
+
+impl Cells<'_> {
+    fn field(&self, name: &str) -> Option<&Field> {
+        self.0.get_column_iter().find(|(column, _)| *column == name).map(|(_, field)| field)
+    }
+
+    pub(crate) fn integer(&self, name: &str) -> Option<u64> {
+        match self.field(name)? {
+            Field::Long(x) => u64::try_from(*x).ok(),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn double(&self, name: &str) -> Option<f64> {
+        match self.field(name)? {
+            Field::Double(x) => Some(*x),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn text(&self, name: &str) -> Option<String> {
+        match self.field(name)? {
+            Field::Str(text) => Some(text.clone()),
+            _ => None,
+        }
+    }
+
+    pub(crate) fn flag(&self, name: &str) -> Option<bool> {
+        match self.field(name)? {
+            Field::Bool(x) => Some(*x),
+            _ => None,
+        }
+    }
 }
 
 /// Names as cells: cheap to copy.

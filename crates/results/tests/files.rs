@@ -4,7 +4,10 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use tidegate_core::Time;
 use tidegate_core::fabric::Node;
-use tidegate_results::{Entity, FlowFile, FlowRow, Names, Recorder, SeriesFile, SeriesRow};
+use tidegate_results::{
+    Entity, EntryOf, FlowFile, FlowRow, FlowSummary, Names, Recorder, SeriesEntry, SeriesFile,
+    SeriesRow,
+};
 
 fn names() -> Names {
     Names {
@@ -26,17 +29,19 @@ fn flow(id: u64) -> FlowRow {
         size_bytes: Some(1_000 * (id + 1)),
         delivered_bytes: 1_000 * (id + 1),
         window_bytes: 1_000 * (id + 1),
-        measured: Some(Time::us(2)),
+        lifetime: Some(Time::us(2)),
         completed: Some(Time::us(12 + id)),
         acked: Some(Time::us(13 + id)),
         retransmitted_bytes: 0,
         ideal: Time::us(1),
         fair_share_gbps: None,
+        measured: id >= 2,
     }
 }
 
 fn unfinished(id: u64) -> FlowRow {
-    FlowRow { size_bytes: None, completed: None, acked: None, ideal: Time::ZERO, ..flow(id) }
+    let ideal = Time::ZERO;
+    FlowRow { size_bytes: None, completed: None, acked: None, ideal, measured: false, ..flow(id) }
 }
 
 fn write(rows: &[FlowRow]) -> Vec<u8> {
@@ -72,6 +77,17 @@ fn flows_read_back() {
 }
 
 #[test]
+fn flows_read_back_as_the_summary_tells_them() {
+    let mut recorder = Recorder::new(names(), Time::us(12), Time::us(100));
+    let written = [flow(1), flow(2), unfinished(3)];
+    written.iter().for_each(|row| recorder.add(row));
+    let read = |row| FlowSummary::read(row, 12.0).unwrap();
+    let read: Vec<_> = rows(write(&written)).iter().map(read).collect();
+    assert_eq!(Some(read), recorder.finish().flows);
+    assert_eq!(FlowSummary::read(&rows(samples())[0], 12.0), None);
+}
+
+#[test]
 fn flows_fill_several_row_groups_with_the_same_bytes_each_time() {
     let many: Vec<_> =
         (0..70_000).map(|id| if id % 7 == 0 { unfinished(id) } else { flow(id) }).collect();
@@ -84,8 +100,7 @@ fn flows_fill_several_row_groups_with_the_same_bytes_each_time() {
     assert!(ids.iter().enumerate().all(|(i, id)| *id == Field::Long(i as i64)));
 }
 
-#[test]
-fn samples_read_back() {
+fn samples() -> Vec<u8> {
     let mut file = SeriesFile::new(Vec::new(), &names()).unwrap();
     let at = Time::us(5);
     let link = Entity::Link(Node::Switch(0), Node::Host(1));
@@ -94,7 +109,12 @@ fn samples_read_back() {
     file.add(&SeriesRow { at, entity: link, quantity: "queue_bytes", value: 2.0 }).unwrap();
     file.add(&SeriesRow { at, entity: link, quantity: "queue_bytes", value: f64::INFINITY })
         .unwrap();
-    let rows = rows(file.close().unwrap());
+    file.close().unwrap()
+}
+
+#[test]
+fn samples_read_back() {
+    let rows = rows(samples());
     assert_eq!(cell(&rows[0], "flow"), Field::Long(7));
     assert_eq!(cell(&rows[0], "from"), Field::Null);
     assert_eq!(cell(&rows[0], "quantity"), Field::Str("window_bytes".into()));
@@ -102,6 +122,11 @@ fn samples_read_back() {
     assert_eq!(cell(&rows[1], "to"), Field::Str("h1".into()));
     assert_eq!(cell(&rows[1], "value"), Field::Double(2.0));
     assert_eq!(cell(&rows[2], "value"), Field::Null);
+    let entries: Vec<_> = rows.iter().map(|row| SeriesEntry::read(row).unwrap()).collect();
+    assert_eq!((entries[0].time_us, entries[0].quantity.as_str()), (5.0, "window_bytes"));
+    assert_eq!((&entries[0].of, entries[0].value), (&EntryOf::Flow(7), Some(1.5)));
+    assert_eq!(entries[1].of, EntryOf::Link("s0".into(), "h1".into()));
+    assert_eq!(entries[2].value, None);
 }
 
 #[test]
@@ -128,7 +153,7 @@ fn recorder_counts_messages_after_warmup_and_never_drops_unfinished_ones() {
 #[test]
 fn many_flows_leave_the_summary() {
     let mut recorder = Recorder::new(names(), Time::ZERO, Time::us(100));
-    (0..1_001).for_each(|id| recorder.add(&flow(id)));
+    (0..1_001).for_each(|id| recorder.add(&FlowRow { measured: true, ..flow(id) }));
     let recorded = recorder.finish();
     assert!(recorded.flows.is_none());
     assert_eq!(recorded.fct["all"].count, 1_001);

@@ -46,12 +46,13 @@ fn summary() -> Summary {
         size_bytes: Some(5_000),
         delivered_bytes: 5_000,
         window_bytes: 5_000,
-        measured: Some(Time::us(3)),
+        lifetime: Some(Time::us(3)),
         completed: Some(Time::ps(3_000_002)),
         acked: None,
         retransmitted_bytes: 0,
         ideal: Time::us(2),
         fair_share_gbps: None,
+        measured: true,
     });
     let recorded = recorder.finish();
     Summary {

@@ -60,9 +60,9 @@ pub fn compare(
         Ok(Mutex::new(out.transpose()?))
     };
     let destinations = protocols.iter().map(destination_of).collect::<Result<Vec<_>, Error>>()?;
-    let done = in_parallel(plans.len(), options.threads(), |i| {
+    let done = in_parallel(plans.len(), options.threads(), |i, threads| {
         let out = destinations[i].lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
-        run_numbered(&plans[i], options, i, out)
+        run_numbered(&plans[i], options, threads, i, out)
     });
 
     let mut runs = Vec::with_capacity(plans.len());
@@ -136,21 +136,24 @@ fn plans(path: &Path, overrides: &[Override], protocols: &[String]) -> Result<Ve
     protocols.iter().map(plan).collect()
 }
 
-/// Does `jobs` jobs on at most `threads` threads; results in order. A job that panics is a failed
-/// run.
+/// Does `jobs` jobs on at most `threads` threads; results in order. Each is told its number and how
+/// many threads it may take: of fewer jobs than threads, each has its share. A job that panics is a
+/// failed run.
 pub(crate) fn in_parallel<T: Send>(
     jobs: usize,
     threads: usize,
-    job: impl Fn(usize) -> Result<T, Error> + Sync,
+    job: impl Fn(usize, usize) -> Result<T, Error> + Sync,
 ) -> Vec<Result<T, Error>> {
-    let next = AtomicUsize::new(0);
+    let (next, left) = (AtomicUsize::new(0), AtomicUsize::new(jobs));
     let done: Vec<Mutex<Option<Result<T, Error>>>> = (0..jobs).map(|_| Mutex::new(None)).collect();
     std::thread::scope(|scope| {
         let work = || {
             loop {
                 let i = next.fetch_add(1, Ordering::Relaxed);
                 let Some(slot) = done.get(i) else { break };
-                let result = crate::guarded(|| job(i));
+                let share = threads / threads.min(left.load(Ordering::Relaxed)).max(1);
+                let result = crate::guarded(|| job(i, share.max(1)));
+                left.fetch_sub(1, Ordering::Relaxed);
                 *slot.lock().unwrap_or_else(|poisoned| poisoned.into_inner()) = Some(result);
             }
         };
@@ -172,7 +175,7 @@ mod tests {
     #[test]
     fn jobs_keep_their_order_whatever_the_threads() {
         for threads in [1, 2, 7] {
-            let results = in_parallel(20, threads, |i| Ok(i * i));
+            let results = in_parallel(20, threads, |i, _| Ok(i * i));
             let squares: Vec<_> = results.into_iter().map(Result::unwrap).collect();
             assert_eq!(squares, (0..20).map(|i| i * i).collect::<Vec<_>>());
         }
@@ -180,7 +183,8 @@ mod tests {
 
     #[test]
     fn a_panic_is_a_failed_run_and_the_others_are_done() {
-        let results = in_parallel(3, 2, |i| if i == 1 { panic!("as it happens") } else { Ok(i) });
+        let results =
+            in_parallel(3, 2, |i, _| if i == 1 { panic!("as it happens") } else { Ok(i) });
         assert!(
             matches!(&results[1], Err(Error::Run(message)) if message.contains("as it happens"))
         );

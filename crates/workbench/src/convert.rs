@@ -9,8 +9,6 @@ use tidegate_results::{
 use tidegate_scenario::Plan;
 use tidegate_sim::{FaultCounts, FlowRecord, LinkRecord, Quantity, Sample, Spread, SwitchRecord};
 
-use crate::fair_share::FairShares;
-
 /// How messages share connections, as scenarios say it.
 pub(crate) fn connections(policy: ConnectionPolicy) -> String {
     match policy {
@@ -34,8 +32,13 @@ pub(crate) fn names(plan: &Plan) -> Names {
     }
 }
 
+/// Whether a flow counts among completion times: it is a message, and was submitted after warm-up.
+pub(crate) fn is_measured(plan: &Plan, record: &FlowRecord) -> bool {
+    record.bytes != Message::UNLIMITED && record.start >= plan.warmup
+}
+
 /// A flow.
-pub(crate) fn flow(record: &FlowRecord, shares: &FairShares) -> FlowRow {
+pub(crate) fn flow(plan: &Plan, record: &FlowRecord, fair_share_gbps: Option<f64>) -> FlowRow {
     FlowRow {
         id: record.id,
         label: record.label,
@@ -46,12 +49,13 @@ pub(crate) fn flow(record: &FlowRecord, shares: &FairShares) -> FlowRow {
         size_bytes: (record.bytes != Message::UNLIMITED).then_some(record.bytes),
         delivered_bytes: record.delivered_bytes,
         window_bytes: record.window_bytes,
-        measured: record.lifetime(),
+        lifetime: record.lifetime(),
         completed: record.completed,
         acked: record.acked,
         retransmitted_bytes: record.retransmitted_bytes,
         ideal: record.ideal,
-        fair_share_gbps: shares.get(record.src, record.dst, record.stack),
+        fair_share_gbps,
+        measured: is_measured(plan, record),
     }
 }
 

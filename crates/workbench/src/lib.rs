@@ -19,11 +19,11 @@ mod headers;
 mod interrupt;
 mod machine;
 pub mod markdown;
+mod observe;
 mod pcap;
 mod report;
 mod reproduce;
 mod run;
-mod series;
 
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
 pub use compare::{Compared, Comparison, compare};
@@ -32,13 +32,14 @@ pub use destination::Destination;
 pub use dissector::dissector;
 pub use error::Error;
 pub use headers::headers;
+pub use observe::Progress;
 pub use pcap::Capture;
 pub use report::{report, reproduction_files, write_report};
 pub use reproduce::{
     Alternative, ClaimResult, Count, FigureInfo, FigureText, PaperText, Picture, ReproduceOptions,
     Reproduction, Sensitivity, Teller, Verdict, default_cache, figures, reproduce,
 };
-pub use run::{Listener, Progress, RunOptions, run};
+pub use run::{Listener, RunOptions, run};
 pub use tidegate_results as results;
 pub use tidegate_scenario::{Override, Plan};
 

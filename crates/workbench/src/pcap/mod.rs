@@ -20,9 +20,10 @@ use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Link, Node};
 use tidegate_results::Partial;
 use tidegate_scenario::{Glob, Plan};
-use tidegate_sim::{Departure, Probe};
+use tidegate_sim::{Departure, FlowRecord};
 
 use crate::Error;
+use crate::observe::{End, Hears, Left, Measure};
 
 /// What to capture, and where to.
 #[derive(Clone, Copy, Debug)]
@@ -82,15 +83,7 @@ impl Capturing {
 
     /// What tells the capture of packets.
     pub(crate) fn tap(&self) -> Tap {
-        Tap(self.shared.clone())
-    }
-
-    /// Whether all is written so far.
-    ///
-    /// # Errors
-    /// When it could not be.
-    pub(crate) fn check(&self) -> Result<(), Error> {
-        lock(&self.shared).error.take().map_or(Ok(()), |error| Err(failed(&self.path)(error)))
+        Tap { path: self.path.clone(), writer: self.shared.clone() }
     }
 
     /// Writes what is left and gives the file its name.
@@ -191,12 +184,31 @@ fn patience(fabric: &Fabric) -> Time {
 }
 
 /// Tells a capture of the packets that leave.
-#[derive(Clone)]
-pub(crate) struct Tap(Arc<Mutex<Writer>>);
+pub(crate) struct Tap {
+    path: PathBuf,
+    writer: Arc<Mutex<Writer>>,
+}
 
-impl Probe for Tap {
+impl Measure for Tap {
+    fn hears(&self) -> Hears {
+        Hears { departed: true, ..Hears::default() }
+    }
     fn departed(&mut self, departure: &Departure<'_>) {
-        lock(&self.0).take(departure);
+        lock(&self.writer).take(departure);
+    }
+    fn flow(&mut self, _plan: &Plan, _record: &FlowRecord) -> Result<(), Error> {
+        // A disk that is full is no reason to go on.
+        self.check()
+    }
+    fn finish(self: Box<Self>, _end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+        self.check()
+    }
+}
+
+impl Tap {
+    /// Whether all is written so far.
+    fn check(&self) -> Result<(), Error> {
+        lock(&self.writer).error.take().map_or(Ok(()), |error| Err(failed(&self.path)(error)))
     }
 }
 

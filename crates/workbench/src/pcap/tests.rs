@@ -5,10 +5,11 @@ use std::fs;
 use std::process::{Command, Stdio};
 
 use super::*;
-use crate::run::{RunOptions, run, setup};
+use crate::observe::setup;
+use crate::run::{RunOptions, run};
 use tidegate_core::wire::{Kind, telemetry};
 use tidegate_core::{Body, Frame, HopTrace, PacketMut, frame_flag};
-use tidegate_sim::Engine;
+use tidegate_sim::{Engine, Probe};
 
 /// Without loss every protocol is done; with it, some show how they recover.
 const LOSSES: [f64; 2] = [0.0, 0.1];

@@ -5,10 +5,10 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
-use parquet::record::{Field, Row};
+use parquet::record::Row;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tidegate_results::Summary;
+use tidegate_results::{EntryOf, Fixed, FlowSummary, SeriesEntry, Summary};
 use tidegate_scenario::files;
 
 use super::differences::{differences, follows_protocol};
@@ -133,13 +133,11 @@ fn run(folder: &Path) -> Result<Option<Run>, Error> {
     let mut slowdowns = Vec::new();
     let warmup_us = summary.warmup_seconds * 1e6;
     rows(&folder.join("flows.parquet"), |row| {
-        let at = |name| value(row, name);
-        if let Some(id) = at("id") {
-            labels.insert(id as u64, text(row, "label").unwrap_or_default());
+        let Some(flow) = FlowSummary::read(row, warmup_us) else { return };
+        if flow.measured {
+            slowdowns.extend(flow.slowdown.map(Fixed::as_f64));
         }
-        if at("start_us").is_some_and(|start| start >= warmup_us) {
-            slowdowns.extend(at("slowdown"));
-        }
+        labels.insert(flow.id, flow.label);
     })?;
     slowdowns.sort_by(f64::total_cmp);
     let protocol = if let [only] = &summary.protocols[..] { Some(only.clone()) } else { None };
@@ -212,46 +210,23 @@ fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Error> {
     Ok(true)
 }
 
-fn column<'a>(row: &'a Row, name: &str) -> Option<&'a Field> {
-    row.get_column_iter().find(|(column, _)| *column == name).map(|(_, field)| field)
-}
-
-fn value(row: &Row, name: &str) -> Option<f64> {
-    match column(row, name)? {
-        Field::Double(x) => Some(*x),
-        Field::Long(x) => Some(*x as f64),
-        Field::ULong(x) => Some(*x as f64),
-        Field::Int(x) => Some(f64::from(*x)),
-        Field::UInt(x) => Some(f64::from(*x)),
-        _ => None,
-    }
-}
-
-fn text(row: &Row, name: &str) -> Option<String> {
-    match column(row, name)? {
-        Field::Str(text) => Some(text.clone()),
-        _ => None,
-    }
-}
-
 fn series(path: &Path, labels: &BTreeMap<u64, String>) -> Result<Option<Series>, Error> {
     let mut series = Series::default();
     let found = rows(path, |row| {
-        let (Some(at), Some(quantity)) = (value(row, "time_us"), text(row, "quantity")) else {
+        let Some(SeriesEntry { time_us, quantity, of, value: Some(value) }) =
+            SeriesEntry::read(row)
+        else {
             return;
         };
-        let Some(amount) = value(row, "value") else { return };
-        match quantity.as_str() {
-            "goodput_gbps" => {
-                let Some(id) = value(row, "flow").map(|id| id as u64) else { return };
-                let flow = series.goodput.entry(id);
-                let flow = flow
-                    .or_insert_with(|| (labels.get(&id).cloned().unwrap_or_default(), Vec::new()));
-                flow.1.push((at * 1e-3, amount));
+        let at = time_us * 1e-3;
+        match (quantity.as_str(), of) {
+            ("goodput_gbps", EntryOf::Flow(id)) => {
+                let label = || labels.get(&id).cloned().unwrap_or_default();
+                let flow = series.goodput.entry(id).or_insert_with(|| (label(), Vec::new()));
+                flow.1.push((at, value));
             }
-            "queue_bytes" => {
-                let (Some(from), Some(to)) = (text(row, "from"), text(row, "to")) else { return };
-                series.queues.entry((from, to)).or_default().push((at * 1e-3, amount * 1e-3));
+            ("queue_bytes", EntryOf::Link(from, to)) => {
+                series.queues.entry((from, to)).or_default().push((at, value * 1e-3));
             }
             _ => {}
         }

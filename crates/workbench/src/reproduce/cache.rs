@@ -1,15 +1,17 @@
 //! Observations that were made before, by everything they depend on.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
+use tidegate_core::Time;
 use tidegate_results::Partial;
 use tidegate_scenario::{Plan, content_hash};
 
-use super::observe::Observation;
 use super::registry::Recording;
+use crate::observe::{Observations, Part};
 
 /// Hash of the sources that decide what is observed, so that no other build's observations are
 /// taken for this one's. Not the revision, which stays while somebody edits; and not the whole
@@ -25,21 +27,22 @@ pub(crate) struct Cache(Option<PathBuf>);
 struct Entry {
     /// Everything that it depends on.
     key: String,
-    seen: Observation,
+    /// What was observed.
+    parts: BTreeSet<Part>,
+    seen: Observations,
 }
 
 /// The same, to be written.
 #[derive(Serialize)]
 struct Kept<'a> {
     key: &'a str,
-    seen: &'a Observation,
+    parts: &'a BTreeSet<Part>,
+    seen: &'a Observations,
 }
 
-fn key(plan: &Plan, recording: Recording) -> String {
-    let trace = recording.trace.map_or(0, |trace| trace.as_ps());
-    let windows = if recording.windows { "w" } else { "" };
-    let queues = if recording.queues { "q" } else { "" };
-    format!("{}-{trace}{windows}{queues}-{BUILD}", content_hash(plan))
+fn key(plan: &Plan, recording: &Recording) -> String {
+    let interval = recording.interval.map_or(0, Time::as_ps);
+    format!("{}-{interval}-{BUILD}", content_hash(plan))
 }
 
 impl Cache {
@@ -48,21 +51,23 @@ impl Cache {
         Cache(folder.map(Path::to_owned))
     }
 
-    /// What was seen of this plan before. A file that cannot be read, or is another's, is none.
-    pub(crate) fn get(&self, plan: &Plan, recording: Recording) -> Option<Observation> {
+    /// What was seen of this plan before, as far as it is all that is wanted now. A file that
+    /// cannot be read, or is another's, is none.
+    pub(crate) fn get(&self, plan: &Plan, recording: &Recording) -> Option<Observations> {
         let key = key(plan, recording);
         let mut json = Vec::new();
         let file = fs::File::open(path(self.0.as_ref()?, &key)).ok()?;
         snap::read::FrameDecoder::new(file).read_to_end(&mut json).ok()?;
         let entry: Entry = serde_json::from_slice(&json).ok()?;
-        (entry.key == key).then_some(entry.seen)
+        let is_enough = entry.key == key && entry.parts.is_superset(&recording.parts);
+        is_enough.then_some(entry.seen)
     }
 
     /// Keeps an observation. A cache that cannot be written costs time, nothing else.
-    pub(crate) fn put(&self, plan: &Plan, recording: Recording, seen: &Observation) {
+    pub(crate) fn put(&self, plan: &Plan, recording: &Recording, seen: &Observations) {
         let key = key(plan, recording);
         if let Some(folder) = &self.0 {
-            let _ = write(path(folder, &key), &Kept { key: &key, seen });
+            let _ = write(path(folder, &key), &Kept { key: &key, parts: &recording.parts, seen });
         }
     }
 }
@@ -103,11 +108,11 @@ mod tests {
     fn an_entry_that_is_not_whole_or_another_s_is_none() {
         let dir = tempfile::tempdir().unwrap();
         let cache = Cache::new(Some(dir.path()));
-        let recording = Recording { trace: None, windows: false, queues: false };
+        let recording = &Recording::default();
         let plans = [plan(1), plan(2)];
         let digest = |i: usize| cache.get(&plans[i], recording).map(|seen| seen.digest);
         let put = |i: usize| {
-            let seen = Observation { digest: i.to_string(), ..Observation::default() };
+            let seen = Observations { digest: i.to_string(), ..Observations::default() };
             cache.put(&plans[i], recording, &seen);
         };
         let both = || [digest(0), digest(1)];
@@ -138,5 +143,13 @@ mod tests {
         put(0);
         assert_eq!(digest(0), Some("0".to_owned()), "made anew");
         assert!(key(&plans[0], recording).ends_with(BUILD), "of this build alone");
+
+        let with = |part| Recording { parts: [part].into(), ..Recording::default() };
+        let messages = with(Part::Messages);
+        assert!(cache.get(&plans[0], &messages).is_none(), "less than is wanted now");
+        cache.put(&plans[0], &messages, &Observations::default());
+        assert!(cache.get(&plans[0], &messages).is_some());
+        assert!(cache.get(&plans[0], &with(Part::Links)).is_none());
+        assert!(cache.get(&plans[0], recording).is_some(), "more than is wanted now");
     }
 }

@@ -1,21 +1,24 @@
 //! Figures in the paper's own axes.
 
+use std::ops::Range;
+
 use tidegate_algos::Protocol;
 
 use super::Picture;
-use super::metrics::{Ask, answer};
-use super::observe::{FlowTrace, Observation};
-use super::registry::{Chart, ChartKind, Figure, Paper, Run};
+use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run};
+use crate::observe::{FlowTrace, Observations, QueueTrace, Traced};
 use crate::report::plot::{Axis, Line, PALETTE, Plot, equal_scales};
 
 /// Every plot of a figure.
-pub(crate) fn pictures(paper: &Paper, figure: &Figure, runs: &[Vec<&Observation>]) -> Vec<Picture> {
+pub(crate) fn pictures(
+    paper: &Paper,
+    figure: &Figure,
+    runs: &[Vec<&Observations>],
+) -> Vec<Picture> {
     let mut pictures = Vec::new();
     for chart in &figure.charts {
-        let chosen: Vec<usize> = match chart.runs.is_empty() {
-            true => (0..figure.runs.len()).filter(|&run| figure.runs[run].drawn).collect(),
-            false => chart.runs.iter().filter_map(|name| figure.run(name)).collect(),
-        };
+        let is_drawn = |run: &usize| figure.draws(chart, &figure.runs[*run]);
+        let chosen: Vec<usize> = (0..figure.runs.len()).filter(is_drawn).collect();
         for plot in plots(chart, figure, &chosen, runs) {
             let number = pictures.len();
             let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
@@ -32,7 +35,7 @@ fn plots(
     chart: &Chart,
     figure: &Figure,
     chosen: &[usize],
-    runs: &[Vec<&Observation>],
+    runs: &[Vec<&Observations>],
 ) -> Vec<Plot> {
     let plot = |title: String, lines: Vec<Line>| Plot {
         title,
@@ -44,8 +47,7 @@ fn plots(
     match chart.kind {
         ChartKind::Cdf | ChartKind::Tail => {
             let line = |(place, &run): (usize, &usize)| {
-                let label = chart.labels.first().map_or("", String::as_str);
-                let mut points = runs[run].first()?.messages.get(label)?.cdf.clone();
+                let mut points = runs[run].first()?.messages.get(&chart.label)?.cdf.clone();
                 if chart.kind == ChartKind::Tail {
                     points.iter_mut().for_each(|point| point.1 = 1.0 - point.1);
                     points.retain(|point| point.1 > 1e-9);
@@ -73,9 +75,7 @@ fn plots(
             vec![plot(title(), lines)]
         }
         ChartKind::Series => {
-            let Some(of) = chart.of.as_ref().map(|ask| ask.metric.as_str()) else {
-                return Vec::new();
-            };
+            let Some(of) = chart.quantity else { return Vec::new() };
             if chart.labels.len() == 1 && !chart.each {
                 let line = |(place, &run): (usize, &usize)| {
                     let seen = runs[run].first()?;
@@ -129,13 +129,13 @@ fn card(run: &Run) -> Option<&'static tidegate_core::Card> {
     Some(Protocol::named(run.protocol.as_ref()?)?.card())
 }
 
-fn sweep(ask: &Ask, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observation>]) -> Vec<Line> {
+fn sweep(ask: &Ask, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observations>]) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
     for &index in chosen {
         let run = &figure.runs[index];
         let name =
             run.line.clone().or_else(|| Some(card(run)?.title.to_owned())).unwrap_or_default();
-        let Some(point) = run.x.zip(answer(ask, &runs[index])) else { continue };
+        let Some(point) = run.x.zip(ask.question.answer(&runs[index])) else { continue };
         let number = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
             let color = card(run)
                 .map_or(PALETTE[lines.len() % PALETTE.len()], |card| card.color)
@@ -150,30 +150,23 @@ fn sweep(ask: &Ask, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observation>
     lines
 }
 
-fn quantity(flow: &FlowTrace, of: &str, bin: usize) -> Option<f64> {
-    let at = |values: &Vec<Option<f32>>| values.get(bin).copied().flatten().map(f64::from);
-    match of {
-        "goodput" => flow.goodput_gbps.get(bin).map(|&x| f64::from(x)),
-        "rtt" => at(&flow.rtt_us),
-        "peak" => at(&flow.peak_us),
-        "target" => at(&flow.target_us),
-        "window" => at(&flow.window_kb),
-        _ => None,
-    }
-}
-
 /// The bins in which a flow is there.
-fn life(flow: &FlowTrace, seen: &Observation) -> std::ops::Range<usize> {
+fn life(flow: &FlowTrace, seen: &Observations) -> Range<usize> {
     let bin = |us: f64| (us / seen.interval_us + 1e-6) as usize;
-    bin(flow.start_us)
-        ..flow.stop_us.map_or(flow.goodput_gbps.len(), |us| bin(us).min(flow.goodput_gbps.len()))
+    let end = flow.first + flow.goodput_gbps.len();
+    bin(flow.start_us)..flow.stop_us.map_or(end, |us| bin(us).min(end))
 }
 
-/// When a quantity of an interval holds: at its end if it is sampled there, in its middle if it is
-/// a mean over it.
-fn time_ms(bin: usize, of: &str, seen: &Observation) -> f64 {
-    let part = if matches!(of, "window" | "queue") { 1.0 } else { 0.5 };
+/// When something of an interval holds: at its end if it is sampled there, in its middle if it is a
+/// mean over it.
+fn time_ms(bin: usize, is_sampled: bool, seen: &Observations) -> f64 {
+    let part = if is_sampled { 1.0 } else { 0.5 };
     (bin as f64 + part) * seen.interval_us * 1e-3
+}
+
+/// What is drawn of a flow in an interval.
+fn point(flow: &FlowTrace, of: Traced, bin: usize, seen: &Observations) -> Option<(f64, f64)> {
+    Some((time_ms(bin, of == Traced::Window, seen), f64::from(flow.at(of, bin)?)))
 }
 
 /// Averages over `width` neighbours.
@@ -186,53 +179,53 @@ fn smooth(points: Vec<(f64, f64)>, width: f64) -> Vec<(f64, f64)> {
     points.windows(width).map(mean).collect()
 }
 
-/// The mean of a label's flows over time. A label may carry a quantity of its own, `victim:target`,
-/// or be a port, `from>to`, whose queueing delay is meant.
-fn series(seen: &Observation, of: &str, label: &str) -> Vec<(f64, f64)> {
-    if let Some((from, to)) = label.split_once('>') {
-        let queue = seen.queues.iter().find(|queue| queue.from == from && queue.to == to);
-        let delays = queue.map_or(&[][..], |queue| &queue.delay_us).iter().enumerate();
-        return delays.map(|(bin, &us)| (time_ms(bin, "queue", seen), f64::from(us))).collect();
-    }
-    let (label, of) = label.split_once(':').unwrap_or((label, of));
-    let bins = seen.flows.iter().map(|flow| flow.goodput_gbps.len()).max().unwrap_or(0);
-    let flows: Vec<&FlowTrace> = seen.flows.iter().filter(|flow| flow.label == label).collect();
-    let point = |bin: usize| {
-        let there = flows.iter().filter(|flow| life(flow, seen).contains(&bin));
-        let values: Vec<f64> = there.filter_map(|flow| quantity(flow, of, bin)).collect();
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        (!values.is_empty()).then(|| (time_ms(bin, of, seen), mean))
+/// A line over time; `of` is what it shows unless it says so itself.
+fn series(seen: &Observations, of: Traced, curve: &Curve) -> Vec<(f64, f64)> {
+    let (label, of) = match curve {
+        Curve::Flows(label, own) => (label, own.unwrap_or(of)),
+        Curve::Queue(port) => {
+            let is_meant = |queue: &&QueueTrace| queue.from == port.from && queue.to == port.to;
+            let queue = seen.queues.iter().find(is_meant);
+            let delays = queue.map_or(&[][..], |queue| &queue.delay_us).iter().enumerate();
+            return delays.map(|(bin, &us)| (time_ms(bin, true, seen), f64::from(us))).collect();
+        }
     };
-    (0..bins).filter_map(point).collect()
+    let flows: Vec<&FlowTrace> = seen.traces.iter().filter(|flow| flow.label == *label).collect();
+    let bins = flows.iter().map(|flow| flow.first + flow.goodput_gbps.len()).max().unwrap_or(0);
+    let mean = |bin: usize| {
+        let there = flows.iter().filter(|flow| life(flow, seen).contains(&bin));
+        let points: Vec<_> = there.filter_map(|flow| point(flow, of, bin, seen)).collect();
+        let sum: f64 = points.iter().map(|(_, value)| value).sum();
+        points.first().map(|(at, _)| (*at, sum / points.len() as f64))
+    };
+    (0..bins).filter_map(mean).collect()
 }
 
-fn by_label(seen: &Observation, of: &str, labels: &[String]) -> Vec<Line> {
-    let line = |(i, label): (usize, &String)| Line {
-        name: label.replace(':', " ").replace('>', " to "),
-        color: colour_of(label).unwrap_or(PALETTE[(i + 1) % PALETTE.len()]).to_owned(),
-        dash: usize::from(label.contains(':')) * i,
+fn by_label(seen: &Observations, of: Traced, curves: &[Curve]) -> Vec<Line> {
+    let line = |(i, curve): (usize, &Curve)| Line {
+        name: curve.to_string(),
+        color: colour_of(curve).unwrap_or(PALETTE[(i + 1) % PALETTE.len()]).to_owned(),
+        dash: if matches!(curve, Curve::Flows(_, Some(_))) { i } else { 0 },
         marker: None,
-        points: series(seen, of, label),
+        points: series(seen, of, curve),
     };
-    labels.iter().enumerate().map(line).collect()
+    curves.iter().enumerate().map(line).collect()
 }
 
 /// Flows that a paper names by a colour have it.
-fn colour_of(label: &str) -> Option<&'static str> {
+fn colour_of(curve: &Curve) -> Option<&'static str> {
+    let Curve::Flows(label, None) = curve else { return None };
     let named = [("blue", PALETTE[0]), ("green", PALETTE[2]), ("red", PALETTE[1])];
-    named.iter().find(|(name, _)| *name == label).map(|(_, color)| *color)
+    named.iter().find(|(name, _)| name == label).map(|(_, color)| *color)
 }
 
-fn each(seen: &Observation, of: &str) -> Vec<Line> {
-    let line = |(i, flow): (usize, &FlowTrace)| {
-        let point = |bin: usize| Some((time_ms(bin, of, seen), quantity(flow, of, bin)?));
-        Line {
-            name: format!("flow {}", i + 1),
-            color: PALETTE[i % PALETTE.len()].to_owned(),
-            dash: i / PALETTE.len(),
-            marker: None,
-            points: life(flow, seen).filter_map(point).collect(),
-        }
+fn each(seen: &Observations, of: Traced) -> Vec<Line> {
+    let line = |(i, flow): (usize, &FlowTrace)| Line {
+        name: format!("flow {}", i + 1),
+        color: PALETTE[i % PALETTE.len()].to_owned(),
+        dash: i / PALETTE.len(),
+        marker: None,
+        points: life(flow, seen).filter_map(|bin| point(flow, of, bin, seen)).collect(),
     };
-    seen.flows.iter().enumerate().map(line).collect()
+    seen.traces.iter().enumerate().map(line).collect()
 }

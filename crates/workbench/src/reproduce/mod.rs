@@ -1,15 +1,14 @@
 //! The figures and claims of papers: run, measured, drawn, and judged.
 //!
-//! Everything that is particular to a paper is data: its scenarios are files, its figures and
-//! claims entries of a registry. A run is made once for everything that asks about it, and kept in
-//! a cache by its content.
+//! Everything that is particular to a paper is data: a figure is a scenario file and a file of the
+//! registry. A run is made once for everything that asks about it, with the measures that this
+//! needs, and kept in a cache by its content.
 
 mod cache;
 mod document;
 mod draw;
 mod judge;
 mod metrics;
-mod observe;
 mod record;
 mod registry;
 mod sensitivity;
@@ -19,6 +18,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
+use tidegate_core::Time;
 use tidegate_scenario::Plan;
 
 pub use cache::default_cache;
@@ -27,10 +27,10 @@ pub use registry::Verdict;
 
 use crate::compare::in_parallel;
 use crate::markdown::wrapped;
+use crate::observe::{Control, Observations, adapt, drive, measures};
 use crate::{Error, machine};
 use cache::Cache;
 use judge::{Measured, Varied};
-use observe::Observation;
 use record::Record;
 use registry::{Choice, Claim, Figure, Paper, Recording, Run, SEEDS};
 pub use sensitivity::{Alternative, Sensitivity};
@@ -246,7 +246,7 @@ pub fn reproduce(
     let mut result = Reproduction { quick: options.quick, ..Reproduction::default() };
     let (mut record, mut fresh) = (Record::default(), Record::default());
     for ((paper, figure), (base, others)) in figures.into_iter().zip(wanted) {
-        let observed = |wanted: &[Vec<usize>]| -> Vec<Vec<&Observation>> {
+        let observed = |wanted: &[Vec<usize>]| -> Vec<Vec<&Observations>> {
             wanted.iter().map(|seeds| seeds.iter().map(|&i| &seen[i]).collect()).collect()
         };
         if result.papers.last().is_none_or(|last| last.paper != paper.name) {
@@ -262,7 +262,7 @@ pub fn reproduce(
                 .extend(options.sensitivity.then(|| (paper.title.clone(), sensitivity::of(paper))));
         }
         let runs = observed(&base);
-        let others: Vec<(Choice, Vec<Vec<&Observation>>)> =
+        let others: Vec<(Choice, Vec<Vec<&Observations>>)> =
             others.iter().map(|(choice, wanted)| (*choice, observed(wanted))).collect();
         let plans = record::plans(paper, figure)?;
         for claim in &figure.claims {
@@ -320,11 +320,12 @@ pub fn reproduce(
     Ok(result)
 }
 
-/// Runs to be made: the same plan under the same recording is run once, whoever asks.
+/// Runs to be made: the same plan, looked at in the same intervals, is run once for all who ask.
 #[derive(Default)]
 struct Jobs {
     jobs: Vec<Job>,
-    known: BTreeMap<String, usize>,
+    /// By hash of the plan, and interval.
+    known: BTreeMap<(String, Option<Time>), usize>,
 }
 
 impl Jobs {
@@ -340,9 +341,12 @@ impl Jobs {
             let recording = figure.recording(run);
             // What no claim asks about is drawn as chosen.
             let plan = figure.plan(paper, run, seed, choice.filter(|_| figure.is_claimed(run)))?;
-            let key = format!("{}{recording:?}", tidegate_scenario::content_hash(&plan));
+            let hash = tidegate_scenario::content_hash(&plan);
+            let key = (hash, recording.interval);
             let number = *self.known.entry(key).or_insert(self.jobs.len());
-            if number == self.jobs.len() {
+            if let Some(job) = self.jobs.get_mut(number) {
+                job.recording.parts.extend(recording.parts);
+            } else {
                 let name = format!("{}/{} {}", paper.name, figure.name, run.name);
                 self.jobs.push(Job { plan, recording, name });
             }
@@ -355,30 +359,34 @@ impl Jobs {
 }
 
 /// What a figure has to say beside its claims.
-fn facts(figure: &Figure, runs: &[Vec<&Observation>]) -> impl Iterator<Item = String> {
+fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> impl Iterator<Item = String> {
     figure.facts.iter().map(|fact| {
         let value = |i: usize| {
-            let ask = fact.measure.of_run(i);
-            let value = metrics::answer(&ask, &runs[figure.run(&ask.run)?]);
-            Some(format!("{} {}", ask.run, with_unit(value, &fact.unit)))
+            let run = fact.measure.run(i)?;
+            let value = fact.measure.question.answer(&runs[figure.run(run)?]);
+            Some(format!("{run} {}", with_unit(value, &fact.unit)))
         };
         let values: Vec<String> = (0..fact.measure.runs.len()).filter_map(value).collect();
         format!("{}: {}.", fact.text, values.join("; "))
     })
 }
 
-fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observation>, Error> {
+fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observations>, Error> {
     let cache = Cache::new(options.cache);
     let done = AtomicUsize::new(0);
     let is_interrupted = || options.is_interrupted();
     let threads = options.threads.or_else(machine::cores).unwrap_or(1).max(1);
-    let seen = in_parallel(jobs.len(), threads, |i| {
+    let seen = in_parallel(jobs.len(), threads, |i, threads| {
         let Job { plan, recording, name } = &jobs[i];
-        let seen = match cache.get(plan, *recording) {
+        let seen = match cache.get(plan, recording) {
             Some(seen) => seen,
             None => {
-                let seen = observe::observe(plan, *recording, &is_interrupted)?;
-                cache.put(plan, *recording, &seen);
+                let control =
+                    Control { threads, asks: &is_interrupted, tell: &|_| {}, chunk: &adapt };
+                let interval = recording.interval.unwrap_or(plan.duration);
+                let measures = measures(recording.parts.iter().copied(), interval);
+                let seen = drive(plan, measures, &control)?.seen;
+                cache.put(plan, recording, &seen);
                 seen
             }
         };
@@ -391,16 +399,17 @@ fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observation>
 }
 
 /// A claim's value over all seeds and over each.
-fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observation>]) -> Measured {
+fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measured {
     let count = runs.first().map_or(0, Vec::len);
     let value = |seeds: std::ops::Range<usize>| {
-        claim.value(|ask| metrics::answer(ask, &runs[figure.run(&ask.run)?][seeds.clone()]))
+        let of = |run: &str| Some(&runs[figure.run(run)?][seeds.clone()]);
+        claim.value(|ask, run| ask.question.answer(of(run)?))
     };
     let each: Option<Vec<f64>> = (0..count).map(|seed| value(seed..seed + 1)).collect();
     let least = |pick: fn(f64, f64) -> f64| each.as_ref()?.iter().copied().reduce(pick);
     // Seeds that change nothing are one.
     let asked: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
-    let control = claim.control_value(|ask| metrics::answer(ask, &runs[figure.run(&ask.run)?]));
+    let control = claim.control_value(|ask, run| ask.question.answer(&runs[figure.run(run)?]));
     let outcome =
         |seed: usize| asked.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
     let different: BTreeSet<Vec<&String>> = (0..count).map(outcome).collect();

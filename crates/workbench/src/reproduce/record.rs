@@ -8,13 +8,13 @@
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
+use tidegate_core::Time;
 use tidegate_sim::SEMANTICS;
 
 use super::judge::Measured;
-use super::observe::VERSION;
-use super::registry::RECORDS;
-use super::registry::{Choice, Claim, Figure, Paper, Run};
+use super::registry::{Choice, Claim, Figure, Paper, RECORDS, Run};
 use crate::Error;
+use crate::observe::VERSION;
 
 /// Measured values by key.
 #[derive(Clone, Debug, Default)]
@@ -63,11 +63,13 @@ fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// Hashes of the plans of a figure's runs, as chosen, with the first seed.
+/// Hashes of the plans of a figure's runs, as chosen, with the first seed; and the intervals at
+/// which they are looked at.
 pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
     let hash = |run: &Run| {
         let plan = figure.plan(paper, run, 1, None)?;
-        Ok(format!("{} {:?}", tidegate_scenario::content_hash(&plan), figure.recording(run)))
+        let interval = figure.recording(run).interval.map_or(0, Time::as_ps);
+        Ok(format!("{} {interval}", tidegate_scenario::content_hash(&plan)))
     };
     figure.runs.iter().map(hash).collect()
 }

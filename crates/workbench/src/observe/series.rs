@@ -2,14 +2,77 @@
 //! them.
 
 use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 
 use tidegate_core::Time;
-use tidegate_results::{Entity, SeriesRow};
+use tidegate_results::{Entity, Partial, SeriesFile, SeriesRow};
+use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, Quantity, Sample};
+
+use super::{End, Left, Measure, Start};
+use crate::{Error, convert};
+
+/// Writes `timeseries.parquet`.
+pub(crate) struct SamplesFile {
+    out: PathBuf,
+    interval: Time,
+    goodputs: Goodputs,
+    file: Option<SeriesFile<Partial>>,
+}
+
+impl SamplesFile {
+    /// In the folder `out`, a row for every entity and `interval` up to `end`.
+    pub(crate) fn new(out: &Path, interval: Time, end: Time) -> SamplesFile {
+        let goodputs = Goodputs::new(interval, end);
+        SamplesFile { out: out.to_owned(), interval, goodputs, file: None }
+    }
+
+    fn write(&mut self, rows: impl IntoIterator<Item = SeriesRow>) -> Result<(), Error> {
+        let Some(file) = &mut self.file else { return Ok(()) };
+        rows.into_iter().try_for_each(|row| file.add(&row)).map_err(Error::output(&self.out))
+    }
+}
+
+impl Measure for SamplesFile {
+    fn samples_every(&self) -> Option<Time> {
+        Some(self.interval)
+    }
+
+    fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
+        let names = convert::names(start.plan);
+        let to = Partial::new(self.out.join("timeseries.parquet"));
+        let file = to.and_then(|to| SeriesFile::new(to, &names));
+        self.file = Some(file.map_err(Error::output(&self.out))?);
+        Ok(())
+    }
+
+    fn sampled(&mut self, plan: &Plan, _at: Time, samples: &[Sample]) -> Result<(), Error> {
+        for sample in samples {
+            let goodput = self.goodputs.row(sample);
+            self.write(std::iter::once(convert::sample(plan, sample)).chain(goodput))?;
+        }
+        let ended = self.goodputs.rows_of_ended();
+        self.write(ended)
+    }
+
+    fn flow(&mut self, _plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        self.goodputs.ended(record);
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        let ended = self.goodputs.rows_of_ended();
+        self.write(ended)?;
+        if let Some(file) = self.file {
+            left.files.push(file.close().map_err(Error::output(&self.out))?);
+        }
+        Ok(())
+    }
+}
 
 /// Turns what flows have delivered so far into what they deliver a second. Holds one entry a
 /// running flow.
-pub(crate) struct Goodputs {
+struct Goodputs {
     interval: Time,
     end: Time,
     /// Delivered by each running flow as of its last sample, by id.
@@ -20,19 +83,19 @@ pub(crate) struct Goodputs {
 
 impl Goodputs {
     /// For samples every `interval` and at `end`, from which everything up to there is told.
-    pub(crate) fn new(interval: Time, end: Time) -> Goodputs {
+    fn new(interval: Time, end: Time) -> Goodputs {
         Goodputs { interval, end, delivered: BTreeMap::new(), ended: Vec::new() }
     }
 
     /// A flow has ended; its last bytes count for the interval they were delivered in.
-    pub(crate) fn ended(&mut self, record: &FlowRecord) {
+    fn ended(&mut self, record: &FlowRecord) {
         if let Some(completed) = record.completed {
             self.ended.push((completed, record.id, record.delivered_bytes));
         }
     }
 
     /// The row that belongs to a sample, if one does.
-    pub(crate) fn row(&mut self, sample: &Sample) -> Option<SeriesRow> {
+    fn row(&mut self, sample: &Sample) -> Option<SeriesRow> {
         let delivered =
             (sample.quantity == Quantity::DeliveredBytes).then_some(sample.value as u64)?;
         let before = self.delivered.insert(sample.entity, delivered).unwrap_or(0);
@@ -41,7 +104,7 @@ impl Goodputs {
 
     /// The last rows of the flows that ended, by completion. Their times may be one interval before
     /// those of other rows.
-    pub(crate) fn rows_of_ended(&mut self) -> Vec<SeriesRow> {
+    fn rows_of_ended(&mut self) -> Vec<SeriesRow> {
         let ended = std::mem::take(&mut self.ended);
         let mut rows = Vec::with_capacity(2 * ended.len());
         for (completed, id, bytes) in ended {

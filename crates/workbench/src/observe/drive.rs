@@ -1,0 +1,180 @@
+//! The loop that every run is made by: chunks of simulated time, samples, flows, interrupts.
+
+use std::time::Duration;
+
+use tidegate_core::Time;
+use tidegate_core::fabric::Node;
+use tidegate_scenario::Plan;
+use tidegate_sim::{Engine, Probe, Setup, parts_worth};
+
+use super::ears::{Ears, Measures};
+use super::{End, Left, Measure, Start};
+use crate::machine::Stopwatch;
+use crate::{Error, interrupt};
+
+/// Queue histograms are kept by default up to so many switch ports.
+const HISTOGRAM_PORTS_MAX: usize = 512;
+/// Between two looks at the interrupt flag the engine should work about this long.
+const CHUNK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_millis(100));
+
+/// How far a run is.
+#[derive(Clone, Copy, Debug)]
+pub struct Progress {
+    /// Simulated so far.
+    pub now: Time,
+    /// To be simulated in all, but for what messages take to finish afterwards.
+    pub duration: Time,
+    /// Packet-hops so far.
+    pub packet_hops: u64,
+    /// Since the run began.
+    pub wall: Duration,
+}
+
+impl Progress {
+    /// Simulated share, 0 to 1.
+    pub fn share(&self) -> f64 {
+        if self.duration == Time::ZERO {
+            1.0
+        } else {
+            self.now.as_s_f64() / self.duration.as_s_f64()
+        }
+    }
+    /// Packet-hops over wall seconds.
+    pub fn packet_hops_per_second(&self) -> f64 {
+        self.packet_hops as f64 / self.wall.as_secs_f64().max(1e-9)
+    }
+    /// Wall time to go if simulated time passes on as it did so far; `None` before anything is
+    /// known.
+    pub fn left(&self) -> Option<Duration> {
+        let share = self.share();
+        let left = self.wall.as_secs_f64() * (1.0 - share) / share;
+        (share > 0.0).then(|| Duration::try_from_secs_f64(left).ok()).flatten()
+    }
+}
+
+/// Who directs a run. Nothing here changes its outcome.
+pub(crate) struct Control<'a> {
+    /// At most so many threads; a run that is heard from inside has one.
+    pub(crate) threads: usize,
+    /// Asks whether somebody wants an end.
+    pub(crate) asks: interrupt::Asks<'a>,
+    /// Told how far the run is after every chunk.
+    pub(crate) tell: &'a dyn Fn(&Progress),
+    /// Says how long the next chunk is, given the last and what it took.
+    pub(crate) chunk: &'a dyn Fn(Time, Duration) -> Time,
+}
+
+/// Chunks that are long enough to cost nothing and short enough to be interrupted.
+pub(crate) fn adapt(chunk: Time, took: Duration) -> Time {
+    if took < CHUNK.0 {
+        chunk.times(2)
+    } else if took > CHUNK.1 {
+        Time::ps((chunk.as_ps() / 2).max(1))
+    } else {
+        chunk
+    }
+}
+
+/// Runs a plan under these measures.
+///
+/// # Errors
+/// When the engine refuses the plan, a measure fails, or the run is interrupted.
+pub(crate) fn drive(
+    plan: &Plan,
+    measures: Vec<Box<dyn Measure>>,
+    control: &Control<'_>,
+) -> Result<Left, Error> {
+    if (control.asks)() {
+        return Err(Error::Interrupted);
+    }
+    let watch = Stopwatch::start();
+    let ears = Ears::new(Measures::new(measures));
+    if ears.hear() {
+        let engine = build(plan, vec![ears.clone()], control)?;
+        pass(plan, engine, &ears, control, &watch)
+    } else {
+        let threads = parts_worth(&plan.fabric, control.threads);
+        let engine = build(plan, vec![(); threads], control)?;
+        pass(plan, engine, &ears, control, &watch)
+    }
+}
+
+fn build<P: Probe + Send + 'static>(
+    plan: &Plan,
+    probes: Vec<P>,
+    control: &Control<'_>,
+) -> Result<Engine<P>, Error> {
+    let setup = setup(plan);
+    interrupt::patiently(control.asks, || Engine::in_parts(setup, probes).map_err(Error::Run))
+}
+
+pub(crate) fn setup(plan: &Plan) -> Setup {
+    let ends = plan.fabric.links.iter().flat_map(|link| [link.a, link.b]);
+    let ports = ends.filter(|end| matches!(end, Node::Switch(_))).count();
+    Setup {
+        fabric: plan.fabric.clone(),
+        routing: plan.routing,
+        stacks: plan.stacks.clone(),
+        connections: plan.connections,
+        bdp_bytes: plan.bdp_bytes,
+        workload: plan.workload.clone(),
+        faults: plan.faults.clone(),
+        stack_time: plan.stack_time,
+        seed: plan.seed,
+        duration: plan.duration,
+        warmup: plan.warmup,
+        drain: plan.drain,
+        histograms: plan.output.histograms.unwrap_or(ports <= HISTOGRAM_PORTS_MAX),
+    }
+}
+
+/// Takes the engine through the run.
+fn pass<P: Probe>(
+    plan: &Plan,
+    mut engine: Engine<P>,
+    measures: &Ears,
+    control: &Control<'_>,
+    watch: &Stopwatch,
+) -> Result<Left, Error> {
+    measures.lock().begin(&Start { plan, paths: engine.paths() })?;
+    let (mut finished, mut samples) = (Vec::new(), Vec::new());
+    let mut chunk = Time::ps((plan.duration.as_ps() / 1000).max(1));
+    while !engine.is_over() {
+        let before = watch.wall();
+        let next_sample = measures.lock().next_sample();
+        let until = engine.now().after(chunk).min(next_sample);
+        let until = if engine.now() < plan.duration { until.min(plan.duration) } else { until };
+        interrupt::advance(&mut engine, until, control.asks)?;
+        engine.take_finished(&mut finished);
+        measures.lock().flows(plan, finished.drain(..))?;
+        if until == next_sample {
+            engine.sample(&mut samples);
+            measures.lock().sampled(plan, until, &samples)?;
+            samples.clear();
+        }
+        let wall = watch.wall();
+        (control.tell)(&Progress {
+            now: until.min(plan.duration),
+            duration: plan.duration,
+            packet_hops: engine.packet_hops(),
+            wall,
+        });
+        if (control.asks)() {
+            return Err(Error::Interrupted);
+        }
+        chunk = (control.chunk)(chunk, wall - before);
+    }
+    let threads = engine.parts();
+    let drained = engine.now().since(plan.duration);
+    let (finished, mut outcome) = engine.finish();
+    outcome.unfinished.sort_by_key(|record| record.id);
+    let mut measures = measures.lock();
+    measures.flows(plan, finished)?;
+    measures.flows(plan, outcome.unfinished.iter().copied())?;
+    let mut left = Left::default();
+    left.seen.digest = format!("{:016x}", outcome.digest);
+    left.seen.warmup_us = plan.warmup.as_us_f64();
+    left.seen.duration_us = plan.duration.as_us_f64();
+    measures.finish(&End { plan, outcome: &outcome, drained, threads, watch }, &mut left)?;
+    Ok(left)
+}

@@ -1,0 +1,90 @@
+//! How long messages took, by label.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::Time;
+use tidegate_scenario::Plan;
+use tidegate_sim::FlowRecord;
+
+use super::{End, Left, Measure};
+use crate::{Error, convert};
+
+/// Cumulative shares at which completion times are kept.
+const QUANTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999, 1.0];
+/// Steps of the cumulative distribution below its tail.
+const STEPS: usize = 100;
+
+/// Messages of a label, submitted after warm-up.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Messages {
+    pub(crate) count: u64,
+    pub(crate) unfinished: u64,
+    /// (completion time in microseconds, share of messages that took no longer).
+    pub(crate) cdf: Vec<(f64, f64)>,
+}
+
+impl Messages {
+    fn of(mut times: Vec<Time>, unfinished: u64) -> Messages {
+        times.sort_unstable();
+        let mut shares: Vec<f64> =
+            (1..STEPS).map(|i| i as f64 / STEPS as f64).chain(QUANTILES).collect();
+        shares.sort_by(f64::total_cmp);
+        shares.dedup();
+        let at = |share: f64| {
+            // Nearest rank.
+            let rank = (share * times.len() as f64).ceil().max(1.0) as usize;
+            Some((times.get(rank - 1)?.as_us_f64(), share))
+        };
+        let cdf = shares.into_iter().filter_map(at).collect();
+        Messages { count: times.len() as u64 + unfinished, unfinished, cdf }
+    }
+
+    /// The completion time that a share of the messages did not exceed.
+    pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
+        self.cdf.iter().find(|(_, cumulative)| *cumulative >= share - 1e-9).map(|(us, _)| *us)
+    }
+}
+
+/// Keeps the completion times of messages.
+#[derive(Default)]
+pub(super) struct Completions {
+    /// By label: times, and how many are unfinished.
+    by_label: BTreeMap<u16, (Vec<Time>, u64)>,
+}
+
+impl Measure for Completions {
+    fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        if convert::is_measured(plan, record) {
+            let (times, open) = self.by_label.entry(record.label).or_default();
+            match record.completed {
+                Some(at) => times.push(at.since(record.start)),
+                None => *open += 1,
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        let of = |(label, (times, open))| {
+            let label = end.plan.labels.get(usize::from(label)).cloned().unwrap_or_default();
+            (label, Messages::of(times, open))
+        };
+        left.seen.messages = self.by_label.into_iter().map(of).collect();
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn quantiles_are_of_nearest_rank() {
+        let messages = Messages::of((1..=1000).rev().map(Time::us).collect(), 5);
+        assert_eq!((messages.count, messages.unfinished), (1005, 5));
+        let at = [0.5, 0.99, 0.999, 1.0].map(|share| messages.quantile(share).unwrap());
+        assert_eq!(at, [500.0, 990.0, 999.0, 1000.0]);
+        assert_eq!(Messages::of(Vec::new(), 1).quantile(0.5), None);
+    }
+}

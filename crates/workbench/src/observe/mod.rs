@@ -1,0 +1,197 @@
+//! What a run is seen to do: one loop that runs it, and measures that listen to it.
+//!
+//! A [`Measure`] is a part that is added to a run. It hears of packets, samples and flows as far as
+//! it asks to, and leaves what it made of them: in [`Observations`], which are plain data, or in a
+//! file. `run` adds those of its files and of the summary; `reproduce` adds, by [`Part`], what its
+//! metrics and plots ask for. A measure changes no outcome.
+
+mod drive;
+mod ears;
+mod links;
+mod messages;
+mod queues;
+mod round_trips;
+mod rows;
+mod series;
+mod summary;
+#[cfg(test)]
+pub(crate) mod tests;
+mod traces;
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::{Feedback, PathOracle, Time};
+use tidegate_results::{LinkSummary, Partial, Summary};
+use tidegate_scenario::Plan;
+use tidegate_sim::{Departure, FlowRecord, Outcome, Sample};
+
+use crate::Error;
+use crate::machine::Stopwatch;
+
+pub use drive::Progress;
+#[cfg(test)]
+pub(crate) use drive::setup;
+pub(crate) use drive::{Control, adapt, drive};
+pub(crate) use messages::Messages;
+pub(crate) use queues::QueueTrace;
+pub(crate) use rows::RowsFile;
+pub(crate) use series::SamplesFile;
+pub(crate) use summary::Summarised;
+pub(crate) use traces::{FlowTrace, Traced};
+
+/// Version of what is made of a run; part of every key under which that is kept.
+pub(crate) const VERSION: u32 = 3;
+
+/// What is known of a run afterwards. What no measure was there for is empty.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Observations {
+    /// Of the simulated outcome.
+    pub(crate) digest: String,
+    /// Microseconds from the start that do not count.
+    pub(crate) warmup_us: f64,
+    /// Simulated.
+    pub(crate) duration_us: f64,
+    /// Between two points of traces, of flows and of queues; zero where there are none.
+    pub(crate) interval_us: f64,
+    /// All that `summary.json` says.
+    pub(crate) summary: Option<Summary>,
+    /// Flows over time, by id.
+    pub(crate) traces: Vec<FlowTrace>,
+    /// Completion times by label.
+    pub(crate) messages: BTreeMap<String, Messages>,
+    /// Round-trip times of all packets after warm-up, in microseconds; of protocols that measure
+    /// none, nothing.
+    pub(crate) rtt_us: Spread,
+    /// Switch ports that sent anything, from warm-up to the end.
+    pub(crate) links: Vec<LinkSummary>,
+    /// Switch ports that queued anything, over time.
+    pub(crate) queues: Vec<QueueTrace>,
+}
+
+/// Mean, percentile, maximum.
+#[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct Spread {
+    pub(crate) mean: f64,
+    pub(crate) p99: Option<f64>,
+    pub(crate) max: f64,
+}
+
+/// What a run leaves.
+#[derive(Default)]
+pub(crate) struct Left {
+    pub(crate) seen: Observations,
+    /// Complete but for their names.
+    pub(crate) files: Vec<Partial>,
+}
+
+/// A run that is about to begin.
+pub(crate) struct Start<'a> {
+    pub(crate) plan: &'a Plan,
+    pub(crate) paths: &'a dyn PathOracle,
+}
+
+/// A run that is over.
+pub(crate) struct End<'a> {
+    pub(crate) plan: &'a Plan,
+    /// Its unfinished flows stand by id.
+    pub(crate) outcome: &'a Outcome,
+    /// How long it went on after its duration.
+    pub(crate) drained: Time,
+    /// On so many threads.
+    pub(crate) threads: usize,
+    /// Running since it was asked for.
+    pub(crate) watch: &'a Stopwatch,
+}
+
+/// Events inside the engine that a measure hears of. Where none hears of any, the engine tells
+/// none, which is faster.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Hears {
+    /// Payload that reached its receiver for the first time.
+    pub(crate) delivered: bool,
+    /// What senders learn of packets.
+    pub(crate) feedback: bool,
+    /// Packets that leave a port.
+    pub(crate) departed: bool,
+}
+
+/// A part of what is observed of a run. It hears what it asks for in [`hears`](Self::hears) and
+/// [`samples_every`](Self::samples_every); of flows every measure hears.
+pub(crate) trait Measure: Send {
+    /// Events that it hears of.
+    fn hears(&self) -> Hears {
+        Hears::default()
+    }
+    /// How often it is given samples; they are also taken at the end of what is measured.
+    fn samples_every(&self) -> Option<Time> {
+        None
+    }
+    /// The network is built. Files are opened here, so that a run that is refused leaves none.
+    fn begin(&mut self, _start: &Start<'_>) -> Result<(), Error> {
+        Ok(())
+    }
+    /// `bytes` of payload of this flow reached their receiver.
+    fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {}
+    /// The sender of this flow has heard of a packet.
+    fn feedback(&mut self, _now: Time, _flow: u64, _feedback: &Feedback) {}
+    /// A packet starts to leave a port.
+    fn departed(&mut self, _departure: &Departure<'_>) {}
+    /// Flows and ports as they are at `at`. Flows that ended before are known by then.
+    fn sampled(&mut self, _plan: &Plan, _at: Time, _samples: &[Sample]) -> Result<(), Error> {
+        Ok(())
+    }
+    /// A flow is done: by completion, then id. Those that are not when the run ends follow by id.
+    fn flow(&mut self, _plan: &Plan, _record: &FlowRecord) -> Result<(), Error> {
+        Ok(())
+    }
+    /// The run is over.
+    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error>;
+}
+
+/// What `reproduce` can ask to be observed, a measure each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Part {
+    /// [`Observations::traces`], but for windows.
+    Traces,
+    /// Windows in them.
+    Windows,
+    /// [`Observations::messages`].
+    Messages,
+    /// [`Observations::rtt_us`].
+    RoundTrips,
+    /// [`Observations::links`].
+    Links,
+    /// [`Observations::queues`].
+    Queues,
+}
+
+/// The measures of `parts`; those over time look every `interval`.
+pub(crate) fn measures(
+    parts: impl IntoIterator<Item = Part>,
+    interval: Time,
+) -> Vec<Box<dyn Measure>> {
+    let parts: Vec<Part> = parts.into_iter().collect();
+    let windows = parts.contains(&Part::Windows);
+    let traces = windows || parts.contains(&Part::Traces);
+    let mut measures: Vec<Box<dyn Measure>> = Vec::new();
+    if traces {
+        measures.push(Box::new(traces::Traces::every(interval, windows)));
+    }
+    for part in parts {
+        match part {
+            Part::Traces | Part::Windows => {}
+            Part::Messages => measures.push(Box::<messages::Completions>::default()),
+            Part::RoundTrips => measures.push(Box::new(round_trips::RoundTrips::default())),
+            Part::Links => measures.push(Box::new(links::Links)),
+            Part::Queues => measures.push(Box::new(queues::Queues::every(interval))),
+        }
+    }
+    measures
+}
+
+/// Five significant digits: all that a plot or a claim can use.
+fn round(x: f64) -> f32 {
+    format!("{x:.4e}").parse().unwrap_or(0.0)
+}

@@ -1,0 +1,59 @@
+//! Queues of switch ports over time.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::Time;
+use tidegate_scenario::Plan;
+use tidegate_sim::{Quantity, Sample};
+
+use super::{End, Left, Measure, round};
+use crate::{Error, convert};
+
+/// What a port's queue would take to drain, at the end of each interval.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct QueueTrace {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    pub(crate) delay_us: Vec<f32>,
+}
+
+/// Samples queues.
+pub(super) struct Queues {
+    interval: Time,
+    /// Bytes by port, a value a sample.
+    bytes: BTreeMap<u64, Vec<f64>>,
+}
+
+impl Queues {
+    pub(super) fn every(interval: Time) -> Queues {
+        Queues { interval, bytes: BTreeMap::new() }
+    }
+}
+
+impl Measure for Queues {
+    fn samples_every(&self) -> Option<Time> {
+        Some(self.interval)
+    }
+
+    fn sampled(&mut self, _plan: &Plan, _at: Time, samples: &[Sample]) -> Result<(), Error> {
+        for sample in samples.iter().filter(|sample| sample.quantity == Quantity::QueueBytes) {
+            self.bytes.entry(sample.entity).or_default().push(sample.value);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        let trace = |(port, bytes): (u64, Vec<f64>)| {
+            let record = end.outcome.links.get(port as usize)?;
+            let us = |bytes: f64| round(bytes * 8e6 / record.rate_bps as f64);
+            let link = convert::link(end.plan, record);
+            let delay_us = bytes.into_iter().map(us).collect();
+            Some(QueueTrace { from: link.from, to: link.to, delay_us })
+        };
+        let used = self.bytes.into_iter().filter(|(_, bytes)| bytes.iter().any(|&b| b > 0.0));
+        left.seen.queues = used.filter_map(trace).collect();
+        left.seen.interval_us = self.interval.as_us_f64();
+        Ok(())
+    }
+}

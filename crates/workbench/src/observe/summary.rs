@@ -1,0 +1,177 @@
+//! All that `summary.json` says.
+
+use std::collections::BTreeMap;
+
+use tidegate_core::{Message, Time};
+use tidegate_results::{
+    Engine as EngineSummary, Fixed, GroupSummary, Recorded, Recorder, Summary, busiest,
+};
+use tidegate_scenario::Plan;
+use tidegate_sim::FlowRecord;
+
+use super::{End, Left, Measure, Start};
+use crate::fair_share::FairShares;
+use crate::{Error, convert, machine};
+
+/// A larger share of unfinished messages is warned of.
+const UNFINISHED_MAX: f64 = 0.02;
+
+/// Makes the summary.
+pub(crate) struct Summarised {
+    recorder: Recorder,
+    shares: FairShares,
+    /// The last submission.
+    last_start: Time,
+}
+
+impl Summarised {
+    /// For runs of `plan`.
+    pub(crate) fn new(plan: &Plan) -> Summarised {
+        let recorder = Recorder::new(convert::names(plan), plan.warmup, plan.duration);
+        Summarised { recorder, shares: FairShares::default(), last_start: Time::ZERO }
+    }
+}
+
+impl Measure for Summarised {
+    fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
+        self.shares = FairShares::of(start.plan).with_targets(start.plan, start.paths);
+        Ok(())
+    }
+
+    fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        self.last_start = self.last_start.max(record.start);
+        let share = self.shares.get(record.src, record.dst, record.stack);
+        self.recorder.add(&convert::flow(plan, record, share));
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        let Summarised { recorder, shares, last_start } = *self;
+        let mut recorded = recorder.finish();
+        for group in &mut recorded.groups {
+            let (label, protocol) = (&group.label, &group.protocol);
+            let aim = shares.queue_aim(end.plan, label, protocol, &end.outcome.links);
+            group.hop_delay_us = aim.and_then(|aim| Fixed::nearest(aim.hop_delay_us));
+            group.queue_target_us = aim.and_then(|aim| aim.target_us).and_then(Fixed::nearest);
+        }
+        let summary = summary(recorded, last_start, end);
+        debug_assert_eq!(summary.impossible(), Vec::<String>::new());
+        left.seen.summary = Some(summary);
+        Ok(())
+    }
+}
+
+fn summary(recorded: Recorded, last_start: Time, end: &End<'_>) -> Summary {
+    let End { plan, outcome, drained, .. } = *end;
+    let (links, links_omitted) = busiest(&outcome.links, |record| record.utilisation);
+    let links = links.into_iter().map(|record| convert::link(plan, record)).collect();
+    let mut protocols = Vec::new();
+    for name in convert::names(plan).protocols {
+        if !protocols.contains(&name) {
+            protocols.push(name);
+        }
+    }
+    let mut warnings = plan.warnings.clone();
+    warnings.extend(recorded.groups.iter().filter_map(unfinished));
+    warnings.extend(stuck(&outcome.unfinished, last_start, plan.duration.after(drained)));
+    Summary {
+        schema: Summary::SCHEMA,
+        name: plan.name.clone(),
+        seed: plan.seed,
+        protocols,
+        connections: convert::connections(plan.connections),
+        sim_seconds: plan.duration.as_s_f64(),
+        drain_seconds: drained.as_s_f64(),
+        drain_max_seconds: plan.drain.as_s_f64(),
+        warmup_seconds: plan.warmup.as_s_f64(),
+        truncated: false,
+        warnings,
+        engine: engine(end),
+        flows_in: recorded.flows.is_none().then(|| "flows.parquet".to_owned()),
+        flows: recorded.flows,
+        groups: recorded.groups,
+        fct: recorded.fct,
+        links,
+        links_omitted,
+        switches: convert::switches(plan, &outcome.switches),
+        faults: (plan.faults != Default::default()).then(|| convert::faults(&outcome.faults)),
+    }
+}
+
+fn engine(end: &End<'_>) -> EngineSummary {
+    let End { outcome, watch, threads, .. } = *end;
+    let wall_seconds = watch.wall().as_secs_f64();
+    let rate = outcome.packet_hops as f64 / wall_seconds;
+    EngineSummary {
+        digest: format!("{:016x}", outcome.digest),
+        packet_hops: outcome.packet_hops,
+        wall_seconds,
+        cpu_seconds: watch.cpu().as_secs_f64(),
+        events: outcome.events,
+        packet_hops_per_second: rate.is_finite().then_some(rate),
+        threads,
+        peak_rss_bytes: machine::peak_rss_bytes(),
+    }
+}
+
+/// A warning about messages that did not finish, where they are so many that the percentiles of the
+/// others mislead.
+fn unfinished(group: &GroupSummary) -> Option<String> {
+    let share = group.fct.unfinished as f64 / group.fct.count as f64;
+    (share > UNFINISHED_MAX).then(|| {
+        let label =
+            if group.label.is_empty() { String::new() } else { format!("{}: ", group.label) };
+        format!(
+            "{label}{} of {} messages of {} ({:.1} %) did not finish: percentiles are of the \
+             others, and too low",
+            group.fct.unfinished,
+            group.fct.count,
+            group.protocol,
+            share * 100.0
+        )
+    })
+}
+
+/// Says so where messages stay unfinished although there was nothing else to do: since the last
+/// submission there was time for every host to send, and to receive, all of its unfinished messages
+/// one after another.
+fn stuck(unfinished: &[FlowRecord], last_start: Time, end: Time) -> Option<String> {
+    let unfinished: Vec<_> =
+        unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).collect();
+    let mut needed: BTreeMap<(bool, u32), Time> = BTreeMap::new();
+    for record in &unfinished {
+        for host in [(false, record.src), (true, record.dst)] {
+            let sum = needed.entry(host).or_default();
+            *sum = sum.after(record.ideal);
+        }
+    }
+    let quiet = end.since(last_start);
+    let is_stuck = needed.values().max().is_some_and(|needed| quiet > *needed);
+    let count = unfinished.len();
+    let messages = if count == 1 { "message is" } else { "messages are" };
+    is_stuck.then(|| {
+        format!(
+            "{count} {messages} unfinished, though nothing was submitted in the last {} of the run",
+            rounded(quiet)
+        )
+    })
+}
+
+/// A span in the unit that people know it by.
+fn rounded(span: Time) -> String {
+    let s = span.as_s_f64();
+    let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
+    let (scale, unit) = units.into_iter().find(|(scale, _)| s >= *scale).unwrap_or((1e-9, "ns"));
+    format!("{:.1} {unit}", s / scale)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn spans_are_rounded_to_a_unit_that_people_know() {
+        let spans = [Time::ps(10_003_536_794), Time::ns(1500), Time::ps(70), Time::ms(2500)];
+        assert_eq!(spans.map(rounded), ["10.0 ms", "1.5 us", "0.1 ns", "2.5 s"]);
+    }
+}

@@ -1,0 +1,181 @@
+//! Measures against each other, and against the rows of the same run.
+
+use std::sync::{Arc, Mutex};
+
+use tidegate_results::{FlowRow, LinkSummary};
+
+use super::*;
+
+/// One flow without end, one that stops, messages, and a queue, on a star of four hosts.
+pub(crate) fn plan(protocol: &str) -> Plan {
+    let text = format!(
+        r#"
+duration = "400us"
+warmup = "100us"
+fabric = {{ kind = "star", hosts = 4, mtu = "1500B" }}
+transport = {{ protocol = "{protocol}" }}
+flows = [
+  {{ src = "h0", dst = "h3", label = "long" }},
+  {{ src = "h1", dst = "h3", label = "short", start = "120us", size = "300KB" }},
+  {{ src = "h2", dst = "h3", label = "short", start = "203us", size = "3KB", count = 5 }},
+  {{ src = "h2", dst = "h1", label = "stopped", stop = "300us" }},
+]
+"#
+    );
+    tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
+}
+
+pub(crate) const ALL: [Part; 6] =
+    [Part::Traces, Part::Windows, Part::Messages, Part::RoundTrips, Part::Links, Part::Queues];
+
+fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
+    let control = Control { threads: 1, asks: &|| false, tell: &|_| {}, chunk: &adapt };
+    drive(plan, measures, &control).unwrap()
+}
+
+pub(crate) fn seen(plan: &Plan, parts: &[Part], interval: Time) -> Observations {
+    left(plan, measures(parts.iter().copied(), interval)).seen
+}
+
+/// Keeps every row, and the times at which samples came.
+struct Diary {
+    interval: Option<Time>,
+    rows: Arc<Mutex<Vec<FlowRow>>>,
+    times: Arc<Mutex<Vec<Time>>>,
+}
+
+impl Measure for Diary {
+    fn samples_every(&self) -> Option<Time> {
+        self.interval
+    }
+    fn sampled(&mut self, _plan: &Plan, at: Time, samples: &[Sample]) -> Result<(), Error> {
+        assert!(samples.iter().all(|sample| sample.at == at));
+        self.times.lock().unwrap().push(at);
+        Ok(())
+    }
+    fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        self.rows.lock().unwrap().push(crate::convert::flow(plan, record, None));
+        Ok(())
+    }
+    fn finish(self: Box<Self>, _end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+        Ok(())
+    }
+}
+
+#[test]
+fn traces_of_all_flows_add_up_to_their_rows() {
+    let mut with_windows = 0;
+    for protocol in crate::protocols() {
+        let (plan, name) = (plan(protocol.name), protocol.name);
+        let rows = Arc::default();
+        let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
+        // 30 us do not divide 400: the last interval is of 10.
+        let interval = Time::us(30);
+        let mut measures = measures(ALL, interval);
+        measures.push(Box::new(diary));
+        let seen = left(&plan, measures).seen;
+        let mut rows = rows.lock().unwrap().clone();
+        rows.sort_by_key(|row| row.id);
+        assert_eq!((rows.len(), seen.traces.len(), seen.interval_us), (8, 8, 30.0), "{name}");
+        for (row, trace) in rows.iter().zip(&seen.traces) {
+            assert_eq!((row.id, row.start.as_us_f64()), (trace.id, trace.start_us), "{name}");
+            assert_eq!(plan.labels[usize::from(row.label)], trace.label);
+            let span = |bin: usize| if bin == 13 { 10.0 } else { 30.0 };
+            let goodputs = trace.goodput_gbps.iter().enumerate();
+            let bytes: f64 =
+                goodputs.map(|(i, gbps)| f64::from(*gbps) * span(trace.first + i) * 125.0).sum();
+            let delivered = row.delivered_bytes as f64;
+            assert!((bytes / delivered - 1.0).abs() < 1e-3, "{name}: {bytes}, {row:?}");
+            let bin = |at: Time| (at.as_ps() / interval.as_ps()) as usize;
+            assert_eq!(trace.first, bin(row.start), "{name}: {trace:?}");
+            // What senders hear after completion belongs to the flow, too.
+            let [last, heard] = [row.completed, row.acked].map(|at| at.map_or(13, bin));
+            let heard = heard.max(last);
+            let intervals = last + 1 - trace.first..=heard + 1 - trace.first;
+            assert!(intervals.contains(&trace.goodput_gbps.len()), "{name}: {trace:?}");
+            let stop = row.completed.or((trace.label == "stopped").then_some(Time::us(300)));
+            assert_eq!(trace.stop_us, stop.map(Time::as_us_f64), "{name}");
+            assert_eq!(trace.at(Traced::Goodput, heard + 1), None);
+            let rtts = trace.rtt_us.iter().flatten();
+            assert!(rtts.clone().all(|us| (1.0..400.0).contains(us)), "{name}: {trace:?}");
+        }
+        let windows = seen.traces.iter().filter(|trace| !trace.window_kb.is_empty()).count();
+        let heard = seen.traces.iter().any(|trace| !trace.rtt_us.is_empty());
+        assert_eq!(heard, seen.rtt_us.mean > 0.0, "{name}");
+        with_windows += usize::from(windows >= 3);
+    }
+    assert!(with_windows >= 4, "{with_windows}");
+}
+
+#[test]
+fn measures_are_given_samples_at_their_own_times() {
+    let plan = plan(crate::protocols()[0].name);
+    let intervals = [Some(Time::us(100)), Some(Time::us(150)), None, Some(Time::s(1))];
+    let times: [Arc<Mutex<Vec<Time>>>; 4] = Default::default();
+    let diary = |(i, interval): (usize, &Option<Time>)| {
+        let times = Arc::clone(&times[i]);
+        Box::new(Diary { interval: *interval, rows: Arc::default(), times }) as Box<dyn Measure>
+    };
+    left(&plan, intervals.iter().enumerate().map(diary).collect());
+    let expected: [&[u64]; 4] = [&[100, 200, 300, 400], &[150, 300, 400], &[], &[400]];
+    for (times, expected) in times.iter().zip(expected) {
+        let expected: Vec<Time> = expected.iter().map(|us| Time::us(*us)).collect();
+        assert_eq!(*times.lock().unwrap(), expected);
+    }
+}
+
+#[test]
+fn measures_change_no_outcome_and_do_without_each_other() {
+    for protocol in crate::protocols() {
+        let plan = plan(protocol.name);
+        let json = |seen: &Observations| serde_json::to_value(seen).unwrap();
+        let (none, all) = (seen(&plan, &[], Time::us(10)), seen(&plan, &ALL, Time::us(10)));
+        assert_eq!(none.digest, all.digest, "{}", protocol.name);
+        let keys = ["traces", "traces", "messages", "rtt_us", "links", "queues"];
+        for (part, key) in ALL.into_iter().zip(keys) {
+            let mut alone = seen(&plan, &[part], Time::us(10));
+            assert_eq!(alone.digest, all.digest, "{part:?}");
+            if part == Part::Traces {
+                let windows = all.traces.iter().map(|trace| trace.window_kb.clone());
+                alone.traces.iter_mut().zip(windows).for_each(|(own, kb)| own.window_kb = kb);
+            }
+            let is_same = json(&alone)[key] == json(&all)[key];
+            assert!(is_same, "{part:?} of {}", protocol.name);
+        }
+        let messages = &all.messages["short"];
+        assert_eq!((messages.count, messages.unfinished), (6, 0), "{}", protocol.name);
+        let is_used = |link: &&LinkSummary| link.to == "h3";
+        assert!(all.links.iter().find(is_used).unwrap().utilization.unwrap() > 0.1);
+        assert!(all.links.iter().all(|link| !link.from_host));
+    }
+}
+
+/// Counts the packets that leave each port, and holds the engine's own counts to that.
+struct Departures(Vec<u64>);
+
+impl Measure for Departures {
+    fn hears(&self) -> Hears {
+        Hears { departed: true, ..Hears::default() }
+    }
+    fn departed(&mut self, departure: &Departure<'_>) {
+        self.0[departure.port as usize] += 1;
+    }
+    fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {
+        panic!("it does not hear that");
+    }
+    fn finish(self: Box<Self>, end: &End<'_>, _left: &mut Left) -> Result<(), Error> {
+        let counted: Vec<u64> = end.outcome.links.iter().map(|link| link.packets).collect();
+        assert!(counted == self.0 && counted.iter().sum::<u64>() > 1000, "{counted:?}");
+        Ok(())
+    }
+}
+
+#[test]
+fn a_measure_hears_every_departure_to_the_end() {
+    let mut plan = plan(crate::protocols()[0].name);
+    plan.warmup = Time::ZERO;
+    let ports = 2 * plan.fabric.links.len();
+    let mut measures = measures(ALL, Time::us(10));
+    measures.push(Box::new(Departures(vec![0; ports])));
+    left(&plan, measures);
+}

@@ -1,0 +1,281 @@
+//! Flows over time: what they deliver, what their senders hear, and their windows.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::{Feedback, Path, Time};
+use tidegate_scenario::Plan;
+use tidegate_sim::{FlowRecord, Quantity, Sample};
+
+use super::{End, Hears, Left, Measure, Start, round};
+use crate::Error;
+
+/// One flow, interval by interval. The first interval is that of its start, the last that of its
+/// completion, or of what its sender heard after that, or of the end. A vector is empty where nothing is known for any interval.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct FlowTrace {
+    pub(crate) id: u64,
+    pub(crate) label: String,
+    pub(crate) start_us: f64,
+    /// When it completed or stopped, if it did.
+    pub(crate) stop_us: Option<f64>,
+    /// The first interval, counted from time zero.
+    pub(crate) first: usize,
+    /// Payload that arrived.
+    pub(crate) goodput_gbps: Vec<f32>,
+    /// Mean round-trip time of the packets acknowledged.
+    pub(crate) rtt_us: Vec<Option<f32>>,
+    /// Mean of the largest queueing delay of a hop that they met, where the protocol has it
+    /// stamped.
+    pub(crate) peak_us: Vec<Option<f32>>,
+    /// What the protocol aims at, at that goodput on the wire, where it aims at a queueing delay;
+    /// of flows that the scenario lists.
+    pub(crate) target_us: Vec<Option<f32>>,
+    /// At the interval's end.
+    pub(crate) window_kb: Vec<Option<f32>>,
+}
+
+/// What is traced of a flow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Traced {
+    /// [`FlowTrace::goodput_gbps`].
+    Goodput,
+    /// [`FlowTrace::rtt_us`].
+    Rtt,
+    /// [`FlowTrace::peak_us`].
+    Peak,
+    /// [`FlowTrace::target_us`].
+    Target,
+    /// [`FlowTrace::window_kb`].
+    Window,
+}
+
+impl Traced {
+    /// As the registry calls it.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Traced::Goodput => "goodput",
+            Traced::Rtt => "rtt",
+            Traced::Peak => "peak",
+            Traced::Target => "target",
+            Traced::Window => "window",
+        }
+    }
+}
+
+impl FlowTrace {
+    /// In the interval `bin`, counted from time zero; none where it is not known, or the flow is
+    /// not there.
+    pub(crate) fn at(&self, of: Traced, bin: usize) -> Option<f32> {
+        let bin = bin.checked_sub(self.first)?;
+        let values = match of {
+            Traced::Goodput => return self.goodput_gbps.get(bin).copied(),
+            Traced::Rtt => &self.rtt_us,
+            Traced::Peak => &self.peak_us,
+            Traced::Target => &self.target_us,
+            Traced::Window => &self.window_kb,
+        };
+        values.get(bin).copied().flatten()
+    }
+
+    /// Goodputs in these intervals; zero where the flow is not there.
+    pub(crate) fn goodputs(&self, bins: Range<usize>) -> Vec<f32> {
+        bins.map(|bin| self.at(Traced::Goodput, bin).unwrap_or(0.0)).collect()
+    }
+}
+
+/// One interval of one flow.
+#[derive(Clone, Copy, Default)]
+struct Cell {
+    bytes: u64,
+    heard: u32,
+    rtt_us: f64,
+    peak_us: f64,
+    window_bytes: Option<f64>,
+}
+
+/// What is known of a flow that runs.
+#[derive(Clone, Default)]
+struct Life {
+    /// Interval of the first cell.
+    first: usize,
+    cells: Vec<Cell>,
+}
+
+impl Life {
+    fn cell(&mut self, bin: usize) -> &mut Cell {
+        if self.cells.is_empty() {
+            self.first = bin;
+        } else if bin < self.first {
+            // What arrives at the very end of an interval belongs to the next one, and is heard of
+            // before the sample at that time, which belongs to this one.
+            self.cells.splice(..0, vec![Cell::default(); self.first - bin]);
+            self.first = bin;
+        }
+        let index = bin - self.first;
+        if self.cells.len() <= index {
+            self.cells.resize(index + 1, Cell::default());
+        }
+        &mut self.cells[index]
+    }
+}
+
+/// Traces every flow, in memory that grows with the lives of flows over the interval.
+pub(super) struct Traces {
+    interval: Time,
+    windows: bool,
+    end: Time,
+    /// By flow.
+    lives: Vec<Life>,
+    /// Of the pairs of hosts that the scenario lists.
+    paths: BTreeMap<(u32, u32), Path>,
+    /// By flow, where the scenario lists them all.
+    stops: Vec<Time>,
+    done: Vec<FlowTrace>,
+}
+
+impl Traces {
+    pub(super) fn every(interval: Time, windows: bool) -> Traces {
+        Traces {
+            interval,
+            windows,
+            end: Time::ZERO,
+            lives: Vec::new(),
+            paths: BTreeMap::new(),
+            stops: Vec::new(),
+            done: Vec::new(),
+        }
+    }
+
+    /// The interval of a moment; the last one has its end, too.
+    fn bin(&self, at: Time) -> usize {
+        let last = (self.end.as_ps().div_ceil(self.interval.as_ps())).max(1) - 1;
+        (at.as_ps() / self.interval.as_ps()).min(last) as usize
+    }
+
+    /// How long an interval is: the last is what is left of the run.
+    fn span_us(&self, bin: usize) -> f64 {
+        let rest = self.end.since(self.interval.times(bin as u64));
+        rest.min(self.interval).as_us_f64()
+    }
+
+    fn cell(&mut self, bin: usize, flow: u64) -> &mut Cell {
+        let flow = flow as usize;
+        if self.lives.len() <= flow {
+            self.lives.resize_with(flow + 1, Life::default);
+        }
+        self.lives[flow].cell(bin)
+    }
+
+    fn trace(&self, plan: &Plan, record: &FlowRecord, mut life: Life) -> FlowTrace {
+        // So that it has its first interval and its last, whatever it did in them. A sample at the
+        // very moment of its start belongs to the interval before.
+        let first = self.bin(record.start);
+        life.cell(first);
+        life.cell(self.bin(record.completed.unwrap_or(self.end)));
+        life.cells.drain(..first - life.first);
+        let stack = &plan.stacks[usize::from(record.stack)];
+        let path = self.paths.get(&(record.src, record.dst)).map(|path| {
+            let telemetry = stack.protocol().card().telemetry(path.hops);
+            Path { full_wire_bytes: path.full_wire_bytes + telemetry, ..*path }
+        });
+        let cells = || life.cells.iter().enumerate().map(|(i, cell)| (first + i, cell));
+        let mean =
+            |sum: f64, cell: &Cell| (cell.heard > 0).then(|| round(sum / f64::from(cell.heard)));
+        let target = |(bin, cell): (usize, &Cell)| {
+            let path = path.as_ref().filter(|_| cell.bytes > 0)?;
+            let bps = cell.bytes as f64 * 8e6 / self.span_us(bin) * f64::from(path.full_wire_bytes)
+                / f64::from(path.mtu);
+            Some(round(stack.profile(path, bps).queue_target?.as_us_f64()))
+        };
+        let goodput =
+            |(bin, cell): (usize, &Cell)| round(cell.bytes as f64 * 8e-3 / self.span_us(bin));
+        let stop = self.stops.get(record.id as usize).filter(|stop| **stop < Time::NEVER);
+        FlowTrace {
+            id: record.id,
+            label: plan.labels.get(usize::from(record.label)).cloned().unwrap_or_default(),
+            start_us: record.start.as_us_f64(),
+            stop_us: record.completed.or(stop.copied()).map(Time::as_us_f64),
+            first,
+            goodput_gbps: cells().map(goodput).collect(),
+            rtt_us: known(cells().map(|(_, cell)| mean(cell.rtt_us, cell))),
+            peak_us: known(cells().map(|(_, cell)| mean(cell.peak_us, cell))),
+            target_us: known(cells().map(target)),
+            window_kb: known(
+                cells().map(|(_, cell)| cell.window_bytes.map(|bytes| round(bytes / 1e3))),
+            ),
+        }
+    }
+}
+
+/// Nothing rather than a vector of nothing.
+fn known(values: impl Iterator<Item = Option<f32>>) -> Vec<Option<f32>> {
+    let values: Vec<_> = values.collect();
+    if values.iter().any(Option::is_some) { values } else { Vec::new() }
+}
+
+impl Measure for Traces {
+    fn hears(&self) -> Hears {
+        Hears { delivered: true, feedback: true, departed: false }
+    }
+
+    fn samples_every(&self) -> Option<Time> {
+        self.windows.then_some(self.interval)
+    }
+
+    fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
+        let workload = &start.plan.workload;
+        self.end = start.plan.duration;
+        for flow in &workload.flows {
+            let path = || start.paths.path(flow.src, flow.dst);
+            self.paths.entry((flow.src, flow.dst)).or_insert_with(path);
+        }
+        if workload.traffic.is_empty() {
+            // Flows are numbered as they are submitted.
+            let mut flows: Vec<_> = workload.flows.iter().collect();
+            flows.sort_by_key(|flow| flow.start);
+            self.stops = flows.into_iter().map(|flow| flow.stop).collect();
+        }
+        Ok(())
+    }
+
+    fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
+        if now <= self.end {
+            self.cell(self.bin(now), flow).bytes += u64::from(bytes);
+        }
+    }
+
+    fn feedback(&mut self, now: Time, flow: u64, feedback: &Feedback) {
+        if let Some(rtt) = feedback.rtt
+            && now <= self.end
+        {
+            let cell = self.cell(self.bin(now), flow);
+            cell.heard += 1;
+            cell.rtt_us += rtt.as_us_f64();
+            cell.peak_us += feedback.peak_hop_delay.as_us_f64();
+        }
+    }
+
+    fn sampled(&mut self, _plan: &Plan, at: Time, samples: &[Sample]) -> Result<(), Error> {
+        let bin = self.bin(Time::ps(at.as_ps() - 1));
+        for sample in samples.iter().filter(|sample| sample.quantity == Quantity::WindowBytes) {
+            self.cell(bin, sample.entity).window_bytes = Some(sample.value);
+        }
+        Ok(())
+    }
+
+    fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        let life = self.lives.get_mut(record.id as usize).map(std::mem::take);
+        self.done.push(self.trace(plan, record, life.unwrap_or_default()));
+        Ok(())
+    }
+
+    fn finish(mut self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        self.done.sort_by_key(|trace| trace.id);
+        left.seen.traces = self.done;
+        left.seen.interval_us = self.interval.as_us_f64();
+        Ok(())
+    }
+}

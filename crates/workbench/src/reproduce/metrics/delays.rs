@@ -1,0 +1,128 @@
+//! Round trips, delays at hops, windows and queues.
+
+use serde::Deserialize;
+use tidegate_results::LinkSummary;
+
+use super::{Flows, Metric, average, flows};
+use crate::observe::{Observations, Part, Traced};
+use crate::reproduce::registry::Port;
+
+/// Mean over time and flows of something that is not there in every interval.
+fn mean(of: Traced, asked: &Flows, seen: &Observations) -> Option<f64> {
+    let bins = asked.bins(seen);
+    let known = flows(seen, &asked.label)
+        .flat_map(|flow| bins.clone().filter_map(move |bin| flow.at(of, bin)));
+    average(&known.collect::<Vec<f32>>())
+}
+
+macro_rules! means {
+    ($($(#[$doc:meta])* $name:ident, $text:literal, $needs:ident;)*) => {$(
+        $(#[$doc])*
+        #[derive(Clone, Debug, Deserialize)]
+        #[serde(transparent)]
+        pub(crate) struct $name(Flows);
+
+        impl Metric for $name {
+            const NAME: &'static str = $text;
+            const NEEDS: &'static [Part] = &[Part::$needs];
+
+            fn value(&self, seen: &Observations) -> Option<f64> {
+                mean(Traced::$name, &self.0, seen)
+            }
+        }
+    )*};
+}
+
+means! {
+    /// Mean round-trip time of some flows in microseconds.
+    Rtt, "rtt", Traces;
+    /// Mean of the largest delay of a hop that packets met, in microseconds.
+    Peak, "peak", Traces;
+    /// The delay that the protocol aims at, in microseconds.
+    Target, "target", Traces;
+    /// Mean window in KB.
+    Window, "window", Windows;
+}
+
+/// Mean round-trip time of all packets in microseconds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RttOfAll {}
+
+impl Metric for RttOfAll {
+    const NAME: &'static str = "rtt-of-all";
+    const NEEDS: &'static [Part] = &[Part::RoundTrips];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        (seen.rtt_us.mean > 0.0).then_some(seen.rtt_us.mean)
+    }
+}
+
+/// Its 99th percentile.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct RttOfAllP99 {}
+
+impl Metric for RttOfAllP99 {
+    const NAME: &'static str = "rtt-of-all-p99";
+    const NEEDS: &'static [Part] = &[Part::RoundTrips];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        seen.rtt_us.p99
+    }
+}
+
+/// A switch port.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct At {
+    link: Port,
+}
+
+impl At {
+    fn find<'a>(&self, seen: &'a Observations) -> Option<&'a LinkSummary> {
+        seen.links.iter().find(|link| link.from == self.link.from && link.to == self.link.to)
+    }
+}
+
+/// Share of the time in which a port was sending, in per cent.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Utilization(At);
+
+impl Metric for Utilization {
+    const NAME: &'static str = "utilization";
+    const NEEDS: &'static [Part] = &[Part::Links];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        Some(100.0 * self.0.find(seen)?.utilization?)
+    }
+}
+
+/// Mean wait of packets at a port in microseconds.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct QueueDelay(At);
+
+impl Metric for QueueDelay {
+    const NAME: &'static str = "queue-delay";
+    const NEEDS: &'static [Part] = &[Part::Links];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        self.0.find(seen)?.queue_delay_us.mean.map(|us| us.as_f64())
+    }
+}
+
+/// Its 99th percentile.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct QueueDelayP99(At);
+
+impl Metric for QueueDelayP99 {
+    const NAME: &'static str = "queue-delay-p99";
+    const NEEDS: &'static [Part] = &[Part::Links];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        self.0.find(seen)?.queue_delay_us.p99.map(|us| us.as_f64())
+    }
+}

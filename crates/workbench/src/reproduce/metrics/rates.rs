@@ -1,0 +1,121 @@
+//! How much flows get, and how evenly.
+
+use std::ops::Range;
+
+use serde::Deserialize;
+
+use super::{Flows, Metric, average, between, bins, flows, intervals};
+use crate::observe::{Observations, Part};
+
+/// Goodput of a flow in Gbit/s, the mean of all that are asked about.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Goodput(Flows);
+
+impl Metric for Goodput {
+    const NAME: &'static str = "goodput";
+    const NEEDS: &'static [Part] = &[Part::Traces];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        mean(&goodputs(seen, &self.0.label, self.0.bins(seen))?)
+    }
+}
+
+/// Over several stretches of time, the goodput furthest from what is expected, as a share of that.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Worst {
+    label: Option<String>,
+    /// From, to, and the Gbit/s expected between.
+    phases: Vec<(f64, f64, f64)>,
+}
+
+impl Metric for Worst {
+    const NAME: &'static str = "worst";
+    const NEEDS: &'static [Part] = &[Part::Traces];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let mut worst: Option<f64> = None;
+        for &(from_ms, to_ms, expected) in &self.phases {
+            let bins = between(seen, from_ms * 1e3, to_ms * 1e3);
+            let share = mean(&goodputs(seen, &self.label, bins)?)? / expected;
+            if worst.is_none_or(|worst| (share - 1.0).abs() > (worst - 1.0).abs()) {
+                worst = Some(share);
+            }
+        }
+        worst
+    }
+}
+
+/// Flows, a part of their time, and how finely it is looked at.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Binned {
+    label: Option<String>,
+    from_ms: Option<f64>,
+    to_ms: Option<f64>,
+    /// Width of the averages that are compared; the trace's interval unless set.
+    bin_us: Option<f64>,
+}
+
+impl Binned {
+    /// Of each flow, its averages over bins.
+    fn averages<'a>(&'a self, seen: &'a Observations) -> impl Iterator<Item = Vec<f64>> + 'a {
+        let bins = bins(seen, self.from_ms, self.to_ms);
+        let width = intervals(seen, self.bin_us);
+        let averages = move |values: Vec<f32>| {
+            values.chunks_exact(width).filter_map(average).collect::<Vec<f64>>()
+        };
+        flows(seen, &self.label).map(move |flow| averages(flow.goodputs(bins.clone())))
+    }
+}
+
+/// Jain's index of the goodputs over bins of the width asked for, its mean over time.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Jain(Binned);
+
+impl Metric for Jain {
+    const NAME: &'static str = "jain";
+    const NEEDS: &'static [Part] = &[Part::Traces];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let each: Vec<Vec<f64>> = self.0.averages(seen).collect();
+        let index = |time: usize| {
+            let rates = each.iter().map(|flow| flow[time]);
+            let (sum, squares) =
+                rates.fold((0.0, 0.0), |(sum, squares), x| (sum + x, squares + x * x));
+            (squares > 0.0).then(|| sum * sum / (each.len() as f64 * squares))
+        };
+        mean(&(0..each.first()?.len()).map(index).collect::<Option<Vec<f64>>>()?)
+    }
+}
+
+/// Standard deviation over time of a flow's goodput in Gbit/s, the mean of all that are asked
+/// about.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Deviation(Binned);
+
+impl Metric for Deviation {
+    const NAME: &'static str = "deviation";
+    const NEEDS: &'static [Part] = &[Part::Traces];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let each = self.0.averages(seen).map(|values| {
+            let n = values.len() as f64;
+            let mean = values.iter().sum::<f64>() / n;
+            (n > 1.0).then(|| (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / n).sqrt())
+        });
+        mean(&each.collect::<Option<Vec<f64>>>()?)
+    }
+}
+
+/// Means of the flows over these intervals, in Gbit/s.
+fn goodputs(seen: &Observations, label: &Option<String>, bins: Range<usize>) -> Option<Vec<f64>> {
+    flows(seen, label).map(|flow| average(&flow.goodputs(bins.clone()))).collect()
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}

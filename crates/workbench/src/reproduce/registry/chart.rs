@@ -1,0 +1,181 @@
+//! What is drawn of a figure's runs.
+
+use std::fmt;
+
+use serde::Deserialize;
+
+use super::Ask;
+use crate::observe::{Part, Traced};
+
+/// One plot.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Chart {
+    pub(crate) title: String,
+    pub(crate) kind: ChartKind,
+    /// Of runs with these names; all unless set.
+    #[serde(default)]
+    pub(crate) runs: Vec<String>,
+    /// What a series shows.
+    pub(crate) quantity: Option<Traced>,
+    /// The metric of a sweep.
+    pub(crate) of: Option<Ask>,
+    /// What a sweep is held against: a second metric of the same runs.
+    pub(crate) against: Option<Against>,
+    /// Whose messages a distribution is of; of those without a label unless set.
+    #[serde(default)]
+    pub(crate) label: String,
+    /// Lines of a series.
+    #[serde(default)]
+    pub(crate) labels: Vec<Curve>,
+    /// A line for each flow instead.
+    #[serde(default)]
+    pub(crate) each: bool,
+    pub(crate) x: String,
+    pub(crate) y: String,
+    #[serde(default)]
+    pub(crate) log_x: bool,
+    #[serde(default)]
+    pub(crate) log_y: bool,
+    /// Of time, in milliseconds.
+    pub(crate) from_ms: Option<f64>,
+    pub(crate) to_ms: Option<f64>,
+    /// Time series are averaged over so many microseconds.
+    #[serde(default)]
+    pub(crate) smooth_us: f64,
+}
+
+/// A metric and the name of its line.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Against {
+    pub(crate) name: String,
+    pub(crate) of: Ask,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum ChartKind {
+    /// A quantity over time.
+    Series,
+    /// Completion times, cumulative.
+    Cdf,
+    /// The same, as the share that took longer.
+    Tail,
+    /// A metric over the x of the runs.
+    Sweep,
+}
+
+/// A line of a series.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) enum Curve {
+    /// The mean of a label's flows, `victim`; of a quantity of its own, `victim:target`.
+    Flows(String, Option<Traced>),
+    /// The queueing delay of a port, `tor0>h0`.
+    Queue(Port),
+}
+
+/// A switch port by the nodes at either end of its link, `tor0>h0`.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(try_from = "String")]
+pub(crate) struct Port {
+    pub(crate) from: String,
+    pub(crate) to: String,
+}
+
+impl TryFrom<String> for Port {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Port, String> {
+        let ends = text.split_once('>').filter(|(from, to)| !from.is_empty() && !to.is_empty());
+        let (from, to) = ends.ok_or_else(|| format!("`{text}` is no port; one is `tor0>h0`"))?;
+        Ok(Port { from: from.to_owned(), to: to.to_owned() })
+    }
+}
+
+impl TryFrom<String> for Curve {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Curve, String> {
+        if text.contains('>') {
+            return Port::try_from(text).map(Curve::Queue);
+        }
+        let Some((label, quantity)) = text.split_once(':') else {
+            return Ok(Curve::Flows(text, None));
+        };
+        let quantity = Traced::deserialize(toml::Value::from(quantity));
+        let quantity = quantity.map_err(|error| format!("`{text}`: {}", error.message()))?;
+        Ok(Curve::Flows(label.to_owned(), Some(quantity)))
+    }
+}
+
+/// As a legend has it.
+impl fmt::Display for Curve {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Curve::Flows(label, None) => f.write_str(label),
+            Curve::Flows(label, Some(quantity)) => write!(f, "{label} {}", quantity.name()),
+            Curve::Queue(Port { from, to }) => write!(f, "{from} to {to}"),
+        }
+    }
+}
+
+impl Chart {
+    /// What has to be observed of the runs that it draws.
+    pub(super) fn needs(&self) -> Vec<Part> {
+        let traced = |quantity| match quantity {
+            Traced::Window => Part::Windows,
+            _ => Part::Traces,
+        };
+        match self.kind {
+            ChartKind::Series => {
+                let line = |curve: &Curve| match curve {
+                    Curve::Flows(_, quantity) => quantity.or(self.quantity).map(traced),
+                    Curve::Queue(_) => Some(Part::Queues),
+                };
+                let each = self.quantity.filter(|_| self.each).map(traced);
+                self.labels.iter().filter_map(line).chain(each).collect()
+            }
+            ChartKind::Cdf | ChartKind::Tail => vec![Part::Messages],
+            ChartKind::Sweep => self.asks().flat_map(|ask| ask.question.needs()).copied().collect(),
+        }
+    }
+
+    /// All that it asks of its runs.
+    pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
+        self.of.iter().chain(self.against.iter().map(|other| &other.of))
+    }
+
+    /// Why it cannot be drawn, if so.
+    pub(super) fn fault(&self) -> Option<&'static str> {
+        match self.kind {
+            ChartKind::Series if self.quantity.is_none() => Some("a series has a `quantity`"),
+            ChartKind::Series if self.labels.is_empty() && !self.each => {
+                Some("a series has `labels`, or `each = true`")
+            }
+            ChartKind::Sweep if self.of.is_none() => Some("a sweep is `of` a metric"),
+            _ if self.asks().any(|ask| !ask.runs.is_empty()) => {
+                Some("a chart asks all of its runs")
+            }
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_of_flows_or_of_ports() {
+        let curve = |text: &str| Curve::try_from(text.to_owned());
+        assert_eq!(curve("victim"), Ok(Curve::Flows("victim".to_owned(), None)));
+        let target = curve("victim:target").unwrap();
+        assert_eq!(target, Curve::Flows("victim".to_owned(), Some(Traced::Target)));
+        assert_eq!(target.to_string(), "victim target");
+        assert_eq!(curve("tor0>h0").unwrap().to_string(), "tor0 to h0");
+        assert!(curve("victim:aim").unwrap_err().contains("unknown variant `aim`, expected"));
+        assert!(curve(">h0").unwrap_err().contains("is no port"));
+    }
+}

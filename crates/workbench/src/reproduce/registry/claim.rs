@@ -1,0 +1,204 @@
+//! What a paper claims, and how that is measured.
+
+use serde::Deserialize;
+
+use super::Ask;
+
+/// A claim of the paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Claim {
+    pub(crate) name: String,
+    pub(crate) text: String,
+    /// The sentence of the paper that this is one way to read, where there are several.
+    pub(crate) reading_of: Option<String>,
+    /// The paper's value; none where it gives no number.
+    pub(crate) paper: Option<f64>,
+    /// The paper does not print that number: it is what its words come to (fair, full, the target
+    /// of a rate).
+    #[serde(default)]
+    pub(crate) derived: bool,
+    pub(crate) unit: String,
+    #[serde(default)]
+    form: Form,
+    measure: Ask,
+    /// What it is compared with.
+    over: Option<Ask>,
+    /// Where a gain begins.
+    base: Option<Ask>,
+    /// Measured values that reproduce the claim, ends included; none where the paper measured
+    /// something else than what is simulated.
+    pub(super) reproduced: Option<(f64, f64)>,
+    /// Measured values that at least point the same way; by [`Claim::direction`] unless set.
+    direction: Option<(f64, f64)>,
+    /// Where the claim should not hold.
+    pub(crate) control: Control,
+    /// Why these bounds.
+    pub(crate) tolerance: String,
+    /// What else is known of it.
+    #[serde(default)]
+    pub(crate) note: String,
+}
+
+/// Another protocol or parameter, under which the claim has to fail: a check that passes there too
+/// shows nothing. What is not asked anew is asked as in the claim.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Control {
+    /// What is different.
+    pub(crate) of: String,
+    measure: Option<Ask>,
+    over: Option<Ask>,
+    base: Option<Ask>,
+}
+
+/// How two measurements become the claim's value.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Form {
+    /// The first alone.
+    #[default]
+    Value,
+    /// First over second.
+    Ratio,
+    /// By how many per cent the first is below the second.
+    ReductionPercent,
+    /// How many per cent of the way from the base to the second the first has come.
+    GainPercent,
+}
+
+/// How a claim fared.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// Within the tolerance, for every seed and every alternative to what the paper leaves open.
+    Reproduced,
+    /// Within the tolerance for some of them only.
+    Conditional,
+    /// Outside, but on the paper's side for all of them.
+    Direction,
+    /// Neither.
+    Deviates,
+}
+
+impl Claim {
+    /// The claim's value, each measurement taken from the run it names by `value_of`.
+    pub(crate) fn value(&self, value_of: impl Fn(&Ask, &str) -> Option<f64>) -> Option<f64> {
+        self.value_with([Some(&self.measure), self.over.as_ref(), self.base.as_ref()], value_of)
+    }
+
+    /// The same where it should not hold.
+    pub(crate) fn control_value(
+        &self,
+        value_of: impl Fn(&Ask, &str) -> Option<f64>,
+    ) -> Option<f64> {
+        let Control { measure, over, base, .. } = &self.control;
+        let asks = [
+            measure.as_ref().or(Some(&self.measure)),
+            over.as_ref().or(self.over.as_ref()),
+            base.as_ref().or(self.base.as_ref()),
+        ];
+        self.value_with(asks, value_of)
+    }
+
+    /// Of several runs, the mean of what each comes to.
+    fn value_with(
+        &self,
+        [measure, over, base]: [Option<&Ask>; 3],
+        value_of: impl Fn(&Ask, &str) -> Option<f64>,
+    ) -> Option<f64> {
+        let runs = measure?.runs.len();
+        let one = |i: usize| {
+            let value = |ask: Option<&Ask>| {
+                let ask = ask?;
+                value_of(ask, ask.run(i)?)
+            };
+            let first = value(measure)?;
+            Some(match self.form {
+                Form::Value => first,
+                Form::Ratio => first / value(over)?,
+                Form::ReductionPercent => 100.0 * (1.0 - first / value(over)?),
+                Form::GainPercent => {
+                    let base = value(base)?;
+                    100.0 * (base - first) / (base - value(over)?)
+                }
+            })
+        };
+        let values = (0..runs).map(one).collect::<Option<Vec<f64>>>()?;
+        let value = values.iter().sum::<f64>() / values.len() as f64;
+        value.is_finite().then_some(value)
+    }
+
+    /// What to say of a measured value by itself.
+    pub(crate) fn verdict(&self, value: Option<f64>) -> Verdict {
+        let within =
+            |bounds: (f64, f64)| value.is_some_and(|value| bounds.0 <= value && value <= bounds.1);
+        if self.reproduced.is_some_and(within) {
+            Verdict::Reproduced
+        } else if self.direction().is_some_and(within) {
+            Verdict::Direction
+        } else {
+            Verdict::Deviates
+        }
+    }
+
+    /// Values that point the paper's way: at least a quarter of its effect, in the logarithm where
+    /// that is a factor.
+    pub(super) fn direction(&self) -> Option<(f64, f64)> {
+        let by_rule = || match (self.form, self.paper?) {
+            (Form::Ratio, paper) if paper > 1.5 => Some((paper.powf(0.25), f64::INFINITY)),
+            (Form::ReductionPercent, paper) => Some((paper / 4.0, 100.0)),
+            _ => None,
+        };
+        self.direction.or_else(by_rule)
+    }
+
+    /// All that is asked for the claim itself.
+    pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
+        std::iter::once(&self.measure).chain(&self.over).chain(&self.base)
+    }
+
+    /// All that decides its value but for the runs, as the registry says it.
+    pub(crate) fn question(&self) -> String {
+        let Control { of: _, measure, over, base } = &self.control;
+        let asks = [Some(&self.measure), self.over.as_ref(), self.base.as_ref()];
+        let control = [measure, over, base].map(Option::as_ref);
+        let said = [asks, control].map(|asks| asks.map(|ask| ask.map(|ask| ask.said.as_str())));
+        format!("{:?} {said:?}", self.form)
+    }
+
+    /// The same and what is asked for its control.
+    pub(crate) fn all_asks(&self) -> impl Iterator<Item = &Ask> {
+        let Control { measure, over, base, .. } = &self.control;
+        self.asks().chain(measure).chain(over).chain(base)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_follow_the_bounds() {
+        let claim = |form: &str| -> Claim {
+            let text = format!(
+                "name = 'x'\ntext = 'x'\npaper = 16.0\nunit = 'times'\nform = '{form}'\nreproduced \
+                 = [8.0, 18.0]\n\
+                 tolerance = 'x'\nmeasure = {{ metric = 'goodput', run = 'a' }}\n\
+                 over = {{ metric = 'goodput', run = 'b' }}\n\
+                 control = {{ of = 'a alone', measure = {{ metric = 'goodput', run = 'b' }} }}"
+            );
+            toml::from_str(&text).unwrap()
+        };
+        let value_of = |_: &Ask, run: &str| Some(if run == "a" { 30.0 } else { 2.0 });
+        assert_eq!(claim("ratio").value(value_of), Some(15.0));
+        assert_eq!(claim("reduction-percent").value(value_of), Some(-1400.0));
+        assert_eq!(claim("ratio").control_value(value_of), Some(1.0));
+        let verdicts =
+            [Some(15.0), Some(2.0), Some(1.9), None].map(|value| claim("ratio").verdict(value));
+        assert_eq!(
+            verdicts,
+            [Verdict::Reproduced, Verdict::Direction, Verdict::Deviates, Verdict::Deviates]
+        );
+    }
+}

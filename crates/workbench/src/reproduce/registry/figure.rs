@@ -1,0 +1,194 @@
+//! A figure of a paper.
+
+use std::collections::BTreeSet;
+
+use serde::Deserialize;
+use tidegate_core::Time;
+use tidegate_scenario::{Override, Plan};
+
+use super::{Ask, Chart, Choice, Claim, Paper, SCENARIOS};
+use crate::Error;
+use crate::observe::Part;
+
+/// A figure: what is run, what is drawn, what is claimed.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Figure {
+    /// The paper's number, from the name of the file: `7a` of `figure-07a`.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// The name of the file, and of its scenario.
+    #[serde(skip)]
+    file: String,
+    pub(crate) title: String,
+    /// What a reader of its claims has to know.
+    #[serde(default)]
+    pub(crate) about: String,
+    /// Interval at which flows and queues are looked at, in microseconds.
+    trace_us: Option<f64>,
+    /// `key=value` for all runs.
+    #[serde(default)]
+    set: Vec<String>,
+    #[serde(rename = "run")]
+    pub(crate) runs: Vec<Run>,
+    #[serde(default, rename = "chart")]
+    pub(crate) charts: Vec<Chart>,
+    #[serde(default, rename = "claim")]
+    pub(crate) claims: Vec<Claim>,
+    #[serde(default, rename = "fact")]
+    pub(crate) facts: Vec<Fact>,
+}
+
+/// Something measured that the paper gives no value for.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Fact {
+    pub(crate) text: String,
+    pub(crate) unit: String,
+    /// Its `runs` are asked one by one.
+    pub(crate) measure: Ask,
+}
+
+/// One variant of a figure's scenario.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Run {
+    pub(crate) name: String,
+    /// Takes the place of the transport's protocol.
+    pub(crate) protocol: Option<String>,
+    /// Another file in the paper's folder of scenarios, without `.toml`.
+    scenario: Option<String>,
+    #[serde(default)]
+    set: Vec<String>,
+    /// Another interval of its trace than the figure's.
+    trace_us: Option<f64>,
+    /// Where it stands on the x axis of a sweep.
+    pub(crate) x: Option<f64>,
+    /// Which line of a sweep it belongs to; its protocol unless set.
+    pub(crate) line: Option<String>,
+    /// False: only controls ask it, and it is in no plot that does not name it.
+    #[serde(default = "yes")]
+    pub(crate) drawn: bool,
+}
+
+const fn yes() -> bool {
+    true
+}
+
+/// What is observed of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Recording {
+    /// At which flows and queues are looked at.
+    pub(crate) interval: Option<Time>,
+    pub(crate) parts: BTreeSet<Part>,
+}
+
+impl Recording {
+    fn lacks_interval(&self) -> bool {
+        let over_time = [Part::Traces, Part::Windows, Part::Queues];
+        self.interval.is_none() && over_time.iter().any(|part| self.parts.contains(part))
+    }
+}
+
+impl Figure {
+    /// The figure in this text, of a file of that name.
+    pub(super) fn read(file: &str, text: &str) -> Result<Figure, String> {
+        let number = file.strip_prefix("figure-").map(|number| number.trim_start_matches('0'));
+        let number = number.filter(|number| !number.is_empty());
+        let name = number.ok_or("files of figures are called `figure-07a.toml`")?.to_owned();
+        let figure: Figure = toml::from_str(text).map_err(|error| error.to_string())?;
+        let figure = Figure { name, file: file.to_owned(), ..figure };
+        figure.fault().map_or(Ok(figure), Err)
+    }
+
+    /// The run of that name.
+    pub(crate) fn run(&self, name: &str) -> Option<usize> {
+        self.runs.iter().position(|run| run.name == name)
+    }
+
+    /// Whether a claim, or its control, asks about that run.
+    pub(crate) fn is_claimed(&self, run: &Run) -> bool {
+        let asks = || self.claims.iter().flat_map(Claim::all_asks);
+        asks().any(|ask| ask.runs.contains(&run.name))
+    }
+
+    /// The numbers of the runs that a question goes to.
+    pub(crate) fn asked(&self, ask: &Ask) -> impl Iterator<Item = usize> {
+        ask.runs.iter().filter_map(|name| self.run(name))
+    }
+
+    /// Whether a chart draws that run.
+    pub(crate) fn draws(&self, chart: &Chart, run: &Run) -> bool {
+        if chart.runs.is_empty() { run.drawn } else { chart.runs.contains(&run.name) }
+    }
+
+    /// What has to be observed of a run for all that is asked of it and drawn.
+    pub(crate) fn recording(&self, run: &Run) -> Recording {
+        let asks = self.claims.iter().flat_map(Claim::all_asks);
+        let asks = asks.chain(self.facts.iter().map(|fact| &fact.measure));
+        let asked = asks.filter(|ask| ask.runs.contains(&run.name));
+        let drawn = self.charts.iter().filter(|chart| self.draws(chart, run));
+        let parts = asked.flat_map(|ask| ask.question.needs()).copied();
+        Recording {
+            interval: run.trace_us.or(self.trace_us).map(Time::from_us_f64),
+            parts: parts.chain(drawn.flat_map(Chart::needs)).collect(),
+        }
+    }
+
+    /// The plan of one run.
+    pub(crate) fn plan(
+        &self,
+        paper: &Paper,
+        run: &Run,
+        seed: u64,
+        choice: Option<Choice>,
+    ) -> Result<Plan, Error> {
+        let scenario = run.scenario.as_ref().unwrap_or(&self.file);
+        let name = format!("{}/{scenario}", paper.name);
+        let text = SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
+        let text = text.ok_or_else(|| Error::Run(format!("there is no scenario {name}")))?;
+        let mut overrides = Vec::new();
+        if let Some(protocol) = &run.protocol {
+            overrides.push(Override::protocol("reproduce", protocol));
+        }
+        for set in paper.chosen(self, run, choice).chain(&self.set).chain(&run.set) {
+            overrides.push(crate::set(set)?);
+        }
+        overrides.push(Override::option("reproduce", "seed", &seed.to_string()));
+        let origin = format!("scenarios/{name}.toml");
+        tidegate_scenario::load(text, &origin, &overrides).map_err(crate::scenario)
+    }
+
+    /// Why the figure cannot be used, if so: names that nothing has, and what is asked for and not
+    /// observed.
+    pub(super) fn fault(&self) -> Option<String> {
+        let claimed = self.claims.iter().flat_map(|claim| {
+            claim.all_asks().map(move |ask| (format!("claim {}", claim.name), ask))
+        });
+        let facts = self.facts.iter().map(|fact| (format!("fact {:?}", fact.text), &fact.measure));
+        for (of, ask) in claimed.chain(facts) {
+            if ask.runs.is_empty() {
+                return Some(format!("{of}: no run is asked: `run` or `runs` is missing"));
+            }
+            if let Some(missing) = ask.runs.iter().find(|name| self.run(name).is_none()) {
+                return Some(format!("{of}: {}", self.no_run(missing)));
+            }
+        }
+        for chart in &self.charts {
+            let missing = chart.runs.iter().find(|name| self.run(name).is_none());
+            let missing = missing.map(|name| self.no_run(name));
+            if let Some(fault) = chart.fault().map(str::to_owned).or(missing) {
+                return Some(format!("chart {:?}: {fault}", chart.title));
+            }
+        }
+        let mut runs = self.runs.iter().map(|run| (run, self.recording(run)));
+        let (run, recording) = runs.find(|(_, recording)| recording.lacks_interval())?;
+        let parts = recording.parts;
+        Some(format!("run {}: {parts:?} are asked for, so `trace_us` has to be set", run.name))
+    }
+
+    fn no_run(&self, name: &str) -> String {
+        let known: Vec<&str> = self.runs.iter().map(|run| run.name.as_str()).collect();
+        format!("there is no run `{name}`; there are {}", known.join(", "))
+    }
+}

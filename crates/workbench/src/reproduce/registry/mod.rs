@@ -1,0 +1,307 @@
+//! What the papers claim and how it is measured, as data: a folder a paper, a file a figure, and
+//! `paper.toml` for what holds for all of them.
+
+mod ask;
+mod chart;
+mod claim;
+mod figure;
+
+use serde::Deserialize;
+
+pub(crate) use ask::Ask;
+pub(crate) use chart::{Chart, ChartKind, Curve, Port};
+pub(crate) use claim::Claim;
+pub use claim::Verdict;
+pub(crate) use figure::{Figure, Recording, Run};
+
+use crate::Error;
+
+include!(concat!(env!("OUT_DIR"), "/embedded.rs"));
+
+/// Every figure is run with so many seeds, from 1 on. `--quick` takes one, and so do alternatives.
+pub(crate) const SEEDS: u64 = 3;
+
+/// A paper.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Paper {
+    /// As the command line names it, and the folders of its figures and of its scenarios.
+    #[serde(skip)]
+    pub(crate) name: String,
+    /// As people write it.
+    pub(crate) title: String,
+    /// What a reader of the claims has to know.
+    pub(crate) about: String,
+    #[serde(default, rename = "open")]
+    pub(crate) opens: Vec<Open>,
+    /// By the names of their files.
+    #[serde(skip)]
+    pub(crate) figures: Vec<Figure>,
+}
+
+/// Something that the paper does not tell, what is taken for it in every figure, and what else it
+/// could be.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Open {
+    pub(crate) name: String,
+    /// What is taken for it, in words.
+    pub(crate) chosen: String,
+    pub(crate) why: String,
+    /// `key=value`; nothing where the default is what is chosen.
+    #[serde(default)]
+    set: Vec<String>,
+    /// Only under these protocols; under all unless set.
+    #[serde(default)]
+    protocols: Vec<String>,
+    /// Only in these figures; in all unless set.
+    #[serde(default)]
+    figures: Vec<String>,
+    pub(crate) instead: Vec<Instead>,
+}
+
+/// An alternative.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Instead {
+    pub(crate) name: String,
+    set: Vec<String>,
+}
+
+/// An alternative among those of a paper: the number of what is open, and its own.
+pub(crate) type Choice = (usize, usize);
+
+impl Paper {
+    /// Every alternative to what is taken for something open.
+    pub(crate) fn choices(&self) -> impl Iterator<Item = Choice> {
+        self.opens
+            .iter()
+            .enumerate()
+            .flat_map(|(i, open)| (0..open.instead.len()).map(move |j| (i, j)))
+    }
+
+    /// What an alternative sets in a run; nothing where it does not concern it.
+    pub(crate) fn varied(&self, figure: &Figure, run: &Run, choice: Choice) -> &[String] {
+        let open = &self.opens[choice.0];
+        if open.concerns(figure, run) { &open.instead[choice.1].set } else { &[] }
+    }
+
+    /// An alternative in words.
+    pub(crate) fn choice_name(&self, choice: Choice) -> String {
+        let open = &self.opens[choice.0];
+        format!("{}: {}", open.name, open.instead[choice.1].name)
+    }
+
+    /// What a run has to set for all that is open.
+    fn chosen(
+        &self,
+        figure: &Figure,
+        run: &Run,
+        choice: Option<Choice>,
+    ) -> impl Iterator<Item = &String> {
+        let opens =
+            self.opens.iter().enumerate().filter(move |(_, open)| open.concerns(figure, run));
+        opens.flat_map(move |(i, open)| match choice {
+            Some((varied, number)) if varied == i => &open.instead[number].set,
+            _ => &open.set,
+        })
+    }
+}
+
+impl Open {
+    fn concerns(&self, figure: &Figure, run: &Run) -> bool {
+        let protocol = run.protocol.as_ref();
+        (self.figures.is_empty() || self.figures.contains(&figure.name))
+            && (self.protocols.is_empty()
+                || protocol.is_some_and(|name| self.protocols.contains(name)))
+    }
+}
+
+impl Paper {
+    /// The paper whose files these are, by name: `paper`, and a figure each.
+    fn read(name: &str, files: &[(&str, &str)]) -> Result<Paper, Error> {
+        let wrong = |file: &str, message: String| {
+            Error::Run(format!("registry, {name}/{file}.toml: {message}"))
+        };
+        let is_paper = |(file, _): &&(&str, &str)| *file == "paper";
+        let (_, text) = files.iter().find(is_paper).ok_or_else(|| {
+            wrong("paper", "the file is missing that says what holds for all figures".to_owned())
+        })?;
+        let paper: Paper =
+            toml::from_str(text).map_err(|error| wrong("paper", error.to_string()))?;
+        let figures = files.iter().filter(|file| !is_paper(file));
+        let figures: Vec<Figure> = figures
+            .map(|(file, text)| Figure::read(file, text).map_err(|message| wrong(file, message)))
+            .collect::<Result<_, Error>>()?;
+        let known = |name: &&String| figures.iter().any(|figure| figure.name == **name);
+        for open in &paper.opens {
+            if let Some(missing) = open.figures.iter().find(|name| !known(name)) {
+                let message = format!("open {:?}: there is no figure `{missing}`", open.name);
+                return Err(wrong("paper", message));
+            }
+        }
+        Ok(Paper { name: name.to_owned(), figures, ..paper })
+    }
+}
+
+/// Every paper.
+pub(crate) fn papers() -> Result<Vec<Paper>, Error> {
+    let folders = REGISTRY.chunk_by(|(one, _), (other, _)| folder(one) == folder(other));
+    let paper = |files: &[(&'static str, &'static str)]| {
+        let name = folder(files[0].0);
+        let file = |&(path, text): &(&'static str, _)| (&path[name.len() + 1..], text);
+        Paper::read(name, &files.iter().map(file).collect::<Vec<_>>())
+    };
+    folders.map(paper).collect()
+}
+
+fn folder(path: &str) -> &str {
+    path.split_once('/').map_or("", |(folder, _)| folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use tidegate_core::Time;
+
+    use super::*;
+    use crate::observe::Part;
+
+    #[test]
+    fn every_run_of_every_figure_has_a_plan() {
+        for paper in papers().unwrap() {
+            for figure in &paper.figures {
+                for run in &figure.runs {
+                    for choice in std::iter::once(None).chain(paper.choices().map(Some)) {
+                        let plan = figure.plan(&paper, run, 1, choice);
+                        plan.unwrap_or_else(|error| {
+                            panic!(
+                                "{}/{}/{} {choice:?}: {error}",
+                                paper.name, figure.name, run.name
+                            )
+                        });
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn labels_are_those_of_the_scenario() {
+        for paper in papers().unwrap() {
+            for figure in &paper.figures {
+                let plans =
+                    figure.runs.iter().map(|run| figure.plan(&paper, run, 1, None).unwrap());
+                let known: Vec<String> = plans.flat_map(|plan| plan.labels).collect();
+                let asks = figure.claims.iter().flat_map(Claim::all_asks);
+                let asks = asks.chain(figure.facts.iter().map(|fact| &fact.measure));
+                let asked = asks.chain(figure.charts.iter().flat_map(Chart::asks));
+                let asked = asked.filter_map(|ask| {
+                    let said: serde_json::Value = serde_json::from_str(&ask.said).unwrap();
+                    said["label"].as_str().map(str::to_owned)
+                });
+                let curves = figure.charts.iter().flat_map(|chart| &chart.labels);
+                let curves = curves.filter_map(|curve| match curve {
+                    Curve::Flows(label, _) => Some(label.clone()),
+                    Curve::Queue(_) => None,
+                });
+                let drawn = figure.charts.iter().map(|chart| chart.label.clone());
+                let drawn = drawn.filter(|label| !label.is_empty());
+                for label in asked.chain(curves).chain(drawn) {
+                    assert!(known.contains(&label), "figure {}: {label}", figure.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn names_are_unique_and_tolerances_are_stated() {
+        for paper in papers().unwrap() {
+            let mut names = Vec::new();
+            for figure in &paper.figures {
+                names.push(format!("figure {}", figure.name));
+                let runs =
+                    figure.runs.iter().map(|run| format!("run {} of {}", run.name, figure.name));
+                names.extend(runs);
+                for claim in &figure.claims {
+                    names.push(format!("claim {}", claim.name));
+                    let bounds = [claim.reproduced, claim.direction()];
+                    assert!(
+                        bounds.iter().flatten().all(|(low, high)| low <= high),
+                        "{}",
+                        claim.name
+                    );
+                    assert!(
+                        bounds.iter().any(Option::is_some) && !claim.tolerance.is_empty(),
+                        "{}",
+                        claim.name
+                    );
+                    if let [Some(inner), Some(outer)] = bounds {
+                        assert!(outer.0 <= inner.0 && inner.1 <= outer.1, "{}", claim.name);
+                    }
+                }
+            }
+            let count = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), count, "{}: a name stands there twice", paper.name);
+        }
+    }
+
+    const PAPER: &str = "title = 'X'\nabout = ''\n";
+    const FIGURE: &str = "title = 'x'\ntrace_us = 10.0\n[[run]]\nname = 'a'\n[[claim]]\nname = 'c'\n\
+                          text = 'x'\nunit = ''\ntolerance = 'x'\nreproduced = [1.0, 2.0]\n\
+                          measure = { metric = 'goodput', run = 'a' }\n\
+                          control = { of = 'y', measure = { metric = 'rtt', run = 'a' } }\n\
+                          [[chart]]\ntitle = 'x'\nkind = 'series'\nx = 'x'\ny = 'y'\n\
+                          quantity = 'window'\nlabels = ['new', 'tor0>h0']\n";
+
+    #[test]
+    fn what_is_asked_and_drawn_is_observed() {
+        let paper = Paper::read("x", &[("figure-07a", FIGURE), ("paper", PAPER)]).unwrap();
+        let figure = &paper.figures[0];
+        assert_eq!((paper.name.as_str(), figure.name.as_str()), ("x", "7a"));
+        let recording = figure.recording(&figure.runs[0]);
+        let parts = [Part::Traces, Part::Windows, Part::Queues];
+        let expected = Recording { interval: Some(Time::us(10)), parts: parts.into() };
+        assert_eq!(recording, expected);
+        let hidden = FIGURE.replace("name = 'a'\n", "name = 'a'\ndrawn = false\n");
+        let paper = Paper::read("x", &[("figure-1", &hidden), ("paper", PAPER)]).unwrap();
+        let figure = &paper.figures[0];
+        assert_eq!(figure.recording(&figure.runs[0]).parts, [Part::Traces].into());
+    }
+
+    #[test]
+    fn a_wrong_file_is_refused_by_name_and_key() {
+        let figure = |from: &str, to: &str| {
+            assert!(FIGURE.contains(from), "{from}");
+            let text = FIGURE.replacen(from, to, 1);
+            Paper::read("x", &[("figure-07a", &text), ("paper", PAPER)]).unwrap_err().to_string()
+        };
+        for (from, to, said) in [
+            ("trace_us", "trace_ms", "unknown field `trace_ms`"),
+            ("unit = ''", "unite = ''", "unknown field `unite`"),
+            ("'goodput', run", "'goodputs', run", "there is no metric `goodputs`; there are"),
+            ("'goodput', run", "'goodput', form_ms = 1.0, run", "unknown field `form_ms`"),
+            ("run = 'a' }", "run = 'b' }", "claim c: there is no run `b`; there are a"),
+            (", run = 'a' }", " }", "claim c: no run is asked"),
+            ("trace_us = 10.0", "", "`trace_us` has to be set"),
+            ("quantity = 'window'", "quantity = 'windows'", "unknown variant `windows`"),
+            ("quantity = 'window'", "", "chart \"x\": a series has a `quantity`"),
+            ("'tor0>h0'", "'tor0>'", "`tor0>` is no port"),
+        ] {
+            let error = figure(from, to);
+            let named = error.starts_with("registry, x/figure-07a.toml: ");
+            assert!(named && error.contains(said), "{to}: {error}");
+        }
+        let paper = |files: &[(&str, &str)]| Paper::read("x", files).unwrap_err().to_string();
+        let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['9']\ninstead = []";
+        let open = format!("{PAPER}{open}");
+        for (files, said) in [
+            (&[("figure-1", FIGURE)][..], "x/paper.toml: the file is missing"),
+            (&[("7a", FIGURE), ("paper", PAPER)], "x/7a.toml: files of figures are called"),
+            (&[("paper", open.as_str())], "x/paper.toml: open \"n\": there is no figure `9`"),
+        ] {
+            assert!(paper(files).contains(said), "{}", paper(files));
+        }
+    }
+}
