@@ -12,7 +12,8 @@ use super::{End, Hears, Left, Measure, Start, round};
 use crate::Error;
 
 /// One flow, interval by interval. The first interval is that of its start, the last that of its
-/// completion, or of what its sender heard after that, or of the end. A vector is empty where nothing is known for any interval.
+/// completion, or of what its sender heard after that, or of the end. A vector is empty where
+/// nothing is known for any interval.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct FlowTrace {
     pub(crate) id: u64,

@@ -248,9 +248,9 @@ mod tests {
     }
 
     const PAPER: &str = "title = 'X'\nabout = ''\n";
-    const FIGURE: &str = "title = 'x'\ntrace_us = 10.0\n[[run]]\nname = 'a'\n[[claim]]\nname = 'c'\n\
-                          text = 'x'\nunit = ''\ntolerance = 'x'\nreproduced = [1.0, 2.0]\n\
-                          measure = { metric = 'goodput', run = 'a' }\n\
+    const FIGURE: &str = "title = 'x'\ntrace_us = 10.0\n[[run]]\nname = 'a'\n[[claim]]\n\
+                          name = 'c'\ntext = 'x'\nunit = ''\ntolerance = 'x'\n\
+                          reproduced = [1.0, 2.0]\nmeasure = { metric = 'goodput', run = 'a' }\n\
                           control = { of = 'y', measure = { metric = 'rtt', run = 'a' } }\n\
                           [[chart]]\ntitle = 'x'\nkind = 'series'\nx = 'x'\ny = 'y'\n\
                           quantity = 'window'\nlabels = ['new', 'tor0>h0']\n";
