@@ -90,7 +90,7 @@ impl Scenario {
 /// How to run it.
 #[derive(Debug, Group)]
 pub(crate) struct How {
-    /// Use at most so many threads (default: one a core)
+    /// Use at most so many threads (default: one a core); results do not depend on it
     #[arg(
         long, value_name = "N", allow_negative_numbers = true,
         value_parser = whole::<1, THREADS_MAX>

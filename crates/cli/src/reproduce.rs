@@ -38,7 +38,7 @@ pub(crate) struct Reproduce {
     /// Exit with status 1 if a claim deviates
     #[arg(long)]
     check: bool,
-    /// Use at most so many threads (default: one a core)
+    /// Use at most so many threads (default: one a core); results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
     /// Keep runs in this folder (default: one in the user's cache)
