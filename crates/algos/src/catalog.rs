@@ -34,7 +34,9 @@ macro_rules! catalog {
         use tidegate_core::params::{Params, SetError, Table, Value};
         use tidegate_core::wire::{self, Format, Header, HeaderError};
         use tidegate_core::{
-    Application, Body, Card, Endpoint, Equipment, Facts, Frame, Handle, HopTrace, HostContext, Message, PacketMut, Path, PathOracle, Profile, Reply, Time, Transmit, Transport,
+            Application, Body, Card, Endpoint, Equipment, Facts, Frame, Handle,
+            HopTrace, HostContext, Message, PacketMut, Path, PathOracle, Profile, Reply,
+            Time, Transmit, Transport,
         };
 
         /// A protocol of the catalog.

@@ -51,7 +51,8 @@ pub mod frame_flag {
     pub const STAMP_HOPS: u8 = 8;
     /// Damaged on the way: the receiving host's checksum fails.
     pub const CORRUPT: u8 = 32;
-    /// From a switch to whoever sends to it: pause a priority, or go on. No host's transport sees it.
+    /// From a switch to whoever sends to it: pause a priority, or go on. No host's transport sees
+    /// it.
     pub const PAUSE: u8 = 64;
 }
 

@@ -47,9 +47,9 @@ impl<P: Probe> Engine<P> {
         Self::in_parts(setup, vec![probe])
     }
 
-    /// As [`new`](Self::new), in at most as many parts as there are probes, each with a probe of its
-    /// own and, while [`advance`](Self::advance) runs, a thread. Fewer where the fabric has fewer
-    /// racks; one with explicit dequeues. No outcome depends on their number.
+    /// As [`new`](Self::new), in at most as many parts as there are probes, each with a probe of
+    /// its own and, while [`advance`](Self::advance) runs, a thread. Fewer where the fabric has
+    /// fewer racks; one with explicit dequeues. No outcome depends on their number.
     ///
     /// # Errors
     /// As [`new`](Self::new).

@@ -43,8 +43,8 @@ impl Feed {
         self.part_of[host as usize]
     }
 
-    /// Hands out all flows that begin until `until`, and a few more, to the parts of both hosts; all
-    /// that begin at one time together. When the first of them begins.
+    /// Hands out all flows that begin until `until`, and a few more, to the parts of both hosts;
+    /// all that begin at one time together. When the first of them begins.
     pub(crate) fn hand_out(&mut self, until: Time, mut to: impl FnMut(u32, Submission)) -> Time {
         let (first, mut last, mut left) = (self.generator.next_at(), Time::ZERO, BATCH);
         loop {

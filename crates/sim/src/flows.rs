@@ -1,5 +1,5 @@
-//! What a run knows of each message while it lives: the sending end and the receiving end apart, for
-//! they may be in different parts of a fabric; and the rows that the two become.
+//! What a run knows of each message while it lives: the sending end and the receiving end apart,
+//! for they may be in different parts of a fabric; and the rows that the two become.
 
 use std::collections::{BTreeMap, BTreeSet};
 

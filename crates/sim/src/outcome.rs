@@ -5,7 +5,7 @@ use tidegate_core::fabric::Node;
 
 /// Version of the engine's semantics. It is part of every cache key, and changes whenever a golden
 /// digest does.
-pub const SEMANTICS: u32 = 4;
+pub const SEMANTICS: u32 = 5;
 
 /// One flow: an explicit one or a generated message.
 #[derive(Clone, Copy, Debug, PartialEq)]

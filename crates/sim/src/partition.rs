@@ -1,9 +1,9 @@
 //! Which part of a fabric each switch and host is in, so that parts can run beside each other.
 //!
-//! Switches that have hosts are dealt out in their order, in runs of about as many hosts each; every
-//! other switch goes where nearly all of its links lead, or else where least is. A host is with its
-//! switch.
-//! Parts are told apart by nothing else: what they do does not depend on where the cuts are.
+//! Switches that have hosts are dealt out in their order, in runs of about as many hosts each;
+//! every other switch goes where nearly all of its links lead, or else where least is. A host is
+//! with its switch. Parts are told apart by nothing else: what they do does not depend on where the
+//! cuts are.
 
 use std::cmp::Reverse;
 

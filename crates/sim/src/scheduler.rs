@@ -4,8 +4,9 @@
 //! A plain port sends the head of its first queue that is not empty as soon as it is free. Here a
 //! queue may be shaped (credits), one of many (virtual output queues), weighted, or paused, and the
 //! port's rate may change. All that is asked is the earliest start of the next transmission: it
-//! depends on nothing but what has arrived by then, so ports are committed lazily all the same. Only
-//! where a port is idle and what it holds may not go yet does it need an event of its own to wake up.
+//! depends on nothing but what has arrived by then, so ports are committed lazily all the same.
+//! Only where a port is idle and what it holds may not go yet does it need an event of its own to
+//! wake up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;

@@ -23,8 +23,8 @@ struct Left {
     end: Time,
 }
 
-/// Runs in `parts`, in steps of random length with samples in between; what is left, and in how many
-/// parts it was done.
+/// Runs in `parts`, in steps of random length with samples in between; what is left, and in how
+/// many parts it was done.
 fn left(setup: Setup, parts: usize, steps: u64) -> (Left, usize) {
     let probes = (0..parts).map(|_| <Recorder>::default()).collect();
     let (mut rows, mut samples) = (Vec::new(), Vec::new());

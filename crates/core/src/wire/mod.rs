@@ -111,8 +111,8 @@ pub trait Header: Copy + fmt::Debug + PartialEq {
 pub trait Carried: Header {
     /// The header in `body`; none where that holds no packet of this transport.
     fn read(body: &Body) -> Option<Self>;
-    /// Writes the header into `body`: all but `transport`, `src` and `payload_bytes`. Without a time
-    /// in the header `sent_at` is zero.
+    /// Writes the header into `body`: all but `transport`, `src` and `payload_bytes`. Without a
+    /// time in the header `sent_at` is zero.
     fn write(&self, body: &mut Body);
 }
 
@@ -132,8 +132,8 @@ pub fn emit<H: Carried>(
     Ok(start + header.emit(&mut out[start..])?)
 }
 
-/// Reads a datagram into `packet`: telemetry, header, and how much payload follows them. What stands
-/// in the IP header is the driver's to fill in: `src` and marks. The length of the headers.
+/// Reads a datagram into `packet`: telemetry, header, and how much payload follows them. What
+/// stands in the IP header is the driver's to fill in: `src` and marks. The length of the headers.
 ///
 /// # Errors
 /// Where the datagram does not begin with headers of this transport.

@@ -29,10 +29,10 @@
 //!
 //! # Packets
 //!
-//! In `header.rs`. Data takes its payload and 80 bytes on the wire, at least 84, everything else 84. A message is
-//! known by the pair of hosts, its lane and the lane's generation; a lane is used again, with the
-//! next generation, once the receiver has acknowledged the message before. So both ends recognise
-//! old packets for ever, with one small record a lane.
+//! In `header.rs`. Data takes its payload and 80 bytes on the wire, at least 84, everything else
+//! 84. A message is known by the pair of hosts, its lane and the lane's generation; a lane is used
+//! again, with the next generation, once the receiver has acknowledged the message before. So both
+//! ends recognise old packets for ever, with one small record a lane.
 //!
 //! # What it needs of the network
 //!
