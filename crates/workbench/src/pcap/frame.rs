@@ -1,4 +1,4 @@
-//! A simulated packet as Ethernet carries it: our headers in UDP in IPv4.
+//! A simulated packet as Ethernet carries it: our headers in UDP in IPv4, or a pause (PFC).
 
 use tidegate_algos::Protocol;
 use tidegate_core::wire::{HeaderError, MAX_HEADER_BYTES};
@@ -49,6 +49,30 @@ fn checksum(header: &[u8]) -> u16 {
     !((sum & 0xffff) + (sum >> 16)) as u16
 }
 
+/// Length of the shortest frame, without its checksum.
+const LEAST_BYTES: usize = 60;
+const MAC_CONTROL: u16 = 0x8808;
+const PRIORITY_PAUSE: u16 = 0x0101;
+/// Whoever is at the other end of the link.
+const NEIGHBOUR: [u8; 6] = [0x01, 0x80, 0xc2, 0, 0, 1];
+
+/// Writes a pause of one priority, as IEEE 802.1Qbb has it: for the longest time, or for none.
+fn write_pause(priority: u8, on: bool, out: &mut Vec<u8>) -> u32 {
+    // As above: the highest is class 7.
+    let class = 7 - (priority & 7);
+    out.extend_from_slice(&NEIGHBOUR);
+    out.extend_from_slice(&[2, 1, 0, 0, 0, 0]);
+    for word in [MAC_CONTROL, PRIORITY_PAUSE, 1 << class] {
+        out.extend_from_slice(&word.to_be_bytes());
+    }
+    for other in 0..8 {
+        let quanta = if on && other == class { u16::MAX } else { 0 };
+        out.extend_from_slice(&quanta.to_be_bytes());
+    }
+    out.resize(LEAST_BYTES, 0);
+    LEAST_BYTES as u32
+}
+
 /// Writes all headers of a packet to `out`, which is emptied first; how long the frame is with its
 /// payload, without the checksum behind it.
 ///
@@ -62,6 +86,10 @@ pub(super) fn write(
     out: &mut Vec<u8>,
 ) -> Result<u32, HeaderError> {
     out.clear();
+    if frame.flags & frame_flag::PAUSE != 0 {
+        // The engine's way to say it: the priority in the low byte, whether to pause in the next.
+        return Ok(write_pause(frame.entropy as u8, frame.entropy >> 8 != 0, out));
+    }
     // Two headers of telemetry and one of the transport.
     out.resize(OUTER_BYTES + 3 * MAX_HEADER_BYTES, 0);
     let headers = protocol.emit(frame, body, hops, &mut out[OUTER_BYTES..])?;
@@ -91,4 +119,26 @@ pub(super) fn write(
     rest[2..4].copy_from_slice(&protocol.headers().port.to_be_bytes());
     rest[4..6].copy_from_slice(&length(udp_bytes));
     Ok((ETHERNET_BYTES + IP_BYTES) as u32 + udp_bytes)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pause_is_one_of_the_standard() {
+        let mut out = Vec::new();
+        for (entropy, quanta) in [(1 << 8 | 5, u16::MAX), (5, 0)] {
+            let frame = Frame { flags: frame_flag::PAUSE, entropy, ..Frame::default() };
+            let (body, hops) = (Body::default(), HopTrace::default());
+            assert_eq!(write(Protocol::ALL[0], &frame, &body, &hops, &mut out), Ok(60));
+            assert_eq!(out[..6], NEIGHBOUR);
+            // Priority 5 from the top is class 2; its time is the third of eight.
+            assert_eq!(out[12..18], [0x88, 0x08, 0x01, 0x01, 0, 0b100]);
+            let times: Vec<u16> =
+                out[18..34].chunks(2).map(|time| u16::from_be_bytes([time[0], time[1]])).collect();
+            assert_eq!(times, [0, 0, quanta, 0, 0, 0, 0, 0]);
+            assert!(out.len() == 60 && out[34..].iter().all(|&byte| byte == 0));
+        }
+    }
 }
