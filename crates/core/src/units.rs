@@ -17,60 +17,74 @@ impl Time {
     pub const NEVER: Time = Time(u64::MAX);
 
     /// From picoseconds.
+    #[inline]
     pub const fn ps(ps: u64) -> Time {
         Time(ps)
     }
     /// From nanoseconds.
+    #[inline]
     pub const fn ns(ns: u64) -> Time {
         Time(ns * 1_000)
     }
     /// From microseconds.
+    #[inline]
     pub const fn us(us: u64) -> Time {
         Time(us * 1_000_000)
     }
     /// From milliseconds.
+    #[inline]
     pub const fn ms(ms: u64) -> Time {
         Time(ms * 1_000_000_000)
     }
     /// From seconds.
+    #[inline]
     pub const fn s(s: u64) -> Time {
         Time(s * 1_000_000_000_000)
     }
     /// From a number of microseconds; negative and NaN become zero, too large becomes
     /// [`Time::NEVER`].
+    #[inline]
     pub fn from_us_f64(us: f64) -> Time {
         Time(crate::math::round(us * 1e6) as u64)
     }
     /// From a number of picoseconds; negative and NaN become zero, too large becomes
     /// [`Time::NEVER`].
+    #[inline]
     pub fn from_ps_f64(ps: f64) -> Time {
         Time(ps as u64)
     }
     /// In picoseconds.
+    #[inline]
     pub const fn as_ps(self) -> u64 {
         self.0
     }
     /// In microseconds.
+    #[inline]
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 / 1e6
     }
     /// In seconds.
+    #[inline]
     pub fn as_s_f64(self) -> f64 {
         self.0 as f64 / 1e12
     }
     /// `self - earlier`, or zero where `earlier` is later.
+    #[inline]
     pub const fn since(self, earlier: Time) -> Time {
         Time(self.0.saturating_sub(earlier.0))
     }
     /// `self + span`, or [`Time::NEVER`] where that does not fit.
+    #[inline]
     pub const fn after(self, span: Time) -> Time {
         Time(self.0.saturating_add(span.0))
     }
     /// This span times `factor`, saturating.
+    #[inline]
     pub const fn times(self, factor: u64) -> Time {
         Time(self.0.saturating_mul(factor))
     }
     /// This span scaled by `factor`; negative and NaN factors give zero.
+    #[inline]
     pub fn scale(self, factor: f64) -> Time {
         Time((self.0 as f64 * factor) as u64)
     }
@@ -128,37 +142,45 @@ const Q: u32 = 20;
 
 impl Rate {
     /// From bits per second.
+    #[inline]
     pub const fn bps(bps: u64) -> Rate {
         Rate(bps)
     }
     /// From megabits (10⁶) per second.
+    #[inline]
     pub const fn mbps(mbps: u64) -> Rate {
         Rate(mbps * 1_000_000)
     }
     /// From gigabits (10⁹) per second.
+    #[inline]
     pub const fn gbps(gbps: u64) -> Rate {
         Rate(gbps * 1_000_000_000)
     }
     /// In bits per second.
+    #[inline]
     pub const fn as_bps(self) -> u64 {
         self.0
     }
     /// In gigabits per second.
+    #[inline]
     pub fn as_gbps_f64(self) -> f64 {
         self.0 as f64 * 1e-9
     }
     /// Picoseconds per byte with 20 fraction bits, rounded to nearest: exact at 1, 10, 25, 40, 50,
     /// 100, 200, 400, 800 and 1600 Gbit/s, otherwise wrong by at most 2⁻²¹ ps a byte.
+    #[inline]
     pub const fn ps_per_byte_q20(self) -> u64 {
         let numerator = 8_000_000_000_000u128 << Q;
         ((numerator + self.0 as u128 / 2) / self.0 as u128) as u64
     }
     /// How long `bytes` take on the wire, rounded down to a picosecond. Rates from 1 Mbit/s and
     /// packets to 1 MiB do not overflow; whole messages go through 128 bits.
+    #[inline]
     pub const fn serialise(self, bytes: u64) -> Time {
         Time(((bytes as u128 * self.ps_per_byte_q20() as u128) >> Q) as u64)
     }
     /// Bytes that fit in `span`, rounded down.
+    #[inline]
     pub const fn bytes_in(self, span: Time) -> u64 {
         (self.0 as u128 * span.0 as u128 / 8_000_000_000_000) as u64
     }
@@ -191,6 +213,7 @@ pub enum Extent {
 
 impl Extent {
     /// In bytes, given the bandwidth-delay product in bytes.
+    #[inline]
     pub fn bytes(self, bdp: f64) -> f64 {
         match self {
             Extent::Bytes(bytes) => bytes,

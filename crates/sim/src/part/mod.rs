@@ -78,7 +78,8 @@ struct Baseline {
     sent: Time,
 }
 
-/// A simulation of a part of a fabric.
+/// A simulation of a part of a fabric. No two are in one cache line, or in a pair of them.
+#[repr(align(128))]
 pub(crate) struct Part<P, N> {
     pub(crate) now: Time,
     events: EventList<N>,
