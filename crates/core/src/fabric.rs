@@ -232,4 +232,11 @@ impl Fabric {
         let link = &self.links[port as usize / 2];
         if port.is_multiple_of(2) { (link.a, link.b) } else { (link.b, link.a) }
     }
+
+    /// The highest rate that a port ever has.
+    pub fn fastest(&self, port: u32) -> Rate {
+        let changes = self.rate_changes.iter().filter(|change| change.port == port);
+        let rate = self.links[port as usize / 2].rate;
+        changes.map(|change| change.rate).fold(rate, Rate::max)
+    }
 }

@@ -6,6 +6,7 @@ use tidegate_core::fabric::Node;
 use tidegate_core::routes::Routes;
 use tidegate_core::{PathOracle, Time};
 
+use crate::disciplines;
 use crate::events::{FAR, MAX_SOURCES};
 use crate::host::MAX_STACKS;
 use crate::marking::Markings;
@@ -67,6 +68,7 @@ impl<P: Probe> Engine<P> {
             return Err(format!("{stacks} protocols side by side are more than {MAX_STACKS}"));
         }
         refuse_slow_links(&setup)?;
+        disciplines::check(fabric)?;
         let routes = Arc::new(Routes::new(fabric)?);
         let markings = Markings::of(fabric)?;
         let partition = match probes.len() {

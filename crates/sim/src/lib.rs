@@ -9,6 +9,7 @@
 //! let outcome = engine.finish();
 //! ```
 mod agenda;
+mod disciplines;
 mod engine;
 mod events;
 mod exchange;

@@ -8,7 +8,7 @@
 use std::cmp::Reverse;
 
 use tidegate_core::fabric::{Fabric, Link, Node};
-use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Rate, Time};
+use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Time};
 
 /// Links that are crossed faster than this are not cut: parts would have to meet too often.
 const SHORTEST_CUT: Time = Time::ns(50);
@@ -120,8 +120,8 @@ fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Time {
         Node::Host(_) => Time::ZERO,
     };
     let into = latency(link.a).min(latency(link.b));
-    let rates = fabric.rate_changes.iter().filter(|change| change.port / 2 == number as u32);
-    let fastest = rates.map(|change| change.rate).fold(link.rate, Rate::max);
+    let port = 2 * number as u32;
+    let fastest = fabric.fastest(port).max(fabric.fastest(port + 1));
     fastest.serialise(MIN_WIRE_BYTES as u64) + link.delay + into
 }
 

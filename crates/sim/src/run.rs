@@ -195,7 +195,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
         };
         let Some(first) = span.next_end(self.now, &heard) else {
             self.drained = span.is_drained(self.now, heard.open);
-            return true;
+            // Or nothing may be done any more.
+            return self.now >= span.until || self.drained;
         };
         let here = *span;
         let (leader, others) = parts.split_at_mut(1);
@@ -323,7 +324,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
 
     /// Whether a host's link could carry what is said to have been delivered to it.
     fn carries(&self, host: u32, received: u64) -> bool {
-        let nic = self.nic_rate(host);
+        let downlink = self.routes.uplink(host) ^ 1;
+        let nic = self.setup.fabric.fastest(downlink);
         let span = self.now.min(self.setup.duration).since(self.setup.warmup).as_s_f64();
         let most = self.payload_bps(nic) * span / 8.0;
         let carried = received as f64 <= most + 1e-3;

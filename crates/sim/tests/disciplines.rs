@@ -60,6 +60,7 @@ fn changing_rates(setup: &mut Setup) {
             [2 * link, 2 * link + 1].map(|port| RateChange { port, at, rate: Rate::gbps(gbps) })
         }));
     }
+    setup.fabric.rate_changes.sort_by_key(|change| change.at);
 }
 
 fn all_with_outages(setup: &mut Setup) {
@@ -241,4 +242,85 @@ fn whoever_pauses_its_senders_loses_nothing() {
     // The link between the switches stays busy, and both have half of it.
     let share = 50e9 * 1000.0 / 1080.0;
     assert!(rates.iter().all(|rate| (rate / share - 1.0).abs() < 0.02), "{rates:?}");
+}
+
+/// Both ends forget a pause with the link; without that the switch would believe its sender to
+/// stand still, and say nothing while its buffer fills.
+#[test]
+fn a_link_that_comes_back_is_paused_anew() {
+    let (_, outcome) = over_one_link(|setup| {
+        for switch in &mut setup.fabric.switches {
+            switch.buffer = Buffer::Shared { bytes: 200_000, alpha: f64::INFINITY };
+            switch.pausing = Some(Pausing { pause_bytes: 30_000, resume_bytes: 20_000 });
+        }
+        setup.faults.outages = (1..60)
+            .map(|nth| Outage {
+                of: Failing::Link(0),
+                down: Time::us(20 * nth),
+                up: Time::us(20 * nth) + Time::ns(500),
+            })
+            .collect();
+    });
+    assert!(outcome.faults.lost > 100, "{:?}", outcome.faults);
+    let drops: u64 = outcome.links.iter().map(|link| link.drops).sum();
+    assert_eq!(drops, 0);
+}
+
+#[test]
+fn what_no_port_could_do_is_refused() {
+    let error = |change: &dyn Fn(&mut Setup)| {
+        let mut setup = busy(stack("swift"), 1);
+        change(&mut setup);
+        Engine::new(setup, ()).err().expect("refused")
+    };
+    let with = |change: fn(&mut Discipline)| error(&move |setup: &mut Setup| each(setup, change));
+    let cases = [
+        (with(|d| d.turns = Turns::Weighted(vec![1; 3])), "3 weights for 8 queues"),
+        (with(|d| d.queues = Queues::ByDestination(vec![0; 3])), "3 destinations for 12 hosts"),
+        (
+            with(|d| {
+                let (rate, burst_bytes, most_bytes) = (Rate::gbps(1), 1, 1);
+                d.limits = vec![QueueLimit { queue: 8, rate, burst_bytes, most_bytes }];
+            }),
+            "a limit for queue 8 of 8",
+        ),
+        (
+            with(|d| {
+                let (rate, burst_bytes, most_bytes) = (Rate::default(), 1, 1);
+                d.limits = vec![QueueLimit { queue: 0, rate, burst_bytes, most_bytes }];
+            }),
+            "queue 0 may send nothing",
+        ),
+        (
+            error(&|setup| {
+                by_destination(setup);
+                pausing(setup);
+            }),
+            "switch tor0 pauses priorities, and switch tor0 has queues by destination",
+        ),
+        (
+            error(&|setup| {
+                let pausing = Pausing { pause_bytes: 1, resume_bytes: 2 };
+                setup.fabric.switches[1].pausing = Some(pausing);
+            }),
+            "switch tor1 resumes above where it pauses",
+        ),
+        (
+            error(&|setup| {
+                let (at, rate) = (Time::ZERO, Rate::gbps(1));
+                setup.fabric.rate_changes = vec![RateChange { port: 0, at, rate }];
+            }),
+            "port 0, whose rate changes, is no switch's",
+        ),
+        (
+            error(&|setup| {
+                changing_rates(setup);
+                setup.fabric.rate_changes.reverse();
+            }),
+            "in no order of time",
+        ),
+    ];
+    for (error, expected) in cases {
+        assert!(error.contains(expected), "{error:?} for {expected:?}");
+    }
 }

@@ -227,6 +227,27 @@ fn of_rare_messages() {
     });
 }
 
+/// Work that is used up at the very end of a span does not end the next one.
+#[test]
+fn of_little_work_at_a_time() {
+    let outcome = |parts: usize, work: u64| {
+        let mut setup = busy(stack("swift"), 10);
+        setup.warmup = Time::us(150);
+        setup.drain = Time::us(50);
+        let duration = setup.duration;
+        let mut engine = Engine::in_parts(setup, vec![(); parts]).unwrap();
+        while !engine.advance_some(duration, work) {}
+        assert_eq!(engine.now(), duration);
+        while !engine.is_over() {
+            engine.advance_some(Time::NEVER, work);
+        }
+        let (rows, outcome) = engine.finish();
+        (rows, outcome.digest, outcome.packet_hops)
+    };
+    let whole = outcome(1, u64::MAX);
+    assert!(whole == outcome(3, 1) && whole == outcome(2, 40) && whole == outcome(1, 1));
+}
+
 /// Without a probe that keeps everything: traces of a longer run.
 #[test]
 fn of_a_longer_run_under_load() {

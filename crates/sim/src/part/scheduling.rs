@@ -59,7 +59,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
             self.mark(index, packet, MarkAt::Enqueue);
         }
         self.enqueue_scheduled(switch, index, packet, Scheduler::push);
-        if let Some(pauses) = &mut self.pauses {
+        let pausing = self.setup.fabric.switches[switch as usize].pausing.is_some();
+        if let Some(pauses) = self.pauses.as_mut().filter(|_| pausing) {
             let ingress = pauses.ingress[packet as usize] as usize;
             pauses.bytes[ingress][frame.priority as usize & 7] += frame.wire_bytes as u32;
         }
@@ -69,7 +70,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         if self.switches[switch as usize].used > self.switches[switch as usize].max_used {
             self.reach_new_high(switch);
         }
-        if self.pauses.is_some() {
+        if pausing {
             self.pause_sender(switch, packet, frame.priority & 7);
         }
     }
@@ -283,9 +284,15 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     /// A link has gone down or come back: nobody is paused over it.
     pub(super) fn forget_pauses(&mut self, index: u32) {
-        let owner = self.ports[index as usize].owner;
+        let Port { owner, to, .. } = self.ports[index as usize];
         if owner & HOST != 0 {
             self.hosts[(owner & !HOST) as usize].paused = 0;
+        }
+        if let Some(pauses) = &mut self.pauses {
+            let told = std::mem::take(&mut pauses.paused[index as usize]);
+            if told != 0 {
+                pauses.by_switch[to as usize] -= told.count_ones();
+            }
         }
         let now = self.now;
         for class in 0..8 {

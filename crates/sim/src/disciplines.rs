@@ -1,0 +1,66 @@
+//! What a fabric says of its ports' queues, checked: nothing of it is left out silently.
+
+use tidegate_core::Rate;
+use tidegate_core::fabric::{Discipline, Fabric, Node, Queues, Switch, Turns};
+
+/// # Errors
+/// A queue that is not there, weights for another number of queues, a shaped queue that cannot send
+/// a byte, destinations that are not the fabric's hosts, pauses that would never end or that queues
+/// by destination could not tell apart, rates of ports that are no switch's or not in order of
+/// time.
+pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
+    for switch in &fabric.switches {
+        if let Some(discipline) = &switch.discipline {
+            check_queues(discipline, fabric.hosts.len())
+                .map_err(|why| format!("queues of switch {}: {why}", switch.name))?;
+        }
+        if switch.pausing.is_some_and(|pausing| pausing.resume_bytes > pausing.pause_bytes) {
+            return Err(format!("switch {} resumes above where it pauses", switch.name));
+        }
+    }
+    let by_destination = |switch: &&Switch| {
+        let queues = switch.discipline.as_ref().map(|discipline| &discipline.queues);
+        matches!(queues, Some(Queues::ByDestination(_)))
+    };
+    let pauses = fabric.switches.iter().find(|switch| switch.pausing.is_some());
+    if let (Some(pauses), Some(other)) = (pauses, fabric.switches.iter().find(by_destination)) {
+        return Err(format!(
+            "switch {} pauses priorities, and switch {} has queues by destination",
+            pauses.name, other.name
+        ));
+    }
+    if !fabric.rate_changes.is_sorted_by_key(|change| change.at) {
+        return Err("rates change in no order of time".to_owned());
+    }
+    let is_switch = |port: u32| {
+        port < 2 * fabric.links.len() as u32 && matches!(fabric.port_ends(port).0, Node::Switch(_))
+    };
+    match fabric.rate_changes.iter().find(|change| !is_switch(change.port)) {
+        Some(change) => Err(format!("port {}, whose rate changes, is no switch's", change.port)),
+        None => Ok(()),
+    }
+}
+
+fn check_queues(discipline: &Discipline, hosts: usize) -> Result<(), String> {
+    let queues = match &discipline.queues {
+        Queues::ByPriority => 8,
+        Queues::ByDestination(of) if of.len() != hosts => {
+            return Err(format!("{} destinations for {hosts} hosts", of.len()));
+        }
+        Queues::ByDestination(of) => of.iter().max().map_or(0, |&most| most as usize + 1),
+    };
+    if let Turns::Weighted(weights) = &discipline.turns
+        && weights.len() != queues
+    {
+        return Err(format!("{} weights for {queues} queues", weights.len()));
+    }
+    for limit in &discipline.limits {
+        if limit.queue as usize >= queues {
+            return Err(format!("a limit for queue {} of {queues}", limit.queue));
+        }
+        if limit.rate == Rate::default() {
+            return Err(format!("queue {} may send nothing", limit.queue));
+        }
+    }
+    Ok(())
+}
