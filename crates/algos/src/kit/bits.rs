@@ -44,13 +44,19 @@ impl Bits {
     #[inline]
     pub(crate) fn set(&mut self, packet: u64) -> bool {
         let (index, bit) = (self.index(packet), 1 << (packet % 64));
-        while self.words.len() <= index {
-            self.words.push_back(0);
+        if self.words.len() <= index {
+            self.grow(index);
         }
         let word = &mut self.words[index];
         let is_new = *word & bit == 0;
         *word |= bit;
         is_new
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, index: usize) {
+        self.words.resize(index + 1, 0);
     }
 
     /// Takes out a packet at or above the base.

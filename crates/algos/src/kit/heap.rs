@@ -31,12 +31,24 @@ impl Places {
         self.of(id).is_some()
     }
 
+    /// Of a new member.
     #[inline]
-    fn put(&mut self, id: u32, place: u32) {
+    fn add(&mut self, id: u32, place: usize) {
         if self.0.len() <= id as usize {
-            self.0.resize(id as usize + 1, NONE);
+            self.grow(id);
         }
-        self.0[id as usize] = place;
+        self.put(id, place);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, id: u32) {
+        self.0.resize(id as usize + 1, NONE);
+    }
+
+    #[inline]
+    fn put(&mut self, id: u32, place: usize) {
+        self.0[id as usize] = place as u32;
     }
 }
 
@@ -74,11 +86,12 @@ impl<K: Copy + Ord> Pile<K> {
         }
     }
 
-    #[inline]
+    /// What is not done for every packet lies apart, so that the rest is small.
+    #[inline(never)]
     fn add(&mut self, places: &mut Places, id: u32, key: K) {
         let place = self.entries.len();
         self.entries.push((key, id));
-        places.put(id, place as u32);
+        places.add(id, place);
         if place > 0 {
             self.settle(places, place);
         }
@@ -87,16 +100,24 @@ impl<K: Copy + Ord> Pile<K> {
     /// Takes `id` out, if it is in.
     #[inline]
     pub(crate) fn remove(&mut self, places: &mut Places, id: u32) {
-        let Some(place) = places.of(id) else { return };
-        places.put(id, NONE);
-        self.entries.swap_remove(place);
-        if let Some(&(_, moved)) = self.entries.get(place) {
-            places.put(moved, place as u32);
+        if let Some(place) = places.of(id) {
+            self.take_out(places, id, place);
+        }
+    }
+
+    #[inline(never)]
+    fn take_out(&mut self, places: &mut Places, id: u32, place: usize) {
+        places.0[id as usize] = NONE;
+        let Some(last) = self.entries.pop() else { return };
+        if place < self.entries.len() {
+            self.entries[place] = last;
+            places.put(last.1, place);
             self.settle(places, place);
         }
     }
 
     /// Moves what stands at `place` to where it belongs.
+    #[inline(never)]
     fn settle(&mut self, places: &mut Places, place: usize) {
         let parent = place.saturating_sub(1) / 2;
         if self.entries[place] < self.entries[parent] {
@@ -114,11 +135,11 @@ impl<K: Copy + Ord> Pile<K> {
                 break;
             }
             self.entries[place] = self.entries[parent];
-            places.put(self.entries[place].1, place as u32);
+            places.put(self.entries[place].1, place);
             place = parent;
         }
         self.entries[place] = entry;
-        places.put(entry.1, place as u32);
+        places.put(entry.1, place);
     }
 
     fn sink(&mut self, places: &mut Places, mut place: usize) {
@@ -132,11 +153,11 @@ impl<K: Copy + Ord> Pile<K> {
                 break;
             }
             self.entries[place] = self.entries[child];
-            places.put(self.entries[place].1, place as u32);
+            places.put(self.entries[place].1, place);
             place = child;
         }
         self.entries[place] = entry;
-        places.put(entry.1, place as u32);
+        places.put(entry.1, place);
     }
 }
 
@@ -169,10 +190,6 @@ impl<K: Copy + Ord> Heap<K> {
     #[inline]
     pub(crate) fn key(&self, id: u32) -> Option<K> {
         self.places.of(id).map(|place| self.pile.entries[place].0)
-    }
-    /// All that are in, in no order.
-    pub(crate) fn members(&self) -> impl Iterator<Item = u32> + '_ {
-        self.pile.entries.iter().map(|&(_, id)| id)
     }
     /// Puts `id` in, or moves it.
     #[inline]

@@ -52,6 +52,7 @@ impl<T: Default> Slab<T> {
 impl<T> Slab<T> {
     /// Gives the slot of a record back; nothing where there is none. The record stays readable
     /// until the slot is taken again.
+    #[cold]
     pub(crate) fn remove(&mut self, slot: u32) {
         if self.get(slot).is_some() {
             let generation = &mut self.generations[slot as usize];

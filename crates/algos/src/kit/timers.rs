@@ -37,6 +37,7 @@ impl Timers {
     }
 
     /// Starts a timer, or moves it.
+    #[inline(never)]
     pub(crate) fn set(&mut self, id: u32, at: Time) {
         self.heap.set(id, at);
         self.next = self.heap.first().map_or(Time::NEVER, |(at, _)| at);
@@ -48,6 +49,7 @@ impl Timers {
         self.set(id, if at > now { at } else { now.after(timeout) });
     }
 
+    #[inline(never)]
     pub(crate) fn remove(&mut self, id: u32) {
         self.heap.remove(id);
         self.next = self.heap.first().map_or(Time::NEVER, |(at, _)| at);

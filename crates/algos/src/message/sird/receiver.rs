@@ -62,6 +62,13 @@ impl Incoming {
         self.received < self.granted.max(self.window.high()).max(self.sent)
     }
 
+    /// Credit is to be handed out for packets of it, and may be.
+    #[inline]
+    pub(super) fn wants(&self) -> bool {
+        self.granted < self.packets && self.granted < self.window.base() + MAX_AHEAD
+    }
+
+    #[inline]
     fn key(&self, settings: &Settings) -> u128 {
         let remaining = match settings.policy {
             Policy::RoundRobin => 0,
@@ -193,27 +200,23 @@ impl Inbox {
         }
     }
 
-    /// What is known of a message that a packet tells of. One that was not known, and for which
-    /// there is room, is received from now on: true.
+    /// What is known of the message in a sender's lane.
     #[inline]
-    fn find(&mut self, step: &Step<'_>, source: u32, said: &Announced) -> (Known<u64>, bool) {
-        match self.sources[source as usize].lanes.find(said.lane, said.generation) {
-            Known::New => (self.open(step, source, said).map_or(Known::New, Known::Slot), true),
-            known => (known, false),
-        }
+    fn find(&self, source: u32, lane: u32, generation: u32) -> Known<u64> {
+        self.sources[source as usize].lanes.find(lane, generation)
     }
 
     /// A message that was not known: books the credit that its sender took for the unscheduled
-    /// packets. Nothing where there is no room for it, or it makes no sense.
+    /// packets. What is known of it then: nothing where there is no room for it, or it makes no sense.
     #[cold]
-    fn open(&mut self, step: &Step<'_>, number: u32, said: &Announced) -> Option<u32> {
+    fn open(&mut self, step: &Step<'_>, number: u32, said: &Announced) -> Known<u64> {
         let (settings, now) = (step.settings, step.now);
         let (size, unscheduled) = (said.size, said.unscheduled as u64);
         let packets = settings.segments.packets(size);
         let sane = (size <= MAX_SIZE || size == Message::UNLIMITED)
             && unscheduled <= packets.min(MAX_UNSCHEDULED);
         if !sane || self.messages.len() >= MAX_MESSAGES {
-            return None;
+            return Known::Never;
         }
         self.order += 1;
         let slot = self.messages.insert(|last| Incoming {
@@ -235,7 +238,7 @@ impl Inbox {
         self.sources[number as usize].lanes.open(said.lane, said.generation, slot);
         self.place(settings, slot);
         self.arm(step, slot);
-        Some(slot)
+        Known::Slot(slot)
     }
 
     /// Counts credit handed out, or, below zero, come back with data. Never for a silent sender: it
@@ -250,9 +253,7 @@ impl Inbox {
     pub(super) fn place(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
         let source = &mut self.sources[message.source as usize];
-        let wants = message.granted < message.packets
-            && message.granted < message.window.base() + MAX_AHEAD;
-        if wants {
+        if message.wants() {
             source.messages.set(&mut self.places, slot, message.key(settings));
         } else {
             source.messages.remove(&mut self.places, slot);
@@ -315,10 +316,12 @@ impl Inbox {
         app: &mut A,
     ) -> Answer {
         let said = request.announced();
-        match self.find(step, source, &said) {
-            (Known::Never | Known::New, _) => Answer::None,
-            (Known::Done(excess), _) => Answer::Reply(self.done(source, &said, excess)),
-            (Known::Slot(slot), is_new) => {
+        let found = self.find(source, said.lane, said.generation);
+        let is_new = found == Known::New;
+        match if is_new { self.open(step, source, &said) } else { found } {
+            Known::Never | Known::New => Answer::None,
+            Known::Done(excess) => Answer::Reply(self.done(source, &said, excess)),
+            Known::Slot(slot) => {
                 self.learn_size(step.settings, slot, request.size);
                 if request.repeated {
                     let sent = request.sent / step.settings.segments.mtu;
@@ -348,12 +351,16 @@ impl Inbox {
         app: &mut A,
     ) -> Answer {
         let (settings, now) = (step.settings, step.now);
-        let slot = match self.find(step, source, &data.announced()) {
-            (Known::Slot(slot), _) => slot,
-            (Known::Done(excess), _) => {
+        let found = match self.find(source, data.lane, data.generation) {
+            Known::New => self.open(step, source, &data.announced()),
+            found => found,
+        };
+        let slot = match found {
+            Known::Slot(slot) => slot,
+            Known::Done(excess) => {
                 return Answer::Reply(self.done(source, &data.announced(), excess));
             }
-            (Known::Never | Known::New, _) => return Answer::None,
+            Known::Never | Known::New => return Answer::None,
         };
         if self.messages[slot].size != data.size {
             self.learn_size(settings, slot, data.size);

@@ -49,10 +49,12 @@ impl Inbox {
         let payload_bytes = settings.segments.payload(message.size, packet) as u32;
         let wire = settings.segments.wire(message.size, packet);
         message.granted += 1;
-        if settings.policy == Policy::RoundRobin || message.size == Message::UNLIMITED {
+        let in_turns = settings.policy == Policy::RoundRobin || message.size == Message::UNLIMITED;
+        if in_turns {
             self.order += 1;
             message.order = self.order;
         }
+        let moves = in_turns || !message.wants();
         let (connection, lane, id) = (message.connection, message.lane, message.id);
         self.book(number, wire as i64);
         self.pacer.spend(step.now, wire);
@@ -67,7 +69,9 @@ impl Inbox {
             granted: source.granted_bytes,
         });
         step.send(source.host, header);
-        self.place(settings, slot);
+        if moves {
+            self.place(settings, slot);
+        }
         self.arm(step, slot);
         self.release(slot);
         self.settle(settings, number);

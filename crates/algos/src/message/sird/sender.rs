@@ -248,9 +248,35 @@ impl Outbox {
     /// goes, its header and its payload.
     #[inline]
     pub(super) fn data(&mut self, settings: &Settings, now: Time) -> Option<(u32, Data, u32)> {
-        if let Some((slot, packet)) = self.again.pop(&self.messages) {
-            return Some(self.data_again(settings, now, slot, packet));
-        }
+        let (slot, packet, sender_congested, retransmission) = match self.again.pop(&self.messages)
+        {
+            Some((slot, packet)) => (slot, packet, self.repeats(settings, now, slot), true),
+            None => {
+                let (slot, packet, congested) = self.advances(settings, now)?;
+                (slot, packet, congested, false)
+            }
+        };
+        let message = &self.messages[slot];
+        let header = Data {
+            end_of_message: packet + 1 == message.packets,
+            retransmission,
+            sender_congested,
+            connection: slot,
+            lane: message.lane,
+            generation: message.generation,
+            message: message.id,
+            unscheduled: message.unscheduled,
+            size: message.size,
+            offset: packet * settings.segments.mtu,
+        };
+        let payload = settings.segments.payload(message.size, packet) as u32;
+        Some((self.destinations[message.destination as usize].host, header, payload))
+    }
+
+    /// Spends credit on a packet of the message whose turn it is: its slot, the packet, and whether
+    /// this sender is congested.
+    #[inline]
+    fn advances(&mut self, settings: &Settings, now: Time) -> Option<(u32, u64, bool)> {
         let number = self.turns.next(settings.fair_share)?;
         let destination = &mut self.destinations[number as usize];
         let (_, slot) = destination.messages.first()?;
@@ -258,7 +284,6 @@ impl Outbox {
         let packet = message.next;
         let wire = settings.segments.wire(message.size, packet) as i64;
         let csn = congestion(settings, self.available, self.taken, wire, self.unsent);
-        let (header, payload) = data(settings, message, slot, packet, csn);
         destination.available -= wire;
         destination.lend = false;
         self.available -= wire;
@@ -275,7 +300,7 @@ impl Outbox {
             self.order += 1;
             message.order = self.order;
         } else {
-            self.backlog_bytes -= payload as u64;
+            self.backlog_bytes -= settings.segments.payload(message.size, packet);
         }
         if message.next == message.packets {
             destination.messages.remove(&mut self.places, slot);
@@ -283,28 +308,19 @@ impl Outbox {
         } else {
             destination.messages.set(&mut self.places, slot, message.key(settings));
         }
-        let host = destination.host;
         self.settle(settings, number);
-        Some((host, header, payload))
+        Some((slot, packet, csn))
     }
 
+    /// A packet of a message is sent again: whether this sender is congested.
     #[cold]
-    fn data_again(
-        &mut self,
-        settings: &Settings,
-        now: Time,
-        slot: u32,
-        packet: u64,
-    ) -> (u32, Data, u32) {
+    fn repeats(&mut self, settings: &Settings, now: Time, slot: u32) -> bool {
         let message = &mut self.messages[slot];
         message.resent_at = now;
         if message.backoff.end() {
             self.timers.set(slot, now.after(settings.timeout));
         }
-        let csn = congestion(settings, self.available, self.taken, 0, self.unsent);
-        let host = self.destinations[message.destination as usize].host;
-        let (header, payload) = data(settings, message, slot, packet, csn);
-        (host, Data { retransmission: true, ..header }, payload)
+        congestion(settings, self.available, self.taken, 0, self.unsent)
     }
 
     /// Credit has come: the sum of all that its receiver has handed out to this host.
@@ -396,27 +412,4 @@ pub(super) fn request(message: &Outgoing, slot: u32) -> Request {
         size: message.size,
         sent: 0,
     }
-}
-
-/// A packet of a message, and its payload.
-fn data(
-    settings: &Settings,
-    message: &Outgoing,
-    slot: u32,
-    packet: u64,
-    sender_congested: bool,
-) -> (Data, u32) {
-    let header = Data {
-        end_of_message: packet + 1 == message.packets,
-        retransmission: false,
-        sender_congested,
-        connection: slot,
-        lane: message.lane,
-        generation: message.generation,
-        message: message.id,
-        unscheduled: message.unscheduled,
-        size: message.size,
-        offset: packet * settings.segments.mtu,
-    };
-    (header, settings.segments.payload(message.size, packet) as u32)
 }
