@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::math::round;
-use crate::{Rate, Time};
+use crate::{Rate, Span, Time};
 
 /// A host or a switch, by its place in [`Fabric::hosts`] or [`Fabric::switches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ pub struct Link {
     /// Rate of each direction.
     pub rate: Rate,
     /// Propagation, one way.
-    pub delay: Time,
+    pub delay: Span,
 }
 
 /// When a switch decides to mark.
@@ -76,14 +76,14 @@ impl Ecn {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackTime {
     /// Every packet.
-    pub delay: Time,
+    pub delay: Span,
     /// Up to so much more; uniform.
-    pub jitter: Time,
+    pub jitter: Span,
 }
 
 impl StackTime {
     /// The longest that a packet is held.
-    pub fn most(self) -> Time {
+    pub fn most(self) -> Span {
         self.delay + self.jitter
     }
 }
@@ -171,7 +171,7 @@ pub struct Switch {
     /// Unique among hosts and switches.
     pub name: String,
     /// From full arrival to the egress queue.
-    pub latency: Time,
+    pub latency: Span,
     /// Stamps what packets ask for.
     pub telemetry: bool,
     /// Shared by its ports.

@@ -18,6 +18,7 @@ pub mod params;
 mod profile;
 mod rng;
 pub mod routes;
+mod time;
 mod transport;
 mod units;
 pub mod wire;
@@ -31,8 +32,9 @@ pub use packet::{
 };
 pub use profile::{Habits, Profile};
 pub use rng::{Domain, Rng, mix64};
+pub use time::{Span, Time};
 pub use transport::{
     Application, ConnectionPolicy, Endpoint, Feedback, Handle, HostContext, Message, MessageId,
     PathOracle, Reply, Transmit, Transport,
 };
-pub use units::{Extent, Rate, Time};
+pub use units::{Extent, Rate};

@@ -7,7 +7,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::{Extent, Rate, Time};
+use crate::{Extent, Rate, Span};
 
 /// A parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub enum Value {
     /// A whole number.
     Integer(u64),
     /// A span of time.
-    Time(Time),
+    Span(Span),
     /// A rate.
     Rate(Rate),
     /// A size in bytes or in BDP.
@@ -33,7 +33,7 @@ impl core::fmt::Display for Value {
         match self {
             Value::Number(x) => write!(f, "{x}"),
             Value::Integer(x) => write!(f, "{x}"),
-            Value::Time(x) => write!(f, "{x}"),
+            Value::Span(x) => write!(f, "{x}"),
             Value::Rate(x) => write!(f, "{x}"),
             Value::Extent(x) => write!(f, "{x}"),
             Value::Flag(x) => write!(f, "{x}"),
@@ -50,7 +50,7 @@ pub enum Kind {
     /// A bare whole number.
     Integer,
     /// `"40us"`.
-    Time,
+    Span,
     /// `"200Gbps"`.
     Rate,
     /// `"1.5BDP"` or `"64KB"`.
@@ -86,7 +86,7 @@ macro_rules! parameter {
 }
 parameter!(f64, Number);
 parameter!(u64, Integer);
-parameter!(Time, Time);
+parameter!(Span, Span);
 parameter!(Rate, Rate);
 parameter!(Extent, Extent);
 parameter!(bool, Flag);
@@ -125,7 +125,7 @@ fn within(value: Value, min: Value, max: Value) -> bool {
     match (value, min, max) {
         (Value::Number(x), Value::Number(a), Value::Number(b)) => a <= x && x <= b,
         (Value::Integer(x), Value::Integer(a), Value::Integer(b)) => a <= x && x <= b,
-        (Value::Time(x), Value::Time(a), Value::Time(b)) => a <= x && x <= b,
+        (Value::Span(x), Value::Span(a), Value::Span(b)) => a <= x && x <= b,
         (Value::Rate(x), Value::Rate(a), Value::Rate(b)) => a <= x && x <= b,
         (
             Value::Extent(Extent::Bdp(x)),
@@ -309,7 +309,7 @@ mod tests {
             gain: f64 = 0.5, in 0.0..=1.0, "test";
             /// How long,
             /// in all.
-            wait: Time = Time::us(40), within Time::us(1) => Time::ms(1), "test";
+            wait: Span = Span::us(40), within Span::us(1) => Span::ms(1), "test";
             /// Which.
             shape: Shape = Shape::Round, "test";
         }
@@ -319,7 +319,7 @@ mod tests {
     fn table_says_everything() {
         let table = Example::table();
         assert_eq!(table[1].meaning, "How long, in all.");
-        assert_eq!(table[1].default, Value::Time(Time::us(40)));
+        assert_eq!(table[1].default, Value::Span(Span::us(40)));
         assert_eq!(table[2].kind, Kind::Choice(&["round", "flat"]));
         assert_eq!(table[2].range, None);
     }

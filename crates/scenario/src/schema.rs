@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 use tidegate_algos::Protocol;
 use tidegate_core::params::{Info, Value};
-use tidegate_core::{Extent, Time};
+use tidegate_core::{Extent, Span};
 
 use crate::build::{scenario, transport};
 use crate::presets;
@@ -105,10 +105,10 @@ fn of(shape: Shape) -> Json {
         Shape::Number { min, max } => bounded("number", min, max),
         Shape::Count { min, max: u64::MAX } => json!({ "type": "integer", "minimum": min }),
         Shape::Count { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
-        Shape::Time { max: Time::NEVER, .. } => {
+        Shape::Span { max: Span::FOREVER, .. } => {
             json!({ "anyOf": [{ "const": "inf" }, reference("duration")] })
         }
-        Shape::Time { .. } => reference("duration"),
+        Shape::Span { .. } => reference("duration"),
         Shape::Rate { .. } => reference("rate"),
         Shape::Bytes { .. } => reference("size"),
         Shape::Extent => reference("extent"),

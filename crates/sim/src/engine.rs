@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::fabric::Node;
 use tidegate_core::routes::Routes;
-use tidegate_core::{PathOracle, Time};
+use tidegate_core::{PathOracle, Span, Time};
 
 use crate::disciplines;
 use crate::events::{FAR, MAX_SOURCES};
@@ -171,9 +171,9 @@ fn refuse_slow_links(setup: &Setup) -> Result<(), String> {
         let (_, to) = fabric.port_ends(port);
         let latency = match to {
             Node::Switch(s) => fabric.switches[s as usize].latency,
-            Node::Host(_) => Time::ZERO,
+            Node::Host(_) => Span::ZERO,
         };
-        let flight = longest_flight(link.rate).after(link.delay).after(latency);
+        let flight = longest_flight(link.rate).plus(link.delay).plus(latency);
         if flight > FAR {
             let name = |node| match node {
                 Node::Host(h) => &fabric.hosts[h as usize],

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::workload::Flow;
-use tidegate_core::{Handle, Message, MessageId, Time, mix64};
+use tidegate_core::{Handle, Message, MessageId, Span, Time, mix64};
 
 use crate::outcome::FlowRecord;
 
@@ -28,7 +28,7 @@ pub(crate) struct Sending {
     start: Time,
     acked: Option<Time>,
     retransmitted_bytes: u64,
-    ideal: Time,
+    ideal: Span,
 }
 
 /// The receiving end of a flow.
@@ -38,7 +38,7 @@ pub(crate) struct Receiving {
     /// Of which message.
     pub(crate) message: MessageId,
     /// What a full packet takes on the slowest link of the path.
-    packet_time: Time,
+    packet_time: Span,
     /// Payload delivered.
     pub(crate) delivered_bytes: u64,
     /// Within the window.
@@ -79,7 +79,7 @@ impl Flows {
     }
 
     /// Makes room for the sending end of a flow: its slot.
-    pub(crate) fn send(&mut self, submission: &Submission, now: Time, ideal: Time) -> u32 {
+    pub(crate) fn send(&mut self, submission: &Submission, now: Time, ideal: Span) -> u32 {
         let Submission { flow, id, number } = *submission;
         self.open += (flow.bytes != Message::UNLIMITED) as u64;
         let sending = Sending {
@@ -96,7 +96,7 @@ impl Flows {
 
     /// Makes room for the receiving end of a flow. `packet_time` is what a full packet takes on its
     /// slowest link.
-    pub(crate) fn receive(&mut self, submission: &Submission, packet_time: Time) {
+    pub(crate) fn receive(&mut self, submission: &Submission, packet_time: Span) {
         let Submission { flow, id, number } = *submission;
         let message = MessageId { src: flow.src, id: number };
         let receiving = Receiving {
@@ -226,7 +226,7 @@ impl Flows {
 impl Receiving {
     /// What the slowest link of the path carries in `span` of a packet with `bytes` of payload.
     #[cold]
-    fn part_of(&self, bytes: u32, span: Time, mtu: u32) -> u64 {
+    fn part_of(&self, bytes: u32, span: Span, mtu: u32) -> u64 {
         let full = self.packet_time.as_ps().max(1) as u128;
         let carried = mtu as u128 * span.as_ps() as u128 / full;
         carried.min(bytes as u128) as u64

@@ -1,7 +1,7 @@
 //! What a run leaves behind.
 
-use tidegate_core::Time;
 use tidegate_core::fabric::Node;
+use tidegate_core::{Span, Time};
 
 /// Version of the engine's semantics. It is part of every cache key, and changes whenever a golden
 /// digest does.
@@ -33,7 +33,7 @@ pub struct FlowRecord {
     /// it stopped, and else to the end.
     pub measured: (Time, Time),
     /// What a full packet takes on the slowest link of its path.
-    pub packet_time: Time,
+    pub packet_time: Span,
     /// When the last byte was delivered.
     pub completed: Option<Time>,
     /// When the sender knew.
@@ -42,13 +42,13 @@ pub struct FlowRecord {
     pub retransmitted_bytes: u64,
     /// The same transfer with nothing else in the network (contract: "Slowdown"); zero for
     /// unlimited flows.
-    pub ideal: Time,
+    pub ideal: Span,
 }
 
 impl FlowRecord {
     /// How long [`window_bytes`](Self::window_bytes) were counted; `None` below ten packet times,
     /// over which a rate would say more of where packets begin and end than of the flow.
-    pub fn lifetime(&self) -> Option<Time> {
+    pub fn lifetime(&self) -> Option<Span> {
         let lifetime = self.measured.1.since(self.measured.0);
         (lifetime >= self.packet_time.times(10)).then_some(lifetime)
     }

@@ -4,7 +4,7 @@ use tidegate_algos::Stack;
 use tidegate_core::fabric::{Fabric, Routing, StackTime};
 use tidegate_core::faults::Faults;
 use tidegate_core::workload::Workload;
-use tidegate_core::{ConnectionPolicy, Time};
+use tidegate_core::{ConnectionPolicy, Span, Time};
 
 /// What a run is made from.
 #[derive(Clone, Debug)]
@@ -30,7 +30,7 @@ pub struct Setup {
     pub warmup: Time,
     /// So much longer messages may take to finish. Unlimited flows stop at `duration` unless this
     /// is zero.
-    pub drain: Time,
+    pub drain: Span,
     /// What goes wrong.
     pub faults: Faults,
     /// How long hosts take with what they receive.

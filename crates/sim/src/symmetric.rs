@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use tidegate_core::fabric::{Buffer, Link, Switch};
     use tidegate_core::routes::Routes;
-    use tidegate_core::{Domain, Rate, Rng, Time};
+    use tidegate_core::{Domain, Rate, Rng, Span};
 
     /// Two hosts on each of the first switches, and these links, in an order that says nothing.
     fn fabric(leaves: u32, switches: u32, mut between: Vec<(u32, u32)>) -> Fabric {
@@ -168,7 +168,7 @@ mod tests {
         }
         let switch = |s| Switch {
             name: format!("s{s}"),
-            latency: Time::ZERO,
+            latency: Span::ZERO,
             telemetry: true,
             buffer: Buffer::Unlimited,
             ecn: None,
@@ -176,7 +176,7 @@ mod tests {
             discipline: None,
             pausing: None,
         };
-        let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
+        let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Span::us(1) };
         let hosts = (0..2 * leaves).map(|h| link(Node::Host(h), Node::Switch(h / 2)));
         Fabric {
             hosts: (0..2 * leaves).map(|h| format!("h{h}")).collect(),

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use tidegate_algos::Protocol;
 use tidegate_core::params::{Info, Kind, Value};
-use tidegate_core::{Facts, Need, Rate, Time};
+use tidegate_core::{Facts, Need, Rate, Span};
 
 /// A protocol.
 #[derive(Clone, Debug, Serialize)]
@@ -120,7 +120,7 @@ fn parameter(info: Info) -> ParameterInfo {
     let (kind, unit) = match info.kind {
         Kind::Number => ("number", None),
         Kind::Integer => ("integer", None),
-        Kind::Time => ("time", Some("ps, ns, us, ms, s")),
+        Kind::Span => ("time", Some("ps, ns, us, ms, s")),
         Kind::Rate => ("rate", Some("bps, kbps, Mbps, Gbps, Tbps")),
         Kind::Extent => ("size", Some("B, KB, MB, KiB, MiB, BDP")),
         Kind::Flag => ("flag", None),
@@ -149,7 +149,7 @@ fn json(value: Value) -> Json {
         }
         Value::Integer(x) => x.into(),
         Value::Flag(x) => x.into(),
-        Value::Time(_) | Value::Rate(_) | Value::Extent(_) | Value::Choice(_) => {
+        Value::Span(_) | Value::Rate(_) | Value::Extent(_) | Value::Choice(_) => {
             value.to_string().into()
         }
     }
@@ -157,7 +157,7 @@ fn json(value: Value) -> Json {
 
 /// A fabric of one rate, with paths of 10 µs over three switches.
 fn usual(rate: Rate) -> Facts {
-    let base_rtt = Time::us(10);
+    let base_rtt = Span::us(10);
     Facts {
         bdp_bytes: rate.bytes_in(base_rtt) as f64,
         base_rtt,

@@ -55,7 +55,7 @@ use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
     Ack, Application, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Equipment,
     Facts, Feedback, HEADER_BYTES, Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message,
-    MessageId, PacketMut, Path, PathOracle, Profile, Reply, Rng, Time, Transmit, Transport,
+    MessageId, PacketMut, Path, PathOracle, Profile, Reply, Rng, Span, Time, Transmit, Transport,
     frame_flag, wire::Carried,
 };
 
@@ -320,7 +320,7 @@ impl<C: CongestionControl> Windowed<C> {
         });
         header.write(packet.body);
         let frame = packet.frame;
-        frame.peak_hop_delay = Time::ZERO;
+        frame.peak_hop_delay = Span::ZERO;
         frame.dst = sender.dst;
         frame.entropy = sender.entropy;
         frame.wire_bytes = wire as u16;
@@ -381,7 +381,7 @@ impl<C: CongestionControl> Windowed<C> {
             let unordered =
                 self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
             // No later than the data packet left, however long it and its reply were held.
-            let left = echo.sent_at.since(self.host.most_held.times(2));
+            let left = echo.sent_at.before(self.host.most_held.times(2));
             sender.detect_loss(now, left, unordered, &self.outgoing, self.host.mtu)
         };
         if progress.packets > 0 {

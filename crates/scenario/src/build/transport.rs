@@ -3,7 +3,7 @@
 use serde_json::{Value as Json, json};
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::params::{Info, Kind, SetError, Value};
-use tidegate_core::{ConnectionPolicy, Extent, Rate, Time};
+use tidegate_core::{ConnectionPolicy, Extent, Rate, Span};
 
 use crate::error::{Error, nearest, one_of};
 use crate::presets;
@@ -257,8 +257,8 @@ pub(crate) fn shape(info: &Info) -> Shape {
             Shape::Count { min, max }
         }
         (Kind::Integer, _) => Shape::Count { min: 0, max: u64::MAX },
-        (Kind::Time, Some((Value::Time(min), Value::Time(max)))) => Shape::Time { min, max },
-        (Kind::Time, _) => Shape::Time { min: Time::ZERO, max: Time::s(1_000) },
+        (Kind::Span, Some((Value::Span(min), Value::Span(max)))) => Shape::Span { min, max },
+        (Kind::Span, _) => Shape::Span { min: Span::ZERO, max: Span::s(1_000) },
         (Kind::Rate, Some((Value::Rate(min), Value::Rate(max)))) => Shape::Rate { min, max },
         (Kind::Rate, _) => Shape::Rate { min: Rate::bps(1), max: Rate::gbps(1_000_000) },
         (Kind::Extent, _) => Shape::Extent,
@@ -271,7 +271,7 @@ fn value(datum: Datum) -> Value {
     match datum {
         Datum::Number(x) => Value::Number(x),
         Datum::Count(x) => Value::Integer(x),
-        Datum::Time(x) => Value::Time(x),
+        Datum::Span(x) => Value::Span(x),
         Datum::Rate(x) => Value::Rate(x),
         Datum::Extent(x) => Value::Extent(x),
         Datum::Flag(x) => Value::Flag(x),

@@ -33,7 +33,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let own_switches: Vec<u32> = own_switches.collect();
         let (switches, switch_ports) = switches(fabric, &ports[..own.len()]);
 
-        let facts = Facts::of(fabric, routes.span(), setup.bdp_bytes);
+        let facts = Facts::of(fabric, routes.reach(), setup.bdp_bytes);
         let keeps_records = |stack: &Stack| stack.equipment(&facts).telemetry.hop_records;
         let mut packets = Packets::new(setup.stacks.iter().any(keeps_records));
         let blank = packets.alloc();
@@ -45,7 +45,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         };
         let random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
         let marks = markings.ways().iter().any(random);
-        let held = setup.stack_time.most() > Time::ZERO;
+        let held = setup.stack_time.most() > Span::ZERO;
         let mut part = Part {
             now: Time::ZERO,
             events: here.events(&all, &own_hosts, !schedulers.is_empty()),
@@ -104,7 +104,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         };
         part.schedule_faults();
         let source = part.sampler();
-        part.events.set(source, part.setup.warmup.min(FAR));
+        part.events.set(source, part.setup.warmup.min(Time::ZERO + FAR));
         part
     }
 }
@@ -175,7 +175,7 @@ impl Here<'_> {
         let (from, to) = fabric.port_ends(name);
         let latency = match to {
             Node::Switch(s) => fabric.switches[s as usize].latency,
-            Node::Host(_) => Time::ZERO,
+            Node::Host(_) => Span::ZERO,
         };
         let mut flags = 0;
         if let Node::Switch(s) = from {

@@ -18,7 +18,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 
 pub use cache::default_cache;
@@ -325,7 +325,7 @@ pub fn reproduce(
 struct Jobs {
     jobs: Vec<Job>,
     /// By hash of the plan, and interval.
-    known: BTreeMap<(String, Option<Time>), usize>,
+    known: BTreeMap<(String, Option<Span>), usize>,
 }
 
 impl Jobs {
@@ -383,7 +383,7 @@ fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observations
             None => {
                 let control =
                     Control { threads, asks: &is_interrupted, tell: &|_| {}, chunk: &adapt };
-                let interval = recording.interval.unwrap_or(plan.duration);
+                let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
                 let measures = measures(recording.parts.iter().copied(), interval);
                 let seen = drive(plan, measures, &control)?.seen;
                 cache.put(plan, recording, &seen);

@@ -95,7 +95,7 @@ use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
     HostContext, MIN_WIRE_BYTES, Marker, Marking, Message, MessageId, PacketMut, PathOracle, Rate,
-    Reply, Rng, Time, Transmit, Transport, choice, frame_flag, mix64, params, wire::Carried,
+    Reply, Rng, Span, Time, Transmit, Transport, choice, frame_flag, mix64, params, wire::Carried,
 };
 
 /// Queue between switches from which on packets are marked (NThr; paper, table 2).
@@ -162,7 +162,7 @@ params! {
         /// packets, or down.
         rules: Rules = Rules::Paper, "paper, algorithms 1 and 2";
         /// Without news for so long, packets are lost.
-        resend_timeout: Time = Time::ms(1), within Time::us(10) => Time::s(1), "our choice: far \
+        resend_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1), "our choice: far \
             above any round trip";
     }
 }
@@ -187,7 +187,7 @@ struct Settings {
     fair_share: i64,
     policy: Policy,
     rules: Rules,
-    timeout: Time,
+    timeout: Span,
 }
 
 impl Settings {
@@ -451,7 +451,7 @@ impl Sird {
     fn write(&mut self, dst: u32, header: &Header, payload_bytes: u32, packet: PacketMut<'_>) {
         let [control, unscheduled, scheduled] = self.priorities;
         let frame = packet.frame;
-        frame.peak_hop_delay = Time::ZERO;
+        frame.peak_hop_delay = Span::ZERO;
         frame.dst = dst;
         frame.entropy = match self.host.spraying {
             true => self.rng.bits() as u32,

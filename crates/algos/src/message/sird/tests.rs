@@ -21,12 +21,12 @@ fn context(host: u32) -> HostContext {
         seed: 1,
         mtu: MTU,
         nic_rate: RATE,
-        fabric_base_rtt: Time::us(8),
+        fabric_base_rtt: Span::us(8),
         bdp_bytes: 100_000.0,
         connections: ConnectionPolicy::PerMessage,
         spraying: true,
         priorities: 2,
-        most_held: Time::ZERO,
+        most_held: Span::ZERO,
     }
 }
 
@@ -107,7 +107,7 @@ struct Faults {
     loss: f64,
     duplication: f64,
     /// Each packet takes up to so much longer than 1 µs.
-    jitter: Time,
+    jitter: Span,
     /// Loses everything from this host between the two times.
     dead: Option<(u32, Time, Time)>,
     /// Loses the first packet of each kind whose bit is set.
@@ -115,7 +115,7 @@ struct Faults {
 }
 
 const NO_FAULTS: Faults =
-    Faults { loss: 0.0, duplication: 0.0, jitter: Time::us(1), dead: None, first_of: 0 };
+    Faults { loss: 0.0, duplication: 0.0, jitter: Span::us(1), dead: None, first_of: 0 };
 
 /// Of [`Faults::first_of`].
 fn bit(body: &Body) -> u32 {
@@ -201,7 +201,7 @@ impl Net {
                 continue;
             }
             self.sent += 1;
-            let delay = Time::us(1) + Time::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
+            let delay = Span::us(1) + Span::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
             self.wires.insert((left + delay, self.sent), (frame, body));
         }
         left
@@ -256,7 +256,7 @@ impl Net {
                 self.now = until;
                 return;
             }
-            self.now = next.max(self.now + Time::ps(1));
+            self.now = next.max(self.now + Span::ps(1));
         }
     }
 
@@ -291,10 +291,10 @@ fn chaos(seed: u64, params: &SirdParams, faults: Faults) -> Net {
             _ => Message::UNLIMITED,
         };
         let (_, handle) = net.submit(src, dst, size);
-        let until = net.now + Time::ns(rng.below(20_000));
+        let until = net.now + Span::ns(rng.below(20_000));
         net.run(until);
         if size == Message::UNLIMITED {
-            net.run(until + Time::ns(rng.below(30_000)));
+            net.run(until + Span::ns(rng.below(30_000)));
             net.hosts[src as usize].stop(net.now, handle);
         }
     }
@@ -319,7 +319,7 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
     {
         for seed in 0..more.unwrap_or(seeds) {
             let case = alloc::format!("loss {loss}, seed {seed}");
-            let jitter = Time::us(1 + seed % 12);
+            let jitter = Span::us(1 + seed % 12);
             let mut params = SirdParams::default();
             if seed % 3 == 1 {
                 params.receiver_policy = Policy::RoundRobin;
@@ -364,7 +364,7 @@ fn the_first_packet_of_any_kinds_may_be_lost() {
             assert_all_delivered(&net, &case);
             // A timeout for each loss, longer from the second in a row.
             let acked = net.app.messages[id as usize].acked.unwrap();
-            let bound = Time::ms((1 << net.lost) - 1) + Time::us(200);
+            let bound = Time::ms((1 << net.lost) - 1) + Span::us(200);
             assert!(acked < bound, "{case}: {} lost, done at {acked}", net.lost);
             lost += net.lost;
         }
@@ -402,12 +402,12 @@ fn a_silent_sender_gives_its_credit_to_others_and_gets_it_back() {
 
 #[test]
 fn a_message_without_end_survives_loss_in_bounded_memory() {
-    let faults = Faults { loss: 0.001, jitter: Time::us(3), ..NO_FAULTS };
+    let faults = Faults { loss: 0.001, jitter: Span::us(3), ..NO_FAULTS };
     let mut net = Net::new(2, &SirdParams::default(), faults, 1);
     let (_, handle) = net.submit(0, 1, Message::UNLIMITED);
     net.run(Time::ms(20));
     let delivered = net.app.messages[0].delivered;
-    assert!(delivered > RATE.bytes_in(Time::ms(16)), "{delivered} B");
+    assert!(delivered > RATE.bytes_in(Span::ms(16)), "{delivered} B");
     assert!(net.hosts[1].inbox.most_ahead() < receiver::MAX_AHEAD);
     net.hosts[0].stop(net.now, handle);
     net.run(Time::s(1));
@@ -418,7 +418,7 @@ fn a_message_without_end_survives_loss_in_bounded_memory() {
 
 #[test]
 fn credit_stops_where_the_window_of_a_lost_packet_ends() {
-    let params = SirdParams { resend_timeout: Time::ms(20), ..SirdParams::default() };
+    let params = SirdParams { resend_timeout: Span::ms(20), ..SirdParams::default() };
     let mut net = Net::new(2, &params, Faults { first_of: DATA, ..NO_FAULTS }, 1);
     let bytes = (receiver::MAX_AHEAD + 5_000) * MTU as u64;
     net.submit(0, 1, bytes);
@@ -475,7 +475,7 @@ fn forged_packets_harm_only_their_senders() {
                 // Its reply is for nobody here.
                 net.hosts[packet.frame.dst as usize].receive(net.now, packet, &mut net.app);
             }
-            let until = net.now + Time::us(2);
+            let until = net.now + Span::us(2);
             net.run_among(until, 3);
         }
         net.run_among(Time::s(1), 3);
@@ -659,8 +659,8 @@ const STALLED: Header = Header::Resend(Resend {
 #[test]
 fn what_a_sender_sent_within_half_a_timeout_is_not_asked_of_it() {
     let timeout = settings().timeout;
-    let half = Time::ps(timeout.as_ps() / 2);
-    for (later, is_on_its_way) in [(Time::us(1), true), (half - Time::ps(1), true), (half, false)] {
+    let half = Span::ps(timeout.as_ps() / 2);
+    for (later, is_on_its_way) in [(Span::us(1), true), (half - Span::ps(1), true), (half, false)] {
         let (mut host, sent) = (sending(), Time::us(5));
         tell(&mut host, sent, 1, &credit(5 * 1538));
         (0..5).for_each(|packet| {
@@ -713,8 +713,8 @@ fn a_sender_that_asks_again_is_not_asked_twice_within_a_timeout() {
     let first = Time::ms(2);
     for (at, asked) in [
         (first, 1),
-        (first + Time::us(1), 0),
-        (first + settings.timeout - Time::ps(1), 0),
+        (first + Span::us(1), 0),
+        (first + settings.timeout - Span::ps(1), 0),
         (first + settings.timeout, 1),
     ] {
         control.clear();

@@ -37,7 +37,7 @@ use alloc::vec::Vec;
 use tidegate_core::{
     Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
     HostContext, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Rng,
-    Time, Transmit, Transport, params, wire::Carried,
+    Span, Time, Transmit, Transport, params, wire::Carried,
 };
 
 use crate::window::Window;
@@ -85,7 +85,7 @@ pub struct ToyCredit {
     host: HostContext,
     window: u64,
     /// Time between two credits.
-    gap: Time,
+    gap: Span,
     rng: Rng,
     next_credit_at: Time,
     outgoing: Slots<Outgoing>,
@@ -232,7 +232,7 @@ impl Transport for ToyCredit {
         packet.frame.dst = dst;
         packet.frame.entropy = if self.host.spraying { self.rng.bits() as u32 } else { entropy };
         packet.frame.wire_bytes = on_wire.max(MIN_WIRE_BYTES) as u16;
-        packet.frame.peak_hop_delay = Time::ZERO;
+        packet.frame.peak_hop_delay = Span::ZERO;
         packet.frame.priority = priority;
         packet.frame.flags = 0;
         Transmit::Sent
