@@ -152,8 +152,8 @@ pub enum Transmit {
     Idle,
 }
 
-/// "Which packet next?" One value per host, for all its peers and messages. Drivers (simulator,
-/// UDP) know nothing else.
+/// "Which packet next?" One value per host, for all its peers and messages. Drivers (the simulator,
+/// endpoints outside it) know nothing else.
 ///
 /// `now` never decreases from call to call. Nothing is pushed: packets leave only through
 /// [`transmit`](Self::transmit) and [`Reply::Send`].

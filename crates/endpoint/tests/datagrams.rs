@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use tidegate_algos::Protocol;
 use tidegate_core::wire::{HeaderError, Kind, MAX_HEADER_BYTES, telemetry};
 use tidegate_core::{Hop, Rate, Span, Time, frame_flag};
-use tidegate_udp::{Packet, datagram};
+use tidegate_endpoint::{Packet, datagram};
 
 /// Headers of a packet, and so much payload.
 fn bytes(protocol: Protocol, packet: &Packet) -> Vec<u8> {

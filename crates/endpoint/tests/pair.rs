@@ -10,8 +10,8 @@ use tidegate_core::{
     Application, Body, ConnectionPolicy, Domain, Frame, HopTrace, HostContext, Message, MessageId,
     Rate, Rng, Span, Time,
 };
+use tidegate_endpoint::{Link, Packet, Submission, pair};
 use tidegate_sim::{Departure as SimDeparture, Engine, Probe, Setup};
-use tidegate_udp::{Link, Packet, Submission, pair};
 
 /// What of a departure must agree: when, from which host, and the packet but for the drivers' own
 /// fields.

@@ -5,7 +5,7 @@ use tidegate_core::{
     Application, ConnectionPolicy, HostContext, Message, MessageId, Path, PathOracle, Rate, Span,
     Time,
 };
-use tidegate_udp::{Endpoint, Packet};
+use tidegate_endpoint::{Endpoint, Packet};
 
 struct OnePath;
 
