@@ -4,7 +4,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use tidegate_core::params::{Kind, Params, SetError, Value};
+use tidegate_core::params::{Bounds, Kind, Params, SetError, Value};
 
 use crate::windowed::ConnectionParams;
 use tidegate_core::{
@@ -319,9 +319,9 @@ pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
 }
 
 /// The ends of a range, or all there is.
-fn settings(kind: &Kind, range: Option<(Value, Value)>) -> Vec<Value> {
+fn settings(kind: &Kind, range: Option<Bounds>) -> Vec<Value> {
     match (kind, range) {
-        (_, Some((min, max))) => [min, max].into(),
+        (_, Some(Bounds { min, max })) => [min, max].into(),
         (Kind::Flag, _) => [Value::Flag(false), Value::Flag(true)].into(),
         (Kind::Choice(names), _) => names.iter().map(|name| Value::Choice(name)).collect(),
         _ => Vec::new(),

@@ -226,11 +226,21 @@ pub struct Fabric {
     pub mtu: u32,
 }
 
+/// The ends of one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortEnds {
+    /// Where the port is.
+    pub from: Node,
+    /// Where it leads.
+    pub to: Node,
+}
+
 impl Fabric {
-    /// Where a port is, and where it leads: port 2i from a to b of link i, port 2i + 1 back.
-    pub fn port_ends(&self, port: u32) -> (Node, Node) {
+    /// The ends of a port: port 2i is from a to b of link i, port 2i + 1 back.
+    pub fn port_ends(&self, port: u32) -> PortEnds {
         let link = &self.links[port as usize / 2];
-        if port.is_multiple_of(2) { (link.a, link.b) } else { (link.b, link.a) }
+        let (from, to) = if port.is_multiple_of(2) { (link.a, link.b) } else { (link.b, link.a) };
+        PortEnds { from, to }
     }
 
     /// The highest rate that a port ever has.

@@ -91,6 +91,15 @@ parameter!(Rate, Rate);
 parameter!(Extent, Extent);
 parameter!(bool, Flag);
 
+/// Between which values, both included, a parameter may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// The smallest.
+    pub min: Value,
+    /// The largest.
+    pub max: Value,
+}
+
 /// One row of a parameter table.
 #[derive(Clone, Debug)]
 pub struct Info {
@@ -100,8 +109,8 @@ pub struct Info {
     pub kind: Kind,
     /// Default.
     pub default: Value,
-    /// Smallest and largest allowed value, where the kind has an order.
-    pub range: Option<(Value, Value)>,
+    /// Allowed values, where the kind has an order.
+    pub range: Option<Bounds>,
     /// What it is, from its doc comment.
     pub meaning: String,
     /// Where the default comes from.
@@ -116,13 +125,13 @@ pub enum SetError {
     /// Not a value of its kind.
     Kind(Kind),
     /// Outside the range given here.
-    Range(Value, Value),
+    Range(Bounds),
 }
 
-/// Does `value` lie between the two, all of one kind? Relative and absolute sizes compare as
+/// Does `value` lie within `bounds`, all of one kind? Relative and absolute sizes compare as
 /// allowed: their order depends on the fabric.
-fn within(value: Value, min: Value, max: Value) -> bool {
-    match (value, min, max) {
+fn within(value: Value, bounds: Bounds) -> bool {
+    match (value, bounds.min, bounds.max) {
         (Value::Number(x), Value::Number(a), Value::Number(b)) => a <= x && x <= b,
         (Value::Integer(x), Value::Integer(a), Value::Integer(b)) => a <= x && x <= b,
         (Value::Span(x), Value::Span(a), Value::Span(b)) => a <= x && x <= b,
@@ -162,7 +171,7 @@ pub trait Params: Clone + Default + core::fmt::Debug + PartialEq + Send + Sync {
             return Err(SetError::Unknown);
         };
         match info.range {
-            Some((min, max)) if !within(value, min, max) => Err(SetError::Range(min, max)),
+            Some(bounds) if !within(value, bounds) => Err(SetError::Range(bounds)),
             _ if self.store(name, value) => Ok(()),
             _ => Err(SetError::Kind(info.kind)),
         }
@@ -249,7 +258,10 @@ macro_rules! params {
     };
     (@range $type:ty) => { None };
     (@range $type:ty, $min:expr, $max:expr) => {
-        Some(({ let x: $type = $min; x }.to_value(), { let x: $type = $max; x }.to_value()))
+        Some($crate::params::Bounds {
+            min: { let x: $type = $min; x }.to_value(),
+            max: { let x: $type = $max; x }.to_value(),
+        })
     };
 }
 #[doc(hidden)]

@@ -152,6 +152,15 @@ pub enum Transmit {
     Idle,
 }
 
+/// How much a connection may send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Wire bytes that may be in flight; infinite: no window.
+    pub window_bytes: f64,
+    /// In bit/s; infinite: no pacing.
+    pub pace_bps: f64,
+}
+
 /// "Which packet next?" One value per host, for all its peers and messages. Drivers (the simulator,
 /// endpoints outside it) know nothing else.
 ///
@@ -185,8 +194,8 @@ pub trait Transport {
     fn deadline(&self) -> Time;
     /// Payload bytes submitted and not yet sent for the first time.
     fn backlog_bytes(&self) -> u64;
-    /// Window in bytes and pacing rate in bit/s of the message's connection, for the curious.
-    fn limits(&self, handle: Handle) -> Option<(f64, f64)>;
+    /// Those of the message's connection, for the curious.
+    fn limits(&self, handle: Handle) -> Option<Limits>;
 }
 
 /// A transport that the catalog can make: a [`Transport`] with a card and parameters.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json, json};
 use tidegate_algos::Protocol;
-use tidegate_core::params::{Info, Value};
+use tidegate_core::params::{Bounds, Info, Value};
 use tidegate_core::{Extent, Span};
 
 use crate::build::{scenario, transport};
@@ -205,7 +205,7 @@ fn properties(schema: &mut Json) -> &mut Map<String, Json> {
 fn params(protocol: Protocol) -> Json {
     let each = |info: &Info| {
         let mut schema = of(transport::shape(info));
-        if let Some((_, Value::Extent(Extent::Bdp(f64::INFINITY)))) = info.range {
+        if let Some(Bounds { max: Value::Extent(Extent::Bdp(f64::INFINITY)), .. }) = info.range {
             schema = json!({ "anyOf": [{ "const": "inf" }, schema] });
         }
         schema["description"] = json!(format!("{} Source: {}.", info.meaning, info.source));

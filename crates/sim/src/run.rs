@@ -17,7 +17,7 @@ use crate::flows::{Flows, Rows};
 use crate::marking::Markings;
 use crate::naming::Naming;
 use crate::outcome::{
-    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, Sample, SwitchRecord,
+    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, Sample, SwitchRecord, Window,
 };
 use crate::part::Part;
 use crate::partition::Partition;
@@ -67,14 +67,13 @@ impl<P: Probe, N: Naming> Run<P, N> {
     ) -> Run<P, N> {
         let part =
             |(number, probe)| Part::new(&setup, &routes, markings, &partition, number, probe);
-        let window = (setup.warmup, setup.duration);
         Run {
             now: Time::ZERO,
             parts: (0..partition.parts as u32).zip(probes).map(part).collect(),
             lookahead: partition.lookahead,
             exchange: Exchange::new(partition.parts),
             feed: Feed::new(&setup, partition.of_host),
-            rows: Rows::new(setup.fabric.hosts.len(), window),
+            rows: Rows::new(setup.fabric.hosts.len(), setup.measured()),
             routes,
             warm: false,
             measured: None,
@@ -272,7 +271,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.parts.iter().find_map(|part| part.backlog_bytes(host)).unwrap_or(0)
     }
 
-    pub(crate) fn finish(mut self) -> (Vec<FlowRecord>, Outcome) {
+    pub(crate) fn finish(mut self) -> Outcome {
         self.parts.iter_mut().for_each(Part::commit_all);
         if !self.warm {
             self.warm_up();
@@ -282,7 +281,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         }
         let (links, switches) = self.measured.take().unwrap_or_default();
         self.rows.collect(flows(&mut self.parts), self.now);
-        let rows = std::mem::replace(&mut self.rows, Rows::new(0, (Time::ZERO, Time::ZERO)));
+        let rows = std::mem::replace(&mut self.rows, Rows::new(0, Window::default()));
         let (finished, unfinished, mut digest, received) =
             rows.take_rest(flows(&mut self.parts), self.now);
         let mut waits: Vec<(u32, u128)> = self.parts.iter().flat_map(Part::byte_ps).collect();
@@ -295,7 +294,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
         }
         debug_assert!(finished.iter().chain(&unfinished).all(|row| self.is_within_links(row)));
         debug_assert!((0..).zip(received).all(|(host, bytes)| self.carries(host, bytes)));
-        let outcome = Outcome {
+        Outcome {
+            finished,
             unfinished,
             switches,
             links,
@@ -306,8 +306,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             digest,
             packet_hops: self.packet_hops(),
             events: self.parts.iter().map(|part| part.handled).sum(),
-        };
-        (finished, outcome)
+        }
     }
 
     fn nic_rate(&self, host: u32) -> Rate {

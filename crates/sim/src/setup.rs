@@ -6,6 +6,8 @@ use tidegate_core::faults::Faults;
 use tidegate_core::workload::Workload;
 use tidegate_core::{ConnectionPolicy, Span, Time};
 
+use crate::outcome::Window;
+
 /// What a run is made from.
 #[derive(Clone, Debug)]
 pub struct Setup {
@@ -37,4 +39,11 @@ pub struct Setup {
     pub stack_time: StackTime,
     /// Keep histograms of queues at every switch port.
     pub histograms: bool,
+}
+
+impl Setup {
+    /// When goodput, queues and utilisation are measured.
+    pub(crate) fn measured(&self) -> Window {
+        Window { from: self.warmup, until: self.duration }
+    }
 }

@@ -223,7 +223,7 @@ mod tests {
         entropy: u32,
     ) -> Vec<u32> {
         let mut ports = vec![routes.uplink(ends[0])];
-        let end = |port: u32| fabric.port_ends(port).1;
+        let end = |port: u32| fabric.port_ends(port).to;
         while let Node::Switch(at) = end(ports[ports.len() - 1]) {
             ports.push(routes.egress(at, ends[1], |ways| all.choose(entropy, ways)));
             assert!(ports.len() < 10, "in circles");

@@ -101,7 +101,8 @@ fn recorded<const EXPLICIT: bool>(
             ports[port].extend(records.iter().cloned());
         }
     }
-    let (finished, outcome) = engine.finish();
+    let mut outcome = engine.finish();
+    let finished = std::mem::take(&mut outcome.finished);
     (ports, finished, outcome.digest)
 }
 

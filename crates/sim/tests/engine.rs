@@ -22,7 +22,8 @@ fn recorded<const EXPLICIT: bool>(
     let mut engine = Engine::new(setup, Recorder::<EXPLICIT>::default()).unwrap();
     engine.advance(duration);
     let ports = engine.probe().ports.clone();
-    let (finished, outcome) = engine.finish();
+    let mut outcome = engine.finish();
+    let finished = std::mem::take(&mut outcome.finished);
     (ports, finished, outcome.digest, outcome.links)
 }
 
@@ -61,7 +62,8 @@ fn pauses_change_nothing() {
             assert_eq!(engine.now(), until);
         }
         let ports = engine.probe().ports.clone();
-        let (finished, outcome) = engine.finish();
+        let mut outcome = engine.finish();
+        let finished = std::mem::take(&mut outcome.finished);
         (pauses, ports, finished, outcome.digest, outcome.links, outcome.events)
     };
     let whole = run(&mut || u64::MAX);
@@ -125,7 +127,8 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
             engine.advance(duration);
             let in_network = engine.packets_in_flight();
             let (ports, arrived) = (engine.probe().ports.clone(), engine.probe().arrived);
-            let (finished, outcome) = engine.finish();
+            let mut outcome = engine.finish();
+            let finished = std::mem::take(&mut outcome.finished);
             // What left every port, by record and by counter.
             for (port, link) in ports.iter().zip(&outcome.links) {
                 assert_eq!(port.len() as u64, link.packets);
@@ -185,7 +188,8 @@ fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
     }
     let ports = engine.probe().ports.clone();
     let end = engine.now();
-    let (rest, outcome) = engine.finish();
+    let mut outcome = engine.finish();
+    let rest = std::mem::take(&mut outcome.finished);
     rows.extend(rest);
     Left {
         ports,

@@ -278,7 +278,7 @@ fn a_failed_spine_is_routed_around_and_comes_back() {
     // With one path left, both flows together get one link's rate.
     let gbps = (sent[1] - sent[0]) * 8.0 / 1e6;
     assert!((80.0..95.0).contains(&gbps), "{gbps} Gbit/s over the link that is left");
-    let (_, outcome) = engine.finish();
+    let outcome = engine.finish();
     assert_eq!(outcome.faults.outages, 1);
 }
 

@@ -76,7 +76,7 @@ fn what_is_delivered_after_a_stop_is_not_counted_over_the_time_before_it() {
     assert!(sum > 90.0 && sum < 100.0 * SHARE, "{sum} Gbit/s");
     for record in &outcome.unfinished {
         assert!(
-            record.measured.1 > Time::us(110) && record.measured.1 < Time::us(130),
+            record.measured.until > Time::us(110) && record.measured.until < Time::us(130),
             "{record:?}"
         );
     }
@@ -104,14 +104,14 @@ fn a_flow_that_stops_lives_until_its_last_delivery() {
     };
     for (down, life) in [(Time::us(40), 39..=40), (Time::ZERO, 300..=300)] {
         let (cut, drained) = (record(down, Span::ZERO), record(down, Span::ms(30)));
-        assert!(life.contains(&(cut.measured.1.as_us_f64() as u64)), "{cut:?}");
+        assert!(life.contains(&(cut.measured.until.as_us_f64() as u64)), "{cut:?}");
         assert!(drained.delivered_bytes > cut.delivered_bytes, "{drained:?}");
         assert_eq!((cut.measured, cut.goodput_bps()), (drained.measured, drained.goodput_bps()));
     }
     assert!(gbps(&record(Time::us(40), Span::ZERO)) > 90.0);
     // What stops as the run ends has not ended before it.
     let at_end = setup_of_two(vec![stop(400)], Time::us(400));
-    assert_eq!(run(at_end, ()).1.unfinished[0].measured.1, Time::us(400));
+    assert_eq!(run(at_end, ()).1.unfinished[0].measured.until, Time::us(400));
 }
 
 fn setup_of_two(flows: Vec<Flow>, duration: Time) -> Setup {
@@ -258,7 +258,7 @@ fn buffers_are_exact_for_packets_of_every_size() {
             }
             level += change;
         }
-        let (_, outcome) = engine.finish();
+        let outcome = engine.finish();
         let buffer = &outcome.switches[0].buffer_bytes;
         assert_eq!(level, 0);
         assert!(max > 100_000, "{max} B");
@@ -348,7 +348,8 @@ fn loaded(name: &str, drain: Span) -> (Vec<FlowRecord>, Outcome, Time) {
     engine.advance(Time::NEVER);
     assert!(engine.is_over());
     let end = engine.now();
-    let (finished, outcome) = engine.finish();
+    let mut outcome = engine.finish();
+    let finished = std::mem::take(&mut outcome.finished);
     (finished, outcome, end)
 }
 
@@ -478,11 +479,11 @@ fn a_message_that_waits_for_another_is_measured_up_to_its_own_last_byte() {
     let mut engine = Engine::new(setup, Deliveries::default()).unwrap();
     engine.advance(Time::NEVER);
     let last = engine.probe().0.clone();
-    let (finished, _) = engine.finish();
+    let finished = engine.finish().finished;
     assert_eq!(finished.len(), 200);
     finished
         .iter()
-        .for_each(|record| assert_eq!(record.measured.1, last[&record.id], "{record:?}"));
+        .for_each(|record| assert_eq!(record.measured.until, last[&record.id], "{record:?}"));
     let waited = finished.iter().filter(|record| record.completed > Some(last[&record.id])).count();
     assert!(waited > 5, "{waited} are too few to mean anything");
 }
@@ -507,7 +508,7 @@ fn what_stands_in_a_queue_at_warm_up_is_measured_from_there() {
     let area: i128 =
         later().map(|(at, change)| -change as i128 * (*at - warmup).as_ps() as i128).sum();
     let mean = area as f64 / (end - warmup).as_ps() as f64;
-    let (_, outcome) = engine.finish();
+    let outcome = engine.finish();
     for (what, spread) in
         [("port", outcome.links[9].queue_bytes), ("switch", outcome.switches[0].buffer_bytes)]
     {

@@ -51,7 +51,8 @@ fn left(setup: Setup, parts: usize, steps: u64) -> (Left, usize) {
             packets[port] = records.clone();
         }
     }
-    let (finished, outcome) = engine.finish();
+    let mut outcome = engine.finish();
+    let finished = std::mem::take(&mut outcome.finished);
     rows.extend(finished);
     let outcome = format!("{:?}", Outcome { events: 0, ..outcome });
     (Left { rows, outcome, samples, packets, end }, parts)
@@ -241,7 +242,8 @@ fn of_little_work_at_a_time() {
         while !engine.is_over() {
             engine.advance_some(Time::NEVER, work);
         }
-        let (rows, outcome) = engine.finish();
+        let mut outcome = engine.finish();
+        let rows = std::mem::take(&mut outcome.finished);
         (rows, outcome.digest, outcome.packet_hops)
     };
     let whole = outcome(1, u64::MAX);
@@ -263,7 +265,7 @@ fn of_a_longer_run_under_load() {
         engine.advance(Time::NEVER);
         assert_eq!(engine.parts(), parts);
         let trace = Trace::merged(engine.probes());
-        (trace, engine.finish().1.digest)
+        (trace, engine.finish().digest)
     };
     let whole = digests(1);
     for parts in &PARTS[1..] {

@@ -6,7 +6,7 @@ use common::*;
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Routing};
-use tidegate_core::params::{Kind, Value};
+use tidegate_core::params::{Bounds, Kind, Value};
 use tidegate_core::wire::Carried;
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
 use tidegate_core::{Body, Extent, Frame, Message, Rate, Span, Time};
@@ -148,7 +148,7 @@ fn no_value_of_a_parameter_starves_a_link_unsaid() {
     let mut tried = 0;
     for info in Protocol::named("sird").unwrap().table() {
         let values = match (info.kind, info.range) {
-            (_, Some((min, max))) => vec![min, max],
+            (_, Some(Bounds { min, max })) => vec![min, max],
             (Kind::Flag, _) => vec![Value::Flag(false), Value::Flag(true)],
             (Kind::Choice(names), _) => names.iter().map(|&name| Value::Choice(name)).collect(),
             _ => Vec::new(),
@@ -210,7 +210,7 @@ fn messages_that_wait_their_turn_are_not_asked_for() {
                 let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
                 engine.advance(setup.duration);
                 let asked = engine.probe().0;
-                let used = used(&setup, &engine.finish().1, 0);
+                let used = used(&setup, &engine.finish(), 0);
                 println!(
                     "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, {asked} \
                      asked for"
@@ -249,7 +249,7 @@ fn nothing_is_asked_for_in_a_busy_fabric_without_loss() {
     let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
     engine.advance(setup.duration);
     let asked = engine.probe().0;
-    let (finished, _) = engine.finish();
+    let finished = engine.finish().finished;
     println!("{} messages, {asked} asked for", finished.len());
     assert!(finished.len() > 1_500, "{} messages", finished.len());
     assert_eq!(asked, 0, "nothing was lost");

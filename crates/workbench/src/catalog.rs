@@ -98,7 +98,8 @@ pub(crate) fn find(name: &str) -> Result<Protocol, String> {
 fn describe(protocol: Protocol) -> ProtocolInfo {
     let card = protocol.card();
     let equipment = protocol.stack().equipment(&usual(Rate::gbps(100)));
-    let bytes = |(fixed, per_hop)| TelemetryBytes { fixed, per_hop };
+    let bytes =
+        |of: tidegate_core::TelemetryBytes| TelemetryBytes { fixed: of.fixed, per_hop: of.per_hop };
     ProtocolInfo {
         name: card.name,
         title: card.title,
@@ -126,7 +127,7 @@ fn parameter(info: Info) -> ParameterInfo {
         Kind::Flag => ("flag", None),
         Kind::Choice(_) => ("choice", None),
     };
-    let (min, max) = info.range.map(|(min, max)| (json(min), json(max))).unzip();
+    let (min, max) = info.range.map(|bounds| (json(bounds.min), json(bounds.max))).unzip();
     let choices = if let Kind::Choice(names) = info.kind { names.to_vec() } else { Vec::new() };
     ParameterInfo {
         name: info.name,

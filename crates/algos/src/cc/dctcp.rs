@@ -39,7 +39,7 @@
 
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Limit, Loss, LossKind, Marker, Marking,
-    Path, Time, params,
+    Path, TelemetryBytes, Time, params,
 };
 
 /// K where the scenario says nothing (SIRD, NSDI'25, table 2: its DCTCP).
@@ -91,8 +91,8 @@ impl CongestionControl for Dctcp {
         summary: "Cuts its window in proportion to the share of packets that switches marked.",
         color: "#cc79a7",
         marker: Marker::Diamond,
-        telemetry_bytes: (0, 0),
-        echo_bytes: (0, 0),
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
     };
     type Params = DctcpParams;
 

@@ -68,7 +68,7 @@ use alloc::string::String;
 use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
-    Marker, Path, Profile, Rate, Telemetry, Time, WindowRule, params,
+    Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, WindowRule, params,
 };
 
 params! {
@@ -129,8 +129,8 @@ impl CongestionControl for Hpcc {
             every switch leaves.",
         color: "#e69f00",
         marker: Marker::TriangleDown,
-        telemetry_bytes: (2, 8),
-        echo_bytes: (2, 8),
+        telemetry_bytes: TelemetryBytes { fixed: 2, per_hop: 8 },
+        echo_bytes: TelemetryBytes { fixed: 2, per_hop: 8 },
     };
     type Params = HpccParams;
     const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };

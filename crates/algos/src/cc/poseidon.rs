@@ -67,7 +67,7 @@ use alloc::string::String;
 
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, LossKind, Marker,
-    Path, Profile, Rate, Span, Telemetry, Time, choice, math, params,
+    Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, choice, math, params,
 };
 
 choice! {
@@ -221,8 +221,8 @@ impl CongestionControl for Poseidon {
             own rate.",
         color: "#0072b2",
         marker: Marker::Circle,
-        telemetry_bytes: (2, 0),
-        echo_bytes: (2, 0),
+        telemetry_bytes: TelemetryBytes { fixed: 2, per_hop: 0 },
+        echo_bytes: TelemetryBytes { fixed: 2, per_hop: 0 },
     };
     type Params = PoseidonParams;
     const HABITS: Habits = Habits { restart_after: Span::ms(1), ..Habits::DEFAULT };

@@ -48,7 +48,7 @@ use alloc::string::String;
 
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, LossKind, Marker, Path, Profile,
-    Span, Time, math, params,
+    Span, TelemetryBytes, Time, math, params,
 };
 
 params! {
@@ -110,8 +110,8 @@ impl CongestionControl for Swift {
             the excess.",
         color: "#d55e00",
         marker: Marker::Square,
-        telemetry_bytes: (0, 0),
-        echo_bytes: (1, 0),
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes { fixed: 1, per_hop: 0 },
     };
     type Params = SwiftParams;
     const HABITS: Habits = Habits { restart_after: Span::ms(1), ..Habits::DEFAULT };

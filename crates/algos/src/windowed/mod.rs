@@ -54,9 +54,9 @@ use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
     Ack, Application, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Equipment,
-    Facts, Feedback, HEADER_BYTES, Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message,
-    MessageId, PacketMut, Path, PathOracle, Profile, Reply, Rng, Span, Time, Transmit, Transport,
-    frame_flag, wire::Carried,
+    Facts, Feedback, HEADER_BYTES, Handle, HostContext, Limit, Limits, Loss, LossKind,
+    MIN_WIRE_BYTES, Message, MessageId, PacketMut, Path, PathOracle, Profile, Reply, Rng, Span,
+    Time, Transmit, Transport, frame_flag, wire::Carried,
 };
 
 /// The timeout doubles at most so often: from any smallest to any largest one.
@@ -217,10 +217,10 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         self.backlog_bytes
     }
 
-    fn limits(&self, handle: Handle) -> Option<(f64, f64)> {
+    fn limits(&self, handle: Handle) -> Option<Limits> {
         let sender = self.senders.get((handle.0 >> 32) as usize)?;
-        let limit = sender.cc.limit(&self.params.control);
-        Some((limit.window_bytes, limit.pace_bps))
+        let Limit { window_bytes, pace_bps, .. } = sender.cc.limit(&self.params.control);
+        Some(Limits { window_bytes, pace_bps })
     }
 }
 

@@ -91,8 +91,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
     pub(crate) fn window_bytes(&self, message: MessageId) -> Option<f64> {
         let sending = self.flows.sender(message)?;
         let host = &self.hosts[self.host_here(message.src)? as usize];
-        let (window, _) = host.existing(sending.flow.stack)?.limits(sending.handle)?;
-        window.is_finite().then_some(window)
+        let limits = host.existing(sending.flow.stack)?.limits(sending.handle)?;
+        Some(limits.window_bytes).filter(|bytes| bytes.is_finite())
     }
 
     /// Payload submitted at `host` and not yet sent for the first time; `None`: it is not here.
@@ -137,7 +137,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let queued = self.queued_since_warmup(index, end);
         let port = &self.ports[index];
         let span = end.since(self.setup.warmup).as_ps() as f64;
-        let (from, to) = self.setup.fabric.port_ends(self.port_names.name(index as u32));
+        let PortEnds { from, to } = self.setup.fabric.port_ends(self.port_names.name(index as u32));
         let before = self.baselines[index];
         let packets = port.packets - before.packets;
         let (p99_bytes, p99_delay_ns) =

@@ -22,7 +22,9 @@ use scheduling::Pauses;
 use std::sync::Arc;
 use tidegate_algos::Stack;
 
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice, StackTime};
+use tidegate_core::fabric::{
+    Buffer, Ecn, Fabric, MarkAt, Node, PortEnds, Routing as Choice, StackTime,
+};
 use tidegate_core::routes::Routes;
 use tidegate_core::{
     Application, Domain, Facts, Feedback, Hop, HostContext, Message, MessageId, PathOracle, Rate,

@@ -166,10 +166,10 @@ fn pass<P: Probe>(
     }
     let threads = engine.parts();
     let drained = engine.now().since(plan.duration);
-    let (finished, mut outcome) = engine.finish();
+    let mut outcome = engine.finish();
     outcome.unfinished.sort_by_key(|record| record.id);
     let mut measures = measures.lock();
-    measures.flows(plan, finished)?;
+    measures.flows(plan, std::mem::take(&mut outcome.finished))?;
     measures.flows(plan, outcome.unfinished.iter().copied())?;
     let mut left = Left::default();
     left.seen.digest = format!("{:016x}", outcome.digest);

@@ -94,8 +94,9 @@ use sender::Outbox;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
-    HostContext, MIN_WIRE_BYTES, Marker, Marking, Message, MessageId, PacketMut, PathOracle, Rate,
-    Reply, Rng, Span, Time, Transmit, Transport, choice, frame_flag, mix64, params, wire::Carried,
+    HostContext, Limits, MIN_WIRE_BYTES, Marker, Marking, Message, MessageId, PacketMut,
+    PathOracle, Rate, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice,
+    frame_flag, mix64, params, wire::Carried,
 };
 
 /// Queue between switches from which on packets are marked (NThr; paper, table 2).
@@ -294,8 +295,8 @@ impl Endpoint for Sird {
             that cannot use it.",
         color: "#56b4e9",
         marker: Marker::Star,
-        telemetry_bytes: (0, 0),
-        echo_bytes: (0, 0),
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
     };
     type Params = SirdParams;
     type Header = Header;
@@ -412,9 +413,10 @@ impl Transport for Sird {
         self.outbox.backlog_bytes()
     }
 
-    fn limits(&self, handle: Handle) -> Option<(f64, f64)> {
+    fn limits(&self, handle: Handle) -> Option<Limits> {
         let available = self.outbox.available(handle.0 as u32)?;
-        Some((available.max(0) as f64, self.host.nic_rate.as_bps() as f64))
+        let pace_bps = self.host.nic_rate.as_bps() as f64;
+        Some(Limits { window_bytes: available.max(0) as f64, pace_bps })
     }
 }
 
