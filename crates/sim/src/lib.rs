@@ -37,7 +37,8 @@ mod symmetric;
 pub use engine::Engine;
 
 pub use outcome::{
-    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, SEMANTICS, Sample, Spread, SwitchRecord,
+    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, SEMANTICS, Sample, Spread,
+    SwitchRecord, Window,
 };
 pub use partition::parts_worth;
 pub use probe::{Departure, Probe};

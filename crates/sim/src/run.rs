@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::thread;
 
 use tidegate_core::routes::Routes;
-use tidegate_core::{HEADER_BYTES, MessageId, PathOracle, Rate, Time, mix64};
+use tidegate_core::{HEADER_BYTES, MessageId, PathOracle, Rate, Span, Time, mix64};
 
 use crate::exchange::{Exchange, Heard, Present};
 use crate::feed::Feed;
@@ -17,7 +17,7 @@ use crate::flows::{Flows, Rows};
 use crate::marking::Markings;
 use crate::naming::Naming;
 use crate::outcome::{
-    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, Sample, SwitchRecord,
+    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, Sample, SwitchRecord, Window,
 };
 use crate::part::Part;
 use crate::partition::Partition;
@@ -25,14 +25,14 @@ use crate::probe::Probe;
 use crate::setup::Setup;
 
 /// Whether all messages have finished is looked at so often in a drain, which ends then.
-const DRAIN_STEP: u64 = Time::us(1).as_ps();
+const DRAIN_STEP: u64 = Span::us(1).as_ps();
 
 /// A simulation in progress.
 pub(crate) struct Run<P, N> {
     now: Time,
     parts: Vec<Part<P, N>>,
     /// Least time that a packet takes from part to part.
-    lookahead: Time,
+    lookahead: Span,
     exchange: Exchange,
     feed: Feed,
     rows: Rows,
@@ -47,13 +47,13 @@ pub(crate) struct Run<P, N> {
 
 /// How far parts may run.
 #[derive(Clone, Copy)]
-struct Span {
+struct Stretch {
     until: Time,
     /// Or until so much is done.
     work: u64,
     /// Or until all messages have finished.
     draining: bool,
-    lookahead: Time,
+    lookahead: Span,
 }
 
 impl<P: Probe, N: Naming> Run<P, N> {
@@ -67,14 +67,13 @@ impl<P: Probe, N: Naming> Run<P, N> {
     ) -> Run<P, N> {
         let part =
             |(number, probe)| Part::new(&setup, &routes, markings, &partition, number, probe);
-        let window = (setup.warmup, setup.duration);
         Run {
             now: Time::ZERO,
             parts: (0..partition.parts as u32).zip(probes).map(part).collect(),
             lookahead: partition.lookahead,
             exchange: Exchange::new(partition.parts),
             feed: Feed::new(&setup, partition.of_host),
-            rows: Rows::new(setup.fabric.hosts.len(), window),
+            rows: Rows::new(setup.fabric.hosts.len(), setup.measured()),
             routes,
             warm: false,
             measured: None,
@@ -118,43 +117,44 @@ impl<P: Probe, N: Naming> Run<P, N> {
 
     pub(crate) fn advance_some(&mut self, until: Time, work: u64) -> bool {
         let Setup { duration, drain, warmup, .. } = *self.setup;
-        let mut span = Span { until: Time::ZERO, work, draining: false, lookahead: self.lookahead };
+        let mut stretch =
+            Stretch { until: Time::ZERO, work, draining: false, lookahead: self.lookahead };
         if self.measured.is_none() {
             let until = until.min(duration);
             if !self.warm && until >= warmup {
                 // What happens at the very moment of warm-up counts already.
                 if let Some(before) = warmup.as_ps().checked_sub(1) {
-                    span.until = Time::ps(before);
-                    if !self.run(&mut span) {
+                    stretch.until = Time::ps(before);
+                    if !self.run(&mut stretch) {
                         return false;
                     }
                 }
                 self.warm_up();
             }
-            span.until = until;
-            if !self.run(&mut span) {
+            stretch.until = until;
+            if !self.run(&mut stretch) {
                 return false;
             }
             if until == duration {
                 self.close_window();
             }
         }
-        if until <= duration || drain == Time::ZERO {
+        if until <= duration || drain == Span::ZERO {
             return true;
         }
-        span = Span { until: until.min(duration.after(drain)), draining: true, ..span };
-        self.drained || self.run(&mut span)
+        stretch = Stretch { until: until.min(duration.after(drain)), draining: true, ..stretch };
+        self.drained || self.run(&mut stretch)
     }
 
-    /// Runs the parts over `span`, and takes what is done off its work; `false` if there is more
+    /// Runs the parts over `stretch`, and takes what is done off its work; `false` if there is more
     /// work than that.
-    fn run(&mut self, span: &mut Span) -> bool {
-        if self.parts.len() == 1 { self.run_alone(span) } else { self.run_together(span) }
+    fn run(&mut self, stretch: &mut Stretch) -> bool {
+        if self.parts.len() == 1 { self.run_alone(stretch) } else { self.run_together(stretch) }
     }
 
-    fn run_alone(&mut self, span: &mut Span) -> bool {
+    fn run_alone(&mut self, stretch: &mut Stretch) -> bool {
         let part = &mut self.parts[0];
-        part.work = span.work;
+        part.work = stretch.work;
         loop {
             if self.feed.known() <= self.now {
                 self.feed.hand_out(self.now, |_, submission| part.agenda.submit(submission));
@@ -166,23 +166,23 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 open: part.flows.open(),
                 known: self.feed.known(),
             };
-            let Some(end) = span.next_end(self.now, &heard) else { break };
+            let Some(end) = stretch.next_end(self.now, &heard) else { break };
             let all = part.run_until(end);
             self.now = part.now;
             if !all {
                 return false;
             }
         }
-        span.work = part.work;
-        self.drained = span.is_drained(self.now, part.flows.open());
+        stretch.work = part.work;
+        self.drained = stretch.is_drained(self.now, part.flows.open());
         true
     }
 
-    fn run_together(&mut self, span: &mut Span) -> bool {
+    fn run_together(&mut self, stretch: &mut Stretch) -> bool {
         let Run { parts, feed, exchange, .. } = self;
         let exchange = &*exchange;
         if feed.known() <= self.now {
-            feed.hand_out(self.now.after(span.ahead()), |part, submission| {
+            feed.hand_out(self.now.after(stretch.ahead()), |part, submission| {
                 parts[part as usize].agenda.submit(submission);
             });
             parts.iter_mut().for_each(Part::schedule_generator);
@@ -193,12 +193,12 @@ impl<P: Probe, N: Naming> Run<P, N> {
             open: parts.iter().map(|part| part.flows.open()).sum(),
             known: feed.known(),
         };
-        let Some(first) = span.next_end(self.now, &heard) else {
-            self.drained = span.is_drained(self.now, heard.open);
+        let Some(first) = stretch.next_end(self.now, &heard) else {
+            self.drained = stretch.is_drained(self.now, heard.open);
             // Or nothing may be done any more.
-            return self.now >= span.until || self.drained;
+            return self.now >= stretch.until || self.drained;
         };
-        let here = *span;
+        let here = *stretch;
         let (leader, others) = parts.split_at_mut(1);
         let (end, heard) = thread::scope(|scope| {
             for (number, part) in (1..).zip(others) {
@@ -207,9 +207,9 @@ impl<P: Probe, N: Naming> Run<P, N> {
             run_beside(0, &mut leader[0], Some(feed), exchange, here, first)
         });
         self.now = end;
-        self.drained = span.is_drained(end, heard.open);
-        span.work = span.work.saturating_sub(heard.work);
-        end == span.until || self.drained
+        self.drained = stretch.is_drained(end, heard.open);
+        stretch.work = stretch.work.saturating_sub(heard.work);
+        end == stretch.until || self.drained
     }
 
     /// Everything measured so far is forgotten.
@@ -229,7 +229,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         links.sort_unstable_by_key(|&(port, _)| port);
         switches.sort_unstable_by_key(|record| record.switch);
         self.measured = Some((links.into_iter().map(|(_, record)| record).collect(), switches));
-        if self.setup.drain > Time::ZERO {
+        if self.setup.drain > Span::ZERO {
             self.feed.close();
             self.parts.iter_mut().for_each(Part::close_to_arrivals);
         }
@@ -271,7 +271,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.parts.iter().find_map(|part| part.backlog_bytes(host)).unwrap_or(0)
     }
 
-    pub(crate) fn finish(mut self) -> (Vec<FlowRecord>, Outcome) {
+    pub(crate) fn finish(mut self) -> Outcome {
         self.parts.iter_mut().for_each(Part::commit_all);
         if !self.warm {
             self.warm_up();
@@ -281,7 +281,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
         }
         let (links, switches) = self.measured.take().unwrap_or_default();
         self.rows.collect(flows(&mut self.parts), self.now);
-        let rows = std::mem::replace(&mut self.rows, Rows::new(0, (Time::ZERO, Time::ZERO)));
+        let rows = std::mem::replace(&mut self.rows, Rows::new(0, Window::default()));
         let (finished, unfinished, mut digest, received) =
             rows.take_rest(flows(&mut self.parts), self.now);
         let mut waits: Vec<(u32, u128)> = self.parts.iter().flat_map(Part::byte_ps).collect();
@@ -294,7 +294,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
         }
         debug_assert!(finished.iter().chain(&unfinished).all(|row| self.is_within_links(row)));
         debug_assert!((0..).zip(received).all(|(host, bytes)| self.carries(host, bytes)));
-        let outcome = Outcome {
+        Outcome {
+            finished,
             unfinished,
             switches,
             links,
@@ -305,8 +306,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             digest,
             packet_hops: self.packet_hops(),
             events: self.parts.iter().map(|part| part.handled).sum(),
-        };
-        (finished, outcome)
+        }
     }
 
     fn nic_rate(&self, host: u32) -> Rate {
@@ -345,14 +345,14 @@ fn flows<P, N>(parts: &mut [Part<P, N>]) -> impl Iterator<Item = &mut Flows> {
     parts.iter_mut().map(|part| &mut part.flows)
 }
 
-/// Runs a part window by window, the first of which ends at `end`: where the span ended, and what
-/// was heard then, which is the same for all.
+/// Runs a part window by window, the first of which ends at `end`: where the stretch ended, and
+/// what was heard then, which is the same for all.
 fn run_beside<P: Probe, N: Naming>(
     number: usize,
     part: &mut Part<P, N>,
     mut feed: Option<&mut Feed>,
     exchange: &Exchange,
-    span: Span,
+    stretch: Stretch,
     mut end: Time,
 ) -> (Time, Heard) {
     let _present = Present(exchange);
@@ -364,7 +364,7 @@ fn run_beside<P: Probe, N: Naming>(
         let mut next = part.hand_over(|to| exchange.mail(turn, number, to as usize));
         let mut known = Time::NEVER;
         if let Some(feed) = feed.as_deref_mut() {
-            let first = feed.hand_out(end.after(span.ahead()), |to, submission| {
+            let first = feed.hand_out(end.after(stretch.ahead()), |to, submission| {
                 exchange.mail(turn, number, to as usize).submissions.push(submission);
             });
             (next, known) = (next.min(first), feed.known());
@@ -381,7 +381,7 @@ fn run_beside<P: Probe, N: Naming>(
             part.take_in(&mut exchange.mail(turn, from, number));
         }
         let heard = exchange.hear(turn);
-        match span.next_end(end, &heard) {
+        match stretch.next_end(end, &heard) {
             Some(next) => end = next,
             None => return (end, heard),
         }
@@ -389,9 +389,9 @@ fn run_beside<P: Probe, N: Naming>(
     }
 }
 
-impl Span {
+impl Stretch {
     /// Flows are handed out so long before they begin: where the next window ends is not known yet.
-    fn ahead(&self) -> Time {
+    fn ahead(&self) -> Span {
         self.lookahead.times(2)
     }
 
@@ -400,19 +400,19 @@ impl Span {
         self.draining && open == 0 && now.as_ps().is_multiple_of(DRAIN_STEP)
     }
 
-    /// Where the window after the one that ended at `end` ends; `None`: the span is over.
+    /// Where the window after the one that ended at `end` ends; `None`: the stretch is over.
     fn next_end(&self, end: Time, heard: &Heard) -> Option<Time> {
         if end >= self.until || heard.work >= self.work || self.is_drained(end, heard.open) {
             return None;
         }
         let first = heard.next.max(end);
         let mut next = self.until.min(heard.known);
-        if self.lookahead < Time::NEVER {
-            next = next.min(first.after(self.lookahead - Time::ps(1)));
+        if self.lookahead < Span::FOREVER {
+            next = next.min(first.after(self.lookahead - Span::ps(1)));
         }
         if self.draining {
             // Nothing finishes before something happens.
-            let looks = if heard.open == 0 { end.after(Time::ps(1)) } else { first };
+            let looks = if heard.open == 0 { end.after(Span::ps(1)) } else { first };
             let step = looks.as_ps().checked_next_multiple_of(DRAIN_STEP);
             next = next.min(step.map_or(Time::NEVER, Time::ps));
         }

@@ -7,7 +7,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Fabric, Node, Routing, StackTime};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
-use tidegate_core::{Domain, Rate, Rng, Time};
+use tidegate_core::{Domain, Rate, Rng, Span, Time};
 use tidegate_sim::{Engine, FlowRecord, Outcome, Sample, Setup};
 
 /// More parts than racks are as many as racks.
@@ -29,17 +29,17 @@ fn left(setup: Setup, parts: usize, steps: u64) -> (Left, usize) {
     let probes = (0..parts).map(|_| <Recorder>::default()).collect();
     let (mut rows, mut samples) = (Vec::new(), Vec::new());
     let mut rng = Rng::stream(steps, Domain::Faults, 7);
-    let duration = setup.duration;
+    let quarter = Span::ps(setup.duration.as_ps() / 4);
     let mut engine = Engine::in_parts(setup, probes).unwrap();
-    let mut next_sample = duration.scale(0.25);
+    let mut next_sample = Time::ZERO + quarter;
     while !engine.is_over() {
-        let until = engine.now() + Time::ps(1 + rng.below(duration.as_ps() / 4));
+        let until = engine.now() + Span::ps(1 + rng.below(quarter.as_ps()));
         let until = until.min(next_sample);
         while !engine.advance_some(until, 1 + rng.below(10_000)) {}
         engine.take_finished(&mut rows);
         if until == next_sample {
             engine.sample(&mut samples);
-            next_sample = next_sample.after(duration.scale(0.25));
+            next_sample = next_sample.after(quarter);
         }
     }
     let (end, parts) = (engine.now(), engine.parts());
@@ -51,7 +51,8 @@ fn left(setup: Setup, parts: usize, steps: u64) -> (Left, usize) {
             packets[port] = records.clone();
         }
     }
-    let (finished, outcome) = engine.finish();
+    let mut outcome = engine.finish();
+    let finished = std::mem::take(&mut outcome.finished);
     rows.extend(finished);
     let outcome = format!("{:?}", Outcome { events: 0, ..outcome });
     (Left { rows, outcome, samples, packets, end }, parts)
@@ -103,7 +104,7 @@ fn of_two_protocols_beside_each_other_with_a_drain() {
         setup.workload.traffic[0].stack = 1;
         setup.workload.traffic[2].stack = 1;
         setup.warmup = Time::us(100);
-        setup.drain = Time::ms(5);
+        setup.drain = Span::ms(5);
         setup
     });
 }
@@ -131,7 +132,7 @@ fn of_faults() {
                 loss: 1e-3,
                 corruption: 1e-3,
                 reordering: 1e-2,
-                reorder_delay: Time::us(7),
+                reorder_delay: Span::us(7),
                 duplication: 1e-3,
                 ..Faults::default()
             };
@@ -146,7 +147,7 @@ fn of_faults() {
                 outage(Failing::Link(15), Time::us(60), Time::us(160)),
                 outage(Failing::Host(2), Time::us(100), Time::us(130)),
             ];
-            setup.faults.flaps = Some(Flaps { mean_up: Time::us(300), mean_down: Time::us(20) });
+            setup.faults.flaps = Some(Flaps { mean_up: Span::us(300), mean_down: Span::us(20) });
             setup.duration = Time::ms(2);
             setup
         });
@@ -157,7 +158,7 @@ fn of_faults() {
 fn of_hosts_that_take_time() {
     same("swift", || {
         let mut setup = busy(stack("swift"), 7);
-        setup.stack_time = StackTime { delay: Time::us(2), jitter: Time::us(3) };
+        setup.stack_time = StackTime { delay: Span::us(2), jitter: Span::us(3) };
         setup
     });
 }
@@ -169,16 +170,16 @@ fn three_tiers() -> Fabric {
     let rate = Rate::gbps(100);
     let mut links = Vec::new();
     for host in 0..12 {
-        links.push(link(Node::Host(host), Node::Switch(host / 3), rate, Time::ns(300)));
+        links.push(link(Node::Host(host), Node::Switch(host / 3), rate, Span::ns(300)));
     }
     for tor in 0..4 {
         for agg in [4 + tor / 2 * 2, 5 + tor / 2 * 2] {
-            links.push(link(Node::Switch(tor), Node::Switch(agg), rate, Time::ns(500)));
+            links.push(link(Node::Switch(tor), Node::Switch(agg), rate, Span::ns(500)));
         }
     }
     for agg in 4..8 {
         let core = Node::Switch(8 + agg % 2);
-        links.push(link(Node::Switch(agg), core, Rate::gbps(400), Time::us(2)));
+        links.push(link(Node::Switch(agg), core, Rate::gbps(400), Span::us(2)));
     }
     Fabric {
         hosts: (0..12).map(|h| format!("h{h}")).collect(),
@@ -196,7 +197,7 @@ fn of_three_tiers_with_latency() {
             let mut setup = busy(stack(protocol), 8);
             setup.fabric = three_tiers();
             for (number, switch) in setup.fabric.switches.iter_mut().enumerate() {
-                switch.latency = Time::ns(50 * number as u64);
+                switch.latency = Span::ns(50 * number as u64);
             }
             setup
         });
@@ -207,7 +208,7 @@ fn of_three_tiers_with_latency() {
 #[test]
 fn of_rare_messages() {
     same("swift", || {
-        let fabric = leaf_spine(4, 2, 2, Rate::gbps(10), Rate::gbps(10), Time::us(1), 1000);
+        let fabric = leaf_spine(4, 2, 2, Rate::gbps(10), Rate::gbps(10), Span::us(1), 1000);
         let mut setup = setup(fabric, stack("swift"), Vec::new(), Time::ms(20));
         let pattern = Pattern::Poisson {
             mean_gap_ps: 2e9,
@@ -222,7 +223,7 @@ fn of_rare_messages() {
             start: Time::ZERO,
             stop: Time::ms(19),
         }];
-        setup.drain = Time::ms(1);
+        setup.drain = Span::ms(1);
         setup
     });
 }
@@ -233,7 +234,7 @@ fn of_little_work_at_a_time() {
     let outcome = |parts: usize, work: u64| {
         let mut setup = busy(stack("swift"), 10);
         setup.warmup = Time::us(150);
-        setup.drain = Time::us(50);
+        setup.drain = Span::us(50);
         let duration = setup.duration;
         let mut engine = Engine::in_parts(setup, vec![(); parts]).unwrap();
         while !engine.advance_some(duration, work) {}
@@ -241,7 +242,8 @@ fn of_little_work_at_a_time() {
         while !engine.is_over() {
             engine.advance_some(Time::NEVER, work);
         }
-        let (rows, outcome) = engine.finish();
+        let mut outcome = engine.finish();
+        let rows = std::mem::take(&mut outcome.finished);
         (rows, outcome.digest, outcome.packet_hops)
     };
     let whole = outcome(1, u64::MAX);
@@ -253,7 +255,7 @@ fn of_little_work_at_a_time() {
 fn of_a_longer_run_under_load() {
     let digests = |parts: usize| {
         let mut setup = busy(stack("sird"), 9);
-        setup.fabric = leaf_spine(8, 4, 4, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
+        setup.fabric = leaf_spine(8, 4, 4, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1000);
         setup.duration = Time::ms(2);
         for block in &mut setup.workload.traffic {
             block.stop = Time::ms(2);
@@ -263,7 +265,7 @@ fn of_a_longer_run_under_load() {
         engine.advance(Time::NEVER);
         assert_eq!(engine.parts(), parts);
         let trace = Trace::merged(engine.probes());
-        (trace, engine.finish().1.digest)
+        (trace, engine.finish().digest)
     };
     let whole = digests(1);
     for parts in &PARTS[1..] {

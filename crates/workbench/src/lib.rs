@@ -36,8 +36,9 @@ pub use observe::Progress;
 pub use pcap::Capture;
 pub use report::{report, reproduction_files, write_report};
 pub use reproduce::{
-    Alternative, ClaimResult, Count, FigureInfo, FigureText, PaperText, Picture, ReproduceOptions,
-    Reproduction, Sensitivity, Teller, Verdict, default_cache, figures, reproduce,
+    Alternative, ClaimResult, Count, Counts, FigureInfo, FigureText, PaperRecord, PaperText,
+    Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Teller, Verdict, default_cache,
+    figures, reproduce,
 };
 pub use run::{Listener, RunOptions, run};
 pub use tidegate_results as results;

@@ -24,12 +24,12 @@ fn context(host: u32) -> HostContext {
         seed: 1,
         mtu: MTU,
         nic_rate: RATE,
-        fabric_base_rtt: Time::us(8),
+        fabric_base_rtt: Span::us(8),
         bdp_bytes: 100_000.0,
         connections: ConnectionPolicy::PerMessage,
         spraying: true,
         priorities: 2,
-        most_held: Time::ZERO,
+        most_held: Span::ZERO,
     }
 }
 
@@ -204,7 +204,7 @@ impl Net {
                 continue;
             }
             self.sent += 1;
-            let delay = Time::us(1) + Time::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
+            let delay = Span::us(1) + Span::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
             self.wires.insert((left + delay, self.sent), (frame, body));
         }
         left
@@ -259,7 +259,7 @@ impl Net {
                 self.now = until;
                 return;
             }
-            self.now = next.max(self.now + Time::ps(1));
+            self.now = next.max(self.now + Span::ps(1));
         }
     }
 
