@@ -42,7 +42,7 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
     {
         for seed in 0..more.unwrap_or(seeds) {
             let case = alloc::format!("loss {loss}, seed {seed}");
-            let jitter = Time::us(1 + seed % 12);
+            let jitter = Span::us(1 + seed % 12);
             let mut params = SirdParams::default();
             if seed % 3 == 1 {
                 params.receiver_policy = Policy::RoundRobin;
@@ -125,7 +125,7 @@ fn a_silent_sender_gives_its_credit_to_others_and_gets_it_back() {
 
 #[test]
 fn a_message_without_end_survives_loss_in_bounded_memory() {
-    let faults = Faults { loss: 0.001, jitter: Time::us(3), ..NO_FAULTS };
+    let faults = Faults { loss: 0.001, jitter: Span::us(3), ..NO_FAULTS };
     let mut net = Net::new(2, &SirdParams::default(), faults, 1);
     let (_, handle) = net.submit(0, 1, Message::UNLIMITED);
     net.run(Time::ms(20));

@@ -110,7 +110,7 @@ struct Faults {
     loss: f64,
     duplication: f64,
     /// Each packet takes up to so much longer than 1 µs.
-    jitter: Time,
+    jitter: Span,
     /// Loses everything from this host between the two times.
     dead: Option<(u32, Time, Time)>,
     /// Loses the first packet of each kind whose bit is set.
@@ -118,7 +118,7 @@ struct Faults {
 }
 
 const NO_FAULTS: Faults =
-    Faults { loss: 0.0, duplication: 0.0, jitter: Time::us(1), dead: None, first_of: 0 };
+    Faults { loss: 0.0, duplication: 0.0, jitter: Span::us(1), dead: None, first_of: 0 };
 
 /// Of [`Faults::first_of`].
 fn bit(body: &Body) -> u32 {
