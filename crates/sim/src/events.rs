@@ -51,8 +51,9 @@ pub(crate) struct EventList<N> {
 impl<N: Naming> EventList<N> {
     /// For so many sources.
     pub(crate) fn new(sources: usize, naming: N) -> Self {
-        let leaves = sources.next_power_of_two();
-        let quarter = leaves.trailing_zeros().saturating_sub(2);
+        // Any number will do: paths to the root differ by a level then.
+        let leaves = sources.max(2);
+        let quarter = leaves.ilog2().saturating_sub(2);
         EventList { tree: vec![NONE; 2 * leaves], leaves, quarter, epoch: 0, naming }
     }
 
