@@ -9,6 +9,7 @@
 //! let outcome = engine.finish();
 //! ```
 mod agenda;
+mod bytes;
 mod disciplines;
 mod engine;
 mod events;
@@ -25,14 +26,18 @@ mod outcome;
 mod packets;
 mod part;
 mod partition;
+mod peers;
 mod port;
 mod prefetch;
 mod probe;
+mod ranks;
 mod routing;
 mod run;
 mod scheduler;
 mod setup;
 mod symmetric;
+mod told;
+mod window;
 
 pub use engine::Engine;
 
@@ -40,5 +45,6 @@ pub use outcome::{
     FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, SEMANTICS, Sample, Spread, SwitchRecord,
 };
 pub use partition::parts_worth;
+pub use peers::{Lost, Peers};
 pub use probe::{Departure, Probe};
 pub use setup::Setup;

@@ -101,7 +101,7 @@ fn recorded<const EXPLICIT: bool>(
             ports[port].extend(records.iter().cloned());
         }
     }
-    let (finished, outcome) = engine.finish();
+    let (finished, outcome) = engine.finish().unwrap();
     (ports, finished, outcome.digest)
 }
 

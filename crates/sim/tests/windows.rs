@@ -56,7 +56,7 @@ fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
             let mut engine = Engine::new(setup, ()).unwrap();
             let path = engine.paths().path(0, flows);
             engine.advance(Time::ms(4));
-            let (finished, outcome) = engine.finish();
+            let (finished, outcome) = engine.finish().unwrap();
             let jain = jain(&goodputs(&finished, &outcome));
             assert!(jain > 0.98, "sum {sum}: Jain {jain}");
             points.push((sum * path.bdp_bytes, outcome.links[port].queue_bytes.mean));
@@ -92,7 +92,7 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
         let profile = powertcp.profile(&engine.paths().path(0, n), 1e9);
         let warns = profile.domain_warning.is_some();
         engine.advance(Time::ms(4));
-        (engine.finish().1.links[port].utilisation, warns)
+        (engine.finish().unwrap().1.links[port].utilisation, warns)
     };
     for (gbps, mtu) in [(10, 1000), (10, 4096), (100, 1000), (100, 4096), (400, 4096)] {
         for n in [2, 4, 10, 20] {
@@ -131,7 +131,7 @@ fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
         let profile = hpcc.profile(&engine.paths().path(0, n), 1e9);
         let warns = profile.domain_warning.is_some();
         engine.advance(Time::ms(10));
-        let (finished, outcome) = engine.finish();
+        let (finished, outcome) = engine.finish().unwrap();
         (jain(&goodputs(&finished, &outcome)), warns)
     };
     for (gbps, mtu) in [(10, 1000), (10, 4096), (25, 1000), (100, 4096)] {
@@ -405,7 +405,7 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
         let probe = engine.probe();
         let swing = (mean(&probe.peaks[1..]) - mean(&probe.troughs[1..])) / packet;
         let swings = probe.troughs.len();
-        let (finished, outcome) = engine.finish();
+        let (finished, outcome) = engine.finish().unwrap();
 
         let window = (pipe + threshold) / flows;
         let alpha = (0..60).fold(0.0f64, |alpha, _| {
@@ -648,12 +648,12 @@ fn only_what_the_buffer_takes_is_marked() {
     let mut engine = Engine::new(setup, ()).unwrap();
     engine.advance(duration);
     let mut samples = Vec::new();
-    engine.sample(&mut samples);
+    engine.sample(&mut samples).unwrap();
     let queued = samples
         .iter()
         .find(|s| s.quantity == tidegate_sim::Quantity::QueueBytes && s.entity == port as u64);
     let queued = queued.unwrap().value / 1_080.0;
-    let (_, outcome) = engine.finish();
+    let (_, outcome) = engine.finish().unwrap();
     let link = &outcome.links[port];
     assert!(link.drops > 100, "{} drops are too few to mean anything", link.drops);
     assert_eq!(link.ecn_marks, link.packets + queued as u64, "{} drops", link.drops);

@@ -87,12 +87,14 @@ impl<P: Probe, N: Naming> Part<P, N> {
         ports.map(|(index, port)| (self.port_names.name(index), port.waits.byte_ps))
     }
 
-    /// The window of a flow that is sent from here, in wire bytes, where it has one.
-    pub(crate) fn window_bytes(&self, message: MessageId) -> Option<f64> {
-        let sending = self.flows.sender(message)?;
-        let host = &self.hosts[self.host_here(message.src)? as usize];
-        let (window, _) = host.existing(sending.flow.stack)?.limits(sending.handle)?;
-        window.is_finite().then_some(window)
+    /// The windows of the flows that are sent from here, in wire bytes, of those that have one: by
+    /// id of the flow, in no order.
+    pub(crate) fn windows(&self) -> impl Iterator<Item = (u64, f64)> {
+        self.flows.senders().filter_map(|sending| {
+            let host = &self.hosts[self.host_here(sending.flow.src)? as usize];
+            let (window, _) = host.existing(sending.flow.stack)?.limits(sending.handle)?;
+            window.is_finite().then_some((sending.id, window))
+        })
     }
 
     /// Payload submitted at `host` and not yet sent for the first time; `None`: it is not here.
