@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use mpi::Threading;
 use mpi::datatype::Equivalence;
 use mpi::environment::Universe;
+use mpi::point_to_point::Message;
 use mpi::request::{Request, StaticScope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, Source};
@@ -35,6 +36,10 @@ const SPINS: u32 = 10_000;
 /// A rank that fails waits so long for rank 0 to hear of it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// How Open MPI moves messages within a machine. By default one process reads the memory of another,
+/// which containers forbid, and which ends both at once where the other has died.
+const OF_MEMORY: (&str, &str) = ("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+
 /// Variables that say that a process was started together with others.
 const STARTED: [&str; 5] =
     ["OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK", "MV2_COMM_WORLD_SIZE"];
@@ -51,6 +56,13 @@ pub(super) struct Mpi {
 pub(super) fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Option<Mpi> {
     // Where nobody asks for it, MPI is not started: alone it takes longer than a short run.
     STARTED.iter().find(|name| std::env::var_os(name).is_some())?;
+    if std::env::var_os(OF_MEMORY.0).is_none() {
+        #[allow(unsafe_code, reason = "nobody else may look at the environment meanwhile")]
+        // SAFETY: there is one thread yet.
+        unsafe {
+            std::env::set_var(OF_MEMORY.0, OF_MEMORY.1);
+        }
+    }
     let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
     let world = universe.world();
     if world.size() < 2 {
@@ -157,13 +169,48 @@ impl Line {
         let world = SimpleCommunicator::world();
         let (message, status) = world.process_at_rank(from as i32).immediate_matched_probe()?;
         bytes.resize(status.count(u8::equivalent_datatype()) as usize, 0);
-        message.matched_receive_into(&mut bytes[..]);
+        if let Err(lost) = self.read(message, bytes) {
+            return Some(Err(lost));
+        }
         if status.tag() == MESSAGE {
             return Some(Ok(()));
         }
         let text = String::from_utf8_lossy(bytes);
         let (rank, why) = text.split_once('\n').unwrap_or(("", &text));
         Some(Err(Lost { rank: rank.parse().unwrap_or(from), why: why.to_owned() }))
+    }
+}
+
+impl Line {
+    /// Waits for the rest of a message, of which the first has come.
+    fn read(&self, message: Message, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+        #[allow(unsafe_code, reason = "MPI writes to memory after the call that names it")]
+        // SAFETY: nobody touches `bytes` before the request is done. Where it never is, they stay.
+        let shared: &'static mut [u8] =
+            unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr(), bytes.len()) };
+        let mut request = message.immediate_matched_receive_into(StaticScope, shared);
+        let mut rounds = 0;
+        while let Err(again) = request.test() {
+            request = again;
+            if let Err(lost) = self.wait(&mut rounds) {
+                mem::forget((request, mem::take(bytes)));
+                return Err(lost);
+            }
+        }
+        Ok(())
+    }
+
+    /// Between two looks, of which there have been `rounds`.
+    fn wait(&self, rounds: &mut u32) -> Result<(), Lost> {
+        *rounds = rounds.saturating_add(1);
+        if *rounds < SPINS {
+            std::hint::spin_loop();
+        } else if self.interrupted.load(Ordering::Relaxed) {
+            return Err(Lost { rank: self.rank, why: "interrupted".to_owned() });
+        } else {
+            thread::yield_now();
+        }
+        Ok(())
     }
 }
 
@@ -188,20 +235,12 @@ impl Peers for Line {
     }
 
     fn receive(&mut self, from: usize, bytes: &mut Vec<u8>) -> Result<(), Lost> {
-        let mut rounds = 0u32;
+        let mut rounds = 0;
         loop {
             if let Some(received) = self.look(from, bytes) {
                 return received;
             }
-            rounds = rounds.saturating_add(1);
-            if rounds < SPINS {
-                std::hint::spin_loop();
-                continue;
-            }
-            if self.interrupted.load(Ordering::Relaxed) {
-                return Err(Lost { rank: self.rank, why: "interrupted".to_owned() });
-            }
-            thread::yield_now();
+            self.wait(&mut rounds)?;
         }
     }
 }
