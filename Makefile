@@ -1,7 +1,9 @@
 # What a newcomer needs: `make demo`, `make test`. Everything is built from source; nothing is installed.
 
-# Modules that the catalog's macro declares: cargo fmt does not find them.
-CATALOG := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs crates/algos/src/message/*/*.rs)
+# Modules that the catalog's macro declares, and what is no part of the workspace: cargo fmt does not
+# find them.
+APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
+  crates/algos/src/message/*/*.rs fuzz/fuzz_targets/*.rs)
 
 # Protocols that the demo compares. `tidegate protocols` lists all there are.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
@@ -37,7 +39,7 @@ test-mpi:
 # A toolchain without these components still runs the tests.
 lint:
 	@if cargo fmt --version >/dev/null 2>&1; then \
-	  echo "cargo fmt --all --check"; cargo fmt --all --check && rustfmt --check $(CATALOG); \
+	  echo "cargo fmt --all --check"; cargo fmt --all --check && rustfmt --check $(APART); \
 	else echo "rustfmt is not installed: formatting is not checked"; fi
 	@if cargo clippy --version >/dev/null 2>&1; then \
 	  echo "cargo clippy"; cargo clippy --workspace --all-targets -- -D warnings; \
@@ -45,7 +47,7 @@ lint:
 
 fmt:
 	cargo fmt --all
-	rustfmt $(CATALOG)
+	rustfmt $(APART)
 
 docs:
 	UPDATE=1 cargo test -p tidegate-cli --test docs

@@ -222,8 +222,8 @@ fn explain_bounds(text: &mut String) {
     if text.contains(BOUND) {
         text.push_str(&format!(
             "{BOUND}: a lower bound. More messages of this class did not finish than the \
-             percentile leaves \
-             above it;\n   it is that of those that did, and longer the longer the others take.\n"
+             percentile leaves above it;\n   it is that of those that did, and longer the longer \
+             the others take.\n"
         ));
     }
 }

@@ -441,7 +441,7 @@ impl Routes {
 
     /// The egress port of `switch` for a packet to `dst`, where `choose` picks one of several;
     /// [`NO_PORT`] where no path is left.
-    #[inline]
+    #[inline(always)]
     pub fn egress(&self, switch: u32, dst: u32, choose: impl FnOnce(Ways<'_>) -> u32) -> u32 {
         let target = &self.current.targets[dst as usize];
         if target.switch == switch {

@@ -168,6 +168,27 @@ fn generators_make_the_fabrics_they_name() {
 }
 
 #[test]
+fn cores_of_a_fat_tree_may_be_faster() {
+    let links = |lines: &str, gbps: u64| {
+        let fabric = fabric(&format!("kind = 'fat-tree'\n{lines}")).fabric;
+        let links = fabric.links.iter().filter(|link| link.rate == Rate::gbps(gbps));
+        let name = |node| match node {
+            Node::Host(_) => "host",
+            Node::Switch(s) => fabric.switches[s as usize].name.trim_end_matches(char::is_numeric),
+        };
+        let mut ends: Vec<_> = links.map(|link| [name(link.a), name(link.b)]).collect();
+        ends.sort_unstable();
+        let number = ends.len();
+        ends.dedup();
+        (number, ends.into_iter().map(|ends| ends.join(" to ")).collect::<Vec<_>>().join(", "))
+    };
+    let both = "agg to core, tor to agg".to_owned();
+    assert_eq!(links("fabric_link.rate = '40Gbps'", 40), (32, both));
+    let core = "core_link = { rate = '400Gbps', delay = '2us' }";
+    assert_eq!(links(core, 400), (16, "agg to core".to_owned()));
+}
+
+#[test]
 fn presets_can_be_changed() {
     let plan = fabric(
         "preset = 'poseidon-clos'\nhosts_per_rack = 2\nagg_link = { delay = '1us' \

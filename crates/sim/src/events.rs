@@ -56,14 +56,6 @@ impl<N: Naming> EventList<N> {
         EventList { tree: vec![NONE; 2 * leaves], leaves, quarter, epoch: 0, naming }
     }
 
-    /// When the event of `source` is due; [`Time::NEVER`]: it has none.
-    pub(crate) fn due(&self, source: u32) -> Time {
-        match self.tree[self.leaves + source as usize] {
-            NONE => Time::NEVER,
-            key => Time::ps(self.epoch + (key >> RANK_BITS)),
-        }
-    }
-
     /// When the earliest event is due; [`Time::NEVER`]: there is none.
     pub(crate) fn next(&self) -> Time {
         self.first_until(Time::NEVER).map_or(Time::NEVER, |(at, _)| at)

@@ -78,6 +78,9 @@ impl Host {
     /// The earliest deadline of its transports.
     #[inline]
     pub(crate) fn deadline(&self) -> Time {
+        if let [Some(only)] = &self.transports[..] {
+            return only.transport.deadline();
+        }
         let deadlines = self.transports.iter().flatten().map(|lane| lane.transport.deadline());
         deadlines.min().unwrap_or(Time::NEVER)
     }

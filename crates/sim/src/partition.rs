@@ -199,6 +199,7 @@ fn assign_others(fabric: &Fabric, clusters: &[usize], part_of: &mut [Option<usiz
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_core::Rate;
     use tidegate_core::fabric::{Buffer, Switch};
 
     /// `racks` of `hosts` under `spines`; links take `delay`.

@@ -5,15 +5,16 @@
     reason = "the edge: what is measured here never reaches a simulation"
 )]
 
-use cpu_time::ThreadTime;
+use cpu_time::{ProcessTime, ThreadTime};
 use std::fs;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use tidegate_results::Host;
 
-/// How long this thread has been at it.
+/// How long a run has been at it.
 pub(crate) struct Stopwatch {
     wall: Instant,
-    cpu: Option<ThreadTime>,
+    of_thread: Option<ThreadTime>,
+    of_process: Option<ProcessTime>,
     started_unix_seconds: Option<u64>,
 }
 
@@ -23,7 +24,8 @@ impl Stopwatch {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH);
         Stopwatch {
             wall: Instant::now(),
-            cpu: ThreadTime::try_now().ok(),
+            of_thread: ThreadTime::try_now().ok(),
+            of_process: ProcessTime::try_now().ok(),
             started_unix_seconds: since_epoch.ok().map(|span| span.as_secs()),
         }
     }
@@ -31,9 +33,16 @@ impl Stopwatch {
     pub(crate) fn wall(&self) -> Duration {
         self.wall.elapsed()
     }
-    /// Processor time of this thread since the start; zero where the system does not tell.
-    pub(crate) fn cpu(&self) -> Duration {
-        self.cpu.and_then(|cpu| cpu.try_elapsed().ok()).unwrap_or_default()
+    /// Processor time since the start; zero where the system does not tell. Of this thread where
+    /// it worked alone, of the whole process where several did, and then what other runs take at
+    /// the same time is in it.
+    pub(crate) fn cpu(&self, threads: usize) -> Duration {
+        let elapsed = if threads == 1 {
+            self.of_thread.and_then(|cpu| cpu.try_elapsed().ok())
+        } else {
+            self.of_process.and_then(|cpu| cpu.try_elapsed().ok())
+        };
+        elapsed.unwrap_or_default()
     }
     /// When it started, unless the clock is before 1970.
     pub(crate) fn started_unix_seconds(&self) -> Option<u64> {

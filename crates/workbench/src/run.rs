@@ -201,26 +201,33 @@ mod tests {
 duration = "600us"
 warmup = "150us"
 drain = "100us"
-fabric = { kind = "leaf-spine", racks = 2, hosts_per_rack = 4, spines = 2 }
 transport = { protocol = "PROTOCOL" }
 flows = [
   { src = "h0", dst = "h7", label = "long" },
   { src = "h1", dst = "h7", label = "long", stop = "400us" },
   { src = "h2", dst = "h7", label = "long", size = "3MB", start = "500us" },
 ]
+[fabric]
+kind = "leaf-spine"
+mtu = "1000B"
+racks = 2
+hosts_per_rack = 4
+spines = 2
+fabric_link = { rate = "400Gbps", delay = "4us" }
 [[traffic]]
 kind = "poisson"
 sizes = "20KB"
 load = 0.5
 "#;
 
-    /// Summary, but for its volatile keys, and rows of a run, recorded with series or without.
+    /// Summary, but for its volatile keys, and rows of a run, recorded with series or without, and
+    /// how many threads worked.
     fn files(
         plan: &Plan,
         threads: usize,
         next: impl Fn() -> Option<Time>,
         series: bool,
-    ) -> Vec<Vec<u8>> {
+    ) -> (Vec<Vec<u8>>, usize) {
         let mut plan = plan.clone();
         plan.output.timeseries = series.then_some(Time::us(7));
         let dir = tempfile::tempdir().unwrap();
@@ -249,7 +256,8 @@ load = 0.5
         ];
         volatile.iter().for_each(|key| assert!(engine.remove(*key).is_some(), "{key} is missing"));
         let read = |name| std::fs::read(out.join(name)).unwrap();
-        vec![serde_json::to_vec_pretty(&json).unwrap(), read("flows.parquet")]
+        let files = vec![serde_json::to_vec_pretty(&json).unwrap(), read("flows.parquet")];
+        (files, summary.engine.threads)
     }
 
     #[test]
@@ -273,14 +281,16 @@ load = 0.5
         for plan in &plans {
             let rng = RefCell::new(Rng::stream(plan.seed, Domain::Faults, 0));
             let random = || Some(Time::ps(1 + rng.borrow_mut().below(plan.duration.as_ps() / 20)));
-            let whole = files(plan, 1, || Some(Time::NEVER), true);
-            for (what, parts) in [
-                ("random chunks", files(plan, 1, random, true)),
-                ("no series", files(plan, 1, random, false)),
-                ("even chunks", files(plan, 1, || None, true)),
-                ("two threads", files(plan, 2, random, true)),
-                ("five threads", files(plan, 5, random, true)),
+            let (whole, _) = files(plan, 1, || Some(Time::NEVER), true);
+            let in_parts = plan.name != "multi-hop";
+            for (what, (parts, threads), several) in [
+                ("random chunks", files(plan, 1, random, true), false),
+                ("no series", files(plan, 1, random, false), false),
+                ("even chunks", files(plan, 1, || None, true), false),
+                ("two threads", files(plan, 2, random, true), in_parts),
+                ("five threads", files(plan, 5, random, true), in_parts),
             ] {
+                assert_eq!(threads > 1, several, "{}, {what}", plan.name);
                 for (number, (file, whole)) in parts.iter().zip(&whole).enumerate() {
                     let at = file.iter().zip(whole).position(|(a, b)| a != b).unwrap_or(0);
                     let near = |bytes: &[u8]| {

@@ -244,9 +244,8 @@ fn domain_warning(params: &HpccParams, path: &Path) -> Option<String> {
     let packet = path.full_wire_bytes as f64;
     (additive < packet / 50.0).then(|| {
         format!(
-            "additive is {:.4} packets a round trip, of {:.1} packets to a BDP: too little for \
-             a few \
-             flows to become equal; additive = \"{:.0}B\" is a twentieth of a packet",
+            "additive is {:.4} packets a round trip, of {:.1} packets to a BDP: too little for a \
+             few flows to become equal; additive = \"{:.0}B\" is a twentieth of a packet",
             additive / packet,
             path.bdp_bytes / packet,
             packet / 20.0

@@ -216,8 +216,7 @@ impl CongestionControl for Poseidon {
         name: "poseidon",
         title: "Poseidon",
         citation: "Wang et al., \"Poseidon: Efficient, Robust, and Practical Datacenter CC via \
-            Deployable INT\", \
-                   NSDI 2023",
+            Deployable INT\", NSDI 2023",
         summary: "Steers the largest per-hop queueing delay to a target that falls with the flow's \
             own rate.",
         color: "#0072b2",
@@ -423,8 +422,7 @@ fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
     let mut reasons = String::new();
     if packet > 0.1 * grain {
         reasons += &format!(
-            "a full packet takes {packet:.3} us on the slowest link, above 0.1 p/A = {:.3} us; \
-             ",
+            "a full packet takes {packet:.3} us on the slowest link, above 0.1 p/A = {:.3} us; ",
             0.1 * grain
         );
     }
@@ -436,16 +434,15 @@ fn domain_warning(params: &PoseidonParams, path: &Path) -> Option<String> {
         let scale = (packet / (0.1 * grain)).max(base_rtt / (3.0 * grain));
         let (p, k) = (params.p.as_us_f64() * scale, params.k.as_us_f64() * scale);
         reasons += &format!(
-            "delay and shares will miss their theory unless p and k grow \
-             {scale:.1} times (p = {p:.0} us, k = {k:.1} us)"
+            "delay and shares will miss their theory unless p and k grow {scale:.1} times (p = \
+             {p:.0} us, k = {k:.1} us)"
         );
     }
     if path.nic_rate > params.max_rate {
         let separator = if reasons.is_empty() { "" } else { "; " };
         let (nic, max) = (path.nic_rate, params.max_rate);
         reasons += &format!(
-            "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are the \
-             same"
+            "{separator}the NIC's {nic} is above max_rate = {max}, where all targets are the same"
         );
     }
     (!reasons.is_empty()).then_some(reasons)

@@ -294,8 +294,7 @@ fn domain_warning(params: &PowerTcpParams, path: &Path) -> Option<String> {
     (packets < 0.99).then(|| {
         format!(
             "beta is {packets:.2} packets: a few flows leave too short a queue to keep a link \
-             busy; \
-             beta = \"{}B\" is one packet",
+             busy; beta = \"{}B\" is one packet",
             path.full_wire_bytes
         )
     })

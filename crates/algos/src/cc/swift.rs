@@ -105,8 +105,7 @@ impl CongestionControl for Swift {
         name: "swift",
         title: "Swift",
         citation: "Kumar et al., \"Swift: Delay is Simple and Effective for Congestion Control in \
-            the Datacenter\", \
-                   SIGCOMM 2020",
+            the Datacenter\", SIGCOMM 2020",
         summary: "Keeps the round-trip time near a target: grows by steps, falls in proportion to \
             the excess.",
         color: "#d55e00",
@@ -224,10 +223,8 @@ fn domain_warning(params: &SwiftParams, path: &Path) -> Option<String> {
     let target = Time::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
     (target <= path.base_rtt).then(|| {
         format!(
-            "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: \
-             windows \
-             fall until flow scaling makes up for it, and links stay idle; a base_target \
-             above the \
+            "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: windows \
+             fall until flow scaling makes up for it, and links stay idle; a base_target above the \
              base RTT fills them",
             target.as_us_f64(),
             path.base_rtt.as_us_f64()

@@ -75,8 +75,7 @@ impl ConnectionParams {
         (self.ack_every > 1 && bytes > path.bdp_bytes / 4.0).then(|| {
             format!(
                 "ack_every = {} is more than a quarter of the {:.1} packets of a BDP: windows of \
-                 less \
-                 than that stand still until ack_delay; a smaller ack_every keeps them moving",
+                 less than that stand still until ack_delay; a smaller ack_every keeps them moving",
                 self.ack_every,
                 path.bdp_bytes / path.full_wire_bytes as f64
             )
@@ -87,8 +86,7 @@ impl ConnectionParams {
         (path.base_rtt >= self.initial_rto).then(|| {
             format!(
                 "the base RTT of {:.2} us reaches initial_rto = {:.2} us: every first window is \
-                 sent \
-                 twice; an initial_rto of a few base RTTs waits for its acknowledgements",
+                 sent twice; an initial_rto of a few base RTTs waits for its acknowledgements",
                 path.base_rtt.as_us_f64(),
                 self.initial_rto.as_us_f64()
             )

@@ -113,6 +113,12 @@ pub(crate) static KINDS: &[Variant] = &[
             ),
             key("host_link", LINK_SHAPE, FAST, HOST_LINK),
             key("fabric_link", LINK_SHAPE, FAST, "Every link between two switches."),
+            key(
+                "core_link",
+                LINK_SHAPE,
+                Optional,
+                "Every link between an aggregation switch and a core; fabric_link if not given.",
+            ),
         ],
     },
     Variant {
@@ -168,7 +174,10 @@ struct Cable {
 }
 
 fn cable(table: &Table, key: &str) -> Cable {
-    let link: &Table = table.get(key);
+    cable_of(table.get(key))
+}
+
+fn cable_of(link: &Table) -> Cable {
     Cable { rate: link.get("rate"), delay: link.get("delay") }
 }
 
@@ -239,6 +248,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
             }
             let half = k / 2;
             let link = cable(table, "fabric_link");
+            let core = table.find::<&Table>("core_link").map_or(link, cable_of);
             let shape = Clos {
                 pods: k,
                 racks: half,
@@ -246,7 +256,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
                 aggs: half,
                 cores: half,
             };
-            clos(&mut made, table, "k", shape, [host(), link, link])?;
+            clos(&mut made, table, "k", shape, [host(), link, core])?;
         }
         _ => {
             let shape = Clos {

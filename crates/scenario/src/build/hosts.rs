@@ -19,17 +19,15 @@ pub(crate) static KEYS: &[Key] = &[
         SPAN,
         Default("0ns"),
         "How long software takes with each packet received, from NIC to transport. Not part of \
-         RTTs: the BDP, base \
-         RTTs and timeouts leave it out, so where it is long `transport.bdp` and a protocol's \
-         timeouts must cover it.",
+         RTTs: the BDP, base RTTs and timeouts leave it out, so where it is long `transport.bdp` \
+         and a protocol's timeouts must cover it.",
     ),
     key(
         "stack_jitter",
         SPAN,
         Default("0ns"),
         "Longest time that a packet waits on top of it; uniform. Packets of a host keep their \
-         order. Not part of RTTs \
-         either.",
+         order. Not part of RTTs either.",
     ),
 ];
 
@@ -52,9 +50,8 @@ pub(crate) fn uncovered(
     if !bdp_is_set && usual > base_rtt.scale(0.1) {
         warnings.push(format!(
             "software takes {:.2} us of a round trip, beside a base RTT of {:.2} us: the BDP, base \
-             RTTs and timeouts \
-             leave it out, so that windows of a BDP do not fill links; transport.bdp sets one \
-             that does",
+             RTTs and timeouts leave it out, so that windows of a BDP do not fill links; \
+             transport.bdp sets one that does",
             usual.as_us_f64(),
             base_rtt.as_us_f64()
         ));
@@ -67,8 +64,8 @@ pub(crate) fn uncovered(
         {
             warnings.push(format!(
                 "{}: software takes up to {:.2} us of a round trip, and min_rto is {:.2} us: \
-                 packets are sent again \
-                 for nothing; a min_rto above both and the queues waits for them",
+                 packets are sent again for nothing; a min_rto above both and the queues waits for \
+                 them",
                 stack.protocol().card().name,
                 most.as_us_f64(),
                 smallest.as_us_f64()

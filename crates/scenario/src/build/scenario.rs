@@ -35,8 +35,7 @@ static SECTIONS: &[Key] = &[
         SPAN,
         Default("0ms"),
         "After duration, run on for at most so long to let messages finish: nothing new is \
-         submitted, unlimited flows stop, \
-         and only completion times are still taken.",
+         submitted, unlimited flows stop, and only completion times are still taken.",
     ),
     key(
         "fabric",

@@ -55,8 +55,7 @@ pub(crate) static KEYS: &[Key] = &[
         Shape::Or(&["per-message", "per-pair"], &Shape::Count { min: 1, max: 65_535 }),
         Default("per-message"),
         "How messages share connections: one for each message, one for each ordered pair of hosts, \
-         or a pool of so \
-         many for each ordered pair.",
+         or a pool of so many for each ordered pair.",
     ),
     key(
         "bdp",

@@ -73,16 +73,20 @@ impl<P: Probe, N: Naming> Part<P, N> {
         for at in 0..self.borders.len() {
             let (index, to) = self.borders[at];
             self.commit_switch_port(index);
-            if self.ports[index as usize].link_is_empty() {
-                continue;
+            let (gate, landing) = self.ports[index as usize].land(&self.packets.frames);
+            if let Some(landing) = landing {
+                debug_assert!(landing > self.now, "{landing} is within the window");
+                first = first.min(landing);
+                self.post(index, landing, &mut mail(to));
             }
-            let landing = self.events.due(index);
-            debug_assert!(landing > self.now, "{landing} is within the window");
-            first = first.min(landing);
-            self.events.clear(index);
-            self.post(index, landing, &mut mail(to));
+            self.shut(index, gate);
         }
         first
+    }
+
+    /// Puts the gate back on a link at a border from which everything has been taken.
+    pub(super) fn shut(&mut self, index: u32, gate: u32) {
+        self.ports[index as usize].append(gate, Time::NEVER, &mut self.packets.frames);
     }
 
     /// Moves all packets on a link, of which the first lands at `landing`, to `mail`.

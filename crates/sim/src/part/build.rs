@@ -28,6 +28,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             let to = here.part_of(fabric.port_ends(name).1);
             (to != number).then_some((port, to))
         });
+        let borders: Vec<_> = borders.collect();
         let own_switches =
             (0..fabric.switches.len() as u32).filter(|&s| here.part_of(Node::Switch(s)) == number);
         let own_switches: Vec<u32> = own_switches.collect();
@@ -37,6 +38,10 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let keeps_records = |stack: &Stack| stack.equipment(&facts).telemetry.hop_records;
         let mut packets = Packets::new(setup.stacks.iter().any(keeps_records));
         let blank = packets.alloc();
+        for &(border, _) in &borders {
+            let gate = packets.alloc();
+            ports[border as usize].append(gate, Time::NEVER, &mut packets.frames);
+        }
         let streams = |names: &[u32], domain| -> Vec<Rng> {
             names.iter().map(|&name| Rng::stream(seed, domain, name as u64)).collect()
         };
@@ -65,7 +70,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             schedulers,
             pauses: pausing.then(|| Box::new(Pauses::new(ports.len(), fabric.switches.len()))),
             own_ports: own.len(),
-            borders: borders.collect(),
+            borders,
             switches,
             own_switches,
             switch_ports,

@@ -102,7 +102,10 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 let queued = self.queued_byte_ps(index, now);
                 let bytes = self.ports[index as usize].queue_bytes as u64;
                 self.drain_scheduler(index);
+                let is_border =
+                    self.borders.binary_search_by_key(&index, |&(port, _)| port).is_ok();
                 let port = &mut self.ports[index as usize];
+                let gate = is_border.then(|| port.land(&self.packets.frames).0);
                 let unsent = port.busy_beyond(now);
                 let Packets { frames, free, .. } = &mut self.packets;
                 let before = free.len();
@@ -117,6 +120,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                     self.landings[index as usize] = Time::NEVER;
                 }
                 self.events.clear(index);
+                gate.into_iter().for_each(|gate| self.shut(index, gate));
             } else {
                 let port = &mut self.ports[index as usize];
                 port.mend(now);

@@ -87,7 +87,8 @@ pub(crate) struct Part<P, N> {
     ports: Vec<Port>,
     /// How many of them are its own.
     own_ports: usize,
-    /// Those of its own whose links end in other parts, and in which.
+    /// Those of its own whose links end in other parts, and in which; by port. A packet that stays,
+    /// the gate, is first on such a link: it is never empty, so that nothing on it is an event here.
     borders: Vec<(u32, u32)>,
     rates: Vec<Rate>,
     baselines: Vec<Baseline>,
@@ -172,7 +173,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     /// Packets that are somewhere in the part.
     pub(crate) fn packets_in_flight(&self) -> usize {
-        self.packets.in_use() - 1
+        self.packets.in_use() - 1 - self.borders.len()
     }
 
     /// Handles all events up to and including `until`; `false` if there was more work than is

@@ -106,7 +106,7 @@ fn engine(end: &End<'_>) -> EngineSummary {
         digest: format!("{:016x}", outcome.digest),
         packet_hops: outcome.packet_hops,
         wall_seconds,
-        cpu_seconds: watch.cpu().as_secs_f64(),
+        cpu_seconds: watch.cpu(threads).as_secs_f64(),
         events: outcome.events,
         packet_hops_per_second: rate.is_finite().then_some(rate),
         threads,

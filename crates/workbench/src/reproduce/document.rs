@@ -12,22 +12,17 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
     let mut text = format!(
         "# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`.\n\n\
          Of the {} numbers that the papers print, {numbers}. Of {} orderings and trends without a \
-         number, \
-         {others}. Several readings of one sentence count once.\n\n\
+         number, {others}. Several readings of one sentence count once.\n\n\
          * *Reproduced*: within the tolerance for every seed and, with one seed, for every \
-         alternative to what the \
-         paper leaves open.\n\
+         alternative to what the paper leaves open.\n\
          * *Conditional*: within it for some of them only; the others are named.\n\
          * *Direction*: the paper's way for all of them, by at least a quarter of its effect (in \
-         the logarithm \
-         where that is a factor), or by the margin that the tolerance names.\n\
+         the logarithm where that is a factor), or by the margin that the tolerance names.\n\
          * *Deviates*: none of these, or the same check does as well where it should fail.\n\n\
-         Values in brackets are not printed in the paper: they are what its words come to, such \
-         as a fair share, and \
-         count as orderings do.\n\n\
+         Values in brackets are not printed in the paper: they are what its words come to, such as \
+         a fair share, and count as orderings do.\n\n\
          A value is the mean over the seeds, and a ratio that of two means; in brackets the range \
-         over single \
-         seeds.\n",
+         over single seeds.\n",
         numbers.all, others.all,
     );
     for paper in &result.papers {

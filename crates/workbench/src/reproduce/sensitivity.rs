@@ -90,11 +90,9 @@ pub(super) fn markdown(result: &Reproduction) -> String {
     let quick = if result.quick { " --quick" } else { "" };
     let mut text = format!(
         "# Sensitivity\n\nWritten by `tidegate reproduce --sensitivity{quick} --out DIR`. Papers \
-         leave things open. What is \
-         taken for each holds in every figure; here it is varied, one thing at a time. Listed are \
-         the claims that move by more \
-         than {:.0} %, or to another verdict, and by more than single seeds differ{}: ● \
-         reproduced, ◐ in the paper's \
+         leave things open. What is taken for each holds in every figure; here it is varied, one \
+         thing at a time. Listed are the claims that move by more than {:.0} %, or to another \
+         verdict, and by more than single seeds differ{}: ● reproduced, ◐ in the paper's \
          direction, ○ deviates.\n",
         100.0 * STILL,
         if result.quick { " (here there is one seed, so that some of it is chance)" } else { "" }
