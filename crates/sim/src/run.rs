@@ -27,6 +27,9 @@ use crate::setup::Setup;
 use crate::told::{Ended, Left, Seen};
 use crate::window::{Beside, Lead, Span};
 
+/// Records of links, by port, and of switches.
+type Measured = (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>);
+
 /// A simulation in progress.
 pub(crate) struct Run<P, N> {
     now: Time,
@@ -42,8 +45,8 @@ pub(crate) struct Run<P, N> {
     rows: Rows,
     routes: Arc<Routes>,
     warm: bool,
-    /// Links, by port, and switches between warm-up and the end, once that is over.
-    measured: Option<(Vec<(u32, LinkRecord)>, Vec<SwitchRecord>)>,
+    /// Links and switches between warm-up and the end, once that is over.
+    measured: Option<Measured>,
     /// All messages have finished in the drain.
     drained: bool,
     setup: Arc<Setup>,
