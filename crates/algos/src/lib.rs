@@ -7,14 +7,12 @@
 
 extern crate alloc;
 
-mod by_host;
 #[macro_use]
 mod catalog;
 #[cfg(test)]
 mod contract;
 mod hops;
-mod tables;
-mod window;
+mod kit;
 pub mod windowed;
 
 catalog! {

@@ -43,14 +43,16 @@ use alloc::boxed::Box;
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use crate::by_host::ByHost;
-use crate::tables::{Heap, Places};
+use crate::kit::by_host::ByHost;
+use crate::kit::departure::Departure;
+use crate::kit::heap::{Pile, Places};
+use crate::kit::ring::Ring;
 use header::{Data, Header};
 pub use params::{ConnectionParams, PlbRule, WindowedParams};
 use plb::Plb;
 use receiver::Receivers;
 use recovery::Recovery;
-use schedule::{Due, Ready};
+use schedule::Due;
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
     Ack, Application, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Equipment,
@@ -72,7 +74,8 @@ pub struct Windowed<C: CongestionControl> {
     ack_flags: u8,
     senders: Vec<Sender<C>>,
     outgoing: sender::Messages,
-    ready: Ready,
+    /// Connections that may send now, served in turn.
+    ready: Ring,
     paced: Due,
     timers: Due,
     receivers: Receivers,
@@ -93,7 +96,7 @@ struct Peer {
     /// Those of one message at a time that wait for the next.
     idle: Vec<u32>,
     /// The others, by the messages that each has under way.
-    pool: Heap<u32>,
+    pool: Pile<u32>,
 }
 
 impl<C: CongestionControl> Endpoint for Windowed<C> {
@@ -113,7 +116,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
             ack_flags: flag(telemetry.peak_on_acks, frame_flag::STAMP_PEAK),
             senders: Vec::new(),
             outgoing: sender::Messages::default(),
-            ready: Ready::default(),
+            ready: Ring::default(),
             paced: Due::default(),
             timers: Due::default(),
             receivers: Receivers::new(&params.connection),
@@ -306,8 +309,6 @@ impl<C: CongestionControl> Windowed<C> {
         let last = seq + 1 == message.end;
         let payload = if last { message.last_payload } else { self.host.mtu };
         let wire = (payload + sender.overhead).max(MIN_WIRE_BYTES);
-        packet.body.src = self.host.host;
-        packet.body.payload_bytes = payload;
         let header = Header::Data(Data {
             end_of_message: last,
             retransmission: resent,
@@ -318,15 +319,15 @@ impl<C: CongestionControl> Windowed<C> {
             offset: (seq - message.first) * self.host.mtu as u64,
             sent_at: now,
         });
-        header.write(packet.body);
-        let frame = packet.frame;
-        frame.peak_hop_delay = Time::ZERO;
-        frame.dst = sender.dst;
-        frame.entropy = sender.entropy;
-        frame.wire_bytes = wire as u16;
-        frame.priority = self.host.data_priority();
-        frame.flags = self.data_flags;
-        packet.hops.clear();
+        let departure = Departure {
+            dst: sender.dst,
+            entropy: sender.entropy,
+            wire_bytes: wire,
+            payload_bytes: payload,
+            priority: self.host.data_priority(),
+            flags: self.data_flags,
+        };
+        departure.write(self.host.host, &header, packet);
 
         if !resent {
             sender.next += 1;
@@ -385,7 +386,7 @@ impl<C: CongestionControl> Windowed<C> {
             sender.detect_loss(now, left, unordered, &self.outgoing, self.host.mtu)
         };
         if progress.packets > 0 {
-            sender.backoff = 0;
+            sender.backoff.end();
             sender.rto_at = if sender.outstanding() {
                 now.after(sender.rto(&self.params.connection))
             } else {

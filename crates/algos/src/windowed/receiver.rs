@@ -11,7 +11,7 @@ use tidegate_core::{
 
 use super::ConnectionParams;
 use super::header::{Ack, Data};
-use crate::by_host::ByHost;
+use crate::kit::by_host::ByHost;
 
 /// A packet further ahead of what is missing than this is dropped: no sender has such a window.
 const MAX_AHEAD: u64 = 1 << 16;

@@ -4,6 +4,8 @@ use alloc::collections::VecDeque;
 
 use tidegate_core::Time;
 
+use crate::kit::bits::Bits;
+
 /// Packets on a path that keeps order are lost once so many later ones have arrived.
 const OVERTAKEN: u64 = 3;
 
@@ -121,7 +123,7 @@ impl Recovery {
     /// Gives up retransmissions sent before `limit`.
     pub(super) fn lose_resent_before(&mut self, limit: Time, lost: &mut impl FnMut(u64)) {
         while let Some(&(seq, at)) = self.resent.front() {
-            let arrived = self.sacked.below(seq) || self.sacked.get(seq) || self.lost.get(seq);
+            let arrived = seq < self.sacked.base() || self.sacked.get(seq) || self.lost.get(seq);
             if !arrived && at >= limit {
                 return;
             }
@@ -172,71 +174,5 @@ impl Recovery {
         self.marked = next;
         self.reorder_at = Time::NEVER;
         self.episode_end = next;
-    }
-}
-
-/// A set of packet numbers at and above a moving base.
-#[derive(Debug, Default)]
-struct Bits {
-    /// Packet number of the first bit, a multiple of 64.
-    base: u64,
-    /// Nothing below counts.
-    from: u64,
-    words: VecDeque<u64>,
-}
-
-impl Bits {
-    fn begin(&mut self, from: u64) {
-        self.words.clear();
-        self.base = from & !63;
-        self.from = from;
-    }
-    fn below(&self, seq: u64) -> bool {
-        seq < self.from
-    }
-    fn get(&self, seq: u64) -> bool {
-        seq >= self.from
-            && self
-                .words
-                .get(((seq - self.base) / 64) as usize)
-                .is_some_and(|word| word >> (seq & 63) & 1 == 1)
-    }
-    fn set(&mut self, seq: u64) {
-        let word = ((seq - self.base) / 64) as usize;
-        if self.words.len() <= word {
-            self.words.resize(word + 1, 0);
-        }
-        self.words[word] |= 1 << (seq & 63);
-    }
-    fn clear(&mut self, seq: u64) {
-        if let Some(word) = self.words.get_mut(((seq - self.base) / 64) as usize) {
-            *word &= !(1 << (seq & 63));
-        }
-    }
-    /// Forgets everything below `from`; how many members that were.
-    fn advance(&mut self, from: u64) -> u64 {
-        let mut gone = 0;
-        while self.base + 64 <= from {
-            gone += self.words.pop_front().map_or(0, |word| word.count_ones() as u64);
-            self.base += 64;
-        }
-        if let Some(word) = self.words.front_mut() {
-            let passed = *word & ((1u64 << (from & 63)) - 1);
-            gone += passed.count_ones() as u64;
-            *word &= !passed;
-        }
-        self.from = from;
-        gone
-    }
-    fn first_from(&self, from: u64) -> Option<u64> {
-        let from = from.max(self.from);
-        let start = ((from - self.base) / 64) as usize;
-        for (i, word) in self.words.iter().enumerate().skip(start) {
-            let word = if i == start { word & (!0 << (from & 63)) } else { *word };
-            if word != 0 {
-                return Some(self.base + i as u64 * 64 + word.trailing_zeros() as u64);
-            }
-        }
-        None
     }
 }

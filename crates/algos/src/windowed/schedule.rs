@@ -1,54 +1,9 @@
-//! Who sends next: a ring of connections that may send now, and heaps of connections that may
-//! later.
+//! Connections that may send later, by time.
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
-use tidegate_core::{CongestionControl, Time};
-
-use super::sender::{NONE, Sender};
-
-/// Connections that may send now, served in turn. Linked through the connections themselves.
-pub(super) struct Ready {
-    head: u32,
-    tail: u32,
-}
-
-impl Default for Ready {
-    fn default() -> Self {
-        Ready { head: NONE, tail: NONE }
-    }
-}
-
-impl Ready {
-    #[inline]
-    pub(super) fn push<C: CongestionControl>(
-        &mut self,
-        connection: u32,
-        senders: &mut [Sender<C>],
-    ) {
-        senders[connection as usize].next_ready = NONE;
-        if self.tail == NONE {
-            self.head = connection;
-        } else {
-            senders[self.tail as usize].next_ready = connection;
-        }
-        self.tail = connection;
-    }
-
-    #[inline]
-    pub(super) fn pop<C: CongestionControl>(&mut self, senders: &mut [Sender<C>]) -> Option<u32> {
-        let head = self.head;
-        if head == NONE {
-            return None;
-        }
-        self.head = senders[head as usize].next_ready;
-        if self.head == NONE {
-            self.tail = NONE;
-        }
-        Some(head)
-    }
-}
+use tidegate_core::Time;
 
 /// (time, connection) pairs, earliest first. Entries can be stale: their reader checks.
 #[derive(Default)]

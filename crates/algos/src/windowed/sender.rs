@@ -8,6 +8,9 @@ use super::header::Ack;
 use super::plb::Plb;
 use super::recovery::Recovery;
 use super::{ConnectionParams, MAX_BACKOFF};
+use crate::kit::backoff::Backoff;
+use crate::kit::ring::{Link, Linked};
+use crate::kit::slab::Slab;
 use tidegate_core::{CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Time, WindowRule};
 
 /// No message, no connection.
@@ -61,7 +64,7 @@ pub(super) struct Sender<C> {
     room: u32,
     /// What the NIC takes for a full packet.
     pub(super) nic_gap: Time,
-    pub(super) next_ready: u32,
+    pub(super) turn: Link,
     /// Oldest message not fully acknowledged.
     pub(super) head: u32,
     tail: u32,
@@ -70,7 +73,7 @@ pub(super) struct Sender<C> {
     pub(super) queued_messages: u32,
     /// How often the connection's control was started.
     pub(super) uses: u32,
-    pub(super) backoff: u8,
+    pub(super) backoff: Backoff,
     /// The control, not the NIC or the application, stopped sending since the last acknowledgement.
     pub(super) limited: bool,
     /// Goes back to the peer's idle list when its message is done.
@@ -93,6 +96,13 @@ pub(super) struct Cold {
 pub(super) struct Progress {
     pub(super) packets: u32,
     pub(super) bytes: u64,
+}
+
+impl<C> Linked for Sender<C> {
+    #[inline]
+    fn link(&mut self) -> &mut Link {
+        &mut self.turn
+    }
 }
 
 impl<C: CongestionControl> Sender<C> {
@@ -132,13 +142,13 @@ impl<C: CongestionControl> Sender<C> {
                 WindowRule::Below => 1,
             },
             nic_gap: path.nic_rate.serialise(path.full_wire_bytes as u64),
-            next_ready: NONE,
+            turn: Link::default(),
             head: NONE,
             tail: NONE,
             sending: NONE,
             queued_messages: 0,
             uses: 1,
-            backoff: 0,
+            backoff: Backoff::default(),
             limited: false,
             single_use,
             follows_packets: false,
@@ -162,7 +172,10 @@ impl<C: CongestionControl> Sender<C> {
         self.entropy = (seed >> 32) as u32;
         self.last_rtt = self.cold.path.base_rtt;
         (self.srtt, self.rttvar) = (Time::ZERO, Time::ZERO);
-        debug_assert!(self.backoff == 0, "what ended the message before was progress");
+        debug_assert!(
+            self.backoff == Backoff::default(),
+            "what ended the message before was progress"
+        );
         self.limited = false;
         self.last_activity = Time::NEVER;
     }
@@ -258,7 +271,7 @@ impl<C: CongestionControl> Sender<C> {
             self.srtt.after(self.rttvar.times(4))
         };
         let base = base.max(params.min_rto);
-        base.times(1 << self.backoff).min(params.max_rto.max(base))
+        self.backoff.wait(base).min(params.max_rto.max(base))
     }
 
     /// How much later than its successors a packet may arrive before it counts as lost, where paths
@@ -308,7 +321,7 @@ impl<C: CongestionControl> Sender<C> {
             bytes -= self.full_wire as u64 - self.wire(message.last_payload) as u64;
             acked(message.id);
             let next = message.next;
-            messages.free(self.head);
+            messages.0.remove(self.head);
             self.head = next;
             self.queued_messages -= 1;
         }
@@ -440,7 +453,7 @@ impl<C: CongestionControl> Sender<C> {
         });
         recovery.lose_all(una, self.next);
         self.in_flight = 0;
-        self.backoff = (self.backoff + 1).min(MAX_BACKOFF);
+        self.backoff.double(MAX_BACKOFF);
         self.rto_at = now.after(self.rto(params));
     }
 
@@ -450,6 +463,7 @@ impl<C: CongestionControl> Sender<C> {
 }
 
 /// A message that is being sent.
+#[derive(Default)]
 pub(super) struct Outgoing {
     pub(super) id: u32,
     /// Its first packet.
@@ -463,16 +477,13 @@ pub(super) struct Outgoing {
 
 /// All messages being sent by a host.
 #[derive(Default)]
-pub(super) struct Messages {
-    slots: Vec<Outgoing>,
-    free: Vec<u32>,
-}
+pub(super) struct Messages(Slab<Outgoing>);
 
 impl Index<u32> for Messages {
     type Output = Outgoing;
     #[inline]
     fn index(&self, slot: u32) -> &Outgoing {
-        &self.slots[slot as usize]
+        &self.0[slot]
     }
 }
 
@@ -487,20 +498,11 @@ impl Messages {
             (first.saturating_add(packets), (message.bytes - (packets - 1) * mtu as u64) as u32)
         };
         let outgoing = Outgoing { id: message.id, first, end, last_payload, next: NONE };
-        let slot = match self.free.pop() {
-            Some(slot) => {
-                self.slots[slot as usize] = outgoing;
-                slot
-            }
-            None => {
-                self.slots.push(outgoing);
-                self.slots.len() as u32 - 1
-            }
-        };
+        let slot = self.0.insert(|_| outgoing);
         if sender.tail == NONE {
             sender.head = slot;
         } else {
-            self.slots[sender.tail as usize].next = slot;
+            self.0[sender.tail].next = slot;
         }
         sender.tail = slot;
         if sender.sending == NONE {
@@ -512,24 +514,20 @@ impl Messages {
 
     /// Ends an unlimited message after the packets already sent.
     pub(super) fn stop<C>(&mut self, sender: &mut Sender<C>, slot: u32) {
-        if self.slots[slot as usize].end == u64::MAX {
-            self.slots[slot as usize].end = sender.next;
+        if self.0[slot].end == u64::MAX {
+            self.0[slot].end = sender.next;
             if sender.sending == slot {
-                sender.sending = self.slots[slot as usize].next;
+                sender.sending = self.0[slot].next;
             }
             if sender.head == slot && sender.next == sender.una {
-                sender.head = self.slots[slot as usize].next;
+                sender.head = self.0[slot].next;
                 sender.queued_messages -= 1;
                 if sender.head == NONE {
                     sender.tail = NONE;
                 }
-                self.free(slot);
+                self.0.remove(slot);
             }
         }
-    }
-
-    fn free(&mut self, slot: u32) {
-        self.free.push(slot);
     }
 
     /// The message that packet `seq` belongs to; `head` holds the oldest one unacknowledged.

@@ -57,10 +57,17 @@ impl Loop {
         Loop { bytes, floor: floor * bytes, alpha: 0.0, marked: 0, since_cut: 0, cut_after }
     }
 
-    /// One packet arrived. `bucket` is the smaller of the two loops' buckets; `seen` is how many
-    /// packets the share of marked ones is to be taken over, where it is time to.
-    fn observe(&mut self, settings: &Settings, marked: bool, bucket: f64, seen: Option<u32>) {
-        let full = settings.full as f64;
+    /// One packet arrived. `bucket` is the smaller of the two loops' buckets, of which `rise` is a
+    /// packet's share; `seen` is how many packets the share of marked ones is to be taken over,
+    /// where it is time to.
+    #[inline]
+    fn observe(
+        &mut self,
+        settings: &Settings,
+        marked: bool,
+        (bucket, rise): (f64, f64),
+        seen: Option<u32>,
+    ) {
         self.marked += marked as u32;
         self.since_cut = self.since_cut.saturating_add(1);
         if let Some(seen) = seen {
@@ -69,11 +76,11 @@ impl Loop {
             self.marked = 0;
         }
         // About one packet for each bucket's worth of packets, whether marked or not.
-        let mut bytes = self.bytes + full * full / bucket;
+        let mut bytes = self.bytes + rise;
         if marked && self.since_cut >= self.cut_after {
             bytes -= self.bytes * self.alpha / 2.0;
             self.since_cut = 0;
-            self.cut_after = (1.5 * bucket / full) as u32;
+            self.cut_after = (1.5 * bucket / settings.full as f64) as u32;
         }
         self.bytes = bytes.clamp(self.floor, settings.bdp as f64);
     }
@@ -116,7 +123,8 @@ impl Bucket {
         sender_congested: bool,
         network_congested: bool,
     ) {
-        let bucket = self.bytes();
+        let (bucket, full) = (self.bytes(), settings.full as f64);
+        let bucket = (bucket, full * full / bucket);
         self.seen += 1;
         let seen = (self.seen >= self.update_after).then_some(self.seen);
         self.sender.observe(settings, sender_congested, bucket, seen);

@@ -68,7 +68,7 @@
 //! * Loss recovery, which the paper takes from Homa without detail: receivers ask for packets that
 //!   time has shown to be lost, senders repeat announcements, both with exponential backoff, and
 //!   the receiver acknowledges whole messages. Credits carry a running sum, so a later one replaces
-//!   a lost one. See `recovery.rs`.
+//!   a lost one. See `recovery.rs` and `unanswered.rs`.
 //! * A sender needs credit for all of its next packet (the paper: for any of it), but for once
 //!   after its receiver has asked in vain.
 //! * A message without end counts as longer than any other; several take turns.
@@ -84,11 +84,17 @@ mod schedule;
 mod sender;
 #[cfg(test)]
 mod tests;
+mod turns;
+mod unanswered;
 
 use alloc::collections::VecDeque;
 
+use crate::kit::departure::Departure;
+use crate::kit::segments::Segments;
+use crate::kit::slab::Key;
+use crate::kit::step::{self, Control};
 use credit::Pacer;
-use header::{Glance, Header};
+use header::{Data, Glance, Header};
 use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::fabric::Routing;
@@ -105,8 +111,8 @@ const MAX_BACKOFF: u8 = 6;
 /// Bytes left of a message without end: more than of any other.
 const LONG: u64 = 1 << 62;
 
-/// What to serve first: bytes left, then order of arrival or turn.
-type Key = (u64, u64);
+/// What every step of this transport is handed.
+type Step<'a> = step::Step<'a, Settings, Header>;
 
 choice! {
     /// Whose packet a receiver credits next.
@@ -170,9 +176,8 @@ params! {
 /// Parameters in bytes, and what else both halves need.
 struct Settings {
     hosts: u32,
-    /// Payload of a full packet.
-    mtu: u64,
-    /// The same on the wire.
+    segments: Segments,
+    /// A full packet on the wire.
     full: u64,
     bdp: i64,
     /// Credit that one sender may have.
@@ -183,7 +188,7 @@ struct Settings {
     gain: f64,
     sender_floor: f64,
     network_floor: f64,
-    /// In units of [`sender::ONE`].
+    /// In units of [`turns::ONE`].
     fair_share: i64,
     policy: Policy,
     rules: Rules,
@@ -192,7 +197,8 @@ struct Settings {
 
 impl Settings {
     fn new(params: &SirdParams, host: &HostContext) -> Settings {
-        let full = (host.mtu + HEADER_BYTES) as u64;
+        let segments = Segments { mtu: host.mtu as u64 };
+        let full = segments.full();
         let bytes = |extent: Extent| extent.bytes(host.bdp_bytes) as i64;
         // However short the path, a packet must fit.
         let bdp = (host.bdp_bytes as i64).max(full as i64);
@@ -211,7 +217,7 @@ impl Settings {
         };
         Settings {
             hosts: host.hosts,
-            mtu: host.mtu as u64,
+            segments,
             full,
             bdp,
             most,
@@ -221,48 +227,12 @@ impl Settings {
             gain: params.gain,
             sender_floor: params.sender_floor,
             network_floor: params.network_floor,
-            fair_share: (params.fair_share * sender::ONE as f64) as i64,
+            fair_share: (params.fair_share * turns::ONE as f64) as i64,
             policy: params.receiver_policy,
             rules: params.rules,
             timeout: params.resend_timeout,
         }
     }
-
-    /// When a timer that should fire next at `next` does so: after a driver's long pause not for
-    /// every time it missed.
-    fn next_timer(&self, now: Time, next: Time) -> Time {
-        if next > now { next } else { now.after(self.timeout) }
-    }
-
-    /// Packets of a message.
-    fn packets(&self, size: u64) -> u64 {
-        size.div_ceil(self.mtu)
-    }
-    /// Payload of one of its packets.
-    #[inline]
-    fn payload(&self, size: u64, packet: u64) -> u64 {
-        (size - packet * self.mtu).min(self.mtu)
-    }
-    /// Bytes on the wire of one of its packets.
-    #[inline]
-    fn wire(&self, size: u64, packet: u64) -> u64 {
-        (self.payload(size, packet) + HEADER_BYTES as u64).max(MIN_WIRE_BYTES as u64)
-    }
-    /// Bytes on the wire of its first packets.
-    fn wire_below(&self, size: u64, packets: u64) -> u64 {
-        let Some(last) = packets.checked_sub(1) else { return 0 };
-        last.saturating_mul(self.full).saturating_add(self.wire(size, last))
-    }
-    /// Bytes on the wire of all of them.
-    fn message_wire(&self, size: u64) -> u64 {
-        self.wire_below(size, self.packets(size))
-    }
-}
-
-/// A packet other than data, ready to go.
-struct Control {
-    dst: u32,
-    header: Header,
 }
 
 /// What becomes of a packet.
@@ -281,7 +251,7 @@ pub struct Sird {
     outbox: Outbox,
     inbox: Inbox,
     /// Goes before data.
-    control: VecDeque<Control>,
+    control: VecDeque<Control<Header>>,
     rng: Rng,
 }
 
@@ -333,54 +303,58 @@ impl Endpoint for Sird {
 impl Transport for Sird {
     fn submit(&mut self, now: Time, message: Message, _paths: &dyn PathOracle) -> Handle {
         self.advance(now);
-        Handle(self.outbox.submit(&self.settings, now, &message, &mut self.control) as u64)
+        let Sird { settings, outbox, control, .. } = self;
+        Handle(outbox.submit(&mut Step { settings, now, control }, &message).bits())
     }
 
     fn stop(&mut self, now: Time, handle: Handle) {
         self.advance(now);
-        self.outbox.stop(&self.settings, now, handle.0 as u32, &mut self.control);
+        let Sird { settings, outbox, control, .. } = self;
+        outbox.stop(&mut Step { settings, now, control }, Key::of_bits(handle.0));
     }
 
     #[inline]
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         self.advance(now);
         let Sird { settings, inbox, outbox, control, .. } = self;
+        let step = &mut Step { settings, now, control };
         let src = packet.body.src;
         let Some(glance) = Glance::at(packet.body) else { return Reply::None };
         let source = inbox.source(settings, src, glance.announces);
-        inbox.changed(now);
         if let Some(source) = source {
+            inbox.changed(now);
             let marked = packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
-            inbox.hear(settings, now, source, glance.sender_congested, marked);
+            inbox.hear(step, source, glance.sender_congested, marked);
         }
         let answer = match (Header::read(packet.body), source) {
             (Some(Header::Data(data)), Some(source)) => {
-                inbox.on_data(settings, now, source, &data, packet.body.payload_bytes, app)
+                inbox.on_data(step, source, &data, packet.body.payload_bytes, app)
             }
             (Some(Header::Request(request)), Some(source)) => {
-                inbox.on_request(settings, now, source, &request, app, control)
+                inbox.on_request(step, source, &request, app)
             }
             (Some(Header::Credit(credit)), _) => {
                 outbox.on_credit(settings, src, credit.granted);
                 Answer::None
             }
-            (Some(Header::Resend(resend)), _) => outbox.on_resend(settings, now, src, &resend),
+            (Some(Header::Resend(resend)), _) => outbox.on_resend(step, src, &resend),
             (Some(Header::Ack(ack)), _) => {
-                if let Some(id) = outbox.on_done(settings, now, src, &ack, control) {
+                if let Some(id) = outbox.on_done(step, src, &ack) {
                     app.acked(now, MessageId { src: self.host.host, id });
                 }
                 Answer::None
             }
             _ => Answer::None,
         };
+        // Nobody that credit goes to has sent what comes from an unknown host.
         if let Some(source) = source {
             inbox.settle(settings, source);
+            inbox.issue(step);
         }
-        inbox.issue(settings, now, control);
         match answer {
             Answer::None => Reply::None,
             Answer::Reply(reply) => {
-                self.write(src, &reply, 0, packet);
+                self.write_control(src, &reply, packet);
                 Reply::Send
             }
         }
@@ -390,9 +364,9 @@ impl Transport for Sird {
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
         self.advance(now);
         if let Some(Control { dst, header }) = self.control.pop_front() {
-            self.write(dst, &header, 0, packet);
+            self.write_control(dst, &header, packet);
         } else if let Some((dst, data, payload)) = self.outbox.data(&self.settings, now) {
-            self.write(dst, &Header::Data(data), payload, packet);
+            self.write_data(dst, data, payload, packet);
         } else {
             return Transmit::Idle;
         }
@@ -413,7 +387,7 @@ impl Transport for Sird {
     }
 
     fn limits(&self, handle: Handle) -> Option<(f64, f64)> {
-        let available = self.outbox.available(handle.0 as u32)?;
+        let available = self.outbox.available(Key::of_bits(handle.0))?;
         Some((available.max(0) as f64, self.host.nic_rate.as_bps() as f64))
     }
 }
@@ -430,47 +404,57 @@ impl Sird {
 
     fn catch_up(&mut self, now: Time) {
         let Sird { settings, inbox, outbox, control, .. } = self;
+        let step = &mut Step { settings, now, control };
         loop {
-            let (theirs, ours) = (inbox.timer(), outbox.deadline());
+            let (theirs, ours) = (inbox.timers.next(), outbox.deadline());
             let at = theirs.min(ours);
-            inbox.issue(settings, at.min(now), control);
+            inbox.issue(&mut step.at(at.min(now)));
             if at > now {
                 return;
             }
             if theirs <= ours {
                 inbox.changed(at);
-                inbox.on_timer(settings, now, control);
-                inbox.issue(settings, at, control);
+                inbox.on_timer(step);
+                inbox.issue(&mut step.at(at));
             } else {
-                outbox.on_timer(settings, now, control);
+                outbox.on_timer(step);
             }
         }
     }
 
-    /// Writes a packet with so much payload, if it is data.
-    fn write(&mut self, dst: u32, header: &Header, payload_bytes: u32, packet: PacketMut<'_>) {
-        let [control, unscheduled, scheduled] = self.priorities;
-        let frame = packet.frame;
-        frame.peak_hop_delay = Time::ZERO;
-        frame.dst = dst;
-        frame.entropy = match self.host.spraying {
+    /// Writes a data packet with so much payload.
+    fn write_data(&mut self, dst: u32, data: Data, payload_bytes: u32, packet: PacketMut<'_>) {
+        let [_, unscheduled, scheduled] = self.priorities;
+        let is_first = data.offset < data.unscheduled as u64 * self.settings.segments.mtu;
+        let departure = Departure {
+            dst,
+            entropy: self.entropy(dst, data.lane),
+            wire_bytes: (payload_bytes + HEADER_BYTES).max(MIN_WIRE_BYTES),
+            payload_bytes,
+            priority: if is_first { unscheduled } else { scheduled },
+            flags: frame_flag::ECN_CAPABLE,
+        };
+        departure.write(self.host.host, &Header::Data(data), packet);
+    }
+
+    /// Writes any other.
+    fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
+        let departure = Departure {
+            dst,
+            entropy: self.entropy(dst, header.lane()),
+            wire_bytes: MIN_WIRE_BYTES,
+            payload_bytes: 0,
+            priority: self.priorities[0],
+            flags: 0,
+        };
+        departure.write(self.host.host, header, packet);
+    }
+
+    #[inline]
+    fn entropy(&mut self, dst: u32, lane: u32) -> u32 {
+        match self.host.spraying {
             true => self.rng.bits() as u32,
-            false => mix64((self.host.host as u64) << 32 | dst as u64) as u32 ^ header.lane(),
-        };
-        let (wire, priority, flags) = match header {
-            Header::Data(data) => {
-                let is_first = data.offset / self.settings.mtu < data.unscheduled as u64;
-                let priority = if is_first { unscheduled } else { scheduled };
-                (payload_bytes + HEADER_BYTES, priority, frame_flag::ECN_CAPABLE)
-            }
-            _ => (0, control, 0),
-        };
-        frame.wire_bytes = wire.max(MIN_WIRE_BYTES) as u16;
-        frame.priority = priority;
-        frame.flags = flags;
-        packet.body.src = self.host.host;
-        packet.body.payload_bytes = payload_bytes;
-        header.write(packet.body);
-        packet.hops.clear();
+            false => mix64((self.host.host as u64) << 32 | dst as u64) as u32 ^ lane,
+        }
     }
 }

@@ -1,17 +1,19 @@
 //! The receiving half: what has arrived, and whose credit that was (algorithm 1, `onDataPacket`).
 
-use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use tidegate_core::{Application, Message, MessageId, Time};
 
 use super::credit::{Bucket, Pacer};
 use super::header::{Ack, Announced, Credit, Data, Header, Request};
-use super::sender::MAX_LANES;
-use super::{Answer, Control, Key, LONG, Policy, Settings};
-use crate::by_host::ByHost;
-use crate::tables::{Heap, Places, Slab};
-use crate::window::Window;
+use super::{Answer, LONG, Policy, Settings, Step};
+use crate::kit::backoff::Backoff;
+use crate::kit::by_host::ByHost;
+use crate::kit::heap::{Heap, Pile, Places, shortest_first};
+use crate::kit::lanes::{Heard, Known};
+use crate::kit::slab::Slab;
+use crate::kit::timers::Timers;
+use crate::kit::window::Window;
 
 /// Messages being received at a time. More are not heard, and their senders ask again.
 const MAX_MESSAGES: usize = 1 << 16;
@@ -25,8 +27,6 @@ const MAX_UNSCHEDULED: u64 = 1 << 20;
 /// A message being received.
 #[derive(Default)]
 pub(super) struct Incoming {
-    /// In use; the timers look at the slots of those that are not complete.
-    pub(super) alive: bool,
     pub(super) complete: bool,
     pub(super) id: u32,
     pub(super) source: u32,
@@ -53,7 +53,7 @@ pub(super) struct Incoming {
     /// Whatever is missing below this packet at `horizon_at` plus the timeout is lost.
     pub(super) horizon: u64,
     pub(super) horizon_at: Time,
-    pub(super) backoff: u8,
+    pub(super) backoff: Backoff,
 }
 
 impl Incoming {
@@ -62,31 +62,21 @@ impl Incoming {
         self.received < self.granted.max(self.window.high()).max(self.sent)
     }
 
-    fn key(&self, settings: &Settings) -> Key {
+    /// Credit is to be handed out for packets of it, and may be.
+    #[inline]
+    pub(super) fn wants(&self) -> bool {
+        self.granted < self.packets && self.granted < self.window.base() + MAX_AHEAD
+    }
+
+    #[inline]
+    fn key(&self, settings: &Settings) -> u128 {
         let remaining = match settings.policy {
             Policy::RoundRobin => 0,
             Policy::Srpt if self.size == Message::UNLIMITED => LONG,
-            Policy::Srpt => self.size.saturating_sub(self.received * settings.mtu),
+            Policy::Srpt => self.size.saturating_sub(self.received * settings.segments.mtu),
         };
-        (remaining, self.order)
+        shortest_first(remaining, self.order)
     }
-}
-
-/// What a lane's last message has become.
-#[derive(Clone, Copy)]
-enum Last {
-    /// There was none.
-    Unused,
-    /// Being received, in this slot.
-    Slot(u32),
-    /// Complete, with so much excess credit.
-    Done(u64),
-}
-
-#[derive(Clone, Copy)]
-struct Lane {
-    generation: u32,
-    last: Last,
 }
 
 /// A sender, as its receiver sees it.
@@ -96,8 +86,9 @@ pub(super) struct Source {
     /// Every byte of credit handed out to it so far.
     pub(super) granted_bytes: u64,
     /// Messages that want credit.
-    pub(super) messages: Heap<Key>,
-    lanes: Vec<Lane>,
+    pub(super) messages: Pile<u128>,
+    /// Of a message that has arrived its excess credit is kept.
+    lanes: Heard<u64>,
     pub(super) heard_at: Time,
     /// When a packet of any of its messages last arrived for the first time.
     pub(super) data_at: Time,
@@ -113,10 +104,8 @@ pub(super) struct Inbox {
     pub(super) messages: Slab<Incoming>,
     places: Places,
     /// Senders that want credit and may have it, by their head message.
-    pub(super) ready: Heap<Key>,
-    ready_places: Places,
-    pub(super) timers: Heap<Time>,
-    pub(super) timer_places: Places,
+    pub(super) ready: Heap<u128>,
+    pub(super) timers: Timers,
     /// Credit outstanding over all senders but silent ones (`b` of algorithm 1).
     pub(super) outstanding: i64,
     pub(super) pacer: Pacer,
@@ -127,18 +116,6 @@ pub(super) struct Inbox {
     pub(super) order: u64,
 }
 
-/// What is known of the message that a packet belongs to.
-enum Found {
-    /// It is being received, in this slot; true where this packet is the first of it.
-    Slot(u32, bool),
-    /// This packet is the first of it that came.
-    New,
-    /// It has arrived, with so much excess credit.
-    Done(u64),
-    /// It is over, or there is no room for it, or the packet makes no sense.
-    Nothing,
-}
-
 impl Inbox {
     pub(super) fn new(pacer: Pacer) -> Inbox {
         Inbox {
@@ -147,9 +124,7 @@ impl Inbox {
             messages: Slab::default(),
             places: Places::default(),
             ready: Heap::default(),
-            ready_places: Places::default(),
-            timers: Heap::default(),
-            timer_places: Places::default(),
+            timers: Timers::default(),
             outstanding: 0,
             pacer,
             clock: Time::ZERO,
@@ -160,29 +135,20 @@ impl Inbox {
 
     #[inline]
     pub(super) fn deadline(&self) -> Time {
-        self.credit_at.min(self.timer())
-    }
-
-    /// When the first timer fires.
-    #[inline]
-    pub(super) fn timer(&self) -> Time {
-        self.timers.first().map_or(Time::NEVER, |(at, _)| at)
+        self.credit_at.min(self.timers.next())
     }
 
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         let start = self.outstanding == 0
             && self.sources.iter().all(|source| source.bucket.outstanding == 0);
-        start && self.messages.in_use() == 0 && self.deadline() == Time::NEVER
+        start && self.messages.len() == 0 && self.deadline() == Time::NEVER
     }
 
     #[cfg(test)]
     pub(super) fn most_ahead(&self) -> u64 {
-        (0..self.messages.len())
-            .map(|slot| &self.messages[slot].window)
-            .map(|w| w.high().saturating_sub(w.base()))
-            .max()
-            .unwrap_or(0)
+        let windows = self.messages.all().iter().map(|message| &message.window);
+        windows.map(|w| w.high().saturating_sub(w.base())).max().unwrap_or(0)
     }
 
     /// The sender at `host`; made if there is none and the packet announces a message.
@@ -203,8 +169,8 @@ impl Inbox {
             host,
             bucket: Bucket::new(settings),
             granted_bytes: 0,
-            messages: Heap::default(),
-            lanes: Vec::new(),
+            messages: Pile::default(),
+            lanes: Heard::default(),
             heard_at: Time::ZERO,
             data_at: Time::ZERO,
             silent: false,
@@ -214,17 +180,11 @@ impl Inbox {
     }
 
     /// A packet of any kind came from `source`: both control loops run (section 4.3).
-    pub(super) fn hear(
-        &mut self,
-        settings: &Settings,
-        now: Time,
-        source: u32,
-        csn: bool,
-        ce: bool,
-    ) {
+    #[inline]
+    pub(super) fn hear(&mut self, step: &Step<'_>, source: u32, csn: bool, ce: bool) {
         let source = &mut self.sources[source as usize];
-        source.bucket.observe(settings, csn, ce);
-        source.heard_at = now;
+        source.bucket.observe(step.settings, csn, ce);
+        source.heard_at = step.now;
         if core::mem::take(&mut source.silent) {
             self.outstanding += source.bucket.outstanding;
         }
@@ -240,47 +200,26 @@ impl Inbox {
         }
     }
 
-    /// The message of a sender in that lane.
+    /// What is known of the message in a sender's lane.
     #[inline]
-    fn find(&self, source: u32, lane: u32, generation: u32) -> Found {
-        if lane as usize >= MAX_LANES {
-            return Found::Nothing;
-        }
-        let lane = self.sources[source as usize].lanes.get(lane as usize);
-        match lane.copied().unwrap_or(Lane { generation, last: Last::Unused }) {
-            Lane { last: Last::Unused, .. } => Found::New,
-            Lane { generation: same, last } if same == generation => match last {
-                Last::Slot(slot) => Found::Slot(slot, false),
-                Last::Done(excess) => Found::Done(excess),
-                Last::Unused => Found::Nothing,
-            },
-            // A sender uses a lane again when it knows that the message before has arrived.
-            Lane { generation: before, last: Last::Done(_) }
-                if (generation.wrapping_sub(before) as i32) > 0 =>
-            {
-                Found::New
-            }
-            _ => Found::Nothing,
-        }
+    fn find(&self, source: u32, lane: u32, generation: u32) -> Known<u64> {
+        self.sources[source as usize].lanes.find(lane, generation)
     }
 
     /// A message that was not known: books the credit that its sender took for the unscheduled
-    /// packets.
-    fn open(&mut self, settings: &Settings, now: Time, number: u32, said: &Announced) -> Found {
+    /// packets. What is known of it then: nothing where there is no room for it, or it makes no sense.
+    #[cold]
+    fn open(&mut self, step: &Step<'_>, number: u32, said: &Announced) -> Known<u64> {
+        let (settings, now) = (step.settings, step.now);
         let (size, unscheduled) = (said.size, said.unscheduled as u64);
-        let packets = settings.packets(size);
+        let packets = settings.segments.packets(size);
         let sane = (size <= MAX_SIZE || size == Message::UNLIMITED)
             && unscheduled <= packets.min(MAX_UNSCHEDULED);
-        if !sane || self.messages.in_use() >= MAX_MESSAGES {
-            return Found::Nothing;
+        if !sane || self.messages.len() >= MAX_MESSAGES {
+            return Known::Never;
         }
-        let slot = self.messages.take();
         self.order += 1;
-        let message = &mut self.messages[slot];
-        let mut window = core::mem::take(&mut message.window);
-        window.clear();
-        *message = Incoming {
-            alive: true,
+        let slot = self.messages.insert(|last| Incoming {
             id: said.message,
             source: number,
             lane: said.lane,
@@ -289,22 +228,17 @@ impl Inbox {
             size,
             packets,
             granted: unscheduled,
-            window,
+            window: last.window.cleared(),
             order: self.order,
             waits_since: now,
             horizon_at: now,
             ..Incoming::default()
-        };
-        self.book(number, settings.wire_below(size, unscheduled) as i64);
-        let source = &mut self.sources[number as usize];
-        if source.lanes.len() <= said.lane as usize {
-            source.lanes.resize(said.lane as usize + 1, Lane { generation: 0, last: Last::Unused });
-        }
-        source.lanes[said.lane as usize] =
-            Lane { generation: said.generation, last: Last::Slot(slot) };
+        });
+        self.book(number, settings.segments.wire_below(size, unscheduled) as i64);
+        self.sources[number as usize].lanes.open(said.lane, said.generation, slot);
         self.place(settings, slot);
-        self.arm(settings, now, slot);
-        Found::Slot(slot, true)
+        self.arm(step, slot);
+        Known::Slot(slot)
     }
 
     /// Counts credit handed out, or, below zero, come back with data. Never for a silent sender: it
@@ -315,12 +249,11 @@ impl Inbox {
     }
 
     /// Puts a message among those that want credit, or takes it out.
+    #[inline]
     pub(super) fn place(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
         let source = &mut self.sources[message.source as usize];
-        let wants = message.granted < message.packets
-            && message.granted < message.window.base() + MAX_AHEAD;
-        if wants {
+        if message.wants() {
             source.messages.set(&mut self.places, slot, message.key(settings));
         } else {
             source.messages.remove(&mut self.places, slot);
@@ -328,12 +261,13 @@ impl Inbox {
     }
 
     /// Starts a message's timer if it expects packets and none is running.
-    pub(super) fn arm(&mut self, settings: &Settings, now: Time, slot: u32) {
+    #[inline]
+    pub(super) fn arm(&mut self, step: &Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
-        if !message.complete && message.expects() && !self.timer_places.contain(slot) {
-            (message.horizon, message.horizon_at) = (message.window.high(), now);
-            message.waits_since = now;
-            self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout));
+        if !message.complete && !self.timers.run(slot) && message.expects() {
+            (message.horizon, message.horizon_at) = (message.window.high(), step.now);
+            message.waits_since = step.now;
+            self.timers.set(slot, step.now.after(step.settings.timeout));
         }
     }
 
@@ -345,21 +279,21 @@ impl Inbox {
             && !source.silent
         {
             let message = &self.messages[slot];
-            let wire = settings.wire(message.size, message.granted) as i64;
+            let wire = settings.segments.wire(message.size, message.granted) as i64;
             if source.bucket.admits(settings, wire) {
-                return self.ready.set(&mut self.ready_places, number, key);
+                return self.ready.set(number, key);
             }
         }
-        self.ready.remove(&mut self.ready_places, number);
+        self.ready.remove(number);
     }
 
     /// A message without end has one now.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
-        let packets = settings.packets(size);
+        let packets = settings.segments.packets(size);
         if message.size != Message::UNLIMITED
             || size > MAX_SIZE
-            || !size.is_multiple_of(settings.mtu)
+            || !size.is_multiple_of(settings.segments.mtu)
             || packets < message.window.high()
         {
             return;
@@ -376,29 +310,25 @@ impl Inbox {
 
     pub(super) fn on_request<A: Application>(
         &mut self,
-        settings: &Settings,
-        now: Time,
+        step: &mut Step<'_>,
         source: u32,
         request: &Request,
         app: &mut A,
-        control: &mut VecDeque<Control>,
     ) -> Answer {
         let said = request.announced();
-        let found = match self.find(source, said.lane, said.generation) {
-            Found::New => self.open(settings, now, source, &said),
-            found => found,
-        };
-        match found {
-            Found::Nothing | Found::New => Answer::None,
-            Found::Done(excess) => Answer::Reply(self.done(source, &said, excess)),
-            Found::Slot(slot, fresh) => {
-                self.learn_size(settings, slot, request.size);
+        let found = self.find(source, said.lane, said.generation);
+        let is_new = found == Known::New;
+        match if is_new { self.open(step, source, &said) } else { found } {
+            Known::Never | Known::New => Answer::None,
+            Known::Done(excess) => Answer::Reply(self.done(source, &said, excess)),
+            Known::Slot(slot) => {
+                self.learn_size(step.settings, slot, request.size);
                 if request.repeated {
-                    let sent = request.sent / settings.mtu;
-                    self.on_repeated_request(settings, now, slot, sent, control);
+                    let sent = request.sent / step.settings.segments.mtu;
+                    self.on_repeated_request(step, slot, sent);
                 }
-                match self.finish(now, slot, app) {
-                    Answer::None if !fresh => Answer::Reply(self.repeat(source, request.message)),
+                match self.finish(step.now, slot, app) {
+                    Answer::None if !is_new => Answer::Reply(self.repeat(source, request.message)),
                     answer => answer,
                 }
             }
@@ -414,62 +344,75 @@ impl Inbox {
     #[inline]
     pub(super) fn on_data<A: Application>(
         &mut self,
-        settings: &Settings,
-        now: Time,
+        step: &Step<'_>,
         source: u32,
         data: &Data,
         payload_bytes: u32,
         app: &mut A,
     ) -> Answer {
+        let (settings, now) = (step.settings, step.now);
         let found = match self.find(source, data.lane, data.generation) {
-            Found::New => self.open(settings, now, source, &data.announced()),
+            Known::New => self.open(step, source, &data.announced()),
             found => found,
         };
         let slot = match found {
-            Found::Slot(slot, _) => slot,
-            Found::Done(excess) => {
+            Known::Slot(slot) => slot,
+            Known::Done(excess) => {
                 return Answer::Reply(self.done(source, &data.announced(), excess));
             }
-            Found::Nothing | Found::New => return Answer::None,
+            Known::Never | Known::New => return Answer::None,
         };
         if self.messages[slot].size != data.size {
             self.learn_size(settings, slot, data.size);
         }
         let message = &mut self.messages[slot];
-        let packet = data.offset / settings.mtu;
-        let fits = data.offset.is_multiple_of(settings.mtu)
+        let segments = settings.segments;
+        let packet = data.offset / segments.mtu;
+        let fits = packet * segments.mtu == data.offset
             && packet < message.packets
-            && payload_bytes as u64 == settings.payload(message.size, packet)
+            && payload_bytes as u64 == segments.payload(message.size, packet)
             && packet < message.window.base() + MAX_AHEAD;
-        let wire = if fits { settings.wire(message.size, packet) } else { 0 };
-        if fits && data.retransmission {
+        if !fits {
+            return self.finish(now, slot, app);
+        }
+        let wire = segments.wire(message.size, packet);
+        if data.retransmission {
             // Time of the link that no credit has paid for.
             self.pacer.spend(now, wire);
         }
-        if fits && message.window.insert(packet) {
-            message.received += 1;
-            message.waits_since = now;
-            if core::mem::take(&mut message.backoff) > 0 {
-                self.timers.set(&mut self.timer_places, slot, now.after(settings.timeout));
-            }
-            let sender = &mut self.sources[source as usize];
-            let id = MessageId { src: sender.host, id: message.id };
-            app.delivered(now, id, data.offset, payload_bytes);
-            sender.data_at = now;
-            self.book(source, -(wire as i64));
-            self.place(settings, slot);
-            self.arm(settings, now, slot);
+        if !message.window.insert(packet) {
+            return self.finish(now, slot, app);
         }
+        message.received += 1;
+        message.waits_since = now;
+        if message.backoff.end() {
+            self.timers.set(slot, now.after(settings.timeout));
+        }
+        let sender = &mut self.sources[source as usize];
+        let id = MessageId { src: sender.host, id: message.id };
+        app.delivered(now, id, data.offset, payload_bytes);
+        sender.data_at = now;
+        self.book(source, -(wire as i64));
+        self.place(settings, slot);
+        self.arm(step, slot);
         self.finish(now, slot, app)
     }
 
-    /// Tells application and sender if all has arrived. The record stays until credit for all of it
-    /// has been handed out: its sender may have spent on it what was meant for others.
+    /// Tells application and sender if all has arrived.
+    #[inline]
     fn finish<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Answer {
-        let message = &mut self.messages[slot];
+        let message = &self.messages[slot];
         if message.complete || message.received < message.packets {
             return Answer::None;
         }
+        self.complete(now, slot, app)
+    }
+
+    /// All has arrived. The record stays until credit for all of it has been handed out: its sender
+    /// may have spent on it what was meant for others.
+    #[cold]
+    fn complete<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Answer {
+        let message = &mut self.messages[slot];
         message.complete = true;
         let (id, excess, source) = (message.id, message.excess, message.source);
         let said = Announced {
@@ -480,8 +423,8 @@ impl Inbox {
             unscheduled: 0,
             size: message.size,
         };
-        self.sources[source as usize].lanes[said.lane as usize].last = Last::Done(excess);
-        self.timers.remove(&mut self.timer_places, slot);
+        self.sources[source as usize].lanes.close(said.lane, excess);
+        self.timers.remove(slot);
         self.release(slot);
         app.completed(now, MessageId { src: self.sources[source as usize].host, id });
         Answer::Reply(self.done(source, &said, excess))
@@ -500,11 +443,11 @@ impl Inbox {
         })
     }
 
+    #[inline]
     pub(super) fn release(&mut self, slot: u32) {
-        let message = &mut self.messages[slot];
+        let message = &self.messages[slot];
         if message.complete && message.granted == message.packets {
-            message.alive = false;
-            self.messages.give_back(slot);
+            self.messages.remove(slot);
         }
     }
 }

@@ -16,13 +16,9 @@
 //! answers holds nobody up. A sender that does not answer at all loses its credit to others until
 //! it is heard of.
 
-use alloc::collections::VecDeque;
-
-use tidegate_core::Time;
-
 use super::header::{Header, Resend};
 use super::receiver::{Inbox, MAX_AHEAD};
-use super::{Control, MAX_BACKOFF, Settings};
+use super::{MAX_BACKOFF, Step};
 
 /// After so many unanswered requests in a row the credit of a silent sender is given to others.
 const PATIENCE: u8 = 3;
@@ -32,35 +28,30 @@ const MAX_ASKS: usize = 32;
 
 impl Inbox {
     /// The first timer has fired.
-    pub(super) fn on_timer(
-        &mut self,
-        settings: &Settings,
-        now: Time,
-        control: &mut VecDeque<Control>,
-    ) {
+    pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
         let Some((at, slot)) = self.timers.first() else { return };
         let message = &mut self.messages[slot];
         if !message.expects() {
-            return self.timers.remove(&mut self.timer_places, slot);
+            return self.timers.remove(slot);
         }
-        let timeout = settings.timeout;
+        let timeout = step.settings.timeout;
         let number = message.source;
-        let patience = timeout.times(1 << message.backoff);
+        let patience = message.backoff.wait(timeout);
         let heard_at = message.waits_since.max(self.sources[number as usize].data_at);
         let news_at = heard_at.max(message.asked_at);
         let next = if at.since(news_at) >= patience {
-            message.backoff = (message.backoff + 1).min(MAX_BACKOFF);
+            message.backoff.double(MAX_BACKOFF);
             let backoff = message.backoff;
-            self.ask_for_all(settings, at, slot, control);
+            self.ask_for_all(&mut step.at(at), slot);
             let header = self.repeat(number, self.messages[slot].id);
             let source = &self.sources[number as usize];
-            control.push_back(Control { dst: source.host, header });
-            if backoff >= PATIENCE && at.since(source.heard_at) >= patience {
-                self.silence(settings, number);
+            step.send(source.host, header);
+            if backoff.doubled() >= PATIENCE && at.since(source.heard_at) >= patience {
+                self.silence(step.settings, number);
             }
-            at.after(timeout.times(1 << backoff))
+            at.after(backoff.wait(timeout))
         } else {
-            message.backoff = 0;
+            message.backoff.end();
             let (base, high) = (message.window.base(), message.window.high());
             let gap_at = message.horizon_at.max(message.asked_at).after(timeout);
             let lost = (base < message.horizon && at >= gap_at).then_some(message.horizon);
@@ -71,83 +62,53 @@ impl Inbox {
             }
             let gap_at = message.horizon_at.max(message.asked_at).after(timeout);
             if let Some(horizon) = lost {
-                self.ask_below(settings, at, slot, horizon, false, control);
+                self.ask_below(&mut step.at(at), slot, horizon, false);
             }
             let quiet_at = news_at.after(timeout);
             if base < high { quiet_at.min(gap_at) } else { quiet_at }
         };
-        self.timers.set(&mut self.timer_places, slot, settings.next_timer(now, next));
+        self.timers.set_again(slot, next, step.now, timeout);
     }
 
     /// The sender says that it has sent `sent` packets, the last of them a timeout ago. No use in
     /// asking twice.
-    pub(super) fn on_repeated_request(
-        &mut self,
-        settings: &Settings,
-        now: Time,
-        slot: u32,
-        sent: u64,
-        control: &mut VecDeque<Control>,
-    ) {
+    pub(super) fn on_repeated_request(&mut self, step: &mut Step<'_>, slot: u32, sent: u64) {
         let message = &mut self.messages[slot];
         message.sent =
             message.sent.max(sent).min(message.packets).min(message.window.base() + MAX_AHEAD);
-        if !message.complete && now.since(message.asked_at) >= settings.timeout {
+        if !message.complete && step.now.since(message.asked_at) >= step.settings.timeout {
             let end = message.sent;
-            self.ask_below(settings, now, slot, end, false, control);
-            self.arm(settings, now, slot);
+            self.ask_below(step, slot, end, false);
+            self.arm(step, slot);
         }
     }
 
     /// Asks for everything credited.
-    fn ask_for_all(
-        &mut self,
-        settings: &Settings,
-        at: Time,
-        slot: u32,
-        control: &mut VecDeque<Control>,
-    ) {
+    fn ask_for_all(&mut self, step: &mut Step<'_>, slot: u32) {
         let message = &self.messages[slot];
         // Credit may have gone into packets of this message that was meant for others.
         let outstanding = self.sources[message.source as usize].bucket.outstanding.max(0) as u64;
         let known = message.granted.max(message.window.high()).max(message.sent);
-        let end = known.saturating_add(outstanding / settings.full + 1).min(message.packets);
-        self.ask_below(settings, at, slot, end, true, control);
+        let end = known.saturating_add(outstanding / step.settings.full + 1).min(message.packets);
+        self.ask_below(step, slot, end, true);
     }
 
     /// Asks for what is missing of a message below packet `end`.
-    fn ask_below(
-        &mut self,
-        settings: &Settings,
-        at: Time,
-        slot: u32,
-        end: u64,
-        stalled: bool,
-        control: &mut VecDeque<Control>,
-    ) {
+    fn ask_below(&mut self, step: &mut Step<'_>, slot: u32, end: u64, stalled: bool) {
         let message = &mut self.messages[slot];
         let dst = self.sources[message.source as usize].host;
-        let mut start = message.window.base();
-        for _ in 0..MAX_ASKS {
-            start = message.window.next_missing(start);
-            if start >= end {
-                return;
-            }
-            message.asked_at = at;
-            let room = end - start;
-            let missing =
-                message.window.missing(start) & if room < 64 { (1 << room) - 1 } else { u64::MAX };
+        for (start, missing) in message.window.holes(end).take(MAX_ASKS) {
+            message.asked_at = step.now;
             let header = Header::Resend(Resend {
                 stalled,
                 connection: message.connection,
                 lane: message.lane,
                 generation: message.generation,
                 message: message.id,
-                offset: start * settings.mtu,
+                offset: start * step.settings.segments.mtu,
                 missing,
             });
-            control.push_back(Control { dst, header });
-            start += 64;
+            step.send(dst, header);
         }
     }
 }

@@ -1,30 +1,28 @@
 //! When credit leaves, and for whom (algorithm 1, `sendCredit`).
 
-use alloc::collections::VecDeque;
-
 use tidegate_core::{Message, Time};
 
 use super::header::{Credit, Header};
 use super::receiver::Inbox;
-use super::{Control, Policy, Settings};
+use super::{Policy, Settings, Step};
 
 impl Inbox {
-    /// Hands out the credit that is due by `at`.
+    /// Hands out the credit that is due by the step's time.
     ///
     /// Each leaves when the pacer opens or, later, when something changed; so what leaves depends
     /// on times only, not on how often the driver calls.
-    pub(super) fn issue(&mut self, settings: &Settings, at: Time, control: &mut VecDeque<Control>) {
+    pub(super) fn issue(&mut self, step: &mut Step<'_>) {
         loop {
-            let Some((source, slot)) = self.creditable(settings) else {
+            let Some((source, slot)) = self.creditable(step.settings) else {
                 self.credit_at = Time::NEVER;
                 return;
             };
             let due = self.pacer.opens_at().max(self.clock);
-            if due > at {
+            if due > step.now {
                 self.credit_at = due;
                 return;
             }
-            self.credit(settings, due, source, slot, control);
+            self.credit(&mut step.at(due), source, slot);
         }
     }
 
@@ -34,35 +32,32 @@ impl Inbox {
     }
 
     /// The sender and message whose turn it is, if the budget has room for the packet.
+    #[inline]
     fn creditable(&self, settings: &Settings) -> Option<(u32, u32)> {
         let (_, source) = self.ready.first()?;
         let (_, slot) = self.sources[source as usize].messages.first()?;
         let message = &self.messages[slot];
-        let wire = settings.wire(message.size, message.granted) as i64;
+        let wire = settings.segments.wire(message.size, message.granted) as i64;
         (self.outstanding + wire <= settings.budget).then_some((source, slot))
     }
 
     /// Hands out one packet's credit.
-    fn credit(
-        &mut self,
-        settings: &Settings,
-        at: Time,
-        number: u32,
-        slot: u32,
-        control: &mut VecDeque<Control>,
-    ) {
+    fn credit(&mut self, step: &mut Step<'_>, number: u32, slot: u32) {
+        let settings = step.settings;
         let message = &mut self.messages[slot];
         let packet = message.granted;
-        let payload_bytes = settings.payload(message.size, packet) as u32;
-        let wire = settings.wire(message.size, packet);
+        let payload_bytes = settings.segments.payload(message.size, packet) as u32;
+        let wire = settings.segments.wire(message.size, packet);
         message.granted += 1;
-        if settings.policy == Policy::RoundRobin || message.size == Message::UNLIMITED {
+        let in_turns = settings.policy == Policy::RoundRobin || message.size == Message::UNLIMITED;
+        if in_turns {
             self.order += 1;
             message.order = self.order;
         }
+        let moves = in_turns || !message.wants();
         let (connection, lane, id) = (message.connection, message.lane, message.id);
         self.book(number, wire as i64);
-        self.pacer.spend(at, wire);
+        self.pacer.spend(step.now, wire);
         let source = &mut self.sources[number as usize];
         source.granted_bytes += wire;
         let header = Header::Credit(Credit {
@@ -70,12 +65,14 @@ impl Inbox {
             lane,
             message: id,
             payload_bytes,
-            offset: packet * settings.mtu,
+            offset: packet * settings.segments.mtu,
             granted: source.granted_bytes,
         });
-        control.push_back(Control { dst: source.host, header });
-        self.place(settings, slot);
-        self.arm(settings, at, slot);
+        step.send(source.host, header);
+        if moves {
+            self.place(settings, slot);
+        }
+        self.arm(step, slot);
         self.release(slot);
         self.settle(settings, number);
     }

@@ -32,7 +32,6 @@ pub mod header;
 mod tests;
 
 use alloc::collections::{BTreeMap, VecDeque};
-use alloc::vec::Vec;
 
 use tidegate_core::{
     Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
@@ -40,7 +39,11 @@ use tidegate_core::{
     Time, Transmit, Transport, params, wire::Carried,
 };
 
-use crate::window::Window;
+use crate::kit::departure::Departure;
+use crate::kit::ring::{Link, Linked, Ring};
+use crate::kit::segments::Segments;
+use crate::kit::slab::{Key, Slab};
+use crate::kit::window::Window;
 use header::{Ack, Credit, Data, Header, Request};
 
 params! {
@@ -53,6 +56,7 @@ params! {
 }
 
 /// A message being sent.
+#[derive(Default)]
 struct Outgoing {
     id: u32,
     dst: u32,
@@ -62,9 +66,12 @@ struct Outgoing {
     size: u64,
     sent: u64,
     credited: u64,
+    /// Among those that have credit.
+    turn: Link,
 }
 
 /// A message being received.
+#[derive(Default)]
 struct Incoming {
     id: u32,
     src: u32,
@@ -76,29 +83,41 @@ struct Incoming {
     /// Which of its packets that are.
     arrived: Window,
     credited: u64,
-    /// In the ring of those to credit.
-    queued: bool,
+    /// Among those to credit.
+    turn: Link,
+}
+
+impl Linked for Outgoing {
+    fn link(&mut self) -> &mut Link {
+        &mut self.turn
+    }
+}
+impl Linked for Incoming {
+    fn link(&mut self) -> &mut Link {
+        &mut self.turn
+    }
 }
 
 /// The toy transport of one host.
 pub struct ToyCredit {
     host: HostContext,
+    segments: Segments,
     window: u64,
     /// Time between two credits.
     gap: Time,
     rng: Rng,
     next_credit_at: Time,
-    outgoing: Slots<Outgoing>,
-    incoming: Slots<Incoming>,
+    outgoing: Slab<Outgoing>,
+    incoming: Slab<Incoming>,
     /// The youngest message from each slot of each sender: a request of that one or an older one
     /// has been heard.
     youngest: BTreeMap<(u32, u32), u32>,
-    /// Requests to send: slots of `outgoing`.
-    requests: VecDeque<u32>,
-    /// Messages with credit, in turn: slots of `outgoing`.
-    sendable: VecDeque<u32>,
-    /// Messages to credit, in turn: slots of `incoming`.
-    creditable: VecDeque<u32>,
+    /// Messages to announce.
+    requests: VecDeque<Key>,
+    /// Messages with credit, in turn.
+    sendable: Ring,
+    /// Messages to credit, in turn.
+    creditable: Ring,
     backlog_bytes: u64,
 }
 
@@ -122,16 +141,17 @@ impl Endpoint for ToyCredit {
     fn new(params: &ToyCreditParams, host: &HostContext) -> ToyCredit {
         ToyCredit {
             host: *host,
+            segments: Segments { mtu: host.mtu as u64 },
             window: params.window.bytes(host.bdp_bytes) as u64,
             gap: host.nic_rate.serialise((host.mtu + HEADER_BYTES) as u64),
             rng: Rng::stream(host.seed, Domain::Entropy, host.host as u64),
             next_credit_at: Time::ZERO,
-            outgoing: Slots::new(),
-            incoming: Slots::new(),
+            outgoing: Slab::default(),
+            incoming: Slab::default(),
             youngest: BTreeMap::new(),
             requests: VecDeque::new(),
-            sendable: VecDeque::new(),
-            creditable: VecDeque::new(),
+            sendable: Ring::default(),
+            creditable: Ring::default(),
             backlog_bytes: 0,
         }
     }
@@ -145,28 +165,22 @@ impl Transport for ToyCredit {
     fn submit(&mut self, _now: Time, message: Message, _paths: &dyn PathOracle) -> Handle {
         let entropy = self.rng.bits() as u32;
         let Message { id, dst, bytes: size, .. } = message;
-        let slot = self.outgoing.insert(Outgoing {
-            id,
-            dst,
-            entropy,
-            lane: 0,
-            size,
-            sent: 0,
-            credited: 0,
-        });
+        let new = Outgoing { id, dst, entropy, size, ..Outgoing::default() };
+        let slot = self.outgoing.insert(|_| new);
+        let key = self.outgoing.key(slot);
         if size != Message::UNLIMITED {
             self.backlog_bytes += size;
         }
-        self.requests.push_back(slot);
-        Handle(slot as u64)
+        self.requests.push_back(key);
+        Handle(key.bits())
     }
 
     fn stop(&mut self, _now: Time, handle: Handle) {
         // The receiver is not told: credits for what is never sent are few, because `window` bounds
         // them.
-        if let Some(message) =
-            self.outgoing.get(handle.0 as u32).filter(|message| message.size == Message::UNLIMITED)
-        {
+        let Some(slot) = self.outgoing.slot(Key::of_bits(handle.0)) else { return };
+        let message = &mut self.outgoing[slot];
+        if message.size == Message::UNLIMITED {
             message.size = message.sent;
         }
     }
@@ -195,8 +209,10 @@ impl Transport for ToyCredit {
                 Reply::Send
             }
             Some(Header::Ack(ack)) => {
-                let sent =
-                    |m: &&mut Outgoing| m.id == ack.message && m.dst == src && m.sent == m.size;
+                // One that waits for its turn has not been sent to its end.
+                let sent = |m: &&Outgoing| {
+                    (m.id, m.dst, m.sent) == (ack.message, src, m.size) && !m.turn.waits()
+                };
                 if self.outgoing.get(ack.connection).filter(sent).is_some() {
                     self.outgoing.remove(ack.connection);
                     app.acked(now, MessageId { src: self.host.host, id: ack.message });
@@ -209,10 +225,8 @@ impl Transport for ToyCredit {
 
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
         let mut payload = 0;
-        let (dst, entropy, header) = if let Some(slot) = self.requests.pop_front() {
-            let Some(message) = self.outgoing.get(slot) else { return Transmit::Idle };
-            let request = Request { connection: slot, message: message.id, size: message.size };
-            (message.dst, message.entropy, Header::Request(request))
+        let (dst, entropy, header) = if let Some((dst, entropy, request)) = self.request() {
+            (dst, entropy, Header::Request(request))
         } else if let Some((dst, entropy, credit)) = self.credit(now) {
             (dst, entropy, Header::Credit(credit))
         } else if let Some((dst, entropy, data, bytes)) = self.data() {
@@ -225,16 +239,15 @@ impl Transport for ToyCredit {
             Header::Data(_) => (payload + HEADER_BYTES, self.host.data_priority()),
             _ => (0, 0),
         };
-        packet.body.src = self.host.host;
-        packet.body.payload_bytes = payload;
-        header.write(packet.body);
-        packet.hops.clear();
-        packet.frame.dst = dst;
-        packet.frame.entropy = if self.host.spraying { self.rng.bits() as u32 } else { entropy };
-        packet.frame.wire_bytes = on_wire.max(MIN_WIRE_BYTES) as u16;
-        packet.frame.peak_hop_delay = Time::ZERO;
-        packet.frame.priority = priority;
-        packet.frame.flags = 0;
+        let departure = Departure {
+            dst,
+            entropy: if self.host.spraying { self.rng.bits() as u32 } else { entropy },
+            wire_bytes: on_wire.max(MIN_WIRE_BYTES),
+            payload_bytes: payload,
+            priority,
+            flags: 0,
+        };
+        departure.write(self.host.host, &header, packet);
         Transmit::Sent
     }
 
@@ -267,16 +280,14 @@ impl ToyCredit {
             return;
         }
         self.youngest.insert(slot, request.message);
-        let slot = self.incoming.insert(Incoming {
+        let slot = self.incoming.insert(|last| Incoming {
             id: request.message,
             src,
             entropy,
             connection: request.connection,
             size: request.size,
-            received: 0,
-            arrived: Window::default(),
-            credited: 0,
-            queued: false,
+            arrived: last.arrived.cleared(),
+            ..Incoming::default()
         });
         self.queue_credit(slot);
     }
@@ -286,17 +297,21 @@ impl ToyCredit {
         // are a few round trips apart; a sum beyond that is forged, and would set a whole message
         // free at once.
         let most = (4.0 * self.host.bdp_bytes) as u64 + self.host.mtu as u64;
-        let fresh = |message: &&mut Outgoing| {
+        let fresh = |message: &&Outgoing| {
             (message.id, message.dst) == (credit.message, src)
                 && credit.granted > message.credited
                 && credit.granted - message.credited <= most
         };
-        let Some(message) = self.outgoing.get(credit.connection).filter(fresh) else { return };
-        if message.credited == message.sent && message.size > message.sent {
-            self.sendable.push_back(credit.connection);
+        let slot = credit.connection;
+        if self.outgoing.get(slot).filter(fresh).is_none() {
+            return;
         }
+        let message = &mut self.outgoing[slot];
         message.lane = credit.lane;
         message.credited = credit.granted;
+        if message.size > message.sent && !message.turn.waits() {
+            self.sendable.push(slot, self.outgoing.all_mut());
+        }
     }
 
     /// Whether the message is complete with this packet.
@@ -309,14 +324,14 @@ impl ToyCredit {
         app: &mut A,
     ) -> bool {
         // Nothing arrives that was not credited, and only the last packet of a message is not full.
-        let mtu = self.host.mtu as u64;
+        let mtu = self.segments.mtu;
         let owed = |m: &&mut Incoming| {
             (m.src, m.id) == (src, data.message)
                 && data.offset.is_multiple_of(mtu)
                 && data.offset < m.credited
-                && payload as u64 == (m.credited - data.offset).min(mtu)
+                && payload as u64 == self.segments.payload(m.size, data.offset / mtu)
         };
-        let Some(message) = self.incoming.get(data.lane).filter(owed) else { return false };
+        let Some(message) = self.incoming.get_mut(data.lane).filter(owed) else { return false };
         if !message.arrived.insert(data.offset / mtu) {
             return false;
         }
@@ -334,16 +349,23 @@ impl ToyCredit {
 
     /// Puts a message into the ring of those to credit, if it wants credit and may have it.
     fn queue_credit(&mut self, slot: u32) {
-        if let Some(message) = self.incoming.get(slot)
-            && !message.queued
-            && message.credited < message.size
-            // At least one packet, however small the window.
-            && (message.credited - message.received < self.window
-                || message.credited == message.received)
-        {
-            message.queued = true;
-            self.creditable.push_back(slot);
+        let message = &self.incoming[slot];
+        // At least one packet, however small the window.
+        let may = message.credited - message.received < self.window
+            || message.credited == message.received;
+        if message.credited < message.size && may && !message.turn.waits() {
+            self.creditable.push(slot, self.incoming.all_mut());
         }
+    }
+
+    /// The next announcement: where it goes and its entropy.
+    fn request(&mut self) -> Option<(u32, u32, Request)> {
+        let messages = &self.outgoing;
+        let mut waiting = core::iter::from_fn(|| self.requests.pop_front());
+        let slot = waiting.find_map(|key| messages.slot(key))?;
+        let message = &self.outgoing[slot];
+        let request = Request { connection: slot, message: message.id, size: message.size };
+        Some((message.dst, message.entropy, request))
     }
 
     /// The next credit, if its time has come.
@@ -351,11 +373,10 @@ impl ToyCredit {
         if now < self.next_credit_at {
             return None;
         }
-        let slot = self.creditable.pop_front()?;
+        let slot = self.creditable.pop(self.incoming.all_mut())?;
         self.next_credit_at = now + self.gap;
-        let message = self.incoming.get(slot)?;
-        message.credited += (message.size - message.credited).min(self.host.mtu as u64);
-        message.queued = false;
+        let message = &mut self.incoming[slot];
+        message.credited += (message.size - message.credited).min(self.segments.mtu);
         // The sum of all credit, so that one that comes again or late adds nothing.
         let header = Credit {
             connection: message.connection,
@@ -371,20 +392,16 @@ impl ToyCredit {
     /// The next data packet: where it goes, its entropy, header and payload.
     fn data(&mut self) -> Option<(u32, u32, Data, u32)> {
         loop {
-            let slot = self.sendable.pop_front()?;
+            let slot = self.sendable.pop(self.outgoing.all_mut())?;
+            let message = &mut self.outgoing[slot];
             // One that was stopped is skipped, once.
-            let Some(message) =
-                self.outgoing.get(slot).filter(|message| message.sent < message.size)
-            else {
+            if message.sent >= message.size {
                 continue;
-            };
+            }
             let payload =
-                (message.credited.min(message.size) - message.sent).min(self.host.mtu as u64);
+                (message.credited.min(message.size) - message.sent).min(self.segments.mtu);
             let offset = message.sent;
             message.sent += payload;
-            if message.credited > message.sent && message.size > message.sent {
-                self.sendable.push_back(slot);
-            }
             if message.size != Message::UNLIMITED {
                 self.backlog_bytes -= payload;
             }
@@ -395,38 +412,11 @@ impl ToyCredit {
                 message: message.id,
                 offset,
             };
-            return Some((message.dst, message.entropy, header, payload as u32));
-        }
-    }
-}
-
-/// A table whose places are used again.
-struct Slots<T> {
-    entries: Vec<Option<T>>,
-    free: Vec<u32>,
-}
-
-impl<T> Slots<T> {
-    fn new() -> Slots<T> {
-        Slots { entries: Vec::new(), free: Vec::new() }
-    }
-    fn insert(&mut self, value: T) -> u32 {
-        let slot = self.free.pop().unwrap_or_else(|| {
-            self.entries.push(None);
-            self.entries.len() as u32 - 1
-        });
-        self.entries[slot as usize] = Some(value);
-        slot
-    }
-    fn len(&self) -> usize {
-        self.entries.len() - self.free.len()
-    }
-    fn get(&mut self, slot: u32) -> Option<&mut T> {
-        self.entries.get_mut(slot as usize)?.as_mut()
-    }
-    fn remove(&mut self, slot: u32) {
-        if self.entries.get_mut(slot as usize).and_then(Option::take).is_some() {
-            self.free.push(slot);
+            let departs = (message.dst, message.entropy, header, payload as u32);
+            if message.credited > message.sent && message.size > message.sent {
+                self.sendable.push(slot, self.outgoing.all_mut());
+            }
+            return Some(departs);
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use super::*;
 use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
 use tidegate_core::{Body, Frame, HopTrace, Path, Rate};
 
 const RATE: Rate = Rate::gbps(100);
@@ -206,4 +207,26 @@ fn unlimited_messages_share_a_receiver_and_stop() {
     assert_eq!(star.heard.delivered[&1], after);
     assert!(star.heard.delivered[&2] - b > RATE.bytes_in(Time::us(400)) * 9 / 10);
     assert!(star.heard.completed.is_empty() && star.hosts[1].backlog_bytes() == 0);
+}
+
+#[test]
+fn a_handle_is_worth_nothing_once_its_message_is_acknowledged() {
+    let mut star = Star::new(2);
+    let old = star.submit(1, 1, 0, 1_000);
+    star.run(Time::us(50));
+    assert_eq!(star.heard.acked, [1]);
+    // In the same place, and without end.
+    let new = star.submit(1, 2, 0, Message::UNLIMITED);
+    assert_ne!(old, new);
+    let now = star.now;
+    star.hosts[1].stop(now, old);
+    star.run(Time::us(300));
+    let delivered = star.heard.delivered[&2];
+    assert!(delivered > RATE.bytes_in(Time::us(200)), "{delivered} B");
+    let now = star.now;
+    star.hosts[1].stop(now, new);
+    star.run(Time::us(400));
+    let stopped_at = star.heard.delivered[&2];
+    star.run(Time::us(800));
+    assert_eq!(star.heard.delivered[&2], stopped_at);
 }

@@ -1,0 +1,267 @@
+//! Members in the order of their keys, of which any can be moved or taken out by its number: what
+//! goes next under shortest-first, in turns or by time, in O(log n).
+//!
+//! SIRD orders messages, senders, receivers and timers with them, windowed the connections of a
+//! pool. A heap of one or two costs a few instructions, and that is the common case.
+
+use alloc::vec::Vec;
+
+/// No entry.
+const NONE: u32 = u32::MAX;
+
+/// Fewest bytes left first, then the order of arrival or turn: two numbers in one, so that a
+/// comparison is a subtraction.
+#[inline]
+pub(crate) fn shortest_first(bytes_left: u64, order: u64) -> u128 {
+    (bytes_left as u128) << 64 | order as u128
+}
+
+/// Where the members of one or several disjoint heaps are, by number.
+#[derive(Default)]
+pub(crate) struct Places(Vec<u32>);
+
+impl Places {
+    #[inline]
+    fn of(&self, id: u32) -> Option<usize> {
+        self.0.get(id as usize).filter(|&&place| place != NONE).map(|&place| place as usize)
+    }
+
+    #[inline]
+    pub(crate) fn contain(&self, id: u32) -> bool {
+        self.of(id).is_some()
+    }
+
+    /// Of a new member.
+    #[inline]
+    fn add(&mut self, id: u32, place: usize) {
+        if self.0.len() <= id as usize {
+            self.grow(id);
+        }
+        self.put(id, place);
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self, id: u32) {
+        self.0.resize(id as usize + 1, NONE);
+    }
+
+    #[inline]
+    fn put(&mut self, id: u32, place: usize) {
+        self.0[id as usize] = place as u32;
+    }
+}
+
+/// One of several disjoint heaps over the same numbers: whoever keeps them all keeps the places of
+/// their members once. The smallest key is first; equal keys are in order of their numbers, so the
+/// order never depends on history.
+pub(crate) struct Pile<K> {
+    entries: Vec<(K, u32)>,
+}
+
+impl<K> Default for Pile<K> {
+    fn default() -> Self {
+        Pile { entries: Vec::new() }
+    }
+}
+
+impl<K: Copy + Ord> Pile<K> {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(K, u32)> {
+        self.entries.first().copied()
+    }
+
+    /// Puts `id` in, or moves it.
+    #[inline]
+    pub(crate) fn set(&mut self, places: &mut Places, id: u32, key: K) {
+        let Some(place) = places.of(id) else { return self.add(places, id, key) };
+        let before = core::mem::replace(&mut self.entries[place].0, key);
+        if before != key && self.entries.len() > 1 {
+            self.settle(places, place);
+        }
+    }
+
+    /// What is not done for every packet lies apart, so that the rest is small.
+    #[inline(never)]
+    fn add(&mut self, places: &mut Places, id: u32, key: K) {
+        let place = self.entries.len();
+        self.entries.push((key, id));
+        places.add(id, place);
+        if place > 0 {
+            self.settle(places, place);
+        }
+    }
+
+    /// Takes `id` out, if it is in.
+    #[inline]
+    pub(crate) fn remove(&mut self, places: &mut Places, id: u32) {
+        if let Some(place) = places.of(id) {
+            self.take_out(places, id, place);
+        }
+    }
+
+    #[inline(never)]
+    fn take_out(&mut self, places: &mut Places, id: u32, place: usize) {
+        places.0[id as usize] = NONE;
+        let Some(last) = self.entries.pop() else { return };
+        if place < self.entries.len() {
+            self.entries[place] = last;
+            places.put(last.1, place);
+            self.settle(places, place);
+        }
+    }
+
+    /// Moves what stands at `place` to where it belongs.
+    #[inline(never)]
+    fn settle(&mut self, places: &mut Places, place: usize) {
+        let parent = place.saturating_sub(1) / 2;
+        if self.entries[place] < self.entries[parent] {
+            self.rise(places, place);
+        } else {
+            self.sink(places, place);
+        }
+    }
+
+    fn rise(&mut self, places: &mut Places, mut place: usize) {
+        let entry = self.entries[place];
+        while place > 0 {
+            let parent = (place - 1) / 2;
+            if self.entries[parent] <= entry {
+                break;
+            }
+            self.entries[place] = self.entries[parent];
+            places.put(self.entries[place].1, place);
+            place = parent;
+        }
+        self.entries[place] = entry;
+        places.put(entry.1, place);
+    }
+
+    fn sink(&mut self, places: &mut Places, mut place: usize) {
+        let entry = self.entries[place];
+        loop {
+            let mut child = 2 * place + 1;
+            if child + 1 < self.entries.len() && self.entries[child + 1] < self.entries[child] {
+                child += 1;
+            }
+            if child >= self.entries.len() || entry <= self.entries[child] {
+                break;
+            }
+            self.entries[place] = self.entries[child];
+            places.put(self.entries[place].1, place);
+            place = child;
+        }
+        self.entries[place] = entry;
+        places.put(entry.1, place);
+    }
+}
+
+/// A heap by itself.
+pub(crate) struct Heap<K> {
+    pile: Pile<K>,
+    places: Places,
+}
+
+impl<K> Default for Heap<K> {
+    fn default() -> Self {
+        Heap { pile: Pile::default(), places: Places::default() }
+    }
+}
+
+impl<K: Copy + Ord> Heap<K> {
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        self.pile.len()
+    }
+    #[inline]
+    pub(crate) fn first(&self) -> Option<(K, u32)> {
+        self.pile.first()
+    }
+    #[inline]
+    pub(crate) fn contains(&self, id: u32) -> bool {
+        self.places.contain(id)
+    }
+    /// The key of a member.
+    #[inline]
+    pub(crate) fn key(&self, id: u32) -> Option<K> {
+        self.places.of(id).map(|place| self.pile.entries[place].0)
+    }
+    /// Puts `id` in, or moves it.
+    #[inline]
+    pub(crate) fn set(&mut self, id: u32, key: K) {
+        self.pile.set(&mut self.places, id, key);
+    }
+    /// Takes `id` out, if it is in.
+    #[inline]
+    pub(crate) fn remove(&mut self, id: u32) {
+        self.pile.remove(&mut self.places, id);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeMap;
+    use tidegate_core::{Domain, Rng};
+
+    #[test]
+    fn a_heap_agrees_with_a_sorted_map() {
+        let mut rng = Rng::stream(1, Domain::Transport, 0);
+        let (mut heap, mut expected) = (Heap::<u64>::default(), BTreeMap::new());
+        // Few members as well as many, and keys that are often equal.
+        for members in [1, 2, 3, 40] {
+            for _ in 0..20_000 {
+                let id = rng.below(members) as u32;
+                if rng.below(3) == 0 {
+                    heap.remove(id);
+                    expected.remove(&id);
+                } else {
+                    let key = rng.below(10);
+                    heap.set(id, key);
+                    expected.insert(id, key);
+                }
+                assert_eq!(heap.first(), expected.iter().map(|(&id, &key)| (key, id)).min());
+                assert_eq!(heap.len(), expected.len());
+                assert_eq!(heap.key(id), expected.get(&id).copied());
+                assert_eq!(heap.contains(id), expected.contains_key(&id));
+            }
+        }
+    }
+
+    #[test]
+    fn disjoint_piles_share_their_places() {
+        let mut rng = Rng::stream(2, Domain::Transport, 0);
+        let (mut piles, mut places) = ([(); 3].map(|_| Pile::<u128>::default()), Places::default());
+        let mut expected = BTreeMap::new();
+        for _ in 0..20_000 {
+            let id = rng.below(30) as u32;
+            let number = id as usize % 3;
+            if rng.below(3) == 0 {
+                piles[number].remove(&mut places, id);
+                expected.remove(&(number, id));
+            } else {
+                let key = shortest_first(rng.below(3), rng.below(3));
+                piles[number].set(&mut places, id, key);
+                expected.insert((number, id), key);
+            }
+            for (number, pile) in piles.iter().enumerate() {
+                let members = expected.iter().filter(|((of, _), _)| *of == number);
+                let first = members.clone().map(|(&(_, id), &key)| (key, id)).min();
+                assert_eq!((pile.first(), pile.len()), (first, members.count()));
+            }
+            assert_eq!(places.contain(id), expected.contains_key(&(number, id)));
+        }
+    }
+
+    #[test]
+    fn fewer_bytes_go_first_and_then_the_order_decides() {
+        let sorted = [(0, 0), (0, u64::MAX), (1, 0), (1, 1), (u64::MAX, 0), (u64::MAX, u64::MAX)];
+        let keys = sorted.map(|(bytes, order)| shortest_first(bytes, order));
+        assert!(keys.is_sorted_by(|a, b| a < b));
+    }
+}

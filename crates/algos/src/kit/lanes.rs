@@ -1,0 +1,175 @@
+//! Names of messages that both ends recognise for ever, with one small record a lane.
+//!
+//! A message is known by the pair of hosts, its lane and the lane's generation. A sender uses a
+//! lane again, with the next generation, once it knows that the message before has arrived; so its
+//! receiver can tell a new message from a packet that comes late or again. SIRD names messages like
+//! this; Homa, dcPIM and ExpressPass have to tell the same apart, and none can keep every message.
+
+use alloc::vec::Vec;
+
+/// Messages under way from one host to another; more wait at the sender.
+pub(crate) const MAX_LANES: usize = 4096;
+
+/// The sender's end: lanes to one receiver.
+#[derive(Default)]
+pub(crate) struct Lanes {
+    /// By lane, of the message in it.
+    generations: Vec<u32>,
+    free: Vec<u32>,
+}
+
+impl Lanes {
+    /// Takes a lane: its number and generation; none where all are taken.
+    pub(crate) fn open(&mut self) -> Option<(u32, u32)> {
+        let lane = self.free.pop().or_else(|| {
+            let lane = self.generations.len();
+            (lane < MAX_LANES).then(|| {
+                self.generations.push(0);
+                lane as u32
+            })
+        })?;
+        Some((lane, self.generations[lane as usize]))
+    }
+
+    /// The message in a lane that was taken has arrived.
+    pub(crate) fn close(&mut self, lane: u32) {
+        let generation = &mut self.generations[lane as usize];
+        *generation = generation.wrapping_add(1);
+        self.free.push(lane);
+    }
+}
+
+/// What a lane's last message has become.
+#[derive(Clone, Copy)]
+enum Last<D> {
+    /// There was none.
+    Unused,
+    /// Being received, in this slot.
+    Slot(u32),
+    Done(D),
+}
+
+#[derive(Clone, Copy)]
+struct Lane<D> {
+    generation: u32,
+    last: Last<D>,
+}
+
+/// What a receiver knows of a message.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Known<D> {
+    /// It is being received, in this slot.
+    Slot(u32),
+    /// It has arrived, and this is what was to be kept of it.
+    Done(D),
+    /// Nothing: it is new.
+    New,
+    /// It is over, or there can be no such message.
+    Never,
+}
+
+/// The receiver's end: lanes from one sender, `D` kept of each one's last message.
+pub(crate) struct Heard<D>(Vec<Lane<D>>);
+
+impl<D> Default for Heard<D> {
+    fn default() -> Self {
+        Heard(Vec::new())
+    }
+}
+
+impl<D: Copy> Heard<D> {
+    #[inline]
+    pub(crate) fn find(&self, lane: u32, generation: u32) -> Known<D> {
+        match self.0.get(lane as usize) {
+            Some(&Lane { generation: same, last }) if same == generation => match last {
+                Last::Slot(slot) => Known::Slot(slot),
+                Last::Done(kept) => Known::Done(kept),
+                Last::Unused => Known::New,
+            },
+            Some(&Lane { last: Last::Unused, .. }) => Known::New,
+            // A sender uses a lane again when it knows that the message before has arrived.
+            Some(&Lane { generation: before, last: Last::Done(_) })
+                if (generation.wrapping_sub(before) as i32) > 0 =>
+            {
+                Known::New
+            }
+            None if (lane as usize) < MAX_LANES => Known::New,
+            _ => Known::Never,
+        }
+    }
+
+    /// A new message is received in `slot`. Only what is [`New`](Known::New) has a lane for it.
+    pub(crate) fn open(&mut self, lane: u32, generation: u32, slot: u32) {
+        if self.0.len() <= lane as usize {
+            self.0.resize(lane as usize + 1, Lane { generation: 0, last: Last::Unused });
+        }
+        self.0[lane as usize] = Lane { generation, last: Last::Slot(slot) };
+    }
+
+    /// The message in a lane has arrived.
+    pub(crate) fn close(&mut self, lane: u32, kept: D) {
+        self.0[lane as usize].last = Last::Done(kept);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{Domain, Rng};
+
+    #[test]
+    fn lanes_are_used_again_in_another_generation() {
+        let mut lanes = Lanes::default();
+        assert_eq!((lanes.open(), lanes.open()), (Some((0, 0)), Some((1, 0))));
+        lanes.close(0);
+        assert_eq!((lanes.open(), lanes.open()), (Some((0, 1)), Some((2, 0))));
+        (3..MAX_LANES as u32).for_each(|lane| assert_eq!(lanes.open(), Some((lane, 0))));
+        assert_eq!(lanes.open(), None);
+        lanes.close(7);
+        assert_eq!((lanes.open(), lanes.open()), (Some((7, 1)), None));
+    }
+
+    #[test]
+    fn a_receiver_tells_new_messages_from_old_ones_whatever_comes_again() {
+        let mut rng = Rng::stream(1, Domain::Transport, 0);
+        let (mut lanes, mut heard) = (Lanes::default(), Heard::<u64>::default());
+        // Every message there was: lane, generation, whether it has arrived, whether all is known.
+        let mut messages: Vec<(u32, u32, bool)> = Vec::new();
+        let mut active = Vec::new();
+        for number in 0..2_000u32 {
+            if rng.below(2) == 0 || active.is_empty() {
+                let (lane, generation) = lanes.open().unwrap();
+                assert_eq!(heard.find(lane, generation), Known::New);
+                heard.open(lane, generation, number);
+                active.push(messages.len());
+                messages.push((lane, generation, false));
+                assert_eq!(heard.find(lane, generation), Known::Slot(number));
+            } else {
+                let which = active.swap_remove(rng.below(active.len() as u64) as usize);
+                let (lane, generation, arrived) = &mut messages[which];
+                heard.close(*lane, number as u64);
+                assert_eq!(heard.find(*lane, *generation), Known::Done(number as u64));
+                *arrived = true;
+                lanes.close(*lane);
+            }
+            // An old packet is never the first of a new message.
+            let &(lane, generation, arrived) = &messages[rng.below(messages.len() as u64) as usize];
+            let known = heard.find(lane, generation);
+            assert!(known != Known::New && arrived != matches!(known, Known::Slot(_)), "{known:?}");
+        }
+    }
+
+    #[test]
+    fn what_cannot_be_is_not_believed() {
+        let mut heard = Heard::<u64>::default();
+        assert_eq!(heard.find(MAX_LANES as u32 - 1, 5), Known::New);
+        assert_eq!(heard.find(MAX_LANES as u32, 0), Known::Never);
+        heard.open(1, 5, 0);
+        // A lane is not used again before its message has arrived.
+        assert_eq!((heard.find(1, 4), heard.find(1, 6)), (Known::Never, Known::Never));
+        assert_eq!(heard.find(0, 7), Known::New, "passed over");
+        heard.close(1, 9);
+        assert_eq!((heard.find(1, 4), heard.find(1, 6)), (Known::Never, Known::New));
+        assert_eq!(heard.find(1, 5), Known::Done(9));
+    }
+}

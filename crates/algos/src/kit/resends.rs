@@ -1,0 +1,80 @@
+//! Packets that a receiver has asked for again. SIRD's senders queue them before new data, as
+//! Homa's do on a RESEND; dcPIM's and ExpressPass's senders are asked for missing packets too.
+
+use alloc::collections::VecDeque;
+
+use super::slab::{Key, Slab};
+
+/// Requests that can wait, of 64 packets each; the receiver repeats what is dropped.
+const MOST: usize = 256;
+
+/// Packets of a message to send again: from `start` on, those whose bit is set.
+struct Again {
+    message: Key,
+    start: u64,
+    map: u64,
+}
+
+/// All that are to be sent again, in the order of the requests.
+#[derive(Default)]
+pub(crate) struct Resends(VecDeque<Again>);
+
+impl Resends {
+    pub(crate) fn push(&mut self, message: Key, start: u64, map: u64) {
+        if self.0.len() < MOST {
+            self.0.push_back(Again { message, start, map });
+        }
+    }
+
+    /// Takes the next packet of a message that is still there: its slot and the packet.
+    #[inline]
+    pub(crate) fn pop<T>(&mut self, messages: &Slab<T>) -> Option<(u32, u64)> {
+        while let Some(again) = self.0.front_mut() {
+            if again.map != 0
+                && let Some(slot) = messages.slot(again.message)
+            {
+                let packet = again.start + again.map.trailing_zeros() as u64;
+                again.map &= again.map - 1;
+                return Some((slot, packet));
+            }
+            self.0.pop_front();
+        }
+        None
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_asked_for_comes_in_order_but_not_of_messages_that_are_gone() {
+        let mut messages = Slab::<u8>::default();
+        let [a, b] = [0, 1].map(|value| {
+            let slot = messages.insert(|_| value);
+            messages.key(slot)
+        });
+        let mut resends = Resends::default();
+        resends.push(a, 100, 0b1001);
+        resends.push(b, 7, 1 << 63);
+        resends.push(a, 0, 0);
+        resends.push(b, 0, 0b1);
+        assert_eq!(resends.pop(&messages), Some((a.slot, 100)));
+        // Another message takes the place of the one that was asked of.
+        messages.remove(a.slot);
+        assert_eq!(messages.insert(|_| 2), a.slot);
+        assert_eq!(resends.pop(&messages), Some((b.slot, 70)));
+        assert_eq!(resends.pop(&messages), Some((b.slot, 0)));
+        assert_eq!(resends.pop(&messages), None);
+    }
+
+    #[test]
+    fn more_requests_than_can_wait_are_dropped() {
+        let mut messages = Slab::<u8>::default();
+        let slot = messages.insert(|_| 0);
+        let mut resends = Resends::default();
+        (0..2 * MOST as u64).for_each(|start| resends.push(messages.key(slot), start, 1));
+        let all = core::iter::from_fn(|| resends.pop(&messages).map(|(_, packet)| packet));
+        assert!(all.eq(0..MOST as u64));
+    }
+}

@@ -1,0 +1,113 @@
+//! Turns: whoever joins goes last, and the first goes next. Windowed connections that may send, and
+//! the toy's messages that have or want credit, take turns like this.
+//!
+//! The ring is linked through its members, so joining and leaving touch records that are touched
+//! anyway.
+
+/// No member.
+const END: u32 = u32::MAX;
+/// Of what is in no ring.
+const OUT: u32 = u32::MAX - 1;
+
+/// A member's place in a ring: in none at first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Link(u32);
+
+impl Default for Link {
+    fn default() -> Link {
+        Link(OUT)
+    }
+}
+
+impl Link {
+    #[inline]
+    pub(crate) fn waits(self) -> bool {
+        self.0 != OUT
+    }
+}
+
+/// What can wait in a ring. While it does it stays where it is.
+pub(crate) trait Linked {
+    fn link(&mut self) -> &mut Link;
+}
+
+/// A ring through members of a slice.
+pub(crate) struct Ring {
+    head: u32,
+    tail: u32,
+}
+
+impl Default for Ring {
+    fn default() -> Ring {
+        Ring { head: END, tail: END }
+    }
+}
+
+impl Ring {
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.head == END
+    }
+
+    /// A member that waits in no ring goes last.
+    #[inline]
+    pub(crate) fn push(&mut self, id: u32, members: &mut [impl Linked]) {
+        let link = members[id as usize].link();
+        debug_assert!(!link.waits());
+        *link = Link(END);
+        if self.tail == END {
+            self.head = id;
+        } else {
+            *members[self.tail as usize].link() = Link(id);
+        }
+        self.tail = id;
+    }
+
+    /// Takes the first out.
+    #[inline]
+    pub(crate) fn pop(&mut self, members: &mut [impl Linked]) -> Option<u32> {
+        let first = self.head;
+        if first == END {
+            return None;
+        }
+        let Link(next) = core::mem::take(members[first as usize].link());
+        self.head = next;
+        if next == END {
+            self.tail = END;
+        }
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::VecDeque;
+    use tidegate_core::{Domain, Rng};
+
+    impl Linked for Link {
+        fn link(&mut self) -> &mut Link {
+            self
+        }
+    }
+
+    #[test]
+    fn a_ring_agrees_with_a_queue_and_its_members_know_that_they_wait() {
+        let mut rng = Rng::stream(1, Domain::Transport, 0);
+        let (mut ring, mut members) = (Ring::default(), [Link::default(); 20]);
+        let mut expected = VecDeque::new();
+        for _ in 0..20_000 {
+            let id = rng.below(20) as u32;
+            if rng.below(2) == 0 {
+                assert_eq!(ring.pop(&mut members), expected.pop_front());
+            } else if !members[id as usize].waits() {
+                ring.push(id, &mut members);
+                expected.push_back(id);
+            }
+            assert_eq!(ring.is_empty(), expected.is_empty());
+            for (id, member) in (0..).zip(&members) {
+                assert_eq!(member.waits(), expected.contains(&id));
+            }
+        }
+    }
+}

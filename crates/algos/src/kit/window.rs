@@ -1,0 +1,110 @@
+//! Which packets of a message have arrived, each once, and what is missing between them. SIRD and
+//! the toy receive with it.
+
+use super::bits::Bits;
+
+/// Packets that have arrived.
+#[derive(Default)]
+pub(crate) struct Window {
+    /// The base is the first missing packet.
+    arrived: Bits,
+    /// One above the highest packet that has arrived.
+    high: u64,
+}
+
+impl Window {
+    /// The same for another message, in the same memory.
+    pub(crate) fn cleared(mut self) -> Window {
+        self.arrived.begin(0);
+        self.high = 0;
+        self
+    }
+
+    /// The first missing packet.
+    #[inline]
+    pub(crate) fn base(&self) -> u64 {
+        self.arrived.base()
+    }
+    /// One above the highest packet that has arrived.
+    #[inline]
+    pub(crate) fn high(&self) -> u64 {
+        self.high
+    }
+
+    /// Marks a packet; false if it was marked before. The caller bounds how far it is above the
+    /// first missing one.
+    #[inline]
+    pub(crate) fn insert(&mut self, packet: u64) -> bool {
+        if packet < self.base() || !self.arrived.set(packet) {
+            return false;
+        }
+        self.high = self.high.max(packet + 1);
+        if packet == self.base() {
+            self.arrived.slide();
+        }
+        true
+    }
+
+    /// The first missing packet at or above `packet`.
+    fn next_missing(&self, packet: u64) -> u64 {
+        let mut packet = packet.max(self.base());
+        while packet < self.high {
+            let missing = self.arrived.missing(packet);
+            if missing != 0 {
+                return packet + missing.trailing_zeros() as u64;
+            }
+            packet += 64;
+        }
+        packet
+    }
+
+    /// What is missing below packet `end`, 64 packets at a time: a first one, and from the lowest
+    /// bit a map of those from there on.
+    pub(crate) fn holes(&self, end: u64) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let mut from = self.base();
+        core::iter::from_fn(move || {
+            let start = self.next_missing(from);
+            let room = end.checked_sub(start).filter(|&room| room > 0)?;
+            from = start + 64;
+            let below_end = if room < 64 { (1 << room) - 1 } else { u64::MAX };
+            Some((start, self.arrived.missing(start) & below_end))
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::collections::BTreeSet;
+    use alloc::vec::Vec;
+    use tidegate_core::{Domain, Rng};
+
+    #[test]
+    fn a_window_agrees_with_a_set_and_every_packet_arrives_once() {
+        let mut rng = Rng::stream(1, Domain::Transport, 0);
+        let mut window = Window::default();
+        for reach in [1, 3, 64, 300] {
+            window = window.cleared();
+            let mut arrived = BTreeSet::new();
+            for _ in 0..5_000 {
+                let packet = window.base() + rng.below(reach + 2) - rng.below(2).min(window.base());
+                assert_eq!(window.insert(packet), arrived.insert(packet));
+                let base = (0..).find(|packet| !arrived.contains(packet)).unwrap();
+                assert_eq!((window.base(), window.high()), (base, arrived.last().unwrap() + 1));
+                let end = base + rng.below(reach + 200);
+                let missing: Vec<u64> = (base..end).filter(|p| !arrived.contains(p)).collect();
+                let mut found = Vec::new();
+                for (start, map) in window.holes(end) {
+                    assert!(map & 1 == 1, "begins with a missing one");
+                    found.extend((0..64).filter(|i| map >> i & 1 == 1).map(|i| start + i));
+                }
+                assert_eq!(found, missing);
+                if arrived.len() > 1_000 {
+                    break;
+                }
+            }
+            assert!(window.arrived.words() as u64 <= reach / 64 + 2);
+        }
+        assert_eq!(window.holes(window.base()).next(), None);
+    }
+}

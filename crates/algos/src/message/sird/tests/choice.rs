@@ -1,0 +1,127 @@
+//! Whose packet a sender sends next, whose a receiver credits, and when a sender is congested.
+
+use super::super::sender;
+use super::*;
+
+/// Packets for each destination out of 4,000 from a sender with credit for all of them.
+fn shares(fair_share: f64, receivers: u32) -> Vec<u32> {
+    let mut host = Sird::new(&SirdParams { fair_share, ..SirdParams::default() }, &context(0));
+    for dst in 1..=receivers {
+        // The shortest is for host 1.
+        let message = Message {
+            id: dst,
+            dst,
+            bytes: 100_000_000 + dst as u64 * 10_000_000,
+            dedicated: false,
+        };
+        host.submit(Time::ZERO, message, &NoPaths);
+    }
+    let mut sent = alloc::vec![0; receivers as usize];
+    let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
+    let mut data = 0;
+    while data < 4_000 {
+        for src in 1..=receivers {
+            let credit = credit((data + 100) * 1538);
+            tell(&mut host, Time::ZERO, src, &credit);
+        }
+        let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
+        assert_eq!(host.transmit(Time::ZERO, packet), Transmit::Sent);
+        if let Some(Header::Data(header)) = Header::read(&body) {
+            data += 1;
+            sent[frame.dst as usize - 1] += 1;
+            assert!(header.sender_congested || receivers == 1, "all that credit and no word of it");
+        }
+    }
+    sent
+}
+
+#[test]
+fn sender_splits_its_link_between_turns_and_the_shortest_message() {
+    assert_eq!(shares(0.5, 1), [4_000]);
+    for (fair_share, receivers) in [(0.5, 2), (0.5, 4), (1.0, 3), (0.0, 3), (0.25, 7)] {
+        let sent = shares(fair_share, receivers);
+        for (dst, &packets) in sent.iter().enumerate() {
+            let extra = if dst == 0 { 1.0 - fair_share } else { 0.0 };
+            let expected = 4_000.0 * (fair_share / receivers as f64 + extra);
+            assert!(
+                (packets as f64 - expected).abs() < 8.0,
+                "{fair_share} of {receivers}: {sent:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
+    let completed = |policy| {
+        let params = SirdParams { receiver_policy: policy, ..SirdParams::default() };
+        let mut net = Net::new(5, &params, NO_FAULTS, 1);
+        (0..4).for_each(|i| {
+            net.submit(1 + i, 0, 4_000_000 - 900_000 * i as u64);
+        });
+        net.run(Time::s(1));
+        net.assert_quiet("done");
+        net.app
+            .messages
+            .iter()
+            .map(|heard| heard.completed.unwrap().as_us_f64())
+            .collect::<Vec<_>>()
+    };
+    let srpt = completed(Policy::Srpt);
+    let turns = completed(Policy::RoundRobin);
+    // Bytes before the last of each message under either rule.
+    for (times, megabytes) in [(srpt, [10.6, 6.6, 3.5, 1.3]), (turns, [10.6, 9.7, 7.9, 5.2])] {
+        for (took, megabytes) in times.iter().zip(megabytes) {
+            let expected = megabytes * 80.0 * 1538.0 / 1458.0;
+            assert!(
+                (took / expected - 1.0).abs() < 0.08,
+                "{times:?} where {expected} us are expected"
+            );
+        }
+    }
+}
+
+/// Whether each of the first packets says that its sender is congested, of a host with credit for
+/// `credited` packets in hand and long messages to so many receivers.
+fn csn(rules: Rules, credited: u64, receivers: u32) -> Vec<bool> {
+    let mut host = Sird::new(&SirdParams { rules, ..SirdParams::default() }, &context(0));
+    for dst in 1..=receivers {
+        let message = Message { id: dst, dst, bytes: 10_000_000, dedicated: false };
+        host.submit(Time::ZERO, message, &NoPaths);
+    }
+    tell(&mut host, Time::ZERO, 1, &credit(credited * 1538));
+    let mut said = Vec::new();
+    while let Some(data) = next_data(&mut host, Time::ZERO) {
+        said.push(data.sender_congested);
+    }
+    assert_eq!(said.len() as u64, credited);
+    said
+}
+
+#[test]
+fn sender_is_congested_by_the_credit_it_holds() {
+    // Half a BDP is 32.5 packets. The paper counts the packet that leaves, its authors' simulator
+    // what remains.
+    for receivers in [1, 2] {
+        let said = csn(Rules::Paper, 35, receivers);
+        assert_eq!(said.iter().filter(|&&said| said).count(), 3, "{said:?}");
+        assert!(said[..3].iter().all(|&said| said));
+    }
+    assert!(
+        csn(Rules::PublishedCode, 35, 1).iter().all(|&said| !said),
+        "a single message never says so"
+    );
+    let said = csn(Rules::PublishedCode, 35, 2);
+    assert_eq!(said.iter().filter(|&&said| said).count(), 2, "{said:?}");
+}
+
+#[test]
+fn exactly_the_threshold_is_congestion() {
+    let params =
+        SirdParams { sender_threshold: Extent::Bytes(4.0 * 1538.0), ..SirdParams::default() };
+    let settings = Settings::new(&params, &context(0));
+    assert!(sender::congestion(&settings, 4 * 1538, 0, 1538, 1));
+    assert!(!sender::congestion(&settings, 4 * 1538 - 1, 0, 1538, 1));
+    // What the sender took itself is not credit.
+    assert!(!sender::congestion(&settings, 4 * 1538, 1, 1538, 1));
+}

@@ -1,0 +1,135 @@
+//! Who is asked again for what, and when.
+
+use super::super::header::{Request, Resend};
+use super::*;
+
+/// A host with a long message to host 1.
+fn sending() -> Sird {
+    let mut host = Sird::new(&SirdParams::default(), &context(0));
+    host.submit(
+        Time::ZERO,
+        Message { id: 0, dst: 1, bytes: 10_000_000, dedicated: false },
+        &NoPaths,
+    );
+    host
+}
+
+/// Host 1 has lost patience with the first packets of that message.
+const STALLED: Header = Header::Resend(Resend {
+    stalled: true,
+    connection: 0,
+    lane: 0,
+    generation: 0,
+    message: 0,
+    offset: 0,
+    missing: 0b11111,
+});
+
+#[test]
+fn what_a_sender_sent_within_half_a_timeout_is_not_asked_of_it() {
+    let timeout = settings().timeout;
+    let half = Time::ps(timeout.as_ps() / 2);
+    for (later, is_on_its_way) in [(Time::us(1), true), (half - Time::ps(1), true), (half, false)] {
+        let (mut host, sent) = (sending(), Time::us(5));
+        tell(&mut host, sent, 1, &credit(5 * 1538));
+        (0..5).for_each(|packet| {
+            assert_eq!(next_data(&mut host, sent).unwrap().offset, packet * MTU as u64)
+        });
+        assert_eq!(next_data(&mut host, sent), None);
+        let reply = tell(&mut host, sent + later, 1, &STALLED);
+        let is_busy = matches!(reply, Some(Header::Busy(_)));
+        assert_eq!((is_busy, reply.is_some()), (is_on_its_way, is_on_its_way), "after {later}");
+        let again =
+            next_data(&mut host, sent + later).map(|data| (data.offset, data.retransmission));
+        assert_eq!(again, (!is_on_its_way).then_some((0, true)), "{later} after it left");
+    }
+}
+
+#[test]
+fn a_receiver_without_patience_lends_credit_for_one_packet() {
+    let mut host = sending();
+    tell(&mut host, Time::ZERO, 1, &credit(100));
+    assert_eq!(next_data(&mut host, Time::ZERO), None);
+    let later = Time::ms(2);
+    assert!(matches!(tell(&mut host, later, 1, &STALLED), Some(Header::Busy(_))));
+    assert!(next_data(&mut host, later).is_some());
+    // The next packet waits for all of its own credit again.
+    for (sum, goes) in [(1538 + 1537, false), (2 * 1538, true), (2 * 1538 + 1537, false)] {
+        tell(&mut host, later, 1, &credit(sum));
+        assert_eq!(next_data(&mut host, later).is_some(), goes, "with {sum} B of credit in all");
+    }
+}
+
+/// A receiver that hears of one message of host 1.
+struct Hearing {
+    settings: Settings,
+    inbox: Inbox,
+    source: u32,
+    control: VecDeque<Control<Header>>,
+    request: Request,
+}
+
+impl Hearing {
+    fn new() -> Hearing {
+        let (settings, mut inbox) = (settings(), Inbox::new(Pacer::new(RATE, true)));
+        let source = inbox.source(&settings, 1, true).unwrap();
+        let request = Request { message: FORGED, size: 100 * MTU as u64, ..Request::default() };
+        let mut hearing = Hearing { settings, inbox, source, control: VecDeque::new(), request };
+        hearing.hear(Time::ZERO, &request);
+        hearing
+    }
+
+    /// Maps of the packets that it asks for on a request.
+    fn hear(&mut self, now: Time, request: &Request) -> Vec<u64> {
+        self.control.clear();
+        let Hearing { settings, inbox, control, .. } = self;
+        let step = &mut Step { settings, now, control };
+        inbox.on_request(step, self.source, request, &mut Checking::default());
+        let missing = |control: &Control<Header>| match control.header {
+            Header::Resend(resend) => Some(resend.missing),
+            _ => None,
+        };
+        self.control.iter().filter_map(missing).collect()
+    }
+
+    /// The sender has sent so many packets, it says.
+    fn hear_again(&mut self, now: Time, packets: u64) -> Vec<u64> {
+        let sent = packets * MTU as u64;
+        self.hear(now, &Request { repeated: true, sent, ..self.request })
+    }
+
+    /// A packet comes that was sent before.
+    fn receive(&mut self, now: Time, packet: u64) {
+        let Request { message, size, .. } = self.request;
+        let offset = packet * MTU as u64;
+        let data = Data { retransmission: true, message, size, offset, ..Data::default() };
+        let Hearing { settings, inbox, control, .. } = self;
+        let step = &Step { settings, now, control };
+        inbox.on_data(step, self.source, &data, MTU, &mut Checking::default());
+    }
+}
+
+#[test]
+fn a_sender_that_asks_again_is_not_asked_twice_within_a_timeout() {
+    let mut hearing = Hearing::new();
+    let (first, timeout) = (Time::ms(2), hearing.settings.timeout);
+    for (at, asked) in [
+        (first, 1),
+        (first + Time::us(1), 0),
+        (first + timeout - Time::ps(1), 0),
+        (first + timeout, 1),
+    ] {
+        assert_eq!(hearing.hear_again(at, 10).len(), asked, "at {at}");
+    }
+}
+
+#[test]
+fn credit_waits_for_packets_that_come_again_not_for_requests_of_them() {
+    let mut hearing = Hearing::new();
+    assert_eq!(hearing.hear_again(Time::ms(2), 10), [(1 << 10) - 1], "none has arrived");
+    let opens_at = |hearing: &Hearing| hearing.inbox.pacer.opens_at();
+    assert!(opens_at(&hearing) < Time::ms(1), "nothing has come again yet");
+    (0..10).for_each(|packet| hearing.receive(Time::ms(3), packet));
+    let paid = opens_at(&hearing) - Time::ms(3);
+    assert_eq!(paid, RATE.serialise(1538).times(10) - RATE.serialise(562));
+}

@@ -1,0 +1,62 @@
+//! Loss at the sender: packets that are asked for again, and what it does when nobody answers.
+
+use super::header::{Busy, Header, Request, Resend};
+use super::sender::{Outbox, request};
+use super::{Answer, MAX_BACKOFF, Step};
+
+impl Outbox {
+    /// The receiver misses packets. What has not been sent yet is not missing, nor what was sent
+    /// after the receiver lost patience, but the receiver hears that it is on its way.
+    pub(super) fn on_resend(&mut self, step: &Step<'_>, host: u32, resend: &Resend) -> Answer {
+        let Resend { connection, lane, generation, .. } = *resend;
+        let Some(slot) = self.find(host, connection, lane, generation) else {
+            return Answer::None;
+        };
+        let message = &self.messages[slot];
+        let start = resend.offset / step.settings.segments.mtu;
+        let sent_lately = step.now.since(message.sent_at).times(2) < step.settings.timeout;
+        let moving = resend.stalled && sent_lately;
+        let sent = if moving { 0 } else { message.next.saturating_sub(start) };
+        let missing = resend.missing;
+        let map = if sent >= 64 { missing } else { missing & ((1 << sent) - 1) };
+        if map == 0 {
+            let number = message.destination;
+            let busy = Busy {
+                connection,
+                lane,
+                generation,
+                message: message.id,
+                unscheduled: message.unscheduled,
+                size: message.size,
+            };
+            self.destinations[number as usize].lend = true;
+            self.settle(step.settings, number);
+            return Answer::Reply(Header::Busy(busy));
+        }
+        self.again.push(self.messages.key(slot), start, map);
+        Answer::None
+    }
+
+    /// A message's timer: where nothing of it was sent for a timeout, asks (again) for credit,
+    /// which also says how much should have arrived, and asks whether it has.
+    pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
+        let Some((at, slot)) = self.timers.first() else { return };
+        let timeout = step.settings.timeout;
+        let message = &mut self.messages[slot];
+        let quiet_at = message.sent_at.max(message.resent_at).after(timeout);
+        let next = if quiet_at > at {
+            message.backoff.end();
+            quiet_at
+        } else {
+            if message.announced {
+                let dst = self.destinations[message.destination as usize].host;
+                let sent = message.next * step.settings.segments.mtu;
+                let again = Request { repeated: true, sent, ..request(message, slot) };
+                step.send(dst, Header::Request(again));
+                message.backoff.double(MAX_BACKOFF);
+            }
+            at.after(message.backoff.wait(timeout))
+        };
+        self.timers.set_again(slot, next, step.now, timeout);
+    }
+}
