@@ -4,6 +4,6 @@ use tidegate_algos::Protocol;
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| {
     if let Some((&first, bytes)) = bytes.split_first() {
-        tidegate_udp::datagram(Protocol::ALL[first as usize % Protocol::ALL.len()], bytes);
+        tidegate_endpoint::datagram(Protocol::ALL[first as usize % Protocol::ALL.len()], bytes);
     }
 });

@@ -35,7 +35,7 @@ macro_rules! catalog {
         use tidegate_core::wire::{self, Format, Header, HeaderError};
         use tidegate_core::{
             Application, Body, Card, Endpoint, Equipment, Facts, Frame, Handle,
-            HopTrace, HostContext, Message, PacketMut, Path, PathOracle, Profile, Reply,
+            HopTrace, HostContext, Limits, Message, PacketMut, Path, PathOracle, Profile, Reply,
             Time, Transmit, Transport,
         };
 
@@ -200,7 +200,7 @@ macro_rules! catalog {
             fn backlog_bytes(&self) -> u64 {
                 match self { $(AnyTransport::$Name(t) => t.backlog_bytes(),)* }
             }
-            fn limits(&self, handle: Handle) -> Option<(f64, f64)> {
+            fn limits(&self, handle: Handle) -> Option<Limits> {
                 match self { $(AnyTransport::$Name(t) => t.limits(handle),)* }
             }
         }

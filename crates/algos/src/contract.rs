@@ -4,12 +4,12 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use tidegate_core::params::{Kind, Params, SetError, Value};
+use tidegate_core::params::{Bounds, Kind, Params, SetError, Value};
 
 use crate::windowed::ConnectionParams;
 use tidegate_core::{
     Ack, Card, CongestionControl, Domain, Extent, Facts, Hop, Limit, Loss, LossKind, MAX_HOPS,
-    Path, Rate, Rng, Telemetry, Time,
+    Path, Rate, Rng, Span, Telemetry, Time,
 };
 
 use crate::Protocol;
@@ -51,8 +51,8 @@ pub(crate) const STATE_BYTES: usize = 128;
 /// Three switches, 100 Gbit/s, 4,096-byte packets.
 pub(crate) fn path() -> Path {
     Path {
-        base_rtt: Time::us(6),
-        fabric_base_rtt: Time::us(8),
+        base_rtt: Span::us(6),
+        fabric_base_rtt: Span::us(8),
         nic_rate: Rate::gbps(100),
         bottleneck_rate: Rate::gbps(100),
         bdp_bytes: 100_000.0,
@@ -67,7 +67,7 @@ pub(crate) fn path() -> Path {
 pub(crate) fn ack(now: Time) -> Ack<'static> {
     Ack {
         now,
-        rtt: Time::us(6),
+        rtt: Span::us(6),
         acked_packets: 1,
         acked_bytes: 4200,
         in_flight_bytes: 100_000,
@@ -75,8 +75,8 @@ pub(crate) fn ack(now: Time) -> Ack<'static> {
         next_seq: 24,
         marked: false,
         window_limited: true,
-        peak_hop_delay: Time::ZERO,
-        reverse_peak_hop_delay: Time::ZERO,
+        peak_hop_delay: Span::ZERO,
+        reverse_peak_hop_delay: Span::ZERO,
         hops: &[],
     }
 }
@@ -96,14 +96,14 @@ fn events(seed: u64, count: usize) -> Vec<Event> {
     let mut rng = Rng::stream(seed, Domain::Faults, 1);
     let (mut now, mut seq, mut tx_bytes) = (Time::ZERO, 0, 0);
     let span = |rng: &mut Rng| match rng.below(8) {
-        0 => Time::ZERO,
-        1 => Time::s(100),
-        2 => Time::ps(1),
-        _ => Time::ns(rng.below(100_000)),
+        0 => Span::ZERO,
+        1 => Span::s(100),
+        2 => Span::ps(1),
+        _ => Span::ns(rng.below(100_000)),
     };
     (0..count)
         .map(|_| {
-            now += [Time::ZERO, Time::ps(1), Time::ns(84), Time::us(7), Time::ms(3)]
+            now += [Span::ZERO, Span::ps(1), Span::ns(84), Span::us(7), Span::ms(3)]
                 [rng.below(5) as usize];
             let rtt = span(&mut rng);
             match rng.below(20) {
@@ -120,7 +120,7 @@ fn events(seed: u64, count: usize) -> Vec<Event> {
                     let hops = (0..rng.below(MAX_HOPS as u64 + 1))
                         .map(|port| Hop {
                             // Now and then out of order, as after a change of path.
-                            at: now.since(Time::ns(rng.below(3))),
+                            at: now.before(Span::ns(rng.below(3))),
                             tx_bytes,
                             rate: [Rate::gbps(100), Rate::gbps(25)][rng.below(2) as usize],
                             queue_bytes: [0, 0, 4200, 1_000_000, u32::MAX][rng.below(5) as usize],
@@ -224,7 +224,7 @@ pub(crate) fn does_not_grow_unless_it_limited_sending<C: CongestionControl>() {
         return;
     }
     for i in 0..1000 {
-        let at = Time::us(6) + Time::ns(336 * i);
+        let at = Time::us(6) + Span::ns(336 * i);
         let hop = Hop { at, tx_bytes: 1000 * i, rate: Rate::gbps(100), queue_bytes: 0, port: 1 };
         let seq = i;
         cc.on_ack(
@@ -263,7 +263,7 @@ pub(crate) fn same_events_give_same_limits<C: CongestionControl>() {
 fn packets_ask_for_the_same_in_every_fabric() {
     let slow = Facts {
         bdp_bytes: 10_000.0,
-        base_rtt: Time::us(8),
+        base_rtt: Span::us(8),
         host_rate: Rate::gbps(10),
         slowest: Rate::gbps(10),
         fastest: Rate::gbps(40),
@@ -319,9 +319,9 @@ pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
 }
 
 /// The ends of a range, or all there is.
-fn settings(kind: &Kind, range: Option<(Value, Value)>) -> Vec<Value> {
+fn settings(kind: &Kind, range: Option<Bounds>) -> Vec<Value> {
     match (kind, range) {
-        (_, Some((min, max))) => [min, max].into(),
+        (_, Some(Bounds { min, max })) => [min, max].into(),
         (Kind::Flag, _) => [Value::Flag(false), Value::Flag(true)].into(),
         (Kind::Choice(names), _) => names.iter().map(|name| Value::Choice(name)).collect(),
         _ => Vec::new(),

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 
 use clap::Args as Group;
 use indicatif::{ProgressBar, ProgressStyle};
-use tidegate_workbench::{self as workbench, Error, ReproduceOptions, Reproduction, Verdict};
+use tidegate_workbench::{
+    self as workbench, Counts, Error, ReproduceOptions, Reproduction, Verdict,
+};
 
 use crate::format::{digits, shown};
 use crate::table::{drawn, new};
@@ -145,7 +147,7 @@ fn table(result: &Reproduction) -> String {
             claim.verdict.name().to_owned(),
         ]);
     }
-    let (numbers, others) = result.counts();
+    let Counts { numbers, others } = result.counts();
     format!(
         "{}\nOf {} numbers that the papers print: {numbers}.\nOf {} orderings and trends: \
          {others}.\n",

@@ -9,7 +9,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("core", &[]),
     ("algos", &["core"]),
     ("sim", &["core", "algos"]),
-    ("udp", &["core", "algos"]),
+    ("endpoint", &["core", "algos"]),
     ("scenario", &["core", "algos"]),
     ("results", &["core", "algos"]),
     ("workbench", &["core", "algos", "sim", "scenario", "results"]),
@@ -95,7 +95,7 @@ fn only_header_files_know_what_the_words_of_a_packet_mean() {
         headers += u32::from(touches && is_header);
         // One says which tag is none of a transport, the other changes any bytes.
         let may = is_header
-            || ["wire/mod.rs", "udp/src/torment.rs"].iter().any(|end| path.ends_with(end));
+            || ["wire/mod.rs", "endpoint/src/torment.rs"].iter().any(|end| path.ends_with(end));
         assert!(may || !touches, "{} reads words that only a header file knows", path.display());
     }
     assert!(headers >= 3, "{headers} header files");

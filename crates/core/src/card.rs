@@ -49,20 +49,38 @@ pub struct Card {
     pub color: &'static str,
     /// Marker in plots.
     pub marker: Marker,
-    /// Bytes of telemetry in a data packet: a fixed part and one for every switch on the path.
-    pub telemetry_bytes: (u16, u16),
-    /// Bytes of it that an acknowledgement echoes: a fixed part and one for every switch on the
-    /// path.
-    pub echo_bytes: (u16, u16),
+    /// Of telemetry in a data packet.
+    pub telemetry_bytes: TelemetryBytes,
+    /// Of it that an acknowledgement echoes.
+    pub echo_bytes: TelemetryBytes,
+}
+
+/// Bytes of telemetry in a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TelemetryBytes {
+    /// On any path.
+    pub fixed: u16,
+    /// For every switch on it.
+    pub per_hop: u16,
+}
+
+impl TelemetryBytes {
+    /// There is none.
+    pub const NONE: TelemetryBytes = TelemetryBytes { fixed: 0, per_hop: 0 };
+
+    /// On a path over `hops` switches.
+    const fn over(self, hops: u32) -> u32 {
+        self.fixed as u32 + self.per_hop as u32 * hops
+    }
 }
 
 impl Card {
     /// Telemetry bytes of a data packet over `hops` switches.
     pub const fn telemetry(&self, hops: u32) -> u32 {
-        self.telemetry_bytes.0 as u32 + self.telemetry_bytes.1 as u32 * hops
+        self.telemetry_bytes.over(hops)
     }
     /// Echoed bytes in an acknowledgement of a packet that crossed `hops` switches.
     pub const fn echo(&self, hops: u32) -> u32 {
-        self.echo_bytes.0 as u32 + self.echo_bytes.1 as u32 * hops
+        self.echo_bytes.over(hops)
     }
 }

@@ -1,16 +1,16 @@
 //! Congestion control: "how much may this flow send?"
 
 use crate::params::Params;
-use crate::{Card, Equipment, Facts, Habits, Hop, Profile, Rate, Time, choice};
+use crate::{Card, Equipment, Facts, Habits, Hop, Profile, Rate, Span, Time, choice};
 
 /// What a congestion control knows of its path when the connection starts.
 #[derive(Clone, Copy, Debug)]
 pub struct Path {
     /// Propagation, switch latency, serialisation of one full packet forward and of one minimum
     /// frame back; contention apart.
-    pub base_rtt: Time,
+    pub base_rtt: Span,
     /// The largest base RTT of any pair in the fabric.
-    pub fabric_base_rtt: Time,
+    pub fabric_base_rtt: Span,
     /// Rate of the sender's NIC.
     pub nic_rate: Rate,
     /// Slowest link on the path.
@@ -40,7 +40,7 @@ pub struct Ack<'a> {
     /// When it arrived at the sender's NIC.
     pub now: Time,
     /// From the data packet leaving the NIC to this acknowledgement arriving there.
-    pub rtt: Time,
+    pub rtt: Span,
     /// Packets newly acknowledged; 0 for a duplicate.
     pub acked_packets: u32,
     /// Wire bytes newly acknowledged.
@@ -58,9 +58,9 @@ pub struct Ack<'a> {
     /// acknowledgement; not the NIC, not the application.
     pub window_limited: bool,
     /// Largest queueing delay on the forward path, where stamped.
-    pub peak_hop_delay: Time,
+    pub peak_hop_delay: Span,
     /// Largest queueing delay on the reverse path, where stamped.
-    pub reverse_peak_hop_delay: Time,
+    pub reverse_peak_hop_delay: Span,
     /// Per-hop records of the forward path, where stamped.
     pub hops: &'a [Hop],
 }
@@ -82,7 +82,7 @@ pub struct Loss {
     /// How.
     pub kind: LossKind,
     /// Latest round-trip time.
-    pub rtt: Time,
+    pub rtt: Span,
     /// Number of the next new packet, as in [`Ack::next_seq`].
     pub next_seq: u64,
 }

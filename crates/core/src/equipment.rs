@@ -2,8 +2,8 @@
 
 use crate::fabric::{Ecn, Fabric, Link, MarkAt, Node, Routing};
 use crate::math::round;
-use crate::routes::Span;
-use crate::{Extent, HEADER_BYTES, Path, Rate, Time};
+use crate::routes::Reach;
+use crate::{Extent, HEADER_BYTES, Path, Rate, Span};
 
 /// What is the same for every flow of a fabric.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,7 +12,7 @@ pub struct Facts {
     /// unless the scenario sets it.
     pub bdp_bytes: f64,
     /// The largest base RTT of any pair of hosts.
-    pub base_rtt: Time,
+    pub base_rtt: Span,
     /// Fastest host link.
     pub host_rate: Rate,
     /// Slowest link.
@@ -27,20 +27,20 @@ pub struct Facts {
 
 impl Facts {
     /// Those of a fabric whose paths are known; `bdp_bytes` where the scenario sets it.
-    pub fn of(fabric: &Fabric, span: Span, bdp_bytes: Option<f64>) -> Facts {
+    pub fn of(fabric: &Fabric, reach: Reach, bdp_bytes: Option<f64>) -> Facts {
         let rates = || fabric.links.iter().map(|link| link.rate);
         let leads_to_host =
             |link: &&Link| [link.a, link.b].iter().any(|node| matches!(node, Node::Host(_)));
         let host_rates = fabric.links.iter().filter(leads_to_host).map(|link| link.rate);
         let host_rate = host_rates.max().unwrap_or_default();
         Facts {
-            bdp_bytes: bdp_bytes.unwrap_or_else(|| host_rate.bytes_in(span.base_rtt) as f64),
-            base_rtt: span.base_rtt,
+            bdp_bytes: bdp_bytes.unwrap_or_else(|| host_rate.bytes_in(reach.base_rtt) as f64),
+            base_rtt: reach.base_rtt,
             host_rate,
             slowest: rates().min().unwrap_or_default(),
             fastest: rates().max().unwrap_or_default(),
             mtu: fabric.mtu,
-            hops: span.most_switches,
+            hops: reach.most_switches,
         }
     }
 

@@ -4,7 +4,7 @@ use alloc::string::String;
 use alloc::vec::Vec;
 
 use crate::math::round;
-use crate::{Rate, Time};
+use crate::{Rate, Span, Time};
 
 /// A host or a switch, by its place in [`Fabric::hosts`] or [`Fabric::switches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,7 +25,7 @@ pub struct Link {
     /// Rate of each direction.
     pub rate: Rate,
     /// Propagation, one way.
-    pub delay: Time,
+    pub delay: Span,
 }
 
 /// When a switch decides to mark.
@@ -76,14 +76,14 @@ impl Ecn {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StackTime {
     /// Every packet.
-    pub delay: Time,
+    pub delay: Span,
     /// Up to so much more; uniform.
-    pub jitter: Time,
+    pub jitter: Span,
 }
 
 impl StackTime {
     /// The longest that a packet is held.
-    pub fn most(self) -> Time {
+    pub fn most(self) -> Span {
         self.delay + self.jitter
     }
 }
@@ -171,7 +171,7 @@ pub struct Switch {
     /// Unique among hosts and switches.
     pub name: String,
     /// From full arrival to the egress queue.
-    pub latency: Time,
+    pub latency: Span,
     /// Stamps what packets ask for.
     pub telemetry: bool,
     /// Shared by its ports.
@@ -226,11 +226,21 @@ pub struct Fabric {
     pub mtu: u32,
 }
 
+/// The ends of one direction of a link.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PortEnds {
+    /// Where the port is.
+    pub from: Node,
+    /// Where it leads.
+    pub to: Node,
+}
+
 impl Fabric {
-    /// Where a port is, and where it leads: port 2i from a to b of link i, port 2i + 1 back.
-    pub fn port_ends(&self, port: u32) -> (Node, Node) {
+    /// The ends of a port: port 2i is from a to b of link i, port 2i + 1 back.
+    pub fn port_ends(&self, port: u32) -> PortEnds {
         let link = &self.links[port as usize / 2];
-        if port.is_multiple_of(2) { (link.a, link.b) } else { (link.b, link.a) }
+        let (from, to) = if port.is_multiple_of(2) { (link.a, link.b) } else { (link.b, link.a) };
+        PortEnds { from, to }
     }
 
     /// The highest rate that a port ever has.

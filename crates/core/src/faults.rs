@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::Time;
+use crate::{Span, Time};
 
 /// What goes wrong. The default: nothing.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -16,7 +16,7 @@ pub struct Faults {
     /// `reorder_delay`.
     pub reordering: f64,
     /// Longest time that a packet is held back.
-    pub reorder_delay: Time,
+    pub reorder_delay: Span,
     /// Probability that a link delivers a packet twice.
     pub duplication: f64,
     /// Links and hosts that fail at given times.
@@ -50,9 +50,9 @@ pub enum Failing {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Flaps {
     /// Mean time that a link works; exponential.
-    pub mean_up: Time,
+    pub mean_up: Span,
     /// Mean time that it is gone; exponential.
-    pub mean_down: Time,
+    pub mean_down: Span,
 }
 
 impl Faults {

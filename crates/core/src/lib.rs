@@ -18,12 +18,13 @@ pub mod params;
 mod profile;
 mod rng;
 pub mod routes;
+mod time;
 mod transport;
 mod units;
 pub mod wire;
 pub mod workload;
 
-pub use card::{Card, Marker};
+pub use card::{Card, Marker, TelemetryBytes};
 pub use congestion::{Ack, CongestionControl, Limit, Loss, LossKind, Path, WindowRule};
 pub use equipment::{CreditQueue, Equipment, Facts, Marking, Need, Telemetry};
 pub use packet::{
@@ -31,8 +32,9 @@ pub use packet::{
 };
 pub use profile::{Habits, Profile};
 pub use rng::{Domain, Rng, mix64};
+pub use time::{Span, Time};
 pub use transport::{
-    Application, ConnectionPolicy, Endpoint, Feedback, Handle, HostContext, Message, MessageId,
-    PathOracle, Reply, Transmit, Transport,
+    Application, ConnectionPolicy, Endpoint, Feedback, Handle, HostContext, Limits, Message,
+    MessageId, PathOracle, Reply, Transmit, Transport,
 };
-pub use units::{Extent, Rate, Time};
+pub use units::{Extent, Rate};

@@ -6,7 +6,7 @@
 //! bytes a hop, a host reads 96 bytes at each end, and hop records exist only where a protocol asks
 //! for them.
 
-use crate::{Rate, Time};
+use crate::{Rate, Span, Time};
 
 /// Headers and gap of every windowed data packet: 18 Ethernet, 20 IP, 8 UDP, 14 transport, 20
 /// preamble and gap.
@@ -24,7 +24,7 @@ pub struct Frame {
     /// entered the queue it is in.
     pub at: Time,
     /// Largest queueing delay that a stamping switch has seen on the way so far.
-    pub peak_hop_delay: Time,
+    pub peak_hop_delay: Span,
     /// Destination host.
     pub dst: u32,
     /// What ECMP hashes: constant over a connection, or fresh for each packet under spraying.

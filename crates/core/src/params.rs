@@ -7,7 +7,7 @@
 use alloc::string::{String, ToString};
 use alloc::vec::Vec;
 
-use crate::{Extent, Rate, Time};
+use crate::{Extent, Rate, Span};
 
 /// A parameter's value.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -17,7 +17,7 @@ pub enum Value {
     /// A whole number.
     Integer(u64),
     /// A span of time.
-    Time(Time),
+    Span(Span),
     /// A rate.
     Rate(Rate),
     /// A size in bytes or in BDP.
@@ -33,7 +33,7 @@ impl core::fmt::Display for Value {
         match self {
             Value::Number(x) => write!(f, "{x}"),
             Value::Integer(x) => write!(f, "{x}"),
-            Value::Time(x) => write!(f, "{x}"),
+            Value::Span(x) => write!(f, "{x}"),
             Value::Rate(x) => write!(f, "{x}"),
             Value::Extent(x) => write!(f, "{x}"),
             Value::Flag(x) => write!(f, "{x}"),
@@ -50,7 +50,7 @@ pub enum Kind {
     /// A bare whole number.
     Integer,
     /// `"40us"`.
-    Time,
+    Span,
     /// `"200Gbps"`.
     Rate,
     /// `"1.5BDP"` or `"64KB"`.
@@ -86,10 +86,19 @@ macro_rules! parameter {
 }
 parameter!(f64, Number);
 parameter!(u64, Integer);
-parameter!(Time, Time);
+parameter!(Span, Span);
 parameter!(Rate, Rate);
 parameter!(Extent, Extent);
 parameter!(bool, Flag);
+
+/// Between which values, both included, a parameter may be.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Bounds {
+    /// The smallest.
+    pub min: Value,
+    /// The largest.
+    pub max: Value,
+}
 
 /// One row of a parameter table.
 #[derive(Clone, Debug)]
@@ -100,8 +109,8 @@ pub struct Info {
     pub kind: Kind,
     /// Default.
     pub default: Value,
-    /// Smallest and largest allowed value, where the kind has an order.
-    pub range: Option<(Value, Value)>,
+    /// Allowed values, where the kind has an order.
+    pub range: Option<Bounds>,
     /// What it is, from its doc comment.
     pub meaning: String,
     /// Where the default comes from.
@@ -116,16 +125,16 @@ pub enum SetError {
     /// Not a value of its kind.
     Kind(Kind),
     /// Outside the range given here.
-    Range(Value, Value),
+    Range(Bounds),
 }
 
-/// Does `value` lie between the two, all of one kind? Relative and absolute sizes compare as
+/// Does `value` lie within `bounds`, all of one kind? Relative and absolute sizes compare as
 /// allowed: their order depends on the fabric.
-fn within(value: Value, min: Value, max: Value) -> bool {
-    match (value, min, max) {
+fn within(value: Value, bounds: Bounds) -> bool {
+    match (value, bounds.min, bounds.max) {
         (Value::Number(x), Value::Number(a), Value::Number(b)) => a <= x && x <= b,
         (Value::Integer(x), Value::Integer(a), Value::Integer(b)) => a <= x && x <= b,
-        (Value::Time(x), Value::Time(a), Value::Time(b)) => a <= x && x <= b,
+        (Value::Span(x), Value::Span(a), Value::Span(b)) => a <= x && x <= b,
         (Value::Rate(x), Value::Rate(a), Value::Rate(b)) => a <= x && x <= b,
         (
             Value::Extent(Extent::Bdp(x)),
@@ -162,7 +171,7 @@ pub trait Params: Clone + Default + core::fmt::Debug + PartialEq + Send + Sync {
             return Err(SetError::Unknown);
         };
         match info.range {
-            Some((min, max)) if !within(value, min, max) => Err(SetError::Range(min, max)),
+            Some(bounds) if !within(value, bounds) => Err(SetError::Range(bounds)),
             _ if self.store(name, value) => Ok(()),
             _ => Err(SetError::Kind(info.kind)),
         }
@@ -249,7 +258,10 @@ macro_rules! params {
     };
     (@range $type:ty) => { None };
     (@range $type:ty, $min:expr, $max:expr) => {
-        Some(({ let x: $type = $min; x }.to_value(), { let x: $type = $max; x }.to_value()))
+        Some($crate::params::Bounds {
+            min: { let x: $type = $min; x }.to_value(),
+            max: { let x: $type = $max; x }.to_value(),
+        })
     };
 }
 #[doc(hidden)]
@@ -309,7 +321,7 @@ mod tests {
             gain: f64 = 0.5, in 0.0..=1.0, "test";
             /// How long,
             /// in all.
-            wait: Time = Time::us(40), within Time::us(1) => Time::ms(1), "test";
+            wait: Span = Span::us(40), within Span::us(1) => Span::ms(1), "test";
             /// Which.
             shape: Shape = Shape::Round, "test";
         }
@@ -319,7 +331,7 @@ mod tests {
     fn table_says_everything() {
         let table = Example::table();
         assert_eq!(table[1].meaning, "How long, in all.");
-        assert_eq!(table[1].default, Value::Time(Time::us(40)));
+        assert_eq!(table[1].default, Value::Span(Span::us(40)));
         assert_eq!(table[2].kind, Kind::Choice(&["round", "flat"]));
         assert_eq!(table[2].range, None);
     }

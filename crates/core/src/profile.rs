@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::{Time, WindowRule};
+use crate::{Span, WindowRule};
 
 /// What a protocol aims at, and where it is at home: asked for a flow at a rate on a path, never
 /// while packets move.
@@ -12,7 +12,7 @@ pub struct Profile {
     pub utilisation_goal: f64,
     /// The queueing delay that it aims at where the flow has that rate: at the fullest hop or of
     /// the whole path, as its signal is. `None`: it aims at none.
-    pub queue_target: Option<Time>,
+    pub queue_target: Option<Span>,
     /// Why its parameters are outside the range it was designed for on this path, if they are.
     pub domain_warning: Option<String>,
 }
@@ -28,7 +28,7 @@ impl Profile {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
     /// Idle for longer than this, with nothing in flight, a connection starts anew.
-    pub restart_after: Time,
+    pub restart_after: Span,
     /// When a packet may start under the window.
     pub window_rule: WindowRule,
 }
@@ -36,5 +36,5 @@ pub struct Habits {
 impl Habits {
     /// Never starts anew; a packet starts where it fits.
     pub const DEFAULT: Habits =
-        Habits { restart_after: Time::s(1000), window_rule: WindowRule::Fits };
+        Habits { restart_after: Span::s(1000), window_rule: WindowRule::Fits };
 }

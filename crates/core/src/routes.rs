@@ -15,7 +15,7 @@ use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::fabric::{Fabric, Node};
-use crate::{HEADER_BYTES, MIN_WIRE_BYTES, Rate, Time};
+use crate::{HEADER_BYTES, MIN_WIRE_BYTES, Rate, Span};
 
 /// No way to go.
 pub const NO_PORT: u32 = u32::MAX;
@@ -32,7 +32,7 @@ pub struct Edge {
     /// Its rate.
     pub rate: Rate,
     /// Propagation and the latency of the switch it leads to.
-    pub delay: Time,
+    pub delay: Span,
 }
 
 /// What a switch must know of a destination.
@@ -127,10 +127,10 @@ impl Tables {
 
 /// The largest base RTT of any pair of hosts, and the longest path.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Span {
+pub struct Reach {
     /// A full packet there and a minimum frame back through empty links and switches, on the
     /// quickest of the paths with the fewest switches.
-    pub base_rtt: Time,
+    pub base_rtt: Span,
     /// Most switches on the path of any pair.
     pub most_switches: u32,
 }
@@ -152,7 +152,7 @@ pub struct Routes {
     intact: Option<Box<Tables>>,
     /// By switch and class of the whole fabric: the next hop of the quickest path.
     best: Vec<u32>,
-    span: Span,
+    reach: Reach,
     mtu: u32,
 }
 
@@ -172,7 +172,7 @@ impl Routes {
                 let port = edges.len() as u32;
                 let latency = match to {
                     Node::Switch(s) => fabric.switches[s as usize].latency,
-                    Node::Host(_) => Time::ZERO,
+                    Node::Host(_) => Span::ZERO,
                 };
                 edges.push(Edge { to, rate: link.rate, delay: link.delay + latency });
                 match (from, to) {
@@ -194,7 +194,7 @@ impl Routes {
             current: Tables::default(),
             intact: None,
             best: Vec::new(),
-            span: Span::default(),
+            reach: Reach::default(),
             mtu: fabric.mtu,
         };
         let mut numbers = vec![NO_SWITCH; fabric.switches.len()];
@@ -214,7 +214,7 @@ impl Routes {
                 Node::Host(_) if fabric.hosts.len() > 2 => {
                     return Err(format!("host {} cannot reach every other host", name(host)));
                 }
-                Node::Host(_) => routes.span.base_rtt = routes.round_trip(routes.uplinks[host]),
+                Node::Host(_) => routes.reach.base_rtt = routes.round_trip(routes.uplinks[host]),
             }
         }
         let classes = routes.classes(&|_| true);
@@ -226,8 +226,8 @@ impl Routes {
             ));
         }
         let slowest: Vec<Slowest> = routes.slowest(&classes);
-        let (mut best, mut span) =
-            (vec![NO_PORT; classes.len() * fabric.switches.len()], routes.span);
+        let (mut best, mut reach) =
+            (vec![NO_PORT; classes.len() * fabric.switches.len()], routes.reach);
         let mut apart = None;
         let number = classes.len();
         routes.current = routes.search(&classes, &|_| true, |class, found| {
@@ -237,7 +237,7 @@ impl Routes {
             // Base RTTs add up over access links and core, so the slowest hosts of each class
             // suffice.
             let here = &slowest[class];
-            span.widen(here.one_leaf, 1);
+            reach.widen(here.one_leaf, 1);
             for (other, there) in slowest.iter().enumerate() {
                 let (rtt, from) = match (other == class, classes[class].get(1)) {
                     (true, None) => continue,
@@ -248,11 +248,11 @@ impl Routes {
                 if found.distance[from] == UNREACHABLE {
                     apart = apart.or(Some((class, other)));
                 } else {
-                    span.widen(rtt + found.cost[from], found.distance[from] + 1);
+                    reach.widen(rtt + found.cost[from], found.distance[from] + 1);
                 }
             }
         });
-        (routes.best, routes.span) = (best, span);
+        (routes.best, routes.reach) = (best, reach);
         if let Some((a, b)) = apart {
             let host = |leaf: u32| routes.leaf_of.iter().position(|&l| l == leaf).unwrap_or(0);
             let (a, b) = (host(classes[a][0]), host(classes[b][(a == b) as usize]));
@@ -272,7 +272,7 @@ impl Routes {
 
     /// Leaves by class of twins.
     fn classes(&self, is_up: &dyn Fn(u32) -> bool) -> Vec<Vec<u32>> {
-        let mut alike: BTreeMap<Vec<(Node, Rate, Time, Time)>, usize> = BTreeMap::new();
+        let mut alike: BTreeMap<Vec<(Node, Rate, Span, Span)>, usize> = BTreeMap::new();
         let mut classes: Vec<Vec<u32>> = Vec::new();
         for (leaf, &switch) in self.leaves.iter().enumerate() {
             let ports = self.out[switch as usize].iter().filter(|&&port| is_up(port));
@@ -364,7 +364,7 @@ impl Routes {
                 }
                 if near != root {
                     let priced =
-                        |&port: &u32| (found.cost[to(port)].after(self.round_trip(port)), port);
+                        |&port: &u32| (found.cost[to(port)].plus(self.round_trip(port)), port);
                     if let Some((cost, port)) = ports.iter().map(priced).min() {
                         (found.cost[near], found.best[near]) = (cost, port);
                     }
@@ -380,8 +380,7 @@ impl Routes {
             if twins.len() > 1 {
                 // Every neighbour of a leaf is one of its twins', too.
                 add(&mut tables, root, &out[root]);
-                let priced =
-                    |&port: &u32| (found.cost[to(port)].after(self.round_trip(port)), port);
+                let priced = |&port: &u32| (found.cost[to(port)].plus(self.round_trip(port)), port);
                 found.best[root] =
                     out[root].iter().map(priced).min().map_or(NO_PORT, |(_, port)| port);
             }
@@ -405,7 +404,7 @@ impl Routes {
 
     /// The slowest hosts of each class.
     fn slowest(&self, classes: &[Vec<u32>]) -> Vec<Slowest> {
-        let mut by_leaf = vec![[Time::ZERO; 2]; self.leaves.len()];
+        let mut by_leaf = vec![[Span::ZERO; 2]; self.leaves.len()];
         for (host, &uplink) in self.uplinks.iter().enumerate() {
             if let (Some(two), Node::Switch(_)) =
                 (by_leaf.get_mut(self.leaf_of[host] as usize), self.edges[uplink as usize].to)
@@ -418,7 +417,7 @@ impl Routes {
             let mut slowest = Slowest::default();
             for &leaf in leaves {
                 let [first, second] = by_leaf[leaf as usize];
-                if second > Time::ZERO {
+                if second > Span::ZERO {
                     slowest.one_leaf = slowest.one_leaf.max(first + second);
                 }
                 slowest.two_leaves = slowest.two_leaves.max(slowest.first + first);
@@ -430,7 +429,7 @@ impl Routes {
     }
 
     /// A full packet over `port` and a minimum frame back.
-    fn round_trip(&self, port: u32) -> Time {
+    fn round_trip(&self, port: u32) -> Span {
         let (there, back) = (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
         let full = (self.mtu + HEADER_BYTES).max(MIN_WIRE_BYTES);
         there.delay
@@ -466,8 +465,8 @@ impl Routes {
     }
 
     /// The largest base RTT, and the longest path.
-    pub fn span(&self) -> Span {
-        self.span
+    pub fn reach(&self) -> Reach {
+        self.reach
     }
 
     fn intact(&self) -> &Tables {
@@ -500,8 +499,8 @@ impl Routes {
     }
 
     /// A full packet there and a minimum frame back on [`path`](Self::path).
-    pub fn base_rtt(&self, src: u32, dst: u32) -> Time {
-        self.path(src, dst).iter().fold(Time::ZERO, |sum, &port| sum + self.round_trip(port))
+    pub fn base_rtt(&self, src: u32, dst: u32) -> Span {
+        self.path(src, dst).iter().fold(Span::ZERO, |sum, &port| sum + self.round_trip(port))
     }
 
     /// Pairs of hosts with the same answer have alike [`layers`](Self::layers). `None`: they share
@@ -546,9 +545,9 @@ impl Routes {
     }
 }
 
-impl Span {
-    fn widen(&mut self, base_rtt: Time, switches: u32) {
-        if base_rtt > Time::ZERO {
+impl Reach {
+    fn widen(&mut self, base_rtt: Span, switches: u32) {
+        if base_rtt > Span::ZERO {
             self.base_rtt = self.base_rtt.max(base_rtt);
             self.most_switches = self.most_switches.max(switches);
         }
@@ -558,11 +557,11 @@ impl Span {
 /// Round trips of the slowest host links of a class.
 #[derive(Default)]
 struct Slowest {
-    first: Time,
+    first: Span,
     /// Two hosts of one leaf; zero where no leaf has two.
-    one_leaf: Time,
+    one_leaf: Span,
     /// Hosts of two leaves.
-    two_leaves: Time,
+    two_leaves: Span,
 }
 
 const UNREACHABLE: u32 = u32::MAX;
@@ -572,7 +571,7 @@ struct Found {
     /// Links to the root.
     distance: Vec<u32>,
     /// A full packet to the root and a minimum frame back.
-    cost: Vec<Time>,
+    cost: Vec<Span>,
     /// First port of the quickest path; the root's own leads to its twins.
     best: Vec<u32>,
 }
@@ -581,10 +580,10 @@ impl Found {
     fn new(switches: usize, root: usize) -> Found {
         let mut found = Found {
             distance: vec![UNREACHABLE; switches],
-            cost: vec![Time::NEVER; switches],
+            cost: vec![Span::FOREVER; switches],
             best: vec![NO_PORT; switches],
         };
-        (found.distance[root], found.cost[root]) = (0, Time::ZERO);
+        (found.distance[root], found.cost[root]) = (0, Span::ZERO);
         found
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::params::Params;
 use crate::wire::Carried;
-use crate::{Card, Equipment, Facts, PacketMut, Path, Profile, Rate, Time};
+use crate::{Card, Equipment, Facts, PacketMut, Path, Profile, Rate, Span, Time};
 
 /// A message the application hands over, whole. Its size may be unlimited ([`Message::UNLIMITED`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,10 +38,10 @@ pub struct Feedback {
     pub message: MessageId,
     /// From the packet's departure at the NIC to the arrival of its echo there; `None` where the
     /// protocol does not tell.
-    pub rtt: Option<Time>,
+    pub rtt: Option<Span>,
     /// The largest queueing delay of a hop that the packet met; zero where the protocol has it not
     /// stamped.
-    pub peak_hop_delay: Time,
+    pub peak_hop_delay: Span,
 }
 
 /// Where a transport keeps a submitted message; valid until the message is acknowledged.
@@ -74,7 +74,7 @@ pub struct HostContext {
     /// Rate of this host's NIC.
     pub nic_rate: Rate,
     /// The largest base RTT of any pair in the fabric.
-    pub fabric_base_rtt: Time,
+    pub fabric_base_rtt: Span,
     /// Bandwidth-delay product in bytes.
     pub bdp_bytes: f64,
     /// How messages share connections.
@@ -86,7 +86,7 @@ pub struct HostContext {
     /// Longest time that the driver holds a received packet. It takes that out of RTTs: whoever
     /// hands a packet over late moves `sent_at` on by as much, so an echo is late by up to twice
     /// this.
-    pub most_held: Time,
+    pub most_held: Span,
 }
 
 impl HostContext {
@@ -152,8 +152,17 @@ pub enum Transmit {
     Idle,
 }
 
-/// "Which packet next?" One value per host, for all its peers and messages. Drivers (simulator,
-/// UDP) know nothing else.
+/// How much a connection may send.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Limits {
+    /// Wire bytes that may be in flight; infinite: no window.
+    pub window_bytes: f64,
+    /// In bit/s; infinite: no pacing.
+    pub pace_bps: f64,
+}
+
+/// "Which packet next?" One value per host, for all its peers and messages. Drivers (the simulator,
+/// endpoints outside it) know nothing else.
 ///
 /// `now` never decreases from call to call. Nothing is pushed: packets leave only through
 /// [`transmit`](Self::transmit) and [`Reply::Send`].
@@ -185,8 +194,8 @@ pub trait Transport {
     fn deadline(&self) -> Time;
     /// Payload bytes submitted and not yet sent for the first time.
     fn backlog_bytes(&self) -> u64;
-    /// Window in bytes and pacing rate in bit/s of the message's connection, for the curious.
-    fn limits(&self, handle: Handle) -> Option<(f64, f64)>;
+    /// Those of the message's connection, for the curious.
+    fn limits(&self, handle: Handle) -> Option<Limits>;
 }
 
 /// A transport that the catalog can make: a [`Transport`] with a card and parameters.

@@ -1,137 +1,8 @@
-//! Time in picoseconds, rates in bits per second, sizes relative to the bandwidth-delay product.
+//! Rates in bits per second, sizes relative to the bandwidth-delay product.
 
 use core::fmt;
-use core::ops::{Add, AddAssign, Sub, SubAssign};
 
-/// A point in simulated time, or a span of it, in picoseconds.
-///
-/// Picoseconds because a byte lasts a whole number of them at every usual Ethernet rate up to 1.6
-/// Tbit/s. A `u64` holds 213 days.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Time(u64);
-
-impl Time {
-    /// The start of a run; also the empty span.
-    pub const ZERO: Time = Time(0);
-    /// Later than everything: "never".
-    pub const NEVER: Time = Time(u64::MAX);
-
-    /// From picoseconds.
-    #[inline]
-    pub const fn ps(ps: u64) -> Time {
-        Time(ps)
-    }
-    /// From nanoseconds.
-    #[inline]
-    pub const fn ns(ns: u64) -> Time {
-        Time(ns * 1_000)
-    }
-    /// From microseconds.
-    #[inline]
-    pub const fn us(us: u64) -> Time {
-        Time(us * 1_000_000)
-    }
-    /// From milliseconds.
-    #[inline]
-    pub const fn ms(ms: u64) -> Time {
-        Time(ms * 1_000_000_000)
-    }
-    /// From seconds.
-    #[inline]
-    pub const fn s(s: u64) -> Time {
-        Time(s * 1_000_000_000_000)
-    }
-    /// From a number of microseconds; negative and NaN become zero, too large becomes
-    /// [`Time::NEVER`].
-    #[inline]
-    pub fn from_us_f64(us: f64) -> Time {
-        Time(crate::math::round(us * 1e6) as u64)
-    }
-    /// From a number of picoseconds; negative and NaN become zero, too large becomes
-    /// [`Time::NEVER`].
-    #[inline]
-    pub fn from_ps_f64(ps: f64) -> Time {
-        Time(ps as u64)
-    }
-    /// In picoseconds.
-    #[inline]
-    pub const fn as_ps(self) -> u64 {
-        self.0
-    }
-    /// In microseconds.
-    #[inline]
-    pub fn as_us_f64(self) -> f64 {
-        self.0 as f64 / 1e6
-    }
-    /// In seconds.
-    #[inline]
-    pub fn as_s_f64(self) -> f64 {
-        self.0 as f64 / 1e12
-    }
-    /// `self - earlier`, or zero where `earlier` is later.
-    #[inline]
-    pub const fn since(self, earlier: Time) -> Time {
-        Time(self.0.saturating_sub(earlier.0))
-    }
-    /// `self + span`, or [`Time::NEVER`] where that does not fit.
-    #[inline]
-    pub const fn after(self, span: Time) -> Time {
-        Time(self.0.saturating_add(span.0))
-    }
-    /// This span times `factor`, saturating.
-    #[inline]
-    pub const fn times(self, factor: u64) -> Time {
-        Time(self.0.saturating_mul(factor))
-    }
-    /// This span scaled by `factor`; negative and NaN factors give zero.
-    #[inline]
-    pub fn scale(self, factor: f64) -> Time {
-        Time((self.0 as f64 * factor) as u64)
-    }
-}
-
-impl Add for Time {
-    type Output = Time;
-    #[inline(always)]
-    fn add(self, rhs: Time) -> Time {
-        Time(self.0 + rhs.0)
-    }
-}
-impl AddAssign for Time {
-    #[inline(always)]
-    fn add_assign(&mut self, rhs: Time) {
-        self.0 += rhs.0;
-    }
-}
-impl Sub for Time {
-    type Output = Time;
-    #[inline(always)]
-    fn sub(self, rhs: Time) -> Time {
-        Time(self.0 - rhs.0)
-    }
-}
-impl SubAssign for Time {
-    #[inline(always)]
-    fn sub_assign(&mut self, rhs: Time) {
-        self.0 -= rhs.0;
-    }
-}
-impl fmt::Display for Time {
-    /// The largest unit that leaves a whole number: `20ms`, `245ns`, `163840ps`.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        if *self == Time::NEVER {
-            return f.write_str("inf");
-        }
-        let units =
-            [(1_000_000_000_000, "s"), (1_000_000_000, "ms"), (1_000_000, "us"), (1_000, "ns")];
-        for (scale, unit) in units {
-            if self.0 != 0 && self.0.is_multiple_of(scale) {
-                return write!(f, "{}{unit}", self.0 / scale);
-            }
-        }
-        if self.0 == 0 { f.write_str("0us") } else { write!(f, "{}ps", self.0) }
-    }
-}
+use crate::Span;
 
 /// A link or sending rate in bits per second.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -176,13 +47,13 @@ impl Rate {
     /// How long `bytes` take on the wire, rounded down to a picosecond. Rates from 1 Mbit/s and
     /// packets to 1 MiB do not overflow; whole messages go through 128 bits.
     #[inline]
-    pub const fn serialise(self, bytes: u64) -> Time {
-        Time(((bytes as u128 * self.ps_per_byte_q20() as u128) >> Q) as u64)
+    pub const fn serialise(self, bytes: u64) -> Span {
+        Span::ps(((bytes as u128 * self.ps_per_byte_q20() as u128) >> Q) as u64)
     }
     /// Bytes that fit in `span`, rounded down.
     #[inline]
-    pub const fn bytes_in(self, span: Time) -> u64 {
-        (self.0 as u128 * span.0 as u128 / 8_000_000_000_000) as u64
+    pub const fn bytes_in(self, span: Span) -> u64 {
+        (self.0 as u128 * span.as_ps() as u128 / 8_000_000_000_000) as u64
     }
 }
 
@@ -234,7 +105,6 @@ impl fmt::Display for Extent {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::string::ToString;
 
     #[test]
     fn rate_is_exact_at_usual_ethernet_rates() {
@@ -251,7 +121,7 @@ mod tests {
             (1600, 5),
         ] {
             assert_eq!(Rate::gbps(gbps).ps_per_byte_q20(), ps << Q);
-            assert_eq!(Rate::gbps(gbps).serialise(4176), Time::ps(4176 * ps));
+            assert_eq!(Rate::gbps(gbps).serialise(4176), Span::ps(4176 * ps));
         }
     }
 
@@ -262,15 +132,5 @@ mod tests {
             let ours = Rate::mbps(mbps).serialise(9_216).as_ps() as f64;
             assert!((exact - ours).abs() <= 1.01, "{mbps} Mbit/s: {exact} against {ours}");
         }
-    }
-
-    #[test]
-    fn time_displays_in_the_largest_whole_unit() {
-        let shown: alloc::vec::Vec<_> =
-            [Time::ZERO, Time::ms(20), Time::ns(245), Time::ps(163_841), Time::s(2)]
-                .iter()
-                .map(|t| t.to_string())
-                .collect();
-        assert_eq!(shown, ["0us", "20ms", "245ns", "163841ps", "2s"]);
     }
 }

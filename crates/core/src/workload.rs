@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::Time;
+use crate::{Span, Time};
 
 /// One explicit flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,19 +79,19 @@ pub enum Pattern {
     /// Every host sends one message to one other host, no host receives two: a random derangement.
     Permutation,
     /// `fan_in` random senders send one message each to one receiver at once, every `interval`
-    /// (once where it is [`Time::NEVER`]); with `poisson` the gaps are exponential. The receiver is
-    /// random where `dst` is `None`.
+    /// (once where it is [`Span::FOREVER`]); with `poisson` the gaps are exponential. The receiver
+    /// is random where `dst` is `None`.
     Incast {
         /// Senders at a time.
         fan_in: u32,
         /// The receiver.
         dst: Option<u32>,
         /// (Mean) time between bursts.
-        interval: Time,
+        interval: Span,
         /// Exponential gaps.
         poisson: bool,
         /// Each sender starts at a uniform time within this span of the burst.
-        jitter: Time,
+        jitter: Span,
     },
     /// Each sending host submits messages at random times to uniform random others.
     Poisson {
@@ -115,7 +115,7 @@ pub enum Pattern {
         gap_ps: f64,
         /// Each sender starts at a uniform time within this span of the round, the same in every
         /// round.
-        jitter: Time,
+        jitter: Span,
     },
     /// A list of arrivals, in order of time.
     Trace(Vec<Arrival>),

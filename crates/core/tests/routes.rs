@@ -2,12 +2,12 @@
 //! with every link up and with some down.
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Switch};
 use tidegate_core::routes::{NO_PORT, Routes};
-use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Rate, Rng, Time};
+use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Rate, Rng, Span};
 
 fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
     let switch = |s: usize| Switch {
         name: format!("s{s}"),
-        latency: Time::ns(100 * (s as u64 % 3)),
+        latency: Span::ns(100 * (s as u64 % 3)),
         telemetry: true,
         buffer: Buffer::Unlimited,
         ecn: None,
@@ -19,7 +19,7 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         a: Node::Switch(a),
         b: Node::Switch(b),
         rate: Rate::gbps(gbps),
-        delay: Time::ns(ns),
+        delay: Span::ns(ns),
     });
     let mut fabric = Fabric {
         hosts: Vec::new(),
@@ -33,7 +33,7 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
             let host = fabric.hosts.len() as u32;
             fabric.hosts.push(format!("h{host}"));
             let (rate, delay) =
-                (Rate::gbps(10 * (1 + host as u64 % 3)), Time::ns(50 * (i as u64 + 1)));
+                (Rate::gbps(10 * (1 + host as u64 % 3)), Span::ns(50 * (i as u64 + 1)));
             fabric.links.push(Link { a: Node::Host(host), b: Node::Switch(s as u32), rate, delay });
         }
     }
@@ -42,7 +42,7 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
 
 /// With switches that are all alike.
 fn even(mut fabric: Fabric) -> Fabric {
-    fabric.switches.iter_mut().for_each(|switch| switch.latency = Time::ns(300));
+    fabric.switches.iter_mut().for_each(|switch| switch.latency = Span::ns(300));
     fabric
 }
 
@@ -161,11 +161,11 @@ fn check_ports(fabric: &Fabric, routes: &Routes, up: &[bool]) {
 }
 
 /// A full packet there and a minimum frame back.
-fn round_trip(fabric: &Fabric, port: u32) -> Time {
+fn round_trip(fabric: &Fabric, port: u32) -> Span {
     let link = &fabric.links[port as usize / 2];
     let latency = |node| match node {
         Node::Switch(s) => fabric.switches[s as usize].latency,
-        Node::Host(_) => Time::ZERO,
+        Node::Host(_) => Span::ZERO,
     };
     let wire = link.rate.serialise((fabric.mtu + HEADER_BYTES) as u64)
         + link.rate.serialise(MIN_WIRE_BYTES as u64);
@@ -175,7 +175,7 @@ fn round_trip(fabric: &Fabric, port: u32) -> Time {
 /// Base RTTs and layers of every pair by brute force, and the largest.
 fn check_paths(fabric: &Fabric, routes: &Routes) {
     let up = vec![true; fabric.links.len()];
-    let (mut most, mut longest) = (0, Time::ZERO);
+    let (mut most, mut longest) = (0, Span::ZERO);
     for dst in 0..fabric.hosts.len() as u32 {
         let (root, down) = switch_of(fabric, dst);
         let distance = distances(fabric, root, &up);
@@ -183,7 +183,7 @@ fn check_paths(fabric: &Fabric, routes: &Routes) {
             let (from, back) = switch_of(fabric, src);
             let (mut layers, mut at) = (Vec::new(), vec![(from, round_trip(fabric, back))]);
             while at[0].0 != root {
-                let mut next: Vec<(u32, Time)> = Vec::new();
+                let mut next: Vec<(u32, Span)> = Vec::new();
                 let mut layer = Vec::new();
                 for &(switch, cost) in &at {
                     for port in nearer(fabric, switch, &distance, &up) {
@@ -213,7 +213,7 @@ fn check_paths(fabric: &Fabric, routes: &Routes) {
             longest = longest.max(base_rtt);
         }
     }
-    assert_eq!((routes.span().base_rtt, routes.span().most_switches), (longest, most));
+    assert_eq!((routes.reach().base_rtt, routes.reach().most_switches), (longest, most));
 }
 
 fn check(fabric: &Fabric, seed: u64) {

@@ -4,7 +4,7 @@ use serde::de::{Deserialize, Deserializer, Error as _};
 use serde::ser::{Error as _, Serialize, Serializer};
 use serde_json::value::RawValue;
 use std::fmt;
-use tidegate_core::Time;
+use tidegate_core::Span;
 
 /// A number of millionths, written to JSON with exactly six decimals: `12.345678`.
 ///
@@ -19,7 +19,7 @@ impl Fixed {
         Fixed(count)
     }
     /// A span in microseconds: exact.
-    pub const fn micros(span: Time) -> Fixed {
+    pub const fn micros(span: Span) -> Fixed {
         Fixed(span.as_ps())
     }
     /// The nearest millionth; `None` for what is negative, infinite or not a number.
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn json_carries_six_decimals_and_every_picosecond() {
-        let shown = |ps| serde_json::to_string(&Fixed::micros(Time::ps(ps))).unwrap();
+        let shown = |ps| serde_json::to_string(&Fixed::micros(Span::ps(ps))).unwrap();
         assert_eq!(shown(0), "0.000000");
         assert_eq!(shown(12_345_678), "12.345678");
         assert_eq!(shown(1), "0.000001");

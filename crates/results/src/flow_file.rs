@@ -7,7 +7,7 @@ use crate::table_file::{Cell, Cells, Column, Kind, TableFile, pick, text};
 use parquet::data_type::ByteArray;
 use parquet::record::Row;
 use std::io::{self, Write};
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 
 const COLUMNS: &[Column] = &[
     Column::required("id", Kind::Integer),
@@ -55,20 +55,20 @@ impl<W: Write + Send> FlowFile<W> {
     /// # Errors
     /// When the file refuses to be written.
     pub fn add(&mut self, row: &FlowRow) -> io::Result<()> {
-        let micros = |span: Time| Fixed::micros(span).as_f64();
+        let micros = |span: Span| Fixed::micros(span).as_f64();
         self.table.row([
             Cell::Integer(Some(row.id)),
             pick(&self.labels, usize::from(row.label)),
             pick(&self.protocols, usize::from(row.stack)),
             pick(&self.hosts, row.src as usize),
             pick(&self.hosts, row.dst as usize),
-            Cell::Double(Some(micros(row.start))),
+            Cell::Double(Some(micros(row.start.since(Time::ZERO)))),
             Cell::Integer(row.size_bytes),
             Cell::Integer(Some(row.delivered_bytes)),
             Cell::Double(row.goodput_gbps()),
             Cell::Double(row.fct().map(micros)),
             Cell::Double(row.acked_after().map(micros)),
-            Cell::Double((row.ideal > Time::ZERO).then(|| micros(row.ideal))),
+            Cell::Double((row.ideal > Span::ZERO).then(|| micros(row.ideal))),
             Cell::Double(row.slowdown().map(Fixed::as_f64)),
             Cell::Integer(Some(row.retransmitted_bytes)),
             Cell::Flag(row.measured),

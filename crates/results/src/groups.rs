@@ -4,7 +4,7 @@ use crate::fixed::Fixed;
 use crate::recorder::FlowRow;
 use crate::sketch::Sketch;
 use crate::summary::{BySize, FctSummary, Goodput, Slowdown};
-use tidegate_core::Time;
+use tidegate_core::Span;
 
 /// Messages are grouped by size at these bounds: decades, whatever the fabric, so that runs
 /// compare.
@@ -108,7 +108,7 @@ impl Rates {
     }
 
     /// `measured`: from warm-up to the end.
-    pub(crate) fn summary(&self, measured: Time) -> Goodput {
+    pub(crate) fn summary(&self, measured: Span) -> Goodput {
         let n = self.n as f64;
         Goodput {
             mean: (self.n > 0).then(|| self.sum / n),
@@ -121,7 +121,7 @@ impl Rates {
 }
 
 /// `bytes` over `span`; `None` where that is no time.
-pub(crate) fn gbps(bytes: u64, span: Time) -> Option<f64> {
+pub(crate) fn gbps(bytes: u64, span: Span) -> Option<f64> {
     // 8 bits over a picosecond are 8000 Gbit/s.
-    (span > Time::ZERO).then(|| bytes as f64 * 8e3 / span.as_ps() as f64)
+    (span > Span::ZERO).then(|| bytes as f64 * 8e3 / span.as_ps() as f64)
 }

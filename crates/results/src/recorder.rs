@@ -4,7 +4,7 @@ use crate::fixed::Fixed;
 use crate::groups::{Rates, SizedFct, gbps};
 use crate::summary::{FLOWS_MAX, FctSummary, FlowSummary, GroupSummary};
 use std::collections::BTreeMap;
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 
 /// Names that rows refer to by number.
 #[derive(Clone, Debug, Default)]
@@ -41,7 +41,7 @@ pub struct FlowRow {
     /// Payload delivered between warm-up and the end.
     pub window_bytes: u64,
     /// How much of its life lay there; `None` where that is too little for a rate to mean anything.
-    pub lifetime: Option<Time>,
+    pub lifetime: Option<Span>,
     /// When the last byte reached the receiving application.
     pub completed: Option<Time>,
     /// When the sender knew.
@@ -49,7 +49,7 @@ pub struct FlowRow {
     /// Payload sent again.
     pub retransmitted_bytes: u64,
     /// The same transfer in an empty network; zero where that is undefined.
-    pub ideal: Time,
+    pub ideal: Span,
     /// What max-min fairness would give it, where known.
     pub fair_share_gbps: Option<f64>,
     /// Whether it counts among completion times: of a limited size, and submitted after warm-up.
@@ -58,11 +58,11 @@ pub struct FlowRow {
 
 impl FlowRow {
     /// From submission to the last byte at the receiver.
-    pub fn fct(&self) -> Option<Time> {
+    pub fn fct(&self) -> Option<Span> {
         self.completed.map(|at| at.since(self.start))
     }
     /// From submission to the sender's knowledge of completion.
-    pub fn acked_after(&self) -> Option<Time> {
+    pub fn acked_after(&self) -> Option<Span> {
         self.acked.map(|at| at.since(self.start))
     }
     /// Completion time over the ideal one, to six decimals.
@@ -206,7 +206,7 @@ fn flow_summary(names: &Names, row: &FlowRow) -> FlowSummary {
         src: name(&names.hosts, row.src as usize).to_owned(),
         dst: name(&names.hosts, row.dst as usize).to_owned(),
         protocol: name(&names.protocols, usize::from(row.stack)).to_owned(),
-        start_us: Fixed::micros(row.start),
+        start_us: Fixed::micros(row.start.since(Time::ZERO)),
         size_bytes: row.size_bytes,
         delivered_bytes: row.delivered_bytes,
         goodput_gbps: row.goodput_gbps(),

@@ -71,7 +71,7 @@ impl<W: Write + Send> SeriesFile<W> {
             Entity::Link(from, to) => (None, node(from), node(to)),
         };
         self.table.row([
-            Cell::Double(Some(Fixed::micros(row.at).as_f64())),
+            Cell::Double(Some(Fixed::micros(row.at.since(Time::ZERO)).as_f64())),
             Cell::Text(Some(ByteArray::from(row.quantity))),
             Cell::Integer(flow),
             from,

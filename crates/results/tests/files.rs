@@ -2,8 +2,8 @@
 
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
-use tidegate_core::Time;
 use tidegate_core::fabric::Node;
+use tidegate_core::{Span, Time};
 use tidegate_results::{
     Entity, EntryOf, FlowFile, FlowRow, FlowSummary, Names, Recorder, SeriesEntry, SeriesFile,
     SeriesRow,
@@ -29,18 +29,18 @@ fn flow(id: u64) -> FlowRow {
         size_bytes: Some(1_000 * (id + 1)),
         delivered_bytes: 1_000 * (id + 1),
         window_bytes: 1_000 * (id + 1),
-        lifetime: Some(Time::us(2)),
+        lifetime: Some(Span::us(2)),
         completed: Some(Time::us(12 + id)),
         acked: Some(Time::us(13 + id)),
         retransmitted_bytes: 0,
-        ideal: Time::us(1),
+        ideal: Span::us(1),
         fair_share_gbps: None,
         measured: id >= 2,
     }
 }
 
 fn unfinished(id: u64) -> FlowRow {
-    let ideal = Time::ZERO;
+    let ideal = Span::ZERO;
     FlowRow { size_bytes: None, completed: None, acked: None, ideal, measured: false, ..flow(id) }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::Value;
 use std::collections::BTreeMap;
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 use tidegate_results::{
     Engine, Fixed, FlowRow, LINKS_MAX, LinkSummary, Names, QueueBytes, QueueDelay, Recorder,
     Summary, SwitchSummary, busiest,
@@ -46,11 +46,11 @@ fn summary() -> Summary {
         size_bytes: Some(5_000),
         delivered_bytes: 5_000,
         window_bytes: 5_000,
-        lifetime: Some(Time::us(3)),
+        lifetime: Some(Span::us(3)),
         completed: Some(Time::ps(3_000_002)),
         acked: None,
         retransmitted_bytes: 0,
-        ideal: Time::us(2),
+        ideal: Span::us(2),
         fair_share_gbps: None,
         measured: true,
     });

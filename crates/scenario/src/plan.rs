@@ -4,7 +4,7 @@ use tidegate_algos::Stack;
 use tidegate_core::fabric::{Fabric, Routing, StackTime};
 use tidegate_core::faults::Faults;
 use tidegate_core::workload::Workload;
-use tidegate_core::{ConnectionPolicy, Time};
+use tidegate_core::{ConnectionPolicy, Span, Time};
 
 /// A validated scenario.
 #[derive(Clone, Debug, PartialEq)]
@@ -13,12 +13,12 @@ pub struct Plan {
     pub name: String,
     /// All randomness comes from here.
     pub seed: u64,
-    /// Simulated and measured time.
+    /// Until when is simulated and measured.
     pub duration: Time,
     /// Measurements leave out what happens before this.
     pub warmup: Time,
     /// So much longer than `duration` messages may take to finish, with no new ones.
-    pub drain: Time,
+    pub drain: Span,
     /// Hosts, switches, links.
     pub fabric: Fabric,
     /// How packets choose among equal paths.
@@ -51,5 +51,5 @@ pub struct Output {
     /// Histograms of queues at every switch port: `None` decides by the number of ports.
     pub histograms: Option<bool>,
     /// Interval of the time series, if any.
-    pub timeseries: Option<Time>,
+    pub timeseries: Option<Span>,
 }

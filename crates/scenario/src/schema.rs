@@ -2,8 +2,8 @@
 
 use serde_json::{Map, Value as Json, json};
 use tidegate_algos::Protocol;
-use tidegate_core::params::{Info, Value};
-use tidegate_core::{Extent, Time};
+use tidegate_core::params::{Bounds, Info, Value};
+use tidegate_core::{Extent, Span};
 
 use crate::build::{scenario, transport};
 use crate::presets;
@@ -105,10 +105,10 @@ fn of(shape: Shape) -> Json {
         Shape::Number { min, max } => bounded("number", min, max),
         Shape::Count { min, max: u64::MAX } => json!({ "type": "integer", "minimum": min }),
         Shape::Count { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
-        Shape::Time { max: Time::NEVER, .. } => {
+        Shape::Span { max: Span::FOREVER, .. } => {
             json!({ "anyOf": [{ "const": "inf" }, reference("duration")] })
         }
-        Shape::Time { .. } => reference("duration"),
+        Shape::Span { .. } => reference("duration"),
         Shape::Rate { .. } => reference("rate"),
         Shape::Bytes { .. } => reference("size"),
         Shape::Extent => reference("extent"),
@@ -205,7 +205,7 @@ fn properties(schema: &mut Json) -> &mut Map<String, Json> {
 fn params(protocol: Protocol) -> Json {
     let each = |info: &Info| {
         let mut schema = of(transport::shape(info));
-        if let Some((_, Value::Extent(Extent::Bdp(f64::INFINITY)))) = info.range {
+        if let Some(Bounds { max: Value::Extent(Extent::Bdp(f64::INFINITY)), .. }) = info.range {
             schema = json!({ "anyOf": [{ "const": "inf" }, schema] });
         }
         schema["description"] = json!(format!("{} Source: {}.", info.meaning, info.source));

@@ -8,7 +8,7 @@ use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Buffer, Ecn, Link, MarkAt, Node, Routing};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Arrival, Pattern, Sampling, Sizes};
-use tidegate_core::{ConnectionPolicy, Extent, Message, Rate, Time};
+use tidegate_core::{ConnectionPolicy, Extent, Message, Rate, Span, Time};
 use tidegate_scenario::{Error, Override, Plan, content_hash, load, load_file, resolved};
 
 fn plan(text: &str) -> Plan {
@@ -31,10 +31,10 @@ fn fabric(lines: &str) -> Plan {
 fn graph_becomes_what_it_says() {
     let plan = plan(GRAPH);
     assert_eq!((plan.name.as_str(), plan.seed), ("multi-hop", 1));
-    assert_eq!((plan.duration, plan.warmup, plan.drain), (Time::ms(20), Time::ms(5), Time::ZERO));
+    assert_eq!((plan.duration, plan.warmup, plan.drain), (Time::ms(20), Time::ms(5), Span::ZERO));
     assert_eq!(plan.fabric.hosts, ["h0", "h1", "h2"]);
     assert_eq!(plan.fabric.mtu, 4096);
-    let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
+    let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Span::us(1) };
     assert_eq!(
         plan.fabric.links,
         [
@@ -47,7 +47,7 @@ fn graph_becomes_what_it_says() {
     let [s0, s1] = &plan.fabric.switches[..] else { panic!() };
     assert_eq!((s0.name.as_str(), s0.telemetry, s0.priorities), ("s0", true, 8));
     assert_eq!((s1.name.as_str(), s1.telemetry), ("s1", false));
-    assert_eq!((s0.buffer, s0.ecn, s0.latency), (Buffer::Unlimited, None, Time::ZERO));
+    assert_eq!((s0.buffer, s0.ecn, s0.latency), (Buffer::Unlimited, None, Span::ZERO));
     assert_eq!(plan.routing, Routing::Ecmp);
     assert_eq!(plan.connections, ConnectionPolicy::PerPair);
     assert_eq!(plan.bdp_bytes, None);
@@ -99,9 +99,9 @@ fn racks_become_what_they_say() {
     let incast = Pattern::Incast {
         fan_in: 5,
         dst: None,
-        interval: Time::ms(1),
+        interval: Span::ms(1),
         poisson: false,
-        jitter: Time::ZERO,
+        jitter: Span::ZERO,
     };
     assert_eq!(traffic[0].pattern, incast);
     let gap_ps = 128_000.0 * 8e12 / 0.5e9;
@@ -111,7 +111,7 @@ fn racks_become_what_they_say() {
             senders: vec![0, 1, 2, 3],
             receivers: (0..plan.fabric.hosts.len() as u32).collect(),
             gap_ps,
-            jitter: Time::ZERO
+            jitter: Span::ZERO
         }
     );
     assert_eq!((&traffic[2].pattern, traffic[2].start), (&Pattern::Permutation, Time::ms(1)));
@@ -196,8 +196,8 @@ fn presets_can_be_changed() {
     );
     assert_eq!(plan.fabric.hosts.len(), 128);
     assert_eq!(plan.fabric.switches[0].buffer, Buffer::Unlimited);
-    assert_eq!(plan.fabric.switches[0].latency, Time::ns(600));
-    let agg = plan.fabric.links.iter().find(|link| link.delay == Time::us(1)).unwrap();
+    assert_eq!(plan.fabric.switches[0].latency, Span::ns(600));
+    let agg = plan.fabric.links.iter().find(|link| link.delay == Span::us(1)).unwrap();
     assert_eq!(agg.rate, Rate::gbps(200));
     assert_eq!(fabric("preset = 'sird-leaf-spine'").bdp_bytes, Some(100e3));
 }
@@ -222,11 +222,11 @@ fn switches_match_by_name_and_the_last_wins() {
     );
     let switch =
         |name: &str| plan.fabric.switches.iter().find(|switch| switch.name == name).unwrap();
-    assert_eq!(switch("tor3").latency, Time::us(2));
+    assert_eq!(switch("tor3").latency, Span::us(2));
     assert_eq!(switch("tor3").buffer, Buffer::Shared { bytes: 2_000_000, alpha: f64::INFINITY });
-    assert_eq!(switch("spine1").latency, Time::us(1));
+    assert_eq!(switch("spine1").latency, Span::us(1));
     assert_eq!(switch("spine1").buffer, Buffer::Shared { bytes: 1_000_000, alpha: 1.0 });
-    assert_eq!(switch("spine2").latency, Time::ZERO);
+    assert_eq!(switch("spine2").latency, Span::ZERO);
     assert_eq!(switch("spine2").ecn, None);
     assert!(switch("spine1").ecn.is_some_and(|ecn| ecn.core_only
         && ecn.min_bytes == ecn.max_bytes
@@ -310,7 +310,7 @@ fn stacks_combine_defaults_presets_and_params() {
     // A preset starts afresh.
     assert_eq!(
         (value(stack(4), "ai"), value(stack(4), "fs_range")),
-        (Value::Number(1.0), Value::Time(Time::us(75)))
+        (Value::Number(1.0), Value::Span(Span::us(75)))
     );
     // Naming the transport's protocol changes nothing.
     assert_eq!(value(stack(5), "ai"), Value::Number(2.0));
@@ -391,7 +391,7 @@ fn options_change_values() {
     assert_eq!(plan.workload.flows.len(), 2);
     assert_eq!(plan.workload.flows[0].bytes, 1_000_000);
     assert_eq!(plan.fabric.links[2].rate, Rate::gbps(10));
-    assert_eq!(plan.output.timeseries, Some(Time::us(10)));
+    assert_eq!(plan.output.timeseries, Some(Span::us(10)));
     assert_eq!(plan.seed, 7);
     assert!(load(&[set("flows.0.size=inf")]).is_ok());
     let wrong = load(&[Override::option("--seed x", "seed", "x")]).unwrap_err();

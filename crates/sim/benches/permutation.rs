@@ -10,7 +10,7 @@ mod common;
 use common::{leaf_spine, run, setup, stack, wanted};
 use tidegate_core::fabric::{Ecn, MarkAt};
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
-use tidegate_core::{Equipment, Rate, Time};
+use tidegate_core::{Equipment, Rate, Span, Time};
 use tidegate_sim::Setup;
 
 const USUAL: [&str; 6] = ["swift", "poseidon", "powertcp", "dctcp", "hpcc", "sird"];
@@ -44,7 +44,7 @@ fn main() {
 fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
     let (racks, hosts, spines) = if large { (48, 24, 24) } else { (16, 8, 8) };
     let fabric =
-        leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1436);
+        leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1436);
     let stack = stack(name);
     let mut setup = setup(fabric, stack, Vec::new(), Time::ms(5));
     let Equipment { ecn, routing, .. } = wanted(&setup);

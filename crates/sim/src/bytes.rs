@@ -3,7 +3,7 @@
 //! to each other, so that there are no versions.
 
 use tidegate_core::fabric::Node;
-use tidegate_core::{Body, Frame, Handle, Hop, Rate, Time};
+use tidegate_core::{Body, Frame, Handle, Hop, Rate, Span, Time};
 
 use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
 
@@ -91,6 +91,17 @@ impl Bytes for Time {
     #[inline]
     fn take(from: &mut &[u8]) -> Option<Time> {
         u64::take(from).map(Time::ps)
+    }
+}
+
+impl Bytes for Span {
+    #[inline]
+    fn put(&self, to: &mut Vec<u8>) {
+        self.as_ps().put(to);
+    }
+    #[inline]
+    fn take(from: &mut &[u8]) -> Option<Span> {
+        u64::take(from).map(Span::ps)
     }
 }
 

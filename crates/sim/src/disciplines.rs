@@ -33,7 +33,8 @@ pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
         return Err("rates change in no order of time".to_owned());
     }
     let is_switch = |port: u32| {
-        port < 2 * fabric.links.len() as u32 && matches!(fabric.port_ends(port).0, Node::Switch(_))
+        port < 2 * fabric.links.len() as u32
+            && matches!(fabric.port_ends(port).from, Node::Switch(_))
     };
     match fabric.rate_changes.iter().find(|change| !is_switch(change.port)) {
         Some(change) => Err(format!("port {}, whose rate changes, is no switch's", change.port)),

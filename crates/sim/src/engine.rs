@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tidegate_core::fabric::Node;
 use tidegate_core::routes::Routes;
-use tidegate_core::{PathOracle, Time};
+use tidegate_core::{PathOracle, Span, Time};
 
 use crate::disciplines;
 use crate::events::{FAR, MAX_SOURCES};
@@ -195,12 +195,11 @@ impl<P: Probe> Engine<P> {
         ask!(&self.0, run => run.backlog_bytes(host))
     }
 
-    /// Ends the run where it is. Flows that finished and were not taken come first among
-    /// `finished`.
+    /// Ends the run where it is.
     ///
     /// # Errors
     /// Where another process is lost.
-    pub fn finish(self) -> Result<(Vec<FlowRecord>, Outcome), Lost> {
+    pub fn finish(self) -> Result<Outcome, Lost> {
         ask!(self.0, run => run.finish())
     }
 }
@@ -242,12 +241,11 @@ fn refuse_slow_links(setup: &Setup) -> Result<(), String> {
     let fabric = &setup.fabric;
     for port in 0..2 * fabric.links.len() as u32 {
         let link = &fabric.links[port as usize / 2];
-        let (_, to) = fabric.port_ends(port);
-        let latency = match to {
+        let latency = match fabric.port_ends(port).to {
             Node::Switch(s) => fabric.switches[s as usize].latency,
-            Node::Host(_) => Time::ZERO,
+            Node::Host(_) => Span::ZERO,
         };
-        let flight = longest_flight(link.rate).after(link.delay).after(latency);
+        let flight = longest_flight(link.rate).plus(link.delay).plus(latency);
         if flight > FAR {
             let name = |node| match node {
                 Node::Host(h) => &fabric.hosts[h as usize],

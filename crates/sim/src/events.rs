@@ -9,7 +9,7 @@
 //! root, a load, a minimum and a store a level, with addresses known in advance. A 4-ary heap took
 //! twice the instructions (docs/notes/perf.md).
 
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 
 use crate::naming::Naming;
 
@@ -20,7 +20,7 @@ const RANK_MASK: u64 = (1 << RANK_BITS) - 1;
 /// Furthest an entry can lie ahead of the epoch.
 const HORIZON: u64 = (1 << (64 - RANK_BITS)) - 2;
 /// Furthest an event may be set ahead of the present. Who waits for longer looks again then.
-pub(crate) const FAR: Time = Time::s(4);
+pub(crate) const FAR: Span = Span::s(4);
 /// The epoch moves on when the present is so far from it. It is looked at no later than every
 /// [`FAR`].
 const STALE: u64 = HORIZON / 2;

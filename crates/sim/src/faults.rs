@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::faults::{Failing, Faults};
-use tidegate_core::{Domain, Rng, Time};
+use tidegate_core::{Domain, Rng, Span, Time};
 
 /// What becomes of a packet that reaches the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -19,7 +19,7 @@ pub(crate) enum Fate {
     Corrupted,
     Duplicated,
     /// Held back so long.
-    Late(Time),
+    Late(Span),
 }
 
 /// The faults of a run.
@@ -104,9 +104,9 @@ impl Injector {
         if let Some(flaps) = faults.flaps {
             for (link, ends) in fabric.links.iter().enumerate() {
                 if matches!((ends.a, ends.b), (Node::Switch(_), Node::Switch(_))) {
-                    let at = flaps.mean_up.scale(injector.flaps[link].exponential());
+                    let up = flaps.mean_up.scale(injector.flaps[link].exponential());
                     injector.schedule(
-                        at,
+                        Time::ZERO.after(up),
                         Change { link: link as u32, host: None, down: true, flap: true },
                     );
                 }

@@ -4,10 +4,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tidegate_core::workload::Flow;
-use tidegate_core::{Handle, Message, MessageId, Time, mix64};
+use tidegate_core::{Handle, Message, MessageId, Span, Time, mix64};
 
 use crate::bytes::bytes;
-use crate::outcome::FlowRecord;
+use crate::outcome::{FlowRecord, Window};
 
 /// A flow that the hosts are told of: which it is of the run, and of its host.
 #[derive(Clone, Copy, Debug)]
@@ -29,7 +29,7 @@ pub(crate) struct Sending {
     start: Time,
     acked: Option<Time>,
     retransmitted_bytes: u64,
-    ideal: Time,
+    ideal: Span,
 }
 
 /// The receiving end of a flow.
@@ -39,7 +39,7 @@ pub(crate) struct Receiving {
     /// Of which message.
     pub(crate) message: MessageId,
     /// What a full packet takes on the slowest link of the path.
-    packet_time: Time,
+    packet_time: Span,
     /// Payload delivered.
     pub(crate) delivered_bytes: u64,
     /// Within the window.
@@ -76,14 +76,14 @@ pub(crate) struct Flows {
     /// Messages that end by themselves, and of which the sender does not know yet that they have.
     open: u64,
     /// Goodput is measured from here to there.
-    window: (Time, Time),
+    window: Window,
     /// Payload of a full packet.
     mtu: u32,
 }
 
 impl Flows {
     /// For a run on so many hosts that is measured within `window`.
-    pub(crate) fn new(hosts: usize, window: (Time, Time), mtu: u32) -> Flows {
+    pub(crate) fn new(hosts: usize, window: Window, mtu: u32) -> Flows {
         Flows {
             sending: Ends::new(hosts),
             receiving: Ends::new(hosts),
@@ -95,7 +95,7 @@ impl Flows {
     }
 
     /// Makes room for the sending end of a flow: its slot.
-    pub(crate) fn send(&mut self, submission: &Submission, now: Time, ideal: Time) -> u32 {
+    pub(crate) fn send(&mut self, submission: &Submission, now: Time, ideal: Span) -> u32 {
         let Submission { flow, id, number } = *submission;
         self.open += (flow.bytes != Message::UNLIMITED) as u64;
         let sending = Sending {
@@ -112,7 +112,7 @@ impl Flows {
 
     /// Makes room for the receiving end of a flow. `packet_time` is what a full packet takes on its
     /// slowest link.
-    pub(crate) fn receive(&mut self, submission: &Submission, packet_time: Time) {
+    pub(crate) fn receive(&mut self, submission: &Submission, packet_time: Span) {
         let Submission { flow, id, number } = *submission;
         let message = MessageId { src: flow.src, id: number };
         let receiving = Receiving {
@@ -182,7 +182,7 @@ impl Flows {
         message: MessageId,
         bytes: u32,
     ) -> Option<u64> {
-        let ((warmup, end), mtu) = (self.window, self.mtu);
+        let (Window { from: warmup, until: end }, mtu) = (self.window, self.mtu);
         let end_of = self.receiving.find(message)?;
         end_of.delivered_bytes += bytes as u64;
         debug_assert!(end_of.delivered_bytes <= end_of.bytes, "delivered twice: {end_of:?}");
@@ -245,7 +245,7 @@ impl Flows {
 impl Receiving {
     /// What the slowest link of the path carries in `span` of a packet with `bytes` of payload.
     #[cold]
-    fn part_of(&self, bytes: u32, span: Time, mtu: u32) -> u64 {
+    fn part_of(&self, bytes: u32, span: Span, mtu: u32) -> u64 {
         let full = self.packet_time.as_ps().max(1) as u128;
         let carried = mtu as u128 * span.as_ps() as u128 / full;
         carried.min(bytes as u128) as u64
@@ -262,13 +262,13 @@ pub(crate) struct Rows {
     ahead: Vec<Sending>,
     done: BTreeMap<(Time, u64), FlowRecord>,
     digest: u64,
-    window: (Time, Time),
+    window: Window,
     /// By receiving host: payload delivered within the window, of the rows that went out.
     received: Vec<u64>,
 }
 
 impl Rows {
-    pub(crate) fn new(hosts: usize, window: (Time, Time)) -> Rows {
+    pub(crate) fn new(hosts: usize, window: Window) -> Rows {
         Rows {
             arrived: BTreeMap::new(),
             waiting: BTreeSet::new(),
@@ -357,10 +357,10 @@ impl Rows {
 
     /// What both ends of a flow say of it by `now`.
     fn record(&self, sent: &Sending, received: &Receiving, now: Time) -> FlowRecord {
-        let ((warmup, end), flow) = (self.window, &sent.flow);
+        let (Window { from: warmup, until: end }, flow) = (self.window, &sent.flow);
         let last_delivery = received.last_delivery;
         let from = sent.start.max(warmup);
-        let to = match received.completed {
+        let until = match received.completed {
             Some(at) if at <= end => last_delivery,
             None if flow.bytes == Message::UNLIMITED && flow.stop < now.min(end) => {
                 if last_delivery == Time::NEVER { flow.stop } else { last_delivery }
@@ -377,7 +377,7 @@ impl Rows {
             bytes: flow.bytes,
             delivered_bytes: received.delivered_bytes,
             window_bytes: received.window_bytes,
-            measured: (from, to.min(now).min(end).max(from)),
+            measured: Window { from, until: until.min(now).min(end).max(from) },
             packet_time: received.packet_time,
             completed: received.completed,
             acked: sent.acked,
@@ -393,7 +393,8 @@ fn digest(so_far: u64, record: &FlowRecord) -> u64 {
     let FlowRecord {
         id, start, delivered_bytes, window_bytes, measured, retransmitted_bytes, ..
     } = *record;
-    let (from, to) = (measured.0.as_ps(), measured.1.as_ps());
+    let Window { from, until } = measured;
+    let (from, to) = (from.as_ps(), until.as_ps());
     [id, start.as_ps(), done, acked, delivered_bytes, retransmitted_bytes, window_bytes, from, to]
         .iter()
         .fold(so_far, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15))

@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use tidegate_core::workload::{Flow, Pattern, Traffic, Workload};
-use tidegate_core::{Domain, Rng, Time};
+use tidegate_core::{Domain, Rng, Span, Time};
 
 /// Flows to come. Holds one arrival a source, not one a message.
 pub(crate) struct Generator {
@@ -181,7 +181,7 @@ impl Next {
                 let Pattern::Poisson { mean_gap_ps, receivers, .. } = &block.pattern else {
                     return None;
                 };
-                let at = previous.after(Time::from_ps_f64(mean_gap_ps * rng.exponential()));
+                let at = previous.after(Span::from_ps_f64(mean_gap_ps * rng.exponential()));
                 if at >= block.stop {
                     return None;
                 }
@@ -215,7 +215,7 @@ impl Next {
                     rest.sort_by_key(|flow| Reverse(flow.start));
                     let gap = if poisson { interval.scale(rng.exponential()) } else { interval };
                     *burst_at =
-                        if interval == Time::NEVER { Time::NEVER } else { burst_at.after(gap) };
+                        if interval == Span::FOREVER { Time::NEVER } else { burst_at.after(gap) };
                 }
                 rest.pop()
             }
@@ -226,7 +226,7 @@ impl Next {
                 let at = if *number == 0 {
                     previous
                 } else {
-                    previous.after(Time::from_ps_f64(*gap_ps))
+                    previous.after(Span::from_ps_f64(*gap_ps))
                 };
                 if at >= block.stop {
                     return None;
@@ -329,13 +329,13 @@ mod tests {
     fn rotating_incast_goes_round_its_receivers() {
         let (senders, receivers) = (vec![0, 1, 2], vec![2, 5]);
         let pattern =
-            Pattern::RotatingIncast { senders, receivers, gap_ps: 1e10, jitter: Time::us(5) };
+            Pattern::RotatingIncast { senders, receivers, gap_ps: 1e10, jitter: Span::us(5) };
         let flows = run(vec![block(pattern)], 8);
         assert_eq!(flows.len(), 30);
         for (round, flows) in flows.chunks(3).enumerate() {
             let (from, dst) = (Time::ms(10 * round as u64), [2, 5][round % 2]);
             for flow in flows {
-                assert!(flow.start >= from && flow.start <= from + Time::us(5), "{flow:?}");
+                assert!(flow.start >= from && flow.start <= from + Span::us(5), "{flow:?}");
                 assert_eq!(flow.dst, if flow.src == dst { 5 } else { dst });
             }
         }
@@ -346,9 +346,9 @@ mod tests {
         let pattern = Pattern::Incast {
             fan_in: 3,
             dst: None,
-            interval: Time::ms(10),
+            interval: Span::ms(10),
             poisson: false,
-            jitter: Time::us(5),
+            jitter: Span::us(5),
         };
         let flows = run(vec![block(pattern)], 8);
         assert_eq!(flows.len(), 30);

@@ -35,14 +35,15 @@ mod routing;
 mod run;
 mod scheduler;
 mod setup;
+mod stretch;
 mod symmetric;
 mod told;
-mod window;
 
 pub use engine::Engine;
 
 pub use outcome::{
-    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, SEMANTICS, Sample, Spread, SwitchRecord,
+    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, SEMANTICS, Sample, Spread,
+    SwitchRecord, Window,
 };
 pub use partition::parts_worth;
 pub use peers::{Lost, Peers};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node};
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, PortEnds};
 
 /// A port that does not mark.
 const NONE: u16 = u16::MAX;
@@ -52,7 +52,7 @@ impl Markings {
 
 /// How a port marks.
 fn marking(fabric: &Fabric, port: u32) -> Option<Ecn> {
-    let (Node::Switch(from), to) = fabric.port_ends(port) else { return None };
+    let PortEnds { from: Node::Switch(from), to } = fabric.port_ends(port) else { return None };
     let ecn = fabric.switches[from as usize].ecn?;
     let marks = !ecn.core_only || matches!(to, Node::Switch(_));
     marks.then(|| ecn.at_rate(fabric.links[port as usize / 2].rate))

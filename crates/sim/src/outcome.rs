@@ -1,7 +1,7 @@
 //! What a run leaves behind.
 
-use tidegate_core::Time;
 use tidegate_core::fabric::Node;
+use tidegate_core::{Span, Time};
 
 /// Version of the engine's semantics. It is part of every cache key, and changes whenever a golden
 /// digest does.
@@ -31,9 +31,9 @@ pub struct FlowRecord {
     /// The part of the flow's life that lies between warm-up and the end: from its start to its
     /// last delivery where it finished, to its stop, or its last delivery if that is later, where
     /// it stopped, and else to the end.
-    pub measured: (Time, Time),
+    pub measured: Window,
     /// What a full packet takes on the slowest link of its path.
-    pub packet_time: Time,
+    pub packet_time: Span,
     /// When the last byte was delivered.
     pub completed: Option<Time>,
     /// When the sender knew.
@@ -42,20 +42,36 @@ pub struct FlowRecord {
     pub retransmitted_bytes: u64,
     /// The same transfer with nothing else in the network (contract: "Slowdown"); zero for
     /// unlimited flows.
-    pub ideal: Time,
+    pub ideal: Span,
 }
 
 impl FlowRecord {
     /// How long [`window_bytes`](Self::window_bytes) were counted; `None` below ten packet times,
     /// over which a rate would say more of where packets begin and end than of the flow.
-    pub fn lifetime(&self) -> Option<Time> {
-        let lifetime = self.measured.1.since(self.measured.0);
+    pub fn lifetime(&self) -> Option<Span> {
+        let lifetime = self.measured.span();
         (lifetime >= self.packet_time.times(10)).then_some(lifetime)
     }
 
     /// Payload delivered between warm-up and the end, in bit/s of the flow's life there.
     pub fn goodput_bps(&self) -> Option<f64> {
         self.lifetime().map(|lifetime| self.window_bytes as f64 * 8.0 / lifetime.as_s_f64())
+    }
+}
+
+/// A part of simulated time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Window {
+    /// From when.
+    pub from: Time,
+    /// Until when.
+    pub until: Time,
+}
+
+impl Window {
+    /// How long it is.
+    pub fn span(self) -> Span {
+        self.until.since(self.from)
     }
 }
 
@@ -164,9 +180,11 @@ pub enum Quantity {
     QueueBytes,
 }
 
-/// Everything but the finished flows, which are taken while the run goes on.
+/// Everything but the finished flows that were taken while the run went on.
 #[derive(Clone, Debug)]
 pub struct Outcome {
+    /// Flows that have finished and were not taken.
+    pub finished: Vec<FlowRecord>,
     /// Flows that had not finished.
     pub unfinished: Vec<FlowRecord>,
     /// Every direction of every link: link i of the fabric gives records 2i (a to b) and 2i + 1 (b

@@ -8,10 +8,10 @@
 use std::cmp::Reverse;
 
 use tidegate_core::fabric::{Fabric, Link, Node};
-use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Time};
+use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Span};
 
 /// Links that are crossed faster than this are not cut: parts would have to meet too often.
-const SHORTEST_CUT: Time = Time::ns(50);
+const SHORTEST_CUT: Span = Span::ns(50);
 
 /// Below so many packets a part and window, meetings take more than they give.
 const PACKETS_A_WINDOW: f64 = 100.0;
@@ -25,8 +25,8 @@ pub(crate) struct Partition {
     /// By host.
     pub(crate) of_host: Vec<u32>,
     /// Least time that a packet takes from one part to another, from the start of its transmission;
-    /// [`Time::NEVER`] where there is one part.
-    pub(crate) lookahead: Time,
+    /// [`Span::FOREVER`] where there is one part.
+    pub(crate) lookahead: Span,
 }
 
 impl Partition {
@@ -36,7 +36,7 @@ impl Partition {
             parts: 1,
             of_switch: vec![0; fabric.switches.len()],
             of_host: vec![0; fabric.hosts.len()],
-            lookahead: Time::NEVER,
+            lookahead: Span::FOREVER,
         }
     }
 
@@ -91,7 +91,7 @@ impl Partition {
         let lookahead =
             fabric.links.iter().enumerate().filter(cut).map(|link| crossing(fabric, link)).min();
         // Parts that no link joins never need each other.
-        let lookahead = lookahead.unwrap_or(Time::s(1));
+        let lookahead = lookahead.unwrap_or(Span::s(1));
         Partition { parts, of_switch, of_host, lookahead }
     }
 }
@@ -114,10 +114,10 @@ pub fn parts_worth(fabric: &Fabric, most: usize) -> usize {
 }
 
 /// Least time that a packet takes over a link between switches, either way.
-fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Time {
+fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Span {
     let latency = |node| match node {
         Node::Switch(s) => fabric.switches[s as usize].latency,
-        Node::Host(_) => Time::ZERO,
+        Node::Host(_) => Span::ZERO,
     };
     let into = latency(link.a).min(latency(link.b));
     let port = 2 * number as u32;
@@ -203,10 +203,10 @@ mod tests {
     use tidegate_core::fabric::{Buffer, Switch};
 
     /// `racks` of `hosts` under `spines`; links take `delay`.
-    fn fabric(racks: u32, hosts: u32, spines: u32, delay: Time) -> Fabric {
+    fn fabric(racks: u32, hosts: u32, spines: u32, delay: Span) -> Fabric {
         let switch = |number: u32| Switch {
             name: format!("s{number}"),
-            latency: Time::ZERO,
+            latency: Span::ZERO,
             telemetry: false,
             buffer: Buffer::Unlimited,
             ecn: None,
@@ -234,26 +234,26 @@ mod tests {
 
     #[test]
     fn racks_go_in_runs_and_spines_are_shared_out() {
-        let partition = Partition::new(&fabric(7, 2, 4, Time::us(1)), 3);
+        let partition = Partition::new(&fabric(7, 2, 4, Span::us(1)), 3);
         assert_eq!(partition.of_switch, [0, 0, 1, 1, 1, 2, 2, 0, 2, 0, 2]);
         assert_eq!(partition.of_host[4..10], [1; 6]);
-        let least = Time::us(1) + Rate::gbps(100).serialise(84);
+        let least = Span::us(1) + Rate::gbps(100).serialise(84);
         assert_eq!((partition.parts, partition.lookahead), (3, least));
     }
 
     #[test]
     fn no_more_parts_than_racks_and_none_of_links_that_take_no_time() {
-        assert_eq!(Partition::new(&fabric(3, 4, 2, Time::us(1)), 8).parts, 3);
-        assert_eq!(Partition::new(&fabric(1, 4, 2, Time::us(1)), 8).parts, 1);
-        let instant = fabric(4, 4, 2, Time::ZERO);
+        assert_eq!(Partition::new(&fabric(3, 4, 2, Span::us(1)), 8).parts, 3);
+        assert_eq!(Partition::new(&fabric(1, 4, 2, Span::us(1)), 8).parts, 1);
+        let instant = fabric(4, 4, 2, Span::ZERO);
         assert_eq!(Partition::new(&instant, 2), Partition::whole(&instant));
     }
 
     #[test]
     fn parts_are_worth_it_where_each_has_work() {
-        assert_eq!(parts_worth(&fabric(16, 8, 8, Time::us(1)), 2), 2);
-        assert_eq!(parts_worth(&fabric(16, 8, 8, Time::us(1)), 64), 10);
-        assert_eq!(parts_worth(&fabric(4, 2, 2, Time::us(1)), 8), 1);
-        assert_eq!(parts_worth(&fabric(16, 8, 8, Time::us(1)), 1), 1);
+        assert_eq!(parts_worth(&fabric(16, 8, 8, Span::us(1)), 2), 2);
+        assert_eq!(parts_worth(&fabric(16, 8, 8, Span::us(1)), 64), 10);
+        assert_eq!(parts_worth(&fabric(4, 2, 2, Span::us(1)), 8), 1);
+        assert_eq!(parts_worth(&fabric(16, 8, 8, Span::us(1)), 1), 1);
     }
 }

@@ -5,7 +5,7 @@
 //! time, and is called before anything touches the port and when its link runs empty. A packet that
 //! finds the port free never enters the queue.
 
-use tidegate_core::{Frame, Rate, Time};
+use tidegate_core::{Frame, Rate, Span, Time};
 
 use crate::histogram::Histogram;
 use crate::packets::NIL;
@@ -38,7 +38,7 @@ pub(crate) struct Port {
     /// End of the transmission in progress.
     pub(crate) free_at: Time,
     /// Propagation, and the latency of the switch it leads to.
-    pub(crate) delay: Time,
+    pub(crate) delay: Span,
     ps_per_byte_q20: u64,
     /// Packets on the link.
     link_head: u32,
@@ -73,7 +73,7 @@ pub(crate) struct Waits {
     /// Σ wire bytes · wait, in byte picoseconds: the time integral of the queue.
     pub(crate) byte_ps: u128,
     pub(crate) delay_ps: u128,
-    pub(crate) max_delay: Time,
+    pub(crate) max_delay: Span,
     pub(crate) max_bytes: u32,
     pub(crate) drops: u64,
     pub(crate) marks: u64,
@@ -104,13 +104,13 @@ impl PortHistograms {
 }
 
 /// The longest that a packet's transmission can take.
-pub(crate) fn longest_flight(rate: Rate) -> Time {
+pub(crate) fn longest_flight(rate: Rate) -> Span {
     let ps = (u16::MAX as u128 * rate.ps_per_byte_q20() as u128) >> 20;
-    Time::ps(ps as u64)
+    Span::ps(ps as u64)
 }
 
 impl Port {
-    pub(crate) fn new(rate: Rate, delay: Time, owner: u32, to: u32, flags: u8) -> Self {
+    pub(crate) fn new(rate: Rate, delay: Span, owner: u32, to: u32, flags: u8) -> Self {
         Port {
             free_at: Time::ZERO,
             delay,
@@ -142,18 +142,18 @@ impl Port {
     }
 
     #[inline]
-    pub(crate) fn serialise(&self, wire_bytes: u16) -> Time {
-        Time::ps((wire_bytes as u64 * self.ps_per_byte_q20) >> 20)
+    pub(crate) fn serialise(&self, wire_bytes: u16) -> Span {
+        Span::ps((wire_bytes as u64 * self.ps_per_byte_q20) >> 20)
     }
 
     /// How long `bytes` take, however many.
-    pub(crate) fn serialise_all(&self, bytes: u64) -> Time {
-        Time::ps(((bytes as u128 * self.ps_per_byte_q20 as u128) >> 20) as u64)
+    pub(crate) fn serialise_all(&self, bytes: u64) -> Span {
+        Span::ps(((bytes as u128 * self.ps_per_byte_q20 as u128) >> 20) as u64)
     }
 
     /// How much of the transmission in progress lies after `now`.
-    pub(crate) fn busy_beyond(&self, now: Time) -> Time {
-        if self.free_at == Time::NEVER { Time::ZERO } else { self.free_at.since(now) }
+    pub(crate) fn busy_beyond(&self, now: Time) -> Span {
+        if self.free_at == Time::NEVER { Span::ZERO } else { self.free_at.since(now) }
     }
 
     /// Says how much a scheduler holds for the port.
@@ -300,7 +300,7 @@ mod tests {
                 ..Frame::default()
             })
             .collect();
-        let mut port = Port::new(Rate::gbps(100), Time::ZERO, 0, 0, 0);
+        let mut port = Port::new(Rate::gbps(100), Span::ZERO, 0, 0, 0);
         (0..6).for_each(|packet| port.enqueue(packet, Time::ZERO, &mut frames));
         assert_eq!(port.queue_bytes, 615);
         assert_eq!(port.queued(&frames).count(), 6);

@@ -1,6 +1,6 @@
 //! Watching a run from inside. A probe that is off costs nothing.
 
-use tidegate_core::{Body, Feedback, Frame, HopTrace, Time};
+use tidegate_core::{Body, Feedback, Frame, HopTrace, Span, Time};
 
 /// A packet leaves a port.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -10,7 +10,7 @@ pub struct Departure<'a> {
     /// Number of the port: 2i leads from a to b of link i, 2i + 1 back.
     pub port: u32,
     /// How long it waited.
-    pub waited: Time,
+    pub waited: Span,
     /// Wire bytes queued behind it.
     pub queue_bytes: u32,
     /// Telemetry of this port included.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use tidegate_core::fabric::Routing as Choice;
 use tidegate_core::routes::Routes;
-use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Path, PathOracle, Rate, Rng, Time};
+use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Path, PathOracle, Rate, Rng, Span};
 
 pub(crate) use tidegate_core::routes::NO_PORT;
 
@@ -17,7 +17,7 @@ use crate::symmetric::{Symmetric, mixed};
 struct Layer {
     fastest: Rate,
     /// The least.
-    delay: Time,
+    delay: Span,
     /// All links together.
     bytes_per_ps: f64,
     links: usize,
@@ -85,8 +85,8 @@ impl Routing {
     }
 
     /// The largest base RTT of any pair.
-    pub(crate) fn fabric_base_rtt(&self) -> Time {
-        self.routes.span().base_rtt
+    pub(crate) fn fabric_base_rtt(&self) -> Span {
+        self.routes.reach().base_rtt
     }
 
     pub(crate) fn nic_rate(&self, host: u32) -> Rate {
@@ -101,7 +101,7 @@ impl Routing {
     /// How long `bytes` of payload take with nothing else in the network: store and forward, full
     /// packets of the fabric's MTU, [`HEADER_BYTES`] each. On the best path, to the picosecond;
     /// sprayed, no less than all paths together need.
-    pub(crate) fn ideal(&mut self, src: u32, dst: u32, bytes: u64) -> Time {
+    pub(crate) fn ideal(&mut self, src: u32, dst: u32, bytes: u64) -> Span {
         let message = Packets::of(bytes, self.mtu);
         if let (Choice::Spray, Some(kind)) = (self.choice, self.routes.kind_of_pair(src, dst)) {
             let routes = &self.routes;
@@ -139,17 +139,17 @@ impl Layer {
 
     /// The least time in which its links carry `fulls` packets of `full` bytes and then, perhaps,
     /// one of `last`.
-    fn carries(&self, fulls: u64, full: u64, last: Option<u64>) -> Time {
+    fn carries(&self, fulls: u64, full: u64, last: Option<u64>) -> Span {
         let (one, rest) =
             (self.fastest.serialise(full), last.map(|last| self.fastest.serialise(last)));
         if self.links == 1 {
-            return one.times(fulls) + rest.unwrap_or(Time::ZERO);
+            return one.times(fulls) + rest.unwrap_or(Span::ZERO);
         }
         // Each packet's time is rounded down to a picosecond.
         let packets = fulls + last.is_some() as u64;
         let bytes = (fulls * full + last.unwrap_or(0)) as f64;
-        let together = Time::from_ps_f64(bytes / self.bytes_per_ps).since(Time::ps(packets + 1));
-        together.max(if fulls > 0 { one } else { Time::ZERO }).max(rest.unwrap_or(Time::ZERO))
+        let together = Span::from_ps_f64(bytes / self.bytes_per_ps).beyond(Span::ps(packets + 1));
+        together.max(if fulls > 0 { one } else { Span::ZERO }).max(rest.unwrap_or(Span::ZERO))
     }
 }
 
@@ -168,19 +168,19 @@ impl Packets {
     }
 
     /// One after the other over one path.
-    fn over_path(&self, links: impl Iterator<Item = (Rate, Time)>) -> Time {
+    fn over_path(&self, links: impl Iterator<Item = (Rate, Span)>) -> Span {
         // The last packet leaves each link after it has arrived there and the full packets before
         // it have left.
-        let mut full_first = Time::ZERO;
-        let mut slowest = Time::ZERO;
-        let mut last_left = Time::ZERO;
+        let mut full_first = Span::ZERO;
+        let mut slowest = Span::ZERO;
+        let mut last_left = Span::ZERO;
         for (rate, delay) in links {
             let serialise = rate.serialise(self.full);
             slowest = slowest.max(serialise);
             full_first += serialise;
             let fulls_left = match self.fulls {
-                0 => Time::ZERO,
-                fulls => full_first.after(slowest.times(fulls - 1)),
+                0 => Span::ZERO,
+                fulls => full_first.plus(slowest.times(fulls - 1)),
             };
             last_left = last_left.max(fulls_left) + rate.serialise(self.last);
             full_first += delay;
@@ -192,17 +192,17 @@ impl Packets {
     /// A bound from below where each packet takes a link of its own of every layer, in any order:
     /// no byte is earlier at a layer than the quickest packet, all bytes pass it, and the last of
     /// them has the way from there before it. The same holds of the full packets alone.
-    fn over_layers<'a, I: Iterator<Item = &'a Layer>>(&self, layers: impl Fn() -> I) -> Time {
+    fn over_layers<'a, I: Iterator<Item = &'a Layer>>(&self, layers: impl Fn() -> I) -> Span {
         let bound = |fulls: u64, last: Option<u64>| {
             let quickest = last.unwrap_or(self.full);
             let crossing = |layer: &Layer| layer.fastest.serialise(quickest) + layer.delay;
-            let whole = layers().fold(Time::ZERO, |sum, layer| sum + crossing(layer));
+            let whole = layers().fold(Span::ZERO, |sum, layer| sum + crossing(layer));
             let through = |layer: &Layer| {
                 whole - layer.fastest.serialise(quickest) + layer.carries(fulls, self.full, last)
             };
             layers().map(through).max().unwrap_or_default()
         };
-        let fulls = if self.fulls > 0 { bound(self.fulls, None) } else { Time::ZERO };
+        let fulls = if self.fulls > 0 { bound(self.fulls, None) } else { Span::ZERO };
         fulls.max(bound(self.fulls, Some(self.last)))
     }
 }
@@ -237,11 +237,11 @@ mod tests {
             for links in [2, 3, 8] {
                 let bytes_per_ps =
                     links as f64 * (1u64 << 20) as f64 / rate.ps_per_byte_q20() as f64;
-                let layer = Layer { fastest: rate, delay: Time::ZERO, bytes_per_ps, links };
+                let layer = Layer { fastest: rate, delay: Span::ZERO, bytes_per_ps, links };
                 for each in [1, 2, 7, 1_000] {
                     let bound = layer.carries(each * links as u64, 1080, None);
                     let shared = rate.serialise(1080).times(each);
-                    let slack = Time::ps(each * links as u64 + 2);
+                    let slack = Span::ps(each * links as u64 + 2);
                     assert!(
                         bound <= shared && shared - bound <= slack,
                         "{bound} and {shared} of {each}"

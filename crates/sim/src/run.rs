@@ -1,15 +1,15 @@
 //! A run: the parts of its fabric, what it hands to them, and what it collects.
 //!
 //! One part is the whole fabric; several run beside each other on threads, and on those of other
-//! processes, and nothing that a run leaves tells how many there were. Whatever is drawn, numbered or decided among equals is so by
-//! what it concerns (a host, a port, a message of a host) and never by the order of events over the
-//! fabric.
+//! processes, and nothing that a run leaves tells how many there were. Whatever is drawn, numbered
+//! or decided among equals is so by what it concerns (a host, a port, a message of a host) and
+//! never by the order of events over the fabric.
 
 use std::sync::Arc;
 use std::thread;
 
 use tidegate_core::routes::Routes;
-use tidegate_core::{HEADER_BYTES, PathOracle, Rate, Time, mix64};
+use tidegate_core::{HEADER_BYTES, PathOracle, Rate, Span, Time, mix64};
 
 use crate::bytes::Bytes;
 use crate::engine::Ground;
@@ -17,15 +17,15 @@ use crate::exchange::{Exchange, Heard};
 use crate::feed::Feed;
 use crate::flows::{Done, Rows};
 use crate::naming::Naming;
-use crate::outcome::{FaultCounts, FlowRecord, LinkRecord, Outcome, Sample, SwitchRecord};
+use crate::outcome::{FaultCounts, FlowRecord, LinkRecord, Outcome, Sample, SwitchRecord, Window};
 use crate::part::Part;
 use crate::partition::Partition;
 use crate::peers::{Lost, Peers};
 use crate::probe::Probe;
 use crate::ranks::{Order, Place, Ranks};
 use crate::setup::Setup;
+use crate::stretch::{Beside, Lead, Stretch};
 use crate::told::{Ended, Left, Seen};
-use crate::window::{Beside, Lead, Span};
 
 /// Records of links, by port, and of switches.
 type Measured = (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>);
@@ -39,7 +39,7 @@ pub(crate) struct Run<P, N> {
     /// The other processes, where there are any.
     ranks: Option<Ranks>,
     /// Least time that a packet takes from part to part.
-    lookahead: Time,
+    lookahead: Span,
     exchange: Exchange,
     feed: Feed,
     rows: Rows,
@@ -68,7 +68,6 @@ impl<P: Probe, N: Naming> Run<P, N> {
         });
         let part =
             |(number, probe)| Part::new(&setup, &routes, &markings, &partition, number, probe);
-        let window = (setup.warmup, setup.duration);
         Run {
             now: Time::ZERO,
             parts: (place.first()..).zip(probes).take(place.parts).map(part).collect(),
@@ -77,7 +76,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             lookahead: partition.lookahead,
             exchange: Exchange::new(place),
             feed: Feed::new(&setup, partition.of_host),
-            rows: Rows::new(setup.fabric.hosts.len(), window),
+            rows: Rows::new(setup.fabric.hosts.len(), setup.measured()),
             routes,
             warm: false,
             measured: None,
@@ -168,47 +167,48 @@ impl<P: Probe, N: Naming> Run<P, N> {
 
     fn go_on(&mut self, until: Time, work: u64) -> Result<bool, Lost> {
         let Setup { duration, drain, warmup, .. } = *self.setup;
-        let mut span = Span { until: Time::ZERO, work, draining: false, lookahead: self.lookahead };
+        let mut stretch =
+            Stretch { until: Time::ZERO, work, draining: false, lookahead: self.lookahead };
         if self.measured.is_none() {
             let until = until.min(duration);
             if !self.warm && until >= warmup {
                 // What happens at the very moment of warm-up counts already.
                 if let Some(before) = warmup.as_ps().checked_sub(1) {
-                    span.until = Time::ps(before);
-                    if !self.run(&mut span)? {
+                    stretch.until = Time::ps(before);
+                    if !self.run(&mut stretch)? {
                         return Ok(false);
                     }
                 }
                 self.warm_up();
             }
-            span.until = until;
-            if !self.run(&mut span)? {
+            stretch.until = until;
+            if !self.run(&mut stretch)? {
                 return Ok(false);
             }
             if until == duration {
                 self.close_window();
             }
         }
-        if until <= duration || drain == Time::ZERO {
+        if until <= duration || drain == Span::ZERO {
             return Ok(true);
         }
-        span = Span { until: until.min(duration.after(drain)), draining: true, ..span };
-        Ok(self.drained || self.run(&mut span)?)
+        stretch = Stretch { until: until.min(duration.after(drain)), draining: true, ..stretch };
+        Ok(self.drained || self.run(&mut stretch)?)
     }
 
-    /// Runs the parts over `span`, and takes what is done off its work; `false` if there is more
+    /// Runs the parts over `stretch`, and takes what is done off its work; `false` if there is more
     /// work than that.
-    fn run(&mut self, span: &mut Span) -> Result<bool, Lost> {
+    fn run(&mut self, stretch: &mut Stretch) -> Result<bool, Lost> {
         if self.place.parts * self.place.ranks == 1 {
-            Ok(self.run_alone(span))
+            Ok(self.run_alone(stretch))
         } else {
-            self.run_together(span)
+            self.run_together(stretch)
         }
     }
 
-    fn run_alone(&mut self, span: &mut Span) -> bool {
+    fn run_alone(&mut self, stretch: &mut Stretch) -> bool {
         let part = &mut self.parts[0];
-        part.work = span.work;
+        part.work = stretch.work;
         loop {
             if self.feed.known() <= self.now {
                 self.feed.hand_out(self.now, |_, submission| part.agenda.submit(submission));
@@ -220,22 +220,22 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 open: part.flows.open(),
                 known: self.feed.known(),
             };
-            let Some(end) = span.next_end(self.now, &heard) else { break };
+            let Some(end) = stretch.next_end(self.now, &heard) else { break };
             let all = part.run_until(end);
             self.now = part.now;
             if !all {
                 return false;
             }
         }
-        span.work = part.work;
-        self.drained = span.is_drained(self.now, part.flows.open());
+        stretch.work = part.work;
+        self.drained = stretch.is_drained(self.now, part.flows.open());
         true
     }
 
-    fn run_together(&mut self, span: &mut Span) -> Result<bool, Lost> {
+    fn run_together(&mut self, stretch: &mut Stretch) -> Result<bool, Lost> {
         let Run { parts, feed, exchange, ranks, place, .. } = self;
         if feed.known() <= self.now {
-            feed.hand_out(self.now.after(span.ahead()), |part, submission| {
+            feed.hand_out(self.now.after(stretch.ahead()), |part, submission| {
                 if let Some(part) = parts.get_mut(place.here(part)) {
                     part.agenda.submit(submission);
                 }
@@ -255,12 +255,12 @@ impl<P: Probe, N: Naming> Run<P, N> {
             peers = Some(&mut *ranks.peers);
             border = Some(&ranks.border);
         }
-        let Some(first) = span.next_end(self.now, &heard) else {
-            self.drained = span.is_drained(self.now, heard.open);
+        let Some(first) = stretch.next_end(self.now, &heard) else {
+            self.drained = stretch.is_drained(self.now, heard.open);
             // Or nothing may be done any more.
-            return Ok(self.now >= span.until || self.drained);
+            return Ok(self.now >= stretch.until || self.drained);
         };
-        let beside = Beside { exchange, border, place: *place, span: *span, first };
+        let beside = Beside { exchange, border, place: *place, stretch: *stretch, first };
         let (leader, others) = parts.split_at_mut(1);
         let (end, heard) = thread::scope(|scope| {
             for (number, part) in (1..).zip(others) {
@@ -269,9 +269,9 @@ impl<P: Probe, N: Naming> Run<P, N> {
             beside.run(0, &mut leader[0], Some(Lead { feed, peers }))
         })?;
         self.now = end;
-        self.drained = span.is_drained(end, heard.open);
-        span.work = span.work.saturating_sub(heard.work);
-        Ok(end == span.until || self.drained)
+        self.drained = stretch.is_drained(end, heard.open);
+        stretch.work = stretch.work.saturating_sub(heard.work);
+        Ok(end == stretch.until || self.drained)
     }
 
     /// Everything measured so far is forgotten.
@@ -289,7 +289,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             switches.extend(own_switches);
         }
         self.measured = Some((links, switches));
-        if self.setup.drain > Time::ZERO {
+        if self.setup.drain > Span::ZERO {
             self.feed.close();
             self.parts.iter_mut().for_each(Part::close_to_arrivals);
         }
@@ -330,14 +330,14 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.parts.iter().find_map(|part| part.backlog_bytes(host)).unwrap_or(0)
     }
 
-    pub(crate) fn finish(mut self) -> Result<(Vec<FlowRecord>, Outcome), Lost> {
+    pub(crate) fn finish(mut self) -> Result<Outcome, Lost> {
         self.order(Order::Finish)?;
         let mut left = self.leave();
         if let Some(ranks) = &mut self.ranks {
             ranks.answers(|others| left.join(others))?;
         }
         left.sort();
-        let rows = std::mem::replace(&mut self.rows, Rows::new(0, (Time::ZERO, Time::ZERO)));
+        let rows = std::mem::replace(&mut self.rows, Rows::new(0, Window::default()));
         let (finished, unfinished, mut digest, received) = rows.take_rest(left.flows, self.now);
         for (&(_, byte_ps), (_, link)) in left.waits.iter().zip(&left.links) {
             let parts = [link.wire_bytes, link.packets, link.drops, link.ecn_marks, byte_ps as u64];
@@ -347,7 +347,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
         }
         debug_assert!(finished.iter().chain(&unfinished).all(|row| self.is_within_links(row)));
         debug_assert!((0..).zip(received).all(|(host, bytes)| self.carries(host, bytes)));
-        let outcome = Outcome {
+        Ok(Outcome {
+            finished,
             unfinished,
             switches: left.switches,
             links: left.links.into_iter().map(|(_, record)| record).collect(),
@@ -355,8 +356,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             digest,
             packet_hops: left.packet_hops,
             events: left.events,
-        };
-        Ok((finished, outcome))
+        })
     }
 
     /// Ends what runs here: what is left of it.

@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidegate_core::fabric::{Queues, Switch, Turns};
-use tidegate_core::{Frame, Rate, Time};
+use tidegate_core::{Frame, Rate, Span, Time};
 
 use crate::packets::NIL;
 
@@ -33,7 +33,7 @@ pub(crate) struct Scheduler {
     /// Packets that it holds.
     packets: u32,
     /// Time spent sending.
-    pub(crate) busy: Time,
+    pub(crate) busy: Span,
     pub(crate) pauses: u64,
 }
 
@@ -52,7 +52,7 @@ struct Queue {
 /// At most so many bytes at once, and so many a second.
 struct Shaper {
     rate: Rate,
-    burst: Time,
+    burst: Span,
     /// When the bytes sent so far are paid for.
     paid: Time,
     most_bytes: u32,
@@ -139,7 +139,7 @@ impl Scheduler {
             changes,
             rate,
             packets: 0,
-            busy: Time::ZERO,
+            busy: Span::ZERO,
             pauses: 0,
         })
     }
@@ -320,7 +320,7 @@ impl Queue {
             Some(shaper) => {
                 let head = &frames[self.fifo.head as usize];
                 let own = shaper.rate.serialise(head.wire_bytes as u64);
-                shaper.paid.after(own).since(shaper.burst.max(own))
+                shaper.paid.after(own).before(shaper.burst.max(own))
             }
             None => Time::ZERO,
         };

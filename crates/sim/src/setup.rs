@@ -4,7 +4,9 @@ use tidegate_algos::Stack;
 use tidegate_core::fabric::{Fabric, Routing, StackTime};
 use tidegate_core::faults::Faults;
 use tidegate_core::workload::Workload;
-use tidegate_core::{ConnectionPolicy, Time};
+use tidegate_core::{ConnectionPolicy, Span, Time};
+
+use crate::outcome::Window;
 
 /// What a run is made from.
 #[derive(Clone, Debug)]
@@ -30,11 +32,18 @@ pub struct Setup {
     pub warmup: Time,
     /// So much longer messages may take to finish. Unlimited flows stop at `duration` unless this
     /// is zero.
-    pub drain: Time,
+    pub drain: Span,
     /// What goes wrong.
     pub faults: Faults,
     /// How long hosts take with what they receive.
     pub stack_time: StackTime,
     /// Keep histograms of queues at every switch port.
     pub histograms: bool,
+}
+
+impl Setup {
+    /// When goodput, queues and utilisation are measured.
+    pub(crate) fn measured(&self) -> Window {
+        Window { from: self.warmup, until: self.duration }
+    }
 }

@@ -158,7 +158,7 @@ mod tests {
     use super::*;
     use tidegate_core::fabric::{Buffer, Link, Switch};
     use tidegate_core::routes::Routes;
-    use tidegate_core::{Domain, Rate, Rng, Time};
+    use tidegate_core::{Domain, Rate, Rng, Span};
 
     /// Two hosts on each of the first switches, and these links, in an order that says nothing.
     fn fabric(leaves: u32, switches: u32, mut between: Vec<(u32, u32)>) -> Fabric {
@@ -168,7 +168,7 @@ mod tests {
         }
         let switch = |s| Switch {
             name: format!("s{s}"),
-            latency: Time::ZERO,
+            latency: Span::ZERO,
             telemetry: true,
             buffer: Buffer::Unlimited,
             ecn: None,
@@ -176,7 +176,7 @@ mod tests {
             discipline: None,
             pausing: None,
         };
-        let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
+        let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Span::us(1) };
         let hosts = (0..2 * leaves).map(|h| link(Node::Host(h), Node::Switch(h / 2)));
         Fabric {
             hosts: (0..2 * leaves).map(|h| format!("h{h}")).collect(),
@@ -223,7 +223,7 @@ mod tests {
         entropy: u32,
     ) -> Vec<u32> {
         let mut ports = vec![routes.uplink(ends[0])];
-        let end = |port: u32| fabric.port_ends(port).1;
+        let end = |port: u32| fabric.port_ends(port).to;
         while let Node::Switch(at) = end(ports[ports.len() - 1]) {
             ports.push(routes.egress(at, ends[1], |ways| all.choose(entropy, ways)));
             assert!(ports.len() < 10, "in circles");

@@ -9,7 +9,7 @@ use common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Ecn, MarkAt};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
-use tidegate_core::{Message, Rate, Time};
+use tidegate_core::{Message, Rate, Span, Time};
 use tidegate_sim::Engine;
 
 struct Counting;
@@ -40,7 +40,7 @@ static COUNTING: Counting = Counting;
 #[test]
 fn steady_state_allocates_nothing_per_packet() {
     for &protocol in Protocol::ALL {
-        let fabric = leaf_spine(4, 4, 2, Rate::gbps(100), Rate::gbps(100), Time::ns(600), 1000);
+        let fabric = leaf_spine(4, 4, 2, Rate::gbps(100), Rate::gbps(100), Span::ns(600), 1000);
         let mut setup = setup(fabric, protocol.stack(), Vec::new(), Time::ms(6));
         setup.workload.traffic.push(Traffic {
             pattern: Pattern::Permutation,

@@ -10,7 +10,7 @@ use tidegate_core::fabric::{
 };
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::params::Value;
-use tidegate_core::{Rate, Time};
+use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::{Engine, FlowRecord, Outcome, Setup};
 
 /// What changes a plain fabric into one of a discipline.
@@ -56,7 +56,7 @@ fn changing_rates(setup: &mut Setup) {
     let hosts = setup.fabric.hosts.len() as u32;
     for (step, gbps) in [(1, 25), (2, 0), (3, 400), (4, 100)] {
         setup.fabric.rate_changes.extend((hosts..links).flat_map(|link| {
-            let at = Time::us(40 * step) + Time::ns(130 * link as u64);
+            let at = Time::us(40 * step) + Span::ns(130 * link as u64);
             [2 * link, 2 * link + 1].map(|port| RateChange { port, at, rate: Rate::gbps(gbps) })
         }));
     }
@@ -101,7 +101,8 @@ fn recorded<const EXPLICIT: bool>(
             ports[port].extend(records.iter().cloned());
         }
     }
-    let (finished, outcome) = engine.finish().unwrap();
+    let mut outcome = engine.finish().unwrap();
+    let finished = std::mem::take(&mut outcome.finished);
     (ports, finished, outcome.digest)
 }
 
@@ -145,7 +146,7 @@ fn open_loop(gbps: u64) -> Stack {
 
 /// Two senders, one receiver; by priority of their packets or by receiver.
 fn two_flows(change: impl FnOnce(&mut Setup)) -> Vec<f64> {
-    let fabric = star(4, Rate::gbps(100), Time::us(1), 1000);
+    let fabric = star(4, Rate::gbps(100), Span::us(1), 1000);
     let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 3, Time::ZERO)];
     let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
     setup.warmup = Time::us(200);
@@ -169,13 +170,13 @@ fn a_rate_that_changes_halves_and_stops_what_goes_through() {
 
 /// Hosts 0 and 1 send to 2 and 3 over one link.
 fn over_one_link(change: impl FnOnce(&mut Setup)) -> (Vec<f64>, Outcome) {
-    let mut fabric = star(4, Rate::gbps(100), Time::us(1), 1000);
+    let mut fabric = star(4, Rate::gbps(100), Span::us(1), 1000);
     fabric.switches.push(switch("s1"));
     for host in [2, 3] {
         fabric.links[host].b = Node::Switch(1);
     }
     let (a, b) = (Node::Switch(0), Node::Switch(1));
-    fabric.links.push(link(a, b, Rate::gbps(100), Time::us(1)));
+    fabric.links.push(link(a, b, Rate::gbps(100), Span::us(1)));
     let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 3, Time::ZERO)];
     let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
     setup.warmup = Time::us(200);
@@ -257,7 +258,7 @@ fn a_link_that_comes_back_is_paused_anew() {
             .map(|nth| Outage {
                 of: Failing::Link(0),
                 down: Time::us(20 * nth),
-                up: Time::us(20 * nth) + Time::ns(500),
+                up: Time::us(20 * nth) + Span::ns(500),
             })
             .collect();
     });

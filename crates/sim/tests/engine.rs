@@ -11,7 +11,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Fabric, Node, Routing};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Traffic};
-use tidegate_core::{Domain, Rate, Rng, Time};
+use tidegate_core::{Domain, Rate, Rng, Span, Time};
 use tidegate_sim::{Engine, FlowRecord, LinkRecord, SEMANTICS, Setup, SwitchRecord};
 
 /// Departures, finished flows, digest and links of a run.
@@ -22,7 +22,8 @@ fn recorded<const EXPLICIT: bool>(
     let mut engine = Engine::new(setup, Recorder::<EXPLICIT>::default()).unwrap();
     engine.advance(duration);
     let ports = engine.probe().ports.clone();
-    let (finished, outcome) = engine.finish().unwrap();
+    let mut outcome = engine.finish().unwrap();
+    let finished = std::mem::take(&mut outcome.finished);
     (ports, finished, outcome.digest, outcome.links)
 }
 
@@ -61,7 +62,8 @@ fn pauses_change_nothing() {
             assert_eq!(engine.now(), until);
         }
         let ports = engine.probe().ports.clone();
-        let (finished, outcome) = engine.finish().unwrap();
+        let mut outcome = engine.finish().unwrap();
+        let finished = std::mem::take(&mut outcome.finished);
         (pauses, ports, finished, outcome.digest, outcome.links, outcome.events)
     };
     let whole = run(&mut || u64::MAX);
@@ -125,7 +127,8 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
             engine.advance(duration);
             let in_network = engine.packets_in_flight();
             let (ports, arrived) = (engine.probe().ports.clone(), engine.probe().arrived);
-            let (finished, outcome) = engine.finish().unwrap();
+            let mut outcome = engine.finish().unwrap();
+            let finished = std::mem::take(&mut outcome.finished);
             // What left every port, by record and by counter.
             for (port, link) in ports.iter().zip(&outcome.links) {
                 assert_eq!(port.len() as u64, link.packets);
@@ -176,7 +179,7 @@ fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
     let (mut rows, mut samples) = (Vec::new(), Vec::new());
     while !engine.is_over() {
         engine.advance(
-            step.map_or(Time::NEVER, |step| engine.now() + Time::ps(rng.below(step.as_ps()))),
+            step.map_or(Time::NEVER, |step| engine.now() + Span::ps(rng.below(step.as_ps()))),
         );
         engine.take_finished(&mut rows).unwrap();
         if sampled {
@@ -185,7 +188,8 @@ fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
     }
     let ports = engine.probe().ports.clone();
     let end = engine.now();
-    let (rest, outcome) = engine.finish().unwrap();
+    let mut outcome = engine.finish().unwrap();
+    let rest = std::mem::take(&mut outcome.finished);
     rows.extend(rest);
     Left {
         ports,
@@ -208,7 +212,7 @@ fn steps_and_samples_do_not_matter_for_anything() {
                     setup.routing = Routing::Spray;
                 }
                 setup.warmup = Time::us(130);
-                setup.drain = Time::us(150);
+                setup.drain = Span::us(150);
                 setup.histograms = true;
                 setup
             };
@@ -259,7 +263,7 @@ fn several_protocols_share_a_host_fairly() {
     // Two senders of each protocol on one host, to different receivers: the uplink is the
     // bottleneck.
     let mut setup =
-        setup(star(5, Rate::gbps(100), Time::us(1), 1000), stack("swift"), Vec::new(), Time::ms(4));
+        setup(star(5, Rate::gbps(100), Span::us(1), 1000), stack("swift"), Vec::new(), Time::ms(4));
     setup.stacks.push(stack("poseidon"));
     for (i, dst) in (1..5).enumerate() {
         setup.workload.flows.push(tidegate_core::workload::Flow {
@@ -350,7 +354,7 @@ fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
         hosts: Vec::new(),
         switches: (0..switches).map(|s| switch(&format!("s{s}"))).collect(),
         links: (0..switches - 1)
-            .map(|s| link(Node::Switch(s), Node::Switch(s + 1), rate(), Time::ns(300)))
+            .map(|s| link(Node::Switch(s), Node::Switch(s + 1), rate(), Span::ns(300)))
             .collect(),
         mtu: 4096,
         rate_changes: Vec::new(),
@@ -368,7 +372,7 @@ fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
                 Node::Host(host),
                 Node::Switch(at),
                 Rate::gbps(200),
-                Time::ns(300),
+                Span::ns(300),
             ));
             host
         };

@@ -7,11 +7,11 @@ use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Routing};
 use tidegate_core::params::Value;
 use tidegate_core::workload::Flow;
-use tidegate_core::{Domain, Rate, Rng, Time};
+use tidegate_core::{Domain, Rate, Rng, Span, Time};
 
 /// Three racks of three under four spines; the rates of the links to each spine.
 fn spines(host: u64, rates: [u64; 4]) -> Fabric {
-    let mut fabric = leaf_spine(3, 3, 4, Rate::gbps(host), Rate::gbps(1), Time::ns(400), 1000);
+    let mut fabric = leaf_spine(3, 3, 4, Rate::gbps(host), Rate::gbps(1), Span::ns(400), 1000);
     for (i, link) in fabric.links[9..].iter_mut().enumerate() {
         link.rate = Rate::gbps(rates[i % 4]);
     }
@@ -59,14 +59,14 @@ fn no_message_is_faster_than_its_ideal() {
     for &protocol in Protocol::ALL {
         for (name, fabric) in fabrics() {
             // Alone, one after the other, then all together.
-            for gap in [Time::ms(4), Time::ns(700)] {
+            for gap in [Span::ms(4), Span::ns(700)] {
                 for routing in [Routing::Ecmp, Routing::Spray] {
                     let mut rng = Rng::stream(7, Domain::Traffic, 1);
                     let flows = (0..60u32).map(|i| {
                         let src = rng.below(9) as u32;
                         let dst = (src + 1 + rng.below(8) as u32) % 9;
                         let size = SIZES[i as usize % SIZES.len()];
-                        flow(src, dst, size, gap.times(i as u64))
+                        flow(src, dst, size, Time::ZERO + gap.times(i as u64))
                     });
                     let flows: Vec<Flow> = flows.collect();
                     let mut setup = setup(fabric.clone(), protocol.stack(), flows, Time::s(1));
@@ -104,7 +104,7 @@ fn a_sprayed_message_has_the_rates_of_all_spines() {
 
 #[test]
 fn without_a_choice_of_paths_spraying_changes_no_ideal() {
-    let one_spine = || leaf_spine(2, 2, 1, Rate::gbps(100), Rate::gbps(40), Time::ns(400), 1000);
+    let one_spine = || leaf_spine(2, 2, 1, Rate::gbps(100), Rate::gbps(40), Span::ns(400), 1000);
     for size in SIZES {
         let ideal = |routing| {
             let mut open_loop = stack("open-loop");
@@ -141,7 +141,7 @@ fn full_packets_of_equal_paths_are_as_fast_as_their_ideal() {
 #[test]
 fn two_paths_are_a_choice_too() {
     // 1 MB at 20 Gbit/s over two spines of 10.
-    let fabric = leaf_spine(2, 2, 2, Rate::gbps(100), Rate::gbps(10), Time::ns(400), 1000);
+    let fabric = leaf_spine(2, 2, 2, Rate::gbps(100), Rate::gbps(10), Span::ns(400), 1000);
     let mut setup =
         setup(fabric, stack("swift"), vec![flow(0, 3, 1_000_000, Time::ZERO)], Time::ms(50));
     setup.routing = Routing::Spray;

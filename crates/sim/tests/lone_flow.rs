@@ -6,7 +6,7 @@ use common::*;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::Fabric;
 use tidegate_core::params::Value;
-use tidegate_core::{Path, Rate, Time};
+use tidegate_core::{Path, Rate, Span, Time};
 use tidegate_sim::{Engine, Setup};
 
 /// What a lone flow made of its link.
@@ -17,18 +17,19 @@ struct Seen {
 }
 
 /// A flow over two links and a switch, measured over a hundred round trips once it had as many.
-fn alone(stack: Stack, rate: Rate, mtu: u32, delay: Time) -> Seen {
+fn alone(stack: Stack, rate: Rate, mtu: u32, delay: Span) -> Seen {
     let fabric: Fabric = star(2, rate, delay, mtu);
     let pipe = rate.bytes_in(delay.times(4)) as f64 + 3.0 * f64::from(mtu);
-    let duration = delay.times(800).after(rate.serialise(u64::from(mtu)).times(400));
+    let warmup = Time::ZERO + delay.times(400) + rate.serialise(u64::from(mtu)).times(200);
+    let end = warmup + (warmup - Time::ZERO);
     let flows = vec![unlimited(0, 1, Time::ZERO)];
-    let setup = Setup { warmup: duration.scale(0.5), ..setup(fabric, stack, flows, duration) };
+    let setup = Setup { warmup, ..setup(fabric, stack, flows, end) };
     let setup = equipped(setup, 1.25 * pipe);
     let mut engine = Engine::new(setup, ()).unwrap();
     let path = engine.paths().path(0, 1);
-    engine.advance(duration);
+    engine.advance(end);
     // Link 1 is the receiver's; its second direction leads there.
-    Seen { utilisation: engine.finish().unwrap().1.links[3].utilisation, path }
+    Seen { utilisation: engine.finish().unwrap().links[3].utilisation, path }
 }
 
 /// By how much a flow may miss its goal: the grain of a packet among the hundreds measured.
@@ -39,17 +40,17 @@ fn a_lone_flow_takes_what_its_protocol_means_to_take() {
     for &protocol in Protocol::ALL {
         for gbps in [10, 25, 100, 400] {
             for (mtu, delay) in [(1000, 1), (1000, 10), (4096, 1), (4096, 10)] {
-                let (rate, delay) = (Rate::gbps(gbps), Time::us(delay));
+                let (rate, delay) = (Rate::gbps(gbps), Span::us(delay));
                 let mut stack = protocol.stack();
                 let mut seen = alone(stack.clone(), rate, mtu, delay);
                 let case = format!("{} at {rate}, {mtu} B, links of {delay}", protocol.card().name);
-                if protocol.card().name == "swift" && delay == Time::us(10) {
+                if protocol.card().name == "swift" && delay == Span::us(10) {
                     // Its target is a number for a fabric: below the base RTT it starves the flow,
                     // and says so.
                     assert!(seen.utilisation < 0.5, "{case}: {}", seen.utilisation);
                     let warning = |stack: &Stack| stack.profile(&seen.path, 1e9).domain_warning;
                     assert!(warning(&stack).is_some(), "{case}");
-                    stack.set("base_target", Value::Time(Time::us(65))).unwrap();
+                    stack.set("base_target", Value::Span(Span::us(65))).unwrap();
                     assert_eq!(warning(&stack), None, "{case}");
                     seen = alone(stack.clone(), rate, mtu, delay);
                 }
@@ -76,7 +77,7 @@ fn the_rule_of_a_window_decides_what_a_short_path_gives() {
     let utilisation = |rule| {
         let mut stack = stack("powertcp");
         stack.set("window_rule", Value::Choice(rule)).unwrap();
-        alone(stack, Rate::gbps(10), 1000, Time::us(1)).utilisation
+        alone(stack, Rate::gbps(10), 1000, Span::us(1)).utilisation
     };
     assert!(utilisation("fits") < 0.9, "{}", utilisation("fits"));
     assert!(utilisation("below") > 0.99, "{}", utilisation("below"));

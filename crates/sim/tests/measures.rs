@@ -12,7 +12,7 @@ use tidegate_algos::{Protocol, Stack};
 use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
-use tidegate_core::{ConnectionPolicy, Message, Rate, Time};
+use tidegate_core::{ConnectionPolicy, Message, Rate, Span, Time};
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
 /// What full packets of 4,096 B leave of a link for payload.
@@ -34,12 +34,12 @@ fn a_flow_that_is_never_held_up_gets_what_the_link_carries_whatever_the_window()
     // Windows of 10.5 to 40 packet times that begin in the middle of packets.
     for eighth in 84..320 {
         let mut setup = setup(
-            star(2, Rate::gbps(100), Time::us(1), 4096),
+            star(2, Rate::gbps(100), Span::us(1), 4096),
             at_full_rate(),
             vec![unlimited(0, 1, Time::ZERO)],
             Time::us(50),
         );
-        setup.warmup = Time::us(50) - Time::ps(eighth * 4176 * 80 / 8);
+        setup.warmup = Time::us(50) - Span::ps(eighth * 4176 * 80 / 8);
         let (_, outcome) = run(setup, ());
         let record = &outcome.unfinished[0];
         let (got, most) = (gbps(record), 100.0 * SHARE);
@@ -54,12 +54,12 @@ fn a_flow_that_is_never_held_up_gets_what_the_link_carries_whatever_the_window()
 
 #[test]
 fn goodput_of_less_than_ten_packet_times_is_none() {
-    let packet = Time::ps(4176 * 80);
+    let packet = Span::ps(4176 * 80);
     let lifetime = |ten: u64| {
         let flows = vec![unlimited(0, 1, Time::ZERO)];
         let mut setup =
-            setup(star(2, Rate::gbps(100), Time::us(1), 4096), at_full_rate(), flows, Time::us(50));
-        setup.warmup = Time::us(50) - Time::ps(ten * packet.as_ps() / 10);
+            setup(star(2, Rate::gbps(100), Span::us(1), 4096), at_full_rate(), flows, Time::us(50));
+        setup.warmup = Time::us(50) - Span::ps(ten * packet.as_ps() / 10);
         run(setup, ()).1.unfinished[0].lifetime()
     };
     assert_eq!((lifetime(99), lifetime(100)), (None, Some(packet.times(10))));
@@ -70,13 +70,13 @@ fn what_is_delivered_after_a_stop_is_not_counted_over_the_time_before_it() {
     // Four senders at full rate for 30 us into one port, which takes 120 us to deliver.
     let stop = |flow: Flow| Flow { stop: Time::us(30), ..flow };
     let flows = (0..4).map(|host| stop(unlimited(host, 4, Time::ZERO))).collect();
-    let fabric = star(5, Rate::gbps(100), Time::us(1), 4096);
+    let fabric = star(5, Rate::gbps(100), Span::us(1), 4096);
     let (_, outcome) = run(setup(fabric, at_full_rate(), flows, Time::us(400)), ());
     let sum: f64 = outcome.unfinished.iter().map(gbps).sum();
     assert!(sum > 90.0 && sum < 100.0 * SHARE, "{sum} Gbit/s");
     for record in &outcome.unfinished {
         assert!(
-            record.measured.1 > Time::us(110) && record.measured.1 < Time::us(130),
+            record.measured.until > Time::us(110) && record.measured.until < Time::us(130),
             "{record:?}"
         );
     }
@@ -103,19 +103,19 @@ fn a_flow_that_stops_lives_until_its_last_delivery() {
         run(cut, ()).1.unfinished[0]
     };
     for (down, life) in [(Time::us(40), 39..=40), (Time::ZERO, 300..=300)] {
-        let (cut, drained) = (record(down, Time::ZERO), record(down, Time::ms(30)));
-        assert!(life.contains(&(cut.measured.1.as_us_f64() as u64)), "{cut:?}");
+        let (cut, drained) = (record(down, Span::ZERO), record(down, Span::ms(30)));
+        assert!(life.contains(&(cut.measured.until.as_us_f64() as u64)), "{cut:?}");
         assert!(drained.delivered_bytes > cut.delivered_bytes, "{drained:?}");
         assert_eq!((cut.measured, cut.goodput_bps()), (drained.measured, drained.goodput_bps()));
     }
-    assert!(gbps(&record(Time::us(40), Time::ZERO)) > 90.0);
+    assert!(gbps(&record(Time::us(40), Span::ZERO)) > 90.0);
     // What stops as the run ends has not ended before it.
     let at_end = setup_of_two(vec![stop(400)], Time::us(400));
-    assert_eq!(run(at_end, ()).1.unfinished[0].measured.1, Time::us(400));
+    assert_eq!(run(at_end, ()).1.unfinished[0].measured.until, Time::us(400));
 }
 
 fn setup_of_two(flows: Vec<Flow>, duration: Time) -> Setup {
-    setup(star(2, Rate::gbps(100), Time::us(1), 4096), at_full_rate(), flows, duration)
+    setup(star(2, Rate::gbps(100), Span::us(1), 4096), at_full_rate(), flows, duration)
 }
 
 #[test]
@@ -125,14 +125,14 @@ fn what_waited_for_a_hole_to_be_filled_counts_when_it_came() {
     let mut filled = 0;
     for name in ["swift", "dctcp", "sird"] {
         for warmup in 0..40 {
-            let fabric = star(3, Rate::gbps(25), Time::us(1), 1000);
+            let fabric = star(3, Rate::gbps(25), Span::us(1), 1000);
             let flows = vec![unlimited(0, 2, Time::ZERO), flow(1, 2, 40_000, Time::us(5))];
-            let mut setup = setup(fabric, stack(name), flows, Time::us(240) + Time::us(7 * warmup));
-            setup.warmup = Time::us(200) + Time::us(7 * warmup);
+            let mut setup = setup(fabric, stack(name), flows, Time::us(240) + Span::us(7 * warmup));
+            setup.warmup = Time::us(200) + Span::us(7 * warmup);
             setup.faults = Faults {
                 loss: 0.02,
                 reordering: 0.05,
-                reorder_delay: Time::us(20),
+                reorder_delay: Span::us(20),
                 ..Faults::default()
             };
             let (finished, outcome) = run(setup, ());
@@ -152,12 +152,12 @@ fn arrivals_a_hundred_seconds_apart_come_when_they_are_due() {
         let starts = [Time::ZERO, Time::s(17), Time::s(100)];
         let flows = starts.map(|start| flow(0, 1, 5_000, start));
         let mut setup = setup(
-            star(2, Rate::gbps(100), Time::us(1), 1000),
+            star(2, Rate::gbps(100), Span::us(1), 1000),
             stack(name),
             flows.into(),
             Time::s(101),
         );
-        setup.warmup = Time::s(100) - Time::us(1);
+        setup.warmup = Time::s(100) - Span::us(1);
         setup.faults.outages =
             vec![Outage { of: Failing::Link(0), down: Time::s(50), up: Time::s(99) }];
         let (mut finished, outcome) = run(setup, ());
@@ -173,10 +173,10 @@ fn arrivals_a_hundred_seconds_apart_come_when_they_are_due() {
 #[test]
 fn links_that_are_too_slow_to_schedule_are_refused() {
     for (rate, delay, latency) in [
-        (Rate::gbps(100), Time::s(20), Time::ZERO),
-        (Rate::gbps(100), Time::ZERO, Time::s(20)),
-        (Rate::bps(10_000), Time::ZERO, Time::ZERO),
-        (Rate::gbps(100), Time::s(2), Time::s(3)),
+        (Rate::gbps(100), Span::s(20), Span::ZERO),
+        (Rate::gbps(100), Span::ZERO, Span::s(20)),
+        (Rate::bps(10_000), Span::ZERO, Span::ZERO),
+        (Rate::gbps(100), Span::s(2), Span::s(3)),
     ] {
         let mut fabric = star(2, rate, delay, 1000);
         fabric.switches[0].latency = latency;
@@ -217,7 +217,7 @@ fn buffers_are_exact_for_packets_of_every_size() {
     for mtu in [1_000, 4_096, 60_000] {
         let hosts = 6;
         let mut setup = setup(
-            star(hosts, Rate::gbps(100), Time::us(1), mtu),
+            star(hosts, Rate::gbps(100), Span::us(1), mtu),
             stack("swift"),
             Vec::new(),
             Time::ms(2),
@@ -233,9 +233,9 @@ fn buffers_are_exact_for_packets_of_every_size() {
         let incast = Pattern::Incast {
             fan_in: 4,
             dst: None,
-            interval: Time::us(50),
+            interval: Span::us(50),
             poisson: false,
-            jitter: Time::us(1),
+            jitter: Span::us(1),
         };
         setup.workload.traffic = vec![
             block(incast, Sizes::Fixed(50_001)),
@@ -258,7 +258,7 @@ fn buffers_are_exact_for_packets_of_every_size() {
             }
             level += change;
         }
-        let (_, outcome) = engine.finish().unwrap();
+        let outcome = engine.finish().unwrap();
         let buffer = &outcome.switches[0].buffer_bytes;
         assert_eq!(level, 0);
         assert!(max > 100_000, "{max} B");
@@ -273,7 +273,7 @@ fn no_mean_or_percentile_is_above_its_maximum_however_short_the_run() {
     for us in [1, 2, 3, 5, 9, 11, 25] {
         let flows = (0..5).map(|host| unlimited(host, 5, Time::ZERO)).collect();
         let mut setup =
-            setup(star(6, Rate::gbps(100), Time::us(1), 4096), at_full_rate(), flows, Time::us(30));
+            setup(star(6, Rate::gbps(100), Span::us(1), 4096), at_full_rate(), flows, Time::us(30));
         setup.warmup = Time::us(30 - us);
         setup.histograms = true;
         let (_, outcome) = run(setup, ());
@@ -296,7 +296,7 @@ fn no_mean_or_percentile_is_above_its_maximum_however_short_the_run() {
 fn utilisation_ends_with_the_window_and_with_the_link() {
     // 4,176 B at 1 Gbit/s take 33.408 us.
     let used = |start: Time, warmup: Time, down: Option<Time>| {
-        let fabric = star(2, Rate::gbps(1), Time::us(1), 4096);
+        let fabric = star(2, Rate::gbps(1), Span::us(1), 4096);
         let mut setup = setup(fabric, at_full_rate(), vec![flow(0, 1, 4096, start)], Time::us(40));
         setup.warmup = warmup;
         setup.faults.outages = down
@@ -317,9 +317,9 @@ fn utilisation_ends_with_the_window_and_with_the_link() {
 }
 
 /// A loaded star whose last messages do not finish within a millisecond.
-fn loaded(name: &str, drain: Time) -> (Vec<FlowRecord>, Outcome, Time) {
+fn loaded(name: &str, drain: Span) -> (Vec<FlowRecord>, Outcome, Time) {
     let mut setup = setup(
-        star(8, Rate::gbps(25), Time::us(1), 1000),
+        star(8, Rate::gbps(25), Span::us(1), 1000),
         stack(name),
         vec![
             unlimited(0, 1, Time::ZERO),
@@ -348,7 +348,8 @@ fn loaded(name: &str, drain: Time) -> (Vec<FlowRecord>, Outcome, Time) {
     engine.advance(Time::NEVER);
     assert!(engine.is_over());
     let end = engine.now();
-    let (finished, outcome) = engine.finish().unwrap();
+    let mut outcome = engine.finish().unwrap();
+    let finished = std::mem::take(&mut outcome.finished);
     (finished, outcome, end)
 }
 
@@ -356,8 +357,8 @@ fn loaded(name: &str, drain: Time) -> (Vec<FlowRecord>, Outcome, Time) {
 fn a_drain_finishes_messages_and_changes_nothing_that_is_measured_before() {
     for &protocol in Protocol::ALL {
         let name = protocol.card().name;
-        let (cut, cut_outcome, cut_end) = loaded(name, Time::ZERO);
-        let (drained, outcome, end) = loaded(name, Time::ms(500));
+        let (cut, cut_outcome, cut_end) = loaded(name, Span::ZERO);
+        let (drained, outcome, end) = loaded(name, Span::ms(500));
         assert!(cut_outcome.unfinished.len() > 2, "{name}: nothing was left to drain");
         let open =
             outcome.unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).count();
@@ -404,7 +405,7 @@ fn a_drain_finishes_messages_and_changes_nothing_that_is_measured_before() {
 fn a_drain_ends_at_its_end_where_messages_cannot_finish() {
     let mut setup = setup_of_two(vec![flow(0, 1, 10_000, Time::us(1))], Time::us(10));
     setup.faults.outages = vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }];
-    setup.drain = Time::us(70);
+    setup.drain = Span::us(70);
     let mut engine = Engine::new(setup, ()).unwrap();
     engine.advance(Time::NEVER);
     assert!(engine.is_over());
@@ -415,7 +416,7 @@ fn a_drain_ends_at_its_end_where_messages_cannot_finish() {
 /// does.
 #[test]
 fn samples_of_many_ports_count_as_work() {
-    let fabric = leaf_spine(32, 32, 32, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
+    let fabric = leaf_spine(32, 32, 32, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1000);
     let (ports, work) = (fabric.links.len() as u64 * 2, 1 << 14);
     let mut engine =
         Engine::new(setup(fabric, stack("swift"), Vec::new(), Time::s(1)), ()).unwrap();
@@ -425,7 +426,7 @@ fn samples_of_many_ports_count_as_work() {
     );
     let samples = 8 * work / ports;
     assert!(
-        engine.now() <= Time::us(10).times(samples + 2),
+        engine.now() <= Time::us(10 * (samples + 2)),
         "more than {samples} samples by {}",
         engine.now()
     );
@@ -438,7 +439,7 @@ fn samples_of_many_ports_count_as_work() {
 #[test]
 fn a_packet_under_way_at_warm_up_counts_for_what_its_slowest_link_carries_after_it() {
     let lone = |bytes: u64, warmup: Time| {
-        let mut fabric = star(2, Rate::gbps(100), Time::us(1), 4096);
+        let mut fabric = star(2, Rate::gbps(100), Span::us(1), 4096);
         fabric.links[1].rate = Rate::gbps(10);
         let mut setup =
             setup(fabric, at_full_rate(), vec![flow(0, 1, bytes, Time::ZERO)], Time::us(50));
@@ -447,11 +448,11 @@ fn a_packet_under_way_at_warm_up_counts_for_what_its_slowest_link_carries_after_
     };
     // At 10 Gbit/s 4,176 B take 3,340.8 ns, and 1,080 B take 864 ns.
     for (bytes, span, counts) in [
-        (4096, Time::ps(1_670_400), 2048),
-        (4096, Time::ps(3_340_800), 4096),
-        (1000, Time::ns(864), 1000),
-        (1000, Time::ns(432), 529),
-        (1000, Time::ZERO, 0),
+        (4096, Span::ps(1_670_400), 2048),
+        (4096, Span::ps(3_340_800), 4096),
+        (1000, Span::ns(864), 1000),
+        (1000, Span::ns(432), 529),
+        (1000, Span::ZERO, 0),
     ] {
         let landed = lone(bytes, Time::ZERO).completed.unwrap();
         assert_eq!(
@@ -475,17 +476,17 @@ impl Probe for Deliveries {
 #[test]
 fn a_message_that_waits_for_another_is_measured_up_to_its_own_last_byte() {
     let shared = |i| Flow { dedicated: false, ..flow(0, 1, 3_000, Time::us(i)) };
-    let fabric = star(2, Rate::gbps(25), Time::us(1), 1000);
+    let fabric = star(2, Rate::gbps(25), Span::us(1), 1000);
     let mut setup = setup(fabric, stack("dctcp"), (0..200).map(shared).collect(), Time::ms(50));
     setup.faults = Faults { loss: 0.02, ..Faults::default() };
     let mut engine = Engine::new(setup, Deliveries::default()).unwrap();
     engine.advance(Time::NEVER);
     let last = engine.probe().0.clone();
-    let (finished, _) = engine.finish().unwrap();
+    let finished = engine.finish().unwrap().finished;
     assert_eq!(finished.len(), 200);
     finished
         .iter()
-        .for_each(|record| assert_eq!(record.measured.1, last[&record.id], "{record:?}"));
+        .for_each(|record| assert_eq!(record.measured.until, last[&record.id], "{record:?}"));
     let waited = finished.iter().filter(|record| record.completed > Some(last[&record.id])).count();
     assert!(waited > 5, "{waited} are too few to mean anything");
 }
@@ -495,7 +496,7 @@ fn what_stands_in_a_queue_at_warm_up_is_measured_from_there() {
     // Four bursts are in the queue before warm-up, and it only drains afterwards.
     let flows = (0..4).map(|host| flow(host, 4, 100_000, Time::ZERO)).collect();
     let mut setup =
-        setup(star(5, Rate::gbps(100), Time::us(1), 4096), at_full_rate(), flows, Time::us(60));
+        setup(star(5, Rate::gbps(100), Span::us(1), 4096), at_full_rate(), flows, Time::us(60));
     setup.warmup = Time::ns(20_001);
     let (warmup, end) = (setup.warmup, setup.duration);
     let mut engine = Engine::new(setup, Queues { hosts: 5, ..Queues::default() }).unwrap();
@@ -510,7 +511,7 @@ fn what_stands_in_a_queue_at_warm_up_is_measured_from_there() {
     let area: i128 =
         later().map(|(at, change)| -change as i128 * (*at - warmup).as_ps() as i128).sum();
     let mean = area as f64 / (end - warmup).as_ps() as f64;
-    let (_, outcome) = engine.finish().unwrap();
+    let outcome = engine.finish().unwrap();
     for (what, spread) in
         [("port", outcome.links[9].queue_bytes), ("switch", outcome.switches[0].buffer_bytes)]
     {
@@ -524,7 +525,7 @@ fn what_stands_in_a_queue_at_warm_up_is_measured_from_there() {
 fn nothing_is_sampled_in_a_drain() {
     let mut setup = setup_of_two(vec![flow(0, 1, 10_000, Time::us(1))], Time::us(10));
     setup.faults.outages = vec![Outage { of: Failing::Link(1), down: Time::ZERO, up: Time::NEVER }];
-    setup.drain = Time::s(1);
+    setup.drain = Span::s(1);
     let events = run(setup, ()).1.events;
     assert!(events < 10_000, "{events} events; samples every 10 us would be 100,000");
 }

@@ -5,7 +5,7 @@ use common::busy::{Recorder, busy};
 use common::cuts::{self, Cuts};
 use common::left::Left;
 use common::{Trace, leaf_spine, stack};
-use tidegate_core::{Rate, Time};
+use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::{Engine, Setup};
 
 /// More parts than racks are as many as racks.
@@ -80,7 +80,7 @@ fn of_little_work_at_a_time() {
     let outcome = |parts: usize, work: u64| {
         let mut setup = busy(stack("swift"), 10);
         setup.warmup = Time::us(150);
-        setup.drain = Time::us(50);
+        setup.drain = Span::us(50);
         let duration = setup.duration;
         let mut engine = Engine::in_parts(setup, vec![(); parts]).unwrap();
         while !engine.advance_some(duration, work).unwrap() {}
@@ -88,8 +88,8 @@ fn of_little_work_at_a_time() {
         while !engine.is_over() {
             engine.advance_some(Time::NEVER, work).unwrap();
         }
-        let (rows, outcome) = engine.finish().unwrap();
-        (rows, outcome.digest, outcome.packet_hops)
+        let outcome = engine.finish().unwrap();
+        (outcome.finished, outcome.digest, outcome.packet_hops)
     };
     let whole = outcome(1, u64::MAX);
     assert!(whole == outcome(3, 1) && whole == outcome(2, 40) && whole == outcome(1, 1));
@@ -100,7 +100,7 @@ fn of_little_work_at_a_time() {
 fn of_a_longer_run_under_load() {
     let digests = |parts: usize| {
         let mut setup = busy(stack("sird"), 9);
-        setup.fabric = leaf_spine(8, 4, 4, Rate::gbps(100), Rate::gbps(100), Time::us(1), 1000);
+        setup.fabric = leaf_spine(8, 4, 4, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1000);
         setup.duration = Time::ms(2);
         for block in &mut setup.workload.traffic {
             block.stop = Time::ms(2);
@@ -110,7 +110,7 @@ fn of_a_longer_run_under_load() {
         engine.advance(Time::NEVER);
         assert_eq!(engine.parts(), parts);
         let trace = Trace::merged(engine.probes());
-        (trace, engine.finish().unwrap().1.digest)
+        (trace, engine.finish().unwrap().digest)
     };
     let whole = digests(1);
     for parts in &PARTS[1..] {

@@ -5,7 +5,7 @@ use common::*;
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node};
 use tidegate_core::params::Value;
-use tidegate_core::{Domain, Extent, Rate, Rng, Time};
+use tidegate_core::{Domain, Extent, Rate, Rng, Span, Time};
 use tidegate_sim::{FlowRecord, Outcome, Setup};
 
 const MTU: u32 = 1458;
@@ -25,7 +25,7 @@ fn bdp(factor: f64) -> Value {
 fn star_of_bdp(hosts: u32, rate: Rate, bytes: u64) -> Fabric {
     let packets = rate.serialise(FULL).times(2) + rate.serialise(84).times(2);
     let propagation = rate.serialise(bytes) - packets;
-    star(hosts, rate, Time::ps(propagation.as_ps() / 4), MTU)
+    star(hosts, rate, Span::ps(propagation.as_ps() / 4), MTU)
 }
 
 /// Of the switch's port to `host`, in bytes.
@@ -33,12 +33,12 @@ fn downlink(outcome: &Outcome, host: u32) -> &tidegate_sim::LinkRecord {
     outcome.links.iter().find(|link| link.to == Node::Host(host)).unwrap()
 }
 
-fn took(record: &FlowRecord) -> Time {
+fn took(record: &FlowRecord) -> Span {
     record.completed.expect("delivered") - record.start
 }
 
 /// Σ (serialisation + propagation) over `links` links of one rate and delay.
-fn one_way(wire: u64, rate: Rate, delay: Time, links: u64) -> Time {
+fn one_way(wire: u64, rate: Rate, delay: Span, links: u64) -> Span {
     (rate.serialise(wire) + delay).times(links)
 }
 
@@ -149,7 +149,7 @@ fn senders_that_say_they_are_congested_leave_credit_to_others() {
 
 /// Four pairs of hosts over one link between two racks at 100 Gbit/s.
 fn congested_core(marks: bool, set: &[(&str, Value)]) -> Setup {
-    let mut fabric = leaf_spine(2, 4, 1, Rate::gbps(100), Rate::gbps(100), Time::us(1), MTU);
+    let mut fabric = leaf_spine(2, 4, 1, Rate::gbps(100), Rate::gbps(100), Span::us(1), MTU);
     let bdp_bytes = 100e3;
     let at = 1.25 * bdp_bytes;
     for switch in &mut fabric.switches {
@@ -202,9 +202,9 @@ fn marks_from_the_core_shrink_what_is_under_way() {
 /// percentile.
 fn probed_incast(set: &[(&str, Value)]) -> (f64, f64) {
     // The next six messages come just before the six before are through.
-    let long = (0..10)
-        .flat_map(|round| (1..=6).map(move |h| flow(h, 0, 1_000_000, Time::ms(5).times(round))));
-    let probes = (0..450).map(|i| flow(7, 0, 8, Time::us(500) + Time::ns(100_137).times(i)));
+    let long =
+        (0..10).flat_map(|round| (1..=6).map(move |h| flow(h, 0, 1_000_000, Time::ms(5 * round))));
+    let probes = (0..450).map(|i| flow(7, 0, 8, Time::us(500) + Span::ns(100_137).times(i)));
     let setup = testbed(8, set, long.chain(probes).collect(), Time::ms(60));
     let (finished, outcome) = run(setup, ());
     assert!(outcome.unfinished.is_empty());
@@ -254,7 +254,7 @@ fn published_code_stays_what_figures_were_made_with() {
 
 /// Three hosts send one long message each to host 0 at 100 Gbit/s; the first has a NIC of `nic`.
 fn slow_sender(nic: Rate, set: &[(&str, Value)]) -> Setup {
-    let mut fabric = star(4, Rate::gbps(100), Time::us(1), MTU);
+    let mut fabric = star(4, Rate::gbps(100), Span::us(1), MTU);
     fabric.links[1].rate = nic;
     let flows = (1..=3).map(|h| unlimited(h, 0, Time::us(h as u64))).collect();
     let mut setup = setup(fabric, sird(set), flows, Time::ms(4));
@@ -272,7 +272,7 @@ fn lossy(loss: f64, seed: u64) -> (f64, f64) {
         flow(src, dst, 1 + rng.below(60_000), Time::us(i))
     });
     let mut setup =
-        setup(star(4, Rate::gbps(100), Time::us(1), MTU), sird(&[]), flows.collect(), Time::s(5));
+        setup(star(4, Rate::gbps(100), Span::us(1), MTU), sird(&[]), flows.collect(), Time::s(5));
     setup.faults.loss = loss;
     setup.seed = seed;
     let (finished, outcome) = run(setup, ());

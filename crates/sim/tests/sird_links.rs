@@ -6,10 +6,10 @@ use common::*;
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Routing};
-use tidegate_core::params::{Kind, Value};
+use tidegate_core::params::{Bounds, Kind, Value};
 use tidegate_core::wire::Carried;
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
-use tidegate_core::{Body, Extent, Frame, Message, Rate, Time};
+use tidegate_core::{Body, Extent, Frame, Message, Rate, Span, Time};
 use tidegate_sim::{Engine, Outcome, Probe, Setup};
 
 const MTU: u32 = 1458;
@@ -26,8 +26,8 @@ fn bdp(factor: f64) -> Value {
 
 /// A star whose links to hosts 0, 1, … have these rates in Gbit/s; a packet is `rtt` on the way,
 /// there and back.
-fn star_of(gbps: &[u64], rtt: Time, mtu: u32) -> Fabric {
-    let mut fabric = star(gbps.len() as u32, Rate::gbps(100), Time::ps(rtt.as_ps() / 4), mtu);
+fn star_of(gbps: &[u64], rtt: Span, mtu: u32) -> Fabric {
+    let mut fabric = star(gbps.len() as u32, Rate::gbps(100), Span::ps(rtt.as_ps() / 4), mtu);
     for (link, &gbps) in fabric.links.iter_mut().zip(gbps) {
         link.rate = Rate::gbps(gbps);
     }
@@ -60,7 +60,7 @@ fn lone_flow_fills_any_link() {
     for gbps in [10, 25, 100, 400] {
         for mtu in [1_000, 4_096] {
             for rtt in [4, 40] {
-                let setup = long(star_of(&[gbps, gbps], Time::us(rtt), mtu), sird(&[]), &[(1, 0)]);
+                let setup = long(star_of(&[gbps, gbps], Span::us(rtt), mtu), sird(&[]), &[(1, 0)]);
                 let used = run_use(setup, 0);
                 println!("{gbps} Gbit/s, {mtu} B, {rtt} us: {used:.4}");
                 assert!(
@@ -85,7 +85,7 @@ fn senders_fill_a_link_whatever_their_number_and_rates() {
         let share = (senders as f64 * gbps as f64 / receiver as f64).min(1.0);
         for threshold in [0.5, 1e9] {
             let set = [("sender_threshold", bdp(threshold))];
-            let used = run_use(long(star_of(&rates, Time::us(4), MTU), sird(&set), &pairs), 0);
+            let used = run_use(long(star_of(&rates, Span::us(4), MTU), sird(&set), &pairs), 0);
             println!(
                 "{senders} of {gbps} to {receiver} Gbit/s, SThr {threshold} BDP: {used:.4} of \
                  {share}"
@@ -111,16 +111,16 @@ fn slow_senders_and_slow_cores_are_filled() {
         let mut rates = vec![100; receivers];
         rates.insert(0, 25);
         let pairs: Vec<_> = (1..=receivers as u32).map(|host| (0, host)).collect();
-        let (_, outcome) = run(long(star_of(&rates, Time::us(4), MTU), sird(&[]), &pairs), ());
+        let (_, outcome) = run(long(star_of(&rates, Span::us(4), MTU), sird(&[]), &pairs), ());
         let up = outcome.links.iter().find(|link| link.from == Node::Host(0)).unwrap();
-        let used = up.wire_bytes as f64 / Rate::gbps(25).bytes_in(Time::ms(4)) as f64;
+        let used = up.wire_bytes as f64 / Rate::gbps(25).bytes_in(Span::ms(4)) as f64;
         println!("{receivers} receivers: {used:.4} of the sender's link");
         assert!(used > 0.985, "{receivers} receivers: {used:.4} of the sender's link");
     }
     // Pairs across a core that is slower than one of them.
     for pairs in [1, 4] {
         let gbps = |rate| Rate::gbps(rate);
-        let mut fabric = leaf_spine(2, 4, 1, gbps(100), gbps(40), Time::us(1), MTU);
+        let mut fabric = leaf_spine(2, 4, 1, gbps(100), gbps(40), Span::us(1), MTU);
         for switch in &mut fabric.switches {
             let at = 125e3;
             switch.ecn = Some(Ecn {
@@ -136,7 +136,7 @@ fn slow_senders_and_slow_cores_are_filled() {
         let (_, outcome) = run(long(fabric, sird(&[]), &pairs), ());
         let core = (Node::Switch(0), Node::Switch(2));
         let core = outcome.links.iter().find(|link| (link.from, link.to) == core).unwrap();
-        let used = core.wire_bytes as f64 / Rate::gbps(40).bytes_in(Time::ms(4)) as f64;
+        let used = core.wire_bytes as f64 / Rate::gbps(40).bytes_in(Span::ms(4)) as f64;
         println!("{} pairs: {used:.4} of the core", pairs.len());
         assert!(used > 0.985, "{} pairs: {used:.4} of the core", pairs.len());
     }
@@ -148,7 +148,7 @@ fn no_value_of_a_parameter_starves_a_link_unsaid() {
     let mut tried = 0;
     for info in Protocol::named("sird").unwrap().table() {
         let values = match (info.kind, info.range) {
-            (_, Some((min, max))) => vec![min, max],
+            (_, Some(Bounds { min, max })) => vec![min, max],
             (Kind::Flag, _) => vec![Value::Flag(false), Value::Flag(true)],
             (Kind::Choice(names), _) => names.iter().map(|&name| Value::Choice(name)).collect(),
             _ => Vec::new(),
@@ -156,7 +156,7 @@ fn no_value_of_a_parameter_starves_a_link_unsaid() {
         for value in values {
             for senders in [1, 3] {
                 let pairs: Vec<_> = (1..=senders).map(|host| (host, 0)).collect();
-                let fabric = star_of(&vec![100; senders as usize + 1], Time::us(4), MTU);
+                let fabric = star_of(&vec![100; senders as usize + 1], Span::us(4), MTU);
                 let mut setup = long(fabric, sird(&[(info.name, value)]), &pairs);
                 (setup.warmup, setup.duration) = (Time::ms(1), Time::ms(3));
                 let used = run_use(setup, 0);
@@ -176,7 +176,7 @@ fn no_value_of_a_parameter_starves_a_link_unsaid() {
     }
     assert!(tried > 40, "{tried}");
     for budget in [1.0, 1.2, 3.0] {
-        let fabric = star_of(&[100, 100], Time::us(4), MTU);
+        let fabric = star_of(&[100, 100], Span::us(4), MTU);
         let used = run_use(long(fabric, sird(&[("budget", bdp(budget))]), &[(1, 0)]), 0);
         assert!(used > 0.985, "a budget of {budget} BDP: {used:.4}");
     }
@@ -205,12 +205,12 @@ fn messages_that_wait_their_turn_are_not_asked_for() {
                 let flows =
                     (0..messages).map(|i| flow(1, 0, bytes(i), Time::us(i as u64))).collect();
                 let mut setup =
-                    setup(star(2, Rate::gbps(100), Time::us(1), MTU), stack, flows, Time::ms(12));
+                    setup(star(2, Rate::gbps(100), Span::us(1), MTU), stack, flows, Time::ms(12));
                 setup.warmup = Time::ms(4);
                 let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
                 engine.advance(setup.duration);
                 let asked = engine.probe().0;
-                let used = used(&setup, &engine.finish().unwrap().1, 0);
+                let used = used(&setup, &engine.finish().unwrap(), 0);
                 println!(
                     "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, {asked} \
                      asked for"
@@ -224,7 +224,7 @@ fn messages_that_wait_their_turn_are_not_asked_for() {
 
 #[test]
 fn nothing_is_asked_for_in_a_busy_fabric_without_loss() {
-    let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(200), Time::ns(600), MTU);
+    let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(200), Span::ns(600), MTU);
     let mut setup = setup(fabric, sird(&[]), Vec::new(), Time::ms(20));
     setup.routing = Routing::Spray;
     let traffic = |pattern, bytes| Traffic {
@@ -241,15 +241,15 @@ fn nothing_is_asked_for_in_a_busy_fabric_without_loss() {
     let incast = Pattern::Incast {
         fan_in: 8,
         dst: None,
-        interval: Time::us(500),
+        interval: Span::us(500),
         poisson: true,
-        jitter: Time::ZERO,
+        jitter: Span::ZERO,
     };
     setup.workload.traffic = vec![traffic(poisson, 1_000_000), traffic(incast, 300_000)];
     let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
     engine.advance(setup.duration);
     let asked = engine.probe().0;
-    let (finished, _) = engine.finish().unwrap();
+    let finished = engine.finish().unwrap().finished;
     println!("{} messages, {asked} asked for", finished.len());
     assert!(finished.len() > 1_500, "{} messages", finished.len());
     assert_eq!(asked, 0, "nothing was lost");
@@ -258,7 +258,7 @@ fn nothing_is_asked_for_in_a_busy_fabric_without_loss() {
 /// Goodput in Gbit/s of one flow of SIRD and one of `other` to one host at 100 Gbit/s, where the
 /// second of them starts later.
 fn beside(other: &str, sird_first: bool) -> (f64, f64) {
-    let mut fabric = star(3, Rate::gbps(100), Time::us(1), MTU);
+    let mut fabric = star(3, Rate::gbps(100), Span::us(1), MTU);
     if other == "dctcp" {
         let at = 62.5e3;
         let ecn = Ecn {

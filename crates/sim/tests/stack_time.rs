@@ -6,7 +6,7 @@ use tidegate_algos::Protocol;
 use tidegate_algos::windowed::header::Header;
 use tidegate_core::fabric::{Routing, StackTime};
 use tidegate_core::wire::Carried;
-use tidegate_core::{Body, Frame, MIN_WIRE_BYTES, Rate, Time};
+use tidegate_core::{Body, Frame, MIN_WIRE_BYTES, Rate, Span, Time};
 use tidegate_sim::{Departure, Engine, Probe, Setup};
 
 /// When, at which port or host, and what.
@@ -18,7 +18,7 @@ type Seen = (Time, u32, Header);
 struct Log {
     left: Vec<Seen>,
     taken: Vec<Seen>,
-    rtts: Vec<Time>,
+    rtts: Vec<Span>,
 }
 
 impl Probe for Log {
@@ -34,8 +34,8 @@ impl Probe for Log {
     }
 }
 
-fn pair(protocol: &str, bytes: u64, delay: Time, jitter: Time) -> Setup {
-    let fabric = star(2, Rate::gbps(100), Time::us(1), 1000);
+fn pair(protocol: &str, bytes: u64, delay: Span, jitter: Span) -> Setup {
+    let fabric = star(2, Rate::gbps(100), Span::us(1), 1000);
     let mut setup =
         setup(fabric, stack(protocol), vec![flow(0, 1, bytes, Time::us(3))], Time::ms(20));
     setup.stack_time = StackTime { delay, jitter };
@@ -51,12 +51,12 @@ fn logged(setup: Setup) -> Engine<Log> {
 
 #[test]
 fn a_lone_packet_is_later_by_the_delay_at_each_end_and_its_rtt_is_what_it_was() {
-    let (full, least) = (Time::ps(80 * 1_080), Time::ps(80 * MIN_WIRE_BYTES as u64));
-    let one_way = |wire: Time| wire.times(2) + Time::us(2);
-    let delay = Time::ps(7_654_321);
-    let engine = logged(pair("dctcp", 1_000, delay, Time::ZERO));
+    let (full, least) = (Span::ps(80 * 1_080), Span::ps(80 * MIN_WIRE_BYTES as u64));
+    let one_way = |wire: Span| wire.times(2) + Span::us(2);
+    let delay = Span::ps(7_654_321);
+    let engine = logged(pair("dctcp", 1_000, delay, Span::ZERO));
     assert_eq!(engine.probe().rtts, [one_way(full) + one_way(least)]);
-    let row = engine.finish().unwrap().0[0];
+    let row = engine.finish().unwrap().finished[0];
     assert_eq!(row.completed, Some(Time::us(3) + one_way(full) + delay));
     assert_eq!(row.acked, Some(Time::us(3) + one_way(full) + delay + one_way(least) + delay));
 }
@@ -65,14 +65,14 @@ fn a_lone_packet_is_later_by_the_delay_at_each_end_and_its_rtt_is_what_it_was() 
 fn rtt_samples_do_not_depend_on_the_delay() {
     // Nothing waits for a window here, so the packets leave as they would without delay.
     let of = |delay, jitter| logged(pair("open-loop", 200_000, delay, jitter)).probe().rtts.clone();
-    let plain = of(Time::ZERO, Time::ZERO);
+    let plain = of(Span::ZERO, Span::ZERO);
     assert_eq!(plain.len(), 200);
-    assert_eq!(of(Time::us(5), Time::ZERO), plain);
+    assert_eq!(of(Span::us(5), Span::ZERO), plain);
     // With jitter acknowledgements leave together and queue a little at their own NIC, which is
     // after it.
-    let jittered = of(Time::us(5), Time::us(4));
+    let jittered = of(Span::us(5), Span::us(4));
     assert!(
-        jittered.iter().all(|rtt| *rtt >= plain[0] && *rtt < plain[0] + Time::us(1)),
+        jittered.iter().all(|rtt| *rtt >= plain[0] && *rtt < plain[0] + Span::us(1)),
         "{jittered:?}"
     );
 }
@@ -80,7 +80,7 @@ fn rtt_samples_do_not_depend_on_the_delay() {
 #[test]
 fn jitter_has_its_mean_and_keeps_the_order() {
     // A packet every 10 us: none waits for another.
-    let mut setup = pair("open-loop", 1_000, Time::us(2), Time::us(3));
+    let mut setup = pair("open-loop", 1_000, Span::us(2), Span::us(3));
     setup.workload.flows = (0..2_000).map(|i| flow(0, 1, 1_000, Time::us(10 * i))).collect();
     setup.duration = Time::ms(21);
     let engine = logged(setup);
@@ -102,7 +102,7 @@ fn jitter_has_its_mean_and_keeps_the_order() {
     assert!(held.iter().all(|us| (1.999..5.001).contains(us)));
 
     // Back to back, with a jitter of many packets: the order stays.
-    let engine = logged(pair("open-loop", 300_000, Time::us(2), Time::us(30)));
+    let engine = logged(pair("open-loop", 300_000, Span::us(2), Span::us(30)));
     let order: Vec<u64> = engine.probe().taken.iter().filter_map(seq).collect();
     assert!(order.len() == 300 && order.is_sorted(), "{order:?}");
 }
@@ -118,12 +118,12 @@ fn lazy_commits_equal_explicit_dequeues_and_nothing_is_lost() {
     }
     for &protocol in Protocol::ALL {
         for routing in [Routing::Ecmp, Routing::Spray] {
-            let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Time::ns(600), 1000);
+            let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Span::ns(600), 1000);
             let flows =
                 (0..110u32).map(|i| flow(i % 11, 11, 1 + 997 * i as u64, Time::us(i as u64 / 2)));
             let mut setup = setup(fabric, protocol.stack(), flows.collect(), Time::ms(100));
             setup.routing = routing;
-            setup.stack_time = StackTime { delay: Time::us(3), jitter: Time::us(9) };
+            setup.stack_time = StackTime { delay: Span::us(3), jitter: Span::us(9) };
             let (lazy, explicit) = (run(setup.clone(), ()), run(setup, Explicit));
             let name = protocol.card().name;
             assert_eq!(lazy.0.len(), 110, "{name}: some are not done");

@@ -8,7 +8,7 @@ use tidegate_algos::windowed::header::Header;
 use tidegate_core::fabric::Routing;
 use tidegate_core::params::Value;
 use tidegate_core::wire::Carried;
-use tidegate_core::{Rate, Time};
+use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::{Departure, Engine, Probe, Setup};
 
 /// Links that packets of each kind crossed, by the pair of hosts whose data it is.
@@ -30,7 +30,7 @@ impl Probe for Links {
 
 fn links(routing: Routing, protocol: Protocol, ack_every: u64) -> Links {
     let gbps = Rate::gbps(100);
-    let fabric = leaf_spine(4, 4, 5, gbps, gbps, Time::us(1), 1436);
+    let fabric = leaf_spine(4, 4, 5, gbps, gbps, Span::us(1), 1436);
     let flows = (0..16).map(|h| flow(h, (h + 5) % 16, 50_000, Time::ZERO)).collect();
     let mut stack = protocol.stack();
     stack.set("ack_every", Value::Integer(ack_every)).unwrap();

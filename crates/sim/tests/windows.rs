@@ -7,12 +7,14 @@ use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
-use tidegate_core::{ConnectionPolicy, Domain, Extent, HEADER_BYTES, Marking, Rate, Rng, Time};
+use tidegate_core::{
+    ConnectionPolicy, Domain, Extent, HEADER_BYTES, Marking, Rate, Rng, Span, Time,
+};
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe};
 
 /// `senders` hosts and one receiver around a switch, and the number of the port that leads to the
 /// receiver.
-fn funnel(senders: u32, rate: Rate, delay: Time, mtu: u32) -> (Fabric, usize) {
+fn funnel(senders: u32, rate: Rate, delay: Span, mtu: u32) -> (Fabric, usize) {
     let fabric = star(senders + 1, rate, delay, mtu);
     // Link i gives ports 2i (from the host) and 2i + 1 (from the switch).
     let port = 2 * fabric.links.len() - 1;
@@ -20,9 +22,9 @@ fn funnel(senders: u32, rate: Rate, delay: Time, mtu: u32) -> (Fabric, usize) {
 }
 
 /// An unlimited flow from each of the first `senders` hosts to the next one, started within a span.
-fn starts(senders: u32, within: Time, seed: u64) -> Vec<tidegate_core::workload::Flow> {
+fn starts(senders: u32, within: Span, seed: u64) -> Vec<tidegate_core::workload::Flow> {
     let mut rng = Rng::stream(seed, Domain::Traffic, 9);
-    (0..senders).map(|h| unlimited(h, senders, within.scale(rng.unit()))).collect()
+    (0..senders).map(|h| unlimited(h, senders, Time::ZERO + within.scale(rng.unit()))).collect()
 }
 
 /// Slope and intercept of the least-squares line.
@@ -44,19 +46,20 @@ fn mean(values: &[f64]) -> f64 {
 #[test]
 fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
     let (flows, rate) = (4, Rate::gbps(200));
-    for (mtu, delay) in [(1000, Time::us(1)), (4096, Time::us(1)), (4096, Time::us(3))] {
+    for (mtu, delay) in [(1000, Span::us(1)), (4096, Span::us(1)), (4096, Span::us(3))] {
         let mut points = Vec::new();
         for sum in [0.2, 0.4, 0.6, 0.8, 1.0] {
             let (fabric, port) = funnel(flows, rate, delay, mtu);
             let mut powertcp = stack("powertcp");
             powertcp.set("tau", Value::Choice("path")).unwrap();
             powertcp.set("beta", Value::Extent(Extent::Bdp(sum / f64::from(flows)))).unwrap();
-            let mut setup = setup(fabric, powertcp, starts(flows, Time::us(20), 1), Time::ms(4));
+            let mut setup = setup(fabric, powertcp, starts(flows, Span::us(20), 1), Time::ms(4));
             setup.warmup = Time::ms(2);
             let mut engine = Engine::new(setup, ()).unwrap();
             let path = engine.paths().path(0, flows);
             engine.advance(Time::ms(4));
-            let (finished, outcome) = engine.finish().unwrap();
+            let mut outcome = engine.finish().unwrap();
+            let finished = std::mem::take(&mut outcome.finished);
             let jain = jain(&goodputs(&finished, &outcome));
             assert!(jain > 0.98, "sum {sum}: Jain {jain}");
             points.push((sum * path.bdp_bytes, outcome.links[port].queue_bytes.mean));
@@ -79,20 +82,20 @@ fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
 #[test]
 fn powertcp_fills_links_where_its_beta_is_a_packet() {
     let seen = |n: u32, rate, mtu, beta_packets: Option<f64>| {
-        let (fabric, port) = funnel(n, rate, Time::us(1), mtu);
+        let (fabric, port) = funnel(n, rate, Span::us(1), mtu);
         let mut powertcp = stack("powertcp");
         if let Some(packets) = beta_packets {
             // 80 bytes of headers, and telemetry of 12 over one switch.
             let bytes = packets * f64::from(mtu + HEADER_BYTES + 12);
             powertcp.set("beta", Value::Extent(Extent::Bytes(bytes))).unwrap();
         }
-        let mut setup = setup(fabric, powertcp.clone(), starts(n, Time::us(20), 1), Time::ms(4));
+        let mut setup = setup(fabric, powertcp.clone(), starts(n, Span::us(20), 1), Time::ms(4));
         setup.warmup = Time::ms(2);
         let mut engine = Engine::new(setup, ()).unwrap();
         let profile = powertcp.profile(&engine.paths().path(0, n), 1e9);
         let warns = profile.domain_warning.is_some();
         engine.advance(Time::ms(4));
-        (engine.finish().unwrap().1.links[port].utilisation, warns)
+        (engine.finish().unwrap().links[port].utilisation, warns)
     };
     for (gbps, mtu) in [(10, 1000), (10, 4096), (100, 1000), (100, 4096), (400, 4096)] {
         for n in [2, 4, 10, 20] {
@@ -118,20 +121,21 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
 #[test]
 fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
     let seen = |n: u32, rate, mtu, additive: Option<f64>| {
-        let (fabric, _) = funnel(n, rate, Time::us(1), mtu);
+        let (fabric, _) = funnel(n, rate, Span::us(1), mtu);
         let mut hpcc = stack("hpcc");
         if let Some(packets) = additive {
             // 80 bytes of headers, and telemetry of 10 over one switch.
             let bytes = packets * f64::from(mtu + HEADER_BYTES + 10);
             hpcc.set("additive", Value::Extent(Extent::Bytes(bytes))).unwrap();
         }
-        let mut setup = setup(fabric, hpcc.clone(), starts(n, Time::us(20), 1), Time::ms(10));
+        let mut setup = setup(fabric, hpcc.clone(), starts(n, Span::us(20), 1), Time::ms(10));
         setup.warmup = Time::ms(5);
         let mut engine = Engine::new(setup, ()).unwrap();
         let profile = hpcc.profile(&engine.paths().path(0, n), 1e9);
         let warns = profile.domain_warning.is_some();
         engine.advance(Time::ms(10));
-        let (finished, outcome) = engine.finish().unwrap();
+        let mut outcome = engine.finish().unwrap();
+        let finished = std::mem::take(&mut outcome.finished);
         (jain(&goodputs(&finished, &outcome)), warns)
     };
     for (gbps, mtu) in [(10, 1000), (10, 4096), (25, 1000), (100, 4096)] {
@@ -152,23 +156,25 @@ fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
 
 /// Completion times of one message of 20 packets after another, some time apart, from windows that
 /// start at one packet.
-fn one_after_another(apart: Time, restart_after: Time) -> Vec<Time> {
+fn one_after_another(apart: Span, restart_after: Span) -> Vec<Span> {
     let mut swift = stack("swift");
     swift.set("initial_window", Value::Extent(Extent::Bytes(1080.0))).unwrap();
-    swift.set("restart_after", Value::Time(restart_after)).unwrap();
-    let (fabric, _) = funnel(1, Rate::gbps(100), Time::us(1), 1000);
+    swift.set("restart_after", Value::Span(restart_after)).unwrap();
+    let (fabric, _) = funnel(1, Rate::gbps(100), Span::us(1), 1000);
     let message =
         |start| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 20_000, start) };
-    let (finished, _) =
-        run(setup(fabric, swift, vec![message(Time::ZERO), message(apart)], Time::ms(5)), ());
+    let (finished, _) = run(
+        setup(fabric, swift, vec![message(Time::ZERO), message(Time::ZERO + apart)], Time::ms(5)),
+        (),
+    );
     finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect()
 }
 
 #[test]
 fn an_idle_connection_starts_anew_after_the_time_asked_for() {
-    let kept = one_after_another(Time::ms(1), Time::ms(1));
+    let kept = one_after_another(Span::ms(1), Span::ms(1));
     assert!(kept[1] < kept[0], "a window that has grown is kept: {kept:?}");
-    let anew = one_after_another(Time::ms(2), Time::ms(1));
+    let anew = one_after_another(Span::ms(2), Span::ms(1));
     assert_eq!(anew[1], anew[0], "it is not kept for longer than asked");
 }
 
@@ -183,9 +189,9 @@ fn a_message_takes_as_long_on_a_used_connection_as_on_a_new_one() {
             small.set("initial_window", Value::Extent(Extent::Bytes(100.0))).unwrap();
             let starts = [Time::ZERO, Time::us(1), Time::us(10), Time::us(500), Time::us(505)];
             let messages = starts.map(|start| flow(1, 0, bytes, start)).to_vec();
-            let fabric = star(2, Rate::gbps(100), Time::us(1), 1000);
+            let fabric = star(2, Rate::gbps(100), Span::us(1), 1000);
             let (finished, _) = run(setup(fabric, small, messages, Time::ms(2)), ());
-            let took: Vec<Time> = finished
+            let took: Vec<Span> = finished
                 .iter()
                 .map(|record| record.completed.unwrap().since(record.start))
                 .collect();
@@ -196,22 +202,22 @@ fn a_message_takes_as_long_on_a_used_connection_as_on_a_new_one() {
 
 #[test]
 fn timeouts_are_those_asked_for() {
-    let (fabric, _) = funnel(1, Rate::gbps(100), Time::us(1), 1000);
-    let (initial, smallest) = (Time::us(700), Time::us(300));
+    let (fabric, _) = funnel(1, Rate::gbps(100), Span::us(1), 1000);
+    let (initial, smallest) = (Span::us(700), Span::us(300));
     let mut swift = stack("swift");
-    swift.set("initial_rto", Value::Time(initial)).unwrap();
-    swift.set("min_rto", Value::Time(smallest)).unwrap();
+    swift.set("initial_rto", Value::Span(initial)).unwrap();
+    swift.set("min_rto", Value::Span(smallest)).unwrap();
     let message =
         |start| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 1000, start) };
     let starts = [Time::ZERO, Time::ms(1), Time::ms(2)];
     let mut setup = setup(fabric, swift, starts.map(message).to_vec(), Time::ms(5));
     // The link is down where the first and the last message leave their host.
-    let outage = |down| Outage { of: Failing::Link(0), down, up: down.after(Time::us(10)) };
+    let outage = |down| Outage { of: Failing::Link(0), down, up: down.after(Span::us(10)) };
     setup.faults.outages = vec![outage(Time::ZERO), outage(Time::ms(2))];
     let (finished, _) = run(setup, ());
-    let took: Vec<Time> =
+    let took: Vec<Span> =
         finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect();
-    assert_eq!(took, [initial.after(took[1]), took[1], smallest.after(took[1])]);
+    assert_eq!(took, [initial + took[1], took[1], smallest + took[1]]);
 }
 
 /// When one message after another is for a host whose link is down for a while: the first attempt
@@ -219,47 +225,47 @@ fn timeouts_are_those_asked_for() {
 /// largest, whatever came before.
 #[test]
 fn timeouts_double_until_something_arrives_and_start_afresh_then() {
-    let largest = Time::ms(20);
+    let largest = Span::ms(20);
     let mut dctcp = stack("dctcp");
-    dctcp.set("max_rto", Value::Time(largest)).unwrap();
+    dctcp.set("max_rto", Value::Span(largest)).unwrap();
     for connections in [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage] {
-        let (mut fabric, _) = funnel(1, Rate::gbps(100), Time::us(1), 1000);
+        let (mut fabric, _) = funnel(1, Rate::gbps(100), Span::us(1), 1000);
         fabric.switches[0].ecn = None;
         let down_for =
-            [Time::ZERO, Time::us(1100), Time::ms(6), Time::ms(90), Time::ZERO, Time::us(300)];
+            [Span::ZERO, Span::us(1100), Span::ms(6), Span::ms(90), Span::ZERO, Span::us(300)];
         let start = |i: usize| Time::ms(1 + 200 * i as u64);
         let message =
             |i| tidegate_core::workload::Flow { dedicated: false, ..flow(0, 1, 1000, start(i)) };
         let messages = (0..down_for.len()).map(message).collect();
         let mut setup = setup(fabric, dctcp.clone(), messages, Time::s(2));
         setup.connections = connections;
-        let outage = |(i, &length): (usize, &Time)| Outage {
+        let outage = |(i, &length): (usize, &Span)| Outage {
             of: Failing::Link(1),
-            down: start(i).since(Time::us(1)),
+            down: start(i).before(Span::us(1)),
             up: start(i).after(length),
         };
         setup.faults.outages = down_for
             .iter()
             .enumerate()
-            .filter(|(_, length)| **length > Time::ZERO)
+            .filter(|(_, length)| **length > Span::ZERO)
             .map(outage)
             .collect();
         let (finished, _) = run(setup, ());
-        let took: Vec<Time> =
+        let took: Vec<Span> =
             finished.iter().map(|record| record.completed.unwrap().since(record.start)).collect();
         // Attempts are after 1, 3, 7, … timeouts of the first kind.
         let attempt = |i: usize| {
             let known = connections == ConnectionPolicy::PerPair && i > 0;
-            let mut timeout = if known { Time::us(200) } else { Time::ms(1) };
-            let mut at = Time::ZERO;
+            let mut timeout = if known { Span::us(200) } else { Span::ms(1) };
+            let mut at = Span::ZERO;
             while at < down_for[i] {
-                at = at.after(timeout);
+                at += timeout;
                 timeout = timeout.times(2).min(largest);
             }
             at
         };
         for (i, &took_i) in took.iter().enumerate() {
-            assert_eq!(took_i, attempt(i).after(took[0]), "message {i}, {connections:?}");
+            assert_eq!(took_i, attempt(i) + took[0], "message {i}, {connections:?}");
         }
     }
 }
@@ -270,7 +276,7 @@ fn timeouts_double_until_something_arrives_and_start_afresh_then() {
 fn coalesced_acknowledgements_tell_the_same() {
     for name in ["dctcp", "swift"] {
         let seen = |every| {
-            let (mut fabric, port) = funnel(2, Rate::gbps(10), Time::us(24), 1420);
+            let (mut fabric, port) = funnel(2, Rate::gbps(10), Span::us(24), 1420);
             let step = 60_000.0;
             let at = MarkAt::Enqueue;
             let ecn = Ecn {
@@ -285,9 +291,9 @@ fn coalesced_acknowledgements_tell_the_same() {
             let mut stack = stack(name);
             stack.set("ack_every", Value::Integer(every)).unwrap();
             if name == "swift" {
-                stack.set("base_target", Value::Time(Time::us(130))).unwrap();
+                stack.set("base_target", Value::Span(Span::us(130))).unwrap();
             }
-            let mut setup = setup(fabric, stack, starts(2, Time::us(100), 1), Time::ms(120));
+            let mut setup = setup(fabric, stack, starts(2, Span::us(100), 1), Time::ms(120));
             setup.warmup = Time::ms(40);
             let (_, outcome) = run(setup, ());
             let acks = outcome.links[port - 1].packets as f64 / outcome.links[port].packets as f64;
@@ -352,7 +358,7 @@ impl Probe for Swings {
 #[test]
 fn ports_mark_in_proportion_to_their_rates() {
     let seen = |receiver: u32, ecn: Ecn| {
-        let mut fabric = star(4, Rate::gbps(100), Time::us(1), 1000);
+        let mut fabric = star(4, Rate::gbps(100), Span::us(1), 1000);
         fabric.links[3].rate = Rate::gbps(25);
         fabric.switches[0].ecn = Some(ecn);
         let flows = vec![unlimited(0, receiver, Time::ZERO), unlimited(1, receiver, Time::us(10))];
@@ -374,7 +380,7 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
     let packet = f64::from(mtu + HEADER_BYTES);
     for n in [2, 5, 10, 20, 40] {
         let flows = f64::from(n);
-        let (mut fabric, port) = funnel(n, rate, Time::us(24), mtu);
+        let (mut fabric, port) = funnel(n, rate, Span::us(24), mtu);
         let step = threshold * packet;
         let ecn = Ecn {
             min_bytes: step,
@@ -388,7 +394,7 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
         // The peak, one packet that has yet to join the queue, and one of slack.
         let bytes = ((threshold + flows + 2.0) * packet) as u64;
         fabric.switches[0].buffer = Buffer::Shared { bytes, alpha: f64::INFINITY };
-        let mut setup = setup(fabric, stack("dctcp"), starts(n, Time::us(100), 1), Time::ms(300));
+        let mut setup = setup(fabric, stack("dctcp"), starts(n, Span::us(100), 1), Time::ms(300));
         setup.warmup = Time::ms(100);
         let swings = Swings {
             port: port as u32,
@@ -405,7 +411,8 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
         let probe = engine.probe();
         let swing = (mean(&probe.peaks[1..]) - mean(&probe.troughs[1..])) / packet;
         let swings = probe.troughs.len();
-        let (finished, outcome) = engine.finish().unwrap();
+        let mut outcome = engine.finish().unwrap();
+        let finished = std::mem::take(&mut outcome.finished);
 
         let window = (pipe + threshold) / flows;
         let alpha = (0..60).fold(0.0f64, |alpha, _| {
@@ -451,12 +458,13 @@ fn overloaded_ports_hold_what_dynamic_thresholds_allow() {
     for alpha in [0.125, 0.5, 1.0, 2.0, 8.0] {
         for k in [1u32, 2, 4, 8] {
             // Two senders for each of k receivers.
-            let mut fabric = star(3 * k, rate, Time::us(1), mtu);
+            let mut fabric = star(3 * k, rate, Span::us(1), mtu);
             fabric.switches[0].buffer = Buffer::Shared { bytes: buffer, alpha };
             let mut open_loop = stack("open-loop");
             open_loop.set("rate", Value::Rate(rate)).unwrap();
-            let late = Time::us(50);
-            let flow = |h: u32| unlimited(h, 2 * k + h / 2, late.times(u64::from(h / 2)));
+            let late = Span::us(50);
+            let flow =
+                |h: u32| unlimited(h, 2 * k + h / 2, Time::ZERO + late.times(u64::from(h / 2)));
             let mut setup = setup(fabric, open_loop, (0..2 * k).map(flow).collect(), Time::ms(4));
             setup.warmup = Time::ms(2);
             let (_, outcome) = run(setup, ());
@@ -472,7 +480,7 @@ fn overloaded_ports_hold_what_dynamic_thresholds_allow() {
                     );
                 }
                 // Two full links come in, one leaves.
-                let fits = rate.bytes_in(Time::ms(2)) as f64 / packet;
+                let fits = rate.bytes_in(Span::ms(2)) as f64 / packet;
                 assert!(
                     (link.packets as f64 - fits).abs() <= 1.0
                         && (link.drops as f64 - fits).abs() < 0.01 * fits
@@ -513,7 +521,7 @@ fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
     let sizes = Sizes::Drawn(Distribution { points, sampling: Sampling::Linear, mean_bytes });
     let arrivals = |protocol: Protocol, duration: Time| {
         let mut setup =
-            setup(star(hosts, rate, Time::us(1), 1500), protocol.stack(), Vec::new(), duration);
+            setup(star(hosts, rate, Span::us(1), 1500), protocol.stack(), Vec::new(), duration);
         setup.workload.traffic.push(poisson(
             hosts,
             sizes.clone(),
@@ -557,10 +565,10 @@ fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
 
 /// The fabric that SIRD (NSDI 2025) was evaluated on: nine racks of sixteen hosts, four spines.
 fn racks() -> Fabric {
-    let mut fabric = leaf_spine(9, 16, 4, Rate::gbps(100), Rate::gbps(400), Time::ns(500), 1458);
+    let mut fabric = leaf_spine(9, 16, 4, Rate::gbps(100), Rate::gbps(400), Span::ns(500), 1458);
     for link in &mut fabric.links {
         if matches!(link.a, Node::Host(_)) {
-            link.delay = Time::ns(1250);
+            link.delay = Span::ns(1250);
         }
     }
     fabric
@@ -580,9 +588,9 @@ fn every_protocol_carries_a_mix_over_144_hosts() {
                 pattern: Pattern::Incast {
                     fan_in: 30,
                     dst: None,
-                    interval: Time::us(150),
+                    interval: Span::us(150),
                     poisson: false,
-                    jitter: Time::ZERO,
+                    jitter: Span::ZERO,
                 },
                 sizes: Sizes::Fixed(50_000),
                 stack: 0,
@@ -641,9 +649,9 @@ fn marking(fabric: &mut Fabric, max_bytes: f64, buffer: Buffer) {
 
 #[test]
 fn only_what_the_buffer_takes_is_marked() {
-    let (mut fabric, port) = funnel(8, Rate::gbps(100), Time::us(1), 1000);
+    let (mut fabric, port) = funnel(8, Rate::gbps(100), Span::us(1), 1000);
     marking(&mut fabric, 0.0, Buffer::Shared { bytes: 20_000, alpha: 1.0 });
-    let setup = setup(fabric, stack("dctcp"), starts(8, Time::us(1), 1), Time::ms(1));
+    let setup = setup(fabric, stack("dctcp"), starts(8, Span::us(1), 1), Time::ms(1));
     let duration = setup.duration;
     let mut engine = Engine::new(setup, ()).unwrap();
     engine.advance(duration);
@@ -653,7 +661,7 @@ fn only_what_the_buffer_takes_is_marked() {
         .iter()
         .find(|s| s.quantity == tidegate_sim::Quantity::QueueBytes && s.entity == port as u64);
     let queued = queued.unwrap().value / 1_080.0;
-    let (_, outcome) = engine.finish().unwrap();
+    let outcome = engine.finish().unwrap();
     let link = &outcome.links[port];
     assert!(link.drops > 100, "{} drops are too few to mean anything", link.drops);
     assert_eq!(link.ecn_marks, link.packets + queued as u64, "{} drops", link.drops);
@@ -664,7 +672,7 @@ fn other_traffic_moves_no_mark_and_no_path() {
     // Two pairs of racks that share spines and no port; the second pair's senders are hosts of
     // their own.
     let outcome = |others: bool| {
-        let mut fabric = leaf_spine(4, 4, 2, Rate::gbps(100), Rate::gbps(40), Time::us(1), 1000);
+        let mut fabric = leaf_spine(4, 4, 2, Rate::gbps(100), Rate::gbps(40), Span::us(1), 1000);
         marking(&mut fabric, 100e3, Buffer::Unlimited);
         let pair = |first: u32| {
             (0..4).map(move |h| unlimited(first + h, first + 4 + h, Time::ns(h as u64 * 77)))

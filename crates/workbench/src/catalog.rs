@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use tidegate_algos::Protocol;
 use tidegate_core::params::{Info, Kind, Value};
-use tidegate_core::{Facts, Need, Rate, Time};
+use tidegate_core::{Facts, Need, Rate, Span};
 
 /// A protocol.
 #[derive(Clone, Debug, Serialize)]
@@ -98,7 +98,8 @@ pub(crate) fn find(name: &str) -> Result<Protocol, String> {
 fn describe(protocol: Protocol) -> ProtocolInfo {
     let card = protocol.card();
     let equipment = protocol.stack().equipment(&usual(Rate::gbps(100)));
-    let bytes = |(fixed, per_hop)| TelemetryBytes { fixed, per_hop };
+    let bytes =
+        |of: tidegate_core::TelemetryBytes| TelemetryBytes { fixed: of.fixed, per_hop: of.per_hop };
     ProtocolInfo {
         name: card.name,
         title: card.title,
@@ -120,13 +121,13 @@ fn parameter(info: Info) -> ParameterInfo {
     let (kind, unit) = match info.kind {
         Kind::Number => ("number", None),
         Kind::Integer => ("integer", None),
-        Kind::Time => ("time", Some("ps, ns, us, ms, s")),
+        Kind::Span => ("time", Some("ps, ns, us, ms, s")),
         Kind::Rate => ("rate", Some("bps, kbps, Mbps, Gbps, Tbps")),
         Kind::Extent => ("size", Some("B, KB, MB, KiB, MiB, BDP")),
         Kind::Flag => ("flag", None),
         Kind::Choice(_) => ("choice", None),
     };
-    let (min, max) = info.range.map(|(min, max)| (json(min), json(max))).unzip();
+    let (min, max) = info.range.map(|bounds| (json(bounds.min), json(bounds.max))).unzip();
     let choices = if let Kind::Choice(names) = info.kind { names.to_vec() } else { Vec::new() };
     ParameterInfo {
         name: info.name,
@@ -149,7 +150,7 @@ fn json(value: Value) -> Json {
         }
         Value::Integer(x) => x.into(),
         Value::Flag(x) => x.into(),
-        Value::Time(_) | Value::Rate(_) | Value::Extent(_) | Value::Choice(_) => {
+        Value::Span(_) | Value::Rate(_) | Value::Extent(_) | Value::Choice(_) => {
             value.to_string().into()
         }
     }
@@ -157,7 +158,7 @@ fn json(value: Value) -> Json {
 
 /// A fabric of one rate, with paths of 10 µs over three switches.
 fn usual(rate: Rate) -> Facts {
-    let base_rtt = Time::us(10);
+    let base_rtt = Span::us(10);
     Facts {
         bdp_bytes: rate.bytes_in(base_rtt) as f64,
         base_rtt,

@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::Flow;
-use tidegate_core::{Card, HEADER_BYTES, MIN_WIRE_BYTES, Message, PathOracle, Time};
+use tidegate_core::{Card, HEADER_BYTES, MIN_WIRE_BYTES, Message, PathOracle, Span};
 use tidegate_scenario::Plan;
 use tidegate_sim::LinkRecord;
 
@@ -56,7 +56,7 @@ struct Share {
     goodput_gbps: f64,
     wire_gbps: f64,
     /// The queueing delay that its protocol aims at there.
-    target: Option<Time>,
+    target: Option<Span>,
     /// The directions of links that its data takes.
     path: Vec<usize>,
 }
@@ -308,7 +308,7 @@ mod tests {
     fn fabric(links: &[(Node, Node)]) -> Fabric {
         let switch = |i| Switch {
             name: format!("s{i}"),
-            latency: Time::ZERO,
+            latency: Span::ZERO,
             telemetry: true,
             buffer: Buffer::Unlimited,
             ecn: None,
@@ -317,7 +317,7 @@ mod tests {
             pausing: None,
         };
         let link =
-            |&(a, b): &(Node, Node)| Link { a, b, rate: Rate::gbps(100), delay: Time::us(1) };
+            |&(a, b): &(Node, Node)| Link { a, b, rate: Rate::gbps(100), delay: Span::us(1) };
         Fabric {
             hosts: (0..3).map(|i| format!("h{i}")).collect(),
             switches: (0..4).map(switch).collect(),

@@ -35,7 +35,8 @@ pub(crate) fn advance<P: Probe>(
     Ok(())
 }
 
-/// A process is lost. An end that was asked for is asked of all processes: the loss is no news then.
+/// A process is lost. Where an end was asked for, it was asked of all processes, and that is no
+/// news.
 pub(crate) fn lost(asks: Asks<'_>) -> impl Fn(Lost) -> Error {
     move |lost| if asks() { Error::Interrupted } else { Error::Lost(lost) }
 }

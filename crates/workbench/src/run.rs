@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use tidegate_core::Time;
+use tidegate_core::Span;
 use tidegate_results::{Manifest, Partial, Summary};
 use tidegate_scenario::Plan;
 
@@ -106,7 +106,7 @@ fn run_in_chunks(
     threads: usize,
     (number, out): (usize, Option<Destination>),
     mut measures: Vec<Box<dyn Measure>>,
-    chunk: impl Fn(Time, Duration) -> Time,
+    chunk: impl Fn(Span, Duration) -> Span,
 ) -> Result<(Summary, Option<Staged>), Error> {
     let watch = Stopwatch::start();
     measures.push(Box::new(Summarised::new(plan)));
@@ -225,11 +225,11 @@ load = 0.5
     fn files(
         plan: &Plan,
         threads: usize,
-        next: impl Fn() -> Option<Time>,
+        next: impl Fn() -> Option<Span>,
         series: bool,
     ) -> (Vec<Vec<u8>>, usize) {
         let mut plan = plan.clone();
-        plan.output.timeseries = series.then_some(Time::us(7));
+        plan.output.timeseries = series.then_some(Span::us(7));
         let dir = tempfile::tempdir().unwrap();
         let out = dir.path().join("out");
         let destination = Destination::open(&out, false).unwrap();
@@ -280,8 +280,8 @@ load = 0.5
         }
         for plan in &plans {
             let rng = RefCell::new(Rng::stream(plan.seed, Domain::Faults, 0));
-            let random = || Some(Time::ps(1 + rng.borrow_mut().below(plan.duration.as_ps() / 20)));
-            let (whole, _) = files(plan, 1, || Some(Time::NEVER), true);
+            let random = || Some(Span::ps(1 + rng.borrow_mut().below(plan.duration.as_ps() / 20)));
+            let (whole, _) = files(plan, 1, || Some(Span::FOREVER), true);
             let in_parts = plan.name != "multi-hop";
             for (what, (parts, threads), several) in [
                 ("random chunks", files(plan, 1, random, true), false),

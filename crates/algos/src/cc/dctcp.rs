@@ -39,7 +39,7 @@
 
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Limit, Loss, LossKind, Marker, Marking,
-    Path, Time, params,
+    Path, TelemetryBytes, Time, params,
 };
 
 /// K where the scenario says nothing (SIRD, NSDI'25, table 2: its DCTCP).
@@ -91,8 +91,8 @@ impl CongestionControl for Dctcp {
         summary: "Cuts its window in proportion to the share of packets that switches marked.",
         color: "#cc79a7",
         marker: Marker::Diamond,
-        telemetry_bytes: (0, 0),
-        echo_bytes: (0, 0),
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
     };
     type Params = DctcpParams;
 
@@ -182,6 +182,7 @@ impl Dctcp {
 mod tests {
     use super::*;
     use crate::contract::{self, assert_near};
+    use tidegate_core::Span;
 
     /// A flow in congestion avoidance with a window of `packets`, nothing acknowledged so far.
     fn start(params: &DctcpParams, packets: f64) -> Dctcp {
@@ -243,7 +244,7 @@ mod tests {
     fn losses_halve_and_timeouts_start_over() {
         let params = DctcpParams::default();
         let mut flow = start(&params, 40.0);
-        let loss = |kind| Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 0 };
+        let loss = |kind| Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 0 };
         flow.on_loss(&params, &loss(LossKind::Recovery));
         assert_eq!(flow.cwnd, 20.0 * flow.packet);
         flow.on_loss(&params, &loss(LossKind::Timeout));
@@ -258,7 +259,7 @@ mod tests {
             &params,
             &Ack { next_seq: 40, window_limited: false, ..contract::ack(Time::us(1)) },
         );
-        let loss = |kind| Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 40 };
+        let loss = |kind| Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 40 };
         flow.on_loss(&params, &loss(LossKind::Recovery));
         assert_eq!((flow.cwnd, flow.threshold), (20.0 * flow.packet, 20.0 * flow.packet));
         flow.on_loss(&params, &loss(LossKind::Timeout));
@@ -278,7 +279,7 @@ mod tests {
         };
         let lose = |flow: &mut Dctcp| {
             let kind = LossKind::Recovery;
-            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 40 });
+            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 40 });
         };
         if mark_first {
             mark(&mut flow, 5);
@@ -313,7 +314,7 @@ mod tests {
         (0..10).for_each(|seq| ack(&mut flow, seq, false));
         (10..13).for_each(|seq| ack(&mut flow, seq, true));
         let kind = LossKind::Recovery;
-        flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 23 });
+        flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 23 });
         (13..15).for_each(|seq| ack(&mut flow, seq, true));
         (15..21).for_each(|seq| ack(&mut flow, seq, false));
         assert_near(flow.alpha, 0.5 / 16.0, 1e-12);
@@ -329,7 +330,7 @@ mod tests {
         let params = DctcpParams::default();
         let mut flow = start(&params, 16.0);
         let kind = LossKind::Timeout;
-        flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(6), next_seq: 16 });
+        flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 16 });
         for seq in 0..7 {
             flow.on_ack(&params, &Ack { seq, next_seq: 16, ..contract::ack(Time::us(10 + seq)) });
         }

@@ -68,7 +68,7 @@ use alloc::string::String;
 use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
-    Marker, Path, Profile, Rate, Telemetry, Time, WindowRule, params,
+    Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, WindowRule, params,
 };
 
 params! {
@@ -129,8 +129,8 @@ impl CongestionControl for Hpcc {
             every switch leaves.",
         color: "#e69f00",
         marker: Marker::TriangleDown,
-        telemetry_bytes: (2, 8),
-        echo_bytes: (2, 8),
+        telemetry_bytes: TelemetryBytes { fixed: 2, per_hop: 8 },
+        echo_bytes: TelemetryBytes { fixed: 2, per_hop: 8 },
     };
     type Params = HpccParams;
     const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
@@ -257,6 +257,7 @@ fn domain_warning(params: &HpccParams, path: &Path) -> Option<String> {
 mod tests {
     use super::*;
     use crate::contract::{self, PIPE, assert_near, hop, on_hops, path};
+    use tidegate_core::Span;
 
     fn start(params: &HpccParams) -> Hpcc {
         Hpcc::start(params, &path(), Time::ZERO, 0)
@@ -392,7 +393,7 @@ mod tests {
         flow.window = 25_000.0;
         assert_eq!(flow.limit(&params).pace_bps, 25e9);
         let lose = |flow: &mut Hpcc, kind| {
-            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Time::us(9), next_seq: 0 });
+            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Span::us(9), next_seq: 0 });
             flow.window
         };
         assert_eq!(lose(&mut flow, LossKind::Recovery), 12_500.0);

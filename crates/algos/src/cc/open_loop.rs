@@ -28,8 +28,8 @@
 //! * Lost packets are sent again by the transport, at the same pace.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Domain, Limit, Marker, Path, Profile, Rate, Rng, Time, choice,
-    params,
+    Ack, Card, CongestionControl, Domain, Limit, Marker, Path, Profile, Rate, Rng, TelemetryBytes,
+    Time, choice, params,
 };
 
 choice! {
@@ -72,8 +72,8 @@ impl CongestionControl for OpenLoop {
             network.",
         color: "#808080",
         marker: Marker::Cross,
-        telemetry_bytes: (0, 0),
-        echo_bytes: (0, 0),
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
     };
     type Params = OpenLoopParams;
 

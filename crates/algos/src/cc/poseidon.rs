@@ -67,7 +67,7 @@ use alloc::string::String;
 
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, LossKind, Marker,
-    Path, Profile, Rate, Telemetry, Time, choice, math, params,
+    Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, choice, math, params,
 };
 
 choice! {
@@ -128,10 +128,10 @@ params! {
     /// Parameters of Poseidon.
     pub struct PoseidonParams {
         /// Range of the target: the slowest flow's target less the fastest's.
-        p: Time = Time::us(40), within Time::ns(100) => Time::ms(100), "Poseidon (NSDI'23), \
+        p: Span = Span::us(40), within Span::ns(100) => Span::ms(100), "Poseidon (NSDI'23), \
             section 5.6.2";
         /// Target of the fastest flow.
-        k: Time = Time::us(2), within Time::ns(1) => Time::ms(10), "Poseidon (NSDI'23), section \
+        k: Span = Span::us(2), within Span::ns(1) => Span::ms(10), "Poseidon (NSDI'23), section \
             5.6.2";
         /// Exponent of the update: 1 reaches the rate whose target is the delay in one round trip.
         /// Fair below 2.
@@ -175,13 +175,13 @@ params! {
         /// Exponent of the power targets.
         q: f64 = -0.5, in -2.0..=-0.01, "Poseidon (NSDI'23), appendix C: Swift's shape";
         /// The target where it is constant.
-        constant_target: Time = Time::us(12), within Time::ns(1) => Time::ms(100), "our choice: \
+        constant_target: Span = Span::us(12), within Span::ns(1) => Span::ms(100), "our choice: \
             T(20 Gbit/s)";
         /// How the window follows the distance from the target.
         update: Update = Update::Exponential,
             "Poseidon (NSDI'23), eq. 4; `ratio` is eq. 13, `aimd` is an ablation of section 5.6.1";
         /// What the ratio update adds to target and delay.
-        c: Time = Time::ZERO, within Time::ZERO => Time::ms(10),
+        c: Span = Span::ZERO, within Span::ZERO => Span::ms(10),
             "Poseidon (NSDI'23), eq. 13 (its m); our choice of 0";
         /// Packets that the AIMD update adds each round trip.
         aimd_increase: f64 = 1.0, in 0.001..=100.0, "our choice: Swift's additive increase";
@@ -206,7 +206,7 @@ pub struct Poseidon {
     slope: f64,
     /// A · m / p, per picosecond.
     gain: f64,
-    base_rtt: Time,
+    base_rtt: Span,
     last_decrease: Option<Time>,
     timeouts: u64,
 }
@@ -221,11 +221,11 @@ impl CongestionControl for Poseidon {
             own rate.",
         color: "#0072b2",
         marker: Marker::Circle,
-        telemetry_bytes: (2, 0),
-        echo_bytes: (2, 0),
+        telemetry_bytes: TelemetryBytes { fixed: 2, per_hop: 0 },
+        echo_bytes: TelemetryBytes { fixed: 2, per_hop: 0 },
     };
     type Params = PoseidonParams;
-    const HABITS: Habits = Habits { restart_after: Time::ms(1), ..Habits::DEFAULT };
+    const HABITS: Habits = Habits { restart_after: Span::ms(1), ..Habits::DEFAULT };
 
     fn equipment(params: &PoseidonParams, _fabric: &Facts) -> Equipment {
         let telemetry = Telemetry { peak_on_acks: params.brownfield, ..Telemetry::PEAK };
@@ -306,19 +306,19 @@ impl Poseidon {
     /// The delay to compare with the target, in picoseconds.
     fn delay(&self, params: &PoseidonParams, ack: &Ack<'_>) -> f64 {
         if params.signal == Signal::Rtt {
-            return ack.rtt.since(self.base_rtt).as_ps() as f64;
+            return ack.rtt.beyond(self.base_rtt).as_ps() as f64;
         }
         let peak = quantised(params, ack.peak_hop_delay);
         if !params.brownfield {
             return peak.as_ps() as f64;
         }
         let reverse = quantised(params, ack.reverse_peak_hop_delay);
-        let others = ack.rtt.since(self.base_rtt).since(peak).since(reverse);
+        let others = ack.rtt.beyond(self.base_rtt).beyond(peak).beyond(reverse);
         peak.max(others).as_ps() as f64
     }
 
     /// The target in picoseconds (Poseidon eq. 3 and its variants).
-    fn target(&self, params: &PoseidonParams, rtt: Time) -> f64 {
+    fn target(&self, params: &PoseidonParams, rtt: Span) -> f64 {
         let over = match params.target {
             Target::LnRate | Target::PowerRate => rtt,
             Target::LnCwnd | Target::PowerCwnd => self.base_rtt,
@@ -363,7 +363,7 @@ impl Poseidon {
     }
 
     /// Whether more than a round trip has passed since the last decrease.
-    fn may_decrease(&self, now: Time, rtt: Time) -> bool {
+    fn may_decrease(&self, now: Time, rtt: Span) -> bool {
         self.last_decrease.is_none_or(|last| now.since(last) > rtt)
     }
 
@@ -400,18 +400,18 @@ fn curve(params: &PoseidonParams) -> (f64, f64) {
 }
 
 /// A hop's delay as the header carries it (Poseidon listing 1).
-fn quantised(params: &PoseidonParams, delay: Time) -> Time {
+fn quantised(params: &PoseidonParams, delay: Span) -> Span {
     match params.quantum {
         Quantum::Exact => delay,
-        Quantum::Ns256 => Time::ns(((delay.as_ps() / 1_000) >> 8).min(u16::MAX as u64) << 8),
+        Quantum::Ns256 => Span::ns(((delay.as_ps() / 1_000) >> 8).min(u16::MAX as u64) << 8),
     }
 }
 
 /// What a flow at `rate_bps` aims at.
-fn queue_target(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Time {
+fn queue_target(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Span {
     let mut flow = Poseidon::start(params, path, Time::ZERO, 0);
     flow.cwnd = rate_bps * path.base_rtt.as_ps() as f64 / flow.packet_bit_ps;
-    Time::from_ps_f64(flow.target(params, path.base_rtt))
+    Span::from_ps_f64(flow.target(params, path.base_rtt))
 }
 
 /// Why these parameters do not suit the path, if they do not.
@@ -460,15 +460,15 @@ mod tests {
     /// An acknowledgement at `now` microseconds, after an RTT of `rtt`, with a hop delay of `delay`
     /// microseconds.
     fn ack(now: f64, rtt: f64, delay: f64) -> Ack<'static> {
-        let peak_hop_delay = Time::from_us_f64(delay);
-        Ack { rtt: Time::from_us_f64(rtt), peak_hop_delay, ..contract::ack(Time::from_us_f64(now)) }
+        let (at, peak_hop_delay) = (Time::ZERO + Span::from_us_f64(now), Span::from_us_f64(delay));
+        Ack { rtt: Span::from_us_f64(rtt), peak_hop_delay, ..contract::ack(at) }
     }
 
     /// The target in microseconds at `gbps`, and after an RTT of `rtt` microseconds.
     fn target_us(params: &PoseidonParams, gbps: f64, rtt: f64) -> f64 {
         let mut flow = start(params);
         flow.cwnd = gbps * 1e9 * rtt * 1e-6 / (8.0 * flow.full_wire_bytes);
-        flow.target(params, Time::from_us_f64(rtt)) * 1e-6
+        flow.target(params, Span::from_us_f64(rtt)) * 1e-6
     }
 
     #[test]
@@ -558,7 +558,7 @@ mod tests {
             let params = PoseidonParams { small_window_increase, ..Default::default() };
             let mut flow = start(&params);
             flow.cwnd = 0.1;
-            let ratio = flow.ratio(&params, flow.target(&params, Time::us(6)), 0.0);
+            let ratio = flow.ratio(&params, flow.target(&params, Span::us(6)), 0.0);
             flow.on_ack(&params, &ack(6.0, 6.0, 0.0));
             (flow.cwnd, ratio)
         };
@@ -593,7 +593,7 @@ mod tests {
         let lose = |flow: &mut Poseidon, kind, now| {
             flow.on_loss(
                 &params,
-                &Loss { now: Time::us(now), kind, rtt: Time::us(10), next_seq: 0 },
+                &Loss { now: Time::us(now), kind, rtt: Span::us(10), next_seq: 0 },
             );
             flow.cwnd
         };
@@ -625,7 +625,7 @@ mod tests {
             (20_000_000_000, 65_535 * 256),
         ];
         for (ps, ns) in table {
-            assert_eq!(quantised(&params, Time::ps(ps)), Time::ns(ns));
+            assert_eq!(quantised(&params, Span::ps(ps)), Span::ns(ns));
         }
     }
 
@@ -648,7 +648,7 @@ mod tests {
 
     #[test]
     fn other_updates_and_signals() {
-        let params = PoseidonParams { update: Update::Ratio, c: Time::us(1), ..Default::default() };
+        let params = PoseidonParams { update: Update::Ratio, c: Span::us(1), ..Default::default() };
         assert_near(start(&params).ratio(&params, 9e6, 11.5e6), 10.0 / 12.5, 1e-12);
 
         let params =
@@ -660,7 +660,7 @@ mod tests {
         flow.on_ack(&params, &ack(7.0, 6.0, 16.0));
         assert_near(flow.cwnd, 20.05 * (1.0 - 0.8 * 4.0 / 16.0), 1e-12);
 
-        let sample = Ack { reverse_peak_hop_delay: Time::us(2), ..ack(50.0, 20.0, 5.0) };
+        let sample = Ack { reverse_peak_hop_delay: Span::us(2), ..ack(50.0, 20.0, 5.0) };
         let delay = |params: PoseidonParams| start(&params).delay(&params, &sample) * 1e-6;
         assert_near(delay(PoseidonParams::default()), 5.0, 1e-9);
         assert_near(
@@ -686,24 +686,24 @@ mod tests {
             domain_warning(params, &path)
         };
         let params = PoseidonParams::default();
-        for (gbps, base_rtt) in [(200, Time::us(10)), (100, Time::us(6))] {
+        for (gbps, base_rtt) in [(200, Span::us(10)), (100, Span::us(6))] {
             assert_eq!(warning(&params, gbps, base_rtt), None);
         }
-        let slow = warning(&params, 10, Time::us(6)).unwrap();
+        let slow = warning(&params, 10, Span::us(6)).unwrap();
         assert!(
             slow.contains("3.342 us on the slowest link")
                 && slow.contains("7.7 times (p = 308 us, k = 15.4 us)"),
             "{slow}"
         );
-        let long = warning(&params, 100, Time::us(24)).unwrap();
+        let long = warning(&params, 100, Span::us(24)).unwrap();
         assert!(
             long.contains("24.00 us is above 3 p/A = 13.03 us") && long.contains("1.8 times"),
             "{long}"
         );
-        let fast = warning(&params, 400, Time::us(6)).unwrap();
+        let fast = warning(&params, 400, Span::us(6)).unwrap();
         assert!(fast.contains("400Gbps is above max_rate = 200Gbps"), "{fast}");
-        let scaled = PoseidonParams { p: Time::us(308), k: Time::ns(15_400), ..params };
-        assert_eq!(warning(&scaled, 10, Time::us(6)), None);
+        let scaled = PoseidonParams { p: Span::us(308), k: Span::ns(15_400), ..params };
+        assert_eq!(warning(&scaled, 10, Span::us(6)), None);
     }
 
     #[test]
@@ -711,7 +711,7 @@ mod tests {
         let params = PoseidonParams::default();
         let flow = start(&params);
         let seen = |us: f64| {
-            let peak_hop_delay = Time::from_us_f64(us);
+            let peak_hop_delay = Span::from_us_f64(us);
             flow.is_congested(&params, &Ack { peak_hop_delay, ..contract::ack(Time::us(10)) })
         };
         let target = flow.target(&params, contract::ack(Time::us(10)).rtt) * 1e-6;

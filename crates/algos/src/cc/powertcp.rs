@@ -75,7 +75,7 @@ use alloc::string::String;
 use crate::hops::{Interval, PreviousHops};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
-    Marker, Path, Profile, Rate, Telemetry, Time, WindowRule, choice, params,
+    Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, WindowRule, choice, params,
 };
 
 choice! {
@@ -169,8 +169,8 @@ impl CongestionControl for PowerTcp {
             queue and pipe.",
         color: "#009e73",
         marker: Marker::TriangleUp,
-        telemetry_bytes: (4, 8),
-        echo_bytes: (4, 8),
+        telemetry_bytes: TelemetryBytes { fixed: 4, per_hop: 8 },
+        echo_bytes: TelemetryBytes { fixed: 4, per_hop: 8 },
     };
     type Params = PowerTcpParams;
     const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };

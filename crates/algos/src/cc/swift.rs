@@ -48,20 +48,20 @@ use alloc::string::String;
 
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, LossKind, Marker, Path, Profile,
-    Time, math, params,
+    Span, TelemetryBytes, Time, math, params,
 };
 
 params! {
     /// Parameters of Swift.
     pub struct SwiftParams {
         /// Target delay of a large window over no switch.
-        base_target: Time = Time::us(25), within Time::ns(100) => Time::ms(100),
+        base_target: Span = Span::us(25), within Span::ns(100) => Span::ms(100),
             "Poseidon (NSDI'23), section 5: its Swift";
         /// Added to the target for every switch on the forward path.
-        per_hop: Time = Time::us(1), within Time::ZERO => Time::ms(10), "Poseidon (NSDI'23), \
+        per_hop: Span = Span::us(1), within Span::ZERO => Span::ms(10), "Poseidon (NSDI'23), \
             section 5: its Swift";
         /// Added to the target of the smallest windows.
-        fs_range: Time = Time::us(100), within Time::ZERO => Time::ms(100),
+        fs_range: Span = Span::us(100), within Span::ZERO => Span::ms(100),
             "Poseidon (NSDI'23), section 5: its Swift";
         /// Window in packets, and below, that gets all of fs_range.
         fs_min: f64 = 0.1, in 0.001..=0.999, "hopnets/vertigo_simulations, Swift.cc";
@@ -110,11 +110,11 @@ impl CongestionControl for Swift {
             the excess.",
         color: "#d55e00",
         marker: Marker::Square,
-        telemetry_bytes: (0, 0),
-        echo_bytes: (1, 0),
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes { fixed: 1, per_hop: 0 },
     };
     type Params = SwiftParams;
-    const HABITS: Habits = Habits { restart_after: Time::ms(1), ..Habits::DEFAULT };
+    const HABITS: Habits = Habits { restart_after: Span::ms(1), ..Habits::DEFAULT };
 
     fn profile(params: &SwiftParams, path: &Path, rate_bps: f64) -> Profile {
         Profile {
@@ -200,7 +200,7 @@ impl Swift {
     }
 
     /// Whether a round trip has passed since the last decrease.
-    fn may_decrease(&self, now: Time, rtt: Time) -> bool {
+    fn may_decrease(&self, now: Time, rtt: Span) -> bool {
         self.last_decrease.is_none_or(|last| now.since(last) >= rtt)
     }
 
@@ -213,14 +213,14 @@ impl Swift {
 }
 
 /// What a flow at `rate_bps` aims at.
-fn queue_target(params: &SwiftParams, path: &Path, rate_bps: f64) -> Time {
+fn queue_target(params: &SwiftParams, path: &Path, rate_bps: f64) -> Span {
     let target = Swift::settled(params, path, rate_bps).target(params);
-    Time::from_ps_f64(target).since(path.base_rtt)
+    Span::from_ps_f64(target).beyond(path.base_rtt)
 }
 
 /// Why these parameters do not suit the path, if they do not.
 fn domain_warning(params: &SwiftParams, path: &Path) -> Option<String> {
-    let target = Time::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
+    let target = Span::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
     (target <= path.base_rtt).then(|| {
         format!(
             "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: windows \
@@ -242,7 +242,7 @@ mod tests {
     }
 
     fn ack(now_us: u64, rtt_us: u64) -> Ack<'static> {
-        Ack { rtt: Time::us(rtt_us), ..contract::ack(Time::us(now_us)) }
+        Ack { rtt: Span::us(rtt_us), ..contract::ack(Time::us(now_us)) }
     }
 
     #[test]
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn grows_by_a_packet_a_round_trip_and_falls_by_the_excess() {
-        let params = SwiftParams { fs_range: Time::ZERO, ..Default::default() };
+        let params = SwiftParams { fs_range: Span::ZERO, ..Default::default() };
         let mut flow = start(&params);
         let mut cwnd = |set: Option<f64>, ack: &Ack<'_>| {
             flow.cwnd = set.unwrap_or(flow.cwnd);
@@ -287,7 +287,7 @@ mod tests {
         let lose = |flow: &mut Swift, kind, now| {
             flow.on_loss(
                 &params,
-                &Loss { now: Time::us(now), kind, rtt: Time::us(30), next_seq: 0 },
+                &Loss { now: Time::us(now), kind, rtt: Span::us(30), next_seq: 0 },
             );
             flow.cwnd
         };

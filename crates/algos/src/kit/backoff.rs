@@ -1,7 +1,7 @@
 //! Timeouts that double for as long as nothing comes of them. SIRD at both ends and windowed
 //! connections wait like this.
 
-use tidegate_core::Time;
+use tidegate_core::Span;
 
 /// How often in a row nothing came of waiting.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -10,7 +10,7 @@ pub(crate) struct Backoff(u8);
 impl Backoff {
     /// How long to wait where the first time takes `timeout`.
     #[inline]
-    pub(crate) fn wait(self, timeout: Time) -> Time {
+    pub(crate) fn wait(self, timeout: Span) -> Span {
         timeout.times(1 << self.0)
     }
 
@@ -40,15 +40,15 @@ mod tests {
         let mut backoff = Backoff::default();
         assert!(!backoff.end());
         let waits = [1, 2, 4, 8, 8, 8].map(|_| {
-            let wait = backoff.wait(Time::ms(1));
+            let wait = backoff.wait(Span::ms(1));
             backoff.double(3);
             wait
         });
-        assert_eq!(waits, [1, 2, 4, 8, 8, 8].map(Time::ms));
+        assert_eq!(waits, [1, 2, 4, 8, 8, 8].map(Span::ms));
         assert_eq!(backoff.doubled(), 3);
         assert!(backoff.end() && !backoff.end());
-        assert_eq!(backoff.wait(Time::ms(1)), Time::ms(1));
+        assert_eq!(backoff.wait(Span::ms(1)), Span::ms(1));
         (0..100).for_each(|_| backoff.double(63));
-        assert_eq!(backoff.wait(Time::ms(1)), Time::NEVER, "saturates");
+        assert_eq!(backoff.wait(Span::ms(1)), Span::FOREVER, "saturates");
     }
 }

@@ -88,7 +88,7 @@ impl Bits {
     pub(crate) fn slide(&mut self) {
         while let Some(&word) = self.words.front() {
             let run = (!(word >> (self.base % 64))).trailing_zeros() as u64;
-            self.base = (self.base + run).min(self.first + 64);
+            self.base += run;
             if self.base < self.first + 64 {
                 return;
             }

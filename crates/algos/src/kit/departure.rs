@@ -1,7 +1,7 @@
 //! A packet as it leaves: the same fields to fill in SIRD, the toy and windowed.
 
 use tidegate_core::wire::Carried;
-use tidegate_core::{PacketMut, Time};
+use tidegate_core::{PacketMut, Span};
 
 /// What the fabric is told of a packet.
 pub(crate) struct Departure {
@@ -19,7 +19,7 @@ impl Departure {
     #[inline(always)]
     pub(crate) fn write<H: Carried>(self, src: u32, header: &H, packet: PacketMut<'_>) {
         let frame = packet.frame;
-        frame.peak_hop_delay = Time::ZERO;
+        frame.peak_hop_delay = Span::ZERO;
         frame.dst = self.dst;
         frame.entropy = self.entropy;
         frame.wire_bytes = self.wire_bytes as u16;

@@ -1,7 +1,7 @@
 //! One timer a record, by its number. SIRD has them at both ends; Homa's ticks without news,
 //! dcPIM's window timeouts and ExpressPass's retries of requests are the same.
 
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 
 use super::heap::Heap;
 
@@ -45,7 +45,7 @@ impl Timers {
 
     /// Moves a timer that has fired to `at`. After a driver's long pause that is past too: it does
     /// not fire for every time it missed, but next a `timeout` from now.
-    pub(crate) fn set_again(&mut self, id: u32, at: Time, now: Time, timeout: Time) {
+    pub(crate) fn set_again(&mut self, id: u32, at: Time, now: Time, timeout: Span) {
         self.set(id, if at > now { at } else { now.after(timeout) });
     }
 
@@ -79,7 +79,7 @@ mod tests {
     fn a_timer_fires_once_for_all_the_times_that_a_pause_missed() {
         let mut timers = Timers::default();
         for (at, next) in [(11, 11), (10, 17), (3, 17)] {
-            timers.set_again(0, Time::us(at), Time::us(10), Time::us(7));
+            timers.set_again(0, Time::us(at), Time::us(10), Span::us(7));
             assert_eq!(timers.next(), Time::us(next));
         }
     }

@@ -1,7 +1,7 @@
 //! Headers of windowed transports, and how they lie in memory.
 
 use tidegate_core::wire::Carried;
-use tidegate_core::{Body, Time, headers};
+use tidegate_core::{Body, Span, Time, headers};
 
 headers! {
     /// Windowed transports: connections of numbered packets around any congestion control.
@@ -51,7 +51,7 @@ headers! {
             /// As in the packet that it answers, later by what its receiver held the answer back.
             sent_at: Time,
             /// The largest queueing delay of a hop that the packet it answers brought.
-            peak_hop_delay: Time,
+            peak_hop_delay: Span,
         }
     }
 }
@@ -98,7 +98,7 @@ impl Ack {
             cumulative,
             sack,
             sent_at: body.sent_at,
-            peak_hop_delay: Time::ps(peak),
+            peak_hop_delay: Span::ps(peak),
         }
     }
 
@@ -109,7 +109,7 @@ impl Ack {
         marked: bool,
         cumulative: u64,
         sack: u64,
-        peak_hop_delay: Time,
+        peak_hop_delay: Span,
     ) {
         body.payload_bytes = 0;
         body.is_retransmission = false;
@@ -169,7 +169,7 @@ mod tests {
         };
         let mut body = Body { payload_bytes: 7, ..Body::default() };
         Header::Data(data).write(&mut body);
-        Ack::answer(&mut body, true, 8, 9, Time::ps(10));
+        Ack::answer(&mut body, true, 8, 9, Span::ps(10));
         let ack = Ack {
             marked: true,
             connection: 1,
@@ -179,7 +179,7 @@ mod tests {
             cumulative: 8,
             sack: 9,
             sent_at: Time::ps(6),
-            peak_hop_delay: Time::ps(10),
+            peak_hop_delay: Span::ps(10),
         };
         let mut written = Body::default();
         Header::Ack(ack).write(&mut written);

@@ -56,9 +56,9 @@ use schedule::Due;
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
     Ack, Application, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Equipment,
-    Facts, Feedback, HEADER_BYTES, Handle, HostContext, Loss, LossKind, MIN_WIRE_BYTES, Message,
-    MessageId, PacketMut, Path, PathOracle, Profile, Reply, Rng, Time, Transmit, Transport,
-    frame_flag, wire::Carried,
+    Facts, Feedback, HEADER_BYTES, Handle, HostContext, Limit, Limits, Loss, LossKind,
+    MIN_WIRE_BYTES, Message, MessageId, PacketMut, Path, PathOracle, Profile, Reply, Rng, Time,
+    Transmit, Transport, frame_flag, wire::Carried,
 };
 
 /// The timeout doubles at most so often: from any smallest to any largest one.
@@ -220,10 +220,10 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         self.backlog_bytes
     }
 
-    fn limits(&self, handle: Handle) -> Option<(f64, f64)> {
+    fn limits(&self, handle: Handle) -> Option<Limits> {
         let sender = self.senders.get((handle.0 >> 32) as usize)?;
-        let limit = sender.cc.limit(&self.params.control);
-        Some((limit.window_bytes, limit.pace_bps))
+        let Limit { window_bytes, pace_bps, .. } = sender.cc.limit(&self.params.control);
+        Some(Limits { window_bytes, pace_bps })
     }
 }
 
@@ -382,7 +382,7 @@ impl<C: CongestionControl> Windowed<C> {
             let unordered =
                 self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
             // No later than the data packet left, however long it and its reply were held.
-            let left = echo.sent_at.since(self.host.most_held.times(2));
+            let left = echo.sent_at.before(self.host.most_held.times(2));
             sender.detect_loss(now, left, unordered, &self.outgoing, self.host.mtu)
         };
         if progress.packets > 0 {

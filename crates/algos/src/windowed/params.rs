@@ -6,7 +6,7 @@ use alloc::string::String;
 use core::fmt;
 
 use tidegate_core::params::{Parameter, Params, Table, Value};
-use tidegate_core::{CongestionControl, Path, Time, WindowRule, choice, params};
+use tidegate_core::{CongestionControl, Path, Span, WindowRule, choice, params};
 
 choice! {
     /// When a connection leaves its path for another (PLB).
@@ -24,18 +24,18 @@ params! {
     /// What every connection has, whatever controls it.
     pub struct ConnectionParams {
         /// Retransmission timeout before the first round-trip sample.
-        initial_rto: Time = Time::ms(1), within Time::us(1) => Time::s(1000),
+        initial_rto: Span = Span::ms(1), within Span::us(1) => Span::s(1000),
             "our choice, for every windowed protocol";
         /// Smallest retransmission timeout.
-        min_rto: Time = Time::us(200), within Time::us(1) => Time::s(1000),
+        min_rto: Span = Span::us(200), within Span::us(1) => Span::s(1000),
             "our choice, for every windowed protocol";
         /// Largest retransmission timeout that doubling comes to; `initial_rto` and `min_rto` hold
         /// beyond it.
-        max_rto: Time = Time::ms(120), within Time::us(1) => Time::s(1000),
+        max_rto: Span = Span::ms(120), within Span::us(1) => Span::s(1000),
             "Linux, include/net/tcp.h: TCP_RTO_MAX is 600 times TCP_RTO_MIN";
         /// Idle for longer than this, a connection starts from its initial window again; 1000 s: it
         /// never does.
-        restart_after: Time = Time::s(1000), within Time::us(1) => Time::s(1000),
+        restart_after: Span = Span::s(1000), within Span::us(1) => Span::s(1000),
             "our choice; 1 ms where public code restarts after a timeout";
         /// Packets that one acknowledgement stands for at most. A message's end, a packet out of
         /// order and a change of marks are acknowledged at once.
@@ -43,7 +43,7 @@ params! {
             5681, section 4.2, has 2";
         /// No acknowledgement waits longer than this for more packets. RTT samples do not count the
         /// wait.
-        ack_delay: Time = Time::us(20), within Time::ns(1) => Time::s(1), "our choice: a few round \
+        ack_delay: Span = Span::us(20), within Span::ns(1) => Span::s(1), "our choice: a few round \
             trips";
         /// When a packet may start: where a full one `fits` in the window, or with less in flight
         /// than the window (`below`).
@@ -62,7 +62,7 @@ params! {
         plb_idle_rounds: u64 = 3, in 1..=1000, "Linux, net/ipv4/tcp_ipv4.c: \
             tcp_plb_idle_rehash_rounds";
         /// After a timeout `rounds` holds still for this to twice this.
-        plb_suspend: Time = Time::s(60), within Time::ZERO => Time::s(1000),
+        plb_suspend: Span = Span::s(60), within Span::ZERO => Span::s(1000),
             "Linux, net/ipv4/tcp_ipv4.c: tcp_plb_suspend_rto_sec";
     }
 }

@@ -15,7 +15,7 @@
 //! Under both a retransmission timeout changes the path at once. Packets on the new path overtake
 //! those on the old one, so for two round trips losses are found by time, not by order.
 
-use tidegate_core::{Ack, Domain, Rng, Time};
+use tidegate_core::{Ack, Domain, Rng, Span, Time};
 
 use super::params::{ConnectionParams, PlbRule};
 
@@ -27,7 +27,7 @@ pub(super) struct Plb {
     rng: Rng,
     /// `htsim`: the last good sample or change of path; nothing before the first sample.
     since: Option<Time>,
-    patience: Time,
+    patience: Span,
     /// `rounds`: packets acknowledged, and congested of them, in this round.
     acked: u32,
     congested: u32,
@@ -47,7 +47,7 @@ impl Plb {
         Plb {
             rng: Rng::stream(seed, Domain::Transport, 0),
             since: None,
-            patience: Time::ZERO,
+            patience: Span::ZERO,
             acked: 0,
             congested: 0,
             round_end: 0,
@@ -62,7 +62,7 @@ impl Plb {
         &mut self,
         params: &ConnectionParams,
         ack: &Ack<'_>,
-        rtt: Time,
+        rtt: Span,
         congested: bool,
     ) -> Option<u32> {
         let leaves = match params.plb {
@@ -74,7 +74,7 @@ impl Plb {
     }
 
     /// The rule of htsim.
-    fn is_impatient(&mut self, now: Time, rtt: Time, congested: bool) -> bool {
+    fn is_impatient(&mut self, now: Time, rtt: Span, congested: bool) -> bool {
         match self.since {
             Some(since) if congested => now.since(since) > self.patience,
             _ => {
@@ -109,14 +109,14 @@ impl Plb {
     }
 
     /// A retransmission timeout: a new ECMP hash, at once.
-    pub(super) fn time_out(&mut self, params: &ConnectionParams, now: Time, rtt: Time) -> u32 {
+    pub(super) fn time_out(&mut self, params: &ConnectionParams, now: Time, rtt: Span) -> u32 {
         if params.plb == PlbRule::Rounds {
             self.suspended_until = now.after(params.plb_suspend.scale(1.0 + self.rng.unit()));
         }
         self.leave(now, rtt)
     }
 
-    fn leave(&mut self, now: Time, rtt: Time) -> u32 {
+    fn leave(&mut self, now: Time, rtt: Span) -> u32 {
         self.since = Some(now);
         self.rounds = 0;
         self.unordered_until = now.after(rtt.times(2));
@@ -136,7 +136,7 @@ mod tests {
     use super::*;
     use crate::contract::ack;
 
-    const RTT: Time = Time::us(10);
+    const RTT: Span = Span::us(10);
 
     fn with(plb: PlbRule) -> ConnectionParams {
         ConnectionParams { plb, ..Default::default() }
@@ -195,7 +195,7 @@ mod tests {
 
     #[test]
     fn holds_still_after_a_timeout() {
-        let params = ConnectionParams { plb_suspend: Time::us(1000), ..with(PlbRule::Rounds) };
+        let params = ConnectionParams { plb_suspend: Span::us(1000), ..with(PlbRule::Rounds) };
         let mut plb = Plb::new(1);
         plb.time_out(&params, Time::ZERO, RTT);
         let first = left_in(&mut plb, &params, 0..220, 20, false)[0];
@@ -242,7 +242,7 @@ mod tests {
         let left = congested_until_it_leaves(&mut plb, 141);
         assert!((190..=211).contains(&left), "{left}");
         // Rounds before the timeout do not count after it.
-        let params = ConnectionParams { plb_suspend: Time::ZERO, ..with(PlbRule::Rounds) };
+        let params = ConnectionParams { plb_suspend: Span::ZERO, ..with(PlbRule::Rounds) };
         let mut plb = Plb::new(1);
         assert_eq!(left_in(&mut plb, &params, 0..12, 20, false), []);
         plb.time_out(&params, Time::us(120), RTT);

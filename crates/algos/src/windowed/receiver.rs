@@ -5,8 +5,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use tidegate_core::{
-    Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, Reply, Time,
-    frame_flag,
+    Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, Reply, Span,
+    Time, frame_flag,
 };
 
 use super::ConnectionParams;
@@ -35,7 +35,7 @@ pub(super) struct Receivers {
 struct Coalesced {
     /// Packets that one stands for at most.
     every: u32,
-    delay: Time,
+    delay: Span,
     /// Time of the first entry that waits.
     next: Time,
     /// When receivers that hold one back let go of it, in order; stale where the time is not the
@@ -184,7 +184,7 @@ impl Receivers {
         let marked = frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
         Ack::answer(body, marked, receiver.next, sack, frame.peak_hop_delay);
         core::mem::swap(&mut frame.dst, &mut body.src);
-        frame.peak_hop_delay = Time::ZERO;
+        frame.peak_hop_delay = Span::ZERO;
         frame.flags = ack_flags;
         frame.wire_bytes = (MIN_WIRE_BYTES + card.echo(packet.hops.as_slice().len() as u32)) as u16;
         if self.coalesced.every == 1 {

@@ -2,7 +2,7 @@
 
 use alloc::collections::VecDeque;
 
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 
 use crate::kit::bits::Bits;
 
@@ -136,7 +136,7 @@ impl Recovery {
     }
 
     /// Starts the reordering timer where something is missing and it does not run.
-    pub(super) fn arm_reorder(&mut self, now: Time, window: Time) {
+    pub(super) fn arm_reorder(&mut self, now: Time, window: Span) {
         if self.reorder_at == Time::NEVER && self.marked < self.high {
             self.marked = self.high;
             self.reorder_at = now + window;
@@ -148,7 +148,7 @@ impl Recovery {
         &mut self,
         una: u64,
         now: Time,
-        window: Time,
+        window: Span,
         lost: &mut impl FnMut(u64),
     ) {
         for seq in self.judged.max(una)..self.marked {

@@ -11,7 +11,9 @@ use super::{ConnectionParams, MAX_BACKOFF};
 use crate::kit::backoff::Backoff;
 use crate::kit::ring::{Link, Linked};
 use crate::kit::slab::Slab;
-use tidegate_core::{CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Time, WindowRule};
+use tidegate_core::{
+    CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Span, Time, WindowRule,
+};
 
 /// No message, no connection.
 pub(super) const NONE: u32 = u32::MAX;
@@ -43,9 +45,9 @@ pub(super) struct Sender<C> {
     pub(super) next_send: Time,
     /// Of the last packet sent under the control as it was started; `NEVER`: none.
     last_send: Time,
-    pub(super) last_rtt: Time,
-    pub(super) srtt: Time,
-    rttvar: Time,
+    pub(super) last_rtt: Span,
+    pub(super) srtt: Span,
+    rttvar: Span,
     pub(super) rto_at: Time,
     pub(super) wake_at: Time,
     /// Earliest entry of this connection in the timer heap.
@@ -63,7 +65,7 @@ pub(super) struct Sender<C> {
     /// Bytes of the window that must be left for a packet to start.
     room: u32,
     /// What the NIC takes for a full packet.
-    pub(super) nic_gap: Time,
+    pub(super) nic_gap: Span,
     pub(super) turn: Link,
     /// Oldest message not fully acknowledged.
     pub(super) head: u32,
@@ -124,8 +126,8 @@ impl<C: CongestionControl> Sender<C> {
             next_send: Time::ZERO,
             last_send: Time::NEVER,
             last_rtt: path.base_rtt,
-            srtt: Time::ZERO,
-            rttvar: Time::ZERO,
+            srtt: Span::ZERO,
+            rttvar: Span::ZERO,
             rto_at: Time::NEVER,
             wake_at: Time::NEVER,
             timer_armed_at: Time::NEVER,
@@ -171,7 +173,7 @@ impl<C: CongestionControl> Sender<C> {
     pub(super) fn take_over(&mut self, seed: u64) {
         self.entropy = (seed >> 32) as u32;
         self.last_rtt = self.cold.path.base_rtt;
-        (self.srtt, self.rttvar) = (Time::ZERO, Time::ZERO);
+        (self.srtt, self.rttvar) = (Span::ZERO, Span::ZERO);
         debug_assert!(
             self.backoff == Backoff::default(),
             "what ended the message before was progress"
@@ -186,7 +188,7 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// How long nothing has been sent or acknowledged; no time where nothing ever was.
-    pub(super) fn idled(&self, now: Time) -> Time {
+    pub(super) fn idled(&self, now: Time) -> Span {
         now.since(self.last_activity)
     }
 
@@ -225,10 +227,10 @@ impl<C: CongestionControl> Sender<C> {
     pub(super) fn advance_pacing(&mut self, now: Time, wire: u32) {
         self.last_send = now;
         if self.pace_ps_per_byte != 0.0 {
-            let gap = Time::from_ps_f64(self.pace_ps_per_byte * wire as f64);
+            let gap = Span::from_ps_f64(self.pace_ps_per_byte * wire as f64);
             // A control with a window forgets all but one gap of lateness; one without keeps its
             // schedule.
-            let earliest = if self.window.is_finite() { now.since(gap) } else { Time::ZERO };
+            let earliest = if self.window.is_finite() { now.before(gap) } else { Time::ZERO };
             self.next_send = self.next_send.max(earliest).after(gap);
         }
     }
@@ -250,25 +252,25 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     #[inline]
-    pub(super) fn sample_rtt(&mut self, rtt: Time) {
+    pub(super) fn sample_rtt(&mut self, rtt: Span) {
         self.last_rtt = rtt;
-        if self.srtt == Time::ZERO {
+        if self.srtt == Span::ZERO {
             self.srtt = rtt;
-            self.rttvar = Time::ps(rtt.as_ps() / 2);
+            self.rttvar = Span::ps(rtt.as_ps() / 2);
             return;
         }
         // RFC 6298 with its gains of 1/8 and 1/4.
         let (srtt, rttvar, rtt) = (self.srtt.as_ps(), self.rttvar.as_ps(), rtt.as_ps());
-        self.rttvar = Time::ps(rttvar - rttvar / 4 + srtt.abs_diff(rtt) / 4);
-        self.srtt = Time::ps(srtt - srtt / 8 + rtt / 8);
+        self.rttvar = Span::ps(rttvar - rttvar / 4 + srtt.abs_diff(rtt) / 4);
+        self.srtt = Span::ps(srtt - srtt / 8 + rtt / 8);
     }
 
     #[inline]
-    pub(super) fn rto(&self, params: &ConnectionParams) -> Time {
-        let base = if self.srtt == Time::ZERO {
+    pub(super) fn rto(&self, params: &ConnectionParams) -> Span {
+        let base = if self.srtt == Span::ZERO {
             params.initial_rto
         } else {
-            self.srtt.after(self.rttvar.times(4))
+            self.srtt.plus(self.rttvar.times(4))
         };
         let base = base.max(params.min_rto);
         self.backoff.wait(base).min(params.max_rto.max(base))
@@ -276,7 +278,7 @@ impl<C: CongestionControl> Sender<C> {
 
     /// How much later than its successors a packet may arrive before it counts as lost, where paths
     /// do not keep order.
-    fn reorder_window(&self) -> Time {
+    fn reorder_window(&self) -> Span {
         self.srtt.max(self.cold.path.base_rtt)
     }
 
@@ -412,10 +414,10 @@ impl<C: CongestionControl> Sender<C> {
         let mut lose = |seq| gone += messages.wire(head, seq, mtu, overhead);
         if spraying {
             recovery.arm_reorder(now, window);
-            recovery.lose_resent_before(now.since(window.times(2)), &mut lose);
+            recovery.lose_resent_before(now.before(window.times(2)), &mut lose);
         } else {
             recovery.lose_overtaken(self.una, &mut lose);
-            recovery.lose_resent_before(echo.since(Time::ps(window.as_ps() / 4)), &mut lose);
+            recovery.lose_resent_before(echo.before(Span::ps(window.as_ps() / 4)), &mut lose);
         }
         self.in_flight -= gone;
         gone > 0 && recovery.begins_episode(self.una, self.next)

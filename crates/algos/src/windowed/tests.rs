@@ -16,7 +16,7 @@ use crate::contract::path;
 use tidegate_core::params::Params;
 use tidegate_core::{
     Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, HopTrace,
-    HostContext, Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Time,
+    HostContext, Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Span, Time,
     Transmit, Transport, WindowRule, frame_flag, wire::Carried,
 };
 
@@ -27,21 +27,21 @@ fn sender() -> Sender<Swift> {
 
 #[test]
 fn timeouts_follow_rfc_6298() {
-    let params = ConnectionParams { min_rto: Time::us(1), ..Default::default() };
+    let params = ConnectionParams { min_rto: Span::us(1), ..Default::default() };
     let mut sender = sender();
     assert_eq!(sender.rto(&params), params.initial_rto);
     // SRTT = R, RTTVAR = R / 2.
-    sender.sample_rtt(Time::us(96));
-    assert_eq!(sender.rto(&params), Time::us(96 + 4 * 48));
+    sender.sample_rtt(Span::us(96));
+    assert_eq!(sender.rto(&params), Span::us(96 + 4 * 48));
     // RTTVAR = 3/4 · 48 + 1/4 · |96 − 160| = 52, SRTT = 7/8 · 96 + 1/8 · 160 = 104.
-    sender.sample_rtt(Time::us(160));
-    assert_eq!(sender.rto(&params), Time::us(104 + 4 * 52));
+    sender.sample_rtt(Span::us(160));
+    assert_eq!(sender.rto(&params), Span::us(104 + 4 * 52));
     // RTTVAR = 3/4 · 52 + 1/4 · |104 − 24| = 59, SRTT = 7/8 · 104 + 1/8 · 24 = 94.
-    sender.sample_rtt(Time::us(24));
-    assert_eq!(sender.rto(&params), Time::us(94 + 4 * 59));
-    assert_eq!(sender.rto(&ConnectionParams::default()), Time::us(94 + 4 * 59));
-    let params = ConnectionParams { min_rto: Time::us(400), ..Default::default() };
-    assert_eq!(sender.rto(&params), Time::us(400));
+    sender.sample_rtt(Span::us(24));
+    assert_eq!(sender.rto(&params), Span::us(94 + 4 * 59));
+    assert_eq!(sender.rto(&ConnectionParams::default()), Span::us(94 + 4 * 59));
+    let params = ConnectionParams { min_rto: Span::us(400), ..Default::default() };
+    assert_eq!(sender.rto(&params), Span::us(400));
 }
 
 #[test]
@@ -54,14 +54,14 @@ fn timeouts_in_a_row_double_up_to_the_largest() {
         sender.rto(params)
     };
     for doubled in [2, 4, 8, 16, 32, 64] {
-        assert_eq!(expire(&params), Time::ms(doubled));
+        assert_eq!(expire(&params), Span::ms(doubled));
     }
     for _ in 0..2 * u64::from(MAX_BACKOFF) {
         assert_eq!(expire(&params), params.max_rto);
     }
     // The smallest and the first hold where they are above the largest.
-    assert_eq!(expire(&ConnectionParams { initial_rto: Time::s(1), ..params.clone() }), Time::s(1));
-    assert_eq!(expire(&ConnectionParams { min_rto: Time::s(2), ..params }), Time::s(2));
+    assert_eq!(expire(&ConnectionParams { initial_rto: Span::s(1), ..params.clone() }), Span::s(1));
+    assert_eq!(expire(&ConnectionParams { min_rto: Span::s(2), ..params }), Span::s(2));
 }
 
 #[test]
@@ -89,7 +89,7 @@ impl Application for Deaf {
 
 /// An acknowledgement: what it acknowledges up to, whether it echoes a mark, and the RTT that its
 /// sender would read now.
-type Answer = (u64, bool, Time);
+type Answer = (u64, bool, Span);
 
 /// A receiver, and how it answers one packet after another.
 struct Answers(Receivers);
@@ -107,7 +107,7 @@ impl Answers {
         let flags = if marked { frame_flag::CONGESTION_EXPERIENCED } else { 0 };
         let (mut frame, mut hops) = (Frame { flags, ..Frame::default() }, HopTrace::default());
         let mut body = Body { payload_bytes: 1000, ..Body::default() };
-        let sent_at = now.since(Time::us(6));
+        let sent_at = now.before(Span::us(6));
         let data = Data { end_of_message: last, connection: 5, seq, sent_at, ..Data::default() };
         Header::Data(data).write(&mut body);
         let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
@@ -133,9 +133,9 @@ impl Answers {
 
 #[test]
 fn an_acknowledgement_stands_for_packets_in_order_with_one_mark() {
-    let params = ConnectionParams { ack_every: 3, ack_delay: Time::us(20), ..Default::default() };
+    let params = ConnectionParams { ack_every: 3, ack_delay: Span::us(20), ..Default::default() };
     let mut answers = Answers(Receivers::new(&params));
-    let rtt = Time::us(6);
+    let rtt = Span::us(6);
     assert_eq!((answers.to(10, 0, false, false), answers.to(11, 1, false, false)), (None, None));
     assert_eq!(answers.to(12, 2, false, false), Some((3, false, rtt)), "the third packet");
     assert_eq!(answers.to(13, 3, false, false), None);
@@ -173,7 +173,7 @@ impl PathOracle for OnePath {
     }
 }
 
-fn host(number: u32, connections: ConnectionPolicy, most_held: Time) -> Windowed<Swift> {
+fn host(number: u32, connections: ConnectionPolicy, most_held: Span) -> Windowed<Swift> {
     let path = path();
     let context = HostContext {
         host: number,
@@ -225,8 +225,8 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
         (ConnectionPolicy::Pool(40), 40),
     ] {
         let mut rng = Rng::stream(size as u64, Domain::Transport, 0);
-        let mut sender = host(0, policy, Time::ZERO);
-        let mut others: Vec<_> = (0..3).map(|number| host(number, policy, Time::ZERO)).collect();
+        let mut sender = host(0, policy, Span::ZERO);
+        let mut others: Vec<_> = (0..3).map(|number| host(number, policy, Span::ZERO)).collect();
         let mut wires = VecDeque::new();
         let (mut now, mut shared) = (Time::ZERO, 0);
         for id in 0..4_000 {
@@ -243,7 +243,7 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
             // Now and then all that is under way arrives.
             let steps = if rng.below(400) == 0 { 10_000 } else { rng.below(3) };
             for _ in 0..steps {
-                now += Time::us(1);
+                now += Span::us(1);
                 sender.on_deadline(now, &mut Deaf);
                 wires.extend(transmit(&mut sender, now));
                 if wires.len() > 20 || steps > 5 {
@@ -261,7 +261,7 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
 #[test]
 #[allow(clippy::disallowed_types, reason = "bounds what the host takes, not what it simulates")]
 fn a_large_pool_costs_a_message_no_look_at_every_connection() {
-    let mut host = host(0, ConnectionPolicy::Pool(65_535), Time::ZERO);
+    let mut host = host(0, ConnectionPolicy::Pool(65_535), Span::ZERO);
     let began = std::time::Instant::now();
     for id in 0..200_000 {
         let message = Message { id, dst: 1, bytes: 64, dedicated: false };
@@ -300,7 +300,7 @@ fn overtaken(messages: &mut Messages) -> Sender<Swift> {
 #[test]
 fn out_of_order_is_not_lost_before_a_base_rtt_nor_before_a_smooth_one() {
     let base = path().base_rtt;
-    for (rtt, window) in [(Time::us(1), base), (base, base), (base.times(3), base.times(3))] {
+    for (rtt, window) in [(Span::us(1), base), (base, base), (base.times(3), base.times(3))] {
         let mut messages = Messages::default();
         let mut sender = overtaken(&mut messages);
         sender.sample_rtt(rtt);
@@ -317,8 +317,8 @@ fn a_retransmission_is_lost_once_a_packet_sent_a_quarter_window_later_arrives() 
     let mut sender = overtaken(&mut messages);
     assert!(sender.detect_loss(again, Time::ZERO, false, &messages, mtu));
     assert_eq!(sender.recovery.as_mut().unwrap().take_lost(again), Some(0));
-    let quarter = Time::ps(path().base_rtt.as_ps() / 4);
-    for (echo, lost) in [(again + quarter, false), (again + quarter + Time::ps(1), true)] {
+    let quarter = Span::ps(path().base_rtt.as_ps() / 4);
+    for (echo, lost) in [(again + quarter, false), (again + quarter + Span::ps(1), true)] {
         // The episode goes on: the control has been told.
         assert!(!sender.detect_loss(echo, echo, false, &messages, mtu));
         assert_eq!(sender.recovery.as_ref().unwrap().is_lost(0), lost, "{echo}");
@@ -329,7 +329,7 @@ fn a_retransmission_is_lost_once_a_packet_sent_a_quarter_window_later_arrives() 
 /// `us` and arrived; whether the first one is sent once more then. Either end may hold a packet for
 /// 10 us.
 fn sent_twice(us: u64) -> bool {
-    let mut host = host(0, ConnectionPolicy::PerPair, Time::us(10));
+    let mut host = host(0, ConnectionPolicy::PerPair, Span::us(10));
     host.submit(
         Time::ZERO,
         Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false },
@@ -395,13 +395,13 @@ fn a_timeout_forgets_what_was_sent_again_before() {
         recovery.lose_resent_before(limit, &mut |seq| lost.push(seq));
         assert_eq!(lost, [], "before {limit}");
     }
-    recovery.lose_resent_before(Time::us(50) + Time::ps(1), &mut |seq| lost.push(seq));
+    recovery.lose_resent_before(Time::us(50) + Span::ps(1), &mut |seq| lost.push(seq));
     assert_eq!(lost, [10]);
 }
 
 #[test]
 fn holes_that_open_while_the_reordering_timer_runs_get_one_of_their_own() {
-    let (mut recovery, window) = (Recovery::default(), Time::us(5));
+    let (mut recovery, window) = (Recovery::default(), Span::us(5));
     let mut lost = Vec::new();
     recovery.begin(10);
     recovery.sack(12);

@@ -22,7 +22,7 @@ pub use format::{Field, Flag, Format, Kind, Shown, meaning};
 
 use core::fmt;
 
-use crate::{Body, Frame, HopTrace, PacketMut, Rate, Time};
+use crate::{Body, Frame, HopTrace, PacketMut, Rate, Span, Time};
 
 /// Bytes that every header begins with.
 pub const START_BYTES: usize = 4;
@@ -253,16 +253,21 @@ macro_rules! integers {
 }
 integers!(u32, u64);
 
-impl Value for Time {
-    const BYTES: usize = 8;
-    const SHOWN: Shown = Shown::Picoseconds;
-    fn put(self, out: &mut &mut [u8]) {
-        self.as_ps().put(out);
-    }
-    fn take(bytes: &mut &[u8]) -> Time {
-        Time::ps(u64::take(bytes))
-    }
+macro_rules! picoseconds {
+    ($($type:ty),*) => {$(
+        impl Value for $type {
+            const BYTES: usize = 8;
+            const SHOWN: Shown = Shown::Picoseconds;
+            fn put(self, out: &mut &mut [u8]) {
+                self.as_ps().put(out);
+            }
+            fn take(bytes: &mut &[u8]) -> $type {
+                <$type>::ps(u64::take(bytes))
+            }
+        }
+    )*};
 }
+picoseconds!(Time, Span);
 
 impl Value for Rate {
     const BYTES: usize = 8;

@@ -6,14 +6,14 @@
 //! switches round: Poseidon's are two bytes in units of 256 ns, HPCC's eight bytes a hop.
 
 use super::{Field, Flag, Format, HeaderError, Kind, START_BYTES, Shown, Start, Value};
-use crate::{Frame, Hop, HopTrace, MAX_HOPS, Time, frame_flag};
+use crate::{Frame, Hop, HopTrace, MAX_HOPS, Span, frame_flag};
 
 const VERSION: u8 = 1;
 /// Kinds of telemetry begin here; those of transports are below.
 pub const FIRST_KIND: u8 = 0x40;
 const PEAK: u8 = FIRST_KIND;
 const HOPS: u8 = FIRST_KIND + 1;
-const PEAK_BYTES: usize = START_BYTES + <Time as Value>::BYTES;
+const PEAK_BYTES: usize = START_BYTES + <Span as Value>::BYTES;
 
 /// Bit of [`HOPS`]: echoed.
 const ECHO: u8 = 1;
@@ -32,7 +32,7 @@ pub const FORMAT: Format = Format {
             flags: &[],
             fields: &[Field {
                 name: "peak_hop_delay",
-                bytes: <Time as Value>::BYTES,
+                bytes: <Span as Value>::BYTES,
                 shown: Shown::Picoseconds,
                 doc: &["Largest queueing delay that a stamping switch has seen so far."],
             }],
@@ -86,7 +86,7 @@ pub(super) fn parse<'a>(
     hops: &mut HopTrace,
 ) -> Result<&'a [u8], HeaderError> {
     frame.flags &= !(frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
-    frame.peak_hop_delay = Time::ZERO;
+    frame.peak_hop_delay = Span::ZERO;
     hops.clear();
     let mut seen = [false; 2];
     while bytes.get(1).is_some_and(|&kind| kind >= FIRST_KIND) {
@@ -100,7 +100,7 @@ pub(super) fn parse<'a>(
         if start.kind == PEAK {
             let (_, mut fields) = start.checked(0, PEAK_BYTES)?;
             frame.flags |= frame_flag::STAMP_PEAK;
-            frame.peak_hop_delay = Time::take(&mut fields);
+            frame.peak_hop_delay = Span::take(&mut fields);
         } else {
             let bytes = START_BYTES + start.fields.len();
             let (flags, mut fields) = start.checked(1, bytes)?;

@@ -8,8 +8,8 @@
 use std::path::Path;
 
 use parquet::record::Field;
-use tidegate_core::Time;
 use tidegate_core::workload::Arrival;
+use tidegate_core::{Span, Time};
 
 use super::hosts::Hosts;
 use crate::error::{Error, nearest};
@@ -168,9 +168,9 @@ pub(crate) fn trace(
     let mut arrivals = Vec::new();
     let headings = ["start_us", "src", "dst", "size_bytes"];
     let take = |[start, src, dst, size]: [Cell<'_>; 4]| {
-        let at =
-            quantity::time(&format!("{}us", start.text)).ok().filter(|at| *at <= Time::s(1_000));
-        let at = at.ok_or_else(|| start.error("a time in microseconds, from 0 to 1e9"))?;
+        let after = quantity::span(&format!("{}us", start.text));
+        let after = after.ok().filter(|after| *after <= Span::s(1_000));
+        let after = after.ok_or_else(|| start.error("a time in microseconds, from 0 to 1e9"))?;
         let ends = [host(&src, hosts)?, host(&dst, hosts)?];
         if ends[0] == ends[1] {
             return Err(dst.error("another host than src"));
@@ -179,6 +179,7 @@ pub(crate) fn trace(
             size.text.parse().ok().filter(|bytes| (1..=1_000_000_000_000_000).contains(bytes));
         let bytes = bytes
             .ok_or_else(|| size.error("a whole number of bytes from 1 to 1000000000000000"))?;
+        let at = Time::ZERO + after;
         arrivals.push(Arrival { at, src: ends[0], dst: ends[1], bytes });
         Ok(())
     };

@@ -4,7 +4,7 @@
 //! tier: `tor0`, `agg0`, `spine0`, `core0`.
 
 use tidegate_core::fabric::{Buffer, Link, Node, Switch};
-use tidegate_core::{Rate, Time};
+use tidegate_core::{Rate, Span};
 
 use super::graph;
 use crate::error::Error;
@@ -170,7 +170,7 @@ pub(crate) struct Topology {
 #[derive(Clone, Copy)]
 struct Cable {
     rate: Rate,
-    delay: Time,
+    delay: Span,
 }
 
 fn cable(table: &Table, key: &str) -> Cable {
@@ -185,7 +185,7 @@ impl Topology {
     pub(crate) fn add_switch(&mut self, name: String) -> Node {
         self.switches.push(Switch {
             name,
-            latency: Time::ZERO,
+            latency: Span::ZERO,
             telemetry: true,
             buffer: Buffer::Unlimited,
             ecn: None,

@@ -4,7 +4,7 @@ use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 
-use super::Span;
+use super::Course;
 use super::hosts::Hosts;
 use crate::error::{Error, nearest};
 use crate::read::keys::{Default, INTERVAL, Key, Optional, Required, SPAN, Shape, key};
@@ -67,7 +67,7 @@ pub(crate) fn faults(
     section: Option<&Table>,
     fabric: &Fabric,
     hosts: &Hosts<'_>,
-    span: Span,
+    course: Course,
 ) -> Result<Faults, Error> {
     let Some(table) = section else { return Ok(Faults::default()) };
     let mut faults = Faults {
@@ -93,7 +93,7 @@ pub(crate) fn faults(
     }
     for link in table.tables("link") {
         let (a, b) = (node(link, "a", fabric)?, node(link, "b", fabric)?);
-        let (down, up) = times(link, span)?;
+        let (down, up) = times(link, course)?;
         let joins = |l: &tidegate_core::fabric::Link| (l.a, l.b) == (a, b) || (l.a, l.b) == (b, a);
         let before = faults.outages.len();
         let failing = fabric.links.iter().enumerate().filter(|(_, l)| joins(l));
@@ -107,17 +107,17 @@ pub(crate) fn faults(
         }
     }
     for host in table.tables("host") {
-        let (down, up) = times(host, span)?;
+        let (down, up) = times(host, course)?;
         faults.outages.push(Outage { of: Failing::Host(hosts.one(host, "host")?), down, up });
     }
     Ok(faults)
 }
 
-fn times(table: &Table, span: Span) -> Result<(Time, Time), Error> {
+fn times(table: &Table, course: Course) -> Result<(Time, Time), Error> {
     let (down, up): (Time, Option<Time>) = (table.get("down"), table.find("up"));
-    if down >= span.duration {
+    if down >= course.duration {
         return Err(
-            table.error("down", format!("a time before the end of the run at {}", span.duration))
+            table.error("down", format!("a time before the end of the run at {}", course.duration))
         );
     }
     match up {
@@ -144,6 +144,7 @@ fn node(table: &Table, key: &str, fabric: &Fabric) -> Result<Node, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_core::Span;
 
     fn load(faults: &str) -> Result<Faults, String> {
         let text = format!(
@@ -166,9 +167,9 @@ mod tests {
         .unwrap();
         assert_eq!(
             (faults.loss, faults.duplication, faults.reorder_delay),
-            (0.01, 0.02, Time::us(10))
+            (0.01, 0.02, Span::us(10))
         );
-        assert_eq!(faults.flaps, Some(Flaps { mean_up: Time::ms(5), mean_down: Time::ms(1) }));
+        assert_eq!(faults.flaps, Some(Flaps { mean_up: Span::ms(5), mean_down: Span::ms(1) }));
         let [link, host] = faults.outages[..] else { panic!("{:?}", faults.outages) };
         assert!(matches!(link.of, Failing::Link(_)));
         assert_eq!(host, Outage { of: Failing::Host(2), down: Time::ms(3), up: Time::NEVER });

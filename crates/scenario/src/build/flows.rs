@@ -1,11 +1,11 @@
 //! `[[flows]]`: flows listed one by one.
 
 use tidegate_core::workload::Flow;
-use tidegate_core::{Domain, Message, Rng, Time};
+use tidegate_core::{Domain, Message, Rng, Span, Time};
 
 use super::hosts::Hosts;
 use super::transport::Stacks;
-use super::{Labels, Span};
+use super::{Course, Labels};
 use crate::error::Error;
 use crate::read::keys::{Default, Key, MESSAGE, Optional, Required, SPAN, Shape, key};
 use crate::read::table::{Or, Table};
@@ -48,7 +48,7 @@ pub(crate) fn flows<'a>(
     hosts: &Hosts<'_>,
     stacks: &mut Stacks<'a>,
     labels: &mut Labels,
-    span: Span,
+    course: Course,
 ) -> Result<Vec<Flow>, Error> {
     let mut flows = Vec::new();
     for (block, table) in tables.iter().enumerate() {
@@ -58,10 +58,10 @@ pub(crate) fn flows<'a>(
         }
         let start: Time = table.get("start");
         let stop: Option<Time> = table.find("stop");
-        let jitter: Time = table.get("jitter");
-        span.within(table, start, stop)?;
-        if start.after(jitter) >= stop.unwrap_or(span.duration).min(span.duration)
-            && jitter > Time::ZERO
+        let jitter: Span = table.get("jitter");
+        course.within(table, start, stop)?;
+        if start.after(jitter) >= stop.unwrap_or(course.duration).min(course.duration)
+            && jitter > Span::ZERO
         {
             return Err(
                 table.error("jitter", "every start before stop and before the end of the run")
@@ -76,12 +76,12 @@ pub(crate) fn flows<'a>(
             Or::Value::<u64>(bytes) => bytes,
         };
         let (stack, label) = (stacks.number(table)?, labels.number(table)?);
-        let mut rng = Rng::stream(span.seed, Domain::Traffic, JITTER_STREAM | block as u64);
+        let mut rng = Rng::stream(course.seed, Domain::Traffic, JITTER_STREAM | block as u64);
         flows.extend((0..count).map(|_| Flow {
             src,
             dst,
             bytes,
-            start: if jitter > Time::ZERO { start + jitter.scale(rng.unit()) } else { start },
+            start: if jitter > Span::ZERO { start + jitter.scale(rng.unit()) } else { start },
             stop: stop.unwrap_or(Time::NEVER),
             stack,
             label,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::Time;
+use tidegate_core::Span;
 use tidegate_core::fabric::StackTime;
 use tidegate_core::params::Value;
 
@@ -40,13 +40,13 @@ pub(crate) fn stack_time(table: &Table) -> StackTime {
 /// stack's smallest timeout.
 pub(crate) fn uncovered(
     time: StackTime,
-    base_rtt: Time,
+    base_rtt: Span,
     bdp_is_set: bool,
     stacks: &Stacks<'_>,
     warnings: &mut Vec<String>,
 ) {
     // Data and its acknowledgement are each received once.
-    let usual = time.delay.times(2).after(time.jitter);
+    let usual = time.delay.times(2).plus(time.jitter);
     if !bdp_is_set && usual > base_rtt.scale(0.1) {
         warnings.push(format!(
             "software takes {:.2} us of a round trip, beside a base RTT of {:.2} us: the BDP, base \
@@ -59,7 +59,7 @@ pub(crate) fn uncovered(
     let most = time.most().times(2);
     for stack in stacks.iter() {
         let smallest = stack.values().into_iter().find(|(name, _)| *name == "min_rto");
-        if let Some((_, Value::Time(smallest))) = smallest
+        if let Some((_, Value::Span(smallest))) = smallest
             && most >= smallest
         {
             warnings.push(format!(
@@ -156,7 +156,7 @@ impl<'a> Hosts<'a> {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::Time;
+    use tidegate_core::Span;
 
     #[test]
     fn software_takes_no_time_unless_told() {
@@ -168,10 +168,10 @@ mod tests {
             );
             crate::load(&text, "x.toml", &[])
         };
-        assert_eq!(load("").unwrap().stack_time.most(), Time::ZERO);
+        assert_eq!(load("").unwrap().stack_time.most(), Span::ZERO);
         let set =
             load("hosts = { stack_delay = '3us', stack_jitter = '500ns' }").unwrap().stack_time;
-        assert_eq!((set.delay, set.jitter), (Time::us(3), Time::ns(500)));
+        assert_eq!((set.delay, set.jitter), (Span::us(3), Span::ns(500)));
         let error = load("hosts = { stack_dely = '3us' }").unwrap_err().to_string();
         assert!(error.contains("hosts.stack_dely") && error.contains("stack_delay"), "{error}");
     }

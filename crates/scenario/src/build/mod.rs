@@ -20,14 +20,14 @@ use tidegate_core::Time;
 use crate::error::Error;
 use crate::read::table::Table;
 
-/// When things can happen, and by which chance.
+/// The course of a run: when things can happen, and by which chance.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Span {
+pub(crate) struct Course {
     pub(crate) duration: Time,
     pub(crate) seed: u64,
 }
 
-impl Span {
+impl Course {
     /// Refuses a start outside the run, and a stop before the start.
     fn within(self, table: &Table, start: Time, stop: Option<Time>) -> Result<(), Error> {
         if start >= self.duration {

@@ -10,14 +10,14 @@ use tidegate_core::routes::Routes;
 /// # Errors
 /// Where the tables of its paths would not fit in memory.
 pub(crate) fn facts(fabric: &Fabric, bdp_bytes: Option<f64>) -> Result<Facts, String> {
-    Ok(Facts::of(fabric, Routes::new(fabric)?.span(), bdp_bytes))
+    Ok(Facts::of(fabric, Routes::new(fabric)?.reach(), bdp_bytes))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::load;
-    use tidegate_core::{Rate, Time};
+    use tidegate_core::{Rate, Span};
 
     fn of(fabric: &str) -> Facts {
         let text = format!(
@@ -31,15 +31,15 @@ mod tests {
     fn base_rtt_is_arithmetic() {
         // One switch: two links there and back, 4,176 B and 84 B at 80 ps a byte.
         let star = of("{ kind = 'star' }");
-        assert_eq!(star.base_rtt, Time::us(4) + Time::ps(2 * 80 * (4176 + 84)));
+        assert_eq!(star.base_rtt, Span::us(4) + Span::ps(2 * 80 * (4176 + 84)));
         assert_eq!((star.hops, star.host_rate), (1, Rate::gbps(100)));
         // Six links of 245 ns and five switches of 600 ns, both ways; 40 ps a byte.
         let clos = of("{ preset = 'poseidon-clos' }");
-        assert_eq!(clos.base_rtt, Time::ns(12 * 245 + 10 * 600) + Time::ps(6 * 40 * (4176 + 84)));
+        assert_eq!(clos.base_rtt, Span::ns(12 * 245 + 10 * 600) + Span::ps(6 * 40 * (4176 + 84)));
         assert_eq!(clos.hops, 5);
         // 28 us of propagation; 1,080 B and 84 B twice at 320 and four times at 80 ps a byte.
         let powertcp = of("{ preset = 'powertcp-fat-tree' }");
-        assert_eq!(powertcp.base_rtt, Time::us(28) + Time::ps((2 * 320 + 4 * 80) * (1080 + 84)));
+        assert_eq!(powertcp.base_rtt, Span::us(28) + Span::ps((2 * 320 + 4 * 80) * (1080 + 84)));
         assert_eq!(
             (powertcp.hops, powertcp.host_rate, powertcp.slowest),
             (5, Rate::gbps(25), Rate::gbps(25))
@@ -59,7 +59,7 @@ mod tests {
               { a = 's0', b = 's1', rate = '10Gbps', delay = '8us' },
               { a = 's0', b = 's2', rate = '10Gbps', delay = '1us' },
               { a = 's2', b = 's1', rate = '5Gbps', delay = '1us' } ] }");
-        assert_eq!(mixed.base_rtt, Time::us(20) + Time::ps((2 * 800 + 200) * (4176 + 84)));
+        assert_eq!(mixed.base_rtt, Span::us(20) + Span::ps((2 * 800 + 200) * (4176 + 84)));
         assert_eq!(
             (mixed.hops, mixed.host_rate, mixed.slowest),
             (2, Rate::gbps(40), Rate::gbps(5))

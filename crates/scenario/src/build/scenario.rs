@@ -4,14 +4,14 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 use tidegate_algos::Protocol;
-use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Routing};
 use tidegate_core::workload::{Sizes, Traffic, Workload};
+use tidegate_core::{Span, Time};
 
 use super::hosts::{self, Hosts};
 use super::transport::{Stacks, json_params};
 use super::wishes::Wishes;
-use super::{Labels, Span, fabric, faults, flows, paths, sizes, switch, traffic, transport};
+use super::{Course, Labels, fabric, faults, flows, paths, sizes, switch, traffic, transport};
 use crate::error::Error;
 use crate::plan::{Output, Plan};
 use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
@@ -28,7 +28,7 @@ static SECTIONS: &[Key] = &[
         Default("1"),
         "All randomness comes from here.",
     ),
-    key("duration", Shape::Time { min: Time::ns(1), max: LONGEST }, Required, "Simulated time."),
+    key("duration", Shape::Span { min: Span::ns(1), max: LONGEST }, Required, "Simulated time."),
     key("warmup", SPAN, Default("0us"), "Measurements leave out what happens before this."),
     key(
         "drain",
@@ -80,7 +80,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     if warmup >= duration {
         return Err(root.error("warmup", format!("less than duration, which is {duration}")));
     }
-    let span = Span { duration, seed: root.get("seed") };
+    let course = Course { duration, seed: root.get("seed") };
     let fabric_table: &Table = root.get("fabric");
     let switch_table: &Table = root.get("switch");
     let transport_table: &Table = root.get("transport");
@@ -97,8 +97,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let mut warnings = Vec::new();
     let workload = {
         let hosts = Hosts::new(&equipped.fabric.hosts);
-        let context = traffic::Context { dir, fabric: &equipped.fabric, hosts: &hosts, span };
-        let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, span)?;
+        let context = traffic::Context { dir, fabric: &equipped.fabric, hosts: &hosts, course };
+        let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, course)?;
         let tables = root.tables("traffic").iter();
         let traffic = tables.map(|table| {
             traffic::traffic(table, &context, &mut stacks, &mut labels, &mut warnings)
@@ -109,7 +109,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         root.find("faults"),
         &equipped.fabric,
         &Hosts::new(&equipped.fabric.hosts),
-        span,
+        course,
     )?;
     if workload.flows.is_empty() && workload.traffic.is_empty() {
         return Err(root.error_found(
@@ -139,7 +139,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let resolved = resolved(root, &name, &fabric, routing, &stacks, &workload)?;
     Ok(Plan {
         name,
-        seed: span.seed,
+        seed: course.seed,
         duration,
         warmup,
         drain: root.get("drain"),

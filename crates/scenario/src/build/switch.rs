@@ -2,7 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt};
-use tidegate_core::{Extent, Marking, Time};
+use tidegate_core::{Extent, Marking, Span};
 
 use super::fabric::Topology;
 use super::glob::Glob;
@@ -133,7 +133,7 @@ enum Ecned {
 struct Settings {
     bytes: Option<u64>,
     alpha: f64,
-    latency: Time,
+    latency: Span,
     telemetry: bool,
     priorities: u8,
     ecn: Ecned,
@@ -151,7 +151,7 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
     let unset = Settings {
         bytes: None,
         alpha: 1.0,
-        latency: Time::ZERO,
+        latency: Span::ZERO,
         telemetry: true,
         priorities: 8,
         ecn: Ecned::Unsaid,

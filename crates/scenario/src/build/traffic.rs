@@ -4,11 +4,11 @@ use std::path::Path;
 
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
-use tidegate_core::{Message, Rate, Time};
+use tidegate_core::{Message, Rate, Span, Time};
 
 use super::hosts::Hosts;
 use super::transport::Stacks;
-use super::{Labels, Span, csv, sizes};
+use super::{Course, Labels, csv, sizes};
 use crate::error::Error;
 use crate::read::keys::{
     Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key,
@@ -183,7 +183,7 @@ pub(crate) struct Context<'a> {
     pub(crate) dir: &'a Path,
     pub(crate) fabric: &'a Fabric,
     pub(crate) hosts: &'a Hosts<'a>,
-    pub(crate) span: Span,
+    pub(crate) course: Course,
 }
 
 /// Makes one block of traffic.
@@ -196,7 +196,7 @@ pub(crate) fn traffic<'a>(
 ) -> Result<Traffic, Error> {
     let start: Time = table.get("start");
     let stop: Option<Time> = table.find("stop");
-    context.span.within(table, start, stop)?;
+    context.course.within(table, start, stop)?;
     let kind = table.get::<&str>("kind");
     let sizes = match kind {
         // Each arrival has its own.
@@ -232,13 +232,13 @@ pub(crate) fn traffic<'a>(
             let path = context.dir.join(table.get::<&str>("file"));
             let arrivals = csv::trace(table, "file", &path, context.hosts)?;
             let late =
-                arrivals.iter().filter(|arrival| arrival.at >= context.span.duration).count();
+                arrivals.iter().filter(|arrival| arrival.at >= context.course.duration).count();
             if late > 0 {
                 warnings.push(format!(
                     "{}: {late} of {} arrivals come after the end of the run at {}",
                     path.display(),
                     arrivals.len(),
-                    context.span.duration
+                    context.course.duration
                 ));
             }
             Pattern::Trace(arrivals)
@@ -250,7 +250,7 @@ pub(crate) fn traffic<'a>(
         stack: stacks.number(table)?,
         label: labels.number(table)?,
         start,
-        stop: stop.unwrap_or(context.span.duration).min(context.span.duration),
+        stop: stop.unwrap_or(context.course.duration).min(context.course.duration),
     })
 }
 
@@ -275,13 +275,13 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
     if fan_in > others as u64 {
         return Err(table.error("fan_in", format!("at most {others}, the number of other hosts")));
     }
-    let (load, interval): (Option<f64>, Option<Time>) =
+    let (load, interval): (Option<f64>, Option<Span>) =
         (table.find("load"), table.find("interval"));
     let interval = match (load, interval) {
         (Some(_), Some(_)) => {
             return Err(table.error("interval", "no such key where load is given"));
         }
-        (None, interval) => interval.unwrap_or(Time::NEVER),
+        (None, interval) => interval.unwrap_or(Span::FOREVER),
         (Some(load), None) => {
             let offered = load * host_links(context).map(|(_, rate)| rate).sum::<f64>();
             let ps = fan_in as f64 * mean_bytes * 8e12 / offered;
@@ -289,14 +289,14 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
                 return Err(table
                     .error("load", format!("1ns to 1e6s between bursts, not {:e}s", ps * 1e-12)));
             }
-            Time::from_ps_f64(ps)
+            Span::from_ps_f64(ps)
         }
     };
     let poisson: bool = table.get("poisson");
-    if poisson && interval == Time::NEVER {
+    if poisson && interval == Span::FOREVER {
         return Err(table.error("poisson", "interval or load to be given too"));
     }
-    if interval != Time::NEVER && mean_bytes >= Message::UNLIMITED as f64 {
+    if interval != Span::FOREVER && mean_bytes >= Message::UNLIMITED as f64 {
         return Err(table.error("sizes", "a finite size where bursts repeat"));
     }
     let dst = table.item("dst").map(|_| context.hosts.one(table, "dst")).transpose()?;
@@ -365,7 +365,7 @@ fn gap(
         return Err(table.error("load_base", format!("no such key where {key} is given")));
     }
     let per_host = match key {
-        "gap" => return Ok(table.get::<Time>("gap").as_ps() as f64),
+        "gap" => return Ok(table.get::<Span>("gap").as_ps() as f64),
         "rate" => table.get::<Rate>("rate").as_bps() as f64,
         _ => {
             let bases = bases(table, context)?;

@@ -2,8 +2,8 @@
 
 use serde_json::{Value as Json, json};
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::params::{Info, Kind, SetError, Value};
-use tidegate_core::{ConnectionPolicy, Extent, Rate, Time};
+use tidegate_core::params::{Bounds, Info, Kind, SetError, Value};
+use tidegate_core::{ConnectionPolicy, Extent, Rate, Span};
 
 use crate::error::{Error, nearest, one_of};
 use crate::presets;
@@ -226,7 +226,7 @@ fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> 
         let value = value(check::item(node.clone(), shape(info), &path)?.datum);
         match stack.set(info.name, value) {
             Ok(()) => {}
-            Err(SetError::Range(min, max)) => {
+            Err(SetError::Range(Bounds { min, max })) => {
                 return Err(node.at.error(
                     path,
                     node.found(),
@@ -249,17 +249,21 @@ fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> 
 /// order and a unit are left to [`Stack::set`].
 pub(crate) fn shape(info: &Info) -> Shape {
     match (info.kind, info.range) {
-        (Kind::Number, Some((Value::Number(min), Value::Number(max)))) => {
+        (Kind::Number, Some(Bounds { min: Value::Number(min), max: Value::Number(max) })) => {
             Shape::Number { min, max }
         }
         (Kind::Number, _) => Shape::Number { min: f64::MIN, max: f64::MAX },
-        (Kind::Integer, Some((Value::Integer(min), Value::Integer(max)))) => {
+        (Kind::Integer, Some(Bounds { min: Value::Integer(min), max: Value::Integer(max) })) => {
             Shape::Count { min, max }
         }
         (Kind::Integer, _) => Shape::Count { min: 0, max: u64::MAX },
-        (Kind::Time, Some((Value::Time(min), Value::Time(max)))) => Shape::Time { min, max },
-        (Kind::Time, _) => Shape::Time { min: Time::ZERO, max: Time::s(1_000) },
-        (Kind::Rate, Some((Value::Rate(min), Value::Rate(max)))) => Shape::Rate { min, max },
+        (Kind::Span, Some(Bounds { min: Value::Span(min), max: Value::Span(max) })) => {
+            Shape::Span { min, max }
+        }
+        (Kind::Span, _) => Shape::Span { min: Span::ZERO, max: Span::s(1_000) },
+        (Kind::Rate, Some(Bounds { min: Value::Rate(min), max: Value::Rate(max) })) => {
+            Shape::Rate { min, max }
+        }
         (Kind::Rate, _) => Shape::Rate { min: Rate::bps(1), max: Rate::gbps(1_000_000) },
         (Kind::Extent, _) => Shape::Extent,
         (Kind::Flag, _) => Shape::Flag,
@@ -271,7 +275,7 @@ fn value(datum: Datum) -> Value {
     match datum {
         Datum::Number(x) => Value::Number(x),
         Datum::Count(x) => Value::Integer(x),
-        Datum::Time(x) => Value::Time(x),
+        Datum::Span(x) => Value::Span(x),
         Datum::Rate(x) => Value::Rate(x),
         Datum::Extent(x) => Value::Extent(x),
         Datum::Flag(x) => Value::Flag(x),

@@ -11,7 +11,7 @@ use super::quantity::{self, Dimension, RATE, SIZE, TIME, Why};
 use super::table::{Datum, Item, Table, join};
 use super::tree::{Entries, Node, Place, Raw};
 use crate::error::{Error, either, nearest, one_of};
-use tidegate_core::Time;
+use tidegate_core::Span;
 
 /// Checks a whole table.
 pub(crate) fn table(node: Node, groups: Keys, path: &str) -> Result<Table, Error> {
@@ -261,12 +261,12 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
             let count = u64::try_from(*x).ok().filter(|count| (min..=max).contains(count));
             count.map(Datum::Count).ok_or_else(expected)
         }
-        (Shape::Time { max, .. }, Raw::Text(text)) if text == "inf" && max == Time::NEVER => {
-            Ok(Datum::Time(max))
+        (Shape::Span { max, .. }, Raw::Text(text)) if text == "inf" && max == Span::FOREVER => {
+            Ok(Datum::Span(max))
         }
-        (Shape::Time { min, max }, Raw::Text(text)) => {
-            let time = quantity::time(text)?;
-            between(min <= time && time <= max, Datum::Time(time))
+        (Shape::Span { min, max }, Raw::Text(text)) => {
+            let span = quantity::span(text)?;
+            between(min <= span && span <= max, Datum::Span(span))
         }
         (Shape::Rate { min, max }, Raw::Text(text)) => {
             let rate = quantity::rate(text)?;
@@ -277,7 +277,7 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
             between(min <= bytes && bytes <= max, Datum::Bytes(bytes))
         }
         (Shape::Extent, Raw::Text(text)) => quantity::extent(text).map(Datum::Extent),
-        (Shape::Time { .. }, _) => Err(with_unit(&TIME)),
+        (Shape::Span { .. }, _) => Err(with_unit(&TIME)),
         (Shape::Rate { .. }, _) => Err(with_unit(&RATE)),
         (Shape::Bytes { .. } | Shape::Extent, _) => Err(with_unit(&SIZE)),
         (Shape::Word(words), Raw::Text(text)) => word(text, words).ok_or_else(|| Why {
@@ -324,7 +324,7 @@ impl Shape {
             Shape::Number { min, max } => format!("a number from {min} to {max}"),
             Shape::Count { min, max: u64::MAX } => format!("a whole number of at least {min}"),
             Shape::Count { min, max } => format!("a whole number from {min} to {max}"),
-            Shape::Time { min, max } => {
+            Shape::Span { min, max } => {
                 format!("a duration from {min} to {max}, such as {:?}", TIME.example)
             }
             Shape::Rate { min, max } => {

@@ -1,7 +1,7 @@
 //! What may stand in a scenario, as data. Checking a file, filling in defaults and writing the
 //! schema all work from this description; the tables themselves stand where their section is built.
 
-use tidegate_core::{Rate, Time};
+use tidegate_core::{Rate, Span};
 
 /// One key of a table.
 #[derive(Debug)]
@@ -58,9 +58,9 @@ pub(crate) enum Shape {
         min: u64,
         max: u64,
     },
-    Time {
-        min: Time,
-        max: Time,
+    Span {
+        min: Span,
+        max: Span,
     },
     Rate {
         min: Rate,
@@ -99,14 +99,14 @@ pub(crate) enum Shape {
 }
 
 /// Longest simulated time.
-pub(crate) const LONGEST: Time = Time::s(1_000);
+pub(crate) const LONGEST: Span = Span::s(1_000);
 /// A span of time that may be empty.
-pub(crate) const SPAN: Shape = Shape::Time { min: Time::ZERO, max: LONGEST };
+pub(crate) const SPAN: Shape = Shape::Span { min: Span::ZERO, max: LONGEST };
 /// A span of time that is not empty.
-pub(crate) const INTERVAL: Shape = Shape::Time { min: Time::ns(1), max: LONGEST };
+pub(crate) const INTERVAL: Shape = Shape::Span { min: Span::ns(1), max: LONGEST };
 /// What a packet spends on a link or in a switch. With the serialisation of the largest packet on
 /// the slowest link, which is half a second, it stays within what the engine can schedule.
-pub(crate) const FLIGHT: Shape = Shape::Time { min: Time::ZERO, max: Time::s(1) };
+pub(crate) const FLIGHT: Shape = Shape::Span { min: Span::ZERO, max: Span::s(1) };
 /// A link's rate.
 pub(crate) const LINK_RATE: Shape = Shape::Rate { min: Rate::mbps(1), max: Rate::gbps(10_000) };
 /// A message's size.

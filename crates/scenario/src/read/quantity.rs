@@ -3,7 +3,7 @@
 //! Decimal arithmetic throughout, so that what is written is what is meant; fractions of a
 //! picosecond, bit or byte are rounded to nearest. No space between number and unit.
 
-use tidegate_core::{Extent, Rate, Time};
+use tidegate_core::{Extent, Rate, Span};
 
 use crate::error::nearest;
 
@@ -73,8 +73,8 @@ pub(crate) struct Why {
 }
 
 /// A duration.
-pub(crate) fn time(text: &str) -> Result<Time, Why> {
-    quantity(text, &TIME).map(Time::ps)
+pub(crate) fn span(text: &str) -> Result<Span, Why> {
+    quantity(text, &TIME).map(Span::ps)
 }
 /// A rate.
 pub(crate) fn rate(text: &str) -> Result<Rate, Why> {
@@ -232,13 +232,13 @@ mod tests {
 
     #[test]
     fn quantities_are_exact() {
-        assert_eq!(time("245ns"), Ok(Time::ns(245)));
-        assert_eq!(time("0.1us"), Ok(Time::ns(100)));
-        assert_eq!(time("1.5µs"), time("1500ns"));
-        assert_eq!(time("1.5\u{3bc}s"), time("1500ns"));
-        assert_eq!(time("2e-6s"), Ok(Time::us(2)));
-        assert_eq!(time("163840ps"), Ok(Time::ps(163_840)));
-        assert_eq!(time("0.12345678901234567890123us"), Ok(Time::ps(123_457)));
+        assert_eq!(span("245ns"), Ok(Span::ns(245)));
+        assert_eq!(span("0.1us"), Ok(Span::ns(100)));
+        assert_eq!(span("1.5µs"), span("1500ns"));
+        assert_eq!(span("1.5\u{3bc}s"), span("1500ns"));
+        assert_eq!(span("2e-6s"), Ok(Span::us(2)));
+        assert_eq!(span("163840ps"), Ok(Span::ps(163_840)));
+        assert_eq!(span("0.12345678901234567890123us"), Ok(Span::ps(123_457)));
         assert_eq!(rate("0.1Tbps"), Ok(Rate::gbps(100)));
         assert_eq!(bytes("64MB"), Ok(64_000_000));
         assert_eq!(bytes("64MiB"), Ok(64 << 20));
@@ -279,7 +279,7 @@ mod tests {
             "🙂",
         ];
         for text in wrong {
-            assert!(time(text).is_err(), "{text}");
+            assert!(span(text).is_err(), "{text}");
             assert!(rate(text).is_err(), "{text}");
             assert!(extent(text).is_err(), "{text}");
         }
@@ -293,7 +293,7 @@ mod tests {
         let suggestion = |why: Why| why.suggestion.unwrap_or_default();
         assert_eq!(suggestion(rate("10Gbsp").unwrap_err()), "10Gbps");
         assert_eq!(suggestion(rate("10gbps").unwrap_err()), "10Gbps");
-        assert_eq!(suggestion(time("5 ms").unwrap_err()), "5ms");
+        assert_eq!(suggestion(span("5 ms").unwrap_err()), "5ms");
         assert_eq!(suggestion(bytes("1mb").unwrap_err()), "1MB");
         assert_eq!(suggestion(extent("1.5bdp").unwrap_err()), "1.5BDP");
         for why in [rate("100GBps").unwrap_err(), bytes("4Mb").unwrap_err()] {
@@ -302,6 +302,6 @@ mod tests {
                 "{why:?}"
             );
         }
-        assert!(time("10").unwrap_err().expected.contains("with a unit"));
+        assert!(span("10").unwrap_err().expected.contains("with a unit"));
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Value as Json, json};
 use tidegate_algos::Protocol;
-use tidegate_core::{Extent, Rate, Time};
+use tidegate_core::{Extent, Rate, Span, Time};
 
 use super::tree::{Entries, Place};
 use crate::error::Error;
@@ -17,7 +17,7 @@ pub(crate) enum Datum {
     Flag(bool),
     Number(f64),
     Count(u64),
-    Time(Time),
+    Span(Span),
     Rate(Rate),
     Bytes(u64),
     Extent(Extent),
@@ -127,7 +127,7 @@ impl Item {
             Datum::Flag(flag) => json!(flag),
             Datum::Number(number) => json!(number),
             Datum::Count(count) => json!(count),
-            Datum::Time(time) => json!(time.to_string()),
+            Datum::Span(span) => json!(span.to_string()),
             Datum::Rate(rate) => json!(rate.to_string()),
             Datum::Bytes(bytes) => json!(format!("{bytes}B")),
             Datum::Extent(extent) => json!(extent.to_string()),
@@ -165,7 +165,9 @@ readable! {
     bool: Datum::Flag(flag) => *flag;
     f64: Datum::Number(number) => *number;
     u64: Datum::Count(count) | Datum::Bytes(count) => *count;
-    Time: Datum::Time(time) => *time;
+    Span: Datum::Span(span) => *span;
+    // A point is written as its distance from the start.
+    Time: Datum::Span(span) => Time::ZERO + *span;
     Rate: Datum::Rate(rate) => *rate;
     Extent: Datum::Extent(extent) => *extent;
     Protocol: Datum::Protocol(protocol) => *protocol;

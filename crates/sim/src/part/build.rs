@@ -25,7 +25,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let schedulers = here.schedulers(&own, &mut ports);
         let pausing = fabric.switches.iter().any(|switch| switch.pausing.is_some());
         let borders = (0..).zip(&own).filter_map(|(port, &name)| {
-            let to = here.part_of(fabric.port_ends(name).1);
+            let to = here.part_of(fabric.port_ends(name).to);
             (to != number).then_some((port, to))
         });
         let borders: Vec<_> = borders.collect();
@@ -34,7 +34,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let own_switches: Vec<u32> = own_switches.collect();
         let (switches, switch_ports) = switches(fabric, &ports[..own.len()]);
 
-        let facts = Facts::of(fabric, routes.span(), setup.bdp_bytes);
+        let facts = Facts::of(fabric, routes.reach(), setup.bdp_bytes);
         let keeps_records = |stack: &Stack| stack.equipment(&facts).telemetry.hop_records;
         let mut packets = Packets::new(setup.stacks.iter().any(keeps_records));
         let blank = packets.alloc();
@@ -50,7 +50,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         };
         let random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
         let marks = markings.ways().iter().any(random);
-        let held = setup.stack_time.most() > Time::ZERO;
+        let held = setup.stack_time.most() > Span::ZERO;
         let mut part = Part {
             now: Time::ZERO,
             events: here.events(&all, &own_hosts, !schedulers.is_empty()),
@@ -81,7 +81,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                     Host::new(port, setup.stacks.len(), context(setup, &routing, host))
                 })
                 .collect(),
-            flows: Flows::new(fabric.hosts.len(), (setup.warmup, setup.duration), fabric.mtu),
+            flows: Flows::new(fabric.hosts.len(), setup.measured(), fabric.mtu),
             agenda: Agenda::default(),
             ways_to_mark: markings.ways().to_vec(),
             marking: if_any(marks, &all, Domain::Marking),
@@ -109,7 +109,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         };
         part.schedule_faults();
         let source = part.sampler();
-        part.events.set(source, part.setup.warmup.min(FAR));
+        part.events.set(source, part.setup.warmup.min(Time::ZERO + FAR));
         part
     }
 }
@@ -151,7 +151,7 @@ impl Here<'_> {
     fn ports(&self, own: bool) -> Vec<u32> {
         let all = 0..2 * self.fabric.links.len() as u32;
         all.filter(|&port| {
-            let (from, to) = self.fabric.port_ends(port);
+            let PortEnds { from, to } = self.fabric.port_ends(port);
             let is_own = self.part_of(from) == self.number;
             if own { is_own } else { !is_own && self.part_of(to) == self.number }
         })
@@ -177,10 +177,10 @@ impl Here<'_> {
             Node::Switch(s) => s,
         };
         let link = &fabric.links[name as usize / 2];
-        let (from, to) = fabric.port_ends(name);
+        let PortEnds { from, to } = fabric.port_ends(name);
         let latency = match to {
             Node::Switch(s) => fabric.switches[s as usize].latency,
-            Node::Host(_) => Time::ZERO,
+            Node::Host(_) => Span::ZERO,
         };
         let mut flags = 0;
         if let Node::Switch(s) = from {
@@ -202,7 +202,7 @@ impl Here<'_> {
     /// What holds the queues of its own ports; nothing where all are plain.
     fn schedulers(&self, own: &[u32], ports: &mut [Port]) -> Vec<Option<Box<Scheduler>>> {
         let scheduler = |&name: &u32| {
-            let Node::Switch(switch) = self.fabric.port_ends(name).0 else { return None };
+            let Node::Switch(switch) = self.fabric.port_ends(name).from else { return None };
             let changes = self.fabric.rate_changes.iter().filter(|change| change.port == name);
             let changes = changes.map(|change| (change.at, change.rate)).collect();
             let rate = self.fabric.links[name as usize / 2].rate;

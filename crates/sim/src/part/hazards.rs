@@ -158,7 +158,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let Some((busy_until, rng)) = self.stacks_busy.get_mut(host as usize) else { return true };
         let StackTime { delay, jitter } = self.setup.stack_time;
         let jitter =
-            if jitter > Time::ZERO { Time::ps(rng.below(jitter.as_ps() + 1)) } else { jitter };
+            if jitter > Span::ZERO { Span::ps(rng.below(jitter.as_ps() + 1)) } else { jitter };
         *busy_until = (now + delay + jitter).max(*busy_until);
         let until = *busy_until;
         self.hold(until, Held { packet, to: host | HOST, landed, received: Some(now) });

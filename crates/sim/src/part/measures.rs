@@ -45,7 +45,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 tx_bytes: port.tx_bytes,
                 packets: port.packets,
                 busy: port.busy_beyond(from),
-                unsent: Time::ZERO,
+                unsent: Span::ZERO,
                 byte_ps,
                 sent,
             };
@@ -92,8 +92,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
     pub(crate) fn windows(&self) -> impl Iterator<Item = (u64, f64)> {
         self.flows.senders().filter_map(|sending| {
             let host = &self.hosts[self.host_here(sending.flow.src)? as usize];
-            let (window, _) = host.existing(sending.flow.stack)?.limits(sending.handle)?;
-            window.is_finite().then_some((sending.id, window))
+            let limits = host.existing(sending.flow.stack)?.limits(sending.handle)?;
+            Some((sending.id, limits.window_bytes)).filter(|(_, bytes)| bytes.is_finite())
         })
     }
 
@@ -139,7 +139,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let queued = self.queued_since_warmup(index, end);
         let port = &self.ports[index];
         let span = end.since(self.setup.warmup).as_ps() as f64;
-        let (from, to) = self.setup.fabric.port_ends(self.port_names.name(index as u32));
+        let PortEnds { from, to } = self.setup.fabric.port_ends(self.port_names.name(index as u32));
         let before = self.baselines[index];
         let packets = port.packets - before.packets;
         let (p99_bytes, p99_delay_ns) =
@@ -151,12 +151,12 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let wire_bytes = port.tx_bytes - before.tx_bytes;
         // What was under way at warm-up belongs in part, and what is under way now does so too.
         let sending = match self.schedulers.get(index) {
-            Some(Some(_)) => self.sent(index).since(before.sent),
+            Some(Some(_)) => self.sent(index).beyond(before.sent),
             _ => port.serialise_all(wire_bytes),
         };
         let busy = sending + before.busy;
         let unsent = before.unsent + port.busy_beyond(end);
-        let utilisation = per(busy.since(unsent).as_ps() as f64, span).min(1.0);
+        let utilisation = per(busy.beyond(unsent).as_ps() as f64, span).min(1.0);
         LinkRecord {
             from,
             to,
@@ -192,8 +192,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
     }
 
     /// Time that a port with a scheduler has spent sending.
-    fn sent(&self, index: usize) -> Time {
+    fn sent(&self, index: usize) -> Span {
         let scheduler = self.schedulers.get(index).and_then(Option::as_ref);
-        scheduler.map_or(Time::ZERO, |scheduler| scheduler.busy)
+        scheduler.map_or(Span::ZERO, |scheduler| scheduler.busy)
     }
 }

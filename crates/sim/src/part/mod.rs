@@ -22,11 +22,13 @@ use scheduling::Pauses;
 use std::sync::Arc;
 use tidegate_algos::Stack;
 
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing as Choice, StackTime};
+use tidegate_core::fabric::{
+    Buffer, Ecn, Fabric, MarkAt, Node, PortEnds, Routing as Choice, StackTime,
+};
 use tidegate_core::routes::Routes;
 use tidegate_core::{
     Application, Domain, Facts, Feedback, Hop, HostContext, Message, MessageId, PathOracle, Rate,
-    Reply, Rng, Time, Transmit, Transport, frame_flag,
+    Reply, Rng, Span, Time, Transmit, Transport, frame_flag,
 };
 
 use crate::agenda::{Action, Agenda};
@@ -47,7 +49,7 @@ use crate::scheduler::Scheduler;
 use crate::setup::Setup;
 
 /// Switch buffers are sampled so often for their percentiles.
-const SAMPLE_INTERVAL: Time = Time::us(10);
+const SAMPLE_INTERVAL: Span = Span::us(10);
 
 /// What a switch's ports share.
 struct Switch {
@@ -69,13 +71,13 @@ struct Baseline {
     tx_bytes: u64,
     packets: u64,
     /// Of a transmission in progress.
-    busy: Time,
+    busy: Span,
     /// Of transmissions since that a failing link cut short: what was left of them.
-    unsent: Time,
+    unsent: Span,
     /// What the packets queued then had waited for before.
     byte_ps: u128,
     /// Of a port with a scheduler: time spent sending.
-    sent: Time,
+    sent: Span,
 }
 
 /// A simulation of a part of a fabric. No two are in one cache line, or in a pair of them.

@@ -38,7 +38,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     /// A packet begins to leave a switch port.
     #[inline]
-    pub(super) fn start(&mut self, index: u32, packet: u32, start: Time, waited: Time) {
+    pub(super) fn start(&mut self, index: u32, packet: u32, start: Time, waited: Span) {
         let port = &mut self.ports[index as usize];
         let frame = &mut self.packets.frames[packet as usize];
         if port.flags & flag::STAMPS != 0
@@ -69,7 +69,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     /// Puts a packet on the wire.
     #[inline(always)]
-    pub(super) fn launch(&mut self, index: u32, packet: u32, start: Time, waited: Time) {
+    pub(super) fn launch(&mut self, index: u32, packet: u32, start: Time, waited: Span) {
         if P::ON {
             let port = &self.ports[index as usize];
             let (port_bytes, p) = (port.queue_bytes, self.packets.get(packet));
@@ -143,7 +143,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         if port.is_free(now) && special == 0 && port.flags & unusual == 0 {
             // The common case: nothing to wait for, and nothing to write down (a wait of zero is no
             // new peak).
-            self.launch(index, packet, now, Time::ZERO);
+            self.launch(index, packet, now, Span::ZERO);
         } else {
             self.join_queue(switch, index, packet);
         }
@@ -165,7 +165,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             if ecn {
                 self.mark(index, packet, MarkAt::Enqueue);
             }
-            self.start(index, packet, self.now, Time::ZERO);
+            self.start(index, packet, self.now, Span::ZERO);
             return;
         }
         let wire = self.packets.frames[packet as usize].wire_bytes as u32;

@@ -37,7 +37,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 }
                 let port = &mut self.ports[index as usize];
                 if port.is_free(now) {
-                    self.launch(index, packet, now, Time::ZERO);
+                    self.launch(index, packet, now, Span::ZERO);
                     if P::EXPLICIT_DEQUEUES {
                         self.schedule_explicit(index);
                     }
@@ -113,7 +113,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             if let Some(rng) = self.spray.get_mut(host as usize) {
                 self.packets.frames[packet as usize].entropy = rng.bits() as u32;
             }
-            self.launch(index, packet, start, Time::ZERO);
+            self.launch(index, packet, start, Span::ZERO);
             self.blank = self.packets.alloc();
         }
         if P::EXPLICIT_DEQUEUES {
@@ -201,7 +201,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let (now, flow) = (self.now, &submission.flow);
         let unlimited = flow.bytes == Message::UNLIMITED;
         let ideal =
-            if unlimited { Time::ZERO } else { self.routing.ideal(flow.src, flow.dst, flow.bytes) };
+            if unlimited { Span::ZERO } else { self.routing.ideal(flow.src, flow.dst, flow.bytes) };
         let slot = self.flows.send(submission, now, ideal);
         if unlimited && flow.stop < Time::NEVER {
             self.agenda.stop_at(flow.stop, slot);

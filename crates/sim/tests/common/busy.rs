@@ -3,7 +3,7 @@
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Ecn, MarkAt};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
-use tidegate_core::{Body, ConnectionPolicy, Frame, HopTrace, Rate, Time};
+use tidegate_core::{Body, ConnectionPolicy, Frame, HopTrace, Rate, Span, Time};
 use tidegate_sim::{Departure, Probe, Setup};
 
 use super::{leaf_spine, setup, unlimited};
@@ -13,9 +13,9 @@ use super::{leaf_spine, setup, unlimited};
 pub struct Record {
     pub at: Time,
     pub port: u32,
-    pub waited: Time,
+    pub waited: Span,
     pub queue_bytes: u32,
-    pub frame: (Time, u16, u8, u8),
+    pub frame: (Span, u16, u8, u8),
     pub body: Body,
     pub hops: HopTrace,
 }
@@ -51,7 +51,7 @@ impl<const EXPLICIT: bool> Probe for Recorder<EXPLICIT> {
 
 /// A busy small fabric: incast, cross traffic and short messages over a leaf-spine.
 pub fn busy(stack: Stack, seed: u64) -> Setup {
-    let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Time::ns(600), 1000);
+    let fabric = leaf_spine(3, 4, 2, Rate::gbps(100), Rate::gbps(100), Span::ns(600), 1000);
     let mut setup = setup(fabric, stack, vec![unlimited(0, 11, Time::ZERO)], Time::us(400));
     let block = |pattern, bytes, start| Traffic {
         pattern,
@@ -64,9 +64,9 @@ pub fn busy(stack: Stack, seed: u64) -> Setup {
     let incast = Pattern::Incast {
         fan_in: 8,
         dst: Some(2),
-        interval: Time::us(90),
+        interval: Span::us(90),
         poisson: false,
-        jitter: Time::us(1),
+        jitter: Span::us(1),
     };
     let poisson = Pattern::Poisson {
         mean_gap_ps: 4e6,

@@ -4,7 +4,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Fabric, Node, Routing, StackTime};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
-use tidegate_core::{Rate, Time};
+use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::Setup;
 
 use super::busy::{busy, with_ecn};
@@ -34,7 +34,7 @@ pub fn two_protocols_beside_each_other_with_a_drain() -> Cuts {
     setup.workload.traffic[0].stack = 1;
     setup.workload.traffic[2].stack = 1;
     setup.warmup = Time::us(100);
-    setup.drain = Time::ms(5);
+    setup.drain = Span::ms(5);
     vec![("swift and sird", setup)]
 }
 
@@ -58,7 +58,7 @@ pub fn faults() -> Cuts {
             loss: 1e-3,
             corruption: 1e-3,
             reordering: 1e-2,
-            reorder_delay: Time::us(7),
+            reorder_delay: Span::us(7),
             duplication: 1e-3,
             ..Faults::default()
         };
@@ -73,7 +73,7 @@ pub fn faults() -> Cuts {
             outage(Failing::Link(15), Time::us(60), Time::us(160)),
             outage(Failing::Host(2), Time::us(100), Time::us(130)),
         ];
-        setup.faults.flaps = Some(Flaps { mean_up: Time::us(300), mean_down: Time::us(20) });
+        setup.faults.flaps = Some(Flaps { mean_up: Span::us(300), mean_down: Span::us(20) });
         setup.duration = Time::ms(2);
         (protocol, setup)
     };
@@ -82,7 +82,7 @@ pub fn faults() -> Cuts {
 
 pub fn hosts_that_take_time() -> Cuts {
     let mut setup = busy(stack("swift"), 7);
-    setup.stack_time = StackTime { delay: Time::us(2), jitter: Time::us(3) };
+    setup.stack_time = StackTime { delay: Span::us(2), jitter: Span::us(3) };
     vec![("swift", setup)]
 }
 
@@ -93,16 +93,16 @@ fn three_tiers() -> Fabric {
     let rate = Rate::gbps(100);
     let mut links = Vec::new();
     for host in 0..12 {
-        links.push(link(Node::Host(host), Node::Switch(host / 3), rate, Time::ns(300)));
+        links.push(link(Node::Host(host), Node::Switch(host / 3), rate, Span::ns(300)));
     }
     for tor in 0..4 {
         for agg in [4 + tor / 2 * 2, 5 + tor / 2 * 2] {
-            links.push(link(Node::Switch(tor), Node::Switch(agg), rate, Time::ns(500)));
+            links.push(link(Node::Switch(tor), Node::Switch(agg), rate, Span::ns(500)));
         }
     }
     for agg in 4..8 {
         let core = Node::Switch(8 + agg % 2);
-        links.push(link(Node::Switch(agg), core, Rate::gbps(400), Time::us(2)));
+        links.push(link(Node::Switch(agg), core, Rate::gbps(400), Span::us(2)));
     }
     Fabric {
         hosts: (0..12).map(|h| format!("h{h}")).collect(),
@@ -118,7 +118,7 @@ pub fn three_tiers_with_latency() -> Cuts {
         let mut setup = busy(stack(protocol), 8);
         setup.fabric = three_tiers();
         for (number, switch) in setup.fabric.switches.iter_mut().enumerate() {
-            switch.latency = Time::ns(50 * number as u64);
+            switch.latency = Span::ns(50 * number as u64);
         }
         (protocol, setup)
     };
@@ -127,7 +127,7 @@ pub fn three_tiers_with_latency() -> Cuts {
 
 /// A quiet fabric: windows are skipped where nothing happens.
 pub fn rare_messages() -> Cuts {
-    let fabric = leaf_spine(4, 2, 2, Rate::gbps(10), Rate::gbps(10), Time::us(1), 1000);
+    let fabric = leaf_spine(4, 2, 2, Rate::gbps(10), Rate::gbps(10), Span::us(1), 1000);
     let mut setup = setup(fabric, stack("swift"), Vec::new(), Time::ms(20));
     let pattern = Pattern::Poisson {
         mean_gap_ps: 2e9,
@@ -142,6 +142,6 @@ pub fn rare_messages() -> Cuts {
         start: Time::ZERO,
         stop: Time::ms(19),
     }];
-    setup.drain = Time::ms(1);
+    setup.drain = Span::ms(1);
     vec![("swift", setup)]
 }

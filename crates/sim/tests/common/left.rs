@@ -1,6 +1,6 @@
 //! Everything that a run leaves, to compare.
 
-use tidegate_core::{Domain, Rng, Time};
+use tidegate_core::{Domain, Rng, Span, Time};
 use tidegate_sim::{Engine, FlowRecord, Outcome, Sample};
 
 use super::busy::{Record, Recorder};
@@ -24,20 +24,21 @@ impl Left {
     pub fn of(mut engine: Engine<Recorder>, duration: Time, steps: u64) -> Left {
         let (mut rows, mut samples) = (Vec::new(), Vec::new());
         let mut rng = Rng::stream(steps, Domain::Faults, 7);
-        let mut next_sample = duration.scale(0.25);
+        let quarter = Span::ps(duration.as_ps() / 4);
+        let mut next_sample = Time::ZERO + quarter;
         while !engine.is_over() {
-            let until = engine.now() + Time::ps(1 + rng.below(duration.as_ps() / 4));
+            let until = engine.now() + Span::ps(1 + rng.below(quarter.as_ps()));
             let until = until.min(next_sample);
             while !engine.advance_some(until, 1 + rng.below(10_000)).unwrap() {}
             engine.take_finished(&mut rows).unwrap();
             if until == next_sample {
                 engine.sample(&mut samples).unwrap();
-                next_sample = next_sample.after(duration.scale(0.25));
+                next_sample = next_sample.after(quarter);
             }
         }
         let (end, packets) = (engine.now(), departures(&engine));
-        let (finished, outcome) = engine.finish().unwrap();
-        rows.extend(finished);
+        let mut outcome = engine.finish().unwrap();
+        rows.append(&mut outcome.finished);
         let outcome = format!("{:?}", Outcome { events: 0, ..outcome });
         Left { rows, outcome, samples, packets, end }
     }

@@ -13,14 +13,14 @@ use tidegate_core::routes::Routes;
 use tidegate_core::wire::Carried;
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
-    Body, ConnectionPolicy, Equipment, Extent, Facts, Marking, Message, Rate, Time, mix64,
+    Body, ConnectionPolicy, Equipment, Extent, Facts, Marking, Message, Rate, Span, Time, mix64,
 };
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
 pub fn switch(name: &str) -> Switch {
     Switch {
         name: name.into(),
-        latency: Time::ZERO,
+        latency: Span::ZERO,
         telemetry: true,
         buffer: Buffer::Unlimited,
         ecn: None,
@@ -30,12 +30,12 @@ pub fn switch(name: &str) -> Switch {
     }
 }
 
-pub fn link(a: Node, b: Node, rate: Rate, delay: Time) -> Link {
+pub fn link(a: Node, b: Node, rate: Rate, delay: Span) -> Link {
     Link { a, b, rate, delay }
 }
 
 /// `hosts` around one switch.
-pub fn star(hosts: u32, rate: Rate, delay: Time, mtu: u32) -> Fabric {
+pub fn star(hosts: u32, rate: Rate, delay: Span, mtu: u32) -> Fabric {
     Fabric {
         hosts: (0..hosts).map(|h| format!("h{h}")).collect(),
         switches: vec![switch("s0")],
@@ -52,7 +52,7 @@ pub fn leaf_spine(
     spines: u32,
     host_rate: Rate,
     fabric_rate: Rate,
-    delay: Time,
+    delay: Span,
     mtu: u32,
 ) -> Fabric {
     let mut fabric = Fabric {
@@ -97,7 +97,7 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
         seed: 1,
         duration,
         warmup: Time::ZERO,
-        drain: Time::ZERO,
+        drain: Span::ZERO,
         faults: Faults::default(),
         stack_time: StackTime::default(),
         histograms: false,
@@ -106,8 +106,8 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
 
 /// What the first protocol of a run wants of the fabric.
 pub fn wanted(setup: &Setup) -> Equipment {
-    let span = Routes::new(&setup.fabric).expect("a valid fabric").span();
-    setup.stacks[0].equipment(&Facts::of(&setup.fabric, span, setup.bdp_bytes))
+    let reach = Routes::new(&setup.fabric).expect("a valid fabric").reach();
+    setup.stacks[0].equipment(&Facts::of(&setup.fabric, reach, setup.bdp_bytes))
 }
 
 /// Gives the first protocol of a run what it wants, where it wants marks by a step at `step_bytes`.
@@ -126,7 +126,8 @@ pub fn equipped(mut setup: Setup, step_bytes: f64) -> Setup {
 pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
     let mut engine = Engine::new(setup, probe).expect("a valid setup");
     engine.advance(Time::NEVER);
-    let (finished, outcome) = engine.finish().unwrap();
+    let mut outcome = engine.finish().unwrap();
+    let finished = std::mem::take(&mut outcome.finished);
     none_beats_its_ideal(&finished);
     (finished, outcome)
 }

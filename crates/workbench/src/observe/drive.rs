@@ -2,8 +2,8 @@
 
 use std::time::Duration;
 
-use tidegate_core::Time;
 use tidegate_core::fabric::Node;
+use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Engine, Probe, Setup, parts_worth};
 
@@ -23,7 +23,7 @@ const CHUNK: (Duration, Duration) = (Duration::from_millis(20), Duration::from_m
 pub struct Progress {
     /// Simulated so far.
     pub now: Time,
-    /// To be simulated in all, but for what messages take to finish afterwards.
+    /// Where it ends, but for what messages take to finish afterwards.
     pub duration: Time,
     /// Packet-hops so far.
     pub packet_hops: u64,
@@ -65,15 +65,15 @@ pub(crate) struct Control<'a> {
     /// Told how far the run is after every chunk.
     pub(crate) tell: &'a dyn Fn(&Progress),
     /// Says how long the next chunk is, given the last and what it took.
-    pub(crate) chunk: &'a dyn Fn(Time, Duration) -> Time,
+    pub(crate) chunk: &'a dyn Fn(Span, Duration) -> Span,
 }
 
 /// Chunks that are long enough to cost nothing and short enough to be interrupted.
-pub(crate) fn adapt(chunk: Time, took: Duration) -> Time {
+pub(crate) fn adapt(chunk: Span, took: Duration) -> Span {
     if took < CHUNK.0 {
         chunk.times(2)
     } else if took > CHUNK.1 {
-        Time::ps((chunk.as_ps() / 2).max(1))
+        Span::ps((chunk.as_ps() / 2).max(1))
     } else {
         chunk
     }
@@ -158,7 +158,7 @@ fn pass<P: Probe>(
     measures.lock().begin(&Start { plan, paths: engine.paths() })?;
     let lost = interrupt::lost(control.asks);
     let (mut finished, mut samples) = (Vec::new(), Vec::new());
-    let mut chunk = Time::ps((plan.duration.as_ps() / 1000).max(1));
+    let mut chunk = Span::ps((plan.duration.as_ps() / 1000).max(1));
     while !engine.is_over() {
         let before = watch.wall();
         let next_sample = measures.lock().next_sample();
@@ -186,10 +186,10 @@ fn pass<P: Probe>(
     }
     let threads = engine.parts() * engine.ranks();
     let drained = engine.now().since(plan.duration);
-    let (finished, mut outcome) = engine.finish().map_err(&lost)?;
+    let mut outcome = engine.finish().map_err(&lost)?;
     outcome.unfinished.sort_by_key(|record| record.id);
     let mut measures = measures.lock();
-    measures.flows(plan, finished)?;
+    measures.flows(plan, std::mem::take(&mut outcome.finished))?;
     measures.flows(plan, outcome.unfinished.iter().copied())?;
     let mut left = Left::default();
     left.seen.digest = format!("{:016x}", outcome.digest);

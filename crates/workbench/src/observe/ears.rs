@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tidegate_core::{Feedback, Time};
+use tidegate_core::{Feedback, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Departure, FlowRecord, Probe, Sample};
 
@@ -86,7 +86,7 @@ impl Measures {
 
 /// Every interval, and at the end, for what is left of the run after the last whole one.
 fn sample_after(at: Time, measure: &dyn Measure, plan: &Plan) -> Time {
-    match measure.samples_every().filter(|interval| *interval > Time::ZERO) {
+    match measure.samples_every().filter(|interval| *interval > Span::ZERO) {
         Some(interval) if at < plan.duration => at.after(interval).min(plan.duration),
         _ => Time::NEVER,
     }

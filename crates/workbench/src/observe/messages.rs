@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::Time;
+use tidegate_core::Span;
 use tidegate_scenario::Plan;
 use tidegate_sim::FlowRecord;
 
@@ -25,7 +25,7 @@ pub(crate) struct Messages {
 }
 
 impl Messages {
-    fn of(mut times: Vec<Time>, unfinished: u64) -> Messages {
+    fn of(mut times: Vec<Span>, unfinished: u64) -> Messages {
         times.sort_unstable();
         let mut shares: Vec<f64> =
             (1..STEPS).map(|i| i as f64 / STEPS as f64).chain(QUANTILES).collect();
@@ -50,7 +50,7 @@ impl Messages {
 #[derive(Default)]
 pub(super) struct Completions {
     /// By label: times, and how many are unfinished.
-    by_label: BTreeMap<u16, (Vec<Time>, u64)>,
+    by_label: BTreeMap<u16, (Vec<Span>, u64)>,
 }
 
 impl Measure for Completions {
@@ -81,7 +81,7 @@ mod tests {
 
     #[test]
     fn quantiles_are_of_nearest_rank() {
-        let messages = Messages::of((1..=1000).rev().map(Time::us).collect(), 5);
+        let messages = Messages::of((1..=1000).rev().map(Span::us).collect(), 5);
         assert_eq!((messages.count, messages.unfinished), (1005, 5));
         let at = [0.5, 0.99, 0.999, 1.0].map(|share| messages.quantile(share).unwrap());
         assert_eq!(at, [500.0, 990.0, 999.0, 1000.0]);

@@ -21,7 +21,7 @@ mod traces;
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::{Feedback, PathOracle, Time};
+use tidegate_core::{Feedback, PathOracle, Span, Time};
 use tidegate_results::{LinkSummary, Partial, Summary};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Departure, FlowRecord, Outcome, Sample};
@@ -97,7 +97,7 @@ pub(crate) struct End<'a> {
     /// Its unfinished flows stand by id.
     pub(crate) outcome: &'a Outcome,
     /// How long it went on after its duration.
-    pub(crate) drained: Time,
+    pub(crate) drained: Span,
     /// On so many threads.
     pub(crate) threads: usize,
     /// Running since it was asked for.
@@ -124,7 +124,7 @@ pub(crate) trait Measure: Send {
         Hears::default()
     }
     /// How often it is given samples; they are also taken at the end of what is measured.
-    fn samples_every(&self) -> Option<Time> {
+    fn samples_every(&self) -> Option<Span> {
         None
     }
     /// The network is built. Files are opened here, so that a run that is refused leaves none.
@@ -170,7 +170,7 @@ pub(crate) enum Part {
 /// The measures of `parts`; those over time look every `interval`.
 pub(crate) fn measures(
     parts: impl IntoIterator<Item = Part>,
-    interval: Time,
+    interval: Span,
 ) -> Vec<Box<dyn Measure>> {
     let parts: Vec<Part> = parts.into_iter().collect();
     let windows = parts.contains(&Part::Windows);

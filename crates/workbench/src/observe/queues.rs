@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Quantity, Sample};
 
@@ -20,19 +20,19 @@ pub(crate) struct QueueTrace {
 
 /// Samples queues.
 pub(super) struct Queues {
-    interval: Time,
+    interval: Span,
     /// Bytes by port, a value a sample.
     bytes: BTreeMap<u64, Vec<f64>>,
 }
 
 impl Queues {
-    pub(super) fn every(interval: Time) -> Queues {
+    pub(super) fn every(interval: Span) -> Queues {
         Queues { interval, bytes: BTreeMap::new() }
     }
 }
 
 impl Measure for Queues {
-    fn samples_every(&self) -> Option<Time> {
+    fn samples_every(&self) -> Option<Span> {
         Some(self.interval)
     }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 use tidegate_results::{Entity, Partial, SeriesFile, SeriesRow};
 use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, Quantity, Sample};
@@ -15,14 +15,14 @@ use crate::{Error, convert};
 /// Writes `timeseries.parquet`.
 pub(crate) struct SamplesFile {
     out: PathBuf,
-    interval: Time,
+    interval: Span,
     goodputs: Goodputs,
     file: Option<SeriesFile<Partial>>,
 }
 
 impl SamplesFile {
     /// In the folder `out`, a row for every entity and `interval` up to `end`.
-    pub(crate) fn new(out: &Path, interval: Time, end: Time) -> SamplesFile {
+    pub(crate) fn new(out: &Path, interval: Span, end: Time) -> SamplesFile {
         let goodputs = Goodputs::new(interval, end);
         SamplesFile { out: out.to_owned(), interval, goodputs, file: None }
     }
@@ -34,7 +34,7 @@ impl SamplesFile {
 }
 
 impl Measure for SamplesFile {
-    fn samples_every(&self) -> Option<Time> {
+    fn samples_every(&self) -> Option<Span> {
         Some(self.interval)
     }
 
@@ -73,7 +73,7 @@ impl Measure for SamplesFile {
 /// Turns what flows have delivered so far into what they deliver a second. Holds one entry a
 /// running flow.
 struct Goodputs {
-    interval: Time,
+    interval: Span,
     end: Time,
     /// Delivered by each running flow as of its last sample, by id.
     delivered: BTreeMap<u64, u64>,
@@ -83,7 +83,7 @@ struct Goodputs {
 
 impl Goodputs {
     /// For samples every `interval` and at `end`, from which everything up to there is told.
-    fn new(interval: Time, end: Time) -> Goodputs {
+    fn new(interval: Span, end: Time) -> Goodputs {
         Goodputs { interval, end, delivered: BTreeMap::new(), ended: Vec::new() }
     }
 
@@ -111,7 +111,7 @@ impl Goodputs {
             let before = self.delivered.remove(&id).unwrap_or(0);
             if completed <= self.end {
                 let intervals = completed.as_ps().div_ceil(self.interval.as_ps());
-                let at = self.interval.times(intervals).min(self.end);
+                let at = Time::ZERO.after(self.interval.times(intervals)).min(self.end);
                 let entity = Entity::Flow(id);
                 rows.push(SeriesRow {
                     at,

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::{Message, Time};
+use tidegate_core::{Message, Span, Time};
 use tidegate_results::{
     Engine as EngineSummary, Fixed, GroupSummary, Recorded, Recorder, Summary, busiest,
 };
@@ -138,11 +138,11 @@ fn unfinished(group: &GroupSummary) -> Option<String> {
 fn stuck(unfinished: &[FlowRecord], last_start: Time, end: Time) -> Option<String> {
     let unfinished: Vec<_> =
         unfinished.iter().filter(|record| record.bytes != Message::UNLIMITED).collect();
-    let mut needed: BTreeMap<(bool, u32), Time> = BTreeMap::new();
+    let mut needed: BTreeMap<(bool, u32), Span> = BTreeMap::new();
     for record in &unfinished {
         for host in [(false, record.src), (true, record.dst)] {
             let sum = needed.entry(host).or_default();
-            *sum = sum.after(record.ideal);
+            *sum = sum.plus(record.ideal);
         }
     }
     let quiet = end.since(last_start);
@@ -158,7 +158,7 @@ fn stuck(unfinished: &[FlowRecord], last_start: Time, end: Time) -> Option<Strin
 }
 
 /// A span in the unit that people know it by.
-fn rounded(span: Time) -> String {
+fn rounded(span: Span) -> String {
     let s = span.as_s_f64();
     let units = [(1.0, "s"), (1e-3, "ms"), (1e-6, "us")];
     let (scale, unit) = units.into_iter().find(|(scale, _)| s >= *scale).unwrap_or((1e-9, "ns"));
@@ -171,7 +171,7 @@ mod tests {
 
     #[test]
     fn spans_are_rounded_to_a_unit_that_people_know() {
-        let spans = [Time::ps(10_003_536_794), Time::ns(1500), Time::ps(70), Time::ms(2500)];
+        let spans = [Span::ps(10_003_536_794), Span::ns(1500), Span::ps(70), Span::ms(2500)];
         assert_eq!(spans.map(rounded), ["10.0 ms", "1.5 us", "0.1 ns", "2.5 s"]);
     }
 }

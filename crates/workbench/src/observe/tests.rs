@@ -34,19 +34,19 @@ fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
     drive(plan, measures, &control).unwrap()
 }
 
-pub(crate) fn seen(plan: &Plan, parts: &[Part], interval: Time) -> Observations {
+pub(crate) fn seen(plan: &Plan, parts: &[Part], interval: Span) -> Observations {
     left(plan, measures(parts.iter().copied(), interval)).seen
 }
 
 /// Keeps every row, and the times at which samples came.
 struct Diary {
-    interval: Option<Time>,
+    interval: Option<Span>,
     rows: Arc<Mutex<Vec<FlowRow>>>,
     times: Arc<Mutex<Vec<Time>>>,
 }
 
 impl Measure for Diary {
-    fn samples_every(&self) -> Option<Time> {
+    fn samples_every(&self) -> Option<Span> {
         self.interval
     }
     fn sampled(&mut self, _plan: &Plan, at: Time, samples: &[Sample]) -> Result<(), Error> {
@@ -71,7 +71,7 @@ fn traces_of_all_flows_add_up_to_their_rows() {
         let rows = Arc::default();
         let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
         // 30 us do not divide 400: the last interval is of 10.
-        let interval = Time::us(30);
+        let interval = Span::us(30);
         let mut measures = measures(ALL, interval);
         measures.push(Box::new(diary));
         let seen = left(&plan, measures).seen;
@@ -111,9 +111,9 @@ fn traces_of_all_flows_add_up_to_their_rows() {
 #[test]
 fn measures_are_given_samples_at_their_own_times() {
     let plan = plan(crate::protocols()[0].name);
-    let intervals = [Some(Time::us(100)), Some(Time::us(150)), None, Some(Time::s(1))];
+    let intervals = [Some(Span::us(100)), Some(Span::us(150)), None, Some(Span::s(1))];
     let times: [Arc<Mutex<Vec<Time>>>; 4] = Default::default();
-    let diary = |(i, interval): (usize, &Option<Time>)| {
+    let diary = |(i, interval): (usize, &Option<Span>)| {
         let times = Arc::clone(&times[i]);
         Box::new(Diary { interval: *interval, rows: Arc::default(), times }) as Box<dyn Measure>
     };
@@ -130,11 +130,11 @@ fn measures_change_no_outcome_and_do_without_each_other() {
     for protocol in crate::protocols() {
         let plan = plan(protocol.name);
         let json = |seen: &Observations| serde_json::to_value(seen).unwrap();
-        let (none, all) = (seen(&plan, &[], Time::us(10)), seen(&plan, &ALL, Time::us(10)));
+        let (none, all) = (seen(&plan, &[], Span::us(10)), seen(&plan, &ALL, Span::us(10)));
         assert_eq!(none.digest, all.digest, "{}", protocol.name);
         let keys = ["traces", "traces", "messages", "rtt_us", "links", "queues"];
         for (part, key) in ALL.into_iter().zip(keys) {
-            let mut alone = seen(&plan, &[part], Time::us(10));
+            let mut alone = seen(&plan, &[part], Span::us(10));
             assert_eq!(alone.digest, all.digest, "{part:?}");
             if part == Part::Traces {
                 let windows = all.traces.iter().map(|trace| trace.window_kb.clone());
@@ -176,7 +176,7 @@ fn a_measure_hears_every_departure_to_the_end() {
     let mut plan = plan(crate::protocols()[0].name);
     plan.warmup = Time::ZERO;
     let ports = 2 * plan.fabric.links.len();
-    let mut measures = measures(ALL, Time::us(10));
+    let mut measures = measures(ALL, Span::us(10));
     measures.push(Box::new(Departures(vec![0; ports])));
     left(&plan, measures);
 }

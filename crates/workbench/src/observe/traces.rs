@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::{Feedback, Path, Time};
+use tidegate_core::{Feedback, Path, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, Quantity, Sample};
 
@@ -125,7 +125,7 @@ impl Life {
 
 /// Traces every flow, in memory that grows with the lives of flows over the interval.
 pub(super) struct Traces {
-    interval: Time,
+    interval: Span,
     windows: bool,
     end: Time,
     /// By flow.
@@ -138,7 +138,7 @@ pub(super) struct Traces {
 }
 
 impl Traces {
-    pub(super) fn every(interval: Time, windows: bool) -> Traces {
+    pub(super) fn every(interval: Span, windows: bool) -> Traces {
         Traces {
             interval,
             windows,
@@ -158,7 +158,7 @@ impl Traces {
 
     /// How long an interval is: the last is what is left of the run.
     fn span_us(&self, bin: usize) -> f64 {
-        let rest = self.end.since(self.interval.times(bin as u64));
+        let rest = self.end.since(Time::ZERO.after(self.interval.times(bin as u64)));
         rest.min(self.interval).as_us_f64()
     }
 
@@ -222,7 +222,7 @@ impl Measure for Traces {
         Hears { delivered: true, feedback: true, departed: false }
     }
 
-    fn samples_every(&self) -> Option<Time> {
+    fn samples_every(&self) -> Option<Span> {
         self.windows.then_some(self.interval)
     }
 

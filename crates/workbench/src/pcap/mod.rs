@@ -16,8 +16,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_algos::Protocol;
-use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Link, Node};
+use tidegate_core::{Span, Time};
 use tidegate_results::Partial;
 use tidegate_scenario::{Glob, Plan};
 use tidegate_sim::{Departure, FlowRecord};
@@ -174,13 +174,13 @@ fn head(fabric: &Fabric, chosen: &[bool]) -> (Vec<u8>, Vec<u32>) {
 /// How much later than the latest packet so far one that left before it can come. A port is looked
 /// at when its link runs empty, which is no later than the longest flight; and parts of a fabric
 /// are ahead of each other by no more than another.
-fn patience(fabric: &Fabric) -> Time {
-    let latency = fabric.switches.iter().map(|switch| switch.latency).max().unwrap_or(Time::ZERO);
+fn patience(fabric: &Fabric) -> Span {
+    let latency = fabric.switches.iter().map(|switch| switch.latency).max().unwrap_or(Span::ZERO);
     let flights = fabric
         .links
         .iter()
-        .map(|link| link.delay.after(latency).after(link.rate.serialise(u16::MAX as u64)));
-    flights.max().unwrap_or(Time::ZERO).times(2)
+        .map(|link| link.delay.plus(latency).plus(link.rate.serialise(u16::MAX as u64)));
+    flights.max().unwrap_or(Span::ZERO).times(2)
 }
 
 /// Tells a capture of the packets that leave.
@@ -228,7 +228,7 @@ struct Writer {
     waiting: BinaryHeap<Reverse<Waiting>>,
     /// When the latest packet so far left.
     latest: Time,
-    patience: Time,
+    patience: Span,
     number: u64,
     /// Of one packet; kept for the next.
     frame: Vec<u8>,
@@ -253,7 +253,7 @@ impl Writer {
         }
         if at > self.latest {
             self.latest = at;
-            self.write_until(at.since(self.patience));
+            self.write_until(at.before(self.patience));
         }
     }
 

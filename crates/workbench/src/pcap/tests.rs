@@ -179,7 +179,7 @@ fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Left) {
     let mut read = Left {
         at: left.at,
         port: left.port,
-        frame: Frame { peak_hop_delay: Time::ZERO, ..left.frame },
+        frame: Frame { peak_hop_delay: Span::ZERO, ..left.frame },
         body: Body { src: left.body.src, transport: left.body.transport, ..Body::default() },
         hops: HopTrace::default(),
     };

@@ -36,8 +36,8 @@ const SPINS: u32 = 10_000;
 /// A rank that fails waits so long for rank 0 to hear of it.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// How Open MPI moves messages within a machine. By default one process reads the memory of another,
-/// which containers forbid, and which ends both at once where the other has died.
+/// How Open MPI moves messages within a machine. By default one process reads the memory of
+/// another, which containers forbid, and which ends both at once where the other has died.
 const OF_MEMORY: (&str, &str) = ("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
 
 /// Variables that say that a process was started together with others.
@@ -133,8 +133,8 @@ struct Line {
 }
 
 #[allow(unsafe_code, reason = "requests may be held by any thread where one at a time uses them")]
-// SAFETY: the engine that holds a line is built on a thread of its own, before anything is sent, and
-// used on the main one.
+// SAFETY: the engine that holds a line is built on a thread of its own, before anything is sent,
+// and used on the main one.
 unsafe impl Send for Line {}
 
 impl Line {

@@ -67,7 +67,7 @@ pub fn reproduction_files(result: &Reproduction) -> Vec<(String, Vec<u8>)> {
     );
     let records = result.records.iter();
     files.extend(
-        records.map(|(paper, json)| (format!("{paper}.record.json"), json.clone().into_bytes())),
+        records.map(|kept| (format!("{}.record.json", kept.paper), kept.json.clone().into_bytes())),
     );
     files.push((read::FIGURES.to_owned(), figures));
     // Last: where it is, the others are.

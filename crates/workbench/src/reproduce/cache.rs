@@ -6,7 +6,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::Time;
+use tidegate_core::Span;
 use tidegate_results::Partial;
 use tidegate_scenario::{Plan, content_hash};
 
@@ -41,7 +41,7 @@ struct Kept<'a> {
 }
 
 fn key(plan: &Plan, recording: &Recording) -> String {
-    let interval = recording.interval.map_or(0, Time::as_ps);
+    let interval = recording.interval.map_or(0, Span::as_ps);
     format!("{}-{interval}-{BUILD}", content_hash(plan))
 }
 

@@ -2,13 +2,13 @@
 
 use std::fmt::Write;
 
-use super::{ClaimResult, Reproduction, Verdict};
+use super::{ClaimResult, Counts, Reproduction, Seeds, Verdict};
 
 /// In Markdown: what came of every claim, figure by figure.
 pub(crate) fn markdown(result: &Reproduction) -> String {
     let quick = if result.quick { " --quick" } else { "" };
     let vary = if result.sensitivity.is_empty() { "" } else { " --sensitivity" };
-    let (numbers, others) = result.counts();
+    let Counts { numbers, others } = result.counts();
     let mut text = format!(
         "# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`.\n\n\
          Of the {} numbers that the papers print, {numbers}. Of {} orderings and trends without a \
@@ -76,7 +76,7 @@ impl Verdict {
 pub(crate) fn measured(claim: &ClaimResult) -> String {
     let value = with_unit(claim.measured, &claim.unit);
     match claim.seeds {
-        (2.., Some(least), Some(most)) => {
+        Seeds { count: 2.., least: Some(least), most: Some(most) } => {
             format!("{value} [{} to {}]", digits(least), digits(most))
         }
         _ => value,

@@ -5,6 +5,7 @@
 //! needs, and kept in a cache by its content.
 
 mod cache;
+mod claims;
 mod document;
 mod draw;
 mod judge;
@@ -18,10 +19,11 @@ use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 
 pub use cache::default_cache;
+pub use claims::{ClaimResult, Count, Counts, Seeds};
 pub(crate) use document::{measured, paper_value, with_unit};
 pub use registry::Verdict;
 
@@ -76,39 +78,6 @@ pub struct FigureInfo {
     pub claims: Vec<String>,
 }
 
-/// A claim and how it fared.
-#[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct ClaimResult {
-    /// The paper's name.
-    pub paper: String,
-    /// The figure's.
-    pub figure: String,
-    /// The claim's.
-    pub claim: String,
-    /// The paper's sentence that this is one way to read; the claim's own name where there is no
-    /// other.
-    pub sentence: String,
-    /// What is claimed.
-    pub text: String,
-    /// The paper's value; none where it gives no number.
-    pub paper_value: Option<f64>,
-    /// Whether the paper does not print it: it is what its words come to.
-    #[serde(default)]
-    pub derived: bool,
-    /// Ours; none where a run gave no answer.
-    pub measured: Option<f64>,
-    /// Of both.
-    pub unit: String,
-    /// How it fared.
-    pub verdict: Verdict,
-    /// How it would have fared with nothing varied.
-    pub as_chosen: Verdict,
-    /// Why it is judged so, and what it hangs on.
-    pub why: String,
-    /// So many seeds that led to different runs, and the smallest and largest value of one of them.
-    pub seeds: (u64, Option<f64>, Option<f64>),
-}
-
 /// A picture.
 #[derive(Clone, Debug)]
 pub struct Picture {
@@ -129,6 +98,15 @@ pub struct PaperText {
     pub about: String,
     /// Its figures, in order.
     pub figures: Vec<FigureText>,
+}
+
+/// What a paper's claims measured under every alternative.
+#[derive(Clone, Debug)]
+pub struct PaperRecord {
+    /// The paper's name.
+    pub paper: String,
+    /// A file.
+    pub json: String,
 }
 
 /// A figure but for its claims.
@@ -161,9 +139,8 @@ pub struct Reproduction {
     pub sensitivity: Vec<(String, Vec<Sensitivity>)>,
     /// With `--quick`.
     pub quick: bool,
-    /// What claims measured under every alternative, by the paper's name: as kept for runs that do
-    /// not vary.
-    pub records: Vec<(String, String)>,
+    /// What claims measured under every alternative, as kept for runs that do not vary.
+    pub records: Vec<PaperRecord>,
 }
 
 /// All figures of `selection`: everything, a paper, or `paper/figure`.
@@ -302,8 +279,8 @@ pub fn reproduce(
         }
         if options.sensitivity && !options.quick && selection.is_none_or(|name| name == paper.name)
         {
-            result.records.retain(|(name, _)| *name != paper.name);
-            result.records.push((paper.name.clone(), fresh.json()));
+            result.records.retain(|record| record.paper != paper.name);
+            result.records.push(PaperRecord { paper: paper.name.clone(), json: fresh.json() });
         }
         let pictures = draw::pictures(paper, figure, &runs);
         let about = Some(figure.about.trim().to_owned()).filter(|about| !about.is_empty());
@@ -325,7 +302,7 @@ pub fn reproduce(
 struct Jobs {
     jobs: Vec<Job>,
     /// By hash of the plan, and interval.
-    known: BTreeMap<(String, Option<Time>), usize>,
+    known: BTreeMap<(String, Option<Span>), usize>,
 }
 
 impl Jobs {
@@ -388,7 +365,7 @@ fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observations
                     tell: &|_| {},
                     chunk: &adapt,
                 };
-                let interval = recording.interval.unwrap_or(plan.duration);
+                let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
                 let measures = measures(recording.parts.iter().copied(), interval);
                 let seen = drive(plan, measures, &control)?.seen;
                 cache.put(plan, recording, &seen);
@@ -439,6 +416,7 @@ fn told(
     let no_answer = if chosen.value.is_none() { "A run gave no answer." } else { "" };
     let said = [&format!("Tolerance: {}.", claim.tolerance), no_answer, &hangs, &claim.note];
     let said: Vec<&str> = said.into_iter().map(str::trim).filter(|said| !said.is_empty()).collect();
+    let (least, most) = chosen.range.unzip();
     ClaimResult {
         paper: paper.name.clone(),
         figure: figure.name.clone(),
@@ -452,52 +430,7 @@ fn told(
         verdict,
         as_chosen: chosen.verdict(claim),
         why: said.join(" "),
-        seeds: (chosen.seeds, chosen.range.map(|range| range.0), chosen.range.map(|range| range.1)),
-    }
-}
-
-/// How many sentences of papers came out how.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Count {
-    /// All.
-    pub all: usize,
-    /// For every seed and every alternative.
-    pub reproduced: usize,
-    /// For some only.
-    pub conditional: usize,
-    /// In the paper's direction.
-    pub direction: usize,
-    /// Not.
-    pub deviates: usize,
-}
-
-impl Count {
-    fn of(claims: &[&ClaimResult]) -> Count {
-        let mut sentences: BTreeMap<(&str, &str), Vec<Verdict>> = BTreeMap::new();
-        for claim in claims {
-            sentences.entry((&claim.paper, &claim.sentence)).or_default().push(claim.verdict);
-        }
-        let mut count = Count { all: sentences.len(), ..Count::default() };
-        for verdicts in sentences.values() {
-            match judge::of_readings(verdicts) {
-                Verdict::Reproduced => count.reproduced += 1,
-                Verdict::Conditional => count.conditional += 1,
-                Verdict::Direction => count.direction += 1,
-                Verdict::Deviates => count.deviates += 1,
-            }
-        }
-        count
-    }
-}
-
-impl std::fmt::Display for Count {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let Count { reproduced, conditional, direction, deviates, .. } = self;
-        write!(
-            f,
-            "{reproduced} reproduced, {conditional} conditional, {direction} in direction, \
-             {deviates} deviate"
-        )
+        seeds: Seeds { count: chosen.seeds, least, most },
     }
 }
 
@@ -507,12 +440,11 @@ impl Reproduction {
         self.claims.iter().all(|claim| claim.verdict != Verdict::Deviates)
     }
 
-    /// How the numbers that papers print came out, and how what they say without one did. Several
-    /// readings of one sentence count once.
-    pub fn counts(&self) -> (Count, Count) {
+    /// How the claims came out. Several readings of one sentence count once.
+    pub fn counts(&self) -> Counts {
         let (numbers, others): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
             self.claims.iter().partition(|claim| claim.paper_value.is_some() && !claim.derived);
-        (Count::of(&numbers), Count::of(&others))
+        Counts { numbers: Count::of(&numbers), others: Count::of(&others) }
     }
 
     /// Documents in Markdown, each with a name: the claims, and how they move where that was asked

@@ -8,7 +8,7 @@
 use std::collections::BTreeMap;
 
 use sha2::{Digest, Sha256};
-use tidegate_core::Time;
+use tidegate_core::Span;
 use tidegate_sim::SEMANTICS;
 
 use super::judge::Measured;
@@ -68,7 +68,7 @@ fn short(value: f64) -> f64 {
 pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
     let hash = |run: &Run| {
         let plan = figure.plan(paper, run, 1, None)?;
-        let interval = figure.recording(run).interval.map_or(0, Time::as_ps);
+        let interval = figure.recording(run).interval.map_or(0, Span::as_ps);
         Ok(format!("{} {interval}", tidegate_scenario::content_hash(&plan)))
     };
     figure.runs.iter().map(hash).collect()

@@ -70,7 +70,7 @@ fn moves(chosen: &ClaimResult, varied: &Alternative) -> bool {
     let (Some(a), Some(b)) = (chosen.measured, varied.value) else {
         return chosen.measured.is_some() != varied.value.is_some();
     };
-    let ours = (chosen.seeds.1.unwrap_or(a), chosen.seeds.2.unwrap_or(a));
+    let ours = (chosen.seeds.least.unwrap_or(a), chosen.seeds.most.unwrap_or(a));
     let theirs = varied.range.unwrap_or((b, b));
     let apart = ours.1 < theirs.0 || theirs.1 < ours.0;
     apart && (chosen.as_chosen != varied.verdict || (a - b).abs() > STILL * a.abs().max(b.abs()))
@@ -137,6 +137,7 @@ pub(super) fn markdown(result: &Reproduction) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::Seeds;
     use super::*;
 
     fn claim(value: f64, range: (f64, f64), verdict: Verdict) -> ClaimResult {
@@ -153,7 +154,7 @@ mod tests {
             verdict,
             as_chosen: verdict,
             why: String::new(),
-            seeds: (3, Some(range.0), Some(range.1)),
+            seeds: Seeds { count: 3, least: Some(range.0), most: Some(range.1) },
         }
     }
 

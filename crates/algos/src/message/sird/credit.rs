@@ -1,6 +1,6 @@
 //! Credit: how much a receiver may hand out to one sender, and how fast.
 
-use tidegate_core::{Rate, Time};
+use tidegate_core::{Rate, Span, Time};
 
 use super::Settings;
 
@@ -12,7 +12,7 @@ const PACER_SLACK_BYTES: u64 = 562;
 /// Spaces credits by the time that the data they call for takes on this host's link.
 pub(super) struct Pacer {
     rate: Rate,
-    slack: Time,
+    slack: Span,
     /// When the backlog is gone.
     empty_at: Time,
     on: bool,
@@ -26,7 +26,7 @@ impl Pacer {
     /// When the backlog is small enough for the next credit.
     #[inline]
     pub(super) fn opens_at(&self) -> Time {
-        if self.on { self.empty_at.since(self.slack) } else { Time::ZERO }
+        if self.on { self.empty_at.before(self.slack) } else { Time::ZERO }
     }
 
     /// A credit for `bytes` of data leaves at `at`.
@@ -201,7 +201,7 @@ mod tests {
             sent += 1;
         }
         // One more for the start, one for the slack.
-        let fitting = rate.bytes_in(Time::us(100)) / settings.full;
+        let fitting = rate.bytes_in(Span::us(100)) / settings.full;
         assert!(
             sent >= fitting && sent <= fitting + 2,
             "{sent} credits where {fitting} packets fit"

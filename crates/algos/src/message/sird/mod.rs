@@ -100,8 +100,9 @@ use sender::Outbox;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
-    HostContext, MIN_WIRE_BYTES, Marker, Marking, Message, MessageId, PacketMut, PathOracle, Rate,
-    Reply, Rng, Time, Transmit, Transport, choice, frame_flag, mix64, params, wire::Carried,
+    HostContext, Limits, MIN_WIRE_BYTES, Marker, Marking, Message, MessageId, PacketMut,
+    PathOracle, Rate, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice,
+    frame_flag, mix64, params, wire::Carried,
 };
 
 /// Queue between switches from which on packets are marked (NThr; paper, table 2).
@@ -168,7 +169,7 @@ params! {
         /// packets, or down.
         rules: Rules = Rules::Paper, "paper, algorithms 1 and 2";
         /// Without news for so long, packets are lost.
-        resend_timeout: Time = Time::ms(1), within Time::us(10) => Time::s(1), "our choice: far \
+        resend_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1), "our choice: far \
             above any round trip";
     }
 }
@@ -192,7 +193,7 @@ struct Settings {
     fair_share: i64,
     policy: Policy,
     rules: Rules,
-    timeout: Time,
+    timeout: Span,
 }
 
 impl Settings {
@@ -264,8 +265,8 @@ impl Endpoint for Sird {
             that cannot use it.",
         color: "#56b4e9",
         marker: Marker::Star,
-        telemetry_bytes: (0, 0),
-        echo_bytes: (0, 0),
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
     };
     type Params = SirdParams;
     type Header = Header;
@@ -386,9 +387,10 @@ impl Transport for Sird {
         self.outbox.backlog_bytes()
     }
 
-    fn limits(&self, handle: Handle) -> Option<(f64, f64)> {
+    fn limits(&self, handle: Handle) -> Option<Limits> {
         let available = self.outbox.available(Key::of_bits(handle.0))?;
-        Some((available.max(0) as f64, self.host.nic_rate.as_bps() as f64))
+        let pace_bps = self.host.nic_rate.as_bps() as f64;
+        Some(Limits { window_bytes: available.max(0) as f64, pace_bps })
     }
 }
 

@@ -207,7 +207,8 @@ impl Inbox {
     }
 
     /// A message that was not known: books the credit that its sender took for the unscheduled
-    /// packets. What is known of it then: nothing where there is no room for it, or it makes no sense.
+    /// packets. What is known of it then: it can never be where there is no room for it, or it
+    /// makes no sense.
     #[cold]
     fn open(&mut self, step: &Step<'_>, number: u32, said: &Announced) -> Known<u64> {
         let (settings, now) = (step.settings, step.now);

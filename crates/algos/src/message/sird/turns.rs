@@ -8,13 +8,15 @@ use crate::kit::heap::Heap;
 
 /// One packet's worth of deficit.
 pub(super) const ONE: i64 = 1 << 24;
+/// No destination.
+const NONE: u32 = u32::MAX;
 
 /// Destinations that can send, by number.
-#[derive(Default)]
 pub(super) struct Turns {
-    /// One that can while no other could, and has no deficit; then the heaps are empty. The common
-    /// case, as a destination comes with every credit and goes with every packet.
-    lone: Option<(u128, u32)>,
+    /// One that can while no other could, and has no deficit, with its key; then the heaps are
+    /// empty. The common case, as a destination comes with every credit and goes with every packet.
+    lone: u32,
+    lone_key: u128,
     /// By their head message.
     shortest: Heap<u128>,
     /// The same ones; the deficit of one is `round` less its key.
@@ -22,13 +24,20 @@ pub(super) struct Turns {
     round: i64,
 }
 
+impl Default for Turns {
+    fn default() -> Turns {
+        let (shortest, deficits) = (Heap::default(), Heap::default());
+        Turns { lone: NONE, lone_key: 0, shortest, deficits, round: 0 }
+    }
+}
+
 impl Turns {
     /// A destination can send, and its shortest message has this key. One that could not before has
     /// no deficit.
     #[inline]
     pub(super) fn set(&mut self, number: u32, key: u128) {
-        if self.shortest.len() == 0 && self.lone.is_none_or(|(_, lone)| lone == number) {
-            self.lone = Some((key, number));
+        if self.shortest.len() == 0 && (self.lone == number || self.lone == NONE) {
+            (self.lone, self.lone_key) = (number, key);
         } else {
             self.set_among(number, key);
         }
@@ -36,11 +45,13 @@ impl Turns {
 
     #[inline(never)]
     fn set_among(&mut self, number: u32, key: u128) {
-        let lone = self.lone.take().map(|(key, lone)| (lone, key));
-        for (number, key) in lone.into_iter().chain([(number, key)]) {
-            self.shortest.set(number, key);
-            if !self.deficits.contains(number) {
-                self.deficits.set(number, self.round);
+        let lone = core::mem::replace(&mut self.lone, NONE);
+        for (number, key) in [(lone, self.lone_key), (number, key)] {
+            if number != NONE {
+                self.shortest.set(number, key);
+                if !self.deficits.contains(number) {
+                    self.deficits.set(number, self.round);
+                }
             }
         }
     }
@@ -49,8 +60,8 @@ impl Turns {
     pub(super) fn remove(&mut self, number: u32) {
         if self.shortest.len() > 0 {
             self.remove_among(number);
-        } else if self.lone.is_some_and(|(_, lone)| lone == number) {
-            self.lone = None;
+        } else if self.lone == number {
+            self.lone = NONE;
         }
     }
 
@@ -63,8 +74,8 @@ impl Turns {
     /// The destination whose turn it is, where the fair share is in units of [`ONE`].
     #[inline]
     pub(super) fn next(&mut self, fair_share: i64) -> Option<u32> {
-        if let Some((_, lone)) = self.lone {
-            return Some(lone);
+        if self.lone != NONE {
+            return Some(self.lone);
         }
         let (_, winner) = self.shortest.first()?;
         if self.shortest.len() == 1 { Some(winner) } else { self.choose(fair_share, winner) }

@@ -35,8 +35,8 @@ use alloc::collections::{BTreeMap, VecDeque};
 
 use tidegate_core::{
     Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
-    HostContext, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Rng,
-    Time, Transmit, Transport, params, wire::Carried,
+    HostContext, Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply,
+    Rng, Span, TelemetryBytes, Time, Transmit, Transport, params, wire::Carried,
 };
 
 use crate::kit::departure::Departure;
@@ -104,7 +104,7 @@ pub struct ToyCredit {
     segments: Segments,
     window: u64,
     /// Time between two credits.
-    gap: Time,
+    gap: Span,
     rng: Rng,
     next_credit_at: Time,
     outgoing: Slab<Outgoing>,
@@ -132,8 +132,8 @@ impl Endpoint for ToyCredit {
         summary: "Receivers hand out one credit a packet at the pace of their own link.",
         color: "#a6761d",
         marker: Marker::Cross,
-        telemetry_bytes: (0, 0),
-        echo_bytes: (0, 0),
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
     };
     type Params = ToyCreditParams;
     type Header = Header;
@@ -261,7 +261,7 @@ impl Transport for ToyCredit {
         self.backlog_bytes
     }
 
-    fn limits(&self, _handle: Handle) -> Option<(f64, f64)> {
+    fn limits(&self, _handle: Handle) -> Option<Limits> {
         None
     }
 }

@@ -1,6 +1,6 @@
 //! Metrics of two flows that are known to the last interval.
 
-use tidegate_core::Time;
+use tidegate_core::Span;
 
 use super::*;
 use crate::observe::tests as measures;
@@ -119,7 +119,7 @@ fn what_a_metric_needs_is_enough_for_it() {
     let all = crate::protocols();
     // One that aims at a delay, so that there is a target.
     let aims = |name: &str| {
-        let seen = measures::seen(&measures::plan(name), &measures::ALL, Time::us(10));
+        let seen = measures::seen(&measures::plan(name), &measures::ALL, Span::us(10));
         let target = question("metric = 'target'").unwrap();
         target.answer(&[&seen]).map(|_| (measures::plan(name), seen))
     };
@@ -127,7 +127,7 @@ fn what_a_metric_needs_is_enough_for_it() {
     let mut asked = Vec::new();
     for text in ANSWERED {
         let question = question(text).unwrap();
-        let own = measures::seen(&plan, question.needs(), Time::us(10));
+        let own = measures::seen(&plan, question.needs(), Span::us(10));
         let (own, whole) = (question.answer(&[&own]), question.answer(&[&whole]));
         assert!(own == whole && own.is_some(), "{text}: {own:?} {whole:?}");
         asked.push(text.split('\'').nth(1).unwrap());

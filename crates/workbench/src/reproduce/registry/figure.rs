@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use serde::Deserialize;
-use tidegate_core::Time;
+use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
 
 use super::{Ask, Chart, Choice, Claim, Paper, SCENARIOS};
@@ -79,7 +79,7 @@ const fn yes() -> bool {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct Recording {
     /// At which flows and queues are looked at.
-    pub(crate) interval: Option<Time>,
+    pub(crate) interval: Option<Span>,
     pub(crate) parts: BTreeSet<Part>,
 }
 
@@ -130,7 +130,7 @@ impl Figure {
         let drawn = self.charts.iter().filter(|chart| self.draws(chart, run));
         let parts = asked.flat_map(|ask| ask.question.needs()).copied();
         Recording {
-            interval: run.trace_us.or(self.trace_us).map(Time::from_us_f64),
+            interval: run.trace_us.or(self.trace_us).map(Span::from_us_f64),
             parts: parts.chain(drawn.flat_map(Chart::needs)).collect(),
         }
     }

@@ -161,7 +161,7 @@ fn folder(path: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use tidegate_core::Time;
+    use tidegate_core::Span;
 
     use super::*;
     use crate::observe::Part;
@@ -262,7 +262,7 @@ mod tests {
         assert_eq!((paper.name.as_str(), figure.name.as_str()), ("x", "7a"));
         let recording = figure.recording(&figure.runs[0]);
         let parts = [Part::Traces, Part::Windows, Part::Queues];
-        let expected = Recording { interval: Some(Time::us(10)), parts: parts.into() };
+        let expected = Recording { interval: Some(Span::us(10)), parts: parts.into() };
         assert_eq!(recording, expected);
         let hidden = FIGURE.replace("name = 'a'\n", "name = 'a'\ndrawn = false\n");
         let paper = Paper::read("x", &[("figure-1", &hidden), ("paper", PAPER)]).unwrap();

@@ -21,10 +21,10 @@ fn chaos(seed: u64, params: &SirdParams, faults: Faults) -> Net {
             _ => Message::UNLIMITED,
         };
         let (_, handle) = net.submit(src, dst, size);
-        let until = net.now + Time::ns(rng.below(20_000));
+        let until = net.now + Span::ns(rng.below(20_000));
         net.run(until);
         if size == Message::UNLIMITED {
-            net.run(until + Time::ns(rng.below(30_000)));
+            net.run(until + Span::ns(rng.below(30_000)));
             net.hosts[src as usize].stop(net.now, handle);
         }
     }
@@ -42,7 +42,7 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
     {
         for seed in 0..more.unwrap_or(seeds) {
             let case = alloc::format!("loss {loss}, seed {seed}");
-            let jitter = Time::us(1 + seed % 12);
+            let jitter = Span::us(1 + seed % 12);
             let mut params = SirdParams::default();
             if seed % 3 == 1 {
                 params.receiver_policy = Policy::RoundRobin;
@@ -87,7 +87,7 @@ fn the_first_packet_of_any_kinds_may_be_lost() {
             assert_all_delivered(&net, &case);
             // A timeout for each loss, longer from the second in a row.
             let acked = net.app.messages[id as usize].acked.unwrap();
-            let bound = Time::ms((1 << net.lost) - 1) + Time::us(200);
+            let bound = Time::ms((1 << net.lost) - 1) + Span::us(200);
             assert!(acked < bound, "{case}: {} lost, done at {acked}", net.lost);
             lost += net.lost;
         }
@@ -125,12 +125,12 @@ fn a_silent_sender_gives_its_credit_to_others_and_gets_it_back() {
 
 #[test]
 fn a_message_without_end_survives_loss_in_bounded_memory() {
-    let faults = Faults { loss: 0.001, jitter: Time::us(3), ..NO_FAULTS };
+    let faults = Faults { loss: 0.001, jitter: Span::us(3), ..NO_FAULTS };
     let mut net = Net::new(2, &SirdParams::default(), faults, 1);
     let (_, handle) = net.submit(0, 1, Message::UNLIMITED);
     net.run(Time::ms(20));
     let delivered = net.app.messages[0].delivered;
-    assert!(delivered > RATE.bytes_in(Time::ms(16)), "{delivered} B");
+    assert!(delivered > RATE.bytes_in(Span::ms(16)), "{delivered} B");
     assert!(net.hosts[1].inbox.most_ahead() < receiver::MAX_AHEAD);
     net.hosts[0].stop(net.now, handle);
     net.run(Time::s(1));
@@ -141,7 +141,7 @@ fn a_message_without_end_survives_loss_in_bounded_memory() {
 
 #[test]
 fn credit_stops_where_the_window_of_a_lost_packet_ends() {
-    let params = SirdParams { resend_timeout: Time::ms(20), ..SirdParams::default() };
+    let params = SirdParams { resend_timeout: Span::ms(20), ..SirdParams::default() };
     let mut net = Net::new(2, &params, Faults { first_of: DATA, ..NO_FAULTS }, 1);
     let bytes = (receiver::MAX_AHEAD + 5_000) * MTU as u64;
     net.submit(0, 1, bytes);
@@ -198,7 +198,7 @@ fn forged_packets_harm_only_their_senders() {
                 // Its reply is for nobody here.
                 net.hosts[packet.frame.dst as usize].receive(net.now, packet, &mut net.app);
             }
-            let until = net.now + Time::us(2);
+            let until = net.now + Span::us(2);
             net.run_among(until, 3);
         }
         net.run_among(Time::s(1), 3);
@@ -220,7 +220,7 @@ fn a_handle_is_worth_nothing_once_its_message_is_acknowledged() {
     net.run(Time::us(200));
     assert!(net.hosts[0].limits(new).is_some());
     let delivered = net.app.messages[id as usize].delivered;
-    assert!(delivered > RATE.bytes_in(Time::us(100)), "{delivered} B");
+    assert!(delivered > RATE.bytes_in(Span::us(100)), "{delivered} B");
     net.hosts[0].stop(net.now, new);
     net.run(Time::s(1));
     assert_all_delivered(&net, "stopped by its own");

@@ -24,12 +24,12 @@ fn context(host: u32) -> HostContext {
         seed: 1,
         mtu: MTU,
         nic_rate: RATE,
-        fabric_base_rtt: Time::us(8),
+        fabric_base_rtt: Span::us(8),
         bdp_bytes: 100_000.0,
         connections: ConnectionPolicy::PerMessage,
         spraying: true,
         priorities: 2,
-        most_held: Time::ZERO,
+        most_held: Span::ZERO,
     }
 }
 
@@ -110,7 +110,7 @@ struct Faults {
     loss: f64,
     duplication: f64,
     /// Each packet takes up to so much longer than 1 µs.
-    jitter: Time,
+    jitter: Span,
     /// Loses everything from this host between the two times.
     dead: Option<(u32, Time, Time)>,
     /// Loses the first packet of each kind whose bit is set.
@@ -118,7 +118,7 @@ struct Faults {
 }
 
 const NO_FAULTS: Faults =
-    Faults { loss: 0.0, duplication: 0.0, jitter: Time::us(1), dead: None, first_of: 0 };
+    Faults { loss: 0.0, duplication: 0.0, jitter: Span::us(1), dead: None, first_of: 0 };
 
 /// Of [`Faults::first_of`].
 fn bit(body: &Body) -> u32 {
@@ -204,7 +204,7 @@ impl Net {
                 continue;
             }
             self.sent += 1;
-            let delay = Time::us(1) + Time::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
+            let delay = Span::us(1) + Span::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
             self.wires.insert((left + delay, self.sent), (frame, body));
         }
         left
@@ -259,7 +259,7 @@ impl Net {
                 self.now = until;
                 return;
             }
-            self.now = next.max(self.now + Time::ps(1));
+            self.now = next.max(self.now + Span::ps(1));
         }
     }
 

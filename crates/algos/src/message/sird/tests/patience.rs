@@ -28,8 +28,8 @@ const STALLED: Header = Header::Resend(Resend {
 #[test]
 fn what_a_sender_sent_within_half_a_timeout_is_not_asked_of_it() {
     let timeout = settings().timeout;
-    let half = Time::ps(timeout.as_ps() / 2);
-    for (later, is_on_its_way) in [(Time::us(1), true), (half - Time::ps(1), true), (half, false)] {
+    let half = Span::ps(timeout.as_ps() / 2);
+    for (later, is_on_its_way) in [(Span::us(1), true), (half - Span::ps(1), true), (half, false)] {
         let (mut host, sent) = (sending(), Time::us(5));
         tell(&mut host, sent, 1, &credit(5 * 1538));
         (0..5).for_each(|packet| {
@@ -115,8 +115,8 @@ fn a_sender_that_asks_again_is_not_asked_twice_within_a_timeout() {
     let (first, timeout) = (Time::ms(2), hearing.settings.timeout);
     for (at, asked) in [
         (first, 1),
-        (first + Time::us(1), 0),
-        (first + timeout - Time::ps(1), 0),
+        (first + Span::us(1), 0),
+        (first + timeout - Span::ps(1), 0),
         (first + timeout, 1),
     ] {
         assert_eq!(hearing.hear_again(at, 10).len(), asked, "at {at}");

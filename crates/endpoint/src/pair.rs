@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use tidegate_algos::Stack;
-use tidegate_core::{Application, HostContext, Message, PathOracle, Rate, Time};
+use tidegate_core::{Application, HostContext, Message, PathOracle, Rate, Span, Time};
 
 use crate::endpoint::{Endpoint, Packet};
 
@@ -13,7 +13,7 @@ pub struct Link {
     /// Rate of each direction.
     pub rate: Rate,
     /// Propagation, one way.
-    pub delay: Time,
+    pub delay: Span,
 }
 
 /// A message and who submits it when.

@@ -4,8 +4,8 @@
 use proptest::prelude::*;
 use tidegate_algos::Protocol;
 use tidegate_core::wire::{HeaderError, Kind, MAX_HEADER_BYTES, telemetry};
-use tidegate_core::{Hop, Rate, Time, frame_flag};
-use tidegate_udp::{Packet, datagram};
+use tidegate_core::{Hop, Rate, Span, Time, frame_flag};
+use tidegate_endpoint::{Packet, datagram};
 
 /// Headers of a packet, and so much payload.
 fn bytes(protocol: Protocol, packet: &Packet) -> Vec<u8> {
@@ -52,7 +52,7 @@ fn packet(protocol: Protocol, numbers: &[u64]) -> Packet {
     packet.body.words = std::array::from_fn(|_| any() ^ any() << 32);
     if any() % 2 == 1 {
         packet.frame.flags |= frame_flag::STAMP_PEAK;
-        packet.frame.peak_hop_delay = Time::ps(any());
+        packet.frame.peak_hop_delay = Span::ps(any());
     }
     if any() % 2 == 1 {
         packet.frame.flags |= frame_flag::STAMP_HOPS;

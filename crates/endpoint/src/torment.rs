@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_algos::Protocol;
 use tidegate_core::{
     Application, ConnectionPolicy, Frame, HostContext, MIN_WIRE_BYTES, Message, MessageId, Path,
-    PathOracle, Rate, Time,
+    PathOracle, Rate, Span, Time,
 };
 
 use crate::endpoint::{Endpoint, Packet};
@@ -59,8 +59,8 @@ struct Somewhere;
 impl PathOracle for Somewhere {
     fn path(&self, _src: u32, _dst: u32) -> Path {
         Path {
-            base_rtt: Time::us(6),
-            fabric_base_rtt: Time::us(8),
+            base_rtt: Span::us(6),
+            fabric_base_rtt: Span::us(8),
             nic_rate: Rate::gbps(100),
             bottleneck_rate: Rate::gbps(100),
             bdp_bytes: 100_000.0,
@@ -84,7 +84,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
         seed: 1,
         mtu: 1_000,
         nic_rate: Rate::gbps(100),
-        fabric_base_rtt: Time::us(8),
+        fabric_base_rtt: Span::us(8),
         bdp_bytes: 100_000.0,
         connections: [
             ConnectionPolicy::PerPair,
@@ -93,7 +93,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
         ][script.len() % 3],
         spraying: script.len().is_multiple_of(2),
         priorities: 1 + (script.len() % 8) as u8,
-        most_held: Time::ZERO,
+        most_held: Span::ZERO,
     };
     let mut script = Bytes(script);
     let mut endpoint = Endpoint::new(&protocol.stack(), &host);
@@ -114,14 +114,14 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
                 messages += 1;
                 endpoint.submit(now, message, &Somewhere);
             }
-            1 => now = now.after(Time::ps(script.number() % Time::ms(1).as_ps())),
+            1 => now = now.after(Span::ps(script.number() % Span::ms(1).as_ps())),
             2 | 3 => {
                 for _ in 0..=script.u8() {
                     let Some(packet) = endpoint.transmit(now) else { break };
                     assert!(packet.frame.wire_bytes as u32 >= MIN_WIRE_BYTES, "{:?}", packet.frame);
                     assert!(packet.frame.dst < host.hosts, "{:?}", packet.frame);
                     last = packet;
-                    now = now.after(Time::ns(90));
+                    now = now.after(Span::ns(90));
                 }
             }
             4 => endpoint.on_deadline(now, &mut heard),
@@ -135,7 +135,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
             heard.acked
         );
     }
-    let most = MOST_AT_ONCE + host.nic_rate.bytes_in(now) / MIN_WIRE_BYTES as u64;
+    let most = MOST_AT_ONCE + host.nic_rate.bytes_in(now.since(Time::ZERO)) / MIN_WIRE_BYTES as u64;
     let rest = (0..most).find(|_| endpoint.transmit(now).is_none());
     assert!(rest.is_some(), "{}: more than {most} packets at one moment", protocol.card().name);
 }
@@ -178,7 +178,7 @@ fn bent(mut packet: Packet, script: &mut Bytes<'_>) -> Packet {
                 };
             }
             16 => packet.frame.flags = value as u8,
-            _ => packet.frame.peak_hop_delay = Time::ps(value),
+            _ => packet.frame.peak_hop_delay = Span::ps(value),
         }
     }
     packet

@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use tidegate_algos::Protocol;
-use tidegate_udp::torment;
+use tidegate_endpoint::torment;
 
 proptest! {
     #![proptest_config(ProptestConfig {

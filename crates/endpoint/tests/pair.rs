@@ -8,10 +8,10 @@ use tidegate_core::fabric::{Fabric, Link as FabricLink, Node, Routing};
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
     Application, Body, ConnectionPolicy, Domain, Frame, HopTrace, HostContext, Message, MessageId,
-    Rate, Rng, Time,
+    Rate, Rng, Span, Time,
 };
+use tidegate_endpoint::{Link, Packet, Submission, pair};
 use tidegate_sim::{Departure as SimDeparture, Engine, Probe, Setup};
-use tidegate_udp::{Link, Packet, Submission, pair};
 
 /// What of a departure must agree: when, from which host, and the packet but for the drivers' own
 /// fields.
@@ -85,7 +85,7 @@ fn submissions(seed: u64) -> Vec<Submission> {
 
 #[test]
 fn endpoints_send_what_the_simulator_sends() {
-    let link = Link { rate: Rate::gbps(100), delay: Time::ns(1_300) };
+    let link = Link { rate: Rate::gbps(100), delay: Span::ns(1_300) };
     let end = Time::ms(3);
     for &protocol in Protocol::ALL {
         for seed in 1..=20 {
@@ -122,7 +122,7 @@ fn endpoints_send_what_the_simulator_sends() {
                 seed,
                 duration: end,
                 warmup: Time::ZERO,
-                drain: Time::ZERO,
+                drain: Span::ZERO,
                 faults: Default::default(),
                 stack_time: Default::default(),
                 histograms: false,
@@ -140,7 +140,7 @@ fn endpoints_send_what_the_simulator_sends() {
                 connections: ConnectionPolicy::Pool(2),
                 spraying: false,
                 priorities: 1,
-                most_held: Time::ZERO,
+                most_held: Span::ZERO,
             };
             let mut counts = Counts::default();
             let ours = pair(

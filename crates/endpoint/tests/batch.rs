@@ -2,17 +2,18 @@
 
 use tidegate_algos::Protocol;
 use tidegate_core::{
-    Application, ConnectionPolicy, HostContext, Message, MessageId, Path, PathOracle, Rate, Time,
+    Application, ConnectionPolicy, HostContext, Message, MessageId, Path, PathOracle, Rate, Span,
+    Time,
 };
-use tidegate_udp::{Endpoint, Packet};
+use tidegate_endpoint::{Endpoint, Packet};
 
 struct OnePath;
 
 impl PathOracle for OnePath {
     fn path(&self, _src: u32, _dst: u32) -> Path {
         Path {
-            base_rtt: Time::us(6),
-            fabric_base_rtt: Time::us(8),
+            base_rtt: Span::us(6),
+            fabric_base_rtt: Span::us(8),
             nic_rate: Rate::gbps(100),
             bottleneck_rate: Rate::gbps(100),
             bdp_bytes: 100_000.0,
@@ -38,12 +39,12 @@ fn endpoint(protocol: Protocol, host: u32) -> Endpoint {
         seed: 1,
         mtu: 1_000,
         nic_rate: Rate::gbps(100),
-        fabric_base_rtt: Time::us(8),
+        fabric_base_rtt: Span::us(8),
         bdp_bytes: 100_000.0,
         connections: ConnectionPolicy::PerMessage,
         spraying: false,
         priorities: 2,
-        most_held: Time::ZERO,
+        most_held: Span::ZERO,
     };
     Endpoint::new(&protocol.stack(), &context)
 }

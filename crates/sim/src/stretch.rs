@@ -1,6 +1,6 @@
 //! Windows of time in which parts run beside each other, one after another.
 
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 
 use crate::exchange::{Exchange, Heard, Present};
 use crate::feed::Feed;
@@ -11,18 +11,18 @@ use crate::probe::Probe;
 use crate::ranks::{Border, Place};
 
 /// Whether all messages have finished is looked at so often in a drain, which ends then.
-const DRAIN_STEP: u64 = Time::us(1).as_ps();
+const DRAIN_STEP: u64 = Span::us(1).as_ps();
 
 /// How far parts may run.
 #[derive(Clone, Copy)]
-pub(crate) struct Span {
+pub(crate) struct Stretch {
     pub(crate) until: Time,
     /// Or until so much is done.
     pub(crate) work: u64,
     /// Or until all messages have finished.
     pub(crate) draining: bool,
     /// Least time that a packet takes from part to part.
-    pub(crate) lookahead: Time,
+    pub(crate) lookahead: Span,
 }
 
 /// What the first part of a process does for all of them.
@@ -37,13 +37,13 @@ pub(crate) struct Beside<'a> {
     pub(crate) exchange: &'a Exchange,
     pub(crate) border: Option<&'a Border>,
     pub(crate) place: Place,
-    pub(crate) span: Span,
+    pub(crate) stretch: Stretch,
     /// Where the first window ends.
     pub(crate) first: Time,
 }
 
 impl Beside<'_> {
-    /// Runs a part window by window: where the span ended, and what was heard then, which is the
+    /// Runs a part window by window: where the stretch ended, and what was heard then, which is the
     /// same for all.
     pub(crate) fn run<P: Probe, N: Naming>(
         &self,
@@ -51,7 +51,7 @@ impl Beside<'_> {
         part: &mut Part<P, N>,
         mut lead: Option<Lead<'_>>,
     ) -> Result<(Time, Heard), Lost> {
-        let Beside { exchange, place, span, .. } = *self;
+        let Beside { exchange, place, stretch, .. } = *self;
         let _present = Present(exchange);
         let own_number = place.first() as usize + number;
         let before = part.handled;
@@ -66,7 +66,7 @@ impl Beside<'_> {
             }
             let mut known = Time::NEVER;
             if let Some(lead) = &mut lead {
-                let first = lead.feed.hand_out(end.after(span.ahead()), |to, submission| {
+                let first = lead.feed.hand_out(end.after(stretch.ahead()), |to, submission| {
                     if place.here(to) < place.parts {
                         exchange.mail(turn, number, to as usize).submissions.push(submission);
                     }
@@ -95,7 +95,7 @@ impl Beside<'_> {
                 border.unpack(number, &mut abroad)?;
                 part.take_in(&mut abroad);
             }
-            match span.next_end(end, &heard) {
+            match stretch.next_end(end, &heard) {
                 Some(next) => end = next,
                 None => return Ok((end, heard)),
             }
@@ -104,9 +104,9 @@ impl Beside<'_> {
     }
 }
 
-impl Span {
+impl Stretch {
     /// Flows are handed out so long before they begin: where the next window ends is not known yet.
-    pub(crate) fn ahead(&self) -> Time {
+    pub(crate) fn ahead(&self) -> Span {
         self.lookahead.times(2)
     }
 
@@ -115,19 +115,19 @@ impl Span {
         self.draining && open == 0 && now.as_ps().is_multiple_of(DRAIN_STEP)
     }
 
-    /// Where the window after the one that ended at `end` ends; `None`: the span is over.
+    /// Where the window after the one that ended at `end` ends; `None`: the stretch is over.
     pub(crate) fn next_end(&self, end: Time, heard: &Heard) -> Option<Time> {
         if end >= self.until || heard.work >= self.work || self.is_drained(end, heard.open) {
             return None;
         }
         let first = heard.next.max(end);
         let mut next = self.until.min(heard.known);
-        if self.lookahead < Time::NEVER {
-            next = next.min(first.after(self.lookahead - Time::ps(1)));
+        if self.lookahead < Span::FOREVER {
+            next = next.min(first.after(self.lookahead - Span::ps(1)));
         }
         if self.draining {
             // Nothing finishes before something happens.
-            let looks = if heard.open == 0 { end.after(Time::ps(1)) } else { first };
+            let looks = if heard.open == 0 { end.after(Span::ps(1)) } else { first };
             let step = looks.as_ps().checked_next_multiple_of(DRAIN_STEP);
             next = next.min(step.map_or(Time::NEVER, Time::ps));
         }

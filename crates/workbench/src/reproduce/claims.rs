@@ -1,0 +1,117 @@
+//! Claims, and how they fared.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+
+use super::{Verdict, judge};
+/// A claim and how it fared.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ClaimResult {
+    /// The paper's name.
+    pub paper: String,
+    /// The figure's.
+    pub figure: String,
+    /// The claim's.
+    pub claim: String,
+    /// The paper's sentence that this is one way to read; the claim's own name where there is no
+    /// other.
+    pub sentence: String,
+    /// What is claimed.
+    pub text: String,
+    /// The paper's value; none where it gives no number.
+    pub paper_value: Option<f64>,
+    /// Whether the paper does not print it: it is what its words come to.
+    #[serde(default)]
+    pub derived: bool,
+    /// Ours; none where a run gave no answer.
+    pub measured: Option<f64>,
+    /// Of both.
+    pub unit: String,
+    /// How it fared.
+    pub verdict: Verdict,
+    /// How it would have fared with nothing varied.
+    pub as_chosen: Verdict,
+    /// Why it is judged so, and what it hangs on.
+    pub why: String,
+    /// What single seeds gave; a list in files.
+    pub seeds: Seeds,
+}
+
+/// Values of single seeds.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "(u64, Option<f64>, Option<f64>)", into = "(u64, Option<f64>, Option<f64>)")]
+pub struct Seeds {
+    /// So many that led to different runs.
+    pub count: u64,
+    /// The smallest value of one of them; none where a run gave no answer.
+    pub least: Option<f64>,
+    /// The largest.
+    pub most: Option<f64>,
+}
+
+impl From<(u64, Option<f64>, Option<f64>)> for Seeds {
+    fn from((count, least, most): (u64, Option<f64>, Option<f64>)) -> Seeds {
+        Seeds { count, least, most }
+    }
+}
+
+impl From<Seeds> for (u64, Option<f64>, Option<f64>) {
+    fn from(seeds: Seeds) -> Self {
+        (seeds.count, seeds.least, seeds.most)
+    }
+}
+
+/// How the sentences of papers came out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Numbers that papers print.
+    pub numbers: Count,
+    /// What they say without one.
+    pub others: Count,
+}
+
+/// How many sentences of papers came out how.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Count {
+    /// All.
+    pub all: usize,
+    /// For every seed and every alternative.
+    pub reproduced: usize,
+    /// For some only.
+    pub conditional: usize,
+    /// In the paper's direction.
+    pub direction: usize,
+    /// Not.
+    pub deviates: usize,
+}
+
+impl Count {
+    pub(super) fn of(claims: &[&ClaimResult]) -> Count {
+        let mut sentences: BTreeMap<(&str, &str), Vec<Verdict>> = BTreeMap::new();
+        for claim in claims {
+            sentences.entry((&claim.paper, &claim.sentence)).or_default().push(claim.verdict);
+        }
+        let mut count = Count { all: sentences.len(), ..Count::default() };
+        for verdicts in sentences.values() {
+            match judge::of_readings(verdicts) {
+                Verdict::Reproduced => count.reproduced += 1,
+                Verdict::Conditional => count.conditional += 1,
+                Verdict::Direction => count.direction += 1,
+                Verdict::Deviates => count.deviates += 1,
+            }
+        }
+        count
+    }
+}
+
+impl std::fmt::Display for Count {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Count { reproduced, conditional, direction, deviates, .. } = self;
+        write!(
+            f,
+            "{reproduced} reproduced, {conditional} conditional, {direction} in direction, \
+             {deviates} deviate"
+        )
+    }
+}
