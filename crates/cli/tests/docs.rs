@@ -399,7 +399,7 @@ fn what_the_tutorial_says_runs() {
 /// shows.
 #[test]
 fn the_example_of_a_protocol_keeps_the_contract_of_cards() {
-    let examples = blocks(&document("ARCHITECTURE.md"), "rust");
+    let examples = blocks(&document("docs/adding-a-protocol.md"), "rust");
     assert_eq!(examples.len(), 1);
     let field = |name: &str| {
         let line =
@@ -417,6 +417,7 @@ fn files_that_documents_link_to_are_there() {
         "ARCHITECTURE.md",
         "CHANGELOG.md",
         "docs/tutorial.md",
+        "docs/adding-a-protocol.md",
         "docs/captures.md",
         "docs/headers.md",
         "docs/results.md",

@@ -48,8 +48,8 @@ pub use tidegate_scenario::{Override, Plan};
 
 /// The example of a protocol in the document compiles.
 #[cfg(doctest)]
-#[doc = include_str!("../../../ARCHITECTURE.md")]
-struct Architecture;
+#[doc = include_str!("../../../docs/adding-a-protocol.md")]
+struct AddingAProtocol;
 
 use std::path::Path;
 

@@ -90,7 +90,7 @@ pub(crate) struct Part<P, N> {
     /// How many of them are its own.
     own_ports: usize,
     /// Those of its own whose links end in other parts, and in which; by port. A packet that stays,
-    /// the gate, is first on such a link: it is never empty, so that nothing on it is an event here.
+    /// the gate, is first on such a link: never empty, it has no events here.
     borders: Vec<(u32, u32)>,
     rates: Vec<Rate>,
     baselines: Vec<Baseline>,
