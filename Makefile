@@ -8,11 +8,12 @@ APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
 # Protocols that the demo compares. `tidegate protocols` lists all there are.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
-.PHONY: help demo test lint fmt docs bench reproduction
+.PHONY: help demo test test-mpi lint fmt docs bench reproduction
 
 help:
 	@echo "make demo    congestion on two hops, and a busy cluster, under several protocols side by side"
 	@echo "make test    lint and all tests"
+	@echo "make test-mpi   runs in several processes, over MPI (docs/mpi.md)"
 	@echo "make lint    formatting and clippy"
 	@echo "make fmt     format the code"
 	@echo "make docs    write docs/scenario.md, docs/protocols.md and docs/headers.md anew from what the code says of itself"
@@ -29,6 +30,11 @@ demo:
 
 test: lint
 	cargo test --workspace
+
+# Needs mpirun, mpicc and libclang.
+test-mpi:
+	cargo clippy -p tidegate-cli -p tidegate-workbench --features mpi --all-targets -- -D warnings
+	TIDEGATE_MPI=required cargo test -p tidegate-cli --features mpi --test mpi
 
 # A toolchain without these components still runs the tests.
 lint:

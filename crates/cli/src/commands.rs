@@ -6,9 +6,9 @@ use std::sync::{Arc, LazyLock};
 use clap::CommandFactory;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
-use tidegate_workbench::{self as workbench, Capture, Comparison, Error, RunOptions};
+use tidegate_workbench::{self as workbench, Capture, Comparison, Error, Ranks, RunOptions};
 
-use crate::args::{Args, Command, How, Packets};
+use crate::args::{Args, Command, How, Packets, Scenario};
 use crate::format::shown;
 use crate::progress::Bars;
 use crate::{Result, complain, page, reproduce, table};
@@ -16,24 +16,7 @@ use crate::{Result, complain, page, reproduce, table};
 /// Does it, and returns what goes to stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
     match command {
-        Command::Run { scenario, how, packets } => {
-            let Packets { pcap, pcap_of } = &packets;
-            forces_something(&how, pcap.is_some())?;
-            let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
-            plan.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
-            let summary = observed(&how, std::slice::from_ref(&plan.name), |options| {
-                let capture = pcap.as_ref().map(|file| Capture { file, of: pcap_of });
-                workbench::run(&plan, &RunOptions { capture, ..*options })
-            })?;
-            let of_the_run = &summary.warnings[plan.warnings.len()..];
-            of_the_run.iter().for_each(|warning| complain(&format!("warning: {warning}")));
-            if how.json {
-                return Ok(json(|to| summary.write(to)));
-            }
-            let mut text = table::run(&summary);
-            text.push_str(&written(&how));
-            Ok(text)
-        }
+        Command::Run { scenario, how, packets } => run_one(&scenario, &how, &packets, None),
         Command::Compare { scenario, protocols, how } => {
             forces_something(&how, false)?;
             let overrides = scenario.overrides()?;
@@ -66,6 +49,55 @@ pub(crate) fn run(command: Command) -> Result<String> {
             Ok(String::from_utf8_lossy(&script).into_owned())
         }
     }
+}
+
+/// The same as one of several processes, of which the first alone answers; `true` where this is it.
+pub(crate) fn run_among(command: Command, ranks: Ranks) -> (bool, Result<String>) {
+    let first = ranks.is_first();
+    let result = match command {
+        Command::Run { scenario, how, packets } if first => {
+            run_one(&scenario, &how, &packets, Some(&ranks))
+        }
+        Command::Run { scenario, how, .. } => serve(&scenario, &how, &ranks),
+        _ => Err(Error::Alone(
+            "only `tidegate run` is done in several processes; start the others without mpirun"
+                .to_owned(),
+        )),
+    };
+    (first, ranks.end(result))
+}
+
+fn run_one(
+    scenario: &Scenario,
+    how: &How,
+    packets: &Packets,
+    ranks: Option<&Ranks>,
+) -> Result<String> {
+    let Packets { pcap, pcap_of } = packets;
+    forces_something(how, pcap.is_some())?;
+    let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
+    plan.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    let summary = observed(how, std::slice::from_ref(&plan.name), |options| {
+        let capture = pcap.as_ref().map(|file| Capture { file, of: pcap_of });
+        workbench::run(&plan, &RunOptions { capture, ranks, ..*options })
+    })?;
+    let of_the_run = &summary.warnings[plan.warnings.len()..];
+    of_the_run.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    if how.json {
+        return Ok(json(|to| summary.write(to)));
+    }
+    let mut text = table::run(&summary);
+    text.push_str(&written(how));
+    Ok(text)
+}
+
+/// Takes part in the run that the first process does.
+fn serve(scenario: &Scenario, how: &How, ranks: &Ranks) -> Result<String> {
+    let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
+    let threads = how.threads.map(|threads| threads as usize);
+    let interrupted = Some(interrupt_flag());
+    let options = RunOptions { threads, interrupted, ranks: Some(ranks), ..RunOptions::default() };
+    workbench::serve(&plan, &options).map(|()| String::new())
 }
 
 /// Refuses `--force` where nothing is written.
@@ -111,6 +143,7 @@ fn observed<T>(
         out: how.out.as_deref(),
         force: how.force,
         capture: None,
+        ranks: None,
         threads: how.threads.map(|threads| threads as usize),
         progress: bars.are_shown().then_some(&tell),
         interrupted: Some(interrupt_flag()),

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use clap::Parser;
 #[cfg(unix)]
 use signal_hook::{consts::SIGXFSZ, flag::register};
-use tidegate_workbench::Error;
+use tidegate_workbench::{Error, Ranks};
 
 fn main() -> ExitCode {
     survive_full_files();
@@ -29,10 +29,17 @@ fn main() -> ExitCode {
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });
         }
     };
-    match commands::run(args.command) {
+    let (answers, result) = match Ranks::join(commands::interrupt_flag) {
+        Ok(None) => (true, commands::run(args.command)),
+        Ok(Some(ranks)) => commands::run_among(args.command, ranks),
+        Err(error) => (true, Err(error)),
+    };
+    match result {
         Ok(text) => emit(&text),
         Err(error) => {
-            complain(&format!("tidegate: {error}"));
+            if answers {
+                complain(&format!("tidegate: {error}"));
+            }
             ExitCode::from(error.exit_code())
         }
     }

@@ -13,6 +13,7 @@ use crate::marking::Markings;
 use crate::naming::{Same, Table};
 use crate::outcome::{FlowRecord, Outcome, Sample};
 use crate::partition::Partition;
+use crate::peers::{Lost, Peers};
 use crate::port::longest_flight;
 use crate::probe::Probe;
 use crate::run::Run;
@@ -55,6 +56,165 @@ impl<P: Probe> Engine<P> {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn in_parts(setup: Setup, probes: Vec<P>) -> Result<Engine<P>, String> {
+        let ground = Ground::of(setup)?;
+        let fabric = &ground.setup.fabric;
+        let partition = match probes.len() {
+            2.. if !P::EXPLICIT_DEQUEUES => Partition::new(fabric, probes.len()),
+            _ => Partition::whole(fabric),
+        };
+        Ok(Engine(match partition.parts {
+            1 => Form::Whole(Run::new(ground, partition, probes, None)),
+            _ => Form::Parts(Run::new(ground, partition, probes, None)),
+        }))
+    }
+
+    /// As [`in_parts`](Self::in_parts), in at most as many parts in each of several processes as
+    /// there are probes, as many in each. All have to call this with the same setup and as many
+    /// probes. Rank 0 is then asked as if it were alone, and the others [`serve`](Self::serve) it.
+    /// A process builds only its own parts, and has one at least.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new); and where the fabric has fewer racks that can be cut apart than there
+    /// are processes.
+    pub fn among(
+        setup: Setup,
+        mut probes: Vec<P>,
+        peers: Box<dyn Peers>,
+    ) -> Result<Engine<P>, String> {
+        debug_assert!(!P::EXPLICIT_DEQUEUES, "only the whole can have an event for every dequeue");
+        let ground = Ground::of(setup)?;
+        let (fabric, ranks) = (&ground.setup.fabric, peers.count());
+        let most = Partition::new(fabric, ranks * probes.len()).parts;
+        if most < ranks {
+            return Err(format!(
+                "{ranks} processes are more than this fabric can be cut into, which is {most}: \
+                 racks, and links between switches of 50 ns at least; start {most} at most"
+            ));
+        }
+        probes.truncate(most / ranks);
+        let partition = Partition::new(fabric, ranks * probes.len());
+        Ok(Engine(Form::Parts(Run::new(ground, partition, probes, Some(peers)))))
+    }
+
+    /// Does what rank 0 is asked to do, until it has finished: for all other ranks. Their engines
+    /// are asked nothing else but for their probes.
+    ///
+    /// # Errors
+    /// Where a rank is lost.
+    pub fn serve(&mut self) -> Result<(), Lost> {
+        ask!(&mut self.0, run => run.serve())
+    }
+
+    /// How far the run has come.
+    pub fn now(&self) -> Time {
+        ask!(&self.0, run => run.now())
+    }
+
+    /// Parts that run beside each other in this process.
+    pub fn parts(&self) -> usize {
+        ask!(&self.0, run => run.parts())
+    }
+
+    /// Processes that the run is done in.
+    pub fn ranks(&self) -> usize {
+        ask!(&self.0, run => run.ranks())
+    }
+
+    /// Packets delivered over any link so far; in other processes, when rows were last taken.
+    pub fn packet_hops(&self) -> u64 {
+        ask!(&self.0, run => run.packet_hops())
+    }
+
+    /// What a path looks like: base RTT, rates, hops.
+    pub fn paths(&self) -> &dyn PathOracle {
+        ask!(&self.0, run => run.paths())
+    }
+
+    /// The probe, or that of the first part.
+    pub fn probe(&self) -> &P {
+        ask!(&self.0, run => run.probe(0))
+    }
+
+    /// The probes of all parts of this process.
+    pub fn probes(&self) -> impl Iterator<Item = &P> {
+        (0..self.parts()).map(|part| ask!(&self.0, run => run.probe(part)))
+    }
+
+    /// Flows submitted in this process and not taken by [`take_finished`](Self::take_finished).
+    pub fn live_flows(&self) -> usize {
+        ask!(&self.0, run => run.live_flows())
+    }
+
+    /// Packets that are somewhere in the parts of this process.
+    pub fn packets_in_flight(&self) -> usize {
+        ask!(&self.0, run => run.packets_in_flight())
+    }
+
+    /// Whether nothing is left to simulate.
+    pub fn is_over(&self) -> bool {
+        ask!(&self.0, run => run.is_over())
+    }
+
+    /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on
+    /// the steps.
+    ///
+    /// # Panics
+    /// Where another process is lost; [`advance_some`](Self::advance_some) says so instead.
+    pub fn advance(&mut self, until: Time) {
+        while !self.advance_some(until, u64::MAX).expect("all processes are there") {}
+    }
+
+    /// As [`advance`](Self::advance), but for at most about `work` events and submissions, so that
+    /// it returns soon: `false` where it has to be called again before anything else is asked of
+    /// the engine. The outcome does not depend on that either.
+    ///
+    /// # Errors
+    /// Where another process is lost; never in one process.
+    pub fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Lost> {
+        ask!(&mut self.0, run => run.advance_some(until, work))
+    }
+
+    /// Appends the flows that finished, in order of completion, then id.
+    ///
+    /// # Errors
+    /// Where another process is lost.
+    pub fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), Lost> {
+        ask!(&mut self.0, run => run.take_finished(out))
+    }
+
+    /// Samples the running flows and the ports: delivered bytes in all, windows, queues.
+    ///
+    /// # Errors
+    /// Where another process is lost.
+    pub fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), Lost> {
+        ask!(&mut self.0, run => run.sample(out))
+    }
+
+    /// Payload submitted at `host`, which is in this process, and not yet sent for the first time.
+    pub fn backlog_bytes(&self, host: u32) -> u64 {
+        ask!(&self.0, run => run.backlog_bytes(host))
+    }
+
+    /// Ends the run where it is.
+    ///
+    /// # Errors
+    /// Where another process is lost.
+    pub fn finish(self) -> Result<Outcome, Lost> {
+        ask!(self.0, run => run.finish())
+    }
+}
+
+/// What all parts of a run stand on.
+pub(crate) struct Ground {
+    pub(crate) setup: Arc<Setup>,
+    pub(crate) routes: Arc<Routes>,
+    pub(crate) markings: Markings,
+}
+
+impl Ground {
+    /// # Errors
+    /// When the fabric cannot carry the workload.
+    fn of(setup: Setup) -> Result<Ground, String> {
         let fabric = &setup.fabric;
         let scheduled = !fabric.rate_changes.is_empty()
             || fabric.switches.iter().any(|s| s.discipline.is_some() || s.pausing.is_some());
@@ -71,93 +231,7 @@ impl<P: Probe> Engine<P> {
         disciplines::check(fabric)?;
         let routes = Arc::new(Routes::new(fabric)?);
         let markings = Markings::of(fabric)?;
-        let partition = match probes.len() {
-            2.. if !P::EXPLICIT_DEQUEUES => Partition::new(fabric, probes.len()),
-            _ => Partition::whole(fabric),
-        };
-        let setup = Arc::new(setup);
-        Ok(Engine(match partition.parts {
-            1 => Form::Whole(Run::new(setup, routes, &markings, partition, probes)),
-            _ => Form::Parts(Run::new(setup, routes, &markings, partition, probes)),
-        }))
-    }
-
-    /// How far the run has come.
-    pub fn now(&self) -> Time {
-        ask!(&self.0, run => run.now())
-    }
-
-    /// Parts that run beside each other.
-    pub fn parts(&self) -> usize {
-        ask!(&self.0, run => run.parts())
-    }
-
-    /// Packets delivered over any link so far.
-    pub fn packet_hops(&self) -> u64 {
-        ask!(&self.0, run => run.packet_hops())
-    }
-
-    /// What a path looks like: base RTT, rates, hops.
-    pub fn paths(&self) -> &dyn PathOracle {
-        ask!(&self.0, run => run.paths())
-    }
-
-    /// The probe, or that of the first part.
-    pub fn probe(&self) -> &P {
-        ask!(&self.0, run => run.probe(0))
-    }
-
-    /// The probes of all parts.
-    pub fn probes(&self) -> impl Iterator<Item = &P> {
-        (0..self.parts()).map(|part| ask!(&self.0, run => run.probe(part)))
-    }
-
-    /// Flows submitted and not taken by [`take_finished`](Self::take_finished).
-    pub fn live_flows(&self) -> usize {
-        ask!(&self.0, run => run.live_flows())
-    }
-
-    /// Packets that are somewhere in the network.
-    pub fn packets_in_flight(&self) -> usize {
-        ask!(&self.0, run => run.packets_in_flight())
-    }
-
-    /// Whether nothing is left to simulate.
-    pub fn is_over(&self) -> bool {
-        ask!(&self.0, run => run.is_over())
-    }
-
-    /// Runs to `until` or the end of the run, whichever is first. The outcome does not depend on
-    /// the steps.
-    pub fn advance(&mut self, until: Time) {
-        while !self.advance_some(until, u64::MAX) {}
-    }
-
-    /// As [`advance`](Self::advance), but for at most about `work` events and submissions, so that
-    /// it returns soon: `false` where it has to be called again before anything else is asked of
-    /// the engine. The outcome does not depend on that either.
-    pub fn advance_some(&mut self, until: Time, work: u64) -> bool {
-        ask!(&mut self.0, run => run.advance_some(until, work))
-    }
-
-    /// Appends the flows that finished, in order of completion, then id.
-    pub fn take_finished(&mut self, out: &mut Vec<FlowRecord>) {
-        ask!(&mut self.0, run => run.take_finished(out))
-    }
-
-    /// Samples the running flows and the ports: delivered bytes in all, windows, queues.
-    pub fn sample(&mut self, out: &mut Vec<Sample>) {
-        ask!(&mut self.0, run => run.sample(out))
-    }
-
-    /// Payload submitted at `host` and not yet sent for the first time.
-    pub fn backlog_bytes(&self, host: u32) -> u64 {
-        ask!(&self.0, run => run.backlog_bytes(host))
-    }
-
-    /// Ends the run where it is.
-    pub fn finish(self) -> Outcome {
-        ask!(self.0, run => run.finish())
+        Ok(Ground { setup: Arc::new(setup), routes, markings })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Parts of a fabric on threads beside each other.
+//! Parts of a fabric on threads beside each other, in one process.
 //!
 //! All parts run to the end of a window, hand each other what has crossed a border, meet, take it
 //! in, and find out by themselves, each from the same figures, where the next window ends. A window
@@ -12,6 +12,7 @@ use std::sync::{Mutex, MutexGuard};
 use tidegate_core::Time;
 
 use crate::part::Mail;
+use crate::ranks::Place;
 
 /// Rounds of a meeting that are waited through without giving way to other threads.
 const SPINS: u32 = 4_000;
@@ -31,7 +32,7 @@ struct Told {
 }
 
 /// What all parts have told.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Heard {
     /// When something happens next, anywhere.
     pub(crate) next: Time,
@@ -43,10 +44,24 @@ pub(crate) struct Heard {
     pub(crate) known: Time,
 }
 
+impl Heard {
+    /// What others have told too.
+    pub(crate) fn with(&self, others: &Heard) -> Heard {
+        Heard {
+            next: self.next.min(others.next),
+            work: self.work + others.work,
+            open: self.open + others.open,
+            known: self.known.min(others.known),
+        }
+    }
+}
+
 /// Where parts meet.
 pub(crate) struct Exchange {
     parts: usize,
-    /// By turn, receiver and sender.
+    /// Those of other processes too.
+    all: usize,
+    /// By turn, receiver among all parts, and sender.
     mail: Vec<Mutex<Mail>>,
     /// By turn and part.
     told: Vec<Told>,
@@ -57,11 +72,13 @@ pub(crate) struct Exchange {
 }
 
 impl Exchange {
-    /// For so many parts.
-    pub(crate) fn new(parts: usize) -> Exchange {
+    /// For the parts of this process.
+    pub(crate) fn new(place: Place) -> Exchange {
+        let (parts, all) = (place.parts, place.parts * place.ranks);
         Exchange {
             parts,
-            mail: (0..2 * parts * parts).map(|_| Mutex::default()).collect(),
+            all,
+            mail: (0..2 * all * parts).map(|_| Mutex::default()).collect(),
             told: (0..2 * parts).map(|_| Told::default()).collect(),
             arrived: AtomicUsize::new(0),
             meetings: AtomicUsize::new(0),
@@ -74,9 +91,9 @@ impl Exchange {
         self.parts
     }
 
-    /// What `from` hands to `to`.
+    /// What `from` hands to `to`, which is its number among all parts.
     pub(crate) fn mail(&self, turn: usize, from: usize, to: usize) -> MutexGuard<'_, Mail> {
-        let place = (turn * self.parts + to) * self.parts + from;
+        let place = (turn * self.all + to) * self.parts + from;
         // Whoever panicked with it in hand ends the run.
         self.mail[place].lock().unwrap_or_else(|poisoned| poisoned.into_inner())
     }
@@ -109,7 +126,7 @@ impl Exchange {
         }
     }
 
-    /// What all have told.
+    /// What all in this process have told.
     pub(crate) fn hear(&self, turn: usize) -> Heard {
         let all = &self.told[turn * self.parts..][..self.parts];
         let sum = |of: fn(&Told) -> &AtomicU64| all.iter().map(|told| of(told).load(Relaxed)).sum();

@@ -38,11 +38,6 @@ impl Feed {
         self.known
     }
 
-    /// The part of a host.
-    pub(crate) fn part_of(&self, host: u32) -> u32 {
-        self.part_of[host as usize]
-    }
-
     /// Hands out all flows that begin until `until`, and a few more, to the parts of both hosts;
     /// all that begin at one time together. When the first of them begins.
     pub(crate) fn hand_out(&mut self, until: Time, mut to: impl FnMut(u32, Submission)) -> Time {
@@ -61,7 +56,7 @@ impl Feed {
             let submission = Submission { flow, id: self.submitted, number: *number };
             *number = number.wrapping_add(1);
             self.submitted += 1;
-            let (src, dst) = (self.part_of(flow.src), self.part_of(flow.dst));
+            let [src, dst] = [flow.src, flow.dst].map(|host| self.part_of[host as usize]);
             to(src, submission);
             if dst != src {
                 to(dst, submission);

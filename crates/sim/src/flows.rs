@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::workload::Flow;
 use tidegate_core::{Handle, Message, MessageId, Span, Time, mix64};
 
+use crate::bytes::bytes;
 use crate::outcome::{FlowRecord, Window};
 
 /// A flow that the hosts are told of: which it is of the run, and of its host.
@@ -49,13 +50,29 @@ pub(crate) struct Receiving {
     bytes: u64,
 }
 
+/// Ends that are done.
+#[derive(Default)]
+pub(crate) struct Done {
+    sent: Vec<Sending>,
+    received: Vec<Receiving>,
+}
+
+bytes! {
+    Flow { src, dst, bytes, start, stop, stack, label, dedicated }
+    MessageId { src, id }
+    Sending { flow, id, handle, start, acked, retransmitted_bytes, ideal }
+    Receiving {
+        id, message, packet_time, delivered_bytes, window_bytes, last_delivery, completed, bytes,
+    }
+    Done { sent, received }
+}
+
 /// The ends that are in a part of a fabric.
 pub(crate) struct Flows {
     sending: Ends<Sending>,
     receiving: Ends<Receiving>,
     /// Those that are done, not yet taken.
-    sent: Vec<Sending>,
-    received: Vec<Receiving>,
+    pub(crate) done: Done,
     /// Messages that end by themselves, and of which the sender does not know yet that they have.
     open: u64,
     /// Goodput is measured from here to there.
@@ -70,8 +87,7 @@ impl Flows {
         Flows {
             sending: Ends::new(hosts),
             receiving: Ends::new(hosts),
-            sent: Vec::new(),
-            received: Vec::new(),
+            done: Done::default(),
             open: 0,
             window,
             mtu,
@@ -129,7 +145,7 @@ impl Flows {
 
     /// Sending ends that are not taken.
     pub(crate) fn live(&self) -> usize {
-        self.sending.live() + self.sent.len()
+        self.sending.live() + self.done.sent.len()
     }
 
     /// Receiving ends of flows that have not completed.
@@ -189,7 +205,7 @@ impl Flows {
             && let Some(mut end) = self.receiving.remove(message)
         {
             end.completed = Some(now);
-            self.received.push(end);
+            self.done.received.push(end);
         }
     }
 
@@ -200,7 +216,7 @@ impl Flows {
         if end.flow.bytes != Message::UNLIMITED
             && let Some(end) = self.sending.remove(message)
         {
-            self.sent.push(end);
+            self.done.sent.push(end);
             self.open -= 1;
         }
     }
@@ -212,14 +228,17 @@ impl Flows {
         }
     }
 
+    /// Sending ends that are not done.
+    pub(crate) fn senders(&self) -> impl Iterator<Item = &Sending> {
+        self.sending.iter()
+    }
+
     /// Every end that is left, done or not.
-    fn take_rest(&mut self) -> (Vec<Sending>, Vec<Receiving>) {
-        let (mut sent, mut received) = (Vec::new(), Vec::new());
-        sent.append(&mut self.sent);
-        received.append(&mut self.received);
-        sent.extend(self.sending.iter());
-        received.extend(self.receiving.iter());
-        (sent, received)
+    pub(crate) fn take_rest(&mut self) -> Done {
+        let mut rest = std::mem::take(&mut self.done);
+        rest.sent.extend(self.sending.iter());
+        rest.received.extend(self.receiving.iter());
+        rest
     }
 }
 
@@ -261,16 +280,16 @@ impl Rows {
         }
     }
 
-    /// Takes the ends that are done from every part.
-    pub(crate) fn collect<'a>(&mut self, parts: impl Iterator<Item = &'a mut Flows>, now: Time) {
+    /// Takes the ends that are done, of every part.
+    pub(crate) fn collect<'a>(&mut self, parts: impl Iterator<Item = &'a mut Done>, now: Time) {
         let mut sent = std::mem::take(&mut self.ahead);
-        for flows in parts {
-            for end in flows.received.drain(..) {
+        for done in parts {
+            for end in done.received.drain(..) {
                 let at = end.completed.unwrap_or(Time::NEVER);
                 self.waiting.insert((at, end.id));
                 self.arrived.insert(end.id, end);
             }
-            sent.append(&mut flows.sent);
+            sent.append(&mut done.sent);
         }
         for end in sent {
             let Some(other) = self.arrived.remove(&end.id) else {
@@ -301,17 +320,16 @@ impl Rows {
         self.done.len()
     }
 
-    /// Every row left: first those of completed flows, then the unfinished by id; and the digest of
-    /// all.
-    pub(crate) fn take_rest<'a>(
+    /// Every row left, of these ends and those seen before: first those of completed flows, then
+    /// the unfinished by id; and the digest of all.
+    pub(crate) fn take_rest(
         mut self,
-        parts: impl Iterator<Item = &'a mut Flows>,
+        rest: Vec<Done>,
         now: Time,
     ) -> (Vec<FlowRecord>, Vec<FlowRecord>, u64, Vec<u64>) {
         let mut senders = std::mem::take(&mut self.ahead);
         let mut receivers = std::mem::take(&mut self.arrived);
-        for flows in parts {
-            let (sent, received) = flows.take_rest();
+        for Done { sent, received } in rest {
             senders.extend(sent);
             receivers.extend(received.into_iter().map(|end| (end.id, end)));
         }

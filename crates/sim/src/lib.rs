@@ -9,6 +9,7 @@
 //! let outcome = engine.finish();
 //! ```
 mod agenda;
+mod bytes;
 mod disciplines;
 mod engine;
 mod events;
@@ -25,14 +26,18 @@ mod outcome;
 mod packets;
 mod part;
 mod partition;
+mod peers;
 mod port;
 mod prefetch;
 mod probe;
+mod ranks;
 mod routing;
 mod run;
 mod scheduler;
 mod setup;
+mod stretch;
 mod symmetric;
+mod told;
 
 pub use engine::Engine;
 
@@ -41,5 +46,6 @@ pub use outcome::{
     SwitchRecord, Window,
 };
 pub use partition::parts_worth;
+pub use peers::{Lost, Peers};
 pub use probe::{Departure, Probe};
 pub use setup::Setup;

@@ -1,36 +1,43 @@
 //! A run: the parts of its fabric, what it hands to them, and what it collects.
 //!
-//! One part is the whole fabric; several run beside each other on threads, and nothing that a run
-//! leaves tells how many there were. Whatever is drawn, numbered or decided among equals is so by
-//! what it concerns (a host, a port, a message of a host) and never by the order of events over the
-//! fabric.
+//! One part is the whole fabric; several run beside each other on threads, and on those of other
+//! processes, and nothing that a run leaves tells how many there were. Whatever is drawn, numbered
+//! or decided among equals is so by what it concerns (a host, a port, a message of a host) and
+//! never by the order of events over the fabric.
 
 use std::sync::Arc;
 use std::thread;
 
 use tidegate_core::routes::Routes;
-use tidegate_core::{HEADER_BYTES, MessageId, PathOracle, Rate, Span, Time, mix64};
+use tidegate_core::{HEADER_BYTES, PathOracle, Rate, Span, Time, mix64};
 
-use crate::exchange::{Exchange, Heard, Present};
+use crate::bytes::Bytes;
+use crate::engine::Ground;
+use crate::exchange::{Exchange, Heard};
 use crate::feed::Feed;
-use crate::flows::{Flows, Rows};
-use crate::marking::Markings;
+use crate::flows::{Done, Rows};
 use crate::naming::Naming;
-use crate::outcome::{
-    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, Sample, SwitchRecord, Window,
-};
+use crate::outcome::{FaultCounts, FlowRecord, LinkRecord, Outcome, Sample, SwitchRecord, Window};
 use crate::part::Part;
 use crate::partition::Partition;
+use crate::peers::{Lost, Peers};
 use crate::probe::Probe;
+use crate::ranks::{Order, Place, Ranks};
 use crate::setup::Setup;
+use crate::stretch::{Beside, Lead, Stretch};
+use crate::told::{Ended, Left, Seen};
 
-/// Whether all messages have finished is looked at so often in a drain, which ends then.
-const DRAIN_STEP: u64 = Span::us(1).as_ps();
+/// Records of links, by port, and of switches.
+type Measured = (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>);
 
 /// A simulation in progress.
 pub(crate) struct Run<P, N> {
     now: Time,
+    /// Those of this process.
     parts: Vec<Part<P, N>>,
+    place: Place,
+    /// The other processes, where there are any.
+    ranks: Option<Ranks>,
     /// Least time that a packet takes from part to part.
     lookahead: Span,
     exchange: Exchange,
@@ -39,39 +46,35 @@ pub(crate) struct Run<P, N> {
     routes: Arc<Routes>,
     warm: bool,
     /// Links and switches between warm-up and the end, once that is over.
-    measured: Option<(Vec<LinkRecord>, Vec<SwitchRecord>)>,
+    measured: Option<Measured>,
     /// All messages have finished in the drain.
     drained: bool,
     setup: Arc<Setup>,
 }
 
-/// How far parts may run.
-#[derive(Clone, Copy)]
-struct Stretch {
-    until: Time,
-    /// Or until so much is done.
-    work: u64,
-    /// Or until all messages have finished.
-    draining: bool,
-    lookahead: Span,
-}
-
 impl<P: Probe, N: Naming> Run<P, N> {
-    /// In as many parts as `partition` has.
+    /// In as many parts as `partition` has, of which each of `peers` has as many.
     pub(crate) fn new(
-        setup: Arc<Setup>,
-        routes: Arc<Routes>,
-        markings: &Markings,
+        ground: Ground,
         partition: Partition,
         probes: Vec<P>,
+        peers: Option<Box<dyn Peers>>,
     ) -> Run<P, N> {
+        let Ground { setup, routes, markings } = ground;
+        let place = peers.as_ref().map_or(Place::alone(partition.parts), |peers| Place {
+            rank: peers.rank(),
+            ranks: peers.count(),
+            parts: partition.parts / peers.count(),
+        });
         let part =
-            |(number, probe)| Part::new(&setup, &routes, markings, &partition, number, probe);
+            |(number, probe)| Part::new(&setup, &routes, &markings, &partition, number, probe);
         Run {
             now: Time::ZERO,
-            parts: (0..partition.parts as u32).zip(probes).map(part).collect(),
+            parts: (place.first()..).zip(probes).take(place.parts).map(part).collect(),
+            place,
+            ranks: peers.map(|peers| Ranks::new(peers, place)),
             lookahead: partition.lookahead,
-            exchange: Exchange::new(partition.parts),
+            exchange: Exchange::new(place),
             feed: Feed::new(&setup, partition.of_host),
             rows: Rows::new(setup.fabric.hosts.len(), setup.measured()),
             routes,
@@ -86,11 +89,21 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.now
     }
 
+    /// How many parts every process has.
     pub(crate) fn parts(&self) -> usize {
         self.parts.len()
     }
 
+    /// How many processes.
+    pub(crate) fn ranks(&self) -> usize {
+        self.place.ranks
+    }
+
     pub(crate) fn packet_hops(&self) -> u64 {
+        self.own_hops() + self.ranks.as_ref().map_or(0, |ranks| ranks.packet_hops)
+    }
+
+    fn own_hops(&self) -> u64 {
         self.parts.iter().map(|part| part.packet_hops).sum()
     }
 
@@ -115,7 +128,44 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.measured.is_some() && (self.drained || self.now >= duration.after(drain))
     }
 
-    pub(crate) fn advance_some(&mut self, until: Time, work: u64) -> bool {
+    /// Does what rank 0 says, until it has finished.
+    pub(crate) fn serve(&mut self) -> Result<(), Lost> {
+        while let Some(ranks) = &mut self.ranks {
+            match ranks.next_order()? {
+                Order::Advance(until, work) => _ = self.go_on(until, work)?,
+                Order::Rows => {
+                    let packet_hops = self.own_hops();
+                    let done = done(&mut self.parts).map(std::mem::take).collect();
+                    self.answer(&Ended { done, packet_hops })?;
+                }
+                Order::Sample => {
+                    let seen = self.see();
+                    self.answer(&seen)?;
+                }
+                Order::Finish => {
+                    let left = self.leave();
+                    return self.answer(&left);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn answer(&mut self, answer: &impl Bytes) -> Result<(), Lost> {
+        self.ranks.as_mut().map_or(Ok(()), |ranks| ranks.answer(answer))
+    }
+
+    /// Tells the other processes, if any, what is done next.
+    fn order(&mut self, order: Order) -> Result<(), Lost> {
+        self.ranks.as_mut().map_or(Ok(()), |ranks| ranks.order(order))
+    }
+
+    pub(crate) fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Lost> {
+        self.order(Order::Advance(until, work))?;
+        self.go_on(until, work)
+    }
+
+    fn go_on(&mut self, until: Time, work: u64) -> Result<bool, Lost> {
         let Setup { duration, drain, warmup, .. } = *self.setup;
         let mut stretch =
             Stretch { until: Time::ZERO, work, draining: false, lookahead: self.lookahead };
@@ -125,31 +175,35 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 // What happens at the very moment of warm-up counts already.
                 if let Some(before) = warmup.as_ps().checked_sub(1) {
                     stretch.until = Time::ps(before);
-                    if !self.run(&mut stretch) {
-                        return false;
+                    if !self.run(&mut stretch)? {
+                        return Ok(false);
                     }
                 }
                 self.warm_up();
             }
             stretch.until = until;
-            if !self.run(&mut stretch) {
-                return false;
+            if !self.run(&mut stretch)? {
+                return Ok(false);
             }
             if until == duration {
                 self.close_window();
             }
         }
         if until <= duration || drain == Span::ZERO {
-            return true;
+            return Ok(true);
         }
         stretch = Stretch { until: until.min(duration.after(drain)), draining: true, ..stretch };
-        self.drained || self.run(&mut stretch)
+        Ok(self.drained || self.run(&mut stretch)?)
     }
 
     /// Runs the parts over `stretch`, and takes what is done off its work; `false` if there is more
     /// work than that.
-    fn run(&mut self, stretch: &mut Stretch) -> bool {
-        if self.parts.len() == 1 { self.run_alone(stretch) } else { self.run_together(stretch) }
+    fn run(&mut self, stretch: &mut Stretch) -> Result<bool, Lost> {
+        if self.place.parts * self.place.ranks == 1 {
+            Ok(self.run_alone(stretch))
+        } else {
+            self.run_together(stretch)
+        }
     }
 
     fn run_alone(&mut self, stretch: &mut Stretch) -> bool {
@@ -178,38 +232,46 @@ impl<P: Probe, N: Naming> Run<P, N> {
         true
     }
 
-    fn run_together(&mut self, stretch: &mut Stretch) -> bool {
-        let Run { parts, feed, exchange, .. } = self;
-        let exchange = &*exchange;
+    fn run_together(&mut self, stretch: &mut Stretch) -> Result<bool, Lost> {
+        let Run { parts, feed, exchange, ranks, place, .. } = self;
         if feed.known() <= self.now {
             feed.hand_out(self.now.after(stretch.ahead()), |part, submission| {
-                parts[part as usize].agenda.submit(submission);
+                if let Some(part) = parts.get_mut(place.here(part)) {
+                    part.agenda.submit(submission);
+                }
             });
             parts.iter_mut().for_each(Part::schedule_generator);
         }
-        let heard = Heard {
+        let mut heard = Heard {
             next: parts.iter().map(Part::next_at).min().unwrap_or(Time::NEVER),
             work: 0,
             open: parts.iter().map(|part| part.flows.open()).sum(),
             known: feed.known(),
         };
+        let (mut peers, mut border): (Option<&mut dyn Peers>, _) = (None, None);
+        if let Some(ranks) = ranks {
+            ranks.border.trade(&mut *ranks.peers, heard);
+            heard = ranks.border.heard()?;
+            peers = Some(&mut *ranks.peers);
+            border = Some(&ranks.border);
+        }
         let Some(first) = stretch.next_end(self.now, &heard) else {
             self.drained = stretch.is_drained(self.now, heard.open);
             // Or nothing may be done any more.
-            return self.now >= stretch.until || self.drained;
+            return Ok(self.now >= stretch.until || self.drained);
         };
-        let here = *stretch;
+        let beside = Beside { exchange, border, place: *place, stretch: *stretch, first };
         let (leader, others) = parts.split_at_mut(1);
         let (end, heard) = thread::scope(|scope| {
             for (number, part) in (1..).zip(others) {
-                scope.spawn(move || run_beside(number, part, None, exchange, here, first));
+                scope.spawn(move || beside.run(number, part, None));
             }
-            run_beside(0, &mut leader[0], Some(feed), exchange, here, first)
-        });
+            beside.run(0, &mut leader[0], Some(Lead { feed, peers }))
+        })?;
         self.now = end;
         self.drained = stretch.is_drained(end, heard.open);
         stretch.work = stretch.work.saturating_sub(heard.work);
-        end == stretch.until || self.drained
+        Ok(end == stretch.until || self.drained)
     }
 
     /// Everything measured so far is forgotten.
@@ -226,44 +288,41 @@ impl<P: Probe, N: Naming> Run<P, N> {
             links.extend(own_links);
             switches.extend(own_switches);
         }
-        links.sort_unstable_by_key(|&(port, _)| port);
-        switches.sort_unstable_by_key(|record| record.switch);
-        self.measured = Some((links.into_iter().map(|(_, record)| record).collect(), switches));
+        self.measured = Some((links, switches));
         if self.setup.drain > Span::ZERO {
             self.feed.close();
             self.parts.iter_mut().for_each(Part::close_to_arrivals);
         }
     }
 
-    pub(crate) fn take_finished(&mut self, out: &mut Vec<FlowRecord>) {
+    pub(crate) fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), Lost> {
+        self.order(Order::Rows)?;
+        let mut others = self.ranks.as_mut().map_or(Ok(Vec::new()), Ranks::ended)?;
         let first = out.len();
-        self.rows.collect(flows(&mut self.parts), self.now);
+        self.rows.collect(done(&mut self.parts).chain(&mut others), self.now);
         self.rows.take(out);
         debug_assert!(out[first..].iter().all(|record| self.is_within_links(record)));
+        Ok(())
     }
 
-    pub(crate) fn sample(&mut self, out: &mut Vec<Sample>) {
-        self.parts.iter_mut().for_each(Part::commit_all);
-        let at = self.now;
-        let mut push = |entity, quantity, value| out.push(Sample { at, entity, quantity, value });
-        let mut running: Vec<(u64, MessageId, u64)> = self
-            .parts
-            .iter()
-            .flat_map(|part| part.flows.running())
-            .map(|end| (end.id, end.message, end.delivered_bytes))
-            .collect();
-        running.sort_unstable_by_key(|&(id, ..)| id);
-        for (id, message, delivered) in running {
-            push(id, Quantity::DeliveredBytes, delivered as f64);
-            let sender = &self.parts[self.feed.part_of(message.src) as usize];
-            if let Some(window) = sender.window_bytes(message) {
-                push(id, Quantity::WindowBytes, window);
-            }
+    pub(crate) fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), Lost> {
+        self.order(Order::Sample)?;
+        let mut seen = self.see();
+        if let Some(ranks) = &mut self.ranks {
+            ranks.answers(|others| seen.join(others))?;
         }
-        let mut queues: Vec<(u32, u32)> = self.parts.iter().flat_map(Part::queues).collect();
-        queues.sort_unstable();
-        for (port, bytes) in queues {
-            push(port as u64, Quantity::QueueBytes, bytes as f64);
+        seen.samples(self.now, out);
+        Ok(())
+    }
+
+    /// What is sampled here.
+    fn see(&mut self) -> Seen {
+        self.parts.iter_mut().for_each(Part::commit_all);
+        let running = self.parts.iter().flat_map(|part| part.flows.running());
+        Seen {
+            running: running.map(|end| (end.id, end.delivered_bytes)).collect(),
+            windows: self.parts.iter().flat_map(Part::windows).collect(),
+            queues: self.parts.iter().flat_map(Part::queues).collect(),
         }
     }
 
@@ -271,7 +330,37 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.parts.iter().find_map(|part| part.backlog_bytes(host)).unwrap_or(0)
     }
 
-    pub(crate) fn finish(mut self) -> Outcome {
+    pub(crate) fn finish(mut self) -> Result<Outcome, Lost> {
+        self.order(Order::Finish)?;
+        let mut left = self.leave();
+        if let Some(ranks) = &mut self.ranks {
+            ranks.answers(|others| left.join(others))?;
+        }
+        left.sort();
+        let rows = std::mem::replace(&mut self.rows, Rows::new(0, Window::default()));
+        let (finished, unfinished, mut digest, received) = rows.take_rest(left.flows, self.now);
+        for (&(_, byte_ps), (_, link)) in left.waits.iter().zip(&left.links) {
+            let parts = [link.wire_bytes, link.packets, link.drops, link.ecn_marks, byte_ps as u64];
+            digest = parts
+                .iter()
+                .fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
+        }
+        debug_assert!(finished.iter().chain(&unfinished).all(|row| self.is_within_links(row)));
+        debug_assert!((0..).zip(received).all(|(host, bytes)| self.carries(host, bytes)));
+        Ok(Outcome {
+            finished,
+            unfinished,
+            switches: left.switches,
+            links: left.links.into_iter().map(|(_, record)| record).collect(),
+            faults: left.faults,
+            digest,
+            packet_hops: left.packet_hops,
+            events: left.events,
+        })
+    }
+
+    /// Ends what runs here: what is left of it.
+    fn leave(&mut self) -> Left {
         self.parts.iter_mut().for_each(Part::commit_all);
         if !self.warm {
             self.warm_up();
@@ -280,32 +369,15 @@ impl<P: Probe, N: Naming> Run<P, N> {
             self.close_window();
         }
         let (links, switches) = self.measured.take().unwrap_or_default();
-        self.rows.collect(flows(&mut self.parts), self.now);
-        let rows = std::mem::replace(&mut self.rows, Rows::new(0, Window::default()));
-        let (finished, unfinished, mut digest, received) =
-            rows.take_rest(flows(&mut self.parts), self.now);
-        let mut waits: Vec<(u32, u128)> = self.parts.iter().flat_map(Part::byte_ps).collect();
-        waits.sort_unstable();
-        for (&(_, byte_ps), link) in waits.iter().zip(&links) {
-            let parts = [link.wire_bytes, link.packets, link.drops, link.ecn_marks, byte_ps as u64];
-            digest = parts
-                .iter()
-                .fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
-        }
-        debug_assert!(finished.iter().chain(&unfinished).all(|row| self.is_within_links(row)));
-        debug_assert!((0..).zip(received).all(|(host, bytes)| self.carries(host, bytes)));
-        Outcome {
-            finished,
-            unfinished,
-            switches,
+        let counts = self.parts.iter().map(|part| &part.fault_counts);
+        Left {
             links,
-            faults: self
-                .parts
-                .iter()
-                .fold(FaultCounts::default(), |sum, part| sum.plus(&part.fault_counts)),
-            digest,
-            packet_hops: self.packet_hops(),
+            switches,
+            waits: self.parts.iter().flat_map(Part::byte_ps).collect(),
+            faults: counts.fold(FaultCounts::default(), FaultCounts::plus),
+            packet_hops: self.own_hops(),
             events: self.parts.iter().map(|part| part.handled).sum(),
+            flows: self.parts.iter_mut().map(|part| part.flows.take_rest()).collect(),
         }
     }
 
@@ -341,81 +413,6 @@ impl<P: Probe, N: Naming> Run<P, N> {
     }
 }
 
-fn flows<P, N>(parts: &mut [Part<P, N>]) -> impl Iterator<Item = &mut Flows> {
-    parts.iter_mut().map(|part| &mut part.flows)
-}
-
-/// Runs a part window by window, the first of which ends at `end`: where the stretch ended, and
-/// what was heard then, which is the same for all.
-fn run_beside<P: Probe, N: Naming>(
-    number: usize,
-    part: &mut Part<P, N>,
-    mut feed: Option<&mut Feed>,
-    exchange: &Exchange,
-    stretch: Stretch,
-    mut end: Time,
-) -> (Time, Heard) {
-    let _present = Present(exchange);
-    let before = part.handled;
-    let mut turn = 0;
-    loop {
-        part.work = u64::MAX;
-        part.run_until(end);
-        let mut next = part.hand_over(|to| exchange.mail(turn, number, to as usize));
-        let mut known = Time::NEVER;
-        if let Some(feed) = feed.as_deref_mut() {
-            let first = feed.hand_out(end.after(stretch.ahead()), |to, submission| {
-                exchange.mail(turn, number, to as usize).submissions.push(submission);
-            });
-            (next, known) = (next.min(first), feed.known());
-        }
-        let own = Heard {
-            next: next.min(part.next_at()),
-            work: part.handled - before,
-            open: part.flows.open(),
-            known,
-        };
-        exchange.tell(turn, number, own);
-        exchange.meet();
-        for from in 0..exchange.parts() {
-            part.take_in(&mut exchange.mail(turn, from, number));
-        }
-        let heard = exchange.hear(turn);
-        match stretch.next_end(end, &heard) {
-            Some(next) => end = next,
-            None => return (end, heard),
-        }
-        turn ^= 1;
-    }
-}
-
-impl Stretch {
-    /// Flows are handed out so long before they begin: where the next window ends is not known yet.
-    fn ahead(&self) -> Span {
-        self.lookahead.times(2)
-    }
-
-    /// Whether a drain is over at `now`.
-    fn is_drained(&self, now: Time, open: u64) -> bool {
-        self.draining && open == 0 && now.as_ps().is_multiple_of(DRAIN_STEP)
-    }
-
-    /// Where the window after the one that ended at `end` ends; `None`: the stretch is over.
-    fn next_end(&self, end: Time, heard: &Heard) -> Option<Time> {
-        if end >= self.until || heard.work >= self.work || self.is_drained(end, heard.open) {
-            return None;
-        }
-        let first = heard.next.max(end);
-        let mut next = self.until.min(heard.known);
-        if self.lookahead < Span::FOREVER {
-            next = next.min(first.after(self.lookahead - Span::ps(1)));
-        }
-        if self.draining {
-            // Nothing finishes before something happens.
-            let looks = if heard.open == 0 { end.after(Span::ps(1)) } else { first };
-            let step = looks.as_ps().checked_next_multiple_of(DRAIN_STEP);
-            next = next.min(step.map_or(Time::NEVER, Time::ps));
-        }
-        Some(next)
-    }
+fn done<P, N>(parts: &mut [Part<P, N>]) -> impl Iterator<Item = &mut Done> {
+    parts.iter_mut().map(|part| &mut part.flows.done)
 }

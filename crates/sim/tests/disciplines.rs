@@ -101,7 +101,7 @@ fn recorded<const EXPLICIT: bool>(
             ports[port].extend(records.iter().cloned());
         }
     }
-    let mut outcome = engine.finish();
+    let mut outcome = engine.finish().unwrap();
     let finished = std::mem::take(&mut outcome.finished);
     (ports, finished, outcome.digest)
 }

@@ -22,7 +22,7 @@ fn recorded<const EXPLICIT: bool>(
     let mut engine = Engine::new(setup, Recorder::<EXPLICIT>::default()).unwrap();
     engine.advance(duration);
     let ports = engine.probe().ports.clone();
-    let mut outcome = engine.finish();
+    let mut outcome = engine.finish().unwrap();
     let finished = std::mem::take(&mut outcome.finished);
     (ports, finished, outcome.digest, outcome.links)
 }
@@ -56,13 +56,13 @@ fn pauses_change_nothing() {
         let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
         let mut pauses = 0;
         for until in [100, 250, 400].map(Time::us) {
-            while !engine.advance_some(until, work()) {
+            while !engine.advance_some(until, work()).unwrap() {
                 pauses += 1;
             }
             assert_eq!(engine.now(), until);
         }
         let ports = engine.probe().ports.clone();
-        let mut outcome = engine.finish();
+        let mut outcome = engine.finish().unwrap();
         let finished = std::mem::take(&mut outcome.finished);
         (pauses, ports, finished, outcome.digest, outcome.links, outcome.events)
     };
@@ -127,7 +127,7 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
             engine.advance(duration);
             let in_network = engine.packets_in_flight();
             let (ports, arrived) = (engine.probe().ports.clone(), engine.probe().arrived);
-            let mut outcome = engine.finish();
+            let mut outcome = engine.finish().unwrap();
             let finished = std::mem::take(&mut outcome.finished);
             // What left every port, by record and by counter.
             for (port, link) in ports.iter().zip(&outcome.links) {
@@ -181,14 +181,14 @@ fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
         engine.advance(
             step.map_or(Time::NEVER, |step| engine.now() + Span::ps(rng.below(step.as_ps()))),
         );
-        engine.take_finished(&mut rows);
+        engine.take_finished(&mut rows).unwrap();
         if sampled {
-            engine.sample(&mut samples);
+            engine.sample(&mut samples).unwrap();
         }
     }
     let ports = engine.probe().ports.clone();
     let end = engine.now();
-    let mut outcome = engine.finish();
+    let mut outcome = engine.finish().unwrap();
     let rest = std::mem::take(&mut outcome.finished);
     rows.extend(rest);
     Left {

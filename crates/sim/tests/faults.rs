@@ -126,7 +126,7 @@ fn check_run(protocol: Protocol, name: &str, setup: Setup, seed: u64) {
     let mut until = Span::ms(2);
     while until <= Span::s(20) {
         engine.advance(Time::ZERO + until);
-        engine.take_finished(&mut rows);
+        engine.take_finished(&mut rows).unwrap();
         if engine.live_flows() == 0 {
             break;
         }
@@ -270,7 +270,7 @@ fn a_failed_spine_is_routed_around_and_comes_back() {
     for ms in [3, 4, 6] {
         engine.advance(Time::ms(ms));
         let mut samples = Vec::new();
-        engine.sample(&mut samples);
+        engine.sample(&mut samples).unwrap();
         let delivered =
             |s: &&tidegate_sim::Sample| s.quantity == tidegate_sim::Quantity::DeliveredBytes;
         sent.push(samples.iter().filter(delivered).map(|s| s.value).sum::<f64>());
@@ -278,7 +278,7 @@ fn a_failed_spine_is_routed_around_and_comes_back() {
     // With one path left, both flows together get one link's rate.
     let gbps = (sent[1] - sent[0]) * 8.0 / 1e6;
     assert!((80.0..95.0).contains(&gbps), "{gbps} Gbit/s over the link that is left");
-    let outcome = engine.finish();
+    let outcome = engine.finish().unwrap();
     assert_eq!(outcome.faults.outages, 1);
 }
 

@@ -29,7 +29,7 @@ fn alone(stack: Stack, rate: Rate, mtu: u32, delay: Span) -> Seen {
     let path = engine.paths().path(0, 1);
     engine.advance(end);
     // Link 1 is the receiver's; its second direction leads there.
-    Seen { utilisation: engine.finish().links[3].utilisation, path }
+    Seen { utilisation: engine.finish().unwrap().links[3].utilisation, path }
 }
 
 /// By how much a flow may miss its goal: the grain of a packet among the hundreds measured.

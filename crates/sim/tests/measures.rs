@@ -258,7 +258,7 @@ fn buffers_are_exact_for_packets_of_every_size() {
             }
             level += change;
         }
-        let outcome = engine.finish();
+        let outcome = engine.finish().unwrap();
         let buffer = &outcome.switches[0].buffer_bytes;
         assert_eq!(level, 0);
         assert!(max > 100_000, "{max} B");
@@ -348,7 +348,7 @@ fn loaded(name: &str, drain: Span) -> (Vec<FlowRecord>, Outcome, Time) {
     engine.advance(Time::NEVER);
     assert!(engine.is_over());
     let end = engine.now();
-    let mut outcome = engine.finish();
+    let mut outcome = engine.finish().unwrap();
     let finished = std::mem::take(&mut outcome.finished);
     (finished, outcome, end)
 }
@@ -420,14 +420,17 @@ fn samples_of_many_ports_count_as_work() {
     let (ports, work) = (fabric.links.len() as u64 * 2, 1 << 14);
     let mut engine =
         Engine::new(setup(fabric, stack("swift"), Vec::new(), Time::s(1)), ()).unwrap();
-    assert!(!engine.advance_some(Time::ms(100), work), "10,000 samples of {ports} ports in one go");
+    assert!(
+        !engine.advance_some(Time::ms(100), work).unwrap(),
+        "10,000 samples of {ports} ports in one go"
+    );
     let samples = 8 * work / ports;
     assert!(
         engine.now() <= Time::us(10 * (samples + 2)),
         "more than {samples} samples by {}",
         engine.now()
     );
-    while !engine.advance_some(Time::ms(100), work) {}
+    while !engine.advance_some(Time::ms(100), work).unwrap() {}
     assert_eq!(engine.now(), Time::ms(100));
 }
 
@@ -479,7 +482,7 @@ fn a_message_that_waits_for_another_is_measured_up_to_its_own_last_byte() {
     let mut engine = Engine::new(setup, Deliveries::default()).unwrap();
     engine.advance(Time::NEVER);
     let last = engine.probe().0.clone();
-    let finished = engine.finish().finished;
+    let finished = engine.finish().unwrap().finished;
     assert_eq!(finished.len(), 200);
     finished
         .iter()
@@ -508,7 +511,7 @@ fn what_stands_in_a_queue_at_warm_up_is_measured_from_there() {
     let area: i128 =
         later().map(|(at, change)| -change as i128 * (*at - warmup).as_ps() as i128).sum();
     let mean = area as f64 / (end - warmup).as_ps() as f64;
-    let outcome = engine.finish();
+    let outcome = engine.finish().unwrap();
     for (what, spread) in
         [("port", outcome.links[9].queue_bytes), ("switch", outcome.switches[0].buffer_bytes)]
     {

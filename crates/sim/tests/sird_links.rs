@@ -210,7 +210,7 @@ fn messages_that_wait_their_turn_are_not_asked_for() {
                 let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
                 engine.advance(setup.duration);
                 let asked = engine.probe().0;
-                let used = used(&setup, &engine.finish(), 0);
+                let used = used(&setup, &engine.finish().unwrap(), 0);
                 println!(
                     "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, {asked} \
                      asked for"
@@ -249,7 +249,7 @@ fn nothing_is_asked_for_in_a_busy_fabric_without_loss() {
     let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
     engine.advance(setup.duration);
     let asked = engine.probe().0;
-    let finished = engine.finish().finished;
+    let finished = engine.finish().unwrap().finished;
     println!("{} messages, {asked} asked for", finished.len());
     assert!(finished.len() > 1_500, "{} messages", finished.len());
     assert_eq!(asked, 0, "nothing was lost");

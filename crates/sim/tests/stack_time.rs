@@ -56,7 +56,7 @@ fn a_lone_packet_is_later_by_the_delay_at_each_end_and_its_rtt_is_what_it_was() 
     let delay = Span::ps(7_654_321);
     let engine = logged(pair("dctcp", 1_000, delay, Span::ZERO));
     assert_eq!(engine.probe().rtts, [one_way(full) + one_way(least)]);
-    let row = engine.finish().finished[0];
+    let row = engine.finish().unwrap().finished[0];
     assert_eq!(row.completed, Some(Time::us(3) + one_way(full) + delay));
     assert_eq!(row.acked, Some(Time::us(3) + one_way(full) + delay + one_way(least) + delay));
 }

@@ -58,7 +58,7 @@ fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
             let mut engine = Engine::new(setup, ()).unwrap();
             let path = engine.paths().path(0, flows);
             engine.advance(Time::ms(4));
-            let mut outcome = engine.finish();
+            let mut outcome = engine.finish().unwrap();
             let finished = std::mem::take(&mut outcome.finished);
             let jain = jain(&goodputs(&finished, &outcome));
             assert!(jain > 0.98, "sum {sum}: Jain {jain}");
@@ -95,7 +95,7 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
         let profile = powertcp.profile(&engine.paths().path(0, n), 1e9);
         let warns = profile.domain_warning.is_some();
         engine.advance(Time::ms(4));
-        (engine.finish().links[port].utilisation, warns)
+        (engine.finish().unwrap().links[port].utilisation, warns)
     };
     for (gbps, mtu) in [(10, 1000), (10, 4096), (100, 1000), (100, 4096), (400, 4096)] {
         for n in [2, 4, 10, 20] {
@@ -134,7 +134,7 @@ fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
         let profile = hpcc.profile(&engine.paths().path(0, n), 1e9);
         let warns = profile.domain_warning.is_some();
         engine.advance(Time::ms(10));
-        let mut outcome = engine.finish();
+        let mut outcome = engine.finish().unwrap();
         let finished = std::mem::take(&mut outcome.finished);
         (jain(&goodputs(&finished, &outcome)), warns)
     };
@@ -411,7 +411,7 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
         let probe = engine.probe();
         let swing = (mean(&probe.peaks[1..]) - mean(&probe.troughs[1..])) / packet;
         let swings = probe.troughs.len();
-        let mut outcome = engine.finish();
+        let mut outcome = engine.finish().unwrap();
         let finished = std::mem::take(&mut outcome.finished);
 
         let window = (pipe + threshold) / flows;
@@ -656,12 +656,12 @@ fn only_what_the_buffer_takes_is_marked() {
     let mut engine = Engine::new(setup, ()).unwrap();
     engine.advance(duration);
     let mut samples = Vec::new();
-    engine.sample(&mut samples);
+    engine.sample(&mut samples).unwrap();
     let queued = samples
         .iter()
         .find(|s| s.quantity == tidegate_sim::Quantity::QueueBytes && s.entity == port as u64);
     let queued = queued.unwrap().value / 1_080.0;
-    let outcome = engine.finish();
+    let outcome = engine.finish().unwrap();
     let link = &outcome.links[port];
     assert!(link.drops > 100, "{} drops are too few to mean anything", link.drops);
     assert_eq!(link.ecn_marks, link.packets + queued as u64, "{} drops", link.drops);

@@ -4,6 +4,8 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tidegate_sim::Lost;
+
 /// What can go wrong.
 #[derive(Debug)]
 pub enum Error {
@@ -36,6 +38,10 @@ pub enum Error {
     },
     /// The run failed.
     Run(String),
+    /// This cannot be done in several processes, or not by this build.
+    Alone(String),
+    /// A process of the run failed.
+    Lost(Lost),
     /// The run was interrupted.
     Interrupted,
 }
@@ -63,8 +69,12 @@ impl Error {
     /// file is wrong, 130 interrupted.
     pub const fn exit_code(&self) -> u8 {
         match self {
-            Error::Usage { .. } | Error::Scenario(_) | Error::Occupied(_) | Error::Busy(_) => 2,
-            Error::Output { .. } | Error::Capture { .. } | Error::Run(_) => 1,
+            Error::Usage { .. }
+            | Error::Scenario(_)
+            | Error::Occupied(_)
+            | Error::Busy(_)
+            | Error::Alone(_) => 2,
+            Error::Output { .. } | Error::Capture { .. } | Error::Run(_) | Error::Lost(_) => 1,
             Error::Interrupted => 130,
         }
     }
@@ -74,7 +84,9 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Error::Usage { option, message } => write!(f, "{option}: {message}"),
-            Error::Scenario(message) | Error::Run(message) => f.write_str(message),
+            Error::Scenario(message) | Error::Run(message) | Error::Alone(message) => {
+                f.write_str(message)
+            }
             Error::Occupied(path) => write!(
                 f,
                 "--out {}: this folder holds results; name another one, or replace them with \
@@ -89,6 +101,7 @@ impl fmt::Display for Error {
             ),
             Error::Output { path, source } => write!(f, "--out {}: {source}", path.display()),
             Error::Capture { path, source } => write!(f, "--pcap {}: {source}", path.display()),
+            Error::Lost(lost) => lost.fmt(f),
             Error::Interrupted => f.write_str("interrupted"),
         }
     }

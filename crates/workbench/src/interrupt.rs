@@ -5,14 +5,14 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate_core::Time;
-use tidegate_sim::{Engine, Probe};
+use tidegate_sim::{Engine, Lost, Probe};
 
 use crate::Error;
 
 /// Asks whether somebody wants an end.
 pub(crate) type Asks<'a> = &'a dyn Fn() -> bool;
 
-/// Events between two looks: some milliseconds of work.
+/// Events of every part between two looks: some milliseconds of work.
 const WORK: u64 = 1 << 14;
 /// Time between two looks at work that cannot be divided.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -20,18 +20,25 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Runs the engine to `until`.
 ///
 /// # Errors
-/// [`Error::Interrupted`] when that was asked for meanwhile.
+/// [`Error::Interrupted`] when that was asked for meanwhile; where another process is lost.
 pub(crate) fn advance<P: Probe>(
     engine: &mut Engine<P>,
     until: Time,
     asks: Asks<'_>,
 ) -> Result<(), Error> {
-    while !engine.advance_some(until, WORK) {
+    let work = WORK * (engine.parts() * engine.ranks()) as u64;
+    while !engine.advance_some(until, work).map_err(lost(asks))? {
         if asks() {
             return Err(Error::Interrupted);
         }
     }
     Ok(())
+}
+
+/// A process is lost. Where an end was asked for, it was asked of all processes, and that is no
+/// news.
+pub(crate) fn lost(asks: Asks<'_>) -> impl Fn(Lost) -> Error {
+    move |lost| if asks() { Error::Interrupted } else { Error::Lost(lost) }
 }
 
 /// Does work that cannot be divided on a thread of its own. Once somebody wants an end, it is left

@@ -21,6 +21,7 @@ mod machine;
 pub mod markdown;
 mod observe;
 mod pcap;
+mod ranks;
 mod report;
 mod reproduce;
 mod run;
@@ -34,13 +35,14 @@ pub use error::Error;
 pub use headers::headers;
 pub use observe::Progress;
 pub use pcap::Capture;
+pub use ranks::Ranks;
 pub use report::{report, reproduction_files, write_report};
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, FigureInfo, FigureText, PaperRecord, PaperText,
     Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Teller, Verdict, default_cache,
     figures, reproduce,
 };
-pub use run::{Listener, RunOptions, run};
+pub use run::{Listener, RunOptions, run, serve};
 pub use tidegate_results as results;
 pub use tidegate_scenario::{Override, Plan};
 

@@ -9,9 +9,12 @@ use tidegate_results::{Manifest, Partial, Summary};
 use tidegate_scenario::Plan;
 
 use crate::machine::{self, Stopwatch};
-use crate::observe::{Control, Measure, Progress, RowsFile, SamplesFile, Summarised, adapt, drive};
+use crate::observe::{
+    Control, Measure, Progress, RowsFile, SamplesFile, Summarised, adapt, build_among, drive,
+};
 use crate::pcap::{Capture, Capturing};
-use crate::{Destination, Error};
+use crate::ranks::Ranks;
+use crate::{Destination, Error, interrupt};
 
 /// Hears the number of a run (0 unless there are several) and how far it is, from the thread that
 /// runs it.
@@ -32,6 +35,9 @@ pub struct RunOptions<'a> {
     pub progress: Option<Listener<'a>>,
     /// Set from elsewhere, it ends the run with [`Error::Interrupted`].
     pub interrupted: Option<&'a AtomicBool>,
+    /// The processes that [`run`] is done in, of which the first calls that, and the others
+    /// [`serve`]; comparisons are done in one.
+    pub ranks: Option<&'a Ranks>,
 }
 
 impl RunOptions<'_> {
@@ -51,6 +57,10 @@ impl RunOptions<'_> {
 /// the run is interrupted. Nothing is left under a final name then.
 pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
     crate::guarded(|| {
+        if options.ranks.is_some() && options.capture.is_some() {
+            let message = "packets are captured in one process: start it without mpirun";
+            return Err(Error::Usage { option: "--pcap", message: message.to_owned() });
+        }
         let out = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
         let open = |capture| Capturing::open(plan, capture, options.force);
         let capturing = options.capture.map(open).transpose()?;
@@ -60,6 +70,20 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
         capturing.map(Capturing::publish).transpose()?;
         staged.map(Staged::publish).transpose()?;
         Ok(summary)
+    })
+}
+
+/// Takes part in a run that the first of several processes does: writes nothing.
+///
+/// # Errors
+/// When the engine refuses the plan, the run is interrupted, or a process fails.
+pub fn serve(plan: &Plan, options: &RunOptions<'_>) -> Result<(), Error> {
+    crate::guarded(|| {
+        let Some(ranks) = options.ranks else { return Ok(()) };
+        let asks = || options.is_interrupted();
+        let parts = ranks.greet(plan, options.threads)?;
+        let mut engine = build_among(plan, (ranks, parts), &asks)?;
+        engine.serve().map_err(interrupt::lost(&asks))
     })
 }
 
@@ -99,7 +123,11 @@ fn run_in_chunks(
         }
     };
     let asks = || options.is_interrupted();
-    let control = Control { threads, asks: &asks, tell: &tell, chunk: &chunk };
+    let ranks = match options.ranks {
+        Some(ranks) => Some((ranks, ranks.greet(plan, options.threads)?)),
+        None => None,
+    };
+    let control = Control { threads, ranks, asks: &asks, tell: &tell, chunk: &chunk };
     let left = drive(plan, measures, &control)?;
     let missing = || Error::Run("a run ended without a summary".to_owned());
     let summary = left.seen.summary.ok_or_else(missing)?;

@@ -11,6 +11,7 @@ use std::ops::DerefMut;
 use tidegate_core::{Body, Frame};
 
 use super::*;
+use crate::bytes::{Bytes, bytes};
 
 /// A packet that has started to leave one part and lands in another.
 struct Parcel {
@@ -30,6 +31,35 @@ pub(crate) struct Mail {
     hops: Vec<Hop>,
     /// Flows that begin in a later window.
     pub(crate) submissions: Vec<Submission>,
+}
+
+bytes! {
+    Parcel { port, hops, landing, frame, body }
+}
+
+impl Mail {
+    /// Moves the packets to the end of `to`, as bytes. Flows stay: every process knows its own.
+    pub(crate) fn write(&mut self, to: &mut Vec<u8>) {
+        debug_assert!(self.submissions.is_empty());
+        let mut hops = self.hops.iter();
+        for parcel in self.parcels.drain(..) {
+            parcel.put(to);
+            hops.by_ref().take(parcel.hops as usize).for_each(|hop| hop.put(to));
+        }
+        self.hops.clear();
+    }
+
+    /// Adds packets from bytes; `None` where these are others.
+    pub(crate) fn read(&mut self, mut from: &[u8]) -> Option<()> {
+        while !from.is_empty() {
+            let parcel = Parcel::take(&mut from)?;
+            for _ in 0..parcel.hops {
+                self.hops.push(Hop::take(&mut from)?);
+            }
+            self.parcels.push(parcel);
+        }
+        Some(())
+    }
 }
 
 impl<P: Probe, N: Naming> Part<P, N> {

@@ -87,12 +87,14 @@ impl<P: Probe, N: Naming> Part<P, N> {
         ports.map(|(index, port)| (self.port_names.name(index), port.waits.byte_ps))
     }
 
-    /// The window of a flow that is sent from here, in wire bytes, where it has one.
-    pub(crate) fn window_bytes(&self, message: MessageId) -> Option<f64> {
-        let sending = self.flows.sender(message)?;
-        let host = &self.hosts[self.host_here(message.src)? as usize];
-        let limits = host.existing(sending.flow.stack)?.limits(sending.handle)?;
-        Some(limits.window_bytes).filter(|bytes| bytes.is_finite())
+    /// The windows of the flows that are sent from here, in wire bytes, of those that have one: by
+    /// id of the flow, in no order.
+    pub(crate) fn windows(&self) -> impl Iterator<Item = (u64, f64)> {
+        self.flows.senders().filter_map(|sending| {
+            let host = &self.hosts[self.host_here(sending.flow.src)? as usize];
+            let limits = host.existing(sending.flow.stack)?.limits(sending.handle)?;
+            Some((sending.id, limits.window_bytes)).filter(|(_, bytes)| bytes.is_finite())
+        })
     }
 
     /// Payload submitted at `host` and not yet sent for the first time; `None`: it is not here.

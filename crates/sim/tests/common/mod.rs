@@ -2,6 +2,8 @@
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 pub mod busy;
+pub mod cuts;
+pub mod left;
 
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
@@ -124,7 +126,7 @@ pub fn equipped(mut setup: Setup, step_bytes: f64) -> Setup {
 pub fn run<P: Probe>(setup: Setup, probe: P) -> (Vec<FlowRecord>, Outcome) {
     let mut engine = Engine::new(setup, probe).expect("a valid setup");
     engine.advance(Time::NEVER);
-    let mut outcome = engine.finish();
+    let mut outcome = engine.finish().unwrap();
     let finished = std::mem::take(&mut outcome.finished);
     none_beats_its_ideal(&finished);
     (finished, outcome)

@@ -10,6 +10,7 @@ use tidegate_sim::{Engine, Probe, Setup, parts_worth};
 use super::ears::{Ears, Measures};
 use super::{End, Left, Measure, Start};
 use crate::machine::Stopwatch;
+use crate::ranks::Ranks;
 use crate::{Error, interrupt};
 
 /// Queue histograms are kept by default up to so many switch ports.
@@ -56,6 +57,9 @@ impl Progress {
 pub(crate) struct Control<'a> {
     /// At most so many threads; a run that is heard from inside has one.
     pub(crate) threads: usize,
+    /// The other processes that the run is done in, none of which hears it from inside, and how
+    /// many parts each has.
+    pub(crate) ranks: Option<(&'a Ranks, usize)>,
     /// Asks whether somebody wants an end.
     pub(crate) asks: interrupt::Asks<'a>,
     /// Told how far the run is after every chunk.
@@ -92,6 +96,9 @@ pub(crate) fn drive(
     if ears.hear() {
         let engine = build(plan, vec![ears.clone()], control)?;
         pass(plan, engine, &ears, control, &watch)
+    } else if let Some(among) = control.ranks {
+        let engine = build_among(plan, among, control.asks)?;
+        pass(plan, engine, &ears, control, &watch)
     } else {
         let threads = parts_worth(&plan.fabric, control.threads);
         let engine = build(plan, vec![(); threads], control)?;
@@ -106,6 +113,18 @@ fn build<P: Probe + Send + 'static>(
 ) -> Result<Engine<P>, Error> {
     let setup = setup(plan);
     interrupt::patiently(control.asks, || Engine::in_parts(setup, probes).map_err(Error::Run))
+}
+
+/// The parts of a run that are in this process.
+pub(crate) fn build_among(
+    plan: &Plan,
+    (ranks, parts): (&Ranks, usize),
+    asks: interrupt::Asks<'_>,
+) -> Result<Engine<()>, Error> {
+    let (setup, peers) = (setup(plan), ranks.peers());
+    interrupt::patiently(asks, move || {
+        Engine::among(setup, vec![(); parts], peers).map_err(Error::Run)
+    })
 }
 
 pub(crate) fn setup(plan: &Plan) -> Setup {
@@ -137,6 +156,7 @@ fn pass<P: Probe>(
     watch: &Stopwatch,
 ) -> Result<Left, Error> {
     measures.lock().begin(&Start { plan, paths: engine.paths() })?;
+    let lost = interrupt::lost(control.asks);
     let (mut finished, mut samples) = (Vec::new(), Vec::new());
     let mut chunk = Span::ps((plan.duration.as_ps() / 1000).max(1));
     while !engine.is_over() {
@@ -145,10 +165,10 @@ fn pass<P: Probe>(
         let until = engine.now().after(chunk).min(next_sample);
         let until = if engine.now() < plan.duration { until.min(plan.duration) } else { until };
         interrupt::advance(&mut engine, until, control.asks)?;
-        engine.take_finished(&mut finished);
+        engine.take_finished(&mut finished).map_err(&lost)?;
         measures.lock().flows(plan, finished.drain(..))?;
         if until == next_sample {
-            engine.sample(&mut samples);
+            engine.sample(&mut samples).map_err(&lost)?;
             measures.lock().sampled(plan, until, &samples)?;
             samples.clear();
         }
@@ -164,9 +184,9 @@ fn pass<P: Probe>(
         }
         chunk = (control.chunk)(chunk, wall - before);
     }
-    let threads = engine.parts();
+    let threads = engine.parts() * engine.ranks();
     let drained = engine.now().since(plan.duration);
-    let mut outcome = engine.finish();
+    let mut outcome = engine.finish().map_err(&lost)?;
     outcome.unfinished.sort_by_key(|record| record.id);
     let mut measures = measures.lock();
     measures.flows(plan, std::mem::take(&mut outcome.finished))?;

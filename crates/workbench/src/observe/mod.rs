@@ -32,7 +32,7 @@ use crate::machine::Stopwatch;
 pub use drive::Progress;
 #[cfg(test)]
 pub(crate) use drive::setup;
-pub(crate) use drive::{Control, adapt, drive};
+pub(crate) use drive::{Control, adapt, build_among, drive};
 pub(crate) use messages::Messages;
 pub(crate) use queues::QueueTrace;
 pub(crate) use rows::RowsFile;

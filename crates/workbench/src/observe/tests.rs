@@ -29,7 +29,8 @@ pub(crate) const ALL: [Part; 6] =
     [Part::Traces, Part::Windows, Part::Messages, Part::RoundTrips, Part::Links, Part::Queues];
 
 fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
-    let control = Control { threads: 1, asks: &|| false, tell: &|_| {}, chunk: &adapt };
+    let control =
+        Control { threads: 1, ranks: None, asks: &|| false, tell: &|_| {}, chunk: &adapt };
     drive(plan, measures, &control).unwrap()
 }
 

@@ -358,8 +358,13 @@ fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observations
         let seen = match cache.get(plan, recording) {
             Some(seen) => seen,
             None => {
-                let control =
-                    Control { threads, asks: &is_interrupted, tell: &|_| {}, chunk: &adapt };
+                let control = Control {
+                    threads,
+                    ranks: None,
+                    asks: &is_interrupted,
+                    tell: &|_| {},
+                    chunk: &adapt,
+                };
                 let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
                 let measures = measures(recording.parts.iter().copied(), interval);
                 let seen = drive(plan, measures, &control)?.seen;

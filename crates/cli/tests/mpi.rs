@@ -1,0 +1,195 @@
+//! `mpirun tidegate run`: the same files from any number of processes, and nothing from those that
+//! fail. With the feature `mpi`, where there is an `mpirun`; `TIDEGATE_MPI=required` demands both.
+
+mod common;
+
+#[cfg(not(feature = "mpi"))]
+use common::tidegate;
+use common::{Place, files};
+
+#[test]
+#[cfg(not(feature = "mpi"))]
+fn a_build_without_mpi_does_not_run_as_one_of_several() {
+    let place = Place::usual();
+    let demanded = std::env::var("TIDEGATE_MPI").is_ok_and(|value| value == "required");
+    assert!(!demanded, "TIDEGATE_MPI=required, but the feature `mpi` is not on");
+    let run = |size| {
+        let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
+        let mut command = tidegate(&["run", &scenario, "--out", &out]);
+        command.env("OMPI_COMM_WORLD_SIZE", size).output().unwrap()
+    };
+    let refused = run("2");
+    let message = String::from_utf8(refused.stderr).unwrap();
+    assert_eq!((refused.status.code(), files(&place.path("")).len()), (Some(2), 1), "{message}");
+    let words = ["OMPI_COMM_WORLD_SIZE", "--features mpi"];
+    assert!(words.iter().all(|word| message.contains(word)), "{message}");
+    assert!(run("1").status.success());
+}
+
+#[cfg(feature = "mpi")]
+mod with_mpi {
+    use std::fs;
+    use std::process::{Command, Output, Stdio};
+    use std::thread::sleep;
+    use std::time::Duration;
+
+    use serde_json::Value;
+
+    use super::common::{protocols, steady};
+    use super::*;
+
+    /// Racks, cross traffic, samples, faults and a drain.
+    const SCENARIO: &str = r#"
+duration = "DURATION"
+warmup = "100us"
+drain = "200us"
+output = { timeseries = "50us" }
+fabric = { kind = "leaf-spine", racks = 5, hosts_per_rack = 4, spines = 3 }
+switch = { buffer = "300KB" }
+transport = { protocol = "PROTOCOL" }
+faults = { loss = 1e-3, link = [{ a = "tor0", b = "spine0", down = "200us", up = "300us" }] }
+flows = [{ src = "h0", dst = "h19", label = "long" }]
+[[traffic]]
+kind = "poisson"
+sizes = "20KB"
+load = 0.5
+"#;
+
+    fn place(protocol: &str, duration: &str) -> Place {
+        let place = Place::usual();
+        let text = SCENARIO.replace("PROTOCOL", protocol).replace("DURATION", duration);
+        fs::write(place.path("scenario.toml"), text).unwrap();
+        place
+    }
+
+    /// Whether there is an `mpirun`; says so where there is none.
+    fn has_mpirun() -> bool {
+        let version = Command::new("mpirun").arg("--version").stderr(Stdio::null()).output();
+        let found = version.is_ok_and(|output| output.status.success());
+        let demanded = std::env::var("TIDEGATE_MPI").is_ok_and(|value| value == "required");
+        assert!(found || !demanded, "TIDEGATE_MPI=required, but there is no mpirun in PATH");
+        if !found {
+            eprintln!("SKIPPED: there is no mpirun in PATH");
+        }
+        found
+    }
+
+    /// Starts so many processes.
+    fn mpirun(ranks: usize, args: &[&str]) -> Command {
+        let mut command = Command::new("mpirun");
+        command.env("OMPI_ALLOW_RUN_AS_ROOT", "1").env("OMPI_ALLOW_RUN_AS_ROOT_CONFIRM", "1");
+        command.args(["--oversubscribe", "-n", &ranks.to_string()]);
+        command.arg(env!("CARGO_BIN_EXE_tidegate")).args(args);
+        command
+    }
+
+    /// Asserts that it failed, and said so.
+    fn refused(output: Output, words: &[&str]) {
+        let text = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert!(!output.status.success() && output.stdout.is_empty(), "{text}");
+        assert!(words.iter().all(|word| text.contains(word)), "{words:?} in: {text}");
+        let said = text.lines().filter(|line| line.starts_with("tidegate: ")).count();
+        assert_eq!(said, 1, "{text}");
+    }
+
+    #[test]
+    fn any_number_of_processes_leaves_the_same_files() {
+        if !has_mpirun() {
+            return;
+        }
+        for protocol in protocols() {
+            let place = place(&protocol, "600us");
+            place.run(&["--out", &place.arg("alone"), "--threads", "1"]).ok();
+            let read = |out: &str, file: &str| fs::read(place.path(out).join(file)).unwrap();
+            let summary = |out: &str| {
+                steady(serde_json::from_slice::<Value>(&read(out, "summary.json")).unwrap())
+            };
+            for (ranks, threads) in [(1, "1"), (2, "1"), (2, "2"), (4, "1")] {
+                let out = format!("{ranks}-{threads}");
+                let (scenario, arg) = (place.arg("scenario.toml"), place.arg(&out));
+                let args = ["run", &scenario, "--out", &arg, "--threads", threads];
+                let done = mpirun(ranks, &args).output().unwrap();
+                let text = String::from_utf8(done.stdout).unwrap();
+                assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+                assert_eq!(text.matches("Results are in").count(), 1, "{text}");
+                assert_eq!(files(&place.path(&out)), files(&place.path("alone")));
+                assert_eq!(summary(&out), summary("alone"), "{protocol}, {out}");
+                for file in ["flows.parquet", "timeseries.parquet"] {
+                    assert!(read(&out, file) == read("alone", file), "{protocol}, {out}: {file}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn what_one_process_alone_can_do_is_refused() {
+        if !has_mpirun() {
+            return;
+        }
+        let protocol = &protocols()[0];
+        let place = place(protocol, "600us");
+        let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
+        let call = |ranks, args: &[&str]| mpirun(ranks, args).output().unwrap();
+        let pcap = place.arg("run.pcapng");
+        refused(call(2, &["run", &scenario, "--pcap", &pcap]), &["--pcap", "without mpirun"]);
+        let compare = ["compare", &scenario, "--protocols", protocol];
+        refused(call(2, &compare), &["tidegate run", "without mpirun"]);
+        refused(call(6, &["run", &scenario, "--out", &out]), &["6 processes", "5 at most"]);
+        let mut two = mpirun(1, &["run", &scenario, "--out", &out]);
+        two.args([":", "-n", "1", env!("CARGO_BIN_EXE_tidegate"), "run", &scenario, "--seed", "7"]);
+        refused(two.output().unwrap(), &["process 1", "scenario"]);
+        let mut two = mpirun(1, &["run", &scenario, "--out", &out]);
+        two.args([":", "-n", "1", env!("CARGO_BIN_EXE_tidegate"), "run", "none.toml"]);
+        refused(two.output().unwrap(), &["process 1", "none.toml"]);
+        assert_eq!(files(&place.path("")), ["scenario.toml"]);
+    }
+
+    /// Ids of the processes below `parent`, by rank.
+    fn ranks(parent: u32) -> Vec<u32> {
+        let path = format!("/proc/{parent}/task/{parent}/children");
+        let below = fs::read_to_string(path).unwrap_or_default();
+        let rank = |id: &u32| {
+            let environment = fs::read(format!("/proc/{id}/environ")).unwrap_or_default();
+            let text = String::from_utf8_lossy(&environment).into_owned();
+            let rank = text.split('\0').find_map(|it| it.strip_prefix("OMPI_COMM_WORLD_RANK="));
+            rank.and_then(|rank| rank.parse::<u32>().ok())
+        };
+        let mut ids: Vec<u32> = below.split_whitespace().filter_map(|id| id.parse().ok()).collect();
+        ids.sort_by_key(rank);
+        ids
+    }
+
+    #[test]
+    #[cfg(target_os = "linux")]
+    fn a_process_that_dies_ends_all_and_leaves_nothing() {
+        if !has_mpirun() {
+            return;
+        }
+        let place = place(&protocols()[0], "100s");
+        let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
+        for (signal, of_mpirun) in [("-KILL", false), ("-INT", true)] {
+            let mut command = mpirun(3, &["run", &scenario, "--out", &out, "--threads", "1"]);
+            command.stdout(Stdio::piped()).stderr(Stdio::piped());
+            let child = command.spawn().unwrap();
+            // It is at work once its rows have a file.
+            while !fs::read_dir(&out).is_ok_and(|files| files.count() > 1) {
+                sleep(Duration::from_millis(20));
+            }
+            sleep(Duration::from_millis(500));
+            let ids = ranks(child.id());
+            assert_eq!(ids.len(), 3);
+            let victim = if of_mpirun { child.id() } else { ids[1] };
+            let kill = Command::new("kill").args([signal, &victim.to_string()]).status().unwrap();
+            assert!(kill.success());
+            let output = child.wait_with_output().unwrap();
+            assert!(!output.status.success() && output.stdout.is_empty(), "after {signal}");
+            // An mpirun that ends itself waits neither for its processes nor for what they say.
+            for _ in 0..if of_mpirun { 100 } else { 0 } {
+                if files(&place.path("")).len() > 1 {
+                    sleep(Duration::from_millis(50));
+                }
+            }
+            assert_eq!(files(&place.path("")), ["scenario.toml"], "after {signal}");
+        }
+    }
+}

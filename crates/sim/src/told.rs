@@ -1,0 +1,97 @@
+//! What the parts of a process tell when they are asked: which flows are done, what is sampled, and
+//! what is left at the end.
+
+use tidegate_core::Time;
+
+use crate::bytes::bytes;
+use crate::flows::Done;
+use crate::outcome::{FaultCounts, LinkRecord, Quantity, Sample, SwitchRecord};
+
+/// What is done.
+#[derive(Default)]
+pub(crate) struct Ended {
+    /// Of each part.
+    pub(crate) done: Vec<Done>,
+    /// So far.
+    pub(crate) packet_hops: u64,
+}
+
+/// What is sampled, in no order.
+#[derive(Default)]
+pub(crate) struct Seen {
+    /// By id of a flow that has not completed: bytes delivered.
+    pub(crate) running: Vec<(u64, u64)>,
+    /// By id of a flow: its window in bytes.
+    pub(crate) windows: Vec<(u64, f64)>,
+    /// By port of a switch: bytes queued.
+    pub(crate) queues: Vec<(u32, u32)>,
+}
+
+/// What is left at the end, in no order.
+#[derive(Default)]
+pub(crate) struct Left {
+    /// By port.
+    pub(crate) links: Vec<(u32, LinkRecord)>,
+    pub(crate) switches: Vec<SwitchRecord>,
+    /// By port: what packets have waited for, in byte picoseconds.
+    pub(crate) waits: Vec<(u32, u128)>,
+    /// Of each part: the ends that nobody has collected.
+    pub(crate) flows: Vec<Done>,
+    pub(crate) faults: FaultCounts,
+    pub(crate) packet_hops: u64,
+    pub(crate) events: u64,
+}
+
+bytes! {
+    Ended { done, packet_hops }
+    Seen { running, windows, queues }
+    Left { links, switches, waits, flows, faults, packet_hops, events }
+}
+
+impl Seen {
+    /// Adds what others have seen.
+    pub(crate) fn join(&mut self, others: Seen) {
+        self.running.extend(others.running);
+        self.windows.extend(others.windows);
+        self.queues.extend(others.queues);
+    }
+
+    /// Appends it in the order of samples: flows by id, then ports.
+    pub(crate) fn samples(mut self, at: Time, out: &mut Vec<Sample>) {
+        let mut push = |entity, quantity, value| out.push(Sample { at, entity, quantity, value });
+        self.running.sort_unstable();
+        self.windows.sort_unstable_by_key(|&(id, _)| id);
+        let mut windows = self.windows.into_iter().peekable();
+        for (id, delivered) in self.running {
+            push(id, Quantity::DeliveredBytes, delivered as f64);
+            while windows.next_if(|&(other, _)| other < id).is_some() {}
+            if let Some((_, window)) = windows.next_if(|&(other, _)| other == id) {
+                push(id, Quantity::WindowBytes, window);
+            }
+        }
+        self.queues.sort_unstable();
+        for (port, bytes) in self.queues {
+            push(port as u64, Quantity::QueueBytes, bytes as f64);
+        }
+    }
+}
+
+impl Left {
+    /// Adds what others have left.
+    pub(crate) fn join(&mut self, others: Left) {
+        self.links.extend(others.links);
+        self.switches.extend(others.switches);
+        self.waits.extend(others.waits);
+        self.flows.extend(others.flows);
+        self.faults = self.faults.plus(&others.faults);
+        self.packet_hops += others.packet_hops;
+        self.events += others.events;
+    }
+
+    /// Puts it in order: by port, by switch.
+    pub(crate) fn sort(&mut self) {
+        self.links.sort_unstable_by_key(|&(port, _)| port);
+        self.switches.sort_unstable_by_key(|record| record.switch);
+        self.waits.sort_unstable();
+    }
+}

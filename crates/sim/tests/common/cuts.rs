@@ -1,0 +1,147 @@
+//! Runs that are done in several parts, or in several processes, and are to leave the same.
+
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::{Buffer, Fabric, Node, Routing, StackTime};
+use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
+use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::{Rate, Span, Time};
+use tidegate_sim::Setup;
+
+use super::busy::{busy, with_ecn};
+use super::{leaf_spine, link, setup, stack, switch};
+
+/// What they are called, and what they are made from.
+pub type Cuts = Vec<(&'static str, Setup)>;
+
+pub fn every_protocol() -> Cuts {
+    let cut = |protocol: &Protocol| (protocol.card().name, busy(protocol.stack(), 1));
+    Protocol::ALL.iter().map(cut).collect()
+}
+
+pub fn every_protocol_sprayed_and_marked_at_random() -> Cuts {
+    let cut = |protocol: &Protocol| {
+        let mut setup = with_ecn(busy(protocol.stack(), 2));
+        setup.routing = Routing::Spray;
+        setup.histograms = true;
+        (protocol.card().name, setup)
+    };
+    Protocol::ALL.iter().map(cut).collect()
+}
+
+pub fn two_protocols_beside_each_other_with_a_drain() -> Cuts {
+    let mut setup = busy(stack("swift"), 3);
+    setup.stacks.push(stack("sird"));
+    setup.workload.traffic[0].stack = 1;
+    setup.workload.traffic[2].stack = 1;
+    setup.warmup = Time::us(100);
+    setup.drain = Span::ms(5);
+    vec![("swift and sird", setup)]
+}
+
+pub fn small_shared_buffers() -> Cuts {
+    let cut = |protocol| {
+        let mut setup = with_ecn(busy(stack(protocol), 4));
+        for switch in &mut setup.fabric.switches {
+            switch.buffer = Buffer::Shared { bytes: 60_000, alpha: 1.0 };
+        }
+        setup.duration = Time::ms(3);
+        (protocol, setup)
+    };
+    ["dctcp", "swift", "sird"].map(cut).into()
+}
+
+/// Packets that are lost, damaged, held back and doubled; then links and hosts that go and come.
+pub fn faults() -> Cuts {
+    let suffering = |protocol| {
+        let mut setup = busy(stack(protocol), 5);
+        setup.faults = Faults {
+            loss: 1e-3,
+            corruption: 1e-3,
+            reordering: 1e-2,
+            reorder_delay: Span::us(7),
+            duplication: 1e-3,
+            ..Faults::default()
+        };
+        setup.duration = Time::ms(2);
+        (protocol, setup)
+    };
+    let failing = |protocol| {
+        let mut setup = busy(stack(protocol), 6);
+        let outage = |of, down, up| Outage { of, down, up };
+        setup.faults.outages = vec![
+            outage(Failing::Link(12), Time::us(40), Time::us(90)),
+            outage(Failing::Link(15), Time::us(60), Time::us(160)),
+            outage(Failing::Host(2), Time::us(100), Time::us(130)),
+        ];
+        setup.faults.flaps = Some(Flaps { mean_up: Span::us(300), mean_down: Span::us(20) });
+        setup.duration = Time::ms(2);
+        (protocol, setup)
+    };
+    ["poseidon", "powertcp", "sird"].iter().flat_map(|p| [suffering(*p), failing(*p)]).collect()
+}
+
+pub fn hosts_that_take_time() -> Cuts {
+    let mut setup = busy(stack("swift"), 7);
+    setup.stack_time = StackTime { delay: Span::us(2), jitter: Span::us(3) };
+    vec![("swift", setup)]
+}
+
+/// Two pods of two racks and two aggregation switches, two cores; links of different lengths, so
+/// that cuts are of different lengths too.
+fn three_tiers() -> Fabric {
+    let names = ["tor0", "tor1", "tor2", "tor3", "agg0", "agg1", "agg2", "agg3", "core0", "core1"];
+    let rate = Rate::gbps(100);
+    let mut links = Vec::new();
+    for host in 0..12 {
+        links.push(link(Node::Host(host), Node::Switch(host / 3), rate, Span::ns(300)));
+    }
+    for tor in 0..4 {
+        for agg in [4 + tor / 2 * 2, 5 + tor / 2 * 2] {
+            links.push(link(Node::Switch(tor), Node::Switch(agg), rate, Span::ns(500)));
+        }
+    }
+    for agg in 4..8 {
+        let core = Node::Switch(8 + agg % 2);
+        links.push(link(Node::Switch(agg), core, Rate::gbps(400), Span::us(2)));
+    }
+    Fabric {
+        hosts: (0..12).map(|h| format!("h{h}")).collect(),
+        switches: names.iter().map(|name| switch(name)).collect(),
+        links,
+        mtu: 1000,
+        rate_changes: Vec::new(),
+    }
+}
+
+pub fn three_tiers_with_latency() -> Cuts {
+    let cut = |protocol| {
+        let mut setup = busy(stack(protocol), 8);
+        setup.fabric = three_tiers();
+        for (number, switch) in setup.fabric.switches.iter_mut().enumerate() {
+            switch.latency = Span::ns(50 * number as u64);
+        }
+        (protocol, setup)
+    };
+    ["hpcc", "sird"].map(cut).into()
+}
+
+/// A quiet fabric: windows are skipped where nothing happens.
+pub fn rare_messages() -> Cuts {
+    let fabric = leaf_spine(4, 2, 2, Rate::gbps(10), Rate::gbps(10), Span::us(1), 1000);
+    let mut setup = setup(fabric, stack("swift"), Vec::new(), Time::ms(20));
+    let pattern = Pattern::Poisson {
+        mean_gap_ps: 2e9,
+        senders: (0..8).collect(),
+        receivers: (0..8).collect(),
+    };
+    setup.workload.traffic = vec![Traffic {
+        pattern,
+        sizes: Sizes::Fixed(10_000),
+        stack: 0,
+        label: 0,
+        start: Time::ZERO,
+        stop: Time::ms(19),
+    }];
+    setup.drain = Span::ms(1);
+    vec![("swift", setup)]
+}

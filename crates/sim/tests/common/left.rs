@@ -1,0 +1,72 @@
+//! Everything that a run leaves, to compare.
+
+use tidegate_core::{Domain, Rng, Span, Time};
+use tidegate_sim::{Engine, FlowRecord, Outcome, Sample};
+
+use super::busy::{Record, Recorder};
+
+/// Packets by port, in their order.
+pub type Departures = Vec<Vec<Record>>;
+
+/// Everything that a run leaves, but for how many events it took.
+#[derive(Debug, PartialEq)]
+pub struct Left {
+    pub rows: Vec<FlowRecord>,
+    pub outcome: String,
+    pub samples: Vec<Sample>,
+    pub packets: Departures,
+    pub end: Time,
+}
+
+impl Left {
+    /// Takes a run through steps of random length, with samples in between: what it leaves, but
+    /// for packets in other processes.
+    pub fn of(mut engine: Engine<Recorder>, duration: Time, steps: u64) -> Left {
+        let (mut rows, mut samples) = (Vec::new(), Vec::new());
+        let mut rng = Rng::stream(steps, Domain::Faults, 7);
+        let quarter = Span::ps(duration.as_ps() / 4);
+        let mut next_sample = Time::ZERO + quarter;
+        while !engine.is_over() {
+            let until = engine.now() + Span::ps(1 + rng.below(quarter.as_ps()));
+            let until = until.min(next_sample);
+            while !engine.advance_some(until, 1 + rng.below(10_000)).unwrap() {}
+            engine.take_finished(&mut rows).unwrap();
+            if until == next_sample {
+                engine.sample(&mut samples).unwrap();
+                next_sample = next_sample.after(quarter);
+            }
+        }
+        let (end, packets) = (engine.now(), departures(&engine));
+        let mut outcome = engine.finish().unwrap();
+        rows.append(&mut outcome.finished);
+        let outcome = format!("{:?}", Outcome { events: 0, ..outcome });
+        Left { rows, outcome, samples, packets, end }
+    }
+
+    /// Asserts that both are the same.
+    pub fn assert_is(&self, other: &Left, what: &str) {
+        for (port, (a, b)) in self.packets.iter().zip(&other.packets).enumerate() {
+            let first = a.iter().zip(b).position(|(a, b)| a != b);
+            let at = first.unwrap_or(a.len().min(b.len()));
+            assert_eq!(a.get(at), b.get(at), "{what}: packet {at} of port {port}");
+        }
+        assert_eq!(self.rows, other.rows, "{what}");
+        assert!(self == other, "{what}: {} and {}", self.outcome, other.outcome);
+    }
+}
+
+/// The packets that left ports of this process.
+pub fn departures(engine: &Engine<Recorder>) -> Departures {
+    let mut packets = Vec::new();
+    engine.probes().for_each(|probe| add(&mut packets, &probe.ports));
+    packets
+}
+
+/// Adds packets of other ports.
+pub fn add(packets: &mut Departures, others: &Departures) {
+    packets.resize(packets.len().max(others.len()), Vec::new());
+    for (port, records) in others.iter().enumerate().filter(|(_, records)| !records.is_empty()) {
+        assert!(packets[port].is_empty(), "two parts send by port {port}");
+        packets[port] = records.clone();
+    }
+}

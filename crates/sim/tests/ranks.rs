@@ -1,0 +1,181 @@
+//! A run is the same, to the byte, in however many processes it is done. Here they are threads that
+//! hear of each other by channels alone.
+mod common;
+
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread;
+
+use common::busy::{Recorder, busy};
+use common::cuts::{self, Cuts};
+use common::left::{self, Departures, Left};
+use common::stack;
+use tidegate_core::Time;
+use tidegate_sim::{Engine, Lost, Peers, Setup};
+
+/// Processes, and parts in each.
+const RANKS: [(usize, usize); 5] = [(1, 1), (1, 2), (2, 1), (3, 1), (2, 2)];
+
+/// One of several processes: a channel to and from each.
+struct Channels {
+    rank: usize,
+    to: Vec<Sender<Vec<u8>>>,
+    from: Vec<Receiver<Vec<u8>>>,
+    /// Says something else than it is told to, from this message on.
+    lies_after: usize,
+}
+
+impl Channels {
+    /// So many, by rank.
+    fn new(count: usize) -> Vec<Channels> {
+        let mut all: Vec<Channels> = (0..count)
+            .map(|rank| Channels { rank, to: vec![], from: vec![], lies_after: usize::MAX })
+            .collect();
+        for a in 0..count {
+            for b in 0..count {
+                let (to, from) = channel();
+                all[a].to.push(to);
+                all[b].from.push(from);
+            }
+        }
+        all
+    }
+
+    fn lost(rank: usize) -> Lost {
+        Lost { rank, why: "gone".into() }
+    }
+}
+
+impl Peers for Channels {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+    fn count(&self) -> usize {
+        self.to.len()
+    }
+    fn send(&mut self, to: usize, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+        self.lies_after = self.lies_after.saturating_sub(1);
+        if self.lies_after == 0 {
+            bytes.push(7);
+        }
+        self.to[to].send(std::mem::take(bytes)).map_err(|_| Channels::lost(to))
+    }
+    fn receive(&mut self, from: usize, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+        *bytes = self.from[from].recv().map_err(|_| Channels::lost(from))?;
+        Ok(())
+    }
+}
+
+fn engine(setup: Setup, parts: usize, peers: Channels) -> Engine<Recorder> {
+    let probes = (0..parts).map(|_| <Recorder>::default()).collect();
+    Engine::among(setup, probes, Box::new(peers)).unwrap()
+}
+
+/// Runs in `ranks` processes of `parts` parts.
+fn left(setup: &Setup, ranks: usize, parts: usize) -> Left {
+    let mut peers = Channels::new(ranks).into_iter();
+    let leader = engine(setup.clone(), parts, peers.next().unwrap());
+    assert_eq!(leader.ranks(), ranks);
+    thread::scope(|scope| {
+        let serve = |peers| {
+            let mut engine = engine(setup.clone(), parts, peers);
+            engine.serve().unwrap();
+            left::departures(&engine)
+        };
+        let others: Vec<_> = peers.map(|peers| scope.spawn(move || serve(peers))).collect();
+        let mut left = Left::of(leader, setup.duration, (10 * ranks + parts) as u64);
+        for other in others {
+            let packets: Departures = other.join().unwrap();
+            assert!(packets.iter().any(|port| !port.is_empty()), "a rank has done nothing");
+            left::add(&mut left.packets, &packets);
+        }
+        left
+    })
+}
+
+/// Asserts that all numbers of processes leave the same as one.
+fn same(cuts: Cuts) {
+    for (what, setup) in cuts {
+        let engine = Engine::new(setup.clone(), <Recorder>::default()).unwrap();
+        let whole = Left::of(engine, setup.duration, 1);
+        for (ranks, parts) in RANKS {
+            let cut = left(&setup, ranks, parts);
+            whole.assert_is(&cut, &format!("{what}, {ranks} ranks of {parts} parts"));
+        }
+    }
+}
+
+#[test]
+fn of_every_protocol() {
+    same(cuts::every_protocol());
+}
+
+#[test]
+fn of_every_protocol_sprayed_and_marked_at_random() {
+    same(cuts::every_protocol_sprayed_and_marked_at_random());
+}
+
+#[test]
+fn of_two_protocols_beside_each_other_with_a_drain() {
+    same(cuts::two_protocols_beside_each_other_with_a_drain());
+}
+
+#[test]
+fn of_small_shared_buffers() {
+    same(cuts::small_shared_buffers());
+}
+
+#[test]
+fn of_faults() {
+    same(cuts::faults());
+}
+
+#[test]
+fn of_hosts_that_take_time() {
+    same(cuts::hosts_that_take_time());
+}
+
+#[test]
+fn of_three_tiers_with_latency() {
+    same(cuts::three_tiers_with_latency());
+}
+
+#[test]
+fn of_rare_messages() {
+    same(cuts::rare_messages());
+}
+
+#[test]
+fn more_processes_than_racks_are_refused() {
+    let setup = || busy(stack("swift"), 1);
+    let mut peers = Channels::new(4);
+    let refused = Engine::among(setup(), vec![(); 1], Box::new(peers.remove(2)));
+    let message = refused.err().unwrap();
+    assert!(message.contains("4 processes") && message.contains("start 3 at most"), "{message}");
+}
+
+/// No part waits for a process that is gone, or believes one that says what it cannot mean.
+#[test]
+fn a_rank_that_fails_ends_the_run_of_all() {
+    for lies_after in [1, 2, 5, 50, usize::MAX] {
+        let setup = busy(stack("swift"), 1);
+        let mut peers = Channels::new(3);
+        let (mut third, second) = (peers.pop().unwrap(), peers.pop().unwrap());
+        third.lies_after = lies_after;
+        let mut leader = engine(setup.clone(), 1, peers.pop().unwrap());
+        let lost = thread::scope(|scope| {
+            let second = scope.spawn(|| engine(setup.clone(), 1, second).serve().unwrap_err());
+            let third = scope.spawn(|| {
+                let mut engine = engine(setup.clone(), 1, third);
+                if lies_after < usize::MAX { engine.serve().map(|()| false) } else { Ok(true) }
+            });
+            let lost = leader.advance_some(Time::NEVER, u64::MAX).unwrap_err();
+            drop(leader);
+            second.join().unwrap();
+            assert_eq!(third.join().unwrap().is_ok(), lies_after == usize::MAX);
+            lost
+        });
+        let why = if lies_after == usize::MAX { "gone" } else { "what it sent cannot be read" };
+        println!("{lies_after}: {lost}");
+        assert!(lost.rank > 0 && (lost.why == why || lost.why == "gone"), "{lost}");
+    }
+}

@@ -1,0 +1,185 @@
+//! A run in several processes, which all run the same program on the same scenario.
+//!
+//! Rank 0 does what a process alone does: it loads, runs, writes and prints. The others hold their
+//! parts of the fabric and do what it tells them. Before the run all make sure that they are of one
+//! build and have one scenario; after it, or where one fails, each hears how it ended.
+
+#[cfg(feature = "mpi")]
+mod mpi;
+
+use std::sync::atomic::AtomicBool;
+
+use tidegate_core::fabric::Fabric;
+use tidegate_scenario::Plan;
+use tidegate_sim::{Lost, Peers, parts_worth};
+
+use crate::{Error, machine};
+
+/// What carries bytes between the processes of a run.
+trait Carrier: Sync {
+    /// The others, to the engine.
+    fn peers(&self) -> Box<dyn Peers>;
+    /// How many processes share this machine.
+    fn on_this_machine(&self) -> usize;
+    /// Tells the others that this process ends, and why.
+    fn give_up(self: Box<Self>, lost: &Lost);
+    /// Takes leave of the others, all of which do so too.
+    fn part(self: Box<Self>);
+}
+
+/// The processes that a run is done in, as one of them sees them.
+pub struct Ranks {
+    carrier: Box<dyn Carrier>,
+    rank: usize,
+}
+
+/// What a process says of itself before a run.
+struct Greeting {
+    build: String,
+    scenario: String,
+    threads: usize,
+}
+
+impl Ranks {
+    /// The processes that this one was started with, by `mpirun` say; `None` where it is alone.
+    /// `interrupted` ends its waiting for others.
+    ///
+    /// # Errors
+    /// Where there are others, and this build cannot talk to them.
+    pub fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Result<Option<Ranks>, Error> {
+        #[cfg(feature = "mpi")]
+        return Ok(mpi::join(interrupted).map(|carrier| {
+            let rank = carrier.peers().rank();
+            Ranks { carrier: Box::new(carrier), rank }
+        }));
+        #[cfg(not(feature = "mpi"))]
+        {
+            let _ = interrupted;
+            let size = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
+            match STARTED.iter().find(|name| size(name).is_some_and(|size| size > 1)) {
+                None => Ok(None),
+                Some(name) => Err(Error::Alone(format!(
+                    "started as one of several processes ({name}), for which this build has no \
+                     MPI: build it with `--features mpi`, or clear {name} to run alone"
+                ))),
+            }
+        }
+    }
+
+    /// Whether this is the process that runs, writes and prints, and not one that serves it.
+    pub fn is_first(&self) -> bool {
+        self.rank == 0
+    }
+
+    /// Takes leave of the other processes, or tells them that this one has failed; what all have
+    /// come to.
+    ///
+    /// # Errors
+    /// That of `result`, or of another process.
+    pub fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
+        let result =
+            result.and_then(|value| self.take_leave().map(|()| value).map_err(Error::Lost));
+        match &result {
+            Ok(_) => self.carrier.part(),
+            Err(Error::Lost(lost)) => self.carrier.give_up(lost),
+            Err(error) => {
+                self.carrier.give_up(&Lost { rank: self.rank, why: error.to_string() });
+            }
+        }
+        result
+    }
+
+    /// Nobody leaves before rank 0 has written all.
+    fn take_leave(&self) -> Result<(), Lost> {
+        let mut peers = self.carrier.peers();
+        if self.rank > 0 {
+            return peers.receive(0, &mut Vec::new());
+        }
+        (1..peers.count()).try_for_each(|rank| peers.send(rank, &mut Vec::new()))
+    }
+
+    /// The other processes, to the engine.
+    pub(crate) fn peers(&self) -> Box<dyn Peers> {
+        self.carrier.peers()
+    }
+
+    /// Makes sure that all processes are about to do the same; how many parts each has. `threads`
+    /// is how many this one may use, if that was said.
+    ///
+    /// # Errors
+    /// Where one is of another build, or has another scenario.
+    pub(crate) fn greet(&self, plan: &Plan, threads: Option<usize>) -> Result<usize, Error> {
+        let cores = || machine::cores().unwrap_or(1) / self.carrier.on_this_machine();
+        let own = Greeting {
+            build: format!("{}-{}", env!("CARGO_PKG_VERSION"), env!("TIDEGATE_SOURCES")),
+            scenario: tidegate_scenario::content_hash(plan),
+            threads: threads.unwrap_or_else(cores).max(1),
+        };
+        agree(&mut *self.carrier.peers(), &own, &plan.fabric).map_err(Error::Lost)
+    }
+}
+
+/// Variables by which those that start processes say how many.
+#[cfg(not(feature = "mpi"))]
+const STARTED: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
+
+/// Compares what all say at rank 0, which tells the others how many parts each has.
+fn agree(peers: &mut dyn Peers, own: &Greeting, fabric: &Fabric) -> Result<usize, Lost> {
+    let unread = |rank| Lost { rank, why: "its greeting cannot be read".to_owned() };
+    let mut bytes = Vec::new();
+    if peers.rank() > 0 {
+        own.write(&mut bytes);
+        peers.send(0, &mut bytes)?;
+        peers.receive(0, &mut bytes)?;
+        return read_number(&bytes).ok_or(unread(0));
+    }
+    let mut threads = own.threads;
+    for rank in 1..peers.count() {
+        peers.receive(rank, &mut bytes)?;
+        let other = Greeting::read(&bytes).ok_or(unread(rank))?;
+        own.check(&other).map_err(|why| Lost { rank, why })?;
+        threads = threads.min(other.threads);
+    }
+    let parts = (parts_worth(fabric, peers.count() * threads) / peers.count()).max(1);
+    for rank in 1..peers.count() {
+        bytes.clear();
+        bytes.extend(parts.to_string().bytes());
+        peers.send(rank, &mut bytes)?;
+    }
+    Ok(parts)
+}
+
+fn read_number(bytes: &[u8]) -> Option<usize> {
+    std::str::from_utf8(bytes).ok()?.parse().ok()
+}
+
+/// Text, so that builds of any age understand enough of each other to part.
+impl Greeting {
+    fn write(&self, to: &mut Vec<u8>) {
+        let Greeting { build, scenario, threads } = self;
+        to.extend(format!("tidegate\n{build}\n{scenario}\n{threads}").bytes());
+    }
+
+    fn read(bytes: &[u8]) -> Option<Greeting> {
+        let mut lines = std::str::from_utf8(bytes).ok()?.lines();
+        lines.next().filter(|first| *first == "tidegate")?;
+        let (build, scenario) = (lines.next()?.to_owned(), lines.next()?.to_owned());
+        Some(Greeting { build, scenario, threads: lines.next()?.parse().ok()? })
+    }
+
+    /// What is wrong with another process.
+    fn check(&self, other: &Greeting) -> Result<(), String> {
+        if self.build != other.build {
+            return Err(format!(
+                "it is build {}, and this is {}: install one build on all machines",
+                other.build, self.build
+            ));
+        }
+        if self.scenario != other.scenario {
+            return Err("its scenario is another one: give all processes the same file and \
+                        options"
+                .to_owned());
+        }
+        Ok(())
+    }
+}

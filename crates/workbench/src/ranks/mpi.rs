@@ -1,0 +1,252 @@
+//! Bytes between processes, over MPI.
+//!
+//! What is sent is handed to MPI at once, and its memory kept until MPI needs it no more. Whoever
+//! waits looks again and again, and at the interrupt flag in between: a process that has died sends
+//! nothing, and whoever started it then asks the others to end. Only the main thread talks to MPI.
+
+#![allow(
+    clippy::disallowed_types,
+    reason = "how long a failed process waits for the others reaches no simulation"
+)]
+
+use std::mem;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use mpi::Threading;
+use mpi::datatype::Equivalence;
+use mpi::environment::Universe;
+use mpi::point_to_point::Message;
+use mpi::request::{Request, StaticScope};
+use mpi::topology::SimpleCommunicator;
+use mpi::traits::{Communicator, Destination, Source};
+use tidegate_sim::{Lost, Peers};
+
+use super::Carrier;
+
+/// What an ordinary message is marked with.
+const MESSAGE: i32 = 0;
+/// A rank gives up: which, and why.
+const GIVEN_UP: i32 = 1;
+
+/// Looks at what has come before other threads are given way.
+const SPINS: u32 = 10_000;
+
+/// A rank that fails waits so long for rank 0 to hear of it.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How Open MPI moves messages within a machine. By default one process reads the memory of
+/// another, which containers forbid, and which ends both at once where the other has died.
+const OF_MEMORY: (&str, &str) = ("OMPI_MCA_btl_vader_single_copy_mechanism", "none");
+
+/// Variables that say that a process was started together with others.
+const STARTED: [&str; 5] =
+    ["OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK", "MV2_COMM_WORLD_SIZE"];
+
+/// The processes that this one was started with.
+pub(super) struct Mpi {
+    /// Ends MPI when it is dropped, which waits for all others.
+    universe: Universe,
+    on_this_machine: usize,
+    interrupted: &'static AtomicBool,
+}
+
+/// Joins the others; `None` where there are none, or MPI is not to be had.
+pub(super) fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Option<Mpi> {
+    // Where nobody asks for it, MPI is not started: alone it takes longer than a short run.
+    STARTED.iter().find(|name| std::env::var_os(name).is_some())?;
+    if std::env::var_os(OF_MEMORY.0).is_none() {
+        #[allow(unsafe_code, reason = "nobody else may look at the environment meanwhile")]
+        // SAFETY: there is one thread yet.
+        unsafe {
+            std::env::set_var(OF_MEMORY.0, OF_MEMORY.1);
+        }
+    }
+    let (universe, _) = mpi::initialize_with_threading(Threading::Funneled)?;
+    let world = universe.world();
+    if world.size() < 2 {
+        return None;
+    }
+    let on_this_machine = world.split_shared(world.rank()).size() as usize;
+    Some(Mpi { universe, on_this_machine, interrupted: interrupted() })
+}
+
+impl Carrier for Mpi {
+    fn peers(&self) -> Box<dyn Peers> {
+        Box::new(self.line())
+    }
+
+    fn on_this_machine(&self) -> usize {
+        self.on_this_machine
+    }
+
+    /// Rank 0 has to hear of it before this process ends: whoever started them ends all then.
+    fn give_up(self: Box<Self>, lost: &Lost) {
+        let mut line = self.line();
+        let text = format!("{}\n{}", lost.rank, lost.why).into_bytes();
+        let own = line.rank;
+        let others = (0..line.count).filter(|&rank| rank != own);
+        others.for_each(|rank| line.post(rank, GIVEN_UP, text.clone()));
+        let started = Instant::now();
+        let mut heard = line.rank == 0;
+        while started.elapsed() < PATIENCE && !(heard && line.pending.is_empty()) {
+            line.reap();
+            if !heard && let Some(received) = line.look(0, &mut Vec::new()) {
+                heard = received.is_err();
+            }
+            thread::yield_now();
+        }
+        // It would wait for all others.
+        mem::forget(self.universe);
+    }
+
+    fn part(self: Box<Self>) {
+        drop(self.universe);
+    }
+}
+
+impl Mpi {
+    fn line(&self) -> Line {
+        let world = self.universe.world();
+        Line {
+            rank: world.rank() as usize,
+            count: world.size() as usize,
+            pending: Vec::new(),
+            free: Vec::new(),
+            interrupted: self.interrupted,
+        }
+    }
+}
+
+/// What is being sent, and the memory that MPI reads it from.
+type Pending = (Request<'static, [u8]>, Vec<u8>);
+
+/// A line to all others.
+struct Line {
+    rank: usize,
+    count: usize,
+    pending: Vec<Pending>,
+    /// Memory that MPI is done with.
+    free: Vec<Vec<u8>>,
+    interrupted: &'static AtomicBool,
+}
+
+#[allow(unsafe_code, reason = "requests may be held by any thread where one at a time uses them")]
+// SAFETY: the engine that holds a line is built on a thread of its own, before anything is sent,
+// and used on the main one.
+unsafe impl Send for Line {}
+
+impl Line {
+    /// Hands a message to MPI.
+    fn post(&mut self, to: usize, tag: i32, message: Vec<u8>) {
+        #[allow(unsafe_code, reason = "MPI reads memory after the call that names it")]
+        // SAFETY: `message` is kept beside its request, unchanged, until MPI is done with it, and
+        // for ever if this is dropped before.
+        let shared: &'static [u8] =
+            unsafe { std::slice::from_raw_parts(message.as_ptr(), message.len()) };
+        let world = SimpleCommunicator::world();
+        let to = world.process_at_rank(to as i32);
+        let request = to.immediate_send_with_tag(StaticScope, shared, tag);
+        self.pending.push((request, message));
+    }
+
+    /// Takes back the memory that MPI is done with.
+    fn reap(&mut self) {
+        for (request, mut message) in mem::take(&mut self.pending) {
+            match request.test() {
+                Ok(_) => {
+                    message.clear();
+                    self.free.push(message);
+                }
+                Err(request) => self.pending.push((request, message)),
+            }
+        }
+    }
+
+    /// Takes what has come from `from`, if anything has.
+    fn look(&self, from: usize, bytes: &mut Vec<u8>) -> Option<Result<(), Lost>> {
+        let world = SimpleCommunicator::world();
+        let (message, status) = world.process_at_rank(from as i32).immediate_matched_probe()?;
+        bytes.resize(status.count(u8::equivalent_datatype()) as usize, 0);
+        if let Err(lost) = self.read(message, bytes) {
+            return Some(Err(lost));
+        }
+        if status.tag() == MESSAGE {
+            return Some(Ok(()));
+        }
+        let text = String::from_utf8_lossy(bytes);
+        let (rank, why) = text.split_once('\n').unwrap_or(("", &text));
+        Some(Err(Lost { rank: rank.parse().unwrap_or(from), why: why.to_owned() }))
+    }
+}
+
+impl Line {
+    /// Waits for the rest of a message, of which the first has come.
+    fn read(&self, message: Message, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+        #[allow(unsafe_code, reason = "MPI writes to memory after the call that names it")]
+        // SAFETY: nobody touches `bytes` before the request is done. Where it never is, they stay.
+        let shared: &'static mut [u8] =
+            unsafe { std::slice::from_raw_parts_mut(bytes.as_mut_ptr(), bytes.len()) };
+        let mut request = message.immediate_matched_receive_into(StaticScope, shared);
+        let mut rounds = 0;
+        while let Err(again) = request.test() {
+            request = again;
+            if let Err(lost) = self.wait(&mut rounds) {
+                mem::forget((request, mem::take(bytes)));
+                return Err(lost);
+            }
+        }
+        Ok(())
+    }
+
+    /// Between two looks, of which there have been `rounds`.
+    fn wait(&self, rounds: &mut u32) -> Result<(), Lost> {
+        *rounds = rounds.saturating_add(1);
+        if *rounds < SPINS {
+            std::hint::spin_loop();
+        } else if self.interrupted.load(Ordering::Relaxed) {
+            return Err(Lost { rank: self.rank, why: "interrupted".to_owned() });
+        } else {
+            thread::yield_now();
+        }
+        Ok(())
+    }
+}
+
+impl Peers for Line {
+    fn rank(&self) -> usize {
+        self.rank
+    }
+
+    fn count(&self) -> usize {
+        self.count
+    }
+
+    fn send(&mut self, to: usize, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+        if bytes.len() > i32::MAX as usize {
+            let why = format!("a message of {} bytes is more than MPI carries", bytes.len());
+            return Err(Lost { rank: self.rank, why });
+        }
+        self.reap();
+        let message = mem::replace(bytes, self.free.pop().unwrap_or_default());
+        self.post(to, MESSAGE, message);
+        Ok(())
+    }
+
+    fn receive(&mut self, from: usize, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+        let mut rounds = 0;
+        loop {
+            if let Some(received) = self.look(from, bytes) {
+                return received;
+            }
+            self.wait(&mut rounds)?;
+        }
+    }
+}
+
+impl Drop for Line {
+    fn drop(&mut self) {
+        self.pending.drain(..).for_each(mem::forget);
+    }
+}
