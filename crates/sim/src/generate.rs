@@ -165,6 +165,7 @@ impl Generator {
         let source = &mut self.sources[index as usize];
         let submitted = source.pending;
         if let Some(next) = source.next.draw(submitted.start) {
+            debug_assert!(next.start >= submitted.start, "flows come in order");
             source.pending = next;
             self.push(next.start, index);
         }
@@ -194,24 +195,21 @@ impl Next {
                 Some(flow(block, *sender, dst, at, rng))
             }
             Next::Incast { rng, block, hosts, burst_at, rest } => {
-                if rest.is_empty() {
-                    let Pattern::Incast { fan_in, dst, interval, poisson, jitter } = block.pattern
-                    else {
-                        return None;
-                    };
-                    if *burst_at >= block.stop || *burst_at == Time::NEVER {
-                        return None;
-                    }
+                let Pattern::Incast { fan_in, dst, interval, poisson, jitter } = block.pattern
+                else {
+                    return None;
+                };
+                // With much jitter a burst begins before the last flow of another.
+                while *burst_at < block.stop
+                    && rest.last().is_none_or(|first| *burst_at <= first.start)
+                {
                     let dst = dst.unwrap_or_else(|| rng.below(*hosts as u64) as u32);
                     let mut others: Vec<u32> = (0..*hosts).filter(|&host| host != dst).collect();
                     rng.shuffle(&mut others);
-                    *rest = others[..fan_in as usize]
-                        .iter()
-                        .map(|&src| {
-                            let at = burst_at.after(jitter.scale(rng.unit()));
-                            flow(block, src, dst, at, rng)
-                        })
-                        .collect();
+                    rest.extend(others[..fan_in as usize].iter().map(|&src| {
+                        let at = burst_at.after(jitter.scale(rng.unit()));
+                        flow(block, src, dst, at, rng)
+                    }));
                     rest.sort_by_key(|flow| Reverse(flow.start));
                     let gap = if poisson { interval.scale(rng.exponential()) } else { interval };
                     *burst_at =
@@ -323,6 +321,17 @@ mod tests {
         assert_eq!(with_more.len(), flows.len() + 90);
         let of_first = with_more.iter().filter(|flow| flow.start > Time::ZERO);
         assert!(of_first.eq(flows.iter()));
+    }
+
+    #[test]
+    fn bursts_that_overlap_come_in_order_of_time() {
+        let (interval, jitter) = (Span::us(1), Span::us(20));
+        for poisson in [false, true] {
+            let incast = Pattern::Incast { fan_in: 4, dst: Some(0), interval, poisson, jitter };
+            let flows = run(vec![Traffic { stop: Time::us(400), ..block(incast) }], 9);
+            assert!(flows.len() > 1_000, "{}", flows.len());
+            assert!(flows.windows(2).all(|pair| pair[0].start <= pair[1].start));
+        }
     }
 
     #[test]

@@ -26,6 +26,8 @@ pub(crate) struct Host {
     pub(crate) free_at: Time,
     /// Time of its entry in the event list.
     pub(crate) armed_at: Time,
+    /// When its timers were last seen to.
+    pub(crate) seen_to: Time,
 }
 
 /// A transport and its share of the uplink.
@@ -48,6 +50,7 @@ impl Host {
             pauses: 0,
             free_at: Time::ZERO,
             armed_at: Time::NEVER,
+            seen_to: Time::NEVER,
         }
     }
 
@@ -83,6 +86,12 @@ impl Host {
         }
         let deadlines = self.transports.iter().flatten().map(|lane| lane.transport.deadline());
         deadlines.min().unwrap_or(Time::NEVER)
+    }
+
+    /// The earliest deadline of its transports that is later than `at`.
+    pub(crate) fn deadline_after(&self, at: Time) -> Time {
+        let deadlines = self.transports.iter().flatten().map(|lane| lane.transport.deadline());
+        deadlines.filter(|&deadline| deadline > at).min().unwrap_or(Time::NEVER)
     }
 
     /// Asks the transports in byte-fair turns; `pull` tries one and says how many bytes it sent.

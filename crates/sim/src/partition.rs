@@ -64,13 +64,16 @@ impl Partition {
         }
         let mut part_of = vec![None; fabric.switches.len()];
         let all: u64 = hosts.iter().sum();
-        let mut before = 0;
+        let (mut before, mut next) = (0, 0);
         for (number, &rack) in racks.iter().enumerate() {
             // By the middle of its hosts, but so that no part stays empty.
             let middle = 2 * before + hosts[rack];
             let by_hosts = (middle as u128 * parts as u128 / (2 * all) as u128) as usize;
             let least = (number + parts).saturating_sub(racks.len());
-            part_of[rack] = Some(by_hosts.clamp(least, number.min(parts - 1)));
+            // Nor may the next one be left out.
+            let part = by_hosts.clamp(least, next.min(parts - 1));
+            part_of[rack] = Some(part);
+            next = part + 1;
             before += hosts[rack];
         }
         assign_others(fabric, &clusters, &mut part_of, parts);

@@ -49,6 +49,8 @@ pub(crate) struct Run<P, N> {
     measured: Option<Measured>,
     /// All messages have finished in the drain.
     drained: bool,
+    /// The end of a window in which a part that runs alone has more to do.
+    undone: Option<Time>,
     setup: Arc<Setup>,
 }
 
@@ -81,6 +83,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             warm: false,
             measured: None,
             drained: false,
+            undone: None,
             setup,
         }
     }
@@ -220,10 +223,13 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 open: part.flows.open(),
                 known: self.feed.known(),
             };
-            let Some(end) = stretch.next_end(self.now, &heard) else { break };
+            // What was left undone may be at the very end of its window.
+            let undone = self.undone.take();
+            let Some(end) = undone.or_else(|| stretch.next_end(self.now, &heard)) else { break };
             let all = part.run_until(end);
             self.now = part.now;
             if !all {
+                self.undone = Some(end);
                 return false;
             }
         }

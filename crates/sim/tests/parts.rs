@@ -4,7 +4,7 @@ mod common;
 use common::busy::{Recorder, busy};
 use common::cuts::{self, Cuts};
 use common::left::Left;
-use common::{Trace, leaf_spine, stack};
+use common::{Trace, flow, leaf_spine, stack};
 use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::{Engine, Setup};
 
@@ -93,6 +93,23 @@ fn of_little_work_at_a_time() {
     };
     let whole = outcome(1, u64::MAX);
     assert!(whole == outcome(3, 1) && whole == outcome(2, 40) && whole == outcome(1, 1));
+}
+
+/// Flows that begin when a stretch ends are in it, however little is done at a time.
+#[test]
+fn of_much_at_the_end_of_a_stretch() {
+    let until = Time::us(200);
+    let running = |parts: usize, work: u64| {
+        let mut setup = busy(stack("swift"), 11);
+        setup.workload.flows.extend((0..8).map(|src| flow(src, src + 4, 9_000, until)));
+        let mut engine = Engine::in_parts(setup, vec![(); parts]).unwrap();
+        while !engine.advance_some(until, work).unwrap() {}
+        let mut samples = Vec::new();
+        engine.sample(&mut samples).unwrap();
+        samples
+    };
+    let whole = running(1, u64::MAX);
+    assert!(whole == running(1, 1) && whole == running(1, 100) && whole == running(2, 1));
 }
 
 /// Without a probe that keeps everything: traces of a longer run.

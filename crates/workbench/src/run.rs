@@ -220,6 +220,43 @@ sizes = "20KB"
 load = 0.5
 "#;
 
+    /// A transport that has credit to send and waits for its uplink, and timers of others behind it:
+    /// they were once forgotten, and packets then left too late.
+    const WAITING: &str = r#"
+name = "waiting"
+seed = 449
+duration = "500us"
+drain = "2ms"
+flows = [{ src = "h3", dst = "h0", count = 2, protocol = "dctcp", stop = "450us" }]
+[fabric]
+kind = "parking-lot"
+switches = 3
+hosts_per_switch = 3
+bottleneck = { rate = "25Gbps", delay = "80us" }
+[switch]
+ecn = { kmin = "0KB", kmax = "20KB", pmax = 0.1, at = "dequeue" }
+[transport]
+protocol = "toy-credit"
+connections = 3
+[[traffic]]
+kind = "poisson"
+sizes = "150KB"
+load = 0.5
+[[traffic]]
+kind = "poisson"
+protocol = "dctcp"
+sizes = "websearch"
+load = 0.5
+[[traffic]]
+kind = "poisson"
+protocol = "powertcp"
+sizes = "websearch"
+load = 0.5
+[[traffic]]
+kind = "permutation"
+sizes = "inf"
+"#;
+
     /// Summary, but for its volatile keys, and rows of a run, recorded with series or without, and
     /// how many threads worked.
     fn files(
@@ -270,6 +307,9 @@ load = 0.5
             let name = crate::set(&format!("name=mixed, {}", protocol.name)).unwrap();
             plans.push(crate::load(&path, &[name]).unwrap());
         }
+        let waiting = dir.path().join("waiting.toml");
+        std::fs::write(&waiting, WAITING).unwrap();
+        plans.push(crate::load(&waiting, &[]).unwrap());
         for (file, changes) in [
             ("poseidon/multi-hop.toml", ["duration=2ms", "warmup=1ms"]),
             ("demo/leaf-spine.toml", ["duration=600us", "warmup=200us"]),

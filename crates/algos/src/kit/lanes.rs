@@ -172,4 +172,12 @@ mod tests {
         assert_eq!((heard.find(1, 4), heard.find(1, 6)), (Known::Never, Known::New));
         assert_eq!(heard.find(1, 5), Known::Done(9));
     }
+
+    #[test]
+    fn generations_begin_again_after_the_last() {
+        let mut heard = Heard::<u64>::default();
+        heard.open(0, u32::MAX, 0);
+        heard.close(0, 1);
+        assert_eq!((heard.find(0, 0), heard.find(0, u32::MAX - 1)), (Known::New, Known::Never));
+    }
 }

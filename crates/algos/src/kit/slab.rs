@@ -158,4 +158,11 @@ mod tests {
         assert!(slab[slot].capacity() >= 100);
         assert_eq!(slab.insert(|_| Vec::new()), slot + 1, "given back once, taken once");
     }
+
+    #[test]
+    fn no_record_that_goes_allocates() {
+        let mut slab = Slab::<u8>::default();
+        (0..100).for_each(|value| _ = slab.insert(|_| value));
+        assert!(slab.free.capacity() >= 100);
+    }
 }

@@ -32,3 +32,16 @@ impl<S, H> Step<'_, S, H> {
         self.control.push_back(Control { dst, header });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_step_at_another_time_has_that_time() {
+        let mut control = VecDeque::<Control<u8>>::new();
+        let mut step = Step { settings: &(), now: Time::us(1), control: &mut control };
+        assert_eq!(step.at(Time::us(2)).now, Time::us(2));
+        assert_eq!(step.now, Time::us(1));
+    }
+}

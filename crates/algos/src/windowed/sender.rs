@@ -472,6 +472,8 @@ pub(super) struct Outgoing {
     pub(super) first: u64,
     /// One past its last packet.
     pub(super) end: u64,
+    /// How many those are; the largest number where there is no end.
+    packets: u64,
     pub(super) last_payload: u32,
     /// The next message of the connection.
     pub(super) next: u32,
@@ -493,13 +495,15 @@ impl Messages {
     /// Queues `message` on the connection.
     pub(super) fn append<C>(&mut self, sender: &mut Sender<C>, message: &Message, mtu: u32) -> u32 {
         let first = if sender.tail == NONE { sender.next } else { self[sender.tail].end };
-        let (end, last_payload) = if message.bytes == Message::UNLIMITED {
+        let (packets, last_payload) = if message.bytes == Message::UNLIMITED {
             (u64::MAX, mtu)
         } else {
             let packets = message.bytes.div_ceil(mtu as u64);
-            (first.saturating_add(packets), (message.bytes - (packets - 1) * mtu as u64) as u32)
+            (packets, (message.bytes - (packets - 1) * mtu as u64) as u32)
         };
-        let outgoing = Outgoing { id: message.id, first, end, last_payload, next: NONE };
+        // Behind one without end it has no place yet.
+        let end = first.saturating_add(packets);
+        let outgoing = Outgoing { id: message.id, first, end, packets, last_payload, next: NONE };
         let slot = self.0.insert(|_| outgoing);
         if sender.tail == NONE {
             sender.head = slot;
@@ -514,21 +518,46 @@ impl Messages {
         slot
     }
 
-    /// Ends an unlimited message after the packets already sent.
+    /// Ends an unlimited message after the packets already sent, and gives those behind it their
+    /// places.
     pub(super) fn stop<C>(&mut self, sender: &mut Sender<C>, slot: u32) {
-        if self.0[slot].end == u64::MAX {
+        if self[slot].packets < u64::MAX {
+            return;
+        }
+        let Outgoing { first, next: behind, .. } = self[slot];
+        let end = if sender.sending == slot {
+            sender.sending = behind;
             self.0[slot].end = sender.next;
-            if sender.sending == slot {
-                sender.sending = self.0[slot].next;
+            self.0[slot].packets = sender.next - first;
+            sender.next
+        } else {
+            // It has not begun, and never was.
+            let mut before = sender.sending;
+            while self[before].next != slot {
+                before = self[before].next;
             }
-            if sender.head == slot && sender.next == sender.una {
-                sender.head = self.0[slot].next;
-                sender.queued_messages -= 1;
-                if sender.head == NONE {
-                    sender.tail = NONE;
-                }
-                self.0.remove(slot);
-            }
+            self.0[before].next = behind;
+            sender.tail = if sender.tail == slot { before } else { sender.tail };
+            sender.queued_messages -= 1;
+            self.0.remove(slot);
+            first
+        };
+        self.place(behind, end);
+        if sender.head == slot && sender.next == sender.una {
+            sender.head = behind;
+            sender.tail = if behind == NONE { NONE } else { sender.tail };
+            sender.queued_messages -= 1;
+            self.0.remove(slot);
+        }
+    }
+
+    /// The first packet of the message in `slot` is `first`, and others follow it.
+    fn place(&mut self, mut slot: u32, mut first: u64) {
+        while slot != NONE {
+            let message = &mut self.0[slot];
+            message.first = first;
+            message.end = first.saturating_add(message.packets);
+            (first, slot) = (message.end, message.next);
         }
     }
 

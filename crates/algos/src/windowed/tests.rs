@@ -65,6 +65,26 @@ fn timeouts_in_a_row_double_up_to_the_largest() {
 }
 
 #[test]
+fn messages_behind_one_without_end_follow_where_it_stops() {
+    let (mut messages, mut sender) = (Messages::default(), sender());
+    let slots = [Message::UNLIMITED, 2_500, Message::UNLIMITED, 1_000].map(|bytes| {
+        let message = Message { id: 0, dst: 1, bytes, dedicated: false };
+        messages.append(&mut sender, &message, 1_000)
+    });
+    (sender.una, sender.next) = (1, 3);
+    // Of the second nothing was ever sent.
+    messages.stop(&mut sender, slots[2]);
+    messages.stop(&mut sender, slots[0]);
+    let places = [0, 1, 3].map(|i| (messages[slots[i]].first, messages[slots[i]].end));
+    assert_eq!(places, [(0, 3), (3, 6), (6, 7)]);
+    assert_eq!((sender.head, sender.sending, sender.queued_messages), (slots[0], slots[1], 3));
+    assert_eq!(
+        [3, 5, 6].map(|seq| messages.holding(sender.head, seq)),
+        [1, 1, 3].map(|i| slots[i])
+    );
+}
+
+#[test]
 fn three_later_arrivals_and_no_fewer_tell_of_a_loss() {
     let mut recovery = Recovery::default();
     recovery.begin(10);

@@ -275,4 +275,18 @@ mod tests {
             chain(3, "telemetry = false, override = [{ match = 'tor1', telemetry = true }]");
         assert_eq!(lacks(&partly, Need::PeakHopDelay), None);
     }
+
+    #[test]
+    fn who_is_above_data_is_said_only_where_there_is_an_above() {
+        let some = Equipment { classes: 1, ..Equipment::NONE };
+        let said = |more: &str| {
+            let fabric = chain(2, more);
+            merged(&[some, Equipment::NONE], |wishes, _| {
+                let mut warnings = Vec::new();
+                wishes.classes(&fabric, &mut warnings);
+                Ok(warnings.len())
+            })
+        };
+        assert_eq!((said("priorities = 2"), said("priorities = 1")), (Ok(1), Ok(0)));
+    }
 }

@@ -101,6 +101,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
             if down {
                 let queued = self.queued_byte_ps(index, now);
                 let bytes = self.ports[index as usize].queue_bytes as u64;
+                // What is sent because of what is lost does not wait here either.
+                self.ports[index as usize].flags |= flag::DOWN;
                 self.drain_scheduler(index);
                 let is_border =
                     self.borders.binary_search_by_key(&index, |&(port, _)| port).is_ok();

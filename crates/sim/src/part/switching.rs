@@ -85,6 +85,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
         let port = &mut self.ports[index as usize];
         if let Some(landing) = port.launch(packet, start, &mut self.packets.frames) {
+            debug_assert!(landing >= self.now, "port {index} was committed too late, at {start}");
             if P::EXPLICIT_DEQUEUES {
                 self.landings[index as usize] = landing;
             } else {

@@ -93,8 +93,12 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 Transmit::Idle => None,
             });
             let Some(stack) = sent else {
-                let next = h.deadline();
+                let mut next = h.deadline();
                 h.quiet_until = next;
+                if next <= start {
+                    // A timer that nobody has seen to yet; what it hides may be due now.
+                    next = h.deadline_after(start).min(now);
+                }
                 if next > now || next <= start {
                     h.pulled_until = now;
                     break;
@@ -121,13 +125,32 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
     }
 
-    /// Keeps the host's entry in the event list no later than its earliest deadline. One that has
-    /// passed is a wish to transmit: the uplink is busy, and asks when it is free.
+    /// Keeps the host's entry in the event list no later than its earliest deadline.
     #[inline]
     pub(super) fn arm(&mut self, host: u32) {
+        let h = &self.hosts[host as usize];
+        match h.deadline() {
+            deadline if deadline > self.now => self.arm_at(host, deadline),
+            _ => self.arm_past(host),
+        }
+    }
+
+    /// The earliest deadline has passed. While the uplink is busy that is a wish to transmit, asked
+    /// for again when it is free; a deadline of another transport may come before. Where the uplink
+    /// has been asked in vain it is a timer that a wish has hidden.
+    #[inline(never)]
+    fn arm_past(&mut self, host: u32) {
+        let (now, h) = (self.now, &self.hosts[host as usize]);
+        // Timers are seen to once at a time, whatever is due then.
+        let waits = self.ports[h.port as usize].free_at > now || h.seen_to == now;
+        let deadline = if waits { h.deadline_after(now) } else { now };
+        self.arm_at(host, deadline);
+    }
+
+    #[inline]
+    fn arm_at(&mut self, host: u32, deadline: Time) {
         let h = &mut self.hosts[host as usize];
-        let deadline = h.deadline();
-        if deadline < h.armed_at && deadline > self.now {
+        if deadline < h.armed_at {
             let deadline = deadline.min(self.now.after(FAR));
             h.armed_at = deadline;
             let source = self.host_source(host);
@@ -138,6 +161,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
     pub(super) fn on_host(&mut self, host: u32) {
         let now = self.now;
         self.hosts[host as usize].armed_at = Time::NEVER;
+        self.hosts[host as usize].seen_to = now;
         self.events.clear(self.host_source(host));
         if self.hosts[host as usize].stopped {
             return;
