@@ -193,6 +193,7 @@ pub fn one_line(parts: &[&str]) -> String {
 }
 
 /// Declares a protocol's parameters: a struct whose fields are public, its default, and its table.
+/// Behind the struct `conflict = function;` may name what says why values do not go together.
 ///
 /// ```
 /// tidegate_core::params! {
@@ -215,7 +216,7 @@ macro_rules! params {
             $field:ident : $type:ty = $default:expr,
             $(in $min:literal ..= $max:literal,)? $(within $lo:expr => $hi:expr,)? $source:literal;
         )*
-    }) => {
+    } $(conflict = $conflict:path;)?) => {
         $(#[$outer])*
         #[derive(Clone, Debug, PartialEq)]
         pub struct $name { $($(#[doc = $doc])+ pub $field: $type,)* }
@@ -254,6 +255,9 @@ macro_rules! params {
                 let _ = (name, value);
                 false
             }
+            $(fn conflict(&self) -> Option<$crate::params::Text> {
+                $conflict(self)
+            })?
         }
     };
     (@range $type:ty) => { None };
@@ -265,7 +269,7 @@ macro_rules! params {
     };
 }
 #[doc(hidden)]
-pub use alloc::vec;
+pub use alloc::{string::String as Text, vec};
 
 /// The key of a field: its name (raw identifiers lose their prefix).
 #[doc(hidden)]
@@ -325,6 +329,21 @@ mod tests {
             /// Which.
             shape: Shape = Shape::Round, "test";
         }
+        conflict = flat_and_long;
+    }
+
+    fn flat_and_long(example: &Example) -> Option<String> {
+        let both = example.shape == Shape::Flat && example.wait > Span::us(40);
+        both.then(|| "flat ones wait for 40us at most".to_string())
+    }
+
+    #[test]
+    fn values_that_exclude_each_other_are_told() {
+        let mut p = Example::default();
+        assert_eq!(p.conflict(), None);
+        p.set("shape", Value::Choice("flat")).unwrap();
+        p.set("wait", Value::Span(Span::us(50))).unwrap();
+        assert!(p.conflict().unwrap().contains("40us"));
     }
 
     #[test]

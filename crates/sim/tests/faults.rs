@@ -167,7 +167,7 @@ fn every_message_is_delivered_exactly_once() {
     for &protocol in Protocol::ALL {
         let card = protocol.card();
         // The toy has no loss recovery, and says so; `what_comes_twice_is_delivered_once` has it.
-        if card.name.starts_with("toy") || only.as_ref().is_some_and(|only| only != card.name) {
+        if card.name == "toy-credit" || only.as_ref().is_some_and(|only| only != card.name) {
             continue;
         }
         for seed in seeds.clone() {
@@ -213,7 +213,7 @@ fn what_comes_twice_is_delivered_once() {
 #[test]
 fn messages_end_where_one_round_trip_in_six_does() {
     for &protocol in Protocol::ALL {
-        if protocol.card().name.starts_with("toy") {
+        if protocol.card().name == "toy-credit" {
             continue;
         }
         for seed in 0..2 {

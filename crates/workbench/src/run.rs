@@ -220,8 +220,8 @@ sizes = "20KB"
 load = 0.5
 "#;
 
-    /// A transport that has credit to send and waits for its uplink, and timers of others behind it:
-    /// they were once forgotten, and packets then left too late.
+    /// A transport whose credit waits for its uplink, and timers of others behind it: they were
+    /// once forgotten, and packets then left too late.
     const WAITING: &str = r#"
 name = "waiting"
 seed = 449
