@@ -85,8 +85,12 @@ pub(crate) fn faults(
     let sum = faults.loss + faults.corruption + faults.duplication + faults.reordering;
     if sum > 1.0 {
         let found = format!("probabilities that add up to {sum}");
+        // The largest was given, whatever was not.
+        let names = ["reordering", "duplication", "corruption", "loss"];
+        let chance = |name: &&str| table.get::<f64>(name);
+        let most = names.into_iter().max_by(|a, b| chance(a).total_cmp(&chance(b)));
         return Err(table.error_found(
-            "loss",
+            most.unwrap_or("loss"),
             found,
             "loss, corruption, duplication and reordering of at most 1 together",
         ));
@@ -206,6 +210,10 @@ mod tests {
             ("loss = 1.5", vec!["x.toml:6", "faults.loss", "1.5"]),
             ("los = 0.1", vec!["faults.los", "loss"]),
             ("loss = 0.6\nreordering = 0.6", vec!["faults.loss", "1.2", "at most 1 together"]),
+            (
+                "corruption = 0.7\nreordering = 0.6",
+                vec!["x.toml:6", "faults.corruption", "at most 1 together"],
+            ),
             (
                 "link = [{ a = 'tor0', b = 'spin1', down = '1ms' }]",
                 vec!["faults.link[0].b", "spin1", "spine1"],
