@@ -257,8 +257,8 @@ kind = "permutation"
 sizes = "inf"
 "#;
 
-    /// Summary, but for its volatile keys, and rows of a run, recorded with series or without, and
-    /// how many threads worked.
+    /// Summary, but for its volatile keys, rows, and series where they are recorded, and how many
+    /// threads worked.
     fn files(
         plan: &Plan,
         threads: usize,
@@ -293,7 +293,8 @@ sizes = "inf"
         ];
         volatile.iter().for_each(|key| assert!(engine.remove(*key).is_some(), "{key} is missing"));
         let read = |name| std::fs::read(out.join(name)).unwrap();
-        let files = vec![serde_json::to_vec_pretty(&json).unwrap(), read("flows.parquet")];
+        let mut files = vec![serde_json::to_vec_pretty(&json).unwrap(), read("flows.parquet")];
+        files.extend(series.then(|| read("timeseries.parquet")));
         (files, summary.engine.threads)
     }
 

@@ -167,7 +167,8 @@ fn pass<P: Probe>(
         interrupt::advance(&mut engine, until, control.asks)?;
         engine.take_finished(&mut finished).map_err(&lost)?;
         measures.lock().flows(plan, finished.drain(..))?;
-        if until == next_sample {
+        // With nothing left to sample both may be "never".
+        if engine.now() == next_sample {
             engine.sample(&mut samples).map_err(&lost)?;
             measures.lock().sampled(plan, until, &samples)?;
             samples.clear();
