@@ -6,8 +6,9 @@
 //! no source wins every tie of a run.
 //!
 //! A winner tree because every source has a leaf of its own: moving an entry is one walk to the
-//! root, a load, a minimum and a store a level, with addresses known in advance. A 4-ary heap took
-//! twice the instructions (docs/notes/perf.md).
+//! root, a load, a minimum and a store a level, with addresses known in advance. Nor does any branch
+//! depend on where the walk begins or on what it finds: a walk that stopped where nothing changes,
+//! and leaves on two levels, were each slower (docs/notes/perf.md).
 
 use tidegate_core::{Span, Time};
 
@@ -35,12 +36,55 @@ fn scramble(at: u64) -> u64 {
     at.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - RANK_BITS)
 }
 
+/// Writes a key into a leaf, and what follows from it into the nodes above.
+type Walk = fn(&mut [u64], usize, u64);
+
+/// By levels of the tree below its root.
+const WALKS: [Walk; RANK_BITS as usize + 1] = [
+    walk::<2>,
+    walk::<4>,
+    walk::<8>,
+    walk::<0x10>,
+    walk::<0x20>,
+    walk::<0x40>,
+    walk::<0x80>,
+    walk::<0x100>,
+    walk::<0x200>,
+    walk::<0x400>,
+    walk::<0x800>,
+    walk::<0x1000>,
+    walk::<0x2000>,
+    walk::<0x4000>,
+    walk::<0x8000>,
+    walk::<0x1_0000>,
+    walk::<0x2_0000>,
+    walk::<0x4_0000>,
+    walk::<0x8_0000>,
+    walk::<0x10_0000>,
+    walk::<0x20_0000>,
+];
+
+/// The way up takes the same number of steps from every leaf, and the compiler knows it and the
+/// number of nodes: the loop is unrolled, and no index needs a check.
+fn walk<const NODES: usize>(tree: &mut [u64], leaf: usize, mut key: u64) {
+    let tree: &mut [u64; NODES] = tree.try_into().expect("the tree that the walk is for");
+    let mut node = leaf & (NODES - 1);
+    tree[node] = key;
+    for _ in 1..NODES.trailing_zeros() {
+        key = key.min(tree[node ^ 1]);
+        node >>= 1;
+        tree[node] = key;
+    }
+}
+
 /// Pending events, at most one a source.
 pub(crate) struct EventList<N> {
     /// Node i is the least of nodes 2i and 2i + 1; the root is node 1, the leaf of source s is node
     /// `leaves + s`.
     tree: Vec<u64>,
+    /// A power of two.
     leaves: usize,
+    walk: Walk,
     /// From a leaf so many levels up lies the first event of a quarter of the sources.
     quarter: u32,
     epoch: u64,
@@ -51,10 +95,10 @@ pub(crate) struct EventList<N> {
 impl<N: Naming> EventList<N> {
     /// For so many sources.
     pub(crate) fn new(sources: usize, naming: N) -> Self {
-        // Any number will do: paths to the root differ by a level then.
-        let leaves = sources.max(2);
+        let leaves = sources.max(2).next_power_of_two();
         let quarter = leaves.ilog2().saturating_sub(2);
-        EventList { tree: vec![NONE; 2 * leaves], leaves, quarter, epoch: 0, naming }
+        let (tree, walk) = (vec![NONE; 2 * leaves], WALKS[leaves.ilog2() as usize]);
+        EventList { tree, leaves, walk, quarter, epoch: 0, naming }
     }
 
     /// When the earliest event is due; [`Time::NEVER`]: there is none.
@@ -87,24 +131,6 @@ impl<N: Naming> EventList<N> {
     /// ahead of the present.
     #[inline(always)]
     pub(crate) fn set(&mut self, source: u32, at: Time) {
-        // Most are behind an event near by: nothing changes above the first that is earlier.
-        let mut key = self.key(source, at);
-        let mut node = self.leaves + source as usize;
-        let tree = &mut self.tree[..];
-        tree[node] = key;
-        while node > 1 {
-            key = key.min(tree[node ^ 1]);
-            node >>= 1;
-            if tree[node] == key {
-                return;
-            }
-            tree[node] = key;
-        }
-    }
-
-    /// As [`set`](Self::set), of the source whose event was the earliest: everything above changes.
-    #[inline(always)]
-    pub(crate) fn set_first(&mut self, source: u32, at: Time) {
         self.write(source, self.key(source, at));
     }
 
@@ -126,15 +152,9 @@ impl<N: Naming> EventList<N> {
     }
 
     #[inline(always)]
-    fn write(&mut self, source: u32, mut key: u64) {
-        let mut node = self.leaves + source as usize;
-        let tree = &mut self.tree[..];
-        tree[node] = key;
-        while node > 1 {
-            key = key.min(tree[node ^ 1]);
-            node >>= 1;
-            tree[node] = key;
-        }
+    fn write(&mut self, source: u32, key: u64) {
+        // Always the same function, so the call is foreseen.
+        (self.walk)(&mut self.tree, self.leaves + source as usize, key);
     }
 
     /// Moves the epoch so that the horizon stays ahead of `now`. Cheap: once in eight simulated

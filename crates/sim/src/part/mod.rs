@@ -223,7 +223,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
         if let Some(next) = next {
             if !P::EXPLICIT_DEQUEUES {
-                self.events.set_first(index, next);
+                self.events.set(index, next);
             }
         } else {
             if port.owner & HOST != 0 || port.has_queue() {
