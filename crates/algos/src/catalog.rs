@@ -197,6 +197,10 @@ macro_rules! catalog {
             fn deadline(&self) -> Time {
                 match self { $(AnyTransport::$Name(t) => t.deadline(),)* }
             }
+            #[inline]
+            fn timer(&self) -> Time {
+                match self { $(AnyTransport::$Name(t) => t.timer(),)* }
+            }
             fn backlog_bytes(&self) -> u64 {
                 match self { $(AnyTransport::$Name(t) => t.backlog_bytes(),)* }
             }

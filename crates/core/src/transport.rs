@@ -141,6 +141,9 @@ pub enum Reply {
     None,
     /// The slot now holds a reply; send it before data.
     Send,
+    /// As [`Send`](Self::Send), and the packet has changed nothing else: neither what may be
+    /// transmitted nor a deadline. A driver need not ask.
+    Echo,
 }
 
 /// The answer to "which packet next?".
@@ -165,7 +168,7 @@ pub struct Limits {
 /// endpoints outside it) know nothing else.
 ///
 /// `now` never decreases from call to call. Nothing is pushed: packets leave only through
-/// [`transmit`](Self::transmit) and [`Reply::Send`].
+/// [`transmit`](Self::transmit), [`Reply::Send`] and [`Reply::Echo`].
 pub trait Transport {
     /// Takes a message.
     fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle;
@@ -192,6 +195,13 @@ pub trait Transport {
     /// When this transport next wants [`on_deadline`](Self::on_deadline) or, being idle, may have
     /// something to transmit; [`Time::NEVER`] where only a packet or a message can change anything.
     fn deadline(&self) -> Time;
+    /// The part of [`deadline`](Self::deadline) that is more than a wish to transmit:
+    /// [`on_deadline`](Self::on_deadline) has to be called at that time. What is only wished for may
+    /// be asked for later, as long as [`transmit`](Self::transmit) is told the time of the wish.
+    /// Default: all of it.
+    fn timer(&self) -> Time {
+        self.deadline()
+    }
     /// Payload bytes submitted and not yet sent for the first time.
     fn backlog_bytes(&self) -> u64;
     /// Those of the message's connection, for the curious.

@@ -50,7 +50,7 @@ impl Endpoint {
 
     /// Takes a packet from the wire.
     pub fn receive(&mut self, now: Time, mut packet: Packet, app: &mut impl Application) {
-        if self.transport.receive(now, packet.as_mut(), app) == Reply::Send {
+        if self.transport.receive(now, packet.as_mut(), app) != Reply::None {
             self.replies.push_back(packet);
         }
     }

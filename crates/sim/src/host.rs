@@ -88,6 +88,16 @@ impl Host {
         deadlines.min().unwrap_or(Time::NEVER)
     }
 
+    /// The earliest of those deadlines that are more than wishes to transmit.
+    #[inline]
+    pub(crate) fn timer(&self) -> Time {
+        if let [Some(only)] = &self.transports[..] {
+            return only.transport.timer();
+        }
+        let timers = self.transports.iter().flatten().map(|lane| lane.transport.timer());
+        timers.min().unwrap_or(Time::NEVER)
+    }
+
     /// The earliest deadline of its transports that is later than `at`.
     pub(crate) fn deadline_after(&self, at: Time) -> Time {
         let deadlines = self.transports.iter().flatten().map(|lane| lane.transport.deadline());

@@ -216,6 +216,11 @@ impl<C: CongestionControl> Transport for Windowed<C> {
         self.paced.next().min(self.timers.next()).min(self.receivers.next_due())
     }
 
+    #[inline]
+    fn timer(&self) -> Time {
+        self.timers.next()
+    }
+
     fn backlog_bytes(&self) -> u64 {
         self.backlog_bytes
     }

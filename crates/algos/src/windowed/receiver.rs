@@ -188,7 +188,7 @@ impl Receivers {
         frame.flags = ack_flags;
         frame.wire_bytes = (MIN_WIRE_BYTES + card.echo(packet.hops.as_slice().len() as u32)) as u16;
         if self.coalesced.every == 1 {
-            Reply::Send
+            Reply::Echo
         } else {
             self.hold(now, index, packet, marked, at_once)
         }

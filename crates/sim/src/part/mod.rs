@@ -226,8 +226,13 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 self.events.set(index, next);
             }
         } else {
-            if port.owner & HOST != 0 || port.has_queue() {
-                self.commit(index);
+            if port.owner & HOST != 0 {
+                let host = port.owner & !HOST;
+                if !self.pull(host) {
+                    self.arm(host);
+                }
+            } else if port.has_queue() {
+                self.commit_switch_port(index);
             }
             if self.ports[index as usize].link_is_empty() {
                 self.events.clear(index);

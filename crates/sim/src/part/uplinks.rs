@@ -27,9 +27,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
             self.packets.get(packet),
             &mut hears,
         );
-        h.quiet_until = Time::ZERO;
         match reply {
-            Reply::Send => {
+            Reply::Send | Reply::Echo => {
                 let index = h.port;
                 let frame = &mut self.packets.frames[packet as usize];
                 if let Some(rng) = self.spray.get_mut(host as usize) {
@@ -47,8 +46,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
             }
             Reply::None => self.packets.free(packet),
         }
-        if !self.pull(host) {
-            self.arm(host);
+        if reply != Reply::Echo {
+            self.look_again(host);
         }
     }
 
@@ -79,6 +78,13 @@ impl<P: Probe, N: Naming> Part<P, N> {
             let start = port.free_at.max(h.pulled_until);
             if start > now {
                 break;
+            }
+            if h.quiet_until > start && !port.has_queue() {
+                h.pulled_until = h.quiet_until.min(now);
+                if h.quiet_until > now {
+                    break;
+                }
+                continue;
             }
             h.pulled_until = start;
             if port.has_queue() {
@@ -125,11 +131,14 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
     }
 
-    /// Keeps the host's entry in the event list no later than its earliest deadline.
+    /// Keeps the host's entry in the event list no later than its earliest deadline. While packets
+    /// are on its link wishes to transmit need none: they are granted, at their times, when the link
+    /// runs empty at the latest, and what leaves then lands behind those packets anyway.
     #[inline]
     pub(super) fn arm(&mut self, host: u32) {
         let h = &self.hosts[host as usize];
-        match h.deadline() {
+        let waits = !P::EXPLICIT_DEQUEUES && !self.ports[h.port as usize].link_is_empty();
+        match if waits { h.timer() } else { h.deadline() } {
             deadline if deadline > self.now => self.arm_at(host, deadline),
             _ => self.arm_past(host),
         }

@@ -383,6 +383,11 @@ impl Transport for Sird {
         self.inbox.deadline().min(self.outbox.deadline())
     }
 
+    #[inline]
+    fn timer(&self) -> Time {
+        self.inbox.timer().min(self.outbox.deadline())
+    }
+
     fn backlog_bytes(&self) -> u64 {
         self.outbox.backlog_bytes()
     }

@@ -138,6 +138,12 @@ impl Inbox {
         self.credit_at.min(self.timers.next())
     }
 
+    /// Without the wish to send credit.
+    #[inline]
+    pub(super) fn timer(&self) -> Time {
+        self.timers.next()
+    }
+
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         let start = self.outstanding == 0

@@ -107,7 +107,7 @@ impl Star {
                 let (mut frame, mut body) = entry.remove();
                 let host = frame.dst as usize;
                 let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-                if self.hosts[host].receive(self.now, packet, &mut self.heard) == Reply::Send {
+                if self.hosts[host].receive(self.now, packet, &mut self.heard) != Reply::None {
                     let at = self.uplink_free[host].max(self.now);
                     self.uplink_free[host] = self.send(at, frame, body);
                 }

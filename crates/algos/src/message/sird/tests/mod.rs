@@ -214,7 +214,7 @@ impl Net {
         let mut hops = HopTrace::default();
         let host = frame.dst as usize;
         let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-        if self.hosts[host].receive(self.now, packet, &mut self.app) == Reply::Send {
+        if self.hosts[host].receive(self.now, packet, &mut self.app) != Reply::None {
             let at = self.uplink_free[host].max(self.now);
             self.uplink_free[host] = self.send(at, frame, body);
         }
@@ -311,5 +311,5 @@ fn tell(host: &mut Sird, now: Time, src: u32, header: &Header) -> Option<Header>
     header.write(&mut body);
     let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
     let reply = host.receive(now, packet, &mut Checking::default());
-    (reply == Reply::Send).then(|| Header::read(&body).unwrap())
+    (reply != Reply::None).then(|| Header::read(&body).unwrap())
 }
