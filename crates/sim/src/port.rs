@@ -17,8 +17,8 @@ pub(crate) const HOST: u32 = 1 << 31;
 pub(crate) mod flag {
     /// Stamps telemetry.
     pub(crate) const STAMPS: u8 = 1;
-    /// Marks.
-    pub(crate) const ECN: u8 = 2;
+    /// Marks packets that join its queue.
+    pub(crate) const MARKS_EARLY: u8 = 2;
     /// Its switch has a limited buffer.
     pub(crate) const SHARED: u8 = 4;
     /// Keeps histograms.
@@ -29,6 +29,8 @@ pub(crate) mod flag {
     pub(crate) const DOWN: u8 = 32;
     /// Its queues are a scheduler's.
     pub(crate) const SCHEDULED: u8 = 64;
+    /// Marks packets that begin to leave.
+    pub(crate) const MARKS_LATE: u8 = 128;
 }
 
 /// One direction of a link. Three cache lines; the third is touched only by packets that had to
@@ -55,7 +57,7 @@ pub(crate) struct Port {
     /// Bit p: priority p is not empty.
     occupied: u8,
     pub(crate) flags: u8,
-    /// Of [`flag::ECN`]: which of the ways to mark.
+    /// Of a port that marks: which of the ways to do so.
     pub(crate) marking: u16,
     queues: [Fifo; 8],
     pub(crate) waits: Waits,

@@ -192,9 +192,13 @@ impl Here<'_> {
         }
         let mut port = Port::new(link.rate, link.delay + latency, code(from), code(to), flags);
         if let Some(way) = markings.way(name) {
-            let from_zero = markings.ways()[way as usize].min_bytes <= 0.0;
+            let ecn = &markings.ways()[way as usize];
             port.marking = way;
-            port.flags |= flag::ECN | if from_zero { flag::ECN_AT_ZERO } else { 0 };
+            port.flags |= match ecn.at {
+                MarkAt::Enqueue => flag::MARKS_EARLY,
+                MarkAt::Dequeue => flag::MARKS_LATE,
+            };
+            port.flags |= if ecn.min_bytes <= 0.0 { flag::ECN_AT_ZERO } else { 0 };
         }
         port
     }

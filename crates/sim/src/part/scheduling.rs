@@ -55,8 +55,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 return self.drop_packet(switch, index, packet);
             }
         }
-        if self.ports[index as usize].flags & flag::ECN != 0 {
-            self.mark(index, packet, MarkAt::Enqueue);
+        if self.ports[index as usize].flags & flag::MARKS_EARLY != 0 {
+            self.mark(index, packet);
         }
         self.enqueue_scheduled(switch, index, packet, Scheduler::push);
         let pausing = self.setup.fabric.switches[switch as usize].pausing.is_some();

@@ -61,8 +61,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
         if port.flags & flag::HISTOGRAMS != 0 {
             self.histograms[index as usize].delay_ns.add(waited.as_ps() / 1_000, 1);
         }
-        if port.flags & flag::ECN != 0 {
-            self.mark(index, packet, MarkAt::Dequeue);
+        if port.flags & flag::MARKS_LATE != 0 {
+            self.mark(index, packet);
         }
         self.launch(index, packet, start, waited);
     }
@@ -96,25 +96,23 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     /// Marks the packet where it may be and the queue asks for it.
     #[inline]
-    pub(super) fn mark(&mut self, index: u32, packet: u32, at: MarkAt) {
-        if self.packets.frames[packet as usize].flags & frame_flag::ECN_CAPABLE != 0 {
-            self.mark_by_queue(index, packet, at);
+    pub(super) fn mark(&mut self, index: u32, packet: u32) {
+        let port = &self.ports[index as usize];
+        if self.packets.frames[packet as usize].flags & frame_flag::ECN_CAPABLE != 0
+            && port.queue_bytes as f64 >= self.ways_to_mark[port.marking as usize].min_bytes
+        {
+            self.mark_by_queue(index, packet);
         }
     }
 
-    fn mark_by_queue(&mut self, index: u32, packet: u32, at: MarkAt) {
+    /// The same where the queue is not too short for it.
+    #[inline(never)]
+    fn mark_by_queue(&mut self, index: u32, packet: u32) {
         let port = &mut self.ports[index as usize];
         let frame = &mut self.packets.frames[packet as usize];
         let ecn = &self.ways_to_mark[port.marking as usize];
-        if ecn.at != at {
-            return;
-        }
         let queue = port.queue_bytes as f64;
-        let marks = if queue >= ecn.max_bytes {
-            true
-        } else if queue < ecn.min_bytes {
-            false
-        } else {
+        let marks = queue >= ecn.max_bytes || {
             let share = (queue - ecn.min_bytes) / (ecn.max_bytes - ecn.min_bytes);
             self.marking[index as usize].unit() < share * ecn.max_probability
         };
@@ -141,12 +139,14 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
         let port = &mut self.ports[index as usize];
         let unusual = flag::ECN_AT_ZERO | flag::HISTOGRAMS | flag::SCHEDULED;
-        if port.is_free(now) && special == 0 && port.flags & unusual == 0 {
+        if !port.is_free(now) || port.flags & unusual != 0 {
+            self.join_queue(switch, index, packet);
+        } else if special != 0 {
+            self.start(index, packet, now, Span::ZERO);
+        } else {
             // The common case: nothing to wait for, and nothing to write down (a wait of zero is no
             // new peak).
             self.launch(index, packet, now, Span::ZERO);
-        } else {
-            self.join_queue(switch, index, packet);
         }
         if P::EXPLICIT_DEQUEUES {
             self.schedule_explicit(index);
@@ -160,11 +160,11 @@ impl<P: Probe, N: Naming> Part<P, N> {
             return;
         }
         // Only what the buffer takes is marked.
-        let ecn = port.flags & flag::ECN != 0;
+        let marks = port.flags & flag::MARKS_EARLY != 0;
         let scheduled = port.flags & flag::SCHEDULED != 0;
         if port.is_free(self.now) && !scheduled {
-            if ecn {
-                self.mark(index, packet, MarkAt::Enqueue);
+            if marks {
+                self.mark(index, packet);
             }
             self.start(index, packet, self.now, Span::ZERO);
             return;
@@ -179,8 +179,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
         if scheduled {
             return self.join_scheduled(switch, index, packet);
         }
-        if ecn {
-            self.mark(index, packet, MarkAt::Enqueue);
+        if marks {
+            self.mark(index, packet);
         }
         let port = &mut self.ports[index as usize];
         if port.flags & flag::HISTOGRAMS != 0 {
