@@ -269,20 +269,42 @@ fn marking_in_proportion_to_rates_is_read_and_written() {
 
 #[test]
 fn paths_are_as_set_or_as_protocols_ask() {
-    let routed = |protocol: &str, switch: &str| {
+    let routed_on = |fabric: &str, protocol: &str, switch: &str| {
         let plan = plan(&format!(
-            "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\nswitch = {{ {switch} }}\n\
+            "duration = '1ms'\nfabric = {{ {fabric} }}\nswitch = {{ {switch} }}\n\
              transport = {{ protocol = '{protocol}' }}\n[[flows]]\nsrc = 'h0'\ndst = 'h1'"
         ));
         let spraying = plan.warnings.iter().any(|text| text.contains("is meant for spraying"));
         assert_eq!(load(&document(&resolved(&plan)), &beside("x.toml"), &[]).unwrap(), plan);
         (plan.routing, spraying)
     };
+    let routed = |protocol: &str, switch: &str| routed_on("kind = 'leaf-spine'", protocol, switch);
     assert_eq!(routed("swift", ""), (Routing::Ecmp, false));
     assert_eq!(routed("sird", ""), (Routing::Spray, false));
     let symmetric = "routing = 'symmetric-ecmp'";
     assert_eq!(routed("swift", symmetric), (Routing::SymmetricEcmp, false));
     assert_eq!(routed("sird", symmetric), (Routing::SymmetricEcmp, true));
+    // Nothing is lost where there is nothing to choose.
+    let on_a_star = routed_on("kind = 'star'", "sird", symmetric);
+    assert_eq!(on_a_star, (Routing::SymmetricEcmp, false));
+}
+
+#[test]
+fn who_sprays_and_who_does_not_share_a_fabric_of_single_paths() {
+    let text = |fabric: &str| {
+        format!(
+            "duration = '1ms'\nfabric = {{ {fabric} }}\ntransport = {{ protocol = 'sird' }}\n\
+             [[flows]]\nsrc = 'h0'\ndst = 'h1'\n\
+             [[flows]]\nsrc = 'h2'\ndst = 'h1'\nprotocol = 'swift'"
+        )
+    };
+    assert_eq!(plan(&text("kind = 'star'")).routing, Routing::Ecmp);
+    let refused = load(&text("kind = 'leaf-spine'"), "x.toml", &[]).unwrap_err().to_string();
+    assert_eq!(
+        refused,
+        "x.toml:1: switch.routing: found nothing, expected \"ecmp\", \"spray\" or \
+         \"symmetric-ecmp\" to be set, since sird asks for spraying and swift does not"
+    );
 }
 
 #[test]

@@ -1,7 +1,9 @@
 //! What protocols are told of a fabric, and what relative sizes are relative to.
 
+use std::collections::BTreeSet;
+
 use tidegate_core::Facts;
-use tidegate_core::fabric::Fabric;
+use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::routes::Routes;
 
 /// The facts of a fabric whose hosts are known to be connected; `bdp_bytes` where the scenario sets
@@ -13,18 +15,49 @@ pub(crate) fn facts(fabric: &Fabric, bdp_bytes: Option<f64>) -> Result<Facts, St
     Ok(Facts::of(fabric, Routes::new(fabric)?.reach(), bdp_bytes))
 }
 
+/// Whether any packet can choose: some switch has several ways to some host while all links work.
+pub(crate) fn differ(fabric: &Fabric) -> bool {
+    let Ok(routes) = Routes::new(fabric) else { return true };
+    // Hosts of one switch are reached alike, so the first of each stands for all.
+    let mut seen = BTreeSet::new();
+    let leaf = |a, b| match (a, b) {
+        (Node::Host(host), Node::Switch(leaf)) | (Node::Switch(leaf), Node::Host(host)) => {
+            Some((host, leaf))
+        }
+        _ => None,
+    };
+    let ends = fabric.links.iter().filter_map(|link| leaf(link.a, link.b));
+    let hosts: Vec<u32> =
+        ends.filter(|(_, leaf)| seen.insert(*leaf)).map(|(host, _)| host).collect();
+    let switches = 0..fabric.switches.len() as u32;
+    switches.into_iter().any(|switch| {
+        hosts.iter().any(|&host| {
+            let mut several = false;
+            routes.egress(switch, host, |ways| {
+                several = true;
+                ways.port(0)
+            });
+            several
+        })
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::load;
     use tidegate_core::{Rate, Span};
 
-    fn of(fabric: &str) -> Facts {
+    fn fabric(fabric: &str) -> Fabric {
         let text = format!(
             "duration = '1ms'\nfabric = {fabric}\ntransport = {{ protocol = 'swift' }}\nflows = \
              [{{ src = 'h0', dst = 'h1' }}]"
         );
-        facts(&load(&text, "x.toml", &[]).unwrap().fabric, None).unwrap()
+        load(&text, "x.toml", &[]).unwrap().fabric
+    }
+
+    fn of(text: &str) -> Facts {
+        facts(&fabric(text), None).unwrap()
     }
 
     #[test]
@@ -46,6 +79,25 @@ mod tests {
         );
         let bdp = powertcp.base_rtt.as_s_f64() * 25e9 / 8.0;
         assert!((powertcp.bdp_bytes - bdp).abs() < 1.0);
+    }
+
+    #[test]
+    fn paths_differ_where_a_switch_has_several_ways() {
+        for one in [
+            "{ kind = 'star' }",
+            "{ kind = 'dumbbell' }",
+            "{ kind = 'parking-lot', switches = 4 }",
+            "{ kind = 'leaf-spine', racks = 3, hosts_per_rack = 2, spines = 1 }",
+        ] {
+            assert!(!differ(&fabric(one)), "{one}");
+        }
+        for several in [
+            "{ kind = 'leaf-spine', racks = 3, hosts_per_rack = 2, spines = 2 }",
+            "{ kind = 'leaf-spine', racks = 3, spines = 1, links_per_spine = 2 }",
+            "{ kind = 'fat-tree', k = 4 }",
+        ] {
+            assert!(differ(&fabric(several)), "{several}");
+        }
     }
 
     #[test]

@@ -120,7 +120,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     }
 
     let wishes = Wishes::of(&stacks, &facts);
-    let routing = wishes.routing(switch_table, &mut warnings)?;
+    let differ = || paths::differ(&equipped.fabric);
+    let routing = wishes.routing(switch_table, differ, &mut warnings)?;
     let marking = if equipped.leaves_marking() { wishes.marking(switch_table)? } else { None };
     equipped.mark(switch_table, marking, facts.bdp_bytes)?;
     let fabric = equipped.fabric;

@@ -39,10 +39,11 @@ impl<'a> Wishes<'a> {
     }
 
     /// How packets choose among equal paths: as `[switch]` says, or else in the one way that suits
-    /// all.
+    /// all. Where nothing can be chosen (`paths_differ` says), any way suits all.
     pub(crate) fn routing(
         &self,
         table: &Table,
+        paths_differ: impl Fn() -> bool,
         warnings: &mut Vec<String>,
     ) -> Result<Routing, Error> {
         let wanting = |routing| self.first(|equipment| equipment.routing == routing);
@@ -50,11 +51,14 @@ impl<'a> Wishes<'a> {
         if let Some(Word(set)) = table.find("routing") {
             let routing = Routing::ALL.into_iter().find(|routing| routing.name() == set);
             let routing = routing.unwrap_or(Routing::Ecmp);
-            if let (Some(name), false) = (spray, routing == Routing::Spray) {
+            let misses = |name: Option<&'static str>, meant| {
+                name.filter(|_| routing != meant && paths_differ())
+            };
+            if let Some(name) = misses(spray, Routing::Spray) {
                 warnings
                     .push(format!("{name} is meant for spraying, but switch.routing is \"{set}\""));
             }
-            if let (Some(name), false) = (symmetric, routing == Routing::SymmetricEcmp) {
+            if let Some(name) = misses(symmetric, Routing::SymmetricEcmp) {
                 warnings.push(format!(
                     "{name} is meant for symmetric paths, but switch.routing is \"{set}\""
                 ));
@@ -62,6 +66,7 @@ impl<'a> Wishes<'a> {
             return Ok(routing);
         }
         match (spray, self.first(|equipment| equipment.routing != Routing::Spray), symmetric) {
+            (Some(_), Some(_), _) if !paths_differ() => Ok(Routing::Ecmp),
             (Some(spray), Some(other), _) => {
                 let expected = format!(
                     "{} to be set, since {spray} asks for spraying and {other} does not",
@@ -197,11 +202,12 @@ mod tests {
 
     #[test]
     fn what_protocols_want_is_merged_and_conflicts_name_them() {
-        let routed = |ways: &[Routing]| {
+        let routed_where = |differ: bool, ways: &[Routing]| {
             let wish = |&routing| Equipment { routing, ..Equipment::NONE };
             let equipment: Vec<_> = ways.iter().map(wish).collect();
-            merged(&equipment, |wishes, table| wishes.routing(table, &mut Vec::new()))
+            merged(&equipment, |wishes, table| wishes.routing(table, || differ, &mut Vec::new()))
         };
+        let routed = |ways: &[Routing]| routed_where(true, ways);
         let (ecmp, spray, symmetric) = (Routing::Ecmp, Routing::Spray, Routing::SymmetricEcmp);
         assert_eq!(routed(&[ecmp, ecmp]), Ok(ecmp));
         assert_eq!(routed(&[spray, spray]), Ok(spray));
@@ -209,6 +215,8 @@ mod tests {
         for other in [ecmp, symmetric] {
             let message = routed(&[other, spray]).unwrap_err();
             assert!(message.contains("two asks for spraying and one does not"), "{message}");
+            assert!(message.starts_with("x.toml:2: switch.routing: found nothing"), "{message}");
+            assert_eq!(routed_where(false, &[other, spray]), Ok(ecmp));
         }
 
         let step = |bdp| Marking::step(Extent::Bdp(bdp));

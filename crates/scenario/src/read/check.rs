@@ -54,10 +54,17 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
         let node = match (own, key.presence) {
             (own, Presence::Default(text)) if complete => {
                 let default = Node::default(text);
-                Some(own.map_or(default.clone(), |mut own| {
-                    own.fill(default);
-                    own
-                }))
+                Some(match own {
+                    Some(mut own) => {
+                        own.fill(default);
+                        own
+                    }
+                    // What such a table lacks is missing where the table could stand.
+                    None if matches!(default.raw, Raw::Table(_)) => {
+                        Node { at: at.clone(), ..default }
+                    }
+                    None => default,
+                })
             }
             (own, _) => own,
         };
