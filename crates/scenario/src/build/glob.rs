@@ -44,6 +44,16 @@ impl Glob {
         Glob(pieces(pattern))
     }
 
+    /// Has it a `[` that begins no range? No name has one, so that is a slip.
+    pub fn is_open(&self) -> bool {
+        self.0.iter().any(|piece| matches!(piece, Piece::Char('[')))
+    }
+
+    /// What is expected of a pattern that matches nothing; `names` are those that it could match.
+    pub(crate) fn expected(&self, names: String) -> String {
+        if self.is_open() { "a range such as [0-15] after every [".into() } else { names }
+    }
+
     /// Does the whole of `name` match?
     pub fn matches(&self, name: &str) -> bool {
         let name: Vec<char> = name.chars().collect();
@@ -114,5 +124,12 @@ mod tests {
             assert!(Glob::new(pattern).matches(yes), "{pattern} {yes}");
             assert!(pattern == "*" || !Glob::new(pattern).matches(no), "{pattern} {no}");
         }
+    }
+
+    #[test]
+    fn brackets_that_are_no_range_are_open() {
+        let open = ["h[0-9", "h[", "h[a-b]", "h[1]", "h[1-2]b[3"];
+        assert!(open.iter().all(|pattern| Glob::new(pattern).is_open()));
+        assert!(["h[0-9]", "h*", "a[1-2]b[3-4]"].iter().all(|good| !Glob::new(good).is_open()));
     }
 }

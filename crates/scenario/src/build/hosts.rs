@@ -130,7 +130,7 @@ impl<'a> Hosts<'a> {
             }
             if !matched {
                 let found = format!("{pattern:?}, which no host matches");
-                let expected = format!("hosts: {}", self.described());
+                let expected = glob.expected(format!("hosts: {}", self.described()));
                 return Err(table
                     .error_found(key, found, expected)
                     .meant(nearest(pattern, self.names())));

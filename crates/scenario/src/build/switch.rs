@@ -173,7 +173,7 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
                     .error_found(
                         "match",
                         format!("{pattern:?}, which no switch matches"),
-                        "names of switches of the fabric",
+                        glob.expected("names of switches of the fabric".into()),
                     )
                     .meant(nearest(pattern, names)));
             }
@@ -271,11 +271,12 @@ impl Equipped {
             if ecn.min_bytes > ecn.max_bytes {
                 let Marking { kmin, kmax, .. } = marking;
                 let found = format!("kmin {kmin} above kmax {kmax}");
-                return Err(table.error_found(
-                    "ecn",
-                    found,
-                    format!("kmin at most kmax, with a BDP of {bdp_bytes:.0}B"),
-                ));
+                let relative = [kmin, kmax].iter().any(|k| matches!(k, Extent::Bdp(_)));
+                let bdp = match relative {
+                    true => format!(", with a BDP of {bdp_bytes:.0}B"),
+                    false => String::new(),
+                };
+                return Err(table.error_found("ecn", found, format!("kmin at most kmax{bdp}")));
             }
             switch.ecn = Some(ecn);
         }

@@ -109,8 +109,33 @@ fn entries(
 ) -> Result<(Entries, Place), Error> {
     match node.raw {
         Raw::Table(entries) => Ok((entries, node.at)),
-        _ => Err(node.at.error(path, node.found(), expected())),
+        _ => Err(no_table(&node, path, expected())),
     }
+}
+
+/// An error where a table should be; a list of tables comes of brackets that were doubled.
+fn no_table(node: &Node, path: &str, expected: String) -> Error {
+    let doubled = matches!(&node.raw, Raw::List(items)
+        if !items.is_empty() && items.iter().all(|item| matches!(item.raw, Raw::Table(_))));
+    let meant = (doubled && !path.contains('[')).then(|| format!("[{path}]"));
+    node.at.error(path, node.found(), expected).meant(meant)
+}
+
+/// An error where a list of tables should be; a table comes of single brackets.
+fn no_list(node: &Node, path: &str) -> Error {
+    let Raw::Table(entries) = &node.raw else {
+        return node.at.error(path, node.found(), "a list of tables");
+    };
+    // `[traffic.search]`: what looks like a name is a key.
+    let named = !entries.is_empty()
+        && entries.values().all(|(_, value)| matches!(value.raw, Raw::Table(_)));
+    let (found, expected) = match entries.keys().next().filter(|_| named) {
+        Some(name) => (format!("a table of {:?}", shorten(name)), "a list of tables without names"),
+        None => (node.found(), "a list of tables"),
+    };
+    let header = path.split('.').map(|step| step.split('[').next().unwrap_or(step));
+    let header = header.collect::<Vec<_>>().join(".");
+    node.at.error(path, found, expected).meant(Some(format!("[[{header}]]")))
 }
 
 fn kinds(
@@ -132,13 +157,7 @@ fn kinds(
                 .ok_or_else(|| wrong(at, at.excerpt(), text))?,
             Some(other) => return Err(wrong(&other.at, other.found(), "")),
         },
-        _ => {
-            return Err(node.at.error(
-                path,
-                node.found(),
-                Shape::Kinds(common, variants).expected(),
-            ));
-        }
+        _ => return Err(no_table(&node, path, Shape::Kinds(common, variants).expected())),
     };
     let keys: Vec<&'static Key> = common.iter().chain(variant.keys).collect();
     keyed(node, &keys, path, true)
@@ -155,7 +174,7 @@ fn list<T>(
             .enumerate()
             .map(|(i, item)| each(item, &format!("{path}[{i}]")))
             .collect(),
-        _ => Err(node.at.error(path, node.found(), "a list of tables")),
+        _ => Err(no_list(&node, path)),
     }
 }
 
@@ -302,13 +321,7 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
 }
 
 fn with_unit(dimension: &Dimension) -> Why {
-    Why {
-        expected: format!(
-            "{} in quotes, with a unit, such as {:?}",
-            dimension.noun, dimension.example
-        ),
-        suggestion: None,
-    }
+    Why { expected: dimension.expected("in quotes, with a unit, such as"), suggestion: None }
 }
 
 /// In the largest unit that leaves a whole number.

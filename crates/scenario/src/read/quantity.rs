@@ -5,7 +5,7 @@
 
 use tidegate_core::{Extent, Rate, Span};
 
-use crate::error::nearest;
+use crate::error::{either, nearest};
 
 /// A kind of quantity.
 pub(crate) struct Dimension {
@@ -15,6 +15,16 @@ pub(crate) struct Dimension {
     pub(crate) example: &'static str,
     /// Names of units and their sizes in the base unit. The first of equal ones is suggested.
     pub(crate) units: &'static [(&'static str, u64)],
+}
+
+impl Dimension {
+    /// What is allowed: an example, and all units by their plain names.
+    pub(crate) fn expected(&self, such_as: &str) -> String {
+        let plain = |name: &&str| name.is_ascii() && *name != "kB";
+        let units: Vec<String> =
+            self.units.iter().map(|(name, _)| *name).filter(plain).map(String::from).collect();
+        format!("{} {such_as} {:?}, in {}", self.noun, self.example, either(units))
+    }
 }
 
 /// In picoseconds.
@@ -95,7 +105,7 @@ pub(crate) fn extent(text: &str) -> Result<Extent, Why> {
         return Ok(Extent::Bdp(factor.to_f64()));
     }
     let relative = |why: Why| Why {
-        expected: format!("{} or \"1.5BDP\"", why.expected),
+        expected: format!("{}, or \"1.5BDP\"", why.expected),
         suggestion: why.suggestion.or_else(|| {
             let (number, unit) = split(text);
             (unit.eq_ignore_ascii_case(BDP)).then(|| format!("{number}{BDP}"))
@@ -127,7 +137,7 @@ fn after_exponent(text: &str, at: usize) -> bool {
 }
 
 fn quantity(text: &str, dimension: &Dimension) -> Result<u64, Why> {
-    let expected = || format!("{} such as {:?}", dimension.noun, dimension.example);
+    let expected = || dimension.expected("such as");
     let (number, unit) = split(text.trim());
     let Some(decimal) = Decimal::parse(number) else {
         return Err(Why { expected: expected(), suggestion: None });
@@ -153,11 +163,8 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<u64, Why> {
         let expected = format!("{} (b is a bit, B a byte of 8 bits)", expected());
         return Err(Why { expected, suggestion: None });
     }
-    let with_unit = if unit.is_empty() {
-        format!("{} with a unit, such as {:?}", dimension.noun, dimension.example)
-    } else {
-        expected()
-    };
+    let with_unit =
+        if unit.is_empty() { dimension.expected("with a unit, such as") } else { expected() };
     Err(Why { expected: with_unit, suggestion: suggestion.map(|unit| format!("{number}{unit}")) })
 }
 

@@ -201,6 +201,11 @@ impl Node {
             let shown = steps[..=depth].join(".");
             here = match &mut here.raw {
                 Raw::Table(entries) => {
+                    let place = steps.get(depth + 1).filter(|next| next.parse::<usize>().is_ok());
+                    if let Some(place) = place.filter(|_| !entries.contains_key(*step)) {
+                        let found = format!("place {place} in a list that is not there");
+                        return Err(at.error(shown, found, "a list of the scenario"));
+                    }
                     let empty = Node { raw: Raw::Table(Entries::new()), at: at.clone() };
                     &mut entries.entry(step.to_string()).or_insert_with(|| (at.clone(), empty)).1
                 }
@@ -213,6 +218,7 @@ impl Node {
                             format!("place {step} in a list of {len}"),
                             match len {
                                 0 => "a list that is not empty".to_string(),
+                                1 => "place 0".to_string(),
                                 _ => format!("a place from 0 to {}", len - 1),
                             },
                         )

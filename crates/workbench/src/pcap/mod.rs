@@ -139,6 +139,11 @@ fn chosen(fabric: &Fabric, of: &[String]) -> Result<Vec<bool>, Error> {
             *chosen |= matches;
             found |= matches;
         }
+        if !found && glob.is_open() {
+            let message =
+                format!("`{pattern}` has a [ that begins no range; expected one such as h[0-15]");
+            return Err(Error::Usage { option: "--pcap-of", message });
+        }
         if !found {
             let message = format!(
                 "`{pattern}` is the name of no host, switch or link of this fabric; expected one, \
