@@ -204,7 +204,8 @@ impl Node {
                     let place = steps.get(depth + 1).filter(|next| next.parse::<usize>().is_ok());
                     if let Some(place) = place.filter(|_| !entries.contains_key(*step)) {
                         let found = format!("place {place} in a list that is not there");
-                        return Err(at.error(shown, found, "a list of the scenario"));
+                        let expected = format!("a scenario that has [[{shown}]]");
+                        return Err(at.error(shown, found, expected));
                     }
                     let empty = Node { raw: Raw::Table(Entries::new()), at: at.clone() };
                     &mut entries.entry(step.to_string()).or_insert_with(|| (at.clone(), empty)).1
