@@ -13,6 +13,7 @@ use super::transport::{Stacks, json_params};
 use super::wishes::Wishes;
 use super::{Course, Labels, fabric, faults, flows, paths, sizes, switch, traffic, transport};
 use crate::error::Error;
+use crate::load;
 use crate::plan::{Output, Plan};
 use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
 use crate::read::table::{Or, Table};
@@ -118,6 +119,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
             "at least one of [[flows]] and [[traffic]]",
         ));
     }
+
+    load::overloads(root.tables("traffic"), &workload.traffic, &equipped.fabric, &mut warnings);
 
     let wishes = Wishes::of(&stacks, &facts);
     let differ = || paths::differ(&equipped.fabric);
