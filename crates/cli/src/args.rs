@@ -33,7 +33,10 @@ pub(crate) enum Command {
         #[command(flatten)]
         scenario: Scenario,
         /// Protocols, separated by commas; see `tidegate protocols`
-        #[arg(long, value_name = "A,B,…", value_delimiter = ',', required = true)]
+        #[arg(
+            long, value_name = "A,B,…", value_delimiter = ',', required = true,
+            value_parser = name
+        )]
         protocols: Vec<String>,
         #[command(flatten)]
         how: How,
@@ -119,6 +122,25 @@ pub(crate) struct Packets {
     pub(crate) pcap_of: Vec<String>,
 }
 
+/// Whether blanks in a list of protocols have made the shell divide it.
+pub(crate) fn divides_list(args: &[String]) -> bool {
+    const OPTION: &str = "--protocols";
+    let first = args.iter().position(|arg| arg.starts_with(OPTION));
+    let Some(rest) = first.map(|at| &args[at..]) else { return false };
+    let list = match rest {
+        [option, list @ ..] if option == OPTION => list,
+        list => list,
+    };
+    matches!(list, [head, tail, ..] if head.ends_with(',') || tail.starts_with(','))
+}
+
+/// A name in a list, without the blanks around it.
+fn name(text: &str) -> std::result::Result<String, String> {
+    let name = text.trim();
+    let empty = "a name is missing beside a comma; a list has no blanks (`a,b`), or is in quotes";
+    if name.is_empty() { Err(empty.to_owned()) } else { Ok(name.to_owned()) }
+}
+
 /// TOML has no larger whole number.
 const SEED_MAX: u64 = i64::MAX as u64;
 const THREADS_MAX: u64 = 65_535;
@@ -133,6 +155,19 @@ fn whole<const MIN: u64, const MAX: u64>(text: &str) -> std::result::Result<u64,
 mod tests {
     use super::*;
     use clap::CommandFactory;
+
+    #[test]
+    fn divided_lists_are_noticed() {
+        let divides = |line: &str| {
+            divides_list(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+        };
+        for line in ["--protocols a, b", "x.toml --protocols=a, b", "--protocols a ,b x.toml"] {
+            assert!(divides(line), "{line}");
+        }
+        for line in ["--protocols a,b x.toml", "--protocols=a,b x.toml", "run x.toml", ""] {
+            assert!(!divides(line), "{line}");
+        }
+    }
 
     #[test]
     fn arguments_are_consistent() {

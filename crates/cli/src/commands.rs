@@ -9,6 +9,7 @@ use signal_hook::flag::{register, register_conditional_shutdown};
 use tidegate_workbench::{self as workbench, Capture, Comparison, Error, Ranks, RunOptions};
 
 use crate::args::{Args, Command, How, Packets, Scenario};
+use crate::engine::Threads;
 use crate::format::shown;
 use crate::progress::Bars;
 use crate::{Result, complain, page, reproduce, table};
@@ -76,17 +77,23 @@ fn run_one(
     let Packets { pcap, pcap_of } = packets;
     forces_something(how, pcap.is_some())?;
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
-    plan.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
-    let summary = observed(how, std::slice::from_ref(&plan.name), |options| {
+    let warn = |warning: &str| complain(&format!("warning: {warning}"));
+    let (summary, threads) = observed(how, std::slice::from_ref(&plan.name), |options| {
         let capture = pcap.as_ref().map(|file| Capture { file, of: pcap_of });
-        workbench::run(&plan, &RunOptions { capture, ranks, ..*options })
+        let options = RunOptions { capture, ranks, warn: Some(&warn), ..*options };
+        Ok((workbench::run(&plan, &options)?, options.threads()))
     })?;
-    let of_the_run = &summary.warnings[plan.warnings.len()..];
-    of_the_run.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    summary.warnings[plan.warnings.len()..].iter().for_each(|warning| warn(warning));
     if how.json {
         return Ok(json(|to| summary.write(to)));
     }
-    let mut text = table::run(&summary);
+    let threads = match (ranks, pcap) {
+        // Each process has threads of its own.
+        (Some(_), _) => Threads::Unsaid,
+        (None, Some(_)) => Threads::Of(threads, "a capture is taken on one"),
+        (None, None) => Threads::Of(threads, "parts too small"),
+    };
+    let mut text = table::run(&summary, threads);
     text.push_str(&written(how));
     Ok(text)
 }
@@ -144,6 +151,7 @@ fn observed<T>(
         force: how.force,
         capture: None,
         ranks: None,
+        warn: None,
         threads: how.threads.map(|threads| threads as usize),
         progress: bars.are_shown().then_some(&tell),
         interrupted: Some(interrupt_flag()),

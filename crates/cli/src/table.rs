@@ -4,23 +4,28 @@ use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, Table, presets};
 use tidegate_workbench::results::{
-    BySize, Engine, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary,
+    BySize, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary,
 };
 use tidegate_workbench::{Comparison, conditions};
 
-use crate::format::{BOUND, NONE, bound, bytes, finished, micros, number, percent, ratio, shown};
+use crate::engine::{Threads, engine_line};
+use crate::format::{
+    BOUND, NONE, bound, bytes, digits, finished, micros, number, percent, ratio, shown,
+};
 
 /// Up to so many flows are shown one by one; more are grouped by label.
 const FLOWS_SHOWN: usize = 30;
 /// Switch ports that are shown of one run.
 const LINKS_SHOWN: usize = 5;
+/// A drawn load that is further off the one asked for, as a share of it, is shown beside it.
+const DRAWN_OFF: f64 = 0.05;
 const BY_SIZE: &str = "Slowdown by message size: median / 99th percentile (messages)";
 const BUFFERS: &str = "Switch buffers (p99 by samples)";
 /// Switch ports that are shown of several runs.
 const LINKS_COMPARED: usize = 3;
 
 /// One run.
-pub(crate) fn run(summary: &Summary) -> String {
+pub(crate) fn run(summary: &Summary, threads: Threads) -> String {
     let mut text = heading(summary, &[("", summary)]);
     let title = |text: &str| titled(text, summary);
     match &summary.flows {
@@ -36,6 +41,9 @@ pub(crate) fn run(summary: &Summary) -> String {
             text.push_str(&title(BY_SIZE));
             text.push_str(&size_table(&rows));
             explain_bounds(&mut text);
+            if rows.iter().any(|(_, group)| group.fct.count > 0) {
+                text.push_str("One seed: the percentiles of another may differ.\n");
+            }
         }
     }
     text.push_str(&title(BUFFERS));
@@ -48,7 +56,7 @@ pub(crate) fn run(summary: &Summary) -> String {
         text.push_str(&link_table(&dropping));
     }
     text.push_str(&format!("\n{}\n", losses(summary)));
-    text.push_str(&engine_line(&summary.engine));
+    text.push_str(&engine_line(&summary.engine, threads));
     text
 }
 
@@ -83,7 +91,11 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     }
     text.push('\n');
     for run in &comparison.runs {
-        text.push_str(&format!("{}: {}", run.protocol, engine_line(&run.summary.engine)));
+        text.push_str(&format!(
+            "{}: {}",
+            run.protocol,
+            engine_line(&run.summary.engine, Threads::Unsaid)
+        ));
     }
     text
 }
@@ -161,7 +173,7 @@ fn message_table(rows: &[Row<'_>]) -> String {
             protocol(run, &group.protocol),
             fct.count.to_string(),
             fct.unfinished.to_string(),
-            number(group.offered_gbps),
+            offered(group),
             number(group.goodput_gbps.total),
             finished(fct),
             bound(fct.hides(500), micros(fct.p50_us)),
@@ -171,6 +183,16 @@ fn message_table(rows: &[Row<'_>]) -> String {
         ]);
     }
     drawn(&table)
+}
+
+/// The load that was drawn, and the one asked for where that is another.
+fn offered(group: &GroupSummary) -> String {
+    let drawn = number(group.offered_gbps);
+    let asked = group.asked_gbps.zip(group.offered_gbps);
+    match asked.filter(|(asked, drawn)| (drawn / asked - 1.0).abs() > DRAWN_OFF) {
+        Some((asked, _)) => format!("{drawn} (asked for {})", digits(asked)),
+        None => drawn,
+    }
 }
 
 /// A column a decade of sizes, where any row has messages of it.
@@ -269,7 +291,8 @@ fn buffer_table(runs: &[(&str, &Summary)]) -> String {
 }
 
 fn heading(summary: &Summary, runs: &[(&str, &Summary)]) -> String {
-    let ms = |s: f64| format!("{} ms", s * 1e3);
+    // To the picosecond, as scenarios say it.
+    let ms = |s: f64| format!("{} ms", (s * 1e12).round() / 1e9);
     let (end, warmup) = (ms(summary.sim_seconds), ms(summary.warmup_seconds));
     let Summary { name, seed, .. } = summary;
     format!("{}, seed {seed}: {end}, measured from {warmup}\n{}\n", shown(name), conditions(runs))
@@ -425,17 +448,6 @@ fn dropping(summary: &Summary) -> Vec<&LinkSummary> {
     links.sort_by_key(|link| std::cmp::Reverse(link.drops));
     links.truncate(LINKS_SHOWN);
     links
-}
-
-fn engine_line(engine: &Engine) -> String {
-    format!(
-        "{:.3} M packet-hops in {:.2} s ({:.1} M/s), {} of memory, digest {}\n",
-        engine.packet_hops as f64 / 1e6,
-        engine.wall_seconds,
-        engine.packet_hops_per_second.unwrap_or(0.0) / 1e6,
-        bytes(engine.peak_rss_bytes.map(|bytes| bytes as f64)),
-        engine.digest,
-    )
 }
 
 /// The protocol under comparison, and the flow's own where that is another.

@@ -73,6 +73,17 @@ fn flows_are_held_against_their_fair_share() {
 }
 
 #[test]
+fn blanks_in_a_quoted_list_are_none_of_the_names() {
+    let names = protocols();
+    let list = format!("{}, {}", names[0], names[1]);
+    let json = Place::usual().call("compare", &["--protocols", &list, "--json"]).json();
+    assert_eq!(
+        [&json["runs"][0]["protocol"], &json["runs"][1]["protocol"]],
+        [&names[0], &names[1]]
+    );
+}
+
+#[test]
 fn wrong_protocols_are_refused_before_anything_runs() {
     let place = Place::usual();
     let known = &protocols()[0];
@@ -85,6 +96,13 @@ fn wrong_protocols_are_refused_before_anything_runs() {
     place
         .call("compare", &["--protocols", &twice, "--out", &out])
         .refused(2, &["--protocols", "twice"]);
+    let all = protocols().join(",");
+    place
+        .call("compare", &["--protocols", "all", "--out", &out])
+        .refused(2, &["--protocols", "`all` is no protocol", &all]);
+    for blanks in [["--protocols", "a,", "b"], ["--protocols", "a", ",b"]] {
+        place.call("compare", &blanks).refused(2, &["--protocols: a list has no blanks (`a,b`)"]);
+    }
     place.call("compare", &["--out", &out]).refused(2, &["--protocols"]);
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
 }

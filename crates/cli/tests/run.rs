@@ -5,7 +5,7 @@ mod common;
 use std::fs;
 use std::process::Stdio;
 
-use common::{Place, answer, files, steady, tidegate};
+use common::{Place, answer, files, protocols, steady, tidegate};
 use serde_json::Value;
 
 #[test]
@@ -174,4 +174,123 @@ fn an_interrupted_run_leaves_no_file_behind() {
     assert_eq!(output.status.code(), Some(130), "{}", String::from_utf8_lossy(&output.stderr));
     assert_eq!(output.stdout, b"");
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}
+
+/// Five hosts around a switch, each of which sends messages of 100 KB at random times.
+fn poisson(load: &str) -> Place {
+    let place = Place::usual();
+    let text = fs::read_to_string(place.path("scenario.toml")).unwrap();
+    let (protocol, _) = text.split_once("[[flows]]").unwrap();
+    let (_, protocol) = protocol.split_once("[transport]").unwrap();
+    let text = format!(
+        "duration = \"1ms\"\nwarmup = \"100us\"\ndrain = \"5ms\"\n\
+         [fabric]\nkind = \"star\"\nhosts = 5\n[transport]{protocol}\n\
+         [[traffic]]\nkind = \"poisson\"\nsizes = \"100KB\"\n{load}\n"
+    );
+    fs::write(place.path("scenario.toml"), text).unwrap();
+    place
+}
+
+#[test]
+fn what_decides_stands_above_the_tables() {
+    let place = poisson("load = 0.5");
+    let set = ["--set", "switch.routing=spray", "--set", "switch.priorities=1"];
+    for text in [
+        place.run(&set).ok(),
+        place.call("compare", &[&["--protocols", &protocols()[0]], &set[..]].concat()).ok(),
+    ] {
+        assert!(text.contains("\nrouting spray; 1 priority; switch buffer"), "{text}");
+    }
+    let usual = place.run(&[]).ok();
+    assert!(usual.contains("; 8 priorities; "), "{usual}");
+    let odd = place.run(&["--set", "warmup=999us"]).ok();
+    assert!(odd.contains(": 1 ms, measured from 0.999 ms\n"), "{odd}");
+}
+
+#[test]
+fn rates_that_no_network_changes_are_named() {
+    let list = answer(&["protocols", "--json"]).json();
+    let sends = |protocol: &Value| {
+        let parameters = protocol["parameters"].as_array().unwrap();
+        parameters.iter().any(|parameter| parameter["name"] == "rate")
+    };
+    let open = list.as_array().unwrap().iter().find(|protocol| sends(protocol)).unwrap();
+    let name = open["name"].as_str().unwrap();
+    let place = poisson("load = 0.5");
+    let set = format!("protocols.{name}.params.rate=7Gbps");
+    let text = place.call("compare", &["--protocols", name, "--set", &set]).ok();
+    assert!(text.contains(&format!("; each {name} connection sends 7 Gbps\n")), "{text}");
+    assert!(!place.run(&[]).ok().contains(" connection sends "));
+}
+
+#[test]
+fn a_drawn_load_that_is_off_stands_beside_the_one_asked_for() {
+    let summary = poisson("load = 0.5").run(&["--json"]).json();
+    let group = &summary["groups"][0];
+    let (drawn, asked) =
+        (group["offered_gbps"].as_f64().unwrap(), group["asked_gbps"].as_f64().unwrap());
+    assert!((asked - 250.0).abs() < 1e-6 && drawn != asked, "{asked} {drawn}");
+    // Seldom and large: 5 messages or so.
+    let few = poisson("load = 0.5").run(&["--set", "traffic[0].sizes=5MB"]).ok();
+    assert!(few.contains(" (asked for 250)"), "{few}");
+    // A hundred a millisecond and host come close.
+    let many = poisson("load = 0.5").run(&["--set", "traffic[0].sizes=1KB"]).ok();
+    assert!(!many.contains("asked for"), "{many}");
+    // Half of what is measured.
+    let half = poisson("load = 0.5").run(&["--json", "--set", "traffic[0].stop=550us"]).json();
+    assert!((half["groups"][0]["asked_gbps"].as_f64().unwrap() - 125.0).abs() < 1e-6);
+    let listed = Place::usual().run(&["--json"]).json();
+    assert!(listed["groups"][0]["asked_gbps"].is_null());
+}
+
+#[test]
+fn percentiles_of_one_seed_say_so() {
+    let text = poisson("load = 0.5").run(&[]).ok();
+    assert_eq!(text.matches("One seed").count(), 1, "{text}");
+    let flows = Place::usual().run(&[]).ok();
+    assert!(!flows.contains("One seed"), "no percentile is shown of a few flows: {flows}");
+}
+
+#[test]
+fn messages_of_which_none_counts_are_warned_of() {
+    let place = poisson("load = 0.5");
+    let warned = |set: &[&str]| {
+        let answer = place.run(set);
+        assert_eq!(answer.code, Some(0), "{}", answer.stderr);
+        answer.stderr
+    };
+    let late = warned(&["--set", "warmup=999999ns"]);
+    assert!(late.contains("no completion times: no message was submitted between warm-up at"));
+    assert!(late.contains("were before"), "{late}");
+    let never = warned(&["--set", "traffic[0].sizes=1GB", "--set", "traffic[0].load=1e-6"]);
+    assert!(never.contains("the end at 1ms\n"), "{never}");
+    assert_eq!(warned(&[]), "");
+    // Flows that never end have no completion time anyway.
+    let endless = Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n").run(&[]);
+    assert!(!endless.stderr.contains("no completion times"), "{}", endless.stderr);
+}
+
+#[test]
+fn an_occupied_folder_is_refused_before_anything_is_warned_of() {
+    let place = poisson("load = 1.5");
+    let (out, pcap) = (place.arg("out"), place.arg("x.pcapng"));
+    let first = place.run(&["--out", &out, "--pcap", &pcap]);
+    assert_eq!(first.stderr.matches("warning: traffic[0].load is 1.5").count(), 1);
+    for taken in [["--out", &out], ["--pcap", &pcap]] {
+        let again = place.run(&taken);
+        assert!(again.code == Some(2) && again.stderr.lines().count() == 1, "{}", again.stderr);
+        assert!(again.stderr.contains("--force"), "{}", again.stderr);
+    }
+}
+
+#[test]
+fn the_last_line_says_which_threads_had_nothing_to_do() {
+    let place = poisson("load = 0.5");
+    let last = |args: &[&str]| place.run(args).ok().lines().last().unwrap().to_owned();
+    let two = last(&["--threads", "2"]);
+    assert!(two.contains(", 1 thread of 2: parts too small, "), "{two}");
+    let one = last(&["--threads", "1"]);
+    assert!(!one.contains("thread"), "{one}");
+    let heard = last(&["--threads", "2", "--pcap", &place.arg("x.pcapng")]);
+    assert!(heard.contains(", 1 thread of 2: a capture is taken on one, "), "{heard}");
 }

@@ -175,6 +175,7 @@ impl Recorder {
                 delivered_bytes: group.delivered_bytes,
                 retransmitted_bytes: group.retransmitted_bytes,
                 offered_gbps: gbps(group.offered_bytes, measured),
+                asked_gbps: None,
                 goodput_gbps: group.rates.summary(measured),
                 fair_share_gbps: group.shares.map(|sum| sum / group.flows as f64),
                 hop_delay_us: None,

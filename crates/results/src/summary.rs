@@ -28,6 +28,13 @@ pub struct Summary {
     /// ordered pair of hosts.
     #[serde(default)]
     pub connections: String,
+    /// How packets choose among equal paths, as scenarios say it; older results do not.
+    #[serde(default)]
+    pub routing: String,
+    /// Of protocols that send at a rate of their own, whatever the network says: the rate of each
+    /// connection, in Gbit/s, every one that the scenario gives them.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub fixed_rates_gbps: BTreeMap<String, Vec<f64>>,
     /// Seconds until which messages are submitted and everything is measured.
     pub sim_seconds: f64,
     /// Seconds that the run went on for messages to finish.
@@ -207,6 +214,10 @@ pub struct GroupSummary {
     pub retransmitted_bytes: u64,
     /// Payload of the messages submitted after warm-up, over the time from warm-up to the end.
     pub offered_gbps: Option<f64>,
+    /// What the scenario asks for in its place: from it, `offered_gbps` is drawn. Null unless all
+    /// messages come of traffic with a load, a rate or a time between messages.
+    #[serde(default)]
+    pub asked_gbps: Option<f64>,
     /// Of the flows that have a goodput.
     pub goodput_gbps: Goodput,
     /// Mean of the flows' max-min fair shares; null unless every one has one.
@@ -369,6 +380,9 @@ pub struct SwitchSummary {
 /// What decides at a switch, as in force.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct SwitchSettings {
+    /// Strict priorities of a port; older results do not say.
+    #[serde(default)]
+    pub priorities: Option<u8>,
     /// Size of the buffer that its ports share; null: unlimited.
     pub buffer_size_bytes: Option<u64>,
     /// Queue from which on packets may be marked; null: none is.

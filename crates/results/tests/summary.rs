@@ -61,6 +61,8 @@ fn summary() -> Summary {
         seed: 1,
         protocols: vec!["alpha".into()],
         connections: "per-message".into(),
+        routing: "ecmp".into(),
+        fixed_rates_gbps: Default::default(),
         sim_seconds: 0.001,
         drain_seconds: 0.0,
         drain_max_seconds: 0.0,

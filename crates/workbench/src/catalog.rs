@@ -87,6 +87,10 @@ pub fn protocol(name: &str) -> Result<ProtocolInfo, crate::Error> {
 pub(crate) fn find(name: &str) -> Result<Protocol, String> {
     Protocol::named(name).ok_or_else(|| {
         let names = || Protocol::ALL.iter().map(|protocol| protocol.card().name);
+        if name == "all" {
+            let all = names().collect::<Vec<_>>().join(",");
+            return format!("`all` is no protocol; all of them are {all}");
+        }
         let near = names().map(|known| (strsim::osa_distance(name, known), known)).min();
         let near = near.filter(|(distance, _)| *distance <= 2);
         let hint = near.map(|(_, known)| format!(" (did you mean `{known}`?)")).unwrap_or_default();

@@ -4,10 +4,11 @@ use tidegate_results::{Summary, SwitchSettings};
 
 use crate::reproduce::with_unit;
 
-/// Buffers, marks and drain of runs, each under a name; the names stand where not all have the
-/// same.
+/// Routing, priorities, buffers, marks, drain and fixed rates of runs, each under a name; the names
+/// stand where not all have the same.
 pub fn conditions(runs: &[(&str, &Summary)]) -> String {
-    let said = [buffers, marks, drain].map(|of| together(runs, of));
+    let all = [routing, priorities, buffers, marks, drain, fixed_rates];
+    let said = all.map(|of| together(runs, of));
     said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
@@ -38,6 +39,31 @@ fn of_switches(summary: &Summary, of: fn(SwitchSettings) -> String) -> Option<St
         }
     }
     (!kinds.is_empty()).then(|| kinds.join(" or "))
+}
+
+fn routing(summary: &Summary) -> Option<String> {
+    (!summary.routing.is_empty()).then(|| format!("routing {}", summary.routing))
+}
+
+fn priorities(summary: &Summary) -> Option<String> {
+    let said = |settings: SwitchSettings| match settings.priorities {
+        None => String::new(),
+        Some(1) => "1 priority".to_owned(),
+        Some(count) => format!("{count} priorities"),
+    };
+    of_switches(summary, said).filter(|text| !text.is_empty())
+}
+
+/// Of protocols that do not ask the network.
+fn fixed_rates(summary: &Summary) -> Option<String> {
+    let rates = |rates: &Vec<f64>| {
+        let rates = rates.iter().map(|gbps| with_unit(Some(*gbps), "Gbps"));
+        rates.collect::<Vec<_>>().join(" or ")
+    };
+    let all = summary.fixed_rates_gbps.iter();
+    let said: Vec<String> =
+        all.map(|(name, all)| format!("each {name} connection sends {}", rates(all))).collect();
+    (!said.is_empty()).then(|| said.join(", "))
 }
 
 fn buffers(summary: &Summary) -> Option<String> {

@@ -1,6 +1,9 @@
 //! The engine's records in the words of the results.
 
+use std::collections::BTreeMap;
+
 use tidegate_core::fabric::{Buffer, Node, Switch};
+use tidegate_core::params::Value;
 use tidegate_core::{ConnectionPolicy, Message, Rate};
 use tidegate_results::{
     Entity, FaultSummary, Fixed, FlowRow, LinkSummary, Names, QueueBytes, QueueDelay, SeriesRow,
@@ -16,6 +19,22 @@ pub(crate) fn connections(policy: ConnectionPolicy) -> String {
         ConnectionPolicy::PerPair => "per-pair".to_owned(),
         ConnectionPolicy::Pool(connections) => connections.to_string(),
     }
+}
+
+/// The rates of stacks that send at one of their own, which is what a parameter `rate` says.
+pub(crate) fn fixed_rates(plan: &Plan) -> BTreeMap<String, Vec<f64>> {
+    let mut rates = BTreeMap::<String, Vec<f64>>::new();
+    for stack in &plan.stacks {
+        let rate = stack.values().into_iter().find(|(name, _)| *name == "rate");
+        if let Some((_, Value::Rate(rate))) = rate {
+            let all = rates.entry(stack.protocol().card().name.to_owned()).or_default();
+            let rate = rate.as_gbps_f64();
+            if !all.contains(&rate) {
+                all.push(rate);
+            }
+        }
+    }
+    rates
 }
 
 /// The names that a plan's numbers stand for.
@@ -108,6 +127,7 @@ pub(crate) fn switches(plan: &Plan, records: &[SwitchRecord]) -> Vec<SwitchSumma
 /// What decides at a switch.
 fn settings(switch: &Switch) -> SwitchSettings {
     SwitchSettings {
+        priorities: Some(switch.priorities),
         buffer_size_bytes: match switch.buffer {
             Buffer::Unlimited => None,
             Buffer::Shared { bytes, .. } => Some(bytes),

@@ -33,6 +33,9 @@ pub struct RunOptions<'a> {
     pub threads: Option<usize>,
     /// Told of the state of a run now and then.
     pub progress: Option<Listener<'a>>,
+    /// Told of what the plan warns of once its results have a place to go to; comparisons tell
+    /// nobody.
+    pub warn: Option<&'a (dyn Fn(&str) + Sync)>,
     /// Set from elsewhere, it ends the run with [`Error::Interrupted`].
     pub interrupted: Option<&'a AtomicBool>,
     /// The processes that [`run`] is done in, of which the first calls that, and the others
@@ -44,8 +47,9 @@ impl RunOptions<'_> {
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed))
     }
+
     /// Threads that may work.
-    pub(crate) fn threads(&self) -> usize {
+    pub fn threads(&self) -> usize {
         self.threads.or_else(machine::cores).unwrap_or(1).max(1)
     }
 }
@@ -64,6 +68,9 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
         let out = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
         let open = |capture| Capturing::open(plan, capture, options.force);
         let capturing = options.capture.map(open).transpose()?;
+        if let Some(warn) = options.warn {
+            plan.warnings.iter().for_each(|warning| warn(warning));
+        }
         let tap = capturing.iter().map(|capturing| Box::new(capturing.tap()) as Box<dyn Measure>);
         let (summary, staged) =
             run_in_chunks(plan, options, options.threads(), (0, out), tap.collect(), adapt)?;

@@ -1,7 +1,8 @@
 //! All that `summary.json` says.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
+use tidegate_core::workload::Sizes;
 use tidegate_core::{Message, Span, Time};
 use tidegate_results::{
     Engine as EngineSummary, Fixed, GroupSummary, Recorded, Recorder, Summary, busiest,
@@ -15,6 +16,8 @@ use crate::{Error, convert, machine};
 
 /// A larger share of unfinished messages is warned of.
 const UNFINISHED_MAX: f64 = 0.02;
+/// A smaller share of what would be fair is warned of, where protocols share the fabric.
+const STARVED_BELOW: f64 = 0.1;
 
 /// Makes the summary.
 pub(crate) struct Summarised {
@@ -22,13 +25,16 @@ pub(crate) struct Summarised {
     shares: FairShares,
     /// The last submission.
     last_start: Time,
+    /// Submitted at any time.
+    messages: u64,
 }
 
 impl Summarised {
     /// For runs of `plan`.
     pub(crate) fn new(plan: &Plan) -> Summarised {
         let recorder = Recorder::new(convert::names(plan), plan.warmup, plan.duration);
-        Summarised { recorder, shares: FairShares::default(), last_start: Time::ZERO }
+        let shares = FairShares::default();
+        Summarised { recorder, shares, last_start: Time::ZERO, messages: 0 }
     }
 }
 
@@ -40,28 +46,30 @@ impl Measure for Summarised {
 
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
         self.last_start = self.last_start.max(record.start);
+        self.messages += u64::from(record.bytes != Message::UNLIMITED);
         let share = self.shares.get(record.src, record.dst, record.stack);
         self.recorder.add(&convert::flow(plan, record, share));
         Ok(())
     }
 
     fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        let Summarised { recorder, shares, last_start } = *self;
+        let Summarised { recorder, shares, last_start, messages } = *self;
         let mut recorded = recorder.finish();
         for group in &mut recorded.groups {
             let (label, protocol) = (&group.label, &group.protocol);
             let aim = shares.queue_aim(end.plan, label, protocol, &end.outcome.links);
             group.hop_delay_us = aim.and_then(|aim| Fixed::nearest(aim.hop_delay_us));
             group.queue_target_us = aim.and_then(|aim| aim.target_us).and_then(Fixed::nearest);
+            group.asked_gbps = asked(end.plan, &group.label, &group.protocol);
         }
-        let summary = summary(recorded, last_start, end);
+        let summary = summary(recorded, (last_start, messages), end);
         debug_assert_eq!(summary.impossible(), Vec::<String>::new());
         left.seen.summary = Some(summary);
         Ok(())
     }
 }
 
-fn summary(recorded: Recorded, last_start: Time, end: &End<'_>) -> Summary {
+fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_>) -> Summary {
     let End { plan, outcome, drained, .. } = *end;
     let (links, links_omitted) = busiest(&outcome.links, |record| record.utilisation);
     let links = links.into_iter().map(|record| convert::link(plan, record)).collect();
@@ -73,6 +81,8 @@ fn summary(recorded: Recorded, last_start: Time, end: &End<'_>) -> Summary {
     }
     let mut warnings = plan.warnings.clone();
     warnings.extend(recorded.groups.iter().filter_map(unfinished));
+    warnings.extend(starved(&recorded.groups));
+    warnings.extend(uncounted(plan, &recorded, messages));
     warnings.extend(stuck(&outcome.unfinished, last_start, plan.duration.after(drained)));
     Summary {
         schema: Summary::SCHEMA,
@@ -80,6 +90,8 @@ fn summary(recorded: Recorded, last_start: Time, end: &End<'_>) -> Summary {
         seed: plan.seed,
         protocols,
         connections: convert::connections(plan.connections),
+        routing: plan.routing.name().to_owned(),
+        fixed_rates_gbps: convert::fixed_rates(plan),
         sim_seconds: plan.duration.as_s_f64(),
         drain_seconds: drained.as_s_f64(),
         drain_max_seconds: plan.drain.as_s_f64(),
@@ -112,6 +124,67 @@ fn engine(end: &End<'_>) -> EngineSummary {
         threads,
         peak_rss_bytes: machine::peak_rss_bytes(),
     }
+}
+
+/// What the messages of a group were to come to in Gbit/s between warm-up and the end; `None` where
+/// some do not come of traffic with a rate.
+fn asked(plan: &Plan, label: &str, protocol: &str) -> Option<f64> {
+    let is_its = |(of, stack): (u16, u16)| {
+        plan.labels[usize::from(of)] == label
+            && plan.stacks[usize::from(stack)].protocol().card().name == protocol
+    };
+    let messages = plan.workload.flows.iter().filter(|flow| flow.bytes != Message::UNLIMITED);
+    if messages.into_iter().any(|flow| is_its((flow.label, flow.stack))) {
+        return None;
+    }
+    let blocks = plan.workload.traffic.iter();
+    let blocks = blocks.filter(|block| is_its((block.label, block.stack)));
+    let measured = plan.duration.since(plan.warmup).as_s_f64();
+    let mut sum = None;
+    for block in blocks {
+        let lasts = block.stop.min(plan.duration).since(block.start.max(plan.warmup)).as_s_f64();
+        let gbps = tidegate_scenario::asked_bps(block)? / 1e9;
+        sum = Some(sum.unwrap_or(0.0) + gbps * lasts / measured);
+    }
+    sum
+}
+
+/// Warnings of groups that got next to nothing of their fair share beside other protocols.
+fn starved(groups: &[GroupSummary]) -> Vec<String> {
+    let starved = |group: &GroupSummary| {
+        let (goodput, share) = group.goodput_gbps.mean.zip(group.fair_share_gbps)?;
+        let protocols = groups.iter().map(|other| other.protocol.as_str());
+        let others: BTreeSet<&str> = protocols.filter(|other| *other != group.protocol).collect();
+        let names = others.iter().copied().collect::<Vec<_>>();
+        (!others.is_empty() && goodput < STARVED_BELOW * share).then(|| {
+            format!(
+                "{}: a flow got {goodput:.2} Gbit/s on average where {share:.1} would be fair: it \
+                 starves beside {}",
+                group.protocol,
+                names.join(", ")
+            )
+        })
+    };
+    groups.iter().filter_map(starved).collect()
+}
+
+/// Says so where messages were to be sent and none counts.
+fn uncounted(plan: &Plan, recorded: &Recorded, messages: u64) -> Option<String> {
+    let traffic = plan.workload.traffic.iter();
+    let sends = messages > 0
+        || traffic.into_iter().any(|block| block.sizes != Sizes::Fixed(Message::UNLIMITED));
+    let counted = recorded.fct.get("all").map_or(0, |all| all.count);
+    let before = match messages {
+        0 => String::new(),
+        _ => format!(", all {messages} were before"),
+    };
+    (sends && counted == 0).then(|| {
+        format!(
+            "no completion times: no message was submitted between warm-up at {} and the end at \
+             {}{before}",
+            plan.warmup, plan.duration
+        )
+    })
 }
 
 /// A warning about messages that did not finish, where they are so many that the percentiles of the
@@ -168,6 +241,42 @@ fn rounded(span: Span) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_results::Goodput;
+
+    #[test]
+    fn a_protocol_that_starves_beside_others_is_named() {
+        let group = |protocol: &str, goodput: f64| GroupSummary {
+            label: String::new(),
+            protocol: protocol.to_owned(),
+            flows: 1,
+            delivered_bytes: 0,
+            retransmitted_bytes: 0,
+            offered_gbps: None,
+            asked_gbps: None,
+            goodput_gbps: Goodput {
+                mean: Some(goodput),
+                min: None,
+                max: None,
+                total: None,
+                jain: None,
+            },
+            fair_share_gbps: Some(49.0),
+            hop_delay_us: None,
+            queue_target_us: None,
+            fct: Recorder::new(Default::default(), Time::ZERO, Time::ZERO).finish().fct["all"]
+                .clone(),
+        };
+        assert_eq!(
+            starved(&[group("bold", 97.8), group("shy", 0.29), group("bold", 40.0)]),
+            ["shy: a flow got 0.29 Gbit/s on average where 49.0 would be fair: it starves beside \
+              bold"]
+        );
+        assert!(starved(&[group("bold", 90.0), group("shy", 8.0)]).is_empty());
+        // Alone it has nobody to blame.
+        assert!(starved(&[group("shy", 90.0), group("shy", 0.29)]).is_empty());
+        let unknown = GroupSummary { fair_share_gbps: None, ..group("shy", 0.29) };
+        assert!(starved(&[group("bold", 90.0), unknown]).is_empty());
+    }
 
     #[test]
     fn spans_are_rounded_to_a_unit_that_people_know() {

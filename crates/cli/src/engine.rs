@@ -1,0 +1,72 @@
+//! The last line of a run: what it cost.
+
+use tidegate_workbench::results::Engine;
+
+use crate::format::bytes;
+
+/// How many threads a run might have had, and why it has fewer if it does.
+#[derive(Clone, Copy)]
+pub(crate) enum Threads {
+    Of(usize, &'static str),
+    /// They were shared with others.
+    Unsaid,
+}
+
+/// What the run cost. Processor time says more than one thread does alone, where no other run had
+/// part in it.
+pub(crate) fn engine_line(engine: &Engine, threads: Threads) -> String {
+    let took = match (engine.threads, threads) {
+        (1, Threads::Of(1, _) | Threads::Unsaid) => String::new(),
+        (some, Threads::Of(all, why)) if some < all => {
+            let thread = if some == 1 { "thread" } else { "threads" };
+            format!(", {some} {thread} of {all}: {why}")
+        }
+        (some, _) => format!(", {some} threads"),
+    };
+    let cpu = match (engine.threads, threads) {
+        (2.., Threads::Of(..)) => format!(", {:.2} CPU s", engine.cpu_seconds),
+        _ => String::new(),
+    };
+    format!(
+        "{:.3} M packet-hops in {:.2} s ({:.1} M/s){cpu}{took}, {} of memory, digest {}\n",
+        engine.packet_hops as f64 / 1e6,
+        engine.wall_seconds,
+        engine.packet_hops_per_second.unwrap_or(0.0) / 1e6,
+        bytes(engine.peak_rss_bytes.map(|bytes| bytes as f64)),
+        engine.digest,
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processor_time_and_idle_threads_are_said_where_there_are_some() {
+        let line = |worked: usize, threads: Threads| {
+            let engine = Engine {
+                digest: "0".repeat(16),
+                packet_hops: 3_000_000,
+                wall_seconds: 2.0,
+                cpu_seconds: 3.5,
+                events: 0,
+                packet_hops_per_second: Some(1.5e6),
+                threads: worked,
+                peak_rss_bytes: None,
+            };
+            engine_line(&engine, threads)
+        };
+        let small = |all| Threads::Of(all, "parts too small");
+        for (worked, threads, said) in [
+            (1, small(1), "(1.5 M/s), - of memory"),
+            (2, small(2), "(1.5 M/s), 3.50 CPU s, 2 threads, - of memory"),
+            (1, small(2), "(1.5 M/s), 1 thread of 2: parts too small, - of memory"),
+            (2, small(4), "3.50 CPU s, 2 threads of 4: parts too small, -"),
+            // What others took meanwhile is in the processor time of several threads.
+            (2, Threads::Unsaid, "(1.5 M/s), 2 threads, - of memory"),
+            (1, Threads::Unsaid, "(1.5 M/s), - of memory"),
+        ] {
+            assert!(line(worked, threads).contains(said), "{}", line(worked, threads));
+        }
+    }
+}
