@@ -149,10 +149,9 @@ fn table(result: &Reproduction) -> String {
     }
     let Counts { numbers, others } = result.counts();
     format!(
-        "{}\nOf {} numbers that the papers print: {numbers}.\nOf {} orderings and trends: \
-         {others}.\n",
+        "{}\nOf {} that the papers print: {numbers}.\nOf {}: {others}.\n",
         drawn(&table),
-        numbers.all,
-        others.all
+        numbers.named("number", "numbers"),
+        others.named("ordering or trend", "orderings and trends"),
     )
 }

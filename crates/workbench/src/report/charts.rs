@@ -79,7 +79,7 @@ pub(crate) fn goodput(runs: &[Run]) -> Vec<Plot> {
 
 /// Queues: their distribution, and the longest over time, a plot a port.
 pub(crate) fn queues(runs: &[Run]) -> Vec<Plot> {
-    let mut plots = vec![queue_cdf(runs)];
+    let mut plots = queue_distributions(runs).to_vec();
     for port in longest(runs) {
         let points = |run: &Run| {
             let series = run.series.as_ref().filter(|_| run.summary.name == port.0);
@@ -134,6 +134,19 @@ fn cdf(values: &[f64], more: usize) -> Points {
     let step = n.div_ceil(STEPS).max(1);
     let at = (0..n).filter(|i| i % step == 0 || i + 1 == n);
     at.map(|i| (values[i], (i + 1) as f64 / all)).collect()
+}
+
+/// What share of values, which are in order, is larger: closer together the fewer those are.
+fn ccdf(values: &[f64]) -> Points {
+    let n = values.len();
+    let factor = (n as f64).powf(1.0 / STEPS as f64);
+    let mut points = Points::new();
+    let mut above = n.saturating_sub(1);
+    while above > 0 {
+        points.push((values[n - 1 - above], above as f64 / n as f64));
+        above = ((above as f64 / factor) as usize).min(above - 1);
+    }
+    points
 }
 
 fn by_size(run: &Run, of: &dyn Fn(&FctSummary) -> Option<Fixed>) -> Points {
@@ -216,39 +229,45 @@ fn sum(series: &Series, label: &str) -> Points {
     sums.into_iter().map(|(ns, gbps)| (ns as f64 / 1e6, gbps)).collect()
 }
 
-/// Over samples of the ports that ever queue; of runs without samples, over the ports.
-fn queue_cdf(runs: &[Run]) -> Plot {
-    let title = "Queues at switch ports".to_owned();
-    let sorted = |mut values: Vec<f64>| {
-        values.sort_by(f64::total_cmp);
-        cdf(&values, 0)
-    };
-    if runs.iter().any(|run| run.series.is_none()) {
-        let most = |run: &Run| {
-            let ports = run.summary.links.iter().filter(|link| !link.from_host);
-            sorted(ports.filter_map(|link| Some(link.queue_bytes.max? / 1e3)).collect())
-        };
-        return Plot {
-            title,
-            x: axis("longest queue of a port (KB)", false),
-            y: share("share of switch ports"),
-            lines: lines(runs, most),
-        };
-    }
+/// The distribution of queues and its tail: over samples of the ports that ever queue; of runs
+/// without samples, over the ports.
+fn queue_distributions(runs: &[Run]) -> [Plot; 2] {
     let means = mean_queues(runs);
-    let samples = |run: &Run| {
-        let Some(series) = &run.series else { return Vec::new() };
-        let ports = series.queues.iter().filter(|(port, _)| {
-            means.get(&(run.summary.name.clone(), (*port).clone())).is_some_and(|mean| *mean > 0.0)
-        });
-        sorted(ports.flat_map(|(_, points)| measured(run, points)).collect())
+    let sampled = runs.iter().all(|run| run.series.is_some());
+    let values = |run: &Run| {
+        let mut values: Vec<f64> = match run.series.as_ref().filter(|_| sampled) {
+            Some(series) => {
+                let queues = |port: &Port| {
+                    means.get(&(run.summary.name.clone(), port.clone())).is_some_and(|m| *m > 0.0)
+                };
+                let ports = series.queues.iter().filter(|(port, _)| queues(port));
+                ports.flat_map(|(_, points)| measured(run, points)).collect()
+            }
+            None => {
+                let ports = run.summary.links.iter().filter(|link| !link.from_host);
+                ports.filter_map(|link| Some(link.queue_bytes.max? / 1e3)).collect()
+            }
+        };
+        values.sort_by(f64::total_cmp);
+        values
     };
-    Plot {
-        title,
-        x: axis("queue (KB), sampled at the ports where any run queues", false),
-        y: share("share of samples"),
-        lines: lines(runs, samples),
-    }
+    let (x, of) = match sampled {
+        true => ("queue (KB), sampled at the ports where any run queues", "samples"),
+        false => ("longest queue of a port (KB)", "switch ports"),
+    };
+    let below = Plot {
+        title: "Queues at switch ports".to_owned(),
+        x: axis(x, false),
+        y: share(&format!("share of {of}")),
+        lines: lines(runs, |run| cdf(&values(run), 0)),
+    };
+    let above = Plot {
+        title: "Queues at switch ports, the tail".to_owned(),
+        x: axis(x, false),
+        y: Axis { to: Some(1.0), ..axis(&format!("share of {of} that are longer"), true) },
+        lines: lines(runs, |run| ccdf(&values(run))),
+    };
+    [below, above]
 }
 
 /// Samples after warm-up.
@@ -320,5 +339,16 @@ mod tests {
         assert!(points.len() <= STEPS + 1 && points.last() == Some(&(2000.0, 1.0)));
         assert_eq!(cdf(&values, 667).last(), Some(&(2000.0, 0.75)));
         assert!(cdf(&[], 1).is_empty());
+    }
+
+    #[test]
+    fn a_tail_ends_at_the_last_value_but_one() {
+        assert_eq!(ccdf(&[1.0, 2.0, 3.0, 9.0]), [(1.0, 0.75), (2.0, 0.5), (3.0, 0.25)]);
+        let values: Vec<f64> = (0..100_000).map(f64::from).collect();
+        let points = ccdf(&values);
+        assert!(points.len() <= STEPS + 1, "{}", points.len());
+        // The longest are there one by one.
+        assert_eq!(points[points.len() - 2..], [(99_997.0, 2e-5), (99_998.0, 1e-5)]);
+        assert!(ccdf(&[]).is_empty() && ccdf(&[1.0]).is_empty());
     }
 }

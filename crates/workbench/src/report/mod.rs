@@ -3,6 +3,7 @@
 
 mod charts;
 mod differences;
+mod markup;
 mod page;
 pub(crate) mod plot;
 mod read;

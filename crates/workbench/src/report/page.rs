@@ -6,6 +6,7 @@ use tidegate_results::{FctSummary, Fixed, Summary};
 
 use super::charts::{self, QUEUES_SHOWN, RUNS_MAX};
 use super::differences::differences;
+use super::markup::{marked_up, marked_up_line};
 use super::plot::{Plot, escaped};
 use super::read::Run;
 use crate::conditions;
@@ -23,8 +24,8 @@ h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px soli
 var(--line);padding-bottom:.3rem}\
 table{border-collapse:collapse;width:100%;font-size:13.5px;margin:.8rem 0}\
 th,td{padding:.3rem .55rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\
-th{font-weight:600;white-space:nowrap}\
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums;white-space:nowrap}\
+th{font-weight:600;vertical-align:bottom}\
+td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.n{white-space:nowrap}\
 .wide{overflow-x:auto}\
 .plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(480px,100%),1fr));gap:1rem}\
 figure{margin:0}svg{display:block;max-width:100%;height:auto}.quiet{color:var(--quiet)}\
@@ -338,7 +339,7 @@ pub(crate) fn reproduction(
     let single = papers.iter().map(|paper| paper.figures.len()).sum::<usize>() == 1;
     for paper in papers {
         let _ = writeln!(html, "<h2>{}</h2>", escaped(&paper.title));
-        html.push_str(&paragraphs(&paper.about));
+        html.push_str(&marked_up(&paper.opening()));
         for figure in &paper.figures {
             let _ = writeln!(
                 html,
@@ -346,7 +347,7 @@ pub(crate) fn reproduction(
                 escaped(&figure.figure),
                 escaped(&figure.title)
             );
-            html.extend(figure.said.iter().map(|said| paragraphs(said)));
+            html.extend(figure.said.iter().map(|said| marked_up(said)));
             let named = |name: &String| pictures.iter().find(|picture| picture.name == *name);
             let own = figure.pictures.iter().filter_map(named);
             html.push_str(&figures(
@@ -360,53 +361,6 @@ pub(crate) fn reproduction(
         }
     }
     html
-}
-
-/// The paragraphs and lists of a Markdown text; links keep their words alone, for what they point
-/// at is not in the page.
-fn paragraphs(text: &str) -> String {
-    let mut html = String::new();
-    for paragraph in text.split("\n\n").filter(|paragraph| !paragraph.trim().is_empty()) {
-        let mut words = String::new();
-        let mut rest = paragraph;
-        while let Some((before, link)) = rest.split_once('[')
-            && let Some((label, target)) = link.split_once("](")
-            && let Some((_, after)) = target.split_once(')')
-        {
-            words.push_str(before);
-            words.push_str(label);
-            rest = after;
-        }
-        words.push_str(rest);
-        let (before, items) = list(&words);
-        if !before.is_empty() {
-            let _ = writeln!(html, "<p>{}</p>", escaped(&before));
-        }
-        if !items.is_empty() {
-            let item = |item: &String| format!("<li>{}</li>", escaped(item));
-            let _ = writeln!(html, "<ul>{}</ul>", items.iter().map(item).collect::<String>());
-        }
-    }
-    html
-}
-
-/// What stands before the list in a paragraph, and its items; lines that begin no item go on with
-/// the last.
-fn list(paragraph: &str) -> (String, Vec<String>) {
-    let (mut before, mut items) = (String::new(), Vec::<String>::new());
-    for line in paragraph.lines() {
-        let line = line.trim();
-        if let Some(item) = line.strip_prefix("* ").or_else(|| line.strip_prefix("- ")) {
-            items.push(item.to_owned());
-            continue;
-        }
-        let text = items.last_mut().unwrap_or(&mut before);
-        if !text.is_empty() {
-            text.push('\n');
-        }
-        text.push_str(line);
-    }
-    (before, items)
 }
 
 fn claim_table<'a>(claims: impl Iterator<Item = &'a ClaimResult>) -> String {
@@ -424,26 +378,12 @@ fn claim_table<'a>(claims: impl Iterator<Item = &'a ClaimResult>) -> String {
         vec![
             escaped(&claim.claim),
             escaped(&claim.figure),
-            escaped(&claim.text),
+            marked_up_line(&claim.text),
             escaped(&paper_value(claim)),
             escaped(&measured(claim)),
             format!("<b class=\"{verdict}\">{verdict}</b>"),
-            escaped(&claim.why),
+            marked_up_line(&claim.why),
         ]
     });
     format!("<div class=\"claims\">{}</div>", table(&titles, rows))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn lists_of_markdown_are_lists() {
-        let html = paragraphs("Said:\n* one\n  more\n* [two](x.md)\n\nEnd * of it.");
-        assert_eq!(
-            html,
-            "<p>Said:</p>\n<ul><li>one\nmore</li><li>two</li></ul>\n<p>End * of it.</p>\n"
-        );
-    }
 }

@@ -164,7 +164,7 @@ pub(crate) fn escaped(text: &str) -> String {
 
 /// A text that runs from right to left, or turns the direction of what follows, between marks that
 /// keep that to itself. They work in pages, pictures and titles alike.
-fn isolated(text: &str) -> Cow<'_, str> {
+pub(crate) fn isolated(text: &str) -> Cow<'_, str> {
     let marks = |c: char| {
         matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
             || matches!(c, '\u{2066}'..='\u{2069}')

@@ -87,6 +87,11 @@ pub struct Count {
 }
 
 impl Count {
+    /// How many, with what they are: `1 number`, `24 numbers`.
+    pub fn named(&self, one: &str, several: &str) -> String {
+        format!("{} {}", self.all, if self.all == 1 { one } else { several })
+    }
+
     pub(super) fn of(claims: &[&ClaimResult]) -> Count {
         let mut sentences: BTreeMap<(&str, &str), Vec<Verdict>> = BTreeMap::new();
         for claim in claims {

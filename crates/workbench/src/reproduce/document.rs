@@ -11,8 +11,8 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
     let Counts { numbers, others } = result.counts();
     let mut text = format!(
         "# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`.\n\n\
-         Of the {} numbers that the papers print, {numbers}. Of {} orderings and trends without a \
-         number, {others}. Several readings of one sentence count once.\n\n\
+         Of the {} that the papers print, {numbers}. Of {} without a number, {others}. \
+         Several readings of one sentence count once.\n\n\
          * *Reproduced*: within the tolerance for every seed and, with one seed, for every \
          alternative to what the paper leaves open.\n\
          * *Conditional*: within it for some of them only; the others are named.\n\
@@ -23,10 +23,11 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
          a fair share, and count as orderings do.\n\n\
          A value is the mean over the seeds, and a ratio that of two means; in brackets the range \
          over single seeds.\n",
-        numbers.all, others.all,
+        numbers.named("number", "numbers"),
+        others.named("ordering or trend", "orderings and trends"),
     );
     for paper in &result.papers {
-        let _ = write!(text, "\n## {}\n\n{}\n", paper.title, paper.about);
+        let _ = write!(text, "\n## {}\n\n{}\n", paper.title, paper.opening());
         for figure in &paper.figures {
             let is_its =
                 |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;

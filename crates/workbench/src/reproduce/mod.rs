@@ -96,8 +96,22 @@ pub struct PaperText {
     pub title: String,
     /// About all of its figures, in Markdown.
     pub about: String,
+    /// What changed since their claims were written, in Markdown; said where there are several.
+    #[serde(default)]
+    pub history: String,
     /// Its figures, in order.
     pub figures: Vec<FigureText>,
+}
+
+impl PaperText {
+    /// What stands before its figures, in Markdown. A reader of one figure is spared the history of
+    /// the others.
+    pub(crate) fn opening(&self) -> String {
+        match self.figures.len() {
+            0 | 1 => self.about.clone(),
+            _ => format!("{}\n\n{}", self.about, self.history).trim_end().to_owned(),
+        }
+    }
 }
 
 /// What a paper's claims measured under every alternative.
@@ -232,6 +246,7 @@ pub fn reproduce(
                 paper: paper.name.clone(),
                 title: paper.title.clone(),
                 about: paper.about.trim().to_owned(),
+                history: paper.history.trim().to_owned(),
                 figures: Vec::new(),
             });
             result

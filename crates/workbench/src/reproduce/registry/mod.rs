@@ -32,6 +32,9 @@ pub(crate) struct Paper {
     pub(crate) title: String,
     /// What a reader of the claims has to know.
     pub(crate) about: String,
+    /// What changed since claims were written, for readers of them all.
+    #[serde(default)]
+    pub(crate) history: String,
     #[serde(default, rename = "open")]
     pub(crate) opens: Vec<Open>,
     /// By the names of their files.
