@@ -37,10 +37,32 @@ fn a_capture_that_cannot_be_is_refused() {
     place.run(&["--pcap", &place.arg("")]).refused(2, &["--pcap", "folder"]);
     let unknown = place.run(&["--pcap", &file, "--pcap-of", "h7"]);
     unknown.refused(2, &["--pcap-of", "`h7`", "h0->s0"]);
+    let open = place.run(&["--pcap", &file, "--pcap-of", "h[0-"]);
+    open.refused(2, &["--pcap-of", "`h[0-`", "[ that begins no range"]);
     let known = protocols().join(",");
     let compared = place.call("compare", &["--protocols", &known, "--pcap", &file]);
     compared.refused(2, &["--pcap"]);
     assert_eq!(files(&place.path("")), before);
+}
+
+#[test]
+fn a_packet_takes_as_much_of_the_file_as_the_document_says() {
+    let place = Place::usual();
+    let file = place.arg("run.pcapng");
+    place.run(&["--set", "transport.protocol=swift", "--pcap", &file]).ok();
+    let bytes = fs::read(&file).unwrap();
+    let word = |at: usize| u32::from_le_bytes(bytes[at..at + 4].try_into().unwrap());
+    let (mut at, mut packets, mut size) = (0, 0, 0);
+    while at < bytes.len() {
+        // An enhanced packet block.
+        if word(at) == 6 {
+            (packets, size) = (packets + 1, size + word(at + 4));
+        }
+        at += word(at + 4) as usize;
+    }
+    assert!(packets > 100 && size == 124 * packets, "{size} bytes for {packets} packets");
+    let document = include_str!("../../../docs/captures.md");
+    assert!(document.contains("takes 124 bytes of the file"));
 }
 
 #[test]

@@ -368,7 +368,7 @@ fn arrivals_after_the_end_are_counted_and_said() {
         "what all have is said once: {}",
         answer.stderr
     );
-    fs::write(place.path("trace.csv"), "0,h0,h1,100\n").unwrap();
+    fs::write(place.path("trace.csv"), "60,h0,h1,100\n").unwrap();
     assert_eq!(place.run(&[]).stderr, "");
 }
 
@@ -502,12 +502,17 @@ fn tables_say_how_messages_share_connections_and_how_many_there_are() {
 fn what_decides_stands_at_the_head() {
     let place = Place::usual();
     let plain = place.run(&["--set", "transport.protocol=swift"]).ok();
-    assert!(plain.contains("\nswitch buffer unlimited; no marks; no drain\n"), "{plain}");
+    assert!(
+        plain.contains(
+            "\nrouting ecmp; 8 priorities; switch buffer unlimited; no marks; no drain\n"
+        ),
+        "{plain}"
+    );
     let set = ["--set", "switch.buffer=4MB", "--set", "drain=1ms", "--set", "transport.bdp=100KB"];
     let text = place.call("compare", &[&["--protocols", "swift,dctcp"], &set[..]].concat()).ok();
     // Marks from 1.25 BDP on, which is what the reference says of `ecn`.
     let line =
-        "\nswitch buffer 4 MB; no marks (swift), marks from 125 KB (dctcp); drain up to 1 ms\n";
+        "; switch buffer 4 MB; no marks (swift), marks from 125 KB (dctcp); drain up to 1 ms\n";
     assert!(text.contains(line), "{text}");
 }
 

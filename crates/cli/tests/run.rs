@@ -230,10 +230,9 @@ fn a_drawn_load_that_is_off_stands_beside_the_one_asked_for() {
     let (drawn, asked) =
         (group["offered_gbps"].as_f64().unwrap(), group["asked_gbps"].as_f64().unwrap());
     assert!((asked - 250.0).abs() < 1e-6 && drawn != asked, "{asked} {drawn}");
-    // Seldom and large: 5 messages or so.
-    let few = poisson("load = 0.5").run(&["--set", "traffic[0].sizes=5MB"]).ok();
+    // Some sixty messages are seldom within 5 per cent of what is asked; thousands always are.
+    let few = poisson("load = 0.5").run(&["--set", "traffic[0].sizes=500KB"]).ok();
     assert!(few.contains(" (asked for 250)"), "{few}");
-    // A hundred a millisecond and host come close.
     let many = poisson("load = 0.5").run(&["--set", "traffic[0].sizes=1KB"]).ok();
     assert!(!many.contains("asked for"), "{many}");
     // Half of what is measured.
@@ -261,7 +260,7 @@ fn messages_of_which_none_counts_are_warned_of() {
     };
     let late = warned(&["--set", "warmup=999999ns"]);
     assert!(late.contains("no completion times: no message was submitted between warm-up at"));
-    assert!(late.contains("were before"), "{late}");
+    assert!(late.contains(" messages were before\n"), "{late}");
     let never = warned(&["--set", "traffic[0].sizes=1GB", "--set", "traffic[0].load=1e-6"]);
     assert!(never.contains("the end at 1ms\n"), "{never}");
     assert_eq!(warned(&[]), "");

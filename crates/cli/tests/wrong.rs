@@ -222,7 +222,7 @@ const WRONG_OPTIONS: &[(&[&str], &[&str])] = &[
     (&["--set", "durration=1ms"], &["--set durration=1ms", "did you mean \"duration\""]),
     (&["--set", "duration=soon"], &["--set duration=soon", "soon"]),
     (&["--set", "seed=1.5"], &["--set seed=1.5", "whole number"]),
-    (&["--set", "flows[7].src=h1"], &["--set flows[7].src=h1", "from 0 to"]),
+    (&["--set", "flows[7].src=h1"], &["--set flows[7].src=h1", "expected place 0"]),
     (&["--set", "flows.src=h1"], &["--set flows.src=h1"]),
     (&["--set", "transport.params.m=9e9"], &["transport.params.m", "9e9"]),
     (&["--set", "transport.protocol=swfit"], &["transport.protocol", "did you mean \"swift\""]),

@@ -176,7 +176,8 @@ fn uncounted(plan: &Plan, recorded: &Recorded, messages: u64) -> Option<String> 
     let counted = recorded.fct.get("all").map_or(0, |all| all.count);
     let before = match messages {
         0 => String::new(),
-        _ => format!(", all {messages} were before"),
+        1 => "; one message was before".to_owned(),
+        _ => format!("; {messages} messages were before"),
     };
     (sends && counted == 0).then(|| {
         format!(
