@@ -121,6 +121,45 @@ pub(crate) fn digits(value: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{FigureText, PaperText};
+
+    #[test]
+    fn one_number_is_no_numbers() {
+        let count = |all| super::super::Count { all, ..Default::default() };
+        let named = [0, 1, 24].map(|all| count(all).named("number", "numbers"));
+        assert_eq!(named, ["0 numbers", "1 number", "24 numbers"]);
+    }
+
+    #[test]
+    fn a_single_figure_is_told_without_the_history_of_others() {
+        let figure = |name: &str| FigureText {
+            figure: name.to_owned(),
+            title: "what it shows".to_owned(),
+            said: vec!["Said of it.".to_owned()],
+            pictures: Vec::new(),
+        };
+        let text = |figures: Vec<FigureText>| {
+            let paper = PaperText {
+                paper: "paper".to_owned(),
+                title: "Paper".to_owned(),
+                about: "About all.".to_owned(),
+                history: "P1 was otherwise.".to_owned(),
+                figures,
+            };
+            let result = Reproduction { papers: vec![paper], ..Reproduction::default() };
+            (markdown(&result), crate::reproduction_files(&result))
+        };
+        let page = |files: &[(String, Vec<u8>)]| {
+            let page = files.iter().find(|(name, _)| name == "report.html").unwrap();
+            String::from_utf8(page.1.clone()).unwrap()
+        };
+        let (one, files) = text(vec![figure("1")]);
+        assert!(one.contains("\n\nAbout all.\n\n### Figure 1: what it shows"), "{one}");
+        assert!(page(&files).contains("About all.") && !page(&files).contains("P1 was"));
+        let (two, files) = text(vec![figure("1"), figure("2")]);
+        assert!(two.contains("\n\nAbout all.\n\nP1 was otherwise.\n\n### Figure 1"), "{two}");
+        assert!(page(&files).contains("<p>About all.</p>\n<p>P1 was otherwise.</p>"));
+    }
 
     #[test]
     fn numbers_keep_three_digits() {
