@@ -17,6 +17,8 @@ use crate::format::{
 const FLOWS_SHOWN: usize = 30;
 /// Switch ports that are shown of one run.
 const LINKS_SHOWN: usize = 5;
+/// Columns of what is said above the tables.
+const WIDTH: usize = 100;
 /// A drawn load that is further off the one asked for, as a share of it, is shown beside it.
 const DRAWN_OFF: f64 = 0.05;
 const BY_SIZE: &str = "Slowdown by message size: median / 99th percentile (messages)";
@@ -295,7 +297,23 @@ fn heading(summary: &Summary, runs: &[(&str, &Summary)]) -> String {
     let ms = |s: f64| format!("{} ms", (s * 1e12).round() / 1e9);
     let (end, warmup) = (ms(summary.sim_seconds), ms(summary.warmup_seconds));
     let Summary { name, seed, .. } = summary;
-    format!("{}, seed {seed}: {end}, measured from {warmup}\n{}\n", shown(name), conditions(runs))
+    let conditions = broken(&conditions(runs));
+    format!("{}, seed {seed}: {end}, measured from {warmup}\n{conditions}\n", shown(name))
+}
+
+/// Lines of at most [`WIDTH`] columns, broken behind semicolons alone.
+fn broken(text: &str) -> String {
+    let mut lines: Vec<String> = Vec::new();
+    for part in text.split("; ") {
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + part.chars().count() + 3 <= WIDTH => {
+                line.push_str("; ");
+                line.push_str(part);
+            }
+            _ => lines.push(part.to_owned()),
+        }
+    }
+    lines.join(";\n")
 }
 
 fn flow_table(flows: &[FlowSummary]) -> String {

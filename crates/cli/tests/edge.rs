@@ -511,9 +511,9 @@ fn what_decides_stands_at_the_head() {
     let set = ["--set", "switch.buffer=4MB", "--set", "drain=1ms", "--set", "transport.bdp=100KB"];
     let text = place.call("compare", &[&["--protocols", "swift,dctcp"], &set[..]].concat()).ok();
     // Marks from 1.25 BDP on, which is what the reference says of `ecn`.
-    let line =
-        "; switch buffer 4 MB; no marks (swift), marks from 125 KB (dctcp); drain up to 1 ms\n";
-    assert!(text.contains(line), "{text}");
+    let lines = "\nrouting ecmp; 8 priorities; switch buffer 4 MB; \
+                 no marks (swift), marks from 125 KB (dctcp);\ndrain up to 1 ms\n";
+    assert!(text.contains(lines), "{text}");
 }
 
 #[test]
