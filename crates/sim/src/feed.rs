@@ -70,3 +70,49 @@ impl Feed {
         self.known = Time::NEVER;
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::workload::{Flow, Workload};
+
+    /// Flows that begin in pairs, one pair a microsecond.
+    fn feed(pairs: u64) -> Feed {
+        let flow = |number: u64| Flow {
+            src: (number % 2) as u32,
+            dst: 2,
+            bytes: 1,
+            start: Time::us(number / 2),
+            stop: Time::NEVER,
+            stack: 0,
+            label: 0,
+            dedicated: false,
+        };
+        let flows = (0..2 * pairs).map(flow).collect();
+        let generator = Generator::new(&Workload { flows, traffic: Vec::new() }, 3, 1);
+        Feed {
+            generator,
+            numbers: vec![0; 3],
+            submitted: 0,
+            known: Time::ZERO,
+            part_of: vec![0; 3],
+        }
+    }
+
+    #[test]
+    fn what_is_known_has_been_handed_out_and_nothing_else_begins_by_then() {
+        let (mut feed, mut begun) = (feed(500), Vec::new());
+        for until in [0, 3, 4, 100, 101] {
+            let before = begun.len() as u64;
+            let first = feed.hand_out(Time::us(until), |_, flow| begun.push(flow.flow.start));
+            assert_eq!(first, Time::us(before / 2));
+            // Both of a pair, so the next begins a microsecond later, and not before.
+            let next = begun.len() as u64 / 2;
+            assert_eq!(begun.len() % 2, 0);
+            assert!(feed.known() >= Time::us(until));
+            assert_eq!(feed.known(), Time::ps(Time::us(next).as_ps() - 1));
+        }
+        feed.hand_out(Time::us(600), |_, flow| begun.push(flow.flow.start));
+        assert_eq!((feed.known(), begun.len()), (Time::NEVER, 1_000));
+    }
+}

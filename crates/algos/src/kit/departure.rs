@@ -31,3 +31,61 @@ impl Departure {
         packet.hops.clear();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{Body, Frame, Hop, HopTrace, Time, headers};
+
+    headers! {
+        /// One packet.
+        pub enum Header = "test", version 1, port 1;
+        /// It.
+        Data = 0 { flags {} fields {} }
+    }
+
+    impl Carried for Header {
+        fn read(_body: &Body) -> Option<Header> {
+            Some(Header::Data(Data {}))
+        }
+        fn write(&self, _body: &mut Body) {}
+    }
+
+    #[test]
+    fn nothing_is_left_of_the_packet_before() {
+        let mut frame = Frame {
+            peak_hop_delay: Span::us(3),
+            entropy: 4,
+            priority: 5,
+            flags: 6,
+            at: Time::us(7),
+            next: 8,
+            ..Frame::default()
+        };
+        let (mut body, mut hops) = (Body { src: 9, ..Body::default() }, HopTrace::default());
+        hops.push(Hop { at: Time::us(1), ..Hop::default() });
+        let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
+        let departure = Departure {
+            dst: 1,
+            entropy: 2,
+            wire_bytes: 100,
+            payload_bytes: 22,
+            priority: 0,
+            flags: 1,
+        };
+        departure.write(3, &Header::Data(Data {}), packet);
+        let written = Frame {
+            peak_hop_delay: Span::ZERO,
+            dst: 1,
+            entropy: 2,
+            wire_bytes: 100,
+            priority: 0,
+            flags: 1,
+            // The driver's.
+            at: Time::us(7),
+            next: 8,
+        };
+        assert_eq!((frame, body.src, body.payload_bytes), (written, 3, 22));
+        assert!(hops.as_slice().is_empty());
+    }
+}
