@@ -196,9 +196,9 @@ pub trait Transport {
     /// something to transmit; [`Time::NEVER`] where only a packet or a message can change anything.
     fn deadline(&self) -> Time;
     /// The part of [`deadline`](Self::deadline) that is more than a wish to transmit:
-    /// [`on_deadline`](Self::on_deadline) has to be called at that time. What is only wished for may
-    /// be asked for later, as long as [`transmit`](Self::transmit) is told the time of the wish.
-    /// Default: all of it.
+    /// [`on_deadline`](Self::on_deadline) has to be called at that time. What is only wished for
+    /// may be asked for later, as long as [`transmit`](Self::transmit) is told the time of the
+    /// wish. Default: all of it.
     fn timer(&self) -> Time {
         self.deadline()
     }

@@ -6,9 +6,9 @@
 //! no source wins every tie of a run.
 //!
 //! A winner tree because every source has a leaf of its own: moving an entry is one walk to the
-//! root, a load, a minimum and a store a level, with addresses known in advance. Nor does any branch
-//! depend on where the walk begins or on what it finds: a walk that stopped where nothing changes,
-//! and leaves on two levels, were each slower (docs/notes/perf.md).
+//! root, a load, a minimum and a store a level, with addresses known in advance. Nor does any
+//! branch depend on where the walk begins or on what it finds: a walk that stopped where nothing
+//! changes, and leaves on two levels, were slower (docs/notes/perf.md).
 
 use tidegate_core::{Span, Time};
 
