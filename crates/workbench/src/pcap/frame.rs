@@ -45,8 +45,8 @@ fn traffic_class(frame: &Frame) -> u8 {
 
 fn checksum(header: &[u8]) -> u16 {
     let words = header.chunks_exact(2).map(|word| u16::from_be_bytes([word[0], word[1]]) as u32);
-    let sum: u32 = words.sum();
-    !((sum & 0xffff) + (sum >> 16)) as u16
+    let carry = |sum: u32| (sum & 0xffff) + (sum >> 16);
+    !carry(carry(words.sum())) as u16
 }
 
 /// Length of the shortest frame, without its checksum.
@@ -124,6 +124,15 @@ pub(super) fn write(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn checksums_carry_what_overflows_as_often_as_it_does() {
+        // RFC 1071, section 3.
+        let example = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
+        assert_eq!(checksum(&example), !0xddf2);
+        assert_eq!(checksum(&[0xff, 0xff, 0xff, 0xff, 0x00, 0x01]), !0x0001);
+        assert_eq!(checksum(&[0xff, 0xfe, 0xff, 0xff, 0x00, 0x02]), !0x0001);
+    }
 
     #[test]
     fn a_pause_is_one_of_the_standard() {

@@ -75,7 +75,6 @@ impl Capturing {
             waiting: BinaryHeap::new(),
             latest: Time::ZERO,
             patience: patience(&plan.fabric),
-            number: 0,
             frame: Vec::new(),
         };
         Ok(Capturing { path: path.to_owned(), shared: Arc::new(Mutex::new(writer)) })
@@ -217,9 +216,9 @@ impl Tap {
     }
 }
 
-/// A packet that waits for those before it: when it left, the port, a number that grows, then bytes
-/// and full length.
-type Waiting = (Time, u32, u64, Vec<u8>, u32);
+/// A packet that waits for those before it: when it left, the port, bytes and full length. No two
+/// leave a port at one time.
+type Waiting = (Time, u32, Vec<u8>, u32);
 
 struct Writer {
     /// Until it has its name.
@@ -234,7 +233,6 @@ struct Writer {
     /// When the latest packet so far left.
     latest: Time,
     patience: Span,
-    number: u64,
     /// Of one packet; kept for the next.
     frame: Vec<u8>,
 }
@@ -250,9 +248,8 @@ impl Writer {
         match frame::write(protocol, frame, body, hops, &mut self.frame) {
             Ok(length) => {
                 self.frame.truncate(blocks::SNAP_BYTES as usize);
-                let packet = (at, interface, self.number, self.frame.clone(), length);
+                let packet = (at, interface, self.frame.clone(), length);
                 self.waiting.push(Reverse(packet));
-                self.number += 1;
             }
             Err(error) => self.error = Some(io::Error::other(error)),
         }
@@ -268,7 +265,7 @@ impl Writer {
         let mut block = Vec::new();
         while self.error.is_none()
             && self.waiting.peek().is_some_and(|Reverse((at, ..))| *at < end)
-            && let Some(Reverse((at, interface, _, captured, length))) = self.waiting.pop()
+            && let Some(Reverse((at, interface, captured, length))) = self.waiting.pop()
         {
             block.clear();
             blocks::packet(&mut block, interface, at.as_ps() / 1_000, &captured, length);
