@@ -183,6 +183,16 @@ macro_rules! catalog {
             fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
                 match self { $(AnyTransport::$Name(t) => t.transmit(now, packet),)* }
             }
+            fn transmit_above(
+                &mut self,
+                priority: u8,
+                now: Time,
+                packet: PacketMut<'_>,
+            ) -> Transmit {
+                match self {
+                    $(AnyTransport::$Name(t) => t.transmit_above(priority, now, packet),)*
+                }
+            }
             fn transmit_batch<'a>(
                 &mut self,
                 now: Time,

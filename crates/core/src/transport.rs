@@ -179,6 +179,11 @@ pub trait Transport {
     /// The uplink is free: fills `packet`, whose content is stale, with the next packet. The driver
     /// sets `body.transport`.
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit;
+    /// As [`transmit`](Self::transmit), while the uplink lets nothing of `priority` and below (its
+    /// number and above) go: the next packet above it. Default: there is none.
+    fn transmit_above(&mut self, _priority: u8, _now: Time, _packet: PacketMut<'_>) -> Transmit {
+        Transmit::Idle
+    }
     /// Fills packets as [`transmit`](Self::transmit) does, in order, until there are no more or
     /// nothing may be sent; how many. For a driver that hands over many at once.
     fn transmit_batch<'a>(

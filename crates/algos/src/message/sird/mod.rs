@@ -374,6 +374,18 @@ impl Transport for Sird {
         Transmit::Sent
     }
 
+    fn transmit_above(&mut self, priority: u8, now: Time, packet: PacketMut<'_>) -> Transmit {
+        if self.priorities[0] >= priority {
+            return Transmit::Idle;
+        }
+        self.advance(now);
+        let Some(Control { dst, header }) = self.control.pop_front() else {
+            return Transmit::Idle;
+        };
+        self.write_control(dst, &header, packet);
+        Transmit::Sent
+    }
+
     fn on_deadline<A: Application>(&mut self, now: Time, _app: &mut A) {
         self.advance(now);
     }

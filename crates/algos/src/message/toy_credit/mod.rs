@@ -224,30 +224,21 @@ impl Transport for ToyCredit {
     }
 
     fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
-        let mut payload = 0;
-        let (dst, entropy, header) = if let Some((dst, entropy, request)) = self.request() {
-            (dst, entropy, Header::Request(request))
-        } else if let Some((dst, entropy, credit)) = self.credit(now) {
-            (dst, entropy, Header::Credit(credit))
+        if let Some((dst, entropy, header)) = self.control(now) {
+            self.write((dst, entropy, header), 0, packet);
         } else if let Some((dst, entropy, data, bytes)) = self.data() {
-            payload = bytes;
-            (dst, entropy, Header::Data(data))
+            self.write((dst, entropy, Header::Data(data)), bytes, packet);
         } else {
             return Transmit::Idle;
-        };
-        let (on_wire, priority) = match header {
-            Header::Data(_) => (payload + HEADER_BYTES, self.host.data_priority()),
-            _ => (0, 0),
-        };
-        let departure = Departure {
-            dst,
-            entropy: if self.host.spraying { self.rng.bits() as u32 } else { entropy },
-            wire_bytes: on_wire.max(MIN_WIRE_BYTES),
-            payload_bytes: payload,
-            priority,
-            flags: 0,
-        };
-        departure.write(self.host.host, &header, packet);
+        }
+        Transmit::Sent
+    }
+
+    fn transmit_above(&mut self, priority: u8, now: Time, packet: PacketMut<'_>) -> Transmit {
+        match if priority > 0 { self.control(now) } else { None } {
+            Some(control) => self.write(control, 0, packet),
+            None => return Transmit::Idle,
+        }
         Transmit::Sent
     }
 
@@ -366,6 +357,37 @@ impl ToyCredit {
         let message = &self.outgoing[slot];
         let request = Request { connection: slot, message: message.id, size: message.size };
         Some((message.dst, message.entropy, request))
+    }
+
+    /// The next packet other than data, if there is one: where it goes, its entropy and header.
+    fn control(&mut self, now: Time) -> Option<(u32, u32, Header)> {
+        if let Some((dst, entropy, request)) = self.request() {
+            return Some((dst, entropy, Header::Request(request)));
+        }
+        let (dst, entropy, credit) = self.credit(now)?;
+        Some((dst, entropy, Header::Credit(credit)))
+    }
+
+    /// Writes a packet with so much payload.
+    fn write(
+        &mut self,
+        (dst, entropy, header): (u32, u32, Header),
+        payload_bytes: u32,
+        packet: PacketMut<'_>,
+    ) {
+        let (on_wire, priority) = match header {
+            Header::Data(_) => (payload_bytes + HEADER_BYTES, self.host.data_priority()),
+            _ => (0, 0),
+        };
+        let departure = Departure {
+            dst,
+            entropy: if self.host.spraying { self.rng.bits() as u32 } else { entropy },
+            wire_bytes: on_wire.max(MIN_WIRE_BYTES),
+            payload_bytes,
+            priority,
+            flags: 0,
+        };
+        departure.write(self.host.host, &header, packet);
     }
 
     /// The next credit, if its time has come.
