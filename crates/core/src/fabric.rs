@@ -1,10 +1,11 @@
 //! A fabric as data: hosts, switches, full-duplex links, and what each switch does. No behaviour.
 
 use alloc::string::String;
+use alloc::vec;
 use alloc::vec::Vec;
 
 use crate::math::round;
-use crate::{Rate, Span, Time};
+use crate::{MIN_WIRE_BYTES, Rate, Span, Time};
 
 /// A host or a switch, by its place in [`Fabric::hosts`] or [`Fabric::switches`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -146,12 +147,41 @@ pub struct QueueLimit {
 }
 
 /// Priority flow control: a switch lets nobody send it more of a priority for a while, by ingress.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+///
+/// Its buffer has three parts: what every ingress port and class has for itself (`reserved_bytes`),
+/// headroom, and a pool that all share. A packet goes to the first, or to the pool while what its
+/// ingress has there is at most `alpha` times what is free; else to the headroom, which is for what
+/// is under way when the sender is told to pause. Source: the HPCC authors' simulator,
+/// `switch-mmu.cc`.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Pausing {
-    /// Above so many bytes queued of what came in by a port in a priority, its sender pauses.
-    pub pause_bytes: u32,
-    /// At so few it goes on.
-    pub resume_bytes: u32,
+    /// Priorities that can be paused, a bit each; packets of others take from the pool.
+    pub classes: u8,
+    /// Share of the free pool that an ingress port and class may hold before its sender pauses.
+    pub alpha: f64,
+    /// Bytes that an ingress port and class may hold whatever others do.
+    pub reserved_bytes: u32,
+    /// Kept for what still comes in by a port once its sender is told to pause, for each class.
+    pub headroom: Headroom,
+    /// The sender goes on when its ingress is so many bytes below the threshold.
+    pub resume_offset_bytes: u32,
+}
+
+/// How much headroom an ingress port and class has.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Headroom {
+    /// So many bytes at every port.
+    Bytes(u32),
+    /// What can come in where the largest packet on the wire is so long: the packet that was one
+    /// too many, what the link carries in a round trip, and three waits, each for a packet that has
+    /// begun to leave: of the pause for one on its way back (and for pauses of other classes), and
+    /// of the sender for the one that it is at.
+    RoundTrip {
+        /// Bytes of the largest packet, headers and gap included.
+        packet_bytes: u32,
+    },
+    /// What the link carries in three times its propagation (the HPCC authors' simulator).
+    ThreeDelays,
 }
 
 /// A port has another rate from a time on.
@@ -243,10 +273,100 @@ impl Fabric {
         PortEnds { from, to }
     }
 
+    /// Bytes of headroom that the switch behind `port` keeps for what comes in by it, for each
+    /// class; 0 where that does not pause, or is a host.
+    pub fn headroom(&self, port: u32) -> u64 {
+        let PortEnds { from, to: Node::Switch(to) } = self.port_ends(port) else { return 0 };
+        let switch = &self.switches[to as usize];
+        let Some(pausing) = switch.pausing else { return 0 };
+        let link = &self.links[port as usize / 2];
+        let carried = |span: Span| {
+            let bits = link.rate.as_bps() as u128 * span.as_ps() as u128;
+            bits.div_ceil(8 * 1_000_000_000_000) as u64
+        };
+        match pausing.headroom {
+            Headroom::Bytes(bytes) => bytes as u64,
+            Headroom::ThreeDelays => carried(link.delay.times(3)),
+            Headroom::RoundTrip { packet_bytes } => {
+                let behind = match from {
+                    Node::Switch(from) => self.switches[from as usize].latency,
+                    Node::Host(_) => Span::ZERO,
+                };
+                let pauses = (pausing.classes.count_ones() * MIN_WIRE_BYTES) as u64;
+                let round_trip = link.delay.times(2).plus(switch.latency).plus(behind);
+                carried(round_trip) + pauses + 3 * packet_bytes as u64
+            }
+        }
+    }
+
+    /// By switch: bytes of its buffer that are kept, the headroom and the reserve of all that leads
+    /// to it. What is left is shared.
+    pub fn kept_bytes(&self) -> Vec<u64> {
+        let mut kept = vec![0; self.switches.len()];
+        for port in 0..2 * self.links.len() as u32 {
+            let Node::Switch(to) = self.port_ends(port).to else { continue };
+            let Some(pausing) = self.switches[to as usize].pausing else { continue };
+            let each = self.headroom(port) + pausing.reserved_bytes as u64;
+            kept[to as usize] += each * pausing.classes.count_ones() as u64;
+        }
+        kept
+    }
+
     /// The highest rate that a port ever has.
     pub fn fastest(&self, port: u32) -> Rate {
         let changes = self.rate_changes.iter().filter(|change| change.port == port);
         let rate = self.links[port as usize / 2].rate;
         changes.map(|change| change.rate).fold(rate, Rate::max)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A host and two switches in a row, 100 Gbit/s and 1 us each.
+    fn row(headroom: Headroom) -> Fabric {
+        let pausing = Pausing {
+            classes: 0b11,
+            alpha: 1.0,
+            reserved_bytes: 7,
+            headroom,
+            resume_offset_bytes: 0,
+        };
+        let switch = |latency| Switch {
+            name: String::new(),
+            latency,
+            telemetry: false,
+            buffer: Buffer::Unlimited,
+            ecn: None,
+            priorities: 8,
+            discipline: None,
+            pausing: Some(pausing),
+        };
+        let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Span::us(1) };
+        Fabric {
+            hosts: vec![String::new()],
+            switches: vec![switch(Span::ZERO), switch(Span::ns(400))],
+            links: vec![
+                link(Node::Host(0), Node::Switch(0)),
+                link(Node::Switch(0), Node::Switch(1)),
+            ],
+            rate_changes: Vec::new(),
+            mtu: 1000,
+        }
+    }
+
+    #[test]
+    fn headroom_is_what_is_under_way_when_a_pause_is_sent() {
+        let of = |headroom| {
+            let fabric = row(headroom);
+            [0, 1, 2, 3].map(|port| fabric.headroom(port))
+        };
+        // 2 us at 12.5 GB/s, three packets and a pause for each class; and 400 ns of a switch.
+        let [near, far] = [25_000 + 3 * 1080 + 2 * 84, 30_000 + 3 * 1080 + 2 * 84];
+        assert_eq!(of(Headroom::RoundTrip { packet_bytes: 1080 }), [near, 0, far, far]);
+        assert_eq!(of(Headroom::ThreeDelays), [37_500, 0, 37_500, 37_500]);
+        assert_eq!(of(Headroom::Bytes(9)), [9, 0, 9, 9]);
+        assert_eq!(row(Headroom::Bytes(9)).kept_bytes(), [2 * 2 * (9 + 7), 2 * (9 + 7)]);
     }
 }

@@ -23,6 +23,20 @@ pub struct Faults {
     pub outages: Vec<Outage>,
     /// Links between switches that fail at random.
     pub flaps: Option<Flaps>,
+    /// Hosts that pause their switch.
+    pub storms: Vec<Storm>,
+}
+
+/// A host whose NIC pauses its switch for a while, in every class that the switch pauses; it sends
+/// on itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Storm {
+    /// The host.
+    pub host: u32,
+    /// From when.
+    pub from: Time,
+    /// Until when; [`Time::NEVER`]: for good.
+    pub until: Time,
 }
 
 /// A link or a host is gone for a while.

@@ -1,23 +1,21 @@
 //! What a fabric says of its ports' queues, checked: nothing of it is left out silently.
 
 use tidegate_core::Rate;
-use tidegate_core::fabric::{Discipline, Fabric, Node, Queues, Switch, Turns};
+use tidegate_core::fabric::{Buffer, Discipline, Fabric, Node, Pausing, Queues, Switch, Turns};
 
 /// # Errors
 /// A queue that is not there, weights for another number of queues, a shaped queue that cannot send
-/// a byte, destinations that are not the fabric's hosts, pauses that would never end or that queues
-/// by destination could not tell apart, rates of ports that are no switch's or not in order of
-/// time.
+/// a byte, destinations that are not the fabric's hosts, pauses that would never come, for which the
+/// buffer is too small, or that queues by destination could not tell apart, rates of ports that are
+/// no switch's or not in order of time.
 pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
     for switch in &fabric.switches {
         if let Some(discipline) = &switch.discipline {
             check_queues(discipline, fabric.hosts.len())
                 .map_err(|why| format!("queues of switch {}: {why}", switch.name))?;
         }
-        if switch.pausing.is_some_and(|pausing| pausing.resume_bytes > pausing.pause_bytes) {
-            return Err(format!("switch {} resumes above where it pauses", switch.name));
-        }
     }
+    check_pauses(fabric)?;
     let by_destination = |switch: &&Switch| {
         let queues = switch.discipline.as_ref().map(|discipline| &discipline.queues);
         matches!(queues, Some(Queues::ByDestination(_)))
@@ -40,6 +38,28 @@ pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
         Some(change) => Err(format!("port {}, whose rate changes, is no switch's", change.port)),
         None => Ok(()),
     }
+}
+
+/// # Errors
+/// A switch that would never pause, or whose buffer is all kept for what comes after.
+fn check_pauses(fabric: &Fabric) -> Result<(), String> {
+    for (switch, kept) in fabric.switches.iter().zip(fabric.kept_bytes()) {
+        let Some(pausing) = switch.pausing else { continue };
+        let name = &switch.name;
+        let Buffer::Shared { bytes, .. } = switch.buffer else {
+            return Err(format!("switch {name} pauses, and its buffer has no end"));
+        };
+        if pausing.classes == 0 || pausing.alpha.is_nan() || pausing.alpha <= 0.0 {
+            let Pausing { classes, alpha, .. } = pausing;
+            return Err(format!("switch {name} pauses classes {classes:#b} at {alpha} times"));
+        }
+        if kept >= bytes {
+            return Err(format!(
+                "switch {name} keeps {kept} B for what comes in when it pauses, of {bytes} B"
+            ));
+        }
+    }
+    Ok(())
 }
 
 fn check_queues(discipline: &Discipline, hosts: usize) -> Result<(), String> {

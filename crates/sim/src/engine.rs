@@ -8,6 +8,7 @@ use tidegate_core::{PathOracle, Span, Time};
 
 use crate::disciplines;
 use crate::events::{FAR, MAX_SOURCES};
+use crate::failure::Failure;
 use crate::host::MAX_STACKS;
 use crate::marking::Markings;
 use crate::naming::{Same, Table};
@@ -159,9 +160,9 @@ impl<P: Probe> Engine<P> {
     /// the steps.
     ///
     /// # Panics
-    /// Where another process is lost; [`advance_some`](Self::advance_some) says so instead.
+    /// Where the run cannot go on; [`advance_some`](Self::advance_some) says so instead.
     pub fn advance(&mut self, until: Time) {
-        while !self.advance_some(until, u64::MAX).expect("all processes are there") {}
+        while !self.advance_some(until, u64::MAX).unwrap_or_else(|why| panic!("{why}")) {}
     }
 
     /// As [`advance`](Self::advance), but for at most about `work` events and submissions, so that
@@ -169,8 +170,8 @@ impl<P: Probe> Engine<P> {
     /// the engine. The outcome does not depend on that either.
     ///
     /// # Errors
-    /// Where another process is lost; never in one process.
-    pub fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Lost> {
+    /// Where another process is lost, or ports pause each other in a circle.
+    pub fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Failure> {
         ask!(&mut self.0, run => run.advance_some(until, work))
     }
 

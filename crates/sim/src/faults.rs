@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use tidegate_core::fabric::{Fabric, Node};
-use tidegate_core::faults::{Failing, Faults};
+use tidegate_core::faults::{Failing, Faults, Storm};
 use tidegate_core::{Domain, Rng, Span, Time};
 
 /// What becomes of a packet that reaches the end of a link.
@@ -38,6 +38,8 @@ pub(crate) struct Injector {
     links_down: Vec<u32>,
     /// By host, where hosts can stop: how many outages hold it.
     hosts_down: Vec<u32>,
+    /// Hosts that pause their switch, or let it go on: the next last.
+    storms: Vec<(Time, u32, bool)>,
 }
 
 /// A packet held back: at the end of a link, or between NIC and transport.
@@ -90,6 +92,7 @@ impl Injector {
             late: BinaryHeap::new(),
             links_down: vec![0; if fails { links } else { 0 }],
             hosts_down: vec![0; if fails { fabric.hosts.len() } else { 0 }],
+            storms: storms(faults),
         };
         for outage in &faults.outages {
             let (link, host) = match outage.of {
@@ -151,7 +154,8 @@ impl Injector {
     /// When the next link or host changes or held packet is released.
     pub(crate) fn next_at(&self) -> Time {
         let change = self.changes.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
-        change.min(self.late.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
+        let storm = self.storms.last().map_or(Time::NEVER, |&(at, ..)| at);
+        change.min(storm).min(self.late.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
     /// A held packet that is due.
@@ -185,9 +189,24 @@ impl Injector {
         Some(Changed { down: change.down, link, host })
     }
 
+    /// A host that pauses its switch from now on (true), or lets it go on.
+    pub(crate) fn storm(&mut self, now: Time) -> Option<(u32, bool)> {
+        let (_, host, on) = self.storms.pop_if(|&mut (at, ..)| at <= now)?;
+        Some((host, on))
+    }
+
     pub(crate) fn is_down(&self, link: u32) -> bool {
         self.links_down[link as usize] > 0
     }
+}
+
+fn storms(faults: &Faults) -> Vec<(Time, u32, bool)> {
+    let ends = |storm: &Storm| [(storm.from, storm.host, true), (storm.until, storm.host, false)];
+    let mut all: Vec<_> = faults.storms.iter().flat_map(ends).collect();
+    all.retain(|&(at, ..)| at < Time::NEVER);
+    all.sort_unstable();
+    all.reverse();
+    all
 }
 
 fn link_of(fabric: &Fabric, host: u32) -> u32 {

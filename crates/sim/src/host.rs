@@ -3,6 +3,8 @@
 use tidegate_algos::{AnyTransport, Stack};
 use tidegate_core::{HostContext, Time, Transport};
 
+use crate::stops::Stops;
+
 /// Most protocols side by side in one run (the turns of a host keep them in a bit set).
 pub(crate) const MAX_STACKS: usize = 64;
 
@@ -19,10 +21,9 @@ pub(crate) struct Host {
     pub(crate) quiet_until: Time,
     /// An outage holds it: its transports stand still.
     pub(crate) stopped: bool,
-    /// Priorities that are paused, a bit each.
-    pub(crate) paused: u8,
-    pub(crate) pauses: u64,
-    /// While any is paused: when its uplink would have been free.
+    /// What its switch has told it. While a class stands still its uplink counts as busy.
+    pub(crate) stops: Stops,
+    /// Then: when the uplink is free for what may leave.
     pub(crate) free_at: Time,
     /// Time of its entry in the event list.
     pub(crate) armed_at: Time,
@@ -46,8 +47,7 @@ impl Host {
             pulled_until: Time::ZERO,
             quiet_until: Time::ZERO,
             stopped: false,
-            paused: 0,
-            pauses: 0,
+            stops: Stops::default(),
             free_at: Time::ZERO,
             armed_at: Time::NEVER,
             seen_to: Time::NEVER,

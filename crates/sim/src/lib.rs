@@ -10,16 +10,19 @@
 //! ```
 mod agenda;
 mod bytes;
+mod deadlock;
 mod disciplines;
 mod engine;
 mod events;
 mod exchange;
+mod failure;
 mod faults;
 mod feed;
 mod flows;
 mod generate;
 mod histogram;
 mod host;
+mod ingress;
 mod marking;
 mod naming;
 mod outcome;
@@ -35,14 +38,17 @@ mod routing;
 mod run;
 mod scheduler;
 mod setup;
+mod stops;
 mod stretch;
 mod symmetric;
 mod told;
 
+pub use deadlock::Deadlock;
 pub use engine::Engine;
+pub use failure::Failure;
 
 pub use outcome::{
-    FaultCounts, FlowRecord, LinkRecord, Outcome, Quantity, SEMANTICS, Sample, Spread,
+    FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS, Sample, Spread,
     SwitchRecord, Window,
 };
 pub use partition::parts_worth;

@@ -111,8 +111,10 @@ pub struct LinkRecord {
     pub drops: u64,
     /// Packets marked.
     pub ecn_marks: u64,
-    /// Pauses received.
+    /// Pauses received: times that a class came to stand still.
     pub pfc_pauses: u64,
+    /// How long any class stood still.
+    pub paused: Span,
 }
 
 /// One switch, from warm-up to the end.
@@ -156,6 +158,15 @@ impl FaultCounts {
     }
 }
 
+/// A host that has paused its switch for long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct PauseStorm {
+    /// The host.
+    pub host: u32,
+    /// Since when, where it first did.
+    pub since: Time,
+}
+
 /// One sample of the time series.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Sample {
@@ -194,6 +205,8 @@ pub struct Outcome {
     pub switches: Vec<SwitchRecord>,
     /// What injected faults did.
     pub faults: FaultCounts,
+    /// Hosts that paused their switch for 100 us and more, by number.
+    pub storms: Vec<PauseStorm>,
     /// Covers the simulated outcome; the same whatever the threads and the way dequeues are
     /// scheduled.
     pub digest: u64,

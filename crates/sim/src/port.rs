@@ -190,7 +190,17 @@ impl Port {
     /// Takes the next packet by strict priority. The queue must not be empty.
     #[inline]
     pub(crate) fn dequeue(&mut self, frames: &[Frame]) -> u32 {
-        let priority = self.occupied.trailing_zeros() as usize;
+        self.dequeue_of(self.occupied.trailing_zeros() as usize, frames)
+    }
+
+    /// The same among priorities that are not in `paused`, a bit each; there may be none.
+    pub(crate) fn dequeue_but(&mut self, paused: u8, frames: &[Frame]) -> Option<u32> {
+        let open = self.occupied & !paused;
+        (open != 0).then(|| self.dequeue_of(open.trailing_zeros() as usize, frames))
+    }
+
+    #[inline(always)]
+    fn dequeue_of(&mut self, priority: usize, frames: &[Frame]) -> u32 {
         let queue = &mut self.queues[priority];
         let packet = queue.head;
         let frame = &frames[packet as usize];

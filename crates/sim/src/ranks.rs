@@ -29,6 +29,8 @@ pub(crate) enum Order {
     Rows,
     /// Sample: an answer is [`Seen`](crate::told::Seen).
     Sample,
+    /// Look for ports that wait for each other: an answer is [`Waits`](crate::deadlock::Waits).
+    Look,
     /// Finish: an answer is [`Left`](crate::told::Left).
     Finish,
 }
@@ -42,7 +44,8 @@ impl Bytes for Order {
             }
             Order::Rows => 1u8.put(to),
             Order::Sample => 2u8.put(to),
-            Order::Finish => 3u8.put(to),
+            Order::Look => 3u8.put(to),
+            Order::Finish => 4u8.put(to),
         }
     }
     fn take(from: &mut &[u8]) -> Option<Order> {
@@ -53,7 +56,8 @@ impl Bytes for Order {
             }
             1 => Order::Rows,
             2 => Order::Sample,
-            3 => Order::Finish,
+            3 => Order::Look,
+            4 => Order::Finish,
             _ => return None,
         })
     }

@@ -5,19 +5,25 @@
 //! or decided among equals is so by what it concerns (a host, a port, a message of a host) and
 //! never by the order of events over the fabric.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
+use tidegate_core::fabric::{Node, PortEnds};
 use tidegate_core::routes::Routes;
 use tidegate_core::{HEADER_BYTES, PathOracle, Rate, Span, Time, mix64};
 
 use crate::bytes::Bytes;
+use crate::deadlock::{Deadlock, Still, Waits};
 use crate::engine::Ground;
 use crate::exchange::{Exchange, Heard};
+use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::flows::{Done, Rows};
 use crate::naming::Naming;
-use crate::outcome::{FaultCounts, FlowRecord, LinkRecord, Outcome, Sample, SwitchRecord, Window};
+use crate::outcome::{
+    FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Sample, SwitchRecord, Window,
+};
 use crate::part::Part;
 use crate::partition::Partition;
 use crate::peers::{Lost, Peers};
@@ -26,6 +32,9 @@ use crate::ranks::{Order, Place, Ranks};
 use crate::setup::Setup;
 use crate::stretch::{Beside, Lead, Stretch};
 use crate::told::{Ended, Left, Seen};
+
+/// Where switches pause senders, it is looked so often for those that wait for each other.
+const LOOK: Span = Span::us(100);
 
 /// Records of links, by port, and of switches.
 type Measured = (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>);
@@ -51,6 +60,10 @@ pub(crate) struct Run<P, N> {
     drained: bool,
     /// The end of a window in which a part that runs alone has more to do.
     undone: Option<Time>,
+    /// When it is looked next for ports that wait for each other; never where none can.
+    next_look: Time,
+    /// By host: since when it has paused its switch for long, where it first did.
+    storms: BTreeMap<u32, Time>,
     setup: Arc<Setup>,
 }
 
@@ -68,6 +81,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             ranks: peers.count(),
             parts: partition.parts / peers.count(),
         });
+        let pauses = setup.fabric.switches.iter().any(|switch| switch.pausing.is_some());
         let part =
             |(number, probe)| Part::new(&setup, &routes, &markings, &partition, number, probe);
         Run {
@@ -84,6 +98,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
             measured: None,
             drained: false,
             undone: None,
+            next_look: if pauses { Time::ZERO + LOOK } else { Time::NEVER },
+            storms: BTreeMap::new(),
             setup,
         }
     }
@@ -136,6 +152,10 @@ impl<P: Probe, N: Naming> Run<P, N> {
         while let Some(ranks) = &mut self.ranks {
             match ranks.next_order()? {
                 Order::Advance(until, work) => _ = self.go_on(until, work)?,
+                Order::Look => {
+                    let waits = self.waits();
+                    self.answer(&waits)?;
+                }
                 Order::Rows => {
                     let packet_hops = self.own_hops();
                     let done = done(&mut self.parts).map(std::mem::take).collect();
@@ -163,12 +183,65 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.ranks.as_mut().map_or(Ok(()), |ranks| ranks.order(order))
     }
 
-    pub(crate) fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Lost> {
-        self.order(Order::Advance(until, work))?;
-        self.go_on(until, work)
+    pub(crate) fn advance_some(&mut self, until: Time, mut work: u64) -> Result<bool, Failure> {
+        loop {
+            let end = until.min(self.next_look);
+            self.order(Order::Advance(end, work))?;
+            match self.go_on(end, work)? {
+                None => return Ok(false),
+                Some(left) => work = left,
+            }
+            // A run may end before.
+            if self.now < self.next_look {
+                return Ok(true);
+            }
+            self.look()?;
+            self.next_look = self.now.after(LOOK);
+            if end == until || work == 0 {
+                return Ok(end == until);
+            }
+        }
     }
 
-    fn go_on(&mut self, until: Time, work: u64) -> Result<bool, Lost> {
+    /// Looks for ports that wait for each other, and for hosts that pause their switches.
+    fn look(&mut self) -> Result<(), Failure> {
+        self.order(Order::Look)?;
+        let mut waits = self.waits();
+        if let Some(ranks) = &mut self.ranks {
+            ranks.answers(|others| waits.join(others))?;
+        }
+        let fabric = &self.setup.fabric;
+        for &Still { port, since, .. } in &waits.still {
+            if let Node::Host(host) = fabric.port_ends(port).to {
+                self.storms.entry(host).or_insert(since);
+            }
+        }
+        let name = |node| match node {
+            Node::Host(host) => fabric.hosts[host as usize].clone(),
+            Node::Switch(switch) => fabric.switches[switch as usize].name.clone(),
+        };
+        let ends = |port| {
+            let PortEnds { from, to } = fabric.port_ends(port);
+            (name(from), name(to))
+        };
+        match waits.circle(fabric) {
+            ports if ports.is_empty() => Ok(()),
+            ports => {
+                let ports = ports.into_iter().map(ends).collect();
+                Err(Failure::Deadlock(Deadlock { at: self.now, ports }))
+            }
+        }
+    }
+
+    /// Who has stood still here since the last look.
+    fn waits(&self) -> Waits {
+        let mut all = Waits::default();
+        self.parts.iter().for_each(|part| all.join(part.waits(self.now.before(LOOK))));
+        all
+    }
+
+    /// Runs on; what is left of `work`, or `None` where there was more.
+    fn go_on(&mut self, until: Time, work: u64) -> Result<Option<u64>, Lost> {
         let Setup { duration, drain, warmup, .. } = *self.setup;
         let mut stretch =
             Stretch { until: Time::ZERO, work, draining: false, lookahead: self.lookahead };
@@ -179,24 +252,25 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 if let Some(before) = warmup.as_ps().checked_sub(1) {
                     stretch.until = Time::ps(before);
                     if !self.run(&mut stretch)? {
-                        return Ok(false);
+                        return Ok(None);
                     }
                 }
                 self.warm_up();
             }
             stretch.until = until;
             if !self.run(&mut stretch)? {
-                return Ok(false);
+                return Ok(None);
             }
             if until == duration {
                 self.close_window();
             }
         }
         if until <= duration || drain == Span::ZERO {
-            return Ok(true);
+            return Ok(Some(stretch.work));
         }
         stretch = Stretch { until: until.min(duration.after(drain)), draining: true, ..stretch };
-        Ok(self.drained || self.run(&mut stretch)?)
+        let done = self.drained || self.run(&mut stretch)?;
+        Ok(done.then_some(stretch.work))
     }
 
     /// Runs the parts over `stretch`, and takes what is done off its work; `false` if there is more
@@ -359,6 +433,10 @@ impl<P: Probe, N: Naming> Run<P, N> {
             switches: left.switches,
             links: left.links.into_iter().map(|(_, record)| record).collect(),
             faults: left.faults,
+            storms: std::mem::take(&mut self.storms)
+                .into_iter()
+                .map(|(host, since)| PauseStorm { host, since })
+                .collect(),
             digest,
             packet_hops: left.packet_hops,
             events: left.events,

@@ -15,6 +15,7 @@ use tidegate_core::fabric::{Queues, Switch, Turns};
 use tidegate_core::{Frame, Rate, Span, Time};
 
 use crate::packets::NIL;
+use crate::stops::Stops;
 
 /// Queues of a port, and the rule of their turns.
 pub(crate) struct Scheduler {
@@ -34,7 +35,7 @@ pub(crate) struct Scheduler {
     packets: u32,
     /// Time spent sending.
     pub(crate) busy: Span,
-    pub(crate) pauses: u64,
+    pub(crate) stops: Stops,
 }
 
 struct Queue {
@@ -89,22 +90,24 @@ impl Fifo {
         self.head == NIL
     }
 
-    fn iter<'a>(&self, frames: &'a [Frame]) -> impl Iterator<Item = &'a Frame> {
-        std::iter::successors(frames.get(self.head as usize), |frame| {
-            frames.get(frame.next as usize)
-        })
+    fn iter<'a>(&self, frames: &'a [Frame]) -> impl Iterator<Item = u32> + 'a {
+        let some = |packet: u32| Some(packet).filter(|&packet| packet != NIL);
+        std::iter::successors(some(self.head), move |&packet| some(frames[packet as usize].next))
     }
 }
 
 impl Scheduler {
-    /// Of a port of `switch`, if it needs one; `changes` are of its rate, in order of time.
+    /// Of a port of `switch`, if it needs one; `pauses`: somebody at the other end of its link may
+    /// tell it to; `changes` are of its rate, in order of time.
     pub(crate) fn new(
         switch: &Switch,
         rate: Rate,
+        pauses: bool,
         changes: VecDeque<(Time, Rate)>,
     ) -> Option<Scheduler> {
         let discipline = switch.discipline.as_ref();
-        if discipline.is_none() && switch.pausing.is_none() && changes.is_empty() {
+        let is_plain = discipline.is_none() && switch.pausing.is_none() && changes.is_empty();
+        if is_plain && !pauses {
             return None;
         }
         let of_destination: Arc<[u16]> = match discipline.map(|d| &d.queues) {
@@ -140,7 +143,7 @@ impl Scheduler {
             rate,
             packets: 0,
             busy: Span::ZERO,
-            pauses: 0,
+            stops: Stops::default(),
         })
     }
 
@@ -268,13 +271,20 @@ impl Scheduler {
 
     /// From `now` on packets of `priority` stand still, or go on.
     pub(crate) fn pause(&mut self, now: Time, priority: u8, on: bool) {
+        if !self.stops.set(now, priority, on) {
+            return;
+        }
         let last = self.queues.len() - 1;
         let queue = &mut self.queues[(priority as usize).min(last)];
-        self.pauses += (on && !queue.paused) as u64;
-        if queue.paused && !on {
+        queue.paused = on;
+        if !on {
             queue.resumed = now;
         }
-        queue.paused = on;
+    }
+
+    /// The first urgent packet of this kind.
+    pub(crate) fn urgent(&self, frames: &[Frame], kind: impl Fn(&Frame) -> bool) -> Option<u32> {
+        self.urgent.iter(frames).find(|&packet| kind(&frames[packet as usize]))
     }
 
     /// Takes every packet, in no order.
@@ -292,7 +302,7 @@ impl Scheduler {
     }
 
     /// Every packet that it holds.
-    pub(crate) fn queued<'a>(&'a self, frames: &'a [Frame]) -> impl Iterator<Item = &'a Frame> {
+    pub(crate) fn packets<'a>(&'a self, frames: &'a [Frame]) -> impl Iterator<Item = u32> + 'a {
         let all = self.queues.iter().map(|queue| &queue.fifo).chain(std::iter::once(&self.urgent));
         all.flat_map(|fifo| fifo.iter(frames))
     }

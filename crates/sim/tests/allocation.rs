@@ -39,7 +39,7 @@ static COUNTING: Counting = Counting;
 
 #[test]
 fn steady_state_allocates_nothing_per_packet() {
-    for &protocol in Protocol::ALL {
+    for (&protocol, pauses) in Protocol::ALL.iter().flat_map(|p| [(p, false), (p, true)]) {
         let fabric = leaf_spine(4, 4, 2, Rate::gbps(100), Rate::gbps(100), Span::ns(600), 1000);
         let mut setup = setup(fabric, protocol.stack(), Vec::new(), Time::ms(6));
         setup.workload.traffic.push(Traffic {
@@ -60,6 +60,9 @@ fn steady_state_allocates_nothing_per_packet() {
                 per: None,
             });
         }
+        if pauses {
+            lossless(&mut setup, 250_000);
+        }
         let mut engine = Engine::new(setup, ()).unwrap();
         engine.advance(Time::ms(3));
         let (before, hops) = (ALLOCATIONS.load(Ordering::Relaxed), engine.packet_hops());
@@ -67,9 +70,11 @@ fn steady_state_allocates_nothing_per_packet() {
         let (allocations, hops) =
             (ALLOCATIONS.load(Ordering::Relaxed) - before, engine.packet_hops() - hops);
         assert!(hops > 50_000, "{}: {hops} packet-hops", protocol.card().name);
-        // Buffers may still double once or twice; anything per packet would show as thousands.
+        // Buffers may still double once or twice, and 30 looks for a deadlock note down who stands
+        // still; anything per packet would show as thousands.
+        let most = if pauses { 8 + 30 * 8 } else { 8 };
         assert!(
-            allocations <= 8,
+            allocations <= most,
             "{}: {allocations} allocations in {hops} packet-hops",
             protocol.card().name
         );

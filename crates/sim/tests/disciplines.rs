@@ -3,15 +3,12 @@
 mod common;
 
 use common::busy::{Record, Recorder, busy};
-use common::{goodputs, link, run, setup, stack, star, switch, unlimited};
-use tidegate_algos::{Protocol, Stack};
-use tidegate_core::fabric::{
-    Buffer, Discipline, Node, Pausing, QueueLimit, Queues, RateChange, Turns,
-};
+use common::{goodputs, lossless, open_loop, over_one_link, run, setup, stack, star, unlimited};
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::{Buffer, Discipline, Node, QueueLimit, Queues, RateChange, Turns};
 use tidegate_core::faults::{Failing, Outage};
-use tidegate_core::params::Value;
-use tidegate_core::{Rate, Span, Time};
-use tidegate_sim::{Engine, FlowRecord, Outcome, Setup};
+use tidegate_core::{Rate, Span, Time, frame_flag};
+use tidegate_sim::{Engine, FlowRecord, Setup};
 
 /// What changes a plain fabric into one of a discipline.
 type Change = fn(&mut Setup);
@@ -46,9 +43,7 @@ fn by_destination(setup: &mut Setup) {
 }
 
 fn pausing(setup: &mut Setup) {
-    for switch in &mut setup.fabric.switches {
-        switch.pausing = Some(Pausing { pause_bytes: 15_000, resume_bytes: 9_000 });
-    }
+    lossless(setup, 200_000);
 }
 
 fn changing_rates(setup: &mut Setup) {
@@ -120,6 +115,9 @@ fn lazy_commits_equal_explicit_dequeues_and_parts_the_whole() {
             let lazy = recorded::<false>(setup(), 1);
             let records: usize = lazy.0.iter().map(Vec::len).sum();
             assert!(records > 3_000, "{name}: {records} records are too few to mean anything");
+            let is_pause = |record: &&Record| record.frame.3 & frame_flag::PAUSE != 0;
+            let pauses = lazy.0.iter().flatten().filter(is_pause).count();
+            assert!(name != "pausing" || pauses > 20, "{}: {pauses}", protocol.card().name);
             let others = [
                 ("explicit", recorded::<true>(setup(), 1)),
                 ("parts", recorded::<false>(setup(), 3)),
@@ -135,13 +133,6 @@ fn lazy_commits_equal_explicit_dequeues_and_parts_the_whole() {
             }
         }
     }
-}
-
-/// Sends at a rate in Gbit/s, whatever comes of it.
-fn open_loop(gbps: u64) -> Stack {
-    let mut stack = stack("open-loop");
-    stack.set("rate", Value::Rate(Rate::gbps(gbps))).unwrap();
-    stack
 }
 
 /// Two senders, one receiver; by priority of their packets or by receiver.
@@ -166,23 +157,6 @@ fn a_rate_that_changes_halves_and_stops_what_goes_through() {
     let expected = 100e9 * payload * (450.0 + 450.0) / 1800.0;
     assert!((rates[0] / expected - 1.0).abs() < 0.02, "{rates:?} for {expected}");
     assert!((rates[1] / (100e9 * payload) - 1.0).abs() < 0.01, "{rates:?}");
-}
-
-/// Hosts 0 and 1 send to 2 and 3 over one link.
-fn over_one_link(change: impl FnOnce(&mut Setup)) -> (Vec<f64>, Outcome) {
-    let mut fabric = star(4, Rate::gbps(100), Span::us(1), 1000);
-    fabric.switches.push(switch("s1"));
-    for host in [2, 3] {
-        fabric.links[host].b = Node::Switch(1);
-    }
-    let (a, b) = (Node::Switch(0), Node::Switch(1));
-    fabric.links.push(link(a, b, Rate::gbps(100), Span::us(1)));
-    let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 3, Time::ZERO)];
-    let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
-    setup.warmup = Time::us(200);
-    change(&mut setup);
-    let (finished, outcome) = run(setup, ());
-    (goodputs(&finished, &outcome), outcome)
 }
 
 #[test]
@@ -219,55 +193,6 @@ fn a_shaped_queue_takes_its_rate_and_leaves_the_rest() {
 }
 
 #[test]
-fn whoever_pauses_its_senders_loses_nothing() {
-    let small = |setup: &mut Setup| {
-        for switch in &mut setup.fabric.switches {
-            switch.buffer = Buffer::Shared { bytes: 200_000, alpha: f64::INFINITY };
-        }
-    };
-    let dropped = |outcome: &Outcome| outcome.links.iter().map(|link| link.drops).sum::<u64>();
-    let (_, without) = over_one_link(small);
-    assert!(dropped(&without) > 1_000);
-    let (rates, with) = over_one_link(|setup| {
-        small(setup);
-        for switch in &mut setup.fabric.switches {
-            switch.pausing = Some(Pausing { pause_bytes: 30_000, resume_bytes: 20_000 });
-        }
-    });
-    assert_eq!(dropped(&with), 0);
-    // What is under way when a pause is sent: a round trip of 2 us and two packets.
-    let most = 2.0 * (30_000.0 + 2e-6 * 100e9 / 8.0 + 3.0 * 1_080.0);
-    let held = with.switches.iter().map(|switch| switch.buffer_bytes.max).fold(0.0, f64::max);
-    assert!(held > 40_000.0 && held < most, "{held} of {most}");
-    assert!(with.links[0].pfc_pauses > 10 && with.links[2].pfc_pauses > 10);
-    // The link between the switches stays busy, and both have half of it.
-    let share = 50e9 * 1000.0 / 1080.0;
-    assert!(rates.iter().all(|rate| (rate / share - 1.0).abs() < 0.02), "{rates:?}");
-}
-
-/// Both ends forget a pause with the link; without that the switch would believe its sender to
-/// stand still, and say nothing while its buffer fills.
-#[test]
-fn a_link_that_comes_back_is_paused_anew() {
-    let (_, outcome) = over_one_link(|setup| {
-        for switch in &mut setup.fabric.switches {
-            switch.buffer = Buffer::Shared { bytes: 200_000, alpha: f64::INFINITY };
-            switch.pausing = Some(Pausing { pause_bytes: 30_000, resume_bytes: 20_000 });
-        }
-        setup.faults.outages = (1..60)
-            .map(|nth| Outage {
-                of: Failing::Link(0),
-                down: Time::us(20 * nth),
-                up: Time::us(20 * nth) + Span::ns(500),
-            })
-            .collect();
-    });
-    assert!(outcome.faults.lost > 100, "{:?}", outcome.faults);
-    let drops: u64 = outcome.links.iter().map(|link| link.drops).sum();
-    assert_eq!(drops, 0);
-}
-
-#[test]
 fn what_no_port_could_do_is_refused() {
     let error = |change: &dyn Fn(&mut Setup)| {
         let mut setup = busy(stack("swift"), 1);
@@ -301,10 +226,24 @@ fn what_no_port_could_do_is_refused() {
         ),
         (
             error(&|setup| {
-                let pausing = Pausing { pause_bytes: 1, resume_bytes: 2 };
-                setup.fabric.switches[1].pausing = Some(pausing);
+                pausing(setup);
+                setup.fabric.switches[1].buffer = Buffer::Unlimited;
             }),
-            "switch tor1 resumes above where it pauses",
+            "switch tor1 pauses, and its buffer has no end",
+        ),
+        (
+            error(&|setup| {
+                pausing(setup);
+                setup.fabric.switches[1].buffer = Buffer::Shared { bytes: 100_000, alpha: 1.0 };
+            }),
+            "switch tor1 keeps 123204 B for what comes in when it pauses, of 100000 B",
+        ),
+        (
+            error(&|setup| {
+                pausing(setup);
+                setup.fabric.switches[0].pausing.as_mut().unwrap().alpha = 0.0;
+            }),
+            "switch tor0 pauses classes 0b10000000 at 0 times",
         ),
         (
             error(&|setup| {

@@ -1,11 +1,11 @@
 //! A run is the same, to the byte, in however many parts it is done.
 mod common;
 
-use common::busy::{Recorder, busy};
+use common::busy::{Record, Recorder, busy};
 use common::cuts::{self, Cuts};
 use common::left::Left;
 use common::{Trace, flow, leaf_spine, stack};
-use tidegate_core::{Rate, Span, Time};
+use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Engine, Setup};
 
 /// More parts than racks are as many as racks.
@@ -67,6 +67,17 @@ fn of_hosts_that_take_time() {
 #[test]
 fn of_three_tiers_with_latency() {
     same(cuts::three_tiers_with_latency());
+}
+
+#[test]
+fn of_lossless_fabrics() {
+    same(cuts::lossless_fabrics());
+    for (what, setup) in cuts::lossless_fabrics() {
+        let (whole, _) = left(setup, 1);
+        let is_pause = |record: &&Record| record.frame.3 & frame_flag::PAUSE != 0;
+        let pauses = whole.packets.iter().flatten().filter(is_pause).count();
+        assert!(pauses > 50, "{what}: {pauses}");
+    }
 }
 
 #[test]

@@ -10,7 +10,7 @@ use common::cuts::{self, Cuts};
 use common::left::{self, Departures, Left};
 use common::stack;
 use tidegate_core::Time;
-use tidegate_sim::{Engine, Lost, Peers, Setup};
+use tidegate_sim::{Engine, Failure, Lost, Peers, Setup};
 
 /// Processes, and parts in each.
 const RANKS: [(usize, usize); 5] = [(1, 1), (1, 2), (2, 1), (3, 1), (2, 2)];
@@ -140,6 +140,11 @@ fn of_three_tiers_with_latency() {
 }
 
 #[test]
+fn of_lossless_fabrics() {
+    same(cuts::lossless_fabrics());
+}
+
+#[test]
 fn of_rare_messages() {
     same(cuts::rare_messages());
 }
@@ -168,7 +173,8 @@ fn a_rank_that_fails_ends_the_run_of_all() {
                 let mut engine = engine(setup.clone(), 1, third);
                 if lies_after < usize::MAX { engine.serve().map(|()| false) } else { Ok(true) }
             });
-            let lost = leader.advance_some(Time::NEVER, u64::MAX).unwrap_err();
+            let failure = leader.advance_some(Time::NEVER, u64::MAX).unwrap_err();
+            let Failure::Lost(lost) = failure else { panic!("{failure}") };
             drop(leader);
             second.join().unwrap();
             assert_eq!(third.join().unwrap().is_ok(), lies_after == usize::MAX);

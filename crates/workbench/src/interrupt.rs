@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate_core::Time;
-use tidegate_sim::{Engine, Lost, Probe};
+use tidegate_sim::{Engine, Failure, Lost, Probe};
 
 use crate::Error;
 
@@ -20,14 +20,19 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// Runs the engine to `until`.
 ///
 /// # Errors
-/// [`Error::Interrupted`] when that was asked for meanwhile; where another process is lost.
+/// [`Error::Interrupted`] when that was asked for meanwhile; where another process is lost, or
+/// where the run cannot go on.
 pub(crate) fn advance<P: Probe>(
     engine: &mut Engine<P>,
     until: Time,
     asks: Asks<'_>,
 ) -> Result<(), Error> {
     let work = WORK * (engine.parts() * engine.ranks()) as u64;
-    while !engine.advance_some(until, work).map_err(lost(asks))? {
+    let failed = |failure| match failure {
+        Failure::Lost(why) => lost(asks)(why),
+        Failure::Deadlock(deadlock) => Error::Run(deadlock.to_string()),
+    };
+    while !engine.advance_some(until, work).map_err(failed)? {
         if asks() {
             return Err(Error::Interrupted);
         }

@@ -23,7 +23,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let port = |&name: &u32| here.port(setup, markings, name, |host| host_names.here(host));
         let mut ports: Vec<Port> = all.iter().map(port).collect();
         let schedulers = here.schedulers(&own, &mut ports);
-        let pausing = fabric.switches.iter().any(|switch| switch.pausing.is_some());
+        let ingress = Ingress::new(fabric, &all).map(Box::new);
         let borders = (0..).zip(&own).filter_map(|(port, &name)| {
             let to = here.part_of(fabric.port_ends(name).to);
             (to != number).then_some((port, to))
@@ -68,7 +68,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 Vec::new()
             },
             schedulers,
-            pauses: pausing.then(|| Box::new(Pauses::new(ports.len(), fabric.switches.len()))),
+            hazardous: setup.faults.touch_packets() || held || ingress.is_some(),
+            ingress,
             own_ports: own.len(),
             borders,
             switches,
@@ -86,7 +87,6 @@ impl<P: Probe, N: Naming> Part<P, N> {
             ways_to_mark: markings.ways().to_vec(),
             marking: if_any(marks, &all, Domain::Marking),
             spray: if_any(setup.routing == Choice::Spray, &own_hosts, Domain::Spray),
-            hazardous: setup.faults.touch_packets() || held || pausing,
             stacks_busy: if_any(held, &own_hosts, Domain::Stack)
                 .into_iter()
                 .map(|stream| (Time::ZERO, stream))
@@ -187,7 +187,7 @@ impl Here<'_> {
             let switch = &fabric.switches[s as usize];
             let set = |on: bool, flag: u8| if on { flag } else { 0 };
             flags = set(switch.telemetry, flag::STAMPS)
-                | set(switch.buffer != Buffer::Unlimited, flag::SHARED)
+                | set(switch.buffer != Buffer::Unlimited && switch.pausing.is_none(), flag::SHARED)
                 | set(setup.histograms, flag::HISTOGRAMS);
         }
         let mut port = Port::new(link.rate, link.delay + latency, code(from), code(to), flags);
@@ -206,12 +206,16 @@ impl Here<'_> {
     /// What holds the queues of its own ports; nothing where all are plain.
     fn schedulers(&self, own: &[u32], ports: &mut [Port]) -> Vec<Option<Box<Scheduler>>> {
         let scheduler = |&name: &u32| {
-            let Node::Switch(switch) = self.fabric.port_ends(name).from else { return None };
+            let PortEnds { from: Node::Switch(switch), to } = self.fabric.port_ends(name) else {
+                return None;
+            };
+            let pauses = |to: u32| self.fabric.switches[to as usize].pausing.is_some();
+            let pauses = matches!(to, Node::Switch(to) if pauses(to));
             let changes = self.fabric.rate_changes.iter().filter(|change| change.port == name);
             let changes = changes.map(|change| (change.at, change.rate)).collect();
             let rate = self.fabric.links[name as usize / 2].rate;
             let switch = &self.fabric.switches[switch as usize];
-            Scheduler::new(switch, rate, changes).map(Box::new)
+            Scheduler::new(switch, rate, pauses, changes).map(Box::new)
         };
         let mut all: Vec<Option<Box<Scheduler>>> = own.iter().map(scheduler).collect();
         if all.iter().all(Option::is_none) {
@@ -256,6 +260,8 @@ fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
         all.extend(ports);
         let (capacity, alpha) = match switch.buffer {
             Buffer::Unlimited => (u64::MAX, f64::INFINITY),
+            // What came in decides, and not where it goes.
+            Buffer::Shared { bytes, .. } if switch.pausing.is_some() => (bytes, f64::INFINITY),
             Buffer::Shared { bytes, alpha } => (bytes, alpha),
         };
         switches.push(Switch {

@@ -9,8 +9,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
         if self.packets.frames[packet as usize].flags & frame_flag::PAUSE != 0 {
             return self.take_pause(index, packet);
         }
-        if let Some(pauses) = &mut self.pauses {
-            pauses.came_in(packet, index);
+        if let Some(ingress) = &mut self.ingress {
+            ingress.came_in(packet, index);
         }
         match self.injector.fate(index) {
             Fate::Arrives => self.arrive(to, packet, self.now),
@@ -25,8 +25,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
             Fate::Duplicated => {
                 self.fault_counts.duplicated += 1;
                 let copy = self.packets.copy(packet);
-                if let Some(pauses) = &mut self.pauses {
-                    pauses.came_in(copy, index);
+                if let Some(ingress) = &mut self.ingress {
+                    ingress.came_in(copy, index);
                 }
                 self.arrive(to, packet, self.now);
                 self.arrive(to, copy, self.now);
@@ -61,9 +61,13 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 Some(received) => {
                     // RTTs are from NIC to NIC.
                     self.packets.body(packet).sent_at += now - received;
-                    self.deliver(to & !HOST, packet, landed);
+                    self.deliver_with_care(to & !HOST, packet, landed);
                 }
             }
+        }
+        while let Some((host, on)) = self.injector.storm(now) {
+            let here = self.host_here(host);
+            here.into_iter().for_each(|host| self.storm(host, on));
         }
         let mut rerouted = false;
         while let Some(Changed { down, link, host }) = self.injector.change(now) {

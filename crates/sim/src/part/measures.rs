@@ -38,7 +38,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let from = self.setup.warmup;
         for index in 0..self.ports.len() {
             let byte_ps = self.queued_byte_ps(index as u32, from);
-            let sent = self.sent(index);
+            let (sent, paused) = (self.sent(index), self.paused(index, from));
             let port = &mut self.ports[index];
             port.waits = Default::default();
             self.baselines[index] = Baseline {
@@ -48,6 +48,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 unsent: Span::ZERO,
                 byte_ps,
                 sent,
+                paused,
             };
             port.waits.max_bytes = if port.owner & HOST == 0 { port.queue_bytes } else { 0 };
             if let Some(histograms) = self.histograms.get_mut(index) {
@@ -156,6 +157,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         };
         let busy = sending + before.busy;
         let unsent = before.unsent + port.busy_beyond(end);
+        let (pauses, paused) = self.paused(index, end);
         let utilisation = per(busy.beyond(unsent).as_ps() as f64, span).min(1.0);
         LinkRecord {
             from,
@@ -172,7 +174,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
             },
             drops: port.waits.drops,
             ecn_marks: port.waits.marks,
-            pfc_pauses: self.pauses(index),
+            pfc_pauses: pauses - before.paused.0,
+            paused: paused.beyond(before.paused.1),
         }
     }
 
@@ -186,9 +189,17 @@ impl<P: Probe, N: Naming> Part<P, N> {
             frame.wire_bytes as u128 * now.since(frame.at).as_ps() as u128
         };
         match self.schedulers.get(index as usize).and_then(Option::as_ref) {
-            Some(scheduler) => scheduler.queued(frames).map(waited).sum(),
+            Some(scheduler) => {
+                let queued = scheduler.packets(frames).map(|packet| &frames[packet as usize]);
+                queued.map(waited).sum()
+            }
             None => port.queued(frames).map(waited).sum(),
         }
+    }
+
+    /// Times that a port was paused, and for how long, by `now`.
+    fn paused(&self, index: usize, now: Time) -> (u64, Span) {
+        self.stops(index).map_or((0, Span::ZERO), |stops| (stops.times, stops.span(now)))
     }
 
     /// Time that a port with a scheduler has spent sending.

@@ -13,12 +13,12 @@ mod border;
 mod build;
 mod hazards;
 mod measures;
+mod pausing;
 mod scheduling;
 mod switching;
 mod uplinks;
 
 pub(crate) use border::Mail;
-use scheduling::Pauses;
 use std::sync::Arc;
 use tidegate_algos::Stack;
 
@@ -37,6 +37,7 @@ use crate::faults::{Changed, Fate, Held, Injector};
 use crate::flows::{Flows, Submission};
 use crate::histogram::Histogram;
 use crate::host::Host;
+use crate::ingress::{Ingress, Room};
 use crate::marking::Markings;
 use crate::naming::{NOWHERE, Naming};
 use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
@@ -47,6 +48,7 @@ use crate::probe::{Departure, Probe};
 use crate::routing::{NO_PORT, Routing};
 use crate::scheduler::Scheduler;
 use crate::setup::Setup;
+use crate::stops::Stops;
 
 /// Switch buffers are sampled so often for their percentiles.
 const SAMPLE_INTERVAL: Span = Span::us(10);
@@ -78,6 +80,8 @@ struct Baseline {
     byte_ps: u128,
     /// Of a port with a scheduler: time spent sending.
     sent: Span,
+    /// Times that it was paused, and for how long in all.
+    paused: (u64, Span),
 }
 
 /// A simulation of a part of a fabric. No two are in one cache line, or in a pair of them.
@@ -100,8 +104,8 @@ pub(crate) struct Part<P, N> {
     histograms: Vec<PortHistograms>,
     /// By port, where any has one: what holds its queues.
     schedulers: Vec<Option<Box<Scheduler>>>,
-    /// Where switches pause those that send to them.
-    pauses: Option<Box<Pauses>>,
+    /// Where switches pause those that send to them: what they count.
+    ingress: Option<Box<Ingress>>,
     /// All of the fabric's.
     switches: Vec<Switch>,
     /// Which of them are its own.

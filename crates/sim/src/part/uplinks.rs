@@ -5,8 +5,10 @@ use super::*;
 impl<P: Probe, N: Naming> Part<P, N> {
     #[inline(always)]
     pub(super) fn arrive_at_host(&mut self, host: u32, packet: u32, landed: Time) {
-        if !self.hazardous || self.takes(host, packet, landed) {
+        if !self.hazardous {
             self.deliver(host, packet, landed);
+        } else if self.takes(host, packet, landed) {
+            self.deliver_with_care(host, packet, landed);
         }
     }
 
@@ -112,17 +114,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 h.pulled_until = next;
                 continue;
             };
-            let body = self.packets.body(packet);
-            body.transport = stack;
-            if body.is_retransmission {
-                self.flows.resent(
-                    MessageId { src: h.context.host, id: body.message },
-                    body.payload_bytes,
-                );
-            }
-            if let Some(rng) = self.spray.get_mut(host as usize) {
-                self.packets.frames[packet as usize].entropy = rng.bits() as u32;
-            }
+            self.complete(host, stack, packet);
             self.launch(index, packet, start, Span::ZERO);
             self.blank = self.packets.alloc();
         }
@@ -131,13 +123,29 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
     }
 
+    /// What the driver writes into a packet that a transport of `host` sends.
+    #[inline(always)]
+    pub(super) fn complete(&mut self, host: u32, stack: u16, packet: u32) {
+        let body = self.packets.body(packet);
+        body.transport = stack;
+        if body.is_retransmission {
+            let src = self.hosts[host as usize].context.host;
+            self.flows.resent(MessageId { src, id: body.message }, body.payload_bytes);
+        }
+        if let Some(rng) = self.spray.get_mut(host as usize) {
+            self.packets.frames[packet as usize].entropy = rng.bits() as u32;
+        }
+    }
+
     /// Keeps the host's entry in the event list no later than its earliest deadline. While packets
     /// are on its link wishes to transmit need none: they are granted, at their times, when the
-    /// link runs empty at the latest, and what leaves then lands behind those packets anyway.
+    /// link runs empty at the latest, and what leaves then lands behind those packets anyway. A host
+    /// that is paused is asked at its times.
     #[inline]
     pub(super) fn arm(&mut self, host: u32) {
         let h = &self.hosts[host as usize];
-        let waits = !P::EXPLICIT_DEQUEUES && !self.ports[h.port as usize].link_is_empty();
+        let port = &self.ports[h.port as usize];
+        let waits = !P::EXPLICIT_DEQUEUES && !port.link_is_empty() && port.free_at < Time::NEVER;
         match if waits { h.timer() } else { h.deadline() } {
             deadline if deadline > self.now => self.arm_at(host, deadline),
             _ => self.arm_past(host),
@@ -146,12 +154,14 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     /// The earliest deadline has passed. While the uplink is busy that is a wish to transmit, asked
     /// for again when it is free; a deadline of another transport may come before. Where the uplink
-    /// has been asked in vain it is a timer that a wish has hidden.
+    /// has been asked in vain, or may be paused for long, it is a timer that a wish has hidden.
     #[inline(never)]
     fn arm_past(&mut self, host: u32) {
         let (now, h) = (self.now, &self.hosts[host as usize]);
         // Timers are seen to once at a time, whatever is due then.
-        let waits = self.ports[h.port as usize].free_at > now || h.seen_to == now;
+        let free_at = self.ports[h.port as usize].free_at;
+        let paused = free_at == Time::NEVER && h.stops.classes != 0;
+        let waits = free_at > now && !paused || h.seen_to == now;
         let deadline = if waits { h.deadline_after(now) } else { now };
         self.arm_at(host, deadline);
     }
@@ -189,6 +199,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
         h.quiet_until = Time::ZERO;
         if !self.pull(host) {
             self.arm(host);
+        }
+        if self.ingress.is_some() {
+            self.pull_above(host);
         }
     }
 
@@ -249,6 +262,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let transport = self.hosts[host as usize].transport(flow.stack, &self.setup.stacks);
         self.flows.get(slot).handle = transport.submit(now, message, &self.routing);
         self.look_again(host);
+        self.pull_above(host);
     }
 
     /// Ends the unlimited flow in `slot`.

@@ -1,14 +1,14 @@
 //! Runs that are done in several parts, or in several processes, and are to leave the same.
 
-use tidegate_algos::Protocol;
+use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Buffer, Fabric, Node, Routing, StackTime};
-use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
+use tidegate_core::faults::{Failing, Faults, Flaps, Outage, Storm};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::Setup;
 
 use super::busy::{busy, with_ecn};
-use super::{leaf_spine, link, setup, stack, switch};
+use super::{leaf_spine, link, lossless, open_loop, setup, stack, switch};
 
 /// What they are called, and what they are made from.
 pub type Cuts = Vec<(&'static str, Setup)>;
@@ -123,6 +123,37 @@ pub fn three_tiers_with_latency() -> Cuts {
         (protocol, setup)
     };
     ["hpcc", "sird"].map(cut).into()
+}
+
+/// Switches that pause; once with links that fail, software that takes time, a host that pauses its
+/// switch, and two protocols, of which one sends above data.
+pub fn lossless_fabrics() -> Cuts {
+    let cut = |stack: Stack| {
+        let mut setup = busy(stack, 9);
+        lossless(&mut setup, 200_000);
+        setup.duration = Time::us(600);
+        setup
+    };
+    let mut all: Cuts = ["swift", "hpcc", "sird"].map(|name| (name, cut(stack(name)))).into();
+    all.push(("open-loop", cut(open_loop(60))));
+    let mut troubled = cut(open_loop(60));
+    troubled.stacks.push(stack("sird"));
+    troubled.workload.traffic[2].stack = 1;
+    troubled.stack_time = StackTime { delay: Span::ns(200), jitter: Span::us(1) };
+    troubled.warmup = Time::us(70);
+    troubled.drain = Span::us(500);
+    troubled.histograms = true;
+    troubled.faults = Faults {
+        duplication: 1e-3,
+        outages: vec![
+            Outage { of: Failing::Link(12), down: Time::us(40), up: Time::us(90) },
+            Outage { of: Failing::Host(2), down: Time::us(100), up: Time::us(130) },
+        ],
+        storms: vec![Storm { host: 9, from: Time::us(150), until: Time::us(400) }],
+        ..Faults::default()
+    };
+    all.push(("open-loop and sird in trouble", troubled));
+    all
 }
 
 /// A quiet fabric: windows are skipped where nothing happens.

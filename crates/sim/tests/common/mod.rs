@@ -7,8 +7,11 @@ pub mod left;
 
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, StackTime, Switch};
+use tidegate_core::fabric::{
+    Buffer, Fabric, Headroom, Link, Node, Pausing, Routing, StackTime, Switch,
+};
 use tidegate_core::faults::Faults;
+use tidegate_core::params::Value;
 use tidegate_core::routes::Routes;
 use tidegate_core::wire::Carried;
 use tidegate_core::workload::{Flow, Workload};
@@ -74,8 +77,51 @@ pub fn leaf_spine(
     fabric
 }
 
+/// Lets every switch pause its senders, in the class of data, with a buffer of `bytes`.
+pub fn lossless(setup: &mut Setup, bytes: u64) {
+    for switch in &mut setup.fabric.switches {
+        switch.buffer = Buffer::Shared { bytes, alpha: 1.0 };
+        switch.pausing = Some(Pausing {
+            classes: 1 << (switch.priorities - 1),
+            alpha: 0.125,
+            reserved_bytes: 2_000,
+            headroom: Headroom::RoundTrip { packet_bytes: setup.fabric.mtu + 150 },
+            resume_offset_bytes: 3_000,
+        });
+    }
+}
+
+/// Packets refused, at all ports.
+pub fn dropped(outcome: &Outcome) -> u64 {
+    outcome.links.iter().map(|link| link.drops).sum()
+}
+
 pub fn stack(name: &str) -> Stack {
     Protocol::named(name).unwrap_or_else(|| panic!("no protocol {name}")).stack()
+}
+
+/// Sends at a rate in Gbit/s, whatever comes of it.
+pub fn open_loop(gbps: u64) -> Stack {
+    let mut stack = stack("open-loop");
+    stack.set("rate", Value::Rate(Rate::gbps(gbps))).unwrap();
+    stack
+}
+
+/// Hosts 0 and 1 send to 2 and 3 over one link.
+pub fn over_one_link(change: impl FnOnce(&mut Setup)) -> (Vec<f64>, Outcome) {
+    let mut fabric = star(4, Rate::gbps(100), Span::us(1), 1000);
+    fabric.switches.push(switch("s1"));
+    for host in [2, 3] {
+        fabric.links[host].b = Node::Switch(1);
+    }
+    let (a, b) = (Node::Switch(0), Node::Switch(1));
+    fabric.links.push(link(a, b, Rate::gbps(100), Span::us(1)));
+    let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 3, Time::ZERO)];
+    let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
+    setup.warmup = Time::us(200);
+    change(&mut setup);
+    let (finished, outcome) = run(setup, ());
+    (goodputs(&finished, &outcome), outcome)
 }
 
 pub fn flow(src: u32, dst: u32, bytes: u64, start: Time) -> Flow {

@@ -1,0 +1,169 @@
+//! Ports that pause each other in a circle, so that none of them will ever send again.
+//!
+//! A port that stands still waits for the switch that it leads to, which holds too much of what
+//! came in by it; and that waits for those of its own ports that stand still with some of it in
+//! their queues. All else will drain. So of the ports that stand still those are left out, one
+//! after another, whose switch will let them go on once the rest has drained; whoever is left waits
+//! for others that are left, for ever, unless a link fails. That is exact: nobody is accused who
+//! would have gone on.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
+
+use tidegate_core::Time;
+use tidegate_core::fabric::{Fabric, Node};
+
+use crate::bytes::bytes;
+use crate::ingress::{Held, pool_bytes, resumes};
+
+/// Ports that pause each other in a circle: the run cannot go on as it should.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Deadlock {
+    /// When it was found, some 100 us after it came about.
+    pub at: Time,
+    /// The names of both ends of every port in the circle: each waits for the next, and the last
+    /// for the first.
+    pub ports: Vec<(String, String)>,
+}
+
+impl fmt::Display for Deadlock {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "deadlock, found at {}: ", self.at)?;
+        for (number, (from, to)) in self.ports.iter().enumerate() {
+            write!(f, "{}{from} to {to}", if number > 0 { ", " } else { "" })?;
+        }
+        f.write_str(
+            " are paused in a circle, each until the next one sends again (switch.pfc over routes \
+             that go round)",
+        )
+    }
+}
+
+impl std::error::Error for Deadlock {}
+
+/// Who stands still in a part, by names of ports.
+#[derive(Default)]
+pub(crate) struct Waits {
+    /// Ports that have stood still for long.
+    pub(crate) still: Vec<Still>,
+    /// What switches that have such ports hold.
+    pub(crate) held: Vec<At>,
+    /// What of it is queued at those ports in classes that stand still.
+    pub(crate) queued: Vec<Queued>,
+}
+
+/// A port that stands still.
+#[derive(Clone, Copy)]
+pub(crate) struct Still {
+    pub(crate) port: u32,
+    /// A bit each.
+    pub(crate) classes: u8,
+    pub(crate) since: Time,
+}
+
+/// What a switch holds of a class that came in by a port.
+pub(crate) struct At {
+    pub(crate) ingress: u32,
+    pub(crate) class: u8,
+    pub(crate) bytes: u64,
+    pub(crate) headroom: u64,
+    /// Whether its sender is told to pause.
+    pub(crate) is_told: bool,
+}
+
+/// Bytes of a class that came in by one port and wait at another.
+pub(crate) struct Queued {
+    pub(crate) egress: u32,
+    pub(crate) ingress: u32,
+    pub(crate) class: u8,
+    pub(crate) bytes: u64,
+}
+
+bytes! {
+    Waits { still, held, queued }
+    Still { port, classes, since }
+    At { ingress, class, bytes, headroom, is_told }
+    Queued { egress, ingress, class, bytes }
+}
+
+impl Waits {
+    /// Adds those of other parts.
+    pub(crate) fn join(&mut self, others: Waits) {
+        self.still.extend(others.still);
+        self.held.extend(others.held);
+        self.queued.extend(others.queued);
+    }
+
+    /// Ports in a circle, each of which waits for the next; empty: there is none.
+    pub(crate) fn circle(&self, fabric: &Fabric) -> Vec<u32> {
+        let stuck = self.stuck(fabric);
+        let Some(&first) = stuck.first() else { return Vec::new() };
+        let (mut path, mut at) = (Vec::new(), first);
+        loop {
+            if let Some(start) = path.iter().position(|&seen| seen == at) {
+                return path[start..].iter().map(|&(port, _)| port).collect();
+            }
+            path.push(at);
+            let waits_for = |queued: &&Queued| (queued.ingress, queued.class) == at;
+            let next = self.queued.iter().filter(waits_for).map(|q| (q.egress, q.class));
+            match next.filter(|next| stuck.contains(next)).min() {
+                Some(next) => at = next,
+                None => return Vec::new(),
+            }
+        }
+    }
+
+    /// Ports and classes that will never go on.
+    fn stuck(&self, fabric: &Fabric) -> BTreeSet<(u32, u8)> {
+        let told: BTreeSet<_> =
+            self.held.iter().filter(|at| at.is_told).map(|at| (at.ingress, at.class)).collect();
+        let classes = |&Still { port, classes, .. }: &Still| {
+            (0..8).filter(move |class| classes & 1 << class != 0).map(move |class| (port, class))
+        };
+        let mut stuck: BTreeSet<_> = self.still.iter().flat_map(classes).collect();
+        stuck.retain(|port| told.contains(port));
+        let pools = pool_bytes(fabric);
+        loop {
+            let left = self.left(fabric, &pools, &stuck);
+            if left.len() == stuck.len() {
+                return stuck;
+            }
+            stuck = left;
+        }
+    }
+
+    /// Those of `stuck` that do not go on once all has drained that does not wait for any of them.
+    fn left(
+        &self,
+        fabric: &Fabric,
+        pools: &[u64],
+        stuck: &BTreeSet<(u32, u8)>,
+    ) -> BTreeSet<(u32, u8)> {
+        let mut stays = BTreeMap::new();
+        for queued in self.queued.iter().filter(|q| stuck.contains(&(q.egress, q.class))) {
+            *stays.entry((queued.ingress, queued.class)).or_insert(0) += queued.bytes;
+        }
+        let switch_of = |port| match fabric.port_ends(port).to {
+            Node::Switch(switch) => switch as usize,
+            Node::Host(_) => usize::MAX,
+        };
+        let after = |at: &At| {
+            let stays = stays.get(&(at.ingress, at.class)).copied().unwrap_or(0);
+            Held { bytes: at.bytes, headroom: at.headroom }.without(at.bytes - stays)
+        };
+        let mut used = vec![0; fabric.switches.len()];
+        for at in &self.held {
+            let switch = switch_of(at.ingress);
+            used[switch] += fabric.switches[switch].pausing.map_or(0, |p| after(at).shared(&p));
+        }
+        let remains = |at: &&At| {
+            let (switch, after) = (switch_of(at.ingress), after(at));
+            let Some(pausing) = fabric.switches[switch].pausing else { return false };
+            // Its switch looks when some of it leaves.
+            let may_go_on = after.bytes < at.bytes
+                && resumes(&pausing, after, pools[switch].saturating_sub(used[switch]));
+            stuck.contains(&(at.ingress, at.class)) && after.bytes > 0 && !may_go_on
+        };
+        self.held.iter().filter(remains).map(|at| (at.ingress, at.class)).collect()
+    }
+}

@@ -1,0 +1,296 @@
+//! Fabrics that pause senders: nothing is lost, who stands behind a pause waits too, and ports that
+//! wait for each other are found.
+mod common;
+
+use common::busy::Recorder;
+use common::{
+    dropped, flow, goodputs, link, lossless, open_loop, over_one_link, run, setup, stack, star,
+    switch, unlimited,
+};
+use tidegate_core::fabric::{Buffer, Fabric, Headroom, Node, Pausing};
+use tidegate_core::faults::{Failing, Outage, Storm};
+use tidegate_core::params::Value;
+use tidegate_core::workload::Flow;
+use tidegate_core::{Rate, Span, Time, frame_flag};
+use tidegate_sim::{Engine, Failure, Outcome, PauseStorm, Setup};
+
+/// What a full packet takes of a link.
+const FULL: u64 = 1_080;
+
+fn each(setup: &mut Setup, change: impl Fn(&mut Pausing)) {
+    setup.fabric.switches.iter_mut().flat_map(|s| &mut s.pausing).for_each(change);
+}
+
+/// The same buffer without pauses.
+fn lossy(setup: &mut Setup, bytes: u64) {
+    for switch in &mut setup.fabric.switches {
+        switch.buffer = Buffer::Shared { bytes, alpha: 1.0 };
+    }
+}
+
+#[test]
+fn whoever_pauses_its_senders_loses_nothing() {
+    let (_, without) = over_one_link(|setup| lossy(setup, 200_000));
+    assert!(dropped(&without) > 1_000);
+    let (rates, with) = over_one_link(|setup| lossless(setup, 400_000));
+    assert_eq!(dropped(&with), 0);
+    let held = with.switches.iter().map(|switch| switch.buffer_bytes.max).fold(0.0, f64::max);
+    assert!(held > 30_000.0 && held <= 400_000.0, "{held}");
+    assert!(with.links[0].pfc_pauses > 10 && with.links[2].pfc_pauses > 10);
+    // Each sends half of the time.
+    for uplink in [0, 2] {
+        let still = with.links[uplink].paused.as_us_f64() / 1_800.0;
+        assert!((still - 0.5).abs() < 0.03, "{still}");
+    }
+    // The link between the switches stays busy, and both have half of it.
+    let share = 50e9 * 1000.0 / 1080.0;
+    assert!(rates.iter().all(|rate| (rate / share - 1.0).abs() < 0.02), "{rates:?}");
+}
+
+/// Both ends forget a pause with the link; without that the switch would believe its sender to
+/// stand still, and say nothing while its buffer fills.
+#[test]
+fn a_link_that_comes_back_is_paused_anew() {
+    let (_, outcome) = over_one_link(|setup| {
+        lossless(setup, 200_000);
+        setup.faults.outages = (1..60)
+            .map(|nth| Outage {
+                of: Failing::Link(0),
+                down: Time::us(20 * nth),
+                up: Time::us(20 * nth) + Span::ns(500),
+            })
+            .collect();
+    });
+    assert!(outcome.faults.lost > 100, "{:?}", outcome.faults);
+    assert_eq!(dropped(&outcome), 0);
+}
+
+/// 255 windows of a bandwidth-delay product each at one port, in a buffer that holds a quarter of
+/// them.
+#[test]
+fn an_incast_loses_nothing_and_every_byte_arrives() {
+    let fabric = star(256, Rate::gbps(100), Span::us(1), 1000);
+    let flows = (1..256).map(|src| flow(src, 0, 60_000, Time::ZERO)).collect();
+    let mut setup = setup(fabric, stack("hpcc"), flows, Time::ms(3));
+    lossless(&mut setup, 9_500_000);
+    let mut lost = setup.clone();
+    let pool = 9_500_000 - lost.fabric.kept_bytes()[0];
+    lossy(&mut lost, pool);
+    let mut engine = Engine::new(setup, <Recorder>::default()).unwrap();
+    engine.advance(Time::NEVER);
+    let (mut sent, mut arrived) = (0, 0);
+    for record in engine.probe().ports.iter().flatten() {
+        if record.frame.3 & frame_flag::PAUSE == 0 && record.body.payload_bytes > 0 {
+            let payload = record.body.payload_bytes as u64;
+            if record.port == 1 { arrived += payload } else { sent += payload }
+        }
+    }
+    assert_eq!(engine.packets_in_flight(), 0);
+    let outcome = engine.finish().unwrap();
+    assert_eq!((dropped(&outcome), outcome.unfinished.len()), (0, 0));
+    let again: u64 = outcome.finished.iter().map(|row| row.retransmitted_bytes).sum();
+    assert_eq!((sent, arrived), (255 * 60_000 + again, 255 * 60_000 + again));
+    let pauses: u64 = outcome.links.iter().map(|link| link.pfc_pauses).sum();
+    assert!(pauses >= 255, "{pauses}");
+    assert!(outcome.switches[0].buffer_bytes.max <= 9_500_000.0);
+    lost.fabric.switches[0].pausing = None;
+    assert!(dropped(&run(lost, ()).1) > 1_000);
+}
+
+/// Three senders to host 4 and one to host 5, over a link that carries all four.
+fn beside_an_incast(senders: u32, change: impl FnOnce(&mut Setup)) -> (f64, Outcome) {
+    let mut fabric = star(6, Rate::gbps(100), Span::us(1), 1000);
+    fabric.switches.push(switch("s1"));
+    for host in [4, 5] {
+        fabric.links[host].b = Node::Switch(1);
+    }
+    fabric.links.push(link(Node::Switch(0), Node::Switch(1), Rate::gbps(400), Span::us(1)));
+    let mut flows = vec![unlimited(3, 5, Time::ZERO)];
+    flows.extend((0..senders).map(|src| unlimited(src, 4, Time::ZERO)));
+    let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
+    setup.warmup = Time::us(500);
+    change(&mut setup);
+    let (finished, outcome) = run(setup, ());
+    (*goodputs(&finished, &outcome).last().unwrap() / (100e9 * 1000.0 / 1080.0), outcome)
+}
+
+#[test]
+fn who_stands_behind_a_paused_incast_stands_still_too() {
+    let (alone, _) = beside_an_incast(0, |setup| lossless(setup, 300_000));
+    assert!(alone > 0.99, "{alone}");
+    let (beside, _) = beside_an_incast(3, |setup| lossy(setup, 300_000));
+    assert!(beside > 0.99, "{beside}");
+    // All four share what the port to host 4 takes: a quarter of the link between the switches.
+    let (behind, outcome) = beside_an_incast(3, |setup| lossless(setup, 300_000));
+    assert!(behind < 0.5, "{behind}");
+    assert_eq!(dropped(&outcome), 0);
+    let between = &outcome.links[12];
+    assert!(between.pfc_pauses > 10 && between.paused > Span::us(750), "{between:?}");
+    // Nobody pauses the ports to hosts.
+    assert_eq!((outcome.links[9].pfc_pauses, outcome.links[9].paused), (0, Span::ZERO));
+}
+
+/// One sender at 100 Gbit/s to a port of 1, against packets on the way back for which pauses wait,
+/// how long depends on their rate; links so long that all of the arithmetic counts.
+fn drops_with_headroom(bytes: Option<u32>) -> (u64, u64) {
+    let mut fabric = star(3, Rate::gbps(100), Span::ns(1_016), 1000);
+    fabric.links[1].rate = Rate::gbps(1);
+    let back = Flow { stack: 1, ..unlimited(2, 0, Time::ZERO) };
+    let flows = vec![unlimited(0, 1, Time::ZERO), back];
+    let (mut drops, mut needed) = (0, 0);
+    for gbps in 80..100 {
+        let mut setup = setup(fabric.clone(), open_loop(100), flows.clone(), Time::ms(2));
+        let mut stack = open_loop(gbps);
+        stack.set("ack_every", Value::Integer(1_000)).unwrap();
+        stack.set("ack_delay", Value::Span(Span::us(150))).unwrap();
+        setup.stacks.push(stack);
+        lossless(&mut setup, 400_000);
+        let exact = Headroom::RoundTrip { packet_bytes: FULL as u32 };
+        each(&mut setup, |pausing| pausing.headroom = bytes.map_or(exact, Headroom::Bytes));
+        needed = setup.fabric.headroom(0);
+        drops += dropped(&run(setup, ()).1);
+    }
+    (drops, needed)
+}
+
+#[test]
+fn headroom_is_what_it_has_to_be_and_not_a_packet_more() {
+    let (drops, needed) = drops_with_headroom(None);
+    assert_eq!((drops, needed), (0, 25_400 + 3 * FULL + 84));
+    let (drops, _) = drops_with_headroom(Some((needed - FULL) as u32));
+    assert!(drops > 0, "{drops}");
+}
+
+#[test]
+fn whoever_resumes_later_pauses_less_often() {
+    let pauses = |offset: u32| {
+        let (_, outcome) = over_one_link(|setup| {
+            lossless(setup, 400_000);
+            each(setup, |pausing| pausing.resume_offset_bytes = offset);
+        });
+        assert_eq!(dropped(&outcome), 0);
+        outcome.links[0].pfc_pauses
+    };
+    let (none, some) = (pauses(0), pauses(20_000));
+    assert!(some > 5 && none > some + some / 4, "{none} pauses without an offset, {some} with");
+}
+
+/// Credit for what host 0 receives leaves it while its own data is paused.
+#[test]
+fn what_is_above_data_leaves_a_host_that_is_paused() {
+    let fabric = star(4, Rate::gbps(100), Span::us(1), 1000);
+    let flows = vec![unlimited(0, 1, Time::ZERO), unlimited(3, 1, Time::ZERO)];
+    let mut setup = setup(fabric, open_loop(100), flows, Time::ms(3));
+    for protocol in ["sird", "toy-credit"] {
+        setup.stacks.push(stack(protocol));
+        let stack = setup.stacks.len() as u16 - 1;
+        let (bytes, start) = (1_000_000, Time::us(300 * stack as u64));
+        setup.workload.flows.push(Flow { stack, ..flow(2, 0, bytes, start) });
+    }
+    lossless(&mut setup, 300_000);
+    let (finished, outcome) = run(setup, ());
+    assert!(outcome.links[0].pfc_pauses > 20, "{:?}", outcome.links[0]);
+    let still = outcome.links[0].paused.as_us_f64() / 3_000.0;
+    assert!(still > 0.4, "{still}");
+    assert_eq!((dropped(&outcome), finished.len()), (0, 2));
+    for row in finished {
+        let took = row.completed.unwrap().since(row.start).as_us_f64();
+        let slowdown = took / row.ideal.as_us_f64();
+        assert!(slowdown < 1.15, "{slowdown}: {row:?}");
+    }
+}
+
+/// A switch that does not pause itself obeys one that does.
+#[test]
+fn switches_that_do_not_pause_are_paused() {
+    let (_, outcome) = beside_an_incast(3, |setup| {
+        lossless(setup, 600_000);
+        setup.fabric.switches[0].pausing = None;
+        setup.fabric.switches[0].buffer = Buffer::Unlimited;
+    });
+    assert_eq!(dropped(&outcome), 0);
+    assert!(outcome.links[12].pfc_pauses > 10 && outcome.links[0].pfc_pauses == 0);
+}
+
+/// Switches in a ring, two hosts each. Every host sends to the switch after the next.
+fn ring(switches: u32) -> Setup {
+    let hosts = 2 * switches;
+    let (rate, delay) = (Rate::gbps(100), Span::us(1));
+    let to_host = |h| link(Node::Host(h), Node::Switch(h / 2), rate, delay);
+    let around = |s| link(Node::Switch(s), Node::Switch((s + 1) % switches), rate, delay);
+    let fabric = Fabric {
+        hosts: (0..hosts).map(|h| format!("h{h}")).collect(),
+        switches: (0..switches).map(|s| switch(&format!("s{s}"))).collect(),
+        links: (0..hosts).map(to_host).chain((0..switches).map(around)).collect(),
+        rate_changes: Vec::new(),
+        mtu: 1000,
+    };
+    // Several of each pair, so that some take each way round.
+    let flows = (0..8 * hosts).map(|i| unlimited(i / 8, (i / 8 + 4) % hosts, Time::ZERO)).collect();
+    let mut setup = setup(fabric, open_loop(100), flows, Time::ms(20));
+    lossless(&mut setup, 400_000);
+    setup
+}
+
+#[test]
+fn a_deadlock_is_found_and_named() {
+    let found = |switches: u32, parts: usize| {
+        let mut engine = Engine::in_parts(ring(switches), vec![(); parts]).unwrap();
+        let failure = loop {
+            match engine.advance_some(Time::NEVER, 100_000) {
+                Ok(all) => assert!(!all, "no deadlock"),
+                Err(failure) => break failure,
+            }
+        };
+        let Failure::Deadlock(deadlock) = failure else { panic!("{failure}") };
+        deadlock
+    };
+    for switches in [4, 6] {
+        let whole = found(switches, 1);
+        println!("{whole}");
+        assert!(whole.at < Time::ms(5), "{}", whole.at);
+        assert_eq!(whole.ports.len(), switches as usize);
+        for (at, (from, to)) in whole.ports.iter().enumerate() {
+            let (next, _) = &whole.ports[(at + 1) % whole.ports.len()];
+            assert!(to == next && from != to, "{whole}");
+        }
+        let said = whole.to_string();
+        assert!(said.contains("s0 to s1") || said.contains("s1 to s0"), "{said}");
+        assert_eq!(found(switches, 3), whole);
+    }
+}
+
+/// Much stands still in a leaf-spine, but nobody for ever.
+#[test]
+fn what_only_waits_is_no_deadlock() {
+    for senders in [2, 3] {
+        let (_, outcome) = beside_an_incast(senders, |setup| {
+            lossless(setup, 600_000);
+            // Host 4 takes little.
+            setup.fabric.links[4].rate = Rate::gbps(1);
+            setup.warmup = Time::ZERO;
+            setup.duration = Time::ms(5);
+        });
+        let between = &outcome.links[12];
+        assert!(between.paused > Span::ms(4), "{between:?}");
+        assert_eq!((dropped(&outcome), outcome.storms.len()), (0, 0));
+    }
+}
+
+#[test]
+fn a_host_that_pauses_its_switch_is_named() {
+    let stormy = |until: Time| {
+        over_one_link(|setup| {
+            lossless(setup, 200_000);
+            setup.faults.storms = vec![Storm { host: 2, from: Time::us(300), until }];
+        })
+    };
+    let (rates, outcome) = stormy(Time::NEVER);
+    assert_eq!(outcome.storms, [PauseStorm { host: 2, since: Time::us(300) }]);
+    assert_eq!(dropped(&outcome), 0);
+    // Nothing goes over the link any more: not to host 3 either.
+    assert!(rates.iter().all(|&rate| rate < 0.1 * 50e9), "{rates:?}");
+    let (rates, outcome) = stormy(Time::us(350));
+    assert!(outcome.storms.is_empty());
+    assert!(rates.iter().all(|&rate| rate > 0.9 * 46e9), "{rates:?}");
+}
