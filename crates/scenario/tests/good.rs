@@ -5,7 +5,7 @@ mod common;
 
 use common::{GRAPH, RACKS, beside, document, patched};
 use tidegate_algos::{Protocol, Stack};
-use tidegate_core::fabric::{Buffer, Ecn, Link, MarkAt, Node, Routing};
+use tidegate_core::fabric::{Buffer, Ecn, Headroom, Link, MarkAt, Node, Pausing, Routing};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Arrival, Pattern, Sampling, Sizes};
 use tidegate_core::{ConnectionPolicy, Extent, Message, Rate, Span, Time};
@@ -450,6 +450,48 @@ fn errors_have_parts() {
 }
 
 #[test]
+fn switches_pause_as_they_are_told() {
+    let of = |lines: &str| {
+        let text = format!("buffer = \"1MB\"\n{lines}");
+        plan(&patched(GRAPH, "buffer = \"unlimited\"\nlatency = \"0ns\"", &text)).fabric
+    };
+    let usual = Pausing {
+        classes: 1 << 7,
+        alpha: 0.125,
+        reserved_bytes: 4_096,
+        // A packet of Poseidon, with its telemetry.
+        headroom: Headroom::RoundTrip { packet_bytes: 4096 + 80 + 2 },
+        resume_offset_bytes: 3_072,
+    };
+    let pausing = |lines: &str| of(lines).switches[0].pausing;
+    assert_eq!(pausing(""), None);
+    assert_eq!(pausing("pfc = 'off'"), None);
+    assert_eq!(pausing("pfc = {}"), Some(usual));
+    let all = "pfc = { alpha = 2, reserved = '1KB', headroom = '9KB', resume_offset = '0B', \
+               classes = 2 }";
+    let expected = Pausing {
+        classes: 0b11 << 6,
+        alpha: 2.0,
+        reserved_bytes: 1_000,
+        headroom: Headroom::Bytes(9_000),
+        resume_offset_bytes: 0,
+    };
+    assert_eq!(pausing(all), Some(expected));
+    let pausing = of("pfc.headroom = 'three-delays'").switches[1].pausing.unwrap();
+    assert_eq!(pausing.headroom, Headroom::ThreeDelays);
+
+    // The authors' fat trees pause by 1/8, where nothing else is said.
+    for preset in ["powertcp-fat-tree", "hpcc-fat-tree"] {
+        let pausing =
+            |more: &str| fabric(&format!("preset = '{preset}'\n{more}")).fabric.switches[9].pausing;
+        let Some(Pausing { alpha, headroom, .. }) = pausing("") else { panic!("{preset}") };
+        assert_eq!((alpha, headroom), (0.125, Headroom::ThreeDelays));
+        assert_eq!(pausing("[switch]\npfc = 'off'"), None);
+        assert_eq!(pausing("[switch]\nbuffer = 'unlimited'"), None);
+    }
+}
+
+#[test]
 fn resolved_scenarios_load_to_the_same_plan() {
     let dctcp = patched(
         GRAPH,
@@ -461,7 +503,9 @@ fn resolved_scenarios_load_to_the_same_plan() {
                   [protocols.powertcp]\npreset = 'as-published-code'\n[[traffic]]\nkind = \
                   'permutation'\nprotocol = 'powertcp'";
     let racks = format!("{RACKS}\n[[switch.override]]\nmatch = 'tor*'\necn = 'off'\n");
-    for text in [GRAPH, RACKS, &dctcp, &racks, preset] {
+    let pauses =
+        patched(GRAPH, "buffer = \"unlimited\"", "buffer = \"1MB\"\npfc = { classes = 3 }");
+    for text in [GRAPH, RACKS, &dctcp, &racks, &pauses, preset] {
         let plan = plan(text);
         let again = load(&document(&resolved(&plan)), &beside("x.toml"), &[]).unwrap();
         assert_eq!(plan, again);

@@ -2,7 +2,7 @@
 
 use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Node};
-use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
+use tidegate_core::faults::{Failing, Faults, Flaps, Outage, Storm};
 
 use super::Course;
 use super::hosts::Hosts;
@@ -48,6 +48,12 @@ pub(crate) static KEYS: &[Key] = &[
         "Hosts that stop at given times: their link is down and their transports stand still, then \
          go on.",
     ),
+    key(
+        "storm",
+        Shape::Tables(&[STORM]),
+        Optional,
+        "Hosts whose NICs pause their switch at given times, in all classes that it pauses.",
+    ),
 ];
 
 static FLAPS: &[Key] = &[
@@ -57,6 +63,11 @@ static FLAPS: &[Key] = &[
 const A: Key = key("a", Shape::Text, Required, "One end.");
 const B: Key = key("b", Shape::Text, Required, "The other end; of parallel links all fail.");
 const HOST: Key = key("host", Shape::Text, Required, "The host.");
+static STORM: &[Key] = &[
+    HOST,
+    key("from", SPAN, Required, "From when."),
+    key("until", SPAN, Optional, "Until when; for good unless set."),
+];
 static OUTAGE: &[Key] = &[
     key("down", SPAN, Required, "From when."),
     key("up", SPAN, Optional, "Until when; for good unless set."),
@@ -81,6 +92,7 @@ pub(crate) fn faults(
             mean_up: flaps.get("mean_up"),
             mean_down: flaps.get("mean_down"),
         }),
+        storms: Vec::new(),
     };
     let sum = faults.loss + faults.corruption + faults.duplication + faults.reordering;
     if sum > 1.0 {
@@ -97,7 +109,7 @@ pub(crate) fn faults(
     }
     for link in table.tables("link") {
         let (a, b) = (node(link, "a", fabric)?, node(link, "b", fabric)?);
-        let (down, up) = times(link, course)?;
+        let (down, up) = times(link, ["down", "up"], course)?;
         let joins = |l: &tidegate_core::fabric::Link| (l.a, l.b) == (a, b) || (l.a, l.b) == (b, a);
         let before = faults.outages.len();
         let failing = fabric.links.iter().enumerate().filter(|(_, l)| joins(l));
@@ -111,25 +123,53 @@ pub(crate) fn faults(
         }
     }
     for host in table.tables("host") {
-        let (down, up) = times(host, course)?;
+        let (down, up) = times(host, ["down", "up"], course)?;
         faults.outages.push(Outage { of: Failing::Host(hosts.one(host, "host")?), down, up });
+    }
+    for storm in table.tables("storm") {
+        let (from, until) = times(storm, ["from", "until"], course)?;
+        faults.storms.push(Storm { host: hosts.one(storm, "host")?, from, until });
     }
     Ok(faults)
 }
 
-fn times(table: &Table, course: Course) -> Result<(Time, Time), Error> {
-    let (down, up): (Time, Option<Time>) = (table.get("down"), table.find("up"));
-    if down >= course.duration {
+/// When something begins and ends.
+fn times(table: &Table, [from, until]: [&str; 2], course: Course) -> Result<(Time, Time), Error> {
+    let (start, end): (Time, Option<Time>) = (table.get(from), table.find(until));
+    if start >= course.duration {
         return Err(
-            table.error("down", format!("a time before the end of the run at {}", course.duration))
+            table.error(from, format!("a time before the end of the run at {}", course.duration))
         );
     }
-    match up {
-        Some(up) if up <= down => {
-            Err(table.error("up", format!("a time after down, which is {down}")))
+    match end {
+        Some(end) if end <= start => {
+            Err(table.error(until, format!("a time after {from}, which is {start}")))
         }
-        up => Ok((down, up.unwrap_or(Time::NEVER))),
+        end => Ok((start, end.unwrap_or(Time::NEVER))),
     }
+}
+
+/// Refuses hosts that would pause a switch that pauses nobody itself.
+pub(crate) fn check_storms(
+    section: Option<&Table>,
+    faults: &Faults,
+    fabric: &Fabric,
+) -> Result<(), Error> {
+    let Some(table) = section else { return Ok(()) };
+    for (number, storm) in faults.storms.iter().enumerate() {
+        let host = Node::Host(storm.host);
+        let switch = fabric.links.iter().find_map(|link| match (link.a, link.b) {
+            (Node::Switch(switch), end) | (end, Node::Switch(switch)) if end == host => {
+                Some(&fabric.switches[switch as usize])
+            }
+            _ => None,
+        });
+        if switch.is_some_and(|switch| switch.pausing.is_none()) {
+            let expected = "a host whose switch pauses (switch.pfc, with a limited buffer)";
+            return Err(table.tables("storm")[number].error("host", expected));
+        }
+    }
+    Ok(())
 }
 
 fn node(table: &Table, key: &str, fabric: &Fabric) -> Result<Node, Error> {

@@ -8,6 +8,7 @@ pub(crate) mod glob;
 pub(crate) mod graph;
 pub(crate) mod hosts;
 pub(crate) mod paths;
+pub(crate) mod pfc;
 pub(crate) mod scenario;
 pub(crate) mod sizes;
 pub(crate) mod switch;

@@ -11,7 +11,7 @@ use tidegate_core::{Span, Time};
 use super::hosts::{self, Hosts};
 use super::transport::{Stacks, json_params};
 use super::wishes::Wishes;
-use super::{Course, Labels, fabric, faults, flows, paths, sizes, switch, traffic, transport};
+use super::{Course, Labels, fabric, faults, flows, paths, pfc, sizes, switch, traffic, transport};
 use crate::error::Error;
 use crate::load;
 use crate::plan::{Output, Plan};
@@ -127,7 +127,10 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let routing = wishes.routing(switch_table, differ, &mut warnings)?;
     let marking = if equipped.leaves_marking() { wishes.marking(switch_table)? } else { None };
     equipped.mark(switch_table, marking, facts.bdp_bytes)?;
-    let fabric = equipped.fabric;
+    let switch::Equipped { mut fabric, pfc: said, .. } = equipped;
+    let largest = wishes.largest_packet(&facts);
+    pfc::settle(switch_table, &mut fabric, &said, wishes.lossless(), largest, &mut warnings)?;
+    faults::check_storms(root.find("faults"), &faults, &fabric)?;
     wishes.classes(&fabric, &mut warnings);
     wishes.provide(&fabric, &facts, switch_table)?;
     for stack in stacks.iter() {
@@ -193,6 +196,13 @@ fn resolved(
         let plain = (0..fabric.switches.len()).find(|at| !overridden(*at));
         json["switch"]["ecn"] =
             plain.and_then(|at| fabric.switches[at].ecn).map_or(json!("off"), switch::json_ecn);
+    }
+    if json["switch"].get("pfc").is_none()
+        && let Some(pausing) = fabric.switches.iter().find_map(|switch| switch.pausing)
+        && root.get::<&Table>("switch").tables("override").is_empty()
+    {
+        // A protocol needs it.
+        json["switch"]["pfc"] = pfc::json(pausing);
     }
     let complete = |json: &mut Json, stack: &tidegate_algos::Stack| {
         json["protocol"] = json!(stack.protocol().card().name);

@@ -6,6 +6,7 @@ use tidegate_core::{Extent, Marking, Span};
 
 use super::fabric::Topology;
 use super::glob::Glob;
+use super::pfc;
 use crate::error::{Error, nearest};
 use crate::read::keys::{Default, FLIGHT, Key, LINK_RATE, Optional, Required, Shape, key};
 use crate::read::table::{Or, Table, Word};
@@ -48,6 +49,14 @@ static PER_SWITCH: &[Key] = &[
         Shape::Count { min: 1, max: 8 },
         Default("8"),
         "Strict priorities of a port.",
+    ),
+    key(
+        "pfc",
+        Shape::Or(&["off"], &Shape::Table(&[pfc::KEYS])),
+        Optional,
+        "Whether the switch pauses who sends to it rather than drop (priority flow control): its \
+         limited buffer is then shared by where packets came in, and sharing and alpha have no \
+         place. Unset: off, unless a running protocol needs it.",
     ),
     key(
         "ecn",
@@ -137,13 +146,16 @@ struct Settings {
     telemetry: bool,
     priorities: u8,
     ecn: Ecned,
+    pfc: pfc::Said,
 }
 
-/// Switches with all settled but marking, whose thresholds need the bandwidth-delay product.
+/// Switches with all settled but what depends on the running protocols: marking, whose thresholds
+/// need the bandwidth-delay product, and pauses.
 #[derive(Debug)]
 pub(crate) struct Equipped {
     pub(crate) fabric: Fabric,
     markings: Vec<Ecned>,
+    pub(crate) pfc: Vec<pfc::Said>,
 }
 
 /// Equips the switches of a topology.
@@ -155,16 +167,17 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
         telemetry: true,
         priorities: 8,
         ecn: Ecned::Unsaid,
+        pfc: pfc::Said::Nothing,
     };
-    let mut settings = vec![unset.changed(table)?; topology.switches.len()];
-    for change in table.tables("override") {
+    let mut settings = vec![unset.changed(table, None)?; topology.switches.len()];
+    for (number, change) in table.tables("override").iter().enumerate() {
         for pattern in change.get::<&[String]>("match") {
             let glob = Glob::new(pattern);
             let mut matched = false;
             for (switch, settings) in topology.switches.iter().zip(&mut settings) {
                 if glob.matches(&switch.name) {
                     matched = true;
-                    *settings = settings.changed(change)?;
+                    *settings = settings.changed(change, Some(number))?;
                 }
             }
             if !matched {
@@ -189,27 +202,43 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
         };
     }
     let markings = settings.iter().map(|settings| settings.ecn).collect();
+    let pfc = settings.iter().map(|settings| settings.pfc).collect();
     let Topology { hosts, switches, links } = topology;
     Ok(Equipped {
         fabric: Fabric { hosts, switches, links, mtu, rate_changes: Vec::new() },
         markings,
+        pfc,
     })
 }
 
 impl Settings {
-    /// With what `table` says.
-    fn changed(mut self, table: &Table) -> Result<Settings, Error> {
+    /// With what `table` says, which may be an override of that number.
+    fn changed(mut self, table: &Table, number: Option<usize>) -> Result<Settings, Error> {
         match table.find::<Or<u64>>("buffer") {
             Some(Or::Word(_)) => self.bytes = None,
             Some(Or::Value(bytes)) => self.bytes = Some(bytes),
             None => {}
         }
+        match table.find::<Or<&Table>>("pfc") {
+            Some(Or::Word(_)) => self.pfc = pfc::Said::Off,
+            Some(Or::Value(pfc)) => self.pfc = pfc::Said::On(pfc::pausing(pfc), number),
+            None => {}
+        }
+        // What a preset says of a limited buffer may stand beside the user's unlimited one.
+        let says = |key| table.item(key).is_some_and(|item| !item.at.is_builtin());
         let sharing = table.find::<Word>("sharing").map(|word| word.0);
-        for key in ["sharing", "alpha"] {
-            // A preset's alpha may stand beside the user's unlimited buffer.
-            if self.bytes.is_none() && table.item(key).is_some_and(|item| !item.at.is_builtin()) {
+        let pauses = matches!(self.pfc, pfc::Said::On(..));
+        for key in ["sharing", "alpha"].into_iter().filter(|key| says(key)) {
+            if self.bytes.is_none() {
                 return Err(table.error(key, "no such key while the buffer is unlimited"));
             }
+            if pauses {
+                let expected = "no such key beside pfc, whose alpha is the threshold";
+                return Err(table.error(key, expected));
+            }
+        }
+        if pauses && self.bytes.is_none() && says("pfc") {
+            return Err(table.error("pfc", "a buffer of limited size, or \"off\""));
         }
         let alpha: Option<f64> = table.find("alpha");
         match sharing {

@@ -2,7 +2,7 @@
 
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Fabric, Routing};
-use tidegate_core::{Equipment, Facts, MAX_HOPS, Marking, Need};
+use tidegate_core::{Equipment, Facts, HEADER_BYTES, MAX_HOPS, MIN_WIRE_BYTES, Marking, Need};
 
 use super::transport::Stacks;
 use crate::error::{Error, one_of};
@@ -99,6 +99,21 @@ impl<'a> Wishes<'a> {
         Ok(asked.map(|(marking, _)| marking))
     }
 
+    /// Who wants that nothing is dropped, if anybody does.
+    pub(crate) fn lossless(&self) -> Option<&'static str> {
+        self.first(|equipment| equipment.lossless)
+    }
+
+    /// The largest packet of any of them on the wire, in bytes.
+    pub(crate) fn largest_packet(&self, facts: &Facts) -> u32 {
+        let of = |wish: &Wish<'_>| {
+            let card = wish.stack.protocol().card();
+            let data = facts.mtu + HEADER_BYTES + card.telemetry(facts.hops);
+            data.max(MIN_WIRE_BYTES + card.echo(facts.hops))
+        };
+        self.list.iter().map(of).max().unwrap_or(MIN_WIRE_BYTES)
+    }
+
     /// Says so where some of the running protocols send above the priority of data, and others
     /// have data alone.
     pub(crate) fn classes(&self, fabric: &Fabric, warnings: &mut Vec<String>) {
@@ -156,7 +171,7 @@ fn lack(fabric: &Fabric, facts: &Facts, need: Need) -> Option<Lack> {
         Need::Ecn | Need::CoreEcn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => {
             (Some("ecn"), "no switch that marks".into(), "marking on some switch".into())
         }
-        Need::Lossless | Need::CreditQueues | Need::Circuits => (
+        Need::CreditQueues | Need::Circuits => (
             None,
             format!("a fabric without {}", need.name()),
             "another protocol, as fabrics do not have it yet".into(),
@@ -236,15 +251,16 @@ mod tests {
 
     #[test]
     fn what_no_fabric_has_is_refused_by_name() {
-        let wanting = Equipment { lossless: true, ..Equipment::NONE };
+        let wanting = Equipment { circuits: true, ..Equipment::NONE };
         let fabric = chain(2, "");
         let facts = paths::facts(&fabric, None).unwrap();
         let message = merged(&[Equipment::NONE, wanting], |wishes, table| {
             wishes.provide(&fabric, &facts, table)
         });
         let message = message.unwrap_err();
-        assert!(message.contains("transport.protocol: found a fabric without pauses"), "{message}");
-        assert!(message.contains("two needs pauses (PFC)"), "{message}");
+        let found = "transport.protocol: found a fabric without circuit announcements";
+        assert!(message.contains(found), "{message}");
+        assert!(message.contains("two needs circuit announcements"), "{message}");
     }
 
     #[test]
@@ -260,14 +276,13 @@ mod tests {
             Need::HopRecords,
             Need::Spraying,
             Need::SymmetricPaths,
+            Need::Lossless,
         ] {
             assert_eq!(lacks(&good, need), None);
         }
-        for (need, name) in [
-            (Need::Lossless, "pauses (PFC)"),
-            (Need::CreditQueues, "credit queues"),
-            (Need::Circuits, "circuit announcements"),
-        ] {
+        for (need, name) in
+            [(Need::CreditQueues, "credit queues"), (Need::Circuits, "circuit announcements")]
+        {
             assert_eq!(lacks(&good, need).unwrap(), format!("a fabric without {name}"));
         }
         assert_eq!(

@@ -1,0 +1,209 @@
+//! `switch.pfc`: switches that pause who sends to them.
+
+use serde_json::{Value as Json, json};
+use tidegate_core::fabric::{Buffer, Fabric, Headroom, Pausing, Switch};
+
+use crate::error::Error;
+use crate::read::keys::{Default, Key, Shape, key};
+use crate::read::table::{Or, Table};
+
+const BYTES: Shape = Shape::Bytes { min: 0, max: 4_000_000_000 };
+
+/// Keys of the table.
+pub(crate) static KEYS: &[Key] = &[
+    key(
+        "alpha",
+        Shape::Number { min: 0.001, max: 1_000.0 },
+        Default("0.125"),
+        "A sender pauses when the switch holds of what came in by its port, of a class and beyond \
+         the reserve, this times what is free of the shared buffer.",
+    ),
+    key(
+        "reserved",
+        BYTES,
+        Default("4096B"),
+        "What every port that leads in may have held, of a class, whatever others do.",
+    ),
+    key(
+        "headroom",
+        Shape::Or(&["round-trip", "three-delays"], &BYTES),
+        Default("round-trip"),
+        "Kept at every port that leads in, for each class, for what still comes after a pause is \
+         sent: what a link carries in a round trip, with three of the largest packets and the \
+         pauses; or in three times its delay, as in HPCC's simulator; or so much.",
+    ),
+    key(
+        "resume_offset",
+        BYTES,
+        Default("3072B"),
+        "The sender goes on when so much below the threshold is held.",
+    ),
+    key(
+        "classes",
+        Shape::Count { min: 1, max: 8 },
+        Default("1"),
+        "So many of the lowest priorities pause: 1 is data alone. What is above takes from the \
+         shared buffer, and is dropped where that is full.",
+    ),
+];
+
+/// What a scenario says of a switch's pauses.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Said {
+    Nothing,
+    Off,
+    /// The number of the override that says so, if one does.
+    On(Pausing, Option<usize>),
+}
+
+/// Before priorities and packets of the fabric are known: classes from the lowest priority on, and
+/// packets of no size.
+const UNSETTLED: Headroom = Headroom::RoundTrip { packet_bytes: 0 };
+
+/// Where the scenario says nothing and a protocol wants it.
+const USUAL: Pausing = Pausing {
+    classes: 1,
+    alpha: 0.125,
+    reserved_bytes: 4_096,
+    headroom: UNSETTLED,
+    resume_offset_bytes: 3_072,
+};
+
+/// Reads the table.
+pub(crate) fn pausing(table: &Table) -> Pausing {
+    Pausing {
+        classes: ((1u16 << table.get::<u64>("classes")) - 1) as u8,
+        alpha: table.get("alpha"),
+        reserved_bytes: table.get::<u64>("reserved") as u32,
+        headroom: match table.get::<Or<u64>>("headroom") {
+            Or::Word("three-delays") => Headroom::ThreeDelays,
+            Or::Word(_) => UNSETTLED,
+            Or::Value(bytes) => Headroom::Bytes(bytes as u32),
+        },
+        resume_offset_bytes: table.get::<u64>("resume_offset") as u32,
+    }
+}
+
+/// Settles who pauses: as the scenario says, or where it says nothing and `wanting` names a
+/// protocol, every switch with a limited buffer. The largest packet has `packet_bytes` on the wire.
+pub(crate) fn settle(
+    table: &Table,
+    fabric: &mut Fabric,
+    said: &[Said],
+    wanting: Option<&str>,
+    packet_bytes: u32,
+    warnings: &mut Vec<String>,
+) -> Result<(), Error> {
+    let levels = fabric.switches.iter().map(|switch| switch.priorities).min().unwrap_or(1);
+    let limited = |switch: &Switch| switch.buffer != Buffer::Unlimited;
+    let mut warned = false;
+    for (switch, said) in fabric.switches.iter_mut().zip(said) {
+        let pausing = match (said, wanting) {
+            _ if !limited(switch) => continue,
+            (Said::Off, Some(name)) => {
+                if !std::mem::replace(&mut warned, true) {
+                    warnings.push(format!(
+                        "{name} is meant for a fabric that drops nothing, but switch.pfc is \
+                         \"off\""
+                    ));
+                }
+                continue;
+            }
+            (Said::Off, None) | (Said::Nothing, None) => continue,
+            (Said::Nothing, Some(_)) => USUAL,
+            (&Said::On(pausing, _), _) => pausing,
+        };
+        let classes = pausing.classes.count_ones();
+        if classes > levels as u32 {
+            let found = format!("{classes} classes that pause");
+            let expected = format!("at most the priorities of every switch, {levels}");
+            return Err(of(table, said).error_found("pfc", found, expected));
+        }
+        switch.pausing = Some(Pausing {
+            classes: pausing.classes << (levels as u32 - classes),
+            headroom: match pausing.headroom {
+                Headroom::RoundTrip { .. } => Headroom::RoundTrip { packet_bytes },
+                other => other,
+            },
+            ..pausing
+        });
+    }
+    for ((switch, said), kept) in fabric.switches.iter().zip(said).zip(fabric.kept_bytes()) {
+        let Buffer::Shared { bytes, .. } = switch.buffer else { continue };
+        if switch.pausing.is_some() && kept >= bytes {
+            let found = format!("{kept}B of headroom and reserve at {}", switch.name);
+            let who = match (said, wanting) {
+                (Said::Nothing, Some(name)) => format!(" ({name} needs pauses)"),
+                _ => String::new(),
+            };
+            let expected = format!("less than its buffer of {bytes}B{who}");
+            return Err(of(table, said).error_found("pfc", found, expected));
+        }
+    }
+    Ok(())
+}
+
+/// The table that says it.
+fn of<'a>(table: &'a Table, said: &Said) -> &'a Table {
+    match said {
+        &Said::On(_, Some(change)) => &table.tables("override")[change],
+        _ => table,
+    }
+}
+
+/// As a scenario would say it.
+pub(crate) fn json(pausing: Pausing) -> Json {
+    json!({
+        "alpha": pausing.alpha,
+        "reserved": format!("{}B", pausing.reserved_bytes),
+        "headroom": match pausing.headroom {
+            Headroom::RoundTrip { .. } => "round-trip".to_owned(),
+            Headroom::ThreeDelays => "three-delays".to_owned(),
+            Headroom::Bytes(bytes) => format!("{bytes}B"),
+        },
+        "resume_offset": format!("{}B", pausing.resume_offset_bytes),
+        "classes": pausing.classes.count_ones(),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::read::tree::{Node, Source};
+
+    /// Who pauses, and what is warned of, where a protocol may want it.
+    fn settled(switch: &str, wanting: Option<&str>) -> Result<(Vec<bool>, usize), String> {
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ kind = 'parking-lot', switches = 2 }}\nswitch = {{ \
+             {switch} }}\ntransport = {{ protocol = 'swift' }}\nflows = [{{ src = 'h0', dst = 'h1' \
+             }}]"
+        );
+        let document = Node::document(&Source::file("x.toml", &text)).unwrap();
+        let root = crate::read::check::table(document, crate::build::scenario::ROOT, "").unwrap();
+        let (table, fabric): (&Table, &Table) = (root.get("switch"), root.get("fabric"));
+        let topology = crate::build::fabric::topology(fabric).unwrap();
+        let mut equipped = crate::build::switch::equip(table, topology, 1000).unwrap();
+        let mut warnings = Vec::new();
+        let said = &equipped.pfc;
+        settle(table, &mut equipped.fabric, said, wanting, 1080, &mut warnings)
+            .map_err(|error| error.to_string())?;
+        let pauses = equipped.fabric.switches.iter().map(|switch| switch.pausing.is_some());
+        Ok((pauses.collect(), warnings.len()))
+    }
+
+    #[test]
+    fn a_protocol_gets_what_it_wants_unless_the_scenario_says_no() {
+        let some = |switch: &str| settled(switch, Some("one"));
+        assert_eq!(settled("buffer = '1MB'", None), Ok((vec![false; 2], 0)));
+        assert_eq!(some("buffer = '1MB'"), Ok((vec![true; 2], 0)));
+        // Nothing is dropped there anyway.
+        assert_eq!(some(""), Ok((vec![false; 2], 0)));
+        assert_eq!(some("buffer = '1MB', pfc = 'off'"), Ok((vec![false; 2], 1)));
+        let partly = "buffer = '1MB', override = [{ match = 'tor1', pfc = 'off' }]";
+        assert_eq!(some(partly), Ok((vec![true, false], 1)));
+        let message = some("buffer = '90KB'").unwrap_err();
+        let said = "switch.pfc: found 97260B of headroom and reserve at tor0, expected less than \
+                    its buffer of 90000B (one needs pauses)";
+        assert!(message.contains(said), "{message}");
+    }
+}
