@@ -167,3 +167,74 @@ impl Waits {
         self.held.iter().filter(remains).map(|at| (at.ingress, at.class)).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::fabric::{Buffer, Headroom, Link, Pausing, Switch};
+    use tidegate_core::{Rate, Span};
+
+    /// Two switches that pause, with a host each: links to the hosts, then the one between.
+    fn pair() -> Fabric {
+        let pausing = Pausing {
+            classes: 1,
+            alpha: 0.5,
+            reserved_bytes: 100,
+            headroom: Headroom::Bytes(1_000),
+            resume_offset_bytes: 50,
+        };
+        let switch = |name: &str| Switch {
+            name: name.into(),
+            latency: Span::ZERO,
+            telemetry: false,
+            buffer: Buffer::Shared { bytes: 4_200, alpha: 1.0 },
+            ecn: None,
+            priorities: 1,
+            discipline: None,
+            pausing: Some(pausing),
+        };
+        let link = |a, b| Link { a, b, rate: Rate::gbps(1), delay: Span::us(1) };
+        Fabric {
+            hosts: vec!["h0".into(), "h1".into()],
+            switches: vec![switch("s0"), switch("s1")],
+            links: vec![
+                link(Node::Host(0), Node::Switch(0)),
+                link(Node::Host(1), Node::Switch(1)),
+                link(Node::Switch(0), Node::Switch(1)),
+            ],
+            rate_changes: Vec::new(),
+            mtu: 1000,
+        }
+    }
+
+    /// Ports 4 and 5, between the switches, stand still. Each switch holds 1,500 B from the other,
+    /// of which so many wait at the port back.
+    fn waits(back: [u64; 2]) -> Waits {
+        let still = |port| Still { port, classes: 1, since: Time::ZERO };
+        let held = |ingress| At { ingress, class: 0, bytes: 1_500, headroom: 200, is_told: true };
+        let queued = |egress, bytes| Queued { egress, ingress: egress ^ 1, class: 0, bytes };
+        Waits {
+            still: vec![still(4), still(5)],
+            held: vec![held(4), held(5)],
+            queued: vec![queued(4, back[0]), queued(5, back[1])],
+        }
+    }
+
+    #[test]
+    fn only_who_never_goes_on_is_in_a_circle() {
+        let fabric = pair();
+        assert_eq!(pool_bytes(&fabric), [2_000; 2]);
+        assert_eq!(waits([1_500, 1_500]).circle(&fabric), [4, 5]);
+        // Once the rest has drained, 1,100 B are left, 1,000 of the pool: no less than half of what
+        // is free.
+        assert_eq!(waits([1_100, 1_500]).circle(&fabric), [4, 5]);
+        // 600 of the pool and an offset of 50, of which half is 700: that one goes on, and with it
+        // the other.
+        assert_eq!(waits([1_500, 700]).circle(&fabric), []);
+        assert_eq!(waits([0, 1_500]).circle(&fabric), []);
+        // Who has been told to go on, but not heard of it yet, does not wait.
+        let mut heard = waits([1_500, 1_500]);
+        heard.held[0].is_told = false;
+        assert_eq!(heard.circle(&fabric), []);
+    }
+}
