@@ -256,8 +256,10 @@ fn explain_bounds(text: &mut String) {
 fn losses(summary: &Summary) -> String {
     let drops: u64 = summary.switches.iter().map(|switch| switch.drops).sum();
     let resent: u64 = summary.groups.iter().map(|group| group.retransmitted_bytes).sum();
+    let pauses: u64 = summary.links.iter().map(|link| link.pfc_pauses).sum();
+    let paused = if pauses > 0 { format!("{pauses} pauses and ") } else { String::new() };
     format!(
-        "{drops} drops at switches since warm-up, {} of payload sent again in all",
+        "{paused}{drops} drops at switches since warm-up, {} of payload sent again in all",
         bytes(Some(resent as f64))
     )
 }
@@ -350,7 +352,8 @@ fn flow_table(flows: &[FlowSummary]) -> String {
 }
 
 fn link_table(links: &[&LinkSummary]) -> String {
-    let titles = &[
+    let pauses = links.iter().any(|link| link.pfc_pauses > 0);
+    let mut titles = vec![
         "from",
         "to",
         "Gbps",
@@ -364,9 +367,12 @@ fn link_table(links: &[&LinkSummary]) -> String {
         "drops",
         "marks",
     ];
-    let mut table = new(titles, 2);
+    if pauses {
+        titles.extend(["pauses", "paused"]);
+    }
+    let mut table = new(&titles, 2);
     for link in links {
-        table.add_row([
+        let mut row = vec![
             shown(&link.from),
             shown(&link.to),
             number(Some(link.rate_gbps)),
@@ -379,7 +385,11 @@ fn link_table(links: &[&LinkSummary]) -> String {
             bytes(link.queue_bytes.max),
             link.drops.to_string(),
             link.ecn_marks.to_string(),
-        ]);
+        ];
+        if pauses {
+            row.extend([link.pfc_pauses.to_string(), micros(link.paused_us)]);
+        }
+        table.add_row(row);
     }
     drawn(&table)
 }

@@ -31,6 +31,6 @@ pub use series_file::{Entity, EntryOf, SeriesEntry, SeriesFile, SeriesRow};
 pub use sketch::Sketch;
 pub use summary::{
     BySize, Engine, FLOWS_MAX, FaultSummary, FctSummary, FlowSummary, Goodput, GroupSummary,
-    LINKS_MAX, LinkSummary, QueueBytes, QueueDelay, Slowdown, Summary, SwitchSettings,
-    SwitchSummary, busiest, write_json,
+    LINKS_MAX, LinkSummary, PauseStormSummary, QueueBytes, QueueDelay, Slowdown, Summary,
+    SwitchSettings, SwitchSummary, busiest, write_json,
 };

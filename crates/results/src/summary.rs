@@ -70,6 +70,9 @@ pub struct Summary {
     /// What went wrong, where the scenario says that something may.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub faults: Option<FaultSummary>,
+    /// Hosts that paused their switch for 100 us and more.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub pause_storms: Vec<PauseStormSummary>,
 }
 
 impl Summary {
@@ -330,8 +333,11 @@ pub struct LinkSummary {
     pub drops: u64,
     /// Packets marked.
     pub ecn_marks: u64,
-    /// Pauses received.
+    /// Pauses received: times that a class came to stand still.
     pub pfc_pauses: u64,
+    /// How long any class stood still; older results do not say.
+    #[serde(default)]
+    pub paused_us: Option<Fixed>,
     /// Whether the sending end is a host: hosts are pulled, so nothing queues there.
     pub from_host: bool,
 }
@@ -392,6 +398,9 @@ pub struct SwitchSettings {
     /// Both are for ports of this rate, and in proportion at others; absent: the same at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark_per_gbps: Option<f64>,
+    /// Senders are paused that have this times what is free of the shared buffer; absent: none is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pfc_alpha: Option<f64>,
 }
 
 /// What injected faults did, over the whole run.
@@ -407,6 +416,15 @@ pub struct FaultSummary {
     pub reordered: u64,
     /// Times that a link went down.
     pub outages: u64,
+}
+
+/// A host that paused its switch for long.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PauseStormSummary {
+    /// The host.
+    pub host: String,
+    /// Since when, where it first did.
+    pub since_us: Option<Fixed>,
 }
 
 /// The [`LINKS_MAX`] busiest of `links`, in their old order, and how many are left out. Of equally

@@ -24,6 +24,7 @@ fn link(utilization: f64) -> LinkSummary {
         drops: 0,
         ecn_marks: 0,
         pfc_pauses: 0,
+        paused_us: Fixed::nearest(0.0),
         from_host: false,
     }
 }
@@ -94,6 +95,7 @@ fn summary() -> Summary {
             settings: None,
         }],
         faults: None,
+        pause_storms: vec![],
     }
 }
 
@@ -139,7 +141,8 @@ fn every_promised_key_is_there() {
     );
     assert_keys(
         &json["links"][0],
-        "from to rate_gbps utilization queue_bytes queue_delay_us drops ecn_marks pfc_pauses",
+        "from to rate_gbps utilization queue_bytes queue_delay_us drops ecn_marks pfc_pauses \
+         paused_us",
     );
     assert_keys(&json["links"][0]["queue_delay_us"], "mean p99 max");
     assert_keys(&json["switches"][0], "name buffer_bytes drops");

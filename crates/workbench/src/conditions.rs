@@ -68,7 +68,12 @@ fn fixed_rates(summary: &Summary) -> Option<String> {
 
 fn buffers(summary: &Summary) -> Option<String> {
     let buffer = |settings: SwitchSettings| {
-        settings.buffer_size_bytes.map_or("unlimited".to_owned(), |size| bytes(size as f64))
+        let size = settings.buffer_size_bytes;
+        let size = size.map_or("unlimited".to_owned(), |size| bytes(size as f64));
+        match settings.pfc_alpha {
+            Some(alpha) => format!("{size} with pauses at {alpha} of what is free"),
+            None => size,
+        }
     };
     of_switches(summary, buffer).map(|text| format!("switch buffer {text}"))
 }

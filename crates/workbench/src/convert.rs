@@ -6,11 +6,13 @@ use tidegate_core::fabric::{Buffer, Node, Switch};
 use tidegate_core::params::Value;
 use tidegate_core::{ConnectionPolicy, Message, Rate};
 use tidegate_results::{
-    Entity, FaultSummary, Fixed, FlowRow, LinkSummary, Names, QueueBytes, QueueDelay, SeriesRow,
-    SwitchSettings, SwitchSummary,
+    Entity, FaultSummary, Fixed, FlowRow, LinkSummary, Names, PauseStormSummary, QueueBytes,
+    QueueDelay, SeriesRow, SwitchSettings, SwitchSummary,
 };
 use tidegate_scenario::Plan;
-use tidegate_sim::{FaultCounts, FlowRecord, LinkRecord, Quantity, Sample, Spread, SwitchRecord};
+use tidegate_sim::{
+    FaultCounts, FlowRecord, LinkRecord, PauseStorm, Quantity, Sample, Spread, SwitchRecord,
+};
 
 /// How messages share connections, as scenarios say it.
 pub(crate) fn connections(policy: ConnectionPolicy) -> String {
@@ -99,6 +101,7 @@ pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
         drops: record.drops,
         ecn_marks: record.ecn_marks,
         pfc_pauses: record.pfc_pauses,
+        paused_us: Fixed::nearest(record.paused.as_us_f64()),
         from_host: matches!(record.from, Node::Host(_)),
     }
 }
@@ -134,6 +137,7 @@ fn settings(switch: &Switch) -> SwitchSettings {
         },
         mark_from_bytes: switch.ecn.map(|ecn| ecn.min_bytes),
         mark_all_bytes: switch.ecn.map(|ecn| ecn.max_bytes),
+        pfc_alpha: switch.pausing.map(|pausing| pausing.alpha),
         mark_per_gbps: switch.ecn.and_then(|ecn| ecn.per).map(Rate::as_gbps_f64),
     }
 }
@@ -142,6 +146,15 @@ fn settings(switch: &Switch) -> SwitchSettings {
 pub(crate) fn faults(counts: &FaultCounts) -> FaultSummary {
     let FaultCounts { lost, corrupted, duplicated, reordered, outages } = *counts;
     FaultSummary { lost, corrupted, duplicated, reordered, outages }
+}
+
+/// Hosts that paused their switches for long.
+pub(crate) fn pause_storms(plan: &Plan, storms: &[PauseStorm]) -> Vec<PauseStormSummary> {
+    let storm = |storm: &PauseStorm| PauseStormSummary {
+        host: node(plan, Node::Host(storm.host)),
+        since_us: Fixed::nearest(storm.since.as_us_f64()),
+    };
+    storms.iter().map(storm).collect()
 }
 
 /// A sample.

@@ -8,7 +8,7 @@ use tidegate_results::{
     Engine as EngineSummary, Fixed, GroupSummary, Recorded, Recorder, Summary, busiest,
 };
 use tidegate_scenario::Plan;
-use tidegate_sim::FlowRecord;
+use tidegate_sim::{FlowRecord, PauseStorm};
 
 use super::{End, Left, Measure, Start};
 use crate::fair_share::FairShares;
@@ -83,6 +83,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
     warnings.extend(recorded.groups.iter().filter_map(unfinished));
     warnings.extend(starved(&recorded.groups));
     warnings.extend(uncounted(plan, &recorded, messages));
+    warnings.extend(stormy(plan, &outcome.storms));
     warnings.extend(stuck(&outcome.unfinished, last_start, plan.duration.after(drained)));
     Summary {
         schema: Summary::SCHEMA,
@@ -106,6 +107,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
         links,
         links_omitted,
         switches: convert::switches(plan, &outcome.switches),
+        pause_storms: convert::pause_storms(plan, &outcome.storms),
         faults: (plan.faults != Default::default()).then(|| convert::faults(&outcome.faults)),
     }
 }
@@ -204,6 +206,19 @@ fn unfinished(group: &GroupSummary) -> Option<String> {
             share * 100.0
         )
     })
+}
+
+/// A warning about hosts that paused their switch for long: what goes to them stands still, and so
+/// does in time what goes the same way.
+fn stormy(plan: &Plan, storms: &[PauseStorm]) -> Option<String> {
+    let first = storms.iter().min_by_key(|storm| storm.since)?;
+    let others = match storms.len() - 1 {
+        0 => String::new(),
+        1 => " and another host".to_owned(),
+        others => format!(" and {others} other hosts"),
+    };
+    let host = &plan.fabric.hosts[first.host as usize];
+    Some(format!("{host}{others} paused the switch for 100us and more, from {} on", first.since))
 }
 
 /// Says so where messages stay unfinished although there was nothing else to do: since the last

@@ -288,7 +288,9 @@ fn percentile(fct: &FctSummary, per_mille: u64, value: Option<Fixed>) -> String 
 }
 
 fn links(runs: &[Run]) -> String {
-    let titles = [
+    let paused = |run: &Run| run.summary.links.iter().any(|link| link.pfc_pauses > 0);
+    let pauses = runs.iter().any(paused);
+    let mut titles = vec![
         ("run", false),
         ("from", false),
         ("to", false),
@@ -302,12 +304,15 @@ fn links(runs: &[Run]) -> String {
         ("drops", true),
         ("marks", true),
     ];
+    if pauses {
+        titles.extend([("pauses", true), ("paused µs", true)]);
+    }
     let rows = runs.iter().flat_map(|run| {
         let mut links: Vec<_> = run.summary.links.iter().filter(|link| !link.from_host).collect();
         links.sort_by(|a, b| b.utilization.unwrap_or(0.0).total_cmp(&a.utilization.unwrap_or(0.0)));
         links.truncate(QUEUES_SHOWN);
         links.into_iter().map(|link| {
-            vec![
+            let mut row = vec![
                 escaped(&run.title),
                 escaped(&link.from),
                 escaped(&link.to),
@@ -320,7 +325,11 @@ fn links(runs: &[Run]) -> String {
                 number(link.queue_bytes.max.map(|bytes| bytes / 1e3)),
                 link.drops.to_string(),
                 link.ecn_marks.to_string(),
-            ]
+            ];
+            if pauses {
+                row.extend([link.pfc_pauses.to_string(), fixed(link.paused_us)]);
+            }
+            row
         })
     });
     table(&titles, rows)

@@ -1,0 +1,107 @@
+//! Fabrics that pause senders, as their users see them: a victim, a deadlock, a storm.
+
+mod common;
+
+use std::fs;
+
+use common::{Answer, answer, protocols};
+use serde_json::Value;
+
+/// What the program says of a scenario, the first protocol carrying its flows. Marks come too late
+/// to keep queues short.
+fn run(text: &str, more: &[&str]) -> Answer {
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("scenario.toml");
+    let transport = format!("[transport]\nprotocol = \"{}\"\n", protocols()[0]);
+    fs::write(&path, format!("{text}\n{transport}")).unwrap();
+    answer(&[&["run", path.to_str().unwrap()], more].concat())
+}
+
+/// A victim from h3 to h6, and beside it, if so, an incast to h4: over a link that carries both.
+fn victim(switch: &str, incast: bool) -> String {
+    let mut text = format!(
+        "duration = '3ms'\nwarmup = '1ms'\nflows = [\n  {{ src = 'h3', dst = 'h5', label = \
+         'victim' }},\n"
+    );
+    for src in (0..3).filter(|_| incast) {
+        text += &format!("  {{ src = 'h{src}', dst = 'h4', label = 'incast' }},\n");
+    }
+    text += "]\n[fabric]\nkind = 'graph'\nhosts = ['h0', 'h1', 'h2', 'h3', 'h4', 'h5']\n\
+             switches = ['s0', 's1']\nlinks = [\n";
+    let mut link = |a: &str, b: &str, rate| {
+        text += &format!("  {{ a = '{a}', b = '{b}', rate = '{rate}Gbps', delay = '1us' }},\n");
+    };
+    for (host, switch) in [("h0", "s0"), ("h1", "s0"), ("h2", "s0"), ("h3", "s0")] {
+        link(host, switch, 100);
+    }
+    link("h4", "s1", 100);
+    link("h5", "s1", 100);
+    link("s0", "s1", 400);
+    text + &format!("]\n[switch]\nbuffer = '2MB'\necn = {{ kmin = '1GB' }}\n{switch}")
+}
+
+fn goodput(summary: &Value, label: &str) -> f64 {
+    let flows = summary["flows"].as_array().unwrap();
+    let of = flows.iter().find(|flow| flow["label"] == label).expect("that flow");
+    of["goodput_gbps"].as_f64().unwrap()
+}
+
+#[test]
+fn a_victim_of_an_incast_stands_still_with_it() {
+    let alone = run(&victim("pfc = {}", false), &["--json"]).json();
+    assert!(goodput(&alone, "victim") > 95.0, "{}", goodput(&alone, "victim"));
+    let beside = run(&victim("pfc = {}", true), &["--json"]).json();
+    assert!(goodput(&beside, "victim") < 60.0, "{}", goodput(&beside, "victim"));
+    let between = |summary: &Value| {
+        let links = summary["links"].as_array().unwrap();
+        links.iter().find(|link| link["from"] == "s0" && link["to"] == "s1").unwrap().clone()
+    };
+    let (before, link) = (between(&alone), between(&beside));
+    assert_eq!((&before["pfc_pauses"], before["paused_us"].as_f64()), (&0.into(), Some(0.0)));
+    assert!(link["pfc_pauses"].as_u64().unwrap() > 10, "{link}");
+    let paused = link["paused_us"].as_f64().unwrap();
+    assert!(paused > 500.0 && paused <= 2_000.0, "{link}");
+    let switches = beside["switches"].as_array().unwrap();
+    assert!(switches.iter().all(|switch| switch["drops"] == 0), "{switches:?}");
+
+    let table = run(&victim("pfc = {}", true), &[]).ok();
+    for word in ["pauses", "paused", "with pauses at 0.125 of what is free"] {
+        assert!(table.contains(word), "`{word}` is missing in:\n{table}");
+    }
+    assert!(!run(&victim("", true), &[]).ok().contains("pauses"));
+}
+
+#[test]
+fn a_deadlock_ends_the_run_and_names_the_ports() {
+    let mut text = "duration = '20ms'\nflows = [\n".to_owned();
+    for flow in 0..64 {
+        let (src, dst) = (flow % 8, (flow % 8 + 4) % 8);
+        text += &format!("  {{ src = 'h{src}', dst = 'h{dst}' }},\n");
+    }
+    text += "]\n[fabric]\nkind = 'graph'\nhosts = ['h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', \
+             'h7']\nswitches = ['s0', 's1', 's2', 's3']\nlinks = [\n";
+    let link = "rate = '100Gbps', delay = '1us'";
+    for host in 0..8 {
+        text += &format!("  {{ a = 'h{host}', b = 's{}', {link} }},\n", host / 2);
+    }
+    for switch in 0..4 {
+        text += &format!("  {{ a = 's{switch}', b = 's{}', {link} }},\n", (switch + 1) % 4);
+    }
+    text += "]\n[switch]\nbuffer = '600KB'\necn = { kmin = '1GB' }\npfc = {}\n";
+    let words = ["deadlock, found at", "are paused in a circle", "s0", "s1", "s2", "s3"];
+    run(&text, &["--json"]).refused(1, &words);
+}
+
+#[test]
+fn a_storm_is_warned_of_and_in_the_summary() {
+    let text = format!(
+        "{}\n[faults]\nstorm = [{{ host = 'h5', from = '1200us', until = '2ms' }}]\n",
+        victim("pfc = {}", false)
+    );
+    let answer = run(&text, &["--json"]);
+    let warned = "warning: h5 paused the switch for 100us and more, from 1200us on";
+    assert!(answer.stderr.contains(warned), "{}", answer.stderr);
+    let summary = answer.json();
+    let [storm] = &summary["pause_storms"].as_array().unwrap()[..] else { panic!("{summary}") };
+    assert_eq!((&storm["host"], storm["since_us"].as_f64()), (&"h5".into(), Some(1200.0)));
+}
