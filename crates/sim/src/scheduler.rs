@@ -31,8 +31,14 @@ pub(crate) struct Scheduler {
     changes: VecDeque<(Time, Rate)>,
     /// The port's rate; zero: nothing starts.
     rate: Rate,
+    /// It only pauses: strict priorities at one rate.
+    only_pauses: bool,
+    /// Then, a bit each: queues that are not empty.
+    occupied: u8,
     /// Packets that it holds.
     packets: u32,
+    /// When its port's own event is due; [`Time::NEVER`]: it has none.
+    pub(crate) wakes_at: Time,
     /// Time spent sending.
     pub(crate) busy: Span,
     pub(crate) stops: Stops,
@@ -133,6 +139,7 @@ impl Scheduler {
                 });
             }
         }
+        let only_pauses = discipline.is_none() && changes.is_empty();
         Some(Scheduler {
             queues,
             urgent: Fifo::EMPTY,
@@ -141,7 +148,10 @@ impl Scheduler {
             turn: (0, false),
             changes,
             rate,
+            only_pauses,
+            occupied: 0,
             packets: 0,
+            wakes_at: Time::NEVER,
             busy: Span::ZERO,
             stops: Stops::default(),
         })
@@ -170,7 +180,18 @@ impl Scheduler {
         let queue = &mut self.queues[number];
         queue.bytes += frame.wire_bytes as u32;
         queue.fifo.push(packet, frames);
+        self.occupied |= 1 << (number & 7);
         self.packets += 1;
+    }
+
+    /// Whether a packet that finds the port free leaves at `now` without joining a queue.
+    pub(crate) fn lets_through(&mut self, now: Time, frame: &Frame) -> bool {
+        let queue = &self.queues[self.queue_of(frame)];
+        let passes = self.only_pauses && !queue.paused && queue.resumed <= now;
+        if passes {
+            self.busy += self.rate.serialise(frame.wire_bytes as u64);
+        }
+        passes
     }
 
     /// Puts `packet` before all that is not urgent.
@@ -191,6 +212,16 @@ impl Scheduler {
         let mut start = Time::NEVER;
         if !self.urgent.is_empty() {
             start = earliest(self.urgent.head, Time::ZERO);
+        }
+        if self.only_pauses {
+            let mut left = self.occupied;
+            while left != 0 {
+                let queue = &self.queues[left.trailing_zeros() as usize];
+                let opens = if queue.paused { Time::NEVER } else { queue.resumed };
+                start = start.min(earliest(queue.fifo.head, opens));
+                left &= left - 1;
+            }
+            return start;
         }
         for queue in self.queues.iter().filter(|queue| !queue.fifo.is_empty()) {
             start = start.min(earliest(queue.fifo.head, queue.opens(frames)));
@@ -228,7 +259,12 @@ impl Scheduler {
         let number =
             if self.weighted { self.turn(start, frames) } else { self.first(start, frames) };
         let head = self.queues[number].fifo.head;
-        self.sent(head, |scheduler| scheduler.queues[number].pop(start, frames), frames)
+        let packet =
+            self.sent(head, |scheduler| scheduler.queues[number].pop(start, frames), frames);
+        if self.only_pauses && self.queues[number].fifo.is_empty() {
+            self.occupied &= !(1 << number);
+        }
+        packet
     }
 
     fn sent(
@@ -298,7 +334,7 @@ impl Scheduler {
                 lost(fifo.pop(frames));
             }
         }
-        self.packets = 0;
+        (self.packets, self.occupied) = (0, 0);
     }
 
     /// Every packet that it holds.

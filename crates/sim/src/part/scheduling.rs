@@ -16,6 +16,16 @@ impl<P: Probe, N: Naming> Part<P, N> {
     #[inline(never)]
     pub(super) fn join_scheduled(&mut self, switch: u32, index: u32, packet: u32) {
         let frame = self.packets.frames[packet as usize];
+        let now = self.now;
+        if self.ports[index as usize].is_free(now)
+            && self.scheduler(index).is_some_and(|scheduler| scheduler.lets_through(now, &frame))
+        {
+            // It is nowhere held.
+            if self.ports[index as usize].flags & flag::MARKS_EARLY != 0 {
+                self.mark(index, packet);
+            }
+            return self.start(index, packet, now, Span::ZERO);
+        }
         if self.scheduler(index).is_some_and(|scheduler| scheduler.refuses(&frame)) {
             // What is queued may have gone by now.
             self.commit_scheduled(index);
@@ -103,6 +113,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// A port that could not send before may now.
     pub(super) fn on_wake(&mut self, index: u32) {
         self.events.clear(self.wake_source(index));
+        self.scheduler(index).into_iter().for_each(|scheduler| scheduler.wakes_at = Time::NEVER);
         match self.ports[index as usize].owner {
             owner if owner & HOST != 0 => self.pull_above(owner & !HOST),
             _ => self.commit_scheduled(index),
@@ -114,11 +125,19 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let port = &self.ports[index as usize];
         let told = |ingress: &Ingress| ingress.has_told(port.owner);
         let eager = P::EXPLICIT_DEQUEUES || self.ingress.as_deref().is_some_and(told);
+        let at = match start {
+            Time::NEVER => Time::NEVER,
+            start if eager || port.link_is_empty() => start.min(self.now.after(FAR)),
+            _ => Time::NEVER,
+        };
         let source = self.wake_source(index);
-        if start < Time::NEVER && (eager || port.link_is_empty()) {
-            self.events.set(source, start.min(self.now.after(FAR)));
-        } else {
-            self.events.clear(source);
+        let Some(scheduler) = self.schedulers[index as usize].as_deref_mut() else { return };
+        if std::mem::replace(&mut scheduler.wakes_at, at) == at {
+            return;
+        }
+        match at {
+            Time::NEVER => self.events.clear(source),
+            at => self.events.set(source, at),
         }
     }
 
@@ -145,6 +164,6 @@ impl<P: Probe, N: Naming> Part<P, N> {
             self.count_out(index, packet);
             self.lose(packet);
         }
-        self.events.clear(self.wake_source(index));
+        self.wake(index, Time::NEVER);
     }
 }
