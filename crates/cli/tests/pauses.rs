@@ -17,12 +17,12 @@ fn run(text: &str, more: &[&str]) -> Answer {
     answer(&[&["run", path.to_str().unwrap()], more].concat())
 }
 
-/// A victim from h3 to h6, and beside it, if so, an incast to h4: over a link that carries both.
+/// A victim from h3 to h5, and beside it, if so, an incast to h4: over a link that carries both.
 fn victim(switch: &str, incast: bool) -> String {
-    let mut text = format!(
-        "duration = '3ms'\nwarmup = '1ms'\nflows = [\n  {{ src = 'h3', dst = 'h5', label = \
-         'victim' }},\n"
-    );
+    let mut text =
+        "duration = '3ms'\nwarmup = '1ms'\nflows = [\n  { src = 'h3', dst = 'h5', label \
+                    = 'victim' },\n"
+            .to_owned();
     for src in (0..3).filter(|_| incast) {
         text += &format!("  {{ src = 'h{src}', dst = 'h4', label = 'incast' }},\n");
     }

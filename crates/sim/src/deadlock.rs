@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 
 use tidegate_core::Time;
-use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::fabric::{Fabric, Node, PortEnds};
 
 use crate::bytes::bytes;
 use crate::ingress::{Held, pool_bytes, resumes};
@@ -24,6 +24,22 @@ pub struct Deadlock {
     /// The names of both ends of every port in the circle: each waits for the next, and the last
     /// for the first.
     pub ports: Vec<(String, String)>,
+}
+
+impl Deadlock {
+    /// The first of those that `waits` has, if it has any.
+    pub(crate) fn of(waits: &Waits, fabric: &Fabric, at: Time) -> Option<Deadlock> {
+        let name = |node| match node {
+            Node::Host(host) => fabric.hosts[host as usize].clone(),
+            Node::Switch(switch) => fabric.switches[switch as usize].name.clone(),
+        };
+        let ends = |port| {
+            let PortEnds { from, to } = fabric.port_ends(port);
+            (name(from), name(to))
+        };
+        let ports: Vec<_> = waits.circle(fabric).into_iter().map(ends).collect();
+        (!ports.is_empty()).then_some(Deadlock { at, ports })
+    }
 }
 
 impl fmt::Display for Deadlock {
@@ -94,8 +110,16 @@ impl Waits {
         self.queued.extend(others.queued);
     }
 
+    /// Hosts that have paused their switch for long, and since when.
+    pub(crate) fn storms(&self, fabric: &Fabric) -> impl Iterator<Item = (u32, Time)> {
+        self.still.iter().filter_map(|still| match fabric.port_ends(still.port).to {
+            Node::Host(host) => Some((host, still.since)),
+            Node::Switch(_) => None,
+        })
+    }
+
     /// Ports in a circle, each of which waits for the next; empty: there is none.
-    pub(crate) fn circle(&self, fabric: &Fabric) -> Vec<u32> {
+    fn circle(&self, fabric: &Fabric) -> Vec<u32> {
         let stuck = self.stuck(fabric);
         let Some(&first) = stuck.first() else { return Vec::new() };
         let (mut path, mut at) = (Vec::new(), first);

@@ -9,12 +9,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread;
 
-use tidegate_core::fabric::{Node, PortEnds};
 use tidegate_core::routes::Routes;
 use tidegate_core::{HEADER_BYTES, PathOracle, Rate, Span, Time, mix64};
 
 use crate::bytes::Bytes;
-use crate::deadlock::{Deadlock, Still, Waits};
+use crate::deadlock::{Deadlock, Waits};
 use crate::engine::Ground;
 use crate::exchange::{Exchange, Heard};
 use crate::failure::Failure;
@@ -211,26 +210,11 @@ impl<P: Probe, N: Naming> Run<P, N> {
             ranks.answers(|others| waits.join(others))?;
         }
         let fabric = &self.setup.fabric;
-        for &Still { port, since, .. } in &waits.still {
-            if let Node::Host(host) = fabric.port_ends(port).to {
-                self.storms.entry(host).or_insert(since);
-            }
+        for (host, since) in waits.storms(fabric) {
+            self.storms.entry(host).or_insert(since);
         }
-        let name = |node| match node {
-            Node::Host(host) => fabric.hosts[host as usize].clone(),
-            Node::Switch(switch) => fabric.switches[switch as usize].name.clone(),
-        };
-        let ends = |port| {
-            let PortEnds { from, to } = fabric.port_ends(port);
-            (name(from), name(to))
-        };
-        match waits.circle(fabric) {
-            ports if ports.is_empty() => Ok(()),
-            ports => {
-                let ports = ports.into_iter().map(ends).collect();
-                Err(Failure::Deadlock(Deadlock { at: self.now, ports }))
-            }
-        }
+        Deadlock::of(&waits, fabric, self.now)
+            .map_or(Ok(()), |deadlock| Err(Failure::Deadlock(deadlock)))
     }
 
     /// Who has stood still here since the last look.

@@ -4,10 +4,10 @@ mod common;
 
 use common::busy::Recorder;
 use common::{
-    dropped, flow, goodputs, link, lossless, open_loop, over_one_link, run, setup, stack, star,
-    switch, unlimited,
+    dropped, flow, goodputs, link, lossless, open_loop, over_one_link, ring, run, setup, stack,
+    star, switch, unlimited,
 };
-use tidegate_core::fabric::{Buffer, Fabric, Headroom, Node, Pausing};
+use tidegate_core::fabric::{Buffer, Headroom, Node, Pausing};
 use tidegate_core::faults::{Failing, Outage, Storm};
 use tidegate_core::params::Value;
 use tidegate_core::workload::Flow;
@@ -210,26 +210,6 @@ fn switches_that_do_not_pause_are_paused() {
     });
     assert_eq!(dropped(&outcome), 0);
     assert!(outcome.links[12].pfc_pauses > 10 && outcome.links[0].pfc_pauses == 0);
-}
-
-/// Switches in a ring, two hosts each. Every host sends to the switch after the next.
-fn ring(switches: u32) -> Setup {
-    let hosts = 2 * switches;
-    let (rate, delay) = (Rate::gbps(100), Span::us(1));
-    let to_host = |h| link(Node::Host(h), Node::Switch(h / 2), rate, delay);
-    let around = |s| link(Node::Switch(s), Node::Switch((s + 1) % switches), rate, delay);
-    let fabric = Fabric {
-        hosts: (0..hosts).map(|h| format!("h{h}")).collect(),
-        switches: (0..switches).map(|s| switch(&format!("s{s}"))).collect(),
-        links: (0..hosts).map(to_host).chain((0..switches).map(around)).collect(),
-        rate_changes: Vec::new(),
-        mtu: 1000,
-    };
-    // Several of each pair, so that some take each way round.
-    let flows = (0..8 * hosts).map(|i| unlimited(i / 8, (i / 8 + 4) % hosts, Time::ZERO)).collect();
-    let mut setup = setup(fabric, open_loop(100), flows, Time::ms(20));
-    lossless(&mut setup, 400_000);
-    setup
 }
 
 #[test]

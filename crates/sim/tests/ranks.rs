@@ -8,7 +8,7 @@ use std::thread;
 use common::busy::{Recorder, busy};
 use common::cuts::{self, Cuts};
 use common::left::{self, Departures, Left};
-use common::stack;
+use common::{ring, stack};
 use tidegate_core::Time;
 use tidegate_sim::{Engine, Failure, Lost, Peers, Setup};
 
@@ -156,6 +156,28 @@ fn more_processes_than_racks_are_refused() {
     let refused = Engine::among(setup(), vec![(); 1], Box::new(peers.remove(2)));
     let message = refused.err().unwrap();
     assert!(message.contains("4 processes") && message.contains("start 3 at most"), "{message}");
+}
+
+/// Ports of several processes that wait for each other.
+#[test]
+fn a_deadlock_is_found_over_all_ranks() {
+    let found = |engine: &mut Engine<Recorder>| loop {
+        match engine.advance_some(Time::NEVER, 1_000_000) {
+            Ok(all) => assert!(!all, "no deadlock"),
+            Err(Failure::Deadlock(deadlock)) => return deadlock,
+            Err(failure) => panic!("{failure}"),
+        }
+    };
+    let whole = found(&mut Engine::new(ring(4), <Recorder>::default()).unwrap());
+    let mut peers = Channels::new(2);
+    let second = peers.pop().unwrap();
+    thread::scope(|scope| {
+        let second = scope.spawn(|| engine(ring(4), 1, second).serve().unwrap_err());
+        let mut leader = engine(ring(4), 1, peers.pop().unwrap());
+        assert_eq!(found(&mut leader), whole);
+        drop(leader);
+        assert_eq!(second.join().unwrap().why, "gone");
+    });
 }
 
 /// No part waits for a process that is gone, or believes one that says what it cannot mean.

@@ -124,6 +124,26 @@ pub fn over_one_link(change: impl FnOnce(&mut Setup)) -> (Vec<f64>, Outcome) {
     (goodputs(&finished, &outcome), outcome)
 }
 
+/// Switches in a ring, two hosts each. Every host sends to the switch after the next.
+pub fn ring(switches: u32) -> Setup {
+    let hosts = 2 * switches;
+    let (rate, delay) = (Rate::gbps(100), Span::us(1));
+    let to_host = |h| link(Node::Host(h), Node::Switch(h / 2), rate, delay);
+    let around = |s| link(Node::Switch(s), Node::Switch((s + 1) % switches), rate, delay);
+    let fabric = Fabric {
+        hosts: (0..hosts).map(|h| format!("h{h}")).collect(),
+        switches: (0..switches).map(|s| switch(&format!("s{s}"))).collect(),
+        links: (0..hosts).map(to_host).chain((0..switches).map(around)).collect(),
+        rate_changes: Vec::new(),
+        mtu: 1000,
+    };
+    // Several of each pair, so that some take each way round.
+    let flows = (0..8 * hosts).map(|i| unlimited(i / 8, (i / 8 + 4) % hosts, Time::ZERO)).collect();
+    let mut setup = setup(fabric, open_loop(100), flows, Time::ms(20));
+    lossless(&mut setup, 400_000);
+    setup
+}
+
 pub fn flow(src: u32, dst: u32, bytes: u64, start: Time) -> Flow {
     Flow { src, dst, bytes, start, stop: Time::NEVER, stack: 0, label: 0, dedicated: true }
 }
