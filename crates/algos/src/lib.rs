@@ -13,6 +13,7 @@ mod catalog;
 mod contract;
 mod hops;
 mod kit;
+pub mod pipe;
 pub mod windowed;
 
 catalog! {
@@ -23,6 +24,7 @@ catalog! {
         poseidon::Poseidon,
         powertcp::PowerTcp,
         swift::Swift,
+        theta_powertcp::ThetaPowerTcp,
     }
     message {
         sird::Sird,

@@ -73,20 +73,12 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::hops::{Interval, PreviousHops};
+use crate::pipe::{Pipe, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
     Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, WindowRule, choice, params,
 };
 
-choice! {
-    /// Which base RTT the law and its windows are computed with.
-    pub enum Tau {
-        /// The largest of the fabric.
-        Fabric = "fabric",
-        /// The connection's own.
-        Path = "path",
-    }
-}
 choice! {
     /// Which window the second term of the update keeps.
     pub enum Reference {
@@ -188,12 +180,7 @@ impl CongestionControl for PowerTcp {
     }
 
     fn start(params: &PowerTcpParams, path: &Path, _now: Time, _seed: u64) -> PowerTcp {
-        let share = match params.tau {
-            Tau::Fabric => 1.0,
-            Tau::Path => path.base_rtt.as_ps() as f64 / path.fabric_base_rtt.as_ps().max(1) as f64,
-        };
-        // One base RTT for the law and for its windows, whatever BDP the scenario sets.
-        let (tau, bdp) = (share * path.bdp_time_ps(), share * path.bdp_bytes);
+        let Pipe { tau, bdp } = Pipe::of(params.tau, path);
         let min_window = params.min_rate.as_bps() as f64 * tau / 8e12;
         let max_window = params.max_window.bytes(bdp).max(min_window);
         let cwnd = params.initial_window.bytes(bdp).clamp(min_window, max_window);

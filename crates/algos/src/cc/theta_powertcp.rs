@@ -1,0 +1,429 @@
+//! θ-PowerTCP: PowerTCP without help of switches.
+//!
+//! Power is the rate at which traffic arrives at a link, times the bytes in its queue and pipe. At
+//! a busy link both can be read from round-trip times: their derivative is how fast the queue
+//! grows, their value how long it is. So a sender divides its window, once a round trip, by the
+//! RTT relative to the base RTT times one plus its derivative. What it cannot see is a link that is
+//! not full: there it grows by small steps alone.
+//!
+//! Vamsi Addanki, Oliver Michel, Stefan Schmid. "PowerTCP: Pushing the Performance Limits of
+//! Datacenter Networks". NSDI 2022, section 3.5 and appendix B.
+//!
+//! # Equations
+//!
+//! From Algorithm 2, with round-trip time `θ`, base RTT `τ` and `dt` between the arrivals of two
+//! acknowledgements:
+//!
+//! * derivative `θ' = Δθ / dt`
+//! * normalised power (eq. 8) `Γ = (θ' + 1) · θ / τ`
+//! * smoothed: `Γs = (Γs · (τ − dt) + Γ · dt) / τ`, with `dt` at most `τ`
+//! * window, once a round trip: `cwnd = γ · (cwnd / Γs + β) + (1 − γ) · cwnd`, pacing at `cwnd / τ`
+//!
+//! In equilibrium `Γs = θ / τ`, so that, as under PowerTCP (theorem 1), windows at a link add up to
+//! `b · τ + Σβ` and its queue is `Σβ`.
+//!
+//! # What it needs of the network
+//!
+//! Nothing.
+//!
+//! # Domain
+//!
+//! τ stands for the RTT of an empty path. Where the path is shorter than the fabric's longest, and
+//! `tau = "fabric"` as in the paper, a queue of the difference belongs to the equilibrium. `tau =
+//! "path"` has none. A flow alone after others have left grows by β a round trip.
+//!
+//! # Differences from the paper
+//!
+//! * Algorithm 2 asks for the window of a round trip ago. With one update a round trip that is the
+//!   window now.
+//! * The first acknowledgement only stores its RTT. Two at one moment have no derivative: the
+//!   second changes nothing but the RTT stored.
+//! * `gradient_floor`: θ' + 1 counts as at least a half, as in the authors' simulator, so that one
+//!   sample does not take power to zero (or below it) where a queue drains fast. Without it (0)
+//!   flows that start together with a BDP each may never come to rest: 8 swing with 4.0 BDP in the
+//!   queue and 16 with 8.9 (100 Gbit/s, 1,000 B, a base RTT of 4.2 µs), for each update takes the
+//!   power of one moment, and in bursts of one's own packets that is not the mean.
+//! * The window is at most `max_window` and at least `min_rate · τ`. It grows only if it limited
+//!   sending in this round trip or the one before.
+//! * A packet starts while less than the window is in flight (`window_rule = "below"`), as in the
+//!   authors' simulator.
+//! * `β = HostBw · τ / N` with N = 100, as for PowerTCP.
+//! * A loss halves the window and a timeout sets it to its smallest; the paper does not speak of
+//!   losses.
+//! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors'
+//!   simulator keeps one packet in flight and paces it.
+//!
+//! The authors' simulator differs from the paper, and the preset `as-published-code` is how:
+//! `minimum_rtt` lets τ fall to the smallest RTT that the flow has seen; `tolerance` takes 5 % of
+//! standing delay for none; γ is 0.7; and `reaction = "ack"` computes the window anew from that of
+//! the last round trip with every acknowledgement. It also takes its first sample against an RTT of
+//! zero at time zero, which at the times of its runs is a sample of the RTT without derivative;
+//! that is left out.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::pipe::{Pipe, Tau};
+use tidegate_core::{
+    Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, LossKind, Marker, Path, Profile,
+    Rate, Span, TelemetryBytes, Time, WindowRule, choice, params,
+};
+
+choice! {
+    /// When the window is computed anew.
+    pub enum Reaction {
+        /// Once a round trip.
+        Round = "round",
+        /// With every acknowledgement, from the window of the last round trip.
+        Ack = "ack",
+    }
+}
+
+params! {
+    /// Parameters of θ-PowerTCP.
+    pub struct ThetaPowerTcpParams {
+        /// Weight of the new window.
+        gamma: f64 = 0.9, in 0.01..=1.0, "PowerTCP (NSDI'22), section 4.1; its simulator has 0.7";
+        /// Bytes added in a round trip, and the queue that each flow leaves standing.
+        beta: Extent = Extent::Bdp(0.01), within Extent::Bdp(0.0) => Extent::Bdp(10.0),
+            "our choice: HostBw tau / N with N = 100, the paper leaves N open";
+        /// Smallest derivative of the RTT, plus one.
+        gradient_floor: f64 = 0.5, in 0.0..=1.0, "inet-tub/ns3-datacenter, rdma-hw.cc; 0 is \
+            Algorithm 2";
+        /// RTT that counts as that of an empty path, in base RTTs.
+        tolerance: f64 = 1.0, in 1.0..=2.0, "PowerTCP (NSDI'22), Algorithm 2; \
+            inet-tub/ns3-datacenter, rdma-hw.cc, has 1.05";
+        /// Which base RTT the law and its windows are computed with.
+        tau: Tau = Tau::Fabric, "PowerTCP (NSDI'22), section 4.1: the largest of the topology";
+        /// Take the smallest RTT seen for the base RTT once it is below that.
+        minimum_rtt: bool = false, "PowerTCP (NSDI'22), Algorithm 2; inet-tub/ns3-datacenter, \
+            rdma-hw.cc, does";
+        /// When the window is computed anew.
+        reaction: Reaction = Reaction::Round, "PowerTCP (NSDI'22), Algorithm 2; `ack` is \
+            inet-tub/ns3-datacenter, rdma-hw.cc";
+        /// Window of a new connection.
+        initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "PowerTCP (NSDI'22), section 3.3: HostBw tau";
+        /// Largest window.
+        max_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(100.0),
+            "inet-tub/ns3-datacenter, rdma-hw.cc: the NIC's rate times tau";
+        /// Smallest rate: the smallest window is this times tau.
+        min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
+            "inet-tub/ns3-datacenter, config-burst.txt";
+    }
+}
+
+/// A connection under θ-PowerTCP. Sizes are wire bytes.
+#[derive(Clone, Debug)]
+pub struct ThetaPowerTcp {
+    cwnd: f64,
+    /// The window as of the end of the last round trip.
+    reference: f64,
+    /// Smoothed normalised power.
+    power: f64,
+    /// When the last acknowledgement came, and its RTT; nothing before the first.
+    previous: Option<(Time, Span)>,
+    /// An acknowledgement of this packet, or a later one, ends the round trip.
+    round_end: u64,
+    /// The window limited sending in this round trip; in the one before.
+    limited: (bool, bool),
+    beta: f64,
+    min_window: f64,
+    max_window: f64,
+    /// τ of the windows, in picoseconds.
+    pipe_tau: f64,
+    /// τ of the law: no longer than that.
+    tau: f64,
+}
+
+impl CongestionControl for ThetaPowerTcp {
+    const CARD: Card = Card {
+        name: "theta-powertcp",
+        title: "θ-PowerTCP",
+        citation: "Addanki et al., \"PowerTCP: Pushing the Performance Limits of Datacenter \
+            Networks\", NSDI 2022, appendix B",
+        summary: "PowerTCP's law with round-trip times and their derivative in the place of what \
+            switches tell.",
+        color: "#44aa99",
+        marker: Marker::TriangleUp,
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
+    };
+    type Params = ThetaPowerTcpParams;
+    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+
+    fn profile(params: &ThetaPowerTcpParams, path: &Path, _rate_bps: f64) -> Profile {
+        Profile { domain_warning: domain_warning(params, path), ..Profile::DEFAULT }
+    }
+
+    fn start(params: &ThetaPowerTcpParams, path: &Path, _now: Time, _seed: u64) -> ThetaPowerTcp {
+        let Pipe { tau, bdp } = Pipe::of(params.tau, path);
+        let min_window = params.min_rate.as_bps() as f64 * tau / 8e12;
+        let max_window = params.max_window.bytes(bdp).max(min_window);
+        let cwnd = params.initial_window.bytes(bdp).clamp(min_window, max_window);
+        ThetaPowerTcp {
+            cwnd,
+            reference: cwnd,
+            power: 1.0,
+            previous: None,
+            round_end: 0,
+            limited: (false, false),
+            beta: params.beta.bytes(bdp),
+            min_window,
+            max_window,
+            pipe_tau: tau,
+            tau,
+        }
+    }
+
+    // PowerTCP algorithm 2, newAck
+    fn on_ack(&mut self, params: &ThetaPowerTcpParams, ack: &Ack<'_>) {
+        if params.minimum_rtt {
+            self.tau = self.tau.min(ack.rtt.as_ps().max(1) as f64);
+        }
+        let ends_round = ack.seq >= self.round_end;
+        self.limited.0 |= ack.window_limited;
+        let is_first = self.previous.is_none();
+        self.measure(params, ack);
+        if !is_first && (ends_round || params.reaction == Reaction::Ack) {
+            self.update(params);
+        }
+        if ends_round {
+            self.round_end = ack.next_seq;
+            self.reference = self.cwnd;
+            self.limited = (false, self.limited.0);
+        }
+    }
+
+    fn on_loss(&mut self, _params: &ThetaPowerTcpParams, loss: &Loss) {
+        self.cwnd = match loss.kind {
+            LossKind::Recovery => (self.cwnd / 2.0).max(self.min_window),
+            LossKind::Timeout => self.min_window,
+        };
+        self.reference = self.cwnd;
+    }
+
+    fn is_congested(&self, _params: &ThetaPowerTcpParams, _ack: &Ack<'_>) -> bool {
+        self.power > 1.0
+    }
+
+    fn limit(&self, _params: &ThetaPowerTcpParams) -> Limit {
+        Limit {
+            window_bytes: self.cwnd * (self.tau / self.pipe_tau),
+            pace_bps: self.cwnd * 8e12 / self.pipe_tau,
+            wake_at: Time::NEVER,
+        }
+    }
+}
+
+impl ThetaPowerTcp {
+    /// PowerTCP algorithm 2, normPower.
+    fn measure(&mut self, params: &ThetaPowerTcpParams, ack: &Ack<'_>) {
+        let Some((before, rtt_before)) = self.previous.replace((ack.now, ack.rtt)) else { return };
+        let dt = ack.now.since(before).as_ps() as f64;
+        if dt == 0.0 {
+            return;
+        }
+        let rtt = ack.rtt.as_ps() as f64;
+        let gradient = (rtt - rtt_before.as_ps() as f64) / dt;
+        let power =
+            (gradient + 1.0).max(params.gradient_floor) * rtt / (params.tolerance * self.tau);
+        let weight = dt.min(self.tau) / self.tau;
+        self.power = self.power * (1.0 - weight) + power * weight;
+    }
+
+    /// PowerTCP algorithm 2, updateWindow.
+    fn update(&mut self, params: &ThetaPowerTcpParams) {
+        // A power of zero makes this infinite, which the clamp turns into the largest window.
+        let cwnd = params.gamma * (self.reference / self.power + self.beta)
+            + (1.0 - params.gamma) * self.reference;
+        let most = if self.limited.0 || self.limited.1 { self.max_window } else { self.cwnd };
+        self.cwnd = cwnd.clamp(self.min_window, most);
+    }
+}
+
+/// Why these parameters do not suit the path, if they do not.
+fn domain_warning(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
+    let flow = ThetaPowerTcp::start(params, path, Time::ZERO, 0);
+    let longer = Span::from_ps_f64(flow.tau).beyond(path.base_rtt);
+    // A tenth of a base RTT is less than what a few flows leave as their Σβ.
+    (!params.minimum_rtt && longer > path.base_rtt.scale(0.1)).then(|| {
+        format!(
+            "tau is {:.2} us longer than the base RTT of {:.2} us, and that much queue belongs to \
+             the equilibrium; tau = \"path\" has none",
+            longer.as_us_f64(),
+            path.base_rtt.as_us_f64()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    use crate::contract::{self, PIPE, assert_near, path};
+
+    fn start(params: &ThetaPowerTcpParams) -> ThetaPowerTcp {
+        ThetaPowerTcp::start(params, &path(), Time::ZERO, 0)
+    }
+
+    /// An acknowledgement that comes at `us` after a round trip of `rtt_us`, 20 packets before the
+    /// next new one.
+    fn hear(
+        flow: &mut ThetaPowerTcp,
+        params: &ThetaPowerTcpParams,
+        seq: u64,
+        us: f64,
+        rtt_us: f64,
+    ) {
+        let now = Time::ZERO + Span::from_us_f64(us);
+        let rtt = Span::from_us_f64(rtt_us);
+        flow.on_ack(params, &Ack { seq, next_seq: seq + 20, rtt, ..contract::ack(now) });
+    }
+
+    #[test]
+    fn power_is_the_rtt_times_one_plus_its_derivative() {
+        let params = ThetaPowerTcpParams::default();
+        let mut flow = start(&params);
+        hear(&mut flow, &params, 0, 10.0, 9.0);
+        assert_eq!((flow.power, flow.cwnd), (1.0, PIPE), "the first only tells where to start");
+        // In 2 us the RTT grew by 1 us, of a base RTT of 8 us: 1.5 times 10/8, for a quarter.
+        hear(&mut flow, &params, 1, 12.0, 10.0);
+        assert_near(flow.power, 0.75 + 0.25 * 1.5 * 10.0 / 8.0, 1e-12);
+        assert_eq!(flow.cwnd, PIPE, "the round trip is not over");
+        // Nothing has changed for longer than a base RTT: power is that of the queue alone.
+        hear(&mut flow, &params, 20, 30.0, 10.0);
+        assert_near(flow.power, 1.25, 1e-12);
+        assert_near(flow.cwnd, 0.9 * (PIPE / 1.25 + 1000.0) + 0.1 * PIPE, 1e-6);
+        assert_eq!((flow.reference, flow.round_end), (flow.cwnd, 40));
+    }
+
+    #[test]
+    fn two_acknowledgements_at_one_moment_have_no_derivative() {
+        let params = ThetaPowerTcpParams::default();
+        let mut flow = start(&params);
+        hear(&mut flow, &params, 0, 10.0, 8.0);
+        hear(&mut flow, &params, 1, 10.0, 12.0);
+        assert_eq!(flow.power, 1.0);
+        // The next one compares with the second.
+        hear(&mut flow, &params, 2, 12.0, 12.0);
+        assert_near(flow.power, 0.75 + 0.25 * 12.0 / 8.0, 1e-12);
+    }
+
+    #[test]
+    fn a_queue_that_drains_fast_has_no_negative_power() {
+        for (gradient_floor, expected) in [(0.0, 0.0), (0.5, 0.5)] {
+            let params = ThetaPowerTcpParams { gradient_floor, ..Default::default() };
+            let mut flow = start(&params);
+            hear(&mut flow, &params, 0, 10.0, 40.0);
+            hear(&mut flow, &params, 1, 18.0, 8.0);
+            assert_near(flow.power, expected, 1e-12);
+        }
+    }
+
+    #[test]
+    fn windows_grow_by_beta_where_nothing_queues_and_only_where_they_limit() {
+        let params = ThetaPowerTcpParams { initial_window: Extent::Bdp(0.5), ..Default::default() };
+        let mut flow = start(&params);
+        for round in 0..10 {
+            hear(&mut flow, &params, 20 * round, 10.0 + 8.0 * round as f64, 8.0);
+        }
+        assert_near(flow.cwnd, PIPE / 2.0 + 9.0 * 0.9 * 1000.0, 1e-6);
+        let mut unlimited = |round: u64| {
+            let (seq, next_seq) = (20 * round, 20 * round + 20);
+            let now = Time::us(10 + 8 * round);
+            let rtt = Span::us(8);
+            let ack = Ack { rtt, seq, next_seq, window_limited: false, ..contract::ack(now) };
+            flow.on_ack(&params, &ack);
+            flow.cwnd
+        };
+        // The round trip before was limited, the one before the next is not.
+        assert_near(unlimited(10), PIPE / 2.0 + 10.0 * 900.0, 1e-6);
+        assert_near(unlimited(11), PIPE / 2.0 + 10.0 * 900.0, 1e-6);
+    }
+
+    #[test]
+    fn an_idle_time_counts_as_one_base_rtt() {
+        let params = ThetaPowerTcpParams::default();
+        let mut flow = start(&params);
+        hear(&mut flow, &params, 0, 10.0, 16.0);
+        hear(&mut flow, &params, 1, 14.0, 16.0);
+        assert_near(flow.power, 1.5, 1e-12);
+        hear(&mut flow, &params, 2, 10_000.0, 8.0);
+        assert_near(flow.power, 1.0 - 8.0 / 9986.0, 1e-12);
+    }
+
+    #[test]
+    fn published_code_reacts_to_every_acknowledgement_from_one_reference() {
+        let params = ThetaPowerTcpParams {
+            reaction: Reaction::Ack,
+            minimum_rtt: true,
+            tolerance: 1.05,
+            gamma: 0.7,
+            ..Default::default()
+        };
+        let mut flow = start(&params);
+        hear(&mut flow, &params, 0, 10.0, 6.0);
+        assert_near(flow.tau, 6e6, 0.0);
+        assert_near(flow.limit(&params).window_bytes, PIPE * 6.0 / 8.0, 1e-6);
+        assert_near(flow.limit(&params).pace_bps, 1e11, 1.0);
+        for (i, us) in [18.0, 26.0, 34.0].into_iter().enumerate() {
+            hear(&mut flow, &params, 1 + i as u64, us, 12.6);
+        }
+        // Twice the RTT, for good: one reference, however often it is divided.
+        assert_near(flow.power, 2.0, 1e-12);
+        assert_near(flow.cwnd, 0.7 * (PIPE / 2.0 + 1000.0) + 0.3 * PIPE, 1e-6);
+        assert_eq!(flow.reference, PIPE);
+    }
+
+    #[test]
+    fn a_tau_longer_than_the_path_is_told() {
+        let warning = |tau, minimum_rtt| {
+            let params = ThetaPowerTcpParams { tau, minimum_rtt, ..Default::default() };
+            domain_warning(&params, &path())
+        };
+        assert!(warning(Tau::Fabric, false).is_some_and(|text| text.contains("2.00 us longer")));
+        assert_eq!((warning(Tau::Path, false), warning(Tau::Fabric, true)), (None, None));
+    }
+
+    /// Windows beyond a 100 Gbit/s pipe of one base RTT wait: the RTT is Σcwnd / b. The sum of the
+    /// windows of ten flows after each of so many round trips, and the windows.
+    fn fluid(params: &ThetaPowerTcpParams, first: f64, rounds: u64) -> (Vec<f64>, Vec<f64>) {
+        let mut flows = alloc::vec![start(params); 10];
+        for (i, flow) in flows.iter_mut().enumerate() {
+            flow.cwnd = PIPE * first * (1.0 + i as f64);
+            flow.reference = flow.cwnd;
+        }
+        let total =
+            |flows: &[ThetaPowerTcp]| flows.iter().map(|flow| flow.cwnd).sum::<f64>() / PIPE;
+        let (mut now, mut sums) = (10.0, Vec::new());
+        for round in 0..rounds {
+            let rtt = 8.0 * f64::max(total(&flows), 1.0);
+            // Two at one RTT, so that what it was before does not count.
+            for (seq, wait) in [(20 * round, rtt - 8.0), (20 * round + 20, 8.0)] {
+                now += wait;
+                flows.iter_mut().for_each(|flow| hear(flow, params, seq, now, rtt));
+            }
+            sums.push(total(&flows));
+        }
+        (sums, flows.iter().map(|flow| flow.cwnd / PIPE).collect())
+    }
+
+    #[test]
+    fn flows_on_a_fluid_link_reach_the_fixed_point_of_theorem_1() {
+        let (sums, windows) = fluid(&ThetaPowerTcpParams::default(), 0.02, 1000);
+        assert_near(sums[999], 1.1, 0.002);
+        windows.iter().for_each(|&window| assert_near(window, 1.1 / 10.0, 0.002));
+    }
+
+    #[test]
+    fn what_is_above_the_fixed_point_decays_by_gamma_a_round_trip() {
+        // Theorem 2: an error decays with a time constant of one update over γ.
+        let params = ThetaPowerTcpParams { gamma: 0.2, ..Default::default() };
+        let (sums, _) = fluid(&params, 0.05, 20);
+        for pair in sums[1..].windows(2) {
+            assert_near((pair[1] - 1.1) / (pair[0] - 1.1), 1.0 - params.gamma, 1e-3);
+        }
+    }
+}
