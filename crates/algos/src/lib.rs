@@ -13,6 +13,7 @@ mod catalog;
 mod contract;
 mod hops;
 mod kit;
+mod pace;
 pub mod pipe;
 pub mod windowed;
 
@@ -25,6 +26,7 @@ catalog! {
         powertcp::PowerTcp,
         swift::Swift,
         theta_powertcp::ThetaPowerTcp,
+        timely::Timely,
     }
     message {
         sird::Sird,

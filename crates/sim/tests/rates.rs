@@ -109,3 +109,63 @@ fn theta_powertcp_needs_a_floor_of_its_derivative() {
     let (with, without) = (queue(0.5), queue(0.0));
     assert!(with < 0.3 && without > 5.0, "{with:.2} and {without:.2} BDP");
 }
+
+/// Patched TIMELY (CoNEXT 2016, section 4.3): at rest `rtt = T_low · (1 + δ / (β · R))` with `R` the
+/// share of each, whatever they start from.
+#[test]
+fn patched_timely_rests_at_its_reference() {
+    for (gbps, mtu) in [(10, 1000), (100, 1000), (100, 4096)] {
+        for n in [2, 4, 8, 16] {
+            let (rate, within, settled) = (Rate::gbps(gbps), Span::us(20), Span::ms(40));
+            let funnel = Funnel { n, rate, delay: Span::us(1), mtu, within, settled };
+            let mut timely = stack("timely");
+            timely.set("variant", Value::Choice("patched")).unwrap();
+            timely.set("initial_rate", Value::Number(1.0 / f64::from(n))).unwrap();
+            let seen = funnel.run(timely);
+            // δ is a thousandth of the link's rate, β is 0.008.
+            let rtt_us = 50.0 * (1.0 + f64::from(n) * 0.001 / 0.008);
+            let expected = rate.bytes_in(Span::from_us_f64(rtt_us).beyond(seen.path.base_rtt));
+            let error = seen.queue_bytes / expected as f64 - 1.0;
+            let case = format!("{n} flows at {rate}, {mtu} B: queue {error:+.4} off {expected} B");
+            println!("{case}");
+            assert!(error.abs() < 0.02, "{case}");
+            assert!(seen.utilisation > 0.999 && jain(&seen.goodputs) > 0.99, "{case}");
+        }
+    }
+}
+
+/// Two flows that begin with shares of 0.7 and 0.3: the shares after so many milliseconds, and the
+/// largest and the mean delay of the queue in microseconds.
+fn unequal_starts(variant: &'static str, settled: Span) -> (Vec<f64>, f64, f64) {
+    let (rate, delay) = (Rate::gbps(10), Span::us(1));
+    let funnel = Funnel { n: 2, rate, delay, mtu: 1000, within: Span::us(1), settled };
+    let stacks = [0.7, 0.3].map(|share| {
+        let mut timely = stack("timely");
+        timely.set("variant", Value::Choice(variant)).unwrap();
+        timely.set("initial_rate", Value::Number(share)).unwrap();
+        timely
+    });
+    let [first, second] = stacks;
+    let mut setup = funnel.setup(first);
+    setup.stacks.push(second);
+    setup.workload.flows[1].stack = 1;
+    let (finished, outcome) = run(setup, ());
+    let delay = &outcome.links.last().unwrap().queue_delay_us;
+    (goodputs(&finished, &outcome), delay.max, delay.mean)
+}
+
+/// TIMELY has no fixed point, for it grows at a gradient of zero (CoNEXT 2016, theorem 3): its queue
+/// swings between nothing and beyond its lower threshold, which leaves some of the link idle. The patched
+/// one keeps still and makes shares equal.
+#[test]
+fn timely_swings_and_the_patched_one_rests() {
+    let (shares, max, mean) = unequal_starts("gradient", Span::ms(50));
+    println!("gradient: {shares:?}, {max:.1} us at most, {mean:.1} us in the mean");
+    assert!((46.0..80.0).contains(&max) && mean < max / 2.0, "{max} and {mean} us");
+    assert!(shares.iter().sum::<f64>() < 0.85e10, "{shares:?}");
+    let (shares, max, mean) = unequal_starts("patched", Span::ms(200));
+    println!("patched: {shares:?}, {max:.1} us at most, {mean:.1} us in the mean");
+    assert!(max - mean < 2.0, "{max} and {mean} us");
+    let total = shares.iter().sum::<f64>();
+    assert!(jain(&shares) > 0.999 && total > 0.999 * 1e10 * 1000.0 / 1080.0, "{shares:?}");
+}

@@ -1,0 +1,405 @@
+//! TIMELY: follow the gradient of the round-trip time.
+//!
+//! A sender measures round-trip times in its NIC and looks at how they change: while they fall, or
+//! are short, it adds a little to its rate; while they grow it takes away in proportion to how
+//! fast; and where they are very long, whatever they do, it takes away more. A gradient of zero is
+//! a rate that fits, and any queue fits it: shares and queues are where they happen to come to
+//! rest. `variant = "patched"` weighs the gradient against the distance from a reference RTT, which
+//! leaves one point of rest.
+//!
+//! Radhika Mittal, Vinh The Lam, Nandita Dukkipati, Emily Blem, Hassan Wassel, Monia Ghobadi, Amin
+//! Vahdat, Yaogong Wang, David Wetherall, David Zats. "TIMELY: RTT-based Congestion Control for the
+//! Datacenter". SIGCOMM 2015.
+//!
+//! The patch: Yibo Zhu, Monia Ghobadi, Vishal Misra, Jitendra Padhye. "ECN or Delay: Lessons Learnt
+//! from Analysis of DCQCN and TIMELY". CoNEXT 2016.
+//!
+//! # Equations
+//!
+//! Once a round trip, with the new RTT and `R` the rate (Algorithm 1):
+//!
+//! * `d = (1 − α) · d + α · (rtt − rtt before)`, gradient `g = d / min_rtt`
+//! * `rtt < T_low`: `R += δ`
+//! * `rtt > T_high`: `R *= 1 − β · (1 − T_high / rtt)`
+//! * else, where `g ≤ 0`: `R += δ`, and more than that (`hyper`) after five increases in a row
+//! * else: `R *= 1 − β · g`
+//!
+//! Patched (Algorithm 2 of the analysis), between the thresholds and with its own β:
+//!
+//! * `R = δ · (1 − w) + R · (1 − β · w · (rtt − T_low) / T_low)`, with `w(g) = 2g + 1/2` clamped to
+//!   \[0, 1\]
+//! * at rest `g = 0` and `w = 1/2`, so `rtt = T_low · (1 + δ / (β · R))`
+//!
+//! # What it needs of the network
+//!
+//! Nothing of switches, but that they lose nothing.
+//!
+//! # Domain
+//!
+//! Thresholds are times, of a fabric whose RTT is some 20 µs. A base RTT above `t_low` leaves the
+//! gradient alone to decide.
+//!
+//! Since a gradient of zero makes the rate grow, whatever the queue, the first rule never rests
+//! (theorem 3 of the analysis). Here flows of a short path swing together between an empty queue
+//! and `t_low`: 2, 4, 8 and 16 of them use 0.89, 0.87, 0.77 and 0.65 of a link of 100 Gbit/s with a
+//! base RTT of 4.2 µs. The patched rule rests at its formula.
+//!
+//! Without a window and without pauses of the fabric a start of many flows at line rate fills any
+//! buffer, for updates are a round trip apart and that grows with the queue: 16 such flows have 285
+//! MB in the queue after 20 ms. `initial_rate` and `max_window` are there for fabrics that do not
+//! pause.
+//!
+//! # Differences from the paper
+//!
+//! * As in HPCC's simulator (rdma-hw.cc): updates once a round trip and packets that are paced one
+//!   by one, where the paper updates with every segment of 16 to 64 KB and paces these; and
+//!   increases in proportion to the NIC's rate: 10 and 50 Mbit/s are for 10 Gbit/s.
+//! * The first round trip only stores its RTT.
+//! * Every increase counts for five in a row, also one below `t_low`, as in that simulator.
+//! * The rate grows only if it limited sending in this round trip or the one before.
+//! * No window bounds what is in flight: `max_window` is so large by default. `max_window = "1BDP"`
+//!   is the variant with a window of HPCC's evaluation.
+//! * A loss halves the rate; the paper assumes a fabric that loses nothing.
+//! * Acknowledgements have the priority of data. In that simulator they go first.
+//! * The analysis gives the patch no hyper increase; here it has none. Above `t_high` the patch
+//!   keeps TIMELY's β: with 0.008 flows that start at line rate never come down (2 of them: 83 MB
+//!   in the queue after 100 ms).
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::pace::Pace;
+use tidegate_core::{
+    Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, Marker, Path, Profile, Rate, Span,
+    TelemetryBytes, Time, WindowRule, choice, params,
+};
+
+choice! {
+    /// What is done between the two thresholds.
+    pub enum Variant {
+        /// The sign of the gradient decides.
+        Gradient = "gradient",
+        /// The gradient weighs an increase against the distance from the lower threshold.
+        Patched = "patched",
+    }
+}
+
+params! {
+    /// Parameters of TIMELY.
+    pub struct TimelyParams {
+        /// What is done between the two thresholds.
+        variant: Variant = Variant::Gradient,
+            "TIMELY (SIGCOMM'15), algorithm 1; `patched`: CoNEXT'16, algorithm 2";
+        /// Below this RTT the rate grows whatever the gradient; the reference of `patched`.
+        t_low: Span = Span::us(50), within Span::ns(100) => Span::ms(100),
+            "TIMELY (SIGCOMM'15), section 4.4";
+        /// Above this RTT the rate falls whatever the gradient.
+        t_high: Span = Span::us(500), within Span::ns(100) => Span::ms(1000),
+            "TIMELY (SIGCOMM'15), section 4.4";
+        /// What gradients are relative to.
+        min_rtt: Span = Span::us(20), within Span::ns(100) => Span::ms(100),
+            "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
+        /// Weight of the newest difference.
+        alpha: f64 = 0.875, in 0.001..=1.0, "TIMELY (SIGCOMM'15), section 4.3";
+        /// Gain of decreases.
+        beta: f64 = 0.8, in 0.001..=1.0, "TIMELY (SIGCOMM'15), section 4.4";
+        /// The same of `patched`.
+        patched_beta: f64 = 0.008, in 0.0001..=1.0, "CoNEXT'16, section 4.3";
+        /// Added in a round trip, as a share of the NIC's rate.
+        additive: f64 = 0.001, in 0.000001..=1.0,
+            "TIMELY (SIGCOMM'15), section 4.4: 10 Mbit/s at 10 Gbit/s";
+        /// The same after five increases in a row.
+        hyper: f64 = 0.005, in 0.000001..=1.0,
+            "alibaba-edu/High-Precision-Congestion-Control, run.py: 50 Mbit/s at 10 Gbit/s";
+        /// Rate of a new connection, as a share of the NIC's.
+        initial_rate: f64 = 1.0, in 0.000001..=1.0,
+            "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc; TIMELY (SIGCOMM'15), \
+             section 4.4, shares the NIC among its flows";
+        /// Window at the NIC's rate; it falls with the rate.
+        max_window: Extent = Extent::Bdp(1000.0), within Extent::Bdp(0.01) => Extent::Bdp(1e6),
+            "our choice: as good as none; 1BDP is the variant with a window of HPCC's run.py";
+        /// Smallest rate.
+        min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
+            "alibaba-edu/High-Precision-Congestion-Control, run.py";
+    }
+    conflict = thresholds_in_order;
+}
+
+fn thresholds_in_order(params: &TimelyParams) -> Option<String> {
+    let TimelyParams { t_low, t_high, .. } = *params;
+    (t_low > t_high).then(|| format!("t_low = {t_low} is above t_high = {t_high}"))
+}
+
+/// Increases in a row after which they become larger.
+const HYPER_AFTER: u32 = 5;
+
+/// A connection under TIMELY.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Timely {
+    pace: Pace,
+    /// Of the round trip before, in picoseconds.
+    rtt: Option<f64>,
+    /// Smoothed difference of RTTs, in picoseconds.
+    difference: f64,
+    /// Increases in a row.
+    increases: u32,
+    /// An acknowledgement of this packet, or a later one, ends the round trip.
+    round_end: u64,
+    /// The rate limited sending in this round trip; in the one before.
+    limited: (bool, bool),
+}
+
+impl CongestionControl for Timely {
+    const CARD: Card = Card {
+        name: "timely",
+        title: "TIMELY",
+        citation: "Mittal et al., \"TIMELY: RTT-based Congestion Control for the Datacenter\", \
+            SIGCOMM 2015",
+        summary: "Adds to its rate while round-trip times fall, and takes away while they grow.",
+        color: "#882255",
+        marker: Marker::Square,
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
+    };
+    type Params = TimelyParams;
+    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+
+    fn profile(params: &TimelyParams, path: &Path, rate_bps: f64) -> Profile {
+        Profile {
+            queue_target: queue_target(params, path, rate_bps),
+            domain_warning: domain_warning(params, path),
+            ..Profile::DEFAULT
+        }
+    }
+
+    fn start(params: &TimelyParams, path: &Path, _now: Time, _seed: u64) -> Timely {
+        let mut pace = Pace::of_line(params.min_rate, params.max_window, path);
+        pace.set(params.initial_rate * pace.line_bps());
+        Timely {
+            pace,
+            rtt: None,
+            difference: 0.0,
+            increases: 0,
+            round_end: 0,
+            limited: (false, false),
+        }
+    }
+
+    fn on_ack(&mut self, params: &TimelyParams, ack: &Ack<'_>) {
+        self.limited.0 |= ack.window_limited;
+        if ack.seq < self.round_end {
+            return;
+        }
+        self.round_end = ack.next_seq;
+        let rtt = ack.rtt.as_ps() as f64;
+        if let Some(before) = self.rtt.replace(rtt) {
+            self.difference =
+                (1.0 - params.alpha) * self.difference + params.alpha * (rtt - before);
+            self.update(params, rtt);
+        }
+        self.limited = (false, self.limited.0);
+    }
+
+    fn on_loss(&mut self, _params: &TimelyParams, _loss: &Loss) {
+        self.pace.set(self.pace.bps() / 2.0);
+        self.increases = 0;
+    }
+
+    fn is_congested(&self, params: &TimelyParams, ack: &Ack<'_>) -> bool {
+        ack.rtt > params.t_low
+    }
+
+    fn limit(&self, _params: &TimelyParams) -> Limit {
+        self.pace.limit(Time::NEVER)
+    }
+}
+
+impl Timely {
+    fn update(&mut self, params: &TimelyParams, rtt: f64) {
+        let gradient = self.difference / params.min_rtt.as_ps() as f64;
+        let (low, high) = (params.t_low.as_ps() as f64, params.t_high.as_ps() as f64);
+        let (rate, step) = (self.pace.bps(), params.additive * self.pace.line_bps());
+        let new = if rtt < low {
+            rate + self.increase(params)
+        } else if rtt > high {
+            rate * (1.0 - params.beta * (1.0 - high / rtt)) // TIMELY algorithm 1
+        } else if params.variant == Variant::Patched {
+            // CoNEXT'16 algorithm 2
+            let weight = (2.0 * gradient + 0.5).clamp(0.0, 1.0);
+            step * (1.0 - weight) + rate * (1.0 - params.patched_beta * weight * (rtt - low) / low)
+        } else if gradient <= 0.0 {
+            rate + self.increase(params)
+        } else {
+            rate * (1.0 - params.beta * gradient) // TIMELY algorithm 1; below zero is the smallest rate
+        };
+        if new < rate {
+            self.increases = 0;
+        }
+        if new < rate || self.limited.0 || self.limited.1 {
+            self.pace.set(new);
+        }
+    }
+
+    /// What one increase adds, in bit/s.
+    fn increase(&mut self, params: &TimelyParams) -> f64 {
+        let hyper = params.variant == Variant::Gradient && self.increases >= HYPER_AFTER;
+        self.increases += 1;
+        self.pace.line_bps() * if hyper { params.hyper } else { params.additive }
+    }
+}
+
+/// Where the patched rule rests at that rate; the other one has no such place.
+fn queue_target(params: &TimelyParams, path: &Path, rate_bps: f64) -> Option<Span> {
+    let step = params.additive * path.nic_rate.as_bps() as f64;
+    let rtt = params.t_low.scale(1.0 + step / (params.patched_beta * rate_bps.max(1.0)));
+    (params.variant == Variant::Patched).then(|| rtt.min(params.t_high).beyond(path.base_rtt))
+}
+
+/// Why these parameters do not suit the path, if they do not.
+fn domain_warning(params: &TimelyParams, path: &Path) -> Option<String> {
+    (params.t_low <= path.base_rtt).then(|| {
+        format!(
+            "t_low = {} is not above the base RTT of {:.2} us: an empty path does not make the \
+             rate grow; a t_low of a few base RTTs does",
+            params.t_low,
+            path.base_rtt.as_us_f64()
+        )
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{self, assert_near, path};
+    use tidegate_core::LossKind;
+
+    const GBPS: f64 = 1e9;
+
+    fn start(params: &TimelyParams, gbps: f64) -> Timely {
+        let mut flow = Timely::start(params, &path(), Time::ZERO, 0);
+        flow.pace.set(gbps * GBPS);
+        flow
+    }
+
+    /// One round trip after another, of so many microseconds each; the rate after each in Gbit/s.
+    fn rounds(flow: &mut Timely, params: &TimelyParams, rtts_us: &[u64]) -> alloc::vec::Vec<f64> {
+        let hear = |&rtt: &u64| {
+            let seq = flow.round_end;
+            let ack = Ack {
+                rtt: Span::us(rtt),
+                seq,
+                next_seq: seq + 20,
+                ..contract::ack(Time::us(10 + seq))
+            };
+            flow.on_ack(params, &ack);
+            // What comes within the round trip changes nothing.
+            flow.on_ack(params, &Ack { seq: seq + 19, next_seq: seq + 39, ..ack });
+            flow.pace.bps() / GBPS
+        };
+        rtts_us.iter().map(hear).collect()
+    }
+
+    #[test]
+    fn short_round_trips_add_a_little_and_more_after_five() {
+        let params = TimelyParams::default();
+        let mut flow = start(&params, 10.0);
+        let seen = rounds(&mut flow, &params, &[20, 30, 40, 20, 20, 20, 20, 20]);
+        for (rate, expected) in seen.iter().zip([10.0, 10.1, 10.2, 10.3, 10.4, 10.5, 11.0, 11.5]) {
+            assert_near(*rate, expected, 1e-9);
+        }
+    }
+
+    #[test]
+    fn between_the_thresholds_the_gradient_decides() {
+        let params = TimelyParams::default();
+        let mut flow = start(&params, 10.0);
+        // A difference of 8 us, smoothed to 7 us of 20; then back by as much.
+        let seen = rounds(&mut flow, &params, &[100, 108, 100]);
+        assert_near(seen[1], 10.0 * (1.0 - 0.8 * 7.0 / 20.0), 1e-9);
+        assert_near(seen[2], seen[1] + 0.1, 1e-9);
+        assert_near(flow.difference, (0.125 * 7.0 - 7.0) * 1e6, 1.0);
+        // A gradient beyond 1/β takes all but the smallest rate.
+        assert_eq!(rounds(&mut flow, &params, &[200]), [0.1]);
+    }
+
+    #[test]
+    fn between_the_thresholds_any_queue_will_do() {
+        let params = TimelyParams::default();
+        let after = |rtts: [u64; 3]| rounds(&mut start(&params, 10.0), &params, &rtts)[2];
+        assert_eq!(after([60, 61, 63]), after([460, 461, 463]));
+        let params = TimelyParams { variant: Variant::Patched, ..params };
+        let after = |rtts: [u64; 3]| rounds(&mut start(&params, 10.0), &params, &rtts)[2];
+        assert!(after([60, 61, 63]) > after([460, 461, 463]));
+    }
+
+    #[test]
+    fn long_round_trips_take_away_whatever_the_gradient() {
+        let params = TimelyParams::default();
+        let mut flow = start(&params, 10.0);
+        let seen = rounds(&mut flow, &params, &[2000, 1000]);
+        assert_near(seen[1], 10.0 * (1.0 - 0.8 * 0.5), 1e-9);
+        let params = TimelyParams { variant: Variant::Patched, ..params };
+        assert_near(rounds(&mut flow, &params, &[1000])[0], 6.0 * (1.0 - 0.8 * 0.5), 1e-9);
+    }
+
+    #[test]
+    fn the_patch_weighs_growth_against_the_distance_from_its_reference() {
+        let params = TimelyParams { variant: Variant::Patched, ..Default::default() };
+        // At rest: half a step against half of β of an error of 1/4 · (rtt − T_low) / T_low.
+        let mut flow = start(&params, 10.0);
+        let at_rest = queue_target(&params, &path(), 10.0 * GBPS).unwrap() + path().base_rtt;
+        assert_near(at_rest.as_us_f64(), 50.0 * (1.0 + 0.1 / (0.008 * 10.0)), 1e-9);
+        let ps = at_rest.as_ps() as f64;
+        (flow.rtt, flow.difference) = (Some(ps), 0.0);
+        flow.limited.0 = true;
+        flow.update(&params, ps);
+        assert_near(flow.pace.bps(), 10.0 * GBPS, 1.0);
+        // A gradient of a quarter and more has no growth in it, one of minus a quarter no fall.
+        for (gradient, expected) in
+            [(0.3, 10.0 * (1.0 - 0.008)), (-0.3, 10.1), (0.1, 10.0 * (1.0 - 0.0056) + 0.03)]
+        {
+            let mut flow = start(&params, 10.0);
+            flow.limited.0 = true;
+            flow.difference = gradient * params.min_rtt.as_ps() as f64;
+            flow.update(&params, 100e6);
+            assert_near(flow.pace.bps() / GBPS, expected, 1e-9);
+        }
+        // Nor has it a hyper increase.
+        let mut flow = start(&params, 10.0);
+        assert_near(rounds(&mut flow, &params, &[20; 21])[20], 12.0, 1e-9);
+    }
+
+    #[test]
+    fn a_rate_that_limits_nothing_does_not_grow() {
+        let params = TimelyParams::default();
+        let mut flow = start(&params, 10.0);
+        for round in 0..4 {
+            let (seq, next_seq) = (20 * round, 20 * round + 20);
+            let ack = Ack { seq, next_seq, window_limited: false, ..contract::ack(Time::us(seq)) };
+            flow.on_ack(&params, &ack);
+        }
+        assert_eq!(flow.pace.bps(), 10.0 * GBPS);
+    }
+
+    #[test]
+    fn a_loss_halves_the_rate_and_ends_the_row_of_increases() {
+        let params = TimelyParams::default();
+        let mut flow = start(&params, 10.0);
+        rounds(&mut flow, &params, &[20; 8]);
+        for kind in [LossKind::Recovery, LossKind::Timeout] {
+            let before = flow.pace.bps();
+            let loss = Loss { now: Time::ms(1), kind, rtt: Span::us(20), next_seq: 400 };
+            flow.on_loss(&params, &loss);
+            assert_eq!((flow.pace.bps(), flow.increases), (before / 2.0, 0));
+        }
+    }
+
+    #[test]
+    fn thresholds_are_in_order_and_above_the_base_rtt() {
+        let params = TimelyParams { t_low: Span::us(600), ..Default::default() };
+        assert!(thresholds_in_order(&params).is_some_and(|text| text.contains("600us")));
+        let warning =
+            |t_low| domain_warning(&TimelyParams { t_low, ..Default::default() }, &path());
+        assert!(warning(Span::us(6)).is_some() && warning(Span::us(7)).is_none());
+    }
+}
