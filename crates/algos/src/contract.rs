@@ -89,6 +89,7 @@ enum Event {
     Timer(Time),
     Sent(Time, u32),
     Restart(Time),
+    Resume(Time),
 }
 
 /// Plausible, implausible and absurd events in random order; time stands still now and then.
@@ -112,6 +113,7 @@ fn events(seed: u64, count: usize) -> Vec<Event> {
                 2 => Event::Timer(now),
                 3 => Event::Sent(now, 84 + rng.below(9000) as u32),
                 4 => Event::Restart(now),
+                5 => Event::Resume(now),
                 _ => {
                     let acked = [0, 1, 1, 1, 2, 300][rng.below(6) as usize];
                     seq += acked;
@@ -153,6 +155,7 @@ fn apply<C: CongestionControl>(cc: &mut C, params: &C::Params, event: &Event) ->
         Event::Loss(loss) => cc.on_loss(params, loss),
         Event::Timer(now) => cc.on_timer(params, *now),
         Event::Sent(now, wire_bytes) => cc.on_sent(params, *now, *wire_bytes),
+        Event::Resume(now) => cc.on_resume(params, *now),
         Event::Restart(now) => *cc = C::start(params, &path(), *now, 3),
     }
     cc.limit(params)

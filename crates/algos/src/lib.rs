@@ -19,6 +19,7 @@ pub mod windowed;
 
 catalog! {
     cc {
+        dcqcn::Dcqcn,
         dctcp::Dctcp,
         hpcc::Hpcc,
         open_loop::OpenLoop,

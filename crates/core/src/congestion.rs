@@ -152,6 +152,9 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     /// A packet left; only controls that count packets sent care (open-loop Poisson draws its next
     /// gap).
     fn on_sent(&mut self, _params: &Self::Params, _now: Time, _wire_bytes: u32) {}
+    /// The connection has been idle, and has a message again; only controls that keep time without
+    /// timers care.
+    fn on_resume(&mut self, _params: &Self::Params, _now: Time) {}
     /// How much may be sent now. Asked after every call above.
     fn limit(&self, params: &Self::Params) -> Limit;
     /// Whether this acknowledgement told of congestion on the path. Asked after

@@ -110,8 +110,8 @@ fn theta_powertcp_needs_a_floor_of_its_derivative() {
     assert!(with < 0.3 && without > 5.0, "{with:.2} and {without:.2} BDP");
 }
 
-/// Patched TIMELY (CoNEXT 2016, section 4.3): at rest `rtt = T_low · (1 + δ / (β · R))` with `R` the
-/// share of each, whatever they start from.
+/// Patched TIMELY (CoNEXT 2016, section 4.3): at rest `rtt = T_low · (1 + δ / (β · R))` with `R`
+/// the share of each, whatever they start from.
 #[test]
 fn patched_timely_rests_at_its_reference() {
     for (gbps, mtu) in [(10, 1000), (100, 1000), (100, 4096)] {
@@ -154,9 +154,9 @@ fn unequal_starts(variant: &'static str, settled: Span) -> (Vec<f64>, f64, f64) 
     (goodputs(&finished, &outcome), delay.max, delay.mean)
 }
 
-/// TIMELY has no fixed point, for it grows at a gradient of zero (CoNEXT 2016, theorem 3): its queue
-/// swings between nothing and beyond its lower threshold, which leaves some of the link idle. The patched
-/// one keeps still and makes shares equal.
+/// TIMELY has no fixed point, for it grows at a gradient of zero (CoNEXT 2016, theorem 3): its
+/// queue swings between nothing and beyond its lower threshold, which leaves some of the link idle.
+/// The patched one keeps still and makes shares equal.
 #[test]
 fn timely_swings_and_the_patched_one_rests() {
     let (shares, max, mean) = unequal_starts("gradient", Span::ms(50));
@@ -168,4 +168,145 @@ fn timely_swings_and_the_patched_one_rests() {
     assert!(max - mean < 2.0, "{max} and {mean} us");
     let total = shares.iter().sum::<f64>();
     assert!(jain(&shares) > 0.999 && total > 0.999 * 1e10 * 1000.0 / 1080.0, "{shares:?}");
+}
+
+/// Constants of DCQCN (SIGCOMM 2015) at its defaults, times in seconds.
+const CNP_INTERVAL: f64 = 50e-6;
+const TIMER: f64 = 55e-6;
+const G: f64 = 1.0 / 256.0;
+const FAST_RECOVERY: u32 = 5;
+
+/// Mean rate of one flow whose packets are marked with probability `p`, independently, in shares of
+/// a NIC that sends `line` packets a second; by the rules of DCQCN, over some ten thousand cuts.
+fn rate_under_marks(p: f64, line: f64) -> f64 {
+    let mut rng = Rng::stream(1, Domain::Traffic, 1);
+    let counter = 10e6 / 1080.0;
+    let (mut rate, mut target, mut alpha) = (0.25, 0.25, 0.2);
+    let (mut sent, mut time) = (0.0, 0.0);
+    for _ in 0..10_000 {
+        let (mut now, mut timer, mut bytes) = (0.0, TIMER, counter);
+        let (mut by_time, mut by_bytes) = (0, 0);
+        // Packets until the mark that counts, once 50 us are over.
+        let mut unmarked = rng.exponential() / p;
+        let mut hears = false;
+        loop {
+            let pps = rate * line;
+            let next = if hears { now + unmarked / pps } else { CNP_INTERVAL };
+            let at = next.min(timer).min(now + bytes / pps);
+            let packets = pps * (at - now);
+            (sent, time) = (sent + packets, time + at - now);
+            bytes -= packets;
+            unmarked -= if hears { packets } else { 0.0 };
+            now = at;
+            if at == next && hears {
+                break;
+            } else if at == next {
+                hears = true;
+                continue;
+            }
+            let (least, most): (u32, u32) = (by_time.min(by_bytes), by_time.max(by_bytes));
+            if most >= FAST_RECOVERY {
+                let step = if least > FAST_RECOVERY { 0.002 } else { 0.001 };
+                target = f64::min(target + step, 1.0);
+            }
+            rate = (rate + target) / 2.0;
+            if at == timer {
+                (timer, by_time) = (timer + TIMER, by_time + 1);
+            } else {
+                (bytes, by_bytes) = (counter, by_bytes + 1);
+            }
+        }
+        alpha *= (1.0 - G).powf((now / TIMER).floor());
+        (target, rate) = (rate, rate * (1.0 - alpha / 2.0));
+        alpha = (1.0 - G) * alpha + G;
+    }
+    sent / time / line
+}
+
+/// By how much cuts outweigh increases where packets are marked with probability `p`, in the fluid
+/// model of DCQCN (CoNEXT 2016, equations 5 to 7 at rest) with `n` flows.
+fn fluid_excess(p: f64, n: f64, line: f64) -> f64 {
+    let (rate, bytes, f) = (line / n, 10e6 / 1080.0, f64::from(FAST_RECOVERY));
+    let none_in = |packets: f64| (1.0 - p).powf(packets);
+    let alpha = 1.0 - none_in(TIMER * rate);
+    let cut = 1.0 - none_in(CNP_INTERVAL * rate);
+    let by_bytes = p / (1.0 / none_in(bytes) - 1.0);
+    let by_time = p / (1.0 / none_in(TIMER * rate) - 1.0);
+    let steps = none_in(f * bytes) * by_bytes + none_in(f * TIMER * rate) * by_time;
+    // From dR_T/dt = 0, what the target is above the rate.
+    let above = 0.001 * line * rate * steps * CNP_INTERVAL / cut;
+    alpha * cut / (2.0 * CNP_INTERVAL) - above / 2.0 * (by_bytes + by_time)
+}
+
+/// Where an increasing function of a probability crosses zero.
+fn crossing(excess: impl Fn(f64) -> f64) -> f64 {
+    let (mut low, mut high) = (1e-6f64, 0.3f64);
+    for _ in 0..16 {
+        let middle = (low * high).sqrt();
+        if excess(middle) < 0.0 { low = middle } else { high = middle }
+    }
+    low
+}
+
+/// DCQCN rests where as many packets are marked as hold a flow at its share. The fluid model of
+/// CoNEXT 2016 says a quarter less, for in it the next cut may follow the last at once: the rules
+/// hear nothing for 50 us.
+#[test]
+fn dcqcn_rests_at_the_queue_that_marks_as_many_as_hold_the_share() {
+    for (gbps, n) in [(40, 2), (40, 4), (40, 8), (100, 2), (100, 4), (100, 8), (100, 16)] {
+        let (rate, within, settled) = (Rate::gbps(gbps), Span::us(20), Span::ms(60));
+        let funnel = Funnel { n, rate, delay: Span::us(1), mtu: 1000, within, settled };
+        let seen = funnel.run(stack("dcqcn"));
+        let line = rate.as_bps() as f64 / 8.0 / 1080.0;
+        let share = 1.0 / f64::from(n);
+        // 5 KB at 40 Gbit/s, and 1 % of marks 195 KB further on.
+        let queue = |p: f64| (5e3 + p / 0.01 * 195e3) * gbps as f64 / 40.0;
+        let expected = queue(crossing(|p| share - rate_under_marks(p, line)));
+        let fluid = queue(crossing(|p| fluid_excess(p, f64::from(n), line)));
+        let (error, by_fluid) = (seen.queue_bytes / expected - 1.0, seen.queue_bytes / fluid);
+        let case = format!(
+            "{n} flows at {rate}: queue {error:+.3} off {expected:.0} B, {by_fluid:.2} of the \
+             fluid's"
+        );
+        println!("{case}");
+        assert!(error.abs() < 0.10, "{case}");
+        assert!((1.0..1.35).contains(&by_fluid), "{case}");
+        assert!(seen.utilisation > 0.99 && jain(&seen.goodputs) > 0.97, "{case}");
+    }
+}
+
+/// The version of the vendor, whose increases are rarer: it swings from beyond where marking begins
+/// (400 KB at this rate) to nothing, and shares all the same.
+#[test]
+fn dcqcn_of_the_vendor_swings_below_its_thresholds() {
+    let mut dcqcn = stack("dcqcn");
+    for (name, value) in [
+        ("reaction", Value::Choice("ticks")),
+        ("cnp_interval", Value::Span(Span::ZERO)),
+        ("alpha_interval", Value::Span(Span::us(1))),
+        ("clamp_target", Value::Flag(false)),
+        ("timer", Value::Span(Span::us(300))),
+        ("byte_counter", Value::Integer(0)),
+        ("fast_recovery", Value::Integer(1)),
+        ("additive", Value::Number(0.0002)),
+        ("kmin", Value::Extent(Extent::Bytes(100e3))),
+        ("kmax", Value::Extent(Extent::Bytes(400e3))),
+        ("pmax", Value::Number(0.2)),
+    ] {
+        dcqcn.set(name, value).unwrap();
+    }
+    for n in [1, 2, 4] {
+        let (rate, within, settled) = (Rate::gbps(100), Span::us(20), Span::ms(60));
+        let funnel = Funnel { n, rate, delay: Span::us(1), mtu: 1000, within, settled };
+        let seen = funnel.run(dcqcn.clone());
+        let jain = jain(&seen.goodputs);
+        let case = format!(
+            "{n} flows: queue {:.0} B, {:.4} of the link, Jain {jain:.3}",
+            seen.queue_bytes, seen.utilisation
+        );
+        println!("{case}");
+        let queue = if n == 1 { 0.0..1.0 } else { 40e3..400e3 };
+        assert!(queue.contains(&seen.queue_bytes), "{case}");
+        assert!(seen.utilisation > 0.99 && jain > 0.98, "{case}");
+    }
 }

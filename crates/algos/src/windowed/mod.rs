@@ -149,9 +149,13 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle {
         self.promote_paced(now);
         let connection = self.connection_for(now, &message, paths);
-        let sender = &self.senders[connection as usize];
-        if sender.is_idle() && sender.idled(now) > self.params.connection.restart_after {
-            self.start_anew(now, connection);
+        let sender = &mut self.senders[connection as usize];
+        if sender.is_idle() {
+            if sender.idled(now) > self.params.connection.restart_after {
+                self.start_anew(now, connection);
+            } else {
+                sender.cc.on_resume(&self.params.control, now);
+            }
         }
         let sender = &mut self.senders[connection as usize];
         let slot = self.outgoing.append(sender, &message, self.host.mtu);

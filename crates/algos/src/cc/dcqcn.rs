@@ -1,0 +1,546 @@
+//! DCQCN: congestion control of RDMA NICs by marks.
+//!
+//! Switches mark packets at random, more of them the longer their queue. A receiver that gets a
+//! marked packet notifies its sender, not too often, and the sender cuts its rate by half of α, its
+//! estimate of how congested the path is. Then it recovers without asking: by a timer and by a
+//! counter of bytes it goes halfway back towards the rate from before the cut, a few times, and
+//! raises that target a little from then on.
+//!
+//! Yibo Zhu, Haggai Eran, Daniel Firestone, Chuanxiong Guo, Marina Lipshteyn, Yehonatan Liron,
+//! Jitendra Padhye, Shachar Raindel, Mohamad Haj Yahia, Ming Zhang. "Congestion Control for
+//! Large-Scale RDMA Deployments". SIGCOMM 2015.
+//!
+//! # Equations
+//!
+//! With rate `R`, target `T` and `α`, which begins at 1:
+//!
+//! * notified (eq. 1): `T = R`, `R *= 1 − α / 2`, `α = (1 − g) · α + g`; counters, counts of
+//!   increases and both timers begin anew
+//! * not notified for `alpha_interval` (eq. 2): `α = (1 − g) · α`, and again after as long
+//! * an increase, every `timer` and every `byte_counter` bytes, each counting its own: `R = (R + T)
+//!   / 2` (eq. 3), before which, once either has counted `F` (eq. 4), `T += R_AI`, or `R_HAI` once
+//!   both are beyond `F`
+//!
+//! # What it needs of the network
+//!
+//! Marks at random between two lengths of a queue, in proportion to the port's rate, and that
+//! nothing is lost.
+//!
+//! # Domain
+//!
+//! The fluid model of "ECN or Delay" (Zhu et al., CoNEXT 2016) has a point of rest: the share of
+//! marks at which cuts and increases balance, and the queue that marks so many. It grows with the
+//! cube root of the square of the number of flows; beyond `pmax` the queue is at `kmax` and shares
+//! are no longer those of the model.
+//!
+//! # Differences from the paper
+//!
+//! * No packet of its own notifies: every acknowledgement says whether its packet was marked, and
+//!   the limit of one notification every 50 µs is applied where the marks come back, not where
+//!   they are sent from. What it lets through is the same but for the delay of the way back.
+//! * Acknowledgements have the priority of data; notifications have the highest in the paper.
+//! * The count of an event decides by what it was before: five times halfway, then steps, as text
+//!   and vendor have it.
+//! * `R_HAI` is added as it is, as in HPCC's simulator; the paper gives it no value.
+//! * The paper's numbers are for 40 Gbit/s. Thresholds and steps here are in proportion to rates.
+//! * Timers run from the first notification on, and while the rate is below the NIC's, also where
+//!   the flow is idle. They are looked at when a packet leaves or an acknowledgement comes: no
+//!   pace is used earlier.
+//! * No window bounds what is in flight: `max_window` is so large by default. `max_window = "1BDP"`
+//!   is the variant with a window of HPCC's evaluation.
+//! * A loss halves the rate; the paper assumes a fabric that loses nothing.
+//!
+//! The simulators of HPCC and PowerTCP (rdma-hw.cc) have a vendor's version, and the presets
+//! `mellanox` and `powertcp` are how they ran it: `reaction = "ticks"` looks for notifications
+//! every `decrease_interval` and every `alpha_interval` from the first one on, counts each marked
+//! packet as one, and keeps the target where nothing was gained since the cut before. There is no
+//! counter of bytes, and one step halfway.
+
+use alloc::format;
+use alloc::string::String;
+
+use crate::pace::Pace;
+use tidegate_core::fabric::MarkAt;
+use tidegate_core::{
+    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, Marker, Marking,
+    Path, Rate, Span, TelemetryBytes, Time, WindowRule, choice, math, params,
+};
+
+choice! {
+    /// When notifications take effect.
+    pub enum Reaction {
+        /// At once.
+        Notification = "notification",
+        /// At the next of regular ticks.
+        Ticks = "ticks",
+    }
+}
+
+/// Rate of a port to which the thresholds of marking apply as they are.
+const MARKED_AT: Rate = Rate::gbps(25);
+
+params! {
+    /// Parameters of DCQCN.
+    pub struct DcqcnParams {
+        /// When notifications take effect.
+        reaction: Reaction = Reaction::Notification, "DCQCN (SIGCOMM'15), section 3.1; `ticks`: \
+            alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
+        /// A notification follows another one after so long at the earliest.
+        cnp_interval: Span = Span::us(50), within Span::ZERO => Span::ms(100),
+            "DCQCN (SIGCOMM'15), section 3.1";
+        /// Gain of the estimate α.
+        g: f64 = 0.00390625, in 0.000001..=1.0, "DCQCN (SIGCOMM'15), figure 14: 1/256";
+        /// Without a notification for so long α falls.
+        alpha_interval: Span = Span::us(55), within Span::ns(100) => Span::ms(100),
+            "DCQCN (SIGCOMM'15), section 3.1";
+        /// Between two looks for notifications, under `ticks`.
+        decrease_interval: Span = Span::us(4), within Span::ns(100) => Span::ms(100),
+            "alibaba-edu/High-Precision-Congestion-Control, run.py";
+        /// A cut makes the rate the target even where nothing was gained since the cut before.
+        clamp_target: bool = true, "DCQCN (SIGCOMM'15), eq. 1";
+        /// Between two increases by time.
+        timer: Span = Span::us(55), within Span::ns(100) => Span::ms(100),
+            "DCQCN (SIGCOMM'15), figure 14";
+        /// Wire bytes between two increases by bytes; 0: there are none.
+        byte_counter: u64 = 10_000_000, in 0..=1_000_000_000_000,
+            "DCQCN (SIGCOMM'15), figure 14: 10 MB";
+        /// F: increases halfway to the target before the target rises.
+        fast_recovery: u64 = 5, in 0..=1000, "DCQCN (SIGCOMM'15), section 3.1";
+        /// R_AI: what the target rises by, as a share of the NIC's rate.
+        additive: f64 = 0.001, in 0.000001..=1.0,
+            "DCQCN (SIGCOMM'15), section 3.1: 40 Mbit/s at 40 Gbit/s";
+        /// R_HAI: the same once both kinds of increase are beyond F.
+        hyper: f64 = 0.002, in 0.000001..=1.0,
+            "alibaba-edu/High-Precision-Congestion-Control, run.py: 50 Mbit/s at 25 Gbit/s";
+        /// Switches mark from this queue on, at a port of 25 Gbit/s; in proportion at others.
+        kmin: Extent = Extent::Bytes(3_125.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "DCQCN (SIGCOMM'15), figure 14: 5 KB at 40 Gbit/s";
+        /// From this queue on they mark everything.
+        kmax: Extent = Extent::Bytes(125_000.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "DCQCN (SIGCOMM'15), figure 14: 200 KB at 40 Gbit/s";
+        /// Share of packets that they mark just below that.
+        pmax: f64 = 0.01, in 0.0..=1.0, "DCQCN (SIGCOMM'15), figure 14";
+        /// Window at the NIC's rate; it falls with the rate.
+        max_window: Extent = Extent::Bdp(1000.0), within Extent::Bdp(0.01) => Extent::Bdp(1e6),
+            "our choice: as good as none; 1BDP is the variant with a window of HPCC's run.py";
+        /// Smallest rate.
+        min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
+            "alibaba-edu/High-Precision-Congestion-Control, run.py";
+    }
+    conflict = thresholds_in_order;
+}
+
+fn thresholds_in_order(params: &DcqcnParams) -> Option<String> {
+    let DcqcnParams { kmin, kmax, .. } = *params;
+    let reversed = match (kmin, kmax) {
+        (Extent::Bytes(min), Extent::Bytes(max)) | (Extent::Bdp(min), Extent::Bdp(max)) => {
+            min > max
+        }
+        _ => return Some(format!("kmin = {kmin} and kmax = {kmax} are not both bytes or BDP")),
+    };
+    reversed.then(|| format!("kmin = {kmin} is above kmax = {kmax}"))
+}
+
+/// A connection under DCQCN.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Dcqcn {
+    pace: Pace,
+    /// Where increases lead, in bit/s.
+    target_bps: f64,
+    alpha: f64,
+    /// Until when α has been brought.
+    alpha_at: Time,
+    /// A notification came since then, under `ticks`.
+    noted: bool,
+    /// When the first notification came: ticks are counted from there.
+    first: Time,
+    /// Marks before this are no notifications.
+    deaf_until: Time,
+    /// The tick at which a notification takes effect.
+    decrease_at: Time,
+    /// The next increase by time; never where the rate is the NIC's.
+    increase_at: Time,
+    /// Wire bytes until the next increase by bytes.
+    bytes_left: u64,
+    /// Increases since the last cut, by time and by bytes.
+    by_time: u32,
+    by_bytes: u32,
+}
+
+impl CongestionControl for Dcqcn {
+    const CARD: Card = Card {
+        name: "dcqcn",
+        title: "DCQCN",
+        citation: "Zhu et al., \"Congestion Control for Large-Scale RDMA Deployments\", SIGCOMM \
+            2015",
+        summary: "Cuts its rate by an estimate of congestion where it is notified of marks, and \
+            recovers by timer and bytes.",
+        color: "#aa4499",
+        marker: Marker::Diamond,
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
+    };
+    type Params = DcqcnParams;
+    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+
+    fn equipment(params: &DcqcnParams, _fabric: &Facts) -> Equipment {
+        let DcqcnParams { kmin, kmax, pmax, .. } = *params;
+        let per = Some(MARKED_AT);
+        let ecn = Marking { kmin, kmax, pmax, at: MarkAt::Dequeue, core_only: false, per };
+        Equipment { ecn: Some(ecn), ..Equipment::NONE }
+    }
+
+    fn start(params: &DcqcnParams, path: &Path, _now: Time, _seed: u64) -> Dcqcn {
+        let pace = Pace::of_line(params.min_rate, params.max_window, path);
+        Dcqcn {
+            pace,
+            target_bps: pace.bps(),
+            alpha: 1.0,
+            alpha_at: Time::NEVER,
+            noted: false,
+            first: Time::NEVER,
+            deaf_until: Time::ZERO,
+            decrease_at: Time::NEVER,
+            increase_at: Time::NEVER,
+            bytes_left: params.byte_counter,
+            by_time: 0,
+            by_bytes: 0,
+        }
+    }
+
+    fn on_ack(&mut self, params: &DcqcnParams, ack: &Ack<'_>) {
+        self.catch_up(params, ack.now);
+        if ack.marked && ack.now >= self.deaf_until {
+            self.deaf_until = ack.now.after(params.cnp_interval);
+            self.notify(params, ack.now);
+        }
+    }
+
+    fn on_loss(&mut self, params: &DcqcnParams, loss: &Loss) {
+        self.catch_up(params, loss.now);
+        self.target_bps = self.pace.bps();
+        self.cut(params, loss.now, 0.5);
+    }
+
+    fn on_timer(&mut self, params: &DcqcnParams, now: Time) {
+        self.catch_up(params, now);
+        if self.decrease_at <= now {
+            self.decrease_at = Time::NEVER;
+            self.decrease(params, now);
+        }
+    }
+
+    fn on_sent(&mut self, params: &DcqcnParams, now: Time, wire_bytes: u32) {
+        self.catch_up(params, now);
+        if params.byte_counter == 0 || self.increase_at == Time::NEVER {
+            return;
+        }
+        match self.bytes_left.checked_sub(u64::from(wire_bytes)) {
+            Some(left) if left > 0 => self.bytes_left = left,
+            _ => {
+                self.bytes_left = params.byte_counter;
+                self.increase(params);
+                self.by_bytes = self.by_bytes.saturating_add(1);
+            }
+        }
+    }
+
+    fn on_resume(&mut self, params: &DcqcnParams, now: Time) {
+        self.catch_up(params, now);
+    }
+
+    fn limit(&self, _params: &DcqcnParams) -> Limit {
+        self.pace.limit(self.decrease_at)
+    }
+}
+
+impl Dcqcn {
+    /// A notification.
+    fn notify(&mut self, params: &DcqcnParams, now: Time) {
+        let is_first = self.first == Time::NEVER;
+        if is_first {
+            (self.first, self.alpha_at) = (now, now);
+        }
+        match params.reaction {
+            Reaction::Notification => {
+                // DCQCN eq. 1
+                self.decrease(params, now);
+                self.alpha = (1.0 - params.g) * self.alpha + params.g;
+                self.alpha_at = now;
+            }
+            Reaction::Ticks => {
+                self.age(params, now);
+                self.noted = !is_first;
+                if self.decrease_at == Time::NEVER {
+                    let tick = params.decrease_interval;
+                    let passed = now.since(self.first).as_ps() / tick.as_ps();
+                    self.decrease_at = self.first.after(tick.times(passed + 1));
+                }
+            }
+        }
+    }
+
+    /// Brings α up to `now`, by whole intervals: of these the first knows of notifications.
+    fn age(&mut self, params: &DcqcnParams, now: Time) {
+        let interval = params.alpha_interval;
+        let passed = now.since(self.alpha_at).as_ps() / interval.as_ps();
+        if passed == 0 {
+            return;
+        }
+        self.alpha_at = self.alpha_at.after(interval.times(passed));
+        let kept = 1.0 - params.g;
+        let noted = if core::mem::take(&mut self.noted) { params.g } else { 0.0 };
+        self.alpha = self.alpha * kept + noted; // DCQCN eq. 1 and 2
+        if passed > 1 {
+            self.alpha *= math::pow(kept, (passed - 1) as f64);
+        }
+    }
+
+    fn decrease(&mut self, params: &DcqcnParams, now: Time) {
+        self.age(params, now);
+        if params.clamp_target || self.by_time.max(self.by_bytes) > 0 {
+            self.target_bps = self.pace.bps();
+        }
+        self.cut(params, now, 1.0 - self.alpha / 2.0);
+    }
+
+    /// Cuts the rate, and begins to recover.
+    fn cut(&mut self, params: &DcqcnParams, now: Time, factor: f64) {
+        self.pace.set(self.pace.bps() * factor);
+        (self.by_time, self.by_bytes) = (0, 0);
+        self.bytes_left = params.byte_counter;
+        self.increase_at = now.after(params.timer);
+    }
+
+    /// Increases by time that were due.
+    #[inline]
+    fn catch_up(&mut self, params: &DcqcnParams, now: Time) {
+        while self.increase_at <= now {
+            self.increase_at = self.increase_at.after(params.timer);
+            self.increase(params);
+            self.by_time = self.by_time.saturating_add(1);
+        }
+    }
+
+    /// DCQCN eq. 3 and 4. At the NIC's rate timer and counter stand still until the next cut.
+    fn increase(&mut self, params: &DcqcnParams) {
+        let by_bytes = if params.byte_counter == 0 { self.by_time } else { self.by_bytes };
+        let (least, most) = (self.by_time.min(by_bytes), self.by_time.max(by_bytes));
+        if u64::from(most) >= params.fast_recovery {
+            let hyper = u64::from(least) > params.fast_recovery;
+            let step = if hyper { params.hyper } else { params.additive };
+            let line = self.pace.line_bps();
+            self.target_bps = (self.target_bps + step * line).min(line);
+        }
+        self.pace.set((self.pace.bps() + self.target_bps) / 2.0);
+        if self.pace.bps() >= self.pace.line_bps() * FULL {
+            self.pace.set(self.pace.line_bps());
+            self.increase_at = Time::NEVER;
+        }
+    }
+}
+
+/// Halfway to the NIC's rate, again and again: this much of it counts as all.
+const FULL: f64 = 1.0 - 1e-6;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{self, assert_near, path};
+    use tidegate_core::LossKind;
+
+    const LINE: f64 = 1e11;
+
+    fn start(params: &DcqcnParams) -> Dcqcn {
+        Dcqcn::start(params, &path(), Time::ZERO, 0)
+    }
+
+    /// An acknowledgement at `us`; the rate after it, as a share of the NIC's.
+    fn hear(flow: &mut Dcqcn, params: &DcqcnParams, us: u64, marked: bool) -> f64 {
+        flow.on_ack(params, &Ack { marked, ..contract::ack(Time::us(us)) });
+        flow.pace.bps() / LINE
+    }
+
+    fn vendor() -> DcqcnParams {
+        DcqcnParams {
+            reaction: Reaction::Ticks,
+            cnp_interval: Span::ZERO,
+            alpha_interval: Span::us(1),
+            clamp_target: false,
+            timer: Span::us(300),
+            byte_counter: 0,
+            fast_recovery: 1,
+            ..Default::default()
+        }
+    }
+
+    #[test]
+    fn a_notification_cuts_by_half_of_alpha_and_the_next_waits() {
+        let params = DcqcnParams { g: 0.25, ..Default::default() };
+        let mut flow = start(&params);
+        assert_eq!(hear(&mut flow, &params, 10, false), 1.0);
+        assert_eq!(hear(&mut flow, &params, 20, true), 0.5);
+        assert_eq!((flow.target_bps, flow.alpha), (LINE, 1.0));
+        assert_eq!(hear(&mut flow, &params, 69, true), 0.5, "49 us are too soon");
+        assert_eq!(hear(&mut flow, &params, 70, true), 0.25);
+        assert_eq!((flow.target_bps, flow.alpha), (LINE / 2.0, 1.0));
+    }
+
+    #[test]
+    fn alpha_falls_with_every_interval_without_a_notification() {
+        let params = DcqcnParams { g: 0.25, ..Default::default() };
+        let mut flow = start(&params);
+        hear(&mut flow, &params, 0, true);
+        for (us, expected) in [(54, 1.0), (55, 0.75), (109, 0.75), (110, 0.5625)] {
+            let mut flow = flow.clone();
+            flow.age(&params, Time::us(us));
+            assert_near(flow.alpha, expected, 1e-12);
+        }
+        // The timer starts again with a notification: at 100 us, not at 110 us.
+        let rate = flow.pace.bps();
+        flow.decrease(&params, Time::us(100));
+        assert_near(flow.pace.bps(), rate * (1.0 - 0.375), 1.0);
+        let mut flow = start(&params);
+        hear(&mut flow, &params, 0, true);
+        hear(&mut flow, &params, 100, true);
+        assert_near(flow.alpha, 0.75 * 0.75 + 0.25, 1e-12);
+        flow.age(&params, Time::us(154));
+        assert_near(flow.alpha, 0.8125, 1e-12);
+    }
+
+    /// A flow that two notifications have cut to a quarter at 50 us, its target to a half.
+    fn cut_twice(params: &DcqcnParams) -> Dcqcn {
+        let mut flow = start(params);
+        hear(&mut flow, params, 0, true);
+        assert_near(hear(&mut flow, params, 50, true), 0.25, 1e-9);
+        flow
+    }
+
+    #[test]
+    fn the_timer_goes_halfway_five_times_and_then_raises_the_target() {
+        let params = DcqcnParams { additive: 0.01, ..Default::default() };
+        let mut flow = cut_twice(&params);
+        let mut rate = 0.25;
+        for event in 0..8 {
+            let due = 50 + 55 * (event + 1);
+            assert_near(hear(&mut flow, &params, due - 1, false), rate, 1e-9);
+            let target = 0.5 + f64::max(event as f64 - 4.0, 0.0) * 0.01;
+            rate = (rate + target) / 2.0;
+            assert_near(hear(&mut flow, &params, due, false), rate, 1e-9);
+        }
+        // By time alone it never becomes hyper; and what was not looked at is made up for.
+        let mut late = cut_twice(&params);
+        assert_near(hear(&mut late, &params, 50 + 55 * 8, false), rate, 1e-12);
+    }
+
+    #[test]
+    fn bytes_count_as_well_and_both_together_make_larger_steps() {
+        let params = DcqcnParams {
+            byte_counter: 10_000,
+            fast_recovery: 2,
+            additive: 0.01,
+            hyper: 0.1,
+            timer: Span::us(100),
+            ..Default::default()
+        };
+        let mut flow = cut_twice(&params);
+        flow.increase_at = Time::us(1000);
+        let mut steps = alloc::vec::Vec::new();
+        for _ in 0..5 {
+            let before = flow.target_bps;
+            flow.on_sent(&params, Time::us(60), 4_200);
+            flow.on_sent(&params, Time::us(60), 4_200);
+            assert_eq!(flow.target_bps, before, "8,400 bytes are too few");
+            flow.on_sent(&params, Time::us(60), 4_200);
+            steps.push((flow.target_bps - before) / LINE);
+        }
+        assert_eq!(flow.by_bytes, 5);
+        for (step, expected) in steps.iter().zip([0.0, 0.0, 0.01, 0.01, 0.01]) {
+            assert_near(*step, expected, 1e-9);
+        }
+        for (event, expected) in [0.01, 0.01, 0.01, 0.1].into_iter().enumerate() {
+            let before = flow.target_bps;
+            hear(&mut flow, &params, 1000 + 100 * event as u64, false);
+            assert_near((flow.target_bps - before) / LINE, expected, 1e-9);
+        }
+    }
+
+    #[test]
+    fn at_the_rate_of_the_nic_nothing_is_due() {
+        let params = DcqcnParams::default();
+        let mut flow = start(&params);
+        hear(&mut flow, &params, 0, true);
+        assert_eq!(hear(&mut flow, &params, 1_000_000, false), 1.0);
+        assert_eq!(flow.increase_at, Time::NEVER);
+        assert_eq!(flow.limit(&params).wake_at, Time::NEVER);
+        // A message that comes after as long finds the same without an acknowledgement.
+        let mut idle = start(&params);
+        hear(&mut idle, &params, 0, true);
+        idle.on_resume(&params, Time::us(1_000_000));
+        assert_eq!(idle.pace.bps(), LINE);
+    }
+
+    #[test]
+    fn ticks_gather_notifications_and_keep_the_target_where_nothing_was_gained() {
+        let params = DcqcnParams { g: 0.25, ..vendor() };
+        let mut flow = start(&params);
+        assert_eq!(hear(&mut flow, &params, 10, true), 1.0);
+        assert_eq!(flow.limit(&params).wake_at, Time::us(14));
+        // One more makes α rise at the tick of 13 us; nothing did at 11 and 12.
+        hear(&mut flow, &params, 12, true);
+        flow.on_timer(&params, Time::us(14));
+        let alpha = (1.0 * 0.75 * 0.75 * 0.75 + 0.25) * 0.75;
+        assert_near(flow.alpha, alpha, 1e-12);
+        assert_near(flow.pace.bps(), LINE * (1.0 - alpha / 2.0), 1.0);
+        assert_eq!((flow.target_bps, flow.decrease_at), (LINE, Time::NEVER));
+        // Notified at 21 us: the next tick is at 22 us, and the target stays.
+        hear(&mut flow, &params, 21, true);
+        assert_eq!(flow.limit(&params).wake_at, Time::us(22));
+        flow.on_timer(&params, Time::us(22));
+        assert_eq!((flow.target_bps, flow.increase_at), (LINE, Time::us(322)));
+        // Once something was gained it moves.
+        let gained = hear(&mut flow, &params, 322, true);
+        flow.on_timer(&params, Time::us(326));
+        assert_near(flow.target_bps, gained * LINE, 1.0);
+    }
+
+    #[test]
+    fn the_vendors_increases_are_one_halfway_one_step_and_larger_steps() {
+        let params = DcqcnParams { additive: 0.01, hyper: 0.1, ..vendor() };
+        let mut flow = start(&params);
+        flow.pace.set(LINE / 4.0);
+        flow.target_bps = LINE / 2.0;
+        flow.increase_at = Time::us(300);
+        let mut targets = alloc::vec::Vec::new();
+        for event in 1..=4 {
+            hear(&mut flow, &params, 300 * event, false);
+            targets.push(flow.target_bps / LINE);
+        }
+        for (target, expected) in targets.iter().zip([0.5, 0.51, 0.61, 0.71]) {
+            assert_near(*target, expected, 1e-9);
+        }
+    }
+
+    #[test]
+    fn a_loss_halves_the_rate_and_recovers_as_a_cut_does() {
+        let params = DcqcnParams::default();
+        for kind in [LossKind::Recovery, LossKind::Timeout] {
+            let mut flow = start(&params);
+            let loss = Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 0 };
+            flow.on_loss(&params, &loss);
+            assert_eq!((flow.pace.bps(), flow.target_bps), (LINE / 2.0, LINE));
+            assert_eq!(hear(&mut flow, &params, 64, false), 0.75);
+        }
+    }
+
+    #[test]
+    fn thresholds_are_of_one_kind_and_in_order() {
+        let conflict =
+            |kmin, kmax| thresholds_in_order(&DcqcnParams { kmin, kmax, ..Default::default() });
+        let (small, large) = (Extent::Bytes(10.0), Extent::Bytes(20.0));
+        assert_eq!((conflict(small, large), conflict(small, small)), (None, None));
+        assert!(conflict(large, small).is_some_and(|text| text.contains("above")));
+        assert!(conflict(small, Extent::Bdp(1.0)).is_some_and(|text| text.contains("both")));
+        assert!(conflict(Extent::Bdp(0.2), Extent::Bdp(0.1)).is_some());
+    }
+}
