@@ -12,6 +12,8 @@ pub(crate) struct PreviousHops(Box<HopTrace>);
 /// What happened at one hop between two of its records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval<'a> {
+    /// Place of the hop on the path.
+    pub(crate) place: usize,
     pub(crate) before: &'a Hop,
     pub(crate) now: &'a Hop,
     /// In picoseconds, above zero.
@@ -24,7 +26,7 @@ pub(crate) struct Interval<'a> {
 
 impl PreviousHops {
     /// Whether `hops` are of the same ports.
-    fn same_path(&self, hops: &[Hop]) -> bool {
+    pub(crate) fn same_path(&self, hops: &[Hop]) -> bool {
         let before = self.0.as_slice();
         before.len() == hops.len()
             && before.iter().zip(hops).all(|(before, hop)| before.port == hop.port)
@@ -41,15 +43,17 @@ impl PreviousHops {
     /// hop that was stamped twice at one moment.
     pub(crate) fn until<'a>(&'a self, hops: &'a [Hop]) -> impl Iterator<Item = Interval<'a>> {
         let comparable = if self.same_path(hops) { self.0.as_slice() } else { &[] };
-        comparable.iter().zip(hops).filter(|(before, now)| now.at > before.at).map(
-            |(before, now)| Interval {
+        let pairs = comparable.iter().zip(hops).enumerate();
+        pairs.filter(|(_, (before, now))| now.at > before.at).map(|(place, (before, now))| {
+            Interval {
+                place,
                 before,
                 now,
                 dt: now.at.since(before.at).as_ps() as f64,
                 sent: now.tx_bytes.wrapping_sub(before.tx_bytes) as f64,
                 rate: now.rate.as_bps() as f64 / 8e12,
-            },
-        )
+            }
+        })
     }
 
     /// Keeps `hops` instead.

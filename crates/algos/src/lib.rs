@@ -13,8 +13,8 @@ mod catalog;
 mod contract;
 mod hops;
 mod kit;
+pub mod law;
 mod pace;
-pub mod pipe;
 pub mod windowed;
 
 catalog! {

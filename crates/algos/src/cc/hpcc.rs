@@ -56,7 +56,12 @@
 //!   and would not fill a link.
 //! * `additive` is the paper's `W_init (1 − η) / N` with N = 100 flows. The public simulator adds
 //!   10 Mbit/s for each 25 Gbit/s of NIC, which is N = 125. Its run script has `max_stage` 0:
-//!   multiplicative in every round.
+//!   multiplicative in every round. The preset `as-published-code` is that, and `powertcp` is how
+//!   PowerTCP's evaluation ran HPCC.
+//! * `windows = "hop"` gives each hop of the path a window of its own, of which the smallest holds:
+//!   the public simulator can, Algorithm 1 has one for the flow. After a change of path they begin
+//!   anew from the window that holds.
+//! * `reaction = "round"` listens once a round trip, as the public simulator can.
 //! * Records carry exact numbers; the paper's fields count 128 B sent and 80 B queued.
 //! * The paper assumes a lossless fabric. Here a loss halves the window and a timeout sets it to
 //!   its smallest.
@@ -65,11 +70,25 @@
 use alloc::format;
 use alloc::string::String;
 
+use alloc::boxed::Box;
+
 use crate::hops::{Interval, PreviousHops};
+use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
-    Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, WindowRule, params,
+    MAX_HOPS, Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, WindowRule, choice,
+    params,
 };
+
+choice! {
+    /// What has a window.
+    pub enum Windows {
+        /// The flow: the busiest link decides.
+        Flow = "flow",
+        /// Each hop of its path: the smallest decides.
+        Hop = "hop",
+    }
+}
 
 params! {
     /// Parameters of HPCC.
@@ -81,6 +100,15 @@ params! {
         /// Bytes added in a round trip.
         additive: Extent = Extent::Bdp(0.0005), within Extent::Bdp(0.0) => Extent::Bdp(10.0),
             "HPCC (SIGCOMM'19), section 3.3: W_init (1 - eta) / N; N = 100 is our choice";
+        /// When the window is computed anew.
+        reaction: Reaction = Reaction::Ack, "HPCC (SIGCOMM'19), section 3.2; `round` is FAST_REACT \
+            0 of alibaba-edu/High-Precision-Congestion-Control";
+        /// What has a window.
+        windows: Windows = Windows::Flow, "HPCC (SIGCOMM'19), algorithm 1; `hop` is MULTI_RATE 1 \
+            of alibaba-edu/High-Precision-Congestion-Control";
+        /// Which base RTT is T.
+        tau: Tau = Tau::Fabric, "alibaba-edu/High-Precision-Congestion-Control, run.py: GLOBAL_T \
+            1; `path` is GLOBAL_T 0";
         /// Window of a new connection.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "HPCC (SIGCOMM'19), section 3.2: the NIC's rate times T";
@@ -101,12 +129,10 @@ params! {
 pub struct Hpcc {
     /// W, in wire bytes.
     window: f64,
-    /// Wc: the window as of the end of the last round.
-    reference: f64,
-    /// U of the busiest link, smoothed.
-    utilisation: f64,
-    /// Rounds of additive increase in a row.
-    stage: u64,
+    /// Of the busiest link.
+    link: Link,
+    /// Of each hop, where each has a window.
+    by_hop: Option<Box<[Link; MAX_HOPS]>>,
     /// An acknowledgement of this packet, or a later one, ends the round trip.
     round_end: u64,
     /// The window limited sending in this round trip; in the one before.
@@ -148,21 +174,21 @@ impl CongestionControl for Hpcc {
     }
 
     fn start(params: &HpccParams, path: &Path, _now: Time, _seed: u64) -> Hpcc {
-        let base_rtt = path.bdp_time_ps();
-        let min_window = params.min_rate.as_bps() as f64 * base_rtt / 8e12;
-        let max_window = params.max_window.bytes(path.bdp_bytes).max(min_window);
-        let window = params.initial_window.bytes(path.bdp_bytes).clamp(min_window, max_window);
+        let Pipe { tau, bdp } = Pipe::of(params.tau, path);
+        let min_window = params.min_rate.as_bps() as f64 * tau / 8e12;
+        let max_window = params.max_window.bytes(bdp).max(min_window);
+        let window = params.initial_window.bytes(bdp).clamp(min_window, max_window);
+        let link = Link { reference: window, utilisation: 1.0, stage: 0 };
         Hpcc {
             window,
-            reference: window,
-            utilisation: 1.0,
-            stage: 0,
+            link,
+            by_hop: (params.windows == Windows::Hop).then(|| Box::new([link; MAX_HOPS])),
             round_end: 0,
             limited: (false, false),
-            additive: params.additive.bytes(path.bdp_bytes),
+            additive: params.additive.bytes(bdp),
             min_window,
             max_window,
-            base_rtt,
+            base_rtt: tau,
             previous: PreviousHops::default(),
         }
     }
@@ -174,8 +200,19 @@ impl CongestionControl for Hpcc {
         }
         let ends_round = ack.seq >= self.round_end;
         self.limited.0 |= ack.window_limited;
-        if self.measure(ack.hops) {
-            self.update(params, ends_round);
+        if params.reaction == Reaction::Round && !ends_round {
+            return;
+        }
+        match self.by_hop.take() {
+            None => {
+                if self.measure(ack.hops) {
+                    self.update(params, ends_round);
+                }
+            }
+            Some(mut links) => {
+                self.update_by_hop(params, ack.hops, &mut links, ends_round);
+                self.by_hop = Some(links);
+            }
         }
         if ends_round {
             self.round_end = ack.next_seq;
@@ -189,8 +226,7 @@ impl CongestionControl for Hpcc {
             LossKind::Recovery => (self.window / 2.0).max(self.min_window),
             LossKind::Timeout => self.min_window,
         };
-        self.reference = self.window;
-        self.stage = 0;
+        self.begin_anew();
     }
 
     fn limit(&self, params: &HpccParams) -> Limit {
@@ -200,41 +236,136 @@ impl CongestionControl for Hpcc {
     }
 
     fn is_congested(&self, params: &HpccParams, _ack: &Ack<'_>) -> bool {
-        self.utilisation > params.eta
+        match &self.by_hop {
+            None => self.link.utilisation > params.eta,
+            Some(links) => links.iter().any(|link| link.utilisation > params.eta),
+        }
+    }
+}
+
+/// What a window is computed from.
+#[derive(Clone, Copy, Debug)]
+struct Link {
+    /// Wc: the window as of the end of the last round.
+    reference: f64,
+    /// U, smoothed.
+    utilisation: f64,
+    /// Rounds of additive increase in a row.
+    stage: u64,
+}
+
+impl Link {
+    /// Takes a sample into U; `share` is the time it stands for, in base RTTs, at most 1.
+    #[inline]
+    fn take(&mut self, utilisation: f64, share: f64) {
+        self.utilisation = self.utilisation * (1.0 - share) + utilisation * share;
+    }
+
+    /// HPCC algorithm 1, ComputeWind, but for the reference; whether the window was divided.
+    #[inline]
+    fn window(&self, params: &HpccParams, additive: f64) -> (f64, bool) {
+        let excess = self.utilisation / params.eta;
+        let divides = excess >= 1.0 || self.stage >= params.max_stage;
+        // A utilisation of zero makes this infinite, which the clamp turns into the largest window.
+        let window = if divides { self.reference / excess } else { self.reference } + additive;
+        (window, divides)
+    }
+
+    /// A round is over, with this window.
+    #[inline]
+    fn end_round(&mut self, window: f64, divides: bool) {
+        self.reference = window;
+        self.stage = if divides { 0 } else { self.stage + 1 };
     }
 }
 
 impl Hpcc {
+    /// References are the window, and stages are counted anew.
+    fn begin_anew(&mut self) {
+        let reference = self.window;
+        let links = self.by_hop.iter_mut().flat_map(|links| links.iter_mut());
+        links
+            .chain([&mut self.link])
+            .for_each(|link| *link = Link { reference, stage: 0, ..*link });
+    }
+
+    /// The utilisation of a link since the record before, and how much of a base RTT that is.
+    #[inline]
+    fn sample(&self, interval: &Interval<'_>) -> (f64, f64) {
+        let Interval { before, now, dt, sent, rate, .. } = *interval;
+        let queue = now.queue_bytes.min(before.queue_bytes) as f64;
+        let utilisation = queue / (rate * self.base_rtt) + sent / (dt * rate);
+        (utilisation, dt.min(self.base_rtt) / self.base_rtt)
+    }
+
     /// Takes the busiest link into U (HPCC algorithm 1, MeasureInflight). False where there is
     /// nothing to compare.
     fn measure(&mut self, hops: &[Hop]) -> bool {
         let mut busiest: Option<(f64, f64)> = None;
-        for Interval { before, now, dt, sent, rate } in self.previous.until(hops) {
-            let queue = now.queue_bytes.min(before.queue_bytes) as f64;
-            let utilisation = queue / (rate * self.base_rtt) + sent / (dt * rate);
+        for interval in self.previous.until(hops) {
+            let (utilisation, share) = self.sample(&interval);
             if busiest.is_none_or(|(most, _)| utilisation > most) {
-                busiest = Some((utilisation, dt));
+                busiest = Some((utilisation, share));
             }
         }
-        if let Some((utilisation, dt)) = busiest {
-            let weight = dt.min(self.base_rtt) / self.base_rtt;
-            self.utilisation = self.utilisation * (1.0 - weight) + utilisation * weight;
+        if let Some((utilisation, share)) = busiest {
+            self.link.take(utilisation, share);
         }
         busiest.is_some()
     }
 
     /// HPCC algorithm 1, ComputeWind.
     fn update(&mut self, params: &HpccParams, ends_round: bool) {
-        let excess = self.utilisation / params.eta;
-        let divides = excess >= 1.0 || self.stage >= params.max_stage;
-        // A utilisation of zero makes this infinite, which the clamp turns into the largest window.
-        let window = if divides { self.reference / excess } else { self.reference } + self.additive;
+        let (window, divides) = self.link.window(params, self.additive);
+        self.settle(window);
+        if ends_round {
+            self.link.end_round(self.window, divides);
+        }
+    }
+
+    /// The same with a window for each hop, of which the smallest holds; where a hop tells nothing
+    /// new, that of the last round. Those of another path say nothing of this one.
+    fn update_by_hop(
+        &mut self,
+        params: &HpccParams,
+        hops: &[Hop],
+        links: &mut [Link; MAX_HOPS],
+        ends_round: bool,
+    ) {
+        if !self.previous.same_path(hops) {
+            let fresh = Link { reference: self.window, utilisation: 1.0, stage: 0 };
+            links.fill(fresh);
+            return;
+        }
+        let (mut smallest, mut heard) = (f64::INFINITY, 0u32);
+        for interval in self.previous.until(hops) {
+            let link = &mut links[interval.place];
+            let (utilisation, share) = self.sample(&interval);
+            link.take(utilisation, share);
+            let (window, divides) = link.window(params, self.additive);
+            let window = window.clamp(self.min_window, self.max_window);
+            if ends_round {
+                link.end_round(window, divides);
+            }
+            smallest = smallest.min(window);
+            heard |= 1 << interval.place;
+        }
+        if heard == 0 {
+            return;
+        }
+        for (place, link) in links.iter().enumerate().take(hops.len()) {
+            if heard & 1 << place == 0 {
+                smallest = smallest.min(link.reference);
+            }
+        }
+        self.settle(smallest);
+    }
+
+    /// Takes this window, or the nearest that there may be.
+    #[inline]
+    fn settle(&mut self, window: f64) {
         let most = if self.limited.0 || self.limited.1 { self.max_window } else { self.window };
         self.window = window.clamp(self.min_window, most);
-        if ends_round {
-            self.reference = self.window;
-            self.stage = if divides { 0 } else { self.stage + 1 };
-        }
     }
 }
 
@@ -296,14 +427,14 @@ mod tests {
         let mut flow = start(&params);
         on_hops(&mut flow, &params, 0, &[hop(0, 0, 0), hop(0, 0, 30_000)]);
         assert_eq!(
-            (flow.window, flow.utilisation),
+            (flow.window, flow.link.utilisation),
             (PIPE, 1.0),
             "the first records only tell where to start"
         );
         // In 2 µs (25,000 bytes at line rate): a link at half its rate, and one at its rate whose
         // queue was at least a fifth of the pipe.
         on_hops(&mut flow, &params, 1, &[hop(2000, 12_500, 0), hop(2000, 25_000, 20_000)]);
-        assert_near(flow.utilisation, 1.0 * 0.75 + 1.2 * 0.25, 1e-12);
+        assert_near(flow.link.utilisation, 1.0 * 0.75 + 1.2 * 0.25, 1e-12);
         assert_near(flow.window, PIPE / (1.05 / 0.95) + 50.0, 1e-6);
     }
 
@@ -313,7 +444,7 @@ mod tests {
         let mut flow = start(&params);
         on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
         on_hops(&mut flow, &params, 1, &[hop(8000, 50_000, 90_000)]);
-        assert_near(flow.utilisation, 0.5, 1e-12);
+        assert_near(flow.link.utilisation, 0.5, 1e-12);
     }
 
     #[test]
@@ -330,10 +461,10 @@ mod tests {
         for seq in 1..20 {
             on_hops(&mut flow, &params, seq, &next(seq));
             assert_near(flow.window, PIPE * 0.95 / 2.0 + 50.0, 1e-6);
-            assert_eq!(flow.reference, PIPE);
+            assert_eq!(flow.link.reference, PIPE);
         }
         on_hops(&mut flow, &params, 20, &next(20));
-        assert_eq!(flow.reference, flow.window);
+        assert_eq!(flow.link.reference, flow.window);
         on_hops(&mut flow, &params, 21, &next(21));
         assert_near(flow.window, (PIPE * 0.475 + 50.0) * 0.475 + 50.0, 1e-6);
     }
@@ -342,12 +473,12 @@ mod tests {
     fn grows_by_steps_then_by_division() {
         let params = HpccParams::default();
         let mut flow = start(&params);
-        flow.reference = 10_000.0;
-        flow.utilisation = 0.475;
+        flow.link.reference = 10_000.0;
+        flow.link.utilisation = 0.475;
         on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
         let mut round = |i: u64| {
             on_hops(&mut flow, &params, 20 * i, &[hop(8000 * i, 47_500 * i, 0)]);
-            (flow.window, flow.stage)
+            (flow.window, flow.link.stage)
         };
         for i in 1..=5 {
             assert_eq!(round(i), (10_000.0 + 50.0 * i as f64, i));
@@ -370,7 +501,7 @@ mod tests {
             &[hop(3000, 0, 0), hop(3000, 0, 0)],
         ] {
             on_hops(&mut flow, &params, 1, hops);
-            assert_eq!((flow.window, flow.utilisation), (PIPE, 1.0), "{hops:?}");
+            assert_eq!((flow.window, flow.link.utilisation), (PIPE, 1.0), "{hops:?}");
         }
     }
 
@@ -381,9 +512,9 @@ mod tests {
         on_hops(&mut flow, &params, 0, &[hop(1000, 0, 0)]);
         let moved = |at, tx| Hop { port: 8, ..hop(at, tx, 0) };
         on_hops(&mut flow, &params, 1, &[moved(900, 5_000_000)]);
-        assert_eq!(flow.utilisation, 1.0);
+        assert_eq!(flow.link.utilisation, 1.0);
         on_hops(&mut flow, &params, 2, &[moved(8900, 5_050_000)]);
-        assert_near(flow.utilisation, 0.5, 1e-12);
+        assert_near(flow.link.utilisation, 0.5, 1e-12);
     }
 
     #[test]
@@ -406,7 +537,7 @@ mod tests {
         let mut flows = alloc::vec![start(&params); 4];
         for (i, flow) in flows.iter_mut().enumerate() {
             flow.window = PIPE * (0.1 + 0.1 * i as f64);
-            flow.reference = flow.window;
+            flow.link.reference = flow.window;
         }
         let (mut sent, mut total) = (0.0, 0.0);
         for round in 0..6000 {
@@ -422,6 +553,49 @@ mod tests {
         for flow in &flows {
             assert_near(flow.window / total, 0.25, 0.01);
         }
+    }
+
+    #[test]
+    fn each_hop_can_have_a_window_and_the_smallest_holds() {
+        let params = HpccParams { windows: Windows::Hop, max_stage: 1000, ..Default::default() };
+        let mut flow = start(&params);
+        on_hops(&mut flow, &params, 0, &[hop(0, 0, 0), hop(0, 0, 0)]);
+        // A link at twice its rate and one at 1.2 of it, for a base RTT each.
+        let busy = [hop(8000, 200_000, 0), hop(8000, 120_000, 0)];
+        on_hops(&mut flow, &params, 20, &busy);
+        assert_near(flow.window, PIPE * 0.475 + 50.0, 1e-6);
+        let links = flow.by_hop.clone().unwrap();
+        assert_near(links[0].reference, PIPE * 0.475 + 50.0, 1e-6);
+        assert_near(links[1].reference, PIPE * 0.95 / 1.2 + 50.0, 1e-6);
+        // Only the second tells something new: the first one's window still holds.
+        on_hops(&mut flow, &params, 40, &[busy[0], hop(16_000, 170_000, 0)]);
+        assert_near(flow.window, PIPE * 0.475 + 50.0, 1e-6);
+        let links = flow.by_hop.clone().unwrap();
+        assert_near(links[1].reference, PIPE * 0.95 / 1.2 + 100.0, 1e-6);
+        // On another path nothing of this is known.
+        on_hops(&mut flow, &params, 60, &[hop(20_000, 0, 0)]);
+        let links = flow.by_hop.clone().unwrap();
+        assert!(links.iter().all(|link| link.reference == flow.window));
+    }
+
+    #[test]
+    fn it_can_listen_once_a_round_trip() {
+        let params = HpccParams { reaction: Reaction::Round, ..Default::default() };
+        let mut flow = start(&params);
+        on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
+        // What the middle of the round trip tells is passed over.
+        on_hops(&mut flow, &params, 10, &[hop(4000, 400_000, 90_000)]);
+        assert_eq!((flow.window, flow.link.utilisation), (PIPE, 1.0));
+        on_hops(&mut flow, &params, 20, &[hop(8000, 190_000, 0)]);
+        assert_near(flow.window, PIPE / 2.0 + 50.0, 1e-6);
+    }
+
+    #[test]
+    fn the_base_rtt_can_be_that_of_the_path() {
+        let params = HpccParams { tau: Tau::Path, ..Default::default() };
+        let flow = start(&params);
+        assert_near(flow.base_rtt, 6e6, 1e-6);
+        assert_near(flow.max_window, PIPE * 0.75, 1e-6);
     }
 
     #[test]

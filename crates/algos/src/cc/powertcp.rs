@@ -73,7 +73,7 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::hops::{Interval, PreviousHops};
-use crate::pipe::{Pipe, Tau};
+use crate::law::{Pipe, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
     Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, WindowRule, choice, params,
@@ -237,7 +237,7 @@ impl PowerTcp {
     /// The hop of the largest normalised power (PowerTCP algorithm 1, normPower).
     fn worst_hop(&self, params: &PowerTcpParams, hops: &[Hop]) -> Option<Worst> {
         let mut worst: Option<Worst> = None;
-        for Interval { before, now, dt, sent, rate } in self.previous.until(hops) {
+        for Interval { before, now, dt, sent, rate, .. } in self.previous.until(hops) {
             let changed = params.circuits && now.rate != before.rate;
             let growth = now.queue_bytes as f64 - before.queue_bytes as f64;
             let floor = if changed { 0.0 } else { params.current_floor * rate };

@@ -63,21 +63,11 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::pipe::{Pipe, Tau};
+use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, LossKind, Marker, Path, Profile,
-    Rate, Span, TelemetryBytes, Time, WindowRule, choice, params,
+    Rate, Span, TelemetryBytes, Time, WindowRule, params,
 };
-
-choice! {
-    /// When the window is computed anew.
-    pub enum Reaction {
-        /// Once a round trip.
-        Round = "round",
-        /// With every acknowledgement, from the window of the last round trip.
-        Ack = "ack",
-    }
-}
 
 params! {
     /// Parameters of θ-PowerTCP.

@@ -1,4 +1,5 @@
-//! The pipe that a law is computed with: a base RTT, and the bytes that the NIC sends in it.
+//! What laws of windows have in common: the pipe that they are computed with, which is a base RTT
+//! and the bytes that the NIC sends in it, and when they react.
 
 use tidegate_core::{Path, choice};
 
@@ -9,6 +10,16 @@ choice! {
         Fabric = "fabric",
         /// The connection's own.
         Path = "path",
+    }
+}
+
+choice! {
+    /// When a window is computed anew.
+    pub enum Reaction {
+        /// Once a round trip.
+        Round = "round",
+        /// With every acknowledgement, from the window of the last round trip.
+        Ack = "ack",
     }
 }
 
