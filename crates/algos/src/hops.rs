@@ -25,6 +25,11 @@ pub(crate) struct Interval<'a> {
 }
 
 impl PreviousHops {
+    /// There are none yet.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.as_slice().is_empty()
+    }
+
     /// Whether `hops` are of the same ports.
     pub(crate) fn same_path(&self, hops: &[Hop]) -> bool {
         let before = self.0.as_slice();

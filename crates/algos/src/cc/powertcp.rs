@@ -56,6 +56,9 @@
 //! * The first acknowledgement only stores its records; so does one whose path differs. A hop
 //!   without progress in time is skipped, and records older than the stored ones (a packet that was
 //!   overtaken) are ignored.
+//! * `first_sample = "against-zero"` is that the authors' RDMA stack has no such case: it compares
+//!   the first records with zeros, by counters that wrap at 16.8 ms and 134 MB, so that a flow
+//!   begins with the mean load of a link over some milliseconds at full weight.
 //! * `β = HostBw · τ / N` with N = 100. The paper gives no N, its simulator a fixed 150 Mbit/s (N =
 //!   167 at 25 Gbit/s). The standing queue is Nβ, so N = 10 would mean 2.5 BDP of queue for 25
 //!   flows; differences between two flows fade in about 50 round trips.
@@ -76,7 +79,7 @@ use crate::hops::{Interval, PreviousHops};
 use crate::law::{Pipe, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
-    Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, WindowRule, choice, params,
+    Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, WindowRule, choice, params,
 };
 
 choice! {
@@ -86,6 +89,16 @@ choice! {
         Live = "live-window",
         /// The window of a round trip ago.
         Committed = "committed-window",
+    }
+}
+
+choice! {
+    /// What the first acknowledgement of a connection is compared with.
+    pub enum FirstSample {
+        /// Nothing: it is only stored.
+        Stored = "stored",
+        /// Records of zero, by counters that wrap.
+        AgainstZero = "against-zero",
     }
 }
 
@@ -111,6 +124,9 @@ params! {
         /// React at once where a link has changed its rate.
         circuits: bool = false, "inet-tub/ns3-datacenter, tcp-advanced.cc, for reconfigurable \
             networks";
+        /// What the first acknowledgement of a connection is compared with.
+        first_sample: FirstSample = FirstSample::Stored, "our choice: Algorithm 1 does not say; \
+            `against-zero` is inet-tub/ns3-datacenter, rdma-hw.cc";
         /// Window of a new connection.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "PowerTCP (NSDI'22), section 3.3: HostBw tau";
@@ -142,6 +158,10 @@ pub struct PowerTcp {
     /// The records of the acknowledgement before.
     previous: PreviousHops,
 }
+
+/// Where the fields of the authors' records wrap (int-header.h): 24 bits of ns, 20 bits of 128 B.
+const TIME_WRAP: Span = Span::ns(1 << 24);
+const BYTES_WRAP: u64 = 128 << 20;
 
 /// The most powerful hop of an acknowledgement.
 struct Worst {
@@ -202,7 +222,12 @@ impl CongestionControl for PowerTcp {
         if self.previous.are_newer_than(ack.hops) {
             return;
         }
-        if let Some(worst) = self.worst_hop(params, ack.hops) {
+        let worst = if self.previous.is_empty() && params.first_sample == FirstSample::AgainstZero {
+            self.worst_since_zero(params, ack.hops)
+        } else {
+            self.worst_hop(params, ack.hops)
+        };
+        if let Some(worst) = worst {
             self.update(params, &worst, ack.window_limited);
         }
         self.previous.replace(ack.hops);
@@ -242,13 +267,35 @@ impl PowerTcp {
             let growth = now.queue_bytes as f64 - before.queue_bytes as f64;
             let floor = if changed { 0.0 } else { params.current_floor * rate };
             let current = ((growth + sent) / dt).max(floor);
-            let voltage = now.queue_bytes as f64 + rate * self.tau;
-            let power = current * voltage / (rate * rate * self.tau);
+            let power = self.power_of(current, now.queue_bytes as f64, rate);
             if worst.as_ref().is_none_or(|worst| power > worst.power) {
                 worst = Some(Worst { power, dt: dt.min(self.tau), changed });
             }
         }
         worst
+    }
+
+    /// The same where there is nothing before: what has arrived since time zero, by counters that
+    /// wrap.
+    #[cold]
+    fn worst_since_zero(&self, params: &PowerTcpParams, hops: &[Hop]) -> Option<Worst> {
+        let sample = |now: &Hop| {
+            let rate = now.rate.as_bps() as f64 / 8e12;
+            let dt = (now.at.as_ps() % TIME_WRAP.as_ps()) as f64;
+            let arrived = (now.tx_bytes.wrapping_add(now.queue_bytes.into()) % BYTES_WRAP) as f64;
+            let current = (arrived / dt).max(params.current_floor * rate);
+            let power = self.power_of(current, now.queue_bytes as f64, rate);
+            (dt > 0.0).then_some(Worst { power, dt: dt.min(self.tau), changed: false })
+        };
+        let worst = |a: Worst, b: Worst| if b.power > a.power { b } else { a };
+        hops.iter().filter_map(sample).reduce(worst)
+    }
+
+    /// Current times voltage, normalised.
+    #[inline]
+    fn power_of(&self, current: f64, queue: f64, rate: f64) -> f64 {
+        let voltage = queue + rate * self.tau;
+        current * voltage / (rate * rate * self.tau)
     }
 
     /// PowerTCP algorithm 1, updateWindow.
@@ -365,6 +412,26 @@ mod tests {
             on_hops(&mut flow, &params, 1, hops);
             assert_eq!((flow.cwnd, flow.power), (PIPE, 1.0), "{hops:?}");
         }
+    }
+
+    #[test]
+    fn the_first_records_can_be_compared_with_zero() {
+        let first = |hop: Hop| {
+            let params =
+                PowerTcpParams { first_sample: FirstSample::AgainstZero, ..Default::default() };
+            let mut flow = start(&params);
+            on_hops(&mut flow, &params, 0, &[hop]);
+            flow.power
+        };
+        // 90 % of what the link can send in 40 us, at full weight: longer than τ.
+        assert_near(first(hop(40_000, 450_000, 0)), 0.9, 1e-12);
+        assert_near(first(hop(40_000, 440_000, 10_000)), 0.9 * 1.1, 1e-12);
+        // A link that was idle counts as half busy, whatever the counters were before they wrapped.
+        let wrapped = hop((1 << 24) + 40_000, BYTES_WRAP + 450_000, 0);
+        assert_near(first(wrapped), 0.9, 1e-12);
+        assert_near(first(hop(1 << 23, 450_000, 0)), 0.5, 1e-12);
+        assert_eq!(first(hop(0, 450_000, 0)), 1.0, "no time has passed");
+        assert_eq!(first(hop(1 << 24, 450_000, 0)), 1.0, "nor here");
     }
 
     #[test]
