@@ -62,6 +62,19 @@ pub(crate) fn path() -> Path {
     }
 }
 
+/// A slow fabric of one switch.
+pub(crate) fn facts() -> Facts {
+    Facts {
+        bdp_bytes: 10_000.0,
+        base_rtt: Span::us(8),
+        host_rate: Rate::gbps(10),
+        slowest: Rate::gbps(10),
+        fastest: Rate::gbps(40),
+        mtu: 1000,
+        hops: 1,
+    }
+}
+
 /// An acknowledgement of one full packet on that path, uncongested, of a flow that wants to send
 /// more.
 pub(crate) fn ack(now: Time) -> Ack<'static> {
@@ -264,15 +277,7 @@ pub(crate) fn same_events_give_same_limits<C: CongestionControl>() {
 /// what switches write takes room in the packet.
 #[test]
 fn packets_ask_for_the_same_in_every_fabric() {
-    let slow = Facts {
-        bdp_bytes: 10_000.0,
-        base_rtt: Span::us(8),
-        host_rate: Rate::gbps(10),
-        slowest: Rate::gbps(10),
-        fastest: Rate::gbps(40),
-        mtu: 1000,
-        hops: 1,
-    };
+    let slow = facts();
     let fast = Facts { bdp_bytes: 1e6, fastest: Rate::gbps(800), mtu: 4096, hops: 5, ..slow };
     for protocol in Protocol::ALL {
         let [a, b] = [slow, fast].map(|facts| protocol.stack().equipment(&facts));

@@ -21,6 +21,7 @@ catalog! {
     cc {
         dcqcn::Dcqcn,
         dctcp::Dctcp,
+        dctcp_rate::DctcpRate,
         hpcc::Hpcc,
         open_loop::OpenLoop,
         poseidon::Poseidon,

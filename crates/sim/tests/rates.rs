@@ -310,3 +310,50 @@ fn dcqcn_of_the_vendor_swings_below_its_thresholds() {
         assert!(seen.utilisation > 0.99 && jain > 0.98, "{case}");
     }
 }
+
+/// DCTCP of NICs swings as DCTCP does (SIGCOMM 2010, section 3.3): from `K + N` down by `√(2N (C·T +
+/// K)) / 2` packets, here with windows that hold more than C·T between them.
+#[test]
+fn dctcp_of_nics_keeps_the_queue_about_its_threshold() {
+    for (mtu, delay) in [(1000, Span::us(10)), (4096, Span::us(20))] {
+        for n in [2, 4, 8, 16] {
+            let (rate, within, settled) = (Rate::gbps(100), Span::us(20), Span::ms(20));
+            let funnel = Funnel { n, rate, delay, mtu, within, settled };
+            let seen = funnel.run(stack("dctcp-rate"));
+            let packet = f64::from(seen.path.full_wire_bytes);
+            // 30 KB for each 10 Gbit/s.
+            let (threshold, pipe) = (3e5 / packet, seen.path.bdp_bytes / packet);
+            let flows = f64::from(n);
+            let swing = (2.0 * flows * (pipe + threshold)).sqrt() / 2.0;
+            let expected = threshold + flows - swing / 2.0;
+            let error = seen.queue_bytes / packet - expected;
+            let case = format!(
+                "{n} flows, {mtu} B: {error:+.1} packets off {expected:.1}, of a swing of {swing:.1}"
+            );
+            println!("{case}");
+            assert!(error.abs() < swing / 4.0, "{case}");
+            assert!(seen.utilisation > 0.99 && jain(&seen.goodputs) > 0.97, "{case}");
+        }
+    }
+}
+
+/// With a window each and no more than five flows, windows and not marks hold the queue.
+#[test]
+fn windows_bound_what_rates_leave_in_the_queue() {
+    for n in [2, 4] {
+        let (rate, delay, settled) = (Rate::gbps(100), Span::us(1), Span::ms(10));
+        let funnel = Funnel { n, rate, delay, mtu: 1000, within: Span::us(20), settled };
+        for name in ["dctcp-rate", "timely"] {
+            let mut windowed = stack(name);
+            windowed.set("max_window", Value::Extent(Extent::Bdp(1.0))).unwrap();
+            let seen = funnel.run(windowed);
+            let beyond = seen.queue_bytes / seen.path.bdp_bytes - f64::from(n - 1);
+            // A packet may start while anything of the window is left.
+            let packets = beyond * seen.path.bdp_bytes / f64::from(n * seen.path.full_wire_bytes);
+            let case = format!("{n} flows of {name}: {packets:+.2} packets a flow beyond windows");
+            println!("{case}");
+            assert!((0.0..1.0).contains(&packets), "{case}");
+            assert!(seen.utilisation > 0.99, "{case}");
+        }
+    }
+}

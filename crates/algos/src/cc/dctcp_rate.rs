@@ -1,0 +1,244 @@
+//! DCTCP of NICs: DCTCP's estimate of congestion, applied to a rate.
+//!
+//! Simulators of RDMA networks have a DCTCP whose state is a rate: it starts at that of the NIC, is
+//! paced, and is cut by half of the estimated share of marked packets, once a round trip; in a
+//! round trip without marks it grows by about a packet. A window falls with it and bounds what is
+//! in flight. The estimate is that of [`dctcp`](super::dctcp).
+//!
+//! Mohammad Alizadeh, Albert Greenberg, David A. Maltz, Jitendra Padhye, Parveen Patel, Balaji
+//! Prabhakar, Sudipta Sengupta, Murari Sridharan. "Data Center TCP (DCTCP)". SIGCOMM 2010. As in
+//! alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc, with which HPCC (SIGCOMM 2019) and
+//! PowerTCP (NSDI 2022) compare.
+//!
+//! # Equations
+//!
+//! With `F` the share of marked packets of a round trip and `R` the rate:
+//!
+//! * once a round trip (eq. 1): `α = (1 − g) · α + g · F`
+//! * marked, and no cut in the last round trip (eq. 2): `R *= 1 − α / 2`
+//! * the round trip is over, and no cut in it: `R += additive · packet / T` with base RTT `T`
+//!
+//! # What it needs of the network
+//!
+//! Marks of everything from a queue on, in proportion to the port's rate, and that nothing is lost.
+//!
+//! # Differences from its source
+//!
+//! * The share is that of packets acknowledged in the round trip. The source divides by what was in
+//!   flight when it began, which is the same where nothing is lost.
+//! * The rate grows only if it limited sending in this round trip or the one before.
+//! * `R_AI` is a packet a base RTT whatever these are; the source's 615 Mbit/s is that for 1,000 B
+//!   and 13 µs.
+//! * A loss halves the rate; the source's fabric loses nothing.
+
+use tidegate_core::fabric::MarkAt;
+use tidegate_core::{
+    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, Marker, Marking,
+    Path, Rate, TelemetryBytes, Time, WindowRule, params,
+};
+
+use crate::law::{Pipe, Tau};
+use crate::pace::Pace;
+
+/// Rate of a port to which the threshold of marking applies as it is.
+const MARKED_AT: Rate = Rate::gbps(10);
+
+params! {
+    /// Parameters of DCTCP of NICs.
+    pub struct DctcpRateParams {
+        /// Weight of the last round trip in the estimate of the marked share.
+        g: f64 = 0.0625, in 0.0001..=1.0, "DCTCP (SIGCOMM'10), section 4.1: 1/16";
+        /// The estimate of a new connection.
+        initial_alpha: f64 = 1.0, in 0.0..=1.0,
+            "alibaba-edu/High-Precision-Congestion-Control, rdma-queue-pair.cc";
+        /// Packets added in a base RTT.
+        additive: f64 = 1.0, in 0.001..=1000.0,
+            "DCTCP (SIGCOMM'10), section 3.1; alibaba-edu/High-Precision-Congestion-Control, run.py";
+        /// Switches mark from this queue on, at a port of 10 Gbit/s; in proportion at others.
+        threshold: Extent = Extent::Bytes(30_000.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "alibaba-edu/High-Precision-Congestion-Control, run.py";
+        /// Window at the NIC's rate; it falls with the rate.
+        max_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(1e6),
+            "alibaba-edu/High-Precision-Congestion-Control, run.py";
+        /// Smallest rate.
+        min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
+            "alibaba-edu/High-Precision-Congestion-Control, run.py";
+    }
+}
+
+/// A connection under DCTCP of NICs.
+#[derive(Clone, Debug, PartialEq)]
+pub struct DctcpRate {
+    pace: Pace,
+    /// Estimate of the marked share.
+    alpha: f64,
+    /// What a round trip without a cut adds, in bit/s.
+    step_bps: f64,
+    /// Packets acknowledged in this round trip, and marked of these.
+    acked: u32,
+    marked: u32,
+    /// An acknowledgement of this packet, or a later one, ends the round trip.
+    round_end: u64,
+    /// No further cut, and no growth, before this packet is acknowledged.
+    cut_end: u64,
+    /// The rate limited sending in this round trip; in the one before.
+    limited: (bool, bool),
+}
+
+impl CongestionControl for DctcpRate {
+    const CARD: Card = Card {
+        name: "dctcp-rate",
+        title: "DCTCP (NIC)",
+        citation: "Alizadeh et al., \"Data Center TCP (DCTCP)\", SIGCOMM 2010, as in HPCC's \
+            simulator",
+        summary: "Cuts its rate, not a window, in proportion to the share of packets that switches \
+            marked.",
+        color: "#ddcc77",
+        marker: Marker::Diamond,
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
+    };
+    type Params = DctcpRateParams;
+    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+
+    fn equipment(params: &DctcpRateParams, _fabric: &Facts) -> Equipment {
+        let step = Marking::step(params.threshold);
+        let ecn = Marking { at: MarkAt::Dequeue, per: Some(MARKED_AT), ..step };
+        Equipment { ecn: Some(ecn), ..Equipment::NONE }
+    }
+
+    fn start(params: &DctcpRateParams, path: &Path, _now: Time, _seed: u64) -> DctcpRate {
+        let Pipe { tau, .. } = Pipe::of(Tau::Fabric, path);
+        DctcpRate {
+            pace: Pace::of_line(params.min_rate, params.max_window, path),
+            alpha: params.initial_alpha,
+            step_bps: params.additive * path.full_wire_bytes as f64 * 8e12 / tau,
+            acked: 0,
+            marked: 0,
+            round_end: 0,
+            cut_end: 0,
+            limited: (false, false),
+        }
+    }
+
+    fn on_ack(&mut self, params: &DctcpRateParams, ack: &Ack<'_>) {
+        self.limited.0 |= ack.window_limited;
+        let ends_round = ack.seq >= self.round_end;
+        if ends_round && self.acked > 0 {
+            let share = self.marked as f64 / self.acked as f64;
+            self.alpha = (1.0 - params.g) * self.alpha + params.g * share; // DCTCP eq. 1
+            (self.acked, self.marked) = (0, 0);
+        }
+        self.acked = self.acked.saturating_add(ack.acked_packets);
+        self.marked = self.marked.saturating_add(if ack.marked { ack.acked_packets } else { 0 });
+        let may_cut = ack.seq >= self.cut_end;
+        if ack.marked && may_cut {
+            self.pace.set(self.pace.bps() * (1.0 - self.alpha / 2.0)); // DCTCP eq. 2
+            self.cut_end = ack.next_seq;
+        } else if ends_round && may_cut && (self.limited.0 || self.limited.1) {
+            self.pace.set(self.pace.bps() + self.step_bps);
+        }
+        if ends_round {
+            self.round_end = ack.next_seq;
+            self.limited = (false, self.limited.0);
+        }
+    }
+
+    fn on_loss(&mut self, _params: &DctcpRateParams, loss: &Loss) {
+        self.pace.set(self.pace.bps() / 2.0);
+        self.cut_end = loss.next_seq;
+    }
+
+    fn limit(&self, _params: &DctcpRateParams) -> Limit {
+        self.pace.limit(Time::NEVER)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{self, assert_near, path};
+    use tidegate_core::{LossKind, Span};
+
+    const GBPS: f64 = 1e9;
+    /// 4,200 bytes in 8 us.
+    const STEP: f64 = 4.2;
+
+    fn start(params: &DctcpRateParams, gbps: f64) -> DctcpRate {
+        let mut flow = DctcpRate::start(params, &path(), Time::ZERO, 0);
+        flow.pace.set(gbps * GBPS);
+        flow
+    }
+
+    /// Acknowledges the packets of a round trip from `from` on, of which the first `marked` are
+    /// marked; the rate after it in Gbit/s.
+    fn round(flow: &mut DctcpRate, params: &DctcpRateParams, from: u64, marked: u64) -> f64 {
+        for seq in from..from + 10 {
+            let marked = seq < from + marked;
+            flow.on_ack(
+                params,
+                &Ack { seq, next_seq: seq + 10, marked, ..contract::ack(Time::us(seq)) },
+            );
+        }
+        flow.pace.bps() / GBPS
+    }
+
+    #[test]
+    fn a_round_trip_without_marks_adds_a_packet() {
+        let params = DctcpRateParams::default();
+        let mut flow = start(&params, 10.0);
+        for i in 0..4 {
+            assert_near(round(&mut flow, &params, 10 * i, 0), 10.0 + STEP * (i + 1) as f64, 1e-9);
+        }
+        assert_near(flow.alpha, (15.0f64 / 16.0) * (15.0 / 16.0) * (15.0 / 16.0), 1e-12);
+    }
+
+    #[test]
+    fn marks_cut_once_a_round_trip_by_half_of_the_estimate() {
+        let params = DctcpRateParams { initial_alpha: 0.5, g: 0.25, ..Default::default() };
+        let mut flow = start(&params, 40.0);
+        assert_near(round(&mut flow, &params, 0, 10), 40.0 * 0.75, 1e-9);
+        // The estimate of a wholly marked round trip, and of one half marked.
+        assert_near(round(&mut flow, &params, 10, 5), 30.0 * (1.0 - 0.625 / 2.0), 1e-9);
+        let cut = flow.pace.bps() / GBPS;
+        round(&mut flow, &params, 20, 0);
+        assert_near(flow.alpha, 0.625 * 0.75 + 0.125, 1e-12);
+        // No growth in the round trip of the cut, but in the next.
+        assert_near(flow.pace.bps() / GBPS, cut + STEP, 1e-9);
+    }
+
+    #[test]
+    fn a_rate_that_limits_nothing_does_not_grow() {
+        let params = DctcpRateParams::default();
+        let mut flow = start(&params, 10.0);
+        for seq in 0..40 {
+            let ack = Ack {
+                seq,
+                next_seq: seq + 10,
+                window_limited: false,
+                ..contract::ack(Time::us(seq))
+            };
+            flow.on_ack(&params, &ack);
+        }
+        assert_eq!(flow.pace.bps(), 10.0 * GBPS);
+    }
+
+    #[test]
+    fn a_loss_halves_the_rate_and_marks_of_the_time_before_cut_no_more() {
+        let params = DctcpRateParams::default();
+        for kind in [LossKind::Recovery, LossKind::Timeout] {
+            let mut flow = start(&params, 10.0);
+            let loss = Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 10 };
+            flow.on_loss(&params, &loss);
+            assert_near(round(&mut flow, &params, 0, 10), 5.0, 1e-9);
+            assert_near(round(&mut flow, &params, 10, 1), 2.5, 1e-9);
+        }
+    }
+
+    #[test]
+    fn the_threshold_is_for_a_port_of_10_gbit() {
+        let marking = DctcpRate::equipment(&DctcpRateParams::default(), &contract::facts());
+        let ecn = marking.ecn.unwrap().settled(1e5).at_rate(Rate::gbps(100));
+        assert_eq!((ecn.min_bytes, ecn.max_bytes), (3e5, 3e5));
+    }
+}
