@@ -99,6 +99,17 @@ choice! {
     }
 }
 
+choice! {
+    /// What becomes of packets that arrive behind a missing one.
+    pub enum RecoveryRule {
+        /// They are kept, and only what is missing is sent again.
+        Selective = "selective",
+        /// They are dropped, and everything from the missing one on is sent again: NICs without
+        /// memory for them.
+        GoBackN = "go-back-n",
+    }
+}
+
 /// A congestion control's answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {

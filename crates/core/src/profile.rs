@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::{Span, WindowRule};
+use crate::{RecoveryRule, Span, WindowRule};
 
 /// What a protocol aims at, and where it is at home: asked for a flow at a rate on a path, never
 /// while packets move.
@@ -31,10 +31,32 @@ pub struct Habits {
     pub restart_after: Span,
     /// When a packet may start under the window.
     pub window_rule: WindowRule,
+    /// What becomes of packets behind a missing one.
+    pub recovery: RecoveryRule,
+    /// Retransmission timeout before the first round-trip sample.
+    pub initial_rto: Span,
+    /// Smallest retransmission timeout.
+    pub min_rto: Span,
 }
 
 impl Habits {
-    /// Never starts anew; a packet starts where it fits.
-    pub const DEFAULT: Habits =
-        Habits { restart_after: Span::s(1000), window_rule: WindowRule::Fits };
+    /// Never starts anew; a packet starts where it fits; what is missing is sent again.
+    pub const DEFAULT: Habits = Habits {
+        restart_after: Span::s(1000),
+        window_rule: WindowRule::Fits,
+        recovery: RecoveryRule::Selective,
+        initial_rto: Span::ms(1),
+        min_rto: Span::us(200),
+    };
+    /// Those of an RDMA NIC on a fabric that loses nothing, as in the simulators that descend from
+    /// HPCC's: a packet starts while anything of the window is left, and all from a missing one on
+    /// is sent again. These have no timeout; here one is the safety net, longer than any queue that
+    /// pauses leave.
+    pub const NIC: Habits = Habits {
+        window_rule: WindowRule::Below,
+        recovery: RecoveryRule::GoBackN,
+        initial_rto: Span::ms(20),
+        min_rto: Span::ms(20),
+        ..Habits::DEFAULT
+    };
 }

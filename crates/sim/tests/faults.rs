@@ -192,6 +192,24 @@ fn coalesced_acknowledgements_lose_nothing() {
     }
 }
 
+/// What NICs do where nothing is lost has to end where something is.
+#[test]
+fn going_back_loses_nothing() {
+    for name in ["swift", "dctcp", "powertcp", "open-loop"] {
+        let protocol = Protocol::named(name).unwrap();
+        for seed in 0..120 {
+            let mut hazards = hazards(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
+            let (hazard, faults) = hazards.swap_remove((seed % hazards.len() as u64) as usize);
+            let mut setup = small(protocol, faults, seed);
+            setup.stacks[0].set("recovery", Value::Choice("go-back-n")).unwrap();
+            if seed % 2 == 0 {
+                setup.stacks[0].set("ack_every", Value::Integer(2 + seed % 7)).unwrap();
+            }
+            check_run(protocol, hazard, setup, seed);
+        }
+    }
+}
+
 /// Nothing is lost here, which the toy cannot do with; packets come again, late and out of order.
 #[test]
 fn what_comes_twice_is_delivered_once() {

@@ -31,7 +31,12 @@
 //! The fluid model of "ECN or Delay" (Zhu et al., CoNEXT 2016) has a point of rest: the share of
 //! marks at which cuts and increases balance, and the queue that marks so many. It grows with the
 //! cube root of the square of the number of flows; beyond `pmax` the queue is at `kmax` and shares
-//! are no longer those of the model.
+//! are no longer those of the model. The rules rest at a queue longer by 13 to 29 % (2 to 16 flows
+//! at 40 and 100 Gbit/s), for the model hears the next mark at once.
+//!
+//! Without pauses of the fabric and without a window nothing bounds a queue while marks are under
+//! way behind it. The vendor's version goes halfway back to the NIC's rate in one step: 16 flows
+//! that start together at 100 Gbit/s never come down (230 MB in the queue after 60 ms), 8 do.
 //!
 //! # Differences from the paper
 //!
@@ -48,7 +53,8 @@
 //!   pace is used earlier.
 //! * No window bounds what is in flight: `max_window` is so large by default. `max_window = "1BDP"`
 //!   is the variant with a window of HPCC's evaluation.
-//! * A loss halves the rate; the paper assumes a fabric that loses nothing.
+//! * A loss halves the rate; the paper assumes a fabric that loses nothing. What is sent again is
+//!   as NICs do (`recovery = "go-back-n"`), and a timeout is but a safety net.
 //!
 //! The simulators of HPCC and PowerTCP (rdma-hw.cc) have a vendor's version, and the presets
 //! `mellanox` and `powertcp` are how they ran it: `reaction = "ticks"` looks for notifications
@@ -63,7 +69,7 @@ use crate::pace::Pace;
 use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, Marker, Marking,
-    Path, Rate, Span, TelemetryBytes, Time, WindowRule, choice, math, params,
+    Path, Rate, Span, TelemetryBytes, Time, choice, math, params,
 };
 
 choice! {
@@ -181,7 +187,7 @@ impl CongestionControl for Dcqcn {
         echo_bytes: TelemetryBytes::NONE,
     };
     type Params = DcqcnParams;
-    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+    const HABITS: Habits = Habits::NIC;
 
     fn equipment(params: &DcqcnParams, _fabric: &Facts) -> Equipment {
         let DcqcnParams { kmin, kmax, pmax, .. } = *params;

@@ -29,12 +29,13 @@
 //! * The rate grows only if it limited sending in this round trip or the one before.
 //! * `R_AI` is a packet a base RTT whatever these are; the source's 615 Mbit/s is that for 1,000 B
 //!   and 13 µs.
-//! * A loss halves the rate; the source's fabric loses nothing.
+//! * A loss halves the rate; the source's fabric loses nothing. What is sent again is as NICs do
+//!   (`recovery = "go-back-n"`), and a timeout is but a safety net.
 
 use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, Marker, Marking,
-    Path, Rate, TelemetryBytes, Time, WindowRule, params,
+    Path, Rate, TelemetryBytes, Time, params,
 };
 
 use crate::law::{Pipe, Tau};
@@ -99,7 +100,7 @@ impl CongestionControl for DctcpRate {
         echo_bytes: TelemetryBytes::NONE,
     };
     type Params = DctcpRateParams;
-    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+    const HABITS: Habits = Habits::NIC;
 
     fn equipment(params: &DctcpRateParams, _fabric: &Facts) -> Equipment {
         let step = Marking::step(params.threshold);

@@ -59,7 +59,8 @@
 //! * The rate grows only if it limited sending in this round trip or the one before.
 //! * No window bounds what is in flight: `max_window` is so large by default. `max_window = "1BDP"`
 //!   is the variant with a window of HPCC's evaluation.
-//! * A loss halves the rate; the paper assumes a fabric that loses nothing.
+//! * A loss halves the rate; the paper assumes a fabric that loses nothing. What is sent again is
+//!   as NICs do (`recovery = "go-back-n"`), and a timeout is but a safety net.
 //! * Acknowledgements have the priority of data. In that simulator they go first.
 //! * The analysis gives the patch no hyper increase; here it has none. Above `t_high` the patch
 //!   keeps TIMELY's β: with 0.008 flows that start at line rate never come down (2 of them: 83 MB
@@ -71,7 +72,7 @@ use alloc::string::String;
 use crate::pace::Pace;
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, Marker, Path, Profile, Rate, Span,
-    TelemetryBytes, Time, WindowRule, choice, params,
+    TelemetryBytes, Time, choice, params,
 };
 
 choice! {
@@ -162,7 +163,7 @@ impl CongestionControl for Timely {
         echo_bytes: TelemetryBytes::NONE,
     };
     type Params = TimelyParams;
-    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+    const HABITS: Habits = Habits::NIC;
 
     fn profile(params: &TimelyParams, path: &Path, rate_bps: f64) -> Profile {
         Profile {

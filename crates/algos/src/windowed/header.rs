@@ -34,6 +34,9 @@ headers! {
         flags {
             /// The packet that it answers was marked.
             marked,
+            /// The packet that it answers came too early and was dropped: all from `cumulative` on
+            /// has to be sent again.
+            refused,
         }
         fields {
             /// As in the packet that it answers.
@@ -56,10 +59,11 @@ headers! {
     }
 }
 
-/// The lowest bit of a tag tells an acknowledgement from data, the next is the flag of either.
+/// The lowest bit of a tag tells an acknowledgement from data, the next ones are flags of either.
 const ACK: u8 = 1;
 const END_OF_MESSAGE: u8 = 2;
 const MARKED: u8 = 2;
+const REFUSED: u8 = 4;
 
 #[inline(always)]
 fn pair(low: u32, high: u32) -> u64 {
@@ -91,6 +95,7 @@ impl Ack {
         let [name, seq, cumulative, sack, peak] = body.words;
         Ack {
             marked: body.tag & MARKED != 0,
+            refused: body.tag & REFUSED != 0,
             connection: name as u32,
             lane: (name >> 32) as u32,
             message: body.message,
@@ -117,6 +122,11 @@ impl Ack {
         let [_, _, third, fourth, fifth] = &mut body.words;
         (*third, *fourth, *fifth) = (cumulative, sack, peak_hop_delay.as_ps());
     }
+
+    /// Makes the answer in `body` say that the packet was dropped.
+    pub(super) fn refuse(body: &mut Body) {
+        body.tag |= REFUSED;
+    }
 }
 
 impl Carried for Header {
@@ -141,7 +151,9 @@ impl Carried for Header {
             Header::Ack(ack) => {
                 body.message = ack.message;
                 body.is_retransmission = false;
-                body.tag = ACK | if ack.marked { MARKED } else { 0 };
+                body.tag = ACK
+                    | if ack.marked { MARKED } else { 0 }
+                    | if ack.refused { REFUSED } else { 0 };
                 body.sent_at = ack.sent_at;
                 let name = pair(ack.connection, ack.lane);
                 let peak = ack.peak_hop_delay.as_ps();
@@ -172,6 +184,7 @@ mod tests {
         Ack::answer(&mut body, true, 8, 9, Span::ps(10));
         let ack = Ack {
             marked: true,
+            refused: false,
             connection: 1,
             lane: 2,
             message: 3,
@@ -184,5 +197,9 @@ mod tests {
         let mut written = Body::default();
         Header::Ack(ack).write(&mut written);
         assert_eq!((body, Header::read(&body)), (written, Some(Header::Ack(ack))));
+        let refused = Ack { refused: true, ..ack };
+        Ack::refuse(&mut body);
+        Header::Ack(refused).write(&mut written);
+        assert_eq!((body, Header::read(&body)), (written, Some(Header::Ack(refused))));
     }
 }

@@ -7,6 +7,11 @@
 //! * Every data packet is acknowledged at once, by number, with a cumulative part and a bitmap;
 //!   with `ack_every` above one an acknowledgement stands for several packets in order that bear
 //!   the same mark, and echoes the last.
+//! * By the control's habit (`recovery`) a receiver keeps packets that come before a missing one,
+//!   or drops them and asks for the missing one (**go-back-N**): for another one than the last time
+//!   at once, for the same every `nack_interval`. The sender then sends all from there on again,
+//!   and judges nothing by order. A packet that comes twice is acknowledged, which NICs whose
+//!   acknowledgements are never lost need not; and timeouts stay, which they do not have.
 //! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying,
 //!   and by a timeout (RFC 6298: smoothed RTT + 4 deviations, at least `min_rto`, `initial_rto`
 //!   before the first sample; doubled each time up to `max_rto`, and as before once anything new is
@@ -29,6 +34,8 @@
     reason = "boxes move between connections and their pool; what they hold stays where it is"
 )]
 
+#[cfg(test)]
+mod go_back_tests;
 pub mod header;
 mod params;
 mod plb;
@@ -57,8 +64,8 @@ use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
     Ack, Application, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Equipment,
     Facts, Feedback, HEADER_BYTES, Handle, HostContext, Limit, Limits, Loss, LossKind,
-    MIN_WIRE_BYTES, Message, MessageId, PacketMut, Path, PathOracle, Profile, Reply, Rng, Time,
-    Transmit, Transport, frame_flag, wire::Carried,
+    MIN_WIRE_BYTES, Message, MessageId, PacketMut, Path, PathOracle, Profile, RecoveryRule, Reply,
+    Rng, Time, Transmit, Transport, frame_flag, wire::Carried,
 };
 
 /// The timeout doubles at most so often: from any smallest to any largest one.
@@ -385,15 +392,21 @@ impl<C: CongestionControl> Windowed<C> {
         );
         let acked = |id| app.acked(now, of(id));
         let queued = sender.queued_messages;
-        let progress =
-            sender.acknowledge(&echo, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
-        let lost = sender.recovery.is_some() && {
-            let unordered =
-                self.host.spraying || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
-            // No later than the data packet left, however long it and its reply were held.
-            let left = echo.sent_at.before(self.host.most_held.times(2));
-            sender.detect_loss(now, left, unordered, &self.outgoing, self.host.mtu)
+        let goes_back = self.params.connection.recovery == RecoveryRule::GoBackN;
+        let (outgoing, spare, mtu) = (&mut self.outgoing, &mut self.spare, self.host.mtu);
+        let (progress, went_back) = if echo.refused && goes_back {
+            sender.go_back(&echo, outgoing, spare, mtu, acked)
+        } else {
+            (sender.acknowledge(&echo, outgoing, spare, mtu, acked), false)
         };
+        let lost = went_back
+            || sender.recovery.is_some() && !goes_back && {
+                let unordered = self.host.spraying
+                    || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
+                // No later than the data packet left, however long it and its reply were held.
+                let left = echo.sent_at.before(self.host.most_held.times(2));
+                sender.detect_loss(now, left, unordered, &self.outgoing, self.host.mtu)
+            };
         if progress.packets > 0 {
             sender.backoff.end();
             sender.rto_at = if sender.outstanding() {

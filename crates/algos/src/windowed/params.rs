@@ -5,8 +5,10 @@ use alloc::format;
 use alloc::string::String;
 use core::fmt;
 
-use tidegate_core::params::{Parameter, Params, Table, Value};
-use tidegate_core::{CongestionControl, Path, Span, WindowRule, choice, params};
+use tidegate_core::params::{Params, Table, Value};
+use tidegate_core::{
+    CongestionControl, Habits, Path, RecoveryRule, Span, WindowRule, choice, params,
+};
 
 choice! {
     /// When a connection leaves its path for another (PLB).
@@ -50,6 +52,15 @@ params! {
         window_rule: WindowRule = WindowRule::Fits,
             "RFC 5681, section 2, for `fits`; rdma-queue-pair.cc of HPCC's and PowerTCP's \
              simulators for `below`";
+        /// What becomes of packets that arrive behind a missing one: kept (`selective`), or dropped,
+        /// so that all from the missing one on are sent again (`go-back-n`).
+        recovery: RecoveryRule = RecoveryRule::Selective,
+            "RFC 6675 for `selective`; rdma-hw.cc of HPCC's and PowerTCP's simulators for \
+             `go-back-n`";
+        /// Under `go-back-n` the receiver asks for a missing packet again after so long; for another
+        /// one at once.
+        nack_interval: Span = Span::us(500), within Span::ZERO => Span::s(1),
+            "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
         /// When a connection takes another path (PLB).
         plb: PlbRule = PlbRule::Off,
             "Poseidon (NSDI'23), section 5.4, gives its Swift PLB; `htsim`: Broadcom/csg-htsim, \
@@ -104,9 +115,13 @@ pub struct WindowedParams<C: CongestionControl> {
 
 impl<C: CongestionControl> Default for WindowedParams<C> {
     fn default() -> Self {
+        let Habits { restart_after, window_rule, recovery, initial_rto, min_rto } = C::HABITS;
         let connection = ConnectionParams {
-            restart_after: C::HABITS.restart_after,
-            window_rule: C::HABITS.window_rule,
+            restart_after,
+            window_rule,
+            recovery,
+            initial_rto,
+            min_rto,
             ..ConnectionParams::default()
         };
         WindowedParams { control: C::Params::default(), connection }
@@ -135,12 +150,9 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
     fn table() -> Table {
         let mut table = C::Params::table();
         table.extend(ConnectionParams::table());
+        let habits = Self::default();
         for info in &mut table {
-            match info.name {
-                "restart_after" => info.default = C::HABITS.restart_after.to_value(),
-                "window_rule" => info.default = C::HABITS.window_rule.to_value(),
-                _ => {}
-            }
+            info.default = habits.get(info.name).unwrap_or(info.default);
         }
         table
     }

@@ -5,8 +5,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use tidegate_core::{
-    Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, Reply, Span,
-    Time, frame_flag,
+    Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, RecoveryRule,
+    Reply, Span, Time, frame_flag,
 };
 
 use super::ConnectionParams;
@@ -29,6 +29,9 @@ pub(super) struct Receivers {
     receivers: Vec<Receiver>,
     spare: Vec<Box<Reorder>>,
     coalesced: Coalesced,
+    /// Packets behind a missing one are dropped, and the missing one is asked for again after so
+    /// long; nothing: they are kept.
+    nack_interval: Option<Span>,
 }
 
 /// Acknowledgements that wait for more packets.
@@ -60,8 +63,17 @@ struct Receiver {
     next: u64,
     /// Packets above, while there are any.
     reorder: Option<Box<Reorder>>,
+    /// What was asked for, where packets behind a missing one are dropped.
+    asked: Option<Box<Asked>>,
     /// The acknowledgement that waits, where one may; kept for the next.
     held: Option<Box<Held>>,
+}
+
+/// The last packet that a receiver asked for, because others came before it.
+struct Asked {
+    seq: u64,
+    /// Not again before.
+    again_at: Time,
 }
 
 /// An acknowledgement that waits.
@@ -109,6 +121,8 @@ impl Receivers {
                 waiting: VecDeque::new(),
                 due: VecDeque::new(),
             },
+            nack_interval: (params.recovery == RecoveryRule::GoBackN)
+                .then_some(params.nack_interval),
         }
     }
 
@@ -160,6 +174,9 @@ impl Receivers {
             }
             0
         } else if data.seq >= receiver.next {
+            if let Some(interval) = self.nack_interval {
+                return self.refuse(now, index, interval, packet, ack_flags, card);
+            }
             if data.seq - receiver.next > MAX_AHEAD {
                 return Reply::None;
             }
@@ -180,17 +197,41 @@ impl Receivers {
         } else {
             receiver.reorder.as_ref().map_or(0, |reorder| reorder.mask)
         };
-        let frame = &mut *packet.frame;
-        let marked = frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
-        Ack::answer(body, marked, receiver.next, sack, frame.peak_hop_delay);
-        core::mem::swap(&mut frame.dst, &mut body.src);
-        frame.peak_hop_delay = Span::ZERO;
-        frame.flags = ack_flags;
-        frame.wire_bytes = (MIN_WIRE_BYTES + card.echo(packet.hops.as_slice().len() as u32)) as u16;
+        let mut packet = packet;
+        let marked = answer(&mut packet, receiver.next, sack, ack_flags, card);
         if self.coalesced.every == 1 {
             Reply::Echo
         } else {
             self.hold(now, index, packet, marked, at_once)
+        }
+    }
+
+    /// Drops a packet that came before one that is missing. The answer asks for that, if it is
+    /// another than the last time or long enough ago.
+    #[cold]
+    #[inline(never)]
+    fn refuse(
+        &mut self,
+        now: Time,
+        index: usize,
+        interval: Span,
+        mut packet: PacketMut<'_>,
+        ack_flags: u8,
+        card: &Card,
+    ) -> Reply {
+        let Receiver { next: seq, asked, .. } = &mut self.receivers[index];
+        let asks = Asked { seq: *seq, again_at: now.after(interval) };
+        match asked {
+            Some(last) if last.seq == *seq && now < last.again_at => return Reply::None,
+            Some(last) => **last = asks,
+            None => *asked = Some(Box::new(asks)),
+        }
+        let marked = answer(&mut packet, *seq, 0, ack_flags, card);
+        Ack::refuse(packet.body);
+        if self.coalesced.every == 1 {
+            Reply::Send
+        } else {
+            self.hold(now, index, packet, marked, true)
         }
     }
 
@@ -306,6 +347,25 @@ impl Receivers {
             held.packets = 0;
         }
     }
+}
+
+/// Turns the data in `packet` into what answers it; whether it was marked.
+#[inline(always)]
+fn answer(
+    packet: &mut PacketMut<'_>,
+    cumulative: u64,
+    sack: u64,
+    ack_flags: u8,
+    card: &Card,
+) -> bool {
+    let (frame, body) = (&mut *packet.frame, &mut *packet.body);
+    let marked = frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
+    Ack::answer(body, marked, cumulative, sack, frame.peak_hop_delay);
+    core::mem::swap(&mut frame.dst, &mut body.src);
+    frame.peak_hop_delay = Span::ZERO;
+    frame.flags = ack_flags;
+    frame.wire_bytes = (MIN_WIRE_BYTES + card.echo(packet.hops.as_slice().len() as u32)) as u16;
+    marked
 }
 
 impl Reorder {

@@ -440,13 +440,33 @@ impl<C: CongestionControl> Sender<C> {
         gone > 0 && recovery.begins_episode(self.una, self.next)
     }
 
-    /// Nothing came back for a timeout: everything unacknowledged counts as lost.
-    pub(super) fn on_timeout(
+    /// The receiver drops what comes before packet `cumulative` of `ack`: everything from there on
+    /// is sent again. What is newly acknowledged, and whether anything is sent again: not where the
+    /// answer is older than what is known.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn go_back(
         &mut self,
-        now: Time,
-        params: &ConnectionParams,
+        ack: &Ack,
+        messages: &mut Messages,
         spare: &mut Vec<Box<Recovery>>,
-    ) {
+        mtu: u32,
+        acked: impl FnMut(u32),
+    ) -> (Progress, bool) {
+        let mut progress = Progress::default();
+        if ack.cumulative > self.una {
+            let in_order = Ack { seq: ack.cumulative - 1, sack: 0, ..*ack };
+            progress = self.acknowledge(&in_order, messages, spare, mtu, acked);
+        }
+        let goes = ack.cumulative == self.una && self.outstanding();
+        if goes {
+            self.lose_all(spare);
+        }
+        (progress, goes)
+    }
+
+    /// Everything unacknowledged counts as lost.
+    fn lose_all(&mut self, spare: &mut Vec<Box<Recovery>>) {
         let una = self.una;
         let recovery = self.recovery.get_or_insert_with(|| {
             let mut recovery = spare.pop().unwrap_or_default();
@@ -455,6 +475,16 @@ impl<C: CongestionControl> Sender<C> {
         });
         recovery.lose_all(una, self.next);
         self.in_flight = 0;
+    }
+
+    /// Nothing came back for a timeout.
+    pub(super) fn on_timeout(
+        &mut self,
+        now: Time,
+        params: &ConnectionParams,
+        spare: &mut Vec<Box<Recovery>>,
+    ) {
+        self.lose_all(spare);
         self.backoff.double(MAX_BACKOFF);
         self.rto_at = now.after(self.rto(params));
     }

@@ -185,7 +185,7 @@ fn an_acknowledgement_may_not_wait_for_a_timeout() {
 }
 
 /// Every pair has the same path.
-struct OnePath;
+pub(super) struct OnePath;
 
 impl PathOracle for OnePath {
     fn path(&self, _src: u32, _dst: u32) -> Path {
@@ -194,6 +194,15 @@ impl PathOracle for OnePath {
 }
 
 fn host(number: u32, connections: ConnectionPolicy, most_held: Span) -> Windowed<Swift> {
+    host_under(&WindowedParams::default(), number, connections, most_held)
+}
+
+pub(super) fn host_under(
+    params: &WindowedParams<Swift>,
+    number: u32,
+    connections: ConnectionPolicy,
+    most_held: Span,
+) -> Windowed<Swift> {
     let path = path();
     let context = HostContext {
         host: number,
@@ -208,16 +217,21 @@ fn host(number: u32, connections: ConnectionPolicy, most_held: Span) -> Windowed
         priorities: 1,
         most_held,
     };
-    Windowed::new(&WindowedParams::default(), &context)
+    Windowed::new(params, &context)
 }
 
-fn transmit(host: &mut Windowed<Swift>, now: Time) -> Option<(Frame, Body)> {
+pub(super) fn transmit(host: &mut Windowed<Swift>, now: Time) -> Option<(Frame, Body)> {
     let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
     let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
     (host.transmit(now, packet) == Transmit::Sent).then_some((frame, body))
 }
 
-fn receive(host: &mut Windowed<Swift>, now: Time, frame: &mut Frame, body: &mut Body) -> Reply {
+pub(super) fn receive(
+    host: &mut Windowed<Swift>,
+    now: Time,
+    frame: &mut Frame,
+    body: &mut Body,
+) -> Reply {
     let mut hops = HopTrace::default();
     host.receive(now, PacketMut { frame, body, hops: &mut hops }, &mut Deaf)
 }

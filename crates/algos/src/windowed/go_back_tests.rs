@@ -1,0 +1,89 @@
+//! Go-back-N: what receivers drop and ask for, and what senders send again.
+
+use alloc::vec::Vec;
+
+use super::header::{Ack, Data, Header};
+use super::tests::{OnePath, host_under, receive, transmit};
+use super::{Windowed, WindowedParams};
+use crate::cc::swift::Swift;
+use tidegate_core::{
+    Body, ConnectionPolicy, Frame, Message, RecoveryRule, Reply, Span, Time, Transport,
+    wire::Carried,
+};
+
+fn host(number: u32) -> Windowed<Swift> {
+    let mut params = WindowedParams::default();
+    params.connection.recovery = RecoveryRule::GoBackN;
+    host_under(&params, number, ConnectionPolicy::PerPair, Span::ZERO)
+}
+
+/// What the receiver answers to packet `seq` at `us`: up to where everything has arrived, and
+/// whether the packet was refused.
+fn answer(host: &mut Windowed<Swift>, us: u64, seq: u64) -> Option<(u64, bool)> {
+    let mut body = Body { payload_bytes: 1000, ..Body::default() };
+    Header::Data(Data { seq, connection: 5, ..Data::default() }).write(&mut body);
+    let reply = receive(host, Time::us(us), &mut Frame::default(), &mut body);
+    let Some(Header::Ack(ack)) = Header::read(&body).filter(|_| reply == Reply::Send) else {
+        return None;
+    };
+    assert_eq!((ack.seq, ack.connection, ack.sack), (seq, 5, 0));
+    Some((ack.cumulative, ack.refused))
+}
+
+#[test]
+fn a_receiver_drops_what_comes_early_and_asks_for_what_is_missing() {
+    let mut receiver = host(1);
+    assert_eq!(answer(&mut receiver, 1, 0), Some((1, false)));
+    assert_eq!(answer(&mut receiver, 2, 2), Some((1, true)), "at once");
+    assert_eq!(answer(&mut receiver, 3, 3), None, "once is enough");
+    assert_eq!(answer(&mut receiver, 501, 4), None, "for 500 us");
+    assert_eq!(answer(&mut receiver, 502, 5), Some((1, true)));
+    assert_eq!(answer(&mut receiver, 503, 1), Some((2, false)), "nothing behind it was kept");
+    assert_eq!(answer(&mut receiver, 504, 3), Some((2, true)), "another packet is missing");
+    assert_eq!(answer(&mut receiver, 505, 0), Some((2, false)), "what comes twice is answered");
+}
+
+/// A sender with ten packets under way, and what it sends next at `us` after each of these answers:
+/// up to where they acknowledge, and whether they refuse packet 9.
+fn sends_after(answers: &[(u64, bool)]) -> Vec<(u64, bool)> {
+    let mut sender = host(0);
+    let message = Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false };
+    sender.submit(Time::ZERO, message, &OnePath);
+    let data = |body: &Body| match Header::read(body) {
+        Some(Header::Data(data)) => data,
+        other => panic!("{other:?}"),
+    };
+    let sent: Vec<Data> =
+        (0..10).map(|_| data(&transmit(&mut sender, Time::ZERO).unwrap().1)).collect();
+    let Data { connection, lane, message, .. } = sent[0];
+    let mut next = Vec::new();
+    for (i, &(cumulative, refused)) in answers.iter().enumerate() {
+        let now = Time::us(10 + i as u64);
+        let seq = if refused { 9 } else { cumulative - 1 };
+        let ack = Ack { connection, lane, message, seq, cumulative, refused, ..Ack::default() };
+        let mut body = Body { src: 1, ..Body::default() };
+        Header::Ack(ack).write(&mut body);
+        receive(&mut sender, now, &mut Frame::default(), &mut body);
+        let Data { seq, retransmission, offset, .. } = data(&transmit(&mut sender, now).unwrap().1);
+        assert_eq!(offset, seq * 4096);
+        next.push((seq, retransmission));
+    }
+    next
+}
+
+#[test]
+fn a_sender_goes_back_to_what_is_missing_and_sends_all_from_there() {
+    let next = sends_after(&[(2, false), (4, true), (5, false), (6, false)]);
+    assert_eq!(next, [(10, false), (4, true), (5, true), (6, true)]);
+    // What is acknowledged meanwhile is not sent again; asked once more, it begins anew.
+    let next = sends_after(&[(4, true), (9, false), (9, true)]);
+    assert_eq!(next, [(4, true), (9, true), (9, true)]);
+    // The very first packet.
+    assert_eq!(sends_after(&[(0, true)]), [(0, true)]);
+}
+
+#[test]
+fn a_refusal_older_than_what_is_known_changes_nothing() {
+    let next = sends_after(&[(6, false), (4, true), (7, false)]);
+    assert_eq!(next, [(10, false), (11, false), (12, false)]);
+}
