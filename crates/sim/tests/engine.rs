@@ -186,6 +186,8 @@ fn in_steps(setup: Setup, step: Option<Time>, sampled: bool) -> Left {
             engine.sample(&mut samples).unwrap();
         }
     }
+    // A drain that does not end by itself leaves ports where they were last looked at.
+    engine.sample(&mut samples).unwrap();
     let ports = engine.probe().ports.clone();
     let end = engine.now();
     let mut outcome = engine.finish().unwrap();

@@ -311,8 +311,8 @@ fn dcqcn_of_the_vendor_swings_below_its_thresholds() {
     }
 }
 
-/// DCTCP of NICs swings as DCTCP does (SIGCOMM 2010, section 3.3): from `K + N` down by `√(2N (C·T +
-/// K)) / 2` packets, here with windows that hold more than C·T between them.
+/// DCTCP of NICs swings as DCTCP does (SIGCOMM 2010, section 3.3): from `K + N` down by
+/// `√(2N (C·T + K)) / 2` packets, here with windows that hold more than C·T between them.
 #[test]
 fn dctcp_of_nics_keeps_the_queue_about_its_threshold() {
     for (mtu, delay) in [(1000, Span::us(10)), (4096, Span::us(20))] {
@@ -328,7 +328,8 @@ fn dctcp_of_nics_keeps_the_queue_about_its_threshold() {
             let expected = threshold + flows - swing / 2.0;
             let error = seen.queue_bytes / packet - expected;
             let case = format!(
-                "{n} flows, {mtu} B: {error:+.1} packets off {expected:.1}, of a swing of {swing:.1}"
+                "{n} flows, {mtu} B: {error:+.1} packets off {expected:.1}, which swing by \
+                 {swing:.1}"
             );
             println!("{case}");
             assert!(error.abs() < swing / 4.0, "{case}");

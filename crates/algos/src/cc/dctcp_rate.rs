@@ -54,7 +54,8 @@ params! {
             "alibaba-edu/High-Precision-Congestion-Control, rdma-queue-pair.cc";
         /// Packets added in a base RTT.
         additive: f64 = 1.0, in 0.001..=1000.0,
-            "DCTCP (SIGCOMM'10), section 3.1; alibaba-edu/High-Precision-Congestion-Control, run.py";
+            "DCTCP (SIGCOMM'10), section 3.1: one; 615 Mbit/s is one in \
+             alibaba-edu/High-Precision-Congestion-Control, run.py";
         /// Switches mark from this queue on, at a port of 10 Gbit/s; in proportion at others.
         threshold: Extent = Extent::Bytes(30_000.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";

@@ -231,7 +231,7 @@ impl Timely {
         } else if gradient <= 0.0 {
             rate + self.increase(params)
         } else {
-            rate * (1.0 - params.beta * gradient) // TIMELY algorithm 1; below zero is the smallest rate
+            rate * (1.0 - params.beta * gradient) // TIMELY algorithm 1
         };
         if new < rate {
             self.increases = 0;

@@ -393,14 +393,13 @@ impl<C: CongestionControl> Windowed<C> {
         let acked = |id| app.acked(now, of(id));
         let queued = sender.queued_messages;
         let goes_back = self.params.connection.recovery == RecoveryRule::GoBackN;
-        let (outgoing, spare, mtu) = (&mut self.outgoing, &mut self.spare, self.host.mtu);
-        let (progress, went_back) = if echo.refused && goes_back {
-            sender.go_back(&echo, outgoing, spare, mtu, acked)
-        } else {
-            (sender.acknowledge(&echo, outgoing, spare, mtu, acked), false)
-        };
-        let lost = went_back
-            || sender.recovery.is_some() && !goes_back && {
+        let went_back = echo.refused && goes_back && sender.go_back(&echo, &mut self.spare);
+        let progress =
+            sender.acknowledge(&echo, &mut self.outgoing, &mut self.spare, self.host.mtu, acked);
+        let lost = sender.recovery.is_some()
+            && if goes_back {
+                went_back
+            } else {
                 let unordered = self.host.spraying
                     || sender.plb.as_ref().is_some_and(|plb| plb.is_unordered(now));
                 // No later than the data packet left, however long it and its reply were held.

@@ -52,13 +52,13 @@ params! {
         window_rule: WindowRule = WindowRule::Fits,
             "RFC 5681, section 2, for `fits`; rdma-queue-pair.cc of HPCC's and PowerTCP's \
              simulators for `below`";
-        /// What becomes of packets that arrive behind a missing one: kept (`selective`), or dropped,
-        /// so that all from the missing one on are sent again (`go-back-n`).
+        /// What becomes of packets that arrive behind a missing one: kept (`selective`), or
+        /// dropped, so that all from the missing one on are sent again (`go-back-n`).
         recovery: RecoveryRule = RecoveryRule::Selective,
             "RFC 6675 for `selective`; rdma-hw.cc of HPCC's and PowerTCP's simulators for \
              `go-back-n`";
-        /// Under `go-back-n` the receiver asks for a missing packet again after so long; for another
-        /// one at once.
+        /// Under `go-back-n` the receiver asks for a missing packet again after so long; for
+        /// another one at once.
         nack_interval: Span = Span::us(500), within Span::ZERO => Span::s(1),
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
         /// When a connection takes another path (PLB).

@@ -283,7 +283,7 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// Takes in what `ack` says has arrived.
-    #[inline]
+    #[inline(always)]
     pub(super) fn acknowledge(
         &mut self,
         ack: &Ack,
@@ -301,13 +301,12 @@ impl<C: CongestionControl> Sender<C> {
             }
             return progress;
         }
-        let Ack { seq, cumulative, sack, .. } = *ack;
-        self.acknowledge_out_of_order((seq, cumulative, sack), messages, spare, mtu, acked)
+        self.acknowledge_out_of_order(ack, messages, spare, mtu, acked)
     }
 
     /// Moves `una` up to `cumulative`; what it passes counts as progress, messages it passes as
     /// acknowledged.
-    #[inline]
+    #[inline(always)]
     fn advance(
         &mut self,
         cumulative: u64,
@@ -338,12 +337,13 @@ impl<C: CongestionControl> Sender<C> {
     #[inline(never)]
     fn acknowledge_out_of_order(
         &mut self,
-        (seq, cumulative, sack): (u64, u64, u64),
+        ack: &Ack,
         messages: &mut Messages,
         spare: &mut Vec<Box<Recovery>>,
         mtu: u32,
         acked: impl FnMut(u32),
     ) -> Progress {
+        let Ack { seq, cumulative, sack, refused, .. } = *ack;
         let mut recovery = match self.recovery.take() {
             Some(recovery) => recovery,
             None => {
@@ -367,7 +367,9 @@ impl<C: CongestionControl> Sender<C> {
             progress.bytes += wire;
         };
         let mut in_flight = self.in_flight;
-        arrived(seq, messages, &mut in_flight);
+        if !refused {
+            arrived(seq, messages, &mut in_flight);
+        }
         let mut bits = sack;
         while bits != 0 {
             arrived(cumulative + 1 + bits.trailing_zeros() as u64, messages, &mut in_flight);
@@ -441,28 +443,15 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     /// The receiver drops what comes before packet `cumulative` of `ack`: everything from there on
-    /// is sent again. What is newly acknowledged, and whether anything is sent again: not where the
-    /// answer is older than what is known.
+    /// is sent again. Whether anything is; not where the answer is older than what is known.
     #[cold]
     #[inline(never)]
-    pub(super) fn go_back(
-        &mut self,
-        ack: &Ack,
-        messages: &mut Messages,
-        spare: &mut Vec<Box<Recovery>>,
-        mtu: u32,
-        acked: impl FnMut(u32),
-    ) -> (Progress, bool) {
-        let mut progress = Progress::default();
-        if ack.cumulative > self.una {
-            let in_order = Ack { seq: ack.cumulative - 1, sack: 0, ..*ack };
-            progress = self.acknowledge(&in_order, messages, spare, mtu, acked);
-        }
-        let goes = ack.cumulative == self.una && self.outstanding();
+    pub(super) fn go_back(&mut self, ack: &Ack, spare: &mut Vec<Box<Recovery>>) -> bool {
+        let goes = (self.una..self.next).contains(&ack.cumulative);
         if goes {
             self.lose_all(spare);
         }
-        (progress, goes)
+        goes
     }
 
     /// Everything unacknowledged counts as lost.
