@@ -193,7 +193,7 @@ impl CongestionControl for Dcqcn {
         let DcqcnParams { kmin, kmax, pmax, .. } = *params;
         let per = Some(MARKED_AT);
         let ecn = Marking { kmin, kmax, pmax, at: MarkAt::Dequeue, core_only: false, per };
-        Equipment { ecn: Some(ecn), ..Equipment::NONE }
+        Equipment { ecn: Some(ecn), lossless: true, ..Equipment::NONE }
     }
 
     fn start(params: &DcqcnParams, path: &Path, _now: Time, _seed: u64) -> Dcqcn {

@@ -106,7 +106,7 @@ impl CongestionControl for DctcpRate {
     fn equipment(params: &DctcpRateParams, _fabric: &Facts) -> Equipment {
         let step = Marking::step(params.threshold);
         let ecn = Marking { at: MarkAt::Dequeue, per: Some(MARKED_AT), ..step };
-        Equipment { ecn: Some(ecn), ..Equipment::NONE }
+        Equipment { ecn: Some(ecn), lossless: true, ..Equipment::NONE }
     }
 
     fn start(params: &DctcpRateParams, path: &Path, _now: Time, _seed: u64) -> DctcpRate {

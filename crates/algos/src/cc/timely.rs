@@ -71,8 +71,8 @@ use alloc::string::String;
 
 use crate::pace::Pace;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, Marker, Path, Profile, Rate, Span,
-    TelemetryBytes, Time, choice, params,
+    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, Marker, Path,
+    Profile, Rate, Span, TelemetryBytes, Time, choice, params,
 };
 
 choice! {
@@ -171,6 +171,10 @@ impl CongestionControl for Timely {
             domain_warning: domain_warning(params, path),
             ..Profile::DEFAULT
         }
+    }
+
+    fn equipment(_params: &TimelyParams, _fabric: &Facts) -> Equipment {
+        Equipment { lossless: true, ..Equipment::NONE }
     }
 
     fn start(params: &TimelyParams, path: &Path, _now: Time, _seed: u64) -> Timely {
