@@ -54,6 +54,8 @@ pub struct Ack<'a> {
     pub next_seq: u64,
     /// The packet arrived with a congestion mark.
     pub marked: bool,
+    /// A circuit led to the receiver when the packet left its rack, or was soon to.
+    pub circuit: bool,
     /// The control, by its window or its pace, limited sending at some time since the last
     /// acknowledgement; not the NIC, not the application.
     pub window_limited: bool,

@@ -4,6 +4,7 @@ use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
 
+use crate::circuits::Circuits;
 use crate::math::round;
 use crate::{MIN_WIRE_BYTES, Rate, Span, Time};
 
@@ -252,6 +253,8 @@ pub struct Fabric {
     pub links: Vec<Link>,
     /// Rates that change, in order of time.
     pub rate_changes: Vec<RateChange>,
+    /// Links that come and go by schedule, if there are any.
+    pub circuits: Option<Circuits>,
     /// Payload of a full packet.
     pub mtu: u32,
 }
@@ -310,6 +313,13 @@ impl Fabric {
             kept[to as usize] += each * pausing.classes.count_ones() as u64;
         }
         kept
+    }
+
+    /// Links that are no circuits.
+    pub fn packet_links(&self) -> &[Link] {
+        let all = self.links.len();
+        let number = self.circuits.as_ref().map_or(all, |circuits| circuits.first_link as usize);
+        &self.links[..number.min(all)]
     }
 
     /// The highest rate that a port ever has.

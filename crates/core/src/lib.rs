@@ -8,6 +8,7 @@
 extern crate alloc;
 
 mod card;
+pub mod circuits;
 mod congestion;
 mod equipment;
 pub mod fabric;

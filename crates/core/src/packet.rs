@@ -49,6 +49,8 @@ pub mod frame_flag {
     pub const STAMP_PEAK: u8 = 4;
     /// Switches append a [`Hop`](crate::Hop) record.
     pub const STAMP_HOPS: u8 = 8;
+    /// A switch says that a circuit leads to the packet's destination, or soon will.
+    pub const CIRCUIT: u8 = 16;
     /// Damaged on the way: the receiving host's checksum fails.
     pub const CORRUPT: u8 = 32;
     /// From a switch to whoever sends to it: pause a priority, or go on. No host's transport sees

@@ -167,6 +167,7 @@ impl Routes {
         let mut edges = Vec::with_capacity(fabric.links.len() * 2);
         let mut out: Vec<Vec<u32>> = vec![Vec::new(); fabric.switches.len()];
         let mut uplinks = vec![NO_PORT; fabric.hosts.len()];
+        let packet_ports = 2 * fabric.packet_links().len() as u32;
         for link in &fabric.links {
             for (from, to) in [(link.a, link.b), (link.b, link.a)] {
                 let port = edges.len() as u32;
@@ -176,6 +177,8 @@ impl Routes {
                 };
                 edges.push(Edge { to, rate: link.rate, delay: link.delay + latency });
                 match (from, to) {
+                    // What is not always there leads nowhere.
+                    _ if port >= packet_ports => {}
                     (Node::Switch(s), Node::Switch(_)) => out[s as usize].push(port),
                     (Node::Switch(_), Node::Host(_)) => {}
                     (Node::Host(h), _) if uplinks[h as usize] != NO_PORT => {

@@ -27,6 +27,7 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         links: between.collect(),
         mtu: 1000,
         rate_changes: Vec::new(),
+        circuits: None,
     };
     for (s, &number) in hosts_of.iter().enumerate() {
         for i in 0..number {

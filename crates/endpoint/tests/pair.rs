@@ -113,6 +113,7 @@ fn endpoints_send_what_the_simulator_sends() {
                     }],
                     mtu: 1000,
                     rate_changes: Vec::new(),
+                    circuits: None,
                 },
                 routing: Routing::Ecmp,
                 stacks: vec![stack.clone()],

@@ -231,6 +231,7 @@ mod tests {
             switches: (0..racks + spines).map(switch).collect(),
             links,
             rate_changes: Vec::new(),
+            circuits: None,
             mtu: 1436,
         }
     }

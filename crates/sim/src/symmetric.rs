@@ -116,7 +116,7 @@ impl Tiers {
         let number = fabric.switches.len();
         let (mut tier, mut next) = (vec![u32::MAX; number], vec![Vec::new(); number]);
         let mut queue = VecDeque::new();
-        for link in &fabric.links {
+        for link in fabric.packet_links() {
             for (a, b) in [(link.a, link.b), (link.b, link.a)] {
                 match (a, b) {
                     (Node::Switch(a), Node::Switch(b)) => next[a as usize].push(b as usize),
@@ -188,6 +188,7 @@ mod tests {
                 .collect(),
             mtu: 1000,
             rate_changes: Vec::new(),
+            circuits: None,
         }
     }
 

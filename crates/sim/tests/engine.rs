@@ -376,6 +376,7 @@ fn random_graph(seed: u64) -> (Fabric, Vec<(u32, u32)>, Vec<Vec<usize>>) {
             .collect(),
         mtu: 4096,
         rate_changes: Vec::new(),
+        circuits: None,
     };
     let (mut pairs, mut paths) = (Vec::new(), Vec::new());
     for _ in 0..12 {

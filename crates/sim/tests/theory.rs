@@ -125,6 +125,7 @@ fn fixed_point(rate: Rate, mtu: u32, delay: Span, n: u32, seed: u64) {
         links: vec![link(Node::Switch(0), Node::Switch(1), rate, delay.times(2))],
         mtu,
         rate_changes: Vec::new(),
+        circuits: None,
     };
     for h in 0..2 * n {
         fabric.links.push(link(Node::Host(h), Node::Switch(h / n), rate, delay));
@@ -167,6 +168,7 @@ fn multi_hop(protocol: &str, rate: Rate, mtu: u32, m: u32, n: u32) -> f64 {
         links: (0..2).map(|s| link(Node::Switch(s), Node::Switch(s + 1), rate, delay)).collect(),
         mtu,
         rate_changes: Vec::new(),
+        circuits: None,
     };
     let mut host = |at: u32| {
         let h = fabric.hosts.len() as u32;

@@ -324,6 +324,7 @@ mod tests {
             links: links.iter().map(link).collect(),
             mtu: 4096,
             rate_changes: Vec::new(),
+            circuits: None,
         }
     }
 

@@ -205,7 +205,7 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
     let pfc = settings.iter().map(|settings| settings.pfc).collect();
     let Topology { hosts, switches, links } = topology;
     Ok(Equipped {
-        fabric: Fabric { hosts, switches, links, mtu, rate_changes: Vec::new() },
+        fabric: Fabric { hosts, switches, links, mtu, rate_changes: Vec::new(), circuits: None },
         markings,
         pfc,
     })

@@ -328,7 +328,7 @@ fn bases(table: &Table, context: &Context<'_>) -> Result<Vec<f64>, Error> {
         return Ok(host_links(context).map(|(_, rate)| rate).collect());
     }
     let mut racks = vec![(0.0, 0.0); context.fabric.switches.len()];
-    for link in &context.fabric.links {
+    for link in context.fabric.packet_links() {
         let rate = link.rate.as_bps() as f64;
         match (link.a, link.b) {
             (Node::Switch(a), Node::Switch(b)) => {

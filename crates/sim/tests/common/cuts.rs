@@ -110,6 +110,7 @@ fn three_tiers() -> Fabric {
         links,
         mtu: 1000,
         rate_changes: Vec::new(),
+        circuits: None,
     }
 }
 

@@ -45,6 +45,7 @@ pub fn star(hosts: u32, rate: Rate, delay: Span, mtu: u32) -> Fabric {
         links: (0..hosts).map(|h| link(Node::Host(h), Node::Switch(0), rate, delay)).collect(),
         mtu,
         rate_changes: Vec::new(),
+        circuits: None,
     }
 }
 
@@ -64,6 +65,7 @@ pub fn leaf_spine(
         links: Vec::new(),
         mtu,
         rate_changes: Vec::new(),
+        circuits: None,
     };
     fabric.switches.extend((0..spines).map(|s| switch(&format!("spine{s}"))));
     for h in 0..racks * hosts {
