@@ -1,7 +1,7 @@
 //! Headers of windowed transports, and how they lie in memory.
 
 use tidegate_core::wire::Carried;
-use tidegate_core::{Body, Span, Time, headers};
+use tidegate_core::{Body, Span, Time, frame_flag, headers};
 
 headers! {
     /// Windowed transports: connections of numbered packets around any congestion control.
@@ -37,6 +37,8 @@ headers! {
             /// The packet that it answers came too early and was dropped: all from `cumulative` on
             /// has to be sent again.
             refused,
+            /// A circuit led to the receiver when it left its rack, or was soon to.
+            circuit,
         }
         fields {
             /// As in the packet that it answers.
@@ -59,11 +61,14 @@ headers! {
     }
 }
 
-/// The lowest bit of a tag tells an acknowledgement from data, the next ones are flags of either.
+/// The lowest bit of a tag tells an acknowledgement from data; the others are flags of either. What
+/// an acknowledgement echoes of a frame has the frame's bits.
 const ACK: u8 = 1;
 const END_OF_MESSAGE: u8 = 2;
-const MARKED: u8 = 2;
+const MARKED: u8 = frame_flag::CONGESTION_EXPERIENCED;
+const CIRCUIT: u8 = frame_flag::CIRCUIT;
 const REFUSED: u8 = 4;
+pub(super) const ECHOED: u8 = MARKED | CIRCUIT;
 
 #[inline(always)]
 fn pair(low: u32, high: u32) -> u64 {
@@ -96,6 +101,7 @@ impl Ack {
         Ack {
             marked: body.tag & MARKED != 0,
             refused: body.tag & REFUSED != 0,
+            circuit: body.tag & CIRCUIT != 0,
             connection: name as u32,
             lane: (name >> 32) as u32,
             message: body.message,
@@ -107,18 +113,19 @@ impl Ack {
         }
     }
 
-    /// Turns the data in `body` into what answers it. What it repeats stays where it is.
+    /// Turns the data in `body`, which came with these flags of its frame, into what answers it.
+    /// What it repeats stays where it is.
     #[inline(always)]
     pub(super) fn answer(
         body: &mut Body,
-        marked: bool,
+        frame_flags: u8,
         cumulative: u64,
         sack: u64,
         peak_hop_delay: Span,
     ) {
         body.payload_bytes = 0;
         body.is_retransmission = false;
-        body.tag = ACK | if marked { MARKED } else { 0 };
+        body.tag = ACK | frame_flags & ECHOED;
         let [_, _, third, fourth, fifth] = &mut body.words;
         (*third, *fourth, *fifth) = (cumulative, sack, peak_hop_delay.as_ps());
     }
@@ -151,9 +158,9 @@ impl Carried for Header {
             Header::Ack(ack) => {
                 body.message = ack.message;
                 body.is_retransmission = false;
-                body.tag = ACK
-                    | if ack.marked { MARKED } else { 0 }
-                    | if ack.refused { REFUSED } else { 0 };
+                let flag = |on, flag| if on { flag } else { 0 };
+                let echoed = flag(ack.marked, MARKED) | flag(ack.circuit, CIRCUIT);
+                body.tag = ACK | echoed | flag(ack.refused, REFUSED);
                 body.sent_at = ack.sent_at;
                 let name = pair(ack.connection, ack.lane);
                 let peak = ack.peak_hop_delay.as_ps();
@@ -181,10 +188,12 @@ mod tests {
         };
         let mut body = Body { payload_bytes: 7, ..Body::default() };
         Header::Data(data).write(&mut body);
-        Ack::answer(&mut body, true, 8, 9, Span::ps(10));
+        let flags = frame_flag::CONGESTION_EXPERIENCED | frame_flag::ECN_CAPABLE;
+        Ack::answer(&mut body, flags | frame_flag::CIRCUIT, 8, 9, Span::ps(10));
         let ack = Ack {
             marked: true,
             refused: false,
+            circuit: true,
             connection: 1,
             lane: 2,
             message: 3,

@@ -423,6 +423,7 @@ impl<C: CongestionControl> Windowed<C> {
             seq: echo.seq,
             next_seq: sender.next,
             marked: echo.marked,
+            circuit: echo.circuit,
             window_limited: core::mem::take(&mut sender.limited),
             peak_hop_delay: echo.peak_hop_delay,
             reverse_peak_hop_delay: packet.frame.peak_hop_delay,

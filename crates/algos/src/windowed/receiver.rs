@@ -6,11 +6,11 @@ use alloc::vec::Vec;
 
 use tidegate_core::{
     Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, RecoveryRule,
-    Reply, Span, Time, frame_flag,
+    Reply, Span, Time,
 };
 
 use super::ConnectionParams;
-use super::header::{Ack, Data};
+use super::header::{Ack, Data, ECHOED};
 use crate::kit::by_host::ByHost;
 
 /// A packet further ahead of what is missing than this is dropped: no sender has such a window.
@@ -81,8 +81,8 @@ struct Held {
     frame: Frame,
     body: Body,
     hops: HopTrace,
-    /// It echoes a mark.
-    marked: bool,
+    /// What it echoes of its packet's frame.
+    echo: u8,
     /// Packets that it stands for; 0: there is none.
     packets: u32,
     /// When the last of them arrived.
@@ -198,11 +198,11 @@ impl Receivers {
             receiver.reorder.as_ref().map_or(0, |reorder| reorder.mask)
         };
         let mut packet = packet;
-        let marked = answer(&mut packet, receiver.next, sack, ack_flags, card);
+        let echo = answer(&mut packet, receiver.next, sack, ack_flags, card);
         if self.coalesced.every == 1 {
             Reply::Echo
         } else {
-            self.hold(now, index, packet, marked, at_once)
+            self.hold(now, index, packet, echo, at_once)
         }
     }
 
@@ -226,17 +226,17 @@ impl Receivers {
             Some(last) => **last = asks,
             None => *asked = Some(Box::new(asks)),
         }
-        let marked = answer(&mut packet, *seq, 0, ack_flags, card);
+        let echo = answer(&mut packet, *seq, 0, ack_flags, card);
         Ack::refuse(packet.body);
         if self.coalesced.every == 1 {
             Reply::Send
         } else {
-            self.hold(now, index, packet, marked, true)
+            self.hold(now, index, packet, echo, true)
         }
     }
 
-    /// Holds back the acknowledgement in `packet`, or sends it for all that wait. Those of one mark
-    /// go together: where the mark changes, what waits is sent first (RFC 8257, section 3.2).
+    /// Holds back the acknowledgement in `packet`, or sends it for all that wait. Those of one
+    /// echo go together: where it changes, what waits is sent first (RFC 8257, section 3.2).
     #[cold]
     #[inline(never)]
     fn hold(
@@ -244,7 +244,7 @@ impl Receivers {
         now: Time,
         index: usize,
         packet: PacketMut<'_>,
-        marked: bool,
+        echo: u8,
         at_once: bool,
     ) -> Reply {
         let Coalesced { every, delay, next, waiting, due } = &mut self.coalesced;
@@ -253,13 +253,13 @@ impl Receivers {
                 frame: Frame::default(),
                 body: Body::default(),
                 hops: HopTrace::default(),
-                marked: false,
+                echo: 0,
                 packets: 0,
                 arrived: Time::ZERO,
                 let_go_at: Time::NEVER,
             })
         });
-        let changed = held.packets > 0 && held.marked != marked;
+        let changed = held.packets > 0 && held.echo != echo;
         if !changed && (at_once || held.packets + 1 >= *every) {
             held.packets = 0;
             return Reply::Send;
@@ -286,7 +286,7 @@ impl Receivers {
                 waiting.push_back((held.let_go_at, index as u32));
             }
         }
-        held.marked = marked;
+        held.echo = echo;
         held.packets += 1;
         held.arrived = now;
         if changed { Reply::Send } else { Reply::None }
@@ -349,7 +349,7 @@ impl Receivers {
     }
 }
 
-/// Turns the data in `packet` into what answers it; whether it was marked.
+/// Turns the data in `packet` into what answers it; what that echoes of its frame.
 #[inline(always)]
 fn answer(
     packet: &mut PacketMut<'_>,
@@ -357,15 +357,15 @@ fn answer(
     sack: u64,
     ack_flags: u8,
     card: &Card,
-) -> bool {
+) -> u8 {
     let (frame, body) = (&mut *packet.frame, &mut *packet.body);
-    let marked = frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
-    Ack::answer(body, marked, cumulative, sack, frame.peak_hop_delay);
+    let echo = frame.flags & ECHOED;
+    Ack::answer(body, echo, cumulative, sack, frame.peak_hop_delay);
     core::mem::swap(&mut frame.dst, &mut body.src);
     frame.peak_hop_delay = Span::ZERO;
     frame.flags = ack_flags;
     frame.wire_bytes = (MIN_WIRE_BYTES + card.echo(packet.hops.as_slice().len() as u32)) as u16;
-    marked
+    echo
 }
 
 impl Reorder {
