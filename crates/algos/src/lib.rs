@@ -26,6 +26,8 @@ catalog! {
         open_loop::OpenLoop,
         poseidon::Poseidon,
         powertcp::PowerTcp,
+        reno::Reno,
+        retcp::ReTcp,
         swift::Swift,
         theta_powertcp::ThetaPowerTcp,
         timely::Timely,

@@ -1,0 +1,186 @@
+//! Reno: half of the window for a loss, one packet more for a round trip without.
+//!
+//! The congestion control of TCP, which knows losses alone: it grows until a queue overflows. The
+//! baseline of everything else, and what reTCP changes.
+//!
+//! Van Jacobson. "Congestion Avoidance and Control". SIGCOMM 1988. As Mark Allman, Vern Paxson and
+//! Ethan Blanton have it in RFC 5681.
+//!
+//! # Equations
+//!
+//! * below the threshold (slow start, eq. 2): `cwnd += acked`
+//! * above it (congestion avoidance, eq. 3): `cwnd += packet · acked / cwnd`, one packet a round trip
+//! * a loss (eq. 4): `threshold = cwnd / 2`, and so is the window; at a timeout it is one packet
+//!
+//! # What it needs of the network
+//!
+//! Nothing but losses: without a limit to buffers its window ends at `max_window`.
+//!
+//! # Differences from the paper
+//!
+//! * Losses are found by the transport, packet by packet; one episode halves the window once. It
+//!   does not grow before what was sent until then is acknowledged.
+//! * Half of the window, where RFC 5681 has half of what is in flight: the two differ only for a
+//!   sender that does not use its window, and such a window does not grow here.
+//! * A new connection has a window of one BDP, not of a few packets, as DCTCP's does.
+//! * The window is kept over idle times, and never below one packet.
+
+use tidegate_core::{
+    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Path, TelemetryBytes,
+    Time, params,
+};
+
+params! {
+    /// Parameters of Reno.
+    pub struct RenoParams {
+        /// Window of a new connection.
+        initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "our choice: that of DCTCP; RFC 5681, section 3.1, has two to four packets";
+        /// Largest window: a bound on memory.
+        max_window: Extent = Extent::Bdp(1000.0), within Extent::Bdp(0.1) => Extent::Bdp(1e6),
+            "our choice";
+    }
+}
+
+/// A connection under Reno. Sizes are wire bytes.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reno {
+    pub(super) cwnd: f64,
+    /// Slow start ends here.
+    threshold: f64,
+    packet: f64,
+    max_window: f64,
+    /// No growth before this packet is acknowledged.
+    loss_end: u64,
+}
+
+impl CongestionControl for Reno {
+    const CARD: Card = Card {
+        name: "reno",
+        title: "Reno",
+        citation: "Jacobson, \"Congestion Avoidance and Control\", SIGCOMM 1988; Allman, Paxson, \
+            Blanton, RFC 5681",
+        summary: "Halves its window for a loss, and adds a packet for every round trip without.",
+        color: "#8c564b",
+        marker: Marker::Circle,
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
+    };
+    type Params = RenoParams;
+
+    fn start(params: &RenoParams, path: &Path, _now: Time, _seed: u64) -> Reno {
+        let [initial, most] = [params.initial_window, params.max_window];
+        Reno::with_windows(initial.bytes(path.bdp_bytes), most.bytes(path.bdp_bytes), path)
+    }
+
+    fn on_ack(&mut self, _params: &RenoParams, ack: &Ack<'_>) {
+        self.grow(ack);
+    }
+
+    fn on_loss(&mut self, _params: &RenoParams, loss: &Loss) {
+        self.cut(loss);
+    }
+
+    fn limit(&self, _params: &RenoParams) -> Limit {
+        Limit::window(self.cwnd)
+    }
+}
+
+impl Reno {
+    pub(super) fn with_windows(initial: f64, most: f64, path: &Path) -> Reno {
+        let packet = path.full_wire_bytes as f64;
+        let max_window = most.max(packet);
+        Reno {
+            cwnd: initial.clamp(packet, max_window),
+            threshold: f64::INFINITY,
+            packet,
+            max_window,
+            loss_end: 0,
+        }
+    }
+
+    pub(super) fn grow(&mut self, ack: &Ack<'_>) {
+        if !ack.window_limited || ack.seq < self.loss_end {
+            return;
+        }
+        let acked = ack.acked_bytes as f64;
+        // RFC 5681 eq. 2 and 3.
+        let more = if self.cwnd < self.threshold { acked } else { self.packet * acked / self.cwnd };
+        self.set(self.cwnd + more);
+    }
+
+    pub(super) fn cut(&mut self, loss: &Loss) {
+        // RFC 5681 eq. 4.
+        self.threshold = (self.cwnd / 2.0).max(self.packet);
+        self.loss_end = loss.next_seq;
+        self.cwnd = match loss.kind {
+            LossKind::Recovery => self.threshold,
+            LossKind::Timeout => {
+                // What is acknowledged from now on was sent by the timeout.
+                self.loss_end = 0;
+                self.packet
+            }
+        };
+    }
+
+    pub(super) fn set(&mut self, cwnd: f64) {
+        self.cwnd = cwnd.clamp(self.packet, self.max_window);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract::{self, assert_near};
+    use tidegate_core::Span;
+
+    fn start() -> Reno {
+        let path = contract::path();
+        Reno::start(&RenoParams::default(), &path, Time::ZERO, 0)
+    }
+
+    fn ack(seq: u64) -> Ack<'static> {
+        Ack { seq, next_seq: seq + 20, ..contract::ack(Time::us(seq)) }
+    }
+
+    fn loss(kind: LossKind, next_seq: u64) -> Loss {
+        Loss { now: Time::us(1), kind, rtt: Span::us(8), next_seq }
+    }
+
+    #[test]
+    fn slow_start_doubles_a_window_and_avoidance_adds_a_packet() {
+        let params = RenoParams::default();
+        let mut flow = start();
+        flow.cwnd = 10.0 * flow.packet;
+        (0..10).for_each(|seq| flow.on_ack(&params, &ack(seq)));
+        assert_near(flow.cwnd, 20.0 * flow.packet, 1e-6);
+        flow.threshold = flow.cwnd;
+        (10..30).for_each(|seq| flow.on_ack(&params, &ack(seq)));
+        // A little less than a packet: the window grows as it is acknowledged.
+        assert_near(flow.cwnd / flow.packet, 20.977, 1e-3);
+    }
+
+    #[test]
+    fn a_loss_halves_the_window_until_what_was_sent_is_acknowledged() {
+        let params = RenoParams::default();
+        let mut flow = start();
+        flow.cwnd = 20.0 * flow.packet;
+        flow.on_loss(&params, &loss(LossKind::Recovery, 40));
+        assert_eq!((flow.cwnd, flow.threshold), (10.0 * flow.packet, 10.0 * flow.packet));
+        (20..40).for_each(|seq| flow.on_ack(&params, &ack(seq)));
+        assert_eq!(flow.cwnd, 10.0 * flow.packet);
+        flow.on_ack(&params, &ack(40));
+        assert_near(flow.cwnd, 10.1 * flow.packet, 1e-6);
+    }
+
+    #[test]
+    fn a_timeout_starts_over_up_to_half_of_the_window() {
+        let params = RenoParams::default();
+        let mut flow = start();
+        flow.cwnd = 20.0 * flow.packet;
+        flow.on_loss(&params, &loss(LossKind::Timeout, 40));
+        assert_eq!((flow.cwnd, flow.threshold), (flow.packet, 10.0 * flow.packet));
+        (20..31).for_each(|seq| flow.on_ack(&params, &ack(seq)));
+        assert!(flow.cwnd > 10.0 * flow.packet && flow.cwnd < 10.3 * flow.packet);
+    }
+}
