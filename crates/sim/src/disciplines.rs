@@ -2,6 +2,9 @@
 
 use tidegate_core::Rate;
 use tidegate_core::fabric::{Buffer, Discipline, Fabric, Node, Pausing, Queues, Switch, Turns};
+use tidegate_core::faults::{Failing, Outage};
+
+use crate::setup::Setup;
 
 /// # Errors
 /// A queue that is not there, weights for another number of queues, a shaped queue that cannot send
@@ -60,6 +63,31 @@ fn check_pauses(fabric: &Fabric) -> Result<(), String> {
         }
     }
     Ok(())
+}
+
+/// # Errors
+/// Circuits that do not fit their fabric, or beside what ports of racks cannot do with them: queues
+/// and pauses of their own, rates that change, links that fail.
+pub(crate) fn check_circuits(setup: &Setup) -> Result<(), String> {
+    let fabric = &setup.fabric;
+    let Some(circuits) = &fabric.circuits else { return Ok(()) };
+    circuits.check(fabric)?;
+    let queues = |switch: &Switch| switch.discipline.is_some() || switch.pausing.is_some();
+    if let Some(switch) = fabric.switches.iter().find(|switch| queues(switch)) {
+        return Err(format!("switch {} has queues of its own, beside circuits", switch.name));
+    }
+    let between = |link: u32| {
+        let link = &fabric.links[link as usize];
+        matches!((link.a, link.b), (Node::Switch(_), Node::Switch(_)))
+    };
+    let fails = |outage: &Outage| matches!(outage.of, Failing::Link(link) if between(link));
+    if setup.faults.flaps.is_some() || setup.faults.outages.iter().any(fails) {
+        return Err("links between switches that fail, beside circuits".into());
+    }
+    match fabric.rate_changes.first() {
+        Some(change) => Err(format!("port {} changes its rate, beside circuits", change.port)),
+        None => Ok(()),
+    }
 }
 
 fn check_queues(discipline: &Discipline, hosts: usize) -> Result<(), String> {

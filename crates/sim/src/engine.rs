@@ -218,6 +218,7 @@ impl Ground {
     fn of(setup: Setup) -> Result<Ground, String> {
         let fabric = &setup.fabric;
         let scheduled = !fabric.rate_changes.is_empty()
+            || fabric.circuits.is_some()
             || fabric.switches.iter().any(|s| s.discipline.is_some() || s.pausing.is_some());
         let each = if scheduled { 4 } else { 2 };
         let sources = fabric.links.len() * each + fabric.hosts.len() + 3;
@@ -230,6 +231,7 @@ impl Ground {
         }
         refuse_slow_links(&setup)?;
         disciplines::check(fabric)?;
+        disciplines::check_circuits(&setup)?;
         let routes = Arc::new(Routes::new(fabric)?);
         let markings = Markings::of(fabric)?;
         Ok(Ground { setup: Arc::new(setup), routes, markings })

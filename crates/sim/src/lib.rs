@@ -42,6 +42,7 @@ mod stops;
 mod stretch;
 mod symmetric;
 mod told;
+mod voqs;
 
 pub use deadlock::Deadlock;
 pub use engine::Engine;

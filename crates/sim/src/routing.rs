@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use tidegate_core::fabric::Routing as Choice;
+use tidegate_core::fabric::{Fabric, Node, Routing as Choice};
 use tidegate_core::routes::Routes;
 use tidegate_core::{Domain, HEADER_BYTES, MIN_WIRE_BYTES, Path, PathOracle, Rate, Rng, Span};
 
@@ -34,6 +34,8 @@ pub(crate) struct Routing {
     symmetric: Option<Symmetric>,
     /// Between the switches of pairs of a kind, where packets are sprayed.
     layers: BTreeMap<(u32, u32), Box<[Layer]>>,
+    /// Circuits, by the racks that they lead from and to: rate and propagation.
+    circuits: BTreeMap<(u32, u32), (Rate, Span)>,
     mtu: u32,
     bdp_bytes: Option<f64>,
 }
@@ -44,11 +46,12 @@ impl Routing {
         let is_symmetric = setup.routing == Choice::SymmetricEcmp;
         let salted = if is_symmetric { 0 } else { setup.fabric.switches.len() };
         Routing {
-            routes,
             salts: (0..salted).map(|_| rng.bits() as u32).collect(),
             choice: setup.routing,
             symmetric: is_symmetric.then(|| Symmetric::new(&setup.fabric, rng.bits() as u32)),
             layers: BTreeMap::new(),
+            circuits: circuits(&setup.fabric, &routes),
+            routes,
             mtu: setup.fabric.mtu,
             bdp_bytes: setup.bdp_bytes,
         }
@@ -117,11 +120,37 @@ impl Routing {
             }
         }
         let ports = self.routes.path(src, dst);
-        message.over_path(ports.iter().map(|&port| {
+        let link = |&port: &u32| {
             let edge = self.routes.edge(port);
             (edge.rate, edge.delay)
-        }))
+        };
+        let ends = [src, dst].map(|host| self.routes.edge(self.routes.uplink(host)).to);
+        if let [Node::Switch(from), Node::Switch(to)] = ends
+            && let Some(&circuit) = self.circuits.get(&(from, to))
+            && let [up, between @ .., down] = &ports[..]
+        {
+            let best = either_way(circuit, between.iter().map(link));
+            return message.over_path([link(up), best, link(down)].into_iter());
+        }
+        message.over_path(ports.iter().map(link))
     }
+}
+
+/// Circuits that are ever up, by the racks that they lead from and to.
+fn circuits(fabric: &Fabric, routes: &Routes) -> BTreeMap<(u32, u32), (Rate, Span)> {
+    let Some(circuits) = &fabric.circuits else { return BTreeMap::new() };
+    let ports = circuits.ports(fabric).into_iter();
+    let ever = ports.filter(|&(_, from, to)| !circuits.days(from, to).is_empty());
+    let edge = |port| (routes.edge(port).rate, routes.edge(port).delay);
+    ever.map(|(port, from, to)| ((from, to), edge(port))).collect()
+}
+
+/// A link that is no slower than a circuit, nor than the packet network between the same racks, so
+/// that no message is, whichever its packets take.
+fn either_way(circuit: (Rate, Span), between: impl Iterator<Item = (Rate, Span)>) -> (Rate, Span) {
+    let none = (Rate::default(), Span::ZERO);
+    let (rate, delay) = between.fold(none, |all, link| (all.0.max(link.0), all.1 + link.1));
+    (circuit.0.max(rate), circuit.1.min(delay))
 }
 
 impl Layer {

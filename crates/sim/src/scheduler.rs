@@ -65,16 +65,17 @@ struct Shaper {
     most_bytes: u32,
 }
 
+/// Packets in order of arrival, a list through their frames.
 #[derive(Clone, Copy)]
-struct Fifo {
+pub(crate) struct Fifo {
     head: u32,
     tail: u32,
 }
 
 impl Fifo {
-    const EMPTY: Fifo = Fifo { head: NIL, tail: NIL };
+    pub(crate) const EMPTY: Fifo = Fifo { head: NIL, tail: NIL };
 
-    fn push(&mut self, packet: u32, frames: &mut [Frame]) {
+    pub(crate) fn push(&mut self, packet: u32, frames: &mut [Frame]) {
         frames[packet as usize].next = NIL;
         match self.tail {
             NIL => self.head = packet,
@@ -83,7 +84,7 @@ impl Fifo {
         self.tail = packet;
     }
 
-    fn pop(&mut self, frames: &[Frame]) -> u32 {
+    pub(crate) fn pop(&mut self, frames: &[Frame]) -> u32 {
         let packet = self.head;
         self.head = frames[packet as usize].next;
         if self.head == NIL {
@@ -92,11 +93,16 @@ impl Fifo {
         packet
     }
 
-    fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.head == NIL
     }
 
-    fn iter<'a>(&self, frames: &'a [Frame]) -> impl Iterator<Item = u32> + 'a {
+    /// The packet that has waited longest. There may be none.
+    pub(crate) fn head(&self) -> u32 {
+        self.head
+    }
+
+    pub(crate) fn iter<'a>(&self, frames: &'a [Frame]) -> impl Iterator<Item = u32> + 'a {
         let some = |packet: u32| Some(packet).filter(|&packet| packet != NIL);
         std::iter::successors(some(self.head), move |&packet| some(frames[packet as usize].next))
     }

@@ -24,6 +24,12 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let mut ports: Vec<Port> = all.iter().map(port).collect();
         let schedulers = here.schedulers(&own, &mut ports);
         let ingress = Ingress::new(fabric, &all).map(Box::new);
+        let racks = Racks::new(
+            fabric,
+            &mut ports,
+            |port| port_names.here(port),
+            |rack| here.part_of(Node::Switch(rack)) == number,
+        );
         let borders = (0..).zip(&own).filter_map(|(port, &name)| {
             let to = here.part_of(fabric.port_ends(name).to);
             (to != number).then_some((port, to))
@@ -53,7 +59,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let held = setup.stack_time.most() > Span::ZERO;
         let mut part = Part {
             now: Time::ZERO,
-            events: here.events(&all, &own_hosts, !schedulers.is_empty()),
+            events: here.events(&all, &own_hosts, !schedulers.is_empty() || racks.is_some()),
             packets,
             rates: all.iter().map(|&port| fabric.links[port as usize / 2].rate).collect(),
             baselines: vec![Baseline::default(); ports.len()],
@@ -68,6 +74,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 Vec::new()
             },
             schedulers,
+            racks,
             hazardous: setup.faults.touch_packets() || held || ingress.is_some(),
             ingress,
             own_ports: own.len(),
@@ -126,7 +133,9 @@ fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContext {
         fabric_base_rtt: routing.fabric_base_rtt(),
         bdp_bytes: routing.bdp_bytes(host),
         connections: setup.connections,
-        spraying: setup.routing == Choice::Spray,
+        // What leaves by a circuit can overtake what has left by the packet network, or the other
+        // way round.
+        spraying: setup.routing == Choice::Spray || fabric.circuits.is_some(),
         most_held: setup.stack_time.most(),
         priorities: fabric.switches.iter().map(|s| s.priorities).min().unwrap_or(1),
     }

@@ -55,6 +55,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 histograms.restart(from);
             }
         }
+        self.racks.iter_mut().for_each(|racks| racks.warm_up());
         for switch in &mut self.switches {
             switch.drops = 0;
             switch.max_used = switch.used;
@@ -139,10 +140,12 @@ impl<P: Probe, N: Naming> Part<P, N> {
     fn link_record(&mut self, index: usize, end: Time) -> LinkRecord {
         let queued = self.queued_since_warmup(index, end);
         let port = &self.ports[index];
-        let span = end.since(self.setup.warmup).as_ps() as f64;
-        let PortEnds { from, to } = self.setup.fabric.port_ends(self.port_names.name(index as u32));
+        let name = self.port_names.name(index as u32);
+        let span = self.open_span(name, end).as_ps() as f64;
+        let PortEnds { from, to } = self.setup.fabric.port_ends(name);
         let before = self.baselines[index];
         let packets = port.packets - before.packets;
+        let waited = self.racks.as_ref().and_then(|racks| racks.left(index as u32));
         let (p99_bytes, p99_delay_ns) =
             self.histograms.get_mut(index).map_or((None, None), |histograms| {
                 histograms.level(end, port.queue_bytes);
@@ -168,7 +171,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             packets,
             queue_bytes: self.spread(queued, end, p99_bytes, port.waits.max_bytes as f64),
             queue_delay_us: Spread {
-                mean: per(port.waits.delay_ps as f64 * 1e-6, packets as f64),
+                mean: per(port.waits.delay_ps as f64 * 1e-6, waited.unwrap_or(packets) as f64),
                 p99: p99_delay_ns.map(|ns| ns * 1e-3),
                 max: port.waits.max_delay.as_us_f64(),
             },
@@ -188,6 +191,11 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let waited = |frame: &tidegate_core::Frame| {
             frame.wire_bytes as u128 * now.since(frame.at).as_ps() as u128
         };
+        if let Some(racks) = &self.racks
+            && let Some(queued) = racks.queued(index, &self.packets)
+        {
+            return queued.map(waited).sum();
+        }
         match self.schedulers.get(index as usize).and_then(Option::as_ref) {
             Some(scheduler) => {
                 let queued = scheduler.packets(frames).map(|packet| &frames[packet as usize]);

@@ -14,11 +14,13 @@ mod build;
 mod hazards;
 mod measures;
 mod pausing;
+mod racks;
 mod scheduling;
 mod switching;
 mod uplinks;
 
 pub(crate) use border::Mail;
+use racks::Racks;
 use std::sync::Arc;
 use tidegate_algos::Stack;
 
@@ -104,6 +106,8 @@ pub(crate) struct Part<P, N> {
     histograms: Vec<PortHistograms>,
     /// By port, where any has one: what holds its queues.
     schedulers: Vec<Option<Box<Scheduler>>>,
+    /// Where racks have circuits.
+    racks: Option<Box<Racks>>,
     /// Where switches pause those that send to them: what they count.
     ingress: Option<Box<Ingress>>,
     /// All of the fabric's.

@@ -15,6 +15,12 @@ impl<P: Probe, N: Naming> Part<P, N> {
     #[cold]
     #[inline(never)]
     pub(super) fn join_scheduled(&mut self, switch: u32, index: u32, packet: u32) {
+        if let Some(rack) = self.rack_at(index) {
+            return self.join_voq(switch, rack, packet);
+        }
+        if self.overflows(switch, index, packet) {
+            return self.drop_packet(switch, index, packet);
+        }
         let frame = self.packets.frames[packet as usize];
         let now = self.now;
         if self.ports[index as usize].is_free(now)
@@ -77,6 +83,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
     #[cold]
     #[inline(never)]
     pub(super) fn commit_scheduled(&mut self, index: u32) {
+        if let Some(rack) = self.rack_at(index) {
+            return self.commit_rack(rack);
+        }
         let now = self.now;
         loop {
             let port = &mut self.ports[index as usize];
@@ -113,6 +122,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// A port that could not send before may now.
     pub(super) fn on_wake(&mut self, index: u32) {
         self.events.clear(self.wake_source(index));
+        if let Some(rack) = self.rack_at(index) {
+            return self.on_rack_wake(rack);
+        }
         self.scheduler(index).into_iter().for_each(|scheduler| scheduler.wakes_at = Time::NEVER);
         match self.ports[index as usize].owner {
             owner if owner & HOST != 0 => self.pull_above(owner & !HOST),
@@ -144,6 +156,11 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// When a port at a border that holds something may start it at the earliest.
     pub(super) fn next_start(&self, index: u32) -> Time {
         let port = &self.ports[index as usize];
+        if let Some(racks) = &self.racks
+            && let Some(start) = racks.start_of(index, &self.ports, &self.packets)
+        {
+            return start;
+        }
         match self.schedulers.get(index as usize).and_then(Option::as_deref) {
             _ if !port.has_queue() => Time::NEVER,
             Some(scheduler) => scheduler.next_start(port.free_at, &self.packets.frames),

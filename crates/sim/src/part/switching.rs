@@ -70,14 +70,27 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// Puts a packet on the wire.
     #[inline(always)]
     pub(super) fn launch(&mut self, index: u32, packet: u32, start: Time, waited: Span) {
+        let queue_bytes = if P::ON { self.ports[index as usize].queue_bytes } else { 0 };
+        self.launch_from(index, packet, start, waited, queue_bytes);
+    }
+
+    /// The same from a queue that now holds `queue_bytes`.
+    #[inline(always)]
+    pub(super) fn launch_from(
+        &mut self,
+        index: u32,
+        packet: u32,
+        start: Time,
+        waited: Span,
+        queue_bytes: u32,
+    ) {
         if P::ON {
-            let port = &self.ports[index as usize];
-            let (port_bytes, p) = (port.queue_bytes, self.packets.get(packet));
+            let p = self.packets.get(packet);
             self.probe.departed(&Departure {
                 at: start,
                 port: self.port_names.name(index),
                 waited,
-                queue_bytes: port_bytes,
+                queue_bytes,
                 frame: p.frame,
                 body: p.body,
                 hops: p.hops,
@@ -161,23 +174,19 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
         // Only what the buffer takes is marked.
         let marks = port.flags & flag::MARKS_EARLY != 0;
-        let scheduled = port.flags & flag::SCHEDULED != 0;
-        if port.is_free(self.now) && !scheduled {
+        if port.flags & flag::SCHEDULED != 0 {
+            return self.join_scheduled(switch, index, packet);
+        }
+        if port.is_free(self.now) {
             if marks {
                 self.mark(index, packet);
             }
             self.start(index, packet, self.now, Span::ZERO);
             return;
         }
-        let wire = self.packets.frames[packet as usize].wire_bytes as u32;
-        if (port.flags & flag::SHARED != 0 || port.queue_bytes > u32::MAX - wire)
-            && !self.admits(switch, index, wire)
-        {
+        if self.overflows(switch, index, packet) {
             self.drop_packet(switch, index, packet);
             return;
-        }
-        if scheduled {
-            return self.join_scheduled(switch, index, packet);
         }
         if marks {
             self.mark(index, packet);
@@ -188,7 +197,17 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
         port.enqueue(packet, self.now, &mut self.packets.frames);
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
+        let wire = self.packets.frames[packet as usize].wire_bytes as u32;
         self.fill(switch, wire);
+    }
+
+    /// Whether the switch's buffer, or the queue of this port, cannot take the packet.
+    #[inline(always)]
+    pub(super) fn overflows(&mut self, switch: u32, index: u32, packet: u32) -> bool {
+        let port = &self.ports[index as usize];
+        let wire = self.packets.frames[packet as usize].wire_bytes as u32;
+        (port.flags & flag::SHARED != 0 || port.queue_bytes > u32::MAX - wire)
+            && !self.admits(switch, index, wire)
     }
 
     /// A switch holds `wire` bytes more.

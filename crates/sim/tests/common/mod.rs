@@ -4,6 +4,7 @@
 pub mod busy;
 pub mod cuts;
 pub mod left;
+pub mod racks;
 
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
