@@ -98,6 +98,9 @@ fn tuning(protocol: Protocol) -> Json {
     })
 }
 
+/// A whole number.
+const COUNT: Shape = Shape::Count { min: 0, max: u64::MAX };
+
 fn of(shape: Shape) -> Json {
     match shape {
         Shape::Text => json!({ "type": "string", "minLength": 1 }),
@@ -116,6 +119,10 @@ fn of(shape: Shape) -> Json {
         Shape::Or(words, rest) => json!({ "anyOf": [{ "enum": words }, of(*rest)] }),
         Shape::Protocol => json!({ "enum": protocols().collect::<Vec<_>>() }),
         Shape::Names => json!({ "type": "array", "items": of(Shape::Text), "minItems": 1 }),
+        Shape::Rows => {
+            let row = json!({ "type": "array", "items": of(COUNT), "minItems": 1 });
+            json!({ "type": "array", "items": row, "minItems": 1 })
+        }
         Shape::Globs => json!({ "anyOf": [of(Shape::Text), of(Shape::Names)] }),
         Shape::Params => json!({ "type": "object" }),
         Shape::Table(keys) => table(keys),

@@ -140,6 +140,7 @@ fn generators_make_the_fabrics_they_name() {
         ("kind = 'fat-tree'\nk = 4\noversubscription = 4", 64, 20, 96),
         ("kind = 'fat-tree'\nk = 16", 1024, 320, 3072),
         ("kind = 'clos'", 64, 4 * 2 + 4 * 2 + 4, 64 + 16 + 16),
+        ("kind = 'reconfigurable'", 32, 9, 32 + 8 + 28),
         ("preset = 'poseidon-clos'", 1536, 64 + 64 + 64, 1536 + 512 + 512),
         ("preset = 'poseidon-ns3'", 320, 21, 340),
         ("preset = 'powertcp-fat-tree'", 256, 20, 256 + 16 + 16),
@@ -655,4 +656,30 @@ fn published_code_of_sird_differs_from_the_paper_in_its_rules_alone() {
     assert_eq!(value(&published, "rules"), Value::Choice("published-code"));
     published.set("rules", Value::Choice("paper")).unwrap();
     assert_eq!(published, paper);
+}
+
+#[test]
+fn racks_are_joined_by_the_circuits_of_their_matchings() {
+    let circuits = |more: &str| {
+        let fabric = fabric(&format!("kind = 'reconfigurable'\nmtu = '1000B'\n{more}")).fabric;
+        let circuits = fabric.circuits.clone().unwrap();
+        let ends = fabric.links[circuits.first_link as usize..].iter();
+        (ends.map(|link| (link.a, link.b)).collect::<Vec<_>>(), circuits)
+    };
+    let tors = |pairs: &[(u32, u32)]| -> Vec<_> {
+        pairs.iter().map(|&(a, b)| (Node::Switch(a), Node::Switch(b))).collect()
+    };
+    let (ends, rotation) = circuits("racks = 3\nvoq = '20KB'\nprebuffer = '150us'");
+    assert_eq!(ends, tors(&[(0, 1), (0, 2), (1, 2)]));
+    assert_eq!(rotation.matchings, [[1, 2, 0], [2, 0, 1]]);
+    assert_eq!((rotation.day, rotation.night), (Span::us(225), Span::us(20)));
+    assert_eq!((rotation.queue_bytes, rotation.enlarged_bytes), (20_000, 20_000));
+    let (ends, listed) = circuits(
+        "racks = 4\nmatchings = [[1, 0, 3, 2], [0, 3, 2, 1]]\nvoq = '20KB'\n\
+         enlarged_voq = '50KB'\nprebuffer = '150us'",
+    );
+    assert_eq!(ends, tors(&[(0, 1), (1, 3), (2, 3)]));
+    assert_eq!(listed.matchings, [[1, 0, 3, 2], [0, 3, 2, 1]]);
+    assert_eq!((listed.queue_bytes, listed.enlarged_bytes), (20_000, 50_000));
+    assert_eq!(listed.ahead, Span::us(150));
 }

@@ -263,7 +263,7 @@ fn pair(stack: Stack, weeks: u64) -> (Setup, Racks) {
 fn filling(setup: Setup, racks: Racks) -> Vec<f64> {
     let fabric = setup.fabric.clone();
     let (ports, ..) = recorded::<false>(setup, 1);
-    let mut bytes = vec![0; 9];
+    let mut bytes = [0; 9];
     let mut days = 0;
     let mut last = Time::ZERO;
     for record in &ports[Racks::port(&fabric, 0, 1) as usize] {

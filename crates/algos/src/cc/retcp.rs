@@ -20,7 +20,7 @@
 //! # What it needs of the network
 //!
 //! Switches that tell of circuits; how long before a day, and how much larger queues are from then
-//! on, is the fabric's (`fabric.prebuffer`, `fabric.enlarged_queue`). Queues that are limited: like
+//! on, is the fabric's (`fabric.prebuffer`, `fabric.enlarged_voq`). Queues that are limited: like
 //! Reno it grows until they overflow.
 //!
 //! # Differences from the published code

@@ -3,10 +3,11 @@
 //! Generators number hosts `h0`, `h1`, … so that a rack's are neighbours, and switches within their
 //! tier: `tor0`, `agg0`, `spine0`, `core0`.
 
+use tidegate_core::circuits::Circuits;
 use tidegate_core::fabric::{Buffer, Link, Node, Switch};
 use tidegate_core::{Rate, Span};
 
-use super::graph;
+use super::{graph, reconfigurable};
 use crate::error::Error;
 use crate::read::keys::{
     Default, FLIGHT, Key, LINK_RATE, Optional, Presence, Required, Shape, Variant, key,
@@ -18,7 +19,7 @@ pub(crate) const MOST_NODES: u64 = 100_000;
 /// Most links of a fabric.
 const MOST_LINKS: u64 = 1_000_000;
 
-const fn count(min: u64) -> Shape {
+pub(super) const fn count(min: u64) -> Shape {
     Shape::Count { min, max: MOST_NODES }
 }
 
@@ -27,9 +28,9 @@ static LINK: &[Key] = &[
     key("rate", LINK_RATE, Required, "Rate of each direction."),
     key("delay", FLIGHT, Required, "Propagation, one way."),
 ];
-const LINK_SHAPE: Shape = Shape::Table(&[LINK]);
-const HOST_LINK: &str = "Every link between a host and its switch.";
-const FAST: Presence = Default(r#"{ rate = "100Gbps", delay = "1us" }"#);
+pub(super) const LINK_SHAPE: Shape = Shape::Table(&[LINK]);
+pub(super) const HOST_LINK: &str = "Every link between a host and its switch.";
+pub(super) const FAST: Presence = Default(r#"{ rate = "100Gbps", delay = "1us" }"#);
 const SPINE: Presence = Default(r#"{ rate = "400Gbps", delay = "500ns" }"#);
 
 /// Keys that every kind has.
@@ -156,6 +157,13 @@ pub(crate) static KINDS: &[Variant] = &[
             ),
         ],
     },
+    Variant {
+        kind: "reconfigurable",
+        doc: "Racks that a packet network and circuits join: an optical switch that stays in a \
+            matching of racks for a day, and changes to the next in a night. While a circuit is \
+            up it alone carries what its rack has for the other; else the packet network does.",
+        keys: reconfigurable::KEYS,
+    },
 ];
 
 /// Names and links, before switches are equipped.
@@ -164,16 +172,17 @@ pub(crate) struct Topology {
     pub(crate) hosts: Vec<String>,
     pub(crate) switches: Vec<Switch>,
     pub(crate) links: Vec<Link>,
+    pub(crate) circuits: Option<Circuits>,
 }
 
 /// A link without its ends.
 #[derive(Clone, Copy)]
-struct Cable {
+pub(super) struct Cable {
     rate: Rate,
     delay: Span,
 }
 
-fn cable(table: &Table, key: &str) -> Cable {
+pub(super) fn cable(table: &Table, key: &str) -> Cable {
     cable_of(table.get(key))
 }
 
@@ -196,11 +205,11 @@ impl Topology {
         Node::Switch(self.switches.len() as u32 - 1)
     }
 
-    fn tier(&mut self, name: &str, number: u64) -> Vec<Node> {
+    pub(super) fn tier(&mut self, name: &str, number: u64) -> Vec<Node> {
         (0..number).map(|i| self.add_switch(format!("{name}{i}"))).collect()
     }
 
-    fn add_hosts(&mut self, switch: Node, number: u64, cable: Cable) {
+    pub(super) fn add_hosts(&mut self, switch: Node, number: u64, cable: Cable) {
         for _ in 0..number {
             let host = Node::Host(self.hosts.len() as u32);
             self.hosts.push(format!("h{}", self.hosts.len()));
@@ -208,7 +217,7 @@ impl Topology {
         }
     }
 
-    fn connect(&mut self, a: Node, b: Node, Cable { rate, delay }: Cable) {
+    pub(super) fn connect(&mut self, a: Node, b: Node, Cable { rate, delay }: Cable) {
         self.links.push(Link { a, b, rate, delay });
     }
 }
@@ -219,6 +228,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
     let mut made = Topology::default();
     match table.get::<&str>("kind") {
         "graph" => return graph::topology(table),
+        "reconfigurable" => return reconfigurable::topology(table),
         "star" => {
             let tor = made.tier("tor", 1)[0];
             made.add_hosts(tor, table.get("hosts"), host());
@@ -275,7 +285,7 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
 
 /// Refuses fabrics that would not fit in memory, before they are made. The number of hosts is the
 /// product of `hosts`.
-fn bounded(
+pub(super) fn bounded(
     table: &Table,
     key: &str,
     hosts: [u64; 4],

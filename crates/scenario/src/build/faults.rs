@@ -107,6 +107,9 @@ pub(crate) fn faults(
             "loss, corruption, duplication and reordering of at most 1 together",
         ));
     }
+    if fabric.circuits.is_some() && table.item("flaps").is_some() {
+        return Err(table.error("flaps", "no such key beside circuits"));
+    }
     for link in table.tables("link") {
         let (a, b) = (node(link, "a", fabric)?, node(link, "b", fabric)?);
         let (down, up) = times(link, ["down", "up"], course)?;
@@ -120,6 +123,9 @@ pub(crate) fn faults(
         }));
         if faults.outages.len() == before {
             return Err(link.error("b", format!("a neighbour of {:?}", link.get::<&str>("a"))));
+        }
+        if let (Node::Switch(_), Node::Switch(_), Some(_)) = (a, b, &fabric.circuits) {
+            return Err(link.error("b", "a host, beside circuits: their racks' links do not fail"));
         }
     }
     for host in table.tables("host") {

@@ -9,6 +9,7 @@ pub(crate) mod graph;
 pub(crate) mod hosts;
 pub(crate) mod paths;
 pub(crate) mod pfc;
+pub(crate) mod reconfigurable;
 pub(crate) mod scenario;
 pub(crate) mod sizes;
 pub(crate) mod switch;

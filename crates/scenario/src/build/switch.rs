@@ -203,9 +203,9 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
     }
     let markings = settings.iter().map(|settings| settings.ecn).collect();
     let pfc = settings.iter().map(|settings| settings.pfc).collect();
-    let Topology { hosts, switches, links } = topology;
+    let Topology { hosts, switches, links, circuits } = topology;
     Ok(Equipped {
-        fabric: Fabric { hosts, switches, links, mtu, rate_changes: Vec::new(), circuits: None },
+        fabric: Fabric { hosts, switches, links, mtu, rate_changes: Vec::new(), circuits },
         markings,
         pfc,
     })

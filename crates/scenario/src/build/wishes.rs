@@ -129,6 +129,18 @@ impl<'a> Wishes<'a> {
         }
     }
 
+    /// Says so where some send above the priority of data, and racks have queues that know no
+    /// priorities.
+    pub(crate) fn queues_of_racks(&self, fabric: &Fabric, warnings: &mut Vec<String>) {
+        let some = self.first(|equipment| equipment.classes > 0);
+        if let (Some(some), true) = (some, fabric.circuits.is_some()) {
+            warnings.push(format!(
+                "{some} sends some packets above the priority of data, which queues for other \
+                 racks do not know"
+            ));
+        }
+    }
+
     /// Refuses a fabric that lacks what a protocol needs.
     pub(crate) fn provide(
         &self,
@@ -171,7 +183,12 @@ fn lack(fabric: &Fabric, facts: &Facts, need: Need) -> Option<Lack> {
         Need::Ecn | Need::CoreEcn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => {
             (Some("ecn"), "no switch that marks".into(), "marking on some switch".into())
         }
-        Need::CreditQueues | Need::Circuits => (
+        Need::Circuits if fabric.circuits.is_none() => (
+            None,
+            "a fabric without circuits".into(),
+            "another protocol, or fabric.kind = \"reconfigurable\"".into(),
+        ),
+        Need::CreditQueues => (
             None,
             format!("a fabric without {}", need.name()),
             "another protocol, as fabrics do not have it yet".into(),
@@ -280,9 +297,10 @@ mod tests {
         ] {
             assert_eq!(lacks(&good, need), None);
         }
-        for (need, name) in
-            [(Need::CreditQueues, "credit queues"), (Need::Circuits, "circuit announcements")]
-        {
+        for (need, name) in [
+            (Need::CreditQueues, "credit queues"),
+            (Need::Circuits, "circuits"),
+        ] {
             assert_eq!(lacks(&good, need).unwrap(), format!("a fabric without {name}"));
         }
         assert_eq!(

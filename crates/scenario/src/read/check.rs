@@ -8,7 +8,7 @@ use tidegate_algos::Protocol;
 
 use super::keys::{Key, Keys, Presence, Shape, Variant};
 use super::quantity::{self, Dimension, RATE, SIZE, TIME, Why};
-use super::table::{Datum, Item, Table, join};
+use super::table::{Datum, Item, Row, Table, join};
 use super::tree::{Entries, Node, Place, Raw};
 use crate::error::{Error, either, nearest, one_of};
 use tidegate_core::Span;
@@ -212,6 +212,7 @@ pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> 
                 });
             }
         },
+        Shape::Rows => Datum::Rows(rows(&node, path)?),
         Shape::Names | Shape::Globs => Datum::Texts(texts(&node, shape, path)?),
         _ => leaf(&node.raw, shape)
             .map_err(|why| at.error(path, node.found(), why.expected).meant(why.suggestion))?,
@@ -256,6 +257,28 @@ fn texts(node: &Node, shape: Shape, path: &str) -> Result<Vec<String>, Error> {
         _ if matches!(shape, Shape::Globs) => Ok(vec![text(node, path)?]),
         _ => Err(node.at.error(path, node.found(), shape.expected())),
     }
+}
+
+fn rows(node: &Node, path: &str) -> Result<Vec<Row>, Error> {
+    let list = |node: &Node, path: &str| match &node.raw {
+        Raw::List(items) if !items.is_empty() => Ok(items.clone()),
+        _ => Err(node.at.error(path, node.found(), Shape::Rows.expected())),
+    };
+    let number = |(i, node): (usize, &Node), path: &str| {
+        let number = match node.raw {
+            Raw::Integer(number) => u64::try_from(number).ok(),
+            _ => None,
+        };
+        let wrong = || node.at.error(format!("{path}[{i}]"), node.found(), "a whole number");
+        number.ok_or_else(wrong)
+    };
+    let row = |(i, node): (usize, &Node)| {
+        let path = format!("{path}[{i}]");
+        let items = list(node, &path)?;
+        let numbers = items.iter().enumerate().map(|item| number(item, &path));
+        Ok(Row { numbers: numbers.collect::<Result<_, Error>>()?, at: node.at.clone() })
+    };
+    list(node, path)?.iter().enumerate().map(row).collect()
 }
 
 /// The names of all protocols.
@@ -356,6 +379,7 @@ impl Shape {
             Shape::Or(words, rest) => or(words, rest.expected()).into(),
             Shape::Protocol => format!("a protocol: {}", one_of(protocols())),
             Shape::Names => "a list of names".into(),
+            Shape::Rows => "a list of lists of whole numbers".into(),
             Shape::Globs => {
                 "a name, or a list of names, with * for any text and [0-15] for a range of numbers"
                     .into()

@@ -80,6 +80,8 @@ pub(crate) enum Shape {
     Protocol,
     /// A list of names.
     Names,
+    /// A list of lists of whole numbers.
+    Rows,
     /// A name with wildcards, or a list of them.
     Globs,
     /// A protocol's parameters: checked where the protocol is known.

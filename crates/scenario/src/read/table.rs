@@ -22,11 +22,19 @@ pub(crate) enum Datum {
     Bytes(u64),
     Extent(Extent),
     Texts(Vec<String>),
+    Rows(Vec<Row>),
     Protocol(Protocol),
     Params(Entries),
     Table(Table),
     Tables(Vec<Table>),
     ByProtocol(Vec<(Protocol, Table)>),
+}
+
+/// A list of numbers and its place.
+#[derive(Clone, Debug)]
+pub(crate) struct Row {
+    pub(crate) numbers: Vec<u64>,
+    pub(crate) at: Place,
 }
 
 /// A typed value and its place.
@@ -115,6 +123,7 @@ impl Item {
         match &self.datum {
             Datum::Table(_) | Datum::Params(_) | Datum::ByProtocol(_) => "a table".into(),
             Datum::Tables(items) => format!("a list of {}", items.len()),
+            Datum::Rows(items) => format!("a list of {}", items.len()),
             Datum::Texts(items) if items.len() != 1 => format!("a list of {}", items.len()),
             _ => self.at.excerpt(),
         }
@@ -132,6 +141,7 @@ impl Item {
             Datum::Bytes(bytes) => json!(format!("{bytes}B")),
             Datum::Extent(extent) => json!(extent.to_string()),
             Datum::Texts(texts) => json!(texts),
+            Datum::Rows(rows) => rows.iter().map(|row| json!(row.numbers)).collect(),
             Datum::Protocol(protocol) => json!(protocol.card().name),
             // Replaced by the complete parameters where the protocol is known.
             Datum::Params(_) => Json::Null,
@@ -172,6 +182,7 @@ readable! {
     Extent: Datum::Extent(extent) => *extent;
     Protocol: Datum::Protocol(protocol) => *protocol;
     &'a [String]: Datum::Texts(texts) => texts;
+    &'a [Row]: Datum::Rows(rows) => rows;
     &'a Entries: Datum::Params(entries) => entries;
     &'a Table: Datum::Table(table) => table;
     &'a [Table]: Datum::Tables(tables) => tables;

@@ -1,0 +1,192 @@
+//! `kind = "reconfigurable"`: racks that a packet network and circuits join.
+//!
+//! Each rack has one link to the packet network, which is one switch, `core0`, and a circuit to
+//! every rack that a matching has it send to: links of the names of their two racks.
+
+use std::collections::BTreeSet;
+
+use tidegate_core::circuits::Circuits;
+use tidegate_core::fabric::{Link, Node};
+use tidegate_core::{HEADER_BYTES, Span};
+
+use super::fabric::{FAST, HOST_LINK, LINK_SHAPE, Topology, bounded, cable, count};
+use crate::error::Error;
+use crate::read::keys::{Default, INTERVAL, Key, Optional, SPAN, Shape, key};
+use crate::read::table::{Or, Row, Table};
+
+/// Most racks: a circuit for each pair, and a matching for each rack.
+const MOST_RACKS: u64 = 256;
+
+/// What a queue for another rack may hold.
+const VOQ: Shape = Shape::Bytes { min: 1_000, max: 4_000_000_000 };
+
+/// Keys of this kind.
+pub(crate) static KEYS: &[Key] = &[
+    key(
+        "racks",
+        Shape::Count { min: 2, max: MOST_RACKS },
+        Default("8"),
+        "Number of racks, and of switches tor0…",
+    ),
+    key("hosts_per_rack", count(1), Default("4"), "Hosts in a rack."),
+    key("host_link", LINK_SHAPE, FAST, HOST_LINK),
+    key(
+        "packet_link",
+        LINK_SHAPE,
+        Default(r#"{ rate = "25Gbps", delay = "1us" }"#),
+        "The link of each rack to the packet network, the switch core0.",
+    ),
+    key(
+        "circuit_link",
+        LINK_SHAPE,
+        Default(r#"{ rate = "100Gbps", delay = "2us" }"#),
+        "Every circuit: its rate, and propagation from rack to rack.",
+    ),
+    key(
+        "day",
+        INTERVAL,
+        Default("225us"),
+        "Time that a matching stays; a packet that would not be out by its end does not start.",
+    ),
+    key(
+        "night",
+        SPAN,
+        Default("20us"),
+        "Time from a day to the next, in which circuits send nothing.",
+    ),
+    key(
+        "matchings",
+        Shape::Or(&["rotation"], &Shape::Rows),
+        Default("rotation"),
+        "Which rack each rack sends to by its circuit, day by day, then all over again: a list of \
+         numbers of racks for each day, every number once; its own: none. rotation: on day s rack i \
+         sends to i + 1 + s, so that each has every other once in a week.",
+    ),
+    key(
+        "voq",
+        Shape::Or(&["unlimited"], &VOQ),
+        Default("unlimited"),
+        "Wire bytes that the queue of a rack for another holds; what does not fit is dropped.",
+    ),
+    key(
+        "enlarged_voq",
+        VOQ,
+        Optional,
+        "The same from prebuffer before a day of the circuit until that day ends.",
+    ),
+    key(
+        "prebuffer",
+        SPAN,
+        Default("0us"),
+        "So long before a day of its circuit what leaves a rack for another is told of it, as it \
+         is in that day.",
+    ),
+];
+
+/// Makes the topology.
+pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
+    let (racks, hosts): (u64, u64) = (table.get("racks"), table.get("hosts_per_rack"));
+    let links = racks.saturating_mul(hosts).saturating_add(racks * racks);
+    bounded(table, "hosts_per_rack", [racks, hosts, 1, 1], racks + 1, links)?;
+    let matchings = matchings(table, racks as u16)?;
+    let mut made = Topology::default();
+    let tors = made.tier("tor", racks);
+    let core = made.tier("core", 1)[0];
+    for &tor in &tors {
+        made.add_hosts(tor, hosts, cable(table, "host_link"));
+    }
+    for &tor in &tors {
+        made.connect(tor, core, cable(table, "packet_link"));
+    }
+    let first_link = made.links.len() as u32;
+    let link: &Table = table.get("circuit_link");
+    let pairs = matchings.iter().flat_map(|matching| (0u16..).zip(matching));
+    let pairs = pairs.filter(|&(from, &to)| from != to);
+    let pairs: BTreeSet<_> = pairs.map(|(from, &to)| (from.min(to), from.max(to))).collect();
+    made.links.extend(pairs.into_iter().map(|(a, b)| Link {
+        a: Node::Switch(a as u32),
+        b: Node::Switch(b as u32),
+        rate: link.get("rate"),
+        delay: link.get("delay"),
+    }));
+    let mut circuits = Circuits {
+        first_link,
+        day: table.get("day"),
+        night: table.get("night"),
+        matchings,
+        queue_bytes: u32::MAX,
+        enlarged_bytes: u32::MAX,
+        ahead: table.get("prebuffer"),
+    };
+    (circuits.queue_bytes, circuits.enlarged_bytes) = limits(table, &circuits)?;
+    made.circuits = Some(circuits);
+    Ok(made)
+}
+
+fn matchings(table: &Table, racks: u16) -> Result<Vec<Vec<u16>>, Error> {
+    let rows = match table.get::<Or<&[Row]>>("matchings") {
+        Or::Word(_) => {
+            let day = |day: u16| (0..racks).map(|rack| (rack + 1 + day) % racks).collect();
+            return Ok((0..racks - 1).map(day).collect());
+        }
+        Or::Value(rows) => rows,
+    };
+    let matching = |(day, row): (usize, &Row)| {
+        let error = |found: String| {
+            let expected = format!("every rack from 0 to {} once", racks - 1);
+            row.at.error(format!("{}[{day}]", table.path("matchings")), found, expected)
+        };
+        if row.numbers.len() != racks as usize {
+            return Err(error(format!("{} racks", row.numbers.len())));
+        }
+        if let Some(other) = row.numbers.iter().find(|&&to| to >= racks as u64) {
+            return Err(error(format!("rack {other}")));
+        }
+        let matching: Vec<u16> = row.numbers.iter().map(|&to| to as u16).collect();
+        match Circuits::clash(&matching) {
+            Some((a, b)) => {
+                Err(error(format!("racks {a} and {b} that both send to {}", matching[a])))
+            }
+            None => Ok(matching),
+        }
+    };
+    let all: Vec<_> = rows.iter().enumerate().map(matching).collect::<Result<_, _>>()?;
+    let sends = |matching: &Vec<u16>| (0u16..).zip(matching).any(|(from, &to)| from != to);
+    if !all.iter().any(sends) {
+        return Err(table.error("matchings", "some rack that sends to another"));
+    }
+    Ok(all)
+}
+
+/// Bytes that a queue holds, and those before and in a day.
+fn limits(table: &Table, circuits: &Circuits) -> Result<(u32, u32), Error> {
+    let most = circuits.week().beyond(circuits.day);
+    if circuits.ahead > most {
+        let expected = format!("at most {most}, a week without a day");
+        return Err(table.error("prebuffer", expected));
+    }
+    let packet = table.get::<u64>("mtu") + HEADER_BYTES as u64;
+    let holds_one = |key, bytes: u64| match bytes < packet {
+        true => Err(table.error(key, format!("at least a full packet, {packet}B"))),
+        false => Ok(bytes as u32),
+    };
+    let usual = match table.get::<Or<u64>>("voq") {
+        Or::Word(_) => None,
+        Or::Value(bytes) => Some(holds_one("voq", bytes)?),
+    };
+    let Some(enlarged) = table.find::<u64>("enlarged_voq") else {
+        let usual = usual.unwrap_or(u32::MAX);
+        return Ok((usual, usual));
+    };
+    let enlarged = holds_one("enlarged_voq", enlarged)?;
+    match usual {
+        None => Err(table.error("enlarged_voq", "no such key while voq is unlimited")),
+        Some(usual) if enlarged < usual => {
+            Err(table.error("enlarged_voq", format!("at least voq, which is {usual}B")))
+        }
+        Some(_) if circuits.ahead == Span::ZERO => {
+            Err(table.error("enlarged_voq", "no such key without prebuffer"))
+        }
+        Some(usual) => Ok((usual, enlarged)),
+    }
+}
