@@ -78,7 +78,8 @@ impl FairShares {
     }
 
     /// The shares of `plan`, or none at all unless every flow is unlimited, present over all of the
-    /// measured time, and has only one shortest path there and back.
+    /// measured time, and has only one shortest path there and back. With circuits, whose rate
+    /// comes and goes, none.
     pub fn of(plan: &Plan) -> FairShares {
         Self::find(plan).unwrap_or_default()
     }
@@ -90,7 +91,8 @@ impl FairShares {
                 && flow.start <= plan.warmup
                 && flow.stop >= plan.duration
         };
-        if workload.flows.is_empty()
+        if plan.fabric.circuits.is_some()
+            || workload.flows.is_empty()
             || !workload.traffic.is_empty()
             || !workload.flows.iter().all(lasts)
         {
