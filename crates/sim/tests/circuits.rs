@@ -238,6 +238,24 @@ fn a_packet_lands_where_its_circuit_led_and_queues_are_kept_by_it() {
     assert!(delivered, "all flows get through");
 }
 
+/// Nothing else happens that would wake its rack.
+#[test]
+fn a_lone_packet_that_comes_too_late_for_its_day_leaves_as_the_night_begins() {
+    let link = |rate: Rate| rate.serialise(1080) + SMALL.delay;
+    let (host, packet) = (link(SMALL.host_rate), link(SMALL.packet_rate));
+    let completed = |left: Span| {
+        let at = Time::ZERO + (SMALL.day - left - host);
+        let flows = vec![flow(0, 3, 1000, at)];
+        let (finished, _) = run(setup(SMALL.fabric(), stack("swift"), flows, Time::ms(1)), ());
+        finished[0].completed.unwrap()
+    };
+    let fits = SMALL.circuit_rate.serialise(1080);
+    let by_circuit = Time::ZERO + SMALL.day + SMALL.delay + SMALL.delay + host;
+    assert_eq!(completed(fits), by_circuit);
+    let by_uplink = Time::ZERO + SMALL.day + packet + packet + host;
+    assert_eq!(completed(fits - Span::ps(1)), by_uplink);
+}
+
 /// Ten hosts of a rack send to as many of the next, as in PowerTCP's evaluation.
 fn pair(stack: Stack, weeks: u64) -> (Setup, Racks) {
     let racks = Racks {
