@@ -67,6 +67,8 @@
 //! * `circuits` is what their TCP stack adds for links that change their rate: no smoothing and no
 //!   floor at a hop whose rate has just changed, and no averaging (γ = 1) while power is below one
 //!   half.
+//! * `reaction = "round"` listens once a round trip, as the paper's study of reconfigurable networks
+//!   does: records are then compared with those of a round trip ago.
 //! * A loss halves the window and a timeout sets it to its smallest; the paper does not speak of
 //!   losses.
 //! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors'
@@ -102,6 +104,16 @@ choice! {
     }
 }
 
+choice! {
+    /// When a window is computed anew.
+    pub enum Reaction {
+        /// Once a round trip.
+        Round = "round",
+        /// With every acknowledgement, from the window of the last round trip.
+        Ack = "ack",
+    }
+}
+
 params! {
     /// Parameters of PowerTCP.
     pub struct PowerTcpParams {
@@ -121,6 +133,9 @@ params! {
         reference: Reference = Reference::Live,
             "PowerTCP (NSDI'22), Algorithm 1; `committed-window` is inet-tub/ns3-datacenter, \
              rdma-hw.cc";
+        /// When the window is computed anew.
+        reaction: Reaction = Reaction::Ack, "PowerTCP (NSDI'22), Algorithm 1; `round` is section 5, \
+            reconfigurable networks";
         /// React at once where a link has changed its rate.
         circuits: bool = false, "inet-tub/ns3-datacenter, tcp-advanced.cc, for reconfigurable \
             networks";
@@ -222,6 +237,10 @@ impl CongestionControl for PowerTcp {
         if self.previous.are_newer_than(ack.hops) {
             return;
         }
+        let ends_round = ack.seq >= self.round_end;
+        if params.reaction == Reaction::Round && !ends_round {
+            return;
+        }
         let worst = if self.previous.is_empty() && params.first_sample == FirstSample::AgainstZero {
             self.worst_since_zero(params, ack.hops)
         } else {
@@ -231,7 +250,7 @@ impl CongestionControl for PowerTcp {
             self.update(params, &worst, ack.window_limited);
         }
         self.previous.replace(ack.hops);
-        if ack.seq >= self.round_end {
+        if ends_round {
             self.round_end = ack.next_seq;
             self.old_cwnd = self.cwnd;
         }
@@ -432,6 +451,20 @@ mod tests {
         assert_near(first(hop(1 << 23, 450_000, 0)), 0.5, 1e-12);
         assert_eq!(first(hop(0, 450_000, 0)), 1.0, "no time has passed");
         assert_eq!(first(hop(1 << 24, 450_000, 0)), 1.0, "nor here");
+    }
+
+    #[test]
+    fn it_can_listen_once_a_round_trip() {
+        let params = PowerTcpParams { reaction: Reaction::Round, ..Default::default() };
+        let mut flow = start(&params);
+        on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
+        // What the middle of the round trip tells is passed over.
+        on_hops(&mut flow, &params, 10, &[hop(4000, 400_000, 90_000)]);
+        assert_eq!((flow.cwnd, flow.power), (PIPE, 1.0));
+        // Twice the pipe in one base RTT.
+        on_hops(&mut flow, &params, 20, &[hop(8000, 200_000, 0)]);
+        assert_near(flow.power, 2.0, 1e-12);
+        assert_near(flow.cwnd, 0.9 * (PIPE / 2.0 + 1000.0) + 0.1 * PIPE, 1e-6);
     }
 
     #[test]
