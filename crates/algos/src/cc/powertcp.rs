@@ -78,7 +78,7 @@ use alloc::format;
 use alloc::string::String;
 
 use crate::hops::{Interval, PreviousHops};
-use crate::law::{Pipe, Tau};
+use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
     Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, WindowRule, choice, params,
@@ -101,16 +101,6 @@ choice! {
         Stored = "stored",
         /// Records of zero, by counters that wrap.
         AgainstZero = "against-zero",
-    }
-}
-
-choice! {
-    /// When a window is computed anew.
-    pub enum Reaction {
-        /// Once a round trip.
-        Round = "round",
-        /// With every acknowledgement, from the window of the last round trip.
-        Ack = "ack",
     }
 }
 
