@@ -362,6 +362,7 @@ mod tests {
                 link(Node::Switch(0), Node::Switch(1)),
             ],
             rate_changes: Vec::new(),
+            circuits: None,
             mtu: 1000,
         }
     }

@@ -19,27 +19,13 @@ pub struct Faults {
     pub reorder_delay: Span,
     /// Probability that a link delivers a packet twice.
     pub duplication: f64,
-    /// Links and hosts that fail at given times.
+    /// Links, hosts and NICs that fail at given times.
     pub outages: Vec<Outage>,
     /// Links between switches that fail at random.
     pub flaps: Option<Flaps>,
-    /// Hosts that pause their switch.
-    pub storms: Vec<Storm>,
 }
 
-/// A host whose NIC pauses its switch for a while, in every class that the switch pauses; it sends
-/// on itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Storm {
-    /// The host.
-    pub host: u32,
-    /// From when.
-    pub from: Time,
-    /// Until when; [`Time::NEVER`]: for good.
-    pub until: Time,
-}
-
-/// A link or a host is gone for a while.
+/// Something fails for a while.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Outage {
     /// Which.
@@ -58,6 +44,9 @@ pub enum Failing {
     Link(u32),
     /// A host: its link is down and its transports stand still. It comes back with its state.
     Host(u32),
+    /// A host's NIC: it pauses the host's switch in every class that the switch pauses, and sends
+    /// on itself (a storm of pauses).
+    Nic(u32),
 }
 
 /// Random outages of links between switches.

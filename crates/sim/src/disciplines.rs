@@ -8,9 +8,9 @@ use crate::setup::Setup;
 
 /// # Errors
 /// A queue that is not there, weights for another number of queues, a shaped queue that cannot send
-/// a byte, destinations that are not the fabric's hosts, pauses that would never come, for which the
-/// buffer is too small, or that queues by destination could not tell apart, rates of ports that are
-/// no switch's or not in order of time.
+/// a byte, destinations that are not the fabric's hosts, pauses that would never come, for which
+/// the buffer is too small, or that queues by destination could not tell apart, rates of ports that
+/// are no switch's or not in order of time.
 pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
     for switch in &fabric.switches {
         if let Some(discipline) = &switch.discipline {

@@ -8,7 +8,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use tidegate_core::fabric::{Fabric, Node};
-use tidegate_core::faults::{Failing, Faults, Storm};
+use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::{Domain, Rng, Span, Time};
 
 /// What becomes of a packet that reaches the end of a link.
@@ -98,6 +98,7 @@ impl Injector {
             let (link, host) = match outage.of {
                 Failing::Link(link) => (link, None),
                 Failing::Host(host) => (link_of(fabric, host), Some(host)),
+                Failing::Nic(_) => continue,
             };
             injector.schedule(outage.down, Change { link, host, down: true, flap: false });
             if outage.up < Time::NEVER {
@@ -200,9 +201,13 @@ impl Injector {
     }
 }
 
+/// When hosts pause their switch, and when they let it go on; the last first.
 fn storms(faults: &Faults) -> Vec<(Time, u32, bool)> {
-    let ends = |storm: &Storm| [(storm.from, storm.host, true), (storm.until, storm.host, false)];
-    let mut all: Vec<_> = faults.storms.iter().flat_map(ends).collect();
+    let ends = |outage: &Outage| match outage.of {
+        Failing::Nic(host) => vec![(outage.down, host, true), (outage.up, host, false)],
+        Failing::Link(_) | Failing::Host(_) => Vec::new(),
+    };
+    let mut all: Vec<_> = faults.outages.iter().flat_map(ends).collect();
     all.retain(|&(at, ..)| at < Time::NEVER);
     all.sort_unstable();
     all.reverse();

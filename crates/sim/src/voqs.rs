@@ -325,7 +325,10 @@ impl Voqs {
         port: u32,
         frames: &'a [Frame],
     ) -> impl Iterator<Item = &'a Frame> {
-        self.at(port).into_iter().flat_map(|queue| queue.fifo.iter(frames)).map(|packet| &frames[packet as usize])
+        self.at(port)
+            .into_iter()
+            .flat_map(|queue| queue.fifo.iter(frames))
+            .map(|packet| &frames[packet as usize])
     }
 
     /// Packets that have left that queue since warm-up.

@@ -8,7 +8,7 @@ use common::{
     star, switch, unlimited,
 };
 use tidegate_core::fabric::{Buffer, Headroom, Node, Pausing};
-use tidegate_core::faults::{Failing, Outage, Storm};
+use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::Flow;
 use tidegate_core::{Rate, Span, Time, frame_flag};
@@ -262,7 +262,8 @@ fn a_host_that_pauses_its_switch_is_named() {
     let stormy = |until: Time| {
         over_one_link(|setup| {
             lossless(setup, 200_000);
-            setup.faults.storms = vec![Storm { host: 2, from: Time::us(300), until }];
+            let outage = Outage { of: Failing::Nic(2), down: Time::us(300), up: until };
+            setup.faults.outages = vec![outage];
         })
     };
     let (rates, outcome) = stormy(Time::NEVER);

@@ -2,7 +2,7 @@
 
 use tidegate_core::Time;
 use tidegate_core::fabric::{Fabric, Node};
-use tidegate_core::faults::{Failing, Faults, Flaps, Outage, Storm};
+use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 
 use super::Course;
 use super::hosts::Hosts;
@@ -92,7 +92,6 @@ pub(crate) fn faults(
             mean_up: flaps.get("mean_up"),
             mean_down: flaps.get("mean_down"),
         }),
-        storms: Vec::new(),
     };
     let sum = faults.loss + faults.corruption + faults.duplication + faults.reordering;
     if sum > 1.0 {
@@ -134,7 +133,8 @@ pub(crate) fn faults(
     }
     for storm in table.tables("storm") {
         let (from, until) = times(storm, ["from", "until"], course)?;
-        faults.storms.push(Storm { host: hosts.one(storm, "host")?, from, until });
+        let of = Failing::Nic(hosts.one(storm, "host")?);
+        faults.outages.push(Outage { of, down: from, up: until });
     }
     Ok(faults)
 }
@@ -162,8 +162,11 @@ pub(crate) fn check_storms(
     fabric: &Fabric,
 ) -> Result<(), Error> {
     let Some(table) = section else { return Ok(()) };
-    for (number, storm) in faults.storms.iter().enumerate() {
-        let host = Node::Host(storm.host);
+    let nics = faults.outages.iter().filter_map(|outage| match outage.of {
+        Failing::Nic(host) => Some(Node::Host(host)),
+        Failing::Link(_) | Failing::Host(_) => None,
+    });
+    for (number, host) in nics.enumerate() {
         let switch = fabric.links.iter().find_map(|link| match (link.a, link.b) {
             (Node::Switch(switch), end) | (end, Node::Switch(switch)) if end == host => {
                 Some(&fabric.switches[switch as usize])

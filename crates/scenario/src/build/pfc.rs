@@ -30,7 +30,7 @@ pub(crate) static KEYS: &[Key] = &[
         Default("round-trip"),
         "Kept at every port that leads in, for each class, for what still comes after a pause is \
          sent: what a link carries in a round trip, with three of the largest packets and the \
-         pauses; or in three times its delay, as in HPCC's simulator; or so much.",
+         pauses; or in three times its delay, as simulators of RDMA have it; or so much.",
     ),
     key(
         "resume_offset",

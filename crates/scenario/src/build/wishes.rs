@@ -297,10 +297,7 @@ mod tests {
         ] {
             assert_eq!(lacks(&good, need), None);
         }
-        for (need, name) in [
-            (Need::CreditQueues, "credit queues"),
-            (Need::Circuits, "circuits"),
-        ] {
+        for (need, name) in [(Need::CreditQueues, "credit queues"), (Need::Circuits, "circuits")] {
             assert_eq!(lacks(&good, need).unwrap(), format!("a fabric without {name}"));
         }
         assert_eq!(

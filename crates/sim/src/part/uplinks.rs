@@ -139,8 +139,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     /// Keeps the host's entry in the event list no later than its earliest deadline. While packets
     /// are on its link wishes to transmit need none: they are granted, at their times, when the
-    /// link runs empty at the latest, and what leaves then lands behind those packets anyway. A host
-    /// that is paused is asked at its times.
+    /// link runs empty at the latest, and what leaves then lands behind those packets anyway. A
+    /// host that is paused is asked at its times.
     #[inline]
     pub(super) fn arm(&mut self, host: u32) {
         let h = &self.hosts[host as usize];

@@ -2,7 +2,7 @@
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Buffer, Fabric, Node, Routing, StackTime};
-use tidegate_core::faults::{Failing, Faults, Flaps, Outage, Storm};
+use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::Setup;
@@ -149,8 +149,8 @@ pub fn lossless_fabrics() -> Cuts {
         outages: vec![
             Outage { of: Failing::Link(12), down: Time::us(40), up: Time::us(90) },
             Outage { of: Failing::Host(2), down: Time::us(100), up: Time::us(130) },
+            Outage { of: Failing::Nic(9), down: Time::us(150), up: Time::us(400) },
         ],
-        storms: vec![Storm { host: 9, from: Time::us(150), until: Time::us(400) }],
         ..Faults::default()
     };
     all.push(("open-loop and sird in trouble", troubled));

@@ -138,6 +138,7 @@ pub fn ring(switches: u32) -> Setup {
         switches: (0..switches).map(|s| switch(&format!("s{s}"))).collect(),
         links: (0..hosts).map(to_host).chain((0..switches).map(around)).collect(),
         rate_changes: Vec::new(),
+        circuits: None,
         mtu: 1000,
     };
     // Several of each pair, so that some take each way round.
