@@ -67,8 +67,8 @@
 //! * `circuits` is what their TCP stack adds for links that change their rate: no smoothing and no
 //!   floor at a hop whose rate has just changed, and no averaging (γ = 1) while power is below one
 //!   half.
-//! * `reaction = "round"` listens once a round trip, as the paper's study of reconfigurable networks
-//!   does: records are then compared with those of a round trip ago.
+//! * `reaction = "round"` listens once a round trip, as the paper's study of reconfigurable
+//!   networks does: records are then compared with those of a round trip ago.
 //! * A loss halves the window and a timeout sets it to its smallest; the paper does not speak of
 //!   losses.
 //! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors'
@@ -124,8 +124,8 @@ params! {
             "PowerTCP (NSDI'22), Algorithm 1; `committed-window` is inet-tub/ns3-datacenter, \
              rdma-hw.cc";
         /// When the window is computed anew.
-        reaction: Reaction = Reaction::Ack, "PowerTCP (NSDI'22), Algorithm 1; `round` is section 5, \
-            reconfigurable networks";
+        reaction: Reaction = Reaction::Ack, "PowerTCP (NSDI'22), Algorithm 1; `round` is section \
+            5, reconfigurable networks";
         /// React at once where a link has changed its rate.
         circuits: bool = false, "inet-tub/ns3-datacenter, tcp-advanced.cc, for reconfigurable \
             networks";

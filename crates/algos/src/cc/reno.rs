@@ -9,7 +9,8 @@
 //! # Equations
 //!
 //! * below the threshold (slow start, eq. 2): `cwnd += acked`
-//! * above it (congestion avoidance, eq. 3): `cwnd += packet · acked / cwnd`, one packet a round trip
+//! * above it (congestion avoidance, eq. 3): `cwnd += packet · acked / cwnd`: one packet a round
+//!   trip
 //! * a loss (eq. 4): `threshold = cwnd / 2`, and so is the window; at a timeout it is one packet
 //!
 //! # What it needs of the network

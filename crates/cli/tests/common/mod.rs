@@ -58,6 +58,16 @@ pub(crate) fn protocols() -> Vec<String> {
     list.as_array().unwrap().iter().map(|p| p["name"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Those that do not need `need` of the fabric.
+pub(crate) fn protocols_without(need: &str) -> Vec<String> {
+    let list = answer(&["protocols", "--json"]).json();
+    let others =
+        list.as_array().unwrap().iter().filter(|protocol| {
+            !protocol["needs"].as_array().unwrap().iter().any(|one| one == need)
+        });
+    others.map(|protocol| protocol["name"].as_str().unwrap().to_owned()).collect()
+}
+
 /// A folder that goes with the test, and a scenario in it.
 pub(crate) struct Place {
     dir: TempDir,

@@ -59,8 +59,8 @@ pub(crate) static KEYS: &[Key] = &[
         Shape::Or(&["rotation"], &Shape::Rows),
         Default("rotation"),
         "Which rack each rack sends to by its circuit, day by day, then all over again: a list of \
-         numbers of racks for each day, every number once; its own: none. rotation: on day s rack i \
-         sends to i + 1 + s, so that each has every other once in a week.",
+         numbers of racks for each day, every number once; its own: none. rotation: on day s rack \
+         i sends to i + 1 + s, so that each has every other once in a week.",
     ),
     key(
         "voq",

@@ -104,6 +104,17 @@ impl<'a> Wishes<'a> {
         self.first(|equipment| equipment.lossless)
     }
 
+    /// Warns of who would be told of circuits where there are none: it does without.
+    pub(crate) fn circuits(&self, fabric: &Fabric, warnings: &mut Vec<String>) {
+        let told = self.first(|equipment| equipment.circuits);
+        if let Some(name) = told.filter(|_| fabric.circuits.is_none()) {
+            warnings.push(format!(
+                "{name} is told of circuits, and this fabric has none (fabric.kind = \
+                 \"reconfigurable\")"
+            ));
+        }
+    }
+
     /// The largest packet of any of them on the wire, in bytes.
     pub(crate) fn largest_packet(&self, facts: &Facts) -> u32 {
         let of = |wish: &Wish<'_>| {
@@ -183,11 +194,6 @@ fn lack(fabric: &Fabric, facts: &Facts, need: Need) -> Option<Lack> {
         Need::Ecn | Need::CoreEcn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => {
             (Some("ecn"), "no switch that marks".into(), "marking on some switch".into())
         }
-        Need::Circuits if fabric.circuits.is_none() => (
-            None,
-            "a fabric without circuits".into(),
-            "another protocol, or fabric.kind = \"reconfigurable\"".into(),
-        ),
         Need::CreditQueues => (
             None,
             format!("a fabric without {}", need.name()),
@@ -267,17 +273,19 @@ mod tests {
     }
 
     #[test]
-    fn what_no_fabric_has_is_refused_by_name() {
+    fn who_is_told_of_circuits_is_warned_where_there_are_none() {
         let wanting = Equipment { circuits: true, ..Equipment::NONE };
-        let fabric = chain(2, "");
-        let facts = paths::facts(&fabric, None).unwrap();
-        let message = merged(&[Equipment::NONE, wanting], |wishes, table| {
-            wishes.provide(&fabric, &facts, table)
-        });
-        let message = message.unwrap_err();
-        let found = "transport.protocol: found a fabric without circuit announcements";
-        assert!(message.contains(found), "{message}");
-        assert!(message.contains("two needs circuit announcements"), "{message}");
+        let warned = |wishes: &[Equipment]| {
+            merged(wishes, |wishes, _| {
+                let mut warnings = Vec::new();
+                wishes.circuits(&chain(2, ""), &mut warnings);
+                Ok(warnings)
+            })
+            .unwrap()
+        };
+        assert_eq!(warned(&[Equipment::NONE]), Vec::<String>::new());
+        let warnings = warned(&[Equipment::NONE, wanting]);
+        assert!(warnings.len() == 1 && warnings[0].starts_with("two is told of circuits"));
     }
 
     #[test]
@@ -297,9 +305,9 @@ mod tests {
         ] {
             assert_eq!(lacks(&good, need), None);
         }
-        for (need, name) in [(Need::CreditQueues, "credit queues"), (Need::Circuits, "circuits")] {
-            assert_eq!(lacks(&good, need).unwrap(), format!("a fabric without {name}"));
-        }
+        assert_eq!(lacks(&good, Need::CreditQueues).unwrap(), "a fabric without credit queues");
+        // It is warned of.
+        assert_eq!(lacks(&good, Need::Circuits), None);
         assert_eq!(
             lacks(&chain(9, ""), Need::HopRecords).unwrap(),
             "a fabric with 9 switches on a path"
