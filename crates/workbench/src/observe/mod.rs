@@ -13,7 +13,9 @@ mod queues;
 mod round_trips;
 mod rows;
 mod series;
+mod slowdowns;
 mod summary;
+mod switches;
 #[cfg(test)]
 pub(crate) mod tests;
 mod traces;
@@ -22,7 +24,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Feedback, PathOracle, Span, Time};
-use tidegate_results::{LinkSummary, Partial, Summary};
+use tidegate_results::{LinkSummary, Partial, Summary, SwitchSummary};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Departure, FlowRecord, Outcome, Sample};
 
@@ -37,6 +39,7 @@ pub(crate) use messages::Messages;
 pub(crate) use queues::QueueTrace;
 pub(crate) use rows::RowsFile;
 pub(crate) use series::SamplesFile;
+pub(crate) use slowdowns::{Slowdown, quantile};
 pub(crate) use summary::Summarised;
 pub(crate) use traces::{FlowTrace, Traced};
 
@@ -67,6 +70,10 @@ pub(crate) struct Observations {
     pub(crate) links: Vec<LinkSummary>,
     /// Switch ports that queued anything, over time.
     pub(crate) queues: Vec<QueueTrace>,
+    /// Of messages, by label.
+    pub(crate) slowdowns: BTreeMap<String, Vec<Slowdown>>,
+    /// Every switch, from warm-up to the end.
+    pub(crate) switches: Vec<SwitchSummary>,
 }
 
 /// Mean, percentile, maximum.
@@ -165,6 +172,10 @@ pub(crate) enum Part {
     Links,
     /// [`Observations::queues`].
     Queues,
+    /// [`Observations::slowdowns`].
+    Slowdowns,
+    /// [`Observations::switches`].
+    Switches,
 }
 
 /// The measures of `parts`; those over time look every `interval`.
@@ -186,6 +197,8 @@ pub(crate) fn measures(
             Part::RoundTrips => measures.push(Box::new(round_trips::RoundTrips::default())),
             Part::Links => measures.push(Box::new(links::Links)),
             Part::Queues => measures.push(Box::new(queues::Queues::every(interval))),
+            Part::Slowdowns => measures.push(Box::<slowdowns::Slowdowns>::default()),
+            Part::Switches => measures.push(Box::new(switches::Switches)),
         }
     }
     measures

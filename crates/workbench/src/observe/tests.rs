@@ -25,8 +25,16 @@ flows = [
     tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
 }
 
-pub(crate) const ALL: [Part; 6] =
-    [Part::Traces, Part::Windows, Part::Messages, Part::RoundTrips, Part::Links, Part::Queues];
+pub(crate) const ALL: [Part; 8] = [
+    Part::Traces,
+    Part::Windows,
+    Part::Messages,
+    Part::RoundTrips,
+    Part::Links,
+    Part::Queues,
+    Part::Slowdowns,
+    Part::Switches,
+];
 
 fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
     let control =

@@ -6,7 +6,7 @@ use tidegate_algos::Protocol;
 
 use super::Picture;
 use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run};
-use crate::observe::{FlowTrace, Observations, QueueTrace, Traced};
+use crate::observe::{FlowTrace, Observations, QueueTrace, Traced, quantile};
 use crate::report::plot::{Axis, Line, PALETTE, Plot, equal_scales};
 
 /// Every plot of a figure.
@@ -59,6 +59,13 @@ fn plots(
             plot.y.to = Some(1.0);
             vec![plot]
         }
+        ChartKind::Sizes => {
+            let line = |(place, &run): (usize, &usize)| {
+                let points = by_size(runs[run].first()?, &chart.label, chart.share?);
+                Some(styled(figure, chosen, place, points))
+            };
+            vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
+        }
         ChartKind::Sweep => {
             let mut lines: Vec<Line> =
                 chart.of.iter().flat_map(|ask| sweep(ask, figure, chosen, runs)).collect();
@@ -109,6 +116,23 @@ fn plots(
             panels
         }
     }
+}
+
+/// Sizes from which on, and below which, messages are taken together.
+const SIZES: [u64; 10] =
+    [0, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, u64::MAX];
+
+/// The slowdown that a share of the messages did not exceed, over their mean size in KB.
+fn by_size(seen: &Observations, label: &str, share: f64) -> Vec<(f64, f64)> {
+    let all = seen.slowdowns.get(label).map_or(&[][..], Vec::as_slice);
+    let point = |ends: &[u64]| {
+        let slowdown = quantile(all, ends[0], ends[1], share)?;
+        let sizes =
+            all.iter().map(|one| one.bytes).filter(|size| (ends[0]..ends[1]).contains(size));
+        let (count, sum) = sizes.fold((0.0, 0.0), |(n, sum), size| (n + 1.0, sum + size as f64));
+        Some((sum / count / 1e3, slowdown))
+    };
+    SIZES.windows(2).filter_map(point).collect()
 }
 
 /// A run's line: in its protocol's colour and with its marker; if it is not the protocol's first

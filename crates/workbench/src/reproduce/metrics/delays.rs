@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use tidegate_results::LinkSummary;
 
-use super::{Flows, Metric, average, flows};
-use crate::observe::{Observations, Part, Traced};
+use super::{Flows, Metric, average, bins, flows};
+use crate::observe::{Observations, Part, QueueTrace, Traced};
 use crate::reproduce::registry::Port;
 
 /// Mean over time and flows of something that is not there in every interval.
@@ -75,12 +75,12 @@ impl Metric for RttOfAllP99 {
 /// A switch port.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct At {
+pub(super) struct At {
     link: Port,
 }
 
 impl At {
-    fn find<'a>(&self, seen: &'a Observations) -> Option<&'a LinkSummary> {
+    pub(super) fn find<'a>(&self, seen: &'a Observations) -> Option<&'a LinkSummary> {
         seen.links.iter().find(|link| link.from == self.link.from && link.to == self.link.to)
     }
 }
@@ -124,5 +124,28 @@ impl Metric for QueueDelayP99 {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.find(seen)?.queue_delay_us.p99.map(|us| us.as_f64())
+    }
+}
+
+/// What a port's queue would take to drain, in microseconds: its mean over a part of the time. A
+/// port that queued nothing has a queue of zero.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct QueueOverTime {
+    link: Port,
+    from_ms: Option<f64>,
+    to_ms: Option<f64>,
+}
+
+impl Metric for QueueOverTime {
+    const NAME: &'static str = "queue-over-time";
+    const NEEDS: &'static [Part] = &[Part::Queues];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let bins = bins(seen, self.from_ms, self.to_ms);
+        let is_meant =
+            |queue: &&QueueTrace| queue.from == self.link.from && queue.to == self.link.to;
+        let Some(queue) = seen.queues.iter().find(is_meant) else { return Some(0.0) };
+        average(queue.delay_us.get(bins)?)
     }
 }

@@ -3,6 +3,7 @@
 //! A metric is a type: its fields are its parameters, as the registry writes them, and no others
 //! are taken. One more is such a type, and its name in the list below.
 
+mod buffers;
 mod delays;
 mod messages;
 mod ramps;
@@ -69,6 +70,7 @@ metrics! {
     rates::Worst,
     rates::Jain,
     rates::Deviation,
+    rates::Dip,
     ramps::Convergence,
     ramps::ConvergenceRtts,
     ramps::Settling,
@@ -81,7 +83,11 @@ metrics! {
     delays::Utilization,
     delays::QueueDelay,
     delays::QueueDelayP99,
+    delays::QueueOverTime,
+    buffers::PeakQueue,
+    buffers::BufferP99,
     messages::Message,
+    messages::Slowdown,
 }
 
 impl Question {

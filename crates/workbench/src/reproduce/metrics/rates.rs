@@ -111,6 +111,22 @@ impl Metric for Deviation {
     }
 }
 
+/// The least that all flows together get in a bin of the width asked for, in Gbit/s.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct Dip(Binned);
+
+impl Metric for Dip {
+    const NAME: &'static str = "dip";
+    const NEEDS: &'static [Part] = &[Part::Traces];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let each: Vec<Vec<f64>> = self.0.averages(seen).collect();
+        let sum = |time: usize| each.iter().map(|flow| flow[time]).sum::<f64>();
+        (0..each.first()?.len()).map(sum).min_by(f64::total_cmp)
+    }
+}
+
 /// Means of the flows over these intervals, in Gbit/s.
 fn goodputs(seen: &Observations, label: &Option<String>, bins: Range<usize>) -> Option<Vec<f64>> {
     flows(seen, label).map(|flow| average(&flow.goodputs(bins.clone()))).collect()

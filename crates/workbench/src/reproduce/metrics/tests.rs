@@ -50,6 +50,8 @@ fn metrics_look_at_their_flows_and_times() {
     check("metric = 'worst'\nlabel = 'a'\nphases = [[0.0, 0.2, 20.0], [0.2, 0.3, 20.0]]", 0.5);
     check("metric = 'jain'\nfrom_ms = 0.2\nto_ms = 0.3", 1.0);
     check("metric = 'rtt'\nlabel = 'b'", 10.0);
+    check("metric = 'dip'", 10.0);
+    check("metric = 'dip'\nfrom_ms = 0.2\nbin_us = 200.0", 35.0);
 }
 
 #[test]
@@ -94,7 +96,7 @@ fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
 }
 
 /// A table of every metric that has an answer for the flows of the measures' tests.
-const ANSWERED: [&str; 17] = [
+const ANSWERED: [&str; 22] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'jain'",
@@ -112,6 +114,11 @@ const ANSWERED: [&str; 17] = [
     "metric = 'utilization'\nlink = 'tor0>h3'",
     "metric = 'queue-delay'\nlink = 'tor0>h3'",
     "metric = 'queue-delay-p99'\nlink = 'tor0>h3'",
+    "metric = 'queue-over-time'\nlink = 'tor0>h3'",
+    "metric = 'peak-queue'\nlink = 'tor0>h3'",
+    "metric = 'buffer-p99'",
+    "metric = 'dip'\nbin_us = 100.0",
+    "metric = 'slowdown'\nlabel = 'short'\nbelow_bytes = 10000\nshare = 0.9",
 ];
 
 #[test]

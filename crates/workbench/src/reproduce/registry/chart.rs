@@ -25,6 +25,8 @@ pub(crate) struct Chart {
     /// Whose messages a distribution is of; of those without a label unless set.
     #[serde(default)]
     pub(crate) label: String,
+    /// Of the messages of a size, how many are below the line.
+    pub(crate) share: Option<f64>,
     /// Lines of a series.
     #[serde(default)]
     pub(crate) labels: Vec<Curve>,
@@ -62,6 +64,8 @@ pub(crate) enum ChartKind {
     Cdf,
     /// The same, as the share that took longer.
     Tail,
+    /// The slowdown that a share of the messages did not exceed, by their size.
+    Sizes,
     /// A metric over the x of the runs.
     Sweep,
 }
@@ -138,6 +142,7 @@ impl Chart {
                 self.labels.iter().filter_map(line).chain(each).collect()
             }
             ChartKind::Cdf | ChartKind::Tail => vec![Part::Messages],
+            ChartKind::Sizes => vec![Part::Slowdowns],
             ChartKind::Sweep => self.asks().flat_map(|ask| ask.question.needs()).copied().collect(),
         }
     }
@@ -154,6 +159,7 @@ impl Chart {
             ChartKind::Series if self.labels.is_empty() && !self.each => {
                 Some("a series has `labels`, or `each = true`")
             }
+            ChartKind::Sizes if self.share.is_none() => Some("a chart of sizes has a `share`"),
             ChartKind::Sweep if self.of.is_none() => Some("a sweep is `of` a metric"),
             _ if self.asks().any(|ask| !ask.runs.is_empty()) => {
                 Some("a chart asks all of its runs")
