@@ -62,7 +62,10 @@ bench:
 # quiet cores. What the alternatives measured is kept beside the registry, for runs that do not vary them.
 reproduction:
 	cargo build --release -p tidegate-cli
-	cargo run --release -q -p tidegate-cli -- reproduce --sensitivity --out results/reproduction --force
+	cargo run --release -q -p tidegate-cli -- reproduce poseidon --sensitivity \
+	  --out results/reproduction --force
 	cp results/reproduction/reproduction.md results/reproduction/sensitivity.md docs/
+	cargo run --release -q -p tidegate-cli -- reproduce powertcp --quick --out results/powertcp --force
+	cp results/powertcp/reproduction.md docs/reproduction-powertcp.md
 	for record in results/reproduction/*.record.json; do \
 	  cp $$record crates/workbench/src/reproduce/records/$$(basename $$record .record.json).json; done
