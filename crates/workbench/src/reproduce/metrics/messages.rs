@@ -24,8 +24,8 @@ impl Metric for Message {
     }
 }
 
-/// The slowdown that a share of the messages of some sizes did not exceed: completion time over that
-/// in an empty network.
+/// The slowdown that a share of the messages of some sizes did not exceed: completion time over
+/// that in an empty network.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Slowdown {
