@@ -45,7 +45,7 @@ warmup = "100us"
 drain = "200us"
 output = { timeseries = "50us" }
 fabric = { kind = "leaf-spine", racks = 5, hosts_per_rack = 4, spines = 3 }
-switch = { buffer = "300KB" }
+switch = { buffer = "1MB" }
 transport = { protocol = "PROTOCOL" }
 faults = { loss = 1e-3, link = [{ a = "tor0", b = "spine0", down = "200us", up = "300us" }] }
 flows = [{ src = "h0", dst = "h19", label = "long" }]
@@ -170,9 +170,10 @@ load = 0.5
         for (signal, of_mpirun) in [("-KILL", false), ("-INT", true)] {
             let mut command = mpirun(3, &["run", &scenario, "--out", &out, "--threads", "1"]);
             command.stdout(Stdio::piped()).stderr(Stdio::piped());
-            let child = command.spawn().unwrap();
+            let mut child = command.spawn().unwrap();
             // It is at work once its rows have a file.
             while !fs::read_dir(&out).is_ok_and(|files| files.count() > 1) {
+                assert_eq!(child.try_wait().unwrap(), None, "it ended before it was at work");
                 sleep(Duration::from_millis(20));
             }
             sleep(Duration::from_millis(500));
