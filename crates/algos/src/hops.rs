@@ -9,6 +9,17 @@ use tidegate_core::{Hop, HopTrace};
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PreviousHops(Box<HopTrace>);
 
+/// How the records of an acknowledgement stand to those kept.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Standing {
+    /// Of other ports, so that nothing can be said of what happened in between.
+    OtherPath,
+    /// Of the same ports, and one was stamped before that kept.
+    Older,
+    /// Of the same ports, none stamped before that kept.
+    Newer,
+}
+
 /// What happened at one hop between two of its records.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Interval<'a> {
@@ -30,25 +41,32 @@ impl PreviousHops {
         self.0.as_slice().is_empty()
     }
 
-    /// Whether `hops` are of the same ports.
-    pub(crate) fn same_path(&self, hops: &[Hop]) -> bool {
+    /// How `hops` stand to the records kept. Acknowledgements can overtake each other.
+    #[inline]
+    pub(crate) fn compare(&self, hops: &[Hop]) -> Standing {
         let before = self.0.as_slice();
-        before.len() == hops.len()
-            && before.iter().zip(hops).all(|(before, hop)| before.port == hop.port)
+        if before.len() != hops.len() {
+            return Standing::OtherPath;
+        }
+        // Without a branch a hop: all ports differ in no bit, and some record is older.
+        let (mut differ, mut older) = (0, false);
+        for (before, hop) in before.iter().zip(hops) {
+            differ |= before.port ^ hop.port;
+            older |= hop.at < before.at;
+        }
+        match (differ, older) {
+            (0, true) => Standing::Older,
+            (0, false) => Standing::Newer,
+            _ => Standing::OtherPath,
+        }
     }
 
-    /// Whether `hops` were stamped before the records kept: acknowledgements can overtake each
-    /// other.
-    pub(crate) fn are_newer_than(&self, hops: &[Hop]) -> bool {
-        self.same_path(hops)
-            && self.0.as_slice().iter().zip(hops).any(|(before, hop)| hop.at < before.at)
-    }
-
-    /// What happened at each hop since the records kept. Nothing on another path, and nothing at a
-    /// hop that was stamped twice at one moment.
+    /// What happened at each hop since the records kept, where `hops` are newer; nothing at a hop
+    /// that was stamped twice at one moment.
+    #[inline]
     pub(crate) fn until<'a>(&'a self, hops: &'a [Hop]) -> impl Iterator<Item = Interval<'a>> {
-        let comparable = if self.same_path(hops) { self.0.as_slice() } else { &[] };
-        let pairs = comparable.iter().zip(hops).enumerate();
+        debug_assert_eq!(self.compare(hops), Standing::Newer);
+        let pairs = self.0.as_slice().iter().zip(hops).enumerate();
         pairs.filter(|(_, (before, now))| now.at > before.at).map(|(place, (before, now))| {
             Interval {
                 place,
@@ -62,8 +80,8 @@ impl PreviousHops {
     }
 
     /// Keeps `hops` instead.
+    #[inline]
     pub(crate) fn replace(&mut self, hops: &[Hop]) {
-        self.0.clear();
-        hops.iter().for_each(|&hop| self.0.push(hop));
+        self.0.set(hops);
     }
 }

@@ -138,6 +138,13 @@ impl HopTrace {
             self.len += 1;
         }
     }
+    /// These records instead; beyond [`MAX_HOPS`] they are dropped.
+    #[inline]
+    pub fn set(&mut self, hops: &[Hop]) {
+        let len = hops.len().min(MAX_HOPS);
+        self.hops[..len].copy_from_slice(&hops[..len]);
+        self.len = len as u32;
+    }
     /// The records so far.
     #[inline]
     pub fn as_slice(&self) -> &[Hop] {

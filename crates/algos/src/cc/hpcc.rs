@@ -72,7 +72,7 @@ use alloc::string::String;
 
 use alloc::boxed::Box;
 
-use crate::hops::{Interval, PreviousHops};
+use crate::hops::{Interval, PreviousHops, Standing};
 use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
@@ -195,7 +195,8 @@ impl CongestionControl for Hpcc {
 
     // HPCC algorithm 1, NewAck
     fn on_ack(&mut self, params: &HpccParams, ack: &Ack<'_>) {
-        if self.previous.are_newer_than(ack.hops) {
+        let standing = self.previous.compare(ack.hops);
+        if standing == Standing::Older {
             return;
         }
         let ends_round = ack.seq >= self.round_end;
@@ -203,14 +204,20 @@ impl CongestionControl for Hpcc {
         if params.reaction == Reaction::Round && !ends_round {
             return;
         }
+        let comparable = standing == Standing::Newer;
         match self.by_hop.take() {
             None => {
-                if self.measure(ack.hops) {
+                if comparable && self.measure(ack.hops) {
                     self.update(params, ends_round);
                 }
             }
             Some(mut links) => {
-                self.update_by_hop(params, ack.hops, &mut links, ends_round);
+                if comparable {
+                    self.update_by_hop(params, ack.hops, &mut links, ends_round);
+                } else {
+                    // What was heard of another path says nothing of this one.
+                    links.fill(Link { reference: self.window, utilisation: 1.0, stage: 0 });
+                }
                 self.by_hop = Some(links);
             }
         }
@@ -324,7 +331,7 @@ impl Hpcc {
     }
 
     /// The same with a window for each hop, of which the smallest holds; where a hop tells nothing
-    /// new, that of the last round. Those of another path say nothing of this one.
+    /// new, that of the last round.
     fn update_by_hop(
         &mut self,
         params: &HpccParams,
@@ -332,11 +339,6 @@ impl Hpcc {
         links: &mut [Link; MAX_HOPS],
         ends_round: bool,
     ) {
-        if !self.previous.same_path(hops) {
-            let fresh = Link { reference: self.window, utilisation: 1.0, stage: 0 };
-            links.fill(fresh);
-            return;
-        }
         let (mut smallest, mut heard) = (f64::INFINITY, 0u32);
         for interval in self.previous.until(hops) {
             let link = &mut links[interval.place];

@@ -77,7 +77,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::hops::{Interval, PreviousHops};
+use crate::hops::{Interval, PreviousHops, Standing};
 use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
@@ -224,17 +224,17 @@ impl CongestionControl for PowerTcp {
 
     // PowerTCP algorithm 1, newAck
     fn on_ack(&mut self, params: &PowerTcpParams, ack: &Ack<'_>) {
-        if self.previous.are_newer_than(ack.hops) {
+        let standing = self.previous.compare(ack.hops);
+        if standing == Standing::Older {
             return;
         }
         let ends_round = ack.seq >= self.round_end;
         if params.reaction == Reaction::Round && !ends_round {
             return;
         }
-        let worst = if self.previous.is_empty() && params.first_sample == FirstSample::AgainstZero {
-            self.worst_since_zero(params, ack.hops)
-        } else {
-            self.worst_hop(params, ack.hops)
+        let worst = match standing {
+            Standing::Newer => self.worst_hop(params, ack.hops),
+            _ => self.first_worst(params, ack.hops),
         };
         if let Some(worst) = worst {
             self.update(params, &worst, ack.window_limited);
@@ -284,10 +284,13 @@ impl PowerTcp {
         worst
     }
 
-    /// The same where there is nothing before: what has arrived since time zero, by counters that
-    /// wrap.
+    /// The same where there is nothing to compare with. Under `against-zero` a connection begins
+    /// with what has arrived since time zero, by counters that wrap.
     #[cold]
-    fn worst_since_zero(&self, params: &PowerTcpParams, hops: &[Hop]) -> Option<Worst> {
+    fn first_worst(&self, params: &PowerTcpParams, hops: &[Hop]) -> Option<Worst> {
+        if !self.previous.is_empty() || params.first_sample == FirstSample::Stored {
+            return None;
+        }
         let sample = |now: &Hop| {
             let rate = now.rate.as_bps() as f64 / 8e12;
             let dt = (now.at.as_ps() % TIME_WRAP.as_ps()) as f64;
