@@ -61,6 +61,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             now: Time::ZERO,
             events: here.events(&all, &own_hosts, !schedulers.is_empty() || racks.is_some()),
             packets,
+            heads: vec![0; ports.len()],
             rates: all.iter().map(|&port| fabric.links[port as usize / 2].rate).collect(),
             baselines: vec![Baseline::default(); ports.len()],
             landings: if P::EXPLICIT_DEQUEUES {

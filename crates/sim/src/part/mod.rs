@@ -46,6 +46,7 @@ use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
 use crate::packets::Packets;
 use crate::partition::Partition;
 use crate::port::{HOST, Port, PortHistograms, flag};
+use crate::prefetch::prefetch;
 use crate::probe::{Departure, Probe};
 use crate::routing::{NO_PORT, Routing};
 use crate::scheduler::Scheduler;
@@ -98,6 +99,10 @@ pub(crate) struct Part<P, N> {
     /// Those of its own whose links end in other parts, and in which; by port. A packet that stays,
     /// the gate, is first on such a link: never empty, it has no events here.
     borders: Vec<(u32, u32)>,
+    /// By port: the packet that lands next on its link, with [`HOST`] where the link leads to one.
+    /// Only for [`Part::look_ahead`], close together in the nearest cache; what is stale does no
+    /// harm.
+    heads: Vec<u32>,
     rates: Vec<Rate>,
     baselines: Vec<Baseline>,
     /// When the head of each link lands. Kept only with explicit dequeues, else the event list
@@ -231,6 +236,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
         if let Some(next) = next {
             if !P::EXPLICIT_DEQUEUES {
+                self.heads[index as usize] = port.link_head() | to & HOST;
                 self.events.set(index, next);
             }
         } else {
@@ -263,8 +269,10 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// asked for now, and is there when it lands.
     #[inline(always)]
     fn look_ahead(&self, index: u32) {
-        if let Some(port) = self.ports.get(self.events.soon(index) as usize) {
-            self.packets.prefetch(port.link_head(), port.to & HOST != 0);
+        let soon = self.events.soon(index) as usize;
+        if let Some(head) = self.heads.get(soon) {
+            prefetch(&self.ports, soon);
+            self.packets.prefetch(head & !HOST, head & HOST != 0);
         }
     }
 
