@@ -1,10 +1,9 @@
 //! Racks that circuits join: what is sent when and by which link, and that it is the same under
 //! explicit dequeues, record by record, and in parts.
-mod common;
 
-use common::busy::{Record, Recorder, busy, with_ecn};
-use common::racks::Racks;
-use common::{flow, none_beats_its_ideal, run, setup, stack, unlimited};
+use crate::common::busy::{Record, Recorder, busy, with_ecn};
+use crate::common::racks::Racks;
+use crate::common::{flow, none_beats_its_ideal, run, setup, stack, unlimited};
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::circuits::Circuits;
 use tidegate_core::fabric::{Buffer, RateChange};

@@ -1,9 +1,10 @@
 //! Ports that do more than strict priorities: each discipline does what it says, is the same under
 //! explicit dequeues record by record, and the same in parts.
-mod common;
 
-use common::busy::{Record, Recorder, busy};
-use common::{goodputs, lossless, open_loop, over_one_link, run, setup, stack, star, unlimited};
+use crate::common::busy::{Record, Recorder, busy};
+use crate::common::{
+    goodputs, lossless, open_loop, over_one_link, run, setup, stack, star, unlimited,
+};
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Discipline, QueueLimit, Queues, RateChange, Turns};
 use tidegate_core::faults::{Failing, Outage};

@@ -1,12 +1,11 @@
 //! What must hold of the engine whatever the protocol: lazily committed ports equal explicit
 //! dequeues, nothing is created or lost, a seed means the same run, and steady state allocates
 //! nothing.
-mod common;
 
 use std::collections::BTreeSet;
 
-use common::busy::{Record, Recorder, busy, with_ecn};
-use common::*;
+use crate::common::busy::{Record, Recorder, busy, with_ecn};
+use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Fabric, Node, Routing};
 use tidegate_core::params::Value;
@@ -324,7 +323,7 @@ fn golden_digests() {
     );
     assert!(
         new.is_empty(),
-        "protocols that are new: {new:#?}\nBLESS=1 cargo test -p tidegate-sim --test engine golden \
+        "protocols that are new: {new:#?}\nBLESS=1 cargo test -p tidegate-sim golden \
          records them; SEMANTICS stays"
     );
 }

@@ -1,11 +1,10 @@
 //! Nothing is lost: whatever the network does to packets, every transport delivers every message
 //! exactly once.
 //!
-//! `TIDEGATE_SEEDS=20000 cargo test -p tidegate-sim --test faults` runs more seeds; a failure
+//! `TIDEGATE_SEEDS=20000 cargo test -p tidegate-sim faults::` runs more seeds; a failure
 //! prints how to replay its seed.
-mod common;
 
-use common::*;
+use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Ecn, MarkAt, Routing};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
@@ -123,7 +122,7 @@ fn check_run(protocol: Protocol, name: &str, mut setup: Setup, seed: u64) {
     let replay = || {
         format!(
             "{}, {name}: replay with TIDEGATE_SEED={seed} TIDEGATE_PROTOCOL={} cargo test -p \
-             tidegate-sim --test faults",
+             tidegate-sim faults::",
             protocol.card().name,
             protocol.card().name
         )

@@ -1,8 +1,7 @@
 //! The ideal time of a message is a bound: nothing is faster, whatever the routing, the rates and
 //! the protocol.
-mod common;
 
-use common::*;
+use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Routing};
 use tidegate_core::params::Value;

@@ -1,8 +1,7 @@
 //! A flow alone on an idle link takes what its protocol means to take: of every rate, packet and
 //! path.
-mod common;
 
-use common::*;
+use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::Fabric;
 use tidegate_core::params::Value;

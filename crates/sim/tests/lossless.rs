@@ -1,9 +1,8 @@
 //! Fabrics that pause senders: nothing is lost, who stands behind a pause waits too, and ports that
 //! wait for each other are found.
-mod common;
 
-use common::busy::Recorder;
-use common::{
+use crate::common::busy::Recorder;
+use crate::common::{
     dropped, flow, goodputs, link, lossless, open_loop, over_one_link, ring, run, setup, stack,
     star, switch, unlimited,
 };

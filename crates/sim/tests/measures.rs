@@ -3,11 +3,10 @@
 //!
 //! That no flow and no host gets more than its links carry is not repeated here: the engine checks
 //! it of every run in every test.
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::*;
+use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::params::Value;

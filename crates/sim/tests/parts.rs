@@ -1,10 +1,9 @@
 //! A run is the same, to the byte, in however many parts it is done.
-mod common;
 
-use common::busy::{Record, Recorder, busy};
-use common::cuts::{self, Cuts};
-use common::left::Left;
-use common::{Trace, flow, leaf_spine, stack};
+use crate::common::busy::{Record, Recorder, busy};
+use crate::common::cuts::{self, Cuts};
+use crate::common::left::Left;
+use crate::common::{Trace, flow, leaf_spine, stack};
 use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Engine, Setup};
 

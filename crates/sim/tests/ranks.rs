@@ -1,14 +1,13 @@
 //! A run is the same, to the byte, in however many processes it is done. Here they are threads that
 //! hear of each other by channels alone.
-mod common;
 
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread;
 
-use common::busy::{Recorder, busy};
-use common::cuts::{self, Cuts};
-use common::left::{self, Departures, Left};
-use common::{ring, stack};
+use crate::common::busy::{Recorder, busy};
+use crate::common::cuts::{self, Cuts};
+use crate::common::left::{self, Departures, Left};
+use crate::common::{ring, stack};
 use tidegate_core::Time;
 use tidegate_sim::{Engine, Failure, Lost, Peers, Setup};
 

@@ -1,8 +1,7 @@
 //! Congestion controls of RDMA networks against what their papers and fluid models compute of them:
 //! queues, shares and how fast these settle.
-mod common;
 
-use common::*;
+use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_core::params::Value;
 use tidegate_core::{Domain, Extent, Path, Rate, Rng, Span, Time};

@@ -1,7 +1,6 @@
 //! SIRD on small fabrics, against arithmetic and the figures of its paper's testbed (section 6).
-mod common;
 
-use common::*;
+use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node};
 use tidegate_core::params::Value;

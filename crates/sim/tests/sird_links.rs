@@ -1,8 +1,7 @@
 //! SIRD keeps links full: alone and among its own, whatever the rates, paths and parameters; and it
 //! shares them with others.
-mod common;
 
-use common::*;
+use crate::common::*;
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, Routing};

@@ -1,7 +1,6 @@
 //! Hosts that take time with what they receive.
-mod common;
 
-use common::*;
+use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_algos::windowed::header::Header;
 use tidegate_core::fabric::{Routing, StackTime};

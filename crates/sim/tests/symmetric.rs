@@ -1,7 +1,6 @@
 //! Under symmetric ECMP acknowledgements cross the links that their data crossed.
-mod common;
 
-use common::*;
+use crate::common::*;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_algos::Protocol;
 use tidegate_algos::windowed::header::Header;

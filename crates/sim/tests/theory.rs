@@ -1,8 +1,7 @@
 //! The engine and its protocols against arithmetic, queueing theory and fixed points computed apart
 //! from them.
-mod common;
 
-use common::*;
+use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::params::Value;

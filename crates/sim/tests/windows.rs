@@ -1,7 +1,6 @@
 //! Windows, thresholds and arrivals against what their papers compute of them.
-mod common;
 
-use common::*;
+use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
 use tidegate_core::faults::{Failing, Outage};

@@ -1,0 +1,20 @@
+//! The tests of the engine in one program: engines of all stacks are compiled once, not once a file.
+mod common;
+
+mod circuits;
+mod disciplines;
+mod engine;
+mod faults;
+mod ideal;
+mod lone_flow;
+mod lossless;
+mod measures;
+mod parts;
+mod ranks;
+mod rates;
+mod sird;
+mod sird_links;
+mod stack_time;
+mod symmetric;
+mod theory;
+mod windows;
