@@ -61,6 +61,9 @@ impl Packets {
     #[inline]
     pub(crate) fn prefetch(&self, packet: u32, at_end: bool) {
         prefetch(&self.frames, packet as usize);
+        if self.traced {
+            prefetch(&self.traces, packet as usize);
+        }
         // Ends are too irregular for a branch.
         prefetch(&self.bodies, std::hint::select_unpredictable(at_end, packet, 0) as usize);
     }
