@@ -259,7 +259,7 @@ fn losses(summary: &Summary) -> String {
     let pauses: u64 = summary.links.iter().map(|link| link.pfc_pauses).sum();
     let paused = if pauses > 0 { format!("{pauses} pauses and ") } else { String::new() };
     format!(
-        "{paused}{drops} drops at switches since warm-up, {} of payload sent again in all",
+        "{paused}{drops} drops at switches since warm-up; {} of payload sent again since the start",
         bytes(Some(resent as f64))
     )
 }

@@ -73,6 +73,16 @@ fn a_victim_of_an_incast_stands_still_with_it() {
 }
 
 #[test]
+fn drops_in_spite_of_pauses_are_warned_of() {
+    let warned = |pfc: &str| {
+        let summary = run(&victim(pfc, true), &["--json"]).json();
+        summary["warnings"].to_string().contains("packets were dropped though switches pause")
+    };
+    assert!(warned("pfc = { headroom = '0B' }"));
+    assert!(!warned("pfc = {}"));
+}
+
+#[test]
 fn a_deadlock_ends_the_run_and_names_the_ports() {
     let mut text = "duration = '20ms'\nflows = [\n".to_owned();
     for flow in 0..64 {

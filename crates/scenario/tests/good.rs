@@ -563,6 +563,25 @@ fn warned(delay: &str, rest: &str) -> Vec<String> {
 }
 
 #[test]
+fn overtaking_is_warned_of_where_it_counts_as_a_loss() {
+    let warnings = |spines: u32, switch: &str, params: &str| {
+        let text = format!(
+            "duration = '1ms'\nflows = [{{ src = 'h0', dst = 'h3' }}]\nfabric = {{ kind = \
+             'leaf-spine', racks = 2, hosts_per_rack = 2, spines = {spines} }}\n\
+             switch = {{ {switch} }}\n\
+             transport = {{ protocol = 'dctcp', params = {{ {params} }} }}"
+        );
+        plan(&text).warnings
+    };
+    let (spray, back) = ("routing = 'spray'", "recovery = 'go-back-n'");
+    let said = warnings(2, spray, back);
+    assert!(said.len() == 1 && said[0].contains("dctcp takes a packet that overtakes"), "{said:?}");
+    for (spines, switch, params) in [(1, spray, back), (2, "", back), (2, spray, "")] {
+        assert_eq!(warnings(spines, switch, params), Vec::<String>::new(), "{spines} {switch}");
+    }
+}
+
+#[test]
 fn connections_outside_their_domain_are_warned_of() {
     let tuned = |delay, params: &str| {
         let rest = format!("transport = {{ protocol = 'dctcp', params = {{ {params} }} }}");

@@ -134,6 +134,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     wishes.classes(&fabric, &mut warnings);
     wishes.circuits(&fabric, &mut warnings);
     wishes.queues_of_racks(&fabric, &mut warnings);
+    wishes.overtaking(&fabric, routing, || paths::differ(&fabric), &mut warnings);
     wishes.provide(&fabric, &facts, switch_table)?;
     for stack in stacks.iter() {
         let profile = stack.profile(&facts.path(), facts.host_rate.as_bps() as f64);

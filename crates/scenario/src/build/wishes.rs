@@ -2,7 +2,10 @@
 
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Fabric, Routing};
-use tidegate_core::{Equipment, Facts, HEADER_BYTES, MAX_HOPS, MIN_WIRE_BYTES, Marking, Need};
+use tidegate_core::params::Parameter;
+use tidegate_core::{
+    Equipment, Facts, HEADER_BYTES, MAX_HOPS, MIN_WIRE_BYTES, Marking, Need, RecoveryRule,
+};
 
 use super::transport::Stacks;
 use crate::error::{Error, one_of};
@@ -149,6 +152,32 @@ impl<'a> Wishes<'a> {
                 "{some} sends some packets above the priority of data, which queues for other \
                  racks do not know"
             ));
+        }
+    }
+
+    /// Warns of who takes a packet that comes early for a loss, where packets overtake each other.
+    pub(crate) fn overtaking(
+        &self,
+        fabric: &Fabric,
+        routing: Routing,
+        paths_differ: impl Fn() -> bool,
+        warnings: &mut Vec<String>,
+    ) {
+        let place = if fabric.circuits.is_some() {
+            "where a circuit stands beside a packet network"
+        } else if routing == Routing::Spray && paths_differ() {
+            "under spraying"
+        } else {
+            return;
+        };
+        let goes_back = ("recovery", RecoveryRule::GoBackN.to_value());
+        for Wish { stack, name, .. } in &self.list {
+            if stack.values().contains(&goes_back) {
+                warnings.push(format!(
+                    "{name} takes a packet that overtakes another for a loss, and sends all from \
+                     there again (recovery = \"go-back-n\"): packets do overtake {place}"
+                ));
+            }
         }
     }
 

@@ -328,7 +328,8 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
         (Shape::Extent, Raw::Text(text)) => quantity::extent(text).map(Datum::Extent),
         (Shape::Span { .. }, _) => Err(with_unit(&TIME)),
         (Shape::Rate { .. }, _) => Err(with_unit(&RATE)),
-        (Shape::Bytes { .. } | Shape::Extent, _) => Err(with_unit(&SIZE)),
+        (Shape::Bytes { .. }, _) => Err(with_unit(&SIZE)),
+        (Shape::Extent, _) => Err(quantity::or_relative(with_unit(&SIZE))),
         (Shape::Word(words), Raw::Text(text)) => word(text, words).ok_or_else(|| Why {
             suggestion: nearest(text, words.iter().copied()).map(String::from),
             ..expected()

@@ -104,14 +104,20 @@ pub(crate) fn extent(text: &str) -> Result<Extent, Why> {
     {
         return Ok(Extent::Bdp(factor.to_f64()));
     }
-    let relative = |why: Why| Why {
-        expected: format!("{}, or \"1.5BDP\"", why.expected),
-        suggestion: why.suggestion.or_else(|| {
+    let relative = |why: Why| {
+        let why = or_relative(why);
+        let suggestion = why.suggestion.or_else(|| {
             let (number, unit) = split(text);
             (unit.eq_ignore_ascii_case(BDP)).then(|| format!("{number}{BDP}"))
-        }),
+        });
+        Why { suggestion, ..why }
     };
     quantity(text, &SIZE).map(|bytes| Extent::Bytes(bytes as f64)).map_err(relative)
+}
+
+/// No size, where one in bandwidth-delay products would do as well.
+pub(crate) fn or_relative(why: Why) -> Why {
+    Why { expected: format!("{}, or \"1.5BDP\"", why.expected), ..why }
 }
 
 /// Number and unit of a text.

@@ -8,7 +8,7 @@ use tidegate_results::{
     Engine as EngineSummary, Fixed, GroupSummary, Recorded, Recorder, Summary, busiest,
 };
 use tidegate_scenario::Plan;
-use tidegate_sim::{FlowRecord, PauseStorm};
+use tidegate_sim::{FlowRecord, PauseStorm, SwitchRecord};
 
 use super::{End, Left, Measure, Start};
 use crate::fair_share::FairShares;
@@ -84,6 +84,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
     warnings.extend(starved(&recorded.groups));
     warnings.extend(uncounted(plan, &recorded, messages));
     warnings.extend(stormy(plan, &outcome.storms));
+    warnings.extend(lossy(plan, &outcome.switches));
     warnings.extend(stuck(&outcome.unfinished, last_start, plan.duration.after(drained)));
     Summary {
         schema: Summary::SCHEMA,
@@ -219,6 +220,23 @@ fn stormy(plan: &Plan, storms: &[PauseStorm]) -> Option<String> {
     };
     let host = &plan.fabric.hosts[first.host as usize];
     Some(format!("{host}{others} paused the switch for 100us and more, from {} on", first.since))
+}
+
+/// A warning about switches that dropped packets although they pause those who send to them.
+fn lossy(plan: &Plan, switches: &[SwitchRecord]) -> Option<String> {
+    let pauses = |record: &&SwitchRecord| {
+        let switch = plan.fabric.switches.get(record.switch as usize);
+        record.drops > 0 && switch.is_some_and(|switch| switch.pausing.is_some())
+    };
+    let lossy: Vec<_> = switches.iter().filter(pauses).collect();
+    let most = lossy.iter().max_by_key(|record| record.drops)?;
+    let drops: u64 = lossy.iter().map(|record| record.drops).sum();
+    Some(format!(
+        "{drops} packets were dropped though switches pause, most at {}: more came in after a \
+         pause than its headroom takes (switch.pfc.headroom), or of classes that are not paused \
+         (switch.pfc.classes)",
+        plan.fabric.switches[most.switch as usize].name
+    ))
 }
 
 /// Says so where messages stay unfinished although there was nothing else to do: since the last
