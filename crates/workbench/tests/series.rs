@@ -6,7 +6,7 @@ use std::path::Path;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use tidegate_workbench::results::Summary;
-use tidegate_workbench::{RunOptions, load, protocols, run, set};
+use tidegate_workbench::{ProtocolInfo, RunOptions, load, protocols, run, set};
 
 /// (quantity, flow or link) to samples in order of time.
 type Series = BTreeMap<(String, String), Vec<(f64, f64)>>;
@@ -77,10 +77,15 @@ fn read(path: &Path) -> Series {
     series
 }
 
+/// Those that run on any fabric: the others need circuits.
+fn anywhere() -> impl Iterator<Item = ProtocolInfo> {
+    protocols().into_iter().filter(|info| !info.needs.contains(&"circuit announcements"))
+}
+
 #[test]
 fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
     let mut with_windows = 0;
-    for protocol in protocols() {
+    for protocol in anywhere() {
         let name = protocol.name;
         let (summary, series) = run_and_read(name, &[]);
         let of =
@@ -136,7 +141,7 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
 #[test]
 fn rows_add_up_to_what_was_delivered_whatever_the_interval() {
     let (mut runs, mut finishing) = (0, 0);
-    for protocol in protocols() {
+    for protocol in anywhere() {
         // 391 is 17 times 23. Of 300 us, messages come and go in the last interval.
         for (interval, samples) in [("10us", 40), ("23us", 17), ("300us", 2), ("1s", 1)] {
             let changes = ["duration=391us", &format!("output.timeseries={interval}")];
