@@ -4,6 +4,7 @@
 //! are taken. One more is such a type, and its name in the list below.
 
 mod buffers;
+mod circuits;
 mod delays;
 mod messages;
 mod ramps;
@@ -86,6 +87,7 @@ metrics! {
     delays::QueueOverTime,
     buffers::PeakQueue,
     buffers::BufferP99,
+    circuits::DayUse,
     messages::Message,
     messages::Slowdown,
 }
