@@ -37,12 +37,20 @@ fn plots(
     chosen: &[usize],
     runs: &[Vec<&Observations>],
 ) -> Vec<Plot> {
-    let plot = |title: String, lines: Vec<Line>| Plot {
+    let bare = |title: String, lines: Vec<Line>| Plot {
         title,
         x: Axis { label: chart.x.clone(), log: chart.log_x, from: chart.from_ms, to: chart.to_ms },
         y: Axis { label: chart.y.clone(), log: chart.log_y, ..Axis::default() },
         lines,
         bands: chosen.first().map_or_else(Vec::new, |&run| days(chart, runs[run].first().copied())),
+    };
+    // Of a long run, all that is drawn goes into what is looked at.
+    let shown = |&(x, _): &(f64, f64)| {
+        chart.from_ms.is_none_or(|from| from <= x) && chart.to_ms.is_none_or(|to| x <= to)
+    };
+    let plot = |title: String, mut lines: Vec<Line>| {
+        lines.iter_mut().for_each(|line| line.points.retain(shown));
+        bare(title, lines)
     };
     let title = || format!("{} {}: {}", "Figure", figure.name, chart.title);
     match chart.kind {
