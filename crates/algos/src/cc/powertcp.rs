@@ -72,7 +72,9 @@
 //!   is more than a detail: smoothed over τ, what current and voltage say together is the queue
 //!   (`q + τ q'`, passed through `1 / (1 + τ s)`). Records compared with those of a round trip ago,
 //!   which is how the authors' TCP stack leaves it without its reaction to every acknowledgement,
-//!   are not smoothed, and windows swing without end with a period of some four round trips.
+//!   are not smoothed, and windows swing without end with a period of some four round trips. Power
+//!   divides the latest window, as Algorithm 1 remembers it and that stack does; divided into the
+//!   one before, whose packets it is of, the windows of flows that are out of step swing too.
 //! * A loss halves the window and a timeout sets it to its smallest; the paper does not speak of
 //!   losses.
 //! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors'

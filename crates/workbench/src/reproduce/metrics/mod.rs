@@ -86,6 +86,7 @@ metrics! {
     delays::QueueDelayP99,
     delays::QueueOverTime,
     buffers::PeakQueue,
+    buffers::QueueP99,
     buffers::BufferP99,
     circuits::DayUse,
     messages::Message,

@@ -96,7 +96,7 @@ fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
 }
 
 /// A table of every metric that has an answer for the flows of the measures' tests.
-const ANSWERED: [&str; 23] = [
+const ANSWERED: [&str; 24] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'jain'",
@@ -116,6 +116,7 @@ const ANSWERED: [&str; 23] = [
     "metric = 'queue-delay-p99'\nlink = 'tor0>h3'",
     "metric = 'queue-over-time'\nlink = 'tor0>h3'",
     "metric = 'peak-queue'\nlink = 'tor0>h3'",
+    "metric = 'queue-p99'\nlink = 'tor0>h3'",
     "metric = 'buffer-p99'",
     "metric = 'dip'\nbin_us = 100.0",
     "metric = 'slowdown'\nlabel = 'short'\nbelow_bytes = 10000\nshare = 0.9",
