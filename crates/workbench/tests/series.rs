@@ -137,6 +137,36 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
     assert!(with_windows >= 4, "{with_windows}");
 }
 
+#[test]
+fn pauses_of_intervals_add_up_to_those_of_the_summary() {
+    // Windows of several pipes against a buffer that is shorter than them.
+    let changes = [
+        "switch.buffer=200KB",
+        "switch.pfc={ alpha = 0.125 }",
+        "transport.params.base_target=100us",
+        "transport.params.initial_window=10BDP",
+    ];
+    let (summary, series) = run_and_read("swift", &changes);
+    let paused =
+        |from: &str, to: &str| series.get(&("paused_us".to_owned(), format!("{from}>{to}")));
+    let mut some = 0;
+    for link in &summary.links {
+        let Some(rows) = paused(&link.from, &link.to) else {
+            assert_eq!(link.pfc_pauses, 0, "{link:?}");
+            continue;
+        };
+        assert!(rows.iter().all(|(_, us)| (0.0..=10.0 + 1e-9).contains(us)), "{rows:?}");
+        assert_eq!(rows.last().unwrap().0, 1000.0, "a row an interval to the end");
+        // What was paused in the interval that ends with warm-up is not measured.
+        let sum: f64 = rows.iter().filter(|(at, _)| *at > 100.0 + 1e-9).map(|(_, us)| us).sum();
+        assert!((sum - link.paused_us.unwrap().as_f64()).abs() < 1e-5, "{sum}: {link:?}");
+        some += (sum > 20.0) as usize;
+    }
+    assert!(some > 1, "{some} ports stood still");
+    let (_, plain) = run_and_read("swift", &changes[2..]);
+    assert!(plain.keys().all(|(quantity, _)| quantity != "paused_us"));
+}
+
 /// What is left of the run after the last whole interval has rows of its own, over its own length.
 #[test]
 fn rows_add_up_to_what_was_delivered_whatever_the_interval() {
