@@ -69,6 +69,7 @@ reproduction:
 	cp results/powertcp/reproduction.md docs/reproduction-powertcp.md
 	cargo run --release -q -p tidegate-cli -- reproduce powertcp/8 --sensitivity \
 	  --out results/powertcp-8 --force
+	cp results/powertcp-8/reproduction.md docs/reproduction-powertcp-8.md
 	cargo run --release -q -p tidegate-cli -- reproduce etalon --sensitivity --out results/etalon --force
 	cp results/etalon/reproduction.md docs/reproduction-etalon.md
 	for record in results/*/*.record.json; do \
