@@ -67,5 +67,10 @@ reproduction:
 	cp results/reproduction/reproduction.md results/reproduction/sensitivity.md docs/
 	cargo run --release -q -p tidegate-cli -- reproduce powertcp --quick --out results/powertcp --force
 	cp results/powertcp/reproduction.md docs/reproduction-powertcp.md
-	for record in results/reproduction/*.record.json; do \
+	cargo run --release -q -p tidegate-cli -- reproduce powertcp/8 --sensitivity \
+	  --out results/powertcp-8 --force
+	cp results/powertcp-8/reproduction.md docs/reproduction-powertcp-8.md
+	cargo run --release -q -p tidegate-cli -- reproduce etalon --sensitivity --out results/etalon --force
+	cp results/etalon/reproduction.md docs/reproduction-etalon.md
+	for record in results/*/*.record.json; do \
 	  cp $$record crates/workbench/src/reproduce/records/$$(basename $$record .record.json).json; done

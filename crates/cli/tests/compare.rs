@@ -4,12 +4,12 @@ mod common;
 
 use std::fs;
 
-use common::{Place, files, protocols, steady};
+use common::{Place, anywhere, files, protocols, steady};
 use serde_json::Value;
 
 #[test]
 fn every_protocol_runs_the_same_scenario() {
-    let place = Place::usual();
+    let place = Place::racks();
     let names = protocols();
     let json = place
         .call("compare", &["--protocols", &names.join(","), "--json", "--out", &place.arg("out")])
@@ -42,7 +42,7 @@ fn every_protocol_runs_the_same_scenario() {
 #[test]
 fn a_comparison_does_not_depend_on_threads() {
     let place = Place::usual();
-    let names = protocols().join(",");
+    let names = anywhere().join(",");
     let compare = |threads: &str| {
         let mut json =
             place.call("compare", &["--protocols", &names, "--json", "--threads", threads]).json();
@@ -105,6 +105,26 @@ fn wrong_protocols_are_refused_before_anything_runs() {
     }
     place.call("compare", &["--out", &out]).refused(2, &["--protocols"]);
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}
+
+#[test]
+fn whoever_needs_circuits_is_refused_where_there_are_none() {
+    let (place, out) = (Place::usual(), Place::usual());
+    let everywhere = anywhere();
+    let others: Vec<String> =
+        protocols().into_iter().filter(|name| !everywhere.contains(name)).collect();
+    assert!(!others.is_empty());
+    for name in &others {
+        let words = ["found a fabric without circuits", "needs circuit announcements", name];
+        let set = format!("transport.protocol={name}");
+        let [one, two] = ["one", "two"].map(|to| out.arg(to));
+        place.run(&["--set", &set, "--out", &one]).refused(2, &[&words[..], &["--set"]].concat());
+        let both = format!("{},{name}", everywhere[0]);
+        place
+            .call("compare", &["--protocols", &both, "--out", &two])
+            .refused(2, &[&words[..], &["--protocols"]].concat());
+        assert_eq!(files(&out.path("")), ["scenario.toml"]);
+    }
 }
 
 #[test]

@@ -35,7 +35,7 @@ mod with_mpi {
 
     use serde_json::Value;
 
-    use super::common::{protocols, steady};
+    use super::common::{anywhere, protocols, steady};
     use super::*;
 
     /// Racks, cross traffic, samples, faults and a drain.
@@ -97,7 +97,7 @@ load = 0.5
         if !has_mpirun() {
             return;
         }
-        for protocol in protocols() {
+        for protocol in anywhere() {
             let place = place(&protocol, "600us");
             place.run(&["--out", &place.arg("alone"), "--threads", "1"]).ok();
             let read = |out: &str, file: &str| fs::read(place.path(out).join(file)).unwrap();

@@ -189,6 +189,9 @@ pub enum Quantity {
     WindowBytes,
     /// Bytes queued at a port.
     QueueBytes,
+    /// How long a port has stood still so far, in picoseconds, of those that were ever told to
+    /// pause.
+    PausedPs,
 }
 
 /// Everything but the finished flows that were taken while the run went on.

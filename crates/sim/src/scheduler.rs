@@ -395,3 +395,50 @@ impl Queue {
         packet
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::fabric::{Buffer, Discipline};
+
+    fn weighted(quantum: u32) -> Scheduler {
+        let discipline = Discipline {
+            queues: Queues::ByPriority,
+            turns: Turns::Weighted(vec![quantum; 8]),
+            limits: Vec::new(),
+        };
+        let switch = Switch {
+            name: String::new(),
+            latency: Span::ZERO,
+            telemetry: false,
+            buffer: Buffer::Unlimited,
+            ecn: None,
+            priorities: 8,
+            discipline: Some(discipline),
+            pausing: None,
+        };
+        Scheduler::new(&switch, Rate::gbps(1), false, VecDeque::new()).unwrap()
+    }
+
+    #[test]
+    fn a_queue_that_runs_empty_saves_nothing_of_its_turn() {
+        let mut scheduler = weighted(5_000);
+        let frame = |packet: u8| Frame {
+            wire_bytes: 1_000,
+            priority: packet % 2,
+            next: NIL,
+            ..Frame::default()
+        };
+        let mut frames: Vec<Frame> = (0..30).map(frame).collect();
+        let mut served = Vec::new();
+        // One of each; then many of each.
+        for packets in [0..2, 2..30] {
+            packets.clone().for_each(|packet| scheduler.push(packet, &mut frames));
+            let pops = packets.map(|_| scheduler.pop(Time::ZERO, &frames));
+            served.extend(pops.map(|packet| frames[packet as usize].priority));
+        }
+        // Queue 1 goes on with its turn; queue 0 begins one, and has no more than that.
+        let begin = [0, 1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1];
+        assert_eq!(served[..begin.len()], begin);
+    }
+}

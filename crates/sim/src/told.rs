@@ -1,7 +1,7 @@
 //! What the parts of a process tell when they are asked: which flows are done, what is sampled, and
 //! what is left at the end.
 
-use tidegate_core::Time;
+use tidegate_core::{Span, Time};
 
 use crate::bytes::bytes;
 use crate::flows::Done;
@@ -25,6 +25,8 @@ pub(crate) struct Seen {
     pub(crate) windows: Vec<(u64, f64)>,
     /// By port of a switch: bytes queued.
     pub(crate) queues: Vec<(u32, u32)>,
+    /// By port that was ever told to pause: how long it has stood still.
+    pub(crate) paused: Vec<(u32, Span)>,
 }
 
 /// What is left at the end, in no order.
@@ -44,7 +46,7 @@ pub(crate) struct Left {
 
 bytes! {
     Ended { done, packet_hops }
-    Seen { running, windows, queues }
+    Seen { running, windows, queues, paused }
     Left { links, switches, waits, flows, faults, packet_hops, events }
 }
 
@@ -54,9 +56,10 @@ impl Seen {
         self.running.extend(others.running);
         self.windows.extend(others.windows);
         self.queues.extend(others.queues);
+        self.paused.extend(others.paused);
     }
 
-    /// Appends it in the order of samples: flows by id, then ports.
+    /// Appends it in the order of samples: flows by id, then ports, then those that pause.
     pub(crate) fn samples(mut self, at: Time, out: &mut Vec<Sample>) {
         let mut push = |entity, quantity, value| out.push(Sample { at, entity, quantity, value });
         self.running.sort_unstable();
@@ -72,6 +75,10 @@ impl Seen {
         self.queues.sort_unstable();
         for (port, bytes) in self.queues {
             push(port as u64, Quantity::QueueBytes, bytes as f64);
+        }
+        self.paused.sort_unstable();
+        for (port, span) in self.paused {
+            push(port as u64, Quantity::PausedPs, span.as_ps() as f64);
         }
     }
 }

@@ -370,6 +370,12 @@ fn what_racks_cannot_do_beside_circuits_is_refused() {
     let outage = Outage { of: Failing::Link(12), down: Time::us(1), up: Time::NEVER };
     let flaps = Flaps { mean_up: Span::us(1), mean_down: Span::us(1) };
     let change = RateChange { port: 25, at: Time::ZERO, rate: Rate::gbps(1) };
+    let second_uplink = |setup: &mut Setup| {
+        let first = setup.fabric.circuits.as_ref().unwrap().first_link as usize;
+        let again = setup.fabric.links[first - 3];
+        setup.fabric.links.insert(first, again);
+        circuits(setup, |circuits| circuits.first_link += 1);
+    };
     let cases = [
         (with(|c| c.matchings[1][2] = 3), "in matching 1 racks 1 and 2 both send to 3"),
         (with(|c| c.matchings[1][2] = 4), "matching 1 is not of 4 racks"),
@@ -377,6 +383,7 @@ fn what_racks_cannot_do_beside_circuits_is_refused() {
         (with(|c| c.day = Span::ZERO), "circuits of 4 racks with days of"),
         (with(|c| c.first_link += 1), "no link for the circuit from rack"),
         (with(|c| c.first_link -= 1), "a circuit that is none between two racks"),
+        (error(&second_uplink), "rack 1 has not one link to the packet network"),
         (error(&|setup| setup.faults.outages = vec![outage]), "links between switches that fail"),
         (error(&|setup| setup.faults.flaps = Some(flaps)), "links between switches that fail"),
         (

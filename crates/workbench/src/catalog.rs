@@ -74,6 +74,12 @@ pub fn protocols() -> Vec<ProtocolInfo> {
     Protocol::ALL.iter().copied().map(describe).collect()
 }
 
+/// Those that run on any fabric: they do not need circuits, which no other can stand for.
+#[cfg(test)]
+pub(crate) fn anywhere() -> impl Iterator<Item = ProtocolInfo> {
+    protocols().into_iter().filter(|info| !info.needs.contains(&Need::Circuits.name()))
+}
+
 /// The protocol of that name.
 ///
 /// # Errors

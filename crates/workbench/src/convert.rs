@@ -166,12 +166,13 @@ pub(crate) fn sample(plan: &Plan, sample: &Sample) -> SeriesRow {
             _ => Entity::Link(link.b, link.a),
         })
     };
-    let (quantity, entity) = match sample.quantity {
-        Quantity::DeliveredBytes => ("delivered_bytes", Entity::Flow(sample.entity)),
-        Quantity::WindowBytes => ("window_bytes", Entity::Flow(sample.entity)),
-        Quantity::QueueBytes => ("queue_bytes", link()),
+    let (quantity, entity, value) = match sample.quantity {
+        Quantity::DeliveredBytes => ("delivered_bytes", Entity::Flow(sample.entity), sample.value),
+        Quantity::WindowBytes => ("window_bytes", Entity::Flow(sample.entity), sample.value),
+        Quantity::QueueBytes => ("queue_bytes", link(), sample.value),
+        Quantity::PausedPs => ("paused_us", link(), sample.value * 1e-6),
     };
-    SeriesRow { at: sample.at, entity, quantity, value: sample.value }
+    SeriesRow { at: sample.at, entity, quantity, value }
 }
 
 fn bytes(spread: &Spread) -> QueueBytes {

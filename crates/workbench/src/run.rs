@@ -309,7 +309,7 @@ sizes = "inf"
     fn chunks_series_and_threads_change_no_byte_of_summary_and_rows() {
         let dir = tempfile::tempdir().unwrap();
         let mut plans = Vec::new();
-        for protocol in crate::protocols() {
+        for protocol in crate::catalog::anywhere() {
             let path = dir.path().join("mixed.toml");
             std::fs::write(&path, MIXED.replace("PROTOCOL", protocol.name)).unwrap();
             let name = crate::set(&format!("name=mixed, {}", protocol.name)).unwrap();
@@ -321,6 +321,7 @@ sizes = "inf"
         for (file, changes) in [
             ("poseidon/multi-hop.toml", ["duration=2ms", "warmup=1ms"]),
             ("demo/leaf-spine.toml", ["duration=600us", "warmup=200us"]),
+            ("powertcp/figure-08.toml", ["duration=600us", "warmup=200us"]),
         ] {
             let changes: Vec<_> =
                 changes.iter().map(|change| crate::set(change).unwrap()).collect();

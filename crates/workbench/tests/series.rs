@@ -6,7 +6,7 @@ use std::path::Path;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use tidegate_workbench::results::Summary;
-use tidegate_workbench::{RunOptions, load, protocols, run, set};
+use tidegate_workbench::{ProtocolInfo, RunOptions, load, protocols, run, set};
 
 /// (quantity, flow or link) to samples in order of time.
 type Series = BTreeMap<(String, String), Vec<(f64, f64)>>;
@@ -77,10 +77,15 @@ fn read(path: &Path) -> Series {
     series
 }
 
+/// Those that run on any fabric: the others need circuits.
+fn anywhere() -> impl Iterator<Item = ProtocolInfo> {
+    protocols().into_iter().filter(|info| !info.needs.contains(&"circuit announcements"))
+}
+
 #[test]
 fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
     let mut with_windows = 0;
-    for protocol in protocols() {
+    for protocol in anywhere() {
         let name = protocol.name;
         let (summary, series) = run_and_read(name, &[]);
         let of =
@@ -132,11 +137,41 @@ fn series_tell_goodput_window_and_queue_of_every_flow_and_port() {
     assert!(with_windows >= 4, "{with_windows}");
 }
 
+#[test]
+fn pauses_of_intervals_add_up_to_those_of_the_summary() {
+    // Windows of several pipes against a buffer that is shorter than them.
+    let changes = [
+        "switch.buffer=200KB",
+        "switch.pfc={ alpha = 0.125 }",
+        "transport.params.base_target=100us",
+        "transport.params.initial_window=10BDP",
+    ];
+    let (summary, series) = run_and_read("swift", &changes);
+    let paused =
+        |from: &str, to: &str| series.get(&("paused_us".to_owned(), format!("{from}>{to}")));
+    let mut some = 0;
+    for link in &summary.links {
+        let Some(rows) = paused(&link.from, &link.to) else {
+            assert_eq!(link.pfc_pauses, 0, "{link:?}");
+            continue;
+        };
+        assert!(rows.iter().all(|(_, us)| (0.0..=10.0 + 1e-9).contains(us)), "{rows:?}");
+        assert_eq!(rows.last().unwrap().0, 1000.0, "a row an interval to the end");
+        // What was paused in the interval that ends with warm-up is not measured.
+        let sum: f64 = rows.iter().filter(|(at, _)| *at > 100.0 + 1e-9).map(|(_, us)| us).sum();
+        assert!((sum - link.paused_us.unwrap().as_f64()).abs() < 1e-5, "{sum}: {link:?}");
+        some += (sum > 20.0) as usize;
+    }
+    assert!(some > 1, "{some} ports stood still");
+    let (_, plain) = run_and_read("swift", &changes[2..]);
+    assert!(plain.keys().all(|(quantity, _)| quantity != "paused_us"));
+}
+
 /// What is left of the run after the last whole interval has rows of its own, over its own length.
 #[test]
 fn rows_add_up_to_what_was_delivered_whatever_the_interval() {
     let (mut runs, mut finishing) = (0, 0);
-    for protocol in protocols() {
+    for protocol in anywhere() {
         // 391 is 17 times 23. Of 300 us, messages come and go in the last interval.
         for (interval, samples) in [("10us", 40), ("23us", 17), ("300us", 2), ("1s", 1)] {
             let changes = ["duration=391us", &format!("output.timeseries={interval}")];

@@ -67,8 +67,14 @@
 //! * `circuits` is what their TCP stack adds for links that change their rate: no smoothing and no
 //!   floor at a hop whose rate has just changed, and no averaging (γ = 1) while power is below one
 //!   half.
-//! * `reaction = "round"` listens once a round trip, as the paper's study of reconfigurable
-//!   networks does: records are then compared with those of a round trip ago.
+//! * `reaction = "round"` computes the window once a round trip, as the paper's study of
+//!   reconfigurable networks does; power is smoothed with every acknowledgement all the same. That
+//!   is more than a detail: smoothed over τ, what current and voltage say together is the queue
+//!   (`q + τ q'`, passed through `1 / (1 + τ s)`). Records compared with those of a round trip ago,
+//!   which is how the authors' TCP stack leaves it without its reaction to every acknowledgement,
+//!   are not smoothed, and windows swing without end with a period of some four round trips. Power
+//!   divides the latest window, as Algorithm 1 remembers it and that stack does; divided into the
+//!   one before, whose packets it is of, the windows of flows that are out of step swing too.
 //! * A loss halves the window and a timeout sets it to its smallest; the paper does not speak of
 //!   losses.
 //! * Below one packet the window becomes one packet every `RTT · packet / cwnd`, where the authors'
@@ -155,6 +161,8 @@ pub struct PowerTcp {
     power: f64,
     /// An acknowledgement of this packet, or a later one, ends the round trip.
     round_end: u64,
+    /// The window limited sending in this round trip.
+    limited: bool,
     beta: f64,
     min_window: f64,
     max_window: f64,
@@ -214,6 +222,7 @@ impl CongestionControl for PowerTcp {
             old_cwnd: cwnd,
             power: 1.0,
             round_end: 0,
+            limited: false,
             beta: params.beta.bytes(bdp),
             min_window,
             max_window,
@@ -229,18 +238,22 @@ impl CongestionControl for PowerTcp {
             return;
         }
         let ends_round = ack.seq >= self.round_end;
-        if params.reaction == Reaction::Round && !ends_round {
-            return;
-        }
-        let worst = match standing {
+let worst = match standing {
             Standing::Newer => self.worst_hop(params, ack.hops),
             _ => self.first_worst(params, ack.hops),
         };
+        self.limited |= ack.window_limited;
         if let Some(worst) = worst {
-            self.update(params, &worst, ack.window_limited);
+            self.smooth(&worst);
+            match params.reaction {
+                Reaction::Ack => self.update(params, ack.window_limited),
+                Reaction::Round if ends_round => self.update(params, self.limited),
+                Reaction::Round => {}
+            }
         }
         self.previous.replace(ack.hops);
         if ends_round {
+            self.limited = false;
             self.round_end = ack.next_seq;
             self.old_cwnd = self.cwnd;
         }
@@ -310,13 +323,18 @@ impl PowerTcp {
         current * voltage / (rate * rate * self.tau)
     }
 
-    /// PowerTCP algorithm 1, updateWindow.
-    fn update(&mut self, params: &PowerTcpParams, worst: &Worst, window_limited: bool) {
+    /// PowerTCP algorithm 1, normPower: smoothed over a base RTT.
+    #[inline]
+    fn smooth(&mut self, worst: &Worst) {
         self.power = if worst.changed {
             worst.power
         } else {
             (self.power * (self.tau - worst.dt) + worst.power * worst.dt) / self.tau
         };
+    }
+
+    /// PowerTCP algorithm 1, updateWindow.
+    fn update(&mut self, params: &PowerTcpParams, window_limited: bool) {
         let power = self.power / params.eta;
         let gamma = if params.circuits && power <= 0.5 { 1.0 } else { params.gamma };
         let kept = match params.reference {
@@ -447,17 +465,35 @@ mod tests {
     }
 
     #[test]
-    fn it_can_listen_once_a_round_trip() {
+    fn a_window_can_be_computed_once_a_round_trip() {
         let params = PowerTcpParams { reaction: Reaction::Round, ..Default::default() };
         let mut flow = start(&params);
         on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
-        // What the middle of the round trip tells is passed over.
-        on_hops(&mut flow, &params, 10, &[hop(4000, 400_000, 90_000)]);
-        assert_eq!((flow.cwnd, flow.power), (PIPE, 1.0));
-        // Twice the pipe in one base RTT.
+        // What the middle of the round trip tells is smoothed, and changes no window: twice the
+        // pipe for half of a base RTT.
+        on_hops(&mut flow, &params, 10, &[hop(4000, 100_000, 0)]);
+        assert_near(flow.power, 1.5, 1e-12);
+        assert_eq!(flow.cwnd, PIPE);
         on_hops(&mut flow, &params, 20, &[hop(8000, 200_000, 0)]);
-        assert_near(flow.power, 2.0, 1e-12);
-        assert_near(flow.cwnd, 0.9 * (PIPE / 2.0 + 1000.0) + 0.1 * PIPE, 1e-6);
+        assert_near(flow.power, 1.75, 1e-12);
+        assert_near(flow.cwnd, 0.9 * (PIPE / 1.75 + 1000.0) + 0.1 * PIPE, 1e-6);
+        // It grows where it limited sending at any time of the round trip.
+        let grown = |limited: [bool; 2]| {
+            let mut flow = flow.clone();
+            let before = flow.cwnd;
+            for ((seq, at), window_limited) in [(30, 12_000), (40, 20_000)].into_iter().zip(limited)
+            {
+                let hops = [hop(at, 200_000, 0)];
+                let ack = contract::ack(Time::us(10));
+                let ack = Ack { seq, next_seq: seq + 20, hops: &hops, window_limited, ..ack };
+                flow.on_ack(&params, &ack);
+            }
+            flow.cwnd > before
+        };
+        assert_eq!(
+            [grown([true, false]), grown([false, true]), grown([false; 2])],
+            [true, true, false]
+        );
     }
 
     #[test]

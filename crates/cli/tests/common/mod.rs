@@ -68,6 +68,11 @@ pub(crate) fn protocols_without(need: &str) -> Vec<String> {
     others.map(|protocol| protocol["name"].as_str().unwrap().to_owned()).collect()
 }
 
+/// Those that run on any fabric: the others need circuits.
+pub(crate) fn anywhere() -> Vec<String> {
+    protocols_without("circuit announcements")
+}
+
 /// A folder that goes with the test, and a scenario in it.
 pub(crate) struct Place {
     dir: TempDir,
@@ -110,6 +115,18 @@ protocol = "{protocol}"
             "[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\nlabel = \"long\"\n",
             "[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\nsize = \"20KB\"\nstart = \"60us\"\ncount = 5\n",
         ))
+    }
+
+    /// The same between racks that circuits join, where every protocol runs.
+    pub(crate) fn racks() -> Place {
+        let place = Place::usual();
+        let text = std::fs::read_to_string(place.path("scenario.toml")).unwrap();
+        let (before, rest) = text.split_once("[fabric]").unwrap();
+        let (_, after) = rest.split_once("[transport]").unwrap();
+        let fabric = "[fabric]\nkind = \"reconfigurable\"\nracks = 2\nhosts_per_rack = 2\n";
+        std::fs::write(place.path("scenario.toml"), format!("{before}{fabric}[transport]{after}"))
+            .unwrap();
+        place
     }
 
     /// A path in the folder.

@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use browser::Browser;
-use common::{Place, answer, protocols};
+use common::{Place, answer, anywhere};
 use serde_json::Value;
 
 const CHECKS: &str = include_str!("checks.js");
@@ -80,7 +80,7 @@ fn report(place: &Place, name: &str, args: &[&str]) -> PathBuf {
 }
 
 fn comparison(place: &Place) -> PathBuf {
-    let (scenario, all) = (place.arg("scenario.toml"), protocols().join(","));
+    let (scenario, all) = (place.arg("scenario.toml"), anywhere().join(","));
     report(
         place,
         "compare",

@@ -94,6 +94,7 @@ pub(crate) fn settle(
     packet_bytes: u32,
     warnings: &mut Vec<String>,
 ) -> Result<(), Error> {
+    refuse_beside_circuits(table, fabric, said, wanting)?;
     let levels = fabric.switches.iter().map(|switch| switch.priorities).min().unwrap_or(1);
     let limited = |switch: &Switch| switch.buffer != Buffer::Unlimited;
     let mut warned = false;
@@ -141,6 +142,31 @@ pub(crate) fn settle(
         }
     }
     Ok(())
+}
+
+/// # Errors
+/// Switches that would pause beside circuits: the queues of racks cannot stand still.
+fn refuse_beside_circuits(
+    table: &Table,
+    fabric: &Fabric,
+    said: &[Said],
+    wanting: Option<&str>,
+) -> Result<(), Error> {
+    let pauses = |(switch, said): (&Switch, &Said)| match (said, wanting) {
+        _ if switch.buffer == Buffer::Unlimited => None,
+        (Said::On(..), _) => Some(of(table, said).error("pfc", "\"off\" beside circuits")),
+        (Said::Nothing, Some(name)) => Some(table.error_found(
+            "buffer",
+            format!("limited buffers, for which {name} needs pauses"),
+            "\"unlimited\" beside circuits, or switch.pfc = \"off\"",
+        )),
+        _ => None,
+    };
+    let mut refused = fabric.switches.iter().zip(said).filter_map(pauses);
+    match fabric.circuits.as_ref().and_then(|_| refused.next()) {
+        Some(error) => Err(error),
+        None => Ok(()),
+    }
 }
 
 /// The table that says it.
@@ -205,5 +231,36 @@ mod tests {
         let said = "switch.pfc: found 97260B of headroom and reserve at tor0, expected less than \
                     its buffer of 90000B (one needs pauses)";
         assert!(message.contains(said), "{message}");
+    }
+
+    #[test]
+    fn pauses_beside_circuits_are_refused_by_place() {
+        let load = |protocol: &str, switch: &str| {
+            let text = format!(
+                "duration = '1ms'\nfabric = {{ kind = 'reconfigurable', racks = 2 }}\nflows = [{{ \
+                 src = 'h0', dst = 'h4' }}]\ntransport = {{ protocol = '{protocol}' }}\n\
+                 [switch]\n{switch}"
+            );
+            let plan = crate::load(&text, "x.toml", &[]);
+            plan.map(|plan| plan.warnings.len()).map_err(|error| error.to_string())
+        };
+        let small = "buffer = '4MB'";
+        // Who wants pauses does without where nothing is dropped, or the scenario says so.
+        assert_eq!(load("swift", small), Ok(0));
+        assert_eq!(load("timely", "telemetry = true"), Ok(0));
+        assert_eq!(load("timely", &format!("{small}\npfc = 'off'")), Ok(1));
+        let over = "override = [{ match = 'core0', buffer = '4MB', pfc = {} }]";
+        for (protocol, switch, said) in [
+            (
+                "swift",
+                "buffer = '4MB'\npfc = {}",
+                "x.toml:7: switch.pfc: found a table, expected \"off\"",
+            ),
+            ("swift", over, "x.toml:6: switch.override[0].pfc: found a table, expected \"off\""),
+            ("timely", small, "x.toml:6: switch.buffer: found limited buffers, for which timely"),
+        ] {
+            let message = load(protocol, switch).unwrap_err();
+            assert!(message.starts_with(said), "{message}");
+        }
     }
 }

@@ -132,7 +132,6 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     pfc::settle(switch_table, &mut fabric, &said, wishes.lossless(), largest, &mut warnings)?;
     faults::check_storms(root.find("faults"), &faults, &fabric)?;
     wishes.classes(&fabric, &mut warnings);
-    wishes.circuits(&fabric, &mut warnings);
     wishes.queues_of_racks(&fabric, &mut warnings);
     wishes.overtaking(&fabric, routing, || paths::differ(&fabric), &mut warnings);
     wishes.provide(&fabric, &facts, switch_table)?;

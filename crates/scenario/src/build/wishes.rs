@@ -107,17 +107,6 @@ impl<'a> Wishes<'a> {
         self.first(|equipment| equipment.lossless)
     }
 
-    /// Warns of who would be told of circuits where there are none: it does without.
-    pub(crate) fn circuits(&self, fabric: &Fabric, warnings: &mut Vec<String>) {
-        let told = self.first(|equipment| equipment.circuits);
-        if let Some(name) = told.filter(|_| fabric.circuits.is_none()) {
-            warnings.push(format!(
-                "{name} is told of circuits, and this fabric has none (fabric.kind = \
-                 \"reconfigurable\")"
-            ));
-        }
-    }
-
     /// The largest packet of any of them on the wire, in bytes.
     pub(crate) fn largest_packet(&self, facts: &Facts) -> u32 {
         let of = |wish: &Wish<'_>| {
@@ -223,6 +212,11 @@ fn lack(fabric: &Fabric, facts: &Facts, need: Need) -> Option<Lack> {
         Need::Ecn | Need::CoreEcn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => {
             (Some("ecn"), "no switch that marks".into(), "marking on some switch".into())
         }
+        Need::Circuits if fabric.circuits.is_none() => (
+            None,
+            "a fabric without circuits".into(),
+            "another protocol, or fabric.kind = \"reconfigurable\"".into(),
+        ),
         Need::CreditQueues => (
             None,
             format!("a fabric without {}", need.name()),
@@ -247,6 +241,13 @@ mod tests {
              flows = [{{ src = 'h0', dst = 'h1' }}]\nswitch = {{ {more} }}"
         );
         crate::load(&text, "x.toml", &[]).unwrap().fabric
+    }
+
+    /// Of racks that circuits join.
+    fn racks() -> Fabric {
+        let text = "duration = '1ms'\nfabric = { kind = 'reconfigurable', racks = 2 }\n\
+                    transport = { protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h4' }]";
+        crate::load(text, "x.toml", &[]).unwrap().fabric
     }
 
     /// What is said of protocols that want these things, by number from "one" on.
@@ -302,22 +303,6 @@ mod tests {
     }
 
     #[test]
-    fn who_is_told_of_circuits_is_warned_where_there_are_none() {
-        let wanting = Equipment { circuits: true, ..Equipment::NONE };
-        let warned = |wishes: &[Equipment]| {
-            merged(wishes, |wishes, _| {
-                let mut warnings = Vec::new();
-                wishes.circuits(&chain(2, ""), &mut warnings);
-                Ok(warnings)
-            })
-            .unwrap()
-        };
-        assert_eq!(warned(&[Equipment::NONE]), Vec::<String>::new());
-        let warnings = warned(&[Equipment::NONE, wanting]);
-        assert!(warnings.len() == 1 && warnings[0].starts_with("two is told of circuits"));
-    }
-
-    #[test]
     fn every_need_is_checked() {
         let lacks = |fabric: &Fabric, need| {
             lack(fabric, &paths::facts(fabric, None).unwrap(), need).map(|lack| lack.found)
@@ -335,8 +320,8 @@ mod tests {
             assert_eq!(lacks(&good, need), None);
         }
         assert_eq!(lacks(&good, Need::CreditQueues).unwrap(), "a fabric without credit queues");
-        // It is warned of.
-        assert_eq!(lacks(&good, Need::Circuits), None);
+        assert_eq!(lacks(&good, Need::Circuits).unwrap(), "a fabric without circuits");
+        assert_eq!(lacks(&racks(), Need::Circuits), None);
         assert_eq!(
             lacks(&chain(9, ""), Need::HopRecords).unwrap(),
             "a fabric with 9 switches on a path"

@@ -83,6 +83,14 @@ impl<P: Probe, N: Naming> Part<P, N> {
             .map(|(index, port)| (self.port_names.name(index), port.queue_bytes))
     }
 
+    /// How long ports of the part have stood still that were ever told to pause, by name.
+    pub(crate) fn pauses(&self) -> impl Iterator<Item = (u32, Span)> {
+        let ports = if self.ingress.is_some() { self.own_ports } else { 0 };
+        let paused = (0..ports).map(|index| (index, self.paused(index, self.now)));
+        let told = paused.filter(|(_, (times, _))| *times > 0);
+        told.map(|(index, (_, span))| (self.port_names.name(index as u32), span))
+    }
+
     /// What packets have waited for at every port of the part, by name, in byte picoseconds.
     pub(crate) fn byte_ps(&self) -> impl Iterator<Item = (u32, u128)> {
         let ports = (0..).zip(&self.ports[..self.own_ports]);

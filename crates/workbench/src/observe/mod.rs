@@ -5,6 +5,7 @@
 //! file. `run` adds those of its files and of the summary; `reproduce` adds, by [`Part`], what its
 //! metrics and plots ask for. A measure changes no outcome.
 
+mod circuits;
 mod drive;
 mod ears;
 mod links;
@@ -31,6 +32,7 @@ use tidegate_sim::{Departure, FlowRecord, Outcome, Sample};
 use crate::Error;
 use crate::machine::Stopwatch;
 
+pub(crate) use circuits::CircuitTrace;
 pub use drive::Progress;
 #[cfg(test)]
 pub(crate) use drive::setup;
@@ -74,6 +76,8 @@ pub(crate) struct Observations {
     pub(crate) slowdowns: BTreeMap<String, Vec<Slowdown>>,
     /// Every switch, from warm-up to the end.
     pub(crate) switches: Vec<SwitchSummary>,
+    /// Circuits that sent anything, in their days.
+    pub(crate) circuits: Vec<CircuitTrace>,
 }
 
 /// Mean, percentile, maximum.
@@ -176,6 +180,8 @@ pub(crate) enum Part {
     Slowdowns,
     /// [`Observations::switches`].
     Switches,
+    /// [`Observations::circuits`].
+    Circuits,
 }
 
 /// The measures of `parts`; those over time look every `interval`.
@@ -199,6 +205,7 @@ pub(crate) fn measures(
             Part::Queues => measures.push(Box::new(queues::Queues::every(interval))),
             Part::Slowdowns => measures.push(Box::<slowdowns::Slowdowns>::default()),
             Part::Switches => measures.push(Box::new(switches::Switches)),
+            Part::Circuits => measures.push(Box::<circuits::Circuits>::default()),
         }
     }
     measures

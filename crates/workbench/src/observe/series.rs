@@ -1,5 +1,5 @@
-//! The time series of a run: the engine's samples, and the goodput of every flow between two of
-//! them.
+//! The time series of a run: the engine's samples, and between two of them the goodput of every flow
+//! and the pauses of every port.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,8 @@ pub(crate) struct SamplesFile {
     out: PathBuf,
     interval: Span,
     goodputs: Goodputs,
+    /// How long each port had stood still as of the last sample, in picoseconds.
+    paused: BTreeMap<u64, f64>,
     file: Option<SeriesFile<Partial>>,
 }
 
@@ -24,7 +26,17 @@ impl SamplesFile {
     /// In the folder `out`, a row for every entity and `interval` up to `end`.
     pub(crate) fn new(out: &Path, interval: Span, end: Time) -> SamplesFile {
         let goodputs = Goodputs::new(interval, end);
-        SamplesFile { out: out.to_owned(), interval, goodputs, file: None }
+        let paused = BTreeMap::new();
+        SamplesFile { out: out.to_owned(), interval, goodputs, paused, file: None }
+    }
+
+    /// Of pauses, which the engine tells so far, those of the interval that ends here.
+    fn within_interval(&mut self, sample: Sample) -> Sample {
+        if sample.quantity != Quantity::PausedPs {
+            return sample;
+        }
+        let before = self.paused.insert(sample.entity, sample.value).unwrap_or(0.0);
+        Sample { value: sample.value - before, ..sample }
     }
 
     fn write(&mut self, rows: impl IntoIterator<Item = SeriesRow>) -> Result<(), Error> {
@@ -47,9 +59,10 @@ impl Measure for SamplesFile {
     }
 
     fn sampled(&mut self, plan: &Plan, _at: Time, samples: &[Sample]) -> Result<(), Error> {
-        for sample in samples {
-            let goodput = self.goodputs.row(sample);
-            self.write(std::iter::once(convert::sample(plan, sample)).chain(goodput))?;
+        for &sample in samples {
+            let sample = self.within_interval(sample);
+            let goodput = self.goodputs.row(&sample);
+            self.write(std::iter::once(convert::sample(plan, &sample)).chain(goodput))?;
         }
         let ended = self.goodputs.rows_of_ended();
         self.write(ended)

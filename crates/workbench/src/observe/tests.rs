@@ -25,7 +25,7 @@ flows = [
     tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
 }
 
-pub(crate) const ALL: [Part; 8] = [
+pub(crate) const ALL: [Part; 9] = [
     Part::Traces,
     Part::Windows,
     Part::Messages,
@@ -34,6 +34,7 @@ pub(crate) const ALL: [Part; 8] = [
     Part::Queues,
     Part::Slowdowns,
     Part::Switches,
+    Part::Circuits,
 ];
 
 fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
@@ -74,7 +75,7 @@ impl Measure for Diary {
 #[test]
 fn traces_of_all_flows_add_up_to_their_rows() {
     let mut with_windows = 0;
-    for protocol in crate::protocols() {
+    for protocol in crate::catalog::anywhere() {
         let (plan, name) = (plan(protocol.name), protocol.name);
         let rows = Arc::default();
         let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
@@ -135,7 +136,7 @@ fn measures_are_given_samples_at_their_own_times() {
 
 #[test]
 fn measures_change_no_outcome_and_do_without_each_other() {
-    for protocol in crate::protocols() {
+    for protocol in crate::catalog::anywhere() {
         let plan = plan(protocol.name);
         let json = |seen: &Observations| serde_json::to_value(seen).unwrap();
         let (none, all) = (seen(&plan, &[], Span::us(10)), seen(&plan, &ALL, Span::us(10)));

@@ -10,8 +10,8 @@ use super::read::{Run, Series};
 
 /// Runs of one plot at most.
 pub(crate) const RUNS_MAX: usize = 10;
-/// Queues of a scenario that are drawn over time.
-pub(crate) const QUEUES_SHOWN: usize = 3;
+/// Ports of a scenario whose queues, or pauses, are drawn over time.
+pub(crate) const PORTS_SHOWN: usize = 3;
 /// Flows that are drawn one by one; of more, the sums of their labels.
 const FLOWS_MAX: usize = 64;
 /// Points of a distribution.
@@ -34,6 +34,7 @@ pub(crate) fn messages(runs: &[Run]) -> Vec<Plot> {
         x: axis("slowdown (completion time over that in an empty network)", true),
         y: share("share of messages"),
         lines: lines(runs, slowdowns),
+        ..Plot::default()
     }];
     let known =
         |fct: &FctSummary, per_mille, value: Option<Fixed>| value.filter(|_| !fct.hides(per_mille));
@@ -52,6 +53,7 @@ pub(crate) fn messages(runs: &[Run]) -> Vec<Plot> {
         x: axis("message size (bytes, middle of a decade)", true),
         y: axis(unit, true),
         lines: lines(runs, |run| by_size(run, of)),
+        ..Plot::default()
     }));
     plots
 }
@@ -71,6 +73,7 @@ pub(crate) fn goodput(runs: &[Run]) -> Vec<Plot> {
             false,
         ),
         lines: flow_lines(series),
+        ..Plot::default()
     };
     let mut plots: Vec<Plot> = sampled.map(plot).collect();
     equal_scales(&mut plots);
@@ -80,7 +83,7 @@ pub(crate) fn goodput(runs: &[Run]) -> Vec<Plot> {
 /// Queues: their distribution, and the longest over time, a plot a port.
 pub(crate) fn queues(runs: &[Run]) -> Vec<Plot> {
     let mut plots = queue_distributions(runs).to_vec();
-    for port in longest(runs) {
+    for port in largest(means(runs, |series| &series.queues)) {
         let points = |run: &Run| {
             let series = run.series.as_ref().filter(|_| run.summary.name == port.0);
             series.and_then(|series| series.queues.get(&port.1)).cloned().unwrap_or_default()
@@ -90,9 +93,28 @@ pub(crate) fn queues(runs: &[Run]) -> Vec<Plot> {
             x: time(runs),
             y: axis("queue (KB)", false),
             lines: lines(runs, points),
+            ..Plot::default()
         });
     }
     plots
+}
+
+/// How much of the time ports stood still: those that did longest, a plot a port.
+pub(crate) fn pauses(runs: &[Run]) -> Vec<Plot> {
+    let plot = |(scenario, port): (String, Port)| {
+        let points = |run: &Run| {
+            let series = run.series.as_ref().filter(|_| run.summary.name == scenario);
+            series.and_then(|series| series.pauses.get(&port)).cloned().unwrap_or_default()
+        };
+        Plot {
+            title: format!("Pauses of {} towards {}", port.0, port.1),
+            x: time(runs),
+            y: axis("paused in an interval (µs)", false),
+            lines: lines(runs, points),
+            ..Plot::default()
+        }
+    };
+    largest(means(runs, |series| &series.pauses)).into_iter().map(plot).collect()
 }
 
 /// A line for every run in its protocol's colour, with dashes where an earlier run has that one.
@@ -232,7 +254,7 @@ fn sum(series: &Series, label: &str) -> Points {
 /// The distribution of queues and its tail: over samples of the ports that ever queue; of runs
 /// without samples, over the ports.
 fn queue_distributions(runs: &[Run]) -> [Plot; 2] {
-    let means = mean_queues(runs);
+    let means = means(runs, |series| &series.queues);
     let sampled = runs.iter().all(|run| run.series.is_some());
     let values = |run: &Run| {
         let mut values: Vec<f64> = match run.series.as_ref().filter(|_| sampled) {
@@ -260,12 +282,14 @@ fn queue_distributions(runs: &[Run]) -> [Plot; 2] {
         x: axis(x, false),
         y: share(&format!("share of {of}")),
         lines: lines(runs, |run| cdf(&values(run), 0)),
+        ..Plot::default()
     };
     let above = Plot {
         title: "Queues at switch ports, the tail".to_owned(),
         x: axis(x, false),
         y: Axis { to: Some(1.0), ..axis(&format!("share of {of} that are longer"), true) },
         lines: lines(runs, |run| ccdf(&values(run))),
+        ..Plot::default()
     };
     [below, above]
 }
@@ -276,11 +300,13 @@ fn measured<'a>(run: &Run, points: &'a [(f64, f64)]) -> impl Iterator<Item = f64
     points.iter().filter(move |point| point.0 > from_ms).map(|point| point.1)
 }
 
+type Sampled = BTreeMap<Port, Points>;
+
 /// By scenario and port: the means of all runs, added.
-fn mean_queues(runs: &[Run]) -> BTreeMap<(String, Port), f64> {
+fn means(runs: &[Run], of: fn(&Series) -> &Sampled) -> BTreeMap<(String, Port), f64> {
     let mut means = BTreeMap::new();
     for run in runs {
-        for (port, points) in run.series.iter().flat_map(|series| &series.queues) {
+        for (port, points) in run.series.iter().flat_map(of) {
             let (sum, n) =
                 measured(run, points).fold((0.0, 0), |(sum, n), value| (sum + value, n + 1));
             *means.entry((run.summary.name.clone(), port.clone())).or_default() +=
@@ -290,13 +316,13 @@ fn mean_queues(runs: &[Run]) -> BTreeMap<(String, Port), f64> {
     means
 }
 
-/// The ports of each scenario with the longest queues.
-fn longest(runs: &[Run]) -> Vec<(String, Port)> {
-    let mut ports: Vec<_> = mean_queues(runs).into_iter().filter(|(_, mean)| *mean > 0.0).collect();
+/// The ports of each scenario with the largest means.
+fn largest(means: BTreeMap<(String, Port), f64>) -> Vec<(String, Port)> {
+    let mut ports: Vec<_> = means.into_iter().filter(|(_, mean)| *mean > 0.0).collect();
     ports.sort_by(|a, b| a.0.0.cmp(&b.0.0).then(b.1.total_cmp(&a.1)));
     let mut shown: Vec<(String, Port)> = Vec::new();
     for (port, _) in ports {
-        if shown.iter().filter(|other| other.0 == port.0).count() < QUEUES_SHOWN {
+        if shown.iter().filter(|other| other.0 == port.0).count() < PORTS_SHOWN {
             shown.push(port);
         }
     }

@@ -4,7 +4,7 @@ use std::fmt::Write;
 
 use tidegate_results::{FctSummary, Fixed, Summary};
 
-use super::charts::{self, QUEUES_SHOWN, RUNS_MAX};
+use super::charts::{self, PORTS_SHOWN, RUNS_MAX};
 use super::differences::differences;
 use super::markup::{marked_up, marked_up_line};
 use super::plot::{Plot, escaped};
@@ -142,6 +142,7 @@ pub(crate) fn runs(runs: &[Run]) -> String {
         charts::goodput(&runs[..runs.len().min(RUNS_MAX)]),
     ));
     html.push_str(&section("Queues", charts::queues(runs)));
+    html.push_str(&section("Pauses over time", charts::pauses(runs)));
     html.push_str("<h2>Busiest switch ports</h2>\n");
     html + &links(runs)
 }
@@ -310,7 +311,7 @@ fn links(runs: &[Run]) -> String {
     let rows = runs.iter().flat_map(|run| {
         let mut links: Vec<_> = run.summary.links.iter().filter(|link| !link.from_host).collect();
         links.sort_by(|a, b| b.utilization.unwrap_or(0.0).total_cmp(&a.utilization.unwrap_or(0.0)));
-        links.truncate(QUEUES_SHOWN);
+        links.truncate(PORTS_SHOWN);
         links.into_iter().map(|link| {
             let mut row = vec![
                 escaped(&run.title),

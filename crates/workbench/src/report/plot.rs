@@ -33,6 +33,8 @@ pub(crate) struct Plot {
     pub(crate) x: Axis,
     pub(crate) y: Axis,
     pub(crate) lines: Vec<Line>,
+    /// Parts of x that are shaded.
+    pub(crate) bands: Vec<(f64, f64)>,
 }
 
 /// An axis.
@@ -181,7 +183,7 @@ pub(crate) fn isolated(text: &str) -> Cow<'_, str> {
 }
 
 const STYLE: &str = "<style>.ink{fill:#222}.quiet{fill:#666}.grid{stroke:#8884;stroke-width:1}\
-.frame{stroke:#888;fill:none}.paper{fill:#fff}\
+.frame{stroke:#888;fill:none}.paper{fill:#fff}.band{fill:#8883}\
 @media screen and \
 (prefers-color-scheme:dark){.ink{fill:#ddd}.quiet{fill:#aaa}.paper{fill:#16181c}}</style>";
 
@@ -253,6 +255,18 @@ impl Plot {
 
     fn axes(&self, svg: &mut String, x: &Scale, y: &Scale, top: f64, height: f64) {
         let (right, bottom) = (WIDTH - RIGHT, height - BOTTOM);
+        for (from, to) in &self.bands {
+            let [from, to] = [from, to].map(|&end| x.at(end).clamp(LEFT, right));
+            if to > from {
+                let _ = write!(
+                    svg,
+                    "<rect class=\"band\" x=\"{from:.1}\" y=\"{top}\" width=\"{:.1}\" \
+                     height=\"{}\"/>",
+                    to - from,
+                    bottom - top
+                );
+            }
+        }
         for tick in x.ticks() {
             let at = x.at(tick);
             let _ = write!(
@@ -427,8 +441,14 @@ mod tests {
                 ..Line::default()
             };
             let empty = Line { name: "nothing".into(), marker: Some("star"), ..Line::default() };
-            let svg =
-                Plot { title: "t".into(), x: axis(), y: axis(), lines: vec![line, empty] }.svg();
+            let svg = Plot {
+                title: "t".into(),
+                x: axis(),
+                y: axis(),
+                lines: vec![line, empty],
+                ..Plot::default()
+            }
+            .svg();
             assert!(
                 !svg.contains("NaN") && !svg.contains("inf\"") && svg.contains("a &lt; b &amp; c"),
                 "{svg}"

@@ -45,6 +45,8 @@ pub(crate) struct Series {
     pub(crate) goodput: BTreeMap<u64, (String, Vec<(f64, f64)>)>,
     /// By port: (ms, KB queued).
     pub(crate) queues: BTreeMap<(String, String), Vec<(f64, f64)>>,
+    /// By port that was ever told to pause: (ms, microseconds of the interval paused).
+    pub(crate) pauses: BTreeMap<(String, String), Vec<(f64, f64)>>,
 }
 
 fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
@@ -227,6 +229,9 @@ fn series(path: &Path, labels: &BTreeMap<u64, String>) -> Result<Option<Series>,
             }
             ("queue_bytes", EntryOf::Link(from, to)) => {
                 series.queues.entry((from, to)).or_default().push((at, value * 1e-3));
+            }
+            ("paused_us", EntryOf::Link(from, to)) => {
+                series.pauses.entry((from, to)).or_default().push((at, value));
             }
             _ => {}
         }

@@ -5,8 +5,8 @@ use std::ops::Range;
 use tidegate_algos::Protocol;
 
 use super::Picture;
-use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run};
-use crate::observe::{FlowTrace, Observations, QueueTrace, Traced, quantile};
+use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run, Waiting};
+use crate::observe::{CircuitTrace, FlowTrace, Observations, QueueTrace, Traced, quantile};
 use crate::report::plot::{Axis, Line, PALETTE, Plot, equal_scales};
 
 /// Every plot of a figure.
@@ -37,11 +37,20 @@ fn plots(
     chosen: &[usize],
     runs: &[Vec<&Observations>],
 ) -> Vec<Plot> {
-    let plot = |title: String, lines: Vec<Line>| Plot {
+    let bare = |title: String, lines: Vec<Line>| Plot {
         title,
         x: Axis { label: chart.x.clone(), log: chart.log_x, from: chart.from_ms, to: chart.to_ms },
         y: Axis { label: chart.y.clone(), log: chart.log_y, ..Axis::default() },
         lines,
+        bands: chosen.first().map_or_else(Vec::new, |&run| days(chart, runs[run].first().copied())),
+    };
+    // Of a long run, all that is drawn goes into what is looked at.
+    let shown = |&(x, _): &(f64, f64)| {
+        chart.from_ms.is_none_or(|from| from <= x) && chart.to_ms.is_none_or(|to| x <= to)
+    };
+    let plot = |title: String, mut lines: Vec<Line>| {
+        lines.iter_mut().for_each(|line| line.points.retain(shown));
+        bare(title, lines)
     };
     let title = || format!("{} {}: {}", "Figure", figure.name, chart.title);
     match chart.kind {
@@ -87,7 +96,7 @@ fn plots(
                 let line = |(place, &run): (usize, &usize)| {
                     let seen = runs[run].first()?;
                     let points = smooth(
-                        series(seen, of, &chart.labels[0]),
+                        series(seen, of, &chart.labels[0], chart.sum),
                         chart.smooth_us / seen.interval_us,
                     );
                     Some(styled(figure, chosen, place, points))
@@ -96,8 +105,7 @@ fn plots(
             }
             let panel = |&run: &usize| {
                 let seen = runs[run].first()?;
-                let mut lines =
-                    if chart.each { each(seen, of) } else { by_label(seen, of, &chart.labels) };
+                let mut lines = if chart.each { each(seen, of) } else { by_label(seen, of, chart) };
                 for line in &mut lines {
                     line.points = smooth(
                         std::mem::take(&mut line.points),
@@ -165,7 +173,8 @@ fn sweep(ask: &Ask, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observations
                 .map_or(PALETTE[lines.len() % PALETTE.len()], |card| card.color)
                 .to_owned();
             let marker = Some(card(run).map_or("circle", |card| card.marker.name()));
-            lines.push(Line { name, color, dash: 0, marker, points: Vec::new() });
+            let dash = lines.iter().filter(|line| line.color == color).count();
+            lines.push(Line { name, color, dash, marker, points: Vec::new() });
             lines.len() - 1
         });
         lines[number].points.push(point);
@@ -204,14 +213,20 @@ fn smooth(points: Vec<(f64, f64)>, width: f64) -> Vec<(f64, f64)> {
 }
 
 /// A line over time; `of` is what it shows unless it says so itself.
-fn series(seen: &Observations, of: Traced, curve: &Curve) -> Vec<(f64, f64)> {
+fn series(seen: &Observations, of: Traced, curve: &Curve, sum: bool) -> Vec<(f64, f64)> {
     let (label, of) = match curve {
         Curve::Flows(label, own) => (label, own.unwrap_or(of)),
-        Curve::Queue(port) => {
+        Curve::Queue(port, waiting) => {
             let is_meant = |queue: &&QueueTrace| queue.from == port.from && queue.to == port.to;
-            let queue = seen.queues.iter().find(is_meant);
-            let delays = queue.map_or(&[][..], |queue| &queue.delay_us).iter().enumerate();
-            return delays.map(|(bin, &us)| (time_ms(bin, true, seen), f64::from(us))).collect();
+            let Some(queue) = seen.queues.iter().find(is_meant) else { return Vec::new() };
+            // A microsecond at 1 Gbit/s is an eighth of a KB.
+            let unit = match waiting {
+                Waiting::Delay => 1.0,
+                Waiting::Kilobytes => queue.rate_gbps / 8.0,
+            };
+            let delays = queue.delay_us.iter().enumerate();
+            let point = |(bin, &us)| (time_ms(bin, true, seen), unit * f64::from(us));
+            return delays.map(point).collect();
         }
     };
     let flows: Vec<&FlowTrace> = seen.traces.iter().filter(|flow| flow.label == *label).collect();
@@ -219,21 +234,30 @@ fn series(seen: &Observations, of: Traced, curve: &Curve) -> Vec<(f64, f64)> {
     let mean = |bin: usize| {
         let there = flows.iter().filter(|flow| life(flow, seen).contains(&bin));
         let points: Vec<_> = there.filter_map(|flow| point(flow, of, bin, seen)).collect();
-        let sum: f64 = points.iter().map(|(_, value)| value).sum();
-        points.first().map(|(at, _)| (*at, sum / points.len() as f64))
+        let total: f64 = points.iter().map(|(_, value)| value).sum();
+        let by = if sum { 1.0 } else { points.len() as f64 };
+        points.first().map(|(at, _)| (*at, total / by))
     };
     (0..bins).filter_map(mean).collect()
 }
 
-fn by_label(seen: &Observations, of: Traced, curves: &[Curve]) -> Vec<Line> {
+/// From when until when the circuit is up whose days a chart shades, in milliseconds.
+fn days(chart: &Chart, seen: Option<&Observations>) -> Vec<(f64, f64)> {
+    let Some((port, seen)) = chart.days_of.as_ref().zip(seen) else { return Vec::new() };
+    let circuit = seen.circuits.iter().find(|of| of.from == port.from && of.to == port.to);
+    let day = |of: &CircuitTrace, begin: f64| (begin * 1e-3, (begin + of.day_us) * 1e-3);
+    circuit.map_or_else(Vec::new, |of| of.begins_us.iter().map(|&begin| day(of, begin)).collect())
+}
+
+fn by_label(seen: &Observations, of: Traced, chart: &Chart) -> Vec<Line> {
     let line = |(i, curve): (usize, &Curve)| Line {
         name: curve.to_string(),
         color: colour_of(curve).unwrap_or(PALETTE[(i + 1) % PALETTE.len()]).to_owned(),
         dash: if matches!(curve, Curve::Flows(_, Some(_))) { i } else { 0 },
         marker: None,
-        points: series(seen, of, curve),
+        points: series(seen, of, curve, chart.sum),
     };
-    curves.iter().enumerate().map(line).collect()
+    chart.labels.iter().enumerate().map(line).collect()
 }
 
 /// Flows that a paper names by a colour have it.

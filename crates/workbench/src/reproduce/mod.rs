@@ -241,7 +241,10 @@ pub fn reproduce(
             wanted.iter().map(|seeds| seeds.iter().map(|&i| &seen[i]).collect()).collect()
         };
         if result.papers.last().is_none_or(|last| last.paper != paper.name) {
-            (record, fresh) = (Record::of(&paper.name)?, Record::default());
+            record = Record::of(&paper.name)?;
+            // Of figures that were not asked for what is known stays.
+            let is_whole = selection.is_none_or(|name| name == paper.name);
+            fresh = if is_whole { Record::default() } else { record.clone() };
             result.papers.push(PaperText {
                 paper: paper.name.clone(),
                 title: paper.title.clone(),
@@ -292,8 +295,7 @@ pub fn reproduce(
             }
             result.claims.push(claimed);
         }
-        if options.sensitivity && !options.quick && selection.is_none_or(|name| name == paper.name)
-        {
+        if options.sensitivity && !options.quick {
             result.records.retain(|record| record.paper != paper.name);
             result.records.push(PaperRecord { paper: paper.name.clone(), json: fresh.json() });
         }

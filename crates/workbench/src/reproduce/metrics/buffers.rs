@@ -20,6 +20,20 @@ impl Metric for PeakQueue {
     }
 }
 
+/// The 99th percentile over time of a port's queue in KB, from warm-up on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct QueueP99(At);
+
+impl Metric for QueueP99 {
+    const NAME: &'static str = "queue-p99";
+    const NEEDS: &'static [Part] = &[Part::Links];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        Some(self.0.find(seen)?.queue_bytes.p99? / 1e3)
+    }
+}
+
 /// The 99th percentile over time of what a switch holds, in KB: the mean over those with hosts.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

@@ -4,6 +4,7 @@
 //! are taken. One more is such a type, and its name in the list below.
 
 mod buffers;
+mod circuits;
 mod delays;
 mod messages;
 mod ramps;
@@ -85,7 +86,9 @@ metrics! {
     delays::QueueDelayP99,
     delays::QueueOverTime,
     buffers::PeakQueue,
+    buffers::QueueP99,
     buffers::BufferP99,
+    circuits::DayUse,
     messages::Message,
     messages::Slowdown,
 }

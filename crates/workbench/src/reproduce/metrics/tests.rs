@@ -96,7 +96,7 @@ fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
 }
 
 /// A table of every metric that has an answer for the flows of the measures' tests.
-const ANSWERED: [&str; 22] = [
+const ANSWERED: [&str; 24] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'jain'",
@@ -116,14 +116,41 @@ const ANSWERED: [&str; 22] = [
     "metric = 'queue-delay-p99'\nlink = 'tor0>h3'",
     "metric = 'queue-over-time'\nlink = 'tor0>h3'",
     "metric = 'peak-queue'\nlink = 'tor0>h3'",
+    "metric = 'queue-p99'\nlink = 'tor0>h3'",
     "metric = 'buffer-p99'",
     "metric = 'dip'\nbin_us = 100.0",
     "metric = 'slowdown'\nlabel = 'short'\nbelow_bytes = 10000\nshare = 0.9",
+    "metric = 'day-use'\nlink = 'tor0>tor1'",
 ];
+
+/// Racks that circuits join, from a night to another: every day that counts does so whole.
+fn racks() -> tidegate_scenario::Plan {
+    let text = "duration = '1195us'\nwarmup = '115us'\ntransport = { protocol = 'swift' }\n\
+                flows = [{ src = 'h0', dst = 'h2', count = 4 }]\n[fabric]\n\
+                kind = 'reconfigurable'\nracks = 3\nhosts_per_rack = 2\nday = '100us'\n\
+                night = '20us'\n";
+    tidegate_scenario::load(text, "racks.toml", &[]).unwrap()
+}
+
+#[test]
+fn the_use_of_days_is_a_circuit_s_utilisation() {
+    let seen = measures::seen(&racks(), &[Part::Circuits, Part::Links], Span::us(10));
+    let ask = |text: &str| question(text).unwrap().answer(&[&seen]);
+    let used = |part: &str| ask(&format!("metric = 'day-use'\nlink = 'tor0>tor1'\n{part}"));
+    let whole = ask("metric = 'utilization'\nlink = 'tor0>tor1'").unwrap();
+    assert!((used("").unwrap() - whole).abs() < 1e-9 && whole > 10.0, "{whole}");
+    let parts = [used("to_us = 40").unwrap(), used("from_us = 40").unwrap()];
+    assert!((0.4 * parts[0] + 0.6 * parts[1] - whole).abs() < 1e-9, "{parts:?}");
+    assert_eq!([used("from_us = 100"), used("to_us = 101")], [None, None]);
+    // In even slots from the first on, which is before warm-up.
+    let circuit = seen.circuits.iter().find(|circuit| circuit.to == "tor1").unwrap();
+    let begins: Vec<f64> = (0..5).map(|day| 240.0 * f64::from(day)).collect();
+    assert_eq!((&circuit.begins_us, circuit.used.len()), (&begins, 100));
+}
 
 #[test]
 fn what_a_metric_needs_is_enough_for_it() {
-    let all = crate::protocols();
+    let all: Vec<_> = crate::catalog::anywhere().collect();
     // One that aims at a delay, so that there is a target.
     let aims = |name: &str| {
         let seen = measures::seen(&measures::plan(name), &measures::ALL, Span::us(10));
@@ -131,11 +158,16 @@ fn what_a_metric_needs_is_enough_for_it() {
         target.answer(&[&seen]).map(|_| (measures::plan(name), seen))
     };
     let (plan, whole) = all.iter().find_map(|protocol| aims(protocol.name)).unwrap();
+    let (racks, of_racks) = (racks(), measures::seen(&racks(), &measures::ALL, Span::us(10)));
     let mut asked = Vec::new();
     for text in ANSWERED {
         let question = question(text).unwrap();
-        let own = measures::seen(&plan, question.needs(), Span::us(10));
-        let (own, whole) = (question.answer(&[&own]), question.answer(&[&whole]));
+        let (plan, whole) = match question.needs() {
+            [Part::Circuits] => (&racks, &of_racks),
+            _ => (&plan, &whole),
+        };
+        let own = measures::seen(plan, question.needs(), Span::us(10));
+        let (own, whole) = (question.answer(&[&own]), question.answer(&[whole]));
         assert!(own == whole && own.is_some(), "{text}: {own:?} {whole:?}");
         asked.push(text.split('\'').nth(1).unwrap());
     }

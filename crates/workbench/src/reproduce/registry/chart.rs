@@ -33,6 +33,11 @@ pub(crate) struct Chart {
     /// A line for each flow instead.
     #[serde(default)]
     pub(crate) each: bool,
+    /// Lines of labels are the sums of their flows, not the means.
+    #[serde(default)]
+    pub(crate) sum: bool,
+    /// The circuit whose days are shaded.
+    pub(crate) days_of: Option<Port>,
     pub(crate) x: String,
     pub(crate) y: String,
     #[serde(default)]
@@ -76,8 +81,15 @@ pub(crate) enum ChartKind {
 pub(crate) enum Curve {
     /// The mean of a label's flows, `victim`; of a quantity of its own, `victim:target`.
     Flows(String, Option<Traced>),
-    /// The queueing delay of a port, `tor0>h0`.
-    Queue(Port),
+    /// What waits at a port: as the delay that it means, `tor0>h0`, or in KB, `tor0>h0:kb`.
+    Queue(Port, Waiting),
+}
+
+/// How a queue is told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Waiting {
+    Delay,
+    Kilobytes,
 }
 
 /// A switch port by the nodes at either end of its link, `tor0>h0`.
@@ -103,7 +115,11 @@ impl TryFrom<String> for Curve {
 
     fn try_from(text: String) -> Result<Curve, String> {
         if text.contains('>') {
-            return Port::try_from(text).map(Curve::Queue);
+            let (port, waiting) = match text.strip_suffix(":kb") {
+                Some(port) => (port.to_owned(), Waiting::Kilobytes),
+                None => (text, Waiting::Delay),
+            };
+            return Port::try_from(port).map(|port| Curve::Queue(port, waiting));
         }
         let Some((label, quantity)) = text.split_once(':') else {
             return Ok(Curve::Flows(text, None));
@@ -120,7 +136,7 @@ impl fmt::Display for Curve {
         match self {
             Curve::Flows(label, None) => f.write_str(label),
             Curve::Flows(label, Some(quantity)) => write!(f, "{label} {}", quantity.name()),
-            Curve::Queue(Port { from, to }) => write!(f, "{from} to {to}"),
+            Curve::Queue(Port { from, to }, _) => write!(f, "{from} to {to}"),
         }
     }
 }
@@ -136,10 +152,11 @@ impl Chart {
             ChartKind::Series => {
                 let line = |curve: &Curve| match curve {
                     Curve::Flows(_, quantity) => quantity.or(self.quantity).map(traced),
-                    Curve::Queue(_) => Some(Part::Queues),
+                    Curve::Queue(..) => Some(Part::Queues),
                 };
                 let each = self.quantity.filter(|_| self.each).map(traced);
-                self.labels.iter().filter_map(line).chain(each).collect()
+                let days = self.days_of.as_ref().map(|_| Part::Circuits);
+                self.labels.iter().filter_map(line).chain(each).chain(days).collect()
             }
             ChartKind::Cdf | ChartKind::Tail => vec![Part::Messages],
             ChartKind::Sizes => vec![Part::Slowdowns],
@@ -159,6 +176,8 @@ impl Chart {
             ChartKind::Series if self.labels.is_empty() && !self.each => {
                 Some("a series has `labels`, or `each = true`")
             }
+            ChartKind::Series => None,
+            _ if self.days_of.is_some() => Some("days are those of a series"),
             ChartKind::Sizes if self.share.is_none() => Some("a chart of sizes has a `share`"),
             ChartKind::Sweep if self.of.is_none() => Some("a sweep is `of` a metric"),
             _ if self.asks().any(|ask| !ask.runs.is_empty()) => {
@@ -181,6 +200,9 @@ mod tests {
         assert_eq!(target, Curve::Flows("victim".to_owned(), Some(Traced::Target)));
         assert_eq!(target.to_string(), "victim target");
         assert_eq!(curve("tor0>h0").unwrap().to_string(), "tor0 to h0");
+        assert!(matches!(curve("tor0>h0"), Ok(Curve::Queue(_, Waiting::Delay))));
+        assert!(matches!(curve("tor0>h0:kb"), Ok(Curve::Queue(port, Waiting::Kilobytes))
+            if port.to == "h0"));
         assert!(curve("victim:aim").unwrap_err().contains("unknown variant `aim`, expected"));
         assert!(curve(">h0").unwrap_err().contains("is no port"));
     }

@@ -9,7 +9,7 @@ mod figure;
 use serde::Deserialize;
 
 pub(crate) use ask::Ask;
-pub(crate) use chart::{Chart, ChartKind, Curve, Port};
+pub(crate) use chart::{Chart, ChartKind, Curve, Port, Waiting};
 pub(crate) use claim::Claim;
 pub use claim::Verdict;
 pub(crate) use figure::{Figure, Recording, Run};
@@ -60,6 +60,9 @@ pub(crate) struct Open {
     /// Only in these figures; in all unless set.
     #[serde(default)]
     figures: Vec<String>,
+    /// Not in these, which are of something else.
+    #[serde(default)]
+    except: Vec<String>,
     pub(crate) instead: Vec<Instead>,
 }
 
@@ -115,6 +118,7 @@ impl Open {
     fn concerns(&self, figure: &Figure, run: &Run) -> bool {
         let protocol = run.protocol.as_ref();
         (self.figures.is_empty() || self.figures.contains(&figure.name))
+            && !self.except.contains(&figure.name)
             && (self.protocols.is_empty()
                 || protocol.is_some_and(|name| self.protocols.contains(name)))
     }
@@ -138,7 +142,8 @@ impl Paper {
             .collect::<Result<_, Error>>()?;
         let known = |name: &&String| figures.iter().any(|figure| figure.name == **name);
         for open in &paper.opens {
-            if let Some(missing) = open.figures.iter().find(|name| !known(name)) {
+            let mut named = open.figures.iter().chain(&open.except);
+            if let Some(missing) = named.find(|name| !known(name)) {
                 let message = format!("open {:?}: there is no figure `{missing}`", open.name);
                 return Err(wrong("paper", message));
             }
@@ -205,7 +210,7 @@ mod tests {
                 let curves = figure.charts.iter().flat_map(|chart| &chart.labels);
                 let curves = curves.filter_map(|curve| match curve {
                     Curve::Flows(label, _) => Some(label.clone()),
-                    Curve::Queue(_) => None,
+                    Curve::Queue(..) => None,
                 });
                 let drawn = figure.charts.iter().map(|chart| chart.label.clone());
                 let drawn = drawn.filter(|label| !label.is_empty());
