@@ -7,6 +7,7 @@
 
 mod drive;
 mod ears;
+mod followed;
 mod links;
 mod messages;
 mod queues;
@@ -35,6 +36,7 @@ pub use drive::Progress;
 #[cfg(test)]
 pub(crate) use drive::setup;
 pub(crate) use drive::{Control, adapt, build_among, drive};
+pub(crate) use followed::{Followed, Trajectory};
 pub(crate) use messages::Messages;
 pub(crate) use queues::QueueTrace;
 pub(crate) use rows::RowsFile;
@@ -74,6 +76,9 @@ pub(crate) struct Observations {
     pub(crate) slowdowns: BTreeMap<String, Vec<Slowdown>>,
     /// Every switch, from warm-up to the end.
     pub(crate) switches: Vec<SwitchSummary>,
+    /// What was followed in the place of packets; nothing of that is kept.
+    #[serde(skip)]
+    pub(crate) model: Option<Followed>,
 }
 
 /// Mean, percentile, maximum.

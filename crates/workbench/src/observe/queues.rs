@@ -15,6 +15,7 @@ use crate::{Error, convert};
 pub(crate) struct QueueTrace {
     pub(crate) from: String,
     pub(crate) to: String,
+    pub(crate) rate_gbps: f64,
     pub(crate) delay_us: Vec<f32>,
 }
 
@@ -49,7 +50,8 @@ impl Measure for Queues {
             let us = |bytes: f64| round(bytes * 8e6 / record.rate_bps as f64);
             let link = convert::link(end.plan, record);
             let delay_us = bytes.into_iter().map(us).collect();
-            Some(QueueTrace { from: link.from, to: link.to, delay_us })
+            let rate_gbps = record.rate_bps as f64 / 1e9;
+            Some(QueueTrace { from: link.from, to: link.to, rate_gbps, delay_us })
         };
         let used = self.bytes.into_iter().filter(|(_, bytes)| bytes.iter().any(|&b| b > 0.0));
         left.seen.queues = used.filter_map(trace).collect();

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use tidegate_algos::Protocol;
 
-use super::Picture;
+use super::{Picture, phase};
 use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run};
 use crate::observe::{FlowTrace, Observations, QueueTrace, Traced, quantile};
 use crate::report::plot::{Axis, Line, PALETTE, Plot, equal_scales};
@@ -81,6 +81,8 @@ fn plots(
             }
             vec![plot(title(), lines)]
         }
+        ChartKind::Phase => vec![phase::phase(chart, figure, chosen, runs, title())],
+        ChartKind::Reaction => vec![phase::reaction(chart, figure, chosen, runs, title())],
         ChartKind::Series => {
             let Some(of) = chart.quantity else { return Vec::new() };
             if chart.labels.len() == 1 && !chart.each {

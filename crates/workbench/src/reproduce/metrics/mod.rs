@@ -6,6 +6,7 @@
 mod buffers;
 mod delays;
 mod messages;
+mod phase;
 mod ramps;
 mod rates;
 #[cfg(test)]
@@ -88,6 +89,12 @@ metrics! {
     buffers::BufferP99,
     messages::Message,
     messages::Slowdown,
+    phase::RestQueue,
+    phase::RestWindow,
+    phase::RestSpread,
+    phase::Decay,
+    phase::IdleStarts,
+    phase::Reaction,
 }
 
 impl Question {

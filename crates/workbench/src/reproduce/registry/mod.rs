@@ -5,6 +5,7 @@ mod ask;
 mod chart;
 mod claim;
 mod figure;
+mod model;
 
 use serde::Deserialize;
 
@@ -13,6 +14,7 @@ pub(crate) use chart::{Chart, ChartKind, Curve, Port};
 pub(crate) use claim::Claim;
 pub use claim::Verdict;
 pub(crate) use figure::{Figure, Recording, Run};
+pub(crate) use model::Model;
 
 use crate::Error;
 
@@ -57,7 +59,7 @@ pub(crate) struct Open {
     /// Only under these protocols; under all unless set.
     #[serde(default)]
     protocols: Vec<String>,
-    /// Only in these figures; in all unless set.
+    /// Only in these figures, by name or by number alone; in all unless set.
     #[serde(default)]
     figures: Vec<String>,
     pub(crate) instead: Vec<Instead>,
@@ -114,7 +116,9 @@ impl Paper {
 impl Open {
     fn concerns(&self, figure: &Figure, run: &Run) -> bool {
         let protocol = run.protocol.as_ref();
-        (self.figures.is_empty() || self.figures.contains(&figure.name))
+        let is_meant = |number: &String| figure.is_meant(number);
+        run.model.is_none()
+            && (self.figures.is_empty() || self.figures.iter().any(is_meant))
             && (self.protocols.is_empty()
                 || protocol.is_some_and(|name| self.protocols.contains(name)))
     }
@@ -136,7 +140,7 @@ impl Paper {
         let figures: Vec<Figure> = figures
             .map(|(file, text)| Figure::read(file, text).map_err(|message| wrong(file, message)))
             .collect::<Result<_, Error>>()?;
-        let known = |name: &&String| figures.iter().any(|figure| figure.name == **name);
+        let known = |name: &&String| figures.iter().any(|figure| figure.is_meant(name));
         for open in &paper.opens {
             if let Some(missing) = open.figures.iter().find(|name| !known(name)) {
                 let message = format!("open {:?}: there is no figure `{missing}`", open.name);
@@ -173,7 +177,7 @@ mod tests {
     fn every_run_of_every_figure_has_a_plan() {
         for paper in papers().unwrap() {
             for figure in &paper.figures {
-                for run in &figure.runs {
+                for run in figure.runs.iter().filter(|run| run.model.is_none()) {
                     for choice in std::iter::once(None).chain(paper.choices().map(Some)) {
                         let plan = figure.plan(&paper, run, 1, choice);
                         plan.unwrap_or_else(|error| {
@@ -192,8 +196,8 @@ mod tests {
     fn labels_are_those_of_the_scenario() {
         for paper in papers().unwrap() {
             for figure in &paper.figures {
-                let plans =
-                    figure.runs.iter().map(|run| figure.plan(&paper, run, 1, None).unwrap());
+                let runs = figure.runs.iter().filter(|run| run.model.is_none());
+                let plans = runs.map(|run| figure.plan(&paper, run, 1, None).unwrap());
                 let known: Vec<String> = plans.flat_map(|plan| plan.labels).collect();
                 let asks = figure.claims.iter().flat_map(Claim::all_asks);
                 let asks = asks.chain(figure.facts.iter().map(|fact| &fact.measure));
