@@ -102,8 +102,7 @@ impl Model<2> for Windows {
         let growth = link.growth(measured_kb, arrived);
         let signal = Signal { queue_kb: measured_kb, growth, sent: arrived - growth };
         let divided = if self.law == Law::Power { past.round[1] } else { window_kb };
-        let update =
-            divided / self.law.division(link, signal) - window_kb + self.increase_kb;
+        let update = divided / self.law.division(link, signal) - window_kb + self.increase_kb;
         [link.growth(queue_kb, arriving), self.gamma / self.update_us * update]
     }
 }

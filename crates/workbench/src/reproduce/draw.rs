@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use tidegate_algos::Protocol;
 
-use super::{Picture, phase};
 use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run};
+use super::{Picture, phase};
 use crate::observe::{FlowTrace, Observations, QueueTrace, Traced, quantile};
 use crate::report::plot::{Axis, Line, PALETTE, Plot, equal_scales};
 

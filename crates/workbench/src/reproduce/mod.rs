@@ -383,7 +383,9 @@ fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observations
     let seen = in_parallel(jobs.len(), threads, |i, threads| {
         let Job { work, recording, name } = &jobs[i];
         let seen = match work {
-            Work::Model(model) => model.follow().map_err(|why| Error::Run(format!("{name}: {why}")))?,
+            Work::Model(model) => {
+                model.follow().map_err(|why| Error::Run(format!("{name}: {why}")))?
+            }
             Work::Packets(plan) => match cache.get(plan, recording) {
                 Some(seen) => seen,
                 None => {

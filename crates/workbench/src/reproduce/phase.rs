@@ -122,7 +122,6 @@ pub(super) fn reaction(
 /// BDPs that grows by a part of the link's rate.
 pub(super) fn divided_by(model: &Windows, queue_bdp: f64, growth: f64) -> f64 {
     let (link, rate) = (model.link, model.link.rate());
-    let signal =
-        Signal { queue_kb: queue_bdp * link.bdp_kb(), growth: growth * rate, sent: rate };
+    let signal = Signal { queue_kb: queue_bdp * link.bdp_kb(), growth: growth * rate, sent: rate };
     model.law.division(link, signal)
 }

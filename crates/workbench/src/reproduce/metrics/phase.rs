@@ -107,7 +107,8 @@ impl Metric for Decay {
             if way < 0.01 * rest {
                 continue;
             }
-            let left: Vec<f64> = one.points.iter().map(|point| (point.1 - rest).abs() / way).collect();
+            let left: Vec<f64> =
+                one.points.iter().map(|point| (point.1 - rest).abs() / way).collect();
             let i = left.iter().position(|left| *left <= 1.0 - self.part)?;
             // Between two points the way is straight.
             let behind = match i.checked_sub(1) {
