@@ -95,17 +95,18 @@ fn poseidon_s_windows_near_each_other_as_fast_as_its_fluid_s() {
             .collect();
         let modelled = closing(&fluid, link, 1.0);
 
-        let rest = |moments: &[Moment]| {
-            let end = &moments[1_200..];
-            end.iter().map(|moment| moment.queue).sum::<f64>() / end.len() as f64
-        };
-        let (queue, expected) = (rest(&moments), rest(&fluid));
+        let queues = moments[1_200..].iter().map(|moment| moment.queue / 1e3);
+        let least = queues.clone().fold(f64::INFINITY, f64::min);
+        let most = queues.clone().fold(0.0, f64::max);
+        let queue = queues.clone().sum::<f64>() / queues.count() as f64;
+        let expected = model.equilibrium_kb(2.0);
+        let swing = fluid[1_200..].iter().map(|moment| moment.queue / 1e3).fold(0.0, f64::max);
         let case = format!(
-            "m of {m}: {packets:.3} a round trip, the model {modelled:.3}; queue {queue:.0} B, the \
-             model {expected:.0} B"
+            "m of {m}: {packets:.3} a round trip, the model {modelled:.3}; queue {queue:.1} KB \
+             ({least:.1} to {most:.1}), the model {expected:.1} KB (to {swing:.1})"
         );
         println!("{case}");
-        assert!((modelled / m - 1.0).abs() < 0.01, "{case}");
+        assert!((modelled / m - 1.0).abs() < 0.02, "{case}");
         assert!((packets / modelled - 1.0).abs() < 0.25, "{case}");
         // As of single fixed points (theory.rs).
         assert!((queue / expected - 1.0).abs() < 0.10, "{case}");

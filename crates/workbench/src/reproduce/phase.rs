@@ -47,7 +47,7 @@ pub(super) fn phase(
             let line = |name: &str, marker, points| Line {
                 name: name.to_owned(),
                 color: color.to_owned(),
-                dash: if card.is_some() { 1 + place } else { 0 },
+                dash: if card.is_some() { 1 + place % 3 } else { 0 },
                 marker,
                 points,
             };
