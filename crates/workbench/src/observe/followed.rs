@@ -62,9 +62,49 @@ impl Observations {
             let windows = self.traces.iter().filter_map(|flow| flow.at(Traced::Window, bin));
             windows.map(f64::from).reduce(|sum, window| sum + window)
         };
-        let known = (0..bins).map_while(|bin| Some((queue_kb(bin), window_kb(bin)?)));
+        let first = (0..bins).find(|bin| window_kb(*bin).is_some()).unwrap_or(bins);
+        let known = (first..bins).map_while(|bin| Some((queue_kb(bin), window_kb(bin)?)));
         // Both are looked at when an interval ends.
-        let (first_us, every_us) = (self.interval_us, self.interval_us);
+        let every_us = self.interval_us;
+        let first_us = (first + 1) as f64 * every_us;
         vec![Trajectory { first_us, every_us, points: known.collect() }]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::QueueTrace;
+    use super::*;
+
+    #[test]
+    fn windows_add_up_over_the_queue_of_a_port() {
+        let flow = |first, window_kb: &[Option<f32>]| FlowTrace {
+            first,
+            goodput_gbps: vec![1.0; window_kb.len()],
+            window_kb: window_kb.to_vec(),
+            ..FlowTrace::default()
+        };
+        let queue = QueueTrace {
+            from: "a".to_owned(),
+            to: "b".to_owned(),
+            rate_gbps: 100.0,
+            delay_us: vec![0.0, 2.0, 4.0, 8.0],
+        };
+        let seen = Observations {
+            interval_us: 10.0,
+            traces: vec![
+                flow(0, &[None, Some(10.0), Some(20.0), None]),
+                flow(2, &[Some(5.0), Some(7.0)]),
+            ],
+            queues: vec![queue],
+            ..Observations::default()
+        };
+        let of = |port| {
+            let [one] = <[Trajectory; 1]>::try_from(seen.trajectories(Some(port))).unwrap();
+            (one.first_us, one.every_us, one.points)
+        };
+        assert_eq!(of(("a", "b")), (20.0, 10.0, vec![(25.0, 10.0), (50.0, 25.0), (100.0, 7.0)]));
+        assert_eq!(of(("b", "a")), (20.0, 10.0, vec![(0.0, 10.0), (0.0, 25.0), (0.0, 7.0)]));
+        assert_eq!(seen.trajectories(None), []);
     }
 }

@@ -125,3 +125,44 @@ pub(super) fn divided_by(model: &Windows, queue_bdp: f64, growth: f64) -> f64 {
     let signal = Signal { queue_kb: queue_bdp * link.bdp_kb(), growth: growth * rate, sent: rate };
     model.law.division(link, signal)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::registry::{ChartKind, papers};
+    use super::*;
+
+    #[test]
+    fn models_are_drawn_from_start_to_end_with_arrows_where_they_have_a_direction() {
+        let mut drawn = Vec::new();
+        for figure in papers().unwrap().iter().flat_map(|paper| &paper.figures) {
+            for chart in figure.charts.iter().filter(|chart| chart.kind == ChartKind::Phase) {
+                let is_model = |run: &usize| figure.runs[*run].model.is_some();
+                let is_drawn = |run: &usize| figure.draws(chart, &figure.runs[*run]);
+                let all = 0..figure.runs.len();
+                let chosen: Vec<usize> = all.clone().filter(is_drawn).filter(is_model).collect();
+                let follow = |run: usize| figure.runs[run].model.as_ref()?.follow().ok();
+                let seen: Vec<Option<Observations>> = all.map(follow).collect();
+                let runs: Vec<Vec<&Observations>> =
+                    seen.iter().map(|seen| seen.iter().collect()).collect();
+                let plot = phase(chart, figure, &chosen, &runs, chart.title.clone());
+                let starts: usize =
+                    chosen.iter().map(|&run| runs[run][0].trajectories(None).len()).sum();
+                let marked =
+                    |name| plot.lines.iter().filter(|line| line.marker == Some(name)).count();
+                assert_eq!([marked("circle"), marked("triangle-up")], [starts, starts]);
+                assert_eq!(plot.lines.iter().filter(|line| line.name == "BDP").count(), 1);
+                let arrows = plot.lines.iter().filter(|line| line.points.len() == 5);
+                let scale =
+                    plot.x.to.zip(plot.y.to).map(|(x, y)| (AREA.0 / x, AREA.1 / y)).unwrap();
+                for arrow in arrows.clone() {
+                    let [(tail_x, tail_y), (x, y), ..] = arrow.points[..] else { panic!("five") };
+                    let length = ((x - tail_x) * scale.0).hypot((y - tail_y) * scale.1);
+                    assert!((length - ARROW).abs() < 1e-6, "{length}");
+                }
+                drawn.push(arrows.count());
+            }
+        }
+        let all = ARROWS.0 * ARROWS.1;
+        assert!(drawn.iter().any(|count| *count > all / 2) && drawn.contains(&0), "{drawn:?}");
+    }
+}

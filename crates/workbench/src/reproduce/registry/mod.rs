@@ -278,6 +278,42 @@ mod tests {
     }
 
     #[test]
+    fn a_model_is_no_run_of_packets() {
+        let model = "[run.model]\nlaw = 'power'\ngbps = 1.0\nbase_rtt_us = 1.0\ngamma = 1.0\n\
+                     update_us = 1.0\nincrease_kb = 1.0\nuntil_us = 1.0\nstarts = [[0.0, 1.0]]\n";
+        let chart = |text: &str| format!("[[chart]]\ntitle = 'x'\nx = 'x'\ny = 'y'\n{text}\n");
+        let read = |run: &str, text: &str| {
+            let text = format!("title = 'x'\ntrace_us = 1.0\n{run}{text}");
+            Paper::read("x", &[("figure-1", &text), ("paper", PAPER)])
+        };
+        let (packets, followed) =
+            ("[[run]]\nname = 'a'\n", format!("[[run]]\nname = 'm'\n{model}"));
+        let both = format!("{packets}{followed}");
+        for (run, text, said) in [
+            (
+                format!("[[run]]\nname = 'm'\nset = ['seed=1']\n{model}"),
+                String::new(),
+                "run m: a model",
+            ),
+            (both.clone(), chart("kind = 'phase'"), "has a `port`"),
+            (both.clone(), chart("kind = 'reaction'\nstates = [[0.0, 0.0, 0.0]]"), "only models"),
+            (followed.clone(), chart("kind = 'reaction'"), "has `states`"),
+            (followed.clone(), chart("kind = 'cdf'"), "a model is drawn as `phase`"),
+        ] {
+            let error = read(&run, &text).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        // Nothing open concerns it, whatever its figure.
+        let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['1']\n\
+                    instead = [{ name = 'x', set = ['seed=2'] }]";
+        let (figure, paper) = (format!("title = 'x'\n{both}"), format!("{PAPER}{open}"));
+        let paper = Paper::read("x", &[("figure-1a", &figure), ("paper", &paper)]).unwrap();
+        let [figure] = &paper.figures[..] else { panic!("one figure") };
+        let varied = [0, 1].map(|run| paper.varied(figure, &figure.runs[run], (0, 0)).len());
+        assert_eq!(varied, [1, 0]);
+    }
+
+    #[test]
     fn a_wrong_file_is_refused_by_name_and_key() {
         let figure = |from: &str, to: &str| {
             assert!(FIGURE.contains(from), "{from}");
