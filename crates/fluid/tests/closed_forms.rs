@@ -206,6 +206,21 @@ fn small_steps_come_to_the_same_whatever_the_law_and_the_delay() {
     }
 }
 
+#[test]
+fn small_steps_come_to_the_same_for_targets_too() {
+    for (m, feedback) in [(0.25, Feedback::Instant), (0.25, DELAYED), (0.5, DELAYED)] {
+        let model = Targets { m, ..targets(20.0, 100.0, feedback) };
+        for start in [[0.0, 10.0, 200.0], [400.0, 300.0, 300.0]] {
+            for us in [20.0, 90.0] {
+                let [ours, plain] = [last(&model, start, us), in_small_steps(&model, start, us)];
+                for (ours, plain) in ours.into_iter().zip(plain) {
+                    assert_near(ours, plain, 0.5, &format!("{model:?} {start:?} {us} us"));
+                }
+            }
+        }
+    }
+}
+
 fn targets(base_rtt_us: f64, gbps: f64, feedback: Feedback) -> Targets {
     let link = Bottleneck { gbps, base_rtt_us };
     Targets { link, p_us: 40.0, k_us: 2.0, m: 0.25, rates_gbps: (0.02, 200.0), feedback }

@@ -100,10 +100,12 @@ fn poseidon_s_windows_near_each_other_as_fast_as_its_fluid_s() {
         let most = queues.clone().fold(0.0, f64::max);
         let queue = queues.clone().sum::<f64>() / queues.count() as f64;
         let expected = model.equilibrium_kb(2.0);
-        let swing = fluid[1_200..].iter().map(|moment| moment.queue / 1e3).fold(0.0, f64::max);
+        let fluids = fluid[1_200..].iter().map(|moment| moment.queue / 1e3);
+        let below = fluids.clone().fold(f64::INFINITY, f64::min);
+        let above = fluids.fold(0.0, f64::max);
         let case = format!(
             "m of {m}: {packets:.3} a round trip, the model {modelled:.3}; queue {queue:.1} KB \
-             ({least:.1} to {most:.1}), the model {expected:.1} KB (to {swing:.1})"
+             ({least:.1} to {most:.1}), the model {expected:.1} KB ({below:.1} to {above:.1})"
         );
         println!("{case}");
         assert!((modelled / m - 1.0).abs() < 0.02, "{case}");
