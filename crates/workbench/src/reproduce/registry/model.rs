@@ -6,8 +6,8 @@ use tidegate_fluid::{Bottleneck, Feedback, Law, NoSolution, Windows};
 
 use crate::observe::{Followed, Observations};
 
-/// Points of a trajectory in a base RTT.
-const POINTS: f64 = 40.0;
+/// Points of a trajectory in a base RTT: no more than a plot of fifty has.
+const POINTS: f64 = 16.0;
 
 /// A model, where it starts, and how long it is followed.
 #[derive(Clone, Debug)]
@@ -125,7 +125,7 @@ mod tests {
         let seen = model.follow().unwrap();
         let trajectories = seen.trajectories(None);
         assert_eq!(trajectories.len(), 2);
-        assert_eq!((trajectories[1].points.len(), trajectories[1].points[0]), (81, (100.0, 300.0)));
+        assert_eq!((trajectories[1].points.len(), trajectories[1].points[0]), (33, (100.0, 300.0)));
         let delayed: Model = toml::from_str(&format!("{TEXT}forward_us = 5.0")).unwrap();
         assert_eq!(delayed.windows.feedback, Feedback::Delayed { forward_us: 5.0 });
         assert!(delayed.said != model.said && delayed.follow().is_ok());
