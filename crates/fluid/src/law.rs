@@ -4,8 +4,8 @@
 //! Vamsi Addanki, Oliver Michel, Stefan Schmid. "PowerTCP: Pushing the Performance Limits of
 //! Datacenter Networks". NSDI 2022.
 //!
-//! With the window `w` of all flows together, queue `q`, RTT `θ = q/b + τ`, weight `γ` of an update,
-//! time `δt` between updates, and `β̂`, what all flows add in an update:
+//! With the window `w` of all flows together, queue `q`, RTT `θ = q/b + τ`, weight `γ` of an
+//! update, time `δt` between updates, and `β̂`, what all flows add in an update:
 //!
 //! * `w' = γ/δt · (w · e/f − w + β̂)` (equation 22)
 //! * `q' = w(t − tf)/θ − b`, and an empty queue does not shrink (equations 4 and 9)

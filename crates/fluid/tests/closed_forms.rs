@@ -262,8 +262,8 @@ fn targets_lead_to_equal_rates_at_the_target_of_the_share() {
 }
 
 /// Near rest the loop is u² + (1 + m)u + g·exp(−u) = 0 for u in round trips and a gain g = θAm/p:
-/// steady up to g = ω·√(ω² + (1 + m)²) with ω·tan ω = 1 + m, which is 1.45 for an m of 0.25, an RTT of
-/// 25 us. Heard at once it is steady behind any.
+/// steady up to g = ω·√(ω² + (1 + m)²) with ω·tan ω = 1 + m, which is 1.45 for an m of 0.25, an RTT
+/// of 25 us. Heard at once it is steady behind any.
 #[test]
 fn delayed_targets_are_steady_up_to_a_gain() {
     let grows = |base_rtt_us: f64, feedback| {
