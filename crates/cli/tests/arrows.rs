@@ -12,7 +12,8 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("endpoint", &["core", "algos"]),
     ("scenario", &["core", "algos"]),
     ("results", &["core", "algos"]),
-    ("workbench", &["core", "algos", "sim", "scenario", "results"]),
+    ("fluid", &[]),
+    ("workbench", &["core", "algos", "sim", "scenario", "results", "fluid"]),
     ("cli", &["workbench"]),
 ];
 

@@ -8,6 +8,7 @@
 mod circuits;
 mod drive;
 mod ears;
+mod followed;
 mod links;
 mod messages;
 mod queues;
@@ -37,6 +38,7 @@ pub use drive::Progress;
 #[cfg(test)]
 pub(crate) use drive::setup;
 pub(crate) use drive::{Control, adapt, build_among, drive};
+pub(crate) use followed::{Followed, Trajectory};
 pub(crate) use messages::Messages;
 pub(crate) use queues::QueueTrace;
 pub(crate) use rows::RowsFile;
@@ -78,6 +80,9 @@ pub(crate) struct Observations {
     pub(crate) switches: Vec<SwitchSummary>,
     /// Circuits that sent anything, in their days.
     pub(crate) circuits: Vec<CircuitTrace>,
+    /// What was followed in the place of packets; nothing of that is kept.
+    #[serde(skip)]
+    pub(crate) model: Option<Followed>,
 }
 
 /// Mean, percentile, maximum.

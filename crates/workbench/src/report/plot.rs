@@ -21,6 +21,8 @@ const HEIGHT: f64 = 380.0;
 const LEFT: f64 = 66.0;
 const RIGHT: f64 = 18.0;
 const BOTTOM: f64 = 50.0;
+/// Above the frame, but for the legend.
+const TOP: f64 = 40.0;
 /// Where the title begins.
 const TITLE: f64 = 16.0;
 /// Width of a letter of a legend, at most as a rule: an SVG cannot measure its text.
@@ -36,6 +38,9 @@ pub(crate) struct Plot {
     /// Parts of x that are shaded.
     pub(crate) bands: Vec<(f64, f64)>,
 }
+
+/// Width and height of what the axes enclose.
+pub(crate) const AREA: (f64, f64) = (WIDTH - LEFT - RIGHT, HEIGHT - BOTTOM - TOP);
 
 /// An axis.
 #[derive(Clone, Debug, Default)]
@@ -191,7 +196,7 @@ impl Plot {
     /// The picture.
     pub(crate) fn svg(&self) -> String {
         let legend = self.legend();
-        let top = 40.0 + 20.0 * legend.1;
+        let top = TOP + 20.0 * legend.1;
         let height = HEIGHT + 20.0 * legend.1;
         let points = || self.lines.iter().flat_map(|line| line.points.iter());
         let x = Scale::new(&self.x, points().map(|p| p.0), (LEFT, WIDTH - RIGHT));

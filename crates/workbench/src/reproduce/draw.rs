@@ -4,8 +4,8 @@ use std::ops::Range;
 
 use tidegate_algos::Protocol;
 
-use super::Picture;
 use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run, Waiting};
+use super::{Picture, phase};
 use crate::observe::{CircuitTrace, FlowTrace, Observations, QueueTrace, Traced, quantile};
 use crate::report::plot::{Axis, Line, PALETTE, Plot, equal_scales};
 
@@ -90,6 +90,8 @@ fn plots(
             }
             vec![plot(title(), lines)]
         }
+        ChartKind::Phase => vec![phase::phase(chart, figure, chosen, runs, title())],
+        ChartKind::Reaction => vec![phase::reaction(chart, figure, chosen, runs, title())],
         ChartKind::Series => {
             let Some(of) = chart.quantity else { return Vec::new() };
             if chart.labels.len() == 1 && !chart.each {

@@ -10,6 +10,7 @@ mod document;
 mod draw;
 mod judge;
 mod metrics;
+mod phase;
 mod record;
 mod registry;
 mod sensitivity;
@@ -34,7 +35,7 @@ use crate::{Error, machine};
 use cache::Cache;
 use judge::{Measured, Varied};
 use record::Record;
-use registry::{Choice, Claim, Figure, Paper, Recording, Run, SEEDS};
+use registry::{Choice, Claim, Figure, Model, Paper, Recording, Run, SEEDS};
 pub use sensitivity::{Alternative, Sensitivity};
 
 /// Hears how many of how many runs are done, and which was done last, from the thread that did it.
@@ -186,13 +187,7 @@ fn selected<'a>(
     let paper = papers.iter().find(|paper| paper.name == name);
     let paper =
         paper.ok_or_else(|| usage(format!("there is no paper `{name}`; there are {known}")))?;
-    // `14` means all of 14, 14b and so on.
-    let is_meant = |figure: &&Figure| {
-        number.is_none_or(|number| {
-            let rest = figure.name.strip_prefix(number);
-            rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
-        })
-    };
+    let is_meant = |figure: &&Figure| number.is_none_or(|number| figure.is_meant(number));
     let figures: Vec<_> =
         paper.figures.iter().filter(is_meant).map(|figure| (paper, figure)).collect();
     if figures.is_empty() {
@@ -206,9 +201,17 @@ fn selected<'a>(
 
 /// One run that has to be made.
 struct Job {
-    plan: Plan,
+    work: Work,
     recording: Recording,
     name: String,
+}
+
+/// What is done for it.
+enum Work {
+    /// Packets are simulated.
+    Packets(Box<Plan>),
+    /// A model is followed.
+    Model(Model),
 }
 
 /// Reproduces `selection`.
@@ -280,7 +283,10 @@ pub fn reproduce(
                 varied.push((paper.choice_name(choice), measured));
             }
             let mut seeds = chosen.seeds;
-            if options.quick {
+            if !figure.has_chance(claim) {
+                // There is one solution, whatever the seed.
+                seeds = SEEDS;
+            } else if options.quick {
                 // One seed stands for as many as were tried.
                 let several = key(None, SEEDS).and_then(|key| record.get(&key));
                 seeds = several.map_or(seeds, |several| several.seeds);
@@ -318,7 +324,7 @@ pub fn reproduce(
 #[derive(Default)]
 struct Jobs {
     jobs: Vec<Job>,
-    /// By hash of the plan, and interval.
+    /// By hash of the plan, and interval; by what the registry says of a model.
     known: BTreeMap<(String, Option<Span>), usize>,
 }
 
@@ -333,16 +339,22 @@ impl Jobs {
     ) -> Result<Vec<Vec<usize>>, Error> {
         let mut number = |run: &Run, seed| {
             let recording = figure.recording(run);
-            // What no claim asks about is drawn as chosen.
-            let plan = figure.plan(paper, run, seed, choice.filter(|_| figure.is_claimed(run)))?;
-            let hash = tidegate_scenario::content_hash(&plan);
-            let key = (hash, recording.interval);
+            let (work, key) = match &run.model {
+                Some(model) => (Work::Model(model.clone()), (model.said.clone(), None)),
+                None => {
+                    // What no claim asks about is drawn as chosen.
+                    let choice = choice.filter(|_| figure.is_claimed(run));
+                    let plan = figure.plan(paper, run, seed, choice)?;
+                    let hash = tidegate_scenario::content_hash(&plan);
+                    (Work::Packets(Box::new(plan)), (hash, recording.interval))
+                }
+            };
             let number = *self.known.entry(key).or_insert(self.jobs.len());
             if let Some(job) = self.jobs.get_mut(number) {
                 job.recording.parts.extend(recording.parts);
             } else {
                 let name = format!("{}/{} {}", paper.name, figure.name, run.name);
-                self.jobs.push(Job { plan, recording, name });
+                self.jobs.push(Job { work, recording, name });
             }
             Ok(number)
         };
@@ -371,23 +383,28 @@ fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observations
     let is_interrupted = || options.is_interrupted();
     let threads = options.threads.or_else(machine::cores).unwrap_or(1).max(1);
     let seen = in_parallel(jobs.len(), threads, |i, threads| {
-        let Job { plan, recording, name } = &jobs[i];
-        let seen = match cache.get(plan, recording) {
-            Some(seen) => seen,
-            None => {
-                let control = Control {
-                    threads,
-                    ranks: None,
-                    asks: &is_interrupted,
-                    tell: &|_| {},
-                    chunk: &adapt,
-                };
-                let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
-                let measures = measures(recording.parts.iter().copied(), interval);
-                let seen = drive(plan, measures, &control)?.seen;
-                cache.put(plan, recording, &seen);
-                seen
+        let Job { work, recording, name } = &jobs[i];
+        let seen = match work {
+            Work::Model(model) => {
+                model.follow().map_err(|why| Error::Run(format!("{name}: {why}")))?
             }
+            Work::Packets(plan) => match cache.get(plan, recording) {
+                Some(seen) => seen,
+                None => {
+                    let control = Control {
+                        threads,
+                        ranks: None,
+                        asks: &is_interrupted,
+                        tell: &|_| {},
+                        chunk: &adapt,
+                    };
+                    let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
+                    let measures = measures(recording.parts.iter().copied(), interval);
+                    let seen = drive(plan, measures, &control)?.seen;
+                    cache.put(plan, recording, &seen);
+                    seen
+                }
+            },
         };
         if let Some(tell) = options.progress {
             tell(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len(), name);

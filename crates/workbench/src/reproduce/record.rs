@@ -63,10 +63,13 @@ fn short(value: f64) -> f64 {
     format!("{value:.5e}").parse().unwrap_or(value)
 }
 
-/// Hashes of the plans of a figure's runs, as chosen, with the first seed; and the intervals at
-/// which they are looked at.
+/// Hashes of the plans of a figure's runs, as chosen, with the first seed, and the intervals at
+/// which they are looked at; of models all that is said of them.
 pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
     let hash = |run: &Run| {
+        if let Some(model) = &run.model {
+            return Ok(model.said.clone());
+        }
         let plan = figure.plan(paper, run, 1, None)?;
         let interval = figure.recording(run).interval.map_or(0, Span::as_ps);
         Ok(format!("{} {interval}", tidegate_scenario::content_hash(&plan)))

@@ -7,6 +7,7 @@ mod buffers;
 mod circuits;
 mod delays;
 mod messages;
+mod phase;
 mod ramps;
 mod rates;
 #[cfg(test)]
@@ -91,6 +92,12 @@ metrics! {
     circuits::DayUse,
     messages::Message,
     messages::Slowdown,
+    phase::RestQueue,
+    phase::RestWindow,
+    phase::RestSpread,
+    phase::Decay,
+    phase::IdleStarts,
+    phase::Reaction,
 }
 
 impl Question {

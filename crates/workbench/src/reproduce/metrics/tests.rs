@@ -96,7 +96,7 @@ fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
 }
 
 /// A table of every metric that has an answer for the flows of the measures' tests.
-const ANSWERED: [&str; 24] = [
+const ANSWERED: [&str; 28] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'jain'",
@@ -121,6 +121,10 @@ const ANSWERED: [&str; 24] = [
     "metric = 'dip'\nbin_us = 100.0",
     "metric = 'slowdown'\nlabel = 'short'\nbelow_bytes = 10000\nshare = 0.9",
     "metric = 'day-use'\nlink = 'tor0>tor1'",
+    "metric = 'rest-queue'\nlink = 'tor0>h3'\nrest_us = 100.0",
+    "metric = 'rest-window'\nlink = 'tor0>h3'\nrest_us = 100.0",
+    "metric = 'rest-spread'\nlink = 'tor0>h3'\nrest_us = 100.0",
+    "metric = 'decay'\nlink = 'tor0>h3'\nrest_us = 300.0\npart = 0.1",
 ];
 
 /// Racks that circuits join, from a night to another: every day that counts does so whole.
@@ -148,6 +152,38 @@ fn the_use_of_days_is_a_circuit_s_utilisation() {
     assert_eq!((&circuit.begins_us, circuit.used.len()), (&begins, 100));
 }
 
+/// Those that only models answer.
+const MODELLED: [&str; 2] =
+    ["metric = 'idle-starts'", "metric = 'reaction'\nqueue_bdp = 1.0\ngrowth = -0.5"];
+
+#[test]
+fn models_are_asked_as_packets_are() {
+    let answer = |law: &str, text: &str| {
+        let model = format!(
+            "law = '{law}'\ngbps = 100.0\nbase_rtt_us = 20.0\ngamma = 0.9\nupdate_us = 20.0\n\
+             increase_kb = 15.0\nuntil_us = 1000.0\n\
+             starts = [[0.0, 100.0], [0.0, 265.0], [0.0, 750.0], [500.0, 400.0]]"
+        );
+        let model: crate::reproduce::registry::Model = toml::from_str(&model).unwrap();
+        question(text).unwrap().answer(&[&model.follow().unwrap()])
+    };
+    let check = |law: &str, text: &str, expected: f64| {
+        let value = answer(law, text).unwrap();
+        assert!((value - expected).abs() < 1e-2, "{law} {text}: {value}");
+    };
+    check("power", "metric = 'rest-queue'\nrest_us = 900.0", 15.0);
+    check("power", "metric = 'rest-window'\nrest_us = 900.0", 265.0);
+    check("power", "metric = 'rest-spread'\nrest_us = 900.0", 0.0);
+    // The start that rests already is left out.
+    let time_constant = 20.0 / 0.9;
+    check("power", "metric = 'decay'\nrest_us = 900.0\npart = 0.6321206", time_constant);
+    check("power", MODELLED[0], 0.0);
+    check("power", MODELLED[1], 1.0);
+    check("queue-length", MODELLED[1], 2.0);
+    assert!(answer("queue-length", MODELLED[0]).unwrap() >= 50.0);
+    assert!(answer("gradient", "metric = 'rest-spread'\nrest_us = 900.0").unwrap() > 100.0);
+}
+
 #[test]
 fn what_a_metric_needs_is_enough_for_it() {
     let all: Vec<_> = crate::catalog::anywhere().collect();
@@ -171,6 +207,7 @@ fn what_a_metric_needs_is_enough_for_it() {
         assert!(own == whole && own.is_some(), "{text}: {own:?} {whole:?}");
         asked.push(text.split('\'').nth(1).unwrap());
     }
+    asked.extend(MODELLED.map(|text| text.split('\'').nth(1).unwrap()));
     asked.sort_unstable();
     let mut names = Question::NAMES.to_vec();
     names.sort_unstable();

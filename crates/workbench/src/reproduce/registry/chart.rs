@@ -30,6 +30,12 @@ pub(crate) struct Chart {
     /// Lines of a series.
     #[serde(default)]
     pub(crate) labels: Vec<Curve>,
+    /// The port whose queue a phase plot of packets has.
+    pub(crate) port: Option<Port>,
+    /// Where on the x axis models are asked for their reaction, to which queue in BDPs, growing by
+    /// how much of the link's rate.
+    #[serde(default)]
+    pub(crate) states: Vec<(f64, f64, f64)>,
     /// A line for each flow instead.
     #[serde(default)]
     pub(crate) each: bool,
@@ -73,6 +79,11 @@ pub(crate) enum ChartKind {
     Sizes,
     /// A metric over the x of the runs.
     Sweep,
+    /// The window of all flows over the queue: of models from each start, with the direction of the
+    /// first that has one at every point; of packets over these.
+    Phase,
+    /// What models divide windows by.
+    Reaction,
 }
 
 /// A line of a series.
@@ -98,6 +109,13 @@ pub(crate) enum Waiting {
 pub(crate) struct Port {
     pub(crate) from: String,
     pub(crate) to: String,
+}
+
+impl Port {
+    /// Both names.
+    pub(crate) fn ends(&self) -> (&str, &str) {
+        (&self.from, &self.to)
+    }
 }
 
 impl TryFrom<String> for Port {
@@ -161,6 +179,8 @@ impl Chart {
             ChartKind::Cdf | ChartKind::Tail => vec![Part::Messages],
             ChartKind::Sizes => vec![Part::Slowdowns],
             ChartKind::Sweep => self.asks().flat_map(|ask| ask.question.needs()).copied().collect(),
+            ChartKind::Phase => vec![Part::Windows, Part::Queues],
+            ChartKind::Reaction => Vec::new(),
         }
     }
 
@@ -180,9 +200,25 @@ impl Chart {
             _ if self.days_of.is_some() => Some("days are those of a series"),
             ChartKind::Sizes if self.share.is_none() => Some("a chart of sizes has a `share`"),
             ChartKind::Sweep if self.of.is_none() => Some("a sweep is `of` a metric"),
+            ChartKind::Reaction if self.states.is_empty() => Some("a reaction has `states`"),
             _ if self.asks().any(|ask| !ask.runs.is_empty()) => {
                 Some("a chart asks all of its runs")
             }
+            _ => None,
+        }
+    }
+}
+
+impl Chart {
+    /// Why it cannot draw so many models among so many runs, if so.
+    pub(super) fn mixed(&self, models: usize, runs: usize) -> Option<&'static str> {
+        match self.kind {
+            ChartKind::Phase if models < runs && self.port.is_none() => {
+                Some("a phase plot of packets has a `port`")
+            }
+            ChartKind::Reaction if models < runs => Some("only models have a reaction"),
+            ChartKind::Phase | ChartKind::Reaction | ChartKind::Sweep => None,
+            _ if models > 0 => Some("a model is drawn as `phase`, `reaction` or `sweep`"),
             _ => None,
         }
     }

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
 
-use super::{Ask, Chart, Choice, Claim, Paper, SCENARIOS};
+use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS};
 use crate::Error;
 use crate::observe::Part;
 
@@ -60,6 +60,8 @@ pub(crate) struct Run {
     scenario: Option<String>,
     #[serde(default)]
     set: Vec<String>,
+    /// Followed in the place of packets.
+    pub(crate) model: Option<Model>,
     /// Another interval of its trace than the figure's.
     trace_us: Option<f64>,
     /// Where it stands on the x axis of a sweep.
@@ -99,6 +101,18 @@ impl Figure {
         let figure: Figure = toml::from_str(text).map_err(|error| error.to_string())?;
         let figure = Figure { name, file: file.to_owned(), ..figure };
         figure.fault().map_or(Ok(figure), Err)
+    }
+
+    /// Whether a number means this figure: `14` is all of 14, 14b and so on.
+    pub(crate) fn is_meant(&self, number: &str) -> bool {
+        let rest = self.name.strip_prefix(number);
+        rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
+    /// Whether a claim's value may hang on the seed: not that of models.
+    pub(crate) fn has_chance(&self, claim: &Claim) -> bool {
+        let mut asked = claim.asks().flat_map(|ask| self.asked(ask));
+        asked.any(|run| self.runs[run].model.is_none())
     }
 
     /// The run of that name.
@@ -174,14 +188,24 @@ impl Figure {
                 return Some(format!("{of}: {}", self.no_run(missing)));
             }
         }
+        for run in self.runs.iter().filter(|run| run.model.is_some()) {
+            if run.protocol.is_some() || run.scenario.is_some() || !run.set.is_empty() {
+                let name = &run.name;
+                return Some(format!("run {name}: a model has no `protocol`, `scenario` or `set`"));
+            }
+        }
         for chart in &self.charts {
             let missing = chart.runs.iter().find(|name| self.run(name).is_none());
             let missing = missing.map(|name| self.no_run(name));
-            if let Some(fault) = chart.fault().map(str::to_owned).or(missing) {
+            let drawn = self.runs.iter().filter(|run| self.draws(chart, run));
+            let models = drawn.clone().filter(|run| run.model.is_some()).count();
+            let mixed = chart.mixed(models, drawn.count()).map(str::to_owned);
+            if let Some(fault) = chart.fault().map(str::to_owned).or(missing).or(mixed) {
                 return Some(format!("chart {:?}: {fault}", chart.title));
             }
         }
-        let mut runs = self.runs.iter().map(|run| (run, self.recording(run)));
+        let packets = self.runs.iter().filter(|run| run.model.is_none());
+        let mut runs = packets.map(|run| (run, self.recording(run)));
         let (run, recording) = runs.find(|(_, recording)| recording.lacks_interval())?;
         let parts = recording.parts;
         Some(format!("run {}: {parts:?} are asked for, so `trace_us` has to be set", run.name))

@@ -5,6 +5,7 @@ mod ask;
 mod chart;
 mod claim;
 mod figure;
+mod model;
 
 use serde::Deserialize;
 
@@ -13,6 +14,7 @@ pub(crate) use chart::{Chart, ChartKind, Curve, Port, Waiting};
 pub(crate) use claim::Claim;
 pub use claim::Verdict;
 pub(crate) use figure::{Figure, Recording, Run};
+pub(crate) use model::Model;
 
 use crate::Error;
 
@@ -57,7 +59,7 @@ pub(crate) struct Open {
     /// Only under these protocols; under all unless set.
     #[serde(default)]
     protocols: Vec<String>,
-    /// Only in these figures; in all unless set.
+    /// Only in these figures, by name or by number alone; in all unless set.
     #[serde(default)]
     figures: Vec<String>,
     /// Not in these, which are of something else.
@@ -117,8 +119,10 @@ impl Paper {
 impl Open {
     fn concerns(&self, figure: &Figure, run: &Run) -> bool {
         let protocol = run.protocol.as_ref();
-        (self.figures.is_empty() || self.figures.contains(&figure.name))
-            && !self.except.contains(&figure.name)
+        let is_meant = |number: &String| figure.is_meant(number);
+        run.model.is_none()
+            && (self.figures.is_empty() || self.figures.iter().any(is_meant))
+            && !self.except.iter().any(is_meant)
             && (self.protocols.is_empty()
                 || protocol.is_some_and(|name| self.protocols.contains(name)))
     }
@@ -140,7 +144,7 @@ impl Paper {
         let figures: Vec<Figure> = figures
             .map(|(file, text)| Figure::read(file, text).map_err(|message| wrong(file, message)))
             .collect::<Result<_, Error>>()?;
-        let known = |name: &&String| figures.iter().any(|figure| figure.name == **name);
+        let known = |name: &&String| figures.iter().any(|figure| figure.is_meant(name));
         for open in &paper.opens {
             let mut named = open.figures.iter().chain(&open.except);
             if let Some(missing) = named.find(|name| !known(name)) {
@@ -178,7 +182,7 @@ mod tests {
     fn every_run_of_every_figure_has_a_plan() {
         for paper in papers().unwrap() {
             for figure in &paper.figures {
-                for run in &figure.runs {
+                for run in figure.runs.iter().filter(|run| run.model.is_none()) {
                     for choice in std::iter::once(None).chain(paper.choices().map(Some)) {
                         let plan = figure.plan(&paper, run, 1, choice);
                         plan.unwrap_or_else(|error| {
@@ -197,8 +201,8 @@ mod tests {
     fn labels_are_those_of_the_scenario() {
         for paper in papers().unwrap() {
             for figure in &paper.figures {
-                let plans =
-                    figure.runs.iter().map(|run| figure.plan(&paper, run, 1, None).unwrap());
+                let runs = figure.runs.iter().filter(|run| run.model.is_none());
+                let plans = runs.map(|run| figure.plan(&paper, run, 1, None).unwrap());
                 let known: Vec<String> = plans.flat_map(|plan| plan.labels).collect();
                 let asks = figure.claims.iter().flat_map(Claim::all_asks);
                 let asks = asks.chain(figure.facts.iter().map(|fact| &fact.measure));
@@ -276,6 +280,42 @@ mod tests {
         let paper = Paper::read("x", &[("figure-1", &hidden), ("paper", PAPER)]).unwrap();
         let figure = &paper.figures[0];
         assert_eq!(figure.recording(&figure.runs[0]).parts, [Part::Traces].into());
+    }
+
+    #[test]
+    fn a_model_is_no_run_of_packets() {
+        let model = "[run.model]\nlaw = 'power'\ngbps = 1.0\nbase_rtt_us = 1.0\ngamma = 1.0\n\
+                     update_us = 1.0\nincrease_kb = 1.0\nuntil_us = 1.0\nstarts = [[0.0, 1.0]]\n";
+        let chart = |text: &str| format!("[[chart]]\ntitle = 'x'\nx = 'x'\ny = 'y'\n{text}\n");
+        let read = |run: &str, text: &str| {
+            let text = format!("title = 'x'\ntrace_us = 1.0\n{run}{text}");
+            Paper::read("x", &[("figure-1", &text), ("paper", PAPER)])
+        };
+        let (packets, followed) =
+            ("[[run]]\nname = 'a'\n", format!("[[run]]\nname = 'm'\n{model}"));
+        let both = format!("{packets}{followed}");
+        for (run, text, said) in [
+            (
+                format!("[[run]]\nname = 'm'\nset = ['seed=1']\n{model}"),
+                String::new(),
+                "run m: a model",
+            ),
+            (both.clone(), chart("kind = 'phase'"), "has a `port`"),
+            (both.clone(), chart("kind = 'reaction'\nstates = [[0.0, 0.0, 0.0]]"), "only models"),
+            (followed.clone(), chart("kind = 'reaction'"), "has `states`"),
+            (followed.clone(), chart("kind = 'cdf'"), "a model is drawn as `phase`"),
+        ] {
+            let error = read(&run, &text).unwrap_err().to_string();
+            assert!(error.contains(said), "{error}");
+        }
+        // Nothing open concerns it, whatever its figure.
+        let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['1']\n\
+                    instead = [{ name = 'x', set = ['seed=2'] }]";
+        let (figure, paper) = (format!("title = 'x'\n{both}"), format!("{PAPER}{open}"));
+        let paper = Paper::read("x", &[("figure-1a", &figure), ("paper", &paper)]).unwrap();
+        let [figure] = &paper.figures[..] else { panic!("one figure") };
+        let varied = [0, 1].map(|run| paper.varied(figure, &figure.runs[run], (0, 0)).len());
+        assert_eq!(varied, [1, 0]);
     }
 
     #[test]
