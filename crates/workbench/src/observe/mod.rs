@@ -5,6 +5,7 @@
 //! file. `run` adds those of its files and of the summary; `reproduce` adds, by [`Part`], what its
 //! metrics and plots ask for. A measure changes no outcome.
 
+mod buffers;
 mod drive;
 mod ears;
 mod links;
@@ -15,7 +16,6 @@ mod rows;
 mod series;
 mod slowdowns;
 mod summary;
-mod switches;
 #[cfg(test)]
 pub(crate) mod tests;
 mod traces;
@@ -24,13 +24,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Feedback, PathOracle, Span, Time};
-use tidegate_results::{LinkSummary, Partial, Summary, SwitchSummary};
+use tidegate_results::{LinkSummary, Partial, Summary};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Departure, FlowRecord, Outcome, Sample};
 
 use crate::Error;
 use crate::machine::Stopwatch;
 
+pub(crate) use buffers::{BufferTrace, EVERY};
 pub use drive::Progress;
 #[cfg(test)]
 pub(crate) use drive::setup;
@@ -72,8 +73,8 @@ pub(crate) struct Observations {
     pub(crate) queues: Vec<QueueTrace>,
     /// Of messages, by label.
     pub(crate) slowdowns: BTreeMap<String, Vec<Slowdown>>,
-    /// Every switch, from warm-up to the end.
-    pub(crate) switches: Vec<SwitchSummary>,
+    /// What the switches of racks held over time, by switch.
+    pub(crate) buffers: Vec<BufferTrace>,
 }
 
 /// Mean, percentile, maximum.
@@ -174,8 +175,8 @@ pub(crate) enum Part {
     Queues,
     /// [`Observations::slowdowns`].
     Slowdowns,
-    /// [`Observations::switches`].
-    Switches,
+    /// [`Observations::buffers`].
+    Buffers,
 }
 
 /// The measures of `parts`; those over time look every `interval`.
@@ -198,7 +199,7 @@ pub(crate) fn measures(
             Part::Links => measures.push(Box::new(links::Links)),
             Part::Queues => measures.push(Box::new(queues::Queues::every(interval))),
             Part::Slowdowns => measures.push(Box::<slowdowns::Slowdowns>::default()),
-            Part::Switches => measures.push(Box::new(switches::Switches)),
+            Part::Buffers => measures.push(Box::<buffers::Buffers>::default()),
         }
     }
     measures

@@ -33,7 +33,7 @@ pub(crate) const ALL: [Part; 8] = [
     Part::Links,
     Part::Queues,
     Part::Slowdowns,
-    Part::Switches,
+    Part::Buffers,
 ];
 
 fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {

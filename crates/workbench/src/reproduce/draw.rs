@@ -5,6 +5,7 @@ use std::ops::Range;
 use tidegate_algos::Protocol;
 
 use super::Picture;
+use super::metrics::buffers::sorted;
 use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run};
 use crate::observe::{FlowTrace, Observations, QueueTrace, Traced, quantile};
 use crate::report::plot::{Axis, Line, PALETTE, Plot, equal_scales};
@@ -58,6 +59,13 @@ fn plots(
             let mut plot = plot(title(), lines);
             plot.y.to = Some(1.0);
             vec![plot]
+        }
+        ChartKind::BufferCdf => {
+            let line = |(place, &run): (usize, &usize)| {
+                let points = cumulative(&sorted(&runs[run].first()?.buffers, 1));
+                Some(styled(figure, chosen, place, points))
+            };
+            vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
         }
         ChartKind::Sizes => {
             let line = |(place, &run): (usize, &usize)| {
@@ -116,6 +124,19 @@ fn plots(
             panels
         }
     }
+}
+
+/// Steps of a cumulative distribution.
+const STEPS: usize = 200;
+
+/// Values and the shares that do not exceed them, of values in order.
+fn cumulative(values: &[f64]) -> Vec<(f64, f64)> {
+    let point = |step: usize| {
+        let share = step as f64 / STEPS as f64;
+        let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
+        Some((*values.get(rank - 1)?, share))
+    };
+    (0..=STEPS).filter_map(point).collect()
 }
 
 /// Sizes from which on, and below which, messages are taken together.
@@ -206,6 +227,7 @@ fn smooth(points: Vec<(f64, f64)>, width: f64) -> Vec<(f64, f64)> {
 /// A line over time; `of` is what it shows unless it says so itself.
 fn series(seen: &Observations, of: Traced, curve: &Curve) -> Vec<(f64, f64)> {
     let (label, of) = match curve {
+        Curve::Together => return together(seen),
         Curve::Flows(label, own) => (label, own.unwrap_or(of)),
         Curve::Queue(port) => {
             let is_meant = |queue: &&QueueTrace| queue.from == port.from && queue.to == port.to;
@@ -223,6 +245,16 @@ fn series(seen: &Observations, of: Traced, curve: &Curve) -> Vec<(f64, f64)> {
         points.first().map(|(at, _)| (*at, sum / points.len() as f64))
     };
     (0..bins).filter_map(mean).collect()
+}
+
+/// The goodput of all flows together over time.
+fn together(seen: &Observations) -> Vec<(f64, f64)> {
+    let bins = seen.traces.iter().map(|flow| flow.first + flow.goodput_gbps.len()).max();
+    let sum = |bin| {
+        let all = seen.traces.iter().filter_map(|flow| flow.at(Traced::Goodput, bin));
+        (time_ms(bin, false, seen), all.map(f64::from).sum())
+    };
+    (0..bins.unwrap_or(0)).map(sum).collect()
 }
 
 fn by_label(seen: &Observations, of: Traced, curves: &[Curve]) -> Vec<Line> {

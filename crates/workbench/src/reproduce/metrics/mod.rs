@@ -3,7 +3,7 @@
 //! A metric is a type: its fields are its parameters, as the registry writes them, and no others
 //! are taken. One more is such a type, and its name in the list below.
 
-mod buffers;
+pub(super) mod buffers;
 mod delays;
 mod messages;
 mod ramps;
@@ -85,7 +85,7 @@ metrics! {
     delays::QueueDelayP99,
     delays::QueueOverTime,
     buffers::PeakQueue,
-    buffers::BufferP99,
+    buffers::Buffer,
     messages::Message,
     messages::Slowdown,
 }

@@ -66,6 +66,8 @@ pub(crate) enum ChartKind {
     Tail,
     /// The slowdown that a share of the messages did not exceed, by their size.
     Sizes,
+    /// What the switches of racks hold in KB, cumulative over time.
+    BufferCdf,
     /// A metric over the x of the runs.
     Sweep,
 }
@@ -76,6 +78,8 @@ pub(crate) enum ChartKind {
 pub(crate) enum Curve {
     /// The mean of a label's flows, `victim`; of a quantity of its own, `victim:target`.
     Flows(String, Option<Traced>),
+    /// The goodput of all flows together, `*`.
+    Together,
     /// The queueing delay of a port, `tor0>h0`.
     Queue(Port),
 }
@@ -102,6 +106,9 @@ impl TryFrom<String> for Curve {
     type Error = String;
 
     fn try_from(text: String) -> Result<Curve, String> {
+        if text == "*" {
+            return Ok(Curve::Together);
+        }
         if text.contains('>') {
             return Port::try_from(text).map(Curve::Queue);
         }
@@ -118,6 +125,7 @@ impl TryFrom<String> for Curve {
 impl fmt::Display for Curve {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Curve::Together => f.write_str("all flows together"),
             Curve::Flows(label, None) => f.write_str(label),
             Curve::Flows(label, Some(quantity)) => write!(f, "{label} {}", quantity.name()),
             Curve::Queue(Port { from, to }) => write!(f, "{from} to {to}"),
@@ -136,6 +144,7 @@ impl Chart {
             ChartKind::Series => {
                 let line = |curve: &Curve| match curve {
                     Curve::Flows(_, quantity) => quantity.or(self.quantity).map(traced),
+                    Curve::Together => Some(Part::Traces),
                     Curve::Queue(_) => Some(Part::Queues),
                 };
                 let each = self.quantity.filter(|_| self.each).map(traced);
@@ -143,6 +152,7 @@ impl Chart {
             }
             ChartKind::Cdf | ChartKind::Tail => vec![Part::Messages],
             ChartKind::Sizes => vec![Part::Slowdowns],
+            ChartKind::BufferCdf => vec![Part::Buffers],
             ChartKind::Sweep => self.asks().flat_map(|ask| ask.question.needs()).copied().collect(),
         }
     }
@@ -181,6 +191,7 @@ mod tests {
         assert_eq!(target, Curve::Flows("victim".to_owned(), Some(Traced::Target)));
         assert_eq!(target.to_string(), "victim target");
         assert_eq!(curve("tor0>h0").unwrap().to_string(), "tor0 to h0");
+        assert_eq!(curve("*"), Ok(Curve::Together));
         assert!(curve("victim:aim").unwrap_err().contains("unknown variant `aim`, expected"));
         assert!(curve(">h0").unwrap_err().contains("is no port"));
     }
