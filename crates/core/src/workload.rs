@@ -117,6 +117,18 @@ pub enum Pattern {
         /// round.
         jitter: Span,
     },
+    /// Each asking host requests something at random times of `fan_in` random hosts of one other
+    /// rack, drawn too, which all answer at once: a size is that of all answers together.
+    Requests {
+        /// Mean gap between requests of one host, in picoseconds.
+        mean_gap_ps: f64,
+        /// Asking hosts.
+        askers: Vec<u32>,
+        /// Hosts by rack, of two racks at least, each with `fan_in` hosts at least.
+        racks: Vec<Vec<u32>>,
+        /// Answers to a request.
+        fan_in: u32,
+    },
     /// A list of arrivals, in order of time.
     Trace(Vec<Arrival>),
 }
