@@ -129,6 +129,22 @@ pub enum Pattern {
         /// Answers to a request.
         fan_in: u32,
     },
+    /// Clients that each send a request, whose sizes are the traffic's, to a random server, wait
+    /// for its reply, think, and ask again.
+    ClosedLoop {
+        /// Their hosts, each as often as it has clients.
+        clients: Vec<u32>,
+        /// Hosts that reply; a client asks none on its own host, and there is another for each.
+        servers: Vec<u32>,
+        /// How large replies are.
+        replies: Sizes,
+        /// Which label of the run they are counted under.
+        reply_label: u16,
+        /// (Mean) time from a reply to the next request.
+        think: Span,
+        /// It is exponential.
+        exponential: bool,
+    },
     /// A list of arrivals, in order of time.
     Trace(Vec<Arrival>),
 }

@@ -90,6 +90,8 @@ impl Generator {
                 flows.reverse();
                 self.add_list(flows);
             }
+            // Begins where its hosts are: nobody else knows when.
+            Pattern::ClosedLoop { .. } => {}
             Pattern::Requests { askers, .. } => {
                 let block = Arc::new(block.clone());
                 for &asker in askers {

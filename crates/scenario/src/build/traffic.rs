@@ -8,7 +8,7 @@ use tidegate_core::{Message, Rate, Span, Time};
 
 use super::hosts::Hosts;
 use super::transport::Stacks;
-use super::{Course, Labels, csv, requests, sizes};
+use super::{Course, Labels, closed_loop, csv, requests, sizes};
 use crate::error::Error;
 use crate::read::keys::{
     Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key,
@@ -159,6 +159,12 @@ pub(crate) static KINDS: &[Variant] = &[
         ],
     },
     Variant {
+        kind: "closed-loop",
+        doc: "Clients that each send a request to a random server, get its reply, think, and send \
+            the next request. All send their first at `start`, and none from `stop` on.",
+        keys: closed_loop::KEYS,
+    },
+    Variant {
         kind: "permutation",
         doc: "Every host sends one message to one other, and no host receives two.",
         keys: &[SIZES_OR_INF, sizes::SAMPLING, sizes::MEAN],
@@ -208,6 +214,7 @@ pub(crate) fn traffic<'a>(
     let sizes = match kind {
         // Each arrival has its own.
         "trace" => Sizes::Fixed(1),
+        "closed-loop" => sizes::of(table, "request", context.dir, false)?,
         _ => {
             let unlimited = matches!(kind, "permutation" | "incast");
             sizes::of(table, "sizes", context.dir, unlimited)?
@@ -221,6 +228,7 @@ pub(crate) fn traffic<'a>(
         "poisson" => poisson(table, context, mean_bytes)?,
         "incast" => incast(table, context, mean_bytes)?,
         "requests" => requests::pattern(table, context)?,
+        "closed-loop" => closed_loop::pattern(table, context, labels)?,
         "rotating-incast" => {
             let senders = context.hosts.selected(table, "senders", 2)?;
             let receivers = context.hosts.selected(table, "receivers", 2)?;
