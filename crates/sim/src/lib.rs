@@ -50,8 +50,8 @@ pub use engine::Engine;
 pub use failure::Failure;
 
 pub use outcome::{
-    Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS, Sample, Spread,
-    SwitchRecord, Window,
+    Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
+    Sample, Spread, SwitchRecord, Window,
 };
 pub use partition::parts_worth;
 pub use peers::{Lost, Peers};

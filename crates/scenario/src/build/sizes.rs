@@ -96,8 +96,8 @@ fn firsts() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|builtin| builtin.names[0])
 }
 
-/// Reads the sizes that `key` names, `sampling` and `mean`. `dir` is where the scenario's file lies.
-/// Unlimited only where `unlimited` allows.
+/// Reads the sizes that `key` names, `sampling` and `mean`. `dir` is where the scenario's file
+/// lies. Unlimited only where `unlimited` allows.
 pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Result<Sizes, Error> {
     let text: &str = table.get(key);
     let sampling = table.find::<Word>("sampling").map(|word| match word.0 {
