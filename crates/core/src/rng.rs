@@ -22,6 +22,8 @@ pub enum Domain {
     Spray = 7,
     /// How long software holds packets; the entity is the host.
     Stack = 8,
+    /// Turns of the clients of closed loops; the entity is the client and the turn.
+    Loops = 9,
 }
 
 /// A bijective scramble of 64 bits (the finaliser of SplitMix64).

@@ -117,6 +117,34 @@ pub enum Pattern {
         /// round.
         jitter: Span,
     },
+    /// Each asking host requests something at random times of `fan_in` random hosts of one other
+    /// rack, drawn too, which all answer at once: a size is that of all answers together.
+    Requests {
+        /// Mean gap between requests of one host, in picoseconds.
+        mean_gap_ps: f64,
+        /// Asking hosts.
+        askers: Vec<u32>,
+        /// Hosts by rack, of two racks at least, each with `fan_in` hosts at least.
+        racks: Vec<Vec<u32>>,
+        /// Answers to a request.
+        fan_in: u32,
+    },
+    /// Clients that each send a request, whose sizes are the traffic's, to a random server, wait
+    /// for its reply, think, and ask again.
+    ClosedLoop {
+        /// Their hosts, each as often as it has clients.
+        clients: Vec<u32>,
+        /// Hosts that reply; a client asks none on its own host, and there is another for each.
+        servers: Vec<u32>,
+        /// How large replies are.
+        replies: Sizes,
+        /// Which label of the run they are counted under.
+        reply_label: u16,
+        /// (Mean) time from a reply to the next request.
+        think: Span,
+        /// It is exponential.
+        exponential: bool,
+    },
     /// A list of arrivals, in order of time.
     Trace(Vec<Arrival>),
 }

@@ -25,6 +25,7 @@ const COLUMNS: &[Column] = &[
     Column::optional("slowdown", Kind::Double),
     Column::required("retransmitted_bytes", Kind::Integer),
     Column::required("measured", Kind::Flag),
+    Column::optional("exchange_us", Kind::Double),
 ];
 
 /// Streams flows into Parquet. The caller's order is the file's: by completion time, then id,
@@ -72,6 +73,7 @@ impl<W: Write + Send> FlowFile<W> {
             Cell::Double(row.slowdown().map(Fixed::as_f64)),
             Cell::Integer(Some(row.retransmitted_bytes)),
             Cell::Flag(row.measured),
+            Cell::Double(row.exchange().map(micros)),
         ])
     }
 
@@ -110,6 +112,7 @@ impl FlowSummary {
             slowdown: micros("slowdown"),
             retransmitted_bytes: cells.integer("retransmitted_bytes")?,
             measured: cells.flag("measured").unwrap_or_else(is_late),
+            exchange_us: micros("exchange_us"),
         })
     }
 }

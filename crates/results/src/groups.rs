@@ -56,6 +56,34 @@ impl Fct {
     }
 }
 
+/// Times from request to reply.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Exchanges {
+    requests: u64,
+    /// Of those whose replies arrived, in picoseconds.
+    times: Sketch,
+}
+
+impl Exchanges {
+    /// Adds a request or a reply.
+    pub(crate) fn add(&mut self, row: &FlowRow) {
+        self.requests += u64::from(row.exchange.is_some_and(|exchange| !exchange.is_reply));
+        if let Some(time) = row.exchange() {
+            self.times.add(time.as_ps());
+        }
+    }
+
+    pub(crate) fn merge(&mut self, other: &Exchanges) {
+        self.requests += other.requests;
+        self.times.merge(&other.times);
+    }
+
+    pub(crate) fn summary(&self) -> FctSummary {
+        let unfinished = self.requests.saturating_sub(self.times.count());
+        Fct { unfinished, times: self.times.clone(), ..Fct::default() }.summary(Vec::new())
+    }
+}
+
 /// Completion times by size. The parts add up to the whole, so only they are kept.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct SizedFct {

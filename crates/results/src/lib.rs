@@ -26,7 +26,7 @@ pub use flow_file::FlowFile;
 pub use folder::{FILES, Folder, Partial};
 pub use groups::SIZE_BOUNDS;
 pub use manifest::{Host, Manifest};
-pub use recorder::{FlowRow, Names, Recorded, Recorder};
+pub use recorder::{ExchangeRow, FlowRow, Names, Recorded, Recorder};
 pub use series_file::{Entity, EntryOf, SeriesEntry, SeriesFile, SeriesRow};
 pub use sketch::Sketch;
 pub use summary::{

@@ -1,7 +1,7 @@
 //! Flows in, one at a time; a summary of them out.
 
 use crate::fixed::Fixed;
-use crate::groups::{Rates, SizedFct, gbps};
+use crate::groups::{Exchanges, Rates, SizedFct, gbps};
 use crate::summary::{FLOWS_MAX, FctSummary, FlowSummary, GroupSummary};
 use std::collections::BTreeMap;
 use tidegate_core::{Span, Time};
@@ -54,6 +54,19 @@ pub struct FlowRow {
     pub fair_share_gbps: Option<f64>,
     /// Whether it counts among completion times: of a limited size, and submitted after warm-up.
     pub measured: bool,
+    /// What it is part of, where it is a request or a reply of a closed loop.
+    pub exchange: Option<ExchangeRow>,
+}
+
+/// A request and its reply.
+#[derive(Clone, Copy, Debug)]
+pub struct ExchangeRow {
+    /// When the request was submitted.
+    pub asked: Time,
+    /// Number of the request's label.
+    pub label: u16,
+    /// This is the reply.
+    pub is_reply: bool,
 }
 
 impl FlowRow {
@@ -64,6 +77,11 @@ impl FlowRow {
     /// From submission to the sender's knowledge of completion.
     pub fn acked_after(&self) -> Option<Span> {
         self.acked.map(|at| at.since(self.start))
+    }
+    /// Of a reply, from the submission of its request to its last byte at the client.
+    pub fn exchange(&self) -> Option<Span> {
+        let exchange = self.exchange.filter(|exchange| exchange.is_reply)?;
+        self.completed.map(|at| at.since(exchange.asked))
     }
     /// Completion time over the ideal one, to six decimals.
     pub fn slowdown(&self) -> Option<Fixed> {
@@ -100,6 +118,8 @@ pub struct Recorder {
     flows: Option<Vec<FlowSummary>>,
     /// By label and protocol; a protocol is known by its first stack.
     groups: BTreeMap<(u16, u16), Group>,
+    /// By the label of requests.
+    exchanges: BTreeMap<u16, Exchanges>,
     /// First stack of the same protocol, by stack.
     first_stacks: Vec<u16>,
 }
@@ -114,6 +134,9 @@ pub struct Recorded {
     /// Completion times of all messages, and of each label. A label called `all` has no entry of
     /// its own.
     pub fct: BTreeMap<String, FctSummary>,
+    /// Times from request to reply of closed loops, of all and by the label of requests; empty
+    /// where there are none.
+    pub exchanges: BTreeMap<String, FctSummary>,
 }
 
 impl Recorder {
@@ -128,6 +151,7 @@ impl Recorder {
             end,
             flows: Some(Vec::new()),
             groups: BTreeMap::new(),
+            exchanges: BTreeMap::new(),
             first_stacks,
         }
     }
@@ -149,6 +173,9 @@ impl Recorder {
         if let Some(bytes) = row.size_bytes.filter(|_| row.measured) {
             group.offered_bytes = group.offered_bytes.saturating_add(bytes);
             group.fct.add(bytes, row);
+        }
+        if let Some(exchange) = row.exchange.filter(|exchange| exchange.asked >= self.warmup) {
+            self.exchanges.entry(exchange.label).or_default().add(row);
         }
         match &mut self.flows {
             Some(flows) if flows.len() == FLOWS_MAX => self.flows = None,
@@ -187,11 +214,25 @@ impl Recorder {
         let mut fct: BTreeMap<_, _> =
             labelled.map(|(label, times)| (label.clone(), times.summary())).collect();
         fct.insert("all".to_owned(), all.summary());
+        let exchanges = self.exchanges();
         let mut flows = self.flows;
         if let Some(flows) = &mut flows {
             flows.sort_by_key(|flow| flow.id);
         }
-        Recorded { flows, groups, fct }
+        Recorded { flows, groups, fct, exchanges }
+    }
+
+    fn exchanges(&self) -> BTreeMap<String, FctSummary> {
+        if self.exchanges.is_empty() {
+            return BTreeMap::new();
+        }
+        let mut all = Exchanges::default();
+        self.exchanges.values().for_each(|exchanges| all.merge(exchanges));
+        let of_label = |(&label, exchanges): (&u16, &Exchanges)| {
+            (name(&self.names.labels, usize::from(label)).to_owned(), exchanges.summary())
+        };
+        let labelled = self.exchanges.iter().map(of_label).filter(|(label, _)| !label.is_empty());
+        labelled.chain([("all".to_owned(), all.summary())]).collect()
     }
 }
 
@@ -217,5 +258,6 @@ fn flow_summary(names: &Names, row: &FlowRow) -> FlowSummary {
         slowdown: row.slowdown(),
         retransmitted_bytes: row.retransmitted_bytes,
         measured: row.measured,
+        exchange_us: row.exchange().map(Fixed::micros),
     }
 }

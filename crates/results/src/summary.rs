@@ -61,6 +61,11 @@ pub struct Summary {
     pub groups: Vec<GroupSummary>,
     /// Completion times of the messages submitted after warm-up: `all`, and each label.
     pub fct: BTreeMap<String, FctSummary>,
+    /// Times from the submission of a request to the last byte of its reply, of closed loops: as
+    /// in [`fct`](Self::fct), by the label of requests, without slowdowns and sizes. Requests
+    /// submitted after warm-up count; what has no reply by the end is unfinished.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
+    pub exchanges: BTreeMap<String, FctSummary>,
     /// Each direction of each link.
     pub links: Vec<LinkSummary>,
     /// How many links were left out for being less busy than those above.
@@ -200,6 +205,9 @@ pub struct FlowSummary {
     /// Whether it counts among completion times: of a limited size, and submitted after warm-up.
     #[serde(default)]
     pub measured: bool,
+    /// Of a reply in a closed loop, from the submission of its request to the last byte.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub exchange_us: Option<Fixed>,
 }
 
 /// Flows of one label and one protocol.

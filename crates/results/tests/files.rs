@@ -5,8 +5,8 @@ use parquet::record::{Field, Row};
 use tidegate_core::fabric::Node;
 use tidegate_core::{Span, Time};
 use tidegate_results::{
-    Entity, EntryOf, FlowFile, FlowRow, FlowSummary, Names, Recorder, SeriesEntry, SeriesFile,
-    SeriesRow,
+    Entity, EntryOf, ExchangeRow, FlowFile, FlowRow, FlowSummary, Names, Recorder, SeriesEntry,
+    SeriesFile, SeriesRow,
 };
 
 fn names() -> Names {
@@ -36,6 +36,7 @@ fn flow(id: u64) -> FlowRow {
         ideal: Span::us(1),
         fair_share_gbps: None,
         measured: id >= 2,
+        exchange: None,
     }
 }
 
@@ -74,6 +75,38 @@ fn flows_read_back() {
     for undefined in ["size_bytes", "fct_us", "acked_us", "slowdown", "ideal_us"] {
         assert_eq!(cell(&rows[1], undefined), Field::Null, "{undefined}");
     }
+}
+
+#[test]
+fn exchanges_take_from_the_request_to_the_last_byte_of_the_reply() {
+    let part = |id, asked, is_reply| {
+        let exchange = Some(ExchangeRow { asked: Time::us(asked), label: 1, is_reply });
+        FlowRow { exchange, label: u16::from(!is_reply), measured: true, ..flow(id) }
+    };
+    // The first was asked for before warm-up at 12 us; the last has no reply.
+    let written = [
+        part(4, 11, false),
+        part(5, 11, true),
+        part(6, 12, false),
+        part(7, 12, true),
+        part(8, 18, false),
+        unfinished(9),
+    ];
+    let mut recorder = Recorder::new(names(), Time::us(12), Time::us(100));
+    written.iter().for_each(|row| recorder.add(row));
+    let exchanges = recorder.finish().exchanges;
+    assert_eq!(exchanges.keys().collect::<Vec<_>>(), ["all", &names().labels[1]]);
+    let all = &exchanges["all"];
+    assert_eq!((all.count, all.unfinished), (2, 1));
+    // From 12 us to 12 + 7 us.
+    assert_eq!(all.mean_us.map(|us| us.as_f64()), Some(7.0));
+    assert_eq!(exchanges[&names().labels[1]], *all);
+    let rows = rows(write(&written));
+    assert_eq!(cell(&rows[3], "exchange_us"), Field::Double(7.0));
+    assert_eq!(cell(&rows[2], "exchange_us"), Field::Null);
+    let mut none = Recorder::new(names(), Time::us(12), Time::us(100));
+    none.add(&flow(3));
+    assert!(none.finish().exchanges.is_empty());
 }
 
 #[test]

@@ -54,6 +54,7 @@ fn summary() -> Summary {
         ideal: Span::us(2),
         fair_share_gbps: None,
         measured: true,
+        exchange: None,
     });
     let recorded = recorder.finish();
     Summary {
@@ -84,6 +85,7 @@ fn summary() -> Summary {
         flows_in: None,
         groups: recorded.groups,
         fct: recorded.fct,
+        exchanges: recorded.exchanges,
         links: vec![link(0.5)],
         links_omitted: 0,
         switches: vec![SwitchSummary {

@@ -18,6 +18,8 @@ pub fn asked_bps(traffic: &Traffic) -> Option<f64> {
         Pattern::Incast { fan_in, interval, .. } if *interval != Span::FOREVER => {
             (*fan_in as usize, interval.as_ps() as f64)
         }
+        // The answers to a request come to one size.
+        Pattern::Requests { askers, mean_gap_ps, .. } => (askers.len(), *mean_gap_ps),
         _ => return None,
     };
     Some(messages as f64 * mean_bytes * 8e12 / every_ps)
@@ -87,6 +89,7 @@ fn busy(traffic: &[Traffic], fabric: &Fabric, at: Time) -> [Busy; 2] {
             Pattern::Poisson { senders, receivers, .. }
             | Pattern::RotatingIncast { senders, receivers, .. } => (&senders[..], &receivers[..]),
             Pattern::Incast { dst: Some(dst), .. } => (&all[..], core::slice::from_ref(dst)),
+            Pattern::Requests { askers, .. } => (&all[..], &askers[..]),
             _ => (&all[..], &all[..]),
         };
         let share = |sums: &mut [f64], of: &[u32]| {

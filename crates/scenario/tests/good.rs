@@ -373,6 +373,40 @@ fn loads_are_relative_to_what_they_name() {
 }
 
 #[test]
+fn requests_and_closed_loops_are_as_told() {
+    let text = "duration = '1ms'\n[fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 3\n\
+                [transport]\nprotocol = 'swift'\n\
+                [[traffic]]\nkind = 'requests'\nsizes = '2MB'\nfan_in = 3\nper_second = 4\n\
+                askers = 'h[1-2]'\n\
+                [[traffic]]\nkind = 'closed-loop'\nrequest = '200B'\nreply = 'websearch'\n\
+                label = 'ask'\nreply_label = 'tell'\nclients = 'h[0-1]'\nper_host = 2\n\
+                servers = 'h[3-5]'\nthink = '5us'\nthink_times = 'exponential'\n\
+                [[traffic]]\nkind = 'closed-loop'\nrequest = '1KB'\nreply = '1KB'\nlabel = 'ask'";
+    let plan = plan(text);
+    let [requests, told, plain] = &plan.workload.traffic[..] else { panic!("three blocks") };
+    let racks = vec![vec![0, 1, 2], vec![3, 4, 5]];
+    let asked = Pattern::Requests { mean_gap_ps: 250e9, askers: vec![1, 2], racks, fan_in: 3 };
+    assert_eq!((&requests.pattern, &requests.sizes), (&asked, &Sizes::Fixed(2_000_000)));
+    let Pattern::ClosedLoop { clients, servers, replies, reply_label, think, exponential } =
+        &told.pattern
+    else {
+        panic!("{told:?}")
+    };
+    assert_eq!((&clients[..], &servers[..]), (&[0, 0, 1, 1][..], &[3, 4, 5][..]));
+    assert!(matches!(replies, Sizes::Drawn(_)) && told.sizes == Sizes::Fixed(200));
+    let label = |number: u16| plan.labels[usize::from(number)].as_str();
+    assert_eq!([label(told.label), label(*reply_label)], ["ask", "tell"]);
+    assert_eq!((*think, *exponential), (Span::us(5), true));
+    let Pattern::ClosedLoop { clients, servers, reply_label, think, exponential, .. } =
+        &plain.pattern
+    else {
+        panic!("{plain:?}")
+    };
+    assert_eq!((clients.len(), servers.len(), label(*reply_label)), (6, 6, "ask"));
+    assert_eq!((*think, *exponential), (Span::ZERO, false));
+}
+
+#[test]
 fn sizes_come_from_files_and_by_any_spelling() {
     let drawn = |sizes: &str| match &plan(&patched(
         GRAPH,

@@ -1,7 +1,7 @@
 //! What the hosts of a part are told to do, and when.
 
 use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use tidegate_core::Time;
 
@@ -21,6 +21,8 @@ pub(crate) enum Action {
 pub(crate) struct Agenda {
     /// In order of time.
     submissions: VecDeque<Submission>,
+    /// Of closed loops: (time, id), and the message.
+    turns: BTreeMap<(Time, u64), Submission>,
     /// (time, order of submission, slot).
     stops: BinaryHeap<Reverse<(Time, u64, u32)>>,
     order: u64,
@@ -35,6 +37,11 @@ impl Agenda {
         self.submissions.push_back(submission);
     }
 
+    /// A message of a closed loop begins, in any order.
+    pub(crate) fn turn(&mut self, submission: Submission) {
+        self.turns.insert((submission.flow.start, submission.id), submission);
+    }
+
     /// Lets the flow in `slot` stop at `at`.
     pub(crate) fn stop_at(&mut self, at: Time, slot: u32) {
         self.order += 1;
@@ -44,16 +51,19 @@ impl Agenda {
     /// Nothing more is due.
     pub(crate) fn close(&mut self) {
         self.submissions.clear();
+        self.turns.clear();
         self.stops.clear();
     }
 
     /// When the next action is due.
     pub(crate) fn next_at(&self) -> Time {
         let submit = self.submissions.front().map_or(Time::NEVER, |next| next.flow.start);
-        submit.min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
+        let turn = self.turns.first_key_value().map_or(Time::NEVER, |(&(at, _), _)| at);
+        submit.min(turn).min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
-    /// Takes an action that is due at `now`; stops before submissions.
+    /// Takes an action that is due at `now`; stops before submissions, and those before turns of
+    /// loops.
     pub(crate) fn take(&mut self, now: Time) -> Option<Action> {
         if let Some(Reverse((at, _, slot))) = self.stops.peek().copied()
             && at <= now
@@ -61,7 +71,10 @@ impl Agenda {
             self.stops.pop();
             return Some(Action::Stop(slot));
         }
-        let next = self.submissions.pop_front_if(|next| next.flow.start <= now)?;
-        Some(Action::Submit(next))
+        if let Some(next) = self.submissions.pop_front_if(|next| next.flow.start <= now) {
+            return Some(Action::Submit(next));
+        }
+        let turn = self.turns.first_entry().filter(|turn| turn.key().0 <= now)?;
+        Some(Action::Submit(turn.remove()))
     }
 }

@@ -7,7 +7,8 @@ use tidegate_core::workload::Flow;
 use tidegate_core::{Handle, Message, MessageId, Span, Time, mix64};
 
 use crate::bytes::bytes;
-use crate::outcome::{FlowRecord, Window};
+use crate::loops::{Asked, FIRST_ID};
+use crate::outcome::{Exchange, FlowRecord, Window};
 
 /// A flow that the hosts are told of: which it is of the run, and of its host.
 #[derive(Clone, Copy, Debug)]
@@ -55,16 +56,19 @@ pub(crate) struct Receiving {
 pub(crate) struct Done {
     sent: Vec<Sending>,
     received: Vec<Receiving>,
+    /// Replies that have begun.
+    pub(crate) asked: Vec<Asked>,
 }
 
 bytes! {
     Flow { src, dst, bytes, start, stop, stack, label, dedicated }
+    Submission { flow, id, number }
     MessageId { src, id }
     Sending { flow, id, handle, start, acked, retransmitted_bytes, ideal }
     Receiving {
         id, message, packet_time, delivered_bytes, window_bytes, last_delivery, completed, bytes,
     }
-    Done { sent, received }
+    Done { sent, received, asked }
 }
 
 /// The ends that are in a part of a fabric.
@@ -73,6 +77,8 @@ pub(crate) struct Flows {
     receiving: Ends<Receiving>,
     /// Those that are done, not yet taken.
     pub(crate) done: Done,
+    /// Messages of closed loops that have arrived, by id, whose turns have not been taken.
+    pub(crate) turns: Vec<u64>,
     /// Messages that end by themselves, and of which the sender does not know yet that they have.
     open: u64,
     /// Goodput is measured from here to there.
@@ -88,6 +94,7 @@ impl Flows {
             sending: Ends::new(hosts),
             receiving: Ends::new(hosts),
             done: Done::default(),
+            turns: Vec::new(),
             open: 0,
             window,
             mtu,
@@ -206,6 +213,9 @@ impl Flows {
         {
             end.completed = Some(now);
             self.done.received.push(end);
+            if end.id >= FIRST_ID {
+                self.turns.push(end.id);
+            }
         }
     }
 
@@ -261,6 +271,8 @@ pub(crate) struct Rows {
     /// Ends whose senders know, and whose other ends have not been seen.
     ahead: Vec<Sending>,
     done: BTreeMap<(Time, u64), FlowRecord>,
+    /// Of replies without a row yet, by id.
+    asked: BTreeMap<u64, Asked>,
     digest: u64,
     window: Window,
     /// By receiving host: payload delivered within the window, of the rows that went out.
@@ -274,6 +286,7 @@ impl Rows {
             waiting: BTreeSet::new(),
             ahead: Vec::new(),
             done: BTreeMap::new(),
+            asked: BTreeMap::new(),
             digest: 0,
             window,
             received: vec![0; hosts],
@@ -290,6 +303,7 @@ impl Rows {
                 self.arrived.insert(end.id, end);
             }
             sent.append(&mut done.sent);
+            self.asked.extend(done.asked.drain(..).map(|asked| (asked.id, asked)));
         }
         for end in sent {
             let Some(other) = self.arrived.remove(&end.id) else {
@@ -298,7 +312,8 @@ impl Rows {
             };
             let key = (other.completed.unwrap_or(Time::NEVER), other.id);
             self.waiting.remove(&key);
-            self.done.insert(key, self.record(&end, &other, now));
+            let record = self.record(&end, &other, now);
+            self.done.insert(key, record);
         }
     }
 
@@ -329,8 +344,9 @@ impl Rows {
     ) -> (Vec<FlowRecord>, Vec<FlowRecord>, u64, Vec<u64>) {
         let mut senders = std::mem::take(&mut self.ahead);
         let mut receivers = std::mem::take(&mut self.arrived);
-        for Done { sent, received } in rest {
+        for Done { sent, received, asked } in rest {
             senders.extend(sent);
+            self.asked.extend(asked.into_iter().map(|asked| (asked.id, asked)));
             receivers.extend(received.into_iter().map(|end| (end.id, end)));
         }
         senders.sort_unstable_by_key(|end| end.id);
@@ -356,7 +372,7 @@ impl Rows {
     }
 
     /// What both ends of a flow say of it by `now`.
-    fn record(&self, sent: &Sending, received: &Receiving, now: Time) -> FlowRecord {
+    fn record(&mut self, sent: &Sending, received: &Receiving, now: Time) -> FlowRecord {
         let (Window { from: warmup, until: end }, flow) = (self.window, &sent.flow);
         let last_delivery = received.last_delivery;
         let from = sent.start.max(warmup);
@@ -383,6 +399,10 @@ impl Rows {
             acked: sent.acked,
             retransmitted_bytes: sent.retransmitted_bytes,
             ideal: sent.ideal,
+            exchange: (sent.id >= FIRST_ID).then(|| match self.asked.remove(&sent.id) {
+                Some(Asked { at, label, .. }) => Exchange { asked: at, label, is_reply: true },
+                None => Exchange { asked: sent.start, label: flow.label, is_reply: false },
+            }),
         }
     }
 }

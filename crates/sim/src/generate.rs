@@ -31,6 +31,8 @@ enum Next {
     List(Vec<Flow>),
     /// One host's Poisson arrivals.
     Poisson { rng: Rng, block: Arc<Traffic>, sender: u32 },
+    /// One host's requests, and the answers to the last one that have not been submitted.
+    Requests { rng: Rng, block: Arc<Traffic>, asker: u32, rest: Vec<Flow> },
     /// Bursts, and the rest of the present one in reverse order.
     Incast { rng: Rng, block: Arc<Traffic>, hosts: u32, burst_at: Time, rest: Vec<Flow> },
     /// One host of a rotating incast: the receiver is a function of the message's number.
@@ -87,6 +89,18 @@ impl Generator {
                     .collect();
                 flows.reverse();
                 self.add_list(flows);
+            }
+            // Begins where its hosts are: nobody else knows when.
+            Pattern::ClosedLoop { .. } => {}
+            Pattern::Requests { askers, .. } => {
+                let block = Arc::new(block.clone());
+                for &asker in askers {
+                    let (rng, rest) = (stream(asker as u64), Vec::new());
+                    let mut next = Next::Requests { rng, block: block.clone(), asker, rest };
+                    if let Some(first) = next.draw(block.start) {
+                        self.add(first, next);
+                    }
+                }
             }
             Pattern::Poisson { senders, .. } => {
                 // One for all senders: it lists them all.
@@ -217,6 +231,17 @@ impl Next {
                 }
                 rest.pop()
             }
+            Next::Requests { rng, block, asker, rest } => {
+                if rest.is_empty() {
+                    let Pattern::Requests { mean_gap_ps, .. } = block.pattern else { return None };
+                    let at = previous.after(Span::from_ps_f64(mean_gap_ps * rng.exponential()));
+                    if at >= block.stop {
+                        return None;
+                    }
+                    *rest = answers(block, *asker, at, rng);
+                }
+                rest.pop()
+            }
             Next::Rotating { rng, block, sender, number } => {
                 let Pattern::RotatingIncast { receivers, gap_ps, .. } = &block.pattern else {
                     return None;
@@ -255,6 +280,26 @@ fn flow(block: &Traffic, src: u32, dst: u32, start: Time, rng: &mut Rng) -> Flow
     Flow { src, dst, bytes: block.sizes.draw(rng), start, ..template(block) }
 }
 
+/// The answers to a request of `asker` at `at`.
+fn answers(block: &Traffic, asker: u32, at: Time, rng: &mut Rng) -> Vec<Flow> {
+    let Pattern::Requests { racks, fan_in, .. } = &block.pattern else { return Vec::new() };
+    let others: Vec<_> = racks.iter().filter(|rack| !rack.contains(&asker)).collect();
+    let mut servers = others[rng.below(others.len() as u64) as usize].clone();
+    rng.shuffle(&mut servers);
+    let whole = block.sizes.draw(rng);
+    let answer = |(number, &src)| {
+        let bytes = part(whole, *fan_in, number);
+        Flow { src, dst: asker, bytes, start: at, ..template(block) }
+    };
+    (0..*fan_in).zip(&servers).map(answer).collect()
+}
+
+/// What one of `count` has of `whole` bytes: as much as others or one byte more, and one at least.
+fn part(whole: u64, count: u32, number: u32) -> u64 {
+    let (each, rest) = (whole / count as u64, whole % count as u64);
+    (each + u64::from((number as u64) < rest)).max(1)
+}
+
 /// A random permutation without fixed points.
 fn derangement(n: u32, rng: &mut Rng) -> Vec<u32> {
     let mut targets: Vec<u32> = (0..n).collect();
@@ -269,6 +314,7 @@ fn derangement(n: u32, rng: &mut Rng) -> Vec<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::collections::BTreeMap;
     use tidegate_core::workload::Sizes;
 
     fn block(pattern: Pattern) -> Traffic {
@@ -332,6 +378,52 @@ mod tests {
             assert!(flows.len() > 1_000, "{}", flows.len());
             assert!(flows.windows(2).all(|pair| pair[0].start <= pair[1].start));
         }
+    }
+
+    #[test]
+    fn requests_are_answered_by_one_other_rack() {
+        let racks: Vec<Vec<u32>> = vec![vec![0, 1, 2, 3, 4], vec![5, 6, 7], vec![8, 9, 10, 11]];
+        let (askers, mean_gap_ps) = ((0..12).collect(), 600e6);
+        let pattern = Pattern::Requests { mean_gap_ps, askers, racks: racks.clone(), fan_in: 3 };
+        let flows = run(vec![block(pattern)], 12);
+        assert!(flows.windows(2).all(|pair| pair[0].start <= pair[1].start));
+        let mut requests: BTreeMap<(Time, u32), Vec<Flow>> = BTreeMap::new();
+        for flow in flows {
+            requests.entry((flow.start, flow.dst)).or_default().push(flow);
+        }
+        // 2,000 are expected: within four standard deviations.
+        assert!((1_821..=2_179).contains(&requests.len()), "{}", requests.len());
+        let rack = |host: u32| racks.iter().position(|rack| rack.contains(&host)).unwrap();
+        let (mut asked, mut answered) = ([0; 12], [[0i32; 3]; 3]);
+        for ((_, asker), answers) in &requests {
+            let from = rack(answers[0].src);
+            assert!(from != rack(*asker) && answers.iter().all(|flow| rack(flow.src) == from));
+            let mut servers: Vec<u32> = answers.iter().map(|flow| flow.src).collect();
+            servers.sort_unstable();
+            servers.dedup();
+            assert_eq!(servers.len(), 3, "each answers once");
+            let mut parts: Vec<u64> = answers.iter().map(|flow| flow.bytes).collect();
+            parts.sort_unstable();
+            assert_eq!(parts, [333, 333, 334], "of 1,000 bytes");
+            asked[*asker as usize] += 1;
+            answered[rack(*asker)][from] += 1;
+        }
+        // 167 of each; the other two racks are as likely, of 500 to 833 draws.
+        assert!(asked.iter().all(|count| (115..=218).contains(count)), "{asked:?}");
+        for (own, counts) in answered.iter().enumerate() {
+            let [a, b] = [(own + 1) % 3, (own + 2) % 3].map(|other| counts[other]);
+            assert!((a - b).abs() < 120, "{answered:?}");
+        }
+    }
+
+    #[test]
+    fn parts_come_to_the_whole() {
+        for (whole, count) in [(2_000_000, 10), (1_001, 10), (7, 3)] {
+            let parts: Vec<u64> = (0..count).map(|number| part(whole, count, number)).collect();
+            assert_eq!(parts.iter().sum::<u64>(), whole);
+            assert!(parts.iter().max().unwrap() - parts.iter().min().unwrap() <= 1);
+        }
+        assert_eq!([0, 1, 2].map(|number| part(2, 3, number)), [1, 1, 1]);
     }
 
     #[test]

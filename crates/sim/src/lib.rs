@@ -23,6 +23,7 @@ mod generate;
 mod histogram;
 mod host;
 mod ingress;
+mod loops;
 mod marking;
 mod naming;
 mod outcome;
@@ -49,8 +50,8 @@ pub use engine::Engine;
 pub use failure::Failure;
 
 pub use outcome::{
-    FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS, Sample, Spread,
-    SwitchRecord, Window,
+    Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
+    Sample, Spread, SwitchRecord, Window,
 };
 pub use partition::parts_worth;
 pub use peers::{Lost, Peers};

@@ -10,7 +10,7 @@ pub const SEMANTICS: u32 = 5;
 /// One flow: an explicit one or a generated message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowRecord {
-    /// In order of submission.
+    /// In order of submission; messages of closed loops after all others, each client's in order.
     pub id: u64,
     /// Which label of the run.
     pub label: u16,
@@ -43,6 +43,19 @@ pub struct FlowRecord {
     /// The same transfer with nothing else in the network (contract: "Slowdown"); zero for
     /// unlimited flows.
     pub ideal: Span,
+    /// What it is part of, where it is a request or a reply of a closed loop.
+    pub exchange: Option<Exchange>,
+}
+
+/// A request and its reply.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Exchange {
+    /// When the request was submitted.
+    pub asked: Time,
+    /// Which label of the run the request has.
+    pub label: u16,
+    /// This is the reply.
+    pub is_reply: bool,
 }
 
 impl FlowRecord {

@@ -80,6 +80,11 @@ fn of_lossless_fabrics() {
 }
 
 #[test]
+fn of_closed_loops() {
+    same(cuts::closed_loops());
+}
+
+#[test]
 fn of_rare_messages() {
     same(cuts::rare_messages());
 }

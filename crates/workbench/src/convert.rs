@@ -6,12 +6,13 @@ use tidegate_core::fabric::{Buffer, Node, Switch};
 use tidegate_core::params::Value;
 use tidegate_core::{ConnectionPolicy, Message, Rate};
 use tidegate_results::{
-    Entity, FaultSummary, Fixed, FlowRow, LinkSummary, Names, PauseStormSummary, QueueBytes,
-    QueueDelay, SeriesRow, SwitchSettings, SwitchSummary,
+    Entity, ExchangeRow, FaultSummary, Fixed, FlowRow, LinkSummary, Names, PauseStormSummary,
+    QueueBytes, QueueDelay, SeriesRow, SwitchSettings, SwitchSummary,
 };
 use tidegate_scenario::Plan;
 use tidegate_sim::{
-    FaultCounts, FlowRecord, LinkRecord, PauseStorm, Quantity, Sample, Spread, SwitchRecord,
+    Exchange, FaultCounts, FlowRecord, LinkRecord, PauseStorm, Quantity, Sample, Spread,
+    SwitchRecord,
 };
 
 /// How messages share connections, as scenarios say it.
@@ -77,6 +78,11 @@ pub(crate) fn flow(plan: &Plan, record: &FlowRecord, fair_share_gbps: Option<f64
         ideal: record.ideal,
         fair_share_gbps,
         measured: is_measured(plan, record),
+        exchange: record.exchange.map(|Exchange { asked, label, is_reply }| ExchangeRow {
+            asked,
+            label,
+            is_reply,
+        }),
     }
 }
 

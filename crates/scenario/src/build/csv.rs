@@ -126,9 +126,13 @@ fn parquet_rows<const N: usize>(
 }
 
 /// Points of a distribution.
-pub(crate) fn distribution(table: &Table, path: &Path) -> Result<Vec<(f64, f64)>, Error> {
+pub(crate) fn distribution(
+    table: &Table,
+    key: &str,
+    path: &Path,
+) -> Result<Vec<(f64, f64)>, Error> {
     let file = path.display().to_string();
-    let text = read(table, "sizes", path)?;
+    let text = read(table, key, path)?;
     let mut points: Vec<(f64, f64)> = Vec::new();
     rows(&file, &text, ["size_bytes", "cdf"], |[size, probability]| {
         let point = (size.number(0.0, 1e15)?, probability.number(0.0, 1.0)?);

@@ -75,7 +75,7 @@ pub(crate) fn flows<'a>(
             Or::Word(_) => Message::UNLIMITED,
             Or::Value::<u64>(bytes) => bytes,
         };
-        let (stack, label) = (stacks.number(table)?, labels.number(table)?);
+        let (stack, label) = (stacks.number(table)?, labels.number(table, "label")?);
         let mut rng = Rng::stream(course.seed, Domain::Traffic, JITTER_STREAM | block as u64);
         flows.extend((0..count).map(|_| Flow {
             src,

@@ -1,5 +1,6 @@
 //! Building: what each section of a checked scenario means, and how the sections fit together.
 
+pub(crate) mod closed_loop;
 pub(crate) mod csv;
 pub(crate) mod fabric;
 pub(crate) mod faults;
@@ -10,6 +11,7 @@ pub(crate) mod hosts;
 pub(crate) mod paths;
 pub(crate) mod pfc;
 pub(crate) mod reconfigurable;
+pub(crate) mod requests;
 pub(crate) mod scenario;
 pub(crate) mod sizes;
 pub(crate) mod switch;
@@ -57,11 +59,12 @@ impl Labels {
         Labels(vec![String::new()])
     }
 
-    fn number(&mut self, table: &Table) -> Result<u16, Error> {
-        let label = table.find::<&str>("label").unwrap_or("");
+    /// The number of the label that a key names.
+    fn number(&mut self, table: &Table, key: &str) -> Result<u16, Error> {
+        let label = table.find::<&str>(key).unwrap_or("");
         if label == ALL {
             return Err(
-                table.error("label", "another text: results of all flows together are called so")
+                table.error(key, "another text: results of all flows together are called so")
             );
         }
         let known = self.0.iter().position(|known| known == label);
@@ -69,7 +72,7 @@ impl Labels {
             self.0.push(label.to_string());
             self.0.len() - 1
         });
-        u16::try_from(number).map_err(|_| table.error("label", "at most 65536 different labels"))
+        u16::try_from(number).map_err(|_| table.error(key, "at most 65536 different labels"))
     }
 
     pub(crate) fn into_list(self) -> Vec<String> {

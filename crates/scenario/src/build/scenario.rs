@@ -233,7 +233,9 @@ fn resolved(
             complete(&mut json["traffic"][i], stacks.stack(traffic.stack));
         }
         json["traffic"][i]["stop"] = json!(traffic.stop.to_string());
-        if let Sizes::Drawn(distribution) = &traffic.sizes {
+        if let Sizes::Drawn(distribution) = &traffic.sizes
+            && table.item("sizes").is_some()
+        {
             json["traffic"][i]["sampling"] = json!(sizes::sampling_name(distribution.sampling));
         }
     }

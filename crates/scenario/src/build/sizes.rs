@@ -96,10 +96,10 @@ fn firsts() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|builtin| builtin.names[0])
 }
 
-/// Reads `sizes`, `sampling` and `mean`. `dir` is where the scenario's file lies. Unlimited only
-/// where `unlimited` allows.
-pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes, Error> {
-    let text: &str = table.get("sizes");
+/// Reads the sizes that `key` names, `sampling` and `mean`. `dir` is where the scenario's file
+/// lies. Unlimited only where `unlimited` allows.
+pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Result<Sizes, Error> {
+    let text: &str = table.get(key);
     let sampling = table.find::<Word>("sampling").map(|word| match word.0 {
         "step" => Sampling::Step,
         "log" => Sampling::Logarithmic,
@@ -108,18 +108,19 @@ pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes,
     let fixed = match text {
         "inf" if unlimited => Some(Message::UNLIMITED),
         _ if text.starts_with(|c: char| c.is_ascii_digit() || matches!(c, '+' | '-' | '.')) => {
-            Some(fixed(table, text)?)
+            Some(fixed(table, key, text)?)
         }
         _ => None,
     };
     if let Some(bytes) = fixed {
-        if let Some(key) = ["sampling", "mean"].into_iter().find(|key| table.item(key).is_some()) {
-            return Err(table.error(key, "no such key where all sizes are the same"));
+        if let Some(other) = ["sampling", "mean"].into_iter().find(|key| table.item(key).is_some())
+        {
+            return Err(table.error(other, "no such key where all sizes are the same"));
         }
         return Ok(Sizes::Fixed(bytes));
     }
     let (points, default, mean) = if text.ends_with(".csv") {
-        (csv::distribution(table, &dir.join(text))?, Sampling::Linear, None)
+        (csv::distribution(table, key, &dir.join(text))?, Sampling::Linear, None)
     } else {
         let normal = text.to_ascii_lowercase().replace('_', "-");
         let builtin = BUILTIN
@@ -129,7 +130,7 @@ pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes,
                 let expected =
                     "a size such as \"1MB\", the path of a CSV file, or a distribution: ";
                 table
-                    .error("sizes", format!("{expected}{}", one_of(firsts())))
+                    .error(key, format!("{expected}{}", one_of(firsts())))
                     .meant(nearest(&normal, names()))
             })?;
         (builtin.points(), builtin.sampling, builtin.mean_bytes)
@@ -139,17 +140,17 @@ pub(crate) fn sizes(table: &Table, dir: &Path, unlimited: bool) -> Result<Sizes,
     let mean_bytes =
         set.or(mean.filter(|_| sampling == default)).unwrap_or_else(|| mean_of(&points, sampling));
     if mean_bytes.is_nan() || mean_bytes <= 0.0 {
-        return Err(table.error("sizes", "a distribution whose mean is above 0"));
+        return Err(table.error(key, "a distribution whose mean is above 0"));
     }
     Ok(Sizes::Drawn(Distribution { points, sampling, mean_bytes }))
 }
 
-fn fixed(table: &Table, text: &str) -> Result<u64, Error> {
+fn fixed(table: &Table, key: &str, text: &str) -> Result<u64, Error> {
     let bytes = quantity::bytes(text)
-        .map_err(|why| table.error("sizes", why.expected).meant(why.suggestion))?;
+        .map_err(|why| table.error(key, why.expected).meant(why.suggestion))?;
     match MESSAGE {
         Shape::Bytes { min, max } if !(min..=max).contains(&bytes) => {
-            Err(table.error("sizes", MESSAGE.expected()))
+            Err(table.error(key, MESSAGE.expected()))
         }
         _ => Ok(bytes),
     }

@@ -8,7 +8,7 @@ use tidegate_core::{Message, Rate, Span, Time};
 
 use super::hosts::Hosts;
 use super::transport::Stacks;
-use super::{Course, Labels, csv, sizes};
+use super::{Course, Labels, closed_loop, csv, requests, sizes};
 use crate::error::Error;
 use crate::read::keys::{
     Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key,
@@ -124,6 +124,12 @@ pub(crate) static KINDS: &[Variant] = &[
         ],
     },
     Variant {
+        kind: "requests",
+        doc: "Each asking host requests something at random times of fan_in hosts of one other \
+            rack, all of them drawn, which all answer at once.",
+        keys: requests::KEYS,
+    },
+    Variant {
         kind: "rotating-incast",
         doc: "In rounds: every sender sends one message to the same receiver, in the next round to \
             the next one.",
@@ -151,6 +157,12 @@ pub(crate) static KINDS: &[Variant] = &[
                  every round.",
             ),
         ],
+    },
+    Variant {
+        kind: "closed-loop",
+        doc: "Clients that each send a request to a random server, get its reply, think, and send \
+            the next request. All send their first at `start`, and none from `stop` on.",
+        keys: closed_loop::KEYS,
     },
     Variant {
         kind: "permutation",
@@ -197,11 +209,16 @@ pub(crate) fn traffic<'a>(
     let start: Time = table.get("start");
     let stop: Option<Time> = table.find("stop");
     context.course.within(table, start, stop)?;
+    let label = labels.number(table, "label")?;
     let kind = table.get::<&str>("kind");
     let sizes = match kind {
         // Each arrival has its own.
         "trace" => Sizes::Fixed(1),
-        _ => sizes::sizes(table, context.dir, matches!(kind, "permutation" | "incast"))?,
+        "closed-loop" => sizes::of(table, "request", context.dir, false)?,
+        _ => {
+            let unlimited = matches!(kind, "permutation" | "incast");
+            sizes::of(table, "sizes", context.dir, unlimited)?
+        }
     };
     let mean_bytes = match &sizes {
         Sizes::Fixed(bytes) => *bytes as f64,
@@ -210,6 +227,8 @@ pub(crate) fn traffic<'a>(
     let pattern = match kind {
         "poisson" => poisson(table, context, mean_bytes)?,
         "incast" => incast(table, context, mean_bytes)?,
+        "requests" => requests::pattern(table, context)?,
+        "closed-loop" => closed_loop::pattern(table, context, labels)?,
         "rotating-incast" => {
             let senders = context.hosts.selected(table, "senders", 2)?;
             let receivers = context.hosts.selected(table, "receivers", 2)?;
@@ -248,7 +267,7 @@ pub(crate) fn traffic<'a>(
         pattern,
         sizes,
         stack: stacks.number(table)?,
-        label: labels.number(table)?,
+        label,
         start,
         stop: stop.unwrap_or(context.course.duration).min(context.course.duration),
     })
@@ -310,7 +329,7 @@ fn incast(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patte
 }
 
 /// Each host's switch and link rate in bit/s, in order of number.
-fn host_links<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (usize, f64)> + 'a {
+pub(super) fn host_links<'a>(context: &'a Context<'_>) -> impl Iterator<Item = (usize, f64)> + 'a {
     let mut links = vec![(0, 0.0); context.hosts.len()];
     for link in &context.fabric.links {
         if let (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) =

@@ -31,6 +31,8 @@ pub(crate) struct Mail {
     hops: Vec<Hop>,
     /// Flows that begin in a later window.
     pub(crate) submissions: Vec<Submission>,
+    /// Messages that have begun at the one and arrive at the other.
+    begun: Vec<Submission>,
 }
 
 bytes! {
@@ -38,9 +40,12 @@ bytes! {
 }
 
 impl Mail {
-    /// Moves the packets to the end of `to`, as bytes. Flows stay: every process knows its own.
+    /// Moves packets and messages that have begun to the end of `to`, as bytes. Flows of the feed
+    /// stay: every process knows its own.
     pub(crate) fn write(&mut self, to: &mut Vec<u8>) {
         debug_assert!(self.submissions.is_empty());
+        (self.begun.len() as u64).put(to);
+        self.begun.drain(..).for_each(|submission| submission.put(to));
         let mut hops = self.hops.iter();
         for parcel in self.parcels.drain(..) {
             parcel.put(to);
@@ -49,8 +54,11 @@ impl Mail {
         self.hops.clear();
     }
 
-    /// Adds packets from bytes; `None` where these are others.
+    /// Adds what is in these bytes; `None` where they are others.
     pub(crate) fn read(&mut self, mut from: &[u8]) -> Option<()> {
+        for _ in 0..u64::take(&mut from)? {
+            self.begun.push(Submission::take(&mut from)?);
+        }
         while !from.is_empty() {
             let parcel = Parcel::take(&mut from)?;
             for _ in 0..parcel.hops {
@@ -80,6 +88,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 self.post(index, landing, &mut mail(to));
             }
             self.shut(index, gate);
+        }
+        for (to, submission) in self.loops.iter_mut().flat_map(|loops| loops.take_announced()) {
+            mail(to).begun.push(submission);
         }
         first
     }
@@ -123,6 +134,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             }
         }
         mail.hops.clear();
+        mail.begun.drain(..).for_each(|submission| self.expect(&submission));
         if !mail.submissions.is_empty() {
             mail.submissions.drain(..).for_each(|submission| self.agenda.submit(submission));
             self.schedule_generator();

@@ -92,6 +92,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 .collect(),
             flows: Flows::new(fabric.hosts.len(), setup.measured(), fabric.mtu),
             agenda: Agenda::default(),
+            loops: Loops::new(setup, &partition.of_host),
             ways_to_mark: markings.ways().to_vec(),
             marking: if_any(marks, &all, Domain::Marking),
             spray: if_any(setup.routing == Choice::Spray, &own_hosts, Domain::Spray),
@@ -116,6 +117,11 @@ impl<P: Probe, N: Naming> Part<P, N> {
             probe,
         };
         part.schedule_faults();
+        if let Some(loops) = &part.loops {
+            let first = loops.first(|host| part.host_here(host).is_some());
+            first.into_iter().for_each(|request| part.agenda.turn(request));
+            part.schedule_generator();
+        }
         let source = part.sampler();
         part.events.set(source, part.setup.warmup.min(Time::ZERO + FAR));
         part

@@ -40,6 +40,7 @@ use crate::flows::{Flows, Submission};
 use crate::histogram::Histogram;
 use crate::host::Host;
 use crate::ingress::{Ingress, Room};
+use crate::loops::Loops;
 use crate::marking::Markings;
 use crate::naming::{NOWHERE, Naming};
 use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
@@ -127,6 +128,8 @@ pub(crate) struct Part<P, N> {
     routing: Routing,
     pub(crate) flows: Flows,
     pub(crate) agenda: Agenda,
+    /// Where there are clients that wait for replies.
+    loops: Option<Box<Loops>>,
     /// Ways to mark, by [`Port::marking`].
     ways_to_mark: Vec<Ecn>,
     /// By port, where some mark at random.

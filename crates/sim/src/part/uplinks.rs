@@ -51,6 +51,21 @@ impl<P: Probe, N: Naming> Part<P, N> {
         if reply != Reply::Echo {
             self.look_again(host);
         }
+        if !self.flows.turns.is_empty() {
+            self.take_turns();
+        }
+    }
+
+    /// Messages of closed loops have arrived: what follows is put down.
+    #[cold]
+    fn take_turns(&mut self) {
+        let Some(loops) = &mut self.loops else { return };
+        for id in self.flows.turns.drain(..) {
+            if let Some(next) = loops.arrived(id, self.now, &mut self.flows.done.asked) {
+                self.agenda.turn(next);
+            }
+        }
+        self.schedule_generator();
     }
 
     /// Lets everything leave a host that may leave up to and including now, replies first. False
@@ -197,6 +212,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
             }
         }
         h.quiet_until = Time::ZERO;
+        if !self.flows.turns.is_empty() {
+            self.take_turns();
+        }
         if !self.pull(host) {
             self.arm(host);
         }
@@ -234,12 +252,22 @@ impl<P: Probe, N: Naming> Part<P, N> {
     fn begin(&mut self, submission: &Submission) {
         let flow = &submission.flow;
         if self.host_here(flow.dst).is_some() {
-            let path = self.routing.path(flow.src, flow.dst);
-            let full = path.full_wire_bytes as u64;
-            self.flows.receive(submission, path.bottleneck_rate.serialise(full));
+            self.expect(submission);
+        } else if let Some(loops) = &mut self.loops {
+            loops.announce(submission);
         }
         if let Some(host) = self.host_here(flow.src) {
             self.submit(host, submission);
+        }
+    }
+
+    /// A flow begins that arrives here.
+    pub(super) fn expect(&mut self, submission: &Submission) {
+        let path = self.routing.path(submission.flow.src, submission.flow.dst);
+        let full = path.full_wire_bytes as u64;
+        self.flows.receive(submission, path.bottleneck_rate.serialise(full));
+        if let Some(loops) = &mut self.loops {
+            loops.expect(submission);
         }
     }
 
@@ -286,6 +314,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// Nothing more is submitted, and unlimited flows stop.
     pub(crate) fn close_to_arrivals(&mut self) {
         self.agenda.close();
+        if let Some(loops) = &mut self.loops {
+            loops.close();
+        }
         for slot in self.flows.unlimited(self.now) {
             self.stop(slot);
         }

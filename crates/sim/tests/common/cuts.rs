@@ -177,3 +177,29 @@ pub fn rare_messages() -> Cuts {
     setup.drain = Span::ms(1);
     vec![("swift", setup)]
 }
+
+/// Clients that wait for replies beside other traffic, some of them on one host, with and without
+/// time to think.
+pub fn closed_loops() -> Cuts {
+    let cut = |protocol, think, exponential| {
+        let mut setup = busy(stack(protocol), 8);
+        let pattern = Pattern::ClosedLoop {
+            clients: vec![0, 0, 0, 3, 5, 10],
+            servers: (0..12).collect(),
+            replies: Sizes::Fixed(7_000),
+            reply_label: 0,
+            think,
+            exponential,
+        };
+        let block = setup.workload.traffic[0].clone();
+        setup.workload.traffic.push(Traffic { pattern, sizes: Sizes::Fixed(300), ..block });
+        setup.warmup = Time::us(50);
+        setup.drain = Span::us(100);
+        (protocol, setup)
+    };
+    vec![
+        cut("swift", Span::ZERO, false),
+        cut("swift", Span::us(3), true),
+        cut("sird", Span::us(1), false),
+    ]
+}

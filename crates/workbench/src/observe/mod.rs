@@ -5,6 +5,7 @@
 //! file. `run` adds those of its files and of the summary; `reproduce` adds, by [`Part`], what its
 //! metrics and plots ask for. A measure changes no outcome.
 
+mod buffers;
 mod circuits;
 mod drive;
 mod ears;
@@ -17,7 +18,6 @@ mod rows;
 mod series;
 mod slowdowns;
 mod summary;
-mod switches;
 #[cfg(test)]
 pub(crate) mod tests;
 mod traces;
@@ -26,13 +26,14 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Feedback, PathOracle, Span, Time};
-use tidegate_results::{LinkSummary, Partial, Summary, SwitchSummary};
+use tidegate_results::{LinkSummary, Partial, Summary};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Departure, FlowRecord, Outcome, Sample};
 
 use crate::Error;
 use crate::machine::Stopwatch;
 
+pub(crate) use buffers::{BufferTrace, EVERY};
 pub(crate) use circuits::CircuitTrace;
 pub use drive::Progress;
 #[cfg(test)]
@@ -76,13 +77,13 @@ pub(crate) struct Observations {
     pub(crate) queues: Vec<QueueTrace>,
     /// Of messages, by label.
     pub(crate) slowdowns: BTreeMap<String, Vec<Slowdown>>,
-    /// Every switch, from warm-up to the end.
-    pub(crate) switches: Vec<SwitchSummary>,
     /// Circuits that sent anything, in their days.
     pub(crate) circuits: Vec<CircuitTrace>,
     /// What was followed in the place of packets; nothing of that is kept.
     #[serde(skip)]
     pub(crate) model: Option<Followed>,
+    /// What the switches of racks held over time, by switch.
+    pub(crate) buffers: Vec<BufferTrace>,
 }
 
 /// Mean, percentile, maximum.
@@ -183,10 +184,10 @@ pub(crate) enum Part {
     Queues,
     /// [`Observations::slowdowns`].
     Slowdowns,
-    /// [`Observations::switches`].
-    Switches,
     /// [`Observations::circuits`].
     Circuits,
+    /// [`Observations::buffers`].
+    Buffers,
 }
 
 /// The measures of `parts`; those over time look every `interval`.
@@ -209,8 +210,8 @@ pub(crate) fn measures(
             Part::Links => measures.push(Box::new(links::Links)),
             Part::Queues => measures.push(Box::new(queues::Queues::every(interval))),
             Part::Slowdowns => measures.push(Box::<slowdowns::Slowdowns>::default()),
-            Part::Switches => measures.push(Box::new(switches::Switches)),
             Part::Circuits => measures.push(Box::<circuits::Circuits>::default()),
+            Part::Buffers => measures.push(Box::<buffers::Buffers>::default()),
         }
     }
     measures

@@ -105,6 +105,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
         flows: recorded.flows,
         groups: recorded.groups,
         fct: recorded.fct,
+        exchanges: recorded.exchanges,
         links,
         links_omitted,
         switches: convert::switches(plan, &outcome.switches),

@@ -33,8 +33,8 @@ pub(crate) const ALL: [Part; 9] = [
     Part::Links,
     Part::Queues,
     Part::Slowdowns,
-    Part::Switches,
     Part::Circuits,
+    Part::Buffers,
 ];
 
 fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {

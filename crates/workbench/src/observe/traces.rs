@@ -128,8 +128,8 @@ pub(super) struct Traces {
     interval: Span,
     windows: bool,
     end: Time,
-    /// By flow.
-    lives: Vec<Life>,
+    /// Of the flows that run, by id.
+    lives: BTreeMap<u64, Life>,
     /// Of the pairs of hosts that the scenario lists.
     paths: BTreeMap<(u32, u32), Path>,
     /// By flow, where the scenario lists them all.
@@ -143,7 +143,7 @@ impl Traces {
             interval,
             windows,
             end: Time::ZERO,
-            lives: Vec::new(),
+            lives: BTreeMap::new(),
             paths: BTreeMap::new(),
             stops: Vec::new(),
             done: Vec::new(),
@@ -163,11 +163,7 @@ impl Traces {
     }
 
     fn cell(&mut self, bin: usize, flow: u64) -> &mut Cell {
-        let flow = flow as usize;
-        if self.lives.len() <= flow {
-            self.lives.resize_with(flow + 1, Life::default);
-        }
-        self.lives[flow].cell(bin)
+        self.lives.entry(flow).or_default().cell(bin)
     }
 
     fn trace(&self, plan: &Plan, record: &FlowRecord, mut life: Life) -> FlowTrace {
@@ -268,7 +264,7 @@ impl Measure for Traces {
     }
 
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
-        let life = self.lives.get_mut(record.id as usize).map(std::mem::take);
+        let life = self.lives.remove(&record.id);
         self.done.push(self.trace(plan, record, life.unwrap_or_default()));
         Ok(())
     }

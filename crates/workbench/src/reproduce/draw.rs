@@ -4,6 +4,7 @@ use std::ops::Range;
 
 use tidegate_algos::Protocol;
 
+use super::metrics::buffers::sorted;
 use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run, Waiting};
 use super::{Picture, phase};
 use crate::observe::{CircuitTrace, FlowTrace, Observations, QueueTrace, Traced, quantile};
@@ -68,6 +69,13 @@ fn plots(
             plot.y.to = Some(1.0);
             vec![plot]
         }
+        ChartKind::BufferCdf => {
+            let line = |(place, &run): (usize, &usize)| {
+                let points = cumulative(&sorted(&runs[run].first()?.buffers, 1));
+                Some(styled(figure, chosen, place, points))
+            };
+            vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
+        }
         ChartKind::Sizes => {
             let line = |(place, &run): (usize, &usize)| {
                 let points = by_size(runs[run].first()?, &chart.label, chart.share?);
@@ -126,6 +134,19 @@ fn plots(
             panels
         }
     }
+}
+
+/// Steps of a cumulative distribution.
+const STEPS: usize = 200;
+
+/// Values and the shares that do not exceed them, of values in order.
+fn cumulative(values: &[f64]) -> Vec<(f64, f64)> {
+    let point = |step: usize| {
+        let share = step as f64 / STEPS as f64;
+        let rank = (share * values.len() as f64).ceil().max(1.0) as usize;
+        Some((*values.get(rank - 1)?, share))
+    };
+    (0..=STEPS).filter_map(point).collect()
 }
 
 /// Sizes from which on, and below which, messages are taken together.
@@ -217,6 +238,7 @@ fn smooth(points: Vec<(f64, f64)>, width: f64) -> Vec<(f64, f64)> {
 /// A line over time; `of` is what it shows unless it says so itself.
 fn series(seen: &Observations, of: Traced, curve: &Curve, sum: bool) -> Vec<(f64, f64)> {
     let (label, of) = match curve {
+        Curve::Together => return together(seen),
         Curve::Flows(label, own) => (label, own.unwrap_or(of)),
         Curve::Queue(port, waiting) => {
             let is_meant = |queue: &&QueueTrace| queue.from == port.from && queue.to == port.to;
@@ -249,6 +271,16 @@ fn days(chart: &Chart, seen: Option<&Observations>) -> Vec<(f64, f64)> {
     let circuit = seen.circuits.iter().find(|of| of.from == port.from && of.to == port.to);
     let day = |of: &CircuitTrace, begin: f64| (begin * 1e-3, (begin + of.day_us) * 1e-3);
     circuit.map_or_else(Vec::new, |of| of.begins_us.iter().map(|&begin| day(of, begin)).collect())
+}
+
+/// The goodput of all flows together over time.
+fn together(seen: &Observations) -> Vec<(f64, f64)> {
+    let bins = seen.traces.iter().map(|flow| flow.first + flow.goodput_gbps.len()).max();
+    let sum = |bin| {
+        let all = seen.traces.iter().filter_map(|flow| flow.at(Traced::Goodput, bin));
+        (time_ms(bin, false, seen), all.map(f64::from).sum())
+    };
+    (0..bins.unwrap_or(0)).map(sum).collect()
 }
 
 fn by_label(seen: &Observations, of: Traced, chart: &Chart) -> Vec<Line> {

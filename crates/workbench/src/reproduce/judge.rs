@@ -77,6 +77,8 @@ pub(crate) fn judge(
     let mut hangs = Vec::new();
     let alone = claim.verdict(chosen.value);
     let control = &claim.control.of;
+    // Where an alternative alone is within, the control may be so as chosen.
+    let passes = claim.verdict(chosen.control) == Verdict::Reproduced;
     match verdict {
         Verdict::Conditional if chosen.is_within(claim) => {
             hangs.extend(named("not with", varied, |other| {
@@ -108,8 +110,12 @@ pub(crate) fn judge(
     if missing > 0 {
         hangs.push(format!("{missing} alternatives have not been measured with this version"));
     }
+    if passes && verdict == Verdict::Conditional {
+        let value = chosen.control.map_or_else(|| "none".to_owned(), digits);
+        hangs.push(format!("as chosen it shows nothing: {control} comes to {value}"));
+    }
     let mut text = if hangs.is_empty() { String::new() } else { sentence(&hangs.join("; ")) };
-    if verdict != Verdict::Deviates {
+    if verdict != Verdict::Deviates && !passes {
         let failed = match chosen.control {
             Some(value) => format!("It fails, as it should, with {control}: {}.", digits(value)),
             None => format!("With {control} there is no answer, which counts as a failure."),
@@ -238,6 +244,9 @@ mod tests {
         let (held, why) = verdict(chosen, &[Some(next_to(10.0, Some(12.0)))]);
         assert!(held == Verdict::Deviates && !why.contains("fails"), "{why}");
         assert_eq!(verdict(chosen, &[Some(next_to(10.0, Some(1.0)))]).0, Verdict::Conditional);
+        let (held, why) = verdict(next_to(10.0, Some(12.0)), &[Some(next_to(10.0, Some(1.0)))]);
+        let said = "Only with open: 0 (10); as chosen it shows nothing: another comes to 12.";
+        assert!(held == Verdict::Conditional && why == said, "{why}");
     }
 
     #[test]

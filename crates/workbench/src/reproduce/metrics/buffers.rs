@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::Metric;
 use super::delays::At;
-use crate::observe::{Observations, Part};
+use crate::observe::{BufferTrace, EVERY, Observations, Part};
 
 /// The longest queue of a port in KB, from warm-up on.
 #[derive(Clone, Debug, Deserialize)]
@@ -34,18 +34,52 @@ impl Metric for QueueP99 {
     }
 }
 
-/// The 99th percentile over time of what a switch holds, in KB: the mean over those with hosts.
+/// What the switches of racks hold, in KB: what it does not exceed for a share of the time, over
+/// all of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct BufferP99 {}
+pub(crate) struct Buffer {
+    share: f64,
+    /// Of the most within so many microseconds instead, one such span after the other.
+    maxima_us: Option<f64>,
+}
 
-impl Metric for BufferP99 {
-    const NAME: &'static str = "buffer-p99";
-    const NEEDS: &'static [Part] = &[Part::Switches];
+impl Metric for Buffer {
+    const NAME: &'static str = "buffer";
+    const NEEDS: &'static [Part] = &[Part::Buffers];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
-        let racks = seen.switches.iter().filter(|switch| switch.hosts > 0);
-        let held: Vec<f64> = racks.map(|rack| rack.buffer_bytes.p99).collect::<Option<_>>()?;
-        (!held.is_empty()).then(|| held.iter().sum::<f64>() / held.len() as f64 / 1e3)
+        let width = self.maxima_us.map_or(1.0, |us| (us / EVERY.as_us_f64()).round().max(1.0));
+        let held = sorted(&seen.buffers, width as usize);
+        // Nearest rank.
+        let rank = (self.share * held.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+        held.get(rank - 1).copied()
+    }
+}
+
+/// The maxima of `width` samples each of all buffers, in KB, the least first.
+pub(crate) fn sorted(buffers: &[BufferTrace], width: usize) -> Vec<f64> {
+    let maxima = buffers.iter().flat_map(|buffer| buffer.held_kb.chunks_exact(width));
+    let mut maxima: Vec<f64> =
+        maxima.map(|held| held.iter().fold(0.0, |most, &kb| f64::from(kb).max(most))).collect();
+    maxima.sort_by(f64::total_cmp);
+    maxima
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shares_are_of_all_racks_and_maxima_of_spans() {
+        let trace = |held: &[f32]| BufferTrace { held_kb: held.to_vec(), ..Default::default() };
+        let buffers = vec![trace(&[1.0, 5.0, 2.0, 0.0, 9.0]), trace(&[3.0, 3.0, 4.0, 7.0, 0.0])];
+        let seen = Observations { buffers, ..Observations::default() };
+        let buffer = |share, maxima_us| Buffer { share, maxima_us }.value(&seen);
+        assert_eq!([buffer(0.5, None), buffer(0.9, None)], [Some(3.0), Some(7.0)]);
+        // What is left of a rack's time after the last whole span is no span.
+        assert_eq!(sorted(&seen.buffers, 2), [2.0, 3.0, 5.0, 7.0]);
+        assert_eq!(buffer(0.5, Some(20.0)), Some(3.0));
+        assert_eq!(Buffer { share: 0.5, maxima_us: None }.value(&Observations::default()), None);
     }
 }

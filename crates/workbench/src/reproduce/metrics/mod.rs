@@ -3,7 +3,7 @@
 //! A metric is a type: its fields are its parameters, as the registry writes them, and no others
 //! are taken. One more is such a type, and its name in the list below.
 
-mod buffers;
+pub(super) mod buffers;
 mod circuits;
 mod delays;
 mod messages;
@@ -88,7 +88,7 @@ metrics! {
     delays::QueueOverTime,
     buffers::PeakQueue,
     buffers::QueueP99,
-    buffers::BufferP99,
+    buffers::Buffer,
     circuits::DayUse,
     messages::Message,
     messages::Slowdown,

@@ -117,7 +117,7 @@ const ANSWERED: [&str; 28] = [
     "metric = 'queue-over-time'\nlink = 'tor0>h3'",
     "metric = 'peak-queue'\nlink = 'tor0>h3'",
     "metric = 'queue-p99'\nlink = 'tor0>h3'",
-    "metric = 'buffer-p99'",
+    "metric = 'buffer'\nshare = 0.99",
     "metric = 'dip'\nbin_us = 100.0",
     "metric = 'slowdown'\nlabel = 'short'\nbelow_bytes = 10000\nshare = 0.9",
     "metric = 'day-use'\nlink = 'tor0>tor1'",

@@ -77,6 +77,8 @@ pub(crate) enum ChartKind {
     Tail,
     /// The slowdown that a share of the messages did not exceed, by their size.
     Sizes,
+    /// What the switches of racks hold in KB, cumulative over time.
+    BufferCdf,
     /// A metric over the x of the runs.
     Sweep,
     /// The window of all flows over the queue: of models from each start, with the direction of the
@@ -92,6 +94,8 @@ pub(crate) enum ChartKind {
 pub(crate) enum Curve {
     /// The mean of a label's flows, `victim`; of a quantity of its own, `victim:target`.
     Flows(String, Option<Traced>),
+    /// The goodput of all flows together, `*`.
+    Together,
     /// What waits at a port: as the delay that it means, `tor0>h0`, or in KB, `tor0>h0:kb`.
     Queue(Port, Waiting),
 }
@@ -132,6 +136,9 @@ impl TryFrom<String> for Curve {
     type Error = String;
 
     fn try_from(text: String) -> Result<Curve, String> {
+        if text == "*" {
+            return Ok(Curve::Together);
+        }
         if text.contains('>') {
             let (port, waiting) = match text.strip_suffix(":kb") {
                 Some(port) => (port.to_owned(), Waiting::Kilobytes),
@@ -152,6 +159,7 @@ impl TryFrom<String> for Curve {
 impl fmt::Display for Curve {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
+            Curve::Together => f.write_str("all flows together"),
             Curve::Flows(label, None) => f.write_str(label),
             Curve::Flows(label, Some(quantity)) => write!(f, "{label} {}", quantity.name()),
             Curve::Queue(Port { from, to }, _) => write!(f, "{from} to {to}"),
@@ -170,6 +178,7 @@ impl Chart {
             ChartKind::Series => {
                 let line = |curve: &Curve| match curve {
                     Curve::Flows(_, quantity) => quantity.or(self.quantity).map(traced),
+                    Curve::Together => Some(Part::Traces),
                     Curve::Queue(..) => Some(Part::Queues),
                 };
                 let each = self.quantity.filter(|_| self.each).map(traced);
@@ -178,6 +187,7 @@ impl Chart {
             }
             ChartKind::Cdf | ChartKind::Tail => vec![Part::Messages],
             ChartKind::Sizes => vec![Part::Slowdowns],
+            ChartKind::BufferCdf => vec![Part::Buffers],
             ChartKind::Sweep => self.asks().flat_map(|ask| ask.question.needs()).copied().collect(),
             ChartKind::Phase => vec![Part::Windows, Part::Queues],
             ChartKind::Reaction => Vec::new(),
@@ -239,6 +249,7 @@ mod tests {
         assert!(matches!(curve("tor0>h0"), Ok(Curve::Queue(_, Waiting::Delay))));
         assert!(matches!(curve("tor0>h0:kb"), Ok(Curve::Queue(port, Waiting::Kilobytes))
             if port.to == "h0"));
+        assert_eq!(curve("*"), Ok(Curve::Together));
         assert!(curve("victim:aim").unwrap_err().contains("unknown variant `aim`, expected"));
         assert!(curve(">h0").unwrap_err().contains("is no port"));
     }

@@ -214,7 +214,7 @@ mod tests {
                 let curves = figure.charts.iter().flat_map(|chart| &chart.labels);
                 let curves = curves.filter_map(|curve| match curve {
                     Curve::Flows(label, _) => Some(label.clone()),
-                    Curve::Queue(..) => None,
+                    Curve::Queue(..) | Curve::Together => None,
                 });
                 let drawn = figure.charts.iter().map(|chart| chart.label.clone());
                 let drawn = drawn.filter(|label| !label.is_empty());

@@ -1,0 +1,67 @@
+//! `[[traffic]]` of the kind `requests`: incasts that an asking host brings upon itself.
+
+use tidegate_core::workload::Pattern;
+
+use super::sizes;
+use super::traffic::{Context, host_links};
+use crate::error::Error;
+use crate::read::keys::{Key, Optional, Required, Shape, key};
+use crate::read::table::Table;
+
+/// Keys of the kind.
+pub(crate) const KEYS: &[Key] = &[
+    key(
+        "sizes",
+        Shape::Text,
+        Required,
+        "As for poisson: of all answers to a request together, to which each gives an equal part.",
+    ),
+    sizes::SAMPLING,
+    sizes::MEAN,
+    key("fan_in", Shape::Count { min: 1, max: 100_000 }, Required, "Answers to a request."),
+    key(
+        "per_second",
+        Shape::Number { min: 1e-3, max: 1e9 },
+        Required,
+        "Requests a second of each asking host, on average; times between them are exponential.",
+    ),
+    key("askers", Shape::Globs, Optional, "Asking hosts, by name or wildcard; all unless set."),
+];
+
+/// Makes the pattern of one block.
+pub(crate) fn pattern(table: &Table, context: &Context<'_>) -> Result<Pattern, Error> {
+    let mut racks = vec![Vec::new(); context.fabric.switches.len()];
+    for (host, (rack, _)) in (0..).zip(host_links(context)) {
+        racks[rack].push(host);
+    }
+    racks.retain(|rack| !rack.is_empty());
+    if racks.len() < 2 {
+        return Err(table.error("kind", "a fabric of two racks at least, for what asks another"));
+    }
+    let fan_in: u64 = table.get("fan_in");
+    let least = racks.iter().map(Vec::len).min().unwrap_or(0);
+    if fan_in > least as u64 {
+        let expected = format!("at most {least}, the hosts of the smallest rack");
+        return Err(table.error("fan_in", expected));
+    }
+    Ok(Pattern::Requests {
+        mean_gap_ps: 1e12 / table.get::<f64>("per_second"),
+        askers: context.hosts.selected(table, "askers", 1)?,
+        racks,
+        fan_in: fan_in as u32,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::load;
+
+    #[test]
+    fn one_rack_has_none_to_ask() {
+        let text = "duration = '1ms'\nfabric = { kind = 'star' }\ntransport = { protocol = \
+                    'swift' }\ntraffic = [{ kind = 'requests', sizes = '1MB', fan_in = 2, \
+                    per_second = 9 }]";
+        let error = load(text, "x.toml", &[]).unwrap_err().to_string();
+        assert!(error.contains("traffic[0].kind") && error.contains("two racks"), "{error}");
+    }
+}

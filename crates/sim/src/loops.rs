@@ -1,0 +1,208 @@
+//! Closed loops: clients that ask a server, wait for its reply, think, and ask again.
+//!
+//! When a message of a loop begins is known where the one before has arrived, and nowhere else, so
+//! no feed can hand it out ahead. Everything but the time is a function of the client and of how
+//! often it has asked: server, sizes, the time it thinks, and the names of the messages. So what a
+//! run leaves does not hang on where clients and servers are cut apart. The part of the sender
+//! begins a message; that of the receiver, where it is another, hears of it at the end of the
+//! window, before its first packet lands.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_core::workload::{Flow, Pattern, Traffic};
+use tidegate_core::{Domain, Rng, Span, Time, mix64};
+
+use crate::bytes::bytes;
+use crate::flows::Submission;
+use crate::setup::Setup;
+
+/// Ids of the messages of loops begin here; those of all others are smaller.
+pub(crate) const FIRST_ID: u64 = 1 << 40;
+/// Numbers that hosts give to messages of loops have this bit.
+const NUMBER: u32 = 1 << 31;
+
+/// A reply, and the request that it answers.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Asked {
+    /// The reply's id.
+    pub(crate) id: u64,
+    /// When it was asked for.
+    pub(crate) at: Time,
+    /// The label of the request.
+    pub(crate) label: u16,
+}
+
+bytes! {
+    Asked { id, at, label }
+}
+
+/// The clients of a run, as the hosts of a part know them.
+pub(crate) struct Loops {
+    setup: Arc<Setup>,
+    /// Of each: its block of traffic, its number there, and its host.
+    clients: Vec<(u32, u32, u32)>,
+    /// By host: its part.
+    part_of: Vec<u32>,
+    /// Requests that are under way to servers here, by id: when they were submitted.
+    asked: BTreeMap<u64, Time>,
+    /// What begins here and arrives in another part: the part, and the message.
+    announced: Vec<(u32, Submission)>,
+    closed: bool,
+}
+
+/// One turn of a client.
+struct Turn {
+    server: u32,
+    request_bytes: u64,
+    reply_bytes: u64,
+    /// Time from the reply to the next request.
+    think: Span,
+}
+
+impl Loops {
+    /// Where there are any.
+    pub(crate) fn new(setup: &Arc<Setup>, part_of: &[u32]) -> Option<Box<Loops>> {
+        let mut all = Vec::new();
+        for (block, traffic) in (0..).zip(&setup.workload.traffic) {
+            if let Pattern::ClosedLoop { clients, .. } = &traffic.pattern {
+                all.extend((0..).zip(clients).map(|(number, &host)| (block, number, host)));
+            }
+        }
+        (!all.is_empty()).then(|| {
+            Box::new(Loops {
+                setup: setup.clone(),
+                clients: all,
+                part_of: part_of.to_vec(),
+                asked: BTreeMap::new(),
+                announced: Vec::new(),
+                closed: false,
+            })
+        })
+    }
+
+    /// The first request of every client for which `is_here`.
+    pub(crate) fn first(&self, is_here: impl Fn(u32) -> bool) -> Vec<Submission> {
+        let clients = (0..).zip(&self.clients).filter(|&(_, &(.., host))| is_here(host));
+        clients.map(|(client, _)| self.request(client, 0, self.block(client).start)).collect()
+    }
+
+    /// A message is about to arrive here.
+    pub(crate) fn expect(&mut self, submission: &Submission) {
+        if let Some((.., false)) = self.place(submission.id) {
+            self.asked.insert(submission.id, submission.flow.start);
+        }
+    }
+
+    /// A message begins here that arrives in another part.
+    pub(crate) fn announce(&mut self, submission: &Submission) {
+        if self.place(submission.id).is_some() {
+            let part = self.part_of[submission.flow.dst as usize];
+            self.announced.push((part, *submission));
+        }
+    }
+
+    /// What has begun here since the last time and arrives elsewhere, with the part.
+    pub(crate) fn take_announced(&mut self) -> impl Iterator<Item = (u32, Submission)> {
+        self.announced.drain(..)
+    }
+
+    /// What the arrival of a message at `now` leads to: the reply to a request, which is added to
+    /// `asked`, or the client's next request.
+    pub(crate) fn arrived(
+        &mut self,
+        id: u64,
+        now: Time,
+        asked: &mut Vec<Asked>,
+    ) -> Option<Submission> {
+        let (client, turn, is_reply) = self.place(id)?;
+        if is_reply {
+            let next = now.after(self.turn(client, turn).think);
+            let goes_on = !self.closed && next < self.block(client).stop;
+            return goes_on.then(|| self.request(client, turn + 1, next));
+        }
+        let at = self.asked.remove(&id)?;
+        if self.closed {
+            return None;
+        }
+        let reply = self.reply(client, turn, now);
+        asked.push(Asked { id: reply.id, at, label: self.block(client).label });
+        Some(reply)
+    }
+
+    /// Nothing more is submitted.
+    pub(crate) fn close(&mut self) {
+        self.closed = true;
+    }
+
+    fn request(&self, client: u64, turn: u64, start: Time) -> Submission {
+        let (block, host) = (self.block(client), self.clients[client as usize].2);
+        let Turn { server, request_bytes, .. } = self.turn(client, turn);
+        let flow = Flow { src: host, dst: server, bytes: request_bytes, ..template(block, start) };
+        self.submission(client, turn, false, flow)
+    }
+
+    fn reply(&self, client: u64, turn: u64, start: Time) -> Submission {
+        let (block, host) = (self.block(client), self.clients[client as usize].2);
+        let Turn { server, reply_bytes, .. } = self.turn(client, turn);
+        let flow = Flow { src: server, dst: host, bytes: reply_bytes, ..template(block, start) };
+        let label = match block.pattern {
+            Pattern::ClosedLoop { reply_label, .. } => reply_label,
+            _ => block.label,
+        };
+        self.submission(client, turn, true, Flow { label, ..flow })
+    }
+
+    /// Ids rise with the turns of a client; of messages that are under way no two have the same
+    /// number.
+    fn submission(&self, client: u64, turn: u64, is_reply: bool, flow: Flow) -> Submission {
+        let place = 2 * (turn * self.clients.len() as u64 + client) + u64::from(is_reply);
+        Submission { flow, id: FIRST_ID + place, number: NUMBER | place as u32 }
+    }
+
+    /// Client, turn, and whether it is a reply, of the message with this id, if it is of a loop.
+    fn place(&self, id: u64) -> Option<(u64, u64, bool)> {
+        let place = id.checked_sub(FIRST_ID)?;
+        let clients = self.clients.len() as u64;
+        Some((place / 2 % clients, place / 2 / clients, place % 2 == 1))
+    }
+
+    fn block(&self, client: u64) -> &Traffic {
+        &self.setup.workload.traffic[self.clients[client as usize].0 as usize]
+    }
+
+    /// From a stream of its own, so that any part can tell.
+    fn turn(&self, client: u64, turn: u64) -> Turn {
+        let (block, number, host) = self.clients[client as usize];
+        let entity = mix64(u64::from(block) << 32 | u64::from(number)).wrapping_add(turn);
+        let mut rng = Rng::stream(self.setup.seed, Domain::Loops, entity);
+        let traffic = self.block(client);
+        let Pattern::ClosedLoop { servers, replies, think, exponential, .. } = &traffic.pattern
+        else {
+            unreachable!("clients are of closed loops")
+        };
+        let server = loop {
+            let server = servers[rng.below(servers.len() as u64) as usize];
+            if server != host {
+                break server;
+            }
+        };
+        let request_bytes = traffic.sizes.draw(&mut rng);
+        let reply_bytes = replies.draw(&mut rng);
+        let think = if *exponential { think.scale(rng.exponential()) } else { *think };
+        Turn { server, request_bytes, reply_bytes, think }
+    }
+}
+
+fn template(block: &Traffic, start: Time) -> Flow {
+    Flow {
+        src: 0,
+        dst: 0,
+        bytes: 0,
+        start,
+        stop: Time::NEVER,
+        stack: block.stack,
+        label: block.label,
+        dedicated: false,
+    }
+}

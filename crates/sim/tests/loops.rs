@@ -1,0 +1,123 @@
+//! Closed loops: who waits for what, and how long that takes.
+mod common;
+
+use std::collections::BTreeMap;
+
+use common::{leaf_spine, run, setup, stack};
+use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::{Rate, Span, Time};
+use tidegate_sim::{FlowRecord, Setup};
+
+/// `clients` by host ask the hosts of the other rack, of two racks of eight.
+fn asking(clients: Vec<u32>, think: Span, exponential: bool) -> Setup {
+    let fabric = leaf_spine(2, 8, 4, Rate::gbps(100), Rate::gbps(400), Span::us(1), 1000);
+    let mut setup = setup(fabric, stack("swift"), Vec::new(), Time::ms(4));
+    let pattern = Pattern::ClosedLoop {
+        clients,
+        servers: (8..16).collect(),
+        replies: Sizes::Fixed(4_000),
+        reply_label: 2,
+        think,
+        exponential,
+    };
+    setup.workload.traffic = vec![Traffic {
+        pattern,
+        sizes: Sizes::Fixed(200),
+        stack: 0,
+        label: 1,
+        start: Time::us(10),
+        stop: setup.duration,
+    }];
+    setup
+}
+
+/// Every row, by id.
+fn rows(setup: Setup) -> Vec<FlowRecord> {
+    let (mut rows, outcome) = run(setup, ());
+    rows.extend(outcome.unfinished);
+    rows.sort_by_key(|row| row.id);
+    rows
+}
+
+#[test]
+fn every_client_has_one_exchange_at_a_time() {
+    let clients = vec![0, 0, 1, 2, 3, 3, 3];
+    let think = Span::us(2);
+    let rows = rows(asking(clients.clone(), think, false));
+    let (requests, replies): (Vec<&FlowRecord>, Vec<&FlowRecord>) =
+        rows.iter().partition(|row| row.label == 1);
+    assert!(requests.len() > 1_000, "{}", requests.len());
+    // A client's exchanges: its number is the order of ids within a turn.
+    let mut by_client: BTreeMap<usize, Vec<(&FlowRecord, Option<&FlowRecord>)>> = BTreeMap::new();
+    for request in requests {
+        let reply = replies.iter().find(|reply| reply.id == request.id + 1).copied();
+        let place = (request.id - (1 << 40)) / 2;
+        by_client.entry(place as usize % clients.len()).or_default().push((request, reply));
+    }
+    assert_eq!(by_client.len(), clients.len());
+    for (client, exchanges) in by_client {
+        for pair in exchanges.windows(2) {
+            let [(request, Some(reply)), (next, _)] = *pair else { panic!("no reply: {pair:?}") };
+            assert_eq!((request.src, request.bytes, reply.bytes), (clients[client], 200, 4_000));
+            assert_eq!((reply.src, reply.dst), (request.dst, request.src));
+            assert!((8..16).contains(&reply.src));
+            assert_eq!(Some(reply.start), request.completed, "it replies at once");
+            assert_eq!(next.start, reply.completed.unwrap().after(think));
+            let exchange = reply.exchange.unwrap();
+            assert_eq!((exchange.asked, exchange.label), (request.start, 1));
+            assert!(exchange.is_reply && !request.exchange.unwrap().is_reply);
+        }
+        assert_eq!(exchanges[0].0.start, Time::us(10));
+    }
+}
+
+/// Little's law: as many are under way as there are clients. With so few of them nothing waits for
+/// anything, so that an exchange takes what it takes alone.
+#[test]
+fn as_many_come_as_time_allows() {
+    for (think, exponential) in [(Span::ZERO, false), (Span::us(40), false), (Span::us(40), true)] {
+        let clients: Vec<u32> = (0..8).collect();
+        let rows = rows(asking(clients, think, exponential));
+        let requests: Vec<_> = rows.iter().filter(|row| row.label == 1).collect();
+        let reply = rows.iter().find(|row| row.label == 2).unwrap();
+        let alone = requests[0].ideal.plus(reply.ideal);
+        let span = Time::ms(4).since(Time::us(10));
+        let expected = 8.0 * span.as_us_f64() / alone.plus(think).as_us_f64();
+        let ours = requests.len() as f64;
+        // Where thinking is drawn, some 700 turns are three deviations of 4 % away at most. Eight
+        // clients that draw among eight servers meet now and then.
+        let tolerance = if exponential { 0.12 } else { 0.03 };
+        let off = ours / expected - 1.0;
+        assert!(off.abs() < tolerance, "{think} {exponential}: {ours} and not {expected}");
+    }
+}
+
+#[test]
+fn no_request_comes_from_the_stop_on_and_nothing_in_a_drain() {
+    let mut stopped = asking(vec![0, 1], Span::ZERO, false);
+    stopped.workload.traffic[0].stop = Time::us(500);
+    stopped.drain = Span::ms(1);
+    let stopped = rows(stopped);
+    assert!(stopped.iter().all(|row| row.completed.is_some()));
+    let last = |label| stopped.iter().filter(|row| row.label == label).map(|row| row.start).max();
+    assert!(last(1).unwrap() < Time::us(500) && last(2).unwrap() > Time::us(490));
+    let mut drained = asking(vec![0, 1], Span::ZERO, false);
+    drained.drain = Span::ms(1);
+    let drained = rows(drained);
+    assert!(drained.iter().all(|row| row.start <= Time::ms(4) && row.completed.is_some()));
+}
+
+#[test]
+fn other_traffic_moves_no_choice() {
+    let servers = |setup| -> Vec<(u64, u32)> {
+        let rows = rows(setup);
+        rows.iter().filter(|row| row.label == 1).take(100).map(|row| (row.id, row.dst)).collect()
+    };
+    let alone = asking(vec![0, 1], Span::ZERO, false);
+    let mut beside = alone.clone();
+    let pattern = Pattern::Poisson { mean_gap_ps: 1e7, senders: vec![2, 3], receivers: vec![9] };
+    let block = Traffic { pattern, label: 0, ..beside.workload.traffic[0].clone() };
+    beside.workload.traffic.push(block);
+    assert_eq!(servers(alone.clone()), servers(beside));
+    assert_ne!(servers(alone.clone()), servers(Setup { seed: 2, ..alone }));
+}
