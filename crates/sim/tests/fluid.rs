@@ -1,7 +1,6 @@
 //! Packets against the differential equations of their protocols.
-mod common;
 
-use common::*;
+use crate::common::*;
 use tidegate_core::params::Value;
 use tidegate_core::{Extent, Rate, Span, Time};
 use tidegate_fluid::{Bottleneck, Feedback, Targets, solve};

@@ -1,9 +1,8 @@
 //! Closed loops: who waits for what, and how long that takes.
-mod common;
 
 use std::collections::BTreeMap;
 
-use common::{leaf_spine, run, setup, stack};
+use crate::common::{leaf_spine, run, setup, stack};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::{FlowRecord, Setup};

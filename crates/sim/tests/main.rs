@@ -1,12 +1,15 @@
-//! The tests of the engine in one program: engines of all stacks are compiled once, not once a file.
+//! The tests of the engine in one program: engines of all stacks are compiled once, not once a
+//! file.
 mod common;
 
 mod circuits;
 mod disciplines;
 mod engine;
 mod faults;
+mod fluid;
 mod ideal;
 mod lone_flow;
+mod loops;
 mod lossless;
 mod measures;
 mod parts;

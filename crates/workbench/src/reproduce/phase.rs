@@ -62,7 +62,7 @@ pub(super) fn phase(
         }
     }
     let axis = |label: &String, to| Axis { label: label.clone(), to: Some(to), ..Axis::default() };
-    Plot { title, x: axis(&chart.x, ends.0), y: axis(&chart.y, ends.1), lines }
+    Plot { title, x: axis(&chart.x, ends.0), y: axis(&chart.y, ends.1), lines, bands: Vec::new() }
 }
 
 fn quiet(name: &str, dash: usize, points: Vec<(f64, f64)>) -> Line {
@@ -115,7 +115,7 @@ pub(super) fn reaction(
     };
     let lines = chosen.iter().enumerate().filter_map(line).collect();
     let axis = |label: &String| Axis { label: label.clone(), ..Axis::default() };
-    Plot { title, x: axis(&chart.x), y: axis(&chart.y), lines }
+    Plot { title, x: axis(&chart.x), y: axis(&chart.y), lines, bands: Vec::new() }
 }
 
 /// What a model divides its window by where the link sends all it can: behind a queue of so many
