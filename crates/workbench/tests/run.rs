@@ -161,7 +161,7 @@ fn an_interrupted_comparison_leaves_no_folder() {
     let out = dir.path().join("a/b");
     let flag = AtomicBool::new(true);
     let options = RunOptions { out: Some(&out), interrupted: Some(&flag), ..RunOptions::default() };
-    let names: Vec<_> = protocols().iter().map(|protocol| protocol.name.to_owned()).collect();
+    let names: Vec<_> = anywhere().map(|protocol| protocol.name.to_owned()).collect();
     let changes = [set("transport.params={}").unwrap()];
     let error = compare(Path::new(MULTI_HOP), &changes, &names, &options).unwrap_err();
     assert!(matches!(error, Error::Interrupted), "{error}");
