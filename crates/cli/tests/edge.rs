@@ -514,6 +514,24 @@ fn what_decides_stands_at_the_head() {
     let lines = "\nrouting ecmp; 8 priorities; switch buffer 4 MB; \
                  no marks (swift), marks from 125 KB (dctcp);\ndrain up to 1 ms\n";
     assert!(text.contains(lines), "{text}");
+    let ecn = "switch.ecn={ kmin = '100KB', kmax = '400KB', pmax = 0.2, ports = 'core', at = \
+               'dequeue' }";
+    let ramp = "marks between switches from 100 KB to 400 KB by up to 0.2 at dequeue; no drain";
+    let text = place.run(&["--set", "transport.protocol=swift", "--set", ecn]).ok();
+    assert!(text.contains(ramp), "{text}");
+}
+
+#[test]
+fn circuits_stand_at_the_head() {
+    let place = Place::usual();
+    let text = "duration = '1ms'\n[fabric]\nkind = 'reconfigurable'\nracks = 3\nvoq = '50KB'\n\
+                enlarged_voq = '150KB'\nprebuffer = '15us'\n[transport]\nprotocol = 'reno'\n\
+                [[flows]]\nsrc = 'h0'\ndst = 'h5'\n";
+    fs::write(place.path("scenario.toml"), text).unwrap();
+    let said = "circuits with days of 225 us, nights of 20 us, weeks of 490 us;\n\
+                voq 50 KB, enlarged 150 KB, prebuffer 15 us;";
+    let text = place.run(&[]).ok();
+    assert!(text.contains(said), "{text}");
 }
 
 #[test]

@@ -108,6 +108,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
         links,
         links_omitted,
         switches: convert::switches(plan, &outcome.switches),
+        circuits: convert::circuits(plan),
         pause_storms: convert::pause_storms(plan, &outcome.storms),
         faults: (plan.faults != Default::default()).then(|| convert::faults(&outcome.faults)),
     }
