@@ -566,6 +566,38 @@ fn a_report_of_different_experiments_says_what_differs() {
 }
 
 #[test]
+fn a_report_of_runs_that_are_not_alike_names_them_by_folder() {
+    let place = Place::usual();
+    let mut args = vec!["report".to_owned()];
+    let mut run = |name: String, more: &str| {
+        let text = fs::read_to_string(place.path("scenario.toml")).unwrap();
+        fs::write(place.path("more.toml"), text + more).unwrap();
+        let seed = args.len().to_string();
+        let out = place.arg(&name);
+        answer(&["run", &place.arg("more.toml"), "--seed", &seed, "--out", &out]).ok();
+        args.push(out);
+    };
+    run("plain".into(), "");
+    run("faulty".into(), "[faults]\nloss = 0.001\n");
+    for number in 0..10 {
+        run(format!("plain-{number}"), "");
+    }
+    let page = place.arg("page.html");
+    args.extend(["--out".to_owned(), page.clone()]);
+    answer(&args.iter().map(String::as_str).collect::<Vec<_>>()).ok();
+    let html = fs::read_to_string(&page).unwrap();
+    let folder = format!(", {}</td>", place.arg("faulty"));
+    assert!(html.contains(&folder), "no {folder}");
+    assert!(html.contains("<td>faults.loss</td><td>0.001</td>") && !html.contains("<td>–</td>"));
+    // Where there are plots, and nowhere else.
+    let left_out = html.matches("Plots show the first 10 runs, and leave out ").count();
+    assert_eq!(left_out, 2);
+    for number in [8, 9] {
+        assert!(html.contains(&format!("{}", place.arg(&format!("plain-{number}")))));
+    }
+}
+
+#[test]
 fn a_report_replaces_reports_alone_and_a_wrong_place_is_the_callers_fault() {
     let place = Place::usual();
     let out = place.arg("out");
