@@ -124,7 +124,7 @@ fn racks(more: &str) -> Place {
     let text = format!(
         "duration = '300us'\n[fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 2\n\
          spines = 2\n[transport]\nprotocol = 'swift'\n[[traffic]]\nkind = 'permutation'\n\
-         sizes = '20KB'\ninterval = '100us'\n{more}"
+         sizes = '20KB'\n{more}"
     );
     fs::write(place.path("scenario.toml"), text).unwrap();
     place

@@ -169,7 +169,7 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
     let settings_of: Vec<Vec<_>> =
         all.clone().map(|i| settings.iter().map(|(_, values)| of(i, values)).collect()).collect();
     let are_mixed = settings.iter().any(|(_, values)| values.iter().any(|(it, _)| it == LACKING));
-    let folders: Vec<String> = runs.iter().map(|run| run.folder.display().to_string()).collect();
+    let folders = folders(runs);
     let mut additions: Vec<Vec<String>> =
         vec![runs.iter().map(|run| run.summary.name.clone()).collect()];
     if are_mixed {
@@ -196,6 +196,20 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
         }
     }
     runs.iter_mut().zip(said).for_each(|(run, said)| run.title.push_str(&said));
+}
+
+/// The folders of runs, without what all of them begin with.
+fn folders(runs: &[Run]) -> Vec<String> {
+    let at = |run: &Run, depth: usize| run.folder.iter().nth(depth).map(|name| name.to_owned());
+    let depth = runs.first().map_or(0, |first| {
+        let shared = |depth: &usize| runs.iter().all(|run| at(run, *depth) == at(first, *depth));
+        (0..first.folder.iter().count()).take_while(shared).count()
+    });
+    let own = |run: &Run| {
+        let own: PathBuf = run.folder.iter().skip(depth).collect();
+        if own.as_os_str().is_empty() { &run.folder } else { &own }.display().to_string()
+    };
+    runs.iter().map(own).collect()
 }
 
 /// Calls for every row of a file, if it is there.
