@@ -135,21 +135,22 @@ fn switches_that_pause_beside_switches_that_drop_are_warned_of() {
     let warned = |switch: &str, names: &str| {
         let place = racks(&format!("[switch]\n{switch}"));
         let answer = place.call("compare", &["--protocols", names, "--json"]);
-        let said = answer.stderr.contains("switches pause under hpcc and drop under swift, dctcp:");
+        let said =
+            answer.stderr.contains("switches pause under timely and drop under swift, dctcp:");
         assert_eq!(answer.json()["warnings"].as_array().unwrap().len(), usize::from(said));
         said
     };
-    assert!(warned("buffer = '4MB'", "swift,hpcc,dctcp"));
-    assert!(!warned("buffer = '4MB'\npfc = {}", "swift,hpcc,dctcp"));
+    assert!(warned("buffer = '4MB'", "swift,timely,dctcp"));
+    assert!(!warned("buffer = '4MB'\npfc = {}", "swift,timely,dctcp"));
     assert!(!warned("buffer = '4MB'", "swift,dctcp"));
-    assert!(!warned("", "swift,hpcc,dctcp"));
+    assert!(!warned("", "swift,timely,dctcp"));
 }
 
 #[test]
 fn what_is_wrong_under_one_protocol_names_it_and_the_key_that_names_the_other() {
-    let place = racks("protocol = 'dctcp'\n");
+    let place = racks("[[traffic]]\nkind = 'permutation'\nsizes = '20KB'\nprotocol = 'dctcp'\n");
     place.call("compare", &["--protocols", "swift,dcqcn"]).refused(
         2,
-        &["tidegate: under dcqcn: ", "switch.ecn: found nothing", "dctcp (traffic[0].protocol)"],
+        &["tidegate: under dcqcn: ", "switch.ecn: found nothing", "dctcp (traffic[1].protocol)"],
     );
 }

@@ -416,7 +416,7 @@ fn drops_are_counted_and_their_ports_named() {
     let drops = json["switches"][0]["drops"].as_u64().unwrap();
     assert!(drops > 0);
     let text = place.run(&args).ok();
-    let total = format!("\n{drops} drops at switches since warm-up, ");
+    let total = format!("\n{drops} drops at switches since warm-up; ");
     for word in [
         &total,
         "of payload sent again since the start",
