@@ -117,10 +117,10 @@ fn forces_something(how: &How, captures: bool) -> Result<()> {
     Err(Error::Usage { option: "--force", message: message.to_owned() })
 }
 
-/// Warnings of all runs, each once. The protocol stands before those that not every run has and
-/// that do not name it.
+/// Warnings of the comparison and of all its runs, each once. The protocol stands before those that
+/// not every run has and that do not name it.
 fn warnings(comparison: &Comparison) -> Vec<String> {
-    let mut all = Vec::new();
+    let mut all = comparison.warnings.clone();
     for run in &comparison.runs {
         for warning in &run.summary.warnings {
             let is_everywhere =

@@ -303,19 +303,22 @@ fn heading(summary: &Summary, runs: &[(&str, &Summary)]) -> String {
     format!("{}, seed {seed}: {end}, measured from {warmup}\n{conditions}\n", shown(name))
 }
 
-/// Lines of at most [`WIDTH`] columns, broken behind semicolons alone.
+/// Lines of at most [`WIDTH`] columns, broken behind semicolons, and behind names in brackets where
+/// what is between semicolons is longer.
 fn broken(text: &str) -> String {
+    let is_long = |part: &str| part.trim_end().chars().count() > WIDTH;
+    let pieces = text.split_inclusive("; ").flat_map(|part| {
+        let end = if is_long(part) { "), " } else { "; " };
+        part.split_inclusive(end)
+    });
     let mut lines: Vec<String> = Vec::new();
-    for part in text.split("; ") {
+    for piece in pieces {
         match lines.last_mut() {
-            Some(line) if line.chars().count() + part.chars().count() + 3 <= WIDTH => {
-                line.push_str("; ");
-                line.push_str(part);
-            }
-            _ => lines.push(part.to_owned()),
+            Some(line) if !is_long(&format!("{line}{piece}")) => line.push_str(piece),
+            _ => lines.push(piece.to_owned()),
         }
     }
-    lines.join(";\n")
+    lines.iter().map(|line| line.trim_end()).collect::<Vec<_>>().join("\n")
 }
 
 fn flow_table(flows: &[FlowSummary]) -> String {

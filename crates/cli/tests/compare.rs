@@ -137,3 +137,40 @@ fn a_comparison_is_not_overwritten_without_force() {
     place.run(&["--out", &out]).refused(2, &["--out", "--force"]);
     place.call("compare", &["--protocols", known, "--out", &out, "--force"]).ok();
 }
+
+/// Two racks of two hosts, whose switches drop unless a protocol needs pauses.
+fn racks(more: &str) -> Place {
+    let place = Place::usual();
+    let text = format!(
+        "duration = '300us'\n[fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 2\n\
+         spines = 2\n[transport]\nprotocol = 'swift'\n[[traffic]]\nkind = 'permutation'\n\
+         sizes = '20KB'\n{more}"
+    );
+    fs::write(place.path("scenario.toml"), text).unwrap();
+    place
+}
+
+#[test]
+fn switches_that_pause_beside_switches_that_drop_are_warned_of() {
+    let warned = |switch: &str, names: &str| {
+        let place = racks(&format!("[switch]\n{switch}"));
+        let answer = place.call("compare", &["--protocols", names, "--json"]);
+        let said =
+            answer.stderr.contains("switches pause under timely and drop under swift, dctcp:");
+        assert_eq!(answer.json()["warnings"].as_array().unwrap().len(), usize::from(said));
+        said
+    };
+    assert!(warned("buffer = '4MB'", "swift,timely,dctcp"));
+    assert!(!warned("buffer = '4MB'\npfc = {}", "swift,timely,dctcp"));
+    assert!(!warned("buffer = '4MB'", "swift,dctcp"));
+    assert!(!warned("", "swift,timely,dctcp"));
+}
+
+#[test]
+fn what_is_wrong_under_one_protocol_names_it_and_the_key_that_names_the_other() {
+    let place = racks("[[traffic]]\nkind = 'permutation'\nsizes = '20KB'\nprotocol = 'dctcp'\n");
+    place.call("compare", &["--protocols", "swift,dcqcn"]).refused(
+        2,
+        &["tidegate: under dcqcn: ", "switch.ecn: found nothing", "dctcp (traffic[1].protocol)"],
+    );
+}

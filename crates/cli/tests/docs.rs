@@ -7,6 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use tidegate_workbench::markdown::wrapped;
+use tidegate_workbench::{Distributed, distributions};
 
 use common::{Place, answer};
 use serde_json::{Map, Value};
@@ -214,6 +215,22 @@ fn scenario_reference(schema: &Value) -> String {
     out
 }
 
+/// What `sizes` may name.
+fn size_reference() -> String {
+    let mut out =
+        "\n## Distributions of sizes\n\nWhat `sizes` may name, and what each is. Of a mean in \
+        brackets loads are computed, as the authors do; the other is of what is drawn.\n\n\
+        | name | between points | mean, bytes | source |\n| --- | --- | --: | --- |\n"
+            .to_string();
+    for Distributed { names, sampling, mean_bytes, load_mean_bytes, source } in distributions() {
+        let names: Vec<String> = names.iter().map(|name| format!("`{name}`")).collect();
+        let load = load_mean_bytes.map_or_else(String::new, |mean| format!(" ({mean:.0})"));
+        out +=
+            &format!("| {} | {sampling} | {mean_bytes:.0}{load} | {source} |\n", names.join(", "));
+    }
+    out
+}
+
 fn protocol_reference(protocols: &Value) -> String {
     let list = |value: &Value| {
         value.as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
@@ -281,7 +298,8 @@ fn protocol_reference(protocols: &Value) -> String {
 
 #[test]
 fn the_reference_of_scenarios_is_current() {
-    is_current("docs/scenario.md", &scenario_reference(&answer(&["schema"]).json()));
+    let reference = scenario_reference(&answer(&["schema"]).json()) + &size_reference();
+    is_current("docs/scenario.md", &reference);
 }
 
 #[test]

@@ -416,10 +416,13 @@ fn drops_are_counted_and_their_ports_named() {
     let drops = json["switches"][0]["drops"].as_u64().unwrap();
     assert!(drops > 0);
     let text = place.run(&args).ok();
-    let total = format!("\n{drops} drops at switches since warm-up, ");
-    for word in
-        [&total, "of payload sent again in all", "Switch ports that drop most", "1 with hosts"]
-    {
+    let total = format!("\n{drops} drops at switches since warm-up; ");
+    for word in [
+        &total,
+        "of payload sent again since the start",
+        "Switch ports that drop most",
+        "1 with hosts",
+    ] {
         assert!(text.contains(word), "no `{word}` in {text}");
     }
     let calm = Place::new(&flow("h0", "h2", "20KB")).run(&[]).ok();
@@ -514,6 +517,24 @@ fn what_decides_stands_at_the_head() {
     let lines = "\nrouting ecmp; 8 priorities; switch buffer 4 MB; \
                  no marks (swift), marks from 125 KB (dctcp);\ndrain up to 1 ms\n";
     assert!(text.contains(lines), "{text}");
+    let ecn = "switch.ecn={ kmin = '100KB', kmax = '400KB', pmax = 0.2, ports = 'core', at = \
+               'dequeue' }";
+    let ramp = "marks between switches from 100 KB to 400 KB by up to 0.2 at dequeue; no drain";
+    let text = place.run(&["--set", "transport.protocol=swift", "--set", ecn]).ok();
+    assert!(text.contains(ramp), "{text}");
+}
+
+#[test]
+fn circuits_stand_at_the_head() {
+    let place = Place::usual();
+    let text = "duration = '1ms'\n[fabric]\nkind = 'reconfigurable'\nracks = 3\nvoq = '50KB'\n\
+                enlarged_voq = '150KB'\nprebuffer = '15us'\n[transport]\nprotocol = 'reno'\n\
+                [[flows]]\nsrc = 'h0'\ndst = 'h5'\n";
+    fs::write(place.path("scenario.toml"), text).unwrap();
+    let said = "circuits with days of 225 us, nights of 20 us, weeks of 490 us;\n\
+                voq 50 KB, enlarged 150 KB, prebuffer 15 us;";
+    let text = place.run(&[]).ok();
+    assert!(text.contains(said), "{text}");
 }
 
 #[test]
@@ -545,6 +566,36 @@ fn a_report_of_different_experiments_says_what_differs() {
     answer(&["report", &out, "--out", &page]).ok();
     let html = fs::read_to_string(&page).unwrap();
     assert!(html.contains("<td>swift</td>") && !html.contains("What differs"), "{html}");
+}
+
+#[test]
+fn a_report_of_runs_that_are_not_alike_names_them_by_folder() {
+    let place = Place::usual();
+    let mut args = vec!["report".to_owned()];
+    let mut run = |name: String, more: &str| {
+        let text = fs::read_to_string(place.path("scenario.toml")).unwrap();
+        fs::write(place.path("more.toml"), text + more).unwrap();
+        let seed = args.len().to_string();
+        let out = place.arg(&name);
+        answer(&["run", &place.arg("more.toml"), "--seed", &seed, "--out", &out]).ok();
+        args.push(out);
+    };
+    run("plain".into(), "");
+    run("faulty".into(), "[faults]\nloss = 0.001\n");
+    for number in 0..10 {
+        run(format!("plain-{number}"), "");
+    }
+    let page = place.arg("page.html");
+    args.extend(["--out".to_owned(), page.clone()]);
+    answer(&args.iter().map(String::as_str).collect::<Vec<_>>()).ok();
+    let html = fs::read_to_string(&page).unwrap();
+    assert!(html.contains(", faulty</td>") && html.contains(", plain-3</td>"));
+    assert!(html.contains("<td>faults.loss</td><td>0.001</td>") && !html.contains("<td>–</td>"));
+    // Where there are plots, and nowhere else.
+    let left_out = html.matches("Plots show the first 10 runs, and leave out ").count();
+    assert_eq!(left_out, 2);
+    let [eighth, ninth] = [", plain-8; ", ", plain-9.</p>"];
+    assert!(html.contains(eighth) && html.contains(ninth));
 }
 
 #[test]

@@ -30,7 +30,12 @@ fn reproduce_prints_claims_and_writes_figures() {
     let call = |more: &[&str]| {
         answer(&[&["reproduce", &figure, "--quick", "--cache", &cache], more].concat())
     };
-    let claims = call(&["--json", "--out", &out]).json();
+    let answered = call(&["--json", "--out", &out]);
+    // No terminal: a line, whatever the runs.
+    let lines: Vec<&str> =
+        answered.stderr.lines().filter(|line| line.contains(" runs, ")).collect();
+    assert!(lines.len() == 1 && lines[0].ends_with(&format!(", at {figure}")), "{lines:?}");
+    let claims = answered.json();
     for claim in claims.as_array().unwrap() {
         for key in ["paper", "figure", "claim", "paper_value", "measured", "unit", "verdict", "why"]
         {

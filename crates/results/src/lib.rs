@@ -30,7 +30,7 @@ pub use recorder::{ExchangeRow, FlowRow, Names, Recorded, Recorder};
 pub use series_file::{Entity, EntryOf, SeriesEntry, SeriesFile, SeriesRow};
 pub use sketch::Sketch;
 pub use summary::{
-    BySize, Engine, FLOWS_MAX, FaultSummary, FctSummary, FlowSummary, Goodput, GroupSummary,
-    LINKS_MAX, LinkSummary, PauseStormSummary, QueueBytes, QueueDelay, Slowdown, Summary,
-    SwitchSettings, SwitchSummary, busiest, write_json,
+    BySize, CircuitSettings, Engine, FLOWS_MAX, FaultSummary, FctSummary, FlowSummary, Goodput,
+    GroupSummary, LINKS_MAX, LinkSummary, MarkedAt, PauseStormSummary, QueueBytes, QueueDelay,
+    Slowdown, Summary, SwitchSettings, SwitchSummary, busiest, write_json,
 };

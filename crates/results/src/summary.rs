@@ -72,6 +72,9 @@ pub struct Summary {
     pub links_omitted: u64,
     /// Each switch.
     pub switches: Vec<SwitchSummary>,
+    /// Circuits between racks, where there are any.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub circuits: Option<CircuitSettings>,
     /// What went wrong, where the scenario says that something may.
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub faults: Option<FaultSummary>,
@@ -403,12 +406,50 @@ pub struct SwitchSettings {
     pub mark_from_bytes: Option<f64>,
     /// Queue from which on every packet is marked; null: none is.
     pub mark_all_bytes: Option<f64>,
+    /// Share of packets that is marked just below `mark_all_bytes`; null: none is, or older
+    /// results.
+    #[serde(default)]
+    pub mark_max_probability: Option<f64>,
+    /// Where packets are marked; null: nowhere, or older results.
+    #[serde(default)]
+    pub mark_at: Option<MarkedAt>,
     /// Both are for ports of this rate, and in proportion at others; absent: the same at all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mark_per_gbps: Option<f64>,
     /// Senders are paused that have this times what is free of the shared buffer; absent: none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc_alpha: Option<f64>,
+}
+
+/// Where packets are marked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum MarkedAt {
+    /// Where they join the queue of a port.
+    Enqueue,
+    /// Where they leave it.
+    Dequeue,
+    /// Where they join the queue of a port to another switch.
+    CoreEnqueue,
+    /// Where they leave the queue of a port to another switch.
+    CoreDequeue,
+}
+
+/// Circuits between racks, as in force.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct CircuitSettings {
+    /// Time that a matching stays.
+    pub day_us: f64,
+    /// Time from a day to the next.
+    pub night_us: f64,
+    /// Time until the first matching is there again.
+    pub week_us: f64,
+    /// So long before a day packets are told of its circuit.
+    pub prebuffer_us: f64,
+    /// What the queue of a rack for another holds; null: unlimited.
+    pub voq_bytes: Option<u64>,
+    /// The same from prebuffer before a day of its circuit until that ends; null: unlimited.
+    pub enlarged_voq_bytes: Option<u64>,
 }
 
 /// What injected faults did, over the whole run.

@@ -96,6 +96,7 @@ fn summary() -> Summary {
             drops: 0,
             settings: None,
         }],
+        circuits: None,
         faults: None,
         pause_storms: vec![],
     }

@@ -65,8 +65,9 @@ impl fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// The candidate that `word` is probably a slip of, if one is near: a few letters differ, or one is
-/// the start of the other. Names that differ in their number alone are not slips of each other.
+/// The candidate that `word` is probably a slip of, if one is near: a few letters differ, one is
+/// the start of the other, or only their ends differ. Names that differ in their number alone are
+/// not slips of each other.
 pub(crate) fn nearest<'a>(
     word: &str,
     candidates: impl IntoIterator<Item = &'a str>,
@@ -80,7 +81,8 @@ pub(crate) fn nearest<'a>(
         let distance = strsim::osa_distance(&word, &candidate);
         let slip = distance <= length.div_ceil(3) && distance < candidate.chars().count();
         let start = length >= 3 && candidate.starts_with(&word)
-            || candidate.len() >= 2 && word.starts_with(&candidate);
+            || candidate.len() >= 2 && word.starts_with(&candidate)
+            || ends_differ(&word, &candidate);
         let other_number = distance > 0
             && numbered.as_ref().is_some_and(|numbered| *numbered == letters(&candidate));
         match (slip, start, other_number) {
@@ -93,6 +95,13 @@ pub(crate) fn nearest<'a>(
         .into_iter()
         .filter_map(|candidate| distance(candidate).map(|distance| (distance, candidate)));
     near.min_by_key(|(distance, _)| *distance).map(|(_, candidate)| candidate)
+}
+
+/// Whether two words begin alike for at least five letters, and go on for at most three: `rotate`
+/// and `rotation`.
+fn ends_differ(a: &str, b: &str) -> bool {
+    let alike = a.chars().zip(b.chars()).take_while(|(a, b)| a == b).count();
+    alike >= 5 && [a, b].iter().all(|word| word.chars().count() - alike <= 3)
 }
 
 /// `"a", "b" or "c"`.
@@ -124,6 +133,8 @@ mod tests {
         assert_eq!(nearest("h9", ["h0", "h1"]), None);
         assert_eq!(nearest("ho", ["h0", "h1"]), Some("h0"));
         assert_eq!(nearest("", words), None);
+        assert_eq!(nearest("rotate", ["rotation"]), Some("rotation"));
+        assert_eq!(nearest("packet_delay", ["packet_link"]), None);
     }
 
     #[test]

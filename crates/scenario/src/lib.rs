@@ -24,6 +24,7 @@ use build::scenario;
 use read::tree::{Node, Source};
 
 pub use build::glob::Glob;
+pub use build::sizes::{Distributed, distributions};
 pub use error::Error;
 pub use hash::content_hash;
 pub use load::asked_bps;

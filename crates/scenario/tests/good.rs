@@ -304,7 +304,8 @@ fn who_sprays_and_who_does_not_share_a_fabric_of_single_paths() {
     assert_eq!(
         refused,
         "x.toml:1: switch.routing: found nothing, expected \"ecmp\", \"spray\" or \
-         \"symmetric-ecmp\" to be set, since sird asks for spraying and swift does not"
+         \"symmetric-ecmp\" to be set, since sird (transport.protocol) asks for spraying and swift \
+         (flows[1].protocol) does not"
     );
 }
 

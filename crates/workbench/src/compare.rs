@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
+use tidegate_core::fabric::{Buffer, Switch};
 use tidegate_results::{Summary, write_json};
 use tidegate_scenario::{Override, Plan};
 
@@ -21,6 +22,8 @@ pub struct Comparison {
     pub name: String,
     /// All randomness came from here.
     pub seed: u64,
+    /// Things in which the runs differ and that are probably not meant to be compared.
+    pub warnings: Vec<String>,
     /// One run a protocol, in the order asked for.
     pub runs: Vec<Compared>,
 }
@@ -79,7 +82,8 @@ pub fn compare(
     }
     let first = plans.first().map(|plan| (plan.name.clone(), plan.seed));
     let (name, seed) = first.unwrap_or_default();
-    let comparison = Comparison { schema: 1, name, seed, runs };
+    let warnings = unlike(protocols, &plans).into_iter().collect();
+    let comparison = Comparison { schema: 1, name, seed, warnings, runs };
     if let Some(destination) = destination.filter(|_| !comparison.runs.is_empty()) {
         comparison.publish(destination, failure.is_none())?;
     }
@@ -131,9 +135,33 @@ fn plans(path: &Path, overrides: &[Override], protocols: &[String]) -> Result<Ve
         // compared.
         let mut all = vec![Override::protocol("--protocols", name)];
         all.extend_from_slice(overrides);
-        load(path, &all)
+        load(path, &all).map_err(|error| match error {
+            Error::Scenario(message) => Error::Scenario(format!("under {name}: {message}")),
+            other => other,
+        })
     };
     protocols.iter().map(plan).collect()
+}
+
+/// Says so where the switches of some plans pause and those of others drop: what the scenario
+/// leaves open is then as each protocol needs it.
+fn unlike(protocols: &[String], plans: &[Plan]) -> Option<String> {
+    let pauses = |plan: &Plan| plan.fabric.switches.iter().any(|switch| switch.pausing.is_some());
+    let drops = |plan: &Plan| {
+        let limited = |switch: &Switch| switch.buffer != Buffer::Unlimited;
+        !pauses(plan) && plan.fabric.switches.iter().any(limited)
+    };
+    let named = |which: &dyn Fn(&Plan) -> bool| {
+        let these = protocols.iter().zip(plans).filter(|(_, plan)| which(plan));
+        these.map(|(name, _)| name.as_str()).collect::<Vec<_>>().join(", ")
+    };
+    let (pausing, dropping) = (named(&pauses), named(&drops));
+    (!pausing.is_empty() && !dropping.is_empty()).then(|| {
+        format!(
+            "switches pause under {pausing} and drop under {dropping}: what differs may be due to \
+             that; switch.pfc says one for all"
+        )
+    })
 }
 
 /// Does `jobs` jobs on at most `threads` threads; results in order. Each is told its number and how

@@ -1,13 +1,13 @@
 //! What decides a run's numbers beside its protocol, in words for the line above them.
 
-use tidegate_results::{Summary, SwitchSettings};
+use tidegate_results::{MarkedAt, Summary, SwitchSettings};
 
 use crate::reproduce::with_unit;
 
-/// Routing, priorities, buffers, marks, drain and fixed rates of runs, each under a name; the names
-/// stand where not all have the same.
+/// Routing, circuits, priorities, buffers, marks, drain and fixed rates of runs, each under a name;
+/// the names stand where not all have the same.
 pub fn conditions(runs: &[(&str, &Summary)]) -> String {
-    let all = [routing, priorities, buffers, marks, drain, fixed_rates];
+    let all = [routing, circuits, priorities, buffers, marks, drain, fixed_rates];
     let said = all.map(|of| together(runs, of));
     said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
@@ -80,17 +80,41 @@ fn buffers(summary: &Summary) -> Option<String> {
 
 fn marks(summary: &Summary) -> Option<String> {
     let marks = |settings: SwitchSettings| {
-        let text = match (settings.mark_from_bytes, settings.mark_all_bytes) {
-            (Some(from), Some(all)) if from != all => {
-                format!("marks from {} to {}", bytes(from), bytes(all))
-            }
-            (Some(from), _) => format!("marks from {}", bytes(from)),
-            (None, _) => "no marks".to_owned(),
+        let Some(from) = settings.mark_from_bytes else { return "no marks".to_owned() };
+        let (core, dequeue) = match settings.mark_at {
+            None | Some(MarkedAt::Enqueue) => ("", ""),
+            Some(MarkedAt::Dequeue) => ("", " at dequeue"),
+            Some(MarkedAt::CoreEnqueue) => (" between switches", ""),
+            Some(MarkedAt::CoreDequeue) => (" between switches", " at dequeue"),
         };
+        let ramp = settings.mark_all_bytes.filter(|all| *all != from).map(|all| {
+            let most = settings.mark_max_probability;
+            let most = most.map_or_else(String::new, |most| format!(" by up to {most}"));
+            format!(" to {}{most}", bytes(all))
+        });
         let per = settings.mark_per_gbps.map(|gbps| with_unit(Some(gbps), "Gbps"));
-        per.map_or(text.clone(), |per| format!("{text} per {per}"))
+        let per = per.map_or_else(String::new, |per| format!(" per {per}"));
+        format!("marks{core} from {}{}{per}{dequeue}", bytes(from), ramp.unwrap_or_default())
     };
     of_switches(summary, marks)
+}
+
+fn circuits(summary: &Summary) -> Option<String> {
+    let circuits = summary.circuits?;
+    let us = |us: f64| with_unit(Some(us), "us");
+    let size = |size: Option<u64>| match size {
+        Some(size) => bytes(size as f64),
+        None => "unlimited".to_owned(),
+    };
+    let (voq, enlarged) = (size(circuits.voq_bytes), size(circuits.enlarged_voq_bytes));
+    let enlarged = if voq == enlarged { String::new() } else { format!(", enlarged {enlarged}") };
+    Some(format!(
+        "circuits with days of {}, nights of {}, weeks of {}; voq {voq}{enlarged}, prebuffer {}",
+        us(circuits.day_us),
+        us(circuits.night_us),
+        us(circuits.week_us),
+        us(circuits.prebuffer_us)
+    ))
 }
 
 fn drain(summary: &Summary) -> Option<String> {

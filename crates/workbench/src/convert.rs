@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::fabric::{Buffer, Node, Switch};
+use tidegate_core::fabric::{Buffer, MarkAt, Node, Switch};
 use tidegate_core::params::Value;
 use tidegate_core::{ConnectionPolicy, Message, Rate};
 use tidegate_results::{
-    Entity, ExchangeRow, FaultSummary, Fixed, FlowRow, LinkSummary, Names, PauseStormSummary,
-    QueueBytes, QueueDelay, SeriesRow, SwitchSettings, SwitchSummary,
+    CircuitSettings, Entity, ExchangeRow, FaultSummary, Fixed, FlowRow, LinkSummary, MarkedAt,
+    Names, PauseStormSummary, QueueBytes, QueueDelay, SeriesRow, SwitchSettings, SwitchSummary,
 };
 use tidegate_scenario::Plan;
 use tidegate_sim::{
@@ -143,9 +143,30 @@ fn settings(switch: &Switch) -> SwitchSettings {
         },
         mark_from_bytes: switch.ecn.map(|ecn| ecn.min_bytes),
         mark_all_bytes: switch.ecn.map(|ecn| ecn.max_bytes),
+        mark_max_probability: switch.ecn.map(|ecn| ecn.max_probability),
+        mark_at: switch.ecn.map(|ecn| match (ecn.core_only, ecn.at) {
+            (false, MarkAt::Enqueue) => MarkedAt::Enqueue,
+            (false, MarkAt::Dequeue) => MarkedAt::Dequeue,
+            (true, MarkAt::Enqueue) => MarkedAt::CoreEnqueue,
+            (true, MarkAt::Dequeue) => MarkedAt::CoreDequeue,
+        }),
         pfc_alpha: switch.pausing.map(|pausing| pausing.alpha),
         mark_per_gbps: switch.ecn.and_then(|ecn| ecn.per).map(Rate::as_gbps_f64),
     }
+}
+
+/// Circuits between racks.
+pub(crate) fn circuits(plan: &Plan) -> Option<CircuitSettings> {
+    let circuits = plan.fabric.circuits.as_ref()?;
+    let bytes = |bytes: u32| (bytes < u32::MAX).then_some(u64::from(bytes));
+    Some(CircuitSettings {
+        day_us: circuits.day.as_us_f64(),
+        night_us: circuits.night.as_us_f64(),
+        week_us: circuits.week().as_us_f64(),
+        prebuffer_us: circuits.ahead.as_us_f64(),
+        voq_bytes: bytes(circuits.queue_bytes),
+        enlarged_voq_bytes: bytes(circuits.enlarged_bytes),
+    })
 }
 
 /// What went wrong.

@@ -44,7 +44,7 @@ pub use reproduce::{
 };
 pub use run::{Listener, RunOptions, run, serve};
 pub use tidegate_results as results;
-pub use tidegate_scenario::{Override, Plan};
+pub use tidegate_scenario::{Distributed, Override, Plan, distributions};
 
 /// The example of a protocol in the document compiles.
 #[cfg(doctest)]

@@ -125,7 +125,13 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let wishes = Wishes::of(&stacks, &facts);
     let differ = || paths::differ(&equipped.fabric);
     let routing = wishes.routing(switch_table, differ, &mut warnings)?;
-    let marking = if equipped.leaves_marking() { wishes.marking(switch_table)? } else { None };
+    let marking = match equipped.leaves_marking() {
+        true => wishes.marking(switch_table)?,
+        false => {
+            wishes.overruled(&facts, &mut warnings);
+            None
+        }
+    };
     equipped.mark(switch_table, marking, facts.bdp_bytes)?;
     let switch::Equipped { mut fabric, pfc: said, .. } = equipped;
     let largest = wishes.largest_packet(&facts);

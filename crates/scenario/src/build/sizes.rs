@@ -96,6 +96,32 @@ fn firsts() -> impl Iterator<Item = &'static str> {
     BUILTIN.iter().map(|builtin| builtin.names[0])
 }
 
+/// A distribution of message sizes that scenarios can name.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Distributed {
+    /// Names; the first is the one to use.
+    pub names: &'static [&'static str],
+    /// How sizes lie between its points, as scenarios say it.
+    pub sampling: &'static str,
+    /// Mean of what is drawn, in bytes.
+    pub mean_bytes: f64,
+    /// The mean that its authors compute loads with, in bytes, where that is another.
+    pub load_mean_bytes: Option<f64>,
+    /// Where it comes from.
+    pub source: &'static str,
+}
+
+/// Every distribution of sizes that ships with this crate.
+pub fn distributions() -> impl Iterator<Item = Distributed> {
+    BUILTIN.iter().map(|builtin| Distributed {
+        names: builtin.names,
+        sampling: sampling_name(builtin.sampling),
+        mean_bytes: mean_of(&builtin.points(), builtin.sampling),
+        load_mean_bytes: builtin.mean_bytes,
+        source: builtin.text.lines().next().unwrap_or("").trim_start_matches(['#', ' ']),
+    })
+}
+
 /// Reads the sizes that `key` names, `sampling` and `mean`. `dir` is where the scenario's file
 /// lies. Unlimited only where `unlimited` allows.
 pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Result<Sizes, Error> {

@@ -160,15 +160,47 @@ impl<'a> Stacks<'a> {
         &self.list[usize::from(number)].0
     }
 
-    /// An error about the key that chose the protocol of a stack.
+    /// The table that brought a stack in.
+    fn origin(&self, stack: &Stack) -> &'a Table {
+        let found = self.list.iter().find(|(known, _)| known == stack);
+        found.map_or(self.transport, |(_, table)| table)
+    }
+
+    /// The table that names the protocol of a stack.
+    fn naming(&self, stack: &Stack) -> &'a Table {
+        let origin = self.origin(stack);
+        if origin.item("protocol").is_some() { origin } else { self.transport }
+    }
+
+    /// The key that names the protocol of a stack, as in `traffic[0].protocol`.
+    pub(crate) fn key(&self, stack: &Stack) -> String {
+        self.naming(stack).path("protocol")
+    }
+
+    /// An error about the key that names the protocol of a stack.
     pub(crate) fn error(&self, stack: &Stack, found: String, expected: String) -> Error {
-        let chosen = self
-            .list
-            .iter()
-            .find(|(known, _)| known == stack)
-            .map_or(self.transport, |(_, table)| table);
-        let table = if chosen.item("protocol").is_some() { chosen } else { self.transport };
-        table.error_found("protocol", found, expected)
+        self.naming(stack).error_found("protocol", found, expected)
+    }
+
+    /// The parameters of a stack that the scenario sets, presets aside: the key of each, as in
+    /// `transport.params.m`, and its name.
+    pub(crate) fn set(&self, stack: &Stack) -> Vec<(String, &'a str)> {
+        let protocol = stack.protocol();
+        let tuned = self.tuned.iter().filter(|(tuned, _)| *tuned == protocol).map(|(_, it)| it);
+        let usual =
+            (self.transport.get::<Protocol>("protocol") == protocol).then_some(self.transport);
+        let tables = tuned.chain(usual).chain([self.origin(stack)]);
+        let mut set: Vec<(String, &str)> = Vec::new();
+        for table in tables {
+            let params = table.path("params");
+            for name in table.find::<&Entries>("params").into_iter().flat_map(|all| all.keys()) {
+                let key = format!("{params}.{name}");
+                if !set.iter().any(|(other, _)| *other == key) {
+                    set.push((key, name));
+                }
+            }
+        }
+        set
     }
 
     /// The stacks alone.

@@ -41,6 +41,11 @@ impl<'a> Wishes<'a> {
         self.list.iter().find(|wish| wants(&wish.equipment)).map(|wish| wish.name)
     }
 
+    /// Its protocol, and the key that names it: another run of a comparison leaves what flows name.
+    fn who(&self, wish: &Wish<'_>) -> String {
+        format!("{} ({})", wish.name, self.stacks.key(wish.stack))
+    }
+
     /// How packets choose among equal paths: as `[switch]` says, or else in the one way that suits
     /// all. Where nothing can be chosen (`paths_differ` says), any way suits all.
     pub(crate) fn routing(
@@ -68,12 +73,16 @@ impl<'a> Wishes<'a> {
             }
             return Ok(routing);
         }
-        match (spray, self.first(|equipment| equipment.routing != Routing::Spray), symmetric) {
+        let sprays = |wish: &&Wish<'_>| wish.equipment.routing == Routing::Spray;
+        let spraying = self.list.iter().find(sprays);
+        match (spraying, self.list.iter().find(|wish| !sprays(wish)), symmetric) {
             (Some(_), Some(_), _) if !paths_differ() => Ok(Routing::Ecmp),
-            (Some(spray), Some(other), _) => {
+            (Some(spraying), Some(other), _) => {
                 let expected = format!(
-                    "{} to be set, since {spray} asks for spraying and {other} does not",
-                    one_of(Routing::ALL.map(Routing::name).into_iter())
+                    "{} to be set, since {} asks for spraying and {} does not",
+                    one_of(Routing::ALL.map(Routing::name).into_iter()),
+                    self.who(spraying),
+                    self.who(other)
                 );
                 Err(table.error("routing", expected))
             }
@@ -86,20 +95,48 @@ impl<'a> Wishes<'a> {
 
     /// The marking that is asked for, which must be one.
     pub(crate) fn marking(&self, table: &Table) -> Result<Option<Marking>, Error> {
-        let mut asked: Option<(Marking, &str)> = None;
-        for Wish { name, equipment, .. } in &self.list {
-            match (equipment.ecn, asked) {
-                (Some(marking), Some((other, who))) if other != marking => {
+        let mut asked: Option<(Marking, &Wish<'_>)> = None;
+        for wish in &self.list {
+            match (wish.equipment.ecn, asked) {
+                (Some(marking), Some((other, first))) if other != marking => {
                     let expected = format!(
-                        "ecn to be set, since {who} asks for {other} and {name} for {marking}"
+                        "ecn to be set, since {} asks for {other} and {} for {marking}",
+                        self.who(first),
+                        self.who(wish)
                     );
                     return Err(table.error("ecn", expected));
                 }
-                (Some(marking), _) => asked = Some((marking, name)),
+                (Some(marking), _) => asked = Some((marking, wish)),
                 (None, _) => {}
             }
         }
         Ok(asked.map(|(marking, _)| marking))
+    }
+
+    /// Warns of parameters that the scenario sets and that say how a protocol would have switches
+    /// mark, where the scenario says that of every switch itself.
+    pub(crate) fn overruled(&self, facts: &Facts, warnings: &mut Vec<String>) {
+        for Wish { stack, equipment, .. } in &self.list {
+            let table = stack.protocol().table();
+            // Another value of such a parameter asks for other marks.
+            let asks = |name: &str| {
+                let info = table.iter().find(|info| info.name == name);
+                let bounds = info.and_then(|info| info.range).map(|range| [range.min, range.max]);
+                let default = info.map(|info| info.default);
+                default.into_iter().chain(bounds.into_iter().flatten()).any(|value| {
+                    let mut other = (*stack).clone();
+                    other.set(name, value).is_ok() && other.equipment(facts).ecn != equipment.ecn
+                })
+            };
+            let keys = self.stacks.set(stack).into_iter().filter(|(_, name)| asks(name));
+            let keys: Vec<String> = keys.map(|(key, _)| key).collect();
+            if !keys.is_empty() {
+                warnings.push(format!(
+                    "switch.ecn says how switches mark, so they do not heed {}",
+                    keys.join(", ")
+                ));
+            }
+        }
     }
 
     /// Who wants that nothing is dropped, if anybody does.
@@ -282,7 +319,9 @@ mod tests {
         assert_eq!(routed(&[ecmp, symmetric]), Ok(symmetric));
         for other in [ecmp, symmetric] {
             let message = routed(&[other, spray]).unwrap_err();
-            assert!(message.contains("two asks for spraying and one does not"), "{message}");
+            let said = "two (transport.protocol) asks for spraying and one (transport.protocol) \
+                        does not";
+            assert!(message.contains(said), "{message}");
             assert!(message.starts_with("x.toml:2: switch.routing: found nothing"), "{message}");
             assert_eq!(routed_where(false, &[other, spray]), Ok(ecmp));
         }
@@ -297,9 +336,29 @@ mod tests {
         assert_eq!(marked(&[None, None]), Ok(None));
         assert_eq!(marked(&[None, Some(ramp), Some(ramp)]), Ok(Some(ramp)));
         let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();
-        let said = "one asks for marking from 1BDP on and three for marking from 1BDP to 4BDP by \
-                    up to 0.2";
+        let said = "one (transport.protocol) asks for marking from 1BDP on and three \
+                    (transport.protocol) for marking from 1BDP to 4BDP by up to 0.2";
         assert!(message.contains(said), "{message}");
+    }
+
+    #[test]
+    fn parameters_that_ask_for_marks_in_vain_are_named() {
+        let warned = |ecn: &str| {
+            let text = format!(
+                "duration = '1ms'\nfabric = {{ kind = 'star' }}\nswitch = {{ {ecn} }}\n\
+                 transport = {{ protocol = 'dcqcn', params = {{ pmax = 0.5, timer = '1ms' }} }}\n\
+                 protocols = {{ dcqcn = {{ params = {{ kmin = '5KB' }} }}, \
+                 dctcp = {{ params = {{ g = 0.5 }} }} }}\n\
+                 flows = [{{ src = 'h0', dst = 'h1' }}]"
+            );
+            let mut warnings = crate::load(&text, "x.toml", &[]).unwrap().warnings;
+            warnings.retain(|warning| warning.contains("heed"));
+            warnings
+        };
+        let said = "switch.ecn says how switches mark, so they do not heed \
+                    protocols.dcqcn.params.kmin, transport.params.pmax";
+        assert_eq!(warned("ecn = { kmin = '100KB' }, buffer = '8MB'"), [said]);
+        assert_eq!(warned("buffer = '8MB'"), Vec::<String>::new());
     }
 
     #[test]

@@ -260,9 +260,9 @@ fn texts(node: &Node, shape: Shape, path: &str) -> Result<Vec<String>, Error> {
 }
 
 fn rows(node: &Node, path: &str) -> Result<Vec<Row>, Error> {
-    let list = |node: &Node, path: &str| match &node.raw {
+    let list = |node: &Node, path: &str, expected: &str| match &node.raw {
         Raw::List(items) if !items.is_empty() => Ok(items.clone()),
-        _ => Err(node.at.error(path, node.found(), Shape::Rows.expected())),
+        _ => Err(node.at.error(path, node.found(), expected)),
     };
     let number = |(i, node): (usize, &Node), path: &str| {
         let number = match node.raw {
@@ -274,11 +274,11 @@ fn rows(node: &Node, path: &str) -> Result<Vec<Row>, Error> {
     };
     let row = |(i, node): (usize, &Node)| {
         let path = format!("{path}[{i}]");
-        let items = list(node, &path)?;
+        let items = list(node, &path, "a list of whole numbers, at least one")?;
         let numbers = items.iter().enumerate().map(|item| number(item, &path));
         Ok(Row { numbers: numbers.collect::<Result<_, Error>>()?, at: node.at.clone() })
     };
-    list(node, path)?.iter().enumerate().map(row).collect()
+    list(node, path, &Shape::Rows.expected())?.iter().enumerate().map(row).collect()
 }
 
 /// The names of all protocols.
@@ -380,7 +380,7 @@ impl Shape {
             Shape::Or(words, rest) => or(words, rest.expected()).into(),
             Shape::Protocol => format!("a protocol: {}", one_of(protocols())),
             Shape::Names => "a list of names".into(),
-            Shape::Rows => "a list of lists of whole numbers".into(),
+            Shape::Rows => "a list of lists of whole numbers, at least one".into(),
             Shape::Globs => {
                 "a name, or a list of names, with * for any text and [0-15] for a range of numbers"
                     .into()

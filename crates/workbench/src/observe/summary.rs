@@ -17,7 +17,7 @@ use crate::{Error, convert, machine};
 /// A larger share of unfinished messages is warned of.
 const UNFINISHED_MAX: f64 = 0.02;
 /// A smaller share of what would be fair is warned of, where protocols share the fabric.
-const STARVED_BELOW: f64 = 0.1;
+const STARVED_BELOW: f64 = 0.25;
 
 /// Makes the summary.
 pub(crate) struct Summarised {
@@ -109,6 +109,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
         links,
         links_omitted,
         switches: convert::switches(plan, &outcome.switches),
+        circuits: convert::circuits(plan),
         pause_storms: convert::pause_storms(plan, &outcome.storms),
         faults: (plan.faults != Default::default()).then(|| convert::faults(&outcome.faults)),
     }
@@ -306,7 +307,8 @@ mod tests {
             ["shy: a flow got 0.29 Gbit/s on average where 49.0 would be fair: it starves beside \
               bold"]
         );
-        assert!(starved(&[group("bold", 90.0), group("shy", 8.0)]).is_empty());
+        assert_eq!(starved(&[group("bold", 85.0), group("shy", 12.0)]).len(), 1);
+        assert!(starved(&[group("bold", 85.0), group("shy", 12.5)]).is_empty());
         // Alone it has nobody to blame.
         assert!(starved(&[group("shy", 90.0), group("shy", 0.29)]).is_empty());
         let unknown = GroupSummary { fair_share_gbps: None, ..group("shy", 0.29) };

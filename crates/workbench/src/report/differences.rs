@@ -11,6 +11,9 @@ const KEYS_MAX: usize = 40;
 /// Letters of a value that are shown at most.
 const VALUE_MAX: usize = 60;
 
+/// Stands for the value of a key that a scenario lacks.
+pub(crate) const LACKING: &str = "–";
+
 /// A key, and its values with the runs that have each.
 pub(crate) type Difference = (String, Vec<(String, Vec<usize>)>);
 
@@ -28,7 +31,7 @@ pub(crate) fn differences(runs: &[Run]) -> (Vec<Difference>, usize) {
         let mut values: Vec<(String, Vec<usize>)> = Vec::new();
         for (i, scenario) in flat.iter().enumerate() {
             let Some(scenario) = scenario else { continue };
-            let value = scenario.get(key).cloned().unwrap_or_else(|| "–".to_owned());
+            let value = scenario.get(key).cloned().unwrap_or_else(|| LACKING.to_owned());
             match values.iter_mut().find(|(other, _)| *other == value) {
                 Some((_, having)) => having.push(i),
                 None => values.push((value, vec![i])),
@@ -55,7 +58,7 @@ pub(crate) fn differences(runs: &[Run]) -> (Vec<Difference>, usize) {
 /// Whether a key can be due to the protocol alone: what it asks of switches, and its own
 /// parameters.
 pub(crate) fn follows_protocol(key: &str) -> bool {
-    let sections = ["switch.ecn", "switch.routing", "transport.params", "protocols."];
+    let sections = ["switch.ecn", "switch.pfc", "switch.routing", "transport.params", "protocols."];
     key == "name" || key == "seed" || sections.iter().any(|section| key.starts_with(section))
 }
 

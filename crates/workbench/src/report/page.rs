@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tidegate_results::{FctSummary, Fixed, Summary};
 
 use super::charts::{self, PORTS_SHOWN, RUNS_MAX};
-use super::differences::differences;
+use super::differences::{LACKING, differences};
 use super::markup::{marked_up, marked_up_line};
 use super::plot::{Plot, escaped};
 use super::read::Run;
@@ -119,32 +119,39 @@ pub(crate) fn runs(runs: &[Run]) -> String {
     html.push_str(&differing(runs));
     html.push_str("<h2>Summary</h2>\n");
     for run in runs {
+        // The title begins with the protocol.
+        let own = run.protocol.as_ref().map(|protocol| format!("{protocol}: "));
         for warning in &run.summary.warnings {
+            let text = own.as_ref().and_then(|own| warning.strip_prefix(own.as_str()));
             let _ = writeln!(
                 html,
                 "<p class=\"quiet\">{}: {}</p>",
                 escaped(&run.title),
-                escaped(warning)
+                escaped(text.unwrap_or(warning))
             );
         }
     }
     html.push_str(&groups(runs));
-    if runs.len() > RUNS_MAX {
-        let _ = writeln!(
-            html,
-            "<p class=\"quiet\">Plots show the first {RUNS_MAX} of {} runs.</p>",
-            runs.len()
-        );
-    }
-    html.push_str(&section("Messages", charts::messages(runs)));
-    html.push_str(&section(
-        "Goodput over time",
-        charts::goodput(&runs[..runs.len().min(RUNS_MAX)]),
-    ));
-    html.push_str(&section("Queues", charts::queues(runs)));
-    html.push_str(&section("Pauses over time", charts::pauses(runs)));
+    let drawn = &runs[..runs.len().min(RUNS_MAX)];
+    let left_out = left_out(&runs[drawn.len()..]);
+    html.push_str(&section("Messages", &left_out, charts::messages(runs)));
+    html.push_str(&section("Goodput over time", &left_out, charts::goodput(drawn)));
+    html.push_str(&section("Queues", &left_out, charts::queues(runs)));
+    html.push_str(&section("Pauses over time", &left_out, charts::pauses(runs)));
     html.push_str("<h2>Busiest switch ports</h2>\n");
     html + &links(runs)
+}
+
+/// Which runs the plots of a section leave out, if any.
+fn left_out(runs: &[Run]) -> String {
+    if runs.is_empty() {
+        return String::new();
+    }
+    let titles: Vec<&str> = runs.iter().map(|run| run.title.as_str()).collect();
+    format!(
+        "<p class=\"quiet\">Plots show the first {RUNS_MAX} runs, and leave out {}.</p>\n",
+        escaped(&titles.join("; "))
+    )
 }
 
 /// What was simulated.
@@ -176,7 +183,8 @@ fn differing(runs: &[Run]) -> String {
         return String::new();
     }
     let rows = found.iter().flat_map(|(key, values)| {
-        values.iter().map(|(value, having)| {
+        // Who lacks a key is all but those who have it.
+        values.iter().filter(|(value, _)| value != LACKING).map(|(value, having)| {
             let titles: Vec<&str> = having.iter().map(|i| runs[*i].title.as_str()).collect();
             vec![escaped(key), escaped(value), escaped(&titles.join("; "))]
         })
@@ -201,8 +209,8 @@ fn connections(summary: &Summary) -> String {
     }
 }
 
-/// Plots under a title; nothing where there is nothing to draw.
-fn section(title: &str, mut plots: Vec<Plot>) -> String {
+/// Plots under a title and a note; nothing where there is nothing to draw.
+fn section(title: &str, note: &str, mut plots: Vec<Plot>) -> String {
     plots.retain(|plot| plot.lines.iter().any(|line| line.points.len() > 1));
     if plots.is_empty() {
         return String::new();
@@ -210,7 +218,7 @@ fn section(title: &str, mut plots: Vec<Plot>) -> String {
     let pictures: Vec<(String, String)> =
         plots.iter().map(|plot| (plot.title.clone(), plot.svg())).collect();
     let pictures = pictures.iter().map(|(title, svg)| (title.as_str(), svg.as_str()));
-    format!("<h2>{title}</h2>\n{}", figures(pictures))
+    format!("<h2>{title}</h2>\n{note}{}", figures(pictures))
 }
 
 fn number(value: Option<f64>) -> String {

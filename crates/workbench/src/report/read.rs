@@ -11,7 +11,7 @@ use serde_json::Value;
 use tidegate_results::{EntryOf, Fixed, FlowSummary, SeriesEntry, Summary};
 use tidegate_scenario::files;
 
-use super::differences::{differences, follows_protocol};
+use super::differences::{LACKING, differences, follows_protocol};
 use crate::Error;
 use crate::destination::compared;
 use crate::reproduce::{ClaimResult, DOCUMENTS, PaperText, Picture};
@@ -159,7 +159,8 @@ fn run(folder: &Path) -> Result<Option<Run>, Error> {
 }
 
 /// Runs of one title, and all of them where what they were run on differs, get what tells them
-/// apart: the scenario's name, then what differs in it, then the seed, then the folder.
+/// apart: the scenario's name, then what differs in it, then the seed, then the folder. Scenarios
+/// of which some lack what others have are not alike enough to be told apart by what differs.
 pub(crate) fn name_apart(runs: &mut [Run]) {
     let settings: Vec<_> =
         differences(runs).0.into_iter().filter(|(key, _)| !follows_protocol(key)).collect();
@@ -169,16 +170,21 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
     let all = 0..runs.len();
     let settings_of: Vec<Vec<_>> =
         all.clone().map(|i| settings.iter().map(|(_, values)| of(i, values)).collect()).collect();
+    let are_mixed = settings.iter().any(|(_, values)| values.iter().any(|(it, _)| it == LACKING));
+    let folders = folders(runs);
     let mut additions: Vec<Vec<String>> =
         vec![runs.iter().map(|run| run.summary.name.clone()).collect()];
-    additions.extend(settings.iter().map(|(key, values)| {
-        all.clone()
-            .map(|i| of(i, values).map_or_else(String::new, |value| format!("{key} {value}")))
-            .collect()
-    }));
+    if are_mixed {
+        additions.push(folders.clone());
+    } else {
+        additions.extend(settings.iter().map(|(key, values)| {
+            let said = |i| of(i, values).map(|value| format!("{key} {value}")).unwrap_or_default();
+            all.clone().map(said).collect()
+        }));
+    }
     let told_by_settings = additions.len();
     additions.push(runs.iter().map(|run| format!("seed {}", run.summary.seed)).collect());
-    additions.push(runs.iter().map(|run| run.folder.display().to_string()).collect());
+    additions.push(folders);
     let titles: Vec<String> = runs.iter().map(|run| run.title.clone()).collect();
     let mut said = vec![String::new(); runs.len()];
     for (number, addition) in additions.iter().enumerate() {
@@ -192,6 +198,20 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
         }
     }
     runs.iter_mut().zip(said).for_each(|(run, said)| run.title.push_str(&said));
+}
+
+/// The folders of runs, without what all of them begin with.
+fn folders(runs: &[Run]) -> Vec<String> {
+    let at = |run: &Run, depth: usize| run.folder.iter().nth(depth).map(|name| name.to_owned());
+    let depth = runs.first().map_or(0, |first| {
+        let shared = |depth: &usize| runs.iter().all(|run| at(run, *depth) == at(first, *depth));
+        (0..first.folder.iter().count()).take_while(shared).count()
+    });
+    let own = |run: &Run| {
+        let own: PathBuf = run.folder.iter().skip(depth).collect();
+        if own.as_os_str().is_empty() { &run.folder } else { &own }.display().to_string()
+    };
+    runs.iter().map(own).collect()
 }
 
 /// Calls for every row of a file, if it is there.

@@ -97,7 +97,11 @@ pub(crate) fn judge(
         }
         Verdict::Deviates if chosen.shows_nothing(claim, alone) => {
             let value = chosen.control.map_or_else(|| "none".to_owned(), digits);
-            hangs.push(format!("it shows nothing: as much comes out with {control} ({value})"));
+            let as_well = match alone {
+                Verdict::Reproduced => "the tolerance also passes",
+                _ => "the paper's direction is also that of",
+            };
+            hangs.push(format!("it shows nothing: {as_well} {control} ({value})"));
         }
         Verdict::Deviates if chosen.verdict(claim) == Verdict::Direction => {
             hangs.push("as chosen it points the paper's way".to_owned());
@@ -237,6 +241,8 @@ mod tests {
             let (held, why) = verdict(next_to(value, control), &[]);
             assert_eq!(held, expected, "{why}");
             assert_eq!(why.contains("shows nothing"), expected == Verdict::Deviates, "{why}");
+            let passes = why.contains("the tolerance also passes another (12)");
+            assert_eq!(passes, value > 9.0 && expected == Verdict::Deviates, "{why}");
         }
         // Nor under an alternative; and where the claim deviates, its control is not said to have
         // failed.
