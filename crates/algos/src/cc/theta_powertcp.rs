@@ -63,7 +63,7 @@
 use alloc::format;
 use alloc::string::String;
 
-use crate::law::{Pipe, Reaction, Tau};
+use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, LossKind, Marker, Path, Profile,
     Rate, Span, TelemetryBytes, Time, WindowRule, params,
@@ -113,8 +113,7 @@ pub struct ThetaPowerTcp {
     power: f64,
     /// When the last acknowledgement came, and its RTT; nothing before the first.
     previous: Option<(Time, Span)>,
-    /// An acknowledgement of this packet, or a later one, ends the round trip.
-    round_end: u64,
+    round: RoundTrip,
     /// The window limited sending in this round trip; in the one before.
     limited: (bool, bool),
     beta: f64,
@@ -156,7 +155,7 @@ impl CongestionControl for ThetaPowerTcp {
             reference: cwnd,
             power: 1.0,
             previous: None,
-            round_end: 0,
+            round: RoundTrip::FIRST,
             limited: (false, false),
             beta: params.beta.bytes(bdp),
             min_window,
@@ -171,7 +170,7 @@ impl CongestionControl for ThetaPowerTcp {
         if params.minimum_rtt {
             self.tau = self.tau.min(ack.rtt.as_ps().max(1) as f64);
         }
-        let ends_round = ack.seq >= self.round_end;
+        let ends_round = self.round.is_over(ack);
         self.limited.0 |= ack.window_limited;
         let is_first = self.previous.is_none();
         self.measure(params, ack);
@@ -179,7 +178,7 @@ impl CongestionControl for ThetaPowerTcp {
             self.update(params);
         }
         if ends_round {
-            self.round_end = ack.next_seq;
+            self.round = RoundTrip { began: ack.now };
             self.reference = self.cwnd;
             self.limited = (false, self.limited.0);
         }
@@ -286,7 +285,7 @@ mod tests {
         hear(&mut flow, &params, 20, 30.0, 10.0);
         assert_near(flow.power, 1.25, 1e-12);
         assert_near(flow.cwnd, 0.9 * (PIPE / 1.25 + 1000.0) + 0.1 * PIPE, 1e-6);
-        assert_eq!((flow.reference, flow.round_end), (flow.cwnd, 40));
+        assert_eq!((flow.reference, flow.round.began), (flow.cwnd, Time::us(30)));
     }
 
     #[test]
@@ -358,7 +357,7 @@ mod tests {
         assert_near(flow.tau, 6e6, 0.0);
         assert_near(flow.limit(&params).window_bytes, PIPE * 6.0 / 8.0, 1e-6);
         assert_near(flow.limit(&params).pace_bps, 1e11, 1.0);
-        for (i, us) in [18.0, 26.0, 34.0].into_iter().enumerate() {
+        for (i, us) in [16.0, 22.0].into_iter().enumerate() {
             hear(&mut flow, &params, 1 + i as u64, us, 12.6);
         }
         // Twice the RTT, for good: one reference, however often it is divided.
@@ -384,14 +383,16 @@ mod tests {
         for (i, flow) in flows.iter_mut().enumerate() {
             flow.cwnd = PIPE * first * (1.0 + i as f64);
             flow.reference = flow.cwnd;
+            flow.round.began = Time::us(10);
         }
         let total =
             |flows: &[ThetaPowerTcp]| flows.iter().map(|flow| flow.cwnd).sum::<f64>() / PIPE;
         let (mut now, mut sums) = (10.0, Vec::new());
         for round in 0..rounds {
             let rtt = 8.0 * f64::max(total(&flows), 1.0);
-            // Two at one RTT, so that what it was before does not count.
-            for (seq, wait) in [(20 * round, rtt - 8.0), (20 * round + 20, 8.0)] {
+            // Two at one RTT, so that what it was before does not count; the second just after the
+            // round trip is over.
+            for (seq, wait) in [(20 * round, rtt - 8.0), (20 * round + 20, 8.00001)] {
                 now += wait;
                 flows.iter_mut().for_each(|flow| hear(flow, params, seq, now, rtt));
             }

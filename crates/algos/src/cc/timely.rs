@@ -69,6 +69,7 @@
 use alloc::format;
 use alloc::string::String;
 
+use crate::law::RoundTrip;
 use crate::pace::Pace;
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, Marker, Path,
@@ -144,8 +145,7 @@ pub struct Timely {
     difference: f64,
     /// Increases in a row.
     increases: u32,
-    /// An acknowledgement of this packet, or a later one, ends the round trip.
-    round_end: u64,
+    round: RoundTrip,
     /// The rate limited sending in this round trip; in the one before.
     limited: (bool, bool),
 }
@@ -185,17 +185,17 @@ impl CongestionControl for Timely {
             rtt: None,
             difference: 0.0,
             increases: 0,
-            round_end: 0,
+            round: RoundTrip::FIRST,
             limited: (false, false),
         }
     }
 
     fn on_ack(&mut self, params: &TimelyParams, ack: &Ack<'_>) {
         self.limited.0 |= ack.window_limited;
-        if ack.seq < self.round_end {
+        if !self.round.is_over(ack) {
             return;
         }
-        self.round_end = ack.next_seq;
+        self.round = RoundTrip { began: ack.now };
         let rtt = ack.rtt.as_ps() as f64;
         if let Some(before) = self.rtt.replace(rtt) {
             self.difference =
@@ -289,16 +289,12 @@ mod tests {
     /// One round trip after another, of so many microseconds each; the rate after each in Gbit/s.
     fn rounds(flow: &mut Timely, params: &TimelyParams, rtts_us: &[u64]) -> alloc::vec::Vec<f64> {
         let hear = |&rtt: &u64| {
-            let seq = flow.round_end;
-            let ack = Ack {
-                rtt: Span::us(rtt),
-                seq,
-                next_seq: seq + 20,
-                ..contract::ack(Time::us(10 + seq))
-            };
+            let rtt = Span::us(rtt);
+            let ack = Ack { rtt, ..contract::ack(flow.round.began.after(rtt)) };
             flow.on_ack(params, &ack);
-            // What comes within the round trip changes nothing.
-            flow.on_ack(params, &Ack { seq: seq + 19, next_seq: seq + 39, ..ack });
+            // What left before the round trip began changes nothing.
+            let now = ack.now.after(rtt).before(Span::ps(1));
+            flow.on_ack(params, &Ack { now, ..ack });
             flow.pace.bps() / GBPS
         };
         rtts_us.iter().map(hear).collect()
