@@ -49,8 +49,9 @@
 //! * `R_HAI` is added as it is, as in HPCC's simulator; the paper gives it no value.
 //! * The paper's numbers are for 40 Gbit/s. Thresholds and steps here are in proportion to rates.
 //! * Timers run from the first notification on, and while the rate is below the NIC's, also where
-//!   the flow is idle. They are looked at when a packet leaves or an acknowledgement comes: no
-//!   pace is used earlier.
+//!   the flow is idle. They are looked at when a packet leaves or an acknowledgement comes, and by
+//!   themselves only where packets are further apart than `timer`: until then the pace of before
+//!   holds, for at most one gap.
 //! * No window bounds what is in flight: `max_window` is so large by default. `max_window = "1BDP"`
 //!   is the variant with a window of HPCC's evaluation.
 //! * A loss halves the rate; the paper assumes a fabric that loses nothing. What is sent again is
@@ -255,8 +256,11 @@ impl CongestionControl for Dcqcn {
         self.catch_up(params, now);
     }
 
-    fn limit(&self, _params: &DcqcnParams) -> Limit {
-        self.pace.limit(self.decrease_at)
+    fn limit(&self, params: &DcqcnParams) -> Limit {
+        // Packets look for what is due; where they are further apart than that nothing else does.
+        let seldom = self.pace.gap_ps() > params.timer.as_ps() as f64;
+        let increase_at = if seldom { self.increase_at } else { Time::NEVER };
+        self.pace.limit(self.decrease_at.min(increase_at))
     }
 }
 
@@ -484,6 +488,27 @@ mod tests {
         hear(&mut idle, &params, 0, true);
         idle.on_resume(&params, Time::us(1_000_000));
         assert_eq!(idle.pace.bps(), LINE);
+    }
+
+    #[test]
+    fn increases_are_waited_for_where_packets_are_further_apart() {
+        let params = DcqcnParams { min_rate: Rate::mbps(1), ..Default::default() };
+        let mut flow = start(&params);
+        let mut us = 0;
+        while flow.pace.bps() > 1e6 {
+            hear(&mut flow, &params, us, true);
+            us += 50;
+        }
+        let due = Time::us(us - 50).after(params.timer);
+        assert_eq!((flow.increase_at, flow.limit(&params).wake_at), (due, due));
+        // 4,200 bytes in less than 55 us.
+        flow.pace.set(0.7e9);
+        assert_eq!(flow.limit(&params).wake_at, Time::NEVER);
+        flow.pace.set(0.6e9);
+        assert_eq!(flow.limit(&params).wake_at, due);
+        let before = flow.target_bps;
+        flow.on_timer(&params, due);
+        assert_eq!(flow.pace.bps(), (0.6e9 + before) / 2.0);
     }
 
     #[test]

@@ -115,7 +115,7 @@ pub struct WindowedParams<C: CongestionControl> {
 
 impl<C: CongestionControl> Default for WindowedParams<C> {
     fn default() -> Self {
-        let Habits { restart_after, window_rule, recovery, initial_rto, min_rto } = C::HABITS;
+        let Habits { restart_after, window_rule, recovery, initial_rto, min_rto, .. } = C::HABITS;
         let connection = ConnectionParams {
             restart_after,
             window_rule,
