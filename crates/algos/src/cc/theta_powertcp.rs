@@ -32,6 +32,17 @@
 //! `tau = "fabric"` as in the paper, a queue of the difference belongs to the equilibrium. `tau =
 //! "path"` has none. A flow alone after others have left grows by β a round trip.
 //!
+//! All delay beyond τ is a queue to it, and `β` (with `tolerance`, that share of a BDP) is what it
+//! spares. Two things need some of that, and a warning tells where it is less than two packets:
+//!
+//! * A queue that keeps a link busy moves by whole packets. With β of 0.07 packets two flows use
+//!   0.65 of a link (10 Gbit/s, 1,000 B, a base RTT of 5.9 µs), with 0.14 to 0.25 of one 0.80 to
+//!   0.99, with 0.4 and more at least 0.98, from 10 to 400 Gbit/s with 2 to 10 flows.
+//! * Where a receiver sends, too, its acknowledgements wait behind its packets. Two lone flows, one
+//!   each way, get 0.39 to 0.85 of what is free with half a packet where the BDP is below 125
+//!   packets, from 0.54 on with one and from 0.78 on with one and a half. With two and more it is
+//!   0.95 to 1.00, but for BDPs of some packets (0.88).
+//!
 //! # Differences from the paper
 //!
 //! * Algorithm 2 asks for the window of a round trip ago. With one update a round trip that is the
@@ -62,6 +73,7 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
 use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
@@ -233,6 +245,33 @@ impl ThetaPowerTcp {
 
 /// Why these parameters do not suit the path, if they do not.
 fn domain_warning(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
+    let told: Vec<String> =
+        [small_beta(params, path), long_tau(params, path)].into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// What of the delay counts for none must be the queue that keeps a link busy, and hold the packets
+/// that an acknowledgement waits behind.
+fn small_beta(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
+    let Pipe { bdp, .. } = Pipe::of(params.tau, path);
+    let packet = path.full_wire_bytes as f64;
+    let beta = params.beta.bytes(bdp) / packet;
+    let spared = beta + (params.tolerance - 1.0) * bdp / packet;
+    // 1 % allows for a beta given as a rounded share of the BDP.
+    (spared < 1.98 || beta < FILLS).then(|| {
+        let idle = if beta < FILLS { "a few flows leave a link idle, and " } else { "" };
+        format!(
+            "beta is {beta:.2} packets: {idle}a flow whose receiver sends, too, gets a part of what \
+             is free, since its acknowledgements wait behind packets; beta = \"{}B\" is two packets",
+            2 * path.full_wire_bytes
+        )
+    })
+}
+
+/// So many packets of β for each leave a queue that keeps a link busy.
+const FILLS: f64 = 0.4;
+
+fn long_tau(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
     let flow = ThetaPowerTcp::start(params, path, Time::ZERO, 0);
     let longer = Span::from_ps_f64(flow.tau).beyond(path.base_rtt);
     // A tenth of a base RTT is less than what a few flows leave as their Σβ.
@@ -249,8 +288,6 @@ fn domain_warning(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
-
     use crate::contract::{self, PIPE, assert_near, path};
 
     fn start(params: &ThetaPowerTcpParams) -> ThetaPowerTcp {
@@ -370,10 +407,29 @@ mod tests {
     fn a_tau_longer_than_the_path_is_told() {
         let warning = |tau, minimum_rtt| {
             let params = ThetaPowerTcpParams { tau, minimum_rtt, ..Default::default() };
-            domain_warning(&params, &path())
+            long_tau(&params, &path())
         };
         assert!(warning(Tau::Fabric, false).is_some_and(|text| text.contains("2.00 us longer")));
         assert_eq!((warning(Tau::Path, false), warning(Tau::Fabric, true)), (None, None));
+    }
+
+    #[test]
+    fn a_beta_below_two_packets_is_told_and_what_it_does() {
+        let warning = |packets: f64, tolerance| {
+            let beta = Extent::Bytes(packets * 4200.0);
+            let params = ThetaPowerTcpParams { beta, tolerance, ..Default::default() };
+            small_beta(&params, &path()).unwrap_or_default()
+        };
+        for (packets, idle, slow) in
+            [(0.0, true, true), (0.39, true, true), (0.41, false, true), (1.97, false, true)]
+        {
+            let text = warning(packets, 1.0);
+            assert_eq!((text.contains("idle"), text.contains("8400B")), (idle, slow), "{text}");
+        }
+        assert_eq!(warning(1.99, 1.0), "");
+        // 5 % of 100 KB are another 1.19 packets.
+        assert!(warning(0.7, 1.05).contains("beta is 0.70 packets"));
+        assert_eq!(warning(0.8, 1.05), "");
     }
 
     /// Windows beyond a 100 Gbit/s pipe of one base RTT wait: the RTT is Σcwnd / b. The sum of the
