@@ -285,7 +285,7 @@ fn dcqcn_of_the_vendor_swings_below_its_thresholds() {
         ("alpha_interval", Value::Span(Span::us(1))),
         ("clamp_target", Value::Flag(false)),
         ("timer", Value::Span(Span::us(300))),
-        ("byte_counter", Value::Integer(0)),
+        ("byte_counter", Value::Extent(Extent::Bytes(0.0))),
         ("fast_recovery", Value::Integer(1)),
         ("additive", Value::Number(0.0002)),
         ("kmin", Value::Extent(Extent::Bytes(100e3))),
