@@ -9,7 +9,9 @@
 //!   the same mark, and echoes the last.
 //! * By the control's habit (`recovery`) a receiver keeps packets that come before a missing one,
 //!   or drops them and asks for the missing one (**go-back-N**): for another one than the last time
-//!   at once, for the same every `nack_interval`. The sender then sends all from there on again,
+//!   at once, for the same every `nack_interval`, where anything comes in its place: with a window
+//!   of a BDP nothing does, and a request or a resend that is lost as well is found by the timeout
+//!   alone. The sender then sends all from there on again,
 //!   and judges nothing by order. A packet that comes twice is acknowledged, which NICs whose
 //!   acknowledgements are never lost need not; and timeouts stay, which they do not have.
 //! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying,

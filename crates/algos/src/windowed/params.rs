@@ -57,8 +57,9 @@ params! {
         recovery: RecoveryRule = RecoveryRule::Selective,
             "RFC 6675 for `selective`; rdma-hw.cc of HPCC's and PowerTCP's simulators for \
              `go-back-n`";
-        /// Under `go-back-n` the receiver asks for a missing packet again after so long; for
-        /// another one at once.
+        /// Under `go-back-n` the receiver asks for a missing packet again after so long, when
+        /// another comes in its place; for another one at once. Where a window holds all back
+        /// nothing comes, and only the timeout helps.
         nack_interval: Span = Span::us(500), within Span::ZERO => Span::s(1),
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
         /// When a connection takes another path (PLB).
