@@ -36,12 +36,14 @@
 //! spares. Two things need some of that, and a warning tells where it is less than two packets:
 //!
 //! * A queue that keeps a link busy moves by whole packets. With β of 0.07 packets two flows use
-//!   0.65 of a link (10 Gbit/s, 1,000 B, a base RTT of 5.9 µs), with 0.14 to 0.25 of one 0.80 to
-//!   0.99, with 0.4 and more at least 0.98, from 10 to 400 Gbit/s with 2 to 10 flows.
+//!   0.65 of a link (10 Gbit/s, 1,000 B, a base RTT of 5.9 µs), with 0.14 it is 0.86 to 0.96,
+//!   with a quarter at least 0.95, with 0.38 and more at least 0.98 (2 to 10 flows, 10 to 400
+//!   Gbit/s).
 //! * Where a receiver sends, too, its acknowledgements wait behind its packets. Two lone flows, one
-//!   each way, get 0.39 to 0.85 of what is free with half a packet where the BDP is below 125
-//!   packets, from 0.54 on with one and from 0.78 on with one and a half. With two and more it is
-//!   0.95 to 1.00, but for BDPs of some packets (0.88).
+//!   each way, get 0.39 to 0.74 of what is free with half a packet where the BDP is below 300
+//!   packets, 0.54 to 1.00 with one and 0.78 to 1.00 with one and a half; with two 0.90 to 1.00,
+//!   and 0.85 and more where a BDP is less than ten packets. That is a β of 1 % where a packet's
+//!   time is half a per cent of τ.
 //!
 //! # Differences from the paper
 //!
@@ -261,8 +263,9 @@ fn small_beta(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
     (spared < 1.98 || beta < FILLS).then(|| {
         let idle = if beta < FILLS { "a few flows leave a link idle, and " } else { "" };
         format!(
-            "beta is {beta:.2} packets: {idle}a flow whose receiver sends, too, gets a part of what \
-             is free, since its acknowledgements wait behind packets; beta = \"{}B\" is two packets",
+            "beta is {beta:.2} packets: {idle}a flow whose receiver sends, too, gets a part of \
+             what is free, since its acknowledgements wait behind packets; beta = \"{}B\" is two \
+             packets",
             2 * path.full_wire_bytes
         )
     })
