@@ -9,6 +9,7 @@ mod ideal;
 mod lone_flow;
 mod lossless;
 mod measures;
+mod nics;
 mod parts;
 mod ranks;
 mod rates;
