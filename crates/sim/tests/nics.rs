@@ -23,7 +23,7 @@ fn timely_counts_round_trips_while_it_sends_again() {
     setup.fabric.switches[0].buffer = Buffer::Shared { bytes: 400_000, alpha: 1.0 };
     let (finished, outcome) = run(setup, ());
     let all = finished.iter().chain(&outcome.unfinished);
-    assert!(all.map(|record| record.retransmitted_bytes).sum::<u64>() > 1_000_000);
+    assert!(all.map(|record| record.retransmitted_bytes).sum::<u64>() > 300_000);
     let total: f64 = goodputs(&finished, &outcome).iter().sum();
     assert!(total > 0.7 * 25e9, "{total:.3e}");
 }
