@@ -44,28 +44,25 @@ impl PreviousHops {
     /// How `hops` stand to the records kept. Acknowledgements can overtake each other.
     #[inline]
     pub(crate) fn compare(&self, hops: &[Hop]) -> Standing {
-        let before = self.0.as_slice();
-        if before.len() != hops.len() {
-            return Standing::OtherPath;
-        }
-        // Without a branch a hop: all ports differ in no bit, and some record is older.
-        let (mut differ, mut older) = (0, false);
-        for (before, hop) in before.iter().zip(hops) {
-            differ |= before.port ^ hop.port;
-            older |= hop.at < before.at;
-        }
-        match (differ, older) {
-            (0, true) => Standing::Older,
-            (0, false) => Standing::Newer,
-            _ => Standing::OtherPath,
-        }
+        compare(self.0.as_slice(), hops)
     }
 
-    /// What happened at each hop since the records kept, where `hops` are newer; nothing at a hop
+    /// How many records of `hops`, from the front, are of the same ports as those kept.
+    pub(crate) fn shared(&self, hops: &[Hop]) -> usize {
+        let pairs = self.0.as_slice().iter().zip(hops);
+        pairs.take_while(|(before, hop)| before.port == hop.port).count()
+    }
+
+    /// As [`compare`](Self::compare), of as many of the records kept as `hops` has.
+    pub(crate) fn compare_front(&self, hops: &[Hop]) -> Standing {
+        compare(&self.0.as_slice()[..hops.len()], hops)
+    }
+
+    /// What happened at each of `hops`, which are newer, since the records kept; nothing at a hop
     /// that was stamped twice at one moment.
     #[inline]
     pub(crate) fn until<'a>(&'a self, hops: &'a [Hop]) -> impl Iterator<Item = Interval<'a>> {
-        debug_assert_eq!(self.compare(hops), Standing::Newer);
+        debug_assert_eq!(self.compare_front(hops), Standing::Newer);
         let pairs = self.0.as_slice().iter().zip(hops).enumerate();
         pairs.filter(|(_, (before, now))| now.at > before.at).map(|(place, (before, now))| {
             Interval {
@@ -83,5 +80,23 @@ impl PreviousHops {
     #[inline]
     pub(crate) fn replace(&mut self, hops: &[Hop]) {
         self.0.set(hops);
+    }
+}
+
+#[inline]
+fn compare(before: &[Hop], hops: &[Hop]) -> Standing {
+    if before.len() != hops.len() {
+        return Standing::OtherPath;
+    }
+    // Without a branch a hop: all ports differ in no bit, and some record is older.
+    let (mut differ, mut older) = (0, false);
+    for (before, hop) in before.iter().zip(hops) {
+        differ |= before.port ^ hop.port;
+        older |= hop.at < before.at;
+    }
+    match (differ, older) {
+        (0, true) => Standing::Older,
+        (0, false) => Standing::Newer,
+        _ => Standing::OtherPath,
     }
 }

@@ -1,7 +1,7 @@
 //! What laws of windows have in common: the pipe that they are computed with, which is a base RTT
 //! and the bytes that the NIC sends in it, and when they react.
 
-use tidegate_core::{Path, choice};
+use tidegate_core::{Ack, Path, Time, choice};
 
 choice! {
     /// Which base RTT a law and its windows are computed with.
@@ -39,5 +39,43 @@ impl Pipe {
             Tau::Path => path.base_rtt.as_ps() as f64 / path.fabric_base_rtt.as_ps().max(1) as f64,
         };
         Pipe { tau: share * path.bdp_time_ps(), bdp: share * path.bdp_bytes }
+    }
+}
+
+/// A round trip: over once a packet is acknowledged that left after it began. It goes by times and
+/// not by numbers, for what is sent again after a loss has its old number, and a round trip that
+/// waited for a higher one would last until all of that is through.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct RoundTrip {
+    pub(crate) began: Time,
+}
+
+impl RoundTrip {
+    /// The first: any acknowledgement ends it.
+    pub(crate) const FIRST: RoundTrip = RoundTrip { began: Time::ZERO };
+
+    /// Whether `ack` is of a packet that left since it began.
+    #[inline]
+    pub(crate) fn is_over(self, ack: &Ack<'_>) -> bool {
+        ack.now.before(ack.rtt) >= self.began
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::contract;
+    use tidegate_core::Span;
+
+    #[test]
+    fn a_round_trip_ends_with_what_left_in_it_whatever_its_number() {
+        let round = RoundTrip { began: Time::us(10) };
+        let over = |now, seq| {
+            round.is_over(&Ack { rtt: Span::us(6), seq, ..contract::ack(Time::us(now)) })
+        };
+        for seq in [0, 1000] {
+            assert_eq!((over(15, seq), over(16, seq)), (false, true), "{seq}");
+        }
+        assert!(RoundTrip::FIRST.is_over(&contract::ack(Time::us(6))));
     }
 }

@@ -40,6 +40,12 @@ impl Pace {
         self.line_bps
     }
 
+    /// What a full packet takes at the rate, in picoseconds.
+    #[inline]
+    pub(crate) fn gap_ps(&self) -> f64 {
+        self.packet * 8e12 / self.bps
+    }
+
     /// Takes this rate, or the nearest that there is.
     #[inline]
     pub(crate) fn set(&mut self, bps: f64) {

@@ -23,8 +23,8 @@ impl Profile {
         Profile { utilisation_goal: 1.0, queue_target: None, domain_warning: None };
 }
 
-/// What a control's connections do unless the scenario says otherwise: defaults of parameters that
-/// every connection has.
+/// What a control's connections do: defaults of parameters that every connection has, which a
+/// scenario may set, and how they are paced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
     /// Idle for longer than this, with nothing in flight, a connection starts anew.
@@ -37,6 +37,9 @@ pub struct Habits {
     pub initial_rto: Span,
     /// Smallest retransmission timeout.
     pub min_rto: Span,
+    /// A new pace holds for the packet that waits, too: what is left of its gap becomes shorter or
+    /// longer by as much.
+    pub moves_waiting: bool,
 }
 
 impl Habits {
@@ -47,6 +50,7 @@ impl Habits {
         recovery: RecoveryRule::Selective,
         initial_rto: Span::ms(1),
         min_rto: Span::us(200),
+        moves_waiting: false,
     };
     /// Those of an RDMA NIC on a fabric that loses nothing, as in the simulators that descend from
     /// HPCC's: a packet starts while anything of the window is left, and all from a missing one on
@@ -57,6 +61,7 @@ impl Habits {
         recovery: RecoveryRule::GoBackN,
         initial_rto: Span::ms(20),
         min_rto: Span::ms(20),
+        moves_waiting: true,
         ..Habits::DEFAULT
     };
 }

@@ -587,6 +587,29 @@ fn protocols_outside_their_domain_are_warned_of() {
     assert!(plan.warnings[0].starts_with("poseidon: "), "{:?}", plan.warnings);
 }
 
+/// What a protocol is outside of on the shortest path alone is told, too, and what holds for both
+/// is told once.
+#[test]
+fn the_shortest_path_can_be_outside_a_domain() {
+    let warnings = |protocol: &str, racks: u32, params: &str| {
+        let text = format!(
+            "duration = '1ms'\nflows = [{{ src = 'h0', dst = 'h1' }}]\nfabric = {{ kind = \
+             'leaf-spine', racks = {racks}, hosts_per_rack = 2, mtu = '1000B' }}\ntransport = {{ \
+             protocol = '{protocol}', params = {{ {params} }} }}"
+        );
+        plan(&text).warnings
+    };
+    let long = warnings("theta-powertcp", 2, "beta = '4KB'");
+    assert!(long.len() == 1 && long[0].starts_with("theta-powertcp: tau is "), "{long:?}");
+    assert_eq!(warnings("theta-powertcp", 2, "beta = '4KB', tau = 'path'"), Vec::<String>::new());
+    let both = warnings("theta-powertcp", 2, "beta = '0BDP'");
+    assert!(both.len() == 1 && both[0].matches("beta is").count() == 1, "{both:?}");
+    assert!(both[0].contains("tau is"), "{both:?}");
+    // Of one that tells of both paths, with their base RTTs: the longest.
+    let far = warnings("timely", 2, "t_low = '1us'");
+    assert!(far.len() == 1 && far[0].matches("the base RTT of").count() == 1, "{far:?}");
+}
+
 /// What the loader warns of: swift between two hosts at 100 Gbit/s, MTU 1,000 B, links of `delay`.
 fn warned(delay: &str, rest: &str) -> Vec<String> {
     let text = format!(

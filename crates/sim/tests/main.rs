@@ -12,6 +12,7 @@ mod lone_flow;
 mod loops;
 mod lossless;
 mod measures;
+mod nics;
 mod parts;
 mod ranks;
 mod rates;

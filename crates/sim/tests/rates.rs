@@ -253,7 +253,8 @@ fn crossing(excess: impl Fn(f64) -> f64) -> f64 {
 #[test]
 fn dcqcn_rests_at_the_queue_that_marks_as_many_as_hold_the_share() {
     for (gbps, n) in [(40, 2), (40, 4), (40, 8), (100, 2), (100, 4), (100, 8), (100, 16)] {
-        let (rate, within, settled) = (Rate::gbps(gbps), Span::us(20), Span::ms(60));
+        // Long: in 60 ms there are but some hundred marks, and the queue is a tenth off by chance.
+        let (rate, within, settled) = (Rate::gbps(gbps), Span::us(20), Span::ms(240));
         let funnel = Funnel { n, rate, delay: Span::us(1), mtu: 1000, within, settled };
         let seen = funnel.run(stack("dcqcn"));
         let line = rate.as_bps() as f64 / 8.0 / 1080.0;
@@ -285,7 +286,7 @@ fn dcqcn_of_the_vendor_swings_below_its_thresholds() {
         ("alpha_interval", Value::Span(Span::us(1))),
         ("clamp_target", Value::Flag(false)),
         ("timer", Value::Span(Span::us(300))),
-        ("byte_counter", Value::Integer(0)),
+        ("byte_counter", Value::Extent(Extent::Bytes(0.0))),
         ("fast_recovery", Value::Integer(1)),
         ("additive", Value::Number(0.0002)),
         ("kmin", Value::Extent(Extent::Bytes(100e3))),

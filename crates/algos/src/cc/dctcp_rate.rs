@@ -38,7 +38,7 @@ use tidegate_core::{
     Path, Rate, TelemetryBytes, Time, params,
 };
 
-use crate::law::{Pipe, Tau};
+use crate::law::{Pipe, RoundTrip, Tau};
 use crate::pace::Pace;
 
 /// Rate of a port to which the threshold of marking applies as it is.
@@ -79,10 +79,9 @@ pub struct DctcpRate {
     /// Packets acknowledged in this round trip, and marked of these.
     acked: u32,
     marked: u32,
-    /// An acknowledgement of this packet, or a later one, ends the round trip.
-    round_end: u64,
-    /// No further cut, and no growth, before this packet is acknowledged.
-    cut_end: u64,
+    round: RoundTrip,
+    /// Since the last cut: no other, and no growth, in it.
+    cut: RoundTrip,
     /// The rate limited sending in this round trip; in the one before.
     limited: (bool, bool),
 }
@@ -117,15 +116,15 @@ impl CongestionControl for DctcpRate {
             step_bps: params.additive * path.full_wire_bytes as f64 * 8e12 / tau,
             acked: 0,
             marked: 0,
-            round_end: 0,
-            cut_end: 0,
+            round: RoundTrip::FIRST,
+            cut: RoundTrip::FIRST,
             limited: (false, false),
         }
     }
 
     fn on_ack(&mut self, params: &DctcpRateParams, ack: &Ack<'_>) {
         self.limited.0 |= ack.window_limited;
-        let ends_round = ack.seq >= self.round_end;
+        let ends_round = self.round.is_over(ack);
         if ends_round && self.acked > 0 {
             let share = self.marked as f64 / self.acked as f64;
             self.alpha = (1.0 - params.g) * self.alpha + params.g * share; // DCTCP eq. 1
@@ -133,22 +132,22 @@ impl CongestionControl for DctcpRate {
         }
         self.acked = self.acked.saturating_add(ack.acked_packets);
         self.marked = self.marked.saturating_add(if ack.marked { ack.acked_packets } else { 0 });
-        let may_cut = ack.seq >= self.cut_end;
+        let may_cut = self.cut.is_over(ack);
         if ack.marked && may_cut {
             self.pace.set(self.pace.bps() * (1.0 - self.alpha / 2.0)); // DCTCP eq. 2
-            self.cut_end = ack.next_seq;
+            self.cut = RoundTrip { began: ack.now };
         } else if ends_round && may_cut && (self.limited.0 || self.limited.1) {
             self.pace.set(self.pace.bps() + self.step_bps);
         }
         if ends_round {
-            self.round_end = ack.next_seq;
+            self.round = RoundTrip { began: ack.now };
             self.limited = (false, self.limited.0);
         }
     }
 
     fn on_loss(&mut self, _params: &DctcpRateParams, loss: &Loss) {
         self.pace.set(self.pace.bps() / 2.0);
-        self.cut_end = loss.next_seq;
+        self.cut = RoundTrip { began: loss.now };
     }
 
     fn limit(&self, _params: &DctcpRateParams) -> Limit {
@@ -177,10 +176,8 @@ mod tests {
     fn round(flow: &mut DctcpRate, params: &DctcpRateParams, from: u64, marked: u64) -> f64 {
         for seq in from..from + 10 {
             let marked = seq < from + marked;
-            flow.on_ack(
-                params,
-                &Ack { seq, next_seq: seq + 10, marked, ..contract::ack(Time::us(seq)) },
-            );
+            let (now, rtt) = (Time::us(10 + seq), Span::us(10));
+            flow.on_ack(params, &Ack { rtt, marked, ..contract::ack(now) });
         }
         flow.pace.bps() / GBPS
     }
@@ -214,12 +211,7 @@ mod tests {
         let params = DctcpRateParams::default();
         let mut flow = start(&params, 10.0);
         for seq in 0..40 {
-            let ack = Ack {
-                seq,
-                next_seq: seq + 10,
-                window_limited: false,
-                ..contract::ack(Time::us(seq))
-            };
+            let ack = Ack { window_limited: false, ..contract::ack(Time::us(seq)) };
             flow.on_ack(&params, &ack);
         }
         assert_eq!(flow.pace.bps(), 10.0 * GBPS);
@@ -230,7 +222,7 @@ mod tests {
         let params = DctcpRateParams::default();
         for kind in [LossKind::Recovery, LossKind::Timeout] {
             let mut flow = start(&params, 10.0);
-            let loss = Loss { now: Time::us(9), kind, rtt: Span::us(6), next_seq: 10 };
+            let loss = Loss { now: Time::us(10), kind, rtt: Span::us(6), next_seq: 10 };
             flow.on_loss(&params, &loss);
             assert_near(round(&mut flow, &params, 0, 10), 5.0, 1e-9);
             assert_near(round(&mut flow, &params, 10, 1), 2.5, 1e-9);

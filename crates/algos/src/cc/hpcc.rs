@@ -39,6 +39,11 @@
 //! 0.005BDP` it is 1.000 in the case above. The paper chooses `W_AI` for many flows: more of it
 //! leaves longer queues to them.
 //!
+//! Many flows on a small BDP stay far below the goal of 0.95: 10, 40 and 100 of them use 0.848,
+//! 0.817 and 0.742 of 10 Gbit/s (1,000 B, links of 1 µs), 100 use 0.858 of 100 Gbit/s (4,096 B).
+//! Windows are then below a packet, and what stands for them here is a gap that grows with the RTT
+//! (see below).
+//!
 //! # Differences from the paper
 //!
 //! * A hop whose clock made no progress between two records is skipped; the public simulator
@@ -65,6 +70,10 @@
 //! * Records carry exact numbers; the paper's fields count 128 B sent and 80 B queued.
 //! * The paper assumes a lossless fabric. Here a loss halves the window and a timeout sets it to
 //!   its smallest.
+//! * Below one packet the window becomes one packet every `RTT · packet / W`. The public simulator
+//!   keeps one packet in flight and paces it at `W / T`, at no less than `min_rate`, so that there
+//!   a queue does not slow a flow down twice. So `min_rate` is the size of the smallest window
+//!   here, and a rate on an empty path alone: where the RTT is twice T it is half of it.
 //! * After idling the window is kept; the paper is silent.
 
 use alloc::format;

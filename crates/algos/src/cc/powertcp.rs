@@ -66,7 +66,9 @@
 //!   authors' simulator does.
 //! * `circuits` is what their TCP stack adds for links that change their rate: no smoothing and no
 //!   floor at a hop whose rate has just changed, and no averaging (γ = 1) while power is below one
-//!   half.
+//!   half. A circuit leaves out the packet network's switch, so that records of one path have no
+//!   counterpart on the other; then those of the ports that both begin with are compared, which are
+//!   those of the rack.
 //! * `reaction = "round"` computes the window once a round trip, as the paper's study of
 //!   reconfigurable networks does; power is smoothed with every acknowledgement all the same. That
 //!   is more than a detail: smoothed over τ, what current and voltage say together is the queue
@@ -233,13 +235,13 @@ impl CongestionControl for PowerTcp {
 
     // PowerTCP algorithm 1, newAck
     fn on_ack(&mut self, params: &PowerTcpParams, ack: &Ack<'_>) {
-        let standing = self.previous.compare(ack.hops);
+        let (standing, hops) = self.comparable(params, ack.hops);
         if standing == Standing::Older {
             return;
         }
         let ends_round = ack.seq >= self.round_end;
-let worst = match standing {
-            Standing::Newer => self.worst_hop(params, ack.hops),
+        let worst = match standing {
+            Standing::Newer => self.worst_hop(params, hops),
             _ => self.first_worst(params, ack.hops),
         };
         self.limited |= ack.window_limited;
@@ -281,6 +283,19 @@ let worst = match standing {
 }
 
 impl PowerTcp {
+    /// How the records stand to those of before, and which are compared: all, or with `circuits`
+    /// those of the ports that both paths begin with, where there are any.
+    #[inline]
+    fn comparable<'a>(&self, params: &PowerTcpParams, hops: &'a [Hop]) -> (Standing, &'a [Hop]) {
+        if params.circuits && !self.previous.is_empty() {
+            let front = &hops[..self.previous.shared(hops)];
+            if !front.is_empty() {
+                return (self.previous.compare_front(front), front);
+            }
+        }
+        (self.previous.compare(hops), hops)
+    }
+
     /// The hop of the largest normalised power (PowerTCP algorithm 1, normPower).
     fn worst_hop(&self, params: &PowerTcpParams, hops: &[Hop]) -> Option<Worst> {
         let mut worst: Option<Worst> = None;
@@ -508,6 +523,27 @@ mod tests {
         };
         assert_near(power(true), 0.25, 1e-12);
         assert_near(power(false), (7.0 + 0.5) / 8.0, 1e-12);
+    }
+
+    #[test]
+    fn with_circuits_the_ports_that_both_paths_begin_with_are_compared() {
+        let power = |circuits| {
+            let params = PowerTcpParams { circuits, ..Default::default() };
+            let mut flow = start(&params);
+            let port = |port, hop| Hop { port, ..hop };
+            let rack = Hop { rate: Rate::gbps(25), ..hop(0, 0, 0) };
+            on_hops(&mut flow, &params, 0, &[rack, port(8, hop(0, 0, 0)), port(9, hop(0, 0, 0))]);
+            // What the port of the other rack has sent is no progress of the packet network's.
+            on_hops(&mut flow, &params, 1, &[hop(1000, 3125, 0), port(9, hop(1000, 90_000, 0))]);
+            let onto = flow.power;
+            // Records that are older still are ignored.
+            on_hops(&mut flow, &params, 2, &[hop(500, 90_000, 0), port(8, hop(2000, 0, 0))]);
+            (onto, flow.power)
+        };
+        let (onto, after) = power(true);
+        assert_near(onto, 0.25, 1e-12);
+        assert_eq!(after, onto);
+        assert_eq!(power(false), (1.0, 1.0));
     }
 
     #[test]

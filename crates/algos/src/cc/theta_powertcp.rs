@@ -32,6 +32,19 @@
 //! `tau = "fabric"` as in the paper, a queue of the difference belongs to the equilibrium. `tau =
 //! "path"` has none. A flow alone after others have left grows by β a round trip.
 //!
+//! All delay beyond τ is a queue to it, and `β` (with `tolerance`, that share of a BDP) is what it
+//! spares. Two things need some of that, and a warning tells where it is less than two packets:
+//!
+//! * A queue that keeps a link busy moves by whole packets. With β of 0.07 packets two flows use
+//!   0.65 of a link (10 Gbit/s, 1,000 B, a base RTT of 5.9 µs), with 0.14 it is 0.86 to 0.96,
+//!   with a quarter at least 0.95, with 0.38 and more at least 0.98 (2 to 10 flows, 10 to 400
+//!   Gbit/s).
+//! * Where a receiver sends, too, its acknowledgements wait behind its packets. Two lone flows, one
+//!   each way, get 0.39 to 0.74 of what is free with half a packet where the BDP is below 300
+//!   packets, 0.54 to 1.00 with one and 0.78 to 1.00 with one and a half; with two 0.90 to 1.00,
+//!   and 0.85 and more where a BDP is less than ten packets. That is a β of 1 % where a packet's
+//!   time is half a per cent of τ.
+//!
 //! # Differences from the paper
 //!
 //! * Algorithm 2 asks for the window of a round trip ago. With one update a round trip that is the
@@ -62,8 +75,9 @@
 
 use alloc::format;
 use alloc::string::String;
+use alloc::vec::Vec;
 
-use crate::law::{Pipe, Reaction, Tau};
+use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, LossKind, Marker, Path, Profile,
     Rate, Span, TelemetryBytes, Time, WindowRule, params,
@@ -113,8 +127,7 @@ pub struct ThetaPowerTcp {
     power: f64,
     /// When the last acknowledgement came, and its RTT; nothing before the first.
     previous: Option<(Time, Span)>,
-    /// An acknowledgement of this packet, or a later one, ends the round trip.
-    round_end: u64,
+    round: RoundTrip,
     /// The window limited sending in this round trip; in the one before.
     limited: (bool, bool),
     beta: f64,
@@ -156,7 +169,7 @@ impl CongestionControl for ThetaPowerTcp {
             reference: cwnd,
             power: 1.0,
             previous: None,
-            round_end: 0,
+            round: RoundTrip::FIRST,
             limited: (false, false),
             beta: params.beta.bytes(bdp),
             min_window,
@@ -171,7 +184,7 @@ impl CongestionControl for ThetaPowerTcp {
         if params.minimum_rtt {
             self.tau = self.tau.min(ack.rtt.as_ps().max(1) as f64);
         }
-        let ends_round = ack.seq >= self.round_end;
+        let ends_round = self.round.is_over(ack);
         self.limited.0 |= ack.window_limited;
         let is_first = self.previous.is_none();
         self.measure(params, ack);
@@ -179,7 +192,7 @@ impl CongestionControl for ThetaPowerTcp {
             self.update(params);
         }
         if ends_round {
-            self.round_end = ack.next_seq;
+            self.round = RoundTrip { began: ack.now };
             self.reference = self.cwnd;
             self.limited = (false, self.limited.0);
         }
@@ -234,6 +247,34 @@ impl ThetaPowerTcp {
 
 /// Why these parameters do not suit the path, if they do not.
 fn domain_warning(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
+    let told: Vec<String> =
+        [small_beta(params, path), long_tau(params, path)].into_iter().flatten().collect();
+    (!told.is_empty()).then(|| told.join("; "))
+}
+
+/// What of the delay counts for none must be the queue that keeps a link busy, and hold the packets
+/// that an acknowledgement waits behind.
+fn small_beta(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
+    let Pipe { bdp, .. } = Pipe::of(params.tau, path);
+    let packet = path.full_wire_bytes as f64;
+    let beta = params.beta.bytes(bdp) / packet;
+    let spared = beta + (params.tolerance - 1.0) * bdp / packet;
+    // 1 % allows for a beta given as a rounded share of the BDP.
+    (spared < 1.98 || beta < FILLS).then(|| {
+        let idle = if beta < FILLS { "a few flows leave a link idle, and " } else { "" };
+        format!(
+            "beta is {beta:.2} packets: {idle}a flow whose receiver sends, too, gets a part of \
+             what is free, since its acknowledgements wait behind packets; beta = \"{}B\" is two \
+             packets",
+            2 * path.full_wire_bytes
+        )
+    })
+}
+
+/// So many packets of β for each leave a queue that keeps a link busy.
+const FILLS: f64 = 0.4;
+
+fn long_tau(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
     let flow = ThetaPowerTcp::start(params, path, Time::ZERO, 0);
     let longer = Span::from_ps_f64(flow.tau).beyond(path.base_rtt);
     // A tenth of a base RTT is less than what a few flows leave as their Σβ.
@@ -250,8 +291,6 @@ fn domain_warning(params: &ThetaPowerTcpParams, path: &Path) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
-
     use crate::contract::{self, PIPE, assert_near, path};
 
     fn start(params: &ThetaPowerTcpParams) -> ThetaPowerTcp {
@@ -286,7 +325,7 @@ mod tests {
         hear(&mut flow, &params, 20, 30.0, 10.0);
         assert_near(flow.power, 1.25, 1e-12);
         assert_near(flow.cwnd, 0.9 * (PIPE / 1.25 + 1000.0) + 0.1 * PIPE, 1e-6);
-        assert_eq!((flow.reference, flow.round_end), (flow.cwnd, 40));
+        assert_eq!((flow.reference, flow.round.began), (flow.cwnd, Time::us(30)));
     }
 
     #[test]
@@ -358,7 +397,7 @@ mod tests {
         assert_near(flow.tau, 6e6, 0.0);
         assert_near(flow.limit(&params).window_bytes, PIPE * 6.0 / 8.0, 1e-6);
         assert_near(flow.limit(&params).pace_bps, 1e11, 1.0);
-        for (i, us) in [18.0, 26.0, 34.0].into_iter().enumerate() {
+        for (i, us) in [16.0, 22.0].into_iter().enumerate() {
             hear(&mut flow, &params, 1 + i as u64, us, 12.6);
         }
         // Twice the RTT, for good: one reference, however often it is divided.
@@ -371,10 +410,29 @@ mod tests {
     fn a_tau_longer_than_the_path_is_told() {
         let warning = |tau, minimum_rtt| {
             let params = ThetaPowerTcpParams { tau, minimum_rtt, ..Default::default() };
-            domain_warning(&params, &path())
+            long_tau(&params, &path())
         };
         assert!(warning(Tau::Fabric, false).is_some_and(|text| text.contains("2.00 us longer")));
         assert_eq!((warning(Tau::Path, false), warning(Tau::Fabric, true)), (None, None));
+    }
+
+    #[test]
+    fn a_beta_below_two_packets_is_told_and_what_it_does() {
+        let warning = |packets: f64, tolerance| {
+            let beta = Extent::Bytes(packets * 4200.0);
+            let params = ThetaPowerTcpParams { beta, tolerance, ..Default::default() };
+            small_beta(&params, &path()).unwrap_or_default()
+        };
+        for (packets, idle, slow) in
+            [(0.0, true, true), (0.39, true, true), (0.41, false, true), (1.97, false, true)]
+        {
+            let text = warning(packets, 1.0);
+            assert_eq!((text.contains("idle"), text.contains("8400B")), (idle, slow), "{text}");
+        }
+        assert_eq!(warning(1.99, 1.0), "");
+        // 5 % of 100 KB are another 1.19 packets.
+        assert!(warning(0.7, 1.05).contains("beta is 0.70 packets"));
+        assert_eq!(warning(0.8, 1.05), "");
     }
 
     /// Windows beyond a 100 Gbit/s pipe of one base RTT wait: the RTT is Σcwnd / b. The sum of the
@@ -384,14 +442,16 @@ mod tests {
         for (i, flow) in flows.iter_mut().enumerate() {
             flow.cwnd = PIPE * first * (1.0 + i as f64);
             flow.reference = flow.cwnd;
+            flow.round.began = Time::us(10);
         }
         let total =
             |flows: &[ThetaPowerTcp]| flows.iter().map(|flow| flow.cwnd).sum::<f64>() / PIPE;
         let (mut now, mut sums) = (10.0, Vec::new());
         for round in 0..rounds {
             let rtt = 8.0 * f64::max(total(&flows), 1.0);
-            // Two at one RTT, so that what it was before does not count.
-            for (seq, wait) in [(20 * round, rtt - 8.0), (20 * round + 20, 8.0)] {
+            // Two at one RTT, so that what it was before does not count; the second just after the
+            // round trip is over.
+            for (seq, wait) in [(20 * round, rtt - 8.0), (20 * round + 20, 8.00001)] {
                 now += wait;
                 flows.iter_mut().for_each(|flow| hear(flow, params, seq, now, rtt));
             }

@@ -9,7 +9,9 @@
 //!   the same mark, and echoes the last.
 //! * By the control's habit (`recovery`) a receiver keeps packets that come before a missing one,
 //!   or drops them and asks for the missing one (**go-back-N**): for another one than the last time
-//!   at once, for the same every `nack_interval`. The sender then sends all from there on again,
+//!   at once, for the same every `nack_interval`, where anything comes in its place: with a window
+//!   of a BDP nothing does, and a request or a resend that is lost as well is found by the timeout
+//!   alone. The sender then sends all from there on again,
 //!   and judges nothing by order. A packet that comes twice is acknowledged, which NICs whose
 //!   acknowledgements are never lost need not; and timeouts stay, which they do not have.
 //! * **Loss** is found by three later arrivals on a path that keeps order, by time under spraying,
@@ -20,7 +22,8 @@
 //!   [`WindowRule`](tidegate_core::WindowRule) a packet goes if it fits, or if anything is left.
 //!   Below one packet it means one packet every `rtt · packet / window`. Pacing follows a schedule:
 //!   a packet that left late does not delay the next, by at most one gap (without bound for a
-//!   control that has no window).
+//!   control that has no window). The packet that waits keeps its time when the pace changes; by
+//!   the habit of NICs (`moves_waiting`) what is left of its gap changes with it.
 //! * After **idling** for longer than `restart_after` a connection's control starts anew, on the
 //!   same path.
 //! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap;
@@ -170,7 +173,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
             self.backlog_bytes += message.bytes;
         }
         self.weigh(connection);
-        self.apply_limit(connection);
+        self.apply_limit(now, connection);
         self.reschedule(now, connection);
         Handle((connection as u64) << 32 | slot as u64)
     }
@@ -363,8 +366,8 @@ impl<C: CongestionControl> Windowed<C> {
         sender.last_activity = now;
         sender.advance_pacing(now, wire);
         sender.cc.on_sent(&self.params.control, now, wire);
-        if sender.follows_packets {
-            self.apply_limit(connection);
+        if C::HABITS.moves_waiting || sender.follows_packets {
+            self.apply_limit(now, connection);
         }
         self.reschedule_after_send(now, connection);
     }
@@ -453,7 +456,7 @@ impl<C: CongestionControl> Windowed<C> {
         if sender.queued_messages != queued {
             self.weigh(echo.connection);
         }
-        self.apply_limit(echo.connection);
+        self.apply_limit(now, echo.connection);
         self.reschedule(now, echo.connection);
         if finished {
             self.peers.entry(dst).idle.push(echo.connection);
@@ -486,16 +489,16 @@ impl<C: CongestionControl> Windowed<C> {
                 &Loss { now, kind: LossKind::Timeout, rtt, next_seq },
             );
         }
-        self.apply_limit(connection);
+        self.apply_limit(now, connection);
         self.reschedule(now, connection);
     }
 
     /// Asks the control how much may be sent and keeps the answer with the connection.
     #[inline]
-    fn apply_limit(&mut self, connection: u32) {
+    fn apply_limit(&mut self, now: Time, connection: u32) {
         let sender = &mut self.senders[connection as usize];
         let limit = sender.cc.limit(&self.params.control);
-        sender.set_limit(&limit);
+        sender.set_limit(now, &limit);
         self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
     }
 

@@ -57,8 +57,9 @@ params! {
         recovery: RecoveryRule = RecoveryRule::Selective,
             "RFC 6675 for `selective`; rdma-hw.cc of HPCC's and PowerTCP's simulators for \
              `go-back-n`";
-        /// Under `go-back-n` the receiver asks for a missing packet again after so long; for
-        /// another one at once.
+        /// Under `go-back-n` the receiver asks for a missing packet again after so long, when
+        /// another comes in its place; for another one at once. Where a window holds all back
+        /// nothing comes, and only the timeout helps.
         nack_interval: Span = Span::us(500), within Span::ZERO => Span::s(1),
             "alibaba-edu/High-Precision-Congestion-Control, rdma-hw.cc";
         /// When a connection takes another path (PLB).
@@ -115,7 +116,7 @@ pub struct WindowedParams<C: CongestionControl> {
 
 impl<C: CongestionControl> Default for WindowedParams<C> {
     fn default() -> Self {
-        let Habits { restart_after, window_rule, recovery, initial_rto, min_rto } = C::HABITS;
+        let Habits { restart_after, window_rule, recovery, initial_rto, min_rto, .. } = C::HABITS;
         let connection = ConnectionParams {
             restart_after,
             window_rule,

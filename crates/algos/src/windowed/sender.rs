@@ -236,10 +236,15 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     #[inline]
-    pub(super) fn set_limit(&mut self, limit: &Limit) {
+    pub(super) fn set_limit(&mut self, now: Time, limit: &Limit) {
         self.window = limit.window_bytes;
+        let before = self.pace_ps_per_byte;
         self.pace_ps_per_byte =
             if limit.pace_bps.is_finite() { 8e12 / limit.pace_bps } else { 0.0 };
+        if C::HABITS.moves_waiting && self.pace_ps_per_byte != before && self.next_send > now {
+            let left = self.next_send.since(now).scale(self.pace_ps_per_byte / before);
+            self.next_send = now.after(left);
+        }
         self.wake_at = limit.wake_at;
         self.follows_packets = !limit.window_bytes.is_finite();
     }

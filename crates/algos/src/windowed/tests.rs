@@ -12,6 +12,7 @@ use super::recovery::Recovery;
 use super::sender::{Messages, Sender};
 use super::{ConnectionParams, MAX_BACKOFF, Windowed, WindowedParams};
 use crate::cc::swift::{Swift, SwiftParams};
+use crate::cc::timely::{Timely, TimelyParams};
 use crate::contract::path;
 use tidegate_core::params::Params;
 use tidegate_core::{
@@ -313,9 +314,31 @@ fn a_packet_that_fills_the_window_exactly_goes() {
         let mut sender = Sender::new(cc, 1, 0, 7, false, path(), rule);
         sender.in_flight = 2 * path().full_wire_bytes as u64;
         for (window, open) in [(fits, true), (fits - 1.0, false)] {
-            sender.set_limit(&Limit::window(window));
+            sender.set_limit(Time::ZERO, &Limit::window(window));
             assert_eq!(sender.window_open(), open, "{window} B under {rule:?}");
         }
+    }
+}
+
+/// When the second packet of a connection is due that has sent one of 4,200 bytes at 1 Gbit/s, and
+/// is paced at `gbps` from 8.4 us on: a quarter of the gap.
+fn due_after_a_change<C: CongestionControl>(params: &C::Params, gbps: f64) -> Time {
+    let cc = C::start(params, &path(), Time::ZERO, 0);
+    let mut sender = Sender::new(cc, 1, 0, 7, false, path(), WindowRule::Below);
+    let pace = |gbps: f64| Limit { pace_bps: gbps * 1e9, ..Limit::window(1e6) };
+    sender.set_limit(Time::ZERO, &pace(1.0));
+    sender.advance_pacing(Time::ZERO, 4200);
+    assert_eq!(sender.send_time(), Time::ns(33_600));
+    sender.set_limit(Time::ns(8_400), &pace(gbps));
+    sender.send_time()
+}
+
+#[test]
+fn a_nic_moves_the_packet_that_waits_when_its_pace_changes() {
+    for (gbps, due) in [(0.5, 8_400 + 2 * 25_200), (1.0, 33_600), (2.0, 8_400 + 25_200 / 2)] {
+        assert_eq!(due_after_a_change::<Timely>(&TimelyParams::default(), gbps), Time::ns(due));
+        let others = due_after_a_change::<Swift>(&SwiftParams::default(), gbps);
+        assert_eq!(others, Time::ns(33_600), "to {gbps}");
     }
 }
 

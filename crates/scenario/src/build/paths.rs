@@ -1,10 +1,11 @@
 //! What protocols are told of a fabric, and what relative sizes are relative to.
 
-use std::collections::BTreeSet;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_core::Facts;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::routes::Routes;
+use tidegate_core::{Facts, Path};
 
 /// The facts of a fabric whose hosts are known to be connected; `bdp_bytes` where the scenario sets
 /// it.
@@ -13,6 +14,33 @@ use tidegate_core::routes::Routes;
 /// Where the tables of its paths would not fit in memory.
 pub(crate) fn facts(fabric: &Fabric, bdp_bytes: Option<f64>) -> Result<Facts, String> {
     Ok(Facts::of(fabric, Routes::new(fabric)?.reach(), bdp_bytes))
+}
+
+/// The quickest path between two hosts of one switch, without telemetry; none where no switch has
+/// two.
+pub(crate) fn shortest(fabric: &Fabric, facts: &Facts) -> Option<Path> {
+    let routes = Routes::new(fabric).ok()?;
+    let mut racks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for host in 0..fabric.hosts.len() as u32 {
+        if let Node::Switch(switch) = routes.edge(routes.uplink(host)).to {
+            racks.entry(switch).or_default().push(host);
+        }
+    }
+    // Of a rack the two hosts of the quickest links are the closest.
+    let link = |host: &u32| {
+        let edge = routes.edge(routes.uplink(*host));
+        (edge.delay, Reverse(edge.rate))
+    };
+    racks.values_mut().for_each(|hosts| hosts.sort_by_key(link));
+    let pairs = racks.values().filter_map(|hosts| Some((*hosts.first()?, *hosts.get(1)?)));
+    let (a, b) = pairs.min_by_key(|&(a, b)| routes.base_rtt(a, b))?;
+    let rates = routes.path(a, b).into_iter().map(|port| routes.edge(port).rate);
+    Some(Path {
+        base_rtt: routes.base_rtt(a, b),
+        bottleneck_rate: rates.min().unwrap_or(facts.slowest),
+        hops: 1,
+        ..facts.path()
+    })
 }
 
 /// Whether any packet can choose: some switch has several ways to some host while all links work.
@@ -79,6 +107,28 @@ mod tests {
         );
         let bdp = powertcp.base_rtt.as_s_f64() * 25e9 / 8.0;
         assert!((powertcp.bdp_bytes - bdp).abs() < 1.0);
+    }
+
+    #[test]
+    fn shortest_is_within_a_rack_over_its_quickest_links() {
+        let shortest = |text: &str| {
+            let fabric = fabric(text);
+            shortest(&fabric, &facts(&fabric, None).unwrap())
+        };
+        let racks = "kind = 'leaf-spine', racks = 3, spines = 1";
+        let near = shortest(&format!("{{ {racks}, hosts_per_rack = 2 }}")).unwrap();
+        assert_eq!((near.base_rtt, near.hops), (of("{ kind = 'star' }").base_rtt, 1));
+        assert!(near.fabric_base_rtt > near.base_rtt);
+        assert!(shortest(&format!("{{ {racks}, hosts_per_rack = 1 }}")).is_none());
+        let mixed = shortest(
+            "{ kind = 'graph', hosts = ['h0', 'h1', 'h2'], switches = ['s0'], links = [
+              { a = 'h0', b = 's0', rate = '10Gbps', delay = '9us' },
+              { a = 'h1', b = 's0', rate = '40Gbps', delay = '1us' },
+              { a = 'h2', b = 's0', rate = '10Gbps', delay = '2us' } ] }",
+        );
+        let mixed = mixed.unwrap();
+        assert_eq!(mixed.base_rtt, Span::us(6) + Span::ps((800 + 200) * (4176 + 84)));
+        assert_eq!(mixed.bottleneck_rate, Rate::gbps(10));
     }
 
     #[test]

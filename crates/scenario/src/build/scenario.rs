@@ -6,7 +6,7 @@ use serde_json::{Value as Json, json};
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Fabric, Routing};
 use tidegate_core::workload::{Sizes, Traffic, Workload};
-use tidegate_core::{Span, Time};
+use tidegate_core::{Facts, Span, Time};
 
 use super::hosts::{self, Hosts};
 use super::transport::{Stacks, json_params};
@@ -141,12 +141,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     wishes.queues_of_racks(&fabric, &mut warnings);
     wishes.overtaking(&fabric, routing, || paths::differ(&fabric), &mut warnings);
     wishes.provide(&fabric, &facts, switch_table)?;
-    for stack in stacks.iter() {
-        let profile = stack.profile(&facts.path(), facts.host_rate.as_bps() as f64);
-        if let Some(warning) = profile.domain_warning {
-            warnings.push(format!("{}: {warning}", stack.protocol().card().name));
-        }
-    }
+    outside_domain(&stacks, &facts, &fabric, &mut warnings);
     let stack_time = hosts::stack_time(root.get("hosts"));
     hosts::uncovered(stack_time, facts.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
     let output: &Table = root.get("output");
@@ -177,6 +172,22 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         warnings,
         resolved,
     })
+}
+
+/// Warns of protocols that are not at home on the longest path, or else on the shortest; where that
+/// says the same and more, it speaks for both.
+fn outside_domain(stacks: &Stacks<'_>, facts: &Facts, fabric: &Fabric, warnings: &mut Vec<String>) {
+    let shortest = paths::shortest(fabric, facts);
+    for stack in stacks.iter() {
+        let told = |path| stack.profile(&path, facts.host_rate.as_bps() as f64).domain_warning;
+        let warning = match (told(facts.path()), shortest.and_then(told)) {
+            (Some(longest), Some(shortest)) if !shortest.contains(&longest) => Some(longest),
+            (longest, shortest) => shortest.or(longest),
+        };
+        if let Some(warning) = warning {
+            warnings.push(format!("{}: {warning}", stack.protocol().card().name));
+        }
+    }
 }
 
 /// The file with nothing left out: what was said, defaults, what protocols asked of the switches,
