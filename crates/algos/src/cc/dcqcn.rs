@@ -32,8 +32,8 @@
 //! marks at which cuts and increases balance, and the queue that marks so many. It grows with the
 //! cube root of the square of the number of flows; beyond `pmax` the queue is at `kmax` and shares
 //! are no longer those of the model. The rules rest at a queue longer by 12 to 29 % (2 to 8 flows
-//! at 40 and 100 Gbit/s, over 400 ms with two seeds; over 60 ms, which hold some hundred marks, by 9
-//! to 36 %), for the model hears the next mark at once.
+//! at 40 and 100 Gbit/s, over 400 ms with two seeds; over 60 ms, which hold some hundred marks, by
+//! 9 to 36 %), for the model hears the next mark at once.
 //!
 //! Without pauses of the fabric and without a window nothing bounds a queue while marks are under
 //! way behind it. The vendor's version goes halfway back to the NIC's rate in one step: 16 flows

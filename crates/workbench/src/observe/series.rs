@@ -1,5 +1,5 @@
-//! The time series of a run: the engine's samples, and between two of them the goodput of every flow
-//! and the pauses of every port.
+//! The time series of a run: the engine's samples, and between two of them the goodput of every
+//! flow and the pauses of every port.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};

@@ -129,11 +129,14 @@ const ANSWERED: [&str; 28] = [
 
 /// Racks that circuits join, from a night to another: every day that counts does so whole.
 fn racks() -> tidegate_scenario::Plan {
-    let text = "duration = '1195us'\nwarmup = '115us'\ntransport = { protocol = 'swift' }\n\
-                flows = [{ src = 'h0', dst = 'h2', count = 4 }]\n[fabric]\n\
-                kind = 'reconfigurable'\nracks = 3\nhosts_per_rack = 2\nday = '100us'\n\
-                night = '20us'\n";
-    tidegate_scenario::load(text, "racks.toml", &[]).unwrap()
+    let protocol = crate::catalog::anywhere().next().unwrap().name;
+    let text = format!(
+        "duration = '1195us'\nwarmup = '115us'\ntransport = {{ protocol = '{protocol}' }}\n\
+         flows = [{{ src = 'h0', dst = 'h2', count = 4 }}]\n[fabric]\n\
+         kind = 'reconfigurable'\nracks = 3\nhosts_per_rack = 2\nday = '100us'\n\
+         night = '20us'\n"
+    );
+    tidegate_scenario::load(&text, "racks.toml", &[]).unwrap()
 }
 
 #[test]
