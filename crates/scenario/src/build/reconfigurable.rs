@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 
 use tidegate_core::circuits::Circuits;
 use tidegate_core::fabric::{Link, Node};
-use tidegate_core::{HEADER_BYTES, Span};
+use tidegate_core::{HEADER_BYTES, Rate, Span};
 
 use super::fabric::{FAST, HOST_LINK, LINK_SHAPE, Topology, bounded, cable, count};
 use crate::error::Error;
@@ -109,9 +109,16 @@ pub(crate) fn topology(table: &Table) -> Result<Topology, Error> {
         rate: link.get("rate"),
         delay: link.get("delay"),
     }));
+    let day: Span = table.get("day");
+    let packet = link.get::<Rate>("rate").serialise(table.get::<u64>("mtu") + HEADER_BYTES as u64);
+    if day < packet {
+        let least = Span::ns(packet.as_ps().div_ceil(1_000));
+        let expected = format!("at least {least}, a full packet's time on a circuit");
+        return Err(table.error("day", expected));
+    }
     let mut circuits = Circuits {
         first_link,
-        day: table.get("day"),
+        day,
         night: table.get("night"),
         matchings,
         queue_bytes: u32::MAX,
