@@ -66,7 +66,9 @@ fn shape(schema: &Value) -> String {
         return if name == "extent" { "size or BDP".into() } else { name.into() };
     }
     if let Some(any) = schema["anyOf"].as_array() {
-        return any.iter().map(shape).collect::<Vec<_>>().join(" or ");
+        // Said once for all of them.
+        let any = any.iter().filter(|schema| schema["$ref"] != "#/$defs/percentage");
+        return any.map(shape).collect::<Vec<_>>().join(" or ");
     }
     if schema["enum"].is_array() {
         return words(&schema["enum"]);

@@ -9,7 +9,7 @@ use crate::build::{scenario, transport};
 use crate::presets;
 use crate::read::check::protocols;
 use crate::read::keys::{Key, Keys, Presence, Shape, Variant};
-use crate::read::quantity::{BDP, Dimension, RATE, SIZE, TIME};
+use crate::read::quantity::{BDP, Dimension, RATE, SHARE, SIZE, TIME};
 use crate::read::tree::{Node, Raw};
 
 /// The JSON Schema (draft 2020-12) of scenario files. Whatever [`load`](crate::load) accepts is
@@ -26,6 +26,7 @@ pub fn schema() -> Json {
         definitions.insert(name.into(), quantity(dimension, &[]));
     }
     definitions.insert("extent".into(), quantity(&SIZE, &[BDP]));
+    definitions.insert("percentage".into(), quantity(&SHARE, &[]));
     for protocol in Protocol::ALL {
         definitions.insert(params_name(*protocol), params(*protocol));
     }
@@ -105,7 +106,9 @@ fn of(shape: Shape) -> Json {
     match shape {
         Shape::Text => json!({ "type": "string", "minLength": 1 }),
         Shape::Flag => json!({ "type": "boolean" }),
-        Shape::Number { min, max } => bounded("number", min, max),
+        Shape::Number { min, max } => {
+            json!({ "anyOf": [bounded("number", min, max), reference("percentage")] })
+        }
         Shape::Count { min, max: u64::MAX } => json!({ "type": "integer", "minimum": min }),
         Shape::Count { min, max } => json!({ "type": "integer", "minimum": min, "maximum": max }),
         Shape::Span { max: Span::FOREVER, .. } => {

@@ -360,6 +360,7 @@ fn loads_are_relative_to_what_they_name() {
         assert!((ours / expected - 1.0).abs() < 1e-6, "{ours} {expected}")
     };
     near(gap("kind = 'poisson'\nload = 0.5"), mean_bits / 12.5e9);
+    near(gap("kind = 'poisson'\nload = '50%'"), mean_bits / 12.5e9);
     // 200 Gbit/s of uplinks for 32 hosts.
     near(
         gap("kind = 'poisson'\nload = 0.5\nload_base = 'rack-uplinks'"),
@@ -452,6 +453,10 @@ fn options_change_values() {
     assert_eq!(plan.output.timeseries, Some(Span::us(10)));
     assert_eq!(plan.seed, 7);
     assert!(load(&[set("flows.0.size=inf")]).is_ok());
+    let plan = load(&[set("flows[0].count=1"), set("fabric.links[*].rate=10Gbps")]).unwrap();
+    assert!(plan.fabric.links.iter().all(|link| link.rate == Rate::gbps(10)));
+    let wrong = load(&[set("faults.outages[*].from=1us")]).unwrap_err().to_string();
+    assert!(wrong.contains("place * in a list that is not there"), "{wrong}");
     let wrong = load(&[Override::option("--seed x", "seed", "x")]).unwrap_err();
     assert_eq!(wrong.to_string(), "--seed x: seed: found x, expected a whole number of at least 0");
     assert_eq!((&*wrong.key, wrong.line), ("seed", 0));

@@ -302,6 +302,7 @@ fn leaf(raw: &Raw, shape: Shape) -> Result<Datum, Why> {
                 Raw::Number(x) => *x,
                 Raw::Integer(x) => *x as f64,
                 Raw::Text(text) if text == "inf" => f64::INFINITY,
+                Raw::Text(text) => quantity::share(text).unwrap_or(f64::NAN),
                 _ => f64::NAN,
             };
             between(min <= x && x <= max, Datum::Number(x))

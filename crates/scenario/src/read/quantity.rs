@@ -70,6 +70,9 @@ pub(crate) const SIZE: Dimension = Dimension {
         ("TiB", 1 << 40),
     ],
 };
+/// A number, as people write shares.
+pub(crate) const SHARE: Dimension =
+    Dimension { noun: "a share", example: "60%", units: &[("%", 1)] };
 /// Unit of a size relative to the bandwidth-delay product.
 pub(crate) const BDP: &str = "BDP";
 
@@ -93,6 +96,11 @@ pub(crate) fn rate(text: &str) -> Result<Rate, Why> {
 /// A size in bytes.
 pub(crate) fn bytes(text: &str) -> Result<u64, Why> {
     quantity(text, &SIZE)
+}
+/// `60%` as 0.6; nothing where it is not written so.
+pub(crate) fn share(text: &str) -> Option<f64> {
+    let (number, "%") = split(text) else { return None };
+    number.parse::<f64>().ok().map(|number| number / 100.0)
 }
 /// A size in bytes or in bandwidth-delay products; `inf` is unlimited.
 pub(crate) fn extent(text: &str) -> Result<Extent, Why> {

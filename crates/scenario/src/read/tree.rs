@@ -174,7 +174,8 @@ impl Node {
         }
     }
 
-    /// Replaces or adds one value. Tables on the way are made; places in lists must exist.
+    /// Replaces or adds one value. Tables on the way are made; places in lists must exist, and `*` is
+    /// all of them.
     pub(crate) fn set(&mut self, change: &Override) -> Result<(), Error> {
         let source = Rc::new(Source {
             name: change.option.clone(),
@@ -183,7 +184,6 @@ impl Node {
             builtin: false,
         });
         let value = Node::value(&source);
-        let at = value.at.clone();
         if change.replaces_protocol {
             self.forget_protocol(&change.value);
         }
@@ -196,40 +196,48 @@ impl Node {
                 "a path such as \"transport.params.m\" or \"flows.0.size\"",
             ));
         }
-        let mut here = self;
-        for (depth, step) in steps.iter().enumerate() {
-            let shown = steps[..=depth].join(".");
-            here = match &mut here.raw {
-                Raw::Table(entries) => {
-                    let place = steps.get(depth + 1).filter(|next| next.parse::<usize>().is_ok());
-                    if let Some(place) = place.filter(|_| !entries.contains_key(*step)) {
-                        let found = format!("place {place} in a list that is not there");
-                        let expected = format!("a scenario that has [[{shown}]]");
-                        return Err(at.error(shown, found, expected));
-                    }
-                    let empty = Node { raw: Raw::Table(Entries::new()), at: at.clone() };
-                    &mut entries.entry(step.to_string()).or_insert_with(|| (at.clone(), empty)).1
+        self.put(&steps, 0, &value)
+    }
+
+    /// Puts `value` where the steps from the `depth`th on lead from here.
+    fn put(&mut self, steps: &[&str], depth: usize, value: &Node) -> Result<(), Error> {
+        let at = &value.at;
+        let Some(&step) = steps.get(depth) else {
+            *self = value.clone();
+            return Ok(());
+        };
+        let shown = || steps[..=depth].join(".");
+        match &mut self.raw {
+            Raw::Table(entries) => {
+                let is_place = |next: &&&str| **next == "*" || next.parse::<usize>().is_ok();
+                let place = steps.get(depth + 1).filter(is_place);
+                if let Some(place) = place.filter(|_| !entries.contains_key(step)) {
+                    let found = format!("place {place} in a list that is not there");
+                    let expected = format!("a scenario that has [[{}]]", shown());
+                    return Err(at.error(shown(), found, expected));
                 }
-                Raw::List(items) => {
-                    let len = items.len();
-                    let found = step.parse::<usize>().ok().and_then(|index| items.get_mut(index));
-                    found.ok_or_else(|| {
-                        at.error(
-                            shown,
-                            format!("place {step} in a list of {len}"),
-                            match len {
-                                0 => "a list that is not empty".to_string(),
-                                1 => "place 0".to_string(),
-                                _ => format!("a place from 0 to {}", len - 1),
-                            },
-                        )
-                    })?
-                }
-                _ => return Err(at.error(shown, "a value, not a table", "a key that exists")),
-            };
+                let empty = Node { raw: Raw::Table(Entries::new()), at: at.clone() };
+                let entry = entries.entry(step.to_string()).or_insert_with(|| (at.clone(), empty));
+                entry.1.put(steps, depth + 1, value)
+            }
+            Raw::List(items) if step == "*" && !items.is_empty() => {
+                items.iter_mut().try_for_each(|item| item.put(steps, depth + 1, value))
+            }
+            Raw::List(items) => {
+                let len = items.len();
+                let found = step.parse::<usize>().ok().and_then(|index| items.get_mut(index));
+                let item = found.ok_or_else(|| {
+                    let expected = match len {
+                        0 => "a list that is not empty".to_string(),
+                        1 => "place 0".to_string(),
+                        _ => format!("a place from 0 to {}, or * for all", len - 1),
+                    };
+                    at.error(shown(), format!("place {step} in a list of {len}"), expected)
+                })?;
+                item.put(steps, depth + 1, value)
+            }
+            _ => Err(at.error(shown(), "a value, not a table", "a key that exists")),
         }
-        *here = value;
-        Ok(())
     }
 }
 
