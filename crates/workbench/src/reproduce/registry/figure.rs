@@ -6,6 +6,7 @@ use serde::Deserialize;
 use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
 
+use super::grid::Grid;
 use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS};
 use crate::Error;
 use crate::observe::Part;
@@ -29,8 +30,11 @@ pub(crate) struct Figure {
     /// `key=value` for all runs.
     #[serde(default)]
     set: Vec<String>,
-    #[serde(rename = "run")]
+    #[serde(default, rename = "run")]
     pub(crate) runs: Vec<Run>,
+    /// More runs, after those.
+    #[serde(default, rename = "grid")]
+    grids: Vec<Grid>,
     #[serde(default, rename = "chart")]
     pub(crate) charts: Vec<Chart>,
     #[serde(default, rename = "claim")]
@@ -57,13 +61,13 @@ pub(crate) struct Run {
     /// Takes the place of the transport's protocol.
     pub(crate) protocol: Option<String>,
     /// Another file in the paper's folder of scenarios, without `.toml`.
-    scenario: Option<String>,
+    pub(super) scenario: Option<String>,
     #[serde(default)]
-    set: Vec<String>,
+    pub(super) set: Vec<String>,
     /// Followed in the place of packets.
     pub(crate) model: Option<Model>,
     /// Another interval of its trace than the figure's.
-    trace_us: Option<f64>,
+    pub(super) trace_us: Option<f64>,
     /// Where it stands on the x axis of a sweep.
     pub(crate) x: Option<f64>,
     /// Which line of a sweep it belongs to; its protocol unless set.
@@ -99,7 +103,10 @@ impl Figure {
         let number = number.filter(|number| !number.is_empty());
         let name = number.ok_or("files of figures are called `figure-07a.toml`")?.to_owned();
         let figure: Figure = toml::from_str(text).map_err(|error| error.to_string())?;
-        let figure = Figure { name, file: file.to_owned(), ..figure };
+        let mut figure = Figure { name, file: file.to_owned(), ..figure };
+        for grid in &figure.grids {
+            figure.runs.extend(grid.runs()?);
+        }
         figure.fault().map_or(Ok(figure), Err)
     }
 

@@ -5,6 +5,7 @@ mod ask;
 mod chart;
 mod claim;
 mod figure;
+mod grid;
 mod model;
 
 use serde::Deserialize;

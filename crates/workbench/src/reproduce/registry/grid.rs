@@ -1,0 +1,139 @@
+//! Runs that differ in a few things only, declared together.
+
+use std::collections::BTreeMap;
+
+use serde::Deserialize;
+use tidegate_algos::Protocol;
+
+use super::Run;
+
+/// A run for each combination of values; the first of the axes by name changes fastest.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Grid {
+    /// Of each run. `{axis}` stands for its value, `{title}` for the protocol as people write it,
+    /// here and in what follows.
+    name: String,
+    scenario: Option<String>,
+    #[serde(default)]
+    set: Vec<String>,
+    line: Option<String>,
+    trace_us: Option<f64>,
+    /// `protocol` is the run's protocol, `x` where it stands on the x axis of a sweep.
+    over: BTreeMap<String, Vec<Value>>,
+}
+
+/// A value of an axis.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(untagged)]
+enum Value {
+    Number(f64),
+    Text(String),
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Value::Number(number) => number.fmt(f),
+            Value::Text(text) => text.fmt(f),
+        }
+    }
+}
+
+impl Grid {
+    /// All runs of it.
+    pub(super) fn runs(&self) -> Result<Vec<Run>, String> {
+        let mut points: Vec<Vec<(&str, &Value)>> = vec![Vec::new()];
+        for (axis, values) in self.over.iter().rev() {
+            let with = |point: &Vec<_>| {
+                let point = point.clone();
+                values.iter().map(move |value| [&point[..], &[(axis.as_str(), value)]].concat())
+            };
+            points = points.iter().flat_map(with).collect();
+        }
+        points.iter().map(|point| self.run(point)).collect()
+    }
+
+    fn run(&self, point: &[(&str, &Value)]) -> Result<Run, String> {
+        let value = |axis| point.iter().find(|(name, _)| *name == axis).map(|(_, value)| *value);
+        let protocol = value("protocol").map(Value::to_string);
+        let title = match &protocol {
+            Some(name) => {
+                let known = Protocol::named(name);
+                known.ok_or_else(|| format!("there is no protocol `{name}`"))?.card().title
+            }
+            None => "",
+        };
+        let fill = |text: &String| {
+            let mut text = text.replace("{title}", title);
+            for (axis, value) in point {
+                text = text.replace(&format!("{{{axis}}}"), &value.to_string());
+            }
+            match text.contains('{') {
+                true => Err(format!("grid {:?}: {text:?} has no such axis", self.name)),
+                false => Ok(text),
+            }
+        };
+        let x = match value("x") {
+            None => None,
+            Some(Value::Number(x)) => Some(*x),
+            Some(Value::Text(text)) => return Err(format!("x is a number, not {text:?}")),
+        };
+        Ok(Run {
+            name: fill(&self.name)?,
+            protocol,
+            scenario: self.scenario.as_ref().map(fill).transpose()?,
+            set: self.set.iter().map(fill).collect::<Result<_, _>>()?,
+            model: None,
+            trace_us: self.trace_us,
+            x,
+            line: self.line.as_ref().map(fill).transpose()?,
+            drawn: true,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn runs(text: &str) -> Result<Vec<Run>, String> {
+        toml::from_str::<Grid>(text).unwrap().runs()
+    }
+
+    #[test]
+    fn there_is_a_run_for_each_combination() {
+        let runs = runs(
+            "name = '{title}, {kind}, {x} %'\nscenario = 'of-{kind}'\nset = ['load={x}%', 'a=1']\n\
+             line = '{protocol}'\n\
+             over = { x = [20, 2.5], protocol = ['swift', 'dctcp'], kind = ['a', 'b'] }",
+        )
+        .unwrap();
+        let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
+        assert_eq!(
+            names,
+            [
+                "Swift, a, 20 %",
+                "Swift, b, 20 %",
+                "DCTCP, a, 20 %",
+                "DCTCP, b, 20 %",
+                "Swift, a, 2.5 %",
+                "Swift, b, 2.5 %",
+                "DCTCP, a, 2.5 %",
+                "DCTCP, b, 2.5 %",
+            ]
+        );
+        assert_eq!(runs[6].set, ["load=2.5%", "a=1"]);
+        assert_eq!(runs[7].scenario.as_deref(), Some("of-b"));
+        assert_eq!((runs[6].x, runs[6].protocol.as_deref()), (Some(2.5), Some("dctcp")));
+        assert_eq!(runs[6].line.as_deref(), Some("dctcp"));
+    }
+
+    #[test]
+    fn a_wrong_grid_is_refused() {
+        let refused = |text| runs(text).unwrap_err();
+        assert!(refused("name = '{y}'\nover = { x = [1] }").contains("no such axis"));
+        assert!(refused("name = 'a'\nover = { protocol = ['tcp'] }").contains("no protocol `tcp`"));
+        assert!(refused("name = 'a'\nover = { x = ['1'] }").contains("x is a number"));
+    }
+}
