@@ -239,15 +239,19 @@ pub fn reproduce(
     let seen = make(&jobs.jobs, options)?;
     let mut result = Reproduction { quick: options.quick, ..Reproduction::default() };
     let (mut record, mut fresh) = (Record::default(), Record::default());
-    for ((paper, figure), (base, others)) in figures.into_iter().zip(wanted) {
+    for (&(paper, figure), (base, others)) in figures.iter().zip(wanted) {
         let observed = |wanted: &[Vec<usize>]| -> Vec<Vec<&Observations>> {
             wanted.iter().map(|seeds| seeds.iter().map(|&i| &seen[i]).collect()).collect()
         };
         if result.papers.last().is_none_or(|last| last.paper != paper.name) {
             record = Record::of(&paper.name)?;
-            // Of figures that were not asked for what is known stays.
-            let is_whole = selection.is_none_or(|name| name == paper.name);
-            fresh = if is_whole { Record::default() } else { record.clone() };
+            fresh = Record::default();
+            for other in &paper.figures {
+                let is_made = figures.iter().any(|&(_, figure)| std::ptr::eq(figure, other));
+                if !is_made {
+                    fresh.take(&record, paper, other)?;
+                }
+            }
             result.papers.push(PaperText {
                 paper: paper.name.clone(),
                 title: paper.title.clone(),

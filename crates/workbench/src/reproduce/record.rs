@@ -12,7 +12,7 @@ use tidegate_core::Span;
 use tidegate_sim::SEMANTICS;
 
 use super::judge::Measured;
-use super::registry::{Choice, Claim, Figure, Paper, RECORDS, Run};
+use super::registry::{Choice, Claim, Figure, Paper, RECORDS, Run, SEEDS};
 use crate::Error;
 use crate::observe::VERSION;
 
@@ -43,6 +43,21 @@ impl Record {
 
     pub(crate) fn put(&mut self, key: String, measured: Measured) {
         self.0.insert(key, measured);
+    }
+
+    /// Takes from `other` what is known there of a figure.
+    pub(crate) fn take(
+        &mut self,
+        other: &Record,
+        paper: &Paper,
+        figure: &Figure,
+    ) -> Result<(), Error> {
+        for key in asked(paper, figure)? {
+            if let Some(measured) = other.get(&key) {
+                self.put(key, measured);
+            }
+        }
+        Ok(())
     }
 
     /// One line an entry.
@@ -77,6 +92,20 @@ pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error
     figure.runs.iter().map(hash).collect()
 }
 
+/// Under what all values of a figure's claims are kept: as chosen, and under every alternative.
+fn asked(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
+    let plans = plans(paper, figure)?;
+    let choices = || std::iter::once(None).chain(paper.choices().map(Some));
+    let keys = figure.claims.iter().flat_map(|claim| {
+        let plans = &plans;
+        choices().filter_map(move |choice| {
+            let seeds = choice.map_or(SEEDS, |_| 1);
+            key(paper, figure, claim, choice, plans, seeds)
+        })
+    });
+    Ok(keys.collect())
+}
+
 /// Under what a claim's value is kept; nothing where the alternative changes none of the runs it
 /// asks.
 pub(crate) fn key(
@@ -107,7 +136,7 @@ pub(crate) fn key(
 
 #[cfg(test)]
 mod tests {
-    use super::super::registry::{SEEDS, papers};
+    use super::super::registry::papers;
     use super::*;
 
     #[test]
@@ -116,16 +145,9 @@ mod tests {
             let record = Record::of(&paper.name).unwrap();
             let mut known = 0;
             for figure in &paper.figures {
-                let plans = plans(&paper, figure).unwrap();
-                let choices = || std::iter::once(None).chain(paper.choices().map(Some));
-                let wanted = figure.claims.iter().flat_map(|claim| {
-                    choices().filter_map(|choice| {
-                        let seeds = choice.map_or(SEEDS, |_| 1);
-                        key(&paper, figure, claim, choice, &plans, seeds)
-                    })
-                });
+                let wanted = asked(&paper, figure).unwrap();
                 let (kept, missing): (Vec<String>, Vec<String>) =
-                    wanted.partition(|key| record.get(key).is_some());
+                    wanted.into_iter().partition(|key| record.get(key).is_some());
                 known += kept.len();
                 // Nothing was recorded of a figure that is new: all its verdicts say so.
                 assert!(
