@@ -18,7 +18,7 @@ help:
 	@echo "make fmt     format the code"
 	@echo "make docs    write docs/scenario.md, docs/protocols.md and docs/headers.md anew from what the code says of itself"
 	@echo "make bench   measure the engine"
-	@echo "make reproduction   papers, figure by figure, under every choice they leave: half an hour"
+	@echo "make reproduction   papers, figure by figure, under every choice they leave: three hours"
 
 demo:
 	cargo build --release -p tidegate-cli
@@ -58,19 +58,15 @@ bench:
 	cargo bench -p tidegate-sim --bench permutation -- --large swift poseidon
 	scripts/instructions.sh
 
-# Figures and claims of the papers, and how they move with what the papers leave open: half an hour on two
-# quiet cores. What the alternatives measured is kept beside the registry, for runs that do not vary them.
+# Figures and claims of the papers, and how they move with what the papers leave open: some three
+# hours on two quiet cores, which go on where they were stopped. What the alternatives measured is
+# kept beside the registry, for runs that do not vary them.
+PAPERS := poseidon powertcp etalon
+
 reproduction:
 	cargo build --release -p tidegate-cli
-	cargo run --release -q -p tidegate-cli -- reproduce poseidon --sensitivity \
-	  --out results/reproduction --force
-	cp results/reproduction/reproduction.md results/reproduction/sensitivity.md docs/
-	cargo run --release -q -p tidegate-cli -- reproduce powertcp --quick --out results/powertcp --force
-	cp results/powertcp/reproduction.md docs/reproduction-powertcp.md
-	cargo run --release -q -p tidegate-cli -- reproduce powertcp/8 --sensitivity \
-	  --out results/powertcp-8 --force
-	cp results/powertcp-8/reproduction.md docs/reproduction-powertcp-8.md
-	cargo run --release -q -p tidegate-cli -- reproduce etalon --sensitivity --out results/etalon --force
-	cp results/etalon/reproduction.md docs/reproduction-etalon.md
-	for record in results/*/*.record.json; do \
-	  cp $$record crates/workbench/src/reproduce/records/$$(basename $$record .record.json).json; done
+	for paper in $(PAPERS); do \
+	  target/release/tidegate reproduce $$paper --sensitivity --out results/$$paper --force && \
+	  cp results/$$paper/reproduction.md results/$$paper/sensitivity.md docs/papers/$$paper/ && \
+	  cp results/$$paper/$$paper.record.json \
+	    crates/workbench/src/reproduce/records/$$paper.json || exit 1; done
