@@ -174,8 +174,8 @@ impl Node {
         }
     }
 
-    /// Replaces or adds one value. Tables on the way are made; places in lists must exist, and `*` is
-    /// all of them.
+    /// Replaces or adds one value. Tables on the way are made; places in lists must exist, and `*`
+    /// is all of them.
     pub(crate) fn set(&mut self, change: &Override) -> Result<(), Error> {
         let source = Rc::new(Source {
             name: change.option.clone(),
