@@ -34,6 +34,9 @@ headers! {
             size: u64,
             /// Where in the message the payload begins, in bytes.
             offset: u64,
+            /// When it left its sender, by the sender's clock; zero where its receiver takes no
+            /// delays.
+            sent_at: Time,
         }
     }
     /// Announces a message and asks for credit (CREDITREQ).
@@ -247,6 +250,7 @@ impl Carried for Header {
                 unscheduled,
                 size: third,
                 offset: fourth,
+                sent_at: body.sent_at,
             }),
             ACK => Header::Ack(Ack {
                 connection,
@@ -298,9 +302,11 @@ impl Carried for Header {
     #[inline(always)]
     fn write(&self, body: &mut Body) {
         body.is_retransmission = false;
+        body.sent_at = Time::ZERO;
         let (tag, connection, lane, message, which, third, fourth) = match *self {
             Header::Data(h) => {
                 body.is_retransmission = h.retransmission;
+                body.sent_at = h.sent_at;
                 let tag = DATA
                     | flag(h.end_of_message, END_OF_MESSAGE)
                     | flag(h.sender_congested, SENDER_CONGESTED);
@@ -332,7 +338,6 @@ impl Carried for Header {
         };
         body.message = message;
         body.tag = tag;
-        body.sent_at = Time::ZERO;
         body.words = [pair(connection, lane), which, third, fourth, 0];
     }
 }

@@ -71,6 +71,11 @@
 //!   a lost one. See `recovery.rs` and `unanswered.rs`.
 //! * A sender needs credit for all of its next packet (the paper: for any of it), but for once
 //!   after its receiver has asked in vain.
+//! * With `network_signal` the network is congested for a receiver where a packet has met a delay
+//!   of `delay_threshold`, in place of marks: the largest of a hop, for which switches write two
+//!   bytes that are not counted on the wire, or of the whole path, over the least that has come
+//!   from that sender, so that clocks need not agree. Both count queues of downlinks too, which do
+//!   not mark; so the threshold is above what the budget leaves there.
 //! * A message without end counts as longer than any other; several take turns.
 //! * Of a sender's messages only the shortest is tried, and of all only the one whose turn it is
 //!   when the budget is short: a shorter last packet of another does not overtake when little
@@ -101,8 +106,8 @@ use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
     HostContext, Limits, MIN_WIRE_BYTES, Marker, Marking, Message, MessageId, PacketMut,
-    PathOracle, Rate, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice,
-    frame_flag, mix64, params, wire::Carried,
+    PathOracle, Rate, Reply, Rng, Span, Telemetry, TelemetryBytes, Time, Transmit, Transport,
+    choice, frame_flag, mix64, params, wire::Carried,
 };
 
 /// Queue between switches from which on packets are marked (NThr; paper, table 2).
@@ -122,6 +127,10 @@ choice! {
 choice! {
     /// Whose rules hold where the paper and its authors' simulator differ.
     pub enum Rules { Paper = "paper", PublishedCode = "published-code" }
+}
+choice! {
+    /// By what a receiver knows that the network is congested.
+    pub enum NetworkSignal { Ecn = "ecn", Delay = "delay", PeakHopDelay = "peak-hop-delay" }
 }
 choice! {
     /// What goes above the priority of data, where there are two.
@@ -164,6 +173,15 @@ params! {
         credit_rate: f64 = 1.0, in 0.1..=1.0, "authors' simulator, r2p2-cc-hybrid.cc";
         /// What goes above the priority of data, where there are two.
         priorities: Priorities = Priorities::ControlAndUnscheduled, "paper, section 4.6";
+        /// By what a receiver knows that the network is congested: marks of switches, the queueing
+        /// delay of the whole path, or the largest of a hop, which switches write into packets.
+        network_signal: NetworkSignal = NetworkSignal::Ecn, "paper, section 4.3; the others are \
+            ours";
+        /// Queueing delay from which on the network is congested, as what the host's link carries
+        /// in that time. More than `budget` leaves at a downlink without congestion.
+        delay_threshold: Extent = Extent::Bdp(0.75),
+            within Extent::Bdp(0.0) => Extent::Bdp(1e9), "our choice: above B less a BDP, below \
+            NThr at the host's rate";
         /// Whose rules hold where the paper and its authors' simulator differ: when a sender is
         /// congested, and whether the credit that one sender may have is a BDP rounded up to whole
         /// packets, or down.
@@ -192,6 +210,8 @@ struct Settings {
     /// In units of [`turns::ONE`].
     fair_share: i64,
     policy: Policy,
+    signal: NetworkSignal,
+    delay_threshold: Span,
     rules: Rules,
     timeout: Span,
 }
@@ -230,6 +250,8 @@ impl Settings {
             network_floor: params.network_floor,
             fair_share: (params.fair_share * turns::ONE as f64) as i64,
             policy: params.receiver_policy,
+            signal: params.network_signal,
+            delay_threshold: host.nic_rate.serialise(bytes(params.delay_threshold) as u64),
             rules: params.rules,
             timeout: params.resend_timeout,
         }
@@ -292,8 +314,14 @@ impl Endpoint for Sird {
     }
 
     fn equipment(params: &SirdParams, _fabric: &Facts) -> Equipment {
+        let marking = Marking { core_only: true, ..Marking::step(NETWORK_THRESHOLD) };
+        let signal = params.network_signal;
         Equipment {
-            ecn: Some(Marking { core_only: true, ..Marking::step(NETWORK_THRESHOLD) }),
+            ecn: (signal == NetworkSignal::Ecn).then_some(marking),
+            telemetry: match signal {
+                NetworkSignal::PeakHopDelay => Telemetry::PEAK,
+                NetworkSignal::Ecn | NetworkSignal::Delay => Telemetry::NONE,
+            },
             classes: (params.priorities != Priorities::None).into(),
             routing: Routing::Spray,
             ..Equipment::NONE
@@ -324,8 +352,16 @@ impl Transport for Sird {
         let source = inbox.source(settings, src, glance.announces);
         if let Some(source) = source {
             inbox.changed(now);
-            let marked = packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0;
-            inbox.hear(step, source, glance.sender_congested, marked);
+            let congested = match settings.signal {
+                NetworkSignal::Ecn => packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0,
+                NetworkSignal::Delay => {
+                    inbox.delay(source, now, packet.body.sent_at) >= settings.delay_threshold
+                }
+                NetworkSignal::PeakHopDelay => {
+                    packet.frame.peak_hop_delay >= settings.delay_threshold
+                }
+            };
+            inbox.hear(step, source, glance.sender_congested, congested);
         }
         let answer = match (Header::read(packet.body), source) {
             (Some(Header::Data(data)), Some(source)) => {
@@ -451,7 +487,11 @@ impl Sird {
             wire_bytes: (payload_bytes + HEADER_BYTES).max(MIN_WIRE_BYTES),
             payload_bytes,
             priority: if is_first { unscheduled } else { scheduled },
-            flags: frame_flag::ECN_CAPABLE,
+            flags: match self.settings.signal {
+                NetworkSignal::Ecn => frame_flag::ECN_CAPABLE,
+                NetworkSignal::Delay => 0,
+                NetworkSignal::PeakHopDelay => frame_flag::STAMP_PEAK,
+            },
         };
         departure.write(self.host.host, &Header::Data(data), packet);
     }

@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use tidegate_core::{Application, Message, MessageId, Time};
+use tidegate_core::{Application, Message, MessageId, Span, Time};
 
 use super::credit::{Bucket, Pacer};
 use super::header::{Ack, Announced, Credit, Data, Header, Request};
@@ -92,6 +92,9 @@ pub(super) struct Source {
     pub(super) heard_at: Time,
     /// When a packet of any of its messages last arrived for the first time.
     pub(super) data_at: Time,
+    /// The least that a packet took, by the two hosts' clocks; with their difference, which may make
+    /// it negative: picoseconds.
+    least_delay: i64,
     /// Did not answer: gets no credit until it is heard of, and what it has does not count against
     /// the budget.
     silent: bool,
@@ -179,6 +182,7 @@ impl Inbox {
             lanes: Heard::default(),
             heard_at: Time::ZERO,
             data_at: Time::ZERO,
+            least_delay: i64::MAX,
             silent: false,
         });
         *self.by_host.entry(host) = number;
@@ -194,6 +198,18 @@ impl Inbox {
         if core::mem::take(&mut source.silent) {
             self.outstanding += source.bucket.outstanding;
         }
+    }
+
+    /// How much longer than the fastest of its sender a packet took that was sent at this time by
+    /// the sender's clock; zero where it does not say.
+    pub(super) fn delay(&mut self, source: u32, now: Time, sent_at: Time) -> Span {
+        if sent_at == Time::ZERO {
+            return Span::ZERO;
+        }
+        let least = &mut self.sources[source as usize].least_delay;
+        let took = now.as_ps().wrapping_sub(sent_at.as_ps()) as i64;
+        *least = took.min(*least);
+        Span::ps(took.wrapping_sub(*least) as u64)
     }
 
     /// A sender does not answer: its credit is for others until it does.

@@ -7,7 +7,7 @@ use tidegate_core::{Message, Time};
 
 use super::header::{Ack, Data, Header, Request};
 use super::turns::Turns;
-use super::{LONG, Rules, Settings, Step};
+use super::{LONG, NetworkSignal, Rules, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Pile, Places, shortest_first};
@@ -268,6 +268,7 @@ impl Outbox {
             unscheduled: message.unscheduled,
             size: message.size,
             offset: packet * settings.segments.mtu,
+            sent_at: if settings.signal == NetworkSignal::Delay { now } else { Time::ZERO },
         };
         let payload = settings.segments.payload(message.size, packet) as u32;
         Some((self.destinations[message.destination as usize].host, header, payload))

@@ -125,3 +125,48 @@ fn exactly_the_threshold_is_congestion() {
     // What the sender took itself is not credit.
     assert!(!sender::congestion(&settings, 4 * 1538, 1, 1538, 1));
 }
+
+/// What a sender may be credited after 2,000 packets of it, in BDP, each with these flags of its
+/// frame, peak of a hop, and time on the way beyond that of the first.
+fn bucket_after(signal: NetworkSignal, marked: bool, peak: Span, late: Span) -> f64 {
+    let params = SirdParams { network_signal: signal, ..SirdParams::default() };
+    let mut host = Sird::new(&params, &context(0));
+    for packet in 0..2_000 {
+        // The sender's clock is 40 us ahead.
+        let sent_at = Time::us(100 + packet);
+        let took = if packet == 0 { Span::ZERO } else { late };
+        let data = Data {
+            message: FORGED,
+            size: Message::UNLIMITED,
+            offset: packet * 1458,
+            sent_at,
+            ..Data::default()
+        };
+        let (mut body, mut hops) = (Body { src: 1, ..Body::default() }, HopTrace::default());
+        Header::Data(data).write(&mut body);
+        body.payload_bytes = 1458;
+        let flags = if marked { frame_flag::CONGESTION_EXPERIENCED } else { 0 };
+        let mut frame = Frame { flags, peak_hop_delay: peak, ..Frame::default() };
+        let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
+        host.receive(sent_at.before(Span::us(40)) + took, packet, &mut Checking::default());
+    }
+    host.inbox.sources[0].bucket.bytes() / settings().bdp as f64
+}
+
+#[test]
+fn a_receiver_hears_of_congestion_by_the_signal_chosen() {
+    // 0.75 BDP of 100 KB take 6 us at 100 Gbit/s.
+    let (short, long) = (Span::ns(5_999), Span::us(6));
+    let signals = [NetworkSignal::Ecn, NetworkSignal::PeakHopDelay, NetworkSignal::Delay];
+    for (chosen, signal) in signals.into_iter().enumerate() {
+        assert_eq!(bucket_after(signal, false, short, short), 1.0, "{signal:?}: below");
+        let said = [(true, short, short), (false, long, short), (false, short, long)];
+        for (number, (marked, peak, late)) in said.into_iter().enumerate() {
+            let bucket = bucket_after(signal, marked, peak, late);
+            match number == chosen {
+                true => assert!(bucket < 0.2, "{signal:?}: {bucket} BDP"),
+                false => assert_eq!(bucket, 1.0, "{signal:?} heard of another: {number}"),
+            }
+        }
+    }
+}
