@@ -15,11 +15,15 @@ pub struct Message {
     pub bytes: u64,
     /// Wants a connection of its own whatever the policy says (an explicit flow).
     pub dedicated: bool,
+    /// What it counts among others where protocols tell tenants apart: 1 to [`Message::MOST_WEIGHT`].
+    pub weight: u8,
 }
 
 impl Message {
     /// Size of a flow that never ends by itself.
     pub const UNLIMITED: u64 = u64::MAX;
+    /// Largest weight.
+    pub const MOST_WEIGHT: u8 = 31;
 }
 
 /// Which message of a fabric.

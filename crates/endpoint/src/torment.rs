@@ -110,6 +110,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
                     dst: 1 + script.u8() as u32 % 3,
                     bytes,
                     dedicated: script.u8() % 2 == 0,
+                    weight: script.u8() % 40,
                 };
                 messages += 1;
                 endpoint.submit(now, message, &Somewhere);

@@ -69,6 +69,7 @@ fn submissions(seed: u64) -> Vec<Submission> {
                     dst: 1 - host as u32,
                     bytes,
                     dedicated: rng.below(4) == 0,
+                    weight: 1,
                 },
             }
         })
@@ -120,6 +121,7 @@ fn endpoints_send_what_the_simulator_sends() {
                 connections: ConnectionPolicy::Pool(2),
                 bdp_bytes: None,
                 workload: Workload { flows: flows.collect(), traffic: Vec::new() },
+                weights: Vec::new(),
                 seed,
                 duration: end,
                 warmup: Time::ZERO,

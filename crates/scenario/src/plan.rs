@@ -27,6 +27,8 @@ pub struct Plan {
     pub stacks: Vec<Stack>,
     /// Labels of flows; flows name them by number. The first is "" (unlabelled).
     pub labels: Vec<String>,
+    /// What messages of each label count where protocols tell tenants apart; empty: all the same.
+    pub weights: Vec<u8>,
     /// How messages share connections.
     pub connections: ConnectionPolicy,
     /// Bandwidth-delay product in bytes where the scenario sets it.

@@ -433,6 +433,26 @@ fn sizes_come_from_files_and_by_any_spelling() {
 }
 
 #[test]
+fn weights_belong_to_labels() {
+    let weights = |flows: &str| {
+        let plan = plan(&format!("{RACKS}\n{flows}"));
+        (plan.labels, plan.weights)
+    };
+    let flow = |rest: &str| format!("[[flows]]\nsrc = 'h1'\ndst = 'h6'\n{rest}\n");
+    let without = weights(&flow("label = 'a'")).1;
+    assert!(without.is_empty());
+    let (labels, found) = weights(&format!(
+        "{}{}{}{}",
+        flow("label = 'a'"),
+        flow("label = 'b'\nweight = 31"),
+        flow("label = 'a'\nweight = 4"),
+        flow("label = 'a'")
+    ));
+    let of = |name: &str| found[labels.iter().position(|label| label == name).unwrap()];
+    assert_eq!([of(""), of("a"), of("b")], [1, 4, 31]);
+}
+
+#[test]
 fn options_change_values() {
     let set = |argument: &str| Override::set(argument).unwrap();
     let load = |changes: &[Override]| load(GRAPH, "x.toml", changes);

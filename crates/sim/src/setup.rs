@@ -33,6 +33,8 @@ pub struct Setup {
     /// So much longer messages may take to finish. Unlimited flows stop at `duration` unless this
     /// is zero.
     pub drain: Span,
+    /// Weights of messages by their label where protocols tell tenants apart; 1 beyond the end.
+    pub weights: Vec<u8>,
     /// What goes wrong.
     pub faults: Faults,
     /// How long hosts take with what they receive.

@@ -47,7 +47,7 @@ fn a_receiver_drops_what_comes_early_and_asks_for_what_is_missing() {
 /// up to where they acknowledge, and whether they refuse packet 9.
 fn sends_after(answers: &[(u64, bool)]) -> Vec<(u64, bool)> {
     let mut sender = host(0);
-    let message = Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false };
+    let message = Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false, weight: 1 };
     sender.submit(Time::ZERO, message, &OnePath);
     let data = |body: &Body| match Header::read(body) {
         Some(Header::Data(data)) => data,

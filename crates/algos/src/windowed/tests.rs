@@ -69,7 +69,7 @@ fn timeouts_in_a_row_double_up_to_the_largest() {
 fn messages_behind_one_without_end_follow_where_it_stops() {
     let (mut messages, mut sender) = (Messages::default(), sender());
     let slots = [Message::UNLIMITED, 2_500, Message::UNLIMITED, 1_000].map(|bytes| {
-        let message = Message { id: 0, dst: 1, bytes, dedicated: false };
+        let message = Message { id: 0, dst: 1, bytes, dedicated: false, weight: 1 };
         messages.append(&mut sender, &message, 1_000)
     });
     (sender.una, sender.next) = (1, 3);
@@ -270,7 +270,8 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
             let bytes = 1 + rng.below(most);
             let dedicated = rng.below(8) == 0;
             let expected = looked_for(&sender, dst, size);
-            let handle = sender.submit(now, Message { id, dst, bytes, dedicated }, &OnePath);
+            let handle =
+                sender.submit(now, Message { id, dst, bytes, dedicated, weight: 1 }, &OnePath);
             if !dedicated {
                 assert_eq!((handle.0 >> 32) as u32, expected, "message {id} with {policy:?}");
                 shared += (sender.senders[expected as usize].queued_messages > 1) as u32;
@@ -299,7 +300,7 @@ fn a_large_pool_costs_a_message_no_look_at_every_connection() {
     let mut host = host(0, ConnectionPolicy::Pool(65_535), Span::ZERO);
     let began = std::time::Instant::now();
     for id in 0..200_000 {
-        let message = Message { id, dst: 1, bytes: 64, dedicated: false };
+        let message = Message { id, dst: 1, bytes: 64, dedicated: false, weight: 1 };
         assert_eq!(host.submit(Time::ZERO, message, &OnePath).0 >> 32, id as u64 % 65_535);
     }
     // A look at all would take some ten thousand million steps.
@@ -345,7 +346,7 @@ fn a_nic_moves_the_packet_that_waits_when_its_pace_changes() {
 /// A connection that has sent ten packets, of which all but the first arrived up to the fifth.
 fn overtaken(messages: &mut Messages) -> Sender<Swift> {
     let (mut sender, mtu) = (sender(), path().mtu);
-    let message = Message { id: 1, dst: 1, bytes: 10 * mtu as u64, dedicated: false };
+    let message = Message { id: 1, dst: 1, bytes: 10 * mtu as u64, dedicated: false, weight: 1 };
     messages.append(&mut sender, &message, mtu);
     (sender.next, sender.in_flight) = (10, 10 * path().full_wire_bytes as u64);
     let ack = Ack { seq: 4, cumulative: 0, sack: 0b1111, ..Ack::default() };
@@ -389,7 +390,7 @@ fn sent_twice(us: u64) -> bool {
     let mut host = host(0, ConnectionPolicy::PerPair, Span::us(10));
     host.submit(
         Time::ZERO,
-        Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false },
+        Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false, weight: 1 },
         &OnePath,
     );
     let data = |body: &Body| match Header::read(body) {

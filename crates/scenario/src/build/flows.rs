@@ -35,6 +35,7 @@ pub(crate) static KEYS: &[Key] = &[
         "So many parallel flows, each with a connection of its own.",
     ),
     key("label", Shape::Text, Optional, "What results of these flows are counted under."),
+    super::WEIGHT,
 ];
 
 /// Most explicit flows of a scenario.
@@ -75,7 +76,7 @@ pub(crate) fn flows<'a>(
             Or::Word(_) => Message::UNLIMITED,
             Or::Value::<u64>(bytes) => bytes,
         };
-        let (stack, label) = (stacks.number(table)?, labels.number(table, "label")?);
+        let (stack, label) = (stacks.number(table)?, labels.weighed(table)?);
         let mut rng = Rng::stream(course.seed, Domain::Traffic, JITTER_STREAM | block as u64);
         flows.extend((0..count).map(|_| Flow {
             src,

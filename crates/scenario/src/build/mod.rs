@@ -19,9 +19,10 @@ pub(crate) mod traffic;
 pub(crate) mod transport;
 pub(crate) mod wishes;
 
-use tidegate_core::Time;
+use tidegate_core::{Message, Time};
 
 use crate::error::Error;
+use crate::read::keys::{Key, Optional, Shape, key};
 use crate::read::table::Table;
 
 /// The course of a run: when things can happen, and by which chance.
@@ -47,16 +48,26 @@ impl Course {
     }
 }
 
-/// Labels of flows by number; the first is none.
+/// Labels of flows by number, with the weights of their messages where these are said; the first is
+/// none.
 #[derive(Debug)]
-pub(crate) struct Labels(Vec<String>);
+pub(crate) struct Labels(Vec<(String, Option<u64>)>);
+
+/// What messages count.
+pub(crate) const WEIGHT: Key = key(
+    "weight",
+    Shape::Count { min: 1, max: Message::MOST_WEIGHT as u64 },
+    Optional,
+    "What messages with this label count where a protocol tells tenants apart (SIRD's policies \
+     weighted and strict); 1 unless set.",
+);
 
 /// What results of all flows are counted under.
 const ALL: &str = "all";
 
 impl Labels {
     pub(crate) fn new() -> Labels {
-        Labels(vec![String::new()])
+        Labels(vec![(String::new(), None)])
     }
 
     /// The number of the label that a key names.
@@ -67,15 +78,33 @@ impl Labels {
                 table.error(key, "another text: results of all flows together are called so")
             );
         }
-        let known = self.0.iter().position(|known| known == label);
+        let known = self.0.iter().position(|(known, _)| known == label);
         let number = known.unwrap_or_else(|| {
-            self.0.push(label.to_string());
+            self.0.push((label.to_string(), None));
             self.0.len() - 1
         });
         u16::try_from(number).map_err(|_| table.error(key, "at most 65536 different labels"))
     }
 
-    pub(crate) fn into_list(self) -> Vec<String> {
-        self.0
+    /// The number of the row's label, whose messages have the row's weight.
+    fn weighed(&mut self, table: &Table) -> Result<u16, Error> {
+        let number = self.number(table, "label")?;
+        let said = &mut self.0[number as usize].1;
+        match (*said, table.find::<u64>("weight")) {
+            (Some(other), Some(weight)) if weight != other => {
+                let expected = format!("{other}, as in the row before with this label");
+                return Err(table.error("weight", expected));
+            }
+            (_, weight) => *said = weight.or(*said),
+        }
+        Ok(number)
+    }
+
+    /// Names and weights; no weights where none was said.
+    pub(crate) fn into_lists(self) -> (Vec<String>, Vec<u8>) {
+        let is_said = self.0.iter().any(|(_, weight)| weight.is_some());
+        let weights = self.0.iter().filter(|_| is_said);
+        let weights = weights.map(|&(_, weight)| weight.unwrap_or(1) as u8).collect();
+        (self.0.into_iter().map(|(label, _)| label).collect(), weights)
     }
 }

@@ -146,6 +146,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     hosts::uncovered(stack_time, facts.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
     let output: &Table = root.get("output");
     let name = root.find::<&str>("name").unwrap_or(stem).to_string();
+    let (labels, weights) = labels.into_lists();
     let resolved = resolved(root, &name, &fabric, routing, &stacks, &workload)?;
     Ok(Plan {
         name,
@@ -156,7 +157,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         fabric,
         routing,
         stacks: stacks.into_list(),
-        labels: labels.into_list(),
+        labels,
+        weights,
         connections: transport::connections(transport_table),
         bdp_bytes: set_bdp,
         workload,

@@ -19,6 +19,7 @@ use crate::read::table::{Table, Word};
 pub(crate) static COMMON: &[Key] = &[
     key("kind", Shape::Text, Required, "The pattern."),
     key("label", Shape::Text, Optional, "What results of these flows are counted under."),
+    super::WEIGHT,
     key("start", SPAN, Default("0us"), "First submission."),
     key("stop", SPAN, Optional, "No submission from here on; the end of the run unless set."),
     key(
@@ -209,7 +210,7 @@ pub(crate) fn traffic<'a>(
     let start: Time = table.get("start");
     let stop: Option<Time> = table.find("stop");
     context.course.within(table, start, stop)?;
-    let label = labels.number(table, "label")?;
+    let label = labels.weighed(table)?;
     let kind = table.get::<&str>("kind");
     let sizes = match kind {
         // Each arrival has its own.

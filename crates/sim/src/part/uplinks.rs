@@ -286,6 +286,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             dst: flow.dst,
             bytes: flow.bytes,
             dedicated: flow.dedicated,
+            weight: self.setup.weights.get(flow.label as usize).copied().unwrap_or(1),
         };
         let transport = self.hosts[host as usize].transport(flow.stack, &self.setup.stacks);
         self.flows.get(slot).handle = transport.submit(now, message, &self.routing);

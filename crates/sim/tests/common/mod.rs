@@ -158,6 +158,7 @@ pub fn unlimited(src: u32, dst: u32, start: Time) -> Flow {
 
 pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> Setup {
     Setup {
+        weights: Vec::new(),
         fabric,
         routing: Routing::Ecmp,
         stacks: vec![stack],

@@ -137,6 +137,7 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
         connections: plan.connections,
         bdp_bytes: plan.bdp_bytes,
         workload: plan.workload.clone(),
+        weights: plan.weights.clone(),
         faults: plan.faults.clone(),
         stack_time: plan.stack_time,
         seed: plan.seed,

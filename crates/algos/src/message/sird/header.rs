@@ -30,6 +30,8 @@ headers! {
             message: u32,
             /// First packets of the message that go without credit.
             unscheduled: u32,
+            /// What the message counts among those of other tenants.
+            weight: u32,
             /// Bytes of the message; all ones: no end is known.
             size: u64,
             /// Where in the message the payload begins, in bytes.
@@ -56,6 +58,8 @@ headers! {
             message: u32,
             /// First packets of the message that go without credit.
             unscheduled: u32,
+            /// What the message counts among those of other tenants.
+            weight: u32,
             /// Bytes of the message; all ones: no end is known.
             size: u64,
             /// Repeated: where in the message the first byte is that was not sent yet.
@@ -135,6 +139,8 @@ headers! {
             message: u32,
             /// First packets of the message that go without credit.
             unscheduled: u32,
+            /// What the message counts among those of other tenants.
+            weight: u32,
             /// Bytes of the message; all ones: no end is known.
             size: u64,
         }
@@ -149,21 +155,23 @@ pub(super) struct Announced {
     pub(super) generation: u32,
     pub(super) message: u32,
     pub(super) unscheduled: u32,
+    pub(super) weight: u32,
     pub(super) size: u64,
 }
 
 impl Data {
     #[inline]
     pub(super) fn announced(&self) -> Announced {
-        let Data { connection, lane, generation, message, unscheduled, size, .. } = *self;
-        Announced { connection, lane, generation, message, unscheduled, size }
+        let Data { connection, lane, generation, message, unscheduled, weight, size, .. } = *self;
+        Announced { connection, lane, generation, message, unscheduled, weight, size }
     }
 }
 
 impl Request {
     pub(super) fn announced(&self) -> Announced {
-        let Request { connection, lane, generation, message, unscheduled, size, .. } = *self;
-        Announced { connection, lane, generation, message, unscheduled, size }
+        let Request { connection, lane, generation, message, unscheduled, weight, size, .. } =
+            *self;
+        Announced { connection, lane, generation, message, unscheduled, weight, size }
     }
 }
 
@@ -235,7 +243,8 @@ impl Carried for Header {
     #[inline(always)]
     fn read(body: &Body) -> Option<Header> {
         let ((connection, lane), message) = (unpair(body.words[0]), body.message);
-        let [_, which, third, fourth, _] = body.words;
+        let [_, which, third, fourth, weight] = body.words;
+        let weight = weight as u32;
         let (generation, unscheduled) = unpair(which);
         let is = |flag| body.tag & flag != 0;
         Some(match body.tag & KIND {
@@ -248,6 +257,7 @@ impl Carried for Header {
                 generation,
                 message,
                 unscheduled,
+                weight,
                 size: third,
                 offset: fourth,
                 sent_at: body.sent_at,
@@ -275,6 +285,7 @@ impl Carried for Header {
                 generation,
                 message,
                 unscheduled,
+                weight,
                 size: third,
                 sent: fourth,
             }),
@@ -293,6 +304,7 @@ impl Carried for Header {
                 generation,
                 message,
                 unscheduled,
+                weight,
                 size: third,
             }),
             _ => return None,
@@ -303,6 +315,12 @@ impl Carried for Header {
     fn write(&self, body: &mut Body) {
         body.is_retransmission = false;
         body.sent_at = Time::ZERO;
+        let weight = match self {
+            Header::Data(Data { weight, .. })
+            | Header::Request(Request { weight, .. })
+            | Header::Busy(Busy { weight, .. }) => *weight,
+            Header::Credit(_) | Header::Ack(_) | Header::Resend(_) => 0,
+        };
         let (tag, connection, lane, message, which, third, fourth) = match *self {
             Header::Data(h) => {
                 body.is_retransmission = h.retransmission;
@@ -338,6 +356,6 @@ impl Carried for Header {
         };
         body.message = message;
         body.tag = tag;
-        body.words = [pair(connection, lane), which, third, fourth, 0];
+        body.words = [pair(connection, lane), which, third, fourth, weight as u64];
     }
 }

@@ -95,6 +95,7 @@ mod unanswered;
 use alloc::collections::VecDeque;
 
 use crate::kit::departure::Departure;
+use crate::kit::heap::shortest_first;
 use crate::kit::segments::Segments;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
@@ -115,14 +116,23 @@ const NETWORK_THRESHOLD: Extent = Extent::Bdp(1.25);
 /// Timeouts double at most so often.
 const MAX_BACKOFF: u8 = 6;
 /// Bytes left of a message without end: more than of any other.
-const LONG: u64 = 1 << 62;
+const LONG: u64 = 1 << 57;
+/// Bits of a message's rank below its weight, which has five; one is left above.
+const BELOW_WEIGHT: u32 = 64 + 58;
+/// Parts of a byte in which turns of weighted messages are counted.
+const WEIGHED: u64 = 1 << 10;
 
 /// What every step of this transport is handed.
 type Step<'a> = step::Step<'a, Settings, Header>;
 
 choice! {
-    /// Whose packet a receiver credits next.
-    pub enum Policy { Srpt = "srpt", RoundRobin = "round-robin" }
+    /// Whose packet goes next.
+    pub enum Policy {
+        Srpt = "srpt",
+        RoundRobin = "round-robin",
+        Weighted = "weighted",
+        Strict = "strict",
+    }
 }
 choice! {
     /// Whose rules hold where the paper and its authors' simulator differ.
@@ -163,8 +173,11 @@ params! {
         /// Share of a sender's link that its receivers get in turns; the rest goes to the shortest
         /// message.
         fair_share: f64 = 0.5, in 0.0..=1.0, "paper, section 5.4";
-        /// Whose packet a receiver credits next.
-        receiver_policy: Policy = Policy::Srpt, "paper, section 5.1";
+        /// Whose packet a receiver credits next: of the shortest message, all in turns, in
+        /// proportion to their weights, or of the largest weight first and then the shortest.
+        receiver_policy: Policy = Policy::Srpt, "paper, sections 4.5 and 5.1";
+        /// Whose packet a sender sends next, but for the turns of `fair_share`.
+        sender_policy: Policy = Policy::Srpt, "paper, sections 4.5 and 5.1";
         /// Credits are as far apart as the data they call for.
         credit_pacing: bool = true, "paper, section 4.5";
         /// Share of the link that paced credits call for. At 1 nothing drains the queue that other
@@ -209,7 +222,8 @@ struct Settings {
     network_floor: f64,
     /// In units of [`turns::ONE`].
     fair_share: i64,
-    policy: Policy,
+    receiver_policy: Policy,
+    sender_policy: Policy,
     signal: NetworkSignal,
     delay_threshold: Span,
     rules: Rules,
@@ -249,12 +263,54 @@ impl Settings {
             sender_floor: params.sender_floor,
             network_floor: params.network_floor,
             fair_share: (params.fair_share * turns::ONE as f64) as i64,
-            policy: params.receiver_policy,
+            receiver_policy: params.receiver_policy,
+            sender_policy: params.sender_policy,
             signal: params.network_signal,
             delay_threshold: host.nic_rate.serialise(bytes(params.delay_threshold) as u64),
             rules: params.rules,
             timeout: params.resend_timeout,
         }
+    }
+}
+
+impl Policy {
+    /// Place of a message among others: the least goes next. One without end has [`LONG`] bytes
+    /// left.
+    #[inline]
+    fn rank(self, bytes_left: u64, order: u64, weight: u8) -> u128 {
+        match self {
+            Policy::Srpt => shortest_first(bytes_left, order),
+            Policy::RoundRobin | Policy::Weighted => shortest_first(0, order),
+            Policy::Strict => {
+                let after = (Message::MOST_WEIGHT - weight.min(Message::MOST_WEIGHT)) as u128;
+                after << BELOW_WEIGHT | shortest_first(bytes_left, order)
+            }
+        }
+    }
+
+    /// Messages go on being ordered by their turns, not by their bytes left.
+    #[inline]
+    fn is_of_turns(self) -> bool {
+        matches!(self, Policy::RoundRobin | Policy::Weighted)
+    }
+
+    /// The first turn of a message, where `turn` is the latest of all.
+    #[inline]
+    fn first_turn(self, turn: &mut u64) -> u64 {
+        *turn += (self != Policy::Weighted) as u64;
+        *turn
+    }
+
+    /// The turn after `order`, in which `wire` bytes of the message went. Weighted ones are as far
+    /// apart as bytes over weight: start-time fair queueing (Goyal et al., SIGCOMM 1996).
+    #[inline]
+    fn next_turn(self, turn: &mut u64, order: u64, wire: u64, weight: u8) -> u64 {
+        if self == Policy::Weighted {
+            *turn = order.max(*turn);
+            return order + wire * WEIGHED / weight.max(1) as u64;
+        }
+        *turn += 1;
+        *turn
     }
 }
 

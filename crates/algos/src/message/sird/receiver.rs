@@ -6,10 +6,10 @@ use tidegate_core::{Application, Message, MessageId, Span, Time};
 
 use super::credit::{Bucket, Pacer};
 use super::header::{Ack, Announced, Credit, Data, Header, Request};
-use super::{Answer, LONG, Policy, Settings, Step};
+use super::{Answer, LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
-use crate::kit::heap::{Heap, Pile, Places, shortest_first};
+use crate::kit::heap::{Heap, Pile, Places};
 use crate::kit::lanes::{Heard, Known};
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
@@ -46,6 +46,7 @@ pub(super) struct Incoming {
     /// Credit for packets that a stopped message no longer has: its sender must forget it.
     excess: u64,
     pub(super) order: u64,
+    pub(super) weight: u8,
     /// When it began to expect packets, or one of it last arrived.
     pub(super) waits_since: Time,
     /// When packets of it were last asked for.
@@ -70,12 +71,11 @@ impl Incoming {
 
     #[inline]
     fn key(&self, settings: &Settings) -> u128 {
-        let remaining = match settings.policy {
-            Policy::RoundRobin => 0,
-            Policy::Srpt if self.size == Message::UNLIMITED => LONG,
-            Policy::Srpt => self.size.saturating_sub(self.received * settings.segments.mtu),
+        let left = match self.size {
+            Message::UNLIMITED => LONG,
+            size => size.saturating_sub(self.received * settings.segments.mtu),
         };
-        shortest_first(remaining, self.order)
+        settings.receiver_policy.rank(left, self.order, self.weight)
     }
 }
 
@@ -241,7 +241,7 @@ impl Inbox {
         if !sane || self.messages.len() >= MAX_MESSAGES {
             return Known::Never;
         }
-        self.order += 1;
+        let order = settings.receiver_policy.first_turn(&mut self.order);
         let slot = self.messages.insert(|last| Incoming {
             id: said.message,
             source: number,
@@ -252,7 +252,8 @@ impl Inbox {
             packets,
             granted: unscheduled,
             window: last.window.cleared(),
-            order: self.order,
+            order,
+            weight: said.weight.clamp(1, Message::MOST_WEIGHT as u32) as u8,
             waits_since: now,
             horizon_at: now,
             ..Incoming::default()
@@ -444,6 +445,7 @@ impl Inbox {
             generation: message.generation,
             message: id,
             unscheduled: 0,
+            weight: message.weight as u32,
             size: message.size,
         };
         self.sources[source as usize].lanes.close(said.lane, excess);

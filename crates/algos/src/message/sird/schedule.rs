@@ -4,7 +4,7 @@ use tidegate_core::{Message, Time};
 
 use super::header::{Credit, Header};
 use super::receiver::Inbox;
-use super::{Policy, Settings, Step};
+use super::{Settings, Step};
 
 impl Inbox {
     /// Hands out the credit that is due by the step's time.
@@ -49,10 +49,10 @@ impl Inbox {
         let payload_bytes = settings.segments.payload(message.size, packet) as u32;
         let wire = settings.segments.wire(message.size, packet);
         message.granted += 1;
-        let in_turns = settings.policy == Policy::RoundRobin || message.size == Message::UNLIMITED;
+        let policy = settings.receiver_policy;
+        let in_turns = policy.is_of_turns() || message.size == Message::UNLIMITED;
         if in_turns {
-            self.order += 1;
-            message.order = self.order;
+            message.order = policy.next_turn(&mut self.order, message.order, wire, message.weight);
         }
         let moves = in_turns || !message.wants();
         let (connection, lane, id) = (message.connection, message.lane, message.id);

@@ -10,7 +10,7 @@ use super::turns::Turns;
 use super::{LONG, NetworkSignal, Rules, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
-use crate::kit::heap::{Pile, Places, shortest_first};
+use crate::kit::heap::{Pile, Places};
 use crate::kit::lanes::Lanes;
 use crate::kit::resends::Resends;
 use crate::kit::slab::{Key, Slab};
@@ -37,6 +37,7 @@ pub(super) struct Outgoing {
     /// Waits for a lane.
     held: bool,
     order: u64,
+    pub(super) weight: u8,
     /// When a packet was last sent for the first time, and again.
     pub(super) sent_at: Time,
     pub(super) resent_at: Time,
@@ -49,7 +50,7 @@ impl Outgoing {
         let wire_below = |packets| settings.segments.wire_below(self.size, packets);
         wire_below(self.unscheduled as u64).saturating_sub(wire_below(self.next)) as i64
     }
-    /// Fewest unsent bytes first; those without end follow in turns.
+    /// Place among messages by the sender's policy; those without end follow in turns.
     #[inline]
     fn remaining(&self, settings: &Settings) -> u128 {
         let unsent = if self.size == Message::UNLIMITED {
@@ -57,7 +58,7 @@ impl Outgoing {
         } else {
             self.size - self.next * settings.segments.mtu
         };
-        shortest_first(unsent, self.order)
+        settings.sender_policy.rank(unsent, self.order, self.weight)
     }
     /// The same, but nothing overtakes a message that the receiver has not heard of: the credit
     /// that it brings must not be spent before the receiver counts it.
@@ -141,13 +142,14 @@ impl Outbox {
     pub(super) fn submit(&mut self, step: &mut Step<'_>, message: &Message) -> Key {
         let destination =
             self.by_host.get(message.dst).copied().unwrap_or_else(|| self.connect(message.dst));
-        self.order += 1;
+        let order = step.settings.sender_policy.first_turn(&mut self.order);
         let slot = self.messages.insert(|_| Outgoing {
             id: message.id,
             destination,
             size: message.bytes,
             packets: step.settings.segments.packets(message.bytes),
-            order: self.order,
+            order,
+            weight: message.weight,
             ..Outgoing::default()
         });
         if message.bytes != Message::UNLIMITED {
@@ -266,6 +268,7 @@ impl Outbox {
             generation: message.generation,
             message: message.id,
             unscheduled: message.unscheduled,
+            weight: message.weight as u32,
             size: message.size,
             offset: packet * settings.segments.mtu,
             sent_at: if settings.signal == NetworkSignal::Delay { now } else { Time::ZERO },
@@ -297,10 +300,12 @@ impl Outbox {
         if message.backoff.end() {
             self.timers.set(slot, now.after(settings.timeout));
         }
-        if message.size == Message::UNLIMITED {
-            self.order += 1;
-            message.order = self.order;
-        } else {
+        let policy = settings.sender_policy;
+        if policy.is_of_turns() || message.size == Message::UNLIMITED {
+            let wire = wire as u64;
+            message.order = policy.next_turn(&mut self.order, message.order, wire, message.weight);
+        }
+        if message.size != Message::UNLIMITED {
             self.backlog_bytes -= settings.segments.payload(message.size, packet);
         }
         if message.next == message.packets {
@@ -410,6 +415,7 @@ pub(super) fn request(message: &Outgoing, slot: u32) -> Request {
         generation: message.generation,
         message: message.id,
         unscheduled: message.unscheduled,
+        weight: message.weight as u32,
         size: message.size,
         sent: 0,
     }

@@ -27,6 +27,7 @@ impl Outbox {
                 generation,
                 message: message.id,
                 unscheduled: message.unscheduled,
+                weight: message.weight as u32,
                 size: message.size,
             };
             self.destinations[number as usize].lend = true;

@@ -13,6 +13,7 @@ fn shares(fair_share: f64, receivers: u32) -> Vec<u32> {
             dst,
             bytes: 100_000_000 + dst as u64 * 10_000_000,
             dedicated: false,
+            weight: 1,
         };
         host.submit(Time::ZERO, message, &NoPaths);
     }
@@ -86,7 +87,7 @@ fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
 fn csn(rules: Rules, credited: u64, receivers: u32) -> Vec<bool> {
     let mut host = Sird::new(&SirdParams { rules, ..SirdParams::default() }, &context(0));
     for dst in 1..=receivers {
-        let message = Message { id: dst, dst, bytes: 10_000_000, dedicated: false };
+        let message = Message { id: dst, dst, bytes: 10_000_000, dedicated: false, weight: 1 };
         host.submit(Time::ZERO, message, &NoPaths);
     }
     tell(&mut host, Time::ZERO, 1, &credit(credited * 1538));
@@ -169,4 +170,59 @@ fn a_receiver_hears_of_congestion_by_the_signal_chosen() {
             }
         }
     }
+}
+
+/// When messages of 4 MB from as many hosts, or from one, are completed, in microseconds; of these
+/// weights.
+fn completed_by_weight(params: &SirdParams, from_one: bool, weights: &[u8]) -> Vec<f64> {
+    let mut net = Net::new(5, params, NO_FAULTS, 1);
+    for (i, &weight) in (0..).zip(weights) {
+        let (src, dst) = if from_one { (0, 1 + i) } else { (1 + i, 0) };
+        net.submit_weighed(src, dst, 4_000_000, weight);
+    }
+    net.run(Time::s(1));
+    net.assert_quiet("done");
+    let messages = net.app.messages.iter();
+    messages.map(|heard| heard.completed.unwrap().as_us_f64()).collect()
+}
+
+#[test]
+fn tenants_share_a_downlink_by_their_weights_or_the_heaviest_goes_first() {
+    let completed = |policy, weights: &[u8]| {
+        let params = SirdParams { receiver_policy: policy, ..SirdParams::default() };
+        completed_by_weight(&params, false, weights)
+    };
+    // Megabytes of all before the last of each: at weights 3, 1 the first has three of four.
+    let cases: [(Policy, &[u8], &[f64]); 3] = [
+        (Policy::Weighted, &[3, 1], &[4.0 * 4.0 / 3.0, 8.0]),
+        (Policy::Weighted, &[1, 1, 2], &[12.0, 12.0, 8.0]),
+        (Policy::Strict, &[1, 31, 7], &[12.0, 4.0, 8.0]),
+    ];
+    for (policy, weights, megabytes) in cases {
+        let times = completed(policy, weights);
+        for (took, megabytes) in times.iter().zip(megabytes) {
+            let expected = megabytes * 80.0 * 1538.0 / 1458.0;
+            assert!((took / expected - 1.0).abs() < 0.08, "{policy:?}: {times:?}, {expected} us");
+        }
+    }
+}
+
+#[test]
+fn a_sender_follows_its_policy_with_what_is_not_shared_in_turns() {
+    let completed = |policy, weights: &[u8]| {
+        // Of credit there is enough for each.
+        let sender_threshold = Extent::Bdp(1e6);
+        let params = SirdParams {
+            sender_policy: policy,
+            fair_share: 0.0,
+            sender_threshold,
+            ..SirdParams::default()
+        };
+        completed_by_weight(&params, true, weights)
+    };
+    let strict = completed(Policy::Strict, &[1, 31, 7]);
+    assert!(strict[1] < strict[2] && strict[2] < strict[0], "{strict:?}");
+    let weighted = completed(Policy::Weighted, &[3, 1]);
+    let expected = 4.0 * 4.0 / 3.0 * 80.0 * 1538.0 / 1458.0;
+    assert!((weighted[0] / expected - 1.0).abs() < 0.08, "{weighted:?} where {expected} us");
 }

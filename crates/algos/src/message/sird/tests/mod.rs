@@ -167,6 +167,10 @@ impl Net {
 
     /// Submits under the number of an acknowledged message, if there is one.
     fn submit(&mut self, src: u32, dst: u32, size: u64) -> (u32, Handle) {
+        self.submit_weighed(src, dst, size, 1)
+    }
+
+    fn submit_weighed(&mut self, src: u32, dst: u32, size: u64, weight: u8) -> (u32, Handle) {
         let heard = Heard { src, dst, size, ..Heard::default() };
         let id = match self.app.acked.pop() {
             Some(id) => {
@@ -178,7 +182,7 @@ impl Net {
                 self.app.messages.len() as u32 - 1
             }
         };
-        let message = Message { id, dst, bytes: size, dedicated: false };
+        let message = Message { id, dst, bytes: size, dedicated: false, weight };
         (id, self.hosts[src as usize].submit(self.now, message, &NoPaths))
     }
 

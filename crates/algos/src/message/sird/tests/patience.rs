@@ -8,7 +8,7 @@ fn sending() -> Sird {
     let mut host = Sird::new(&SirdParams::default(), &context(0));
     host.submit(
         Time::ZERO,
-        Message { id: 0, dst: 1, bytes: 10_000_000, dedicated: false },
+        Message { id: 0, dst: 1, bytes: 10_000_000, dedicated: false, weight: 1 },
         &NoPaths,
     );
     host
