@@ -14,9 +14,10 @@
 //! # Rules
 //!
 //! * iteration `= β · cRTT`, cRTT what a question and its answer take; data phase
-//!   `= α · r · iteration`; epoch `e` begins at `e` data phases, its own follows `r` iterations later
+//!   `= α · r · iteration`; epoch `e` begins at `e` data phases, its own follows `r` iterations
+//!   later
 //! * request: to every sender with messages that tokens may be sent for, by its shortest:
-//!   `min(⌈remaining / quota⌉ − matched, free)` channels, where a channel carries `quota` packets in
+//!   `min(⌈remaining / quota⌉ − matched, free)` channels, of which each carries `quota` packets in
 //!   a phase; prompt ones of them can be used at once, because this phase leaves them idle
 //! * grant, half an iteration later: `min(wanted, free)`, to the shortest messages in the first
 //!   rounds, at random later; accept, at the next round: the same rule; what a sender does not have
@@ -42,24 +43,24 @@
 //! # Differences from the paper
 //!
 //! The authors' simulator settles what the paper leaves open (github.com/Terabit-Ethernet/dcPIM,
-//! `simulator/ext/pimhost.cpp`): when tokens are skipped (`hold`), labels, what prompt channels are,
-//! quota rounded down. It has seven priorities, SIRD's comparison three.
+//! `simulator/ext/pimhost.cpp`): when tokens are skipped (`hold`), labels, what prompt channels
+//! are, quota rounded down. It has seven priorities, SIRD's comparison three.
 //!
 //! Our own:
 //!
 //! * The iteration is longer where a packet of control that finds a full packet begun at every hop
 //!   would miss its half of a round: on short or slow paths. In the paper's setting it is not.
 //! * Loss recovery of control, which the authors' simulator has none of: senders repeat
-//!   notifications, with exponential backoff, and keep a message until its acknowledgement; whatever
-//!   of a round is lost is asked for again in the next. A sender that cannot grant says so now and
-//!   then, and one that says nothing at all is asked less often.
+//!   notifications, with exponential backoff, and keep a message until its acknowledgement;
+//!   whatever of a round is lost is asked for again in the next. A sender that cannot grant says so
+//!   now and then, and one that says nothing at all is asked less often.
 //! * A short message's notification leaves with its first packet, not before: the receiver's timer
 //!   starts with it.
 //! * A turn without a token (`hold`) is by time, not by count: a count would stay from one burst to
 //!   the next.
 //! * Rejected channels are free again; a pair that stays matched keeps the pace of its tokens from
-//!   one phase to the next; grants from senders that are late are dropped as in the paper, but so
-//!   are those for which nobody waits any more.
+//!   one phase to the next; grants for which no round waits are dropped, whatever their senders
+//!   booked.
 //! * What a token says of a message holds for all of its tokens in hand, which go in the order in
 //!   which they came.
 //! * A message without end counts as longer than any other; several take turns.

@@ -1,7 +1,7 @@
 //! Tokens: when they leave, and for which packets.
 //!
-//! A matched sender has a clock of its own, whose pace is its channels' share of the link. So one
-//! of its turns is a token for the next packet of its shortest message; a turn is lost where a short
+//! A matched sender has a clock of its own, whose pace is its channels' share of the link. Each of
+//! its turns is a token for the next packet of its shortest message; a turn is lost where a short
 //! message takes the packet's time. Data answers tokens. While more than a window of them are not
 //! answered the clock waits, but not for ever: they may be lost, or worth nothing any more.
 
