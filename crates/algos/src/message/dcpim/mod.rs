@@ -23,7 +23,7 @@
 //!   rounds, at random later; accept, at the next round: the same rule; what a sender does not have
 //!   any more it rejects
 //! * tokens: one every `packet time · k / channels` and matched sender, for its shortest message;
-//!   no more than `window · channels / k` unanswered, but for one each `window_timeout`; after the
+//!   no more than `window · channels / k` unanswered, but for two each `window_timeout`; after the
 //!   last missing packet of a message nothing for `resend_timeout`, then what is missing again
 //! * sender: tokens by their match's place, then messages by what is missing; none that has expired
 //! * a message of up to `short_limit` needs no tokens until `packets · packet time +
@@ -42,9 +42,9 @@
 //!
 //! # Differences from the paper
 //!
-//! The authors' simulator settles what the paper leaves open (github.com/Terabit-Ethernet/dcPIM,
-//! `simulator/ext/pimhost.cpp`): when tokens are skipped (`hold`), labels, what prompt channels
-//! are, quota rounded down. It has seven priorities, SIRD's comparison three.
+//! The rules are those of its authors' simulator (github.com/Terabit-Ethernet/dcPIM,
+//! `simulator/ext/pimhost.cpp`), and so are labels, prompt channels, quotas rounded down and when
+//! tokens are skipped (`hold`). It has seven priorities, SIRD's comparison three.
 //!
 //! Our own:
 //!
@@ -134,7 +134,7 @@ params! {
         /// A short message takes the turns of tokens in its packets' time.
         hold: bool = true, "authors' simulator, params.h";
         /// Priorities of data.
-        priorities: Priorities = Priorities::Three, "SIRD (NSDI'25), section 6.2";
+        priorities: Priorities = Priorities::Three, "SIRD (NSDI'25), section 5.1";
         /// Without news for so long, a sender tells its receiver again.
         notify_timeout: Span = Span::ms(1), within Span::us(10) => Span::s(1), "our choice: far \
             above an epoch";
