@@ -33,6 +33,7 @@ catalog! {
         timely::Timely,
     }
     message {
+        dcpim::Dcpim,
         sird::Sird,
         toy_credit::ToyCredit,
     }

@@ -131,6 +131,8 @@ pub struct Reach {
     /// A full packet there and a minimum frame back through empty links and switches, on the
     /// quickest of the paths with the fewest switches.
     pub base_rtt: Span,
+    /// The largest round trip of minimum frames alone, on the same paths.
+    pub control_rtt: Span,
     /// Most switches on the path of any pair.
     pub most_switches: u32,
 }
@@ -217,7 +219,7 @@ impl Routes {
                 Node::Host(_) if fabric.hosts.len() > 2 => {
                     return Err(format!("host {} cannot reach every other host", name(host)));
                 }
-                Node::Host(_) => routes.reach.base_rtt = routes.round_trip(routes.uplinks[host]),
+                Node::Host(_) => routes.reach.widen(routes.round_trip(routes.uplinks[host]), 0),
             }
         }
         let classes = routes.classes(&|_| true);
@@ -245,13 +247,13 @@ impl Routes {
                 let (rtt, from) = match (other == class, classes[class].get(1)) {
                     (true, None) => continue,
                     (true, Some(&twin)) => (here.two_leaves, twin),
-                    (false, _) => (here.first + there.first, classes[other][0]),
+                    (false, _) => (here.first.plus(there.first), classes[other][0]),
                 };
                 let from = routes.leaves[from as usize] as usize;
                 if found.distance[from] == UNREACHABLE {
                     apart = apart.or(Some((class, other)));
                 } else {
-                    reach.widen(rtt + found.cost[from], found.distance[from] + 1);
+                    reach.widen(rtt.plus(found.cost[from]), found.distance[from] + 1);
                 }
             }
         });
@@ -368,7 +370,8 @@ impl Routes {
                 if near != root {
                     let priced =
                         |&port: &u32| (found.cost[to(port)].plus(self.round_trip(port)), port);
-                    if let Some((cost, port)) = ports.iter().map(priced).min() {
+                    let quickest = ports.iter().map(priced).min_by_key(|&(c, port)| (c.base, port));
+                    if let Some((cost, port)) = quickest {
                         (found.cost[near], found.best[near]) = (cost, port);
                     }
                 }
@@ -383,7 +386,9 @@ impl Routes {
             if twins.len() > 1 {
                 // Every neighbour of a leaf is one of its twins', too.
                 add(&mut tables, root, &out[root]);
-                let priced = |&port: &u32| (found.cost[to(port)].plus(self.round_trip(port)), port);
+                let priced = |&port: &u32| {
+                    (found.cost[to(port)].base.plus(self.round_trip(port).base), port)
+                };
                 found.best[root] =
                     out[root].iter().map(priced).min().map_or(NO_PORT, |(_, port)| port);
             }
@@ -407,38 +412,37 @@ impl Routes {
 
     /// The slowest hosts of each class.
     fn slowest(&self, classes: &[Vec<u32>]) -> Vec<Slowest> {
-        let mut by_leaf = vec![[Span::ZERO; 2]; self.leaves.len()];
+        let mut by_leaf = vec![[Trip::default(); 2]; self.leaves.len()];
         for (host, &uplink) in self.uplinks.iter().enumerate() {
             if let (Some(two), Node::Switch(_)) =
                 (by_leaf.get_mut(self.leaf_of[host] as usize), self.edges[uplink as usize].to)
             {
-                two[1] = two[1].max(self.round_trip(uplink));
-                two.sort_by_key(|&time| core::cmp::Reverse(time));
+                two[1] = two[1].longer(self.round_trip(uplink));
+                two.sort_by_key(|trip| core::cmp::Reverse(trip.base));
             }
         }
         let of_class = |leaves: &Vec<u32>| {
             let mut slowest = Slowest::default();
             for &leaf in leaves {
                 let [first, second] = by_leaf[leaf as usize];
-                if second > Span::ZERO {
-                    slowest.one_leaf = slowest.one_leaf.max(first + second);
+                if second.base > Span::ZERO {
+                    slowest.one_leaf = slowest.one_leaf.longer(first.plus(second));
                 }
-                slowest.two_leaves = slowest.two_leaves.max(slowest.first + first);
-                slowest.first = slowest.first.max(first);
+                slowest.two_leaves = slowest.two_leaves.longer(slowest.first.plus(first));
+                slowest.first = slowest.first.longer(first);
             }
             slowest
         };
         classes.iter().map(of_class).collect()
     }
 
-    /// A full packet over `port` and a minimum frame back.
-    fn round_trip(&self, port: u32) -> Span {
+    /// Over `port` and back.
+    fn round_trip(&self, port: u32) -> Trip {
         let (there, back) = (&self.edges[port as usize], &self.edges[port as usize ^ 1]);
         let full = (self.mtu + HEADER_BYTES).max(MIN_WIRE_BYTES);
-        there.delay
-            + there.rate.serialise(full as u64)
-            + back.delay
-            + back.rate.serialise(MIN_WIRE_BYTES as u64)
+        let back = back.delay + back.rate.serialise(MIN_WIRE_BYTES as u64);
+        let with = |bytes: u32| there.delay + there.rate.serialise(bytes as u64) + back;
+        Trip { base: with(full), control: with(MIN_WIRE_BYTES) }
     }
 
     /// The egress port of `switch` for a packet to `dst`, where `choose` picks one of several;
@@ -486,7 +490,8 @@ impl Routes {
             let mut port = self.best[at as usize * tables.classes + to.class as usize];
             if tables.hops[at as usize * tables.classes + to.class as usize].ways == EACH {
                 let links = tables.ports(&tables.hops(at, to));
-                let quickest = links.into_iter().min_by_key(|&link| (self.round_trip(link), link));
+                let quickest =
+                    links.into_iter().min_by_key(|&link| (self.round_trip(link).base, link));
                 port = quickest.unwrap_or(port);
             }
             ports.push(port);
@@ -503,7 +508,7 @@ impl Routes {
 
     /// A full packet there and a minimum frame back on [`path`](Self::path).
     pub fn base_rtt(&self, src: u32, dst: u32) -> Span {
-        self.path(src, dst).iter().fold(Span::ZERO, |sum, &port| sum + self.round_trip(port))
+        self.path(src, dst).iter().fold(Span::ZERO, |sum, &port| sum + self.round_trip(port).base)
     }
 
     /// Pairs of hosts with the same answer have alike [`layers`](Self::layers). `None`: they share
@@ -549,22 +554,43 @@ impl Routes {
 }
 
 impl Reach {
-    fn widen(&mut self, base_rtt: Span, switches: u32) {
-        if base_rtt > Span::ZERO {
-            self.base_rtt = self.base_rtt.max(base_rtt);
+    fn widen(&mut self, trip: Trip, switches: u32) {
+        if trip.base > Span::ZERO {
+            self.base_rtt = self.base_rtt.max(trip.base);
+            self.control_rtt = self.control_rtt.max(trip.control);
             self.most_switches = self.most_switches.max(switches);
         }
+    }
+}
+
+/// Round trips over the same links.
+#[derive(Clone, Copy, Debug, Default)]
+struct Trip {
+    /// A full packet there and a minimum frame back.
+    base: Span,
+    /// A minimum frame each way.
+    control: Span,
+}
+
+impl Trip {
+    fn plus(self, other: Trip) -> Trip {
+        Trip { base: self.base.plus(other.base), control: self.control.plus(other.control) }
+    }
+
+    /// The one with the longer base RTT.
+    fn longer(self, other: Trip) -> Trip {
+        if other.base > self.base { other } else { self }
     }
 }
 
 /// Round trips of the slowest host links of a class.
 #[derive(Default)]
 struct Slowest {
-    first: Span,
+    first: Trip,
     /// Two hosts of one leaf; zero where no leaf has two.
-    one_leaf: Span,
+    one_leaf: Trip,
     /// Hosts of two leaves.
-    two_leaves: Span,
+    two_leaves: Trip,
 }
 
 const UNREACHABLE: u32 = u32::MAX;
@@ -573,8 +599,8 @@ const UNREACHABLE: u32 = u32::MAX;
 struct Found {
     /// Links to the root.
     distance: Vec<u32>,
-    /// A full packet to the root and a minimum frame back.
-    cost: Vec<Span>,
+    /// To the root and back.
+    cost: Vec<Trip>,
     /// First port of the quickest path; the root's own leads to its twins.
     best: Vec<u32>,
 }
@@ -583,10 +609,10 @@ impl Found {
     fn new(switches: usize, root: usize) -> Found {
         let mut found = Found {
             distance: vec![UNREACHABLE; switches],
-            cost: vec![Span::FOREVER; switches],
+            cost: vec![Trip { base: Span::FOREVER, control: Span::FOREVER }; switches],
             best: vec![NO_PORT; switches],
         };
-        (found.distance[root], found.cost[root]) = (0, Span::ZERO);
+        (found.distance[root], found.cost[root]) = (0, Trip::default());
         found
     }
 }

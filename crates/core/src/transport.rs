@@ -79,6 +79,8 @@ pub struct HostContext {
     pub nic_rate: Rate,
     /// The largest base RTT of any pair in the fabric.
     pub fabric_base_rtt: Span,
+    /// The same of smallest packets both ways: what a question and its answer take.
+    pub fabric_control_rtt: Span,
     /// Bandwidth-delay product in bytes.
     pub bdp_bytes: f64,
     /// How messages share connections.

@@ -85,6 +85,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
         mtu: 1_000,
         nic_rate: Rate::gbps(100),
         fabric_base_rtt: Span::us(8),
+        fabric_control_rtt: Span::us(8),
         bdp_bytes: 100_000.0,
         connections: [
             ConnectionPolicy::PerPair,

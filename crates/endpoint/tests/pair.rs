@@ -139,6 +139,7 @@ fn endpoints_send_what_the_simulator_sends() {
                 mtu: 1000,
                 nic_rate: link.rate,
                 fabric_base_rtt: path.fabric_base_rtt,
+                fabric_control_rtt: link.delay.times(2) + link.rate.serialise(84).times(2),
                 bdp_bytes: path.bdp_bytes,
                 connections: ConnectionPolicy::Pool(2),
                 spraying: false,

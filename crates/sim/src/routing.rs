@@ -92,6 +92,11 @@ impl Routing {
         self.routes.reach().base_rtt
     }
 
+    /// The largest round trip of smallest packets.
+    pub(crate) fn fabric_control_rtt(&self) -> Span {
+        self.routes.reach().control_rtt
+    }
+
     pub(crate) fn nic_rate(&self, host: u32) -> Rate {
         self.routes.edge(self.routes.uplink(host)).rate
     }

@@ -46,7 +46,7 @@ impl Window {
     }
 
     /// The first missing packet at or above `packet`.
-    fn next_missing(&self, packet: u64) -> u64 {
+    pub(crate) fn next_missing(&self, packet: u64) -> u64 {
         let mut packet = packet.max(self.base());
         while packet < self.high {
             let missing = self.arrived.missing(packet);

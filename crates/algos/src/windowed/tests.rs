@@ -212,6 +212,7 @@ pub(super) fn host_under(
         mtu: path.mtu,
         nic_rate: path.nic_rate,
         fabric_base_rtt: path.fabric_base_rtt,
+        fabric_control_rtt: path.fabric_base_rtt,
         bdp_bytes: path.bdp_bytes,
         connections,
         spraying: false,

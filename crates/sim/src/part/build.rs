@@ -138,6 +138,7 @@ fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContext {
         mtu: fabric.mtu,
         nic_rate: routing.nic_rate(host),
         fabric_base_rtt: routing.fabric_base_rtt(),
+        fabric_control_rtt: routing.fabric_control_rtt(),
         bdp_bytes: routing.bdp_bytes(host),
         connections: setup.connections,
         // What leaves by a circuit can overtake what has left by the packet network, or the other

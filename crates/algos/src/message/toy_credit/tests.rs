@@ -56,6 +56,7 @@ impl Star {
             mtu: 4096,
             nic_rate: RATE,
             fabric_base_rtt: Span::us(5),
+            fabric_control_rtt: Span::us(5),
             bdp_bytes: 62_500.0,
             connections: tidegate_core::ConnectionPolicy::PerMessage,
             spraying: false,

@@ -69,6 +69,7 @@ macro_rules! metrics {
 
 metrics! {
     rates::Goodput,
+    rates::Carried,
     rates::Worst,
     rates::Jain,
     rates::Deviation,

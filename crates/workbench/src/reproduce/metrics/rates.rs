@@ -21,6 +21,26 @@ impl Metric for Goodput {
     }
 }
 
+/// What all flows together get, in per cent of a rate.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Carried {
+    label: Option<String>,
+    from_ms: Option<f64>,
+    to_ms: Option<f64>,
+    of_gbps: f64,
+}
+
+impl Metric for Carried {
+    const NAME: &'static str = "carried";
+    const NEEDS: &'static [Part] = &[Part::Traces];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let bins = bins(seen, self.from_ms, self.to_ms);
+        Some(100.0 * goodputs(seen, &self.label, bins)?.iter().sum::<f64>() / self.of_gbps)
+    }
+}
+
 /// Over several stretches of time, the goodput furthest from what is expected, as a share of that.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

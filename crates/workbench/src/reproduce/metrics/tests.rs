@@ -40,6 +40,8 @@ fn metrics_look_at_their_flows_and_times() {
     check("metric = 'goodput'\nlabel = 'a'", 20.0);
     check("metric = 'goodput'\nlabel = 'a'\nfrom_ms = 0.1\nto_ms = 0.2", 30.0);
     check("metric = 'goodput'\nlabel = 'b'", 35.0 / 4.0);
+    check("metric = 'carried'\nof_gbps = 57.5", 50.0);
+    check("metric = 'carried'\nof_gbps = 40.0\nlabel = 'a'\nfrom_ms = 0.1\nto_ms = 0.2", 75.0);
     check("metric = 'deviation'\nlabel = 'a'", 10.0);
     check("metric = 'deviation'\nlabel = 'a'\nbin_us = 200.0", 0.0);
     check("metric = 'convergence'\nlabel = 'b'\ngbps = 9.0", 200.0);

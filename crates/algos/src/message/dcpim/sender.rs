@@ -1,0 +1,356 @@
+//! The sending half: messages, the tokens in hand for them, and which packet leaves next.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use tidegate_core::{Message, Time};
+
+use super::granting::Granting;
+use super::header::{Ack, Data, Header, Notification, Token};
+use super::receiver::MAX_AHEAD;
+use super::{MAX_BACKOFF, Settings, Step};
+use crate::kit::backoff::Backoff;
+use crate::kit::by_host::ByHost;
+use crate::kit::heap::Heap;
+use crate::kit::lanes::Lanes;
+use crate::kit::slab::{Key, Slab};
+use crate::kit::timers::Timers;
+use crate::kit::window::Window;
+
+/// Tokens that can wait for one message; the receiver makes up for what is dropped.
+const MAX_TOKENS: usize = 4096;
+/// The label of short messages' packets, which need no tokens.
+const SHORT_LABEL: u32 = 1;
+
+/// A token in hand.
+#[derive(Clone, Copy, Debug)]
+struct Waiting {
+    packet: u64,
+    number: u32,
+    expires: Time,
+}
+
+/// A message being sent.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    pub(super) id: u32,
+    pub(super) destination: u32,
+    lane: u32,
+    generation: u32,
+    size: u64,
+    packets: u64,
+    /// Payload not sent yet; none of a message without end.
+    unsent: u64,
+    /// Of its data.
+    priority: u8,
+    /// Packets below `free_end` go without tokens; this is the next.
+    free: u64,
+    free_end: u64,
+    /// Packets that have been sent.
+    sent: Window,
+    tokens: VecDeque<Waiting>,
+    /// What the last token said of the message: where it stands, and what is missing of it.
+    label: u32,
+    remaining: u32,
+    /// The receiver has been told of it.
+    announced: bool,
+    /// Waits for a lane.
+    held: bool,
+    order: u64,
+    /// When something of it was last sent, or allowed.
+    active_at: Time,
+    backoff: Backoff,
+}
+
+impl Outgoing {
+    /// Tokens of better matches first, then messages of which less is missing, then older ones.
+    fn key(&self) -> u128 {
+        (self.label as u128) << 96 | (self.remaining as u128) << 64 | self.order as u128
+    }
+
+    fn notification(&self, slot: u32, repeated: bool) -> Header {
+        Header::Notification(Notification {
+            repeated,
+            connection: slot,
+            lane: self.lane,
+            generation: self.generation,
+            message: self.id,
+            size: self.size,
+        })
+    }
+}
+
+/// A receiver, as its sender sees it.
+pub(super) struct Destination {
+    pub(super) host: u32,
+    lanes: Lanes,
+    /// Messages that wait for a lane.
+    held: VecDeque<u32>,
+    /// Messages that have not arrived.
+    pub(super) open: u32,
+    /// Epoch and round of its last request.
+    pub(super) asked: (u64, u32),
+    /// Channels granted in that round, and not taken yet.
+    pub(super) granted: u32,
+    /// When it was last told anything.
+    pub(super) told_at: Time,
+}
+
+/// What leaves next.
+pub(super) enum Next {
+    Control(u32, Header),
+    /// Where it goes, its header, payload and priority.
+    Data(u32, Data, u32, u8),
+}
+
+/// Everything a host is sending.
+#[derive(Default)]
+pub(super) struct Outbox {
+    pub(super) by_host: ByHost<u32>,
+    pub(super) destinations: Vec<Destination>,
+    messages: Slab<Outgoing>,
+    /// Messages of which a packet may be sent.
+    ready: Heap<u128>,
+    pub(super) timers: Timers,
+    pub(super) granting: Granting,
+    order: u64,
+    backlog_bytes: u64,
+}
+
+impl Outbox {
+    #[inline]
+    pub(super) fn deadline(&self) -> Time {
+        self.timers.next().min(self.granting.stage_at)
+    }
+
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+
+    pub(super) fn contains(&self, message: Key) -> bool {
+        self.messages.slot(message).is_some()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.messages.len() == 0 && self.ready.len() == 0 && self.deadline() == Time::NEVER
+    }
+
+    #[cfg(test)]
+    pub(super) fn tokens(&self) -> usize {
+        self.messages.all().iter().map(|message| message.tokens.len()).sum()
+    }
+
+    pub(super) fn submit(&mut self, step: &mut Step<'_>, message: &Message) -> Key {
+        let destination =
+            self.by_host.get(message.dst).copied().unwrap_or_else(|| self.connect(message.dst));
+        self.destinations[destination as usize].open += 1;
+        self.order += 1;
+        let packets = step.settings.segments.packets(message.bytes);
+        let unsent = if message.bytes == Message::UNLIMITED { 0 } else { message.bytes };
+        let slot = self.messages.insert(|last| {
+            let mut tokens = last.tokens;
+            tokens.clear();
+            Outgoing {
+                id: message.id,
+                destination,
+                size: message.bytes,
+                packets,
+                unsent,
+                priority: step.settings.priority(packets),
+                sent: last.sent.cleared(),
+                tokens,
+                order: self.order,
+                ..Outgoing::default()
+            }
+        });
+        self.backlog_bytes += unsent;
+        self.begin(step, slot);
+        self.messages.key(slot)
+    }
+
+    fn connect(&mut self, host: u32) -> u32 {
+        let number = self.destinations.len() as u32;
+        self.destinations.push(Destination {
+            host,
+            lanes: Lanes::default(),
+            held: VecDeque::new(),
+            open: 0,
+            asked: (0, 0),
+            granted: 0,
+            told_at: Time::ZERO,
+        });
+        *self.by_host.entry(host) = number;
+        number
+    }
+
+    /// Gives a message its lane. A short one may be sent at once, of a long one the receiver is
+    /// told.
+    fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
+        let settings = step.settings;
+        let message = &mut self.messages[slot];
+        let destination = &mut self.destinations[message.destination as usize];
+        let lane = destination.lanes.open();
+        message.held = lane.is_none();
+        let Some((lane, generation)) = lane else { return destination.held.push_back(slot) };
+        (message.lane, message.generation) = (lane, generation);
+        message.active_at = step.now;
+        if message.packets > 0 && message.packets <= settings.short {
+            message.free_end = message.packets;
+            (message.label, message.remaining) = (SHORT_LABEL, message.packets as u32);
+            self.ready.set(slot, message.key());
+        } else {
+            message.announced = true;
+            step.send(destination.host, message.notification(slot, false));
+        }
+        self.timers.set(slot, step.now.after(settings.notify_timeout));
+    }
+
+    /// Ends a message without end after what has been sent of it.
+    pub(super) fn stop(&mut self, step: &mut Step<'_>, message: Key) {
+        let Some(slot) = self.messages.slot(message) else { return };
+        let message = &mut self.messages[slot];
+        if message.size != Message::UNLIMITED {
+            return;
+        }
+        message.packets = message.sent.high();
+        message.size = message.packets * step.settings.segments.mtu;
+        if message.held {
+            return;
+        }
+        message.backoff.end();
+        let host = self.destinations[message.destination as usize].host;
+        step.send(host, message.notification(slot, false));
+        self.timers.set(slot, step.now.after(step.settings.notify_timeout));
+    }
+
+    /// The message that a packet from `host` is about, if it is still there.
+    fn find(&self, host: u32, connection: u32, lane: u32, generation: u32) -> Option<u32> {
+        let message = self.messages.get(connection)?;
+        let same = !message.held
+            && message.lane == lane
+            && message.generation == generation
+            && self.destinations[message.destination as usize].host == host;
+        same.then_some(connection)
+    }
+
+    /// A token has come. What is sent without one needs none. One for more than there is shows that
+    /// the receiver does not know the end, so it is no reason not to tell it again.
+    #[inline]
+    pub(super) fn on_token(&mut self, step: &Step<'_>, host: u32, token: &Token) {
+        let Token { connection, lane, generation, packet, .. } = *token;
+        let Some(slot) = self.find(host, connection, lane, generation) else { return };
+        let message = &mut self.messages[slot];
+        if packet >= message.packets.min(message.sent.base() + MAX_AHEAD) {
+            return;
+        }
+        message.active_at = step.now;
+        if message.backoff.end() {
+            self.timers.set(slot, step.now.after(step.settings.notify_timeout));
+        }
+        let waits = (message.free..message.free_end).contains(&packet);
+        if waits || message.tokens.len() >= MAX_TOKENS {
+            return;
+        }
+        let (number, expires) = (token.token, token.expires);
+        message.tokens.push_back(Waiting { packet, number, expires });
+        if message.free == message.free_end {
+            (message.label, message.remaining) = (token.label, token.remaining);
+        }
+        self.ready.set(slot, message.key());
+    }
+
+    /// What leaves next: a packet of the first message that may send one.
+    #[inline]
+    pub(super) fn next(&mut self, settings: &Settings, now: Time) -> Option<Next> {
+        loop {
+            let (_, slot) = self.ready.first()?;
+            let message = &mut self.messages[slot];
+            let destination = &mut self.destinations[message.destination as usize];
+            let waiting = if message.free < message.free_end {
+                if !message.announced {
+                    message.announced = true;
+                    return Some(Next::Control(
+                        destination.host,
+                        message.notification(slot, false),
+                    ));
+                }
+                let packet = message.free;
+                message.free += 1;
+                Some(Waiting { packet, number: packet as u32, expires: Time::NEVER })
+            } else {
+                message.tokens.pop_front()
+            };
+            if message.free == message.free_end && message.tokens.is_empty() {
+                self.ready.remove(slot);
+            }
+            // A stopped message has packets no more.
+            let good =
+                |waiting: &Waiting| waiting.expires >= now && waiting.packet < message.packets;
+            let Some(Waiting { packet, number, .. }) = waiting.filter(good) else { continue };
+            let payload = settings.segments.payload(message.size, packet) as u32;
+            let is_new = message.sent.insert(packet);
+            if is_new {
+                let counted = message.unsent.min(payload as u64);
+                message.unsent -= counted;
+                self.backlog_bytes -= counted;
+            }
+            message.active_at = now;
+            destination.told_at = now;
+            let data = Data {
+                end_of_message: packet + 1 == message.packets,
+                retransmission: !is_new,
+                connection: slot,
+                lane: message.lane,
+                generation: message.generation,
+                message: message.id,
+                token: number,
+                size: message.size,
+                offset: packet * settings.segments.mtu,
+            };
+            return Some(Next::Data(destination.host, data, payload, message.priority));
+        }
+    }
+
+    /// All of a message has arrived: forgets it. The application's number.
+    pub(super) fn on_ack(&mut self, step: &mut Step<'_>, host: u32, ack: &Ack) -> Option<u32> {
+        let slot = self.find(host, ack.connection, ack.lane, ack.generation)?;
+        let message = &self.messages[slot];
+        if message.size == Message::UNLIMITED {
+            return None;
+        }
+        self.backlog_bytes -= message.unsent;
+        let destination = &mut self.destinations[message.destination as usize];
+        destination.lanes.close(message.lane);
+        destination.open -= 1;
+        let (id, waiting) = (message.id, destination.held.pop_front());
+        self.ready.remove(slot);
+        self.timers.remove(slot);
+        self.messages.remove(slot);
+        if let Some(waiting) = waiting {
+            self.begin(step, waiting);
+        }
+        Some(id)
+    }
+
+    /// A message's timer: where nothing of it was sent or allowed for a timeout, tells its receiver
+    /// (again), who then says if it has arrived.
+    pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
+        let Some((at, slot)) = self.timers.first() else { return };
+        let timeout = step.settings.notify_timeout;
+        let message = &mut self.messages[slot];
+        let quiet_at = message.active_at.after(timeout);
+        let next = if quiet_at > at {
+            message.backoff.end();
+            quiet_at
+        } else {
+            if message.announced {
+                let host = self.destinations[message.destination as usize].host;
+                step.send(host, message.notification(slot, true));
+                message.backoff.double(MAX_BACKOFF);
+            }
+            at.after(message.backoff.wait(timeout))
+        };
+        self.timers.set_again(slot, next, step.now, timeout);
+    }
+}

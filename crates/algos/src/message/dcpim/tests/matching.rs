@@ -1,0 +1,290 @@
+//! Rounds: requests, grants, acceptances and rejections, by hand-made packets.
+
+use super::super::header::{Accept, Grant, Notification, Reject, Request};
+use super::*;
+
+/// Host `src` announces a message, in a lane of its own.
+fn notify(bench: &mut Bench, now: Time, src: u32, lane: u32, packets: u64) {
+    let size = full_packets(packets);
+    let notification =
+        Notification { connection: lane, lane, message: lane, size, ..Notification::default() };
+    assert_eq!(bench.tell(now, src, Header::Notification(notification)), None);
+}
+
+fn requests(sent: &[(u32, Header)]) -> Vec<(u32, Request)> {
+    let request = |&(dst, header): &(u32, Header)| match header {
+        Header::Request(request) => Some((dst, request)),
+        _ => None,
+    };
+    let mut all: Vec<_> = sent.iter().filter_map(request).collect();
+    all.sort_by_key(|(dst, _)| *dst);
+    all
+}
+
+fn accepts(sent: &[(u32, Header)]) -> Vec<(u32, Accept)> {
+    let accept = |&(dst, header): &(u32, Header)| match header {
+        Header::Accept(accept) => Some((dst, accept)),
+        _ => None,
+    };
+    sent.iter().filter_map(accept).collect()
+}
+
+fn grants(sent: &[(u32, Header)]) -> Vec<(u32, Grant)> {
+    let grant = |&(dst, header): &(u32, Header)| match header {
+        Header::Grant(grant) => Some((dst, grant)),
+        _ => None,
+    };
+    sent.iter().filter_map(grant).collect()
+}
+
+fn grant(epoch: u64, round: u32, channels: u32, prompt: u32, remaining: u32) -> Header {
+    Header::Grant(Grant { epoch, round, channels, prompt, remaining })
+}
+
+fn request(epoch: u64, round: u32, channels: u32, remaining: u32) -> Header {
+    Header::Request(Request { epoch, round, channels, prompt: channels, remaining })
+}
+
+/// A sender with a long message to each of these.
+fn sender(params: &DcpimParams, dsts: impl Iterator<Item = u32>) -> Bench {
+    let mut bench = Bench::with(params);
+    dsts.for_each(|dst| {
+        bench.submit(Time::ZERO, dst, full_packets(1_000));
+    });
+    bench.sent(Time::ZERO);
+    bench
+}
+
+#[test]
+fn a_host_with_nothing_to_do_has_no_events() {
+    let mut bench = Bench::new();
+    assert_eq!(bench.host.deadline(), Time::NEVER);
+    let now = round(3, 2) + Span::us(1);
+    notify(&mut bench, now, 1, 0, 100);
+    assert_eq!(bench.host.deadline(), round(3, 3), "it joins at the next round");
+    assert!(bench.sent(round(3, 3) - Span::ps(1)).is_empty());
+    assert_eq!(requests(&bench.sent(round(3, 3))).len(), 1);
+}
+
+#[test]
+fn a_sender_is_asked_for_what_its_shortest_message_fills() {
+    // A channel carries 55 packets of 123.2 ns in a phase of 27.2 us.
+    assert_eq!(settings().calendar.quota, 55);
+    for (packets, channels) in [(50, 1), (55, 1), (56, 2), (165, 3), (166, 4), (10_000, 4)] {
+        let mut bench = Bench::new();
+        notify(&mut bench, Time::us(1), 1, 0, 20_000);
+        notify(&mut bench, Time::us(1), 1, 1, packets);
+        notify(&mut bench, Time::us(1), 2, 0, 100);
+        let sent = requests(&bench.sent(round(0, 2)));
+        let to = |channels, remaining| Request {
+            epoch: 0,
+            round: 2,
+            channels,
+            prompt: channels,
+            remaining,
+        };
+        assert_eq!(sent, [(1, to(channels, packets as u32)), (2, to(2, 100))], "{packets}");
+    }
+}
+
+#[test]
+fn grants_go_to_the_shortest_first_and_to_anybody_later() {
+    let mut firsts = [0; 4];
+    for seed in 0..400 {
+        for number in [1, 2] {
+            let mut bench = sender(&DcpimParams::default(), 1..4);
+            bench.host.turns = Rng::stream(seed, Domain::Transport, 0);
+            let now = round(1, number) + Span::us(1);
+            for (src, remaining) in [(1, 300), (2, 100), (3, 200)] {
+                bench.tell(now, src, request(1, number as u32, 3, remaining));
+            }
+            let half = settings().calendar.half(round(1, number));
+            assert!(bench.sent(half - Span::ps(1)).is_empty());
+            let sent = grants(&bench.sent(half));
+            let given: Vec<_> = sent.iter().map(|(dst, grant)| (*dst, grant.channels)).collect();
+            if number == 1 {
+                // Three for the shortest, the one that is left for the next; the last gets none.
+                assert_eq!(given[..2], [(2, 3), (3, 1)]);
+                assert!(given[2..].iter().all(|&(_, channels)| channels == 0), "{given:?}");
+            } else {
+                firsts[given[0].0 as usize] += 1;
+            }
+        }
+    }
+    // A third of 400 each; four standard deviations are 38.
+    assert!(firsts[1..].iter().all(|&n: &i32| (n - 133).abs() < 38), "{firsts:?}");
+}
+
+#[test]
+fn requests_that_are_late_or_twice_are_dropped() {
+    let calendar = settings().calendar;
+    let (begin, half) = (round(1, 2), calendar.half(round(1, 2)));
+    let cases = [
+        ("in time", begin + Span::us(1), request(1, 2, 1, 9), 1),
+        ("the round before", begin + Span::us(1), request(1, 1, 1, 9), 0),
+        ("the round after", begin + Span::us(1), request(1, 3, 1, 9), 0),
+        ("the epoch before", begin + Span::us(1), request(0, 2, 1, 9), 0),
+        ("too late in its round", half + Span::ps(1), request(1, 2, 1, 9), 0),
+    ];
+    for (case, at, header, expected) in cases {
+        let mut bench = sender(&DcpimParams::default(), 1..2);
+        bench.tell(at, 1, header);
+        bench.tell(at, 1, header);
+        let sent = bench.sent_until(at, round(1, 4));
+        let granted = sent.iter().filter(|sent| matches!(sent.2, Header::Grant(_))).count();
+        assert_eq!(granted, expected, "{case}");
+    }
+    // Of somebody whom it sends nothing.
+    let mut bench = sender(&DcpimParams::default(), 1..2);
+    bench.tell(begin + Span::us(1), 2, request(1, 2, 1, 9));
+    assert!(grants(&bench.sent(half)).is_empty());
+}
+
+#[test]
+fn a_sender_that_cannot_grant_says_so_now_and_then() {
+    let mut bench = sender(&DcpimParams::default(), 1..3);
+    let mut said = 0;
+    for epoch in 40..80 {
+        let now = round(epoch, 1) + Span::us(1);
+        bench.tell(now, 1, request(epoch, 1, 4, 100));
+        bench.tell(now, 2, request(epoch, 1, 4, 200));
+        let sent = grants(&bench.sent(settings().calendar.half(round(epoch, 1))));
+        assert_eq!((sent[0].0, sent[0].1.channels), (1, 4));
+        said += sent[1..].iter().filter(|(dst, grant)| (*dst, grant.channels) == (2, 0)).count();
+    }
+    // 40 epochs are 1.09 ms: twice in half a timeout.
+    assert!((2..=3).contains(&said), "{said}");
+}
+
+#[test]
+fn grants_are_accepted_by_size_up_to_all_channels() {
+    let mut bench = Bench::new();
+    for src in 1..4 {
+        notify(&mut bench, Time::us(1), src, 0, 500);
+    }
+    bench.sent(round(1, 1));
+    let now = round(1, 1) + Span::us(5);
+    for (src, remaining) in [(1, 300), (2, 100), (3, 200)] {
+        bench.tell(now, src, grant(1, 1, 3, 3, remaining));
+        // A repetition counts once.
+        bench.tell(now, src, grant(1, 1, 3, 3, remaining));
+    }
+    let sent = bench.sent(round(1, 2));
+    let accept = |channels| Accept { epoch: 1, round: 1, channels, prompt: channels };
+    assert_eq!(accepts(&sent), [(2, accept(3)), (3, accept(1))]);
+    // All its channels are taken: it asks for no more.
+    assert!(requests(&sent).is_empty());
+    // Late, of the round before; and of a round in which nothing was asked.
+    bench.tell(round(1, 2) + Span::us(1), 1, grant(1, 1, 3, 3, 50));
+    assert!(accepts(&bench.sent(round(1, 3))).is_empty());
+}
+
+#[test]
+fn prompt_channels_send_at_once_and_the_others_with_their_phase() {
+    for prompt in [0, 1] {
+        let mut bench = Bench::new();
+        notify(&mut bench, Time::us(1), 1, 0, 5_000);
+        bench.sent(round(1, 1));
+        bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 2, prompt, 5_000));
+        let sent = bench.sent_until(round(1, 2), round(2, 1) + PACKET.times(2));
+        let tokens: Vec<_> = sent
+            .iter()
+            .filter_map(|&(at, _, header, _)| match header {
+                Header::Token(token) => Some((at, token.label)),
+                _ => None,
+            })
+            .collect();
+        let (early, late): (Vec<_>, Vec<_>) =
+            tokens.into_iter().partition(|&(at, _)| at < round(2, 1));
+        assert_eq!(early.is_empty(), prompt == 0);
+        if prompt == 1 {
+            // One channel of four: every fourth packet, behind those of matched channels.
+            assert_eq!(early[0], (round(1, 2), 6));
+            assert_eq!(early[1].0 - early[0].0, PACKET.times(4));
+        }
+        // Two channels of four.
+        assert_eq!(late[0], (round(2, 1), 2));
+        assert_eq!(late[1].0 - late[0].0, PACKET.times(2));
+    }
+}
+
+#[test]
+fn channels_in_use_are_not_prompt() {
+    // Three channels of epoch 1 are taken; in its phase of data one is idle.
+    let mut bench = Bench::new();
+    notify(&mut bench, Time::us(1), 1, 0, 5_000);
+    bench.sent(round(1, 1));
+    bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 3, 3, 5_000));
+    bench.sent_until(round(1, 2), round(2, 1) - Span::ps(1));
+    notify(&mut bench, round(2, 1) - Span::ps(1), 2, 0, 5_000);
+    let sent = requests(&bench.sent(round(2, 1)));
+    let [(1, first), (2, second)] = sent[..] else { panic!("{sent:?}") };
+    assert_eq!((first.channels, first.prompt), (4, 1));
+    assert_eq!((second.channels, second.prompt), (4, 1));
+}
+
+#[test]
+fn matched_channels_are_not_asked_for_again() {
+    // 100 packets fill two channels; with one taken, one is missing, with two none.
+    for (taken, missing) in [(1, Some(1)), (2, None)] {
+        let mut bench = Bench::new();
+        notify(&mut bench, Time::us(1), 1, 0, 100);
+        bench.sent(round(1, 1));
+        bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, taken, 0, 100));
+        let sent = requests(&bench.sent(round(1, 2)));
+        assert_eq!(sent.first().map(|(_, request)| request.channels), missing);
+    }
+}
+
+#[test]
+fn what_a_sender_does_not_have_it_rejects() {
+    // Both rounds grant all channels, because the first acceptance is late.
+    let mut bench = sender(&DcpimParams::default(), 1..3);
+    for (number, src) in [(1, 1), (2, 2)] {
+        bench.tell(round(1, number) + Span::us(1), src, request(1, number as u32, 3, 100));
+        bench.sent(settings().calendar.half(round(1, number)));
+    }
+    let accept = |round| Header::Accept(Accept { epoch: 1, round, channels: 3, prompt: 3 });
+    let now = round(1, 3) + Span::us(1);
+    for _ in 0..2 {
+        // Twice is once.
+        bench.tell(now, 1, accept(1));
+        bench.tell(now, 2, accept(2));
+    }
+    let expected = Reject { epoch: 1, round: 2, channels: 2, prompt: 2 };
+    assert_eq!(bench.sent(now), [(2, Header::Reject(expected))]);
+}
+
+#[test]
+fn rejected_channels_are_free_again() {
+    let mut bench = Bench::new();
+    notify(&mut bench, Time::us(1), 1, 0, 5_000);
+    bench.sent(round(1, 1));
+    bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 4, 4, 5_000));
+    bench.sent(round(1, 2));
+    let reject = Header::Reject(Reject { epoch: 1, round: 1, channels: 2, prompt: 2 });
+    bench.tell(round(1, 2) + Span::us(5), 1, reject);
+    bench.tell(round(1, 2) + Span::us(5), 1, reject);
+    let sent = bench.sent_until(round(1, 2) + Span::us(5), round(1, 3));
+    let sent: Vec<_> = sent.into_iter().map(|(_, dst, header, _)| (dst, header)).collect();
+    assert_eq!(requests(&sent)[0].1.channels, 2);
+    // After all, a rejection of the phase that sends.
+    bench.sent_until(round(1, 3), round(2, 1));
+    let reject = Header::Reject(Reject { epoch: 1, round: 2, channels: 1, prompt: 0 });
+    bench.tell(round(2, 1) + Span::us(1), 1, reject);
+    assert_eq!(bench.host.inbox.sources[0].sending.channels, 1);
+}
+
+#[test]
+fn a_sender_books_by_epoch() {
+    // Acceptances of the last round come when the next epoch has begun.
+    let mut bench = sender(&DcpimParams::default(), 1..3);
+    bench.tell(round(1, 4) + Span::us(1), 1, request(1, 4, 3, 100));
+    bench.sent(settings().calendar.half(round(1, 4)));
+    let last = Accept { epoch: 1, round: 4, channels: 3, prompt: 0 };
+    bench.tell(round(2, 1) + Span::us(1), 1, Header::Accept(last));
+    bench.tell(round(2, 1) + Span::us(1), 2, request(2, 1, 4, 100));
+    let sent = grants(&bench.sent(settings().calendar.half(round(2, 1))));
+    // All channels are free in epoch 2, but three of them send in its matching.
+    assert_eq!((sent[0].1.channels, sent[0].1.prompt), (4, 1));
+}
