@@ -33,6 +33,7 @@ catalog! {
         timely::Timely,
     }
     message {
+        expresspass::ExpressPass,
         sird::Sird,
         toy_credit::ToyCredit,
     }
