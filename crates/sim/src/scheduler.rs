@@ -3,10 +3,10 @@
 //!
 //! A plain port sends the head of its first queue that is not empty as soon as it is free. Here
 //! credits may have a queue of their own that is shaped, and a queue may be shaped, one of many
-//! (virtual output queues), weighted, or paused, and the port's rate may change. All that is asked is the earliest start of the next transmission: it
-//! depends on nothing but what has arrived by then, so ports are committed lazily all the same.
-//! Only where a port is idle and what it holds may not go yet does it need an event of its own to
-//! wake up.
+//! (virtual output queues), weighted, or paused, and the port's rate may change. All that is asked
+//! is the earliest start of the next transmission: it depends on nothing but what has arrived by
+//! then, so ports are committed lazily all the same. Only where a port is idle and what it holds
+//! may not go yet does it need an event of its own to wake up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -183,11 +183,13 @@ impl Scheduler {
     }
 
     /// Whether it has a queue for credits.
+    #[inline]
     pub(crate) fn has_credits(&self) -> bool {
         self.credits.is_some()
     }
 
     /// Whether the queue of credits has no room for this one.
+    #[inline]
     pub(crate) fn refuses_credit(&self, frame: &Frame) -> bool {
         self.credits.as_ref().is_some_and(|queue| queue.refuses(frame))
     }
@@ -201,6 +203,7 @@ impl Scheduler {
     }
 
     /// Whether a credit that finds the port free leaves at `now` without joining its queue.
+    #[inline]
     pub(crate) fn lets_credit_through(&mut self, now: Time, frame: &Frame) -> bool {
         let Some(queue) = self.credits.as_mut().filter(|_| self.is_strict) else { return false };
         let bytes = frame.wire_bytes as u64;
@@ -224,6 +227,7 @@ impl Scheduler {
     }
 
     /// Whether a packet that finds the port free leaves at `now` without joining a queue.
+    #[inline]
     pub(crate) fn lets_through(&mut self, now: Time, frame: &Frame) -> bool {
         let queue = &self.queues[self.queue_of(frame)];
         let passes = self.is_strict && !queue.paused && queue.resumed <= now;

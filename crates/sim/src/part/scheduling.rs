@@ -78,9 +78,15 @@ impl<P: Probe, N: Naming> Part<P, N> {
         self.settle_scheduled(switch, index);
     }
 
-    /// Something has joined a queue of a port.
+    /// Something has joined a queue of a port. While that is sending, and nobody needs to know
+    /// when it goes on, it is committed when its link runs empty or something else comes.
     fn settle_scheduled(&mut self, switch: u32, index: u32) {
-        self.commit_scheduled(index);
+        let waits = self.scheduler(index).is_some_and(|of| of.wakes_at == Time::NEVER)
+            && self.ports[index as usize].free_at > self.now
+            && !self.ports[index as usize].link_is_empty();
+        if !waits || self.ingress.is_some() || P::EXPLICIT_DEQUEUES {
+            self.commit_scheduled(index);
+        }
         let port = &mut self.ports[index as usize];
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
         if self.switches[switch as usize].used > self.switches[switch as usize].max_used {
