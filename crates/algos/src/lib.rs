@@ -34,6 +34,7 @@ catalog! {
     }
     message {
         dcpim::Dcpim,
+        expresspass::ExpressPass,
         sird::Sird,
         toy_credit::ToyCredit,
     }

@@ -258,8 +258,11 @@ fn losses(summary: &Summary) -> String {
     let resent: u64 = summary.groups.iter().map(|group| group.retransmitted_bytes).sum();
     let pauses: u64 = summary.links.iter().map(|link| link.pfc_pauses).sum();
     let paused = if pauses > 0 { format!("{pauses} pauses and ") } else { String::new() };
+    let credits: u64 = summary.links.iter().filter_map(|link| link.credit_drops).sum();
+    let credits = if credits > 0 { format!(" and {credits} of credits") } else { String::new() };
     format!(
-        "{paused}{drops} drops at switches since warm-up; {} of payload sent again since the start",
+        "{paused}{drops} drops{credits} at switches since warm-up; {} of payload sent again since \
+         the start",
         bytes(Some(resent as f64))
     )
 }
@@ -373,6 +376,10 @@ fn link_table(links: &[&LinkSummary]) -> String {
     if pauses {
         titles.extend(["pauses", "paused"]);
     }
+    let credits = links.iter().any(|link| link.credit_drops.is_some());
+    if credits {
+        titles.push("credits dropped");
+    }
     let mut table = new(&titles, 2);
     for link in links {
         let mut row = vec![
@@ -391,6 +398,9 @@ fn link_table(links: &[&LinkSummary]) -> String {
         ];
         if pauses {
             row.extend([link.pfc_pauses.to_string(), micros(link.paused_us)]);
+        }
+        if credits {
+            row.push(link.credit_drops.map_or(NONE.to_owned(), |drops| drops.to_string()));
         }
         table.add_row(row);
     }

@@ -1,6 +1,6 @@
 //! What a protocol wants of the fabric, and the facts from which it says so.
 
-use crate::fabric::{Ecn, Fabric, Link, MarkAt, Node, Routing};
+use crate::fabric::{CreditQueue, Ecn, Fabric, Link, MarkAt, Node, Routing};
 use crate::math::round;
 use crate::routes::Reach;
 use crate::{Extent, HEADER_BYTES, Path, Rate, Span};
@@ -231,13 +231,4 @@ impl Telemetry {
     pub const PEAK: Telemetry = Telemetry { peak_on_data: true, ..Telemetry::NONE };
     /// A record of every switch, into data.
     pub const HOP_RECORDS: Telemetry = Telemetry { hop_records: true, ..Telemetry::NONE };
-}
-
-/// A queue for credits, apart from data and limited in rate.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct CreditQueue {
-    /// Share of the link's rate that credits may take.
-    pub share: f64,
-    /// Bytes of credits that may wait; more are dropped.
-    pub bytes: u32,
 }

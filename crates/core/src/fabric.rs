@@ -147,6 +147,36 @@ pub struct QueueLimit {
     pub most_bytes: u32,
 }
 
+/// A queue of a port for credits ([`frame_flag::CREDIT`](crate::frame_flag::CREDIT)), apart from
+/// data and before it, of which a token bucket lets a share of the link through. Source:
+/// ExpressPass, section 3.1, and its authors' simulator, `xpass-drop-tail.cc`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct CreditQueue {
+    /// Share of the link's rate that credits may take in the long run; above 0, below 1.
+    pub share: f64,
+    /// Bytes of credits that may wait; what does not fit is dropped. At least a credit.
+    pub bytes: u32,
+    /// Bytes that may leave at once after the queue has been idle; at least a credit.
+    pub burst_bytes: u32,
+}
+
+impl CreditQueue {
+    /// What credits may take of a link.
+    pub fn rate(&self, link: Rate) -> Rate {
+        Rate::bps((link.as_bps() as f64 * self.share) as u64)
+    }
+}
+
+impl core::fmt::Display for CreditQueue {
+    /// As `credit queues of 672B for 5.179% of a link with bursts of 168B`.
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        let CreditQueue { share, bytes, burst_bytes } = self;
+        let percent = share * 100.0;
+        write!(f, "credit queues of {bytes}B for {percent:.3}% of a link")?;
+        write!(f, " with bursts of {burst_bytes}B")
+    }
+}
+
 /// Priority flow control: a switch lets nobody send it more of a priority for a while, by ingress.
 ///
 /// Its buffer has three parts: what every ingress port and class has for itself (`reserved_bytes`),
@@ -215,6 +245,8 @@ pub struct Switch {
     pub discipline: Option<Discipline>,
     /// Whether it pauses those that send to it.
     pub pausing: Option<Pausing>,
+    /// Where credits wait at its ports; `None`: where other packets do.
+    pub credit_queue: Option<CreditQueue>,
 }
 
 /// How a packet chooses among equal paths.
@@ -352,6 +384,7 @@ mod tests {
             priorities: 8,
             discipline: None,
             pausing: Some(pausing),
+            credit_queue: None,
         };
         let link = |a, b| Link { a, b, rate: Rate::gbps(100), delay: Span::us(1) };
         Fabric {

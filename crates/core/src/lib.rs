@@ -29,7 +29,7 @@ pub use card::{Card, Marker, TelemetryBytes};
 pub use congestion::{
     Ack, CongestionControl, Limit, Loss, LossKind, Path, RecoveryRule, WindowRule,
 };
-pub use equipment::{CreditQueue, Equipment, Facts, Marking, Need, Telemetry};
+pub use equipment::{Equipment, Facts, Marking, Need, Telemetry};
 pub use packet::{
     Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, frame_flag,
 };

@@ -56,6 +56,8 @@ pub mod frame_flag {
     /// From a switch to whoever sends to it: pause a priority, or go on. No host's transport sees
     /// it.
     pub const PAUSE: u8 = 64;
+    /// A credit: waits apart from data where switches have queues for credits.
+    pub const CREDIT: u8 = 128;
 }
 
 /// The transport header in memory, 64 bytes. What it costs on the wire is the protocol's to declare

@@ -14,6 +14,7 @@ fn fabric(hosts_of: &[u32], links: Vec<(u32, u32, u64, u64)>) -> Fabric {
         priorities: 8,
         discipline: None,
         pausing: None,
+        credit_queue: None,
     };
     let between = links.into_iter().map(|(a, b, gbps, ns)| Link {
         a: Node::Switch(a),

@@ -340,8 +340,11 @@ pub struct LinkSummary {
     /// Packets sent: so many delays are behind the mean and the percentile.
     #[serde(default)]
     pub packets: u64,
-    /// Packets refused.
+    /// Packets refused, without credits that found no room in their own queue.
     pub drops: u64,
+    /// Those; absent: there is no queue for credits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credit_drops: Option<u64>,
     /// Packets marked.
     pub ecn_marks: u64,
     /// Pauses received: times that a class came to stand still.
@@ -419,6 +422,10 @@ pub struct SwitchSettings {
     /// Senders are paused that have this times what is free of the shared buffer; absent: none is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pfc_alpha: Option<f64>,
+    /// Share of a link that credits may take, which have a queue of their own; absent: they have
+    /// none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub credit_share: Option<f64>,
 }
 
 /// Where packets are marked.

@@ -216,6 +216,7 @@ mod tests {
             priorities: 1,
             discipline: None,
             pausing: Some(pausing),
+            credit_queue: None,
         };
         let link = |a, b| Link { a, b, rate: Rate::gbps(1), delay: Span::us(1) };
         Fabric {

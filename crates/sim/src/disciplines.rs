@@ -1,16 +1,19 @@
 //! What a fabric says of its ports' queues, checked: nothing of it is left out silently.
 
-use tidegate_core::Rate;
-use tidegate_core::fabric::{Buffer, Discipline, Fabric, Node, Pausing, Queues, Switch, Turns};
+use tidegate_core::fabric::{
+    Buffer, CreditQueue, Discipline, Fabric, Node, Pausing, Queues, Switch, Turns,
+};
 use tidegate_core::faults::{Failing, Outage};
+use tidegate_core::{MIN_WIRE_BYTES, Rate};
 
 use crate::setup::Setup;
 
 /// # Errors
 /// A queue that is not there, weights for another number of queues, a shaped queue that cannot send
 /// a byte, destinations that are not the fabric's hosts, pauses that would never come, for which
-/// the buffer is too small, or that queues by destination could not tell apart, rates of ports that
-/// are no switch's or not in order of time.
+/// the buffer is too small, or that queues by destination could not tell apart, queues for credits
+/// that let none through or stand beside pauses, rates of ports that are no switch's or not in
+/// order of time.
 pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
     for switch in &fabric.switches {
         if let Some(discipline) = &switch.discipline {
@@ -19,6 +22,7 @@ pub(crate) fn check(fabric: &Fabric) -> Result<(), String> {
         }
     }
     check_pauses(fabric)?;
+    check_credit_queues(fabric)?;
     let by_destination = |switch: &&Switch| {
         let queues = switch.discipline.as_ref().map(|discipline| &discipline.queues);
         matches!(queues, Some(Queues::ByDestination(_)))
@@ -66,13 +70,41 @@ fn check_pauses(fabric: &Fabric) -> Result<(), String> {
 }
 
 /// # Errors
+/// A queue for credits that never lets one through, or beside switches that pause: what came in is
+/// not counted for credits.
+fn check_credit_queues(fabric: &Fabric) -> Result<(), String> {
+    let pauses = fabric.switches.iter().find(|switch| switch.pausing.is_some());
+    for switch in &fabric.switches {
+        let Some(CreditQueue { share, bytes, burst_bytes }) = switch.credit_queue else { continue };
+        let name = &switch.name;
+        let least = MIN_WIRE_BYTES;
+        if share.is_nan() || share <= 0.0 || share >= 1.0 || bytes < least || burst_bytes < least {
+            return Err(format!(
+                "credits at switch {name} have {share} of a link, {bytes} B of queue and bursts of \
+                 {burst_bytes} B"
+            ));
+        }
+        if let Some(pauses) = pauses {
+            let pauses = &pauses.name;
+            return Err(format!(
+                "switch {name} has queues for credits, and switch {pauses} pauses"
+            ));
+        }
+    }
+    Ok(())
+}
+
+/// # Errors
 /// Circuits that do not fit their fabric, or beside what ports of racks cannot do with them: queues
 /// and pauses of their own, rates that change, links that fail.
 pub(crate) fn check_circuits(setup: &Setup) -> Result<(), String> {
     let fabric = &setup.fabric;
     let Some(circuits) = &fabric.circuits else { return Ok(()) };
     circuits.check(fabric)?;
-    let queues = |switch: &Switch| switch.discipline.is_some() || switch.pausing.is_some();
+    let queues = |switch: &Switch| {
+        let Switch { discipline, pausing, credit_queue, .. } = switch;
+        discipline.is_some() || pausing.is_some() || credit_queue.is_some()
+    };
     if let Some(switch) = fabric.switches.iter().find(|switch| queues(switch)) {
         return Err(format!("switch {} has queues of its own, beside circuits", switch.name));
     }

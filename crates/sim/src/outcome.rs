@@ -120,8 +120,10 @@ pub struct LinkRecord {
     pub queue_bytes: Spread,
     /// Per packet, from enqueue to start of transmission.
     pub queue_delay_us: Spread,
-    /// Packets refused.
+    /// Packets refused, without credits that found no room in their own queue.
     pub drops: u64,
+    /// Those: how receivers learn what the link can take, and no loss.
+    pub credit_drops: u64,
     /// Packets marked.
     pub ecn_marks: u64,
     /// Pauses received: times that a class came to stand still.

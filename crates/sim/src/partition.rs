@@ -216,6 +216,7 @@ mod tests {
             priorities: 1,
             discipline: None,
             pausing: None,
+            credit_queue: None,
         };
         let rate = Rate::gbps(100);
         let link = |a, b| Link { a, b, rate, delay };

@@ -406,8 +406,11 @@ impl<P: Probe, N: Naming> Run<P, N> {
         let (finished, unfinished, mut digest, received) = rows.take_rest(left.flows, self.now);
         for (&(_, byte_ps), (_, link)) in left.waits.iter().zip(&left.links) {
             let parts = [link.wire_bytes, link.packets, link.drops, link.ecn_marks, byte_ps as u64];
+            // Others than credits leave the digest as it was before there were any.
+            let credits = Some(link.credit_drops).filter(|&drops| drops > 0);
             digest = parts
                 .iter()
+                .chain(&credits)
                 .fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
         }
         debug_assert!(finished.iter().chain(&unfinished).all(|row| self.is_within_links(row)));

@@ -1,12 +1,12 @@
 //! The queues of a port that are not plain strict priorities: who goes next, and when at the
 //! earliest.
 //!
-//! A plain port sends the head of its first queue that is not empty as soon as it is free. Here a
-//! queue may be shaped (credits), one of many (virtual output queues), weighted, or paused, and the
-//! port's rate may change. All that is asked is the earliest start of the next transmission: it
-//! depends on nothing but what has arrived by then, so ports are committed lazily all the same.
-//! Only where a port is idle and what it holds may not go yet does it need an event of its own to
-//! wake up.
+//! A plain port sends the head of its first queue that is not empty as soon as it is free. Here
+//! credits may have a queue of their own that is shaped, and a queue may be shaped, one of many
+//! (virtual output queues), weighted, or paused, and the port's rate may change. All that is asked
+//! is the earliest start of the next transmission: it depends on nothing but what has arrived by
+//! then, so ports are committed lazily all the same. Only where a port is idle and what it holds
+//! may not go yet does it need an event of its own to wake up.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -22,6 +22,8 @@ pub(crate) struct Scheduler {
     queues: Vec<Queue>,
     /// Goes before all others, paused or not.
     urgent: Fifo,
+    /// Credits: go before the queues as soon as they are paid for.
+    credits: Option<Queue>,
     /// By host: its queue. Empty: by priority.
     of_destination: Arc<[u16]>,
     weighted: bool,
@@ -31,8 +33,8 @@ pub(crate) struct Scheduler {
     changes: VecDeque<(Time, Rate)>,
     /// The port's rate; zero: nothing starts.
     rate: Rate,
-    /// It only pauses: strict priorities at one rate.
-    only_pauses: bool,
+    /// Strict priorities at one rate, beside pauses and credits.
+    is_strict: bool,
     /// Then, a bit each: queues that are not empty.
     occupied: u8,
     /// Packets that it holds.
@@ -42,6 +44,8 @@ pub(crate) struct Scheduler {
     /// Time spent sending.
     pub(crate) busy: Span,
     pub(crate) stops: Stops,
+    /// Credits that found no room.
+    pub(crate) credit_drops: u64,
 }
 
 struct Queue {
@@ -118,7 +122,8 @@ impl Scheduler {
         changes: VecDeque<(Time, Rate)>,
     ) -> Option<Scheduler> {
         let discipline = switch.discipline.as_ref();
-        let is_plain = discipline.is_none() && switch.pausing.is_none() && changes.is_empty();
+        let is_strict = discipline.is_none() && changes.is_empty();
+        let is_plain = is_strict && switch.pausing.is_none() && switch.credit_queue.is_none();
         if is_plain && !pauses {
             return None;
         }
@@ -137,29 +142,29 @@ impl Scheduler {
         }
         for limit in discipline.iter().flat_map(|d| &d.limits) {
             if let Some(queue) = queues.get_mut(limit.queue as usize) {
-                queue.shaper = Some(Shaper {
-                    rate: limit.rate,
-                    burst: limit.rate.serialise(limit.burst_bytes as u64),
-                    paid: Time::ZERO,
-                    most_bytes: limit.most_bytes,
-                });
+                queue.shaper = Some(Shaper::new(limit.rate, limit.burst_bytes, limit.most_bytes));
             }
         }
-        let only_pauses = discipline.is_none() && changes.is_empty();
+        let credits = switch.credit_queue.map(|of| Queue {
+            shaper: Some(Shaper::new(of.rate(rate), of.burst_bytes, of.bytes)),
+            ..Queue::default()
+        });
         Some(Scheduler {
             queues,
             urgent: Fifo::EMPTY,
+            credits,
             of_destination,
             weighted: !quanta.is_empty(),
             turn: (0, false),
             changes,
             rate,
-            only_pauses,
+            is_strict,
             occupied: 0,
             packets: 0,
             wakes_at: Time::NEVER,
             busy: Span::ZERO,
             stops: Stops::default(),
+            credit_drops: 0,
         })
     }
 
@@ -174,9 +179,40 @@ impl Scheduler {
 
     /// Whether the packet's queue holds as much as it may.
     pub(crate) fn refuses(&self, frame: &Frame) -> bool {
-        let queue = &self.queues[self.queue_of(frame)];
-        let with = queue.bytes.saturating_add(frame.wire_bytes as u32);
-        queue.shaper.as_ref().is_some_and(|shaper| with > shaper.most_bytes)
+        self.queues[self.queue_of(frame)].refuses(frame)
+    }
+
+    /// Whether it has a queue for credits.
+    #[inline]
+    pub(crate) fn has_credits(&self) -> bool {
+        self.credits.is_some()
+    }
+
+    /// Whether the queue of credits has no room for this one.
+    #[inline]
+    pub(crate) fn refuses_credit(&self, frame: &Frame) -> bool {
+        self.credits.as_ref().is_some_and(|queue| queue.refuses(frame))
+    }
+
+    /// Puts a credit at the end of its queue.
+    pub(crate) fn push_credit(&mut self, packet: u32, frames: &mut [Frame]) {
+        let Some(queue) = &mut self.credits else { return self.push(packet, frames) };
+        queue.bytes += frames[packet as usize].wire_bytes as u32;
+        queue.fifo.push(packet, frames);
+        self.packets += 1;
+    }
+
+    /// Whether a credit that finds the port free leaves at `now` without joining its queue.
+    #[inline]
+    pub(crate) fn lets_credit_through(&mut self, now: Time, frame: &Frame) -> bool {
+        let Some(queue) = self.credits.as_mut().filter(|_| self.is_strict) else { return false };
+        let bytes = frame.wire_bytes as u64;
+        let passes = queue.opens_for(bytes) <= now;
+        if passes {
+            queue.pay(now, bytes);
+            self.busy += self.rate.serialise(bytes);
+        }
+        passes
     }
 
     /// Puts `packet` at the end of its queue.
@@ -191,9 +227,10 @@ impl Scheduler {
     }
 
     /// Whether a packet that finds the port free leaves at `now` without joining a queue.
+    #[inline]
     pub(crate) fn lets_through(&mut self, now: Time, frame: &Frame) -> bool {
         let queue = &self.queues[self.queue_of(frame)];
-        let passes = self.only_pauses && !queue.paused && queue.resumed <= now;
+        let passes = self.is_strict && !queue.paused && queue.resumed <= now;
         if passes {
             self.busy += self.rate.serialise(frame.wire_bytes as u64);
         }
@@ -219,7 +256,10 @@ impl Scheduler {
         if !self.urgent.is_empty() {
             start = earliest(self.urgent.head, Time::ZERO);
         }
-        if self.only_pauses {
+        if let Some(queue) = self.credits.as_ref().filter(|queue| !queue.fifo.is_empty()) {
+            start = start.min(earliest(queue.fifo.head, queue.opens(frames)));
+        }
+        if self.is_strict {
             let mut left = self.occupied;
             while left != 0 {
                 let queue = &self.queues[left.trailing_zeros() as usize];
@@ -262,12 +302,17 @@ impl Scheduler {
         if !self.urgent.is_empty() && frames[self.urgent.head as usize].at <= start {
             return self.sent(self.urgent.head, |scheduler| scheduler.urgent.pop(frames), frames);
         }
+        if let Some(queue) = self.credits.as_mut().filter(|queue| queue.may_send(start, frames)) {
+            let packet = queue.pop(start, frames);
+            self.busy += self.rate.serialise(frames[packet as usize].wire_bytes as u64);
+            return packet;
+        }
         let number =
             if self.weighted { self.turn(start, frames) } else { self.first(start, frames) };
         let head = self.queues[number].fifo.head;
         let packet =
             self.sent(head, |scheduler| scheduler.queues[number].pop(start, frames), frames);
-        if self.only_pauses && self.queues[number].fifo.is_empty() {
+        if self.is_strict && self.queues[number].fifo.is_empty() {
             self.occupied &= !(1 << number);
         }
         packet
@@ -331,7 +376,7 @@ impl Scheduler {
 
     /// Takes every packet, in no order.
     pub(crate) fn drain(&mut self, frames: &[Frame], mut lost: impl FnMut(u32)) {
-        let fifos = self.queues.iter_mut().map(|queue| {
+        let fifos = self.queues.iter_mut().chain(&mut self.credits).map(|queue| {
             queue.bytes = 0;
             &mut queue.fifo
         });
@@ -345,8 +390,15 @@ impl Scheduler {
 
     /// Every packet that it holds.
     pub(crate) fn packets<'a>(&'a self, frames: &'a [Frame]) -> impl Iterator<Item = u32> + 'a {
-        let all = self.queues.iter().map(|queue| &queue.fifo).chain(std::iter::once(&self.urgent));
-        all.flat_map(|fifo| fifo.iter(frames))
+        let all = self.queues.iter().chain(&self.credits).map(|queue| &queue.fifo);
+        all.chain(std::iter::once(&self.urgent)).flat_map(|fifo| fifo.iter(frames))
+    }
+}
+
+impl Shaper {
+    fn new(rate: Rate, burst_bytes: u32, most_bytes: u32) -> Shaper {
+        let burst = rate.serialise(burst_bytes as u64);
+        Shaper { rate, burst, paid: Time::ZERO, most_bytes }
     }
 }
 
@@ -365,18 +417,34 @@ impl Default for Queue {
 }
 
 impl Queue {
-    /// From when on its head may go: once all but a burst is paid for.
+    /// Whether it holds as much as it may.
+    fn refuses(&self, frame: &Frame) -> bool {
+        let with = self.bytes.saturating_add(frame.wire_bytes as u32);
+        self.shaper.as_ref().is_some_and(|shaper| with > shaper.most_bytes)
+    }
+
+    /// From when on its head may go.
     fn opens(&self, frames: &[Frame]) -> Time {
         let open = match &self.shaper {
             _ if self.paused => Time::NEVER,
-            Some(shaper) => {
-                let head = &frames[self.fifo.head as usize];
-                let own = shaper.rate.serialise(head.wire_bytes as u64);
-                shaper.paid.after(own).before(shaper.burst.max(own))
-            }
+            Some(_) => self.opens_for(frames[self.fifo.head as usize].wire_bytes as u64),
             None => Time::ZERO,
         };
         open.max(self.resumed)
+    }
+
+    /// From when on so many bytes may go: once all but a burst is paid for.
+    fn opens_for(&self, bytes: u64) -> Time {
+        let Some(shaper) = &self.shaper else { return Time::ZERO };
+        let own = shaper.rate.serialise(bytes);
+        shaper.paid.after(own).before(shaper.burst.max(own))
+    }
+
+    /// So many bytes begin to leave at `start`.
+    fn pay(&mut self, start: Time, bytes: u64) {
+        if let Some(shaper) = &mut self.shaper {
+            shaper.paid = shaper.paid.max(start).after(shaper.rate.serialise(bytes));
+        }
     }
 
     fn may_send(&self, start: Time, frames: &[Frame]) -> bool {
@@ -389,9 +457,7 @@ impl Queue {
         let packet = self.fifo.pop(frames);
         let bytes = frames[packet as usize].wire_bytes as u32;
         self.bytes -= bytes;
-        if let Some(shaper) = &mut self.shaper {
-            shaper.paid = shaper.paid.max(start).after(shaper.rate.serialise(bytes as u64));
-        }
+        self.pay(start, bytes as u64);
         packet
     }
 }
@@ -416,6 +482,7 @@ mod tests {
             priorities: 8,
             discipline: Some(discipline),
             pausing: None,
+            credit_queue: None,
         };
         Scheduler::new(&switch, Rate::gbps(1), false, VecDeque::new()).unwrap()
     }

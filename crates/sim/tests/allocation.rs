@@ -62,6 +62,9 @@ fn steady_state_allocates_nothing_per_packet() {
         }
         if pauses {
             lossless(&mut setup, 250_000);
+        } else {
+            let queue = wanted(&setup).credit_queue;
+            setup.fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = queue);
         }
         let mut engine = Engine::new(setup, ()).unwrap();
         engine.advance(Time::ms(3));

@@ -6,7 +6,9 @@ use crate::common::{
     goodputs, lossless, open_loop, over_one_link, run, setup, stack, star, unlimited,
 };
 use tidegate_algos::Protocol;
-use tidegate_core::fabric::{Buffer, Discipline, QueueLimit, Queues, RateChange, Turns};
+use tidegate_core::fabric::{
+    Buffer, CreditQueue, Discipline, QueueLimit, Queues, RateChange, Turns,
+};
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{Rate, Span, Time, frame_flag};
 use tidegate_sim::{Engine, FlowRecord, Setup};
@@ -14,7 +16,9 @@ use tidegate_sim::{Engine, FlowRecord, Setup};
 /// What changes a plain fabric into one of a discipline.
 type Change = fn(&mut Setup);
 
-const DISCIPLINES: [(&str, Change); 7] = [
+const DISCIPLINES: [(&str, Change); 9] = [
+    ("credits apart", credits_apart),
+    ("credits apart with outages", credits_with_outages),
     ("shaped", shaped),
     ("weighted", weighted),
     ("by destination", by_destination),
@@ -28,6 +32,20 @@ fn shaped(setup: &mut Setup) {
     let limit =
         |queue| QueueLimit { queue, rate: Rate::gbps(5), burst_bytes: 2_000, most_bytes: 20_000 };
     each(setup, |discipline| discipline.limits = vec![limit(0), limit(1)]);
+}
+
+/// Less than protocols ask for, so that credits wait and are dropped.
+fn credits_apart(setup: &mut Setup) {
+    for switch in &mut setup.fabric.switches {
+        switch.credit_queue = Some(CreditQueue { share: 0.03, bytes: 400, burst_bytes: 168 });
+    }
+}
+
+fn credits_with_outages(setup: &mut Setup) {
+    credits_apart(setup);
+    shaped(setup);
+    changing_rates(setup);
+    outages(setup);
 }
 
 fn weighted(setup: &mut Setup) {
@@ -72,6 +90,10 @@ fn all_with_outages(setup: &mut Setup) {
     weighted(setup);
     pausing_for_others(setup);
     changing_rates(setup);
+    outages(setup);
+}
+
+fn outages(setup: &mut Setup) {
     let outage = |of, down, up| Outage { of, down, up };
     setup.faults.outages = vec![
         outage(Failing::Link(12), Time::us(40), Time::us(90)),
@@ -206,6 +228,34 @@ fn a_shaped_queue_takes_its_rate_and_leaves_the_rest() {
 }
 
 #[test]
+fn credits_have_a_queue_of_their_own_and_their_drops_are_no_others() {
+    // Hosts 0 and 1 send to 2 and 3, so credits come back over one link, too many of them.
+    let run_at = |share: f64| {
+        let (rates, outcome) = over_one_link(|setup| {
+            setup.stacks[0] = stack("expresspass");
+            for switch in &mut setup.fabric.switches {
+                let (bytes, burst_bytes) = (672, 168);
+                switch.credit_queue = Some(CreditQueue { share, bytes, burst_bytes });
+            }
+        });
+        let back = &outcome.links[9];
+        assert_eq!(outcome.links.iter().map(|link| link.drops).sum::<u64>(), 0);
+        assert_eq!(outcome.switches.iter().map(|switch| switch.drops).sum::<u64>(), 0);
+        assert!(back.credit_drops > 100 && back.queue_bytes.max <= 672.0, "{back:?}");
+        // Nothing but credits goes that way.
+        (rates.iter().sum::<f64>(), back.wire_bytes as f64 * 8.0 / 1.8e-3)
+    };
+    for share in [0.02, 0.04] {
+        let (goodput, credits) = run_at(share);
+        // Never more than the share, but for the burst; less where the receivers ask for less.
+        let used = credits / (share * 100e9);
+        assert!(used > 0.97 && used < 1.001, "{used}");
+        // 88 bytes call for 1,000.
+        assert!((goodput / (credits * 1_000.0 / 88.0) - 1.0).abs() < 0.01, "{goodput}");
+    }
+}
+
+#[test]
 fn what_no_port_could_do_is_refused() {
     let error = |change: &dyn Fn(&mut Setup)| {
         let mut setup = busy(stack("swift"), 1);
@@ -264,6 +314,27 @@ fn what_no_port_could_do_is_refused() {
                 setup.fabric.rate_changes = vec![RateChange { port: 0, at, rate }];
             }),
             "port 0, whose rate changes, is no switch's",
+        ),
+        (
+            error(&|setup| {
+                credits_apart(setup);
+                setup.fabric.switches[1].credit_queue.as_mut().unwrap().bytes = 83;
+            }),
+            "credits at switch tor1 have 0.03 of a link, 83 B of queue and bursts of 168 B",
+        ),
+        (
+            error(&|setup| {
+                credits_apart(setup);
+                setup.fabric.switches[0].credit_queue.as_mut().unwrap().share = 0.0;
+            }),
+            "credits at switch tor0 have 0 of a link",
+        ),
+        (
+            error(&|setup| {
+                credits_apart(setup);
+                pausing(setup);
+            }),
+            "switch tor0 has queues for credits, and switch tor0 pauses",
         ),
         (
             error(&|setup| {

@@ -299,6 +299,8 @@ fn golden_digests() {
         };
         lines += &format!("lossless {protocol} {:016x} {:016x}\n", paused(1), paused(2));
     }
+    let credited = |seed| run(crediting(busy(stack("expresspass"), seed)), ()).1.digest;
+    lines += &format!("credits expresspass {:016x} {:016x}\n", credited(1), credited(2));
     if std::env::var_os("BLESS").is_some() {
         std::fs::write(
             concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt"),

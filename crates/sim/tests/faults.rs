@@ -96,8 +96,12 @@ fn small(protocol: Protocol, faults: Faults, seed: u64) -> Setup {
             per: None,
         });
     }
-    let sprays = wanted(&setup).routing == Routing::Spray || rng.below(3) == 0;
-    setup.routing = if sprays { Routing::Spray } else { Routing::Ecmp };
+    let wanted = wanted(&setup);
+    let sprays = wanted.routing == Routing::Spray || rng.below(3) == 0;
+    setup.routing = if sprays { Routing::Spray } else { wanted.routing };
+    for switch in &mut setup.fabric.switches {
+        switch.credit_queue = wanted.credit_queue;
+    }
     setup.faults = faults;
     setup.seed = seed;
     setup

@@ -5,6 +5,7 @@ mod common;
 mod circuits;
 mod disciplines;
 mod engine;
+mod expresspass;
 mod faults;
 mod fluid;
 mod ideal;

@@ -54,6 +54,11 @@ fn of_small_shared_buffers() {
 }
 
 #[test]
+fn of_queues_for_credits() {
+    same(cuts::queues_for_credits());
+}
+
+#[test]
 fn of_faults() {
     same(cuts::faults());
 }

@@ -70,9 +70,13 @@ fn buffers(summary: &Summary) -> Option<String> {
     let buffer = |settings: SwitchSettings| {
         let size = settings.buffer_size_bytes;
         let size = size.map_or("unlimited".to_owned(), |size| bytes(size as f64));
-        match settings.pfc_alpha {
-            Some(alpha) => format!("{size} with pauses at {alpha} of what is free"),
-            None => size,
+        match (settings.pfc_alpha, settings.credit_share) {
+            (Some(alpha), _) => format!("{size} with pauses at {alpha} of what is free"),
+            (None, Some(share)) => {
+                let percent = share * 100.0;
+                format!("{size} with queues for credits of {percent:.2} % of a link")
+            }
+            (None, None) => size,
         }
     };
     of_switches(summary, buffer).map(|text| format!("switch buffer {text}"))

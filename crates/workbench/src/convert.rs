@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::fabric::{Buffer, MarkAt, Node, Switch};
+use tidegate_core::fabric::{Buffer, CreditQueue, MarkAt, Node, Switch};
 use tidegate_core::params::Value;
 use tidegate_core::{ConnectionPolicy, Message, Rate};
 use tidegate_results::{
@@ -105,10 +105,19 @@ pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
         },
         packets: record.packets,
         drops: record.drops,
+        credit_drops: queue_for_credits(plan, record.from).map(|_| record.credit_drops),
         ecn_marks: record.ecn_marks,
         pfc_pauses: record.pfc_pauses,
         paused_us: Fixed::nearest(record.paused.as_us_f64()),
         from_host: matches!(record.from, Node::Host(_)),
+    }
+}
+
+/// Where credits wait at the ports of a node, if they do.
+fn queue_for_credits(plan: &Plan, node: Node) -> Option<CreditQueue> {
+    match node {
+        Node::Switch(switch) => plan.fabric.switches.get(switch as usize)?.credit_queue,
+        Node::Host(_) => None,
     }
 }
 
@@ -151,6 +160,7 @@ fn settings(switch: &Switch) -> SwitchSettings {
             (true, MarkAt::Dequeue) => MarkedAt::CoreDequeue,
         }),
         pfc_alpha: switch.pausing.map(|pausing| pausing.alpha),
+        credit_share: switch.credit_queue.map(|queue| queue.share),
         mark_per_gbps: switch.ecn.and_then(|ecn| ecn.per).map(Rate::as_gbps_f64),
     }
 }

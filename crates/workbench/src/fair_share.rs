@@ -317,6 +317,7 @@ mod tests {
             priorities: 1,
             discipline: None,
             pausing: None,
+            credit_queue: None,
         };
         let link =
             |&(a, b): &(Node, Node)| Link { a, b, rate: Rate::gbps(100), delay: Span::us(1) };

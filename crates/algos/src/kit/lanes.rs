@@ -78,6 +78,9 @@ impl<D> Default for Heard<D> {
 }
 
 impl<D: Copy> Heard<D> {
+    /// From a sender that has not been heard of.
+    pub(crate) const NOTHING: Heard<D> = Heard(Vec::new());
+
     #[inline]
     pub(crate) fn find(&self, lane: u32, generation: u32) -> Known<D> {
         match self.0.get(lane as usize) {

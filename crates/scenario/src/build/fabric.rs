@@ -201,6 +201,7 @@ impl Topology {
             priorities: 8,
             discipline: None,
             pausing: None,
+            credit_queue: None,
         });
         Node::Switch(self.switches.len() as u32 - 1)
     }

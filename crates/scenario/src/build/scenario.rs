@@ -11,7 +11,10 @@ use tidegate_core::{Facts, Span, Time};
 use super::hosts::{self, Hosts};
 use super::transport::{Stacks, json_params};
 use super::wishes::Wishes;
-use super::{Course, Labels, fabric, faults, flows, paths, pfc, sizes, switch, traffic, transport};
+use super::{
+    Course, Labels, credit_queue, fabric, faults, flows, paths, pfc, sizes, switch, traffic,
+    transport,
+};
 use crate::error::Error;
 use crate::load;
 use crate::plan::{Output, Plan};
@@ -136,6 +139,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let switch::Equipped { mut fabric, pfc: said, .. } = equipped;
     let largest = wishes.largest_packet(&facts);
     pfc::settle(switch_table, &mut fabric, &said, wishes.lossless(), largest, &mut warnings)?;
+    credit_queue::settle(switch_table, &mut fabric, wishes.credit_queue(switch_table)?)?;
     faults::check_storms(root.find("faults"), &faults, &fabric)?;
     wishes.classes(&fabric, &mut warnings);
     wishes.queues_of_racks(&fabric, &mut warnings);
@@ -224,6 +228,11 @@ fn resolved(
     {
         // A protocol needs it.
         json["switch"]["pfc"] = pfc::json(pausing);
+    }
+    if json["switch"].get("credit_queue").is_none()
+        && let Some(queue) = fabric.switches.iter().find_map(|switch| switch.credit_queue)
+    {
+        json["switch"]["credit_queue"] = credit_queue::json(queue);
     }
     let complete = |json: &mut Json, stack: &tidegate_algos::Stack| {
         json["protocol"] = json!(stack.protocol().card().name);

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt};
 use tidegate_core::{Extent, Marking, Span};
 
+use super::credit_queue;
 use super::fabric::Topology;
 use super::glob::Glob;
 use super::pfc;
@@ -103,6 +104,14 @@ static ECN: &[Key] = &[
 ];
 
 static WHOLE: &[Key] = &[
+    key(
+        "credit_queue",
+        Shape::Or(&["off"], &Shape::Table(&[credit_queue::KEYS])),
+        Optional,
+        "Queues for credits at all ports of all switches, apart from data and before it, which a \
+         token bucket lets a share of the link through. Credits that find no room are counted \
+         apart from drops. Unset: as the running protocols ask for them, if any does.",
+    ),
     key(
         "routing",
         Shape::Word(&["ecmp", "spray", "symmetric-ecmp"]),

@@ -1,7 +1,7 @@
 //! What the running protocols want of the fabric, together. What the scenario says itself wins.
 
 use tidegate_algos::Stack;
-use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_core::fabric::{CreditQueue, Fabric, Routing};
 use tidegate_core::params::Parameter;
 use tidegate_core::{
     Equipment, Facts, HEADER_BYTES, MAX_HOPS, MIN_WIRE_BYTES, Marking, Need, RecoveryRule,
@@ -111,6 +111,26 @@ impl<'a> Wishes<'a> {
             }
         }
         Ok(asked.map(|(marking, _)| marking))
+    }
+
+    /// The queues for credits that are asked for, which must be one.
+    pub(crate) fn credit_queue(&self, table: &Table) -> Result<Option<CreditQueue>, Error> {
+        let mut asked: Option<(CreditQueue, &Wish<'_>)> = None;
+        for wish in self.list.iter().filter(|_| table.item("credit_queue").is_none()) {
+            match (wish.equipment.credit_queue, asked) {
+                (Some(queue), Some((other, first))) if other != queue => {
+                    let expected = format!(
+                        "credit_queue to be set, since {} asks for {other} and {} for {queue}",
+                        self.who(first),
+                        self.who(wish)
+                    );
+                    return Err(table.error("credit_queue", expected));
+                }
+                (Some(queue), _) => asked = Some((queue, wish)),
+                (None, _) => {}
+            }
+        }
+        Ok(asked.map(|(queue, _)| queue))
     }
 
     /// Warns of parameters that the scenario sets and that say how a protocol would have switches
@@ -254,11 +274,17 @@ fn lack(fabric: &Fabric, facts: &Facts, need: Need) -> Option<Lack> {
             "a fabric without circuits".into(),
             "another protocol, or fabric.kind = \"reconfigurable\"".into(),
         ),
-        Need::CreditQueues => (
-            None,
-            format!("a fabric without {}", need.name()),
-            "another protocol, as fabrics do not have it yet".into(),
-        ),
+        Need::CreditQueues if fabric.switches.iter().any(|s| s.credit_queue.is_none()) => {
+            // Nothing else than these three keeps a fabric from having them.
+            if fabric.circuits.is_some() {
+                let expected = "another protocol, as queues for other racks know no credits";
+                (None, "a fabric with circuits".into(), expected.into())
+            } else if fabric.switches.iter().any(|switch| switch.pausing.is_some()) {
+                (Some("pfc"), "switches that pause".into(), "\"off\"".into())
+            } else {
+                (Some("credit_queue"), "\"off\"".into(), "a table, or no such key".into())
+            }
+        }
         _ => return None,
     };
     Some(Lack { key, found, expected })
@@ -335,6 +361,19 @@ mod tests {
         };
         assert_eq!(marked(&[None, None]), Ok(None));
         assert_eq!(marked(&[None, Some(ramp), Some(ramp)]), Ok(Some(ramp)));
+        let queue = CreditQueue { share: 0.05, bytes: 672, burst_bytes: 168 };
+        let queues = |queues: &[Option<CreditQueue>]| {
+            let wish = |&credit_queue| Equipment { credit_queue, ..Equipment::NONE };
+            let equipment: Vec<_> = queues.iter().map(wish).collect();
+            merged(&equipment, |wishes, table| wishes.credit_queue(table))
+        };
+        assert_eq!(queues(&[None, Some(queue), Some(queue)]), Ok(Some(queue)));
+        let message =
+            queues(&[Some(queue), Some(CreditQueue { bytes: 840, ..queue })]).unwrap_err();
+        let said = "one (transport.protocol) asks for credit queues of 672B for 5.000% of a link \
+                    with bursts of 168B and two (transport.protocol) for credit queues of 840B";
+        assert!(message.contains(said), "{message}");
+
         let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();
         let said = "one (transport.protocol) asks for marking from 1BDP on and three \
                     (transport.protocol) for marking from 1BDP to 4BDP by up to 0.2";
@@ -378,7 +417,9 @@ mod tests {
         ] {
             assert_eq!(lacks(&good, need), None);
         }
-        assert_eq!(lacks(&good, Need::CreditQueues).unwrap(), "a fabric without credit queues");
+        assert_eq!(lacks(&good, Need::CreditQueues).unwrap(), "\"off\"");
+        assert_eq!(lacks(&chain(2, "credit_queue = {}"), Need::CreditQueues), None);
+        assert_eq!(lacks(&racks(), Need::CreditQueues).unwrap(), "a fabric with circuits");
         assert_eq!(lacks(&good, Need::Circuits).unwrap(), "a fabric without circuits");
         assert_eq!(lacks(&racks(), Need::Circuits), None);
         assert_eq!(

@@ -56,6 +56,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
             }
         }
         self.racks.iter_mut().for_each(|racks| racks.warm_up());
+        for scheduler in self.schedulers.iter_mut().flatten() {
+            scheduler.credit_drops = 0;
+        }
         for switch in &mut self.switches {
             switch.drops = 0;
             switch.max_used = switch.used;
@@ -169,6 +172,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let busy = sending + before.busy;
         let unsent = before.unsent + port.busy_beyond(end);
         let (pauses, paused) = self.paused(index, end);
+        let scheduler = self.schedulers.get(index).and_then(Option::as_ref);
         let utilisation = per(busy.beyond(unsent).as_ps() as f64, span).min(1.0);
         LinkRecord {
             from,
@@ -184,6 +188,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 max: port.waits.max_delay.as_us_f64(),
             },
             drops: port.waits.drops,
+            credit_drops: scheduler.map_or(0, |scheduler| scheduler.credit_drops),
             ecn_marks: port.waits.marks,
             pfc_pauses: pauses - before.paused.0,
             paused: paused.beyond(before.paused.1),

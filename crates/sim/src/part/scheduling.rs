@@ -18,6 +18,11 @@ impl<P: Probe, N: Naming> Part<P, N> {
         if let Some(rack) = self.rack_at(index) {
             return self.join_voq(switch, rack, packet);
         }
+        if self.packets.frames[packet as usize].flags & frame_flag::CREDIT != 0
+            && self.scheduler(index).is_some_and(|scheduler| scheduler.has_credits())
+        {
+            return self.join_credits(switch, index, packet);
+        }
         if self.overflows(switch, index, packet) {
             return self.drop_packet(switch, index, packet);
         }
@@ -47,14 +52,45 @@ impl<P: Probe, N: Naming> Part<P, N> {
             self.mark(index, packet);
         }
         self.enqueue_scheduled(switch, index, packet, Scheduler::push);
-        self.commit_scheduled(index);
+        self.settle_scheduled(switch, index);
+        if pauses {
+            self.pause_sender(switch, packet, frame.priority & 7);
+        }
+    }
+
+    /// A credit joins the queue for them, which is not part of what the switch's ports share.
+    fn join_credits(&mut self, switch: u32, index: u32, packet: u32) {
+        let (now, frame) = (self.now, self.packets.frames[packet as usize]);
+        let is_free = self.ports[index as usize].is_free(now);
+        let Some(scheduler) = self.scheduler(index) else { return };
+        if is_free && scheduler.lets_credit_through(now, &frame) {
+            return self.start(index, packet, now, Span::ZERO);
+        }
+        if scheduler.refuses_credit(&frame) {
+            // What is queued may have gone by now.
+            self.commit_scheduled(index);
+            if let Some(scheduler) = self.scheduler(index).filter(|of| of.refuses_credit(&frame)) {
+                scheduler.credit_drops += 1;
+                return self.packets.free(packet);
+            }
+        }
+        self.enqueue_scheduled(switch, index, packet, Scheduler::push_credit);
+        self.settle_scheduled(switch, index);
+    }
+
+    /// Something has joined a queue of a port. While that is sending, and nobody needs to know
+    /// when it goes on, it is committed when its link runs empty or something else comes.
+    fn settle_scheduled(&mut self, switch: u32, index: u32) {
+        let waits = self.scheduler(index).is_some_and(|of| of.wakes_at == Time::NEVER)
+            && self.ports[index as usize].free_at > self.now
+            && !self.ports[index as usize].link_is_empty();
+        if !waits || self.ingress.is_some() || P::EXPLICIT_DEQUEUES {
+            self.commit_scheduled(index);
+        }
         let port = &mut self.ports[index as usize];
         port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
         if self.switches[switch as usize].used > self.switches[switch as usize].max_used {
             self.reach_new_high(switch);
-        }
-        if pauses {
-            self.pause_sender(switch, packet, frame.priority & 7);
         }
     }
 

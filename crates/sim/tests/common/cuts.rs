@@ -8,7 +8,7 @@ use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::Setup;
 
 use super::busy::{busy, with_ecn};
-use super::{leaf_spine, link, lossless, open_loop, setup, stack, switch};
+use super::{crediting, leaf_spine, link, lossless, open_loop, setup, stack, switch};
 
 /// What they are called, and what they are made from.
 pub type Cuts = Vec<(&'static str, Setup)>;
@@ -48,6 +48,15 @@ pub fn small_shared_buffers() -> Cuts {
         (protocol, setup)
     };
     ["dctcp", "swift", "sird"].map(cut).into()
+}
+
+/// Queues for credits: as they are asked for, then beside faults.
+pub fn queues_for_credits() -> Cuts {
+    let plain = crediting(busy(stack("expresspass"), 4));
+    let mut faulty = crediting(busy(stack("expresspass"), 5));
+    faulty.faults = Faults { loss: 1e-3, duplication: 1e-3, ..Faults::default() };
+    faulty.duration = Time::ms(2);
+    vec![("expresspass", plain), ("expresspass with faults", faulty)]
 }
 
 /// Packets that are lost, damaged, held back and doubled; then links and hosts that go and come.

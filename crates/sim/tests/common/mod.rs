@@ -31,6 +31,7 @@ pub fn switch(name: &str) -> Switch {
         priorities: 8,
         discipline: None,
         pausing: None,
+        credit_queue: None,
     }
 }
 
@@ -183,12 +184,22 @@ pub fn wanted(setup: &Setup) -> Equipment {
 
 /// Gives the first protocol of a run what it wants, where it wants marks by a step at `step_bytes`.
 pub fn equipped(mut setup: Setup, step_bytes: f64) -> Setup {
-    let Equipment { ecn, routing, .. } = wanted(&setup);
+    let Equipment { ecn, routing, credit_queue, .. } = wanted(&setup);
     let step = |marking: Marking| {
         Marking { core_only: marking.core_only, ..Marking::step(Extent::Bytes(step_bytes)) }
             .settled(0.0)
     };
-    setup.fabric.switches.iter_mut().for_each(|switch| switch.ecn = ecn.map(step));
+    for switch in &mut setup.fabric.switches {
+        (switch.ecn, switch.credit_queue) = (ecn.map(step), credit_queue);
+    }
+    setup.routing = routing;
+    setup
+}
+
+/// Gives the switches the queues for credits that the first protocol of a run wants, and its paths.
+pub fn crediting(mut setup: Setup) -> Setup {
+    let Equipment { routing, credit_queue, .. } = wanted(&setup);
+    setup.fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = credit_queue);
     setup.routing = routing;
     setup
 }

@@ -316,6 +316,11 @@ fn links(runs: &[Run]) -> String {
     if pauses {
         titles.extend([("pauses", true), ("paused µs", true)]);
     }
+    let dropped = |run: &Run| run.summary.links.iter().any(|link| link.credit_drops.is_some());
+    let credits = runs.iter().any(dropped);
+    if credits {
+        titles.push(("credits dropped", true));
+    }
     let rows = runs.iter().flat_map(|run| {
         let mut links: Vec<_> = run.summary.links.iter().filter(|link| !link.from_host).collect();
         links.sort_by(|a, b| b.utilization.unwrap_or(0.0).total_cmp(&a.utilization.unwrap_or(0.0)));
@@ -337,6 +342,9 @@ fn links(runs: &[Run]) -> String {
             ];
             if pauses {
                 row.extend([link.pfc_pauses.to_string(), fixed(link.paused_us)]);
+            }
+            if credits {
+                row.push(link.credit_drops.map_or(String::new(), |drops| drops.to_string()));
             }
             row
         })

@@ -1,0 +1,282 @@
+//! Headers of ExpressPass, and how they lie in memory.
+//!
+//! A message is known by the pair of hosts, its lane and the lane's generation. Whatever its sender
+//! says of it ([`Announced`]) says all that its receiver must know.
+
+use tidegate_core::wire::Carried;
+use tidegate_core::{Body, Time, headers};
+
+headers! {
+    /// ExpressPass: data leaves on credits that switches shape.
+    pub enum Header = "expresspass", version 1, port 52705;
+    /// A packet with payload. It answers one credit.
+    Data = 0 {
+        flags {
+            /// The last packet of its message.
+            end_of_message,
+            /// Sent before.
+            retransmission,
+        }
+        fields {
+            /// The sender's slot of the message; comes back in what its receiver says of it.
+            connection: u32,
+            /// Place of the message among those of this sender to this receiver.
+            lane: u32,
+            /// How often the lane was used before.
+            generation: u32,
+            /// The sender's number of the message.
+            message: u32,
+            /// Number of the credit that it answers.
+            credit: u32,
+            /// Bytes of the message; all ones: no end is known.
+            size: u64,
+            /// Where in the message the payload begins, in bytes.
+            offset: u64,
+            /// As in the credit that it answers, later by what its sender held that back.
+            sent_at: Time,
+        }
+    }
+    /// Asks for credits (CREDIT_REQUEST).
+    Request = 1 {
+        flags {
+            /// It was said before, and nothing came of it.
+            repeated,
+        }
+        fields {
+            /// The sender's slot of the message.
+            connection: u32,
+            /// Place of the message among those of this sender to this receiver.
+            lane: u32,
+            /// How often the lane was used before.
+            generation: u32,
+            /// The sender's number of the message.
+            message: u32,
+            /// Packets that are left to send, or all ones where more are.
+            packets: u32,
+            /// Bytes of the message; all ones: no end is known.
+            size: u64,
+        }
+    }
+    /// Asks for no more credits (CREDIT_STOP).
+    Stop = 2 {
+        flags {}
+        fields {
+            /// The sender's slot of the message.
+            connection: u32,
+            /// Place of the message among those of this sender to this receiver.
+            lane: u32,
+            /// How often the lane was used before.
+            generation: u32,
+            /// The sender's number of the message.
+            message: u32,
+            /// Bytes of the message; all ones: no end is known.
+            size: u64,
+            /// Where in the message the first byte is that was not sent yet.
+            sent: u64,
+        }
+    }
+    /// Allows one packet of a message.
+    Credit = 3 {
+        flags {}
+        fields {
+            /// As in the message's packets.
+            connection: u32,
+            /// As in the message's packets.
+            lane: u32,
+            /// As in the message's packets.
+            generation: u32,
+            /// As in the message's packets.
+            message: u32,
+            /// Number of the credit among those for the message.
+            credit: u32,
+            /// When it was made, by the receiver's clock; comes back in data.
+            sent_at: Time,
+        }
+    }
+    /// A packet came too early and was dropped: all from the missing one on is to be sent again.
+    Nack = 4 {
+        flags {}
+        fields {
+            /// As in the message's packets.
+            connection: u32,
+            /// As in the message's packets.
+            lane: u32,
+            /// As in the message's packets.
+            generation: u32,
+            /// As in the message's packets.
+            message: u32,
+            /// Where in the message the first missing byte is.
+            offset: u64,
+        }
+    }
+    /// All of a message has arrived.
+    Done = 5 {
+        flags {}
+        fields {
+            /// As in the message's packets.
+            connection: u32,
+            /// As in the message's packets.
+            lane: u32,
+            /// As in the message's packets.
+            generation: u32,
+            /// As in the message's packets.
+            message: u32,
+        }
+    }
+}
+
+/// Which message: its names at both ends.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct Name {
+    /// The sender's slot.
+    pub(super) connection: u32,
+    pub(super) lane: u32,
+    pub(super) generation: u32,
+    /// The application's number.
+    pub(super) message: u32,
+}
+
+/// What a sender says of a message.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Announced {
+    pub(super) name: Name,
+    pub(super) size: u64,
+}
+
+/// Lets a kind of header say which message it is about.
+macro_rules! named {
+    ($($kind:ident),*) => {$(
+        impl $kind {
+            #[inline]
+            pub(super) fn name(&self) -> Name {
+                let $kind { connection, lane, generation, message, .. } = *self;
+                Name { connection, lane, generation, message }
+            }
+        }
+    )*};
+}
+named!(Data, Request, Stop, Credit, Nack, Done);
+
+impl Header {
+    /// The message that it is about.
+    #[inline]
+    pub(super) fn name(&self) -> Name {
+        match self {
+            Header::Data(header) => header.name(),
+            Header::Request(header) => header.name(),
+            Header::Stop(header) => header.name(),
+            Header::Credit(header) => header.name(),
+            Header::Nack(header) => header.name(),
+            Header::Done(header) => header.name(),
+        }
+    }
+
+    /// Whether it comes from the message's sender.
+    #[inline]
+    pub(super) fn is_of_sender(&self) -> bool {
+        matches!(self, Header::Data(_) | Header::Request(_) | Header::Stop(_))
+    }
+}
+
+/// Kinds, in the low bits of a tag.
+const KIND: u8 = 0b111;
+const DATA: u8 = 0;
+const REQUEST: u8 = 1;
+const STOP: u8 = 2;
+const CREDIT: u8 = 3;
+const NACK: u8 = 4;
+const DONE: u8 = 5;
+/// A flag, in the bits above.
+const END_OF_MESSAGE: u8 = KIND + 1;
+
+/// Two numbers in a word.
+#[inline(always)]
+fn pair(low: u32, high: u32) -> u64 {
+    (high as u64) << 32 | low as u64
+}
+
+#[inline(always)]
+fn unpair(word: u64) -> (u32, u32) {
+    (word as u32, (word >> 32) as u32)
+}
+
+impl Carried for Header {
+    #[inline(always)]
+    fn read(body: &Body) -> Option<Header> {
+        let ((connection, lane), message) = (unpair(body.words[0]), body.message);
+        let [_, which, third, fourth, _] = body.words;
+        let (generation, number) = unpair(which);
+        let sent_at = body.sent_at;
+        Some(match body.tag & KIND {
+            DATA => Header::Data(Data {
+                end_of_message: body.tag & END_OF_MESSAGE != 0,
+                retransmission: body.is_retransmission,
+                connection,
+                lane,
+                generation,
+                message,
+                credit: number,
+                size: third,
+                offset: fourth,
+                sent_at,
+            }),
+            CREDIT => Header::Credit(Credit {
+                connection,
+                lane,
+                generation,
+                message,
+                credit: number,
+                sent_at,
+            }),
+            REQUEST => Header::Request(Request {
+                repeated: body.is_retransmission,
+                connection,
+                lane,
+                generation,
+                message,
+                packets: number,
+                size: third,
+            }),
+            STOP => Header::Stop(Stop {
+                connection,
+                lane,
+                generation,
+                message,
+                size: third,
+                sent: fourth,
+            }),
+            NACK => Header::Nack(Nack { connection, lane, generation, message, offset: fourth }),
+            DONE => Header::Done(Done { connection, lane, generation, message }),
+            _ => return None,
+        })
+    }
+
+    #[inline(always)]
+    fn write(&self, body: &mut Body) {
+        body.is_retransmission = false;
+        body.sent_at = Time::ZERO;
+        let (tag, number, third, fourth) = match *self {
+            Header::Data(header) => {
+                body.is_retransmission = header.retransmission;
+                body.sent_at = header.sent_at;
+                let last = if header.end_of_message { END_OF_MESSAGE } else { 0 };
+                (DATA | last, header.credit, header.size, header.offset)
+            }
+            Header::Credit(header) => {
+                body.sent_at = header.sent_at;
+                (CREDIT, header.credit, 0, 0)
+            }
+            Header::Request(header) => {
+                body.is_retransmission = header.repeated;
+                (REQUEST, header.packets, header.size, 0)
+            }
+            Header::Stop(header) => (STOP, 0, header.size, header.sent),
+            Header::Nack(header) => (NACK, 0, 0, header.offset),
+            Header::Done(_) => (DONE, 0, 0, 0),
+        };
+        let Name { connection, lane, generation, message } = self.name();
+        body.message = message;
+        body.tag = tag;
+        body.words = [pair(connection, lane), pair(generation, number), third, fourth, 0];
+    }
+}

@@ -1,0 +1,420 @@
+//! ExpressPass: a data packet leaves only on a credit, and switches shape the credits.
+//!
+//! Receivers send credits, one for each packet of data. They take the path of the data backwards,
+//! and every port on it lets only so many through that the data which they call for fills the link
+//! in the other direction, and drops the others: so credits are lost instead of data, which is
+//! never sent in vain, and queues stay short however many senders there are. How many of a
+//! message's credits come back as data tells its receiver how fast to send them.
+//!
+//! I. Cho, K. Jang, D. Han, "Credit-Scheduled Delay-Bounded Congestion Control for Datacenters",
+//! SIGCOMM 2017. What the paper leaves open settles the authors' simulator
+//! (github.com/kaist-ina/ns2-xpass, `xpass/xpass.cc`, `queue/xpass-drop-tail.cc`).
+//!
+//! # Equations
+//!
+//! With `full` a full packet on the wire, `credit` the mean size of a credit, `C` a link's rate:
+//!
+//! * share of a link for credits: `credit / (credit + full)`, which is 5.2 %; `c_max` is that of
+//!   the receiver's link
+//! * first rate: `c = α c_max · min(1, n / 40)` for a sender that has `n` packets left
+//! * once a round trip, before a credit leaves, and if data has come: `loss` is the share of
+//!   credits that are missing in the numbers which data brings back,
+//!   `target = s (1 − c / c_max)`
+//! * `loss > target`: `c = min(c, (1 + target) · credits returned · credit / elapsed)`,
+//!   `w = max(w / 2, w_min)`
+//! * else, from the second good round on: `w = (w + w_max) / 2`, or `min(w + 0.05, w_max)` as
+//!   coded; then `c = w c_max + (1 − w) c`
+//! * `c` stays between a credit in a round trip and `c_max`; credits are `credit / c` apart, longer
+//!   or shorter by up to a tenth, and 84 to 92 bytes long, both at random, so that those of many
+//!   messages do not fall into step
+//! * round trips: moving average, from a credit's making to its data, a fifth of it new
+//!
+//! # Packets
+//!
+//! In `header.rs`. A sender asks for credits when a message begins, and for none when its last
+//! packet is sent, or earlier, when as many credits came in the last round trip as packets are
+//! left. Data takes its payload and 80 bytes on the wire, at least 84; everything else 84, but
+//! credits as above. Messages are named as SIRD names them, and each takes the path of its own
+//! name, in both directions.
+//!
+//! # What it needs of the network
+//!
+//! Queues for credits at all ports of switches: shaped to the share above (token bucket of two
+//! credits), eight credits long, before data. And symmetric paths. Before a host's own link stands
+//! such a queue too, which is part of this (`nic.rs`). Without these credits are packets like
+//! others and data piles up.
+//!
+//! # Differences from the paper
+//!
+//! * Credits are 84 bytes at least, the smallest packet; the authors' large-scale script draws from
+//!   76 to 92, with a mean of 84. Shares are by the mean size, so that as many credits pass as
+//!   packets fit.
+//! * Control other than credits waits with data, first in, first out, as in the authors' code.
+//! * Times and rates are not rounded to whole bytes and bytes a second.
+//!
+//! Our own:
+//!
+//! * The receiver acknowledges whole messages. A sender keeps asking for no more credits until it
+//!   hears that, and forgets the message when no credit has come for a round trip after.
+//! * CREDIT_STOP says what was sent, so that a lost last packet is missed at once.
+//! * A receiver stops crediting who was not heard of for eight timeouts; a sender without credits
+//!   for a timeout asks again. Timeouts are two base round trips of the fabric at least, and double
+//!   while nothing comes of them.
+
+mod feedback;
+pub mod header;
+mod nic;
+mod receiver;
+mod sender;
+#[cfg(test)]
+mod tests;
+
+use alloc::collections::VecDeque;
+
+use crate::kit::departure::Departure;
+use crate::kit::segments::Segments;
+use crate::kit::slab::Key;
+use crate::kit::step::{self, Control};
+use header::{Header, Name};
+use nic::{Leaving, Nic};
+use receiver::Inbox;
+use sender::Outbox;
+use tidegate_core::fabric::{CreditQueue, Routing};
+use tidegate_core::{
+    Application, Card, Domain, Endpoint, Equipment, Facts, HEADER_BYTES, Handle, HostContext,
+    Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, Path, PathOracle, Profile,
+    Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag, mix64, params,
+    wire::Carried,
+};
+
+/// Timeouts double at most so often.
+const MAX_BACKOFF: u8 = 6;
+
+/// What every step of this transport is handed.
+type Step<'a> = step::Step<'a, Settings, Header>;
+
+choice! {
+    /// How the weight of the full rate rises from the second good round on.
+    pub enum Rise { Halfway = "halfway", Step = "step" }
+}
+params! {
+    /// Parameters of ExpressPass.
+    pub struct ExpressPassParams {
+        /// First rate of credits for a message, as a share of the full one (alpha).
+        initial_rate: f64 = 0.5, in 0.001..=1.0, "authors' simulator, ns-default.tcl";
+        /// A message with less than so many packets left begins slower in proportion; 0: none does.
+        full_start: u64 = 40, in 0..=100000, "authors' simulator, xpass.cc";
+        /// First weight of the full rate when a rate rises (w_init).
+        initial_weight: f64 = 0.5, in 0.0001..=0.5, "authors' simulator, ns-default.tcl";
+        /// Least weight (w_min).
+        least_weight: f64 = 0.01, in 0.0001..=0.5, "authors' simulator, ns-default.tcl";
+        /// How the weight rises: half of the way to one half, as published, or by 0.05, as coded.
+        rise: Rise = Rise::Halfway, "paper, algorithm 1";
+        /// Loss of credits that is aimed at where the rate is low; less in proportion at higher
+        /// ones, none at the full rate (s).
+        loss_scaling: f64 = 0.125, in 0.0..=1.0, "authors' simulator, ns-default.tcl";
+        /// Gaps between credits are longer or shorter by up to this share.
+        jitter: f64 = 0.1, in 0.0..=0.99, "authors' simulator, ns-default.tcl";
+        /// Credits are 84 bytes to so many long, at random.
+        largest_credit: u64 = 92, in 84..=1000, "authors' simulator, large-scale script";
+        /// Bytes of credits that may wait at a port, and before a host's own link.
+        credit_queue: u64 = 672, in 84..=1000000, "authors' simulator, large-scale script: eight";
+        /// Bytes of credits that leave at once after a pause (depth of the token bucket).
+        credit_burst: u64 = 168, in 84..=1000000, "authors' simulator, large-scale script: two";
+        /// Without an answer for so long, a request or a packet is lost; at least two base round
+        /// trips.
+        retransmit_timeout: Span = Span::us(100), within Span::us(1) => Span::s(1), "authors' \
+            simulator, large-scale script";
+    }
+    conflict = room_for_credits;
+}
+
+fn room_for_credits(params: &ExpressPassParams) -> Option<alloc::string::String> {
+    let short = params.credit_queue.min(params.credit_burst) < params.largest_credit;
+    short.then(|| "credit_queue and credit_burst must take a credit of largest_credit".into())
+}
+
+/// The queue of credits that a port needs where full packets have `mtu` bytes of payload.
+fn queue(params: &ExpressPassParams, mtu: u32) -> CreditQueue {
+    let (credit, full) = (credit_bytes(params), f64::from(mtu + HEADER_BYTES));
+    CreditQueue {
+        share: credit / (credit + full),
+        bytes: params.credit_queue as u32,
+        burst_bytes: params.credit_burst as u32,
+    }
+}
+
+/// Mean size of a credit.
+fn credit_bytes(params: &ExpressPassParams) -> f64 {
+    f64::from(MIN_WIRE_BYTES + params.largest_credit as u32) / 2.0
+}
+
+/// Parameters in bytes, and what else both halves need.
+struct Settings {
+    hosts: u32,
+    segments: Segments,
+    /// Mean of a credit, and of all credits a second that fill the link.
+    credit_bytes: f64,
+    full_rate: f64,
+    largest_credit: u32,
+    initial_rate: f64,
+    full_start: u64,
+    initial_weight: f64,
+    least_weight: f64,
+    rise: Rise,
+    loss_scaling: f64,
+    jitter: f64,
+    timeout: Span,
+    /// What should have been done longer ago than this is done late: the driver has slept.
+    latest: Span,
+}
+
+impl Settings {
+    fn new(params: &ExpressPassParams, host: &HostContext) -> Settings {
+        let share = queue(params, host.mtu).share;
+        let two_rounds = host.fabric_base_rtt.times(2);
+        Settings {
+            hosts: host.hosts,
+            segments: Segments { mtu: host.mtu as u64 },
+            credit_bytes: credit_bytes(params),
+            full_rate: host.nic_rate.as_bps() as f64 / 8.0 * share,
+            largest_credit: params.largest_credit as u32,
+            initial_rate: params.initial_rate,
+            full_start: params.full_start,
+            initial_weight: params.initial_weight,
+            least_weight: params.least_weight,
+            rise: params.rise,
+            loss_scaling: params.loss_scaling,
+            jitter: params.jitter,
+            timeout: params.retransmit_timeout.max(two_rounds),
+            latest: Span::ms(1).max(two_rounds),
+        }
+    }
+
+    fn is_past(&self, due: Time, now: Time) -> bool {
+        now.since(due) > self.latest
+    }
+}
+
+/// What becomes of a packet.
+enum Answer {
+    None,
+    /// Goes back to where it came from.
+    Reply(Header),
+}
+
+/// The ExpressPass transport of one host.
+pub struct ExpressPass {
+    settings: Settings,
+    host: HostContext,
+    outbox: Outbox,
+    inbox: Inbox,
+    /// Data, and control that is no credit, in the order in which it leaves.
+    leaving: VecDeque<Control<Header>>,
+    /// The latest time that the driver has named.
+    clock: Time,
+}
+
+impl Endpoint for ExpressPass {
+    const CARD: Card = Card {
+        name: "expresspass",
+        title: "ExpressPass",
+        citation: "Cho et al., SIGCOMM 2017",
+        summary: "Receivers send a credit for each packet, and switches drop the credits that the \
+            way back has no room for.",
+        color: "#661100",
+        marker: Marker::TriangleDown,
+        telemetry_bytes: TelemetryBytes::NONE,
+        echo_bytes: TelemetryBytes::NONE,
+    };
+    type Params = ExpressPassParams;
+    type Header = Header;
+
+    fn new(params: &ExpressPassParams, host: &HostContext) -> ExpressPass {
+        let nic = Nic::new(host.nic_rate, &queue(params, host.mtu));
+        let rng = Rng::stream(host.seed, Domain::Transport, host.host as u64);
+        ExpressPass {
+            settings: Settings::new(params, host),
+            host: *host,
+            outbox: Outbox::default(),
+            inbox: Inbox::new(nic, rng),
+            leaving: VecDeque::new(),
+            clock: Time::ZERO,
+        }
+    }
+
+    fn equipment(params: &ExpressPassParams, fabric: &Facts) -> Equipment {
+        Equipment {
+            credit_queue: Some(queue(params, fabric.mtu)),
+            routing: Routing::SymmetricEcmp,
+            ..Equipment::NONE
+        }
+    }
+
+    fn profile(params: &ExpressPassParams, path: &Path, _rate_bps: f64) -> Profile {
+        Profile { utilisation_goal: 1.0 - queue(params, path.mtu).share, ..Profile::DEFAULT }
+    }
+}
+
+impl Transport for ExpressPass {
+    fn submit(&mut self, now: Time, message: Message, _paths: &dyn PathOracle) -> Handle {
+        self.advance(now);
+        let ExpressPass { settings, outbox, leaving, .. } = self;
+        Handle(outbox.submit(&mut Step { settings, now, control: leaving }, &message).bits())
+    }
+
+    fn stop(&mut self, now: Time, handle: Handle) {
+        self.advance(now);
+        let ExpressPass { settings, outbox, leaving, .. } = self;
+        outbox.stop(&mut Step { settings, now, control: leaving }, Key::of_bits(handle.0));
+    }
+
+    #[inline]
+    fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
+        self.advance(now);
+        let ExpressPass { settings, inbox, outbox, leaving, .. } = self;
+        let step = &mut Step { settings, now, control: leaving };
+        let src = packet.body.src;
+        let Some(header) = Header::read(packet.body) else { return Reply::None };
+        let answer = match header {
+            Header::Data(data) => inbox.on_data(step, src, &data, packet.body.payload_bytes, app),
+            Header::Credit(credit) => outbox.on_credit(step, src, &credit),
+            Header::Request(request) => inbox.on_request(step, src, &request, app),
+            Header::Stop(stop) => inbox.on_stop(step, src, &stop, app),
+            Header::Nack(nack) => {
+                outbox.on_nack(step, src, &nack);
+                Answer::None
+            }
+            Header::Done(done) => {
+                if let Some(id) = outbox.on_done(step, src, &done) {
+                    app.acked(now, MessageId { src: self.host.host, id });
+                }
+                Answer::None
+            }
+        };
+        match answer {
+            Answer::None => Reply::None,
+            Answer::Reply(reply) => {
+                self.write(src, &reply, packet);
+                Reply::Send
+            }
+        }
+    }
+
+    #[inline]
+    fn transmit(&mut self, now: Time, packet: PacketMut<'_>) -> Transmit {
+        self.advance(now);
+        if let Some(credit) = self.inbox.nic.pop(now) {
+            self.write_credit(&credit, packet);
+        } else if let Some(Control { dst, header }) = self.leaving.pop_front() {
+            self.write(dst, &header, packet);
+        } else {
+            return Transmit::Idle;
+        }
+        Transmit::Sent
+    }
+
+    fn on_deadline<A: Application>(&mut self, now: Time, _app: &mut A) {
+        self.advance(now);
+    }
+
+    /// A credit that could have left already waits for the uplink, not for a time.
+    #[inline]
+    fn deadline(&self) -> Time {
+        let opens_at = self.inbox.nic.opens_at();
+        let wish = if opens_at > self.clock { opens_at } else { Time::NEVER };
+        wish.min(self.inbox.credit_at()).min(self.timer())
+    }
+
+    #[inline]
+    fn timer(&self) -> Time {
+        self.inbox.timer().min(self.outbox.deadline())
+    }
+
+    fn backlog_bytes(&self) -> u64 {
+        self.outbox.backlog_bytes()
+    }
+
+    /// Senders know of no limit but the credits that come.
+    fn limits(&self, _handle: Handle) -> Option<Limits> {
+        None
+    }
+}
+
+impl ExpressPass {
+    /// Does everything that was due by `now`, each at its own time, so that nothing depends on when
+    /// the driver calls.
+    #[inline]
+    fn advance(&mut self, now: Time) {
+        self.clock = now;
+        if self.inbox.credit_at().min(self.timer()) <= now {
+            self.catch_up(now);
+        }
+    }
+
+    fn catch_up(&mut self, now: Time) {
+        let ExpressPass { settings, inbox, outbox, leaving, .. } = self;
+        let step = &mut Step { settings, now, control: leaving };
+        loop {
+            let (credit, theirs, ours) = (inbox.credit_at(), inbox.timer(), outbox.deadline());
+            let at = credit.min(theirs).min(ours);
+            if at > now {
+                return;
+            }
+            if at == credit {
+                inbox.on_pace(step);
+            } else if at == theirs {
+                inbox.on_timer(step);
+            } else {
+                outbox.on_timer(step);
+            }
+        }
+    }
+
+    /// Writes a packet that is no credit.
+    #[inline]
+    fn write(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
+        let payload_bytes = match header {
+            Header::Data(data) => (data.size - data.offset).min(self.settings.segments.mtu) as u32,
+            _ => 0,
+        };
+        let wire_bytes = match payload_bytes {
+            0 => MIN_WIRE_BYTES,
+            payload => (payload + HEADER_BYTES).max(MIN_WIRE_BYTES),
+        };
+        let departure = Departure {
+            dst,
+            entropy: self.entropy(dst, header),
+            wire_bytes,
+            payload_bytes,
+            priority: self.host.data_priority(),
+            flags: 0,
+        };
+        departure.write(self.host.host, header, packet);
+    }
+
+    fn write_credit(&mut self, leaving: &Leaving, packet: PacketMut<'_>) {
+        let header = Header::Credit(leaving.credit);
+        let departure = Departure {
+            dst: leaving.dst,
+            entropy: self.entropy(leaving.dst, &header),
+            wire_bytes: leaving.wire_bytes,
+            payload_bytes: 0,
+            priority: self.host.data_priority(),
+            flags: frame_flag::CREDIT,
+        };
+        departure.write(self.host.host, &header, packet);
+    }
+
+    /// The same for all packets of a message, from both ends.
+    #[inline]
+    fn entropy(&self, dst: u32, header: &Header) -> u32 {
+        let (sender, receiver) = match header.is_of_sender() {
+            true => (self.host.host, dst),
+            false => (dst, self.host.host),
+        };
+        let Name { lane, generation, .. } = header.name();
+        let pair = mix64((sender as u64) << 32 | receiver as u64);
+        mix64(pair ^ (generation as u64) << 32 ^ lane as u64) as u32
+    }
+}

@@ -1,0 +1,128 @@
+//! The queue of credits before a host's own link: short, and shaped as those of switches are.
+//!
+//! In the simulator nothing waits before an uplink, so this is part of the transport. All messages
+//! that a host receives share it, and what they ask for beyond the link's share is dropped here.
+
+use alloc::collections::VecDeque;
+
+use tidegate_core::fabric::CreditQueue;
+use tidegate_core::{Rate, Span, Time};
+
+use super::header::Credit;
+
+/// A credit on its way out.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Leaving {
+    pub(super) dst: u32,
+    pub(super) credit: Credit,
+    pub(super) wire_bytes: u32,
+}
+
+/// Credits that wait for the token bucket.
+pub(super) struct Nic {
+    waiting: VecDeque<Leaving>,
+    bytes: u32,
+    most_bytes: u32,
+    rate: Rate,
+    burst: Span,
+    /// When the bytes that have left are paid for.
+    paid: Time,
+}
+
+impl Nic {
+    pub(super) fn new(link: Rate, queue: &CreditQueue) -> Nic {
+        let rate = queue.rate(link);
+        Nic {
+            waiting: VecDeque::new(),
+            bytes: 0,
+            most_bytes: queue.bytes,
+            rate,
+            burst: rate.serialise(queue.burst_bytes as u64),
+            paid: Time::ZERO,
+        }
+    }
+
+    /// Takes a credit, or drops it where there is no room.
+    pub(super) fn offer(&mut self, leaving: Leaving) {
+        let bytes = self.bytes.saturating_add(leaving.wire_bytes);
+        if bytes <= self.most_bytes {
+            self.bytes = bytes;
+            self.waiting.push_back(leaving);
+        }
+    }
+
+    /// From when on the first credit may leave; none is there: never.
+    #[inline]
+    pub(super) fn opens_at(&self) -> Time {
+        let Some(first) = self.waiting.front() else { return Time::NEVER };
+        let own = self.rate.serialise(first.wire_bytes as u64);
+        self.paid.after(own).before(self.burst.max(own))
+    }
+
+    /// Takes the first credit if it may leave.
+    #[inline]
+    pub(super) fn pop(&mut self, now: Time) -> Option<Leaving> {
+        if self.opens_at() > now {
+            return None;
+        }
+        let leaving = self.waiting.pop_front()?;
+        self.bytes -= leaving.wire_bytes;
+        self.paid = self.paid.max(now).after(self.rate.serialise(leaving.wire_bytes as u64));
+        Some(leaving)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.waiting.is_empty() && self.bytes == 0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec::Vec;
+
+    fn nic() -> Nic {
+        let queue = CreditQueue { share: 84.0 / 1622.0, bytes: 672, burst_bytes: 168 };
+        Nic::new(Rate::gbps(100), &queue)
+    }
+
+    fn numbered(credit: u32) -> Leaving {
+        Leaving { dst: 1, credit: Credit { credit, ..Credit::default() }, wire_bytes: 84 }
+    }
+
+    #[test]
+    fn a_burst_of_two_leaves_at_once_and_the_rest_at_the_shares_pace() {
+        let mut nic = nic();
+        (0..12).for_each(|number| nic.offer(numbered(number)));
+        let start = Time::us(5);
+        let mut times = Vec::new();
+        let mut now = start;
+        while nic.opens_at() < Time::NEVER {
+            now = now.max(nic.opens_at());
+            let left = nic.pop(now).unwrap();
+            assert_eq!(left.credit.credit as usize, times.len());
+            times.push(now);
+        }
+        // Eight find room; a credit for each full packet of the link, 129.76 ns.
+        assert_eq!(times.len(), 8);
+        assert!(nic.is_empty());
+        assert_eq!(times[..2], [start, start]);
+        for (i, at) in times.iter().enumerate().skip(2) {
+            let expected = start + Rate::gbps(100).serialise(1622).times(i as u64 - 1);
+            assert!(at.as_ps().abs_diff(expected.as_ps()) < 50, "{at} for {expected}");
+        }
+    }
+
+    #[test]
+    fn nothing_leaves_before_it_is_paid_for() {
+        let mut nic = nic();
+        (0..3).for_each(|number| nic.offer(numbered(number)));
+        assert!(nic.pop(Time::us(1)).is_some() && nic.pop(Time::us(1)).is_some());
+        let opens_at = nic.opens_at();
+        assert!(opens_at > Time::us(1));
+        assert_eq!(nic.pop(opens_at - Span::ps(1)), None);
+        assert!(nic.pop(opens_at).is_some());
+        assert_eq!((nic.opens_at(), nic.pop(Time::ms(1))), (Time::NEVER, None));
+    }
+}

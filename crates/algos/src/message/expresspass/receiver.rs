@@ -1,0 +1,356 @@
+//! The receiving half: what has arrived, in order, and the credits that leave for more.
+
+use tidegate_core::{Application, MIN_WIRE_BYTES, Message, MessageId, Rng, Time};
+
+use super::feedback::Feedback;
+use super::header::{Announced, Credit, Data, Done, Header, Nack, Name, Request, Stop};
+use super::nic::{Leaving, Nic};
+use super::{Answer, MAX_BACKOFF, Settings, Step};
+use crate::kit::backoff::Backoff;
+use crate::kit::by_host::ByHost;
+use crate::kit::lanes::{Heard, Known};
+use crate::kit::slab::{Key, Slab};
+use crate::kit::timers::Timers;
+
+/// Messages being received at a time. More are not heard, and their senders ask again.
+const MAX_MESSAGES: usize = 1 << 16;
+/// Larger messages do not exist, but for those without end.
+const MAX_SIZE: u64 = 1 << 56;
+/// A sender that is not heard of for so many timeouts gets no more credits until it is.
+const PATIENCE: u64 = 8;
+
+/// A message being received, or one that has arrived and whose sender may still want credits.
+#[derive(Default)]
+pub(super) struct Incoming {
+    complete: bool,
+    src: u32,
+    name: Name,
+    size: u64,
+    packets: u64,
+    /// The packet that is expected.
+    next: u64,
+    /// That one is missing, and was asked for.
+    waits: bool,
+    /// Numbers of the next credit, and of the first that has not come back.
+    next_credit: u32,
+    expected_credit: u32,
+    feedback: Feedback,
+    heard_at: Time,
+    backoff: Backoff,
+}
+
+impl Incoming {
+    fn nack(&self, settings: &Settings) -> Header {
+        let Name { connection, lane, generation, message } = self.name;
+        let offset = self.next * settings.segments.mtu;
+        Header::Nack(Nack { connection, lane, generation, message, offset })
+    }
+
+    /// Data answers credit number `credit`, made at `sent_at`: what was lost before it was lost on
+    /// its way there or back. Numbers that were never given, or passed over, say nothing.
+    #[inline]
+    fn account(&mut self, now: Time, credit: u32, sent_at: Time) {
+        let lost = credit.wrapping_sub(self.expected_credit);
+        let under_way = self.next_credit.wrapping_sub(self.expected_credit);
+        if lost < under_way {
+            self.expected_credit = credit.wrapping_add(1);
+            self.feedback.hear(lost, now.since(sent_at));
+        }
+    }
+}
+
+/// Everything a host is receiving.
+pub(super) struct Inbox {
+    /// By sender. Of a message that has arrived its record is kept, if there is one.
+    by_host: ByHost<Heard<Key>>,
+    messages: Slab<Incoming>,
+    /// By message, when its next credit leaves.
+    paces: Timers,
+    timers: Timers,
+    pub(super) nic: Nic,
+    /// Of credits: when they leave, and how long they are.
+    rng: Rng,
+}
+
+impl Inbox {
+    pub(super) fn new(nic: Nic, rng: Rng) -> Inbox {
+        Inbox {
+            by_host: ByHost::default(),
+            messages: Slab::default(),
+            paces: Timers::default(),
+            timers: Timers::default(),
+            nic,
+            rng,
+        }
+    }
+
+    /// When the next credit is made.
+    #[inline]
+    pub(super) fn credit_at(&self) -> Time {
+        self.paces.next()
+    }
+
+    #[inline]
+    pub(super) fn timer(&self) -> Time {
+        self.timers.next()
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        let none = self.messages.len() == 0 && self.nic.is_empty();
+        none && self.credit_at() == Time::NEVER && self.timer() == Time::NEVER
+    }
+
+    #[cfg(test)]
+    pub(super) fn feedback(&mut self, src: u32) -> Option<&mut Feedback> {
+        self.messages.all_mut().iter_mut().find(|m| m.src == src).map(|m| &mut m.feedback)
+    }
+
+    #[inline]
+    fn find(&self, src: u32, name: Name) -> Known<Key> {
+        let heard = self.by_host.get(src).unwrap_or(const { &Heard::NOTHING });
+        heard.find(name.lane, name.generation)
+    }
+
+    /// A message that was not known. None where it can never be, or there is no room for it.
+    fn open(&mut self, step: &Step<'_>, src: u32, said: &Announced) -> Option<u32> {
+        let Announced { name, size } = *said;
+        let sane = size <= MAX_SIZE || size == Message::UNLIMITED;
+        if !sane || src >= step.settings.hosts || self.messages.len() >= MAX_MESSAGES {
+            return None;
+        }
+        let slot = self.messages.insert(|_| Incoming {
+            src,
+            name,
+            size,
+            packets: step.settings.segments.packets(size),
+            heard_at: step.now,
+            ..Incoming::default()
+        });
+        self.by_host.entry(src).open(name.lane, name.generation, slot);
+        Some(slot)
+    }
+
+    /// A message without end has one now.
+    fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
+        let message = &mut self.messages[slot];
+        let packets = settings.segments.packets(size);
+        let fits = size <= MAX_SIZE
+            && size.is_multiple_of(settings.segments.mtu)
+            && packets >= message.next;
+        if message.size == Message::UNLIMITED && fits {
+            (message.size, message.packets) = (size, packets);
+        }
+    }
+
+    pub(super) fn on_request<A: Application>(
+        &mut self,
+        step: &mut Step<'_>,
+        src: u32,
+        request: &Request,
+        app: &mut A,
+    ) -> Answer {
+        let said = Announced { name: request.name(), size: request.size };
+        let slot = match self.find(src, said.name) {
+            Known::New => self.open(step, src, &said),
+            Known::Slot(slot) => Some(slot),
+            Known::Done(_) => return Answer::Reply(done(said.name)),
+            Known::Never => None,
+        };
+        let Some(slot) = slot else { return Answer::None };
+        self.learn_size(step.settings, slot, request.size);
+        let message = &mut self.messages[slot];
+        message.heard_at = step.now;
+        if message.next == message.packets {
+            return self.complete(step, slot, app);
+        }
+        if !self.paces.run(slot) {
+            message.feedback.start(step.settings, request.packets, step.now);
+            if !self.timers.run(slot) {
+                let silent_at = step.now.after(step.settings.timeout.times(PATIENCE));
+                self.timers.set(slot, silent_at);
+            }
+            self.issue_credit(step.settings, step.now, slot);
+        }
+        Answer::None
+    }
+
+    pub(super) fn on_stop<A: Application>(
+        &mut self,
+        step: &mut Step<'_>,
+        src: u32,
+        stop: &Stop,
+        app: &mut A,
+    ) -> Answer {
+        let said = Announced { name: stop.name(), size: stop.size };
+        let slot = match self.find(src, said.name) {
+            Known::New => self.open(step, src, &said),
+            Known::Slot(slot) => Some(slot),
+            Known::Done(kept) => {
+                if let Some(slot) = self.messages.slot(kept) {
+                    self.forget(slot);
+                }
+                return Answer::Reply(done(said.name));
+            }
+            Known::Never => None,
+        };
+        let Some(slot) = slot else { return Answer::None };
+        self.learn_size(step.settings, slot, stop.size);
+        self.paces.remove(slot);
+        let message = &mut self.messages[slot];
+        message.heard_at = step.now;
+        if message.next == message.packets {
+            return self.complete(step, slot, app);
+        }
+        let is_missing = stop.sent > message.next * step.settings.segments.mtu;
+        match is_missing && !message.waits {
+            true => self.miss(step, slot),
+            false => Answer::None,
+        }
+    }
+
+    #[inline]
+    pub(super) fn on_data<A: Application>(
+        &mut self,
+        step: &mut Step<'_>,
+        src: u32,
+        data: &Data,
+        payload_bytes: u32,
+        app: &mut A,
+    ) -> Answer {
+        let slot = match self.find(src, data.name()) {
+            Known::Slot(slot) => slot,
+            Known::Done(kept) => return self.come_again(step, kept, data),
+            Known::New | Known::Never => return Answer::None,
+        };
+        if self.messages[slot].size != data.size {
+            self.learn_size(step.settings, slot, data.size);
+        }
+        let message = &mut self.messages[slot];
+        message.heard_at = step.now;
+        message.account(step.now, data.credit, data.sent_at);
+        let segments = step.settings.segments;
+        let packet = data.offset / segments.mtu;
+        let fits = packet * segments.mtu == data.offset
+            && packet < message.packets
+            && payload_bytes as u64 == segments.payload(message.size, packet);
+        if !fits || packet < message.next {
+            return Answer::None;
+        }
+        if packet > message.next {
+            return if message.waits { Answer::None } else { self.miss(step, slot) };
+        }
+        message.next += 1;
+        if core::mem::take(&mut message.waits) {
+            message.backoff.end();
+        }
+        let id = MessageId { src, id: message.name.message };
+        app.delivered(step.now, id, data.offset, payload_bytes);
+        match self.messages[slot].next == self.messages[slot].packets {
+            true => self.complete(step, slot, app),
+            false => Answer::None,
+        }
+    }
+
+    /// Data of a message that has arrived: the credit that it answers counts all the same.
+    #[cold]
+    fn come_again(&mut self, step: &Step<'_>, kept: Key, data: &Data) -> Answer {
+        if let Some(slot) = self.messages.slot(kept) {
+            self.messages[slot].account(step.now, data.credit, data.sent_at);
+        }
+        Answer::Reply(done(data.name()))
+    }
+
+    /// The packet that is expected is missing: asks for all from there on.
+    fn miss(&mut self, step: &Step<'_>, slot: u32) -> Answer {
+        let message = &mut self.messages[slot];
+        message.waits = true;
+        self.timers.set(slot, step.now.after(message.backoff.wait(step.settings.timeout)));
+        Answer::Reply(message.nack(step.settings))
+    }
+
+    /// All has arrived. Credits go on until the sender stops them: it alone knows whether it has
+    /// more to send, says the paper.
+    #[cold]
+    fn complete<A: Application>(&mut self, step: &Step<'_>, slot: u32, app: &mut A) -> Answer {
+        let kept = self.messages.key(slot);
+        let message = &mut self.messages[slot];
+        message.complete = true;
+        let (src, name) = (message.src, message.name);
+        self.by_host.entry(src).close(name.lane, kept);
+        if self.paces.run(slot) {
+            self.timers.set(slot, step.now.after(step.settings.timeout.times(PATIENCE)));
+        } else {
+            self.forget(slot);
+        }
+        app.completed(step.now, MessageId { src, id: name.message });
+        Answer::Reply(done(name))
+    }
+
+    fn forget(&mut self, slot: u32) {
+        self.paces.remove(slot);
+        self.timers.remove(slot);
+        self.messages.remove(slot);
+    }
+
+    /// The next credit of the message whose turn it is.
+    #[inline]
+    pub(super) fn on_pace(&mut self, step: &Step<'_>) {
+        if let Some((at, slot)) = self.paces.first() {
+            // What was missed in a driver's long pause is not made up for.
+            let now = if step.settings.is_past(at, step.now) { step.now } else { at };
+            self.issue_credit(step.settings, now, slot);
+        }
+    }
+
+    /// A credit for a message, and the time of the next one.
+    fn issue_credit(&mut self, settings: &Settings, now: Time, slot: u32) {
+        let message = &mut self.messages[slot];
+        message.feedback.update(settings, now);
+        let Name { connection, lane, generation, message: id } = message.name;
+        let number = message.next_credit;
+        message.next_credit = number.wrapping_add(1);
+        let credit =
+            Credit { connection, lane, generation, message: id, credit: number, sent_at: now };
+        let more = settings.largest_credit - MIN_WIRE_BYTES;
+        let more = if more > 0 { self.rng.below(more as u64 + 1) as u32 } else { 0 };
+        self.nic.offer(Leaving { dst: message.src, credit, wire_bytes: MIN_WIRE_BYTES + more });
+        let jitter = settings.jitter * (2.0 * self.rng.unit() - 1.0);
+        let gap = message.feedback.gap(settings).scale(1.0 + jitter);
+        self.paces.set(slot, now.after(gap));
+    }
+
+    /// The first timer has fired: a packet is still missing, or a sender has fallen silent.
+    pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
+        let Some((at, slot)) = self.timers.first() else { return };
+        let step = &mut step.at(if step.settings.is_past(at, step.now) { step.now } else { at });
+        let timeout = step.settings.timeout;
+        let message = &mut self.messages[slot];
+        let silent_at = message.heard_at.after(timeout.times(PATIENCE));
+        if message.complete {
+            self.forget(slot);
+        } else if message.waits {
+            message.backoff.double(MAX_BACKOFF);
+            step.send(message.src, message.nack(step.settings));
+            let wait = message.backoff.wait(timeout);
+            self.timers.set(slot, step.now.after(wait));
+            if silent_at <= step.now {
+                self.paces.remove(slot);
+            }
+        } else if !self.paces.run(slot) {
+            self.timers.remove(slot);
+        } else if silent_at > step.now {
+            self.timers.set(slot, silent_at);
+        } else {
+            // It asks again when it is back.
+            self.paces.remove(slot);
+            self.timers.remove(slot);
+        }
+    }
+}
+
+/// Says that a message has arrived.
+fn done(name: Name) -> Header {
+    let Name { connection, lane, generation, message } = name;
+    Header::Done(Done { connection, lane, generation, message })
+}

@@ -1,0 +1,372 @@
+//! The sending half: one packet for each credit, and when to ask for more credits or for none.
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use tidegate_core::{Message, Span, Time};
+
+use super::header::{Credit, Data, Done, Header, Nack, Name, Request, Stop};
+use super::{Answer, MAX_BACKOFF, Settings, Step};
+use crate::kit::backoff::Backoff;
+use crate::kit::by_host::ByHost;
+use crate::kit::lanes::Lanes;
+use crate::kit::slab::{Key, Slab};
+use crate::kit::timers::Timers;
+
+/// Shorter round trips there are none.
+const LEAST_RTT: Span = Span::ns(100);
+
+/// Where a message is in its life.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum State {
+    /// It waits for a lane.
+    #[default]
+    Held,
+    /// Credits were asked for, and none has come since.
+    Requested,
+    /// Credits come.
+    Credited,
+    /// No more were asked for; what still comes is used as long as packets are left.
+    Stopped,
+    /// It has arrived, and its lane is another's; credits may still come.
+    Arrived,
+}
+
+/// A message being sent.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    state: State,
+    id: u32,
+    destination: u32,
+    lane: u32,
+    generation: u32,
+    size: u64,
+    packets: u64,
+    /// The next packet to send; and one above the highest that was.
+    next: u64,
+    high: u64,
+    requested_at: Time,
+    /// From the first request to the first credit.
+    rtt: Option<Span>,
+    /// When the last credit came.
+    credited_at: Time,
+    /// Credits since `round_at`, a round trip at most before the last look.
+    round_credits: u64,
+    round_at: Time,
+    /// Since the last time that none was wanted, some came all the same.
+    wasted: bool,
+    backoff: Backoff,
+}
+
+impl Outgoing {
+    fn left(&self) -> u64 {
+        self.packets - self.next
+    }
+
+    fn name(&self, slot: u32) -> Name {
+        let Outgoing { lane, generation, id, .. } = *self;
+        Name { connection: slot, lane, generation, message: id }
+    }
+
+    /// Never nothing, whatever a packet says.
+    fn rtt(&self, settings: &Settings) -> Span {
+        self.rtt.unwrap_or(settings.timeout).max(LEAST_RTT)
+    }
+}
+
+/// A receiver, as its sender sees it.
+struct Destination {
+    host: u32,
+    lanes: Lanes,
+    /// Messages that wait for a lane.
+    held: VecDeque<u32>,
+}
+
+/// Everything a host is sending.
+#[derive(Default)]
+pub(super) struct Outbox {
+    destinations: Vec<Destination>,
+    by_host: ByHost<u32>,
+    messages: Slab<Outgoing>,
+    timers: Timers,
+    backlog_bytes: u64,
+}
+
+impl Outbox {
+    #[inline]
+    pub(super) fn deadline(&self) -> Time {
+        self.timers.next()
+    }
+
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.messages.len() == 0 && self.deadline() == Time::NEVER
+    }
+
+    pub(super) fn submit(&mut self, step: &mut Step<'_>, message: &Message) -> Key {
+        let destination =
+            self.by_host.get(message.dst).copied().unwrap_or_else(|| self.connect(message.dst));
+        let slot = self.messages.insert(|_| Outgoing {
+            id: message.id,
+            destination,
+            size: message.bytes,
+            packets: step.settings.segments.packets(message.bytes),
+            ..Outgoing::default()
+        });
+        if message.bytes != Message::UNLIMITED {
+            self.backlog_bytes += message.bytes;
+        }
+        self.begin(step, slot);
+        self.messages.key(slot)
+    }
+
+    fn connect(&mut self, host: u32) -> u32 {
+        let number = self.destinations.len() as u32;
+        let (lanes, held) = (Lanes::default(), VecDeque::new());
+        self.destinations.push(Destination { host, lanes, held });
+        *self.by_host.entry(host) = number;
+        number
+    }
+
+    /// Gives a message its lane and asks for credits.
+    fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
+        let message = &mut self.messages[slot];
+        let destination = &mut self.destinations[message.destination as usize];
+        let Some((lane, generation)) = destination.lanes.open() else {
+            return destination.held.push_back(slot);
+        };
+        (message.lane, message.generation) = (lane, generation);
+        self.request(step, slot, false);
+    }
+
+    /// Asks for credits, for the first time or again.
+    fn request(&mut self, step: &mut Step<'_>, slot: u32, repeated: bool) {
+        let message = &mut self.messages[slot];
+        let Name { connection, lane, generation, message: id } = message.name(slot);
+        let request = Request {
+            repeated,
+            connection,
+            lane,
+            generation,
+            message: id,
+            packets: message.left().min(u32::MAX as u64) as u32,
+            size: message.size,
+        };
+        if message.state != State::Credited {
+            message.state = State::Requested;
+            message.requested_at = step.now;
+        }
+        let wait = message.backoff.wait(step.settings.timeout);
+        step.send(self.destinations[message.destination as usize].host, Header::Request(request));
+        self.timers.set(slot, step.now.after(wait));
+    }
+
+    /// Asks for no more credits; says so again until the receiver has all, or none has come for a
+    /// while.
+    fn stop_credits(&mut self, step: &mut Step<'_>, slot: u32) {
+        let message = &mut self.messages[slot];
+        let Name { connection, lane, generation, message: id } = message.name(slot);
+        let sent = message.next.saturating_mul(step.settings.segments.mtu).min(message.size);
+        let size = message.size;
+        let stop = Stop { connection, lane, generation, message: id, size, sent };
+        if message.state != State::Arrived {
+            message.state = State::Stopped;
+        }
+        message.wasted = false;
+        let wait = message.backoff.wait(message.rtt(step.settings).times(2));
+        step.send(self.destinations[message.destination as usize].host, Header::Stop(stop));
+        self.timers.set(slot, step.now.after(wait));
+    }
+
+    /// Ends a message without end after what has been sent of it.
+    pub(super) fn stop(&mut self, step: &mut Step<'_>, message: Key) {
+        let Some(slot) = self.messages.slot(message) else { return };
+        let message = &mut self.messages[slot];
+        if message.size != Message::UNLIMITED {
+            return;
+        }
+        message.packets = message.high;
+        message.size = message.high * step.settings.segments.mtu;
+        if message.state != State::Held && message.left() == 0 {
+            message.backoff.end();
+            self.stop_credits(step, slot);
+        }
+    }
+
+    /// The message that a packet from `host` is about, if it is still there.
+    fn find(&self, host: u32, name: Name) -> Option<u32> {
+        let Name { connection, lane, generation, .. } = name;
+        let message = self.messages.get(connection)?;
+        let same = message.state != State::Held
+            && (message.lane, message.generation) == (lane, generation)
+            && self.destinations[message.destination as usize].host == host;
+        same.then_some(connection)
+    }
+
+    /// A credit has come: one packet leaves for it.
+    pub(super) fn on_credit(&mut self, step: &mut Step<'_>, host: u32, credit: &Credit) -> Answer {
+        let Some(slot) = self.find(host, credit.name()) else {
+            // Of a message that has arrived long ago: its receiver has not heard that.
+            let Credit { connection, lane, generation, message, .. } = *credit;
+            let size = Message::UNLIMITED;
+            let stop = Stop { connection, lane, generation, message, size, sent: 0 };
+            return Answer::Reply(Header::Stop(stop));
+        };
+        let message = &mut self.messages[slot];
+        message.credited_at = step.now;
+        message.round_credits += 1;
+        match message.state {
+            State::Requested => {
+                message.rtt = Some(step.now.since(message.requested_at));
+                message.round_at = step.now;
+                message.state = State::Credited;
+                message.backoff.end();
+                self.timers.set(slot, step.now.after(step.settings.timeout));
+                self.spend(step, slot, credit);
+            }
+            State::Credited => {
+                message.backoff.end();
+                self.spend(step, slot, credit);
+            }
+            State::Stopped if message.left() > 0 => {
+                self.send_data(step, slot, credit);
+                if self.messages[slot].left() == 0 {
+                    // What was said before does not cover the last packets.
+                    self.stop_credits(step, slot);
+                }
+            }
+            State::Stopped | State::Arrived | State::Held => message.wasted = true,
+        }
+        Answer::None
+    }
+
+    /// Answers a credit, and looks whether those that are under way are enough.
+    #[inline]
+    fn spend(&mut self, step: &mut Step<'_>, slot: u32, credit: &Credit) {
+        if self.messages[slot].left() > 0 {
+            self.send_data(step, slot, credit);
+        }
+        let message = &mut self.messages[slot];
+        if message.left() == 0 {
+            return self.stop_credits(step, slot);
+        }
+        if step.now.since(message.round_at) < message.rtt(step.settings) {
+            return;
+        }
+        let enough = message.round_credits >= message.left();
+        (message.round_credits, message.round_at) = (0, step.now);
+        if enough {
+            self.stop_credits(step, slot);
+        }
+    }
+
+    #[inline]
+    fn send_data(&mut self, step: &mut Step<'_>, slot: u32, credit: &Credit) {
+        let segments = step.settings.segments;
+        let message = &mut self.messages[slot];
+        let packet = message.next;
+        let retransmission = packet < message.high;
+        message.next += 1;
+        message.high = message.high.max(message.next);
+        if !retransmission && message.size != Message::UNLIMITED {
+            self.backlog_bytes -= segments.payload(message.size, packet);
+        }
+        let data = Data {
+            end_of_message: message.next == message.packets,
+            retransmission,
+            connection: slot,
+            lane: message.lane,
+            generation: message.generation,
+            message: message.id,
+            credit: credit.credit,
+            size: message.size,
+            offset: packet * segments.mtu,
+            sent_at: credit.sent_at,
+        };
+        step.send(self.destinations[message.destination as usize].host, Header::Data(data));
+    }
+
+    /// A packet is missing: all from there on is sent again (go-back-N).
+    pub(super) fn on_nack(&mut self, step: &mut Step<'_>, host: u32, nack: &Nack) {
+        let Some(slot) = self.find(host, nack.name()) else { return };
+        let message = &mut self.messages[slot];
+        let packet = nack.offset / step.settings.segments.mtu;
+        if packet >= message.next || message.state == State::Arrived {
+            return;
+        }
+        message.next = packet;
+        if message.state == State::Stopped {
+            message.backoff.end();
+            self.request(step, slot, false);
+        }
+    }
+
+    /// All of a message has arrived. The application's number, where that is news.
+    pub(super) fn on_done(&mut self, step: &mut Step<'_>, host: u32, done: &Done) -> Option<u32> {
+        let slot = self.find(host, done.name())?;
+        let message = &mut self.messages[slot];
+        if message.state == State::Arrived {
+            return None;
+        }
+        if message.size != Message::UNLIMITED {
+            let sent = message.high.saturating_mul(step.settings.segments.mtu);
+            self.backlog_bytes -= message.size.saturating_sub(sent);
+        }
+        let was_stopped = message.state == State::Stopped;
+        message.state = State::Arrived;
+        message.wasted = false;
+        message.backoff.end();
+        let (id, wait) = (message.id, message.rtt(step.settings));
+        let destination = &mut self.destinations[message.destination as usize];
+        destination.lanes.close(message.lane);
+        let waiting = destination.held.pop_front();
+        if was_stopped {
+            self.timers.set(slot, step.now.after(wait));
+        } else {
+            self.stop_credits(step, slot);
+        }
+        if let Some(waiting) = waiting {
+            self.begin(step, waiting);
+        }
+        Some(id)
+    }
+
+    /// The first timer has fired.
+    pub(super) fn on_timer(&mut self, step: &mut Step<'_>) {
+        let Some((at, slot)) = self.timers.first() else { return };
+        // What was missed in a driver's long pause is done once.
+        let step = &mut step.at(if step.settings.is_past(at, step.now) { step.now } else { at });
+        let message = &mut self.messages[slot];
+        match message.state {
+            State::Held => self.timers.remove(slot),
+            State::Arrived if !message.wasted => {
+                self.timers.remove(slot);
+                self.messages.remove(slot);
+            }
+            State::Credited if message.credited_at.after(step.settings.timeout) > step.now => {
+                let quiet_at = message.credited_at.after(step.settings.timeout);
+                self.timers.set(slot, quiet_at);
+            }
+            State::Arrived => {
+                message.backoff.double(MAX_BACKOFF);
+                self.stop_credits(step, slot);
+            }
+            State::Stopped if message.left() == 0 => {
+                message.backoff.double(MAX_BACKOFF);
+                self.stop_credits(step, slot);
+            }
+            State::Stopped => {
+                message.backoff.end();
+                self.request(step, slot, false);
+            }
+            State::Requested | State::Credited => {
+                message.backoff.double(MAX_BACKOFF);
+                self.request(step, slot, true);
+            }
+        }
+    }
+}

@@ -1,0 +1,309 @@
+//! Rules of requests, credits and their end, by hand-made packets.
+
+use super::*;
+
+const NAME: Name = Name { connection: 3, lane: 0, generation: 0, message: FORGED };
+
+fn request(packets: u32, size: u64) -> Header {
+    let Name { connection, lane, generation, message } = NAME;
+    let repeated = false;
+    Header::Request(Request { repeated, connection, lane, generation, message, packets, size })
+}
+
+fn stop(size: u64, sent: u64) -> Header {
+    let Name { connection, lane, generation, message } = NAME;
+    Header::Stop(Stop { connection, lane, generation, message, size, sent })
+}
+
+fn data(credit: u32, packet: u64, size: u64, sent_at: Time) -> (Header, u32) {
+    let Name { connection, lane, generation, message } = NAME;
+    let offset = packet * MTU as u64;
+    let header = Data {
+        end_of_message: false,
+        retransmission: false,
+        connection,
+        lane,
+        generation,
+        message,
+        credit,
+        size,
+        offset,
+        sent_at,
+    };
+    (Header::Data(header), (size - offset).min(MTU as u64) as u32)
+}
+
+fn hear(host: &mut ExpressPass, now: Time, (header, payload): (Header, u32)) -> Option<Header> {
+    tell_with(host, now, 2, &header, payload, &mut Checking::default())
+}
+
+/// A message from host 0 to host 1, its request said: the host, and the credit's names.
+fn sender(packets: u64) -> (ExpressPass, Checking, Handle, Request) {
+    let mut host = host(0, &params());
+    let bytes = packets * MTU as u64;
+    let app = Checking { messages: alloc::vec![Heard { size: bytes, ..Heard::default() }] };
+    let message = Message { id: 0, dst: 1, bytes, dedicated: false, weight: 1 };
+    let handle = host.submit(Time::us(1), message, &NoPaths);
+    let Some(Header::Request(request)) = next(&mut host, Time::us(1)) else { panic!() };
+    assert_eq!((request.packets as u64, request.size, request.repeated), (packets, bytes, false));
+    assert_eq!(next(&mut host, Time::us(1)), None, "nothing leaves without a credit");
+    (host, app, handle, request)
+}
+
+fn credit(request: &Request, credit: u32) -> Header {
+    let Request { connection, lane, generation, message, .. } = *request;
+    let sent_at = Time::ns(credit as u64 + 1);
+    Header::Credit(Credit { connection, lane, generation, message, credit, sent_at })
+}
+
+#[test]
+fn each_credit_lets_one_packet_go_and_comes_back_with_it() {
+    let (mut host, _, _, request) = sender(10);
+    for number in [0, 1, 5] {
+        let at = Time::us(3) + Span::ns(number as u64);
+        assert_eq!(tell(&mut host, at, 1, &credit(&request, number)), None);
+        let sent = all(&mut host, at);
+        let [Header::Data(data)] = sent[..] else { panic!("{sent:?}") };
+        assert_eq!((data.credit, data.sent_at), (number, Time::ns(number as u64 + 1)));
+    }
+    // Of nobody's message: its receiver is told to end.
+    let stray = Request { connection: 9, ..request };
+    let answer = tell(&mut host, Time::us(4), 1, &credit(&stray, 9));
+    assert!(matches!(answer, Some(Header::Stop(Stop { connection: 9, .. }))), "{answer:?}");
+    assert_eq!(all(&mut host, Time::us(4)), []);
+}
+
+#[test]
+fn the_last_packet_ends_the_credits_and_what_still_comes_is_wasted() {
+    let (mut host, _, _, request) = sender(2);
+    for number in 0..2 {
+        tell(&mut host, Time::us(3), 1, &credit(&request, number));
+    }
+    let sent = all(&mut host, Time::us(3));
+    let [Header::Data(_), Header::Data(last), Header::Stop(stop)] = sent[..] else {
+        panic!("{sent:?}")
+    };
+    assert!(last.end_of_message);
+    assert_eq!((stop.sent, stop.size), (2 * MTU as u64, 2 * MTU as u64));
+    tell(&mut host, Time::us(4), 1, &credit(&request, 2));
+    assert_eq!(all(&mut host, Time::us(4)), []);
+    // Said again after two round trips of 2 us, later and later.
+    for at in [7, 15] {
+        assert_eq!(host.deadline(), Time::us(at));
+        let sent = all(&mut host, Time::us(at));
+        assert!(matches!(sent[..], [Header::Stop(_)]), "{sent:?}");
+    }
+}
+
+#[test]
+fn credits_end_early_where_enough_are_under_way() {
+    let (mut host, _, _, request) = sender(10);
+    // A round trip of 2 us; then 4 credits in 2 us, with 6 packets left: more than came.
+    let mut sent = Vec::new();
+    for (number, at) in
+        [3_000, 3_500, 4_000, 4_500, 5_000, 5_500, 6_000, 6_500, 7_000].into_iter().enumerate()
+    {
+        let at = Time::ns(at);
+        tell(&mut host, at, 1, &credit(&request, number as u32));
+        sent.extend(all(&mut host, at).into_iter().filter(|h| !matches!(h, Header::Data(_))));
+        // At 5 us 5 credits have come and 5 packets are left.
+        let stops = usize::from(at >= Time::us(5));
+        assert_eq!(sent.len(), stops, "{at}: {sent:?}");
+    }
+    let Header::Stop(stop) = sent[0] else { panic!("{sent:?}") };
+    assert_eq!(stop.sent, 5 * MTU as u64);
+    // One packet is left when no credit comes any more: they are asked for again.
+    let at = host.deadline();
+    assert_eq!(at, Time::us(9));
+    let again = all(&mut host, at);
+    let [Header::Request(again)] = again[..] else { panic!("{again:?}") };
+    assert_eq!((again.packets, again.connection), (1, request.connection));
+}
+
+#[test]
+fn requests_are_repeated_later_and_later_until_credits_come() {
+    let (mut host, _, _, request) = sender(4);
+    for at in [101, 301, 701] {
+        assert_eq!(host.deadline(), Time::us(at));
+        let sent = all(&mut host, Time::us(at));
+        assert!(matches!(sent[..], [Header::Request(Request { repeated: true, .. })]), "{sent:?}");
+    }
+    tell(&mut host, Time::us(710), 1, &credit(&request, 0));
+    // Credits that fall silent are asked for a timeout later.
+    assert_eq!(host.deadline(), Time::us(810));
+}
+
+#[test]
+fn a_nack_goes_back_and_opens_what_was_stopped() {
+    let (mut host, mut app, _, request) = sender(4);
+    for number in 0..4 {
+        tell(&mut host, Time::us(3), 1, &credit(&request, number));
+    }
+    assert_eq!(all(&mut host, Time::us(3)).len(), 5, "data and the end");
+    let Request { connection, lane, generation, message, .. } = request;
+    let nack = |offset| Header::Nack(Nack { connection, lane, generation, message, offset });
+    // Beyond what was sent there is nothing to send again.
+    tell(&mut host, Time::us(4), 1, &nack(9 * MTU as u64));
+    assert_eq!(all(&mut host, Time::us(4)), []);
+    tell(&mut host, Time::us(4), 1, &nack(MTU as u64));
+    let sent = all(&mut host, Time::us(4));
+    assert!(matches!(sent[..], [Header::Request(Request { packets: 3, .. })]), "{sent:?}");
+    tell(&mut host, Time::us(6), 1, &credit(&request, 7));
+    let sent = all(&mut host, Time::us(6));
+    let [Header::Data(data)] = sent[..] else { panic!("{sent:?}") };
+    assert_eq!((data.offset, data.retransmission, data.credit), (MTU as u64, true, 7));
+    // All has arrived after all: what is left is forgotten when no more credits come.
+    let done = Header::Done(Done { connection, lane, generation, message });
+    app.messages[0].completed = Some(Time::us(6));
+    tell_with(&mut host, Time::us(7), 1, &done, 0, &mut app);
+    assert!(app.messages[0].acked.is_some());
+    while host.deadline() < Time::NEVER {
+        let at = host.deadline();
+        host.on_deadline(at, &mut app);
+    }
+    assert!(host.outbox.is_quiet());
+}
+
+#[test]
+fn credits_begin_with_the_request_and_end_with_the_stop() {
+    let mut host = host(1, &params());
+    let size = 100 * MTU as u64;
+    assert_eq!(tell(&mut host, Time::us(1), 2, &request(100, size)), None);
+    let Some(Header::Credit(first)) = next(&mut host, Time::us(1)) else { panic!() };
+    assert_eq!((first.credit, first.sent_at), (0, Time::us(1)));
+    // Half of the full rate: two packet times of 129.76 ns apart, within a tenth.
+    let mut last = Time::us(1);
+    for number in 1..50 {
+        let at = host.deadline();
+        let Some(Header::Credit(credit)) = next(&mut host, at) else { panic!() };
+        assert_eq!(credit.credit, number);
+        let gap = (at - last).as_ps() as f64 / (2.0 * 129_760.0);
+        assert!((0.899..=1.101).contains(&gap), "{gap}");
+        last = at;
+    }
+    // A request that comes again changes nothing.
+    let before = host.deadline();
+    tell(&mut host, last, 2, &request(100, size));
+    assert_eq!(host.deadline(), before);
+    // Data brings back the twelfth credit: eleven are lost.
+    hear(&mut host, last + Span::ns(10), data(11, 0, size, Time::us(3)));
+    let feedback = host.inbox.feedback(2).unwrap().clone();
+    let mut expected = feedback::Feedback::default();
+    expected.start(&settings_of(&params()), 100, Time::us(1));
+    expected.hear(11, last + Span::ns(10) - Time::us(3));
+    assert_eq!(alloc::format!("{feedback:?}"), alloc::format!("{expected:?}"));
+    // One that was never given, or is older, says nothing.
+    for number in [11, 3, 50, u32::MAX] {
+        hear(&mut host, last + Span::ns(20), data(number, 0, size, Time::us(3)));
+    }
+    let after = host.inbox.feedback(2).unwrap();
+    assert_eq!(alloc::format!("{after:?}"), alloc::format!("{expected:?}"));
+    assert_eq!(tell(&mut host, last + Span::ns(30), 2, &stop(size, MTU as u64)), None);
+    assert!(host.deadline() > last + Span::us(700), "no more credits");
+}
+
+#[test]
+fn a_packet_that_comes_early_is_dropped_and_asked_for_once() {
+    let mut host = host(1, &params());
+    let size = 10 * MTU as u64;
+    tell(&mut host, Time::us(1), 2, &request(10, size));
+    (0..5).for_each(|_| {
+        let at = host.deadline();
+        all(&mut host, at);
+    });
+    let now = Time::us(4);
+    assert_eq!(hear(&mut host, now, data(0, 0, size, Time::us(1))), None);
+    let asked = hear(&mut host, now, data(2, 2, size, Time::us(1)));
+    let Some(Header::Nack(nack)) = asked else { panic!("{asked:?}") };
+    assert_eq!((nack.offset, nack.connection), (MTU as u64, NAME.connection));
+    assert_eq!(hear(&mut host, now, data(3, 3, size, Time::us(1))), None, "once");
+    // And a timeout later, where nothing has come.
+    tell(&mut host, now, 2, &stop(size, 4 * MTU as u64));
+    assert_eq!(host.timer(), Time::us(104));
+    let sent = all(&mut host, Time::us(104));
+    assert!(sent.iter().any(|header| matches!(header, Header::Nack(_))), "{sent:?}");
+}
+
+#[test]
+fn a_stop_says_what_is_missing_and_how_long_a_message_is() {
+    let mut host = host(1, &params());
+    // Of 2 packets the second is lost, and its message stopped there.
+    tell(&mut host, Time::us(1), 2, &request(u32::MAX, Message::UNLIMITED));
+    (0..3).for_each(|_| {
+        let at = host.deadline();
+        all(&mut host, at);
+    });
+    hear(&mut host, Time::us(3), data(0, 0, Message::UNLIMITED, Time::us(1)));
+    let size = 2 * MTU as u64;
+    let answer = tell(&mut host, Time::us(4), 2, &stop(size, size));
+    assert!(matches!(answer, Some(Header::Nack(_))), "{answer:?}");
+    let answer = hear(&mut host, Time::us(6), data(1, 1, size, Time::us(2)));
+    assert!(matches!(answer, Some(Header::Done(_))), "{answer:?}");
+    // Whatever comes then is answered so.
+    for header in [stop(size, size), request(1, size), data(2, 1, size, Time::us(2)).0] {
+        let answer = tell(&mut host, Time::us(7), 2, &header);
+        assert!(matches!(answer, Some(Header::Done(_))), "{answer:?}");
+    }
+    let left: Vec<Header> = (8..20).flat_map(|us| all(&mut host, Time::us(us))).collect();
+    assert!(left.len() <= 8, "left from before the stop: {left:?}");
+    assert!(host.inbox.is_quiet());
+}
+
+#[test]
+fn credits_of_all_messages_share_the_queue_of_their_link() {
+    let mut host = host(1, &params());
+    for lane in 0..7 {
+        let size = 1_000 * MTU as u64;
+        let repeated = false;
+        let (connection, generation, message) = (lane, 0, FORGED + lane);
+        let request =
+            Request { repeated, connection, lane, generation, message, packets: 1_000, size };
+        tell(&mut host, Time::us(1), 2, &Header::Request(request));
+    }
+    // Seven at half the rate: the link's share leaves, and the others are dropped here.
+    let (mut left, mut by_lane) = (0, [0u32; 7]);
+    let (mut now, end) = (Time::us(1), Time::us(101));
+    while now < end {
+        if let Some(Header::Credit(credit)) = next(&mut host, now) {
+            left += 1;
+            by_lane[credit.lane as usize] = credit.credit + 1;
+        }
+        now = host.deadline();
+    }
+    let share = RATE.bytes_in(Span::us(100)) / 1622;
+    assert!((share..=share + 3).contains(&left), "{left} credits where {share} packets fit");
+    let made: u32 = by_lane.iter().sum();
+    assert!((3.2..=3.6).contains(&(made as f64 / left as f64)), "{made} made, {left} left");
+}
+
+#[test]
+fn sizes_are_drawn_between_the_smallest_packet_and_the_largest_credit() {
+    let params = ExpressPassParams::default();
+    let mut host = host(1, &params);
+    tell(&mut host, Time::us(1), 2, &request(u32::MAX, Message::UNLIMITED));
+    let (mut sizes, mut hops) = (Vec::new(), HopTrace::default());
+    while sizes.len() < 4_000 {
+        let at = host.deadline();
+        // A sender that is heard of.
+        tell(&mut host, at, 2, &request(u32::MAX, Message::UNLIMITED));
+        let (mut frame, mut body) = (Frame::default(), Body::default());
+        let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
+        if host.transmit(at, packet) == Transmit::Sent {
+            sizes.push(f64::from(frame.wire_bytes));
+        }
+    }
+    let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
+    let (least, most) = sizes.iter().fold((f64::MAX, 0.0f64), |(a, b), &s| (a.min(s), b.max(s)));
+    assert_eq!((least, most), (84.0, 92.0));
+    assert!((mean - 88.0).abs() < 0.2, "{mean}");
+}
+
+#[test]
+fn a_driver_that_slept_is_not_flooded() {
+    let mut host = host(1, &params());
+    tell(&mut host, Time::us(1), 2, &request(u32::MAX, Message::UNLIMITED));
+    let _ = all(&mut host, Time::us(1));
+    // A second later: 4 million credits would have left.
+    let sent = all(&mut host, Time::s(1));
+    assert!(sent.len() <= 2, "{}", sent.len());
+}

@@ -1,0 +1,163 @@
+//! `switch.credit_queue`: queues for credits at the ports of all switches.
+
+use serde_json::{Value as Json, json};
+use tidegate_core::fabric::{CreditQueue, Fabric};
+use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES};
+
+use crate::error::Error;
+use crate::read::keys::{Default, Key, Optional, Shape, key};
+use crate::read::table::{Or, Table};
+
+/// At least a credit.
+const BYTES: Shape = Shape::Bytes { min: MIN_WIRE_BYTES as u64, max: 1_000_000 };
+
+/// Keys of the table.
+pub(crate) static KEYS: &[Key] = &[
+    key(
+        "share",
+        Shape::Number { min: 0.001, max: 0.5 },
+        Optional,
+        "Of the link's rate, what credits may take. Unset: what a credit of 84 bytes takes beside \
+         the full packet that it calls for.",
+    ),
+    key("bytes", BYTES, Default("672B"), "Credits that may wait at a port; more are dropped."),
+    key(
+        "burst",
+        BYTES,
+        Default("168B"),
+        "What may leave at once after the queue has been idle (the token bucket's depth).",
+    ),
+];
+
+/// Gives the ports of all switches queues for credits: as the scenario says, or else as `asked` by
+/// the running protocols. Fabrics that cannot have any go without, unless the scenario insists; who
+/// needs them is told then.
+pub(crate) fn settle(
+    table: &Table,
+    fabric: &mut Fabric,
+    asked: Option<CreditQueue>,
+) -> Result<(), Error> {
+    let hindrance = hindrance(fabric);
+    let queue = match table.find::<Or<&Table>>("credit_queue") {
+        Some(Or::Word(_)) => None,
+        Some(Or::Value(said)) => {
+            if let Some(hindrance) = hindrance {
+                return Err(table.error("credit_queue", format!("\"off\" {hindrance}")));
+            }
+            Some(read(said, fabric.mtu))
+        }
+        None => asked.filter(|_| hindrance.is_none()),
+    };
+    fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = queue);
+    Ok(())
+}
+
+/// Beside what no queues for credits can be.
+fn hindrance(fabric: &Fabric) -> Option<&'static str> {
+    if fabric.circuits.is_some() {
+        return Some("beside circuits");
+    }
+    let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
+    pauses.then_some("beside switches that pause (switch.pfc)")
+}
+
+fn read(table: &Table, mtu: u32) -> CreditQueue {
+    let (credit, full) = (f64::from(MIN_WIRE_BYTES), f64::from(mtu + HEADER_BYTES));
+    CreditQueue {
+        share: table.find("share").unwrap_or(credit / (credit + full)),
+        bytes: table.get::<u64>("bytes") as u32,
+        burst_bytes: table.get::<u64>("burst") as u32,
+    }
+}
+
+/// As a scenario would say it.
+pub(crate) fn json(queue: CreditQueue) -> Json {
+    json!({
+        "share": queue.share,
+        "bytes": format!("{}B", queue.bytes),
+        "burst": format!("{}B", queue.burst_bytes),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn load(fabric: &str, protocol: &str, switch: &str) -> Result<Option<CreditQueue>, String> {
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ {fabric} }}\nflows = [{{ src = 'h0', dst = 'h1' }}]\n\
+             transport = {{ protocol = '{protocol}' }}\n[switch]\n{switch}"
+        );
+        let plan = crate::load(&text, "x.toml", &[]).map_err(|error| error.to_string())?;
+        let mut queues = plan.fabric.switches.iter().map(|switch| switch.credit_queue);
+        let first = queues.next().expect("a switch");
+        assert!(queues.all(|other| other == first), "all switches alike");
+        Ok(first)
+    }
+
+    const CHAIN: &str = "kind = 'parking-lot', switches = 2, mtu = '1458B'";
+    const RACKS: &str = "kind = 'reconfigurable', racks = 2";
+
+    #[test]
+    fn queues_are_there_where_the_scenario_or_a_protocol_says_so() {
+        assert_eq!(load(CHAIN, "swift", ""), Ok(None));
+        let usual = CreditQueue { share: 84.0 / 1622.0, bytes: 672, burst_bytes: 168 };
+        assert_eq!(load(CHAIN, "swift", "credit_queue = {}"), Ok(Some(usual)));
+        let own = "credit_queue = { share = 0.1, bytes = '1KB', burst = '84B' }";
+        let queue = CreditQueue { share: 0.1, bytes: 1_000, burst_bytes: 84 };
+        for protocol in ["swift", "expresspass"] {
+            assert_eq!(load(CHAIN, protocol, own), Ok(Some(queue)));
+        }
+        // Credits of 84 to 92 bytes.
+        let asked = CreditQueue { share: 88.0 / 1626.0, ..usual };
+        assert_eq!(load(CHAIN, "expresspass", ""), Ok(Some(asked)));
+        let off = "credit_queue = 'off'";
+        assert_eq!(load(CHAIN, "swift", off), Ok(None));
+    }
+
+    #[test]
+    fn what_cannot_be_is_refused_by_place() {
+        let pauses = "buffer = '4MB'\npfc = {}";
+        let both = format!("{pauses}\ncredit_queue = {{}}");
+        for (fabric, protocol, switch, said) in [
+            (
+                CHAIN,
+                "expresspass",
+                "credit_queue = 'off'",
+                "x.toml:6: switch.credit_queue: found \"off\", expected a table, or no such key: \
+                 expresspass needs credit queues",
+            ),
+            (
+                CHAIN,
+                "expresspass",
+                pauses,
+                "x.toml:7: switch.pfc: found switches that pause, expected \"off\": expresspass \
+                 needs credit queues",
+            ),
+            (
+                RACKS,
+                "expresspass",
+                "",
+                "x.toml:4: transport.protocol: found a fabric with circuits, expected another \
+                 protocol, as queues for other racks know no credits: expresspass needs credit \
+                 queues",
+            ),
+            (
+                RACKS,
+                "swift",
+                "credit_queue = {}",
+                "x.toml:6: switch.credit_queue: found a table, expected \"off\" beside circuits",
+            ),
+            (
+                CHAIN,
+                "swift",
+                &both,
+                "x.toml:8: switch.credit_queue: found a table, expected \"off\" beside switches \
+                 that pause (switch.pfc)",
+            ),
+        ] {
+            let message = load(fabric, protocol, switch).unwrap_err();
+            assert!(message.starts_with(said), "{message}\n{said}");
+        }
+    }
+}
