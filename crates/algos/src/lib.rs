@@ -33,6 +33,7 @@ catalog! {
         timely::Timely,
     }
     message {
+        homa::Homa,
         sird::Sird,
         toy_credit::ToyCredit,
     }
