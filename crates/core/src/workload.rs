@@ -347,10 +347,10 @@ mod tests {
             servers: vec![1],
             replies: Sizes::Fixed(9),
             reply_label: 0,
-            think: Span::us(20),
+            think: Span::ms(500),
             exponential: false,
         };
-        assert_eq!(mix(vec![traffic(closed, Sizes::Fixed(4), 1)]), [(4, 1e5), (9, 1e5)]);
+        assert_eq!(mix(vec![traffic(closed, Sizes::Fixed(4), 1)]), [(4, 4.0), (9, 4.0)]);
         let at = |bytes| Arrival { at: Time::ZERO, src: 0, dst: 1, bytes };
         let trace = Pattern::Trace(vec![at(3), at(2), at(3)]);
         assert_eq!(mix(vec![traffic(trace, Sizes::Fixed(1), 1)]), [(2, 500.0), (3, 1e3)]);
