@@ -7,6 +7,7 @@ mod disciplines;
 mod engine;
 mod faults;
 mod fluid;
+mod homa;
 mod ideal;
 mod lone_flow;
 mod loops;
