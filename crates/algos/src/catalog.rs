@@ -33,6 +33,7 @@ macro_rules! catalog {
         use alloc::vec::Vec;
         use tidegate_core::params::{Params, SetError, Table, Value};
         use tidegate_core::wire::{self, Format, Header, HeaderError};
+        use tidegate_core::workload::SizeMix;
         use tidegate_core::{
             Application, Body, Card, Endpoint, Equipment, Facts, Frame, Handle,
             HopTrace, HostContext, Limits, Message, PacketMut, Path, PathOracle, Profile, Reply,
@@ -69,6 +70,10 @@ macro_rules! catalog {
                         const { &<<$Type as Endpoint>::Header as Header>::FORMAT }
                     })*
                 }
+            }
+            /// Headers and gap of its largest data packet on the wire, telemetry aside, in bytes.
+            pub const fn header_bytes(self) -> u32 {
+                match self { $(Protocol::$Name => <$Type as Endpoint>::HEADER_BYTES,)* }
             }
             /// Writes the headers of a packet of it to the beginning of `out`; their length.
             ///
@@ -146,6 +151,12 @@ macro_rules! catalog {
             pub fn profile(&self, path: &Path, rate_bps: f64) -> Profile {
                 match self { $(Stack::$Name(params) =>
                     <$Type as Endpoint>::profile(params, path, rate_bps),)* }
+            }
+            /// Fits the parameters to the sizes of what hosts will send; what users should know of
+            /// that.
+            pub fn fit(&mut self, fabric: &Facts, sizes: &SizeMix) -> Option<String> {
+                match self { $(Stack::$Name(params) =>
+                    <$Type as Endpoint>::fit(params, fabric, sizes),)* }
             }
             /// The transport of one host.
             pub fn transport(&self, host: &HostContext) -> AnyTransport {

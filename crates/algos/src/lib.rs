@@ -35,6 +35,7 @@ catalog! {
     message {
         dcpim::Dcpim,
         expresspass::ExpressPass,
+        homa::Homa,
         sird::Sird,
         toy_credit::ToyCredit,
     }

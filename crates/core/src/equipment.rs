@@ -71,6 +71,8 @@ pub struct Equipment {
     ///
     /// [`HostContext::data_priority`]: crate::HostContext::data_priority
     pub classes: u8,
+    /// It cannot do without one of them at least.
+    pub needs_class: bool,
     /// How packets choose among equal paths.
     pub routing: Routing,
     /// No packet is dropped for want of buffer: switches pause who sends to them (PFC).
@@ -87,6 +89,7 @@ impl Equipment {
         ecn: None,
         telemetry: Telemetry::NONE,
         classes: 0,
+        needs_class: false,
         routing: Routing::Ecmp,
         lossless: false,
         credit_queue: None,
@@ -104,6 +107,7 @@ impl Equipment {
             (Need::Lossless, self.lossless),
             (Need::CreditQueues, self.credit_queue.is_some()),
             (Need::Circuits, self.circuits),
+            (Need::Priorities, self.needs_class),
             (Need::Spraying, self.routing == Routing::Spray),
             (Need::SymmetricPaths, self.routing == Routing::SymmetricEcmp),
         ];
@@ -128,6 +132,8 @@ pub enum Need {
     CreditQueues,
     /// Switches tell of circuits.
     Circuits,
+    /// Switches have two strict priorities at least.
+    Priorities,
     /// Every packet takes a path of its own.
     Spraying,
     /// Both directions of a connection take the same links.
@@ -145,6 +151,7 @@ impl Need {
             Need::Lossless => "pauses (PFC)",
             Need::CreditQueues => "credit queues",
             Need::Circuits => "circuit announcements",
+            Need::Priorities => "priorities",
             Need::Spraying => "spraying",
             Need::SymmetricPaths => "symmetric paths",
         }

@@ -2,7 +2,9 @@
 
 use crate::params::Params;
 use crate::wire::Carried;
-use crate::{Card, Equipment, Facts, PacketMut, Path, Profile, Rate, Span, Time};
+use crate::workload::SizeMix;
+use crate::{Card, Equipment, Facts, HEADER_BYTES, PacketMut, Path, Profile, Rate, Span, Time};
+use alloc::string::String;
 
 /// A message the application hands over, whole. Its size may be unlimited ([`Message::UNLIMITED`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -228,8 +230,17 @@ pub trait Endpoint: Transport + Sized {
     /// Its headers.
     type Header: Carried;
 
+    /// Headers and gap of its largest data packet on the wire, telemetry aside, in bytes.
+    const HEADER_BYTES: u32 = HEADER_BYTES;
+
     /// The transport of one host.
     fn new(params: &Self::Params, host: &HostContext) -> Self;
+    /// Fits the parameters to the sizes of what hosts will send: called once, before any transport
+    /// is made, and not at all by a driver that knows no sizes. Says what users should know of it.
+    /// Default: nothing depends on that.
+    fn fit(_params: &mut Self::Params, _fabric: &Facts, _sizes: &SizeMix) -> Option<String> {
+        None
+    }
     /// What it wants of the fabric. Default: nothing.
     fn equipment(_params: &Self::Params, _fabric: &Facts) -> Equipment {
         Equipment::NONE

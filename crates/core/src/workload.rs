@@ -2,7 +2,7 @@
 
 use alloc::vec::Vec;
 
-use crate::{Span, Time};
+use crate::{Message, Span, Time};
 
 /// One explicit flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -171,6 +171,74 @@ pub struct Workload {
     pub traffic: Vec<Traffic>,
 }
 
+/// Sizes of the messages that the generators of a stack make, all together, as far as they are known
+/// before the run: what a protocol may fit itself to.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct SizeMix {
+    /// Sizes in bytes, each once, rising, and how many messages of each there are a second. Messages
+    /// without end are left out.
+    pub points: Vec<(u64, f64)>,
+}
+
+/// Pieces that a distribution is cut into where sizes between its points occur.
+const PIECES: usize = 1024;
+/// A closed loop asks again no sooner than this, as far as a mix can know.
+const SHORTEST_LOOP: Span = Span::us(10);
+
+impl Workload {
+    /// Sizes of what `stack` will carry until `until` among so many hosts, explicit flows left out.
+    pub fn size_mix(&self, stack: u16, hosts: u32, until: Time) -> SizeMix {
+        let mut points = Vec::new();
+        for traffic in self.traffic.iter().filter(|traffic| traffic.stack == stack) {
+            traffic.mix(hosts, until, &mut points);
+        }
+        points.retain(|&(bytes, rate)| bytes != Message::UNLIMITED && rate > 0.0);
+        points.sort_by_key(|&(bytes, _)| bytes);
+        points.dedup_by(|next, last| {
+            let same = next.0 == last.0;
+            last.1 += if same { next.1 } else { 0.0 };
+            same
+        });
+        SizeMix { points }
+    }
+}
+
+impl Traffic {
+    /// Adds sizes of its messages and how many of each there are a second.
+    fn mix(&self, hosts: u32, until: Time, out: &mut Vec<(u64, f64)>) {
+        let life = self.stop.min(until).since(self.start).as_s_f64();
+        let once = |messages: f64| if life > 0.0 { messages / life } else { 0.0 };
+        let hosts = f64::from(hosts);
+        let rate = match &self.pattern {
+            Pattern::Permutation => once(hosts),
+            Pattern::AllToAll => once(hosts * (hosts - 1.0)),
+            Pattern::Incast { fan_in, interval: Span::FOREVER, .. } => once(f64::from(*fan_in)),
+            Pattern::Incast { fan_in, interval, .. } => f64::from(*fan_in) / interval.as_s_f64(),
+            Pattern::Poisson { mean_gap_ps, senders, .. } => {
+                senders.len() as f64 * 1e12 / mean_gap_ps
+            }
+            Pattern::RotatingIncast { senders, gap_ps, .. } => senders.len() as f64 * 1e12 / gap_ps,
+            Pattern::Requests { mean_gap_ps, askers, fan_in, .. } => {
+                // A size is that of all answers together.
+                let mut wholes = Vec::new();
+                let fan_in = u64::from(*fan_in);
+                let rate = (askers.len() as u64 * fan_in) as f64 * 1e12 / mean_gap_ps;
+                self.sizes.mix(rate, &mut wholes);
+                return out.extend(wholes.iter().map(|&(all, rate)| ((all / fan_in).max(1), rate)));
+            }
+            Pattern::ClosedLoop { clients, replies, think, .. } => {
+                let rate = clients.len() as f64 / (*think).max(SHORTEST_LOOP).as_s_f64();
+                replies.mix(rate, out);
+                rate
+            }
+            Pattern::Trace(arrivals) => {
+                return out.extend(arrivals.iter().map(|arrival| (arrival.bytes, once(1.0))));
+            }
+        };
+        self.sizes.mix(rate, out);
+    }
+}
+
 impl Distribution {
     /// The size in bytes below which a fraction `u` of the messages lies.
     pub fn quantile(&self, u: f64) -> f64 {
@@ -191,6 +259,29 @@ impl Distribution {
 }
 
 impl Sizes {
+    /// Adds sizes and how many messages of each there are a second, of `rate` in all.
+    fn mix(&self, rate: f64, out: &mut Vec<(u64, f64)>) {
+        let Sizes::Drawn(distribution) = self else {
+            let Sizes::Fixed(bytes) = *self else { return };
+            return out.push((bytes, rate));
+        };
+        let size = |u| (crate::math::round(distribution.quantile(u)) as u64).max(1);
+        let pieces = match distribution.sampling {
+            Sampling::Step => 1,
+            Sampling::Linear | Sampling::Logarithmic => {
+                PIECES.div_ceil(distribution.points.len().max(1))
+            }
+        };
+        let mut below = 0.0;
+        for &(_, cdf) in &distribution.points {
+            let share = (cdf - below) / pieces as f64;
+            // The middle of each piece stands for it.
+            let middles = (0..pieces).map(|piece| below + share * (piece as f64 + 0.5));
+            out.extend(middles.map(|u| (size(u), rate * share)));
+            below = cdf;
+        }
+    }
+
     /// Draws a size in bytes, at least 1.
     pub fn draw(&self, rng: &mut crate::Rng) -> u64 {
         match self {
@@ -199,5 +290,69 @@ impl Sizes {
                 (crate::math::round(distribution.quantile(rng.unit())) as u64).max(1)
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::vec;
+
+    fn traffic(pattern: Pattern, sizes: Sizes, stack: u16) -> Traffic {
+        Traffic { pattern, sizes, stack, label: 0, start: Time::ms(1), stop: Time::NEVER }
+    }
+
+    fn poisson(gap_us: f64, senders: u32) -> Pattern {
+        let senders = (0..senders).collect();
+        Pattern::Poisson { mean_gap_ps: gap_us * 1e6, senders, receivers: vec![0] }
+    }
+
+    fn mix(traffic: Vec<Traffic>) -> Vec<(u64, f64)> {
+        let workload = Workload { flows: Vec::new(), traffic };
+        workload.size_mix(1, 10, Time::ms(3)).points
+    }
+
+    #[test]
+    fn a_mix_is_of_all_generators_of_the_stack_by_how_often_they_send() {
+        let points = vec![(100.0, 0.25), (900.0, 1.0)];
+        let drawn = |sampling| {
+            Sizes::Drawn(Distribution { points: points.clone(), sampling, mean_bytes: 700.0 })
+        };
+        let of = vec![
+            traffic(poisson(10.0, 2), drawn(Sampling::Step), 1),
+            traffic(poisson(5.0, 1), Sizes::Fixed(900), 1),
+            traffic(poisson(1.0, 9), Sizes::Fixed(5), 0),
+            traffic(poisson(1.0, 9), Sizes::Fixed(Message::UNLIMITED), 1),
+            // Ten messages in two milliseconds.
+            traffic(Pattern::Permutation, Sizes::Fixed(7), 1),
+        ];
+        assert_eq!(mix(of), [(7, 5e3), (100, 0.5e5), (900, 1.5e5 + 2e5)]);
+        assert_eq!(mix(Vec::new()), []);
+
+        let between = mix(vec![traffic(poisson(1.0, 1), drawn(Sampling::Linear), 1)]);
+        let (rate, bytes) =
+            between.iter().fold((0.0, 0.0), |(r, b), &(n, rate)| (r + rate, b + n as f64 * rate));
+        assert!((rate / 1e6 - 1.0).abs() < 1e-9, "{rate}");
+        // A quarter at 100 B, the rest evenly up to 900 B.
+        assert!((bytes / rate / 400.0 - 1.0).abs() < 1e-3, "{}", bytes / rate);
+    }
+
+    #[test]
+    fn answers_are_parts_of_what_was_asked_for_and_loops_have_replies() {
+        let requests =
+            Pattern::Requests { mean_gap_ps: 1e6, askers: vec![0], racks: Vec::new(), fan_in: 4 };
+        assert_eq!(mix(vec![traffic(requests, Sizes::Fixed(400), 1)]), [(100, 4e6)]);
+        let closed = Pattern::ClosedLoop {
+            clients: vec![0, 0],
+            servers: vec![1],
+            replies: Sizes::Fixed(9),
+            reply_label: 0,
+            think: Span::ms(500),
+            exponential: false,
+        };
+        assert_eq!(mix(vec![traffic(closed, Sizes::Fixed(4), 1)]), [(4, 4.0), (9, 4.0)]);
+        let at = |bytes| Arrival { at: Time::ZERO, src: 0, dst: 1, bytes };
+        let trace = Pattern::Trace(vec![at(3), at(2), at(3)]);
+        assert_eq!(mix(vec![traffic(trace, Sizes::Fixed(1), 1)]), [(2, 500.0), (3, 1e3)]);
     }
 }

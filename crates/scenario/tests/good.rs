@@ -612,6 +612,24 @@ fn protocols_outside_their_domain_are_warned_of() {
     assert!(plan.warnings[0].starts_with("poseidon: "), "{:?}", plan.warnings);
 }
 
+/// What generators make is what a protocol may fit itself to; without any it says so.
+#[test]
+fn protocols_hear_of_the_sizes_that_are_generated() {
+    let warnings = |more: &str| {
+        let text = format!(
+            "duration = '1ms'\nfabric = {{ kind = 'star' }}\ntransport = {{ protocol = 'homa' }}\n\
+             {more}"
+        );
+        plan(&text).warnings
+    };
+    let flow = "flows = [{ src = 'h0', dst = 'h1', size = '1MB' }]\n";
+    let blind = warnings(flow);
+    assert!(blind.len() == 1 && blind[0].starts_with("homa: nothing generated has"), "{blind:?}");
+    let traffic = "[[traffic]]\nkind = 'poisson'\nsizes = 'homa-w3'\nload = 0.5\n";
+    assert_eq!(warnings(&format!("{flow}{traffic}")), Vec::<String>::new());
+    assert_eq!(warnings(traffic), Vec::<String>::new());
+}
+
 /// What a protocol is outside of on the shortest path alone is told, too, and what holds for both
 /// is told once.
 #[test]

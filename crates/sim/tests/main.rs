@@ -8,6 +8,7 @@ mod engine;
 mod expresspass;
 mod faults;
 mod fluid;
+mod homa;
 mod ideal;
 mod lone_flow;
 mod loops;

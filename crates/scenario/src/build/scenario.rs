@@ -152,6 +152,12 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let name = root.find::<&str>("name").unwrap_or(stem).to_string();
     let (labels, weights) = labels.into_lists();
     let resolved = resolved(root, &name, &fabric, routing, &stacks, &workload)?;
+    let mut stacks = stacks.into_list();
+    for (number, stack) in stacks.iter_mut().enumerate() {
+        let sizes = workload.size_mix(number as u16, fabric.hosts.len() as u32, duration);
+        let said = stack.fit(&facts, &sizes);
+        warnings.extend(said.map(|said| format!("{}: {said}", stack.protocol().card().name)));
+    }
     Ok(Plan {
         name,
         seed: course.seed,
@@ -160,7 +166,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         drain: root.get("drain"),
         fabric,
         routing,
-        stacks: stacks.into_list(),
+        stacks,
         labels,
         weights,
         connections: transport::connections(transport_table),

@@ -3,9 +3,7 @@
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{CreditQueue, Fabric, Routing};
 use tidegate_core::params::Parameter;
-use tidegate_core::{
-    Equipment, Facts, HEADER_BYTES, MAX_HOPS, MIN_WIRE_BYTES, Marking, Need, RecoveryRule,
-};
+use tidegate_core::{Equipment, Facts, MAX_HOPS, MIN_WIRE_BYTES, Marking, Need, RecoveryRule};
 
 use super::transport::Stacks;
 use crate::error::{Error, one_of};
@@ -167,8 +165,9 @@ impl<'a> Wishes<'a> {
     /// The largest packet of any of them on the wire, in bytes.
     pub(crate) fn largest_packet(&self, facts: &Facts) -> u32 {
         let of = |wish: &Wish<'_>| {
-            let card = wish.stack.protocol().card();
-            let data = facts.mtu + HEADER_BYTES + card.telemetry(facts.hops);
+            let protocol = wish.stack.protocol();
+            let card = protocol.card();
+            let data = facts.mtu + protocol.header_bytes() + card.telemetry(facts.hops);
             data.max(MIN_WIRE_BYTES + card.echo(facts.hops))
         };
         self.list.iter().map(of).max().unwrap_or(MIN_WIRE_BYTES)
@@ -268,6 +267,9 @@ fn lack(fabric: &Fabric, facts: &Facts, need: Need) -> Option<Lack> {
         }
         Need::Ecn | Need::CoreEcn if fabric.switches.iter().all(|switch| switch.ecn.is_none()) => {
             (Some("ecn"), "no switch that marks".into(), "marking on some switch".into())
+        }
+        Need::Priorities if fabric.switches.iter().any(|switch| switch.priorities < 2) => {
+            (Some("priorities"), "a switch with one priority".into(), "at least 2".into())
         }
         Need::Circuits if fabric.circuits.is_none() => (
             None,
@@ -414,6 +416,7 @@ mod tests {
             Need::Spraying,
             Need::SymmetricPaths,
             Need::Lossless,
+            Need::Priorities,
         ] {
             assert_eq!(lacks(&good, need), None);
         }
@@ -427,6 +430,8 @@ mod tests {
             "a fabric with 9 switches on a path"
         );
         assert_eq!(lacks(&chain(3, "ecn = 'off'"), Need::Ecn).unwrap(), "no switch that marks");
+        let plain = chain(3, "priorities = 1");
+        assert_eq!(lacks(&plain, Need::Priorities).unwrap(), "a switch with one priority");
         let off = chain(3, "telemetry = false");
         for need in [Need::PeakHopDelay, Need::HopRecords] {
             assert_eq!(lacks(&off, need).unwrap(), "no switch with telemetry");

@@ -1,0 +1,99 @@
+//! What packets cost on the wire, after the authors' simulator: 66 bytes of Ethernet, IP, UDP and
+//! gap, and Homa's own header, longer where a packet says all about its message.
+
+use tidegate_core::MIN_WIRE_BYTES;
+
+/// Headers and gap of a packet that goes without a grant: 30 bytes are Homa's.
+pub(super) const UNSCHEDULED_HEADER_BYTES: u64 = 96;
+/// Headers and gap of one that was granted: 16 bytes are Homa's.
+const SCHEDULED_HEADER_BYTES: u64 = 82;
+/// A grant on the wire: 20 bytes are Homa's.
+pub(super) const GRANT_WIRE_BYTES: u32 = 86;
+/// An acknowledgement of so many messages fits the smallest packet; each more takes so many bytes.
+const ACKS_IN_SMALLEST: u32 = 2;
+const ACK_BYTES: u32 = 8;
+
+/// Packets of a message, of at most so much payload.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Packets {
+    pub(super) mtu: u64,
+    /// First packets of a message that go without a grant.
+    pub(super) unscheduled: u64,
+}
+
+impl Packets {
+    /// Those of a message.
+    #[inline]
+    pub(super) fn of(self, size: u64) -> u64 {
+        size.div_ceil(self.mtu)
+    }
+
+    /// Those that go without a grant.
+    pub(super) fn unscheduled_of(self, size: u64) -> u64 {
+        self.of(size).min(self.unscheduled)
+    }
+
+    /// Payload of one.
+    #[inline]
+    pub(super) fn payload(self, size: u64, packet: u64) -> u64 {
+        self.left(size, packet).min(self.mtu)
+    }
+
+    /// Payload of one and of all behind it.
+    #[inline]
+    pub(super) fn left(self, size: u64, packet: u64) -> u64 {
+        size.saturating_sub(packet * self.mtu)
+    }
+
+    /// A full packet that was granted, on the wire.
+    pub(super) fn full(self) -> u64 {
+        wire(self.mtu, true)
+    }
+
+    /// All packets of a message on the wire, those without a grant and the others.
+    pub(super) fn message_wire(self, size: u64) -> (u64, u64) {
+        let (packets, unscheduled) = (self.of(size), self.unscheduled_of(size));
+        let wire_of = |from: u64, to: u64, scheduled| match to.checked_sub(from + 1) {
+            None => 0,
+            Some(full) => {
+                full * wire(self.mtu, scheduled) + wire(self.payload(size, to - 1), scheduled)
+            }
+        };
+        (wire_of(0, unscheduled, false), wire_of(unscheduled, packets, true))
+    }
+}
+
+/// A packet with so much payload on the wire.
+#[inline]
+pub(super) fn wire(payload: u64, scheduled: bool) -> u64 {
+    let headers = if scheduled { SCHEDULED_HEADER_BYTES } else { UNSCHEDULED_HEADER_BYTES };
+    (payload + headers).max(MIN_WIRE_BYTES as u64)
+}
+
+/// An acknowledgement of so many messages on the wire.
+pub(super) fn ack_wire(messages: u32) -> u32 {
+    MIN_WIRE_BYTES + ACK_BYTES * messages.saturating_sub(ACKS_IN_SMALLEST)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_the_sum_of_its_packets() {
+        let packets = Packets { mtu: 1442, unscheduled: 3 };
+        for size in [1, 1442, 1443, 3 * 1442, 3 * 1442 + 1, 9_000, 14_420] {
+            let scheduled = |packet| packet >= packets.unscheduled_of(size);
+            let all = |which| {
+                let of = (0..packets.of(size)).filter(|&packet| scheduled(packet) == which);
+                of.map(|packet| wire(packets.payload(size, packet), which)).sum::<u64>()
+            };
+            assert_eq!(packets.message_wire(size), (all(false), all(true)), "{size} B");
+            let payload = (0..packets.of(size)).map(|packet| packets.payload(size, packet));
+            assert_eq!(payload.sum::<u64>(), size);
+        }
+        // The authors' sizes: 1,538 B hold 1,442 B of payload without a grant, or 1,456 B with one.
+        assert_eq!((wire(1442, false), wire(1456, true), wire(1, true)), (1538, 1538, 84));
+        assert_eq!([1, 2, 3, 5].map(ack_wire), [84, 84, 92, 108]);
+    }
+}

@@ -1,0 +1,360 @@
+//! The sending half: what may be sent, and which packet leaves: of the message with the fewest bytes
+//! left (SRPT, section 3.2).
+
+use alloc::collections::VecDeque;
+use alloc::vec::Vec;
+
+use tidegate_core::{Message, Time};
+
+use super::header::{Data, Grant, Header, NeedAck, unpair};
+use super::{LONG, Settings, Step};
+use crate::kit::backoff::Backoff;
+use crate::kit::heap::{Heap, shortest_first};
+use crate::kit::lanes::Lanes;
+use crate::kit::resends::Resends;
+use crate::kit::slab::{Key, Slab};
+use crate::kit::timers::Timers;
+
+/// Round trips of packets that may be sent of a message beyond what was: a receiver grants one.
+/// What is left out comes with later grants, which carry the sum.
+const MOST_GRANTED: u64 = 16;
+/// Changes of level among granted packets that are kept; more share the last one.
+const MOST_RUNS: usize = 64;
+
+/// Granted packets at one level.
+#[derive(Clone, Copy)]
+struct Run {
+    /// The first packet behind them.
+    end: u64,
+    level: u32,
+}
+
+/// A message being sent.
+#[derive(Default)]
+pub(super) struct Outgoing {
+    pub(super) id: u32,
+    pub(super) destination: u32,
+    lane: u32,
+    generation: u32,
+    size: u64,
+    packets: u64,
+    /// The first packet not sent yet.
+    pub(super) next: u64,
+    /// First packets that need no grant.
+    unscheduled: u64,
+    /// So many packets may be sent.
+    granted: u64,
+    /// Levels of those that were granted and not sent yet, in order.
+    runs: VecDeque<Run>,
+    /// Waits for a lane.
+    held: bool,
+    order: u64,
+    /// When a packet was last sent for the first time, and again.
+    pub(super) sent_at: Time,
+    pub(super) resent_at: Time,
+    pub(super) backoff: Backoff,
+}
+
+impl Outgoing {
+    #[inline]
+    pub(super) fn may_send(&self) -> bool {
+        self.next < self.granted
+    }
+
+    /// Fewest unsent bytes first; those without end follow in turns.
+    #[inline]
+    fn key(&self, settings: &Settings) -> u128 {
+        let left = match self.size {
+            Message::UNLIMITED => LONG,
+            size => settings.packets.left(size, self.next),
+        };
+        shortest_first(left, self.order)
+    }
+
+    /// The level of a packet that leaves for the first time.
+    #[inline]
+    fn level(&mut self, settings: &Settings, packet: u64) -> u32 {
+        if packet < self.unscheduled {
+            return settings.levels.unscheduled(settings.packets.left(self.size, packet));
+        }
+        while self.runs.front().is_some_and(|run| run.end <= packet) {
+            self.runs.pop_front();
+        }
+        self.runs.front().map_or(settings.levels.all - 1, |run| run.level)
+    }
+}
+
+/// A receiver, as its sender sees it.
+#[derive(Default)]
+pub(super) struct Destination {
+    pub(super) host: u32,
+    lanes: Lanes,
+    /// By lane, the slot of its last message.
+    slots: Vec<u32>,
+    /// Messages that wait for a lane.
+    held: VecDeque<u32>,
+}
+
+/// A packet of data that leaves.
+pub(super) struct Leaving {
+    /// Number of its destination.
+    pub(super) peer: u32,
+    pub(super) header: Data,
+    pub(super) payload_bytes: u32,
+    pub(super) level: u32,
+}
+
+/// Everything a host is sending.
+#[derive(Default)]
+pub(super) struct Outbox {
+    pub(super) destinations: Vec<Destination>,
+    pub(super) messages: Slab<Outgoing>,
+    /// Messages that may send, fewest bytes left first.
+    ready: Heap<u128>,
+    pub(super) again: Resends,
+    pub(super) timers: Timers,
+    order: u64,
+    backlog_bytes: u64,
+}
+
+impl Outbox {
+    #[inline]
+    pub(super) fn deadline(&self) -> Time {
+        self.timers.next()
+    }
+
+    pub(super) fn backlog_bytes(&self) -> u64 {
+        self.backlog_bytes
+    }
+
+    /// Payload bytes of a message that may be sent.
+    pub(super) fn allowed(&self, settings: &Settings, message: Key) -> Option<u64> {
+        let message = &self.messages[self.messages.slot(message)?];
+        Some((message.granted - message.next) * settings.packets.mtu)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        self.messages.len() == 0 && self.ready.len() == 0 && self.deadline() == Time::NEVER
+    }
+
+    /// The next host that was met.
+    pub(super) fn meet(&mut self, host: u32) {
+        self.destinations.push(Destination { host, ..Destination::default() });
+    }
+
+    pub(super) fn submit(
+        &mut self,
+        step: &mut Step<'_>,
+        destination: u32,
+        message: &Message,
+    ) -> Key {
+        self.order += 1;
+        let slot = self.messages.insert(|last| {
+            let mut runs = last.runs;
+            runs.clear();
+            Outgoing {
+                id: message.id,
+                destination,
+                size: message.bytes,
+                packets: step.settings.packets.of(message.bytes),
+                order: self.order,
+                runs,
+                ..Outgoing::default()
+            }
+        });
+        if message.bytes != Message::UNLIMITED {
+            self.backlog_bytes += message.bytes;
+        }
+        self.begin(step, slot);
+        self.messages.key(slot)
+    }
+
+    /// Gives a message its lane, and lets its first packets go.
+    fn begin(&mut self, step: &mut Step<'_>, slot: u32) {
+        let message = &mut self.messages[slot];
+        let destination = &mut self.destinations[message.destination as usize];
+        let lane = destination.lanes.open();
+        message.held = lane.is_none();
+        let Some((lane, generation)) = lane else { return destination.held.push_back(slot) };
+        (message.lane, message.generation) = (lane, generation);
+        match destination.slots.get_mut(lane as usize) {
+            Some(last) => *last = slot,
+            None => destination.slots.push(slot),
+        }
+        message.unscheduled = step.settings.packets.unscheduled.min(message.packets);
+        message.granted = message.unscheduled;
+        if message.packets == 0 {
+            // Stopped while it waited: its receiver has to hear of it all the same.
+            let says = Header::NeedAck(need_ack(message, step.settings));
+            step.send(destination.host, says);
+        }
+        self.settle(step.settings, slot);
+        self.timers.set(slot, step.now.after(step.settings.timeout));
+    }
+
+    /// Ends a message without end after what has been sent of it.
+    pub(super) fn stop(&mut self, step: &mut Step<'_>, message: Key) {
+        let Some(slot) = self.messages.slot(message) else { return };
+        let message = &mut self.messages[slot];
+        if message.size != Message::UNLIMITED {
+            return;
+        }
+        message.packets = message.next;
+        message.size = message.next * step.settings.packets.mtu;
+        message.granted = message.next;
+        message.unscheduled = message.unscheduled.min(message.next);
+        if message.held {
+            return;
+        }
+        message.backoff.end();
+        let says = Header::NeedAck(need_ack(message, step.settings));
+        step.send(self.destinations[message.destination as usize].host, says);
+        self.settle(step.settings, slot);
+        self.timers.set(slot, step.now.after(step.settings.timeout));
+    }
+
+    /// Puts a message among those that may send, or takes it out.
+    #[inline]
+    fn settle(&mut self, settings: &Settings, slot: u32) {
+        let message = &self.messages[slot];
+        if message.may_send() {
+            self.ready.set(slot, message.key(settings));
+        } else {
+            self.ready.remove(slot);
+        }
+    }
+
+    /// The next data packet: one to send again, else the next of the shortest message that may.
+    #[inline]
+    pub(super) fn data(&mut self, settings: &Settings, now: Time) -> Option<Leaving> {
+        let (slot, packet, again) = match self.again.pop(&self.messages) {
+            Some((slot, packet)) => (slot, packet, true),
+            None => {
+                let (_, slot) = self.ready.first()?;
+                (slot, self.messages[slot].next, false)
+            }
+        };
+        // What was lost is the oldest there is, so nothing goes before it.
+        let level = if again { 0 } else { self.messages[slot].level(settings, packet) };
+        if again {
+            self.repeats(settings, now, slot);
+        } else {
+            self.advances(settings, now, slot);
+        }
+        let message = &self.messages[slot];
+        let header = Data {
+            end_of_message: packet + 1 == message.packets,
+            retransmission: again,
+            scheduled: packet >= message.unscheduled,
+            acknowledges: false,
+            lane: message.lane,
+            generation: message.generation,
+            message: message.id,
+            unscheduled: message.unscheduled as u32,
+            size: message.size,
+            offset: packet * settings.packets.mtu,
+            acked: 0,
+        };
+        let payload_bytes = settings.packets.payload(message.size, packet) as u32;
+        Some(Leaving { peer: message.destination, header, payload_bytes, level })
+    }
+
+    /// The next packet of a message leaves.
+    #[inline]
+    fn advances(&mut self, settings: &Settings, now: Time, slot: u32) {
+        let message = &mut self.messages[slot];
+        let packet = message.next;
+        message.next += 1;
+        message.sent_at = now;
+        if message.backoff.end() {
+            self.timers.set(slot, now.after(settings.timeout));
+        }
+        if message.size == Message::UNLIMITED {
+            self.order += 1;
+            message.order = self.order;
+        } else {
+            self.backlog_bytes -= settings.packets.payload(message.size, packet);
+        }
+        self.settle(settings, slot);
+    }
+
+    /// A packet of a message leaves again.
+    #[cold]
+    fn repeats(&mut self, settings: &Settings, now: Time, slot: u32) {
+        let message = &mut self.messages[slot];
+        message.resent_at = now;
+        if message.backoff.end() {
+            self.timers.set(slot, now.after(settings.timeout));
+        }
+    }
+
+    /// A grant has come.
+    #[inline]
+    pub(super) fn on_grant(&mut self, settings: &Settings, peer: u32, grant: &Grant) {
+        let Some(slot) = self.find(peer, grant.lane, grant.generation) else { return };
+        self.allow(settings, slot, grant.granted.div_ceil(settings.packets.mtu), grant.level);
+    }
+
+    /// So many packets of a message may be sent; those that might not before, at this level.
+    #[inline]
+    pub(super) fn allow(&mut self, settings: &Settings, slot: u32, packets: u64, level: u32) {
+        let message = &mut self.messages[slot];
+        let most = settings.rtt_bytes.div_ceil(settings.packets.mtu) * MOST_GRANTED;
+        let granted = packets.min(message.packets).min(message.next + most);
+        if granted <= message.granted {
+            return;
+        }
+        message.granted = granted;
+        let full = message.runs.len() >= MOST_RUNS;
+        match message.runs.back_mut() {
+            Some(last) if full || last.level == level => last.end = granted,
+            _ => message.runs.push_back(Run { end: granted, level }),
+        }
+        self.settle(settings, slot);
+    }
+
+    /// The message that a packet from a peer is about, if it is still there.
+    #[inline]
+    pub(super) fn find(&self, peer: u32, lane: u32, generation: u32) -> Option<u32> {
+        let slot = *self.destinations[peer as usize].slots.get(lane as usize)?;
+        let message = self.messages.get(slot)?;
+        let same = (message.destination, message.lane, message.generation, message.held)
+            == (peer, lane, generation, false);
+        same.then_some(slot)
+    }
+
+    /// All of a message has arrived: forgets it. The application's number.
+    pub(super) fn on_acked(&mut self, step: &mut Step<'_>, peer: u32, name: u64) -> Option<u32> {
+        let (lane, generation) = unpair(name);
+        let slot = self.find(peer, lane, generation)?;
+        let message = &self.messages[slot];
+        if message.size != Message::UNLIMITED {
+            self.backlog_bytes -= step.settings.packets.left(message.size, message.next);
+        }
+        let id = message.id;
+        let destination = &mut self.destinations[peer as usize];
+        destination.lanes.close(lane);
+        let waiting = destination.held.pop_front();
+        self.ready.remove(slot);
+        self.timers.remove(slot);
+        self.messages.remove(slot);
+        if let Some(waiting) = waiting {
+            self.begin(step, waiting);
+        }
+        Some(id)
+    }
+}
+
+/// Says all about a message, and asks whether it has arrived.
+pub(super) fn need_ack(message: &Outgoing, settings: &Settings) -> NeedAck {
+    NeedAck {
+        repeated: false,
+        lane: message.lane,
+        generation: message.generation,
+        message: message.id,
+        unscheduled: message.unscheduled as u32,
+        size: message.size,
+        sent: message.next * settings.packets.mtu,
+    }
+}

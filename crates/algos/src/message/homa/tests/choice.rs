@@ -1,0 +1,184 @@
+//! Which packet a sender sends next, whom a receiver grants to, and at which level.
+
+use super::*;
+
+const START: Time = Time::us(1);
+
+/// A full granted packet on the link.
+fn packet_time() -> Span {
+    RATE.serialise(1524)
+}
+
+fn submit(host: &mut Homa, id: u32, dst: u32, packets: u64) {
+    let message = Message { id, dst, bytes: packets * MTU as u64, dedicated: false, weight: 1 };
+    host.submit(Time::ZERO, message, &NoPaths);
+}
+
+fn grant(lane: u32, packets: u64, level: u32) -> Header {
+    Header::Grant(Grant { lane, level, granted: packets * MTU as u64, ..Grant::default() })
+}
+
+#[test]
+fn a_sender_serves_the_message_with_the_least_left() {
+    let mut sender = host(&HomaParams::default());
+    for (dst, packets) in [(1, 3), (2, 1), (3, 2), (4, 2)] {
+        submit(&mut sender, dst, dst, packets);
+    }
+    let order: Vec<_> = data(&mut sender, START).iter().map(|&(dst, _, at)| (dst, at)).collect();
+    assert_eq!(order, [(2, 0), (3, 0), (3, 1), (4, 0), (4, 1), (1, 0), (1, 1), (1, 2)]);
+
+    // Two packets left overtake three, although they are of the longer message.
+    submit(&mut sender, 5, 5, 72);
+    assert_eq!(data(&mut sender, START).len(), 70, "a BDP of 100 KB goes at once");
+    submit(&mut sender, 6, 6, 3);
+    tell(&mut sender, START, 5, &grant(0, 72, 7));
+    let order: Vec<_> = data(&mut sender, START).iter().map(|&(dst, ..)| dst).collect();
+    assert_eq!(order, [5, 5, 6, 6, 6]);
+}
+
+#[test]
+fn a_packet_has_the_level_of_its_grant() {
+    let params = HomaParams { unscheduled_bytes: Extent::Bytes(2_000.0), ..two_at_a_time() };
+    let mut sender = host(&params);
+    submit(&mut sender, 0, 1, 100);
+    // By what is left, above the levels of what is granted.
+    assert_eq!(data(&mut sender, START), [(1, 3, 0), (1, 3, 1)]);
+    for (packets, level) in [(3, 7), (4, 7), (5, 4), (4, 6)] {
+        tell(&mut sender, START, 1, &grant(0, packets, level));
+    }
+    assert_eq!(data(&mut sender, START), [(1, 7, 2), (1, 7, 3), (1, 4, 4)]);
+    // No priority that there is not, and no more than some round trips, whoever grants.
+    tell(&mut sender, START, 1, &grant(0, u64::MAX / MTU as u64, u32::MAX));
+    let rest = data(&mut sender, START);
+    assert_eq!((rest.len(), rest[0]), (95, (1, 7, 5)));
+}
+
+#[test]
+fn unscheduled_packets_climb_as_the_message_shrinks() {
+    let mut sender = host(&two_at_a_time());
+    // Even cuts at a quarter, half and three quarters of 70 packets.
+    submit(&mut sender, 0, 1, 70);
+    let levels: Vec<_> = data(&mut sender, START).iter().map(|&(_, level, _)| level).collect();
+    let expected = (0..70u64).map(|packet| match (70 - packet) * MTU as u64 {
+        0..=25_235 => 0,
+        25_236..=50_470 => 1,
+        50_471..=75_705 => 2,
+        _ => 3,
+    });
+    assert_eq!(levels, expected.collect::<Vec<u8>>());
+}
+
+#[test]
+fn a_receiver_grants_to_the_few_with_the_least_left() {
+    let mut receiver = host(&two_at_a_time());
+    let mut granted = Vec::new();
+    for (src, packets) in [(1, 100), (2, 80), (3, 60), (4, 90)] {
+        receive(&mut receiver, START, src, packets, 0);
+        granted.push(grants(&mut receiver, START));
+    }
+    // Each when it comes, at the lower of two levels where it is alone or not the best; not the
+    // third of three.
+    let expected: [&[_]; 4] = [&[(1, 7, 2)], &[(2, 6, 2)], &[(3, 6, 2)], &[]];
+    assert_eq!(granted, expected);
+    // And from then on as fast as the link, each at its level.
+    let next = grants(&mut receiver, START + packet_time());
+    assert_eq!(next, [(2, 7, 3), (3, 6, 3)]);
+    assert_eq!(grants(&mut receiver, START + packet_time()), []);
+    // The best one's message ends: who waited first comes in.
+    let third = START + packet_time().times(100);
+    (1..60).for_each(|packet| _ = receive(&mut receiver, third, 3, 60, packet));
+    let after = grants(&mut receiver, third);
+    assert!(after.contains(&(4, 7, 2)), "{after:?}");
+    assert!(!after.iter().any(|&(dst, ..)| dst == 1), "{after:?}");
+}
+
+#[test]
+fn no_more_than_a_round_trip_of_a_message_is_under_way() {
+    let rtt_bytes = Extent::Bytes(10.0 * MTU as f64);
+    let mut receiver = host(&HomaParams { rtt_bytes, ..two_at_a_time() });
+    receive(&mut receiver, START, 1, 100, 0);
+    let long = START + packet_time().times(50);
+    let up_to: Vec<_> = grants(&mut receiver, long).iter().map(|&(_, _, up_to)| up_to).collect();
+    assert_eq!(up_to, (2..=11).collect::<Vec<_>>(), "the first has arrived");
+    assert_eq!(grants(&mut receiver, long + Span::us(50)), []);
+    receive(&mut receiver, long, 1, 100, 5);
+    assert_eq!(grants(&mut receiver, long), [(1, 7, 12)], "one that arrives lets one more go");
+    // The same one again does not.
+    receive(&mut receiver, long, 1, 100, 5);
+    assert_eq!(grants(&mut receiver, long), []);
+}
+
+#[test]
+fn a_better_level_does_not_wait_for_the_timer() {
+    let mut receiver = host(&two_at_a_time());
+    receive(&mut receiver, START, 1, 100, 0);
+    receive(&mut receiver, START, 2, 50, 0);
+    assert_eq!(grants(&mut receiver, START), [(1, 7, 2), (2, 6, 2)]);
+    // Less than a packet time later: no better.
+    let soon = START + Span::ns(10);
+    receive(&mut receiver, soon, 1, 100, 1);
+    assert_eq!(grants(&mut receiver, soon), []);
+    // A short message of the same sender makes it the best.
+    let short = Data { lane: 1, unscheduled: 1, size: 5 * MTU as u64, ..Data::default() };
+    let short = Header::Data(Data { message: FORGED, ..short });
+    hand(&mut receiver, soon, 1, &short, MTU as u64);
+    assert_eq!(grants(&mut receiver, soon), [(1, 6, 2)]);
+    hand(&mut receiver, soon, 1, &short, MTU as u64);
+    assert_eq!(grants(&mut receiver, soon), [], "and no better again");
+}
+
+#[test]
+fn the_tail_of_a_message_is_granted_above() {
+    let tail_boost = Extent::Bytes(3.0 * 1524.0 + 1.0);
+    let mut receiver = host(&HomaParams { tail_boost, ..two_at_a_time() });
+    receive(&mut receiver, START, 1, 8, 0);
+    let later = START + packet_time().times(20);
+    let levels: Vec<_> = grants(&mut receiver, later).iter().map(|&(_, level, _)| level).collect();
+    assert_eq!(levels, [7, 7, 7, 7, 0, 0, 0]);
+}
+
+#[test]
+fn an_idle_link_is_granted_to_one_more() {
+    let bubble_bytes = Extent::Bytes(1_600.0);
+    let one = HomaParams { overcommitment: 1, bubble_bytes, ..two_at_a_time() };
+    for (params, expected) in
+        [(HomaParams { bubble_bytes: Extent::Bytes(0.0), ..one.clone() }, 0), (one, 1)]
+    {
+        let mut receiver = host(&params);
+        receive(&mut receiver, START, 1, 50, 0);
+        receive(&mut receiver, START, 2, 60, 0);
+        let to_second = |granted: Vec<(u32, u32, u64)>| {
+            granted.into_iter().filter(|&(dst, ..)| dst == 2).take(1).count()
+        };
+        let idle = START + RATE.serialise(1_600);
+        assert_eq!(to_second(grants(&mut receiver, idle.before(Span::ps(1)))), 0);
+        assert_eq!(to_second(grants(&mut receiver, idle)), expected);
+        // Until a message that had grants is complete.
+        (1..50).for_each(|packet| _ = receive(&mut receiver, idle, 1, 50, packet));
+        assert_eq!(receiver.inbox.schedule.room(), 1);
+    }
+}
+
+#[test]
+fn messages_without_end_take_turns_of_a_round_trip() {
+    let rtt_bytes = Extent::Bytes(4.0 * MTU as f64);
+    let mut receiver = host(&HomaParams { rtt_bytes, overcommitment: 1, ..two_at_a_time() });
+    let endless = |packet: u64| {
+        let offset = packet * MTU as u64;
+        let header = Data { message: FORGED, size: Message::UNLIMITED, offset, ..Data::default() };
+        Header::Data(Data { unscheduled: 1, ..header })
+    };
+    let (mut now, mut order) = (START, Vec::new());
+    for src in [1, 2] {
+        hand(&mut receiver, now, src, &endless(0), MTU as u64);
+    }
+    for _ in 0..20 {
+        for (dst, _, up_to) in grants(&mut receiver, now) {
+            order.push(dst);
+            hand(&mut receiver, now, dst, &endless(up_to - 1), MTU as u64);
+        }
+        now = now + packet_time();
+    }
+    let turns: Vec<_> = order.chunk_by(|a, b| a == b).map(|turn| (turn[0], turn.len())).collect();
+    assert!(turns.len() > 3 && turns[..3] == [(1, 4), (2, 4), (1, 4)], "{turns:?}");
+}

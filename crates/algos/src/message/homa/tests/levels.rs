@@ -1,0 +1,157 @@
+//! Cut-offs and levels: those of the reference, and what they are for.
+
+use super::super::cutoffs::{Curve, Levels};
+use super::super::packets::Packets;
+use super::*;
+
+/// A workload of Homa's simulator: only listed sizes occur.
+fn workload(text: &str) -> SizeMix {
+    let rows = text.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit()));
+    let mut below = 0.0;
+    let points = rows.map(|row| {
+        let (size, cdf) = row.split_once(',').unwrap();
+        let (size, cdf): (u64, f64) = (size.parse().unwrap(), cdf.parse().unwrap());
+        let share = cdf - below;
+        below = cdf;
+        (size, share)
+    });
+    SizeMix { points: points.filter(|&(_, share)| share > 0.0).collect() }
+}
+
+macro_rules! workload {
+    ($file:literal) => {
+        workload(include_str!(concat!("../../../../../scenario/workloads/", $file, ".csv")))
+    };
+}
+
+fn curve(sizes: &SizeMix, rtt_bytes: u64) -> Curve {
+    let mtu = MTU as u64;
+    Curve::of(sizes, Packets { mtu, unscheduled: rtt_bytes.div_ceil(mtu) }, rtt_bytes, 0).unwrap()
+}
+
+fn levels(sizes: &SizeMix, scheduled: u32) -> Levels {
+    Levels::new(8, 8, scheduled, Some(&curve(sizes, 100_000)), 100_000)
+}
+
+#[test]
+fn cut_offs_are_those_of_the_authors_simulator() {
+    // There a granted packet holds 14 B more, so there are a few grants less.
+    let w3 = workload!("homa-w3");
+    for (scheduled, expected) in [(5, &[2_644, 26_554][..]), (4, &[1_349, 7_696, 50_259][..])] {
+        let levels = levels(&w3, scheduled);
+        assert_eq!(levels.cuts().len(), expected.len());
+        for (&cut, &expected) in levels.cuts().iter().zip(expected) {
+            let error = cut as f64 / expected as f64 - 1.0;
+            assert!(error.abs() < 0.003, "{cut} where {expected} is expected");
+        }
+    }
+}
+
+#[test]
+fn shares_without_a_grant_are_those_of_the_reference() {
+    let mixes = [
+        (workload!("homa-w1"), 1.00, 1.00),
+        (workload!("homa-w2"), 0.93, 0.805),
+        (workload!("homa-w3"), 0.57, 0.31),
+        (workload!("homa-w4"), 0.17, 0.03),
+        (workload!("homa-w5"), 0.025, 0.004),
+    ];
+    let scheduled = mixes.map(|(sizes, long, short)| {
+        for (rtt_bytes, expected) in [(100_000, long), (9_328, short)] {
+            let share = curve(&sizes, rtt_bytes).unscheduled_share;
+            // Here in whole packets.
+            assert!((share - expected).abs() < 0.008, "{share} where {expected} is expected");
+        }
+        Levels::new(8, 8, 0, Some(&curve(&sizes, 9_328)), 10_000).scheduled
+    });
+    // In proportion; the paper's figure 4 has W2 with two of eight for what was granted.
+    assert_eq!(scheduled, [1, 2, 5, 7, 7]);
+}
+
+#[test]
+fn every_level_carries_as_many_bytes() {
+    let w2 = workload!("homa-w2");
+    let (levels, mtu) = (levels(&w2, 2), MTU as u64);
+    let (mut bytes, mut by_left) = ([0.0; 6], BTreeMap::new());
+    for &(size, rate) in &w2.points {
+        let mut sent = 0;
+        for packet in (0..size.div_ceil(mtu)).take_while(|packet| packet * mtu < 100_000) {
+            let left = size - packet * mtu;
+            let wire = left.min(mtu) + 96;
+            if sent < 100_000 {
+                bytes[levels.unscheduled(left) as usize] += rate * wire as f64;
+                *by_left.entry(left).or_insert(0.0) += rate * wire as f64;
+            }
+            sent += wire;
+        }
+    }
+    let all: f64 = bytes.iter().sum();
+    // What has as much left has one level, so that cuts are off by no more than the most of that.
+    let grain = by_left.values().fold(0.0, |most: f64, &bytes| most.max(bytes)) / all;
+    assert!(grain < 0.06, "{grain}");
+    let mut sum = 0.0;
+    for (level, bytes) in bytes.iter().enumerate() {
+        sum += bytes / all;
+        let error = sum - (level + 1) as f64 / 6.0;
+        // Grants count for the first, which so has a little less.
+        assert!((-0.003..grain).contains(&error), "{error} up to level {level}");
+    }
+}
+
+#[test]
+fn the_tail_of_a_message_counts_where_it_is_boosted() {
+    let mtu = MTU as u64;
+    let sizes = SizeMix { points: alloc::vec![(10 * mtu, 1.0)] };
+    let packets = Packets { mtu, unscheduled: 2 };
+    let of = |tail| Curve::of(&sizes, packets, 2 * 1538, tail).unwrap();
+    let levels = |tail| Levels::new(8, 8, 1, Some(&of(tail)), 0);
+    // What was granted came without: 10 or 9 packets left. With three packets of tail, those too.
+    assert_eq!(&levels(0).cuts()[..4], [0, 9 * mtu, 10 * mtu, u64::MAX]);
+    assert_eq!(&levels(3 * 1524 + 1).cuts()[..4], [mtu, 2 * mtu, 3 * mtu, 9 * mtu]);
+    assert_eq!(Curve::of(&SizeMix::default(), packets, 1, 0), None);
+}
+
+#[test]
+fn senders_have_the_lowest_levels_and_the_best_the_highest_of_them() {
+    let levels = Levels::new(8, 8, 4, None, 80_000);
+    let of = |senders: usize| -> Vec<u32> {
+        (0..senders).map(|place| levels.scheduled(place, senders)).collect()
+    };
+    assert_eq!([of(1), of(2)].concat(), [7, 6, 7]);
+    assert_eq!([of(4), of(6)].concat(), [4, 5, 6, 7, 4, 5, 6, 7, 7, 7]);
+    // Nobody said what sizes there are: even parts.
+    assert_eq!(levels.cuts(), [20_000, 40_000, 60_000]);
+    let bounds = [(1, 0), (20_000, 0), (20_001, 1), (60_000, 2), (60_001, 3), (u64::MAX, 3)];
+    for (left, level) in bounds {
+        assert_eq!(levels.unscheduled(left), level, "{left} B left");
+    }
+}
+
+#[test]
+fn what_the_fabric_has_is_used_from_the_lowest_up() {
+    let at = |priorities, wanted, scheduled| {
+        let levels = Levels::new(priorities, wanted, scheduled, None, 1);
+        (levels.all, levels.scheduled, levels.priority(0), levels.priority(u32::MAX))
+    };
+    assert_eq!(at(8, 8, 7), (8, 7, 0, 7));
+    assert_eq!(at(8, 4, 0), (4, 2, 4, 7));
+    assert_eq!(at(3, 8, 7), (3, 2, 0, 2));
+    assert_eq!(at(2, 8, 0), (2, 1, 0, 1));
+    // Not enough: all packets are alike.
+    assert_eq!((at(1, 8, 7), at(0, 8, 0)), ((1, 1, 0, 0), (1, 1, 0, 0)));
+    let one = Levels::new(1, 8, 3, None, 1);
+    assert_eq!((one.unscheduled(u64::MAX).min(0), one.scheduled(3, 5)), (0, 0));
+}
+
+#[test]
+fn a_stack_is_fitted_to_what_is_sent_and_says_where_it_cannot() {
+    let facts = context(0).facts();
+    let mut fitted = Fitted::default();
+    let said = Homa::fit(&mut fitted, &facts, &SizeMix::default()).unwrap();
+    assert!(said.contains("cut evenly up to 100940 B"), "{said}");
+    let before = Settings::new(&fitted, &context(0)).levels;
+    assert_eq!(Homa::fit(&mut fitted, &facts, &workload!("homa-w1")), None);
+    let after = Settings::new(&fitted, &context(0));
+    assert_eq!((before.scheduled, after.levels.scheduled), (4, 1));
+    assert_eq!(after.overcommitment, 1, "as many as scheduled levels");
+}

@@ -1,0 +1,135 @@
+//! Homa on small fabrics, against arithmetic.
+
+use crate::common::*;
+use tidegate_algos::Stack;
+use tidegate_core::fabric::Node;
+use tidegate_core::params::Value;
+use tidegate_core::{Extent, Rate, Span, Time};
+use tidegate_sim::{FlowRecord, Outcome, Setup};
+
+const MTU: u32 = 1442;
+const RATE: Rate = Rate::gbps(100);
+const DELAY: Span = Span::us(2);
+
+fn homa(set: &[(&str, Value)]) -> Stack {
+    let mut stack = stack("homa");
+    set.iter().for_each(|&(name, value)| stack.set(name, value).unwrap());
+    stack
+}
+
+fn bytes(bytes: u64) -> Value {
+    Value::Extent(Extent::Bytes(bytes as f64))
+}
+
+fn took(record: &FlowRecord) -> Span {
+    record.completed.expect("delivered") - record.start
+}
+
+fn downlink(outcome: &Outcome, host: u32) -> &tidegate_sim::LinkRecord {
+    outcome.links.iter().find(|link| link.to == Node::Host(host)).unwrap()
+}
+
+/// Packets back to back over two links and a switch, the first ones without a grant.
+fn back_to_back(size: u64, unscheduled: u64) -> Span {
+    let (mut first, mut second) = (Span::ZERO, Span::ZERO);
+    for packet in 0..size.div_ceil(u64::from(MTU)) {
+        let payload = (size - packet * u64::from(MTU)).min(u64::from(MTU));
+        let headers = if packet < unscheduled { 96 } else { 82 };
+        let time = RATE.serialise((payload + headers).max(84));
+        first = first + time;
+        second = second.max(first) + time;
+    }
+    second + DELAY.times(2)
+}
+
+#[test]
+fn a_lone_message_is_sent_back_to_back() {
+    // 8 us and a few packets make 70 packets that need no grant; the others follow them closely.
+    for size in [1, 9, 1_442, 1_443, 60_000, 100_000, 150_000, 1_000_000, 20_000_000] {
+        let fabric = star(2, RATE, DELAY, MTU);
+        let setup = setup(fabric, homa(&[]), vec![flow(0, 1, size, Time::us(1))], Time::ms(4));
+        let unscheduled = setup_bdp(&setup).div_ceil(u64::from(MTU));
+        let (finished, _) = run(setup, ());
+        assert_eq!(took(&finished[0]), back_to_back(size, unscheduled), "{size} B");
+    }
+}
+
+/// Bytes of a base RTT at the hosts' rate.
+fn setup_bdp(setup: &Setup) -> u64 {
+    let reach = tidegate_core::routes::Routes::new(&setup.fabric).unwrap().reach();
+    RATE.bytes_in(reach.base_rtt)
+}
+
+/// Long messages to host 0.
+fn incast(senders: u32, set: &[(&str, Value)]) -> Setup {
+    let flows = (1..=senders).map(|h| flow(h, 0, 20_000_000, Time::ns(u64::from(h) * 37)));
+    let fabric = star(senders + 1, RATE, DELAY, MTU);
+    let mut setup = setup(fabric, homa(set), flows.collect(), Time::ms(1));
+    // Once what came without grants is gone.
+    setup.warmup = Time::us(200);
+    setup
+}
+
+#[test]
+fn overcommitment_is_the_queue_of_a_busy_downlink() {
+    // Of what k senders have under way a round trip is on links, and the rest waits.
+    let rtt_bytes = 100 * u64::from(MTU);
+    for senders in [1, 2, 4, 7] {
+        let more = [
+            ("rtt_bytes", bytes(rtt_bytes)),
+            ("overcommitment", Value::Integer(senders)),
+            ("scheduled_priorities", Value::Integer(7)),
+        ];
+        let setup = incast(12, &more);
+        let trip = RATE.serialise(1_524).times(2) + RATE.serialise(86).times(2) + DELAY.times(4);
+        let on_links = RATE.bytes_in(trip) as f64;
+        let (_, outcome) = run(setup, ());
+        let queue = &downlink(&outcome, 0).queue_bytes;
+        let expected = senders as f64 * 100.0 * 1_524.0 - on_links;
+        println!("{senders} senders: {} B, {expected} expected", queue.mean);
+        assert!((queue.mean / expected - 1.0).abs() < 0.03, "{} of {expected} B", queue.mean);
+        assert!(queue.max <= expected * 1.05, "{} B at most", queue.max);
+        let used = downlink(&outcome, 0).utilisation;
+        assert!(used > 0.999, "{used} of the link");
+    }
+}
+
+#[test]
+fn messages_complete_in_the_order_of_their_sizes_as_if_alone() {
+    // The longest begins: one that came later would leave a packet behind, granted at the lower
+    // level that it had while fewer were there.
+    let sizes = [1_900_000, 1_200_000, 800_000, 400_000];
+    let begins = |i: u32| Time::us(1) + Span::ns(200 * u64::from(i));
+    let flows = (0..4).map(|i| flow(1 + i, 0, sizes[i as usize], begins(i)));
+    let fabric = star(5, RATE, DELAY, MTU);
+    let (finished, _) = run(setup(fabric, homa(&[]), flows.collect(), Time::ms(2)), ());
+    let mut order: Vec<_> = finished.iter().map(|row| (row.bytes, took(row))).collect();
+    order.sort_unstable();
+    let mut before = 0;
+    for (size, took) in order {
+        before += size;
+        // Packets that needed no grant came of all at once.
+        let ideal = RATE.serialise(before * 1_524 / 1_442).as_us_f64();
+        let took = took.as_us_f64();
+        assert!(took > ideal && took < ideal + 45.0, "{size} B: {took} us, ideally {ideal}");
+    }
+}
+
+#[test]
+fn priorities_let_a_short_message_pass() {
+    // Three long messages to a host, and one of a packet when they fill its downlink.
+    let passing = |priorities| {
+        let three =
+            [("priorities", Value::Integer(priorities)), ("overcommitment", Value::Integer(3))];
+        let mut setup = incast(3, &three);
+        setup.warmup = Time::ZERO;
+        setup.workload.flows.push(flow(2, 0, 100, Time::us(300)));
+        let (finished, _) = run(setup, ());
+        took(finished.iter().find(|row| row.bytes == 100).unwrap()).as_us_f64()
+    };
+    let alone = back_to_back(100, 1).as_us_f64();
+    let with = [8, 2, 1].map(passing);
+    // With a packet before it at each link.
+    assert!(with[0] < alone + 0.26 && with[1] < alone + 0.26, "{with:?}, alone {alone}");
+    assert!(with[2] > alone + 8.0, "a queue of a round trip at least: {with:?}");
+}
