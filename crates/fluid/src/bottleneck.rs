@@ -63,4 +63,16 @@ mod tests {
         assert_eq!([link.growth(1.0, 10.0), link.growth(1.0, 15.0)], [-2.5, 2.5]);
         assert_eq!([link.growth(0.0, 10.0), link.growth(0.0, 15.0)], [0.0, 2.5]);
     }
+
+    /// PowerTCP, appendix A: f(t) is of t − θ + tf, and what was measured then was sent at t − θ.
+    #[test]
+    fn delays_are_those_of_appendix_a() {
+        let link = Bottleneck { gbps: 100.0, base_rtt_us: 20.0 };
+        assert_eq!(link.lags(Feedback::Instant, 125.0), None);
+        for (queue_kb, rtt_us) in [(0.0, 20.0), (125.0, 30.0)] {
+            let lags = link.lags(Feedback::Delayed { forward_us: 5.0 }, queue_kb);
+            let expected = Lags { sent_us: 5.0, measured_us: rtt_us - 5.0, round_us: rtt_us };
+            assert_eq!(lags, Some(expected));
+        }
+    }
 }

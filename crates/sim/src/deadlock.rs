@@ -257,7 +257,13 @@ mod tests {
         // 600 of the pool and an offset of 50, of which half is 700: that one goes on, and with it
         // the other.
         assert_eq!(waits([1_500, 700]).circle(&fabric), []);
+        // 700 of the pool: an offset of 50 is too much for half of the 1,300 that are free then.
+        assert_eq!(waits([800, 1_500]).circle(&fabric), [4, 5]);
         assert_eq!(waits([0, 1_500]).circle(&fabric), []);
+        // Little is held, but nothing of it leaves, and so nobody looks.
+        let mut little = waits([500, 500]);
+        little.held.iter_mut().for_each(|at| (at.bytes, at.headroom) = (500, 0));
+        assert_eq!(little.circle(&fabric), [4, 5]);
         // Who has been told to go on, but not heard of it yet, does not wait.
         let mut heard = waits([1_500, 1_500]);
         heard.held[0].is_told = false;

@@ -247,3 +247,111 @@ impl Held {
         Held { bytes: self.bytes - wire, headroom: self.headroom.saturating_sub(wire) }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::fabric::{Headroom, Link};
+    use tidegate_core::{Rate, Span};
+
+    const SWITCH: u32 = 0;
+
+    /// Of a switch with three hosts, whose pool is of 2,000 B.
+    fn ingress(alpha: f64) -> Ingress {
+        let pausing = Pausing {
+            classes: 1,
+            alpha,
+            reserved_bytes: 100,
+            headroom: Headroom::Bytes(1_000),
+            resume_offset_bytes: 50,
+        };
+        let switch = Switch {
+            name: "s0".into(),
+            latency: Span::ZERO,
+            telemetry: false,
+            buffer: Buffer::Shared { bytes: 2_000 + 3 * 1_100, alpha: 1.0 },
+            ecn: None,
+            priorities: 1,
+            discipline: None,
+            pausing: Some(pausing),
+        };
+        let link = |host| Link {
+            a: Node::Host(host),
+            b: Node::Switch(SWITCH),
+            rate: Rate::gbps(1),
+            delay: Span::us(1),
+        };
+        let fabric = Fabric {
+            hosts: vec!["h0".into(), "h1".into(), "h2".into()],
+            switches: vec![switch],
+            links: (0..3).map(link).collect(),
+            rate_changes: Vec::new(),
+            circuits: None,
+            mtu: 1000,
+        };
+        assert_eq!(pool_bytes(&fabric), [2_000]);
+        Ingress::new(&fabric, &[0, 1, 2, 3, 4, 5]).unwrap()
+    }
+
+    fn of(wire_bytes: u16) -> Frame {
+        Frame { wire_bytes, ..Frame::default() }
+    }
+
+    /// Takes a packet where there is room for it, and says where that is.
+    fn take(ingress: &mut Ingress, port: u32, wire_bytes: u16) -> Room {
+        let room = ingress.room(SWITCH, port, &of(wire_bytes));
+        if room != Room::Nowhere {
+            ingress.take(SWITCH, port, &of(wire_bytes), room);
+        }
+        room
+    }
+
+    #[test]
+    fn a_sender_pauses_at_the_threshold() {
+        let mut ingress = ingress(1.0);
+        // Beyond the reserve 999 B, and 1,001 B are free.
+        assert_eq!(take(&mut ingress, 0, 1_099), Room::Usual);
+        assert!(!ingress.is_over(SWITCH, 0, 0));
+        assert_eq!(take(&mut ingress, 0, 1), Room::Usual);
+        assert!(ingress.is_over(SWITCH, 0, 0));
+        assert!(!ingress.is_over(SWITCH, 2, 0), "nothing is held of what came in there");
+        ingress.tell(SWITCH, 0, 0, true);
+        assert!(!ingress.is_over(SWITCH, 0, 0), "it is told already");
+    }
+
+    #[test]
+    fn a_sender_with_anything_in_headroom_pauses_until_that_is_gone() {
+        let mut ingress = ingress(0.5);
+        assert_eq!(take(&mut ingress, 0, 700), Room::Usual);
+        // 800 B of the pool would be more than half of the 1,400 B that are free.
+        assert_eq!(take(&mut ingress, 0, 200), Room::Headroom);
+        assert_eq!(ingress.held(0, 0), (Held { bytes: 900, headroom: 200 }, false));
+        assert!(ingress.is_over(SWITCH, 0, 0), "600 B are less than half of 1,400");
+        ingress.tell(SWITCH, 0, 0, true);
+        assert!(!ingress.is_under(SWITCH, 0, 0));
+        ingress.release(SWITCH, 0, &of(150));
+        assert!(!ingress.is_under(SWITCH, 0, 0));
+        ingress.release(SWITCH, 0, &of(50));
+        assert!(ingress.is_under(SWITCH, 0, 0), "with 50 B less than half of 1,400");
+    }
+
+    #[test]
+    fn nobody_has_more_of_the_pool_than_there_is() {
+        let mut ingress = ingress(8.0);
+        assert_eq!(take(&mut ingress, 0, 1_600), Room::Usual);
+        assert_eq!(take(&mut ingress, 2, 601), Room::Headroom, "500 B are free");
+        assert_eq!(take(&mut ingress, 4, 600), Room::Usual);
+        assert_eq!(take(&mut ingress, 4, 1_001), Room::Nowhere);
+    }
+
+    #[test]
+    fn who_is_told_nothing_any_more_is_not_counted() {
+        let mut ingress = ingress(0.5);
+        ingress.tell(SWITCH, 0, 0, true);
+        ingress.tell(SWITCH, 2, 0, true);
+        ingress.forget(SWITCH, 0);
+        assert!(ingress.has_told(SWITCH));
+        ingress.tell(SWITCH, 2, 0, false);
+        assert!(!ingress.has_told(SWITCH));
+    }
+}

@@ -471,6 +471,37 @@ mod tests {
     }
 
     #[test]
+    fn a_queue_holds_what_fits_to_the_byte() {
+        let (mut voqs, _, mut frames) = voqs();
+        (0..2).for_each(|packet| voqs.push(2, packet, Time::us(1), &mut frames));
+        assert_eq!([1_000, 1_001].map(|wire| voqs.refuses(2, wire, Time::us(1))), [false, true]);
+    }
+
+    #[test]
+    fn what_leaves_counts_from_warm_up_on() {
+        let (mut voqs, mut ports, mut frames) = voqs();
+        (0..2).for_each(|packet| voqs.push(1, packet, Time::us(1), &mut frames));
+        starts(&mut voqs, &mut ports, &mut frames);
+        assert_eq!((voqs.left(1), voqs.left(2)), (2, 0));
+        voqs.warm_up();
+        voqs.push(1, 2, Time::us(5), &mut frames);
+        starts(&mut voqs, &mut ports, &mut frames);
+        assert_eq!(voqs.left(1), 1);
+    }
+
+    /// Two weeks are looked at, for the days of the first may be over.
+    #[test]
+    fn packets_are_told_of_a_day_of_the_next_week() {
+        let (mut voqs, ..) = voqs();
+        // Day 0 of the second week begins at 240 us.
+        let told = |voqs: &mut Voqs, us| voqs.tells(1, Time::us(us));
+        assert_eq!(
+            [99, 100, 209, 210, 339, 340].map(|us| told(&mut voqs, us)),
+            [true, false, false, true, true, false]
+        );
+    }
+
+    #[test]
     fn turns_go_round_however_many_queues_there_are() {
         let (mut voqs, ..) = voqs();
         voqs.filled = vec![1 << 3 | 1 << 63, 1, 1 << 7];

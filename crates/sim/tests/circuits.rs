@@ -237,6 +237,63 @@ fn a_packet_lands_where_its_circuit_led_and_queues_are_kept_by_it() {
     assert!(delivered, "all flows get through");
 }
 
+/// A queue's measures against its packets, whichever link they left by.
+#[test]
+fn measures_of_a_queue_are_those_of_its_packets() {
+    for protocol in ["powertcp", "poseidon"] {
+        let mut setup = all_to_all(SMALL, stack(protocol), Time::ms(4));
+        setup.workload.flows.iter_mut().for_each(|flow| flow.bytes = 300_000);
+        setup.histograms = true;
+        let (fabric, duration) = (setup.fabric.clone(), setup.duration);
+        let (ports, finished, outcome) = recorded::<false>(setup, 1);
+        assert_eq!((finished.len(), outcome.unfinished.len()), (36, 0));
+        for rack in 0..SMALL.racks {
+            for to in (0..SMALL.racks).filter(|&to| to != rack) {
+                let circuit = Racks::port(&fabric, rack, to);
+                let both = [circuit, SMALL.uplink(rack)].map(|port| &ports[port as usize]);
+                let is_own = |record: &&Record| record.dst / SMALL.hosts == to;
+                let mut all: Vec<&Record> = both.into_iter().flatten().filter(is_own).collect();
+                all.sort_by_key(|record| record.at);
+                let (mut sent, mut levels) = (0, Vec::new());
+                for record in &all {
+                    let wire = record.frame.1 as i64;
+                    levels.push((record.at.before(record.waited), wire));
+                    levels.push((record.at, -wire));
+                    if record.body.payload_bytes > 0 && protocol == "powertcp" {
+                        let [hop] = record.hops.as_slice() else { panic!("{record:?}") };
+                        let expected = (record.at, sent, SMALL.uplink(rack));
+                        assert_eq!((hop.at, hop.tx_bytes, hop.port), expected);
+                    } else if record.body.payload_bytes > 0 {
+                        assert_eq!(record.frame.0, record.waited, "the largest delay so far");
+                    }
+                    sent += wire as u64;
+                }
+                // How long the queue held what.
+                levels.sort();
+                let (mut held, mut since, mut spans) = (0, Time::ZERO, Vec::new());
+                for (at, change) in levels {
+                    spans.push((held, at.since(since)));
+                    (held, since) = (held + change, at);
+                }
+                spans.push((held, duration.since(since)));
+                spans.sort();
+                let mut left = duration.since(Time::ZERO).scale(0.99);
+                let p99 = spans.iter().find(|(_, span)| {
+                    let is_it = *span >= left;
+                    left = left.beyond(*span);
+                    is_it
+                });
+                let (p99, record) = (p99.unwrap().0 as f64, &outcome.links[circuit as usize]);
+                let ours = record.queue_bytes.p99.unwrap();
+                assert!((ours - p99).abs() <= 0.02 * p99, "{ours} and {p99}");
+                let longest = all.iter().map(|record| record.waited).max().unwrap();
+                assert!(longest > Span::us(5), "{longest}");
+                assert_eq!(record.queue_delay_us.max, longest.as_us_f64());
+            }
+        }
+    }
+}
+
 /// Nothing else happens that would wake its rack.
 #[test]
 fn a_lone_packet_that_comes_too_late_for_its_day_leaves_as_the_night_begins() {

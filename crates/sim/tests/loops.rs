@@ -107,6 +107,57 @@ fn no_request_comes_from_the_stop_on_and_nothing_in_a_drain() {
 }
 
 #[test]
+fn the_stop_itself_is_too_late() {
+    let starts = |stop| -> Vec<Time> {
+        let mut setup = asking(vec![0], Span::us(3), false);
+        setup.workload.traffic[0].stop = stop;
+        rows(setup).iter().filter(|row| row.label == 1).map(|row| row.start).collect()
+    };
+    let all = starts(Time::us(500));
+    assert!(all.len() > 10);
+    assert_eq!(starts(all[9]), all[..9]);
+    assert_eq!(starts(all[9] + Span::ps(1)), all[..10]);
+}
+
+/// Requests that were under way at the end arrive, and nobody answers.
+#[test]
+fn a_request_that_arrives_in_a_drain_has_no_reply() {
+    let mut setup = asking((0..8).cycle().take(64).collect(), Span::ZERO, false);
+    setup.drain = Span::ms(1);
+    let rows = rows(setup);
+    let late = |row: &&FlowRecord| row.label == 1 && row.completed.unwrap() > Time::ms(4);
+    assert!(rows.iter().filter(late).count() > 5);
+    assert!(rows.iter().all(|row| row.start <= Time::ms(4)));
+}
+
+#[test]
+fn no_client_asks_its_own_host() {
+    let mut setup = asking(vec![8, 8, 11], Span::ZERO, false);
+    // Of two servers there is one left for a client on one of them.
+    if let Pattern::ClosedLoop { servers, .. } = &mut setup.workload.traffic[0].pattern {
+        *servers = vec![8, 11];
+    }
+    let rows = rows(setup);
+    assert!(rows.len() > 500 && rows.iter().all(|row| row.src + row.dst == 19), "{}", rows.len());
+}
+
+#[test]
+fn clients_of_two_blocks_choose_apart() {
+    let mut setup = asking(vec![0, 1], Span::ZERO, false);
+    let block = Traffic { label: 0, ..setup.workload.traffic[0].clone() };
+    setup.workload.traffic.push(block);
+    let rows = rows(setup);
+    // Client 0 of the first block is number 0 of four, that of the second number 2.
+    let servers = |client: u64| -> Vec<u32> {
+        let place = |id: u64| id - (1 << 40);
+        let own = |row: &&FlowRecord| place(row.id) % 8 == 2 * client;
+        rows.iter().filter(own).take(50).map(|row| row.dst).collect()
+    };
+    assert_eq!(servers(0).len(), 50);
+    assert_ne!(servers(0), servers(2));
+}
+
+#[test]
 fn other_traffic_moves_no_choice() {
     let servers = |setup| -> Vec<(u64, u32)> {
         let rows = rows(setup);

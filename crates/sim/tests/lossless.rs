@@ -256,6 +256,21 @@ fn what_only_waits_is_no_deadlock() {
     }
 }
 
+/// Credit comes to a host whose NIC pauses data, and what it is for leaves.
+#[test]
+fn a_storm_spares_classes_that_nobody_pauses() {
+    let fabric = star(3, Rate::gbps(100), Span::us(1), 1000);
+    let flows = vec![flow(2, 0, 1_000_000, Time::us(50))];
+    let mut setup = setup(fabric, stack("sird"), flows, Time::ms(1));
+    lossless(&mut setup, 300_000);
+    let outage = Outage { of: Failing::Nic(2), down: Time::us(10), up: Time::NEVER };
+    setup.faults.outages = vec![outage];
+    let (finished, outcome) = run(setup, ());
+    assert_eq!((finished.len(), outcome.storms.len()), (1, 1));
+    let took = finished[0].completed.unwrap().since(finished[0].start);
+    assert!(took.as_us_f64() < 1.15 * finished[0].ideal.as_us_f64(), "{took}");
+}
+
 #[test]
 fn a_host_that_pauses_its_switch_is_named() {
     let stormy = |until: Time| {

@@ -480,6 +480,33 @@ mod tests {
     }
 
     #[test]
+    fn a_cut_lets_the_counter_of_bytes_begin_anew() {
+        let params = DcqcnParams {
+            byte_counter: Extent::Bytes(1e4),
+            timer: Span::us(500),
+            ..Default::default()
+        };
+        let mut flow = cut_twice(&params);
+        let mut send = |flow: &mut Dcqcn| {
+            flow.on_sent(&params, Time::us(60), 4_200);
+            flow.by_bytes
+        };
+        assert_eq!([send(&mut flow), send(&mut flow)], [0, 0]);
+        hear(&mut flow, &params, 100, true);
+        // 8,400 bytes of before the cut do not count.
+        assert_eq!([send(&mut flow), send(&mut flow), send(&mut flow)], [0, 0, 1]);
+    }
+
+    #[test]
+    fn the_target_rises_to_the_rate_of_the_nic_and_no_further() {
+        let params = DcqcnParams { fast_recovery: 0, additive: 0.4, ..Default::default() };
+        let mut flow = start(&params);
+        assert_eq!(hear(&mut flow, &params, 0, true), 0.5);
+        assert_eq!(hear(&mut flow, &params, 55, false), 0.75);
+        assert_eq!(flow.target_bps, LINE);
+    }
+
+    #[test]
     fn at_the_rate_of_the_nic_nothing_is_due() {
         let params = DcqcnParams::default();
         let mut flow = start(&params);

@@ -543,6 +543,22 @@ mod tests {
     }
 
     #[test]
+    fn stages_are_counted_anew_after_a_loss() {
+        for windows in [Windows::Flow, Windows::Hop] {
+            let params = HpccParams { windows, ..Default::default() };
+            let mut flow = start(&params);
+            flow.link.stage = 4;
+            flow.by_hop.iter_mut().flat_map(|links| links.iter_mut()).for_each(|l| l.stage = 4);
+            let kind = LossKind::Recovery;
+            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Span::us(9), next_seq: 0 });
+            let links = flow.by_hop.iter().flat_map(|links| links.iter()).chain([&flow.link]);
+            for link in links {
+                assert_eq!((link.reference, link.stage), (PIPE / 2.0, 0));
+            }
+        }
+    }
+
+    #[test]
     fn flows_on_a_fluid_link_fill_it_to_eta() {
         let params = HpccParams::default();
         let mut flows = alloc::vec![start(&params); 4];

@@ -512,6 +512,69 @@ mod tests {
     }
 
     #[test]
+    fn what_limited_one_round_trip_grows_nothing_in_the_next() {
+        let params = PowerTcpParams {
+            reaction: Reaction::Round,
+            initial_window: Extent::Bdp(0.1),
+            ..Default::default()
+        };
+        let mut flow = start(&params);
+        let mut round = |i: u64, window_limited| {
+            let hops = [hop(8000 * i, 50_000 * i, 0)];
+            let ack = contract::ack(Time::us(10));
+            let (seq, next_seq) = (20 * i, 20 * i + 20);
+            flow.on_ack(&params, &Ack { seq, next_seq, hops: &hops, window_limited, ..ack });
+            flow.cwnd
+        };
+        let windows = [true, true, false, true].map({
+            let mut i = 0;
+            move |limited| {
+                i += 1;
+                round(i - 1, limited)
+            }
+        });
+        assert!(windows[1] > windows[0] && windows[3] > windows[2], "{windows:?}");
+        assert_eq!(windows[2], windows[1]);
+    }
+
+    #[test]
+    fn a_loss_cuts_the_window_and_what_power_divides() {
+        let params = PowerTcpParams::default();
+        for kind in [LossKind::Recovery, LossKind::Timeout] {
+            let mut flow = start(&params);
+            on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
+            let loss =
+                Loss { now: Time::us(9), kind, rtt: tidegate_core::Span::us(9), next_seq: 20 };
+            flow.on_loss(&params, &loss);
+            // 100 Mbit/s for 8 us.
+            let cut = if kind == LossKind::Recovery { PIPE / 2.0 } else { 100.0 };
+            assert_near(flow.cwnd, cut, 1e-9);
+            // A full link without a queue: nothing but β comes on top.
+            on_hops(&mut flow, &params, 1, &[hop(8000, 100_000, 0)]);
+            assert_near(flow.cwnd, cut + 0.9 * 1000.0, 1e-6);
+        }
+    }
+
+    #[test]
+    fn with_circuits_a_link_at_half_its_rate_gets_all_of_the_new_window() {
+        let window = |circuits, sent| {
+            let params = PowerTcpParams {
+                circuits,
+                current_floor: 0.0,
+                initial_window: Extent::Bdp(0.1),
+                ..Default::default()
+            };
+            let mut flow = start(&params);
+            on_hops(&mut flow, &params, 0, &[hop(0, 0, 0)]);
+            on_hops(&mut flow, &params, 1, &[hop(8000, sent, 0)]);
+            flow.cwnd / PIPE
+        };
+        assert_near(window(true, 49_000), 0.1 / 0.49 + 0.01, 1e-9);
+        assert_near(window(true, 51_000), 0.9 * (0.1 / 0.51 + 0.01) + 0.01, 1e-9);
+        assert_near(window(false, 49_000), 0.9 * (0.1 / 0.49 + 0.01) + 0.01, 1e-9);
+    }
+
+    #[test]
     fn a_changed_rate_takes_effect_at_once_with_circuits() {
         let power = |circuits| {
             let params = PowerTcpParams { circuits, ..Default::default() };

@@ -137,6 +137,17 @@ mod tests {
     }
 
     #[test]
+    fn both_factors_are_their_own() {
+        let params = ReTcpParams { up: 4.0, down: 8.0, ..Default::default() };
+        let mut flow = ReTcp::start(&params, &contract::path(), Time::ZERO, 0);
+        let before = flow.reno.cwnd;
+        for (circuit, share) in [(true, 4.0), (true, 4.0), (false, 0.5), (false, 0.5)] {
+            flow.on_ack(&params, &Ack { acked_bytes: 0, acked_packets: 0, ..ack(1, circuit) });
+            assert_eq!(flow.reno.cwnd / before, share);
+        }
+    }
+
+    #[test]
     fn a_window_that_does_not_limit_neither_doubles_nor_halves() {
         let idle = |circuit| Ack { window_limited: false, ..ack(1, circuit) };
         let late = Ack { acked_bytes: 0, ..ack(2, true) };

@@ -407,6 +407,18 @@ mod tests {
     }
 
     #[test]
+    fn a_loss_cuts_the_window_and_its_reference() {
+        let params = ThetaPowerTcpParams::default();
+        // 100 Mbit/s for 8 us.
+        for (kind, cut) in [(LossKind::Recovery, PIPE / 2.0), (LossKind::Timeout, 100.0)] {
+            let mut flow = start(&params);
+            flow.on_loss(&params, &Loss { now: Time::us(9), kind, rtt: Span::us(9), next_seq: 0 });
+            assert_near(flow.cwnd, cut, 1e-9);
+            assert_eq!(flow.reference, flow.cwnd);
+        }
+    }
+
+    #[test]
     fn a_tau_longer_than_the_path_is_told() {
         let warning = |tau, minimum_rtt| {
             let params = ThetaPowerTcpParams { tau, minimum_rtt, ..Default::default() };

@@ -395,6 +395,17 @@ mod tests {
     }
 
     #[test]
+    fn a_decrease_ends_the_row_of_increases() {
+        let params = TimelyParams::default();
+        let mut flow = start(&params, 10.0);
+        let seen = rounds(&mut flow, &params, &[20, 20, 20, 20, 20, 20, 20, 600, 20, 20]);
+        assert_near(seen[6] - seen[5], 0.5, 1e-9);
+        assert!(seen[7] < seen[6]);
+        assert_near(seen[8] - seen[7], 0.1, 1e-9);
+        assert_near(seen[9] - seen[8], 0.1, 1e-9);
+    }
+
+    #[test]
     fn a_loss_halves_the_rate_and_ends_the_row_of_increases() {
         let params = TimelyParams::default();
         let mut flow = start(&params, 10.0);

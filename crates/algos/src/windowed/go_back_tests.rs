@@ -43,6 +43,17 @@ fn a_receiver_drops_what_comes_early_and_asks_for_what_is_missing() {
     assert_eq!(answer(&mut receiver, 505, 0), Some((2, false)), "what comes twice is answered");
 }
 
+#[test]
+fn a_receiver_that_has_asked_again_waits_as_long_once_more() {
+    let mut receiver = host(1);
+    assert_eq!(answer(&mut receiver, 1, 0), Some((1, false)));
+    for us in [2, 502, 1_002] {
+        assert_eq!(answer(&mut receiver, us, 2), Some((1, true)), "{us}");
+        assert_eq!(answer(&mut receiver, us + 1, 3), None, "{us}");
+        assert_eq!(answer(&mut receiver, us + 499, 4), None, "{us}");
+    }
+}
+
 /// A sender with ten packets under way, and what it sends next at `us` after each of these answers:
 /// up to where they acknowledge, and whether they refuse packet 9.
 fn sends_after(answers: &[(u64, bool)]) -> Vec<(u64, bool)> {

@@ -99,6 +99,15 @@ fn three_later_arrivals_and_no_fewer_tell_of_a_loss() {
     }
 }
 
+#[test]
+fn what_is_lost_before_a_timeout_is_over_begins_no_other_episode() {
+    let mut recovery = Recovery::default();
+    recovery.begin(0);
+    recovery.lose_all(0, 10);
+    assert!(!recovery.begins_episode(5, 20) && recovery.begins_episode(10, 20));
+    assert!(!recovery.begins_episode(15, 30));
+}
+
 /// Whom deliveries do not concern.
 struct Deaf;
 

@@ -167,10 +167,13 @@ mod tests {
         let some =
             Measured { value: Some(1.25), range: Some((1.0, 1.5)), seeds: 3, control: Some(0.5) };
         let none = Measured { seeds: 1, ..Measured::default() };
+        let long = Measured { value: Some(1_234_567.0), range: Some((1.0, 1.234_564)), ..some };
+        record.put("c".into(), long);
         record.put("a".into(), some);
         record.put("b".into(), none);
         let lines: BTreeMap<String, Line> = serde_json::from_str(&record.json()).unwrap();
         assert_eq!(lines["a"], (Some(1.25), Some((1.0, 1.5)), 3, Some(0.5)));
+        assert_eq!(lines["c"], (Some(1_234_570.0), Some((1.0, 1.23456)), 3, Some(0.5)));
         assert_eq!(lines["b"], (None, None, 1, None));
     }
 }

@@ -175,7 +175,14 @@ mod tests {
             !near(Verdict::Reproduced) && near(Verdict::Direction),
             "little, but to another verdict"
         );
+        for (value, expected) in [(10.4, false), (10.6, true), (9.6, false), (9.4, true)] {
+            let alternative = under(value, (value, value), Verdict::Reproduced);
+            assert_eq!(moves(&exact, &alternative), expected, "{value}");
+        }
         let none = Alternative { value: None, range: None, verdict: Verdict::Deviates };
+        let silent = ClaimResult { measured: None, ..chosen.clone() };
+        assert!(moves(&silent, &under(10.0, (10.0, 10.0), Verdict::Reproduced)), "an answer");
+        assert!(!moves(&silent, &none), "none before and after");
         assert!(moves(&chosen, &none), "no answer any more");
     }
 }

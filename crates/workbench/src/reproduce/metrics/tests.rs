@@ -157,6 +157,37 @@ fn the_use_of_days_is_a_circuit_s_utilisation() {
     assert_eq!((&circuit.begins_us, circuit.used.len()), (&begins, 100));
 }
 
+/// What is asked is what the run says, in the unit that the metric has.
+#[test]
+fn metrics_of_links_are_those_of_the_summary() {
+    let protocol = crate::catalog::anywhere().next().unwrap().name;
+    let parts = [Part::Links, Part::Queues, Part::Slowdowns];
+    let seen = measures::seen(&measures::plan(protocol), &parts, Span::us(10));
+    let link = seen.links.iter().find(|link| link.from == "tor0" && link.to == "h3").unwrap();
+    let ask = |metric: &str| {
+        let text = format!("metric = '{metric}'\nlink = 'tor0>h3'");
+        question(&text).unwrap().answer(&[&seen]).unwrap()
+    };
+    let max = link.queue_bytes.max.unwrap();
+    assert!(max > 1_000.0 && ask("peak-queue") == max / 1e3, "{max}");
+    assert_eq!(ask("queue-p99"), link.queue_bytes.p99.unwrap() / 1e3);
+    assert_eq!(ask("utilization"), 100.0 * link.utilization.unwrap());
+    assert_eq!(ask("queue-delay"), link.queue_delay_us.mean.unwrap().as_f64());
+    assert_eq!(ask("queue-delay-p99"), link.queue_delay_us.p99.unwrap().as_f64());
+    // One flow at a time leaves over it, so that nothing ever waits.
+    assert!(seen.queues.iter().all(|queue| queue.to != "h0"));
+    let quiet = question("metric = 'queue-over-time'\nlink = 'tor0>h0'").unwrap();
+    assert_eq!(quiet.answer(&[&seen]), Some(0.0));
+    // Messages of 3 KB and 300 KB.
+    let slowest = |bounds: &str| {
+        let text = format!("metric = 'slowdown'\nlabel = 'short'\nshare = 1.0\n{bounds}");
+        question(&text).unwrap().answer(&[&seen])
+    };
+    let [small, large] = ["below_bytes = 10000", "min_bytes = 10000"].map(slowest);
+    assert!(small != large, "{small:?} {large:?}");
+    assert_eq!(slowest("min_bytes = 300001"), None);
+}
+
 /// Those that only models answer.
 const MODELLED: [&str; 2] =
     ["metric = 'idle-starts'", "metric = 'reaction'\nqueue_bdp = 1.0\ngrowth = -0.5"];
