@@ -35,7 +35,7 @@ pub(crate) struct Voqs {
     up: usize,
     /// When that changes.
     turns_at: Time,
-    /// Of the last step or arrival: nothing starts before.
+    /// Of the last turn or arrival: nothing starts before.
     moment: Time,
     /// Bit q: queue q holds something.
     filled: Vec<u64>,
@@ -298,7 +298,6 @@ impl Voqs {
 
     /// Takes the packet that starts by `port` at `start`.
     pub(crate) fn pop(&mut self, queue: usize, port: u32, start: Time, frames: &[Frame]) -> u32 {
-        self.moment = start;
         if port == self.uplink {
             self.served = queue;
         }

@@ -131,13 +131,22 @@ pub(crate) fn settle(
     }
     for ((switch, said), kept) in fabric.switches.iter().zip(said).zip(fabric.kept_bytes()) {
         let Buffer::Shared { bytes, .. } = switch.buffer else { continue };
-        if switch.pausing.is_some() && kept >= bytes {
+        let Some(pausing) = switch.pausing else { continue };
+        if kept >= bytes {
             let found = format!("{kept}B of headroom and reserve at {}", switch.name);
             let who = match (said, wanting) {
                 (Said::Nothing, Some(name)) => format!(" ({name} needs pauses)"),
                 _ => String::new(),
             };
             let expected = format!("less than its buffer of {bytes}B{who}");
+            return Err(of(table, said).error_found("pfc", found, expected));
+        }
+        let Headroom::Bytes(headroom) = pausing.headroom else { continue };
+        let pool = (pausing.alpha * (bytes - kept) as f64) as u64;
+        let room = pool.max(headroom.max(pausing.reserved_bytes) as u64);
+        if room < packet_bytes as u64 {
+            let found = format!("reserve, share of the pool and headroom below {}B each", room + 1);
+            let expected = format!("one of them for a full packet, {packet_bytes}B");
             return Err(of(table, said).error_found("pfc", found, expected));
         }
     }

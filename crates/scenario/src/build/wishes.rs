@@ -239,7 +239,12 @@ impl<'a> Wishes<'a> {
             let expected = format!("{}: {name} needs {}", lack.expected, need.name());
             return Err(match lack.key {
                 None => self.stacks.error(stack, lack.found, expected),
-                Some(key) => table.error_found(key, lack.found, expected),
+                Some(key) => {
+                    let is_said = table.item(key).is_some_and(|item| !item.at.is_builtin());
+                    let mut changes = table.tables("override").iter();
+                    let change = changes.find(|change| !is_said && change.item(key).is_some());
+                    change.unwrap_or(table).error_found(key, lack.found, expected)
+                }
             });
         }
         Ok(())
