@@ -36,7 +36,7 @@ fn back_to_back(size: u64, unscheduled: u64) -> Span {
         let payload = (size - packet * u64::from(MTU)).min(u64::from(MTU));
         let headers = if packet < unscheduled { 96 } else { 82 };
         let time = RATE.serialise((payload + headers).max(84));
-        first = first + time;
+        first += time;
         second = second.max(first) + time;
     }
     second + DELAY.times(2)

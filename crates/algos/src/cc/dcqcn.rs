@@ -487,7 +487,7 @@ mod tests {
             ..Default::default()
         };
         let mut flow = cut_twice(&params);
-        let mut send = |flow: &mut Dcqcn| {
+        let send = |flow: &mut Dcqcn| {
             flow.on_sent(&params, Time::us(60), 4_200);
             flow.by_bytes
         };

@@ -233,7 +233,7 @@ impl Endpoint for Dcpim {
         citation: "Cai, Tahmasbi Arashloo and Agarwal, SIGCOMM 2022",
         summary: "Hosts match themselves in rounds of requests and grants, then receivers send \
             tokens to whom they are matched with.",
-        color: "#332288",
+        color: "#999933",
         marker: Marker::Diamond,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,

@@ -24,6 +24,7 @@ fn context_at(host: u32, nic_rate: Rate) -> HostContext {
         mtu: MTU,
         nic_rate,
         fabric_base_rtt: Span::us(8),
+        fabric_control_rtt: Span::us(8),
         bdp_bytes: 100_000.0,
         connections: ConnectionPolicy::PerMessage,
         spraying: false,

@@ -177,7 +177,7 @@ fn messages_without_end_take_turns_of_a_round_trip() {
             order.push(dst);
             hand(&mut receiver, now, dst, &endless(up_to - 1), MTU as u64);
         }
-        now = now + packet_time();
+        now += packet_time();
     }
     let turns: Vec<_> = order.chunk_by(|a, b| a == b).map(|turn| (turn[0], turn.len())).collect();
     assert!(turns.len() > 3 && turns[..3] == [(1, 4), (2, 4), (1, 4)], "{turns:?}");

@@ -140,7 +140,7 @@ fn what_the_fabric_has_is_used_from_the_lowest_up() {
     // Not enough: all packets are alike.
     assert_eq!((at(1, 8, 7), at(0, 8, 0)), ((1, 1, 0, 0), (1, 1, 0, 0)));
     let one = Levels::new(1, 8, 3, None, 1);
-    assert_eq!((one.unscheduled(u64::MAX).min(0), one.scheduled(3, 5)), (0, 0));
+    assert_eq!((one.unscheduled(u64::MAX), one.scheduled(3, 5)), (0, 0));
 }
 
 #[test]

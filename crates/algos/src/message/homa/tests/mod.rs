@@ -27,6 +27,7 @@ fn context(host: u32) -> HostContext {
         mtu: MTU,
         nic_rate: RATE,
         fabric_base_rtt: Span::us(8),
+        fabric_control_rtt: Span::us(8),
         bdp_bytes: 100_000.0,
         connections: ConnectionPolicy::PerMessage,
         spraying: true,
