@@ -121,6 +121,25 @@ fn credits_end_early_where_enough_are_under_way() {
 }
 
 #[test]
+fn an_early_end_is_said_again_with_the_last_packet() {
+    let (mut host, _, _, request) = sender(2);
+    tell(&mut host, Time::us(3), 1, &credit(&request, 0));
+    assert_eq!(all(&mut host, Time::us(3)).len(), 1, "one packet, and one is left");
+    // It goes back by one, so that two are left when two credits have come within a round trip.
+    let Request { connection, lane, generation, message, .. } = request;
+    let back = Header::Nack(Nack { connection, lane, generation, message, offset: 0 });
+    tell(&mut host, Time::us(4), 1, &back);
+    tell(&mut host, Time::us(6), 1, &credit(&request, 1));
+    let sent = all(&mut host, Time::us(6));
+    let [Header::Data(_), Header::Stop(early)] = sent[..] else { panic!("{sent:?}") };
+    assert_eq!(early.sent, MTU as u64);
+    tell(&mut host, Time::us(7), 1, &credit(&request, 2));
+    let sent = all(&mut host, Time::us(7));
+    let [Header::Data(last), Header::Stop(end)] = sent[..] else { panic!("{sent:?}") };
+    assert_eq!((last.offset, end.sent), (MTU as u64, 2 * MTU as u64));
+}
+
+#[test]
 fn requests_are_repeated_later_and_later_until_credits_come() {
     let (mut host, _, _, request) = sender(4);
     for at in [101, 301, 701] {
