@@ -23,6 +23,7 @@ struct Ask {
     /// In what order they are served: the smallest first.
     key: (u32, u64),
     destination: u32,
+    message: u32,
     channels: u32,
     prompt: u32,
     remaining: u32,
@@ -72,7 +73,7 @@ impl Outbox {
         request: &Request,
         rng: &mut Rng,
     ) {
-        let Request { epoch, round, channels, prompt, remaining } = *request;
+        let Request { message, epoch, round, channels, prompt, remaining } = *request;
         let Some((now_in, now_round, since)) = step.settings.calendar.round(step.now) else {
             return;
         };
@@ -86,7 +87,7 @@ impl Outbox {
         destination.asked = (epoch, round);
         destination.granted = 0;
         let key = order(step.settings, round, remaining, rng);
-        let ask = Ask { key, destination: number, channels, prompt, remaining };
+        let ask = Ask { key, destination: number, message, channels, prompt, remaining };
         self.granting.asks.push(ask);
         self.granting.stage_at = half;
     }
@@ -112,8 +113,8 @@ impl Outbox {
                 (free, idle) = (free - channels, idle - prompt);
                 destination.granted = channels;
                 destination.told_at = step.now;
-                let remaining = ask.remaining;
-                let grant = Grant { epoch, round, channels, prompt, remaining };
+                let (message, remaining) = (ask.message, ask.remaining);
+                let grant = Grant { message, epoch, round, channels, prompt, remaining };
                 step.send(destination.host, Header::Grant(grant));
             }
         }
@@ -123,7 +124,7 @@ impl Outbox {
 
     /// A receiver takes what it was granted: books it, and takes back what is not there.
     pub(super) fn on_accept(&mut self, step: &mut Step<'_>, host: u32, accept: &Accept) {
-        let Accept { epoch, round, .. } = *accept;
+        let Accept { message, epoch, round, .. } = *accept;
         let Some(&number) = self.by_host.get(host) else { return };
         let destination = &mut self.destinations[number as usize];
         let is_old = epoch + 1 < step.settings.calendar.epoch(step.now);
@@ -139,7 +140,7 @@ impl Outbox {
         booking.prompt += at_once;
         if booked < channels {
             let (channels, prompt) = (channels - booked, prompt - at_once);
-            let reject = Reject { epoch, round, channels, prompt };
+            let reject = Reject { message, epoch, round, channels, prompt };
             step.send(host, Header::Reject(reject));
         }
     }

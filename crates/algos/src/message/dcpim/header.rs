@@ -1,8 +1,8 @@
 //! Headers of dcPIM, and how they lie in memory.
 //!
 //! A message is known by the pair of hosts, its lane and the lane's generation. What hosts say to
-//! match themselves names no message, but an epoch and a round of it, by which what comes late is
-//! known.
+//! match themselves is of no message, but of an epoch and a round of it, by which what comes late
+//! is known.
 
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
@@ -58,6 +58,8 @@ headers! {
     Request = 2 {
         flags {}
         fields {
+            /// The sender's number of the message that is the shortest.
+            message: u32,
             /// Number of the epoch.
             epoch: u64,
             /// Round of it, from 1.
@@ -76,6 +78,8 @@ headers! {
         flags {}
         fields {
             /// As in the request.
+            message: u32,
+            /// As in the request.
             epoch: u64,
             /// As in the request.
             round: u32,
@@ -92,6 +96,8 @@ headers! {
         flags {}
         fields {
             /// As in the grant.
+            message: u32,
+            /// As in the grant.
             epoch: u64,
             /// As in the grant.
             round: u32,
@@ -105,6 +111,8 @@ headers! {
     Reject = 5 {
         flags {}
         fields {
+            /// As in the acceptance.
+            message: u32,
             /// As in the acceptance.
             epoch: u64,
             /// As in the acceptance.
@@ -266,10 +274,12 @@ impl Carried for Header {
                 message,
                 size: third,
             }),
-            REQUEST => Header::Request(Request { epoch, round, channels, prompt, remaining }),
-            GRANT => Header::Grant(Grant { epoch, round, channels, prompt, remaining }),
-            ACCEPT => Header::Accept(Accept { epoch, round, channels, prompt }),
-            REJECT => Header::Reject(Reject { epoch, round, channels, prompt }),
+            REQUEST => {
+                Header::Request(Request { message, epoch, round, channels, prompt, remaining })
+            }
+            GRANT => Header::Grant(Grant { message, epoch, round, channels, prompt, remaining }),
+            ACCEPT => Header::Accept(Accept { message, epoch, round, channels, prompt }),
+            REJECT => Header::Reject(Reject { message, epoch, round, channels, prompt }),
             _ => Header::Ack(Ack { connection, lane, generation, message }),
         })
     }
@@ -296,17 +306,17 @@ impl Carried for Header {
             }
             Header::Request(h) => {
                 let words = [pair(h.round, h.channels), pair(h.prompt, h.remaining), h.epoch, 0, 0];
-                (REQUEST, 0, words)
+                (REQUEST, h.message, words)
             }
             Header::Grant(h) => {
                 let words = [pair(h.round, h.channels), pair(h.prompt, h.remaining), h.epoch, 0, 0];
-                (GRANT, 0, words)
+                (GRANT, h.message, words)
             }
             Header::Accept(h) => {
-                (ACCEPT, 0, [pair(h.round, h.channels), pair(h.prompt, 0), h.epoch, 0, 0])
+                (ACCEPT, h.message, [pair(h.round, h.channels), pair(h.prompt, 0), h.epoch, 0, 0])
             }
             Header::Reject(h) => {
-                (REJECT, 0, [pair(h.round, h.channels), pair(h.prompt, 0), h.epoch, 0, 0])
+                (REJECT, h.message, [pair(h.round, h.channels), pair(h.prompt, 0), h.epoch, 0, 0])
             }
             Header::Ack(h) => {
                 let place = pair(h.connection, h.lane);

@@ -34,6 +34,7 @@ struct Offer {
     /// In what order they are taken: the smallest first.
     key: (u32, u64),
     source: u32,
+    message: u32,
     channels: u32,
     prompt: u32,
     remaining: u32,
@@ -147,13 +148,13 @@ impl Inbox {
             let number = self.wanting[at];
             let source = &mut self.sources[number as usize];
             let Some((_, slot)) = source.messages.first() else { continue };
-            let remaining = self.messages[slot].remaining();
+            let (message, remaining) = (self.messages[slot].id, self.messages[slot].remaining());
             let needed = (remaining as u64).div_ceil(settings.calendar.quota);
             let matched = source.sending.channels + source.next.channels;
             let channels = needed.saturating_sub(matched as u64).min(free as u64) as u32;
             if channels > 0 {
                 let prompt = channels.min(idle);
-                let request = Request { epoch, round, channels, prompt, remaining };
+                let request = Request { message, epoch, round, channels, prompt, remaining };
                 source.asked_at = source.asked_at.min(step.now);
                 step.send(source.host, Header::Request(request));
             }
@@ -184,7 +185,7 @@ impl Inbox {
 
     /// A grant of this round is kept until it ends; others come too late.
     pub(super) fn on_grant(&mut self, step: &Step<'_>, number: u32, grant: &Grant, rng: &mut Rng) {
-        let Grant { epoch, round, channels, prompt, remaining } = *grant;
+        let Grant { message, epoch, round, channels, prompt, remaining } = *grant;
         let source = &mut self.sources[number as usize];
         let is_new = source.granted != (epoch, round);
         if self.matching.round != Some((epoch, round)) || !is_new || channels == 0 {
@@ -192,7 +193,8 @@ impl Inbox {
         }
         source.granted = (epoch, round);
         let key = order(step.settings, round, remaining, rng);
-        self.matching.offers.push(Offer { key, source: number, channels, prompt, remaining });
+        let offer = Offer { key, source: number, message, channels, prompt, remaining };
+        self.matching.offers.push(offer);
     }
 
     /// Takes what fits of the grants of a round.
@@ -218,7 +220,7 @@ impl Inbox {
             source.next.prompt += prompt;
             self.matching.taken += channels;
             self.matching.prompt += prompt;
-            let accept = Accept { epoch, round, channels, prompt };
+            let accept = Accept { message: offer.message, epoch, round, channels, prompt };
             step.send(source.host, Header::Accept(accept));
             if prompt > 0 {
                 self.wind(step, offer.source);
@@ -262,7 +264,7 @@ impl Inbox {
 
     /// A sender does not have the channels that were taken.
     pub(super) fn on_reject(&mut self, number: u32, reject: &Reject) {
-        let Reject { epoch, round, channels, prompt } = *reject;
+        let Reject { epoch, round, channels, prompt, .. } = *reject;
         let matching = &mut self.matching;
         let source = &mut self.sources[number as usize];
         if core::mem::replace(&mut source.rejected, (epoch, round)) == (epoch, round) {

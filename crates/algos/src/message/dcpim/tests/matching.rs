@@ -38,11 +38,11 @@ fn grants(sent: &[(u32, Header)]) -> Vec<(u32, Grant)> {
 }
 
 fn grant(epoch: u64, round: u32, channels: u32, prompt: u32, remaining: u32) -> Header {
-    Header::Grant(Grant { epoch, round, channels, prompt, remaining })
+    Header::Grant(Grant { message: 0, epoch, round, channels, prompt, remaining })
 }
 
 fn request(epoch: u64, round: u32, channels: u32, remaining: u32) -> Header {
-    Header::Request(Request { epoch, round, channels, prompt: channels, remaining })
+    Header::Request(Request { message: 0, epoch, round, channels, prompt: channels, remaining })
 }
 
 /// A sender with a long message to each of these.
@@ -76,14 +76,15 @@ fn a_sender_is_asked_for_what_its_shortest_message_fills() {
         notify(&mut bench, Time::us(1), 1, 1, packets);
         notify(&mut bench, Time::us(1), 2, 0, 100);
         let sent = requests(&bench.sent(round(0, 2)));
-        let to = |channels, remaining| Request {
+        let to = |lane: u32, channels, remaining| Request {
+            message: FORGED | lane,
             epoch: 0,
             round: 2,
             channels,
             prompt: channels,
             remaining,
         };
-        assert_eq!(sent, [(1, to(channels, packets as u32)), (2, to(2, 100))], "{packets}");
+        assert_eq!(sent, [(1, to(1, channels, packets as u32)), (2, to(0, 2, 100))], "{packets}");
     }
 }
 
@@ -170,7 +171,8 @@ fn grants_are_accepted_by_size_up_to_all_channels() {
         bench.tell(now, src, grant(1, 1, 3, 3, remaining));
     }
     let sent = bench.sent(round(1, 2));
-    let accept = |channels| Accept { epoch: 1, round: 1, channels, prompt: channels };
+    let accept =
+        |channels| Accept { message: FORGED, epoch: 1, round: 1, channels, prompt: channels };
     assert_eq!(accepts(&sent), [(2, accept(3)), (3, accept(1))]);
     // All its channels are taken: it asks for no more.
     assert!(requests(&sent).is_empty());
@@ -244,14 +246,15 @@ fn what_a_sender_does_not_have_it_rejects() {
         bench.tell(round(1, number) + Span::us(1), src, request(1, number as u32, 3, 100));
         bench.sent(settings().calendar.half(round(1, number)));
     }
-    let accept = |round| Header::Accept(Accept { epoch: 1, round, channels: 3, prompt: 3 });
+    let accept =
+        |round| Header::Accept(Accept { message: 0, epoch: 1, round, channels: 3, prompt: 3 });
     let now = round(1, 3) + Span::us(1);
     for _ in 0..2 {
         // Twice is once.
         bench.tell(now, 1, accept(1));
         bench.tell(now, 2, accept(2));
     }
-    let expected = Reject { epoch: 1, round: 2, channels: 2, prompt: 2 };
+    let expected = Reject { message: FORGED, epoch: 1, round: 2, channels: 2, prompt: 2 };
     assert_eq!(bench.sent(now), [(2, Header::Reject(expected))]);
 }
 
@@ -262,7 +265,7 @@ fn rejected_channels_are_free_again() {
     bench.sent(round(1, 1));
     bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 4, 4, 5_000));
     bench.sent(round(1, 2));
-    let reject = Header::Reject(Reject { epoch: 1, round: 1, channels: 2, prompt: 2 });
+    let reject = Header::Reject(Reject { message: 0, epoch: 1, round: 1, channels: 2, prompt: 2 });
     bench.tell(round(1, 2) + Span::us(5), 1, reject);
     bench.tell(round(1, 2) + Span::us(5), 1, reject);
     let sent = bench.sent_until(round(1, 2) + Span::us(5), round(1, 3));
@@ -270,7 +273,7 @@ fn rejected_channels_are_free_again() {
     assert_eq!(requests(&sent)[0].1.channels, 2);
     // After all, a rejection of the phase that sends.
     bench.sent_until(round(1, 3), round(2, 1));
-    let reject = Header::Reject(Reject { epoch: 1, round: 2, channels: 1, prompt: 0 });
+    let reject = Header::Reject(Reject { message: 0, epoch: 1, round: 2, channels: 1, prompt: 0 });
     bench.tell(round(2, 1) + Span::us(1), 1, reject);
     assert_eq!(bench.host.inbox.sources[0].sending.channels, 1);
 }
@@ -281,7 +284,7 @@ fn a_sender_books_by_epoch() {
     let mut bench = sender(&DcpimParams::default(), 1..3);
     bench.tell(round(1, 4) + Span::us(1), 1, request(1, 4, 3, 100));
     bench.sent(settings().calendar.half(round(1, 4)));
-    let last = Accept { epoch: 1, round: 4, channels: 3, prompt: 0 };
+    let last = Accept { message: 0, epoch: 1, round: 4, channels: 3, prompt: 0 };
     bench.tell(round(2, 1) + Span::us(1), 1, Header::Accept(last));
     bench.tell(round(2, 1) + Span::us(1), 2, request(2, 1, 4, 100));
     let sent = grants(&bench.sent(settings().calendar.half(round(2, 1))));

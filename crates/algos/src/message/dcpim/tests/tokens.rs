@@ -32,7 +32,7 @@ fn matched(params: &DcpimParams, sources: &[(u32, u32, u64)]) -> Bench {
     bench.sent(round(1, 1));
     for &(src, channels, packets) in sources {
         let remaining = packets as u32;
-        let grant = Grant { epoch: 1, round: 1, channels, prompt: 0, remaining };
+        let grant = Grant { message: 0, epoch: 1, round: 1, channels, prompt: 0, remaining };
         bench.tell(round(1, 1) + Span::us(5), src, Header::Grant(grant));
     }
     bench.sent_until(round(1, 2), round(2, 1) - Span::ps(1));
@@ -227,7 +227,8 @@ fn what_is_lost_of_a_short_message_competes_after_its_time() {
     };
     assert_eq!(at, next);
     let (epoch, number) = (1, 1 + (next - round(1, 1)).as_ps() / 6_803_680);
-    let grant = Grant { epoch, round: number as u32, channels: 1, prompt: 1, remaining: 1 };
+    let grant =
+        Grant { message: 0, epoch, round: number as u32, channels: 1, prompt: 1, remaining: 1 };
     bench.tell(next + Span::us(5), 1, Header::Grant(grant));
     let sent = tokens(&bench.sent_until(next, next + Span::us(14)));
     assert_eq!((sent[0].2.packet, sent[0].2.token), (4, 10));
