@@ -59,8 +59,7 @@ pub(crate) const WEIGHT: Key = key(
     "weight",
     Shape::Count { min: 1, max: Message::MOST_WEIGHT as u64 },
     Optional,
-    "What messages with this label count where a protocol tells tenants apart (SIRD's policies \
-     weighted and strict); 1 unless set.",
+    "What messages with this label count where a protocol tells tenants apart; 1 unless set.",
 );
 
 /// What results of all flows are counted under.
