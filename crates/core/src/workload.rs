@@ -171,12 +171,12 @@ pub struct Workload {
     pub traffic: Vec<Traffic>,
 }
 
-/// Sizes of the messages that the generators of a stack make, all together, as far as they are known
-/// before the run: what a protocol may fit itself to.
+/// Sizes of the messages that the generators of a stack make, all together, as far as they are
+/// known before the run: what a protocol may fit itself to.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct SizeMix {
-    /// Sizes in bytes, each once, rising, and how many messages of each there are a second. Messages
-    /// without end are left out.
+    /// Sizes in bytes, each once, rising, and how many messages of each there are a second.
+    /// Messages without end are left out.
     pub points: Vec<(u64, f64)>,
 }
 

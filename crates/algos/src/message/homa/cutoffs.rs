@@ -100,8 +100,8 @@ pub(super) struct Levels {
 impl Levels {
     /// Of `priorities` in the fabric at most `wanted` lowest ones are used. `scheduled` of them are
     /// for packets that were granted; where it does not matter (0), all but the share of
-    /// unscheduled bytes. Without a curve both get half, and bytes up to `unscheduled_bytes` are cut
-    /// evenly.
+    /// unscheduled bytes. Without a curve both get half, and bytes up to `unscheduled_bytes` are
+    /// cut evenly.
     pub(super) fn new(
         priorities: u8,
         wanted: u32,

@@ -59,6 +59,8 @@ headers! {
     Ack = 2 {
         flags {}
         fields {
+            /// The sender's number of the first, where its receiver still knows it; else zero.
+            message: u32,
             /// A message.
             first: u64,
             /// Another.
@@ -155,14 +157,14 @@ impl NeedAck {
 pub(super) const NOBODY: u64 = u64::MAX;
 
 impl Ack {
-    pub(super) fn of(messages: [u64; 5]) -> Ack {
-        let [first, second, third, fourth, fifth] = messages;
-        Ack { first, second, third, fourth, fifth }
+    pub(super) fn of(message: u32, names: [u64; 5]) -> Ack {
+        let [first, second, third, fourth, fifth] = names;
+        Ack { message, first, second, third, fourth, fifth }
     }
 
     /// The messages it names.
     pub(super) fn messages(&self) -> impl Iterator<Item = u64> {
-        let Ack { first, second, third, fourth, fifth } = *self;
+        let Ack { first, second, third, fourth, fifth, .. } = *self;
         [first, second, third, fourth, fifth].into_iter().filter(|&message| message != NOBODY)
     }
 }
@@ -240,7 +242,7 @@ impl Carried for Header {
                 acked: fifth,
             }),
             GRANT => Header::Grant(Grant { lane, generation, message, level: low, granted: third }),
-            ACK => Header::Ack(Ack::of(body.words)),
+            ACK => Header::Ack(Ack::of(message, body.words)),
             NEED_ACK => Header::NeedAck(NeedAck {
                 repeated: body.is_retransmission,
                 lane,
@@ -285,7 +287,10 @@ impl Carried for Header {
                 let first = which(h.lane, h.generation, h.message, body);
                 (GRANT, [first, pair(h.level, 0), h.granted, 0, 0])
             }
-            Header::Ack(h) => (ACK, [h.first, h.second, h.third, h.fourth, h.fifth]),
+            Header::Ack(h) => {
+                body.message = h.message;
+                (ACK, [h.first, h.second, h.third, h.fourth, h.fifth])
+            }
             Header::NeedAck(h) => {
                 body.is_retransmission = h.repeated;
                 let first = which(h.lane, h.generation, h.message, body);

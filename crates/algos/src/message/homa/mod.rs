@@ -15,9 +15,9 @@
 //!
 //! * unscheduled: the first `RTTbytes` of a message leave at once
 //! * sender: the message with the fewest unsent bytes of which a packet may leave
-//! * receiver: grants a packet to a sender when one arrives from it, or a packet time after the last
-//!   grant, or at once where that has a better priority; if the sender is among the first `n` by
-//!   the bytes that its shortest message has left to grant, and less than `RTTbytes` of that
+//! * receiver: grants a packet to a sender when one arrives from it, or a packet time after the
+//!   last grant, or at once where that has a better priority; if the sender is among the first `n`
+//!   by the bytes that its shortest message has left to grant, and less than `RTTbytes` of that
 //!   message are under way
 //! * scheduled priority: with `k ≤ n` senders being granted to, the `k` lowest, the best sender's
 //!   the highest of them

@@ -258,7 +258,9 @@ impl Inbox {
         let found = if found == Known::New { self.open(step, source, &said) } else { found };
         match found {
             Known::Never | Known::New => None,
-            Known::Done(()) => Some(self.done(source, pair(said.lane, said.generation))),
+            Known::Done(()) => {
+                Some(self.done(source, said.message, pair(said.lane, said.generation)))
+            }
             Known::Slot(slot) => {
                 self.learn_size(step.settings, slot, asked.size);
                 if asked.repeated {
@@ -288,7 +290,10 @@ impl Inbox {
         };
         let slot = match found {
             Known::Slot(slot) => slot,
-            Known::Done(()) => return Some(self.done(source, pair(data.lane, data.generation))),
+            Known::Done(()) => {
+                let name = pair(data.lane, data.generation);
+                return Some(self.done(source, data.message, name));
+            }
             Known::Never | Known::New => return None,
         };
         if self.messages[slot].size != data.size {
@@ -356,7 +361,8 @@ impl Inbox {
         app: &mut A,
     ) -> Option<Header> {
         let message = &self.messages[slot];
-        let (number, name) = (message.source, pair(message.lane, message.generation));
+        let (number, id) = (message.source, message.id);
+        let name = pair(message.lane, message.generation);
         let was_granted = message.packets > message.unscheduled;
         let source = &mut self.sources[number as usize];
         source.messages.remove(&mut self.places, slot);
@@ -366,12 +372,12 @@ impl Inbox {
         self.messages.remove(slot);
         if was_granted {
             self.narrow(step);
-            return Some(self.done(number, name));
+            return Some(self.done(number, id, name));
         }
         source.untold.push_back(name);
         if source.untold.len() >= MOST_UNTOLD {
             let first = source.untold.pop_front()?;
-            return Some(self.done(number, first));
+            return Some(self.done(number, 0, first));
         }
         if !self.acks.run(number) {
             self.acks.set(number, step.now.after(step.settings.ack_delay));
@@ -379,11 +385,12 @@ impl Inbox {
         None
     }
 
-    /// Says that a message has arrived, and others that wait for being told.
-    fn done(&mut self, number: u32, message: u64) -> Header {
+    /// Says that a message has arrived, of that number if it is known, and others that wait for
+    /// being told.
+    fn done(&mut self, number: u32, message: u32, name: u64) -> Header {
         let untold = &mut self.sources[number as usize].untold;
         let mut next = || untold.pop_front().unwrap_or(NOBODY);
-        Header::Ack(Ack::of([message, next(), next(), next(), next()]))
+        Header::Ack(Ack::of(message, [name, next(), next(), next(), next()]))
     }
 
     /// A message of `source` that has arrived and that data to it may acknowledge.
@@ -397,7 +404,7 @@ impl Inbox {
         let Some((_, number)) = self.acks.first() else { return };
         self.acks.remove(number);
         while let Some(first) = self.untold(number) {
-            let header = self.done(number, first);
+            let header = self.done(number, 0, first);
             step.send(self.sources[number as usize].host, header);
         }
     }

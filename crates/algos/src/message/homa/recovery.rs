@@ -75,8 +75,8 @@ impl Inbox {
         lost
     }
 
-    /// The sender has sent all it may, `sent` packets, the last of them a timeout ago. Grants may be
-    /// lost, too: asking for a packet is as good. No use in asking twice.
+    /// The sender has sent all it may, `sent` packets, the last of them a timeout ago. Grants may
+    /// be lost, too: asking for a packet is as good. No use in asking twice.
     pub(super) fn on_repeated(&mut self, step: &mut Step<'_>, slot: u32, sent: u64) {
         let message = &mut self.messages[slot];
         let end = sent.min(message.packets).min(message.window.base() + MAX_AHEAD);

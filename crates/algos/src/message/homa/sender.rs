@@ -1,5 +1,5 @@
-//! The sending half: what may be sent, and which packet leaves: of the message with the fewest bytes
-//! left (SRPT, section 3.2).
+//! The sending half: what may be sent, and which packet leaves: of the message with the fewest
+//! bytes left (SRPT, section 3.2).
 
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;

@@ -92,8 +92,8 @@ pub(super) struct Source {
     pub(super) heard_at: Time,
     /// When a packet of any of its messages last arrived for the first time.
     pub(super) data_at: Time,
-    /// The least that a packet took, by the two hosts' clocks; with their difference, which may make
-    /// it negative: picoseconds.
+    /// The least that a packet took, by the two hosts' clocks; with their difference, which may
+    /// make it negative: picoseconds.
     least_delay: i64,
     /// Did not answer: gets no credit until it is heard of, and what it has does not count against
     /// the budget.

@@ -79,7 +79,11 @@ impl Star {
     }
 
     fn submit(&mut self, src: usize, id: u32, dst: u32, bytes: u64) -> Handle {
-        self.hosts[src].submit(self.now, Message { id, dst, bytes, dedicated: false, weight: 1 }, &NoPaths)
+        self.hosts[src].submit(
+            self.now,
+            Message { id, dst, bytes, dedicated: false, weight: 1 },
+            &NoPaths,
+        )
     }
 
     /// Puts a packet on its way; returns when its uplink is free again.

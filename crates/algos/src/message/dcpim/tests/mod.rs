@@ -122,6 +122,20 @@ struct Faults {
 
 const NO_FAULTS: Faults =
     Faults { loss: 0.0, duplication: 0.0, jitter: Span::us(1), dead: None, first_of: 0 };
+/// Number of a packet's kind, in the order of the table of headers.
+fn kind(body: &Body) -> usize {
+    match Header::read(body).unwrap() {
+        Header::Data(_) => 0,
+        Header::Notification(_) => 1,
+        Header::Request(_) => 2,
+        Header::Grant(_) => 3,
+        Header::Accept(_) => 4,
+        Header::Reject(_) => 5,
+        Header::Token(_) => 6,
+        Header::Ack(_) => 7,
+    }
+}
+
 /// Bits of [`Faults::first_of`] are by kind, in the order of the table of headers.
 const KINDS: u32 = 8;
 
@@ -176,14 +190,14 @@ impl Net {
         if body.is_retransmission {
             self.resent_bytes += payload as u64;
         }
-        self.packets[(body.tag & 7) as usize] += 1;
+        self.packets[kind(&body)] += 1;
         let left = at + RATE.serialise(wire as u64);
         let copies = 1 + (self.rng.unit() < self.faults.duplication) as u32;
         for _ in 0..copies {
             let ends = [body.src, frame.dst];
             let dead = self.faults.dead;
             let dead = dead.is_some_and(|(h, from, to)| ends.contains(&h) && at >= from && at < to);
-            let bit = 1 << (body.tag & 7);
+            let bit = 1 << kind(&body);
             let first = self.faults.first_of & bit != 0;
             self.faults.first_of &= !bit;
             if self.rng.unit() < self.faults.loss || dead || first {

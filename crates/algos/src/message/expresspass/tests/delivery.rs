@@ -184,9 +184,8 @@ fn packets_that_nobody_sent_do_no_harm() {
                 is_retransmission: rng.below(2) == 0,
                 tag: rng.bits() as u8,
                 sent_at: Time::ps(number(&mut rng)),
-                words: [0; 5],
+                words: core::array::from_fn(|_| number(&mut rng)),
             };
-            body.words.iter_mut().for_each(|word| *word = number(&mut rng));
             let dst = rng.below(3) as u32;
             let (mut frame, mut hops) = (Frame { dst, ..Frame::default() }, HopTrace::default());
             let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };

@@ -168,7 +168,7 @@ fn short_messages_are_acknowledged_in_data_or_by_the_dozen_or_after_a_while() {
     assert!(replies.len() == 1 && first(&replies[0]), "{replies:?}");
     receive(&mut host, late, 5, 2, 0);
     let reply = receive(&mut host, late, 5, 2, 1);
-    assert_eq!(reply, Some(Header::Ack(Ack::of([0, NONE, NONE, NONE, NONE]))));
+    assert_eq!(reply, Some(Header::Ack(Ack::of(FORGED, [0, NONE, NONE, NONE, NONE]))));
     // What comes again was not heard.
     assert_eq!(receive(&mut host, late, 5, 2, 1), reply);
 }
