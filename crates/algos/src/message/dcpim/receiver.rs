@@ -18,8 +18,9 @@ use crate::kit::window::Window;
 
 /// Messages being received at a time. More are not heard, and their senders tell again.
 const MAX_MESSAGES: usize = 1 << 16;
-/// Packets beyond the first missing one that tokens are sent for, and that are taken.
-pub(super) const MAX_AHEAD: u64 = 1 << 16;
+/// Packets beyond the first missing one that tokens are sent for, and that are taken. What expires
+/// at the end of a phase leaves a hole, so a longer message has its holes filled so often.
+pub(super) const MAX_AHEAD: u64 = 1 << 12;
 /// Larger messages do not exist, but for those without end.
 const MAX_SIZE: u64 = 1 << 56;
 /// In no list.
