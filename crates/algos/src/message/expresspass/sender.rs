@@ -210,6 +210,9 @@ impl Outbox {
     /// A credit has come: one packet leaves for it.
     pub(super) fn on_credit(&mut self, step: &mut Step<'_>, host: u32, credit: &Credit) -> Answer {
         let Some(slot) = self.find(host, credit.name()) else {
+            if host >= step.settings.hosts {
+                return Answer::None;
+            }
             // Of a message that has arrived long ago: its receiver has not heard that.
             let Credit { connection, lane, generation, message, .. } = *credit;
             let size = Message::UNLIMITED;

@@ -70,6 +70,7 @@ fn each_credit_lets_one_packet_go_and_comes_back_with_it() {
     let stray = Request { connection: 9, ..request };
     let answer = tell(&mut host, Time::us(4), 1, &credit(&stray, 9));
     assert!(matches!(answer, Some(Header::Stop(Stop { connection: 9, .. }))), "{answer:?}");
+    assert_eq!(tell(&mut host, Time::us(4), 121, &credit(&stray, 9)), None, "there is no host 121");
     assert_eq!(all(&mut host, Time::us(4)), []);
 }
 
