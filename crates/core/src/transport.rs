@@ -17,7 +17,8 @@ pub struct Message {
     pub bytes: u64,
     /// Wants a connection of its own whatever the policy says (an explicit flow).
     pub dedicated: bool,
-    /// What it counts among others where protocols tell tenants apart: 1 to [`Message::MOST_WEIGHT`].
+    /// What it counts among others where protocols tell tenants apart: 1 to
+    /// [`Message::MOST_WEIGHT`].
     pub weight: u8,
 }
 
