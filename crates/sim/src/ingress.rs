@@ -274,6 +274,7 @@ mod tests {
             priorities: 1,
             discipline: None,
             pausing: Some(pausing),
+            credit_queue: None,
         };
         let link = |host| Link {
             a: Node::Host(host),

@@ -296,8 +296,8 @@ impl Voqs {
         };
     }
 
-    /// Takes the packet that starts by `port` at `start`.
-    pub(crate) fn pop(&mut self, queue: usize, port: u32, start: Time, frames: &[Frame]) -> u32 {
+    /// Takes the packet that starts by `port`.
+    pub(crate) fn pop(&mut self, queue: usize, port: u32, frames: &[Frame]) -> u32 {
         if port == self.uplink {
             self.served = queue;
         }
@@ -400,7 +400,7 @@ mod tests {
             match voqs.next(ports, frames) {
                 (at, Step::Turn) => voqs.turn(at),
                 (at, Step::Start { queue, port }) => {
-                    let packet = voqs.pop(queue, port, at, frames);
+                    let packet = voqs.pop(queue, port, frames);
                     ports[port as usize].launch(packet, at, frames);
                     all.push((at.as_ps() / 1_000_000, queue, port));
                 }

@@ -146,7 +146,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let (home, uplink) = (voqs.port(queue), voqs.uplink);
         let told = voqs.tells(queue, start);
         let (_, tx_bytes) = voqs.bytes(queue);
-        let packet = voqs.pop(queue, port, start, &self.packets.frames);
+        let packet = voqs.pop(queue, port, &self.packets.frames);
         self.note_level(home, start);
         self.show(rack, queue);
         let kept = &mut self.ports[home as usize];
