@@ -61,11 +61,12 @@ bench:
 # Figures and claims of the papers, and how they move with what the papers leave open: some three
 # hours on two quiet cores, which go on where they were stopped. What the alternatives measured is
 # kept beside the registry, for runs that do not vary them.
-PAPERS := poseidon powertcp etalon
+PAPERS := poseidon powertcp etalon homa dcpim
 
 reproduction:
 	cargo build --release -p tidegate-cli
 	for paper in $(PAPERS); do \
+	  mkdir -p docs/papers/$$paper && \
 	  target/release/tidegate reproduce $$paper --sensitivity --out results/$$paper --force && \
 	  cp results/$$paper/reproduction.md results/$$paper/sensitivity.md docs/papers/$$paper/ && \
 	  cp results/$$paper/$$paper.record.json \

@@ -204,13 +204,12 @@ impl CongestionControl for Hpcc {
 
     // HPCC algorithm 1, NewAck
     fn on_ack(&mut self, params: &HpccParams, ack: &Ack<'_>) {
-        // Said once, whatever the records are good for.
-        self.limited.0 |= ack.window_limited;
         let standing = self.previous.compare(ack.hops);
         if standing == Standing::Older {
             return;
         }
         let ends_round = ack.seq >= self.round_end;
+        self.limited.0 |= ack.window_limited;
         if params.reaction == Reaction::Round && !ends_round {
             return;
         }

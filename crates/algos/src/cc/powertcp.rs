@@ -235,8 +235,6 @@ impl CongestionControl for PowerTcp {
 
     // PowerTCP algorithm 1, newAck
     fn on_ack(&mut self, params: &PowerTcpParams, ack: &Ack<'_>) {
-        // Said once, whatever the records are good for.
-        self.limited |= ack.window_limited;
         let (standing, hops) = self.comparable(params, ack.hops);
         if standing == Standing::Older {
             return;
@@ -246,13 +244,11 @@ impl CongestionControl for PowerTcp {
             Standing::Newer => self.worst_hop(params, hops),
             _ => self.first_worst(params, ack.hops),
         };
+        self.limited |= ack.window_limited;
         if let Some(worst) = worst {
             self.smooth(&worst);
             match params.reaction {
-                Reaction::Ack => {
-                    let limited = core::mem::take(&mut self.limited);
-                    self.update(params, limited);
-                }
+                Reaction::Ack => self.update(params, ack.window_limited),
                 Reaction::Round if ends_round => self.update(params, self.limited),
                 Reaction::Round => {}
             }

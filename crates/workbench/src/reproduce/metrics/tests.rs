@@ -74,7 +74,7 @@ fn what_is_not_there_has_no_answer() {
 #[test]
 fn parameters_that_a_metric_does_not_have_are_refused() {
     for (text, said) in [
-        ("metric = 'godput'", "there is no metric `godput`; there are goodput, worst,"),
+        ("metric = 'godput'", "there is no metric `godput`; there are goodput, carried, worst,"),
         ("metric = 'goodput'\nlable = 'a'", "metric goodput: unknown field `lable`, expected"),
         ("metric = 'goodput'\ngbps = 9.0", "unknown field `gbps`"),
         ("metric = 'convergence'\nlabel = 'b'", "metric convergence: missing field `gbps`"),
@@ -98,9 +98,10 @@ fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
 }
 
 /// A table of every metric that has an answer for the flows of the measures' tests.
-const ANSWERED: [&str; 28] = [
+const ANSWERED: [&str; 29] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
+    "metric = 'carried'\nof_gbps = 50.0",
     "metric = 'jain'",
     "metric = 'deviation'",
     "metric = 'convergence'\nlabel = 'long'\ngbps = 1.0",
