@@ -57,8 +57,6 @@ fn a_lone_message_pipelines_as_store_and_forward_does() {
             swift.set("rate", Value::Rate(Rate::gbps(400))).unwrap();
             let flows = vec![flow(0, 1, bytes, Time::ZERO)];
             let (finished, _) = run(setup(fabric(rates), swift, flows, Time::ms(2)), ());
-            let announced =
-                if is_announced { rates[0].serialise(MIN_WIRE_BYTES as u64) } else { Span::ZERO };
             let took = finished[0].completed.expect("delivered") - finished[0].start;
             assert_eq!(took, finished[0].ideal, "{bytes} B over {rates:?}");
         }
