@@ -7,6 +7,8 @@
 
 mod buffers;
 mod circuits;
+mod delivered;
+mod downlinks;
 mod drive;
 mod ears;
 mod followed;
@@ -35,6 +37,7 @@ use crate::machine::Stopwatch;
 
 pub(crate) use buffers::{BufferTrace, EVERY};
 pub(crate) use circuits::CircuitTrace;
+pub(crate) use delivered::Delivered;
 pub use drive::Progress;
 #[cfg(test)]
 pub(crate) use drive::setup;
@@ -77,6 +80,10 @@ pub(crate) struct Observations {
     pub(crate) queues: Vec<QueueTrace>,
     /// Of messages, by label.
     pub(crate) slowdowns: BTreeMap<String, Vec<Slowdown>>,
+    /// The same by another rule, that of SIRD's authors.
+    pub(crate) bare_slowdowns: BTreeMap<String, Vec<Slowdown>>,
+    /// Of all hosts together.
+    pub(crate) delivered: Option<Delivered>,
     /// Circuits that sent anything, in their days.
     pub(crate) circuits: Vec<CircuitTrace>,
     /// What was followed in the place of packets; nothing of that is kept.
@@ -84,6 +91,9 @@ pub(crate) struct Observations {
     pub(crate) model: Option<Followed>,
     /// What the switches of racks held over time, by switch.
     pub(crate) buffers: Vec<BufferTrace>,
+    /// What waited for a host in KB, over all of them and time: its least, what a thousandth of the
+    /// samples does not exceed, and so on to its most.
+    pub(crate) downlinks_kb: Vec<f32>,
 }
 
 /// Mean, percentile, maximum.
@@ -184,10 +194,16 @@ pub(crate) enum Part {
     Queues,
     /// [`Observations::slowdowns`].
     Slowdowns,
+    /// [`Observations::bare_slowdowns`].
+    BareSlowdowns,
+    /// [`Observations::delivered`].
+    Delivered,
     /// [`Observations::circuits`].
     Circuits,
     /// [`Observations::buffers`].
     Buffers,
+    /// [`Observations::downlinks_kb`].
+    Downlinks,
 }
 
 /// The measures of `parts`; those over time look every `interval`.
@@ -210,8 +226,11 @@ pub(crate) fn measures(
             Part::Links => measures.push(Box::new(links::Links)),
             Part::Queues => measures.push(Box::new(queues::Queues::every(interval))),
             Part::Slowdowns => measures.push(Box::<slowdowns::Slowdowns>::default()),
+            Part::BareSlowdowns => measures.push(Box::<slowdowns::BareSlowdowns>::default()),
+            Part::Delivered => measures.push(Box::<delivered::Adder>::default()),
             Part::Circuits => measures.push(Box::<circuits::Circuits>::default()),
             Part::Buffers => measures.push(Box::<buffers::Buffers>::default()),
+            Part::Downlinks => measures.push(Box::<downlinks::Downlinks>::default()),
         }
     }
     measures

@@ -1,21 +1,36 @@
 //! How much longer messages took than in an empty network, by label and size.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use serde::{Deserialize, Serialize};
+use tidegate_core::routes::Routes;
+use tidegate_core::{Rate, Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::FlowRecord;
 
-use super::{End, Left, Measure, round};
+use super::{End, Left, Measure, Start, round};
 use crate::{Error, convert};
 
-/// A message that was submitted after warm-up.
+/// A message; a pair in files, for there are many.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(from = "(u64, Option<f32>)", into = "(u64, Option<f32>)")]
 pub(crate) struct Slowdown {
     /// Payload.
     pub(crate) bytes: u64,
-    /// Completion time over that in an empty network; none where it did not finish.
+    /// Completion time over the least possible; none where it did not finish.
     pub(crate) times: Option<f32>,
+}
+
+impl From<(u64, Option<f32>)> for Slowdown {
+    fn from((bytes, times): (u64, Option<f32>)) -> Slowdown {
+        Slowdown { bytes, times }
+    }
+}
+
+impl From<Slowdown> for (u64, Option<f32>) {
+    fn from(Slowdown { bytes, times }: Slowdown) -> Self {
+        (bytes, times)
+    }
 }
 
 /// The slowdown that a share of the messages of `min_bytes` and more, but less than `below_bytes`,
@@ -35,29 +50,90 @@ pub(crate) fn quantile(
     times.get(rank - 1).copied().filter(|times| times.is_finite())
 }
 
-/// Keeps the slowdowns of messages.
+/// Slowdowns by label.
 #[derive(Default)]
-pub(super) struct Slowdowns {
-    by_label: BTreeMap<u16, Vec<Slowdown>>,
+struct ByLabel(BTreeMap<u16, Vec<Slowdown>>);
+
+impl ByLabel {
+    fn put(&mut self, record: &FlowRecord, least: Span) {
+        let times = |took: f64| round(took / least.as_us_f64());
+        let took = record.completed.map(|at| at.since(record.start).as_us_f64());
+        let slowdown = Slowdown { bytes: record.bytes, times: took.map(times) };
+        self.0.entry(record.label).or_default().push(slowdown);
+    }
+
+    fn named(self, plan: &Plan) -> BTreeMap<String, Vec<Slowdown>> {
+        let of = |(label, slowdowns)| {
+            let label = plan.labels.get(usize::from(label)).cloned().unwrap_or_default();
+            (label, slowdowns)
+        };
+        self.0.into_iter().map(of).collect()
+    }
 }
+
+/// Keeps the slowdowns of messages that were submitted after warm-up: over the same transfer in an
+/// empty network.
+#[derive(Default)]
+pub(super) struct Slowdowns(ByLabel);
 
 impl Measure for Slowdowns {
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
         if convert::is_measured(plan, record) {
-            let times = |took: f64| round(took / record.ideal.as_us_f64());
-            let took = record.completed.map(|at| at.since(record.start).as_us_f64());
-            let slowdown = Slowdown { bytes: record.bytes, times: took.map(times) };
-            self.by_label.entry(record.label).or_default().push(slowdown);
+            self.0.put(record, record.ideal);
         }
         Ok(())
     }
 
     fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        let of = |(label, slowdowns)| {
-            let label = end.plan.labels.get(usize::from(label)).cloned().unwrap_or_default();
-            (label, slowdowns)
-        };
-        left.seen.slowdowns = self.by_label.into_iter().map(of).collect();
+        left.seen.slowdowns = self.0.named(end.plan);
+        Ok(())
+    }
+}
+
+/// Keeps slowdowns as SIRD's authors take them: of messages that end in the time that is measured,
+/// whenever they began, over propagation and payload at the slowest link, without headers and
+/// without store-and-forward.
+#[derive(Default)]
+pub(super) struct BareSlowdowns {
+    slowdowns: ByLabel,
+    routes: Option<Routes>,
+    /// Propagation and the slowest link, by pair of hosts.
+    paths: HashMap<(u32, u32), (Span, Rate)>,
+}
+
+impl BareSlowdowns {
+    fn least(&mut self, record: &FlowRecord) -> Option<Span> {
+        let routes = self.routes.as_ref()?;
+        let (propagation, slowest) =
+            *self.paths.entry((record.src, record.dst)).or_insert_with(|| {
+                let ports = routes.path(record.src, record.dst);
+                let edges = || ports.iter().map(|&port| routes.edge(port));
+                let propagation = edges().fold(Span::ZERO, |sum, edge| sum + edge.delay);
+                (propagation, edges().map(|edge| edge.rate).min().unwrap_or_default())
+            });
+        Some(propagation + slowest.serialise(record.bytes))
+    }
+}
+
+impl Measure for BareSlowdowns {
+    fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
+        // The simulator has refused a fabric without routes.
+        self.routes = Some(Routes::new(&start.plan.fabric).map_err(Error::Run)?);
+        Ok(())
+    }
+
+    fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        let counts = |at: Time| plan.warmup <= at && at < plan.duration;
+        if record.completed.is_some_and(counts)
+            && let Some(least) = self.least(record)
+        {
+            self.slowdowns.put(record, least);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        left.seen.bare_slowdowns = self.slowdowns.named(end.plan);
         Ok(())
     }
 }

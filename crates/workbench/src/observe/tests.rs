@@ -25,7 +25,7 @@ flows = [
     tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
 }
 
-pub(crate) const ALL: [Part; 9] = [
+pub(crate) const ALL: [Part; 12] = [
     Part::Traces,
     Part::Windows,
     Part::Messages,
@@ -33,8 +33,11 @@ pub(crate) const ALL: [Part; 9] = [
     Part::Links,
     Part::Queues,
     Part::Slowdowns,
+    Part::BareSlowdowns,
+    Part::Delivered,
     Part::Circuits,
     Part::Buffers,
+    Part::Downlinks,
 ];
 
 fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
@@ -188,4 +191,48 @@ fn a_measure_hears_every_departure_to_the_end() {
     let mut measures = measures(ALL, Span::us(10));
     measures.push(Box::new(Departures(vec![0; ports])));
     left(&plan, measures);
+}
+
+/// Two messages that end before and in the time that is measured, and one that begins there and
+/// does not end.
+#[test]
+fn what_hosts_get_and_bare_slowdowns_are_of_what_ends_in_time() {
+    let text = r#"
+duration = "400us"
+warmup = "100us"
+fabric = { kind = "star", hosts = 3, mtu = "1500B", host_link = { rate = "10Gbps", delay = "1us" } }
+transport = { protocol = "PROTOCOL" }
+flows = [
+  { src = "h0", dst = "h2", size = "3KB", label = "early" },
+  { src = "h0", dst = "h2", size = "150KB", start = "90us", label = "across" },
+  { src = "h1", dst = "h0", size = "30MB", start = "200us", label = "late" },
+]
+"#;
+    let text = text.replace("PROTOCOL", crate::protocols()[0].name);
+    let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
+    let rows = Arc::default();
+    let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
+    let parts = [Part::Slowdowns, Part::BareSlowdowns, Part::Delivered];
+    let mut measures = measures(parts, Span::us(10));
+    measures.push(Box::new(diary));
+    let seen = left(&plan, measures).seen;
+    let mut rows = rows.lock().unwrap().clone();
+    rows.sort_by_key(|row| row.id);
+
+    // Ours are of what begins in time, the bare ones of what ends then.
+    assert_eq!(seen.slowdowns.keys().collect::<Vec<_>>(), ["late"]);
+    assert_eq!(seen.slowdowns["late"], [Slowdown { bytes: 30_000_000, times: None }]);
+    assert_eq!(seen.bare_slowdowns.keys().collect::<Vec<_>>(), ["across"]);
+    let took = rows[1].completed.unwrap().since(rows[1].start).as_us_f64();
+    // 2 us of propagation and 120 us for 150 KB at 10 Gbit/s.
+    let expected = Slowdown { bytes: 150_000, times: Some(round(took / 122.0)) };
+    assert_eq!(seen.bare_slowdowns["across"], [expected]);
+
+    let gbps = |bytes: u64| bytes as f64 * 8.0 / 300e3 / 3.0;
+    let delivered = seen.delivered.unwrap();
+    assert_eq!(delivered.offered_gbps, gbps(30_000_000));
+    assert_eq!(delivered.completed_gbps, gbps(150_000));
+    let arrived: u64 = rows.iter().map(|row| row.window_bytes).sum();
+    assert!(arrived > rows[2].window_bytes && rows[2].window_bytes > 0);
+    assert_eq!(delivered.arrived_gbps, gbps(arrived));
 }

@@ -1,13 +1,13 @@
 //! Markdown in a page.
 
-use pulldown_cmark::{Event, Parser, Tag, TagEnd, html};
+use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
 use super::plot::isolated;
 
 /// A text as HTML. Links keep their words alone, for what they point at is not in the page, and
 /// tags are shown as they are written.
 pub(crate) fn marked_up(text: &str) -> String {
-    let events = Parser::new(text).filter_map(|event| match event {
+    let events = Parser::new_ext(text, Options::ENABLE_TABLES).filter_map(|event| match event {
         Event::Text(text) | Event::Html(text) | Event::InlineHtml(text) => {
             Some(Event::Text(isolated(&text).into_owned().into()))
         }

@@ -7,7 +7,9 @@ use tidegate_algos::Protocol;
 use super::metrics::buffers::sorted;
 use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run, Waiting};
 use super::{Picture, phase};
-use crate::observe::{CircuitTrace, FlowTrace, Observations, QueueTrace, Traced, quantile};
+use crate::observe::{
+    CircuitTrace, FlowTrace, Observations, QueueTrace, Slowdown, Traced, quantile,
+};
 use crate::report::plot::{Axis, Line, PALETTE, Plot, equal_scales};
 
 /// Every plot of a figure.
@@ -76,18 +78,32 @@ fn plots(
             };
             vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
         }
+        ChartKind::DownlinkCdf => {
+            let line = |(place, &run): (usize, &usize)| {
+                let kept = &runs[run].first()?.downlinks_kb;
+                let steps = kept.len().saturating_sub(1).max(1) as f64;
+                let shares = kept.iter().enumerate();
+                let points = shares.map(|(step, &kb)| (f64::from(kb), step as f64 / steps));
+                Some(styled(figure, chosen, place, points.collect()))
+            };
+            vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
+        }
         ChartKind::Sizes => {
             let line = |(place, &run): (usize, &usize)| {
-                let points = by_size(runs[run].first()?, &chart.label, chart.share?);
+                let ends = if chart.ends.is_empty() { &SIZES } else { &chart.ends[..] };
+                let seen = runs[run].first()?;
+                let all = if chart.bare { &seen.bare_slowdowns } else { &seen.slowdowns };
+                let all = all.get(&chart.label).map_or(&[][..], Vec::as_slice);
+                let points = by_size(all, ends, chart.share?);
                 Some(styled(figure, chosen, place, points))
             };
             vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
         }
         ChartKind::Sweep => {
             let mut lines: Vec<Line> =
-                chart.of.iter().flat_map(|ask| sweep(ask, figure, chosen, runs)).collect();
+                chart.of.iter().flat_map(|ask| sweep(chart, ask, figure, chosen, runs)).collect();
             if let Some(against) = &chart.against {
-                let reference = sweep(&against.of, figure, chosen, runs).into_iter();
+                let reference = sweep(chart, &against.of, figure, chosen, runs).into_iter();
                 lines.extend(reference.map(|line| Line {
                     name: against.name.clone(),
                     color: PALETTE[1].to_owned(),
@@ -149,21 +165,20 @@ fn cumulative(values: &[f64]) -> Vec<(f64, f64)> {
     (0..=STEPS).filter_map(point).collect()
 }
 
-/// Sizes from which on, and below which, messages are taken together.
-const SIZES: [u64; 10] =
-    [0, 5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000, u64::MAX];
+/// Sizes at which messages are divided unless a chart says so.
+const SIZES: [u64; 8] = [5_000, 10_000, 50_000, 100_000, 500_000, 1_000_000, 5_000_000, 10_000_000];
 
-/// The slowdown that a share of the messages did not exceed, over their mean size in KB.
-fn by_size(seen: &Observations, label: &str, share: f64) -> Vec<(f64, f64)> {
-    let all = seen.slowdowns.get(label).map_or(&[][..], Vec::as_slice);
-    let point = |ends: &[u64]| {
-        let slowdown = quantile(all, ends[0], ends[1], share)?;
-        let sizes =
-            all.iter().map(|one| one.bytes).filter(|size| (ends[0]..ends[1]).contains(size));
+/// The slowdown that a share of the messages did not exceed, over their mean size in KB, of those
+/// between each two ends and those beyond.
+fn by_size(all: &[Slowdown], ends: &[u64], share: f64) -> Vec<(f64, f64)> {
+    let point = |(from, below): (u64, u64)| {
+        let slowdown = quantile(all, from, below, share)?;
+        let sizes = all.iter().map(|one| one.bytes).filter(|size| (from..below).contains(size));
         let (count, sum) = sizes.fold((0.0, 0.0), |(n, sum), size| (n + 1.0, sum + size as f64));
         Some((sum / count / 1e3, slowdown))
     };
-    SIZES.windows(2).filter_map(point).collect()
+    let from = std::iter::once(0).chain(ends.iter().copied());
+    from.zip(ends.iter().copied().chain([u64::MAX])).filter_map(point).collect()
 }
 
 /// A run's line: in its protocol's colour and with its marker; if it is not the protocol's first
@@ -184,13 +199,25 @@ fn card(run: &Run) -> Option<&'static tidegate_core::Card> {
     Some(Protocol::named(run.protocol.as_ref()?)?.card())
 }
 
-fn sweep(ask: &Ask, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observations>]) -> Vec<Line> {
+/// A line for each of those that runs belong to, through their points in the order of their x.
+fn sweep(
+    chart: &Chart,
+    ask: &Ask,
+    figure: &Figure,
+    chosen: &[usize],
+    runs: &[Vec<&Observations>],
+) -> Vec<Line> {
     let mut lines: Vec<Line> = Vec::new();
-    for &index in chosen {
+    let mut chosen = chosen.to_vec();
+    let x = |&run: &usize| figure.runs[run].x.unwrap_or(f64::NAN);
+    chosen.sort_by(|a, b| x(a).total_cmp(&x(b)));
+    for index in chosen {
         let run = &figure.runs[index];
         let name =
             run.line.clone().or_else(|| Some(card(run)?.title.to_owned())).unwrap_or_default();
-        let Some(point) = run.x.zip(ask.question.answer(&runs[index])) else { continue };
+        let along = chart.along.as_ref();
+        let x = along.map_or(run.x, |along| along.question.answer(&runs[index]));
+        let Some(point) = x.zip(ask.question.answer(&runs[index])) else { continue };
         let number = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
             let color = card(run)
                 .map_or(PALETTE[lines.len() % PALETTE.len()], |card| card.color)
@@ -202,7 +229,6 @@ fn sweep(ask: &Ask, figure: &Figure, chosen: &[usize], runs: &[Vec<&Observations
         });
         lines[number].points.push(point);
     }
-    lines.iter_mut().for_each(|line| line.points.sort_by(|a, b| a.0.total_cmp(&b.0)));
     lines
 }
 

@@ -315,7 +315,11 @@ pub fn reproduce(
             text.figures.push(FigureText {
                 figure: figure.name.clone(),
                 title: figure.title.clone(),
-                said: about.into_iter().chain(facts(figure, &runs)).collect(),
+                said: about
+                    .into_iter()
+                    .chain(facts(figure, &runs))
+                    .chain(figure.tables.iter().map(|of| of.markdown(figure, |run| &runs[run])))
+                    .collect(),
                 pictures: pictures.iter().map(|picture| picture.name.clone()).collect(),
             });
         }
@@ -373,7 +377,7 @@ fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> impl Iterator<Item = S
     figure.facts.iter().map(|fact| {
         let value = |i: usize| {
             let run = fact.measure.run(i)?;
-            let value = fact.measure.question.answer(&runs[figure.run(run)?]);
+            let value = figure.answer(&fact.measure, run, |run| &runs[run]);
             Some(format!("{run} {}", with_unit(value, &fact.unit)))
         };
         let values: Vec<String> = (0..fact.measure.runs.len()).filter_map(value).collect();
@@ -422,14 +426,13 @@ fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observations
 fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measured {
     let count = runs.first().map_or(0, Vec::len);
     let value = |seeds: std::ops::Range<usize>| {
-        let of = |run: &str| Some(&runs[figure.run(run)?][seeds.clone()]);
-        claim.value(|ask, run| ask.question.answer(of(run)?))
+        claim.value(|ask, run| figure.answer(ask, run, |run| &runs[run][seeds.clone()]))
     };
     let each: Option<Vec<f64>> = (0..count).map(|seed| value(seed..seed + 1)).collect();
     let least = |pick: fn(f64, f64) -> f64| each.as_ref()?.iter().copied().reduce(pick);
     // Seeds that change nothing are one.
     let asked: Vec<usize> = claim.asks().flat_map(|ask| figure.asked(ask)).collect();
-    let control = claim.control_value(|ask, run| ask.question.answer(&runs[figure.run(run)?]));
+    let control = claim.control_value(|ask, run| figure.answer(ask, run, |run| &runs[run]));
     let outcome =
         |seed: usize| asked.iter().map(|&run| &runs[run][seed].digest).collect::<Vec<_>>();
     let different: BTreeSet<Vec<&String>> = (0..count).map(outcome).collect();

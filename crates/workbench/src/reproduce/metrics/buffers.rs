@@ -57,6 +57,40 @@ impl Metric for Buffer {
     }
 }
 
+/// What the switches of racks hold on average, in KB.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MeanBuffer {}
+
+impl Metric for MeanBuffer {
+    const NAME: &'static str = "mean-buffer";
+    const NEEDS: &'static [Part] = &[Part::Buffers];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let held = || seen.buffers.iter().flat_map(|buffer| &buffer.held_kb);
+        let count = held().count();
+        (count > 0).then(|| held().map(|&kb| f64::from(kb)).sum::<f64>() / count as f64)
+    }
+}
+
+/// What waits for a host, in KB: what it does not exceed for a share of the time, over all hosts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Downlink {
+    share: f64,
+}
+
+impl Metric for Downlink {
+    const NAME: &'static str = "downlink";
+    const NEEDS: &'static [Part] = &[Part::Downlinks];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let steps = seen.downlinks_kb.len().checked_sub(1)?;
+        let step = (self.share * steps as f64 - 1e-9).ceil().max(0.0) as usize;
+        seen.downlinks_kb.get(step).copied().map(f64::from)
+    }
+}
+
 /// The maxima of `width` samples each of all buffers, in KB, the least first.
 pub(crate) fn sorted(buffers: &[BufferTrace], width: usize) -> Vec<f64> {
     let maxima = buffers.iter().flat_map(|buffer| buffer.held_kb.chunks_exact(width));
@@ -80,6 +114,12 @@ mod tests {
         // What is left of a rack's time after the last whole span is no span.
         assert_eq!(sorted(&seen.buffers, 2), [2.0, 3.0, 5.0, 7.0]);
         assert_eq!(buffer(0.5, Some(20.0)), Some(3.0));
+        assert_eq!(MeanBuffer {}.value(&seen), Some(3.4));
         assert_eq!(Buffer { share: 0.5, maxima_us: None }.value(&Observations::default()), None);
+        assert_eq!(MeanBuffer {}.value(&Observations::default()), None);
+        let seen = Observations { downlinks_kb: vec![0.0, 1.0, 7.0], ..Observations::default() };
+        let downlink = |share| Downlink { share }.value(&seen);
+        assert_eq!([downlink(0.0), downlink(0.5), downlink(0.6)], [0.0, 1.0, 7.0].map(Some));
+        assert_eq!(Downlink { share: 1.0 }.value(&Observations::default()), None);
     }
 }

@@ -6,6 +6,7 @@
 pub(super) mod buffers;
 mod circuits;
 mod delays;
+mod hosts;
 mod messages;
 mod phase;
 mod ramps;
@@ -90,9 +91,14 @@ metrics! {
     buffers::PeakQueue,
     buffers::QueueP99,
     buffers::Buffer,
+    buffers::MeanBuffer,
+    buffers::Downlink,
     circuits::DayUse,
     messages::Message,
     messages::Slowdown,
+    messages::BareSlowdown,
+    hosts::Arrived,
+    hosts::Completed,
     phase::RestQueue,
     phase::RestWindow,
     phase::RestSpread,

@@ -98,7 +98,7 @@ fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
 }
 
 /// A table of every metric that has an answer for the flows of the measures' tests.
-const ANSWERED: [&str; 29] = [
+const ANSWERED: [&str; 34] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'carried'\nof_gbps = 50.0",
@@ -121,8 +121,13 @@ const ANSWERED: [&str; 29] = [
     "metric = 'peak-queue'\nlink = 'tor0>h3'",
     "metric = 'queue-p99'\nlink = 'tor0>h3'",
     "metric = 'buffer'\nshare = 0.99",
+    "metric = 'mean-buffer'",
+    "metric = 'downlink'\nshare = 0.99",
     "metric = 'dip'\nbin_us = 100.0",
     "metric = 'slowdown'\nlabel = 'short'\nbelow_bytes = 10000\nshare = 0.9",
+    "metric = 'bare-slowdown'\nlabel = 'short'\nshare = 0.9",
+    "metric = 'arrived'",
+    "metric = 'completed'",
     "metric = 'day-use'\nlink = 'tor0>tor1'",
     "metric = 'rest-queue'\nlink = 'tor0>h3'\nrest_us = 100.0",
     "metric = 'rest-window'\nlink = 'tor0>h3'\nrest_us = 100.0",
@@ -162,7 +167,7 @@ fn the_use_of_days_is_a_circuit_s_utilisation() {
 #[test]
 fn metrics_of_links_are_those_of_the_summary() {
     let protocol = crate::catalog::anywhere().next().unwrap().name;
-    let parts = [Part::Links, Part::Queues, Part::Slowdowns];
+    let parts = [Part::Links, Part::Queues, Part::Slowdowns, Part::Downlinks];
     let seen = measures::seen(&measures::plan(protocol), &parts, Span::us(10));
     let link = seen.links.iter().find(|link| link.from == "tor0" && link.to == "h3").unwrap();
     let ask = |metric: &str| {
@@ -179,6 +184,13 @@ fn metrics_of_links_are_those_of_the_summary() {
     assert!(seen.queues.iter().all(|queue| queue.to != "h0"));
     let quiet = question("metric = 'queue-over-time'\nlink = 'tor0>h0'").unwrap();
     assert_eq!(quiet.answer(&[&seen]), Some(0.0));
+    // One port has queues: in a quarter of the samples at most there is any.
+    let waits = |share: f64| {
+        let text = format!("metric = 'downlink'\nshare = {share}");
+        question(&text).unwrap().answer(&[&seen]).unwrap()
+    };
+    assert_eq!(waits(0.74), 0.0);
+    assert!(waits(1.0) > 1.0 && waits(1.0) <= max / 1e3, "{}", waits(1.0));
     // Messages of 3 KB and 300 KB.
     let slowest = |bounds: &str| {
         let text = format!("metric = 'slowdown'\nlabel = 'short'\nshare = 1.0\n{bounds}");

@@ -3,6 +3,7 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
+use crate::observe::{Observations, Part};
 use crate::reproduce::metrics::Question;
 
 /// A question to runs, written as one table: `metric`, `run` or `runs`, and the parameters of the
@@ -10,14 +11,113 @@ use crate::reproduce::metrics::Question;
 #[derive(Clone, Debug)]
 pub(crate) struct Ask {
     pub(crate) question: Question,
-    /// Names of the runs that are asked. Charts name none: they ask all of theirs.
+    /// Names of the runs that are asked. Charts name none: they ask all of theirs. A name with a
+    /// `*` means several runs, each of which answers for itself unless one is picked; one with
+    /// `{}` is several names.
     pub(crate) runs: Vec<String>,
+    /// Of the answers of all that one name means, the one that counts.
+    pub(crate) pick: Option<Pick>,
+    /// Runs in which a smaller share of what was offered arrived have no answer.
+    sustained: Option<f64>,
     /// The whole of it as JSON, keys in order: parameters that a metric gets later on do not change
     /// what was said without them.
     pub(crate) said: String,
 }
 
+/// One answer of several.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) enum Pick {
+    /// The greatest.
+    Most,
+    /// The smallest.
+    Least,
+}
+
+impl Pick {
+    /// The one that counts; none of none.
+    pub(crate) fn of(self, values: impl Iterator<Item = f64>) -> Option<f64> {
+        values.reduce(match self {
+            Pick::Most => f64::max,
+            Pick::Least => f64::min,
+        })
+    }
+}
+
+/// Whether a name of the registry, in which a `*` stands for anything, means a run.
+pub(crate) fn means(name: &str, run: &str) -> bool {
+    let Some((start, rest)) = name.split_once('*') else { return name == run };
+    let Some(mut run) = run.strip_prefix(start) else { return false };
+    let mut parts: Vec<&str> = rest.split('*').collect();
+    let end = parts.pop().unwrap_or_default();
+    for part in parts {
+        let Some((_, after)) = run.split_once(part) else { return false };
+        run = after;
+    }
+    run.ends_with(end)
+}
+
+/// A name in which `{}` stands for something, once for each that it may stand for, with that: in
+/// the order of the runs that are meant then.
+pub(crate) fn each(name: &str, runs: &[String]) -> Vec<(String, String)> {
+    let Some((start, rest)) = name.split_once("{}") else {
+        return vec![(String::new(), name.to_owned())];
+    };
+    let after = rest.split('*').next().unwrap_or_default();
+    let mut all: Vec<(String, String)> = Vec::new();
+    for run in runs.iter().filter(|run| means(&format!("{start}*{rest}"), run)) {
+        let from = run.strip_prefix(start).unwrap_or(run);
+        let end = if after.is_empty() { None } else { from.find(after) };
+        let value = &from[..end.unwrap_or(from.len())];
+        if all.iter().all(|(other, _)| other != value) {
+            all.push((value.to_owned(), format!("{start}{value}{rest}")));
+        }
+    }
+    all
+}
+
 impl Ask {
+    /// Whether runs may have no answer without a fault.
+    pub(crate) fn chooses(&self) -> bool {
+        self.pick.is_some() || self.sustained.is_some()
+    }
+
+    /// Whether it goes to that run.
+    pub(crate) fn is_for(&self, run: &str) -> bool {
+        self.runs.iter().any(|name| means(name, run))
+    }
+
+    /// What has to be observed of the runs that it goes to.
+    pub(crate) fn needs(&self) -> impl Iterator<Item = Part> {
+        let offered = self.sustained.map(|_| Part::Delivered);
+        self.question.needs().iter().copied().chain(offered)
+    }
+
+    /// Names with `{}` become several, and names with a `*` those of the runs that they mean unless
+    /// one of these is picked. A name that means nothing stays.
+    pub(super) fn spell_out(&mut self, runs: &[String]) {
+        let known = |name: &String| -> Vec<String> {
+            let names = each(name, runs).into_iter().map(|(_, name)| name);
+            let spelt = names.flat_map(|name| match self.pick {
+                None if name.contains('*') => {
+                    runs.iter().filter(|run| means(&name, run)).cloned().collect()
+                }
+                _ => vec![name],
+            });
+            let spelt: Vec<String> = spelt.collect();
+            if spelt.is_empty() { vec![name.clone()] } else { spelt }
+        };
+        self.runs = self.runs.iter().flat_map(known).collect();
+    }
+
+    /// Whether what was offered to a run that was made with these seeds arrived.
+    pub(crate) fn takes(&self, seeds: &[&Observations]) -> bool {
+        self.sustained.is_none_or(|share| {
+            let mut delivered = seeds.iter().filter_map(|seen| seen.delivered);
+            delivered.all(|of| of.arrived_gbps >= share * of.offered_gbps)
+        })
+    }
+
     /// The run that is asked first, second, …; where there is only one, always that.
     pub(crate) fn run(&self, i: usize) -> Option<&str> {
         let only = self.runs.first().filter(|_| self.runs.len() == 1);
@@ -41,8 +141,15 @@ impl<'de> Deserialize<'de> for Ask {
             (Some(_), Some(_)) => return Err(D::Error::custom("either `run` or `runs`, not both")),
         };
         let runs = runs.map_err(|error| D::Error::custom(format!("run: {}", error.message())))?;
+        let wrong = |key| {
+            move |error: toml::de::Error| D::Error::custom(format!("{key}: {}", error.message()))
+        };
+        let pick =
+            table.remove("pick").map(Pick::deserialize).transpose().map_err(wrong("pick"))?;
+        let sustained = table.remove("sustained").map(f64::deserialize).transpose();
+        let sustained = sustained.map_err(wrong("sustained"))?;
         let question = Question::new(&metric, table).map_err(D::Error::custom)?;
-        Ok(Ask { question, runs, said })
+        Ok(Ask { question, runs, pick, sustained, said })
     }
 }
 
@@ -61,6 +168,52 @@ mod tests {
     }
 
     #[test]
+    fn a_star_stands_for_anything() {
+        for name in ["a *", "*, 5 %", "a *, 5 %", "*", "a b, 5 %", "*b*%", "*a*b*5*"] {
+            assert!(means(name, "a b, 5 %"), "{name}");
+        }
+        for (name, run) in
+            [("a", "ab"), ("ab*ba", "aba"), ("b*", "ab"), ("*b", "ba"), ("*b*a*", "ab")]
+        {
+            assert!(!means(name, run), "{name} {run}");
+        }
+        let runs = ["a, 1", "a, 2", "b, 1"].map(str::to_owned);
+        let spelt = |text: &str| {
+            let mut ask: Ask = toml::from_str(text).unwrap();
+            ask.spell_out(&runs);
+            ask.runs
+        };
+        assert_eq!(spelt("metric = 'goodput'\nruns = ['*, 1', 'c']"), ["a, 1", "b, 1", "c"]);
+        assert_eq!(spelt("metric = 'goodput'\nrun = 'a, *'\npick = 'most'"), ["a, *"]);
+        assert_eq!(spelt("metric = 'goodput'\nrun = 'c, *'"), ["c, *"]);
+        // Each that there is.
+        assert_eq!(spelt("metric = 'goodput'\nrun = '{}, *'\npick = 'most'"), ["a, *", "b, *"]);
+        assert_eq!(spelt("metric = 'goodput'\nrun = '{}, 1'"), ["a, 1", "b, 1"]);
+        assert_eq!(spelt("metric = 'goodput'\nrun = 'a, {}'"), ["a, 1", "a, 2"]);
+        assert_eq!(each("{}, 1", &runs)[1], ("b".to_owned(), "b, 1".to_owned()));
+    }
+
+    #[test]
+    fn a_run_that_falls_behind_is_not_picked() {
+        let ask = "metric = 'goodput'\nrun = 'a'\npick = 'least'\nsustained = 0.9";
+        let ask: Ask = toml::from_str(ask).unwrap();
+        let seen = |arrived_gbps| Observations {
+            delivered: Some(crate::observe::Delivered {
+                offered_gbps: 10.0,
+                arrived_gbps,
+                completed_gbps: 0.0,
+            }),
+            ..Observations::default()
+        };
+        let (kept, fell) = (seen(9.0), seen(8.9));
+        assert!(ask.takes(&[&kept]) && !ask.takes(&[&kept, &fell]));
+        assert!(ask.needs().eq([Part::Traces, Part::Delivered]));
+        assert_eq!(Pick::Least.of([2.0, 1.0].into_iter()), Some(1.0));
+        assert_eq!(Pick::Most.of([2.0, 1.0].into_iter()), Some(2.0));
+        assert_eq!(Pick::Most.of(std::iter::empty()), None);
+    }
+
+    #[test]
     fn what_is_said_does_not_hang_on_the_order_of_keys() {
         let said = |text: &str| toml::from_str::<Ask>(text).unwrap().said;
         let one = said("run = 'a'\nmetric = 'goodput'\nfrom_ms = 2.0");
@@ -75,6 +228,8 @@ mod tests {
             ("metric = 'goodput'\nrun = 'a'\nruns = ['b']", "not both"),
             ("metric = 'goodput'\nrun = ['a']", "run: invalid type"),
             ("metric = 'goodput'\nfor_ms = 1.0", "unknown field `for_ms`"),
+            ("metric = 'goodput'\nrun = 'a'\npick = 'best'", "pick: unknown variant `best`"),
+            ("metric = 'goodput'\nrun = 'a'\nsustained = '0.9'", "sustained: invalid type"),
         ] {
             let error = toml::from_str::<Ask>(text).unwrap_err().to_string();
             assert!(error.contains(said), "{error}");

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::Deserialize;
 
 use super::Ask;
+use super::ask::each;
 use crate::observe::{Part, Traced};
 
 /// One plot.
@@ -13,13 +14,24 @@ use crate::observe::{Part, Traced};
 pub(crate) struct Chart {
     pub(crate) title: String,
     pub(crate) kind: ChartKind,
-    /// Of runs with these names; all unless set.
+    /// Of runs with these names, in which a `*` stands for anything; all unless set. Where one has
+    /// `{}`, there is a plot for each that this stands for, in the title too.
     #[serde(default)]
     pub(crate) runs: Vec<String>,
     /// What a series shows.
     pub(crate) quantity: Option<Traced>,
     /// The metric of a sweep.
     pub(crate) of: Option<Ask>,
+    /// Of a sweep, what its runs are drawn over instead of their `x`, in whose order they are
+    /// joined.
+    pub(crate) along: Option<Ask>,
+    /// Sizes in bytes at which a chart of sizes divides messages; powers of ten and their halves
+    /// unless set.
+    #[serde(default)]
+    pub(crate) ends: Vec<u64>,
+    /// A chart of sizes shows slowdown over propagation and payload alone.
+    #[serde(default)]
+    pub(crate) bare: bool,
     /// What a sweep is held against: a second metric of the same runs.
     pub(crate) against: Option<Against>,
     /// Whose messages a distribution is of; of those without a label unless set.
@@ -79,6 +91,8 @@ pub(crate) enum ChartKind {
     Sizes,
     /// What the switches of racks hold in KB, cumulative over time.
     BufferCdf,
+    /// What waits for hosts in KB, cumulative over them and time.
+    DownlinkCdf,
     /// A metric over the x of the runs.
     Sweep,
     /// The window of all flows over the queue: of models from each start, with the direction of the
@@ -186,17 +200,32 @@ impl Chart {
                 self.labels.iter().filter_map(line).chain(each).chain(days).collect()
             }
             ChartKind::Cdf | ChartKind::Tail => vec![Part::Messages],
+            ChartKind::Sizes if self.bare => vec![Part::BareSlowdowns],
             ChartKind::Sizes => vec![Part::Slowdowns],
             ChartKind::BufferCdf => vec![Part::Buffers],
-            ChartKind::Sweep => self.asks().flat_map(|ask| ask.question.needs()).copied().collect(),
+            ChartKind::DownlinkCdf => vec![Part::Downlinks],
+            ChartKind::Sweep => self.asks().flat_map(Ask::needs).collect(),
             ChartKind::Phase => vec![Part::Windows, Part::Queues],
             ChartKind::Reaction => Vec::new(),
         }
     }
 
+    /// The plots that it is, with names spelt out.
+    pub(super) fn each(&self, runs: &[String]) -> Vec<Chart> {
+        let Some(name) = self.runs.iter().find(|name| name.contains("{}")) else {
+            return vec![self.clone()];
+        };
+        let named = |(value, name): (String, String)| Chart {
+            title: self.title.replace("{}", &value),
+            runs: vec![name],
+            ..self.clone()
+        };
+        each(name, runs).into_iter().map(named).collect()
+    }
+
     /// All that it asks of its runs.
     pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
-        self.of.iter().chain(self.against.iter().map(|other| &other.of))
+        self.of.iter().chain(&self.along).chain(self.against.iter().map(|other| &other.of))
     }
 
     /// Why it cannot be drawn, if so.
@@ -208,6 +237,9 @@ impl Chart {
             }
             ChartKind::Series => None,
             _ if self.days_of.is_some() => Some("days are those of a series"),
+            _ if self.runs.len() > 1 && self.runs.iter().any(|name| name.contains("{}")) => {
+                Some("a chart for each names its runs once")
+            }
             ChartKind::Sizes if self.share.is_none() => Some("a chart of sizes has a `share`"),
             ChartKind::Sweep if self.of.is_none() => Some("a sweep is `of` a metric"),
             ChartKind::Reaction if self.states.is_empty() => Some("a reaction has `states`"),

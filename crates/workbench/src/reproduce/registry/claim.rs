@@ -101,7 +101,8 @@ impl Claim {
         self.value_with(asks, value_of)
     }
 
-    /// Of several runs, the mean of what each comes to.
+    /// Of several runs, the mean of what each comes to. Where it is chosen which of them count,
+    /// those that do not are left out.
     fn value_with(
         &self,
         [measure, over, base]: [Option<&Ask>; 3],
@@ -124,7 +125,9 @@ impl Claim {
                 }
             })
         };
-        let values = (0..runs).map(one).collect::<Option<Vec<f64>>>()?;
+        let chooses = [measure, over, base].iter().flatten().any(|ask| ask.chooses());
+        let values = (0..runs).map(one).filter(|value| value.is_some() || !chooses);
+        let values = values.collect::<Option<Vec<f64>>>()?;
         let value = values.iter().sum::<f64>() / values.len() as f64;
         value.is_finite().then_some(value)
     }
@@ -156,6 +159,13 @@ impl Claim {
     /// All that is asked for the claim itself.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
         std::iter::once(&self.measure).chain(&self.over).chain(&self.base)
+    }
+
+    /// The same, to be changed.
+    pub(super) fn all_asks_mut(&mut self) -> impl Iterator<Item = &mut Ask> {
+        let Control { measure, over, base, .. } = &mut self.control;
+        let own = std::iter::once(&mut self.measure).chain(&mut self.over).chain(&mut self.base);
+        own.chain(measure).chain(over).chain(base)
     }
 
     /// All that decides its value but for the runs, as the registry says it.
@@ -200,5 +210,26 @@ mod tests {
             verdicts,
             [Verdict::Reproduced, Verdict::Direction, Verdict::Deviates, Verdict::Deviates]
         );
+    }
+
+    #[test]
+    fn runs_that_do_not_count_are_left_out() {
+        let claim = |pick: &str| -> Claim {
+            let text = format!(
+                "name = 'x'\ntext = 'x'\nunit = ''\ntolerance = 'x'\nreproduced = [1.0, 2.0]\n\
+                 measure = {{ metric = 'goodput', runs = ['a', 'b', 'c']{pick} }}\n\
+                 control = {{ of = 'y' }}"
+            );
+            toml::from_str(&text).unwrap()
+        };
+        let value_of = |_: &Ask, run: &str| match run {
+            "a" => Some(1.0),
+            "b" => None,
+            _ => Some(2.0),
+        };
+        assert_eq!(claim("").value(value_of), None);
+        assert_eq!(claim(", pick = 'most'").value(value_of), Some(1.5));
+        assert_eq!(claim(", sustained = 0.9").value(value_of), Some(1.5));
+        assert_eq!(claim(", pick = 'most'").value(|_, _| None), None);
     }
 }

@@ -6,10 +6,11 @@ use serde::Deserialize;
 use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
 
+use super::ask::means;
 use super::grid::Grid;
-use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS};
+use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS, Table};
 use crate::Error;
-use crate::observe::Part;
+use crate::observe::{Observations, Part};
 
 /// A figure: what is run, what is drawn, what is claimed.
 #[derive(Clone, Debug, Deserialize)]
@@ -20,7 +21,7 @@ pub(crate) struct Figure {
     pub(crate) name: String,
     /// The name of the file, and of its scenario.
     #[serde(skip)]
-    file: String,
+    pub(super) file: String,
     pub(crate) title: String,
     /// What a reader of its claims has to know.
     #[serde(default)]
@@ -30,6 +31,8 @@ pub(crate) struct Figure {
     /// `key=value` for all runs.
     #[serde(default)]
     set: Vec<String>,
+    /// The figure whose runs it looks at besides its own.
+    pub(super) runs_of: Option<String>,
     #[serde(default, rename = "run")]
     pub(crate) runs: Vec<Run>,
     /// More runs, after those.
@@ -41,6 +44,8 @@ pub(crate) struct Figure {
     pub(crate) claims: Vec<Claim>,
     #[serde(default, rename = "fact")]
     pub(crate) facts: Vec<Fact>,
+    #[serde(default, rename = "table")]
+    pub(crate) tables: Vec<Table>,
 }
 
 /// Something measured that the paper gives no value for.
@@ -97,7 +102,8 @@ impl Recording {
 }
 
 impl Figure {
-    /// The figure in this text, of a file of that name.
+    /// The figure in this text, of a file of that name, with all runs of its own. What it asks of
+    /// them is known once it is [settled](Figure::settled).
     pub(super) fn read(file: &str, text: &str) -> Result<Figure, String> {
         let number = file.strip_prefix("figure-").map(|number| number.trim_start_matches('0'));
         let number = number.filter(|number| !number.is_empty());
@@ -107,7 +113,19 @@ impl Figure {
         for grid in &figure.grids {
             figure.runs.extend(grid.runs()?);
         }
-        figure.fault().map_or(Ok(figure), Err)
+        Ok(figure)
+    }
+
+    /// The figure with these runs of another besides its own, and with all names spelt out.
+    pub(super) fn settled(mut self, others: &[Run]) -> Result<Figure, String> {
+        self.runs.extend_from_slice(others);
+        let names: Vec<String> = self.runs.iter().map(|run| run.name.clone()).collect();
+        self.tables.iter_mut().for_each(Table::spell_out);
+        self.charts = self.charts.iter().flat_map(|chart| chart.each(&names)).collect();
+        let facts = self.facts.iter_mut().map(|fact| &mut fact.measure);
+        let asks = self.claims.iter_mut().flat_map(Claim::all_asks_mut).chain(facts);
+        asks.for_each(|ask| ask.spell_out(&names));
+        self.fault().map_or(Ok(self), Err)
     }
 
     /// Whether a number means this figure: `14` is all of 14, 14b and so on.
@@ -130,26 +148,46 @@ impl Figure {
     /// Whether a claim, or its control, asks about that run.
     pub(crate) fn is_claimed(&self, run: &Run) -> bool {
         let asks = || self.claims.iter().flat_map(Claim::all_asks);
-        asks().any(|ask| ask.runs.contains(&run.name))
+        asks().any(|ask| ask.is_for(&run.name))
     }
 
     /// The numbers of the runs that a question goes to.
     pub(crate) fn asked(&self, ask: &Ask) -> impl Iterator<Item = usize> {
-        ask.runs.iter().filter_map(|name| self.run(name))
+        (0..self.runs.len()).filter(|&run| ask.is_for(&self.runs[run].name))
+    }
+
+    /// The answer of the runs that one of a question's names means, each made with several seeds.
+    pub(crate) fn answer<'a>(
+        &self,
+        ask: &Ask,
+        name: &str,
+        seen: impl Fn(usize) -> &'a [&'a Observations],
+    ) -> Option<f64> {
+        let answer = |run| {
+            let seeds = seen(run);
+            ask.question.answer(seeds).filter(|_| ask.takes(seeds))
+        };
+        let Some(pick) = ask.pick else { return answer(self.run(name)?) };
+        let runs = (0..self.runs.len()).filter(|&run| means(name, &self.runs[run].name));
+        pick.of(runs.filter_map(answer))
     }
 
     /// Whether a chart draws that run.
     pub(crate) fn draws(&self, chart: &Chart, run: &Run) -> bool {
-        if chart.runs.is_empty() { run.drawn } else { chart.runs.contains(&run.name) }
+        if chart.runs.is_empty() {
+            return run.drawn;
+        }
+        chart.runs.iter().any(|name| means(name, &run.name))
     }
 
     /// What has to be observed of a run for all that is asked of it and drawn.
     pub(crate) fn recording(&self, run: &Run) -> Recording {
         let asks = self.claims.iter().flat_map(Claim::all_asks);
         let asks = asks.chain(self.facts.iter().map(|fact| &fact.measure));
-        let asked = asks.filter(|ask| ask.runs.contains(&run.name));
+        let asks = asks.chain(self.tables.iter().map(|table| &table.cells));
+        let asked = asks.filter(|ask| ask.is_for(&run.name));
         let drawn = self.charts.iter().filter(|chart| self.draws(chart, run));
-        let parts = asked.flat_map(|ask| ask.question.needs()).copied();
+        let parts = asked.flat_map(Ask::needs);
         Recording {
             interval: run.trace_us.or(self.trace_us).map(Span::from_us_f64),
             parts: parts.chain(drawn.flat_map(Chart::needs)).collect(),
@@ -187,11 +225,13 @@ impl Figure {
             claim.all_asks().map(move |ask| (format!("claim {}", claim.name), ask))
         });
         let facts = self.facts.iter().map(|fact| (format!("fact {:?}", fact.text), &fact.measure));
-        for (of, ask) in claimed.chain(facts) {
+        let tables = self.tables.iter();
+        let tables = tables.map(|table| (format!("table {:?}", table.title), &table.cells));
+        for (of, ask) in claimed.chain(facts).chain(tables) {
             if ask.runs.is_empty() {
                 return Some(format!("{of}: no run is asked: `run` or `runs` is missing"));
             }
-            if let Some(missing) = ask.runs.iter().find(|name| self.run(name).is_none()) {
+            if let Some(missing) = ask.runs.iter().find(|name| !self.knows(name)) {
                 return Some(format!("{of}: {}", self.no_run(missing)));
             }
         }
@@ -202,7 +242,7 @@ impl Figure {
             }
         }
         for chart in &self.charts {
-            let missing = chart.runs.iter().find(|name| self.run(name).is_none());
+            let missing = chart.runs.iter().find(|name| !self.knows(name));
             let missing = missing.map(|name| self.no_run(name));
             let drawn = self.runs.iter().filter(|run| self.draws(chart, run));
             let models = drawn.clone().filter(|run| run.model.is_some()).count();
@@ -216,6 +256,11 @@ impl Figure {
         let (run, recording) = runs.find(|(_, recording)| recording.lacks_interval())?;
         let parts = recording.parts;
         Some(format!("run {}: {parts:?} are asked for, so `trace_us` has to be set", run.name))
+    }
+
+    /// Whether a name means any run.
+    fn knows(&self, name: &str) -> bool {
+        self.runs.iter().any(|run| means(name, &run.name))
     }
 
     fn no_run(&self, name: &str) -> String {

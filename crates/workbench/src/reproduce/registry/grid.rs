@@ -11,8 +11,8 @@ use super::Run;
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Grid {
-    /// Of each run. `{axis}` stands for its value, `{title}` for the protocol as people write it,
-    /// here and in what follows.
+    /// Of each run. `{axis}` stands for its value, `{0.5*axis}` for half of it, `{title}` for the
+    /// protocol as people write it, here and in what follows.
     name: String,
     scenario: Option<String>,
     #[serde(default)]
@@ -55,7 +55,8 @@ impl Grid {
     }
 
     fn run(&self, point: &[(&str, &Value)]) -> Result<Run, String> {
-        let value = |axis| point.iter().find(|(name, _)| *name == axis).map(|(_, value)| *value);
+        let value =
+            |axis: &str| point.iter().find(|(name, _)| *name == axis).map(|(_, value)| *value);
         let protocol = value("protocol").map(Value::to_string);
         let title = match &protocol {
             Some(name) => {
@@ -64,15 +65,26 @@ impl Grid {
             }
             None => "",
         };
-        let fill = |text: &String| {
-            let mut text = text.replace("{title}", title);
-            for (axis, value) in point {
-                text = text.replace(&format!("{{{axis}}}"), &value.to_string());
+        let meant = |inner: &str| match inner.split_once('*') {
+            None if inner == "title" => Some(title.to_owned()),
+            None => value(inner).map(Value::to_string),
+            Some((factor, axis)) => match (factor.parse::<f64>().ok()?, value(axis)?) {
+                // Without what floats leave behind the ninth digit.
+                (factor, Value::Number(x)) => Some(((factor * x * 1e9).round() / 1e9).to_string()),
+                (_, Value::Text(_)) => None,
+            },
+        };
+        let fill = |text: &String| -> Result<String, String> {
+            let mut parts = text.split('{');
+            let mut filled = parts.next().unwrap_or_default().to_owned();
+            for part in parts {
+                let known =
+                    part.split_once('}').and_then(|(inner, rest)| Some((meant(inner)?, rest)));
+                let (value, rest) = known
+                    .ok_or_else(|| format!("grid {:?}: {text:?} has no such axis", self.name))?;
+                filled = filled + &value + rest;
             }
-            match text.contains('{') {
-                true => Err(format!("grid {:?}: {text:?} has no such axis", self.name)),
-                false => Ok(text),
-            }
+            Ok(filled)
         };
         let x = match value("x") {
             None => None,
@@ -104,8 +116,8 @@ mod tests {
     #[test]
     fn there_is_a_run_for_each_combination() {
         let runs = runs(
-            "name = '{title}, {kind}, {x} %'\nscenario = 'of-{kind}'\nset = ['load={x}%', 'a=1']\n\
-             line = '{protocol}'\n\
+            "name = '{title}, {kind}, {x} %'\nscenario = 'of-{kind}'\n\
+             set = ['load={x}%', 'a={0.07*x}']\nline = '{protocol}'\n\
              over = { x = [20, 2.5], protocol = ['swift', 'dctcp'], kind = ['a', 'b'] }",
         )
         .unwrap();
@@ -123,7 +135,7 @@ mod tests {
                 "DCTCP, b, 2.5 %",
             ]
         );
-        assert_eq!(runs[6].set, ["load=2.5%", "a=1"]);
+        assert_eq!(runs[6].set, ["load=2.5%", "a=0.175"]);
         assert_eq!(runs[7].scenario.as_deref(), Some("of-b"));
         assert_eq!((runs[6].x, runs[6].protocol.as_deref()), (Some(2.5), Some("dctcp")));
         assert_eq!(runs[6].line.as_deref(), Some("dctcp"));
@@ -131,8 +143,11 @@ mod tests {
 
     #[test]
     fn a_wrong_grid_is_refused() {
-        let refused = |text| runs(text).unwrap_err();
-        assert!(refused("name = '{y}'\nover = { x = [1] }").contains("no such axis"));
+        let refused = |text: &str| runs(text).unwrap_err();
+        for name in ["{y}", "{x", "{a*x}", "{2*y}", "{2*title}"] {
+            let text = format!("name = '{name}'\nover = {{ x = [1] }}");
+            assert!(refused(&text).contains("no such axis"), "{name}");
+        }
         assert!(refused("name = 'a'\nover = { protocol = ['tcp'] }").contains("no protocol `tcp`"));
         assert!(refused("name = 'a'\nover = { x = ['1'] }").contains("x is a number"));
     }

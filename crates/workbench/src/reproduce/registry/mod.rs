@@ -7,6 +7,7 @@ mod claim;
 mod figure;
 mod grid;
 mod model;
+mod table;
 
 use serde::Deserialize;
 
@@ -16,6 +17,7 @@ pub(crate) use claim::Claim;
 pub use claim::Verdict;
 pub(crate) use figure::{Figure, Recording, Run};
 pub(crate) use model::Model;
+pub(crate) use table::Table;
 
 use crate::Error;
 
@@ -145,6 +147,23 @@ impl Paper {
         let figures: Vec<Figure> = figures
             .map(|(file, text)| Figure::read(file, text).map_err(|message| wrong(file, message)))
             .collect::<Result<_, Error>>()?;
+        let own: Vec<(String, Vec<Run>)> =
+            figures.iter().map(|figure| (figure.name.clone(), figure.runs.clone())).collect();
+        let settled = |figure: Figure| {
+            let file = figure.file.clone();
+            let others = match &figure.runs_of {
+                None => &[][..],
+                Some(name) => match own.iter().find(|(other, _)| other == name) {
+                    Some((_, runs)) => runs,
+                    None => {
+                        return Err(wrong(&file, format!("runs_of: there is no figure `{name}`")));
+                    }
+                },
+            };
+            figure.settled(others).map_err(|message| wrong(&file, message))
+        };
+        let figures: Vec<Figure> =
+            figures.into_iter().map(settled).collect::<Result<_, Error>>()?;
         let known = |name: &&String| figures.iter().any(|figure| figure.is_meant(name));
         for open in &paper.opens {
             let mut named = open.figures.iter().chain(&open.except);

@@ -1,0 +1,52 @@
+//! What all hosts together were asked to send, and what arrived.
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::{Message, Time};
+use tidegate_scenario::Plan;
+use tidegate_sim::FlowRecord;
+
+use super::{End, Left, Measure};
+use crate::Error;
+
+/// Payload between warm-up and the end, in Gbit/s a host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub(crate) struct Delivered {
+    /// Of messages that were submitted.
+    pub(crate) offered_gbps: f64,
+    /// That arrived for the first time.
+    pub(crate) arrived_gbps: f64,
+    /// Of messages that were completed, all of it, as SIRD's authors count goodput.
+    pub(crate) completed_gbps: f64,
+}
+
+/// Adds up.
+#[derive(Default)]
+pub(super) struct Adder {
+    offered_bytes: u64,
+    arrived_bytes: u64,
+    completed_bytes: u64,
+}
+
+impl Measure for Adder {
+    fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        self.arrived_bytes += record.window_bytes;
+        if record.bytes != Message::UNLIMITED {
+            let counts = |at: Time| plan.warmup <= at && at < plan.duration;
+            let bytes_if = |counts| if counts { record.bytes } else { 0 };
+            self.offered_bytes += bytes_if(counts(record.start));
+            self.completed_bytes += bytes_if(record.completed.is_some_and(counts));
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        let ns = (end.plan.duration - end.plan.warmup).as_us_f64() * 1e3;
+        let gbps = |bytes: u64| bytes as f64 * 8.0 / ns / end.plan.fabric.hosts.len() as f64;
+        left.seen.delivered = Some(Delivered {
+            offered_gbps: gbps(self.offered_bytes),
+            arrived_gbps: gbps(self.arrived_bytes),
+            completed_gbps: gbps(self.completed_bytes),
+        });
+        Ok(())
+    }
+}

@@ -1,0 +1,116 @@
+//! Tables of what runs measured.
+
+use std::fmt::Write;
+
+use serde::Deserialize;
+
+use super::ask::Pick;
+use super::{Ask, Figure};
+use crate::observe::Observations;
+use crate::reproduce::document::digits;
+
+/// A metric by two things that the names of runs say: as measured, and over the best of its column.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Table {
+    pub(crate) title: String,
+    unit: String,
+    rows: Vec<String>,
+    columns: Vec<String>,
+    /// Its run is named with `{row}` and `{column}`.
+    pub(crate) cells: Ask,
+    /// Which of a column is the best.
+    best: Pick,
+}
+
+impl Table {
+    /// The names of the runs of all cells, row by row.
+    pub(super) fn spell_out(&mut self) {
+        let names = std::mem::take(&mut self.cells.runs);
+        let cells = self.rows.iter().flat_map(|row| self.columns.iter().map(move |col| (row, col)));
+        let named = |(row, column): (&String, &String)| {
+            names.first().map(|name| name.replace("{row}", row).replace("{column}", column))
+        };
+        self.cells.runs = cells.filter_map(named).collect();
+    }
+
+    /// In Markdown: two tables, the second in parts of the best with the mean of each row. Cells
+    /// without an answer are empty, and do not count.
+    pub(crate) fn markdown<'a>(
+        &self,
+        figure: &Figure,
+        seen: impl Fn(usize) -> &'a [&'a Observations],
+    ) -> String {
+        let value = |name: &String| figure.answer(&self.cells, name, &seen);
+        let values: Vec<Option<f64>> = self.cells.runs.iter().map(value).collect();
+        let width = self.columns.len();
+        let best = |column: usize| {
+            let column = values.iter().skip(column).step_by(width);
+            self.best.of(column.copied().flatten())
+        };
+        let best: Vec<Option<f64>> = (0..width).map(best).collect();
+        let over = |(i, value): (usize, &Option<f64>)| Some((*value)? / best[i % width]?);
+        let normalised: Vec<Option<f64>> = values.iter().enumerate().map(over).collect();
+        let title = &self.title;
+        let mut text = format!("{title}, in {}:\n\n", self.unit);
+        self.lines(&mut text, &values, false);
+        let _ = write!(text, "\n{title}, over the best of each column:\n\n");
+        self.lines(&mut text, &normalised, true);
+        text.trim_end().to_owned()
+    }
+
+    fn lines(&self, text: &mut String, values: &[Option<f64>], with_mean: bool) {
+        let mean = if with_mean { " mean |" } else { "" };
+        let _ = writeln!(text, "| | {} |{mean}", self.columns.join(" | "));
+        let columns = self.columns.len() + usize::from(with_mean);
+        let _ = writeln!(text, "|---|{}", "--:|".repeat(columns));
+        for (row, values) in self.rows.iter().zip(values.chunks(self.columns.len())) {
+            let cell = |value: Option<f64>| value.map_or_else(String::new, digits);
+            let cells: Vec<String> = values.iter().map(|value| cell(*value)).collect();
+            let known: Vec<f64> = values.iter().copied().flatten().collect();
+            let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
+            let mean = if with_mean { format!(" {} |", cell(mean)) } else { String::new() };
+            let _ = writeln!(text, "| {row} | {} |{mean}", cells.join(" | "));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::observe::Delivered;
+
+    #[test]
+    fn cells_are_over_the_best_of_their_column() {
+        let text = "title = 'x'\n[[grid]]\nname = '{of}, {x}, {y}'\n\
+                    over = { of = ['a', 'b'], x = [1, 2], y = ['in', 'out'] }\n\
+                    [[table]]\ntitle = 'Goodput'\nunit = 'Gbit/s'\nrows = ['in', 'out']\n\
+                    columns = ['a', 'b']\nbest = 'most'\n\
+                    cells = { metric = 'arrived', run = '{column}, *, {row}', pick = 'most', \
+                    sustained = 0.5 }\n";
+        let figure = Figure::read("figure-1", text).unwrap().settled(&[]).unwrap();
+        let seen = |run: usize| {
+            let name = figure.runs[run].name.as_str();
+            let arrived_gbps = match name {
+                "a, 1, in" => 1.0,
+                "a, 2, in" => 2.0,
+                "b, 1, in" => 4.0,
+                "a, 1, out" => 8.0,
+                _ => 0.0,
+            };
+            let delivered = Delivered { offered_gbps: 1.0, arrived_gbps, completed_gbps: 0.0 };
+            Observations { delivered: Some(delivered), ..Observations::default() }
+        };
+        let all: Vec<Observations> = (0..figure.runs.len()).map(seen).collect();
+        let seeds: Vec<[&Observations; 1]> = all.iter().map(|seen| [seen]).collect();
+        assert_eq!(
+            figure.tables[0].markdown(&figure, |run| &seeds[run]),
+            "Goodput, in Gbit/s:\n\n| | a | b |\n|---|--:|--:|\n| in | 2 | 4 |\n| out | 8 |  |\n\n\
+             Goodput, over the best of each column:\n\n| | a | b | mean |\n|---|--:|--:|--:|\n\
+             | in | 0.25 | 1 | 0.625 |\n| out | 1 |  | 1 |"
+        );
+        let other = text.replace("{column}, *", "c, *");
+        let refused = Figure::read("figure-1", &other).unwrap().settled(&[]).unwrap_err();
+        assert!(refused.contains("table \"Goodput\": there is no run `c, *, in`"), "{refused}");
+    }
+}
