@@ -65,7 +65,8 @@ pub(crate) struct Run {
     pub(crate) name: String,
     /// Takes the place of the transport's protocol.
     pub(crate) protocol: Option<String>,
-    /// Another file in the paper's folder of scenarios, without `.toml`.
+    /// Another file in the paper's folder of scenarios, without `.toml`; `paper/file` is one of
+    /// another paper's.
     pub(super) scenario: Option<String>,
     #[serde(default)]
     pub(super) set: Vec<String>,
@@ -203,7 +204,10 @@ impl Figure {
         choice: Option<Choice>,
     ) -> Result<Plan, Error> {
         let scenario = run.scenario.as_ref().unwrap_or(&self.file);
-        let name = format!("{}/{scenario}", paper.name);
+        let name = match scenario.contains('/') {
+            true => scenario.clone(),
+            false => format!("{}/{scenario}", paper.name),
+        };
         let text = SCENARIOS.iter().find(|(known, _)| *known == name).map(|(_, text)| *text);
         let text = text.ok_or_else(|| Error::Run(format!("there is no scenario {name}")))?;
         let mut overrides = Vec::new();

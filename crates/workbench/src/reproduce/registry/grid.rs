@@ -17,6 +17,9 @@ pub(super) struct Grid {
     scenario: Option<String>,
     #[serde(default)]
     set: Vec<String>,
+    /// What is set besides where an axis has that value.
+    #[serde(default)]
+    with: BTreeMap<String, Vec<String>>,
     line: Option<String>,
     trace_us: Option<f64>,
     /// `protocol` is the run's protocol, `x` where it stands on the x axis of a sweep.
@@ -43,6 +46,10 @@ impl std::fmt::Display for Value {
 impl Grid {
     /// All runs of it.
     pub(super) fn runs(&self) -> Result<Vec<Run>, String> {
+        let known = |name: &String| self.over.values().flatten().any(|of| of.to_string() == *name);
+        if let Some(name) = self.with.keys().find(|name| !known(name)) {
+            return Err(format!("grid {:?}: with: no axis has the value {name:?}", self.name));
+        }
         let mut points: Vec<Vec<(&str, &Value)>> = vec![Vec::new()];
         for (axis, values) in self.over.iter().rev() {
             let with = |point: &Vec<_>| {
@@ -91,11 +98,13 @@ impl Grid {
             Some(Value::Number(x)) => Some(*x),
             Some(Value::Text(text)) => return Err(format!("x is a number, not {text:?}")),
         };
+        let with = point.iter().filter_map(|(_, value)| self.with.get(&value.to_string()));
+        let with = with.flatten();
         Ok(Run {
             name: fill(&self.name)?,
             protocol,
             scenario: self.scenario.as_ref().map(fill).transpose()?,
-            set: self.set.iter().map(fill).collect::<Result<_, _>>()?,
+            set: self.set.iter().chain(with).map(fill).collect::<Result<_, _>>()?,
             model: None,
             trace_us: self.trace_us,
             x,
@@ -117,7 +126,7 @@ mod tests {
     fn there_is_a_run_for_each_combination() {
         let runs = runs(
             "name = '{title}, {kind}, {x} %'\nscenario = 'of-{kind}'\n\
-             set = ['load={x}%', 'a={0.07*x}']\nline = '{protocol}'\n\
+             set = ['load={x}%', 'a={0.07*x}']\nwith = { b = ['c={kind}'] }\nline = '{protocol}'\n\
              over = { x = [20, 2.5], protocol = ['swift', 'dctcp'], kind = ['a', 'b'] }",
         )
         .unwrap();
@@ -136,6 +145,7 @@ mod tests {
             ]
         );
         assert_eq!(runs[6].set, ["load=2.5%", "a=0.175"]);
+        assert_eq!(runs[7].set, ["load=2.5%", "a=0.175", "c=b"]);
         assert_eq!(runs[7].scenario.as_deref(), Some("of-b"));
         assert_eq!((runs[6].x, runs[6].protocol.as_deref()), (Some(2.5), Some("dctcp")));
         assert_eq!(runs[6].line.as_deref(), Some("dctcp"));
@@ -149,6 +159,8 @@ mod tests {
             assert!(refused(&text).contains("no such axis"), "{name}");
         }
         assert!(refused("name = 'a'\nover = { protocol = ['tcp'] }").contains("no protocol `tcp`"));
+        let with = refused("name = 'a'\nover = { x = [1] }\nwith = { 2 = [] }");
+        assert!(with.contains("no axis has the value \"2\""), "{with}");
         assert!(refused("name = 'a'\nover = { x = ['1'] }").contains("x is a number"));
     }
 }

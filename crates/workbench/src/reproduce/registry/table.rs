@@ -9,7 +9,8 @@ use super::{Ask, Figure};
 use crate::observe::Observations;
 use crate::reproduce::document::digits;
 
-/// A metric by two things that the names of runs say: as measured, and over the best of its column.
+/// A metric by two things that the names of runs say: as measured and, where one of a column is
+/// the best, over that.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Table {
@@ -19,8 +20,8 @@ pub(crate) struct Table {
     columns: Vec<String>,
     /// Its run is named with `{row}` and `{column}`.
     pub(crate) cells: Ask,
-    /// Which of a column is the best.
-    best: Pick,
+    /// Which of a column is the best, if any.
+    best: Option<Pick>,
 }
 
 impl Table {
@@ -34,8 +35,8 @@ impl Table {
         self.cells.runs = cells.filter_map(named).collect();
     }
 
-    /// In Markdown: two tables, the second in parts of the best with the mean of each row. Cells
-    /// without an answer are empty, and do not count.
+    /// In Markdown: values, and where there is a best a second table, in parts of it and with the
+    /// mean of each row. Cells without an answer are empty, and do not count.
     pub(crate) fn markdown<'a>(
         &self,
         figure: &Figure,
@@ -43,17 +44,18 @@ impl Table {
     ) -> String {
         let value = |name: &String| figure.answer(&self.cells, name, &seen);
         let values: Vec<Option<f64>> = self.cells.runs.iter().map(value).collect();
+        let title = &self.title;
+        let mut text = format!("{title}, in {}:\n\n", self.unit);
+        self.lines(&mut text, &values, false);
+        let Some(pick) = self.best else { return text.trim_end().to_owned() };
         let width = self.columns.len();
         let best = |column: usize| {
             let column = values.iter().skip(column).step_by(width);
-            self.best.of(column.copied().flatten())
+            pick.of(column.copied().flatten())
         };
         let best: Vec<Option<f64>> = (0..width).map(best).collect();
         let over = |(i, value): (usize, &Option<f64>)| Some((*value)? / best[i % width]?);
         let normalised: Vec<Option<f64>> = values.iter().enumerate().map(over).collect();
-        let title = &self.title;
-        let mut text = format!("{title}, in {}:\n\n", self.unit);
-        self.lines(&mut text, &values, false);
         let _ = write!(text, "\n{title}, over the best of each column:\n\n");
         self.lines(&mut text, &normalised, true);
         text.trim_end().to_owned()
