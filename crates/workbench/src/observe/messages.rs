@@ -1,11 +1,11 @@
-//! How long messages took, by label.
+//! How long messages and exchanges took, by label.
 
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::Span;
 use tidegate_scenario::Plan;
-use tidegate_sim::FlowRecord;
+use tidegate_sim::{Exchange, FlowRecord};
 
 use super::{End, Left, Measure};
 use crate::{Error, convert};
@@ -15,7 +15,7 @@ const QUANTILES: [f64; 9] = [0.5, 0.9, 0.95, 0.99, 0.995, 0.999, 0.9995, 0.9999,
 /// Steps of the cumulative distribution below its tail.
 const STEPS: usize = 100;
 
-/// Messages of a label, submitted after warm-up.
+/// Messages of a label, submitted after warm-up; or exchanges, by the label of their requests.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Messages {
     pub(crate) count: u64,
@@ -66,13 +66,43 @@ impl Measure for Completions {
     }
 
     fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        let of = |(label, (times, open))| {
-            let label = end.plan.labels.get(usize::from(label)).cloned().unwrap_or_default();
-            (label, Messages::of(times, open))
-        };
+        let of = |(label, (times, open))| (named(end, label), Messages::of(times, open));
         left.seen.messages = self.by_label.into_iter().map(of).collect();
         Ok(())
     }
+}
+
+/// Keeps the times of exchanges in closed loops: from the submission of a request to the last byte
+/// of its reply.
+#[derive(Default)]
+pub(super) struct Exchanges {
+    /// By label of requests: how many there were, and the times of those with a reply.
+    by_label: BTreeMap<u16, (u64, Vec<Span>)>,
+}
+
+impl Measure for Exchanges {
+    fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        let exchange = record.exchange.filter(|exchange| exchange.asked >= plan.warmup);
+        if let Some(Exchange { asked, label, is_reply }) = exchange {
+            let (requests, times) = self.by_label.entry(label).or_default();
+            *requests += u64::from(!is_reply);
+            times.extend(record.completed.filter(|_| is_reply).map(|at| at.since(asked)));
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        let of = |(label, (requests, times)): (u16, (u64, Vec<Span>))| {
+            let open = requests.saturating_sub(times.len() as u64);
+            (named(end, label), Messages::of(times, open))
+        };
+        left.seen.exchanges = self.by_label.into_iter().map(of).collect();
+        Ok(())
+    }
+}
+
+fn named(end: &End<'_>, label: u16) -> String {
+    end.plan.labels.get(usize::from(label)).cloned().unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -71,6 +71,8 @@ pub(crate) struct Observations {
     pub(crate) traces: Vec<FlowTrace>,
     /// Completion times by label.
     pub(crate) messages: BTreeMap<String, Messages>,
+    /// Times from request to reply in closed loops, by the label of requests.
+    pub(crate) exchanges: BTreeMap<String, Messages>,
     /// Round-trip times of all packets after warm-up, in microseconds; of protocols that measure
     /// none, nothing.
     pub(crate) rtt_us: Spread,
@@ -186,6 +188,8 @@ pub(crate) enum Part {
     Windows,
     /// [`Observations::messages`].
     Messages,
+    /// [`Observations::exchanges`].
+    Exchanges,
     /// [`Observations::rtt_us`].
     RoundTrips,
     /// [`Observations::links`].
@@ -222,6 +226,7 @@ pub(crate) fn measures(
         match part {
             Part::Traces | Part::Windows => {}
             Part::Messages => measures.push(Box::<messages::Completions>::default()),
+            Part::Exchanges => measures.push(Box::<messages::Exchanges>::default()),
             Part::RoundTrips => measures.push(Box::new(round_trips::RoundTrips::default())),
             Part::Links => measures.push(Box::new(links::Links)),
             Part::Queues => measures.push(Box::new(queues::Queues::every(interval))),

@@ -25,10 +25,35 @@ flows = [
     tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
 }
 
-pub(crate) const ALL: [Part; 12] = [
+/// Two clients of one server, which a message goes to as well.
+pub(crate) fn closed_loop(protocol: &str) -> Plan {
+    let text = format!(
+        r#"
+duration = "400us"
+warmup = "100us"
+fabric = {{ kind = "star", hosts = 4, mtu = "1500B" }}
+transport = {{ protocol = "{protocol}" }}
+flows = [{{ src = "h2", dst = "h3", label = "short", start = "150us", size = "3KB" }}]
+
+[[traffic]]
+kind = "closed-loop"
+label = "ask"
+reply_label = "answer"
+clients = "h[0-1]"
+servers = "h3"
+request = "3KB"
+reply = "20KB"
+think = "3us"
+"#
+    );
+    tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
+}
+
+pub(crate) const ALL: [Part; 13] = [
     Part::Traces,
     Part::Windows,
     Part::Messages,
+    Part::Exchanges,
     Part::RoundTrips,
     Part::Links,
     Part::Queues,
@@ -121,6 +146,36 @@ fn traces_of_all_flows_add_up_to_their_rows() {
 }
 
 #[test]
+fn exchanges_run_from_the_request_to_its_reply() {
+    let plan = closed_loop(crate::protocols()[0].name);
+    let rows: Arc<Mutex<Vec<FlowRow>>> = Arc::default();
+    let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
+    let mut all = measures([Part::Exchanges], Span::us(10));
+    all.push(Box::new(diary));
+    let seen = left(&plan, all).seen;
+    let rows = rows.lock().unwrap();
+    let since_warmup: Vec<_> = rows
+        .iter()
+        .filter_map(|row| Some((row, row.exchange?)))
+        .filter(|(_, exchange)| exchange.asked >= plan.warmup)
+        .collect();
+    let asked = since_warmup.iter().filter(|(_, exchange)| !exchange.is_reply).count() as u64;
+    let mut took: Vec<f64> =
+        since_warmup.iter().filter_map(|(row, _)| Some(row.exchange()?.as_us_f64())).collect();
+    took.sort_by(f64::total_cmp);
+    let labels: Vec<&str> = seen.exchanges.keys().map(String::as_str).collect();
+    assert_eq!(labels, ["ask"]);
+    let ask = &seen.exchanges["ask"];
+    assert_eq!((ask.count, ask.unfinished), (asked, asked - took.len() as u64));
+    assert!(ask.unfinished > 0 && took.len() > 20, "{} of {asked}", took.len());
+    assert_eq!(ask.quantile(1.0), took.last().copied());
+    // Request and reply take more than either.
+    let slowest_reply = rows.iter().filter(|row| row.exchange.is_some()).filter_map(FlowRow::fct);
+    let slowest_reply = slowest_reply.max().unwrap().as_us_f64();
+    assert!(took[took.len() - 1] > slowest_reply, "{took:?}, {slowest_reply}");
+}
+
+#[test]
 fn measures_are_given_samples_at_their_own_times() {
     let plan = plan(crate::protocols()[0].name);
     let intervals = [Some(Span::us(100)), Some(Span::us(150)), None, Some(Span::s(1))];
@@ -144,7 +199,7 @@ fn measures_change_no_outcome_and_do_without_each_other() {
         let json = |seen: &Observations| serde_json::to_value(seen).unwrap();
         let (none, all) = (seen(&plan, &[], Span::us(10)), seen(&plan, &ALL, Span::us(10)));
         assert_eq!(none.digest, all.digest, "{}", protocol.name);
-        let keys = ["traces", "traces", "messages", "rtt_us", "links", "queues"];
+        let keys = ["traces", "traces", "messages", "exchanges", "rtt_us", "links", "queues"];
         for (part, key) in ALL.into_iter().zip(keys) {
             let mut alone = seen(&plan, &[part], Span::us(10));
             assert_eq!(alone.digest, all.digest, "{part:?}");

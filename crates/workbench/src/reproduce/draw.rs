@@ -57,9 +57,14 @@ fn plots(
     };
     let title = || format!("{} {}: {}", "Figure", figure.name, chart.title);
     match chart.kind {
-        ChartKind::Cdf | ChartKind::Tail => {
+        ChartKind::Cdf | ChartKind::Exchanges | ChartKind::Tail => {
             let line = |(place, &run): (usize, &usize)| {
-                let mut points = runs[run].first()?.messages.get(&chart.label)?.cdf.clone();
+                let seen = runs[run].first()?;
+                let times = match chart.kind {
+                    ChartKind::Exchanges => &seen.exchanges,
+                    _ => &seen.messages,
+                };
+                let mut points = times.get(&chart.label)?.cdf.clone();
                 if chart.kind == ChartKind::Tail {
                     points.iter_mut().for_each(|point| point.1 = 1.0 - point.1);
                     points.retain(|point| point.1 > 1e-9);

@@ -26,6 +26,25 @@ impl Metric for Message {
     }
 }
 
+/// The same of exchanges: from the submission of a request to the last byte of its reply.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Exchange {
+    /// Of requests with this label; of those without one unless set.
+    #[serde(default)]
+    label: String,
+    share: f64,
+}
+
+impl Metric for Exchange {
+    const NAME: &'static str = "exchange";
+    const NEEDS: &'static [Part] = &[Part::Exchanges];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        seen.exchanges.get(&self.label)?.quantile(self.share)
+    }
+}
+
 /// Messages by size, and a share of them.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]

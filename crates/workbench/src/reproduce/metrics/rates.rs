@@ -3,9 +3,11 @@
 use std::ops::Range;
 
 use serde::Deserialize;
+use tidegate_results::LinkSummary;
 
 use super::{Flows, Metric, average, between, bins, flows, intervals};
 use crate::observe::{Observations, Part};
+use crate::reproduce::registry::Port;
 
 /// Goodput of a flow in Gbit/s, the mean of all that are asked about.
 #[derive(Clone, Debug, Deserialize)]
@@ -144,6 +146,28 @@ impl Metric for Dip {
         let each: Vec<Vec<f64>> = self.0.averages(seen).collect();
         let sum = |time: usize| each.iter().map(|flow| flow[time]).sum::<f64>();
         (0..each.first()?.len()).map(sum).min_by(f64::total_cmp)
+    }
+}
+
+/// What switch ports send together in Gbit/s on the wire, headers and gaps included, from warm-up
+/// on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PortRates {
+    links: Vec<Port>,
+}
+
+impl Metric for PortRates {
+    const NAME: &'static str = "port-rates";
+    const NEEDS: &'static [Part] = &[Part::Links];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let rate = |port: &Port| {
+            let is_meant = |link: &&LinkSummary| port.ends() == (&link.from, &link.to);
+            let link = seen.links.iter().find(is_meant)?;
+            Some(link.utilization? * link.rate_gbps)
+        };
+        self.links.iter().map(rate).sum()
     }
 }
 

@@ -57,11 +57,26 @@ fn metrics_look_at_their_flows_and_times() {
 }
 
 #[test]
+fn ports_are_added_up_on_the_wire() {
+    let plan = measures::plan(crate::protocols()[0].name);
+    let seen = measures::seen(&plan, &[Part::Links], Span::us(10));
+    let answer = |text: &str| question(text).unwrap().answer(&[&seen]).unwrap();
+    // Links have 100 Gbit/s.
+    let used =
+        ["h1", "h3"].map(|host| answer(&format!("metric = 'utilization'\nlink = 'tor0>{host}'")));
+    let together = answer("metric = 'port-rates'\nlinks = ['tor0>h1', 'tor0>h3']");
+    assert!(used.iter().all(|used| *used > 1.0), "{used:?}");
+    assert!((together - used[0] - used[1]).abs() < 1e-9, "{together}, {used:?}");
+}
+
+#[test]
 fn what_is_not_there_has_no_answer() {
     for text in [
         "metric = 'goodput'\nlabel = 'c'",
         "metric = 'peak'",
         "metric = 'message'\nshare = 0.5",
+        "metric = 'exchange'\nshare = 0.5",
+        "metric = 'port-rates'\nlinks = ['tor0>h0', 'tor0>h9']",
         "metric = 'utilization'\nlink = 'a>b'",
         "metric = 'rtt-of-all'",
         "metric = 'convergence'\nlabel = 'b'\ngbps = 90.0",
@@ -98,7 +113,7 @@ fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
 }
 
 /// A table of every metric that has an answer for the flows of the measures' tests.
-const ANSWERED: [&str; 34] = [
+const ANSWERED: [&str; 36] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'carried'\nof_gbps = 50.0",
@@ -114,6 +129,8 @@ const ANSWERED: [&str; 34] = [
     "metric = 'rtt-of-all'",
     "metric = 'rtt-of-all-p99'",
     "metric = 'message'\nlabel = 'short'\nshare = 0.9",
+    "metric = 'exchange'\nlabel = 'ask'\nshare = 0.9",
+    "metric = 'port-rates'\nlinks = ['tor0>h1', 'tor0>h3']",
     "metric = 'utilization'\nlink = 'tor0>h3'",
     "metric = 'queue-delay'\nlink = 'tor0>h3'",
     "metric = 'queue-delay-p99'\nlink = 'tor0>h3'",
@@ -243,12 +260,15 @@ fn what_a_metric_needs_is_enough_for_it() {
         target.answer(&[&seen]).map(|_| (measures::plan(name), seen))
     };
     let (plan, whole) = all.iter().find_map(|protocol| aims(protocol.name)).unwrap();
-    let (racks, of_racks) = (racks(), measures::seen(&racks(), &measures::ALL, Span::us(10)));
+    let all_of = |plan| measures::seen(plan, &measures::ALL, Span::us(10));
+    let (racks, asks) = (racks(), measures::closed_loop(all[0].name));
+    let (of_racks, of_asks) = (all_of(&racks), all_of(&asks));
     let mut asked = Vec::new();
     for text in ANSWERED {
         let question = question(text).unwrap();
         let (plan, whole) = match question.needs() {
             [Part::Circuits] => (&racks, &of_racks),
+            [Part::Exchanges] => (&asks, &of_asks),
             _ => (&plan, &whole),
         };
         let own = measures::seen(plan, question.needs(), Span::us(10));

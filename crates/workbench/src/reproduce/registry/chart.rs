@@ -85,7 +85,9 @@ pub(crate) enum ChartKind {
     Series,
     /// Completion times, cumulative.
     Cdf,
-    /// The same, as the share that took longer.
+    /// The same of exchanges in closed loops, by the label of their requests.
+    Exchanges,
+    /// Completion times, as the share that took longer.
     Tail,
     /// The slowdown that a share of the messages did not exceed, by their size.
     Sizes,
@@ -200,6 +202,7 @@ impl Chart {
                 self.labels.iter().filter_map(line).chain(each).chain(days).collect()
             }
             ChartKind::Cdf | ChartKind::Tail => vec![Part::Messages],
+            ChartKind::Exchanges => vec![Part::Exchanges],
             ChartKind::Sizes if self.bare => vec![Part::BareSlowdowns],
             ChartKind::Sizes => vec![Part::Slowdowns],
             ChartKind::BufferCdf => vec![Part::Buffers],

@@ -61,6 +61,8 @@ enum Form {
     Value,
     /// First over second.
     Ratio,
+    /// First less second.
+    Difference,
     /// By how many per cent the first is below the second.
     ReductionPercent,
     /// How many per cent of the way from the base to the second the first has come.
@@ -118,6 +120,7 @@ impl Claim {
             Some(match self.form {
                 Form::Value => first,
                 Form::Ratio => first / value(over)?,
+                Form::Difference => first - value(over)?,
                 Form::ReductionPercent => 100.0 * (1.0 - first / value(over)?),
                 Form::GainPercent => {
                     let base = value(base)?;
@@ -202,6 +205,7 @@ mod tests {
         };
         let value_of = |_: &Ask, run: &str| Some(if run == "a" { 30.0 } else { 2.0 });
         assert_eq!(claim("ratio").value(value_of), Some(15.0));
+        assert_eq!(claim("difference").value(value_of), Some(28.0));
         assert_eq!(claim("reduction-percent").value(value_of), Some(-1400.0));
         assert_eq!(claim("ratio").control_value(value_of), Some(1.0));
         let verdicts =
