@@ -60,18 +60,24 @@ pub(crate) struct Checking {
     pub(super) free: Vec<u32>,
     /// Payload has to come in order.
     pub(super) in_order: bool,
+    /// Every message has a number of its own.
+    pub(super) all_new: bool,
 }
 
 impl Checking {
     /// A message begins, under the number of an acknowledged one, if there is one.
     pub(crate) fn submit(&mut self, src: u32, dst: u32, size: u64) -> u32 {
         let heard = Heard { src, dst, size, ..Heard::default() };
-        let id = self.free.pop().unwrap_or_else(|| {
-            self.messages.push(Heard::default());
-            self.messages.len() as u32 - 1
-        });
-        self.messages[id as usize] = heard;
-        id
+        match self.free.pop().filter(|_| !self.all_new) {
+            Some(id) => {
+                self.messages[id as usize] = heard;
+                id
+            }
+            None => {
+                self.messages.push(heard);
+                self.messages.len() as u32 - 1
+            }
+        }
     }
 
     /// What was heard of a message, unless somebody made it up.

@@ -27,6 +27,8 @@ pub(crate) const RATE: Rate = Rate::gbps(100);
 pub(crate) trait Subject: Endpoint {
     /// Payload is delivered in order.
     const IN_ORDER: bool = false;
+    /// Numbers of acknowledged messages are given to others.
+    const REUSES_NUMBERS: bool = true;
 
     /// Host number `host`; most of it is [`context`].
     fn context(host: u32) -> HostContext;

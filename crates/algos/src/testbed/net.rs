@@ -18,6 +18,8 @@ pub(crate) struct Faults {
     pub(crate) loss: f64,
     /// Share of packets that come twice.
     pub(crate) duplication: f64,
+    /// Every packet that arrives does so again, so much later.
+    pub(crate) echo: Option<Span>,
     /// Each packet takes up to so much longer than 1 µs.
     pub(crate) jitter: Span,
     /// Loses everything from this host between the two times.
@@ -32,13 +34,15 @@ pub(crate) struct Faults {
 pub(crate) const NO_FAULTS: Faults = Faults {
     loss: 0.0,
     duplication: 0.0,
+    echo: None,
     jitter: Span::us(1),
     mute: None,
     deaf: None,
     first_of: 0,
 };
 
-/// Hosts, each with a link into a network that is 1 µs away from all of them and never full.
+/// Hosts, each with a link into a network that all of them are 1 µs away from. It is never full,
+/// unless it is a [switch](Net::through_a_switch).
 pub(crate) struct Net<T: Subject> {
     pub(crate) hosts: Vec<T>,
     pub(crate) now: Time,
@@ -47,9 +51,13 @@ pub(crate) struct Net<T: Subject> {
     pub(crate) lost: u64,
     /// Payload that was sent again.
     pub(crate) resent_bytes: u64,
+    /// The longest that a packet has waited at the switch, if there is one.
+    pub(crate) longest_wait: Span,
     faults: Faults,
     rng: Rng,
     uplink_free: Vec<Time>,
+    /// From the switch to each host, if there is one.
+    downlink_free: Vec<Time>,
     /// By arrival, then order of sending.
     wires: BTreeMap<(Time, u64), (Frame, Body)>,
     order: u64,
@@ -62,16 +70,28 @@ impl<T: Subject> Net<T> {
         Net {
             hosts: (0..hosts).map(|host| T::new(params, &T::context(host))).collect(),
             now: Time::ZERO,
-            app: Checking { in_order: T::IN_ORDER, ..Checking::default() },
+            app: Checking {
+                in_order: T::IN_ORDER,
+                all_new: !T::REUSES_NUMBERS,
+                ..Checking::default()
+            },
             lost: 0,
             resent_bytes: 0,
+            longest_wait: Span::ZERO,
             faults,
             rng: Rng::stream(seed, Domain::Faults, 0),
             uplink_free: alloc::vec![Time::ZERO; hosts as usize],
+            downlink_free: Vec::new(),
             wires: BTreeMap::new(),
             order: 0,
             sent: alloc::vec![0; T::Header::FORMAT.kinds.len()],
         }
+    }
+
+    /// The same with a switch in the middle, from which a link leads to each host, 1 µs long.
+    pub(crate) fn through_a_switch(mut self) -> Net<T> {
+        self.downlink_free = self.uplink_free.clone();
+        self
     }
 
     /// Submits a message, under the number of an acknowledged one, if there is one.
@@ -127,11 +147,25 @@ impl<T: Subject> Net<T> {
                 self.lost += 1;
                 continue;
             }
-            self.order += 1;
-            let delay = Span::us(1) + Span::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
-            self.wires.insert((left + delay, self.order), (frame, body));
+            let first = self.arrival(left, &frame);
+            let second = self.faults.echo.map(|later| first + later);
+            for at in [Some(first), second].into_iter().flatten() {
+                self.order += 1;
+                self.wires.insert((at, self.order), (frame, body));
+            }
         }
         left
+    }
+
+    /// When a packet arrives that has left its host at `left`.
+    fn arrival(&mut self, left: Time, frame: &Frame) -> Time {
+        let jitter = Span::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
+        let at = left + Span::us(1) + jitter;
+        let Some(free) = self.downlink_free.get_mut(frame.dst as usize) else { return at };
+        let start = at.max(*free);
+        *free = start + RATE.serialise(frame.wire_bytes as u64);
+        self.longest_wait = self.longest_wait.max(start - at);
+        *free + Span::us(1)
     }
 
     fn loses(&mut self, at: Time, frame: &Frame, body: &Body, kind: usize) -> bool {
@@ -174,9 +208,7 @@ impl<T: Subject> Net<T> {
                 {
                     self.uplink_free[host] = self.send(self.now, frame, body);
                 }
-                let free = self.uplink_free[host];
-                let free = if free > self.now { free } else { Time::NEVER };
-                next = next.min(free).min(self.hosts[host].deadline());
+                next = next.min(self.wakes(host));
             }
             next = self.wires.keys().next().map_or(next, |key| next.min(key.0));
             if next > until {
@@ -184,6 +216,20 @@ impl<T: Subject> Net<T> {
                 return;
             }
             self.now = next.max(self.now + Span::ps(1));
+        }
+    }
+
+    /// When a host is to be asked next, if nothing arrives there.
+    fn wakes(&self, host: usize) -> Time {
+        let (host, free) = (&self.hosts[host], self.uplink_free[host]);
+        let deadline = host.deadline();
+        if free <= self.now {
+            deadline
+        } else if deadline > self.now {
+            deadline.min(free)
+        } else {
+            // What could leave already waits for its link.
+            free
         }
     }
 
