@@ -206,13 +206,6 @@ impl Settings {
     }
 }
 
-/// What becomes of a packet.
-enum Answer {
-    None,
-    /// Goes back to where it came from.
-    Reply(Header),
-}
-
 /// The dcPIM transport of one host.
 pub struct Dcpim {
     settings: Settings,
@@ -295,38 +288,38 @@ impl Transport for Dcpim {
             }
             (Header::Token(token), _) => {
                 outbox.on_token(step, src, &token);
-                Answer::None
+                None
             }
             (Header::Request(request), _) => {
                 outbox.on_request(step, src, &request, turns);
-                Answer::None
+                None
             }
             (Header::Grant(grant), Some(source)) => {
                 inbox.on_grant(step, source, &grant, turns);
-                Answer::None
+                None
             }
             (Header::Accept(accept), _) => {
                 outbox.on_accept(step, src, &accept);
-                Answer::None
+                None
             }
             (Header::Reject(reject), Some(source)) => {
                 inbox.on_reject(source, &reject);
-                Answer::None
+                None
             }
             (Header::Ack(ack), _) => {
                 if let Some(id) = outbox.on_ack(step, src, &ack) {
                     app.acked(now, MessageId { src: self.host.host, id });
                 }
-                Answer::None
+                None
             }
             // Nobody that this host receives from.
-            _ => Answer::None,
+            _ => None,
         };
         // Data may have let a clock go on.
         self.advance(now);
         match answer {
-            Answer::None => Reply::None,
-            Answer::Reply(reply) => {
+            None => Reply::None,
+            Some(reply) => {
                 self.write_control(src, &reply, packet);
                 Reply::Send
             }

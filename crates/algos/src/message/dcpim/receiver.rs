@@ -7,7 +7,7 @@ use tidegate_core::{Application, Message, MessageId, Time};
 use super::header::{Ack, Announced, Data, Header, Notification};
 use super::matching::{Match, Matching};
 use super::tokens::Clock;
-use super::{Answer, LONG, Settings, Step};
+use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Pile, Places, shortest_first};
@@ -259,10 +259,10 @@ impl Inbox {
         source: u32,
         notification: &Notification,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let said = notification.announced();
         match self.find(step, source, &said) {
-            Known::Never | Known::New => Answer::None,
+            Known::Never | Known::New => None,
             Known::Done(()) => done(&said),
             Known::Slot(slot) => {
                 self.learn_size(step.settings, slot, said.size);
@@ -279,12 +279,12 @@ impl Inbox {
         data: &Data,
         payload_bytes: u32,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let said = data.announced();
         let slot = match self.find(step, source, &said) {
             Known::Slot(slot) => slot,
             Known::Done(()) => return done(&said),
-            Known::Never | Known::New => return Answer::None,
+            Known::Never | Known::New => return None,
         };
         if self.messages[slot].size != data.size {
             self.learn_size(step.settings, slot, data.size);
@@ -313,16 +313,26 @@ impl Inbox {
 
     /// Tells application and sender if all has arrived.
     #[inline]
-    fn finish<A: Application>(&mut self, step: &Step<'_>, slot: u32, app: &mut A) -> Answer {
+    fn finish<A: Application>(
+        &mut self,
+        step: &Step<'_>,
+        slot: u32,
+        app: &mut A,
+    ) -> Option<Header> {
         let message = &self.messages[slot];
         if message.received < message.packets {
-            return Answer::None;
+            return None;
         }
         self.complete(step, slot, app)
     }
 
     #[cold]
-    fn complete<A: Application>(&mut self, step: &Step<'_>, slot: u32, app: &mut A) -> Answer {
+    fn complete<A: Application>(
+        &mut self,
+        step: &Step<'_>,
+        slot: u32,
+        app: &mut A,
+    ) -> Option<Header> {
         self.withdraw(step, slot);
         self.timers.remove(slot);
         self.messages.remove(slot);
@@ -349,9 +359,9 @@ impl Inbox {
 }
 
 /// Says that a message has arrived, in answer to a packet of it.
-fn done(said: &Announced) -> Answer {
+fn done(said: &Announced) -> Option<Header> {
     let Announced { connection, lane, generation, message, .. } = *said;
-    Answer::Reply(Header::Ack(Ack { connection, lane, generation, message }))
+    Some(Header::Ack(Ack { connection, lane, generation, message }))
 }
 
 #[cfg(test)]

@@ -196,13 +196,6 @@ impl Settings {
     }
 }
 
-/// What becomes of a packet.
-enum Answer {
-    None,
-    /// Goes back to where it came from.
-    Reply(Header),
-}
-
 /// The ExpressPass transport of one host.
 pub struct ExpressPass {
     settings: Settings,
@@ -283,18 +276,18 @@ impl Transport for ExpressPass {
             Header::Stop(stop) => inbox.on_stop(step, src, &stop, app),
             Header::Nack(nack) => {
                 outbox.on_nack(step, src, &nack);
-                Answer::None
+                None
             }
             Header::Done(done) => {
                 if let Some(id) = outbox.on_done(step, src, &done) {
                     app.acked(now, MessageId { src: self.host.host, id });
                 }
-                Answer::None
+                None
             }
         };
         match answer {
-            Answer::None => Reply::None,
-            Answer::Reply(reply) => {
+            None => Reply::None,
+            Some(reply) => {
                 self.write(src, &reply, packet);
                 Reply::Send
             }

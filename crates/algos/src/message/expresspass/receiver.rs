@@ -5,7 +5,7 @@ use tidegate_core::{Application, MIN_WIRE_BYTES, Message, MessageId, Rng, Time};
 use super::feedback::Feedback;
 use super::header::{Announced, Credit, Data, Done, Header, Nack, Name, Request, Stop};
 use super::nic::{Leaving, Nic};
-use super::{Answer, MAX_BACKOFF, Settings, Step};
+use super::{MAX_BACKOFF, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::lanes::{Heard, Known};
@@ -149,15 +149,14 @@ impl Inbox {
         src: u32,
         request: &Request,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let said = Announced { name: request.name(), size: request.size };
         let slot = match self.find(src, said.name) {
-            Known::New => self.open(step, src, &said),
-            Known::Slot(slot) => Some(slot),
-            Known::Done(_) => return Answer::Reply(done(said.name)),
-            Known::Never => None,
+            Known::New => self.open(step, src, &said)?,
+            Known::Slot(slot) => slot,
+            Known::Done(_) => return Some(done(said.name)),
+            Known::Never => return None,
         };
-        let Some(slot) = slot else { return Answer::None };
         self.learn_size(step.settings, slot, request.size);
         let message = &mut self.messages[slot];
         message.heard_at = step.now;
@@ -172,7 +171,7 @@ impl Inbox {
             }
             self.issue_credit(step.settings, step.now, slot);
         }
-        Answer::None
+        None
     }
 
     pub(super) fn on_stop<A: Application>(
@@ -181,20 +180,19 @@ impl Inbox {
         src: u32,
         stop: &Stop,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let said = Announced { name: stop.name(), size: stop.size };
         let slot = match self.find(src, said.name) {
-            Known::New => self.open(step, src, &said),
-            Known::Slot(slot) => Some(slot),
+            Known::New => self.open(step, src, &said)?,
+            Known::Slot(slot) => slot,
             Known::Done(kept) => {
                 if let Some(slot) = self.messages.slot(kept) {
                     self.forget(slot);
                 }
-                return Answer::Reply(done(said.name));
+                return Some(done(said.name));
             }
-            Known::Never => None,
+            Known::Never => return None,
         };
-        let Some(slot) = slot else { return Answer::None };
         self.learn_size(step.settings, slot, stop.size);
         self.paces.remove(slot);
         let message = &mut self.messages[slot];
@@ -205,7 +203,7 @@ impl Inbox {
         let is_missing = stop.sent > message.next * step.settings.segments.mtu;
         match is_missing && !message.waits {
             true => self.miss(step, slot),
-            false => Answer::None,
+            false => None,
         }
     }
 
@@ -217,11 +215,11 @@ impl Inbox {
         data: &Data,
         payload_bytes: u32,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let slot = match self.find(src, data.name()) {
             Known::Slot(slot) => slot,
             Known::Done(kept) => return self.come_again(step, kept, data),
-            Known::New | Known::Never => return Answer::None,
+            Known::New | Known::Never => return None,
         };
         if self.messages[slot].size != data.size {
             self.learn_size(step.settings, slot, data.size);
@@ -235,10 +233,10 @@ impl Inbox {
             && packet < message.packets
             && payload_bytes as u64 == segments.payload(message.size, packet);
         if !fits || packet < message.next {
-            return Answer::None;
+            return None;
         }
         if packet > message.next {
-            return if message.waits { Answer::None } else { self.miss(step, slot) };
+            return if message.waits { None } else { self.miss(step, slot) };
         }
         message.next += 1;
         if core::mem::take(&mut message.waits) {
@@ -248,31 +246,36 @@ impl Inbox {
         app.delivered(step.now, id, data.offset, payload_bytes);
         match self.messages[slot].next == self.messages[slot].packets {
             true => self.complete(step, slot, app),
-            false => Answer::None,
+            false => None,
         }
     }
 
     /// Data of a message that has arrived: the credit that it answers counts all the same.
     #[cold]
-    fn come_again(&mut self, step: &Step<'_>, kept: Key, data: &Data) -> Answer {
+    fn come_again(&mut self, step: &Step<'_>, kept: Key, data: &Data) -> Option<Header> {
         if let Some(slot) = self.messages.slot(kept) {
             self.messages[slot].account(step.now, data.credit, data.sent_at);
         }
-        Answer::Reply(done(data.name()))
+        Some(done(data.name()))
     }
 
     /// The packet that is expected is missing: asks for all from there on.
-    fn miss(&mut self, step: &Step<'_>, slot: u32) -> Answer {
+    fn miss(&mut self, step: &Step<'_>, slot: u32) -> Option<Header> {
         let message = &mut self.messages[slot];
         message.waits = true;
         self.timers.set(slot, step.now.after(message.backoff.wait(step.settings.timeout)));
-        Answer::Reply(message.nack(step.settings))
+        Some(message.nack(step.settings))
     }
 
     /// All has arrived. Credits go on until the sender stops them: it alone knows whether it has
     /// more to send, says the paper.
     #[cold]
-    fn complete<A: Application>(&mut self, step: &Step<'_>, slot: u32, app: &mut A) -> Answer {
+    fn complete<A: Application>(
+        &mut self,
+        step: &Step<'_>,
+        slot: u32,
+        app: &mut A,
+    ) -> Option<Header> {
         let kept = self.messages.key(slot);
         let message = &mut self.messages[slot];
         message.complete = true;
@@ -284,7 +287,7 @@ impl Inbox {
             self.forget(slot);
         }
         app.completed(step.now, MessageId { src, id: name.message });
-        Answer::Reply(done(name))
+        Some(done(name))
     }
 
     fn forget(&mut self, slot: u32) {

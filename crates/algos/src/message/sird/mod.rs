@@ -314,13 +314,6 @@ impl Policy {
     }
 }
 
-/// What becomes of a packet.
-enum Answer {
-    None,
-    /// Goes back to where it came from.
-    Reply(Header),
-}
-
 /// The SIRD transport of one host.
 pub struct Sird {
     settings: Settings,
@@ -428,16 +421,16 @@ impl Transport for Sird {
             }
             (Some(Header::Credit(credit)), _) => {
                 outbox.on_credit(settings, src, credit.granted);
-                Answer::None
+                None
             }
             (Some(Header::Resend(resend)), _) => outbox.on_resend(step, src, &resend),
             (Some(Header::Ack(ack)), _) => {
                 if let Some(id) = outbox.on_done(step, src, &ack) {
                     app.acked(now, MessageId { src: self.host.host, id });
                 }
-                Answer::None
+                None
             }
-            _ => Answer::None,
+            _ => None,
         };
         // Nobody that credit goes to has sent what comes from an unknown host.
         if let Some(source) = source {
@@ -445,8 +438,8 @@ impl Transport for Sird {
             inbox.issue(step);
         }
         match answer {
-            Answer::None => Reply::None,
-            Answer::Reply(reply) => {
+            None => Reply::None,
+            Some(reply) => {
                 self.write_control(src, &reply, packet);
                 Reply::Send
             }

@@ -6,7 +6,7 @@ use tidegate_core::{Application, Message, MessageId, Span, Time};
 
 use super::credit::{Bucket, Pacer};
 use super::header::{Ack, Announced, Credit, Data, Header, Request};
-use super::{Answer, LONG, Settings, Step};
+use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Heap, Pile, Places};
@@ -338,13 +338,13 @@ impl Inbox {
         source: u32,
         request: &Request,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let said = request.announced();
         let found = self.find(source, said.lane, said.generation);
         let is_new = found == Known::New;
         match if is_new { self.open(step, source, &said) } else { found } {
-            Known::Never | Known::New => Answer::None,
-            Known::Done(excess) => Answer::Reply(self.done(source, &said, excess)),
+            Known::Never | Known::New => None,
+            Known::Done(excess) => Some(self.done(source, &said, excess)),
             Known::Slot(slot) => {
                 self.learn_size(step.settings, slot, request.size);
                 if request.repeated {
@@ -352,7 +352,7 @@ impl Inbox {
                     self.on_repeated_request(step, slot, sent);
                 }
                 match self.finish(step.now, slot, app) {
-                    Answer::None if !is_new => Answer::Reply(self.repeat(source, request.message)),
+                    None if !is_new => Some(self.repeat(source, request.message)),
                     answer => answer,
                 }
             }
@@ -373,7 +373,7 @@ impl Inbox {
         data: &Data,
         payload_bytes: u32,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let (settings, now) = (step.settings, step.now);
         let found = match self.find(source, data.lane, data.generation) {
             Known::New => self.open(step, source, &data.announced()),
@@ -382,9 +382,9 @@ impl Inbox {
         let slot = match found {
             Known::Slot(slot) => slot,
             Known::Done(excess) => {
-                return Answer::Reply(self.done(source, &data.announced(), excess));
+                return Some(self.done(source, &data.announced(), excess));
             }
-            Known::Never | Known::New => return Answer::None,
+            Known::Never | Known::New => return None,
         };
         if self.messages[slot].size != data.size {
             self.learn_size(settings, slot, data.size);
@@ -424,10 +424,10 @@ impl Inbox {
 
     /// Tells application and sender if all has arrived.
     #[inline]
-    fn finish<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Answer {
+    fn finish<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Option<Header> {
         let message = &self.messages[slot];
         if message.complete || message.received < message.packets {
-            return Answer::None;
+            return None;
         }
         self.complete(now, slot, app)
     }
@@ -435,7 +435,7 @@ impl Inbox {
     /// All has arrived. The record stays until credit for all of it has been handed out: its sender
     /// may have spent on it what was meant for others.
     #[cold]
-    fn complete<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Answer {
+    fn complete<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Option<Header> {
         let message = &mut self.messages[slot];
         message.complete = true;
         let (id, excess, source) = (message.id, message.excess, message.source);
@@ -452,7 +452,7 @@ impl Inbox {
         self.timers.remove(slot);
         self.release(slot);
         app.completed(now, MessageId { src: self.sources[source as usize].host, id });
-        Answer::Reply(self.done(source, &said, excess))
+        Some(self.done(source, &said, excess))
     }
 
     /// Says that a message has arrived, in answer to a packet of it. What the sender is to forget
