@@ -12,6 +12,7 @@ pub(crate) mod by_host;
 pub(crate) mod departure;
 pub(crate) mod heap;
 pub(crate) mod lanes;
+pub(crate) mod paths;
 pub(crate) mod resends;
 pub(crate) mod ring;
 pub(crate) mod segments;

@@ -375,17 +375,12 @@ impl ToyCredit {
         payload_bytes: u32,
         packet: PacketMut<'_>,
     ) {
-        let (on_wire, priority) = match header {
-            Header::Data(_) => (payload_bytes + HEADER_BYTES, self.host.data_priority()),
-            _ => (0, 0),
-        };
-        let departure = Departure {
-            dst,
-            entropy: if self.host.spraying { self.rng.bits() as u32 } else { entropy },
-            wire_bytes: on_wire.max(MIN_WIRE_BYTES),
-            payload_bytes,
-            priority,
-            flags: 0,
+        let entropy = if self.host.spraying { self.rng.bits() as u32 } else { entropy };
+        let departure = match header {
+            Header::Data(_) => {
+                Departure::data(dst, entropy, payload_bytes, self.host.data_priority())
+            }
+            _ => Departure::control(dst, entropy, 0),
         };
         departure.write(self.host.host, &header, packet);
     }
