@@ -11,6 +11,7 @@ pub(crate) mod bits;
 pub(crate) mod by_host;
 pub(crate) mod departure;
 pub(crate) mod heap;
+pub(crate) mod horizon;
 pub(crate) mod lanes;
 pub(crate) mod paths;
 pub(crate) mod resends;

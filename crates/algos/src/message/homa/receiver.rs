@@ -10,6 +10,7 @@ use super::schedule::Schedule;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::heap::{Pile, Places, shortest_first};
+use crate::kit::horizon::Horizon;
 use crate::kit::lanes::{Heard, Known};
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
@@ -49,9 +50,7 @@ pub(super) struct Incoming {
     pub(super) waits_since: Time,
     /// When packets of it were last asked for.
     pub(super) asked_at: Time,
-    /// Whatever is missing below this packet at `horizon_at` plus the timeout is lost.
-    pub(super) horizon: u64,
-    pub(super) horizon_at: Time,
+    pub(super) horizon: Horizon,
     pub(super) backoff: Backoff,
 }
 
@@ -198,7 +197,6 @@ impl Inbox {
             window: last.window.cleared(),
             order: self.order,
             waits_since: now,
-            horizon_at: now,
             ..Incoming::default()
         });
         self.sources[number as usize].lanes.open(said.lane, said.generation, slot);
@@ -224,7 +222,7 @@ impl Inbox {
     pub(super) fn arm(&mut self, step: &Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
         if !self.timers.run(slot) && message.expects() {
-            (message.horizon, message.horizon_at) = (message.window.high(), step.now);
+            message.horizon = Horizon::of(&message.window, step.now);
             message.waits_since = step.now;
             self.timers.set(slot, step.now.after(step.settings.timeout));
         }

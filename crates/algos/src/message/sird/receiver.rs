@@ -10,6 +10,7 @@ use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Heap, Pile, Places};
+use crate::kit::horizon::Horizon;
 use crate::kit::lanes::{Heard, Known};
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
@@ -51,9 +52,7 @@ pub(super) struct Incoming {
     pub(super) waits_since: Time,
     /// When packets of it were last asked for.
     pub(super) asked_at: Time,
-    /// Whatever is missing below this packet at `horizon_at` plus the timeout is lost.
-    pub(super) horizon: u64,
-    pub(super) horizon_at: Time,
+    pub(super) horizon: Horizon,
     pub(super) backoff: Backoff,
 }
 
@@ -255,7 +254,6 @@ impl Inbox {
             order,
             weight: said.weight.clamp(1, Message::MOST_WEIGHT as u32) as u8,
             waits_since: now,
-            horizon_at: now,
             ..Incoming::default()
         });
         self.book(number, settings.segments.wire_below(size, unscheduled) as i64);
@@ -289,7 +287,7 @@ impl Inbox {
     pub(super) fn arm(&mut self, step: &Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
         if !message.complete && !self.timers.run(slot) && message.expects() {
-            (message.horizon, message.horizon_at) = (message.window.high(), step.now);
+            message.horizon = Horizon::of(&message.window, step.now);
             message.waits_since = step.now;
             self.timers.set(slot, step.now.after(step.settings.timeout));
         }
