@@ -9,13 +9,12 @@ use super::{MAX_BACKOFF, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::lanes::{Heard, Known};
+use crate::kit::segments::is_size;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 
 /// Messages being received at a time. More are not heard, and their senders ask again.
 const MAX_MESSAGES: usize = 1 << 16;
-/// Larger messages do not exist, but for those without end.
-const MAX_SIZE: u64 = 1 << 56;
 /// A sender that is not heard of for so many timeouts gets no more credits until it is.
 const PATIENCE: u64 = 8;
 
@@ -115,8 +114,7 @@ impl Inbox {
     /// A message that was not known. None where it can never be, or there is no room for it.
     fn open(&mut self, step: &Step<'_>, src: u32, said: &Announced) -> Option<u32> {
         let Announced { name, size } = *said;
-        let sane = size <= MAX_SIZE || size == Message::UNLIMITED;
-        if !sane || src >= step.settings.hosts || self.messages.len() >= MAX_MESSAGES {
+        if !is_size(size) || src >= step.settings.hosts || self.messages.len() >= MAX_MESSAGES {
             return None;
         }
         let slot = self.messages.insert(|_| Incoming {
@@ -134,13 +132,9 @@ impl Inbox {
     /// A message without end has one now.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
-        let packets = settings.segments.packets(size);
-        let fits = size <= MAX_SIZE
-            && size.is_multiple_of(settings.segments.mtu)
-            && packets >= message.next;
-        if message.size == Message::UNLIMITED && fits {
-            (message.size, message.packets) = (size, packets);
-        }
+        let ended = settings.segments.of_ended(size, message.next);
+        let (Message::UNLIMITED, Some(packets)) = (message.size, ended) else { return };
+        (message.size, message.packets) = (size, packets);
     }
 
     pub(super) fn on_request<A: Application>(
@@ -227,12 +221,8 @@ impl Inbox {
         let message = &mut self.messages[slot];
         message.heard_at = step.now;
         message.account(step.now, data.credit, data.sent_at);
-        let segments = step.settings.segments;
-        let packet = data.offset / segments.mtu;
-        let fits = packet * segments.mtu == data.offset
-            && packet < message.packets
-            && payload_bytes as u64 == segments.payload(message.size, packet);
-        if !fits || packet < message.next {
+        let packet = step.settings.segments.packet_at(message.size, data.offset, payload_bytes)?;
+        if packet < message.next {
             return None;
         }
         if packet > message.next {

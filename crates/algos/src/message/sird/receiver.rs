@@ -12,6 +12,7 @@ use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Heap, Pile, Places};
 use crate::kit::horizon::Horizon;
 use crate::kit::lanes::{Heard, Known};
+use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
 use crate::kit::window::Window;
@@ -20,8 +21,6 @@ use crate::kit::window::Window;
 const MAX_MESSAGES: usize = 1 << 16;
 /// Packets beyond the first missing one that are taken; credit stops there too.
 pub(super) const MAX_AHEAD: u64 = 1 << 16;
-/// Larger messages do not exist, but for those without end.
-const MAX_SIZE: u64 = 1 << 56;
 /// More packets of one message are not sent without credit.
 const MAX_UNSCHEDULED: u64 = 1 << 20;
 
@@ -235,8 +234,7 @@ impl Inbox {
         let (settings, now) = (step.settings, step.now);
         let (size, unscheduled) = (said.size, said.unscheduled as u64);
         let packets = settings.segments.packets(size);
-        let sane = (size <= MAX_SIZE || size == Message::UNLIMITED)
-            && unscheduled <= packets.min(MAX_UNSCHEDULED);
+        let sane = is_size(size) && unscheduled <= packets.min(MAX_UNSCHEDULED);
         if !sane || self.messages.len() >= MAX_MESSAGES {
             return Known::Never;
         }
@@ -312,14 +310,8 @@ impl Inbox {
     /// A message without end has one now.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
-        let packets = settings.segments.packets(size);
-        if message.size != Message::UNLIMITED
-            || size > MAX_SIZE
-            || !size.is_multiple_of(settings.segments.mtu)
-            || packets < message.window.high()
-        {
-            return;
-        }
+        let ended = settings.segments.of_ended(size, message.window.high());
+        let (Message::UNLIMITED, Some(packets)) = (message.size, ended) else { return };
         (message.size, message.packets) = (size, packets);
         if message.granted > packets {
             message.excess = (message.granted - packets) * settings.full;
@@ -388,16 +380,10 @@ impl Inbox {
             self.learn_size(settings, slot, data.size);
         }
         let message = &mut self.messages[slot];
-        let segments = settings.segments;
-        let packet = data.offset / segments.mtu;
-        let fits = packet * segments.mtu == data.offset
-            && packet < message.packets
-            && payload_bytes as u64 == segments.payload(message.size, packet)
-            && packet < message.window.base() + MAX_AHEAD;
-        if !fits {
-            return self.finish(now, slot, app);
-        }
-        let wire = segments.wire(message.size, packet);
+        let packet = settings.segments.packet_at(message.size, data.offset, payload_bytes);
+        let near = |packet: &u64| *packet < message.window.base() + MAX_AHEAD;
+        let Some(packet) = packet.filter(near) else { return self.finish(now, slot, app) };
+        let wire = settings.segments.wire(message.size, packet);
         if data.retransmission {
             // Time of the link that no credit has paid for.
             self.pacer.spend(now, wire);

@@ -315,15 +315,11 @@ impl ToyCredit {
         app: &mut A,
     ) -> bool {
         // Nothing arrives that was not credited, and only the last packet of a message is not full.
-        let mtu = self.segments.mtu;
-        let owed = |m: &&mut Incoming| {
-            (m.src, m.id) == (src, data.message)
-                && data.offset.is_multiple_of(mtu)
-                && data.offset < m.credited
-                && payload as u64 == self.segments.payload(m.size, data.offset / mtu)
-        };
+        let owed =
+            |m: &&mut Incoming| (m.src, m.id) == (src, data.message) && data.offset < m.credited;
         let Some(message) = self.incoming.get_mut(data.lane).filter(owed) else { return false };
-        if !message.arrived.insert(data.offset / mtu) {
+        let packet = self.segments.packet_at(message.size, data.offset, payload);
+        if !packet.is_some_and(|packet| message.arrived.insert(packet)) {
             return false;
         }
         message.received += payload as u64;
