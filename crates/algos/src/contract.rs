@@ -1,5 +1,5 @@
 //! What every entry of the catalog keeps to. `catalog!` makes a test module of each congestion
-//! control from `congestion_control!`; transports are tested with their drivers.
+//! control from `congestion_control!`; transports are tested in the testbed and by their drivers.
 
 use alloc::string::String;
 use alloc::vec::Vec;

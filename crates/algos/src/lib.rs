@@ -15,6 +15,8 @@ mod hops;
 mod kit;
 pub mod law;
 mod pace;
+#[cfg(test)]
+mod testbed;
 pub mod windowed;
 
 catalog! {

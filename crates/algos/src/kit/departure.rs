@@ -1,13 +1,13 @@
 //! A packet as it leaves: the same fields to fill in SIRD, the toy and windowed.
 
 use tidegate_core::wire::Carried;
-use tidegate_core::{PacketMut, Span};
+use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, PacketMut, Span};
 
 /// What the fabric is told of a packet.
 pub(crate) struct Departure {
     pub(crate) dst: u32,
     pub(crate) entropy: u32,
-    /// At least [`MIN_WIRE_BYTES`](tidegate_core::MIN_WIRE_BYTES).
+    /// At least [`MIN_WIRE_BYTES`].
     pub(crate) wire_bytes: u32,
     pub(crate) payload_bytes: u32,
     pub(crate) priority: u8,
@@ -15,6 +15,20 @@ pub(crate) struct Departure {
 }
 
 impl Departure {
+    /// Data with so much payload, and headers of the usual length.
+    #[inline(always)]
+    pub(crate) fn data(dst: u32, entropy: u32, payload_bytes: u32, priority: u8) -> Departure {
+        let wire_bytes = (payload_bytes + HEADER_BYTES).max(MIN_WIRE_BYTES);
+        Departure { dst, entropy, wire_bytes, payload_bytes, priority, flags: 0 }
+    }
+
+    /// A packet without payload, the smallest that there is.
+    #[inline(always)]
+    pub(crate) fn control(dst: u32, entropy: u32, priority: u8) -> Departure {
+        let wire_bytes = MIN_WIRE_BYTES;
+        Departure { dst, entropy, wire_bytes, payload_bytes: 0, priority, flags: 0 }
+    }
+
     /// Writes the packet that host `src` sends. What the driver keeps in the frame stays.
     #[inline(always)]
     pub(crate) fn write<H: Carried>(self, src: u32, header: &H, packet: PacketMut<'_>) {

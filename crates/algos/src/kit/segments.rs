@@ -1,8 +1,17 @@
 //! How a message is cut into packets. SIRD and the toy cut messages alike, and what is paced or
 //! counted in bytes on the wire (SIRD's and ExpressPass's credit, Homa's grants) asks what they
-//! cost there.
+//! cost there. What comes as a packet of a message, or says how long one is, all of them hold
+//! against it.
 
-use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES};
+use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Message};
+
+/// Larger messages do not exist, but for those without end.
+const MAX_SIZE: u64 = 1 << 56;
+
+/// A message may be so large.
+pub(crate) fn is_size(size: u64) -> bool {
+    size <= MAX_SIZE || size == Message::UNLIMITED
+}
 
 /// Packets of at most so much payload.
 #[derive(Clone, Copy, Debug)]
@@ -24,6 +33,23 @@ impl Segments {
     pub(crate) fn payload(self, size: u64, packet: u64) -> u64 {
         (size - packet * self.mtu).min(self.mtu)
     }
+    /// The one with so much payload from `offset` on, if there is such a packet. Only the size is
+    /// believed.
+    #[inline]
+    pub(crate) fn packet_at(self, size: u64, offset: u64, payload_bytes: u32) -> Option<u64> {
+        let packet = offset / self.mtu;
+        let exists = packet * self.mtu == offset
+            && offset < size
+            && payload_bytes as u64 == self.payload(size, packet);
+        exists.then_some(packet)
+    }
+    /// Packets of a message that was without end and has `size` bytes now, after a full one; none
+    /// where that cannot be, because it is too large or shorter than the `seen` packets of it.
+    pub(crate) fn of_ended(self, size: u64, seen: u64) -> Option<u64> {
+        let packets = self.packets(size);
+        let is_so = size <= MAX_SIZE && size.is_multiple_of(self.mtu) && packets >= seen;
+        is_so.then_some(packets)
+    }
     /// Bytes on the wire of one of its packets.
     #[inline]
     pub(crate) fn wire(self, size: u64, packet: u64) -> u64 {
@@ -43,7 +69,6 @@ impl Segments {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use tidegate_core::Message;
 
     #[test]
     fn packets_make_up_the_message_and_its_bytes_on_the_wire() {
@@ -61,5 +86,37 @@ mod tests {
         assert_eq!(segments.wire(1, 0), 84);
         assert_eq!((segments.message_wire(0), segments.packets(0)), (0, 0));
         assert_eq!(segments.message_wire(Message::UNLIMITED), u64::MAX, "saturates");
+    }
+
+    #[test]
+    fn a_packet_is_where_it_belongs_and_as_long_as_it_is() {
+        let segments = Segments { mtu: 1000 };
+        let cases = [
+            (2_500, 0, 1000, Some(0)),
+            (2_500, 2_000, 500, Some(2)),
+            (2_500, 2_000, 1000, None),
+            (2_500, 1_000, 500, None),
+            (2_500, 1_500, 1000, None),
+            (2_500, 3_000, 0, None),
+            (2_500, u64::MAX, 1000, None),
+            (0, 0, 0, None),
+            (Message::UNLIMITED, 5_000, 1000, Some(5)),
+            (Message::UNLIMITED, 5_000, 999, None),
+        ];
+        for (size, offset, payload, packet) in cases {
+            let found = segments.packet_at(size, offset, payload);
+            assert_eq!(found, packet, "{payload} B at {offset} of {size}");
+        }
+    }
+
+    #[test]
+    fn a_message_ends_after_a_full_packet_and_what_was_seen() {
+        let segments = Segments { mtu: 1000 };
+        let ends = |size, seen| segments.of_ended(size, seen);
+        assert_eq!([ends(3_000, 3), ends(3_000, 0), ends(0, 0)], [Some(3), Some(3), Some(0)]);
+        assert_eq!([ends(3_000, 4), ends(2_500, 0)], [None; 2]);
+        let largest = MAX_SIZE / 1000 * 1000;
+        assert_eq!([ends(largest, 9), ends(largest + 1000, 9)], [Some(largest / 1000), None]);
+        assert_eq!([MAX_SIZE, MAX_SIZE + 1, u64::MAX].map(is_size), [true, false, true]);
     }
 }

@@ -3,12 +3,12 @@
 use alloc::vec::Vec;
 
 use super::header::{Ack, Data, Header};
-use super::tests::{OnePath, host_under, receive, transmit};
+use super::tests::{OnePath, host_under, receive};
 use super::{Windowed, WindowedParams};
 use crate::cc::swift::Swift;
+use crate::testbed::{message, transmit};
 use tidegate_core::{
-    Body, ConnectionPolicy, Frame, Message, RecoveryRule, Reply, Span, Time, Transport,
-    wire::Carried,
+    Body, ConnectionPolicy, Frame, RecoveryRule, Reply, Span, Time, Transport, wire::Carried,
 };
 
 fn host(number: u32) -> Windowed<Swift> {
@@ -58,8 +58,7 @@ fn a_receiver_that_has_asked_again_waits_as_long_once_more() {
 /// up to where they acknowledge, and whether they refuse packet 9.
 fn sends_after(answers: &[(u64, bool)]) -> Vec<(u64, bool)> {
     let mut sender = host(0);
-    let message = Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false, weight: 1 };
-    sender.submit(Time::ZERO, message, &OnePath);
+    sender.submit(Time::ZERO, message(0, 1, 100 * 4096), &OnePath);
     let data = |body: &Body| match Header::read(body) {
         Some(Header::Data(data)) => data,
         other => panic!("{other:?}"),

@@ -14,11 +14,12 @@ use super::{ConnectionParams, MAX_BACKOFF, Windowed, WindowedParams};
 use crate::cc::swift::{Swift, SwiftParams};
 use crate::cc::timely::{Timely, TimelyParams};
 use crate::contract::path;
+use crate::testbed::{self, message, transmit};
 use tidegate_core::params::Params;
 use tidegate_core::{
     Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, HopTrace,
     HostContext, Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Span, Time,
-    Transmit, Transport, WindowRule, frame_flag, wire::Carried,
+    Transport, WindowRule, frame_flag, wire::Carried,
 };
 
 fn sender() -> Sender<Swift> {
@@ -68,10 +69,8 @@ fn timeouts_in_a_row_double_up_to_the_largest() {
 #[test]
 fn messages_behind_one_without_end_follow_where_it_stops() {
     let (mut messages, mut sender) = (Messages::default(), sender());
-    let slots = [Message::UNLIMITED, 2_500, Message::UNLIMITED, 1_000].map(|bytes| {
-        let message = Message { id: 0, dst: 1, bytes, dedicated: false, weight: 1 };
-        messages.append(&mut sender, &message, 1_000)
-    });
+    let slots = [Message::UNLIMITED, 2_500, Message::UNLIMITED, 1_000]
+        .map(|bytes| messages.append(&mut sender, &message(0, 1, bytes), 1_000));
     (sender.una, sender.next) = (1, 3);
     // Of the second nothing was ever sent.
     messages.stop(&mut sender, slots[2]);
@@ -215,9 +214,6 @@ pub(super) fn host_under(
 ) -> Windowed<Swift> {
     let path = path();
     let context = HostContext {
-        host: number,
-        hosts: 8,
-        seed: 1,
         mtu: path.mtu,
         nic_rate: path.nic_rate,
         fabric_base_rtt: path.fabric_base_rtt,
@@ -227,14 +223,9 @@ pub(super) fn host_under(
         spraying: false,
         priorities: 1,
         most_held,
+        ..testbed::context(number)
     };
     Windowed::new(params, &context)
-}
-
-pub(super) fn transmit(host: &mut Windowed<Swift>, now: Time) -> Option<(Frame, Body)> {
-    let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
-    let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-    (host.transmit(now, packet) == Transmit::Sent).then_some((frame, body))
 }
 
 pub(super) fn receive(
@@ -243,8 +234,7 @@ pub(super) fn receive(
     frame: &mut Frame,
     body: &mut Body,
 ) -> Reply {
-    let mut hops = HopTrace::default();
-    host.receive(now, PacketMut { frame, body, hops: &mut hops }, &mut Deaf)
+    testbed::receive(host, now, frame, body, &mut Deaf)
 }
 
 /// What a pool is asked for, by a look at every connection: the first idle one, else a new one,
@@ -310,8 +300,10 @@ fn a_large_pool_costs_a_message_no_look_at_every_connection() {
     let mut host = host(0, ConnectionPolicy::Pool(65_535), Span::ZERO);
     let began = std::time::Instant::now();
     for id in 0..200_000 {
-        let message = Message { id, dst: 1, bytes: 64, dedicated: false, weight: 1 };
-        assert_eq!(host.submit(Time::ZERO, message, &OnePath).0 >> 32, id as u64 % 65_535);
+        assert_eq!(
+            host.submit(Time::ZERO, message(id, 1, 64), &OnePath).0 >> 32,
+            id as u64 % 65_535
+        );
     }
     // A look at all would take some ten thousand million steps.
     assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
@@ -356,8 +348,7 @@ fn a_nic_moves_the_packet_that_waits_when_its_pace_changes() {
 /// A connection that has sent ten packets, of which all but the first arrived up to the fifth.
 fn overtaken(messages: &mut Messages) -> Sender<Swift> {
     let (mut sender, mtu) = (sender(), path().mtu);
-    let message = Message { id: 1, dst: 1, bytes: 10 * mtu as u64, dedicated: false, weight: 1 };
-    messages.append(&mut sender, &message, mtu);
+    messages.append(&mut sender, &message(1, 1, 10 * mtu as u64), mtu);
     (sender.next, sender.in_flight) = (10, 10 * path().full_wire_bytes as u64);
     let ack = Ack { seq: 4, cumulative: 0, sack: 0b1111, ..Ack::default() };
     let progress = sender.acknowledge(&ack, messages, &mut Vec::new(), mtu, |_| ());
@@ -398,11 +389,7 @@ fn a_retransmission_is_lost_once_a_packet_sent_a_quarter_window_later_arrives() 
 /// 10 us.
 fn sent_twice(us: u64) -> bool {
     let mut host = host(0, ConnectionPolicy::PerPair, Span::us(10));
-    host.submit(
-        Time::ZERO,
-        Message { id: 0, dst: 1, bytes: 100 * 4096, dedicated: false, weight: 1 },
-        &OnePath,
-    );
+    host.submit(Time::ZERO, message(0, 1, 100 * 4096), &OnePath);
     let data = |body: &Body| match Header::read(body) {
         Some(Header::Data(data)) => data,
         other => panic!("{other:?}"),

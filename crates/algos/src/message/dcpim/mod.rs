@@ -78,6 +78,7 @@ mod tokens;
 use alloc::collections::VecDeque;
 
 use crate::kit::departure::Departure;
+use crate::kit::paths::Paths;
 use crate::kit::segments::Segments;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
@@ -87,9 +88,9 @@ use receiver::Inbox;
 use sender::{Next, Outbox};
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
-    Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
-    HostContext, Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply,
-    Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice, mix64, params, wire::Carried,
+    Application, Card, Domain, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits,
+    Marker, Message, MessageId, PacketMut, PathOracle, Reply, Rng, Span, TelemetryBytes, Time,
+    Transmit, Transport, choice, params, wire::Carried,
 };
 
 /// Timeouts double at most so often.
@@ -206,13 +207,6 @@ impl Settings {
     }
 }
 
-/// What becomes of a packet.
-enum Answer {
-    None,
-    /// Goes back to where it came from.
-    Reply(Header),
-}
-
 /// The dcPIM transport of one host.
 pub struct Dcpim {
     settings: Settings,
@@ -223,7 +217,7 @@ pub struct Dcpim {
     control: VecDeque<Control<Header>>,
     /// Whose turn it is where it is anybody's.
     turns: Rng,
-    paths: Rng,
+    paths: Paths,
 }
 
 impl Endpoint for Dcpim {
@@ -249,7 +243,7 @@ impl Endpoint for Dcpim {
             inbox: Inbox::default(),
             control: VecDeque::new(),
             turns: Rng::stream(host.seed, Domain::Transport, host.host as u64),
-            paths: Rng::stream(host.seed, Domain::Entropy, host.host as u64),
+            paths: Paths::new(host),
         }
     }
 
@@ -295,38 +289,38 @@ impl Transport for Dcpim {
             }
             (Header::Token(token), _) => {
                 outbox.on_token(step, src, &token);
-                Answer::None
+                None
             }
             (Header::Request(request), _) => {
                 outbox.on_request(step, src, &request, turns);
-                Answer::None
+                None
             }
             (Header::Grant(grant), Some(source)) => {
                 inbox.on_grant(step, source, &grant, turns);
-                Answer::None
+                None
             }
             (Header::Accept(accept), _) => {
                 outbox.on_accept(step, src, &accept);
-                Answer::None
+                None
             }
             (Header::Reject(reject), Some(source)) => {
                 inbox.on_reject(source, &reject);
-                Answer::None
+                None
             }
             (Header::Ack(ack), _) => {
                 if let Some(id) = outbox.on_ack(step, src, &ack) {
                     app.acked(now, MessageId { src: self.host.host, id });
                 }
-                Answer::None
+                None
             }
             // Nobody that this host receives from.
-            _ => Answer::None,
+            _ => None,
         };
         // Data may have let a clock go on.
         self.advance(now);
         match answer {
-            Answer::None => Reply::None,
-            Answer::Reply(reply) => {
+            None => Reply::None,
+            Some(reply) => {
                 self.write_control(src, &reply, packet);
                 Reply::Send
             }
@@ -439,35 +433,14 @@ impl Dcpim {
         priority: u8,
         packet: PacketMut<'_>,
     ) {
-        let departure = Departure {
-            dst,
-            entropy: self.entropy(dst, data.lane),
-            wire_bytes: (payload_bytes + HEADER_BYTES).max(MIN_WIRE_BYTES),
-            payload_bytes,
-            priority,
-            flags: 0,
-        };
+        let entropy = self.paths.entropy(dst, data.lane);
+        let departure = Departure::data(dst, entropy, payload_bytes, priority);
         departure.write(self.host.host, &Header::Data(data), packet);
     }
 
     /// Writes any other.
     fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
-        let departure = Departure {
-            dst,
-            entropy: self.entropy(dst, header.lane()),
-            wire_bytes: MIN_WIRE_BYTES,
-            payload_bytes: 0,
-            priority: 0,
-            flags: 0,
-        };
+        let departure = Departure::control(dst, self.paths.entropy(dst, header.lane()), 0);
         departure.write(self.host.host, header, packet);
-    }
-
-    #[inline]
-    fn entropy(&mut self, dst: u32, lane: u32) -> u32 {
-        match self.host.spraying {
-            true => self.paths.bits() as u32,
-            false => mix64((self.host.host as u64) << 32 | dst as u64) as u32 ^ lane,
-        }
     }
 }

@@ -7,11 +7,12 @@ use tidegate_core::{Application, Message, MessageId, Time};
 use super::header::{Ack, Announced, Data, Header, Notification};
 use super::matching::{Match, Matching};
 use super::tokens::Clock;
-use super::{Answer, LONG, Settings, Step};
+use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Pile, Places, shortest_first};
 use crate::kit::lanes::{Heard, Known};
+use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
 use crate::kit::window::Window;
@@ -21,8 +22,6 @@ const MAX_MESSAGES: usize = 1 << 16;
 /// Packets beyond the first missing one that tokens are sent for, and that are taken. What expires
 /// at the end of a phase leaves a hole, so a longer message has its holes filled so often.
 pub(super) const MAX_AHEAD: u64 = 1 << 12;
-/// Larger messages do not exist, but for those without end.
-const MAX_SIZE: u64 = 1 << 56;
 /// In no list.
 pub(super) const NOWHERE: u32 = u32::MAX;
 
@@ -170,8 +169,7 @@ impl Inbox {
         let settings = step.settings;
         let size = said.size;
         let packets = settings.segments.packets(size);
-        let sane = size <= MAX_SIZE || size == Message::UNLIMITED;
-        if !sane || self.messages.len() >= MAX_MESSAGES {
+        if !is_size(size) || self.messages.len() >= MAX_MESSAGES {
             return Known::Never;
         }
         self.order += 1;
@@ -230,14 +228,8 @@ impl Inbox {
     /// A message without end has one now.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
-        let packets = settings.segments.packets(size);
-        if message.size != Message::UNLIMITED
-            || size > MAX_SIZE
-            || !size.is_multiple_of(settings.segments.mtu)
-            || packets < message.window.high()
-        {
-            return;
-        }
+        let ended = settings.segments.of_ended(size, message.window.high());
+        let (Message::UNLIMITED, Some(packets)) = (message.size, ended) else { return };
         (message.size, message.packets) = (size, packets);
         if self.places.contain(slot) {
             self.rank(slot);
@@ -259,10 +251,10 @@ impl Inbox {
         source: u32,
         notification: &Notification,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let said = notification.announced();
         match self.find(step, source, &said) {
-            Known::Never | Known::New => Answer::None,
+            Known::Never | Known::New => None,
             Known::Done(()) => done(&said),
             Known::Slot(slot) => {
                 self.learn_size(step.settings, slot, said.size);
@@ -279,24 +271,20 @@ impl Inbox {
         data: &Data,
         payload_bytes: u32,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let said = data.announced();
         let slot = match self.find(step, source, &said) {
             Known::Slot(slot) => slot,
             Known::Done(()) => return done(&said),
-            Known::Never | Known::New => return Answer::None,
+            Known::Never | Known::New => return None,
         };
         if self.messages[slot].size != data.size {
             self.learn_size(step.settings, slot, data.size);
         }
         let message = &mut self.messages[slot];
-        let segments = step.settings.segments;
-        let packet = data.offset / segments.mtu;
-        let fits = packet * segments.mtu == data.offset
-            && packet < message.packets
-            && payload_bytes as u64 == segments.payload(message.size, packet)
-            && packet < message.window.base() + MAX_AHEAD;
-        if fits {
+        let packet = step.settings.segments.packet_at(message.size, data.offset, payload_bytes);
+        let near = |packet: &u64| *packet < message.window.base() + MAX_AHEAD;
+        if let Some(packet) = packet.filter(near) {
             message.answer(data.token);
             if message.window.insert(packet) {
                 message.received += 1;
@@ -313,16 +301,26 @@ impl Inbox {
 
     /// Tells application and sender if all has arrived.
     #[inline]
-    fn finish<A: Application>(&mut self, step: &Step<'_>, slot: u32, app: &mut A) -> Answer {
+    fn finish<A: Application>(
+        &mut self,
+        step: &Step<'_>,
+        slot: u32,
+        app: &mut A,
+    ) -> Option<Header> {
         let message = &self.messages[slot];
         if message.received < message.packets {
-            return Answer::None;
+            return None;
         }
         self.complete(step, slot, app)
     }
 
     #[cold]
-    fn complete<A: Application>(&mut self, step: &Step<'_>, slot: u32, app: &mut A) -> Answer {
+    fn complete<A: Application>(
+        &mut self,
+        step: &Step<'_>,
+        slot: u32,
+        app: &mut A,
+    ) -> Option<Header> {
         self.withdraw(step, slot);
         self.timers.remove(slot);
         self.messages.remove(slot);
@@ -349,9 +347,9 @@ impl Inbox {
 }
 
 /// Says that a message has arrived, in answer to a packet of it.
-fn done(said: &Announced) -> Answer {
+fn done(said: &Announced) -> Option<Header> {
     let Announced { connection, lane, generation, message, .. } = *said;
-    Answer::Reply(Header::Ack(Ack { connection, lane, generation, message }))
+    Some(Header::Ack(Ack { connection, lane, generation, message }))
 }
 
 #[cfg(test)]

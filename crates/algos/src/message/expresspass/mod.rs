@@ -196,13 +196,6 @@ impl Settings {
     }
 }
 
-/// What becomes of a packet.
-enum Answer {
-    None,
-    /// Goes back to where it came from.
-    Reply(Header),
-}
-
 /// The ExpressPass transport of one host.
 pub struct ExpressPass {
     settings: Settings,
@@ -283,18 +276,18 @@ impl Transport for ExpressPass {
             Header::Stop(stop) => inbox.on_stop(step, src, &stop, app),
             Header::Nack(nack) => {
                 outbox.on_nack(step, src, &nack);
-                Answer::None
+                None
             }
             Header::Done(done) => {
                 if let Some(id) = outbox.on_done(step, src, &done) {
                     app.acked(now, MessageId { src: self.host.host, id });
                 }
-                Answer::None
+                None
             }
         };
         match answer {
-            Answer::None => Reply::None,
-            Answer::Reply(reply) => {
+            None => Reply::None,
+            Some(reply) => {
                 self.write(src, &reply, packet);
                 Reply::Send
             }
@@ -374,35 +367,23 @@ impl ExpressPass {
     /// Writes a packet that is no credit.
     #[inline]
     fn write(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
-        let payload_bytes = match header {
-            Header::Data(data) => (data.size - data.offset).min(self.settings.segments.mtu) as u32,
-            _ => 0,
-        };
-        let wire_bytes = match payload_bytes {
-            0 => MIN_WIRE_BYTES,
-            payload => (payload + HEADER_BYTES).max(MIN_WIRE_BYTES),
-        };
-        let departure = Departure {
-            dst,
-            entropy: self.entropy(dst, header),
-            wire_bytes,
-            payload_bytes,
-            priority: self.host.data_priority(),
-            flags: 0,
+        let (entropy, priority) = (self.entropy(dst, header), self.host.data_priority());
+        let departure = match header {
+            Header::Data(data) => {
+                let payload = (data.size - data.offset).min(self.settings.segments.mtu);
+                Departure::data(dst, entropy, payload as u32, priority)
+            }
+            _ => Departure::control(dst, entropy, priority),
         };
         departure.write(self.host.host, header, packet);
     }
 
     fn write_credit(&mut self, leaving: &Leaving, packet: PacketMut<'_>) {
         let header = Header::Credit(leaving.credit);
-        let departure = Departure {
-            dst: leaving.dst,
-            entropy: self.entropy(leaving.dst, &header),
-            wire_bytes: leaving.wire_bytes,
-            payload_bytes: 0,
-            priority: self.host.data_priority(),
-            flags: frame_flag::CREDIT,
-        };
+        let (dst, wire_bytes) = (leaving.dst, leaving.wire_bytes);
+        let control =
+            Departure::control(dst, self.entropy(dst, &header), self.host.data_priority());
+        let departure = Departure { wire_bytes, flags: frame_flag::CREDIT, ..control };
         departure.write(self.host.host, &header, packet);
     }
 

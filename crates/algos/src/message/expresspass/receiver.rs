@@ -5,17 +5,16 @@ use tidegate_core::{Application, MIN_WIRE_BYTES, Message, MessageId, Rng, Time};
 use super::feedback::Feedback;
 use super::header::{Announced, Credit, Data, Done, Header, Nack, Name, Request, Stop};
 use super::nic::{Leaving, Nic};
-use super::{Answer, MAX_BACKOFF, Settings, Step};
+use super::{MAX_BACKOFF, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::lanes::{Heard, Known};
+use crate::kit::segments::is_size;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 
 /// Messages being received at a time. More are not heard, and their senders ask again.
 const MAX_MESSAGES: usize = 1 << 16;
-/// Larger messages do not exist, but for those without end.
-const MAX_SIZE: u64 = 1 << 56;
 /// A sender that is not heard of for so many timeouts gets no more credits until it is.
 const PATIENCE: u64 = 8;
 
@@ -115,8 +114,7 @@ impl Inbox {
     /// A message that was not known. None where it can never be, or there is no room for it.
     fn open(&mut self, step: &Step<'_>, src: u32, said: &Announced) -> Option<u32> {
         let Announced { name, size } = *said;
-        let sane = size <= MAX_SIZE || size == Message::UNLIMITED;
-        if !sane || src >= step.settings.hosts || self.messages.len() >= MAX_MESSAGES {
+        if !is_size(size) || src >= step.settings.hosts || self.messages.len() >= MAX_MESSAGES {
             return None;
         }
         let slot = self.messages.insert(|_| Incoming {
@@ -134,13 +132,9 @@ impl Inbox {
     /// A message without end has one now.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
-        let packets = settings.segments.packets(size);
-        let fits = size <= MAX_SIZE
-            && size.is_multiple_of(settings.segments.mtu)
-            && packets >= message.next;
-        if message.size == Message::UNLIMITED && fits {
-            (message.size, message.packets) = (size, packets);
-        }
+        let ended = settings.segments.of_ended(size, message.next);
+        let (Message::UNLIMITED, Some(packets)) = (message.size, ended) else { return };
+        (message.size, message.packets) = (size, packets);
     }
 
     pub(super) fn on_request<A: Application>(
@@ -149,15 +143,14 @@ impl Inbox {
         src: u32,
         request: &Request,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let said = Announced { name: request.name(), size: request.size };
         let slot = match self.find(src, said.name) {
-            Known::New => self.open(step, src, &said),
-            Known::Slot(slot) => Some(slot),
-            Known::Done(_) => return Answer::Reply(done(said.name)),
-            Known::Never => None,
+            Known::New => self.open(step, src, &said)?,
+            Known::Slot(slot) => slot,
+            Known::Done(_) => return Some(done(said.name)),
+            Known::Never => return None,
         };
-        let Some(slot) = slot else { return Answer::None };
         self.learn_size(step.settings, slot, request.size);
         let message = &mut self.messages[slot];
         message.heard_at = step.now;
@@ -172,7 +165,7 @@ impl Inbox {
             }
             self.issue_credit(step.settings, step.now, slot);
         }
-        Answer::None
+        None
     }
 
     pub(super) fn on_stop<A: Application>(
@@ -181,20 +174,19 @@ impl Inbox {
         src: u32,
         stop: &Stop,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let said = Announced { name: stop.name(), size: stop.size };
         let slot = match self.find(src, said.name) {
-            Known::New => self.open(step, src, &said),
-            Known::Slot(slot) => Some(slot),
+            Known::New => self.open(step, src, &said)?,
+            Known::Slot(slot) => slot,
             Known::Done(kept) => {
                 if let Some(slot) = self.messages.slot(kept) {
                     self.forget(slot);
                 }
-                return Answer::Reply(done(said.name));
+                return Some(done(said.name));
             }
-            Known::Never => None,
+            Known::Never => return None,
         };
-        let Some(slot) = slot else { return Answer::None };
         self.learn_size(step.settings, slot, stop.size);
         self.paces.remove(slot);
         let message = &mut self.messages[slot];
@@ -205,7 +197,7 @@ impl Inbox {
         let is_missing = stop.sent > message.next * step.settings.segments.mtu;
         match is_missing && !message.waits {
             true => self.miss(step, slot),
-            false => Answer::None,
+            false => None,
         }
     }
 
@@ -217,11 +209,11 @@ impl Inbox {
         data: &Data,
         payload_bytes: u32,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let slot = match self.find(src, data.name()) {
             Known::Slot(slot) => slot,
             Known::Done(kept) => return self.come_again(step, kept, data),
-            Known::New | Known::Never => return Answer::None,
+            Known::New | Known::Never => return None,
         };
         if self.messages[slot].size != data.size {
             self.learn_size(step.settings, slot, data.size);
@@ -229,16 +221,12 @@ impl Inbox {
         let message = &mut self.messages[slot];
         message.heard_at = step.now;
         message.account(step.now, data.credit, data.sent_at);
-        let segments = step.settings.segments;
-        let packet = data.offset / segments.mtu;
-        let fits = packet * segments.mtu == data.offset
-            && packet < message.packets
-            && payload_bytes as u64 == segments.payload(message.size, packet);
-        if !fits || packet < message.next {
-            return Answer::None;
+        let packet = step.settings.segments.packet_at(message.size, data.offset, payload_bytes)?;
+        if packet < message.next {
+            return None;
         }
         if packet > message.next {
-            return if message.waits { Answer::None } else { self.miss(step, slot) };
+            return if message.waits { None } else { self.miss(step, slot) };
         }
         message.next += 1;
         if core::mem::take(&mut message.waits) {
@@ -248,31 +236,36 @@ impl Inbox {
         app.delivered(step.now, id, data.offset, payload_bytes);
         match self.messages[slot].next == self.messages[slot].packets {
             true => self.complete(step, slot, app),
-            false => Answer::None,
+            false => None,
         }
     }
 
     /// Data of a message that has arrived: the credit that it answers counts all the same.
     #[cold]
-    fn come_again(&mut self, step: &Step<'_>, kept: Key, data: &Data) -> Answer {
+    fn come_again(&mut self, step: &Step<'_>, kept: Key, data: &Data) -> Option<Header> {
         if let Some(slot) = self.messages.slot(kept) {
             self.messages[slot].account(step.now, data.credit, data.sent_at);
         }
-        Answer::Reply(done(data.name()))
+        Some(done(data.name()))
     }
 
     /// The packet that is expected is missing: asks for all from there on.
-    fn miss(&mut self, step: &Step<'_>, slot: u32) -> Answer {
+    fn miss(&mut self, step: &Step<'_>, slot: u32) -> Option<Header> {
         let message = &mut self.messages[slot];
         message.waits = true;
         self.timers.set(slot, step.now.after(message.backoff.wait(step.settings.timeout)));
-        Answer::Reply(message.nack(step.settings))
+        Some(message.nack(step.settings))
     }
 
     /// All has arrived. Credits go on until the sender stops them: it alone knows whether it has
     /// more to send, says the paper.
     #[cold]
-    fn complete<A: Application>(&mut self, step: &Step<'_>, slot: u32, app: &mut A) -> Answer {
+    fn complete<A: Application>(
+        &mut self,
+        step: &Step<'_>,
+        slot: u32,
+        app: &mut A,
+    ) -> Option<Header> {
         let kept = self.messages.key(slot);
         let message = &mut self.messages[slot];
         message.complete = true;
@@ -284,7 +277,7 @@ impl Inbox {
             self.forget(slot);
         }
         app.completed(step.now, MessageId { src, id: name.message });
-        Answer::Reply(done(name))
+        Some(done(name))
     }
 
     fn forget(&mut self, slot: u32) {

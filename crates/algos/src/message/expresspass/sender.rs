@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use tidegate_core::{Message, Span, Time};
 
 use super::header::{Credit, Data, Done, Header, Nack, Name, Request, Stop};
-use super::{Answer, MAX_BACKOFF, Settings, Step};
+use super::{MAX_BACKOFF, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::lanes::Lanes;
@@ -208,16 +208,21 @@ impl Outbox {
     }
 
     /// A credit has come: one packet leaves for it.
-    pub(super) fn on_credit(&mut self, step: &mut Step<'_>, host: u32, credit: &Credit) -> Answer {
+    pub(super) fn on_credit(
+        &mut self,
+        step: &mut Step<'_>,
+        host: u32,
+        credit: &Credit,
+    ) -> Option<Header> {
         let Some(slot) = self.find(host, credit.name()) else {
             if host >= step.settings.hosts {
-                return Answer::None;
+                return None;
             }
             // Of a message that has arrived long ago: its receiver has not heard that.
             let Credit { connection, lane, generation, message, .. } = *credit;
             let size = Message::UNLIMITED;
             let stop = Stop { connection, lane, generation, message, size, sent: 0 };
-            return Answer::Reply(Header::Stop(stop));
+            return Some(Header::Stop(stop));
         };
         let message = &mut self.messages[slot];
         message.credited_at = step.now;
@@ -244,7 +249,7 @@ impl Outbox {
             }
             State::Stopped | State::Arrived | State::Held => message.wasted = true,
         }
-        Answer::None
+        None
     }
 
     /// Answers a credit, and looks whether those that are under way are enough.

@@ -78,6 +78,7 @@ use alloc::sync::Arc;
 
 use crate::kit::by_host::ByHost;
 use crate::kit::departure::Departure;
+use crate::kit::paths::Paths;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
 use cutoffs::{Curve, Levels};
@@ -89,9 +90,9 @@ use tidegate_core::fabric::Routing;
 use tidegate_core::params::{Params, Table, Value};
 use tidegate_core::workload::SizeMix;
 use tidegate_core::{
-    Application, Card, Domain, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits,
-    MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Rng, Span,
-    TelemetryBytes, Time, Transmit, Transport, mix64, params, wire::Carried,
+    Application, Card, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits,
+    MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Span, TelemetryBytes,
+    Time, Transmit, Transport, params, wire::Carried,
 };
 
 /// Timeouts double at most so often.
@@ -246,7 +247,7 @@ pub struct Homa {
     inbox: Inbox,
     /// Goes before data.
     control: VecDeque<Control<Header>>,
-    rng: Rng,
+    paths: Paths,
 }
 
 /// A host's number among those that were met; none at first.
@@ -284,7 +285,7 @@ impl Endpoint for Homa {
             met: 0,
             outbox: Outbox::default(),
             control: VecDeque::new(),
-            rng: Rng::stream(host.seed, Domain::Entropy, host.host as u64),
+            paths: Paths::new(host),
         }
     }
 
@@ -480,7 +481,7 @@ impl Homa {
         let dst = self.outbox.destinations[peer as usize].host;
         let departure = Departure {
             dst,
-            entropy: self.entropy(dst, header.lane),
+            entropy: self.paths.entropy(dst, header.lane),
             wire_bytes: wire(payload_bytes as u64, header.scheduled) as u32,
             payload_bytes,
             priority: self.settings.levels.priority(level),
@@ -496,22 +497,9 @@ impl Homa {
             Header::Ack(ack) => ack_wire(ack.messages().count() as u32),
             _ => MIN_WIRE_BYTES,
         };
-        let departure = Departure {
-            dst,
-            entropy: self.entropy(dst, header.lane()),
-            wire_bytes,
-            payload_bytes: 0,
-            priority: self.settings.levels.priority(0),
-            flags: 0,
-        };
+        let entropy = self.paths.entropy(dst, header.lane());
+        let priority = self.settings.levels.priority(0);
+        let departure = Departure { wire_bytes, ..Departure::control(dst, entropy, priority) };
         departure.write(self.host.host, header, packet);
-    }
-
-    #[inline]
-    fn entropy(&mut self, dst: u32, lane: u32) -> u32 {
-        match self.host.spraying {
-            true => self.rng.bits() as u32,
-            false => mix64((self.host.host as u64) << 32 | dst as u64) as u32 ^ lane,
-        }
     }
 }

@@ -1,6 +1,7 @@
 //! What packets cost on the wire, after the authors' simulator: 66 bytes of Ethernet, IP, UDP and
 //! gap, and Homa's own header, longer where a packet says all about its message.
 
+use crate::kit::segments::Segments;
 use tidegate_core::MIN_WIRE_BYTES;
 
 /// Headers and gap of a packet that goes without a grant: 30 bytes are Homa's.
@@ -22,6 +23,12 @@ pub(super) struct Packets {
 }
 
 impl Packets {
+    /// How they cut a message.
+    #[inline]
+    pub(super) fn segments(self) -> Segments {
+        Segments { mtu: self.mtu }
+    }
+
     /// Those of a message.
     #[inline]
     pub(super) fn of(self, size: u64) -> u64 {

@@ -10,7 +10,9 @@ use super::schedule::Schedule;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::heap::{Pile, Places, shortest_first};
+use crate::kit::horizon::Horizon;
 use crate::kit::lanes::{Heard, Known};
+use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
 use crate::kit::window::Window;
@@ -19,8 +21,6 @@ use crate::kit::window::Window;
 const MAX_MESSAGES: usize = 1 << 16;
 /// Packets beyond the first missing one that are taken; grants stop there too.
 pub(super) const MAX_AHEAD: u64 = 1 << 16;
-/// Larger messages do not exist, but for those without end.
-const MAX_SIZE: u64 = 1 << 56;
 /// More packets of one message are not sent without a grant.
 const MAX_UNSCHEDULED: u64 = 1 << 20;
 /// Messages of one sender that have arrived and wait for a packet to tell it; from here on one is
@@ -49,9 +49,7 @@ pub(super) struct Incoming {
     pub(super) waits_since: Time,
     /// When packets of it were last asked for.
     pub(super) asked_at: Time,
-    /// Whatever is missing below this packet at `horizon_at` plus the timeout is lost.
-    pub(super) horizon: u64,
-    pub(super) horizon_at: Time,
+    pub(super) horizon: Horizon,
     pub(super) backoff: Backoff,
 }
 
@@ -180,8 +178,7 @@ impl Inbox {
         let (settings, now) = (step.settings, step.now);
         let (size, unscheduled) = (said.size, said.unscheduled as u64);
         let packets = settings.packets.of(size);
-        let sane = (size <= MAX_SIZE || size == Message::UNLIMITED)
-            && unscheduled <= packets.min(MAX_UNSCHEDULED);
+        let sane = is_size(size) && unscheduled <= packets.min(MAX_UNSCHEDULED);
         if !sane || self.messages.len() >= MAX_MESSAGES {
             return Known::Never;
         }
@@ -198,7 +195,6 @@ impl Inbox {
             window: last.window.cleared(),
             order: self.order,
             waits_since: now,
-            horizon_at: now,
             ..Incoming::default()
         });
         self.sources[number as usize].lanes.open(said.lane, said.generation, slot);
@@ -224,7 +220,7 @@ impl Inbox {
     pub(super) fn arm(&mut self, step: &Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
         if !self.timers.run(slot) && message.expects() {
-            (message.horizon, message.horizon_at) = (message.window.high(), step.now);
+            message.horizon = Horizon::of(&message.window, step.now);
             message.waits_since = step.now;
             self.timers.set(slot, step.now.after(step.settings.timeout));
         }
@@ -233,14 +229,8 @@ impl Inbox {
     /// A message without end has one now.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
-        let packets = settings.packets.of(size);
-        if message.size != Message::UNLIMITED
-            || size > MAX_SIZE
-            || !size.is_multiple_of(settings.packets.mtu)
-            || packets < message.window.high()
-        {
-            return;
-        }
+        let ended = settings.packets.segments().of_ended(size, message.window.high());
+        let (Message::UNLIMITED, Some(packets)) = (message.size, ended) else { return };
         (message.size, message.packets) = (size, packets);
         message.granted = message.granted.min(packets);
         self.place(settings, slot);
@@ -318,12 +308,10 @@ impl Inbox {
     ) {
         let (settings, now) = (step.settings, step.now);
         let message = &mut self.messages[slot];
-        let packet = offset / settings.packets.mtu;
-        let fits = packet * settings.packets.mtu == offset
-            && packet < message.packets
-            && payload_bytes as u64 == settings.packets.payload(message.size, packet)
-            && packet < message.window.base() + MAX_AHEAD;
-        if !fits || !message.window.insert(packet) {
+        let packet = settings.packets.segments().packet_at(message.size, offset, payload_bytes);
+        let near = |packet: &u64| *packet < message.window.base() + MAX_AHEAD;
+        let Some(packet) = packet.filter(near) else { return };
+        if !message.window.insert(packet) {
             return;
         }
         message.received += 1;

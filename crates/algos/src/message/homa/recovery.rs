@@ -15,7 +15,7 @@
 use tidegate_core::Time;
 
 use super::header::{Busy, Header, NeedAck, Resend};
-use super::receiver::{Inbox, MAX_AHEAD};
+use super::receiver::{Inbox, Incoming, MAX_AHEAD};
 use super::sender::{Outbox, need_ack};
 use super::{MAX_BACKOFF, Step};
 use crate::kit::lanes::Known;
@@ -48,31 +48,18 @@ impl Inbox {
             }
             at.after(backoff.wait(timeout))
         } else {
-            let lost = self.overtaken(slot, at, step);
-            if let Some(horizon) = lost {
-                self.ask_below(&mut step.at(at), slot, horizon, false);
+            let Incoming { window, waits_since, asked_at, horizon, .. } = message;
+            let lost = horizon.overtaken(window, *asked_at, at, timeout);
+            let has_gap = window.base() < window.high();
+            let gap_at = if has_gap { horizon.due(*asked_at, timeout) } else { Time::NEVER };
+            let waits_since = *waits_since;
+            if let Some(end) = lost {
+                self.ask_below(&mut step.at(at), slot, end, false);
             }
-            let message = &self.messages[slot];
-            let quiet_at = message.waits_since.max(message.asked_at).after(patience);
-            let gap_at = message.horizon_at.max(message.asked_at).after(timeout);
-            let has_gap = message.window.base() < message.window.high();
-            if has_gap { quiet_at.min(gap_at) } else { quiet_at }
+            let asked_at = self.messages[slot].asked_at;
+            gap_at.min(waits_since.max(asked_at).after(patience))
         };
         self.timers.set_again(slot, next, step.now, timeout);
-    }
-
-    /// Below which packet whatever is missing of a message is lost by `at`, if anything is.
-    fn overtaken(&mut self, slot: u32, at: Time, step: &Step<'_>) -> Option<u64> {
-        let (message, timeout) = (&mut self.messages[slot], step.settings.timeout);
-        let (base, high) = (message.window.base(), message.window.high());
-        let gap_at = message.horizon_at.max(message.asked_at).after(timeout);
-        let lost = (base < message.horizon && at >= gap_at).then_some(message.horizon);
-        // Without a gap the next one is younger than this.
-        let passed = base >= message.horizon && at.since(message.horizon_at) >= timeout;
-        if lost.is_some() || base == high || passed {
-            (message.horizon, message.horizon_at) = (high, at);
-        }
-        lost
     }
 
     /// The sender has sent all it may, `sent` packets, the last of them a timeout ago. Grants may

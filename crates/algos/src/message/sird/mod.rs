@@ -96,6 +96,7 @@ use alloc::collections::VecDeque;
 
 use crate::kit::departure::Departure;
 use crate::kit::heap::shortest_first;
+use crate::kit::paths::Paths;
 use crate::kit::segments::Segments;
 use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
@@ -105,10 +106,9 @@ use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
-    Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
-    HostContext, Limits, MIN_WIRE_BYTES, Marker, Marking, Message, MessageId, PacketMut,
-    PathOracle, Rate, Reply, Rng, Span, Telemetry, TelemetryBytes, Time, Transmit, Transport,
-    choice, frame_flag, mix64, params, wire::Carried,
+    Application, Card, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits, Marker,
+    Marking, Message, MessageId, PacketMut, PathOracle, Rate, Reply, Span, Telemetry,
+    TelemetryBytes, Time, Transmit, Transport, choice, frame_flag, params, wire::Carried,
 };
 
 /// Queue between switches from which on packets are marked (NThr; paper, table 2).
@@ -314,13 +314,6 @@ impl Policy {
     }
 }
 
-/// What becomes of a packet.
-enum Answer {
-    None,
-    /// Goes back to where it came from.
-    Reply(Header),
-}
-
 /// The SIRD transport of one host.
 pub struct Sird {
     settings: Settings,
@@ -331,7 +324,7 @@ pub struct Sird {
     inbox: Inbox,
     /// Goes before data.
     control: VecDeque<Control<Header>>,
-    rng: Rng,
+    paths: Paths,
 }
 
 impl Endpoint for Sird {
@@ -365,7 +358,7 @@ impl Endpoint for Sird {
             outbox: Outbox::default(),
             inbox: Inbox::new(Pacer::new(pace, params.credit_pacing)),
             control: VecDeque::new(),
-            rng: Rng::stream(host.seed, Domain::Entropy, host.host as u64),
+            paths: Paths::new(host),
         }
     }
 
@@ -428,16 +421,16 @@ impl Transport for Sird {
             }
             (Some(Header::Credit(credit)), _) => {
                 outbox.on_credit(settings, src, credit.granted);
-                Answer::None
+                None
             }
             (Some(Header::Resend(resend)), _) => outbox.on_resend(step, src, &resend),
             (Some(Header::Ack(ack)), _) => {
                 if let Some(id) = outbox.on_done(step, src, &ack) {
                     app.acked(now, MessageId { src: self.host.host, id });
                 }
-                Answer::None
+                None
             }
-            _ => Answer::None,
+            _ => None,
         };
         // Nobody that credit goes to has sent what comes from an unknown host.
         if let Some(source) = source {
@@ -445,8 +438,8 @@ impl Transport for Sird {
             inbox.issue(step);
         }
         match answer {
-            Answer::None => Reply::None,
-            Answer::Reply(reply) => {
+            None => Reply::None,
+            Some(reply) => {
                 self.write_control(src, &reply, packet);
                 Reply::Send
             }
@@ -537,39 +530,23 @@ impl Sird {
     fn write_data(&mut self, dst: u32, data: Data, payload_bytes: u32, packet: PacketMut<'_>) {
         let [_, unscheduled, scheduled] = self.priorities;
         let is_first = data.offset < data.unscheduled as u64 * self.settings.segments.mtu;
+        let priority = if is_first { unscheduled } else { scheduled };
+        let entropy = self.paths.entropy(dst, data.lane);
         let departure = Departure {
-            dst,
-            entropy: self.entropy(dst, data.lane),
-            wire_bytes: (payload_bytes + HEADER_BYTES).max(MIN_WIRE_BYTES),
-            payload_bytes,
-            priority: if is_first { unscheduled } else { scheduled },
             flags: match self.settings.signal {
                 NetworkSignal::Ecn => frame_flag::ECN_CAPABLE,
                 NetworkSignal::Delay => 0,
                 NetworkSignal::PeakHopDelay => frame_flag::STAMP_PEAK,
             },
+            ..Departure::data(dst, entropy, payload_bytes, priority)
         };
         departure.write(self.host.host, &Header::Data(data), packet);
     }
 
     /// Writes any other.
     fn write_control(&mut self, dst: u32, header: &Header, packet: PacketMut<'_>) {
-        let departure = Departure {
-            dst,
-            entropy: self.entropy(dst, header.lane()),
-            wire_bytes: MIN_WIRE_BYTES,
-            payload_bytes: 0,
-            priority: self.priorities[0],
-            flags: 0,
-        };
+        let entropy = self.paths.entropy(dst, header.lane());
+        let departure = Departure::control(dst, entropy, self.priorities[0]);
         departure.write(self.host.host, header, packet);
-    }
-
-    #[inline]
-    fn entropy(&mut self, dst: u32, lane: u32) -> u32 {
-        match self.host.spraying {
-            true => self.rng.bits() as u32,
-            false => mix64((self.host.host as u64) << 32 | dst as u64) as u32 ^ lane,
-        }
     }
 }

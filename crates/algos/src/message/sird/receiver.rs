@@ -6,11 +6,13 @@ use tidegate_core::{Application, Message, MessageId, Span, Time};
 
 use super::credit::{Bucket, Pacer};
 use super::header::{Ack, Announced, Credit, Data, Header, Request};
-use super::{Answer, LONG, Settings, Step};
+use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::heap::{Heap, Pile, Places};
+use crate::kit::horizon::Horizon;
 use crate::kit::lanes::{Heard, Known};
+use crate::kit::segments::is_size;
 use crate::kit::slab::Slab;
 use crate::kit::timers::Timers;
 use crate::kit::window::Window;
@@ -19,8 +21,6 @@ use crate::kit::window::Window;
 const MAX_MESSAGES: usize = 1 << 16;
 /// Packets beyond the first missing one that are taken; credit stops there too.
 pub(super) const MAX_AHEAD: u64 = 1 << 16;
-/// Larger messages do not exist, but for those without end.
-const MAX_SIZE: u64 = 1 << 56;
 /// More packets of one message are not sent without credit.
 const MAX_UNSCHEDULED: u64 = 1 << 20;
 
@@ -51,9 +51,7 @@ pub(super) struct Incoming {
     pub(super) waits_since: Time,
     /// When packets of it were last asked for.
     pub(super) asked_at: Time,
-    /// Whatever is missing below this packet at `horizon_at` plus the timeout is lost.
-    pub(super) horizon: u64,
-    pub(super) horizon_at: Time,
+    pub(super) horizon: Horizon,
     pub(super) backoff: Backoff,
 }
 
@@ -236,8 +234,7 @@ impl Inbox {
         let (settings, now) = (step.settings, step.now);
         let (size, unscheduled) = (said.size, said.unscheduled as u64);
         let packets = settings.segments.packets(size);
-        let sane = (size <= MAX_SIZE || size == Message::UNLIMITED)
-            && unscheduled <= packets.min(MAX_UNSCHEDULED);
+        let sane = is_size(size) && unscheduled <= packets.min(MAX_UNSCHEDULED);
         if !sane || self.messages.len() >= MAX_MESSAGES {
             return Known::Never;
         }
@@ -255,7 +252,6 @@ impl Inbox {
             order,
             weight: said.weight.clamp(1, Message::MOST_WEIGHT as u32) as u8,
             waits_since: now,
-            horizon_at: now,
             ..Incoming::default()
         });
         self.book(number, settings.segments.wire_below(size, unscheduled) as i64);
@@ -289,7 +285,7 @@ impl Inbox {
     pub(super) fn arm(&mut self, step: &Step<'_>, slot: u32) {
         let message = &mut self.messages[slot];
         if !message.complete && !self.timers.run(slot) && message.expects() {
-            (message.horizon, message.horizon_at) = (message.window.high(), step.now);
+            message.horizon = Horizon::of(&message.window, step.now);
             message.waits_since = step.now;
             self.timers.set(slot, step.now.after(step.settings.timeout));
         }
@@ -314,14 +310,8 @@ impl Inbox {
     /// A message without end has one now.
     fn learn_size(&mut self, settings: &Settings, slot: u32, size: u64) {
         let message = &mut self.messages[slot];
-        let packets = settings.segments.packets(size);
-        if message.size != Message::UNLIMITED
-            || size > MAX_SIZE
-            || !size.is_multiple_of(settings.segments.mtu)
-            || packets < message.window.high()
-        {
-            return;
-        }
+        let ended = settings.segments.of_ended(size, message.window.high());
+        let (Message::UNLIMITED, Some(packets)) = (message.size, ended) else { return };
         (message.size, message.packets) = (size, packets);
         if message.granted > packets {
             message.excess = (message.granted - packets) * settings.full;
@@ -338,13 +328,13 @@ impl Inbox {
         source: u32,
         request: &Request,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let said = request.announced();
         let found = self.find(source, said.lane, said.generation);
         let is_new = found == Known::New;
         match if is_new { self.open(step, source, &said) } else { found } {
-            Known::Never | Known::New => Answer::None,
-            Known::Done(excess) => Answer::Reply(self.done(source, &said, excess)),
+            Known::Never | Known::New => None,
+            Known::Done(excess) => Some(self.done(source, &said, excess)),
             Known::Slot(slot) => {
                 self.learn_size(step.settings, slot, request.size);
                 if request.repeated {
@@ -352,7 +342,7 @@ impl Inbox {
                     self.on_repeated_request(step, slot, sent);
                 }
                 match self.finish(step.now, slot, app) {
-                    Answer::None if !is_new => Answer::Reply(self.repeat(source, request.message)),
+                    None if !is_new => Some(self.repeat(source, request.message)),
                     answer => answer,
                 }
             }
@@ -373,7 +363,7 @@ impl Inbox {
         data: &Data,
         payload_bytes: u32,
         app: &mut A,
-    ) -> Answer {
+    ) -> Option<Header> {
         let (settings, now) = (step.settings, step.now);
         let found = match self.find(source, data.lane, data.generation) {
             Known::New => self.open(step, source, &data.announced()),
@@ -382,24 +372,18 @@ impl Inbox {
         let slot = match found {
             Known::Slot(slot) => slot,
             Known::Done(excess) => {
-                return Answer::Reply(self.done(source, &data.announced(), excess));
+                return Some(self.done(source, &data.announced(), excess));
             }
-            Known::Never | Known::New => return Answer::None,
+            Known::Never | Known::New => return None,
         };
         if self.messages[slot].size != data.size {
             self.learn_size(settings, slot, data.size);
         }
         let message = &mut self.messages[slot];
-        let segments = settings.segments;
-        let packet = data.offset / segments.mtu;
-        let fits = packet * segments.mtu == data.offset
-            && packet < message.packets
-            && payload_bytes as u64 == segments.payload(message.size, packet)
-            && packet < message.window.base() + MAX_AHEAD;
-        if !fits {
-            return self.finish(now, slot, app);
-        }
-        let wire = segments.wire(message.size, packet);
+        let packet = settings.segments.packet_at(message.size, data.offset, payload_bytes);
+        let near = |packet: &u64| *packet < message.window.base() + MAX_AHEAD;
+        let Some(packet) = packet.filter(near) else { return self.finish(now, slot, app) };
+        let wire = settings.segments.wire(message.size, packet);
         if data.retransmission {
             // Time of the link that no credit has paid for.
             self.pacer.spend(now, wire);
@@ -424,10 +408,10 @@ impl Inbox {
 
     /// Tells application and sender if all has arrived.
     #[inline]
-    fn finish<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Answer {
+    fn finish<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Option<Header> {
         let message = &self.messages[slot];
         if message.complete || message.received < message.packets {
-            return Answer::None;
+            return None;
         }
         self.complete(now, slot, app)
     }
@@ -435,7 +419,7 @@ impl Inbox {
     /// All has arrived. The record stays until credit for all of it has been handed out: its sender
     /// may have spent on it what was meant for others.
     #[cold]
-    fn complete<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Answer {
+    fn complete<A: Application>(&mut self, now: Time, slot: u32, app: &mut A) -> Option<Header> {
         let message = &mut self.messages[slot];
         message.complete = true;
         let (id, excess, source) = (message.id, message.excess, message.source);
@@ -452,7 +436,7 @@ impl Inbox {
         self.timers.remove(slot);
         self.release(slot);
         app.completed(now, MessageId { src: self.sources[source as usize].host, id });
-        Answer::Reply(self.done(source, &said, excess))
+        Some(self.done(source, &said, excess))
     }
 
     /// Says that a message has arrived, in answer to a packet of it. What the sender is to forget

@@ -16,8 +16,10 @@
 //! answers holds nobody up. A sender that does not answer at all loses its credit to others until
 //! it is heard of.
 
+use tidegate_core::Time;
+
 use super::header::{Header, Resend};
-use super::receiver::{Inbox, MAX_AHEAD};
+use super::receiver::{Inbox, Incoming, MAX_AHEAD};
 use super::{MAX_BACKOFF, Step};
 
 /// After so many unanswered requests in a row the credit of a silent sender is given to others.
@@ -52,20 +54,14 @@ impl Inbox {
             at.after(backoff.wait(timeout))
         } else {
             message.backoff.end();
-            let (base, high) = (message.window.base(), message.window.high());
-            let gap_at = message.horizon_at.max(message.asked_at).after(timeout);
-            let lost = (base < message.horizon && at >= gap_at).then_some(message.horizon);
-            // Without a gap the next one is younger than this.
-            let passed = base >= message.horizon && at.since(message.horizon_at) >= timeout;
-            if lost.is_some() || base == high || passed {
-                (message.horizon, message.horizon_at) = (high, at);
+            let Incoming { window, asked_at, horizon, .. } = message;
+            let lost = horizon.overtaken(window, *asked_at, at, timeout);
+            let has_gap = window.base() < window.high();
+            let gap_at = if has_gap { horizon.due(*asked_at, timeout) } else { Time::NEVER };
+            if let Some(end) = lost {
+                self.ask_below(&mut step.at(at), slot, end, false);
             }
-            let gap_at = message.horizon_at.max(message.asked_at).after(timeout);
-            if let Some(horizon) = lost {
-                self.ask_below(&mut step.at(at), slot, horizon, false);
-            }
-            let quiet_at = news_at.after(timeout);
-            if base < high { quiet_at.min(gap_at) } else { quiet_at }
+            gap_at.min(news_at.after(timeout))
         };
         self.timers.set_again(slot, next, step.now, timeout);
     }

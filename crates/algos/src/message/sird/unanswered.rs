@@ -2,16 +2,19 @@
 
 use super::header::{Busy, Header, Request, Resend};
 use super::sender::{Outbox, request};
-use super::{Answer, MAX_BACKOFF, Step};
+use super::{MAX_BACKOFF, Step};
 
 impl Outbox {
     /// The receiver misses packets. What has not been sent yet is not missing, nor what was sent
     /// after the receiver lost patience, but the receiver hears that it is on its way.
-    pub(super) fn on_resend(&mut self, step: &Step<'_>, host: u32, resend: &Resend) -> Answer {
+    pub(super) fn on_resend(
+        &mut self,
+        step: &Step<'_>,
+        host: u32,
+        resend: &Resend,
+    ) -> Option<Header> {
         let Resend { connection, lane, generation, .. } = *resend;
-        let Some(slot) = self.find(host, connection, lane, generation) else {
-            return Answer::None;
-        };
+        let slot = self.find(host, connection, lane, generation)?;
         let message = &self.messages[slot];
         let start = resend.offset / step.settings.segments.mtu;
         let sent_lately = step.now.since(message.sent_at).times(2) < step.settings.timeout;
@@ -32,10 +35,10 @@ impl Outbox {
             };
             self.destinations[number as usize].lend = true;
             self.settle(step.settings, number);
-            return Answer::Reply(Header::Busy(busy));
+            return Some(Header::Busy(busy));
         }
         self.again.push(self.messages.key(slot), start, map);
-        Answer::None
+        None
     }
 
     /// A message's timer: where nothing of it was sent for a timeout, asks (again) for credit,

@@ -315,15 +315,11 @@ impl ToyCredit {
         app: &mut A,
     ) -> bool {
         // Nothing arrives that was not credited, and only the last packet of a message is not full.
-        let mtu = self.segments.mtu;
-        let owed = |m: &&mut Incoming| {
-            (m.src, m.id) == (src, data.message)
-                && data.offset.is_multiple_of(mtu)
-                && data.offset < m.credited
-                && payload as u64 == self.segments.payload(m.size, data.offset / mtu)
-        };
+        let owed =
+            |m: &&mut Incoming| (m.src, m.id) == (src, data.message) && data.offset < m.credited;
         let Some(message) = self.incoming.get_mut(data.lane).filter(owed) else { return false };
-        if !message.arrived.insert(data.offset / mtu) {
+        let packet = self.segments.packet_at(message.size, data.offset, payload);
+        if !packet.is_some_and(|packet| message.arrived.insert(packet)) {
             return false;
         }
         message.received += payload as u64;
@@ -375,17 +371,12 @@ impl ToyCredit {
         payload_bytes: u32,
         packet: PacketMut<'_>,
     ) {
-        let (on_wire, priority) = match header {
-            Header::Data(_) => (payload_bytes + HEADER_BYTES, self.host.data_priority()),
-            _ => (0, 0),
-        };
-        let departure = Departure {
-            dst,
-            entropy: if self.host.spraying { self.rng.bits() as u32 } else { entropy },
-            wire_bytes: on_wire.max(MIN_WIRE_BYTES),
-            payload_bytes,
-            priority,
-            flags: 0,
+        let entropy = if self.host.spraying { self.rng.bits() as u32 } else { entropy };
+        let departure = match header {
+            Header::Data(_) => {
+                Departure::data(dst, entropy, payload_bytes, self.host.data_priority())
+            }
+            _ => Departure::control(dst, entropy, 0),
         };
         departure.write(self.host.host, &header, packet);
     }

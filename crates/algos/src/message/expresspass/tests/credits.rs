@@ -41,9 +41,9 @@ fn hear(host: &mut ExpressPass, now: Time, (header, payload): (Header, u32)) -> 
 fn sender(packets: u64) -> (ExpressPass, Checking, Handle, Request) {
     let mut host = host(0, &params());
     let bytes = packets * MTU as u64;
-    let app = Checking { messages: alloc::vec![Heard { size: bytes, ..Heard::default() }] };
-    let message = Message { id: 0, dst: 1, bytes, dedicated: false, weight: 1 };
-    let handle = host.submit(Time::us(1), message, &NoPaths);
+    let mut app = Checking::default();
+    let id = app.submit(0, 1, bytes);
+    let handle = host.submit(Time::us(1), message(id, 1, bytes), &NoPaths);
     let Some(Header::Request(request)) = next(&mut host, Time::us(1)) else { panic!() };
     assert_eq!((request.packets as u64, request.size, request.repeated), (packets, bytes, false));
     assert_eq!(next(&mut host, Time::us(1)), None, "nothing leaves without a credit");
@@ -301,16 +301,12 @@ fn sizes_are_drawn_between_the_smallest_packet_and_the_largest_credit() {
     let params = ExpressPassParams::default();
     let mut host = host(1, &params);
     tell(&mut host, Time::us(1), 2, &request(u32::MAX, Message::UNLIMITED));
-    let (mut sizes, mut hops) = (Vec::new(), HopTrace::default());
+    let mut sizes = Vec::new();
     while sizes.len() < 4_000 {
         let at = host.deadline();
         // A sender that is heard of.
         tell(&mut host, at, 2, &request(u32::MAX, Message::UNLIMITED));
-        let (mut frame, mut body) = (Frame::default(), Body::default());
-        let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-        if host.transmit(at, packet) == Transmit::Sent {
-            sizes.push(f64::from(frame.wire_bytes));
-        }
+        sizes.extend(transmit(&mut host, at).map(|(frame, _)| f64::from(frame.wire_bytes)));
     }
     let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
     let (least, most) = sizes.iter().fold((f64::MAX, 0.0f64), |(a, b), &s| (a.min(s), b.max(s)));

@@ -10,8 +10,7 @@ fn packet_time() -> Span {
 }
 
 fn submit(host: &mut Homa, id: u32, dst: u32, packets: u64) {
-    let message = Message { id, dst, bytes: packets * MTU as u64, dedicated: false, weight: 1 };
-    host.submit(Time::ZERO, message, &NoPaths);
+    host.submit(Time::ZERO, message(id, dst, packets * MTU as u64), &NoPaths);
 }
 
 fn grant(lane: u32, packets: u64, level: u32) -> Header {
@@ -121,9 +120,9 @@ fn a_better_level_does_not_wait_for_the_timer() {
     // A short message of the same sender makes it the best.
     let short = Data { lane: 1, unscheduled: 1, size: 5 * MTU as u64, ..Data::default() };
     let short = Header::Data(Data { message: FORGED, ..short });
-    hand(&mut receiver, soon, 1, &short, MTU as u64);
+    hand(&mut receiver, soon, 1, &short, MTU);
     assert_eq!(grants(&mut receiver, soon), [(1, 6, 2)]);
-    hand(&mut receiver, soon, 1, &short, MTU as u64);
+    hand(&mut receiver, soon, 1, &short, MTU);
     assert_eq!(grants(&mut receiver, soon), [], "and no better again");
 }
 
@@ -170,12 +169,12 @@ fn messages_without_end_take_turns_of_a_round_trip() {
     };
     let (mut now, mut order) = (START, Vec::new());
     for src in [1, 2] {
-        hand(&mut receiver, now, src, &endless(0), MTU as u64);
+        hand(&mut receiver, now, src, &endless(0), MTU);
     }
     for _ in 0..20 {
         for (dst, _, up_to) in grants(&mut receiver, now) {
             order.push(dst);
-            hand(&mut receiver, now, dst, &endless(up_to - 1), MTU as u64);
+            hand(&mut receiver, now, dst, &endless(up_to - 1), MTU);
         }
         now += packet_time();
     }

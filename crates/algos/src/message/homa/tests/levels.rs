@@ -1,5 +1,7 @@
 //! Cut-offs and levels: those of the reference, and what they are for.
 
+use alloc::collections::BTreeMap;
+
 use super::super::cutoffs::{Curve, Levels};
 use super::super::packets::Packets;
 use super::*;

@@ -5,8 +5,7 @@ use super::*;
 /// A host with a message of 100 packets to host 1.
 fn sending() -> Homa {
     let mut host = host(&two_at_a_time());
-    let message = Message { id: 0, dst: 1, bytes: 100 * MTU as u64, dedicated: false, weight: 1 };
-    host.submit(Time::ZERO, message, &NoPaths);
+    host.submit(Time::ZERO, message(0, 1, 100 * MTU as u64), &NoPaths);
     host
 }
 
@@ -137,11 +136,7 @@ fn short_messages_are_acknowledged_in_data_or_by_the_dozen_or_after_a_while() {
     assert_eq!(hand(&mut host, start, 2, &short(0), 9), None);
     // One leaves in a packet to its sender, and to nobody else.
     for dst in [3, 1] {
-        host.submit(
-            start,
-            Message { id: dst, dst, bytes: 5, dedicated: false, weight: 1 },
-            &NoPaths,
-        );
+        host.submit(start, message(dst, dst, 5), &NoPaths);
     }
     let acked: Vec<_> = all_sent(&mut host, start)
         .into_iter()

@@ -8,25 +8,17 @@ fn shares(fair_share: f64, receivers: u32) -> Vec<u32> {
     let mut host = Sird::new(&SirdParams { fair_share, ..SirdParams::default() }, &context(0));
     for dst in 1..=receivers {
         // The shortest is for host 1.
-        let message = Message {
-            id: dst,
-            dst,
-            bytes: 100_000_000 + dst as u64 * 10_000_000,
-            dedicated: false,
-            weight: 1,
-        };
+        let message = message(dst, dst, 100_000_000 + dst as u64 * 10_000_000);
         host.submit(Time::ZERO, message, &NoPaths);
     }
     let mut sent = alloc::vec![0; receivers as usize];
-    let (mut frame, mut body, mut hops) = (Frame::default(), Body::default(), HopTrace::default());
     let mut data = 0;
     while data < 4_000 {
         for src in 1..=receivers {
             let credit = credit((data + 100) * 1538);
             tell(&mut host, Time::ZERO, src, &credit);
         }
-        let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-        assert_eq!(host.transmit(Time::ZERO, packet), Transmit::Sent);
+        let (frame, body) = transmit(&mut host, Time::ZERO).unwrap();
         if let Some(Header::Data(header)) = Header::read(&body) {
             data += 1;
             sent[frame.dst as usize - 1] += 1;
@@ -87,8 +79,7 @@ fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
 fn csn(rules: Rules, credited: u64, receivers: u32) -> Vec<bool> {
     let mut host = Sird::new(&SirdParams { rules, ..SirdParams::default() }, &context(0));
     for dst in 1..=receivers {
-        let message = Message { id: dst, dst, bytes: 10_000_000, dedicated: false, weight: 1 };
-        host.submit(Time::ZERO, message, &NoPaths);
+        host.submit(Time::ZERO, message(dst, dst, 10_000_000), &NoPaths);
     }
     tell(&mut host, Time::ZERO, 1, &credit(credited * 1538));
     let mut said = Vec::new();
@@ -143,13 +134,12 @@ fn bucket_after(signal: NetworkSignal, marked: bool, peak: Span, late: Span) -> 
             sent_at,
             ..Data::default()
         };
-        let (mut body, mut hops) = (Body { src: 1, ..Body::default() }, HopTrace::default());
+        let mut body = Body { src: 1, payload_bytes: 1458, ..Body::default() };
         Header::Data(data).write(&mut body);
-        body.payload_bytes = 1458;
         let flags = if marked { frame_flag::CONGESTION_EXPERIENCED } else { 0 };
         let mut frame = Frame { flags, peak_hop_delay: peak, ..Frame::default() };
-        let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-        host.receive(sent_at.before(Span::us(40)) + took, packet, &mut Checking::default());
+        let now = sent_at.before(Span::us(40)) + took;
+        receive(&mut host, now, &mut frame, &mut body, &mut Checking::default());
     }
     host.inbox.sources[0].bucket.bytes() / settings().bdp as f64
 }

@@ -1,103 +1,54 @@
 //! Every message arrives, once, whatever the network does.
 
-use std::println;
-
-use super::super::receiver;
+use super::super::receiver::MAX_AHEAD;
 use super::*;
 use crate::kit::lanes::MAX_LANES;
 
-/// A few dozen messages of many sizes among four hosts, some of them stopped.
-fn chaos(seed: u64, params: &SirdParams, faults: Faults) -> Net {
-    let mut net = Net::new(4, params, faults, seed);
-    let mut rng = Rng::stream(seed, Domain::Traffic, 0);
-    for _ in 0..24 {
-        let src = rng.below(4) as u32;
-        let dst = (src + 1 + rng.below(3) as u32) % 4;
-        let size = match rng.below(8) {
-            0 => 1,
-            1 => MTU as u64 * (1 + rng.below(4)),
-            2..5 => 1 + rng.below(10_000),
-            5..7 => 1 + rng.below(150_000),
-            _ => Message::UNLIMITED,
-        };
-        let (_, handle) = net.submit(src, dst, size);
-        let until = net.now + Span::ns(rng.below(20_000));
-        net.run(until);
-        if size == Message::UNLIMITED {
-            net.run(until + Span::ns(rng.below(30_000)));
-            net.hosts[src as usize].stop(net.now, handle);
-        }
+/// Parameters that are not the usual ones, for some seeds.
+fn varied(seed: u64) -> SirdParams {
+    let mut params = SirdParams { credit_pacing: seed % 5 != 1, ..SirdParams::default() };
+    if seed % 3 == 1 {
+        params.receiver_policy = Policy::RoundRobin;
     }
-    net.run(Time::s(20));
-    net
+    if seed % 11 == 5 {
+        params.rules = Rules::PublishedCode;
+    }
+    // A prefix without credit and the rest with it; credit for a packet or two at a time.
+    if seed % 4 == 2 {
+        params.unscheduled_threshold = Extent::Bdp(4.0);
+    }
+    if seed % 7 == 3 {
+        params.budget = Extent::Bytes(0.0);
+    }
+    if seed % 7 == 4 {
+        params.unscheduled_threshold = Extent::Bytes(0.0);
+    }
+    params
 }
 
-/// `TIDEGATE_SEEDS=20000` runs so many of each.
 #[test]
 fn every_message_arrives_exactly_once_whatever_the_network_does() {
-    let more = std::env::var("TIDEGATE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
-    let mut lost = 0;
-    for (loss, duplication, seeds) in
-        [(0.0, 0.0, 100), (0.01, 0.0, 600), (0.05, 0.02, 600), (0.3, 0.1, 50)]
-    {
-        for seed in 0..more.unwrap_or(seeds) {
-            let case = alloc::format!("loss {loss}, seed {seed}");
-            let jitter = Span::us(1 + seed % 12);
-            let mut params = SirdParams::default();
-            if seed % 3 == 1 {
-                params.receiver_policy = Policy::RoundRobin;
-            }
-            params.credit_pacing = seed % 5 != 1;
-            if seed % 11 == 5 {
-                params.rules = Rules::PublishedCode;
-            }
-            // A prefix without credit and the rest with it; credit for a packet or two at a time.
-            if seed % 4 == 2 {
-                params.unscheduled_threshold = Extent::Bdp(4.0);
-            }
-            if seed % 7 == 3 {
-                params.budget = Extent::Bytes(0.0);
-            }
-            if seed % 7 == 4 {
-                params.unscheduled_threshold = Extent::Bytes(0.0);
-            }
-            println!("{case}"); // the last one shown is the one that failed
-            let net = chaos(seed, &params, Faults { loss, duplication, jitter, ..NO_FAULTS });
-            assert_all_delivered(&net, &case);
-            if loss == 0.0 && duplication == 0.0 {
-                assert_eq!(net.resent_bytes, 0, "{case}: nothing was lost");
-            }
-            lost += net.lost;
-        }
-    }
+    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+    let faults = [(0.0, 0.0, 100), (0.01, 0.0, 600), (0.05, 0.02, 600), (0.3, 0.1, 50)];
+    let lost = chaos.survive::<Sird>(faults, |seed| trials::Variation {
+        params: varied(seed),
+        jitter: Span::us(1 + seed % 12),
+        patient: true,
+    });
     assert!(lost > 10_000, "only {lost} packets were lost");
 }
 
 #[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
-    let mut lost = 0;
-    for first_of in 0..1u32 << KINDS {
-        for size in [1, 20_000, 99_000, 400_000, Message::UNLIMITED] {
-            let mut net = Net::new(2, &SirdParams::default(), Faults { first_of, ..NO_FAULTS }, 1);
-            let (id, handle) = net.submit(0, 1, size);
-            net.run(Time::us(100));
-            net.hosts[0].stop(net.now, handle);
-            net.run(Time::s(1));
-            let case = alloc::format!("kinds {first_of:b}, {size} B");
-            assert_all_delivered(&net, &case);
-            // A timeout for each loss, longer from the second in a row.
-            let acked = net.app.messages[id as usize].acked.unwrap();
-            let bound = Time::ms((1 << net.lost) - 1) + Span::us(200);
-            assert!(acked < bound, "{case}: {} lost, done at {acked}", net.lost);
-            lost += net.lost;
-        }
-    }
+    // A timeout for each loss, longer from the second in a row.
+    let bound = |lost: u64| Time::ms((1 << lost) - 1) + Span::us(200);
+    let lost = trials::the_first_packet_of_any_kinds_may_be_lost::<Sird>(NO_FAULTS.jitter, bound);
     assert!(lost > 500, "{lost}");
 }
 
 #[test]
 fn only_what_was_lost_is_sent_again() {
-    let faults = Faults { first_of: DATA, ..NO_FAULTS };
+    let faults = Faults { first_of: kinds::<Header>(&["Data"]), ..NO_FAULTS };
     let mut net = Net::new(3, &SirdParams::default(), faults, 1);
     net.submit(0, 1, 150_000);
     net.run(Time::s(1));
@@ -108,7 +59,7 @@ fn only_what_was_lost_is_sent_again() {
 
 #[test]
 fn a_silent_sender_gives_its_credit_to_others_and_gets_it_back() {
-    let faults = Faults { dead: Some((0, Time::us(60), Time::ms(40))), ..NO_FAULTS };
+    let faults = Faults { mute: Some((0, Time::us(60), Time::ms(40))), ..NO_FAULTS };
     let mut net = Net::new(3, &SirdParams::default(), faults, 1);
     net.submit(0, 2, 3_000_000);
     net.run(Time::us(70));
@@ -120,36 +71,24 @@ fn a_silent_sender_gives_its_credit_to_others_and_gets_it_back() {
     net.run(Time::ms(22));
     assert!(net.app.messages[1].completed.is_some(), "half of the budget is not enough for that");
     net.run(Time::s(1));
-    assert_all_delivered(&net, "after the silence");
+    net.assert_all_delivered("after the silence");
 }
 
 #[test]
 fn a_message_without_end_survives_loss_in_bounded_memory() {
-    let faults = Faults { loss: 0.001, jitter: Span::us(3), ..NO_FAULTS };
-    let mut net = Net::new(2, &SirdParams::default(), faults, 1);
-    let (_, handle) = net.submit(0, 1, Message::UNLIMITED);
-    net.run(Time::ms(20));
-    let delivered = net.app.messages[0].delivered;
-    assert!(delivered > RATE.bytes_in(Span::ms(16)), "{delivered} B");
-    assert!(net.hosts[1].inbox.most_ahead() < receiver::MAX_AHEAD);
-    net.hosts[0].stop(net.now, handle);
-    net.run(Time::s(1));
-    let heard = net.app.messages[0];
-    assert!(heard.completed.is_some() && heard.delivered - delivered < 1_000_000, "{heard:?}");
-    assert_all_delivered(&net, "stopped");
+    trials::a_message_without_end_survives_loss::<Sird>(
+        &SirdParams::default(),
+        Span::us(3),
+        Span::ms(16),
+        |host| host.inbox.most_ahead() < MAX_AHEAD,
+    );
 }
 
 #[test]
 fn credit_stops_where_the_window_of_a_lost_packet_ends() {
     let params = SirdParams { resend_timeout: Span::ms(20), ..SirdParams::default() };
-    let mut net = Net::new(2, &params, Faults { first_of: DATA, ..NO_FAULTS }, 1);
-    let bytes = (receiver::MAX_AHEAD + 5_000) * MTU as u64;
-    net.submit(0, 1, bytes);
-    net.run(Time::ms(15));
-    assert_eq!(net.hosts[1].inbox.most_ahead(), receiver::MAX_AHEAD);
-    net.run(Time::s(1));
-    assert_all_delivered(&net, "the window moved on");
-    assert_eq!(net.resent_bytes, MTU as u64);
+    let ahead = |host: &Sird| host.inbox.most_ahead();
+    trials::the_window_of_a_lost_packet_ends(&params, MAX_AHEAD, ahead);
 }
 
 #[test]
@@ -159,69 +98,17 @@ fn more_messages_than_lanes_wait_for_one() {
         net.submit(0, 1, 1);
     });
     net.run(Time::s(1));
-    assert_all_delivered(&net, "many");
+    net.assert_all_delivered("many");
 }
 
 #[test]
 fn forged_packets_harm_only_their_senders() {
-    for seed in 0..40 {
-        println!("seed {seed}");
-        let mut net = Net::new(3, &SirdParams::default(), NO_FAULTS, seed);
-        let mut rng = Rng::stream(seed, Domain::Faults, 7);
-        for _ in 0..30 {
-            let src = rng.below(3) as u32;
-            net.submit(src, (src + 1) % 3, 1 + rng.below(60_000));
-            for _ in 0..200 {
-                let mut any = || match rng.below(4) {
-                    0 => rng.below(4),
-                    1 => rng.below(200_000),
-                    2 => u64::MAX - rng.below(4),
-                    _ => rng.bits(),
-                };
-                // A number, or two.
-                let mut word = || if any() % 2 == 0 { any() } else { any() << 32 | any() >> 32 };
-                let words = core::array::from_fn(|_| word());
-                let body = Body {
-                    src: 3 + any() as u32 % 6,
-                    message: any() as u32 | FORGED,
-                    payload_bytes: any() as u32,
-                    transport: 0,
-                    is_retransmission: any() % 2 == 0,
-                    tag: any() as u8,
-                    sent_at: Time::ps(any()),
-                    words,
-                };
-                let frame = Frame { dst: any() as u32 % 3, flags: any() as u8, ..Frame::default() };
-                let (mut frame, mut body) = (frame, body);
-                let mut hops = HopTrace::default();
-                let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-                // Its reply is for nobody here.
-                net.hosts[packet.frame.dst as usize].receive(net.now, packet, &mut net.app);
-            }
-            let until = net.now + Span::us(2);
-            net.run_among(until, 3);
-        }
-        net.run_among(Time::s(1), 3);
-        assert!(net.app.messages.iter().all(|heard| heard.acked.is_some()), "seed {seed}");
-    }
+    let params = |_| SirdParams::default();
+    trials::forged_packets_harm_only_their_senders::<Sird>(params, 60_000, Time::s(1), |_| None);
 }
 
 #[test]
 fn a_handle_is_worth_nothing_once_its_message_is_acknowledged() {
-    let mut net = Net::new(2, &SirdParams::default(), NO_FAULTS, 1);
-    let (_, old) = net.submit(0, 1, 1_000);
-    net.run(Time::us(50));
-    assert!(net.app.messages[0].acked.is_some());
-    // In the same place, and without end.
-    let (id, new) = net.submit(0, 1, Message::UNLIMITED);
-    assert_ne!(old, new);
-    net.hosts[0].stop(net.now, old);
-    assert_eq!(net.hosts[0].limits(old), None);
-    net.run(Time::us(200));
-    assert!(net.hosts[0].limits(new).is_some());
-    let delivered = net.app.messages[id as usize].delivered;
-    assert!(delivered > RATE.bytes_in(Span::us(100)), "{delivered} B");
-    net.hosts[0].stop(net.now, new);
-    net.run(Time::s(1));
-    assert_all_delivered(&net, "stopped by its own");
+    let [acked_in, going, least] = [50, 150, 100].map(Span::us);
+    trials::a_handle_is_worth_nothing_once_acknowledged::<Sird>(acked_in, going, least);
 }

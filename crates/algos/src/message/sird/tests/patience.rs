@@ -6,11 +6,7 @@ use super::*;
 /// A host with a long message to host 1.
 fn sending() -> Sird {
     let mut host = Sird::new(&SirdParams::default(), &context(0));
-    host.submit(
-        Time::ZERO,
-        Message { id: 0, dst: 1, bytes: 10_000_000, dedicated: false, weight: 1 },
-        &NoPaths,
-    );
+    host.submit(Time::ZERO, message(0, 1, 10_000_000), &NoPaths);
     host
 }
 

@@ -1,0 +1,250 @@
+//! A small network in memory.
+
+use alloc::collections::BTreeMap;
+use alloc::vec::Vec;
+
+use tidegate_core::wire::{Carried, Header};
+use tidegate_core::{Body, Domain, Frame, Handle, Message, Reply, Rng, Span, Time};
+
+use super::{Checking, NoPaths, RATE, Subject, kind_named, kind_of, receive, transmit};
+
+/// A host, and the times from which and before which something happens to it.
+type Outage = Option<(u32, Time, Time)>;
+
+/// What the network does to packets.
+#[derive(Clone, Copy)]
+pub(crate) struct Faults {
+    /// Share of packets that are lost.
+    pub(crate) loss: f64,
+    /// Share of packets that come twice.
+    pub(crate) duplication: f64,
+    /// Every packet that arrives does so again, so much later.
+    pub(crate) echo: Option<Span>,
+    /// Each packet takes up to so much longer than 1 µs.
+    pub(crate) jitter: Span,
+    /// Loses everything from this host between the two times.
+    pub(crate) mute: Outage,
+    /// Loses everything to this host between the two times.
+    pub(crate) deaf: Outage,
+    /// Loses the first packet of each kind whose bit is set; see [`kinds`](super::kinds).
+    pub(crate) first_of: u32,
+}
+
+/// Packets overtake each other, and nothing else happens to them.
+pub(crate) const NO_FAULTS: Faults = Faults {
+    loss: 0.0,
+    duplication: 0.0,
+    echo: None,
+    jitter: Span::us(1),
+    mute: None,
+    deaf: None,
+    first_of: 0,
+};
+
+/// Hosts, each with a link into a network that all of them are 1 µs away from. It is never full,
+/// unless it is a [switch](Net::through_a_switch).
+pub(crate) struct Net<T: Subject> {
+    pub(crate) hosts: Vec<T>,
+    pub(crate) now: Time,
+    pub(crate) app: Checking,
+    /// Packets that were lost.
+    pub(crate) lost: u64,
+    /// Payload that was sent again.
+    pub(crate) resent_bytes: u64,
+    /// The longest that a packet has waited at the switch, if there is one.
+    pub(crate) longest_wait: Span,
+    faults: Faults,
+    rng: Rng,
+    uplink_free: Vec<Time>,
+    /// From the switch to each host, if there is one.
+    downlink_free: Vec<Time>,
+    /// By arrival, then order of sending.
+    wires: BTreeMap<(Time, u64), (Frame, Body)>,
+    order: u64,
+    /// By kind.
+    sent: Vec<u64>,
+}
+
+impl<T: Subject> Net<T> {
+    pub(crate) fn new(hosts: u32, params: &T::Params, faults: Faults, seed: u64) -> Net<T> {
+        Net {
+            hosts: (0..hosts).map(|host| T::new(params, &T::context(host))).collect(),
+            now: Time::ZERO,
+            app: Checking {
+                in_order: T::IN_ORDER,
+                all_new: !T::REUSES_NUMBERS,
+                ..Checking::default()
+            },
+            lost: 0,
+            resent_bytes: 0,
+            longest_wait: Span::ZERO,
+            faults,
+            rng: Rng::stream(seed, Domain::Faults, 0),
+            uplink_free: alloc::vec![Time::ZERO; hosts as usize],
+            downlink_free: Vec::new(),
+            wires: BTreeMap::new(),
+            order: 0,
+            sent: alloc::vec![0; T::Header::FORMAT.kinds.len()],
+        }
+    }
+
+    /// The same with a switch in the middle, from which a link leads to each host, 1 µs long.
+    pub(crate) fn through_a_switch(mut self) -> Net<T> {
+        self.downlink_free = self.uplink_free.clone();
+        self
+    }
+
+    /// Submits a message, under the number of an acknowledged one, if there is one.
+    pub(crate) fn submit(&mut self, src: u32, dst: u32, bytes: u64) -> (u32, Handle) {
+        self.submit_weighed(src, dst, bytes, 1)
+    }
+
+    pub(crate) fn submit_weighed(
+        &mut self,
+        src: u32,
+        dst: u32,
+        bytes: u64,
+        weight: u8,
+    ) -> (u32, Handle) {
+        let id = self.app.submit(src, dst, bytes);
+        let message = Message { id, dst, bytes, dedicated: false, weight };
+        (id, self.hosts[src as usize].submit(self.now, message, &NoPaths))
+    }
+
+    pub(crate) fn stop(&mut self, src: u32, handle: Handle) {
+        self.hosts[src as usize].stop(self.now, handle);
+    }
+
+    /// Packets of that kind that hosts have sent.
+    pub(crate) fn sent(&self, kind: &str) -> u64 {
+        self.sent[kind_named::<T::Header>(kind)]
+    }
+
+    /// Packets other than data.
+    pub(crate) fn control(&self) -> u64 {
+        self.sent.iter().sum::<u64>() - self.sent("Data")
+    }
+
+    /// Nothing arrives of what is under way.
+    pub(crate) fn lose_all(&mut self) {
+        self.wires.clear();
+    }
+
+    /// A packet leaves at `at`; when its link is free again.
+    fn send(&mut self, at: Time, frame: Frame, body: Body) -> Time {
+        let Some(header) = T::Header::read(&body) else { panic!("{body:?}") };
+        T::check_packet(&frame, &header, body.payload_bytes);
+        assert!(frame.priority < T::context(0).priorities, "{frame:?}");
+        let kind = kind_of(&header);
+        self.sent[kind] += 1;
+        if body.is_retransmission {
+            self.resent_bytes += body.payload_bytes as u64;
+        }
+        let left = at + RATE.serialise(frame.wire_bytes as u64);
+        let copies = 1 + (self.rng.unit() < self.faults.duplication) as u32;
+        for _ in 0..copies {
+            if self.loses(at, &frame, &body, kind) {
+                self.lost += 1;
+                continue;
+            }
+            let first = self.arrival(left, &frame);
+            let second = self.faults.echo.map(|later| first + later);
+            for at in [Some(first), second].into_iter().flatten() {
+                self.order += 1;
+                self.wires.insert((at, self.order), (frame, body));
+            }
+        }
+        left
+    }
+
+    /// When a packet arrives that has left its host at `left`.
+    fn arrival(&mut self, left: Time, frame: &Frame) -> Time {
+        let jitter = Span::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
+        let at = left + Span::us(1) + jitter;
+        let Some(free) = self.downlink_free.get_mut(frame.dst as usize) else { return at };
+        let start = at.max(*free);
+        *free = start + RATE.serialise(frame.wire_bytes as u64);
+        self.longest_wait = self.longest_wait.max(start - at);
+        *free + Span::us(1)
+    }
+
+    fn loses(&mut self, at: Time, frame: &Frame, body: &Body, kind: usize) -> bool {
+        let Faults { loss, mute, deaf, first_of, .. } = self.faults;
+        self.faults.first_of &= !(1 << kind);
+        let falls_into = |outage: Outage, of: u32| {
+            outage.is_some_and(|(host, from, to)| host == of && (from..to).contains(&at))
+        };
+        let cut_off = falls_into(mute, body.src) || falls_into(deaf, frame.dst);
+        self.rng.unit() < loss || cut_off || first_of & 1 << kind != 0
+    }
+
+    /// What goes to a host that is not there disappears.
+    fn arrive(&mut self, mut frame: Frame, mut body: Body) {
+        let dst = frame.dst as usize;
+        let Some(host) = self.hosts.get_mut(dst) else { return };
+        if receive(host, self.now, &mut frame, &mut body, &mut self.app) != Reply::None {
+            let at = self.uplink_free[dst].max(self.now);
+            self.uplink_free[dst] = self.send(at, frame, body);
+        }
+    }
+
+    /// Runs until nothing is left to happen, or to `until`.
+    pub(crate) fn run(&mut self, until: Time) {
+        loop {
+            let arrived = |net: &mut Net<T>| {
+                let entry = net.wires.first_entry()?;
+                (entry.key().0 <= net.now).then(|| entry.remove())
+            };
+            while let Some((frame, body)) = arrived(self) {
+                self.arrive(frame, body);
+            }
+            let mut next = Time::NEVER;
+            for host in 0..self.hosts.len() {
+                if self.hosts[host].deadline() <= self.now {
+                    self.hosts[host].on_deadline(self.now, &mut self.app);
+                }
+                if self.uplink_free[host] <= self.now
+                    && let Some((frame, body)) = transmit(&mut self.hosts[host], self.now)
+                {
+                    self.uplink_free[host] = self.send(self.now, frame, body);
+                }
+                next = next.min(self.wakes(host));
+            }
+            next = self.wires.keys().next().map_or(next, |key| next.min(key.0));
+            if next > until {
+                self.now = until;
+                return;
+            }
+            self.now = next.max(self.now + Span::ps(1));
+        }
+    }
+
+    /// When a host is to be asked next, if nothing arrives there.
+    fn wakes(&self, host: usize) -> Time {
+        let (host, free) = (&self.hosts[host], self.uplink_free[host]);
+        let deadline = host.deadline();
+        if free <= self.now {
+            deadline
+        } else if deadline > self.now {
+            deadline.min(free)
+        } else {
+            // What could leave already waits for its link.
+            free
+        }
+    }
+
+    pub(crate) fn assert_quiet(&self, case: &str) {
+        for host in &self.hosts {
+            host.check_quiet(&self.hosts, case);
+            assert_eq!((host.backlog_bytes(), host.deadline()), (0, Time::NEVER), "{case}");
+        }
+        assert!(self.wires.is_empty(), "{case}");
+    }
+
+    pub(crate) fn assert_all_delivered(&self, case: &str) {
+        for heard in &self.app.messages {
+            assert!(heard.acked.is_some(), "{case}: {heard:?}");
+        }
+        self.assert_quiet(case);
+    }
+}
