@@ -10,6 +10,7 @@ use crate::testbed::{
 };
 
 mod constants;
+mod crowd;
 mod delivery;
 mod matching;
 mod tokens;
