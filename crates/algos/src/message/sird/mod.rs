@@ -73,9 +73,10 @@
 //!   after its receiver has asked in vain.
 //! * With `network_signal` the network is congested for a receiver where a packet has met a delay
 //!   of `delay_threshold`, in place of marks: the largest of a hop, for which switches write two
-//!   bytes that are not counted on the wire, or of the whole path, over the least that has come
-//!   from that sender, so that clocks need not agree. Both count queues of downlinks too, which do
-//!   not mark; so the threshold is above what the budget leaves there.
+//!   bytes that are not counted on the wire, or of the whole path, over the least of a full packet
+//!   from that sender, so that clocks need not agree. That least never ages: after clocks have
+//!   drifted, or all routes have become longer, every packet counts as delayed. Both count queues
+//!   of downlinks too, which do not mark; so the threshold is above what the budget leaves there.
 //! * A message without end counts as longer than any other; several take turns.
 //! * Of a sender's messages only the shortest is tried, and of all only the one whose turn it is
 //!   when the budget is short: a shorter last packet of another does not overtake when little
@@ -410,9 +411,13 @@ impl Transport for Sird {
             inbox.changed(now);
             let congested = match settings.signal {
                 NetworkSignal::Ecn => packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0,
-                NetworkSignal::Delay => {
-                    inbox.delay(source, now, packet.body.sent_at) >= settings.delay_threshold
+                // Of others the time of sending is what the driver makes of nothing.
+                NetworkSignal::Delay if glance.is_data => {
+                    let is_full = packet.body.payload_bytes as u64 == settings.segments.mtu;
+                    let delay = inbox.delay(source, now, packet.body.sent_at, is_full);
+                    delay >= settings.delay_threshold
                 }
+                NetworkSignal::Delay => false,
                 NetworkSignal::PeakHopDelay => {
                     packet.frame.peak_hop_delay >= settings.delay_threshold
                 }

@@ -11,6 +11,7 @@ use super::header::{Credit, Data};
 use super::*;
 
 mod choice;
+mod delay;
 mod delivery;
 mod patience;
 
