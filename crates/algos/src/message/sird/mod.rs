@@ -116,6 +116,8 @@ use tidegate_core::{
 const NETWORK_THRESHOLD: Extent = Extent::Bdp(1.25);
 /// Timeouts double at most so often.
 const MAX_BACKOFF: u8 = 6;
+/// Larger sizes than this, some exabytes, are taken for it: sums of a few stay numbers.
+const MOST_BYTES: f64 = (1u64 << 60) as f64;
 /// Bytes left of a message without end: more than of any other.
 const LONG: u64 = 1 << 57;
 /// Bits of a message's rank below its weight, which has five; one is left above.
@@ -235,7 +237,7 @@ impl Settings {
     fn new(params: &SirdParams, host: &HostContext) -> Settings {
         let segments = Segments { mtu: host.mtu as u64 };
         let full = segments.full();
-        let bytes = |extent: Extent| extent.bytes(host.bdp_bytes) as i64;
+        let bytes = |extent: Extent| extent.bytes(host.bdp_bytes).min(MOST_BYTES) as i64;
         // However short the path, a packet must fit.
         let bdp = (host.bdp_bytes as i64).max(full as i64);
         let budget = bytes(params.budget).max(full as i64);
@@ -267,7 +269,11 @@ impl Settings {
             receiver_policy: params.receiver_policy,
             sender_policy: params.sender_policy,
             signal: params.network_signal,
-            delay_threshold: host.nic_rate.serialise(bytes(params.delay_threshold) as u64),
+            delay_threshold: {
+                let seconds = 8.0 * params.delay_threshold.bytes(host.bdp_bytes)
+                    / host.nic_rate.as_bps() as f64;
+                Span::from_ps_f64(seconds * 1e12)
+            },
             rules: params.rules,
             timeout: params.resend_timeout,
         }
@@ -303,7 +309,8 @@ impl Policy {
     }
 
     /// The turn after `order`, in which `wire` bytes of the message went. Weighted ones are as far
-    /// apart as bytes over weight: start-time fair queueing (Goyal et al., SIGCOMM 1996).
+    /// apart as bytes over weight: start-time fair queueing (Goyal et al., SIGCOMM 1996), in which
+    /// `order` is no earlier than the time at which the message could go again.
     #[inline]
     fn next_turn(self, turn: &mut u64, order: u64, wire: u64, weight: u8) -> u64 {
         if self == Policy::Weighted {

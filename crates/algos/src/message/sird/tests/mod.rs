@@ -13,7 +13,9 @@ use super::*;
 mod choice;
 mod delay;
 mod delivery;
+mod eligible;
 mod patience;
+mod sizes;
 
 const RATE: Rate = Rate::gbps(100);
 const MTU: u32 = 1458;
