@@ -12,6 +12,7 @@ use super::*;
 
 mod credits;
 mod delivery;
+mod silence;
 
 const RATE: Rate = Rate::gbps(100);
 const MTU: u32 = 1458;
