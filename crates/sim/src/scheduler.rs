@@ -194,6 +194,11 @@ impl Scheduler {
         self.credits.as_ref().is_some_and(|queue| queue.refuses(frame))
     }
 
+    /// Bytes of credits that wait.
+    pub(crate) fn credit_bytes(&self) -> u32 {
+        self.credits.as_ref().map_or(0, |queue| queue.bytes)
+    }
+
     /// Puts a credit at the end of its queue.
     pub(crate) fn push_credit(&mut self, packet: u32, frames: &mut [Frame]) {
         let Some(queue) = &mut self.credits else { return self.push(packet, frames) };

@@ -6,6 +6,7 @@ mod circuits;
 mod disciplines;
 mod engine;
 mod expresspass;
+mod expresspass_crowds;
 mod faults;
 mod fluid;
 mod homa;

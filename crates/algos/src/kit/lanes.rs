@@ -102,11 +102,16 @@ impl<D: Copy> Heard<D> {
     }
 
     /// A new message is received in `slot`. Only what is [`New`](Known::New) has a lane for it.
-    pub(crate) fn open(&mut self, lane: u32, generation: u32, slot: u32) {
+    /// What was kept of the message before: its sender knows that it has arrived.
+    pub(crate) fn open(&mut self, lane: u32, generation: u32, slot: u32) -> Option<D> {
         if self.0.len() <= lane as usize {
             self.0.resize(lane as usize + 1, Lane { generation: 0, last: Last::Unused });
         }
-        self.0[lane as usize] = Lane { generation, last: Last::Slot(slot) };
+        let fresh = Lane { generation, last: Last::Slot(slot) };
+        match core::mem::replace(&mut self.0[lane as usize], fresh).last {
+            Last::Done(kept) => Some(kept),
+            Last::Unused | Last::Slot(_) => None,
+        }
     }
 
     /// The message in a lane has arrived.
@@ -174,6 +179,7 @@ mod tests {
         heard.close(1, 9);
         assert_eq!((heard.find(1, 4), heard.find(1, 6)), (Known::Never, Known::New));
         assert_eq!(heard.find(1, 5), Known::Done(9));
+        assert_eq!((heard.open(1, 6, 3), heard.open(2, 0, 4)), (Some(9), None));
     }
 
     #[test]

@@ -104,7 +104,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             let now = self.now;
             if down {
                 let queued = self.queued_byte_ps(index, now);
-                let bytes = self.ports[index as usize].queue_bytes as u64;
+                let shared = self.ports[index as usize].queue_bytes - self.credit_bytes(index);
                 // What is sent because of what is lost does not wait here either.
                 self.ports[index as usize].flags |= flag::DOWN;
                 self.drain_scheduler(index);
@@ -120,7 +120,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 self.baselines[index as usize].unsent += unsent;
                 if port.owner & HOST == 0 {
                     port.waits.byte_ps += queued;
-                    self.switches[port.owner as usize].used -= bytes;
+                    self.switches[port.owner as usize].used -= shared as u64;
                 }
                 if P::EXPLICIT_DEQUEUES {
                     self.landings[index as usize] = Time::NEVER;

@@ -11,6 +11,12 @@ impl<P: Probe, N: Naming> Part<P, N> {
         self.schedulers.get_mut(index as usize)?.as_deref_mut()
     }
 
+    /// Of credits in a queue of their own at this port.
+    pub(super) fn credit_bytes(&self, index: u32) -> u32 {
+        let scheduler = self.schedulers.get(index as usize).and_then(Option::as_deref);
+        scheduler.map_or(0, Scheduler::credit_bytes)
+    }
+
     /// A packet joins a queue of a port that has a scheduler, and leaves at once if it may.
     #[cold]
     #[inline(never)]
@@ -74,7 +80,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 return self.packets.free(packet);
             }
         }
-        self.enqueue_scheduled(switch, index, packet, Scheduler::push_credit);
+        self.push_scheduled(index, packet, Scheduler::push_credit);
         self.settle_scheduled(switch, index);
     }
 
@@ -94,9 +100,21 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
     }
 
+    /// A packet joins a queue of a port and takes room in its switch's buffer.
     pub(super) fn enqueue_scheduled(
         &mut self,
         switch: u32,
+        index: u32,
+        packet: u32,
+        push: impl FnOnce(&mut Scheduler, u32, &mut [tidegate_core::Frame]),
+    ) {
+        self.push_scheduled(index, packet, push);
+        let wire = self.packets.frames[packet as usize].wire_bytes;
+        self.switches[switch as usize].used += wire as u64;
+    }
+
+    fn push_scheduled(
+        &mut self,
         index: u32,
         packet: u32,
         push: impl FnOnce(&mut Scheduler, u32, &mut [tidegate_core::Frame]),
@@ -112,7 +130,6 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let wire = frames[packet as usize].wire_bytes as u32;
         push(scheduler, packet, frames);
         port.set_queue(port.queue_bytes + wire, false);
-        self.switches[switch as usize].used += wire as u64;
     }
 
     /// Starts every transmission that is due, and wakes up for the next where nothing else does.
@@ -148,7 +165,11 @@ impl<P: Probe, N: Naming> Part<P, N> {
             let packet = scheduler.pop(start, frames);
             let wire = frames[packet as usize].wire_bytes as u32;
             port.set_queue(port.queue_bytes - wire, scheduler.is_empty());
-            self.leave(index, packet, start);
+            let is_credit = frames[packet as usize].flags & frame_flag::CREDIT != 0;
+            match is_credit && scheduler.has_credits() {
+                true => self.leave_queue(index, packet, start),
+                false => self.leave(index, packet, start),
+            }
             if self.ingress.is_some() {
                 self.count_out(index, packet);
             }

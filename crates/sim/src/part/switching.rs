@@ -22,9 +22,18 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
     }
 
-    /// A packet that waited leaves its queue.
+    /// A packet that waited leaves its queue, and its switch's buffer.
     #[inline(always)]
     pub(super) fn leave(&mut self, index: u32, packet: u32, start: Time) {
+        let owner = self.ports[index as usize].owner;
+        let wire = self.packets.frames[packet as usize].wire_bytes as u64;
+        self.switches[owner as usize].used -= wire;
+        self.leave_queue(index, packet, start);
+    }
+
+    /// A packet that waited leaves its queue.
+    #[inline(always)]
+    pub(super) fn leave_queue(&mut self, index: u32, packet: u32, start: Time) {
         let port = &mut self.ports[index as usize];
         let frame = &self.packets.frames[packet as usize];
         let waited = start - frame.at;
@@ -32,7 +41,6 @@ impl<P: Probe, N: Naming> Part<P, N> {
         port.waits.byte_ps += wire * waited.as_ps() as u128;
         port.waits.delay_ps += waited.as_ps() as u128;
         port.waits.max_delay = port.waits.max_delay.max(waited);
-        self.switches[port.owner as usize].used -= wire as u64;
         self.start(index, packet, start, waited);
     }
 
@@ -232,18 +240,19 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     /// Whether the switch's buffer takes `wire` more bytes at this port.
     pub(super) fn admits(&mut self, switch: u32, index: u32, wire: u32) -> bool {
-        let fits = |s: &Switch, port: &Port| {
+        let fits = |s: &Switch, queue_bytes: u32| {
             let free = s.capacity.saturating_sub(s.used);
-            let bytes = port.queue_bytes as u64 + wire as u64;
+            let bytes = queue_bytes as u64 + wire as u64;
             wire as u64 <= free && bytes as f64 <= s.alpha * free as f64 && bytes <= u32::MAX as u64
         };
-        if fits(&self.switches[switch as usize], &self.ports[index as usize]) {
+        if fits(&self.switches[switch as usize], self.ports[index as usize].queue_bytes) {
             return true;
         }
-        // The occupancy may be stale, and then too high: bring every port of the switch up to now
-        // and look again.
+        // The occupancy may be stale, and then too high, and credits are no part of it: bring every
+        // port of the switch up to now and look again.
         self.commit_switch(switch);
-        fits(&self.switches[switch as usize], &self.ports[index as usize])
+        let shared = self.ports[index as usize].queue_bytes - self.credit_bytes(index);
+        fits(&self.switches[switch as usize], shared)
     }
 
     pub(super) fn commit_switch(&mut self, switch: u32) {

@@ -56,7 +56,8 @@ impl Feedback {
     /// A credit is about to leave: a new rate, once a round trip and where data has come.
     pub(super) fn update(&mut self, settings: &Settings, now: Time) {
         let elapsed = now.since(self.updated_at).as_s_f64();
-        if self.rtt <= 0.0 || elapsed < self.rtt || self.total == 0 {
+        let round = self.rtt + settings.held.as_s_f64();
+        if self.rtt <= 0.0 || elapsed < round || self.total == 0 {
             return;
         }
         let (full, credit) = (settings.full_rate, settings.credit_bytes);
@@ -78,7 +79,7 @@ impl Feedback {
             self.weight * full + (1.0 - self.weight) * self.rate
         };
         // A credit in a round trip at least.
-        self.rate = rate.max(credit / self.rtt).min(full);
+        self.rate = rate.max(credit / round).min(full);
         (self.total, self.lost, self.updated_at) = (0, 0, now);
     }
 

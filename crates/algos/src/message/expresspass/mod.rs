@@ -57,9 +57,12 @@
 //! * The receiver acknowledges whole messages. A sender keeps asking for no more credits until it
 //!   hears that, and forgets the message when no credit has come for a round trip after.
 //! * CREDIT_STOP says what was sent, so that a lost last packet is missed at once.
-//! * A receiver stops crediting who was not heard of for eight timeouts; a sender without credits
-//!   for a timeout asks again. Timeouts are two base round trips of the fabric at least, and double
-//!   while nothing comes of them.
+//! * A receiver stops crediting who was not heard of for eight timeouts, and 256 credits. A request
+//!   without credits for a timeout is repeated; from then on a sender asks again after eight
+//!   timeouts without credits, or eight times what is usual between two, if that is longer: where
+//!   thousands of messages share a link, each has a credit in many round trips, and requests are
+//!   data that no credit pays for. Timeouts are two base round trips of the fabric at least, and
+//!   double while nothing comes of them. A missing packet is asked for again after a timeout.
 
 mod feedback;
 pub mod header;
@@ -89,6 +92,8 @@ use tidegate_core::{
 
 /// Timeouts double at most so often.
 const MAX_BACKOFF: u8 = 6;
+/// Who is not heard of for so many timeouts may have been forgotten.
+const PATIENCE: u64 = 8;
 
 /// What every step of this transport is handed.
 type Step<'a> = step::Step<'a, Settings, Header>;
@@ -165,6 +170,10 @@ struct Settings {
     loss_scaling: f64,
     jitter: f64,
     timeout: Span,
+    /// A round trip between hosts that know no better.
+    base_rtt: Span,
+    /// What software takes of a packet and its answer, which round trips leave out.
+    held: Span,
     /// What should have been done longer ago than this is done late: the driver has slept.
     latest: Span,
 }
@@ -172,7 +181,9 @@ struct Settings {
 impl Settings {
     fn new(params: &ExpressPassParams, host: &HostContext) -> Settings {
         let share = queue(params, host.mtu).share;
-        let two_rounds = host.fabric_base_rtt.times(2);
+        let held = host.most_held.times(2);
+        let base_rtt = host.fabric_base_rtt + held;
+        let two_rounds = base_rtt.times(2);
         Settings {
             hosts: host.hosts,
             segments: Segments { mtu: host.mtu as u64 },
@@ -187,6 +198,8 @@ impl Settings {
             loss_scaling: params.loss_scaling,
             jitter: params.jitter,
             timeout: params.retransmit_timeout.max(two_rounds),
+            base_rtt,
+            held,
             latest: Span::ms(1).max(two_rounds),
         }
     }

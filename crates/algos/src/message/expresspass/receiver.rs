@@ -1,11 +1,11 @@
 //! The receiving half: what has arrived, in order, and the credits that leave for more.
 
-use tidegate_core::{Application, MIN_WIRE_BYTES, Message, MessageId, Rng, Time};
+use tidegate_core::{Application, MIN_WIRE_BYTES, Message, MessageId, Rng, Span, Time};
 
 use super::feedback::Feedback;
 use super::header::{Announced, Credit, Data, Done, Header, Nack, Name, Request, Stop};
 use super::nic::{Leaving, Nic};
-use super::{MAX_BACKOFF, Settings, Step};
+use super::{MAX_BACKOFF, PATIENCE, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::lanes::{Heard, Known};
@@ -15,8 +15,9 @@ use crate::kit::timers::Timers;
 
 /// Messages being received at a time. More are not heard, and their senders ask again.
 const MAX_MESSAGES: usize = 1 << 16;
-/// A sender that is not heard of for so many timeouts gets no more credits until it is.
-const PATIENCE: u64 = 8;
+/// A sender that has been silent for long gets no more credits where so many in a row did not come
+/// back as data. Where thousands share a link, nearly all of a message's are lost on their way.
+const UNANSWERED: u32 = 256;
 
 /// A message being received, or one that has arrived and whose sender may still want credits.
 #[derive(Default)]
@@ -43,6 +44,12 @@ impl Incoming {
         let Name { connection, lane, generation, message } = self.name;
         let offset = self.next * settings.segments.mtu;
         Header::Nack(Nack { connection, lane, generation, message, offset })
+    }
+
+    /// Nothing has come for a long time, and of credits enough.
+    fn is_silent(&self, timeout: Span, now: Time) -> bool {
+        let unanswered = self.next_credit.wrapping_sub(self.expected_credit);
+        self.heard_at.after(timeout.times(PATIENCE)) <= now && unanswered >= UNANSWERED
     }
 
     /// Data answers credit number `credit`, made at `sent_at`: what was lost before it was lost on
@@ -125,7 +132,13 @@ impl Inbox {
             heard_at: step.now,
             ..Incoming::default()
         });
-        self.by_host.entry(src).open(name.lane, name.generation, slot);
+        // The lane's last message is over for its sender: what it says of it is not heard any more,
+        // so its credits end here.
+        if let Some(kept) = self.by_host.entry(src).open(name.lane, name.generation, slot)
+            && let Some(over) = self.messages.slot(kept)
+        {
+            self.forget(over);
+        }
         Some(slot)
     }
 
@@ -177,6 +190,8 @@ impl Inbox {
     ) -> Option<Header> {
         let said = Announced { name: stop.name(), size: stop.size };
         let slot = match self.find(src, said.name) {
+            // It asks for nothing, and nothing is missing.
+            Known::New if stop.sent == 0 && stop.size > 0 => return None,
             Known::New => self.open(step, src, &said)?,
             Known::Slot(slot) => slot,
             Known::Done(kept) => {
@@ -319,7 +334,7 @@ impl Inbox {
         let step = &mut step.at(if step.settings.is_past(at, step.now) { step.now } else { at });
         let timeout = step.settings.timeout;
         let message = &mut self.messages[slot];
-        let silent_at = message.heard_at.after(timeout.times(PATIENCE));
+        let silent = message.is_silent(timeout, step.now);
         if message.complete {
             self.forget(slot);
         } else if message.waits {
@@ -327,13 +342,16 @@ impl Inbox {
             step.send(message.src, message.nack(step.settings));
             let wait = message.backoff.wait(timeout);
             self.timers.set(slot, step.now.after(wait));
-            if silent_at <= step.now {
+            if silent {
                 self.paces.remove(slot);
             }
         } else if !self.paces.run(slot) {
             self.timers.remove(slot);
-        } else if silent_at > step.now {
-            self.timers.set(slot, silent_at);
+        } else if !silent {
+            let patience = timeout.times(PATIENCE);
+            let silent_at = message.heard_at.after(patience);
+            let next = if silent_at > step.now { silent_at } else { step.now.after(patience) };
+            self.timers.set(slot, next);
         } else {
             // It asks again when it is back.
             self.paces.remove(slot);

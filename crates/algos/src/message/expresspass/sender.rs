@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use tidegate_core::{Message, Span, Time};
 
 use super::header::{Credit, Data, Done, Header, Nack, Name, Request, Stop};
-use super::{MAX_BACKOFF, Settings, Step};
+use super::{MAX_BACKOFF, PATIENCE, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
 use crate::kit::lanes::Lanes;
@@ -46,10 +46,13 @@ pub(super) struct Outgoing {
     next: u64,
     high: u64,
     requested_at: Time,
-    /// From the first request to the first credit.
+    /// The last request was said before: which one a credit answers cannot be told.
+    repeated: bool,
+    /// From a request that was not repeated to the first credit.
     rtt: Option<Span>,
-    /// When the last credit came.
+    /// When the last credit came, and a moving average of the times between two.
     credited_at: Time,
+    gap: Span,
     /// Credits since `round_at`, a round trip at most before the last look.
     round_credits: u64,
     round_at: Time,
@@ -68,9 +71,32 @@ impl Outgoing {
         Name { connection: slot, lane, generation, message: id }
     }
 
+    /// How long to wait for credits before asking for them again. A first request may be lost; after
+    /// that credits are likely to be short, of which messages by the thousand have one in a long
+    /// time each. What they ask for meanwhile is paid for by no credit, and adds to the queue.
+    fn patience(&self, settings: &Settings) -> Span {
+        let least = settings.timeout.times(PATIENCE);
+        let wait = match self.state {
+            State::Requested if !self.repeated => settings.timeout,
+            _ => self.gap.times(PATIENCE).max(least),
+        };
+        self.backoff.wait(wait).min(least.times(1 << MAX_BACKOFF))
+    }
+
+    /// A credit has come.
+    #[inline]
+    fn take_note(&mut self, now: Time) {
+        if self.credited_at > Time::ZERO {
+            let (gap, before) = (now.since(self.credited_at).as_ps(), self.gap.as_ps());
+            self.gap = Span::ps(if before > 0 { before - before / 8 + gap / 8 } else { gap });
+        }
+        self.credited_at = now;
+        self.round_credits += 1;
+    }
+
     /// Never nothing, whatever a packet says.
     fn rtt(&self, settings: &Settings) -> Span {
-        self.rtt.unwrap_or(settings.timeout).max(LEAST_RTT)
+        self.rtt.unwrap_or(settings.base_rtt).max(LEAST_RTT)
     }
 }
 
@@ -160,7 +186,8 @@ impl Outbox {
             message.state = State::Requested;
             message.requested_at = step.now;
         }
-        let wait = message.backoff.wait(step.settings.timeout);
+        message.repeated = repeated;
+        let wait = message.patience(step.settings);
         step.send(self.destinations[message.destination as usize].host, Header::Request(request));
         self.timers.set(slot, step.now.after(wait));
     }
@@ -225,15 +252,16 @@ impl Outbox {
             return Some(Header::Stop(stop));
         };
         let message = &mut self.messages[slot];
-        message.credited_at = step.now;
-        message.round_credits += 1;
+        message.take_note(step.now);
         match message.state {
             State::Requested => {
-                message.rtt = Some(step.now.since(message.requested_at));
+                if !message.repeated {
+                    message.rtt = Some(step.now.since(message.requested_at));
+                }
                 message.round_at = step.now;
                 message.state = State::Credited;
                 message.backoff.end();
-                self.timers.set(slot, step.now.after(step.settings.timeout));
+                self.timers.set(slot, step.now.after(message.patience(step.settings)));
                 self.spend(step, slot, credit);
             }
             State::Credited => {
@@ -355,8 +383,10 @@ impl Outbox {
                 self.timers.remove(slot);
                 self.messages.remove(slot);
             }
-            State::Credited if message.credited_at.after(step.settings.timeout) > step.now => {
-                let quiet_at = message.credited_at.after(step.settings.timeout);
+            State::Credited
+                if message.credited_at.after(message.patience(step.settings)) > step.now =>
+            {
+                let quiet_at = message.credited_at.after(message.patience(step.settings));
                 self.timers.set(slot, quiet_at);
             }
             State::Arrived => {

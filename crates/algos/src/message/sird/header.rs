@@ -207,6 +207,8 @@ const STALLED: u8 = END_OF_MESSAGE;
 pub(super) struct Glance {
     /// It says all about a message.
     pub(super) announces: bool,
+    /// It is data, so it says when it was sent where that is asked for.
+    pub(super) is_data: bool,
     /// It is data whose sender is congested.
     pub(super) sender_congested: bool,
 }
@@ -218,6 +220,7 @@ impl Glance {
         let kind = body.tag & KIND;
         (kind <= BUSY).then_some(Glance {
             announces: kind <= REQUEST,
+            is_data: kind == DATA,
             sender_congested: kind == DATA && body.tag & SENDER_CONGESTED != 0,
         })
     }

@@ -73,9 +73,10 @@
 //!   after its receiver has asked in vain.
 //! * With `network_signal` the network is congested for a receiver where a packet has met a delay
 //!   of `delay_threshold`, in place of marks: the largest of a hop, for which switches write two
-//!   bytes that are not counted on the wire, or of the whole path, over the least that has come
-//!   from that sender, so that clocks need not agree. Both count queues of downlinks too, which do
-//!   not mark; so the threshold is above what the budget leaves there.
+//!   bytes that are not counted on the wire, or of the whole path, over the least of a full packet
+//!   from that sender, so that clocks need not agree. That least never ages: after clocks have
+//!   drifted, or all routes have become longer, every packet counts as delayed. Both count queues
+//!   of downlinks too, which do not mark; so the threshold is above what the budget leaves there.
 //! * A message without end counts as longer than any other; several take turns.
 //! * Of a sender's messages only the shortest is tried, and of all only the one whose turn it is
 //!   when the budget is short: a shorter last packet of another does not overtake when little
@@ -115,6 +116,8 @@ use tidegate_core::{
 const NETWORK_THRESHOLD: Extent = Extent::Bdp(1.25);
 /// Timeouts double at most so often.
 const MAX_BACKOFF: u8 = 6;
+/// Larger sizes than this, some exabytes, are taken for it: sums of a few stay numbers.
+const MOST_BYTES: f64 = (1u64 << 60) as f64;
 /// Bytes left of a message without end: more than of any other.
 const LONG: u64 = 1 << 57;
 /// Bits of a message's rank below its weight, which has five; one is left above.
@@ -234,7 +237,7 @@ impl Settings {
     fn new(params: &SirdParams, host: &HostContext) -> Settings {
         let segments = Segments { mtu: host.mtu as u64 };
         let full = segments.full();
-        let bytes = |extent: Extent| extent.bytes(host.bdp_bytes) as i64;
+        let bytes = |extent: Extent| extent.bytes(host.bdp_bytes).min(MOST_BYTES) as i64;
         // However short the path, a packet must fit.
         let bdp = (host.bdp_bytes as i64).max(full as i64);
         let budget = bytes(params.budget).max(full as i64);
@@ -266,7 +269,11 @@ impl Settings {
             receiver_policy: params.receiver_policy,
             sender_policy: params.sender_policy,
             signal: params.network_signal,
-            delay_threshold: host.nic_rate.serialise(bytes(params.delay_threshold) as u64),
+            delay_threshold: {
+                let seconds = 8.0 * params.delay_threshold.bytes(host.bdp_bytes)
+                    / host.nic_rate.as_bps() as f64;
+                Span::from_ps_f64(seconds * 1e12)
+            },
             rules: params.rules,
             timeout: params.resend_timeout,
         }
@@ -302,7 +309,8 @@ impl Policy {
     }
 
     /// The turn after `order`, in which `wire` bytes of the message went. Weighted ones are as far
-    /// apart as bytes over weight: start-time fair queueing (Goyal et al., SIGCOMM 1996).
+    /// apart as bytes over weight: start-time fair queueing (Goyal et al., SIGCOMM 1996), in which
+    /// `order` is no earlier than the time at which the message could go again.
     #[inline]
     fn next_turn(self, turn: &mut u64, order: u64, wire: u64, weight: u8) -> u64 {
         if self == Policy::Weighted {
@@ -403,9 +411,13 @@ impl Transport for Sird {
             inbox.changed(now);
             let congested = match settings.signal {
                 NetworkSignal::Ecn => packet.frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0,
-                NetworkSignal::Delay => {
-                    inbox.delay(source, now, packet.body.sent_at) >= settings.delay_threshold
+                // Of others the time of sending is what the driver makes of nothing.
+                NetworkSignal::Delay if glance.is_data => {
+                    let is_full = packet.body.payload_bytes as u64 == settings.segments.mtu;
+                    let delay = inbox.delay(source, now, packet.body.sent_at, is_full);
+                    delay >= settings.delay_threshold
                 }
+                NetworkSignal::Delay => false,
                 NetworkSignal::PeakHopDelay => {
                     packet.frame.peak_hop_delay >= settings.delay_threshold
                 }

@@ -90,8 +90,8 @@ pub(super) struct Source {
     pub(super) heard_at: Time,
     /// When a packet of any of its messages last arrived for the first time.
     pub(super) data_at: Time,
-    /// The least that a packet took, by the two hosts' clocks; with their difference, which may
-    /// make it negative: picoseconds.
+    /// The least that a full packet took, by the two hosts' clocks; with their difference, which
+    /// may make it negative: picoseconds. It never ages.
     least_delay: i64,
     /// Did not answer: gets no credit until it is heard of, and what it has does not count against
     /// the budget.
@@ -198,16 +198,16 @@ impl Inbox {
         }
     }
 
-    /// How much longer than the fastest of its sender a packet took that was sent at this time by
-    /// the sender's clock; zero where it does not say.
-    pub(super) fn delay(&mut self, source: u32, now: Time, sent_at: Time) -> Span {
-        if sent_at == Time::ZERO {
-            return Span::ZERO;
-        }
+    /// How much longer than the fastest full packet of its sender a packet of data took that was
+    /// sent at this time by the sender's clock; zero where none has come. A shorter packet is
+    /// faster by what it is shorter, at every link, so it waits longer than this says.
+    pub(super) fn delay(&mut self, source: u32, now: Time, sent_at: Time, is_full: bool) -> Span {
         let least = &mut self.sources[source as usize].least_delay;
         let took = now.as_ps().wrapping_sub(sent_at.as_ps()) as i64;
-        *least = took.min(*least);
-        Span::ps(took.wrapping_sub(*least) as u64)
+        if is_full {
+            *least = took.min(*least);
+        }
+        Span::ps(took.saturating_sub(*least).max(0) as u64)
     }
 
     /// A sender does not answer: its credit is for others until it does.

@@ -7,10 +7,10 @@ use tidegate_core::{Message, Time};
 
 use super::header::{Ack, Data, Header, Request};
 use super::turns::Turns;
-use super::{LONG, NetworkSignal, Rules, Settings, Step};
+use super::{LONG, NetworkSignal, Policy, Rules, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
-use crate::kit::heap::{Pile, Places};
+use crate::kit::heap::{Pile, Places, shortest_first};
 use crate::kit::lanes::Lanes;
 use crate::kit::resends::Resends;
 use crate::kit::slab::{Key, Slab};
@@ -83,6 +83,9 @@ pub(super) struct Destination {
     pub(super) lend: bool,
     /// Messages with unsent packets.
     messages: Pile<u128>,
+    /// Of weighted turns: what they were when it could last send again. Earlier ones count as this:
+    /// what could not be sent then is not made up for.
+    since: u64,
     lanes: Lanes,
     /// Messages that wait for a lane.
     held: VecDeque<u32>,
@@ -167,6 +170,7 @@ impl Outbox {
             available: 0,
             lend: false,
             messages: Pile::default(),
+            since: 0,
             lanes: Lanes::default(),
             held: VecDeque::new(),
         });
@@ -240,10 +244,24 @@ impl Outbox {
                 settings.segments.wire(message.size, message.next) as i64
             };
             if destination.available >= needed {
-                return self.turns.set(number, message.remaining(settings));
+                let key = match settings.sender_policy {
+                    Policy::Weighted => self.weighted_key(number, slot),
+                    _ => message.remaining(settings),
+                };
+                return self.turns.set(number, key);
             }
         }
         self.turns.remove(number);
+    }
+
+    /// Key of a destination whose first message is in `slot`, by weighted turns.
+    fn weighted_key(&mut self, number: u32, slot: u32) -> u128 {
+        let destination = &mut self.destinations[number as usize];
+        if !self.turns.contain(number) {
+            let turn = self.turns.first_key().map_or(self.order, |key| key as u64);
+            destination.since = destination.since.max(turn);
+        }
+        shortest_first(0, self.messages[slot].order.max(destination.since))
     }
 
     /// The next data packet: one to send again, else the next of a message with credit. Where it
@@ -303,7 +321,8 @@ impl Outbox {
         let policy = settings.sender_policy;
         if policy.is_of_turns() || message.size == Message::UNLIMITED {
             let wire = wire as u64;
-            message.order = policy.next_turn(&mut self.order, message.order, wire, message.weight);
+            let order = message.order.max(destination.since);
+            message.order = policy.next_turn(&mut self.order, order, wire, message.weight);
         }
         if message.size != Message::UNLIMITED {
             self.backlog_bytes -= settings.segments.payload(message.size, packet);

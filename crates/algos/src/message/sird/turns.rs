@@ -71,6 +71,16 @@ impl Turns {
         self.deficits.remove(number);
     }
 
+    #[inline]
+    pub(super) fn contain(&self, number: u32) -> bool {
+        self.lone == number || self.shortest.contains(number)
+    }
+
+    /// The key of the shortest message, if any destination can send.
+    pub(super) fn first_key(&self) -> Option<u128> {
+        if self.lone != NONE { Some(self.lone_key) } else { Some(self.shortest.first()?.0) }
+    }
+
     /// The destination whose turn it is, where the fair share is in units of [`ONE`].
     #[inline]
     pub(super) fn next(&mut self, fair_share: i64) -> Option<u32> {

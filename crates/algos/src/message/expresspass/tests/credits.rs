@@ -143,14 +143,15 @@ fn an_early_end_is_said_again_with_the_last_packet() {
 #[test]
 fn requests_are_repeated_later_and_later_until_credits_come() {
     let (mut host, _, _, request) = sender(4);
-    for at in [101, 301, 701] {
+    // After a timeout, then after eight, twice and four times.
+    for at in [101, 1_701, 4_901] {
         assert_eq!(host.deadline(), Time::us(at));
         let sent = all(&mut host, Time::us(at));
         assert!(matches!(sent[..], [Header::Request(Request { repeated: true, .. })]), "{sent:?}");
     }
-    tell(&mut host, Time::us(710), 1, &credit(&request, 0));
-    // Credits that fall silent are asked for a timeout later.
-    assert_eq!(host.deadline(), Time::us(810));
+    tell(&mut host, Time::us(4_910), 1, &credit(&request, 0));
+    // Credits that fall silent are asked for eight timeouts later.
+    assert_eq!(host.deadline(), Time::us(5_710));
 }
 
 #[test]

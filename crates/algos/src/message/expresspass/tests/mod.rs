@@ -13,6 +13,7 @@ use crate::testbed::{
 
 mod credits;
 mod delivery;
+mod silence;
 
 type Net = testbed::Net<ExpressPass>;
 

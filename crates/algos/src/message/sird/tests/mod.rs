@@ -12,8 +12,11 @@ use crate::testbed::{
 };
 
 mod choice;
+mod delay;
 mod delivery;
+mod eligible;
 mod patience;
+mod sizes;
 
 type Net = testbed::Net<Sird>;
 

@@ -1,0 +1,137 @@
+//! Where credits, requests or stops do not come: who asks when, and who ends what.
+
+use super::*;
+
+fn begin(host: &mut ExpressPass, at: Time) -> Request {
+    let bytes = 1_000 * MTU as u64;
+    let message = Message { id: 0, dst: 1, bytes, dedicated: false, weight: 1 };
+    host.submit(at, message, &NoPaths);
+    let Some(Header::Request(request)) = next(host, at) else { panic!() };
+    request
+}
+
+fn credit(request: &Request, credit: u32) -> Header {
+    let Request { connection, lane, generation, message, .. } = *request;
+    let sent_at = Time::ns(credit as u64 + 1);
+    Header::Credit(Credit { connection, lane, generation, message, credit, sent_at })
+}
+
+#[test]
+fn a_sender_asks_again_after_eight_times_what_is_usual_between_credits() {
+    let mut host = host(0, &params());
+    let request = begin(&mut host, Time::us(1));
+    // A credit each 500 us: five timeouts.
+    let mut at = Time::us(51);
+    for number in 0..30 {
+        tell(&mut host, at, 1, &credit(&request, number));
+        let sent = all(&mut host, at);
+        assert!(matches!(sent[..], [Header::Data(_)]), "{sent:?}");
+        let quiet = all(&mut host, at + Span::us(490));
+        assert_eq!(quiet, [], "after {number} credits");
+        at += Span::us(500);
+    }
+    let last = at.before(Span::us(500));
+    let mut asked = Vec::new();
+    while asked.len() < 2 {
+        let at = host.deadline();
+        let sent = all(&mut host, at);
+        asked.extend(sent.iter().map(|_| (at - last).as_ps() / 1_000_000));
+    }
+    // 4 ms, and then 8 ms later, but for roundings.
+    assert!(asked[0].abs_diff(4_000) < 5 && asked[1].abs_diff(12_000) < 10, "{asked:?}");
+}
+
+#[test]
+fn which_request_a_credit_answers_cannot_be_told() {
+    let mut host = host(0, &params());
+    let request = begin(&mut host, Time::us(1));
+    let sent = all(&mut host, Time::us(101));
+    assert!(matches!(sent[..], [Header::Request(Request { repeated: true, .. })]), "{sent:?}");
+    // Of the first one, a nanosecond later: a round trip is still the fabric's 8 us.
+    for number in 0..1_000 {
+        tell(&mut host, Time::ns(101_001), 1, &credit(&request, number));
+    }
+    let sent = all(&mut host, Time::ns(101_001));
+    assert_eq!(sent.len(), 1_001);
+    assert!(matches!(sent[1_000], Header::Stop(_)));
+    assert_eq!(host.deadline(), Time::ns(117_001), "said again after two round trips");
+}
+
+fn request(packets: u32) -> Request {
+    let (connection, lane, generation, message, repeated) = (3, 0, 0, FORGED, false);
+    let size = packets as u64 * MTU as u64;
+    Request { connection, lane, generation, message, repeated, packets, size }
+}
+
+#[test]
+fn a_receiver_goes_on_until_many_credits_came_to_nothing() {
+    for (packets, slow) in [(1_000, false), (1, true)] {
+        let mut host = host(1, &params());
+        tell(&mut host, Time::us(1), 2, &Header::Request(request(packets)));
+        let mut last = Time::ZERO;
+        let mut made = 0;
+        while host.deadline() < Time::NEVER && made < 100_000 {
+            let at = host.deadline();
+            for header in all(&mut host, at) {
+                assert!(matches!(header, Header::Credit(_)), "{header:?}");
+                (last, made) = (at, made + 1);
+            }
+            host.on_deadline(at, &mut Checking::default());
+        }
+        // Fast ones go for eight timeouts; slow ones, ten microseconds apart, for 256 credits.
+        assert!(made >= 250, "{made} credits");
+        let range = if slow { 2_500..4_100 } else { 780..802 };
+        assert!(range.contains(&(last.as_us_f64() as u64)), "{made} credits until {last}");
+    }
+}
+
+#[test]
+fn a_lost_stop_ends_with_the_next_message_of_its_lane() {
+    // One message after the other: each has the lane of the one before.
+    let run = |first_of: u32| {
+        let mut net = Net::new(2, &params(), Faults { first_of, ..NO_FAULTS }, 1);
+        net.submit(0, 1, 40 * MTU as u64);
+        while net.app.messages[0].acked.is_none() {
+            let until = net.now + Span::ns(50);
+            net.run(until);
+        }
+        net.submit(0, 1, 40 * MTU as u64);
+        net.run(Time::ms(50));
+        net.assert_all_delivered("both");
+        net.sent("Credit")
+    };
+    let (usual, lost) = (run(0), run(kinds::<Header>(&["Stop"])));
+    // A round trip of 2 us is some 20 credits; eight timeouts would be 3,000.
+    assert!(lost < usual + 60, "{lost} credits, {usual} where no stop is lost");
+}
+
+#[test]
+fn a_stop_of_what_was_never_sent_opens_nothing() {
+    let mut host = host(1, &params());
+    for lane in 0..100 {
+        let Request { connection, generation, message, .. } = request(1);
+        let (size, sent) = (Message::UNLIMITED, 0);
+        let stop = Stop { connection, lane, generation, message, size, sent };
+        assert_eq!(tell(&mut host, Time::us(1), 2, &Header::Stop(stop)), None);
+    }
+    assert!(host.inbox.is_quiet());
+}
+
+#[test]
+fn rounds_leave_time_to_hosts_that_take_some() {
+    let spans = [Span::ZERO, Span::us(10)];
+    let rates = spans.map(|most_held| {
+        let settings = Settings::new(&params(), &HostContext { most_held, ..context_at(0, RATE) });
+        let mut feedback = feedback::Feedback::default();
+        feedback.start(&settings, 1_000, Time::ZERO);
+        // From NIC to NIC 8 us.
+        feedback.hear(0, Span::us(8));
+        feedback.update(&settings, Time::us(10));
+        let soon = feedback.gap(&settings);
+        feedback.hear(0, Span::us(8));
+        feedback.update(&settings, Time::us(29));
+        (soon, feedback.gap(&settings))
+    });
+    assert!(rates[0].0 < rates[1].0, "a round trip has passed, and none: {rates:?}");
+    assert!(rates[1].1 < rates[1].0, "{rates:?}");
+}
