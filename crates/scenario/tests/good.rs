@@ -803,3 +803,21 @@ fn racks_are_joined_by_the_circuits_of_their_matchings() {
     assert_eq!((listed.queue_bytes, listed.enlarged_bytes), (20_000, 50_000));
     assert_eq!(listed.ahead, Span::us(150));
 }
+
+#[test]
+fn presets_have_the_round_trips_of_their_papers() {
+    let reach = |preset: &str| {
+        let fabric = fabric(&format!("preset = '{preset}'")).fabric;
+        tidegate_core::routes::Routes::new(&fabric).unwrap().reach()
+    };
+    // Homa: "RTTbytes ... about 9.7 KB", section 5.2: passes through hosts and the sender's NIC are
+    // 1.5 us each way.
+    let bytes = Rate::gbps(10).bytes_in(reach("homa-leaf-spine").base_rtt);
+    assert!((9_600..10_000).contains(&bytes), "{bytes} B");
+    // dcPIM: of full packets both ways, 5.80 us with packets of 1,500 B.
+    let base = reach("dcpim-leaf-spine");
+    let both = (base.base_rtt.times(2) - base.control_rtt).as_us_f64();
+    assert!((5.80..5.83).contains(&both), "{both} us");
+    let bdp = fabric("preset = 'dcpim-leaf-spine'").bdp_bytes;
+    assert_eq!(bdp, Some(49.0 * 1_540.0));
+}
