@@ -73,7 +73,8 @@ fn incast(senders: u32, set: &[(&str, Value)]) -> Setup {
 #[test]
 fn overcommitment_is_the_queue_of_a_busy_downlink() {
     // Of what k senders have under way a round trip is on links, and the rest waits.
-    let rtt_bytes = 100 * u64::from(MTU);
+    // Bytes on the wire: a hundred packets.
+    let rtt_bytes = 100 * 1_524;
     for senders in [1, 2, 4, 7] {
         let more = [
             ("rtt_bytes", bytes(rtt_bytes)),
@@ -132,4 +133,21 @@ fn priorities_let_a_short_message_pass() {
     // With a packet before it at each link.
     assert!(with[0] < alone + 0.26 && with[1] < alone + 0.26, "{with:?}, alone {alone}");
     assert!(with[2] > alone + 8.0, "a queue of a round trip at least: {with:?}");
+}
+
+#[test]
+fn a_message_to_a_faster_host_is_granted_to_its_end() {
+    // The receiver lets a round trip of its own link be under way, 20 and 40 times the sender's: a
+    // grant that the sender forgot would come again after a timeout of 5 ms only.
+    for (gbps, size) in [(200, 1_000_000), (400, 1_000_000), (400, 300_000)] {
+        let mut fabric = star(2, Rate::gbps(10), DELAY, MTU);
+        fabric.links[1].rate = Rate::gbps(gbps);
+        let setup = setup(fabric, homa(&[]), vec![flow(0, 1, size, Time::us(1))], Time::ms(20));
+        let (finished, outcome) = run(setup, ());
+        assert!(outcome.unfinished.is_empty());
+        // Packets of 1,538 B back to back at most, and a round trip until the first grant.
+        let most = Rate::gbps(10).serialise(size * 1_538 / u64::from(MTU)) + Span::us(30);
+        let took = took(&finished[0]);
+        assert!(took < most, "{size} B to {gbps} Gbit/s: {took}, at most {most}");
+    }
 }

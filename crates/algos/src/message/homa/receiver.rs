@@ -67,10 +67,11 @@ impl Incoming {
         self.granted < self.packets && self.granted < self.window.base() + MAX_AHEAD
     }
 
-    /// Another packet of it may be under way.
+    /// Another packet of it may be under way. Bytes on the wire count, as in the authors' simulator
+    /// (`getBytesOnWire`); those of a packet without a grant, as if it had one.
     #[inline]
     pub(super) fn has_room(&self, settings: &Settings) -> bool {
-        (self.granted - self.received) * settings.packets.mtu < settings.rtt_bytes
+        (self.granted - self.received) * settings.packets.full() < settings.rtt_bytes
     }
 
     /// Fewest bytes to grant first (SRPT).

@@ -15,9 +15,6 @@ use crate::kit::resends::Resends;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 
-/// Round trips of packets that may be sent of a message beyond what was: a receiver grants one.
-/// What is left out comes with later grants, which carry the sum.
-const MOST_GRANTED: u64 = 16;
 /// Changes of level among granted packets that are kept; more share the last one.
 const MOST_RUNS: usize = 64;
 
@@ -130,7 +127,7 @@ impl Outbox {
     /// Payload bytes of a message that may be sent.
     pub(super) fn allowed(&self, settings: &Settings, message: Key) -> Option<u64> {
         let message = &self.messages[self.messages.slot(message)?];
-        Some((message.granted - message.next) * settings.packets.mtu)
+        Some((message.granted - message.next).saturating_mul(settings.packets.mtu))
     }
 
     #[cfg(test)]
@@ -300,8 +297,9 @@ impl Outbox {
     #[inline]
     pub(super) fn allow(&mut self, settings: &Settings, slot: u32, packets: u64, level: u32) {
         let message = &mut self.messages[slot];
-        let most = settings.rtt_bytes.div_ceil(settings.packets.mtu) * MOST_GRANTED;
-        let granted = packets.min(message.packets).min(message.next + most);
+        // However far ahead that is: what a receiver lets be under way is by its own link, which may
+        // be far faster, and it says no sum twice.
+        let granted = packets.min(message.packets);
         if granted <= message.granted {
             return;
         }

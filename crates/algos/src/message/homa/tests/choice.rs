@@ -182,3 +182,44 @@ fn messages_without_end_take_turns_of_a_round_trip() {
     let turns: Vec<_> = order.chunk_by(|a, b| a == b).map(|turn| (turn[0], turn.len())).collect();
     assert!(turns.len() > 3 && turns[..3] == [(1, 4), (2, 4), (1, 4)], "{turns:?}");
 }
+
+#[test]
+fn what_is_under_way_is_counted_as_on_the_wire() {
+    // 66 packets of 1,524 B are the first to reach 100 KB; 70 would be of payload.
+    let mut receiver = host(&two_at_a_time());
+    receive(&mut receiver, START, 1, 500, 0);
+    let later = START + packet_time().times(200);
+    assert_eq!(grants(&mut receiver, later).last(), Some(&(1, 7, 67)), "one has arrived");
+}
+
+#[test]
+fn a_grant_is_kept_however_far_ahead_it_is() {
+    // 100 KB are a round trip of this host; a faster one may let much more be under way.
+    let mut sender = host(&two_at_a_time());
+    submit(&mut sender, 0, 1, 10_000);
+    data(&mut sender, START);
+    tell(&mut sender, START, 1, &grant(0, 10_000, 6));
+    assert_eq!(data(&mut sender, START).len(), 10_000 - 70);
+    // The sum of one that does not end may be anything.
+    let endless = Message { id: 1, dst: 2, bytes: Message::UNLIMITED, dedicated: false, weight: 1 };
+    let handle = sender.submit(START, endless, &NoPaths);
+    let sum = Grant { lane: 0, level: 6, granted: u64::MAX, ..Grant::default() };
+    tell(&mut sender, START, 2, &Header::Grant(sum));
+    assert!(sender.limits(handle).is_some_and(|limits| limits.window_bytes > 1e18));
+}
+
+#[test]
+fn a_link_that_stays_idle_is_granted_to_one_more_after_a_round_trip() {
+    let bubble_bytes = Extent::Bytes(1_600.0);
+    let mut receiver = host(&HomaParams { overcommitment: 1, bubble_bytes, ..two_at_a_time() });
+    for (src, packets) in [(1, 500), (2, 600), (3, 700)] {
+        receive(&mut receiver, START, src, packets, 0);
+    }
+    let first = START + RATE.serialise(1_600);
+    let second = first + RATE.serialise(100_000);
+    let to = |granted: &[(u32, u32, u64)], host| granted.iter().any(|&(dst, ..)| dst == host);
+    let granted = grants(&mut receiver, second.before(Span::ps(1)));
+    assert!(to(&granted, 2) && !to(&granted, 3), "{granted:?}");
+    let granted = grants(&mut receiver, second);
+    assert!(to(&granted, 3), "{granted:?}");
+}
