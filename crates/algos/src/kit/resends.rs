@@ -20,10 +20,13 @@ struct Again {
 pub(crate) struct Resends(VecDeque<Again>);
 
 impl Resends {
-    pub(crate) fn push(&mut self, message: Key, start: u64, map: u64) {
-        if self.0.len() < MOST {
+    /// Whether there was room.
+    pub(crate) fn push(&mut self, message: Key, start: u64, map: u64) -> bool {
+        let has_room = self.0.len() < MOST;
+        if has_room {
             self.0.push_back(Again { message, start, map });
         }
+        has_room
     }
 
     /// Takes the next packet of a message that is still there: its slot and the packet.
@@ -73,7 +76,9 @@ mod tests {
         let mut messages = Slab::<u8>::default();
         let slot = messages.insert(|_| 0);
         let mut resends = Resends::default();
-        (0..2 * MOST as u64).for_each(|start| resends.push(messages.key(slot), start, 1));
+        for start in 0..2 * MOST as u64 {
+            assert_eq!(resends.push(messages.key(slot), start, 1), start < MOST as u64);
+        }
         let all = core::iter::from_fn(|| resends.pop(&messages).map(|(_, packet)| packet));
         assert!(all.eq(0..MOST as u64));
     }

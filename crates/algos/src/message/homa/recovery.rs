@@ -142,11 +142,10 @@ impl Outbox {
         let moving = resend.stalled && sent_lately;
         let sent = if moving { 0 } else { message.next.saturating_sub(start) };
         let map = if sent >= 64 { missing } else { missing & ((1 << sent) - 1) };
-        if map == 0 {
-            return Some(Header::Busy(Busy { lane, generation, message: message.id }));
-        }
-        self.again.push(self.messages.key(slot), start, map);
-        None
+        // Nor is there time for it where too many others are asked for.
+        let waits = map == 0 || !self.again.push(self.messages.key(slot), start, map);
+        let id = self.messages[slot].id;
+        waits.then_some(Header::Busy(Busy { lane, generation, message: id }))
     }
 
     /// A message's timer: where all that may be sent was, a timeout ago, asks whether it has

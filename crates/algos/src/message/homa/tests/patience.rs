@@ -174,3 +174,15 @@ fn short_messages_are_acknowledged_in_data_or_by_the_dozen_or_after_a_while() {
 }
 
 const NONE: u64 = u64::MAX;
+
+#[test]
+fn a_sender_that_is_asked_for_too_much_is_busy() {
+    let (mut host, sent) = (sending(), Time::us(5));
+    data(&mut host, sent);
+    let later = sent + TIMEOUT;
+    let answers = (0..300).map(|_| tell(&mut host, later, 1, &resend(3, 1, false)));
+    let busy: Vec<_> = answers.map(|answer| matches!(answer, Some(Header::Busy(_)))).collect();
+    // 256 can wait.
+    assert!(busy.iter().enumerate().all(|(at, &busy)| busy == (at >= 256)), "{busy:?}");
+    assert_eq!(data(&mut host, later).len(), 256);
+}
