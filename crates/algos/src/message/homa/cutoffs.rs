@@ -10,15 +10,38 @@ use super::packets::{GRANT_WIRE_BYTES, Packets, wire};
 /// Most levels there are.
 pub(super) const MOST_LEVELS: usize = 8;
 
+/// Points of a curve for either end of a message. Where that is of more packets, a point is of
+/// several, so that a cut is too low by a thousandth of them at most.
+const MOST_POINTS: u64 = 1024;
+
 /// Bytes of a mix of messages that go without a grant, by what was left of the message when they
 /// did.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Curve {
     /// Bytes left, rising, and the share of bytes that go with so much left, or less. Grants count
     /// as packets with nothing left.
-    points: Vec<(u64, f64)>,
+    pub(super) points: Vec<(u64, f64)>,
     /// Bytes that go without a grant, of all bytes of data on the wire.
     pub(super) unscheduled_share: f64,
+}
+
+impl Packets {
+    /// How many of the packets that go without a grant begin within the first `bytes` on the wire.
+    fn head(self, size: u64, bytes: u64) -> u64 {
+        self.unscheduled_of(size).min(bytes.div_ceil(wire(self.mtu, false)))
+    }
+
+    /// The first of the granted packets that are, with all behind them, less than `bytes` on the
+    /// wire; none where there are none.
+    fn tail(self, size: u64, bytes: u64) -> u64 {
+        let (first, end) = (self.unscheduled_of(size), self.of(size));
+        if first == end {
+            return end;
+        }
+        let last = self.wire_of(size, end - 1..end, true);
+        let more = bytes.checked_sub(last + 1).map_or(0, |rest| 1 + rest / self.full());
+        end - more.min(end - first)
+    }
 }
 
 impl Curve {
@@ -33,25 +56,15 @@ impl Curve {
             all_bytes += rate * (unscheduled + scheduled) as f64;
             let (first, last) = (packets.unscheduled_of(size), packets.of(size));
             grants += rate * (last - first) as f64 * GRANT_WIRE_BYTES as f64;
-            let mut add = |packet, scheduled| {
-                let bytes = wire(packets.payload(size, packet), scheduled);
-                points.push((packets.left(size, packet), rate * bytes as f64));
-                bytes
-            };
-            let mut sent = 0;
-            for packet in 0..first {
-                if sent >= head {
-                    break;
+            let parts =
+                [(0..packets.head(size, head), false), (packets.tail(size, tail)..last, true)];
+            for (part, scheduled) in parts {
+                let step = (part.end - part.start).div_ceil(MOST_POINTS).max(1);
+                for from in part.clone().step_by(step as usize) {
+                    let to = (from + step).min(part.end);
+                    let bytes = packets.wire_of(size, from..to, scheduled);
+                    points.push((packets.left(size, from), rate * bytes as f64));
                 }
-                sent += add(packet, false);
-            }
-            let mut left = 0;
-            for packet in (first..last).rev() {
-                left += wire(packets.payload(size, packet), true);
-                if left >= tail {
-                    break;
-                }
-                add(packet, true);
             }
         }
         points.push((0, grants));

@@ -107,7 +107,7 @@ type Step<'a> = step::Step<'a, Settings, Header>;
 params! {
     /// Parameters of Homa.
     pub struct HomaParams {
-        /// Bytes of a message that may be under way (RTTbytes).
+        /// Bytes of a message that may be under way, on the wire (RTTbytes).
         rtt_bytes: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e6), "paper, \
             section 3.1";
         /// First bytes of a message that leave at once, in whole packets, one at least.

@@ -1,6 +1,8 @@
 //! What packets cost on the wire, after the authors' simulator: 66 bytes of Ethernet, IP, UDP and
 //! gap, and Homa's own header, longer where a packet says all about its message.
 
+use core::ops::Range;
+
 use tidegate_core::MIN_WIRE_BYTES;
 
 /// Headers and gap of a packet that goes without a grant: 30 bytes are Homa's.
@@ -53,13 +55,18 @@ impl Packets {
     /// All packets of a message on the wire, those without a grant and the others.
     pub(super) fn message_wire(self, size: u64) -> (u64, u64) {
         let (packets, unscheduled) = (self.of(size), self.unscheduled_of(size));
-        let wire_of = |from: u64, to: u64, scheduled| match to.checked_sub(from + 1) {
-            None => 0,
-            Some(full) => {
-                full * wire(self.mtu, scheduled) + wire(self.payload(size, to - 1), scheduled)
-            }
-        };
-        (wire_of(0, unscheduled, false), wire_of(unscheduled, packets, true))
+        let granted = self.wire_of(size, unscheduled..packets, true);
+        (self.wire_of(size, 0..unscheduled, false), granted)
+    }
+
+    /// Some packets of a message on the wire.
+    pub(super) fn wire_of(self, size: u64, packets: Range<u64>, scheduled: bool) -> u64 {
+        if packets.is_empty() {
+            return 0;
+        }
+        // All but the last of a message are full.
+        let (full, last) = (packets.end - 1 - packets.start, packets.end - 1);
+        full * wire(self.mtu, scheduled) + wire(self.payload(size, last), scheduled)
     }
 }
 

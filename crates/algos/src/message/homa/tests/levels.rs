@@ -1,7 +1,8 @@
 //! Cut-offs and levels: those of the reference, and what they are for.
 
 use super::super::cutoffs::{Curve, Levels};
-use super::super::packets::Packets;
+use super::super::packets::{Packets, wire};
+use super::super::receiver;
 use super::*;
 
 /// A workload of Homa's simulator: only listed sizes occur.
@@ -154,4 +155,90 @@ fn a_stack_is_fitted_to_what_is_sent_and_says_where_it_cannot() {
     let after = Settings::new(&fitted, &context(0));
     assert_eq!((before.scheduled, after.levels.scheduled), (4, 1));
     assert_eq!(after.overcommitment, 1, "as many as scheduled levels");
+}
+
+/// A curve by its definition, packet by packet: bytes left, and bytes that go with so much left.
+fn packet_by_packet(size: u64, packets: Packets, head: u64, tail: u64) -> BTreeMap<u64, u64> {
+    let (first, end) = (packets.unscheduled_of(size), packets.of(size));
+    let (mut bytes, mut sum) = (BTreeMap::new(), 0);
+    let mut add = |packet, scheduled| {
+        let of = wire(packets.payload(size, packet), scheduled);
+        *bytes.entry(packets.left(size, packet)).or_insert(0) += of;
+    };
+    for packet in 0..first {
+        if sum < head {
+            add(packet, false);
+        }
+        sum += wire(packets.payload(size, packet), false);
+    }
+    sum = 0;
+    for packet in (first..end).rev() {
+        sum += wire(packets.payload(size, packet), true);
+        if sum < tail {
+            add(packet, true);
+        }
+    }
+    *bytes.entry(0).or_insert(0) += (end - first) * 86;
+    bytes
+}
+
+#[test]
+fn a_curve_is_the_sum_of_its_packets() {
+    let packets = Packets { mtu: MTU as u64, unscheduled: 7 };
+    for size in [1, 70, 1442, 1443, 10_000, 10_094, 10_095, 11_000, 30_000, 100_001, 300_000] {
+        for head in [0, 1, 1538, 1539, 10_000, u64::MAX] {
+            for tail in [0, 84, 85, 1524, 1525, 10_000, u64::MAX] {
+                let sizes = SizeMix { points: alloc::vec![(size, 0.25)] };
+                let curve = Curve::of(&sizes, packets, head, tail).unwrap();
+                let bytes = packet_by_packet(size, packets, head, tail);
+                let all: u64 = bytes.values().sum();
+                if all == 0 {
+                    continue;
+                }
+                let mut sum = 0;
+                let expected = bytes.iter().map(|(&left, &bytes)| {
+                    sum += bytes;
+                    (left, sum as f64 / all as f64)
+                });
+                let expected: Vec<_> = expected.collect();
+                let near = curve.points.iter().zip(&expected).all(|(ours, expected)| {
+                    ours.0 == expected.0 && (ours.1 - expected.1).abs() < 1e-12
+                });
+                let case = alloc::format!("{size} B, {head} B, {tail} B");
+                assert!(near && curve.points.len() == expected.len(), "{case}: {curve:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_curve_of_terabytes_has_few_points() {
+    let sizes = SizeMix { points: alloc::vec![(1_000_000_000_000, 1.0), (100, 1.0)] };
+    let packets = Packets { mtu: MTU as u64, unscheduled: receiver::MAX_AHEAD };
+    let curve = Curve::of(&sizes, packets, u64::MAX, u64::MAX).unwrap();
+    assert!(curve.points.len() < 2_100, "{}", curve.points.len());
+    // All of it counts, so cuts are even parts of the message.
+    let levels = Levels::new(8, 8, 4, Some(&curve), 0);
+    for (cut, part) in levels.cuts().iter().zip(1..) {
+        let error = *cut as f64 / (part as f64 * 0.25e12) - 1.0;
+        // Grants count for the first, 5 % of all.
+        assert!((-0.2..0.002).contains(&error), "{cut}");
+    }
+}
+
+#[test]
+fn cut_offs_of_the_authors_comparison_are_near_theirs() {
+    // With the last 10 KB above, as `original` has it. By their packets (1,456 B with a grant) and
+    // 9,328 B without one, which are seven whole packets here, they are 433, 2,299 and 6,750 B.
+    let packets = Packets { mtu: MTU as u64, unscheduled: 7 };
+    let curve = Curve::of(&workload!("homa-w3"), packets, 10_000, 10_000).unwrap();
+    let levels = Levels::new(8, 8, 4, Some(&curve), 0);
+    for (&cut, expected) in levels.cuts().iter().zip([433, 2_299, 6_750]) {
+        let error = cut as f64 / expected as f64 - 1.0;
+        assert!(error.abs() < 0.03, "{cut} where {expected} is expected");
+    }
+    // Levels in proportion: in whole packets 2.53 of eight go without a grant, where 9,328 B would
+    // be 2.48, so that W3 has five for granted packets or six.
+    let unscheduled = 8.0 * curve.unscheduled_share;
+    assert!((2.5..2.58).contains(&unscheduled), "{unscheduled}");
 }
