@@ -65,25 +65,33 @@ impl Granting {
 }
 
 impl Outbox {
-    /// A request is kept until the middle of its round; others come too late.
+    /// A request is kept until the middle of its round. Others come too late, and hear only that
+    /// this host lives.
     pub(super) fn on_request(
         &mut self,
-        step: &Step<'_>,
+        step: &mut Step<'_>,
         host: u32,
         request: &Request,
         rng: &mut Rng,
     ) {
         let Request { message, epoch, round, channels, prompt, remaining } = *request;
-        let Some((now_in, now_round, since)) = step.settings.calendar.round(step.now) else {
-            return;
-        };
-        let half = step.settings.calendar.half(since);
         let Some(&number) = self.by_host.get(host) else { return };
         let destination = &mut self.destinations[number as usize];
-        let in_time = (epoch, round) == (now_in, now_round) && step.now < half;
-        if !in_time || destination.asked == (epoch, round) || destination.open == 0 {
+        if destination.asked == (epoch, round) || destination.open == 0 {
             return;
         }
+        let calendar = &step.settings.calendar;
+        let runs = calendar.round(step.now).filter(|&(e, r, _)| (e, r) == (epoch, round));
+        let half = runs.map(|(.., since)| calendar.half(since));
+        let Some(half) = half.filter(|&half| step.now < half) else {
+            if destination.must_be_told(step) {
+                destination.told_at = step.now;
+                let (channels, prompt) = (0, 0);
+                let grant = Grant { message, epoch, round, channels, prompt, remaining };
+                step.send(host, Header::Grant(grant));
+            }
+            return;
+        };
         destination.asked = (epoch, round);
         destination.granted = 0;
         let key = order(step.settings, round, remaining, rng);
@@ -105,9 +113,7 @@ impl Outbox {
                 let destination = &mut self.destinations[ask.destination as usize];
                 let channels = ask.channels.min(free);
                 let prompt = ask.prompt.min(channels).min(idle);
-                // Who gets none is told now and then that this host lives.
-                let silent = step.now.since(destination.told_at).times(2);
-                if channels == 0 && silent < settings.notify_timeout {
+                if channels == 0 && !destination.must_be_told(step) {
                     continue;
                 }
                 (free, idle) = (free - channels, idle - prompt);
@@ -127,7 +133,7 @@ impl Outbox {
         let Accept { message, epoch, round, .. } = *accept;
         let Some(&number) = self.by_host.get(host) else { return };
         let destination = &mut self.destinations[number as usize];
-        let is_old = epoch + 1 < step.settings.calendar.epoch(step.now);
+        let is_old = epoch.saturating_add(1) < step.settings.calendar.epoch(step.now);
         if destination.asked != (epoch, round) || is_old {
             return;
         }

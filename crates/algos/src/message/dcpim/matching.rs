@@ -115,7 +115,7 @@ impl Inbox {
     }
 
     /// A round begins or ends.
-    pub(super) fn on_stage(&mut self, step: &mut Step<'_>) {
+    pub(super) fn on_stage(&mut self, step: &mut Step<'_>, rng: &mut Rng) {
         let calendar = &step.settings.calendar;
         let stage = calendar.stage(step.now);
         self.matching.expires = calendar.phase_end(step.now) + calendar.grace;
@@ -127,7 +127,11 @@ impl Inbox {
         }
         if let Some((epoch, round)) = stage.opens {
             self.matching.round = stage.opens;
-            self.ask(step, epoch, round);
+            let first = rng.below(self.wanting.len().max(1) as u64);
+            self.ask(step, epoch, round, first as usize);
+            if round as u64 == calendar.rounds {
+                (0..self.wanting.len()).rev().for_each(|at| self.lose_patience(step, at));
+            }
         }
         let matching = &mut self.matching;
         let matched = matching.busy + matching.taken > 0;
@@ -139,13 +143,15 @@ impl Inbox {
         };
     }
 
-    /// Asks every sender for the channels that its shortest message could fill.
-    fn ask(&mut self, step: &mut Step<'_>, epoch: u64, round: u32) {
+    /// Asks every sender for the channels that its shortest message could fill, from the `first`
+    /// on. Requests are half a round late at the uplink's end where there are hundreds, so nobody
+    /// may always be the last.
+    fn ask(&mut self, step: &mut Step<'_>, epoch: u64, round: u32, first: usize) {
         let settings = step.settings;
         let free = settings.channels - self.matching.taken;
         let idle = self.matching.idle(settings);
-        for at in (0..self.wanting.len()).rev() {
-            let number = self.wanting[at];
+        let (before, after) = self.wanting.split_at(first);
+        for &number in after.iter().chain(before) {
             let source = &mut self.sources[number as usize];
             let Some((_, slot)) = source.messages.first() else { continue };
             let (message, remaining) = (self.messages[slot].id, self.messages[slot].remaining());
@@ -158,14 +164,12 @@ impl Inbox {
                 source.asked_at = source.asked_at.min(step.now);
                 step.send(source.host, Header::Request(request));
             }
-            if round as u64 == settings.calendar.rounds {
-                self.lose_patience(step, number);
-            }
         }
     }
 
     /// A sender that says nothing, though it was asked, is not asked again for a while.
-    fn lose_patience(&mut self, step: &Step<'_>, number: u32) {
+    fn lose_patience(&mut self, step: &Step<'_>, at: usize) {
+        let number = self.wanting[at];
         let source = &mut self.sources[number as usize];
         let timeout = step.settings.notify_timeout;
         if step.now.since(source.asked_at) >= timeout.times(PATIENCE) {

@@ -83,7 +83,7 @@ use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
 use calendar::Calendar;
 use header::{Data, Header};
-use receiver::Inbox;
+use receiver::{Inbox, MAX_AHEAD};
 use sender::{Next, Outbox};
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
@@ -120,7 +120,8 @@ params! {
         alpha: f64 = 1.0, in 1.0..=100.0, "authors' simulator, load.py";
         /// In so many rounds shorter messages are matched first, in later ones whichever.
         select_min_rounds: u64 = 1, in 0..=16, "authors' simulator, load.py";
-        /// Messages of up to so much leave at once, without tokens (whole packets of it).
+        /// Messages of up to so much leave at once, without tokens (whole packets of it, up to
+        /// 4,096).
         short_limit: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e3),
             "authors' simulator, load.py";
         /// Tokens without answer, over all channels (whole packets of it).
@@ -182,7 +183,8 @@ impl Settings {
             segments,
             channels: params.channels as u32,
             select_min_rounds: params.select_min_rounds as u32,
-            short: if short > 0.0 { packets(short) } else { 0 },
+            // What is beyond the first one lost must find room at the receiver.
+            short: if short > 0.0 { packets(short).min(MAX_AHEAD) } else { 0 },
             window: packets(params.token_window.bytes(host.bdp_bytes)),
             window_timeout: of_bdp(params.window_timeout),
             resend_timeout: of_bdp(params.resend_timeout),
@@ -401,7 +403,7 @@ impl Dcpim {
 
     fn catch_up(&mut self, now: Time) {
         let lapse = self.settings.calendar.phase.times(LAPSE);
-        let Dcpim { settings, inbox, outbox, control, .. } = self;
+        let Dcpim { settings, inbox, outbox, control, turns, .. } = self;
         let step = &mut Step { settings, now, control };
         if now.since(inbox.matching.stage_at.min(outbox.granting.stage_at)) > lapse {
             inbox.oversleep(step);
@@ -415,7 +417,7 @@ impl Dcpim {
             // At one time: rounds, then tokens by them, then what they have not answered.
             let step = &mut step.at(at);
             if inbox.matching.stage_at == at {
-                inbox.on_stage(step);
+                inbox.on_stage(step, turns);
             } else if outbox.granting.stage_at == at {
                 outbox.grant(step);
             } else if inbox.clocks.next() == at {

@@ -96,6 +96,13 @@ pub(super) struct Destination {
     pub(super) told_at: Time,
 }
 
+impl Destination {
+    /// Who gets nothing is told now and then that this host lives.
+    pub(super) fn must_be_told(&self, step: &Step<'_>) -> bool {
+        step.now.since(self.told_at).times(2) >= step.settings.notify_timeout
+    }
+}
+
 /// What leaves next.
 pub(super) enum Next {
     Control(u32, Header),

@@ -95,3 +95,26 @@ fn data_goes_by_the_size_of_its_message() {
     assert_eq!(with(Priorities::Seven, 4), [1, 1, 2, 2, 3, 3, 3, 3, 3, 3, 3]);
     assert_eq!(with(Priorities::Seven, 1), [0; 11]);
 }
+
+#[test]
+fn the_context_is_that_of_the_fabric_preset() {
+    let (host, core) = (Rate::gbps(100), Rate::gbps(400));
+    let way = |bytes: u64| {
+        let links = host.serialise(bytes).times(2) + core.serialise(bytes).times(2);
+        Span::ns(650).times(4) + links
+    };
+    let context = context(0);
+    assert_eq!(context.fabric_base_rtt, way(1_540) + way(84));
+    assert_eq!(context.fabric_control_rtt, way(84).times(2));
+    // The authors' 49 packets: half a microsecond more than data and its token take, so that a
+    // queue of four packets does not pass for a loss.
+    assert_eq!(context.bdp_bytes, 49.0 * 1_540.0);
+    assert!(settings().resend_timeout > context.fabric_base_rtt + PACKET.times(4));
+}
+
+#[test]
+fn a_short_message_is_no_longer_than_what_its_receiver_takes() {
+    let params = DcpimParams { short_limit: Extent::Bdp(1e3), ..DcpimParams::default() };
+    let settings = Settings::new(&params, &context(0));
+    assert_eq!(settings.short, receiver::MAX_AHEAD);
+}

@@ -10,6 +10,7 @@ use tidegate_core::{Body, ConnectionPolicy, Frame, HopTrace, Path, Rate};
 use super::*;
 
 mod constants;
+mod crowd;
 mod delivery;
 mod matching;
 mod tokens;

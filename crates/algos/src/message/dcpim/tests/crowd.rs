@@ -1,0 +1,88 @@
+//! Many hosts at once, and packets that say what cannot be.
+
+use super::super::header::{Accept, Grant, Notification, Reject, Request};
+use super::*;
+
+/// Hosts in a fabric of hundreds.
+const HOSTS: u32 = 400;
+
+/// Host 0 of it.
+fn bench() -> Bench {
+    let context = HostContext { hosts: HOSTS, ..context(0) };
+    Bench { host: Dcpim::new(&DcpimParams::default(), &context), app: Checking::default() }
+}
+
+/// Messages of so many hosts are announced.
+fn announce(bench: &mut Bench, sources: u32) {
+    for src in 1..=sources {
+        let size = full_packets(1_000);
+        let said = Header::Notification(Notification { size, ..Notification::default() });
+        assert_eq!(bench.tell(Time::us(1), src, said), None);
+    }
+}
+
+#[test]
+fn everybody_is_among_the_first_to_be_asked_now_and_then() {
+    // In half a round, less what a packet takes to the sender, some 115 requests leave.
+    let mut bench = bench();
+    announce(&mut bench, 350);
+    let mut in_time = [0; HOSTS as usize];
+    for epoch in 1..10 {
+        for number in 1..=4 {
+            let sent = bench.sent(round(epoch, number));
+            let asked = sent.iter().filter(|(_, header)| matches!(header, Header::Request(_)));
+            asked.take(115).for_each(|&(dst, _)| in_time[dst as usize] += 1);
+        }
+    }
+    // In a third of 36 rounds on average.
+    let (least, most) = (in_time[1..=350].iter().min(), in_time[1..=350].iter().max());
+    assert!(least >= Some(&3) && most <= Some(&25), "{in_time:?}");
+}
+
+#[test]
+fn a_late_request_hears_now_and_then_that_its_sender_lives() {
+    let mut bench = Bench::new();
+    bench.submit(Time::ZERO, 1, full_packets(1_000));
+    bench.sent(Time::ZERO);
+    let mut said = 0;
+    for epoch in 40..80 {
+        let late = settings().calendar.half(round(epoch, 1)) + Span::ns(1);
+        let request =
+            Request { message: 0, epoch, round: 1, channels: 4, prompt: 4, remaining: 100 };
+        bench.tell(late, 1, Header::Request(request));
+        let grants = bench.sent(late).into_iter().filter_map(|(_, header)| match header {
+            Header::Grant(grant) => Some(grant.channels),
+            _ => None,
+        });
+        said += grants.inspect(|&channels| assert_eq!(channels, 0)).count();
+    }
+    // 40 epochs are 1.09 ms: twice in half a timeout.
+    assert!((2..=3).contains(&said), "{said}");
+}
+
+#[test]
+fn whatever_a_known_host_says_of_epochs_is_heard() {
+    // Of hosts that it receives from and sends to, with numbers of any size.
+    let any = [0, 1, 2, u64::MAX - 1, u64::MAX];
+    for epoch in any {
+        for (round, channels) in [(0, 0), (1, 4), (u32::MAX, u32::MAX)] {
+            let mut bench = Bench::new();
+            bench.submit(Time::ZERO, 1, full_packets(1_000));
+            let size = full_packets(1_000);
+            let said = Header::Notification(Notification { size, ..Notification::default() });
+            bench.tell(Time::us(1), 1, said);
+            let (message, prompt, remaining) = (0, channels, u32::MAX);
+            let headers = [
+                Header::Request(Request { message, epoch, round, channels, prompt, remaining }),
+                Header::Grant(Grant { message, epoch, round, channels, prompt, remaining }),
+                Header::Accept(Accept { message, epoch, round, channels, prompt }),
+                Header::Reject(Reject { message, epoch, round, channels, prompt }),
+            ];
+            for at in [Time::us(2), Time::us(40)] {
+                headers.iter().for_each(|&header| _ = bench.tell(at, 1, header));
+                bench.sent_until(at, at + Span::us(30));
+            }
+            assert_eq!(bench.app.messages[0].delivered, 0);
+        }
+    }
+}
