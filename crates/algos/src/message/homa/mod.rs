@@ -46,8 +46,19 @@
 //!   is their turn.
 //! * Cut-offs count packets within the first `RTTbytes` of a message on the wire.
 //!
+//! * Bytes under way are those on the wire, of full packets.
+//!
 //! The priorities of its comparison (one scheduled for W1, 3, 4, 7 and 7 for W2 to W5) are not in
-//! proportion to bytes as the paper has it (W2: two; W3: five); `scheduled_priorities` sets them.
+//! proportion to bytes as the paper has it: W2 would have two, W3 five or six (2.53 of eight go
+//! without a grant in whole packets, 2.48 of its 9,328 B). `scheduled_priorities` sets them.
+//!
+//! It does otherwise:
+//!
+//! * Among messages with as many bytes to grant the smaller goes first there, then the older; here
+//!   the one that came first.
+//! * When a sender with grants leaves that was not the first, the others keep their levels there;
+//!   here they move down to the lowest, as the paper has it, with their next grants. The last place
+//!   is then looked at in any case there, here if somebody comes in for it.
 //!
 //! Our own:
 //!
@@ -55,7 +66,11 @@
 //!   out (incast control), is left out, as in that simulator; and a receiver acknowledges: long
 //!   messages at once, short ones in data that goes the other way, as Linux' Homa does, in a packet
 //!   when there are many, or after a while.
-//! * Unscheduled bytes are rounded up to whole packets, and all packets hold as much.
+//! * Unscheduled bytes are rounded up to whole packets, and all packets hold as much; a packet
+//!   without a grant counts as one with among those under way.
+//! * Packets say more than they are charged for: 16 bytes of header are what the simulator has for
+//!   a granted one, which here also names its message, its size and, at times, another that has
+//!   arrived (`packets.rs`, `header.rs`).
 //! * Loss recovery is that of Linux' Homa (`recovery.rs`), with waits that double, no end of
 //!   patience, and one more rule: what is missing below younger packets is asked for too.
 //! * A message without end counts as longer than any other; several take turns, of `RTTbytes` at
