@@ -818,6 +818,6 @@ fn presets_have_the_round_trips_of_their_papers() {
     let base = reach("dcpim-leaf-spine");
     let both = (base.base_rtt.times(2) - base.control_rtt).as_us_f64();
     assert!((5.80..5.83).contains(&both), "{both} us");
-    let bdp = fabric("preset = 'dcpim-leaf-spine'").transport_bdp();
+    let bdp = fabric("preset = 'dcpim-leaf-spine'").bdp_bytes;
     assert_eq!(bdp, Some(49.0 * 1_540.0));
 }

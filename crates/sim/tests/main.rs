@@ -3,6 +3,7 @@
 mod common;
 
 mod circuits;
+mod dcpim;
 mod disciplines;
 mod engine;
 mod expresspass;

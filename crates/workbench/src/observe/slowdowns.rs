@@ -1,6 +1,6 @@
 //! How much longer messages took than in an empty network, by label and size.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::routes::Routes;
@@ -98,7 +98,7 @@ pub(super) struct BareSlowdowns {
     slowdowns: ByLabel,
     routes: Option<Routes>,
     /// Propagation and the slowest link, by pair of hosts.
-    paths: HashMap<(u32, u32), (Span, Rate)>,
+    paths: BTreeMap<(u32, u32), (Span, Rate)>,
 }
 
 impl BareSlowdowns {

@@ -1,0 +1,88 @@
+//! dcPIM on small fabrics, against arithmetic.
+
+use crate::common::*;
+use tidegate_core::fabric::Node;
+use tidegate_core::{Rate, Span, Time};
+use tidegate_sim::{LinkRecord, Outcome, Setup};
+
+const MTU: u32 = 1460;
+const RATE: Rate = Rate::gbps(100);
+/// A round trip of data and its token takes as long as on the authors' fabric.
+const DELAY: Span = Span::ns(1_300);
+
+fn downlink(outcome: &Outcome, host: u32) -> &LinkRecord {
+    outcome.links.iter().find(|link| link.to == Node::Host(host)).unwrap()
+}
+
+fn around(hosts: u32, flows: Vec<tidegate_core::workload::Flow>, duration: Time) -> Setup {
+    let mut setup = setup(star(hosts, RATE, DELAY, MTU), stack("dcpim"), flows, duration);
+    setup.bdp_bytes = Some(75_460.0);
+    setup
+}
+
+/// A message to host 0 from each of so many others, of so many bytes.
+fn incast(senders: u32, bytes: u64, duration: Time) -> Setup {
+    // Within an epoch of 27 us.
+    let begins = |host: u32| Time::us(1) + Span::ns(u64::from(host) * 37);
+    let flows = (1..=senders).map(|host| flow(host, 0, bytes, begins(host))).collect();
+    around(senders + 1, flows, duration)
+}
+
+#[test]
+fn a_downlink_is_full_and_short_of_a_queue_whoever_is_matched() {
+    // A permutation: every host sends to the next and receives from the one before.
+    let flows = (0..16).map(|host| unlimited(host, (host + 1) % 16, Time::ZERO)).collect();
+    let mut setup = around(16, flows, Time::ms(2));
+    setup.warmup = Time::us(200);
+    let (_, outcome) = run(setup, ());
+    for host in 0..16 {
+        let link = downlink(&outcome, host);
+        // All but what the expired tokens of a phase leave idle; tokens are 5 % more.
+        assert!(link.utilisation > 0.95, "{} of the link to {host}", link.utilisation);
+        let most = link.queue_bytes.max;
+        assert!(most < 10.0 * 1_540.0, "{most} B wait for host {host}");
+    }
+}
+
+#[test]
+fn many_to_one_take_what_their_packets_take() {
+    // One is matched after another, or four at a time: nobody is forgotten, and the link stays
+    // busy. A message of 400 KB is a phase of all channels and a few packets, which then have a
+    // channel of a phase that others do not fill: 22 % more were measured.
+    for (senders, bytes, most) in [(2, 8_000_000, 1.15), (4, 4_000_000, 1.15), (40, 400_000, 1.3)] {
+        let all = u64::from(senders) * bytes;
+        let ideal = RATE.serialise(all * 1_540 / u64::from(MTU));
+        let (finished, outcome) = run(incast(senders, bytes, Time::ms(10)), ());
+        assert!(outcome.unfinished.is_empty(), "{} left", outcome.unfinished.len());
+        let last = finished.iter().map(|row| row.completed.unwrap()).max().unwrap();
+        let took = last.as_us_f64() / ideal.as_us_f64();
+        let queue = downlink(&outcome, 0).queue_bytes.max;
+        println!("{senders} senders: {took} times the ideal, {queue} B");
+        assert!(took < most, "{senders} senders: {took} times the ideal");
+        // Packets of matches that end and begin meet.
+        assert!(queue < 75_460.0, "{senders} senders: {queue} B wait");
+    }
+}
+
+#[test]
+fn long_messages_share_a_downlink_by_chance() {
+    // Every epoch one of them has all channels, whichever: so many epochs of a binomial share.
+    for senders in [2, 4, 40] {
+        let duration = Time::ms(40);
+        let setup = incast(senders, tidegate_core::Message::UNLIMITED, duration);
+        let (finished, outcome) = run(setup, ());
+        assert!(finished.is_empty());
+        let total: u64 = outcome.unfinished.iter().map(|row| row.delivered_bytes).sum();
+        let epochs = duration.as_ps() as f64 / 27.2e6;
+        let share = 1.0 / f64::from(senders);
+        let deviation = (share * (1.0 - share) / epochs).sqrt();
+        for row in &outcome.unfinished {
+            let of_all = row.delivered_bytes as f64 / total as f64;
+            let off = (of_all - share) / deviation;
+            println!("{senders} senders: {of_all} of all, {off} deviations off");
+            assert!(off.abs() < 4.0, "{senders} senders: {of_all} of all, {off} deviations off");
+        }
+        let rate = total as f64 * 8.0 / duration.as_s_f64();
+        assert!(rate > 0.9 * 100e9 * f64::from(MTU) / 1_540.0, "{senders} senders: {rate} bit/s");
+    }
+}
