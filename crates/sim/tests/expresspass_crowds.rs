@@ -103,8 +103,9 @@ fn data_and_credits_share_a_link_in_both_directions() {
     }
 }
 
-/// 65 hosts that each receive from eight: credits wait at every port, as receivers ask for more than
-/// senders can use. The largest that the buffer ever is without them is enough for data with them.
+/// 65 hosts that each receive from eight: credits wait at every port, as receivers ask for more
+/// than senders can use. The largest that the buffer ever is without them is enough for data with
+/// them.
 #[test]
 fn credits_take_no_room_from_data() {
     let hosts = 65;
