@@ -46,6 +46,9 @@ pub(crate) struct Scheduler {
     pub(crate) stops: Stops,
     /// Credits that found no room.
     pub(crate) credit_drops: u64,
+    /// What credits that have left have waited since warm-up, in byte picoseconds; less what those
+    /// had waited before that were there then.
+    pub(crate) credit_byte_ps: i128,
 }
 
 struct Queue {
@@ -165,6 +168,7 @@ impl Scheduler {
             busy: Span::ZERO,
             stops: Stops::default(),
             credit_drops: 0,
+            credit_byte_ps: 0,
         })
     }
 
@@ -197,6 +201,15 @@ impl Scheduler {
     /// Bytes of credits that wait.
     pub(crate) fn credit_bytes(&self) -> u32 {
         self.credits.as_ref().map_or(0, |queue| queue.bytes)
+    }
+
+    /// What the credits that wait have waited until `now`, in byte picoseconds.
+    pub(crate) fn credits_waited(&self, now: Time, frames: &[Frame]) -> i128 {
+        let waited = |packet: u32| {
+            let frame = &frames[packet as usize];
+            i128::from(frame.wire_bytes) * i128::from(now.since(frame.at).as_ps())
+        };
+        self.credits.iter().flat_map(|queue| queue.fifo.iter(frames)).map(waited).sum()
     }
 
     /// Puts a credit at the end of its queue.

@@ -5,7 +5,7 @@ use tidegate_core::fabric::{CreditQueue, Fabric};
 use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES};
 
 use crate::error::Error;
-use crate::read::keys::{Default, Key, Optional, Shape, key};
+use crate::read::keys::{Key, Optional, Shape, key};
 use crate::read::table::{Or, Table};
 
 /// At least a credit.
@@ -17,15 +17,22 @@ pub(crate) static KEYS: &[Key] = &[
         "share",
         Shape::Number { min: 0.001, max: 0.5 },
         Optional,
-        "Of the link's rate, what credits may take. Unset: what a credit of 84 bytes takes beside \
-         the full packet that it calls for.",
+        "Of the link's rate, what credits may take. Unset: as the running protocols ask, or what a \
+         credit of 84 bytes takes beside the full packet that it calls for.",
     ),
-    key("bytes", BYTES, Default("672B"), "Credits that may wait at a port; more are dropped."),
+    key(
+        "bytes",
+        BYTES,
+        Optional,
+        "Credits that may wait at a port; more are dropped. Unset: as the running protocols ask, \
+         or 672B.",
+    ),
     key(
         "burst",
         BYTES,
-        Default("168B"),
-        "What may leave at once after the queue has been idle (the token bucket's depth).",
+        Optional,
+        "What may leave at once after the queue has been idle (the token bucket's depth). Unset: \
+         as the running protocols ask, or 168B.",
     ),
 ];
 
@@ -44,7 +51,7 @@ pub(crate) fn settle(
             if let Some(hindrance) = hindrance {
                 return Err(table.error("credit_queue", format!("\"off\" {hindrance}")));
             }
-            Some(read(said, fabric.mtu))
+            Some(read(said, asked.unwrap_or_else(|| usual(fabric.mtu))))
         }
         None => asked.filter(|_| hindrance.is_none()),
     };
@@ -61,12 +68,17 @@ fn hindrance(fabric: &Fabric) -> Option<&'static str> {
     pauses.then_some("beside switches that pause (switch.pfc)")
 }
 
-fn read(table: &Table, mtu: u32) -> CreditQueue {
+/// Where no protocol asks: eight credits of the smallest packet, two at once.
+fn usual(mtu: u32) -> CreditQueue {
     let (credit, full) = (f64::from(MIN_WIRE_BYTES), f64::from(mtu + HEADER_BYTES));
+    CreditQueue { share: credit / (credit + full), bytes: 672, burst_bytes: 168 }
+}
+
+fn read(table: &Table, unset: CreditQueue) -> CreditQueue {
     CreditQueue {
-        share: table.find("share").unwrap_or(credit / (credit + full)),
-        bytes: table.get::<u64>("bytes") as u32,
-        burst_bytes: table.get::<u64>("burst") as u32,
+        share: table.find("share").unwrap_or(unset.share),
+        bytes: table.find::<u64>("bytes").map_or(unset.bytes, |bytes| bytes as u32),
+        burst_bytes: table.find::<u64>("burst").map_or(unset.burst_bytes, |bytes| bytes as u32),
     }
 }
 
@@ -111,6 +123,11 @@ mod tests {
         // Credits of 84 to 92 bytes.
         let asked = CreditQueue { share: 88.0 / 1626.0, ..usual };
         assert_eq!(load(CHAIN, "expresspass", ""), Ok(Some(asked)));
+        // What is not said is as asked: more room changes no share.
+        let longer = "credit_queue = { bytes = '840B' }";
+        let queue = CreditQueue { bytes: 840, ..asked };
+        assert_eq!(load(CHAIN, "expresspass", longer), Ok(Some(queue)));
+        assert_eq!(load(CHAIN, "swift", longer), Ok(Some(CreditQueue { bytes: 840, ..usual })));
         let off = "credit_queue = 'off'";
         assert_eq!(load(CHAIN, "swift", off), Ok(None));
     }

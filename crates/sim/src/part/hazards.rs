@@ -107,6 +107,10 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 let shared = self.ports[index as usize].queue_bytes - self.credit_bytes(index);
                 // What is sent because of what is lost does not wait here either.
                 self.ports[index as usize].flags |= flag::DOWN;
+                let waited = self.credits_waited(index, now);
+                if let Some(scheduler) = self.scheduler(index) {
+                    scheduler.credit_byte_ps += waited;
+                }
                 self.drain_scheduler(index);
                 let is_border =
                     self.borders.binary_search_by_key(&index, |&(port, _)| port).is_ok();

@@ -58,6 +58,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         self.racks.iter_mut().for_each(|racks| racks.warm_up());
         for scheduler in self.schedulers.iter_mut().flatten() {
             scheduler.credit_drops = 0;
+            scheduler.credit_byte_ps = -scheduler.credits_waited(from, &self.packets.frames);
         }
         for switch in &mut self.switches {
             switch.drops = 0;
@@ -120,6 +121,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let ports = &self.switch_ports[state.first_port as usize..state.last_port as usize];
         let queued: u128 =
             ports.iter().map(|&port| self.queued_since_warmup(port as usize, end)).sum();
+        let credits: i128 = ports.iter().map(|&port| self.credits_since_warmup(port, end)).sum();
+        let queued = queued.saturating_sub(credits.max(0) as u128);
         SwitchRecord {
             switch,
             buffer_bytes: self.spread(
@@ -138,6 +141,13 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let port = &self.ports[index];
         let queued = port.waits.byte_ps + self.queued_byte_ps(index as u32, end);
         queued.saturating_sub(self.baselines[index].byte_ps)
+    }
+
+    /// What credits, which are not part of a switch's buffer, have waited at a port since warm-up,
+    /// in byte picoseconds.
+    fn credits_since_warmup(&self, index: u32, end: Time) -> i128 {
+        let scheduler = self.schedulers.get(index as usize).and_then(Option::as_deref);
+        scheduler.map_or(0, |of| of.credit_byte_ps) + self.credits_waited(index, end)
     }
 
     /// A queue that holds `max` at most cannot hold more on average, or in a percentile, which is

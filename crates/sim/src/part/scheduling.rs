@@ -17,6 +17,12 @@ impl<P: Probe, N: Naming> Part<P, N> {
         scheduler.map_or(0, Scheduler::credit_bytes)
     }
 
+    /// What credits that wait there have waited, in byte picoseconds.
+    pub(super) fn credits_waited(&self, index: u32, now: Time) -> i128 {
+        let scheduler = self.schedulers.get(index as usize).and_then(Option::as_deref);
+        scheduler.map_or(0, |of| of.credits_waited(now, &self.packets.frames))
+    }
+
     /// A packet joins a queue of a port that has a scheduler, and leaves at once if it may.
     #[cold]
     #[inline(never)]
@@ -165,10 +171,13 @@ impl<P: Probe, N: Naming> Part<P, N> {
             let packet = scheduler.pop(start, frames);
             let wire = frames[packet as usize].wire_bytes as u32;
             port.set_queue(port.queue_bytes - wire, scheduler.is_empty());
-            let is_credit = frames[packet as usize].flags & frame_flag::CREDIT != 0;
-            match is_credit && scheduler.has_credits() {
-                true => self.leave_queue(index, packet, start),
-                false => self.leave(index, packet, start),
+            let frame = &frames[packet as usize];
+            if frame.flags & frame_flag::CREDIT != 0 && scheduler.has_credits() {
+                let waited = (start - frame.at).as_ps();
+                scheduler.credit_byte_ps += i128::from(wire) * i128::from(waited);
+                self.leave_queue(index, packet, start);
+            } else {
+                self.leave(index, packet, start);
             }
             if self.ingress.is_some() {
                 self.count_out(index, packet);

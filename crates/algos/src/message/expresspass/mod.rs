@@ -49,7 +49,14 @@
 //! * Credits are 84 bytes at least, the smallest packet; the authors' large-scale script draws from
 //!   76 to 92, with a mean of 84. Shares are by the mean size, so that as many credits pass as
 //!   packets fit.
-//! * Control other than credits waits with data, first in, first out, as in the authors' code.
+//! * Its text was not at hand; the defaults (preset `paper`) are the authors' `ns-default.tcl`:
+//!   both α and the first `w` 1/2, where SIRD's authors take 1/16 to be the paper's choice, a
+//!   target that falls with the rate, and a slower start of short messages. Only `w` rises as
+//!   published.
+//! * Control other than credits shares data's priority; at hosts requests and stops wait with data,
+//!   first in, first out, while answers (NACK, DONE, a stop for credits of nobody) go at once.
+//! * 80 bytes of header and gap a packet, as all protocols here: 1,458 of payload in a full one,
+//!   where the authors have 78 and 1,460.
 //! * Times and rates are not rounded to whole bytes and bytes a second.
 //!
 //! Our own:

@@ -71,9 +71,9 @@ impl Outgoing {
         Name { connection: slot, lane, generation, message: id }
     }
 
-    /// How long to wait for credits before asking for them again. A first request may be lost; after
-    /// that credits are likely to be short, of which messages by the thousand have one in a long
-    /// time each. What they ask for meanwhile is paid for by no credit, and adds to the queue.
+    /// How long to wait for credits before asking for them again. A first request may be lost;
+    /// after that credits are likely to be short, of which messages by the thousand have one in a
+    /// long time each. What they ask for meanwhile is paid for by no credit, and adds to the queue.
     fn patience(&self, settings: &Settings) -> Span {
         let least = settings.timeout.times(PATIENCE);
         let wait = match self.state {

@@ -52,7 +52,8 @@ impl Inbox {
         let policy = settings.receiver_policy;
         let in_turns = policy.is_of_turns() || message.size == Message::UNLIMITED;
         if in_turns {
-            // What one could not use while its sender was congested or silent it does not make up for.
+            // What one could not use while its sender was congested or silent it does not make up
+            // for.
             let order = message.order.max(self.order);
             message.order = policy.next_turn(&mut self.order, order, wire, message.weight);
         }
