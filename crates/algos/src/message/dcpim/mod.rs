@@ -46,8 +46,8 @@
 //! `simulator/ext/pimhost.cpp`), and so are labels, prompt channels, quotas rounded down and when
 //! tokens are skipped (`hold`). It has seven priorities, SIRD's comparison three.
 //!
-//! Its measures are not ours: there every packet of data has 1,500 B, the last of a message too, and
-//! a message ends with its acknowledgement, which its ideal time includes.
+//! Its measures are not ours: there every packet of data has 1,500 B, the last of a message too,
+//! and a message ends with its acknowledgement, which its ideal time includes.
 //!
 //! Our own:
 //!

@@ -297,8 +297,8 @@ impl Outbox {
     #[inline]
     pub(super) fn allow(&mut self, settings: &Settings, slot: u32, packets: u64, level: u32) {
         let message = &mut self.messages[slot];
-        // However far ahead that is: what a receiver lets be under way is by its own link, which may
-        // be far faster, and it says no sum twice.
+        // However far ahead that is: a receiver lets be under way what its own link carries, which
+        // may be far faster, and it says no sum twice.
         let granted = packets.min(message.packets);
         if granted <= message.granted {
             return;
