@@ -763,7 +763,7 @@ fn mixed_use_of_priorities_is_said() {
 }
 
 #[test]
-fn published_code_of_sird_differs_from_the_paper_in_its_rules_alone() {
+fn published_code_of_sird_differs_from_the_paper_in_its_rules_and_sthr() {
     let text = |preset: &str| {
         format!(
             "duration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\n\
@@ -775,6 +775,9 @@ fn published_code_of_sird_differs_from_the_paper_in_its_rules_alone() {
         ["paper", "as-published-code"].map(|preset| plan(&text(preset)).stacks.swap_remove(0));
     assert_eq!(value(&published, "rules"), Value::Choice("published-code"));
     published.set("rules", Value::Choice("paper")).unwrap();
+    let half = value(&paper, "sender_threshold");
+    assert_ne!(value(&published, "sender_threshold"), half, "33 packets of 1,458 B");
+    published.set("sender_threshold", half).unwrap();
     assert_eq!(published, paper);
 }
 

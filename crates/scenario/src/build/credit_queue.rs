@@ -59,6 +59,15 @@ pub(crate) fn settle(
     Ok(())
 }
 
+/// Whether the scenario leaves nothing of them to protocols.
+pub(crate) fn is_whole(switch: &Table) -> bool {
+    match switch.find::<Or<&Table>>("credit_queue") {
+        Some(Or::Word(_)) => true,
+        Some(Or::Value(said)) => KEYS.iter().all(|key| said.item(key.name).is_some()),
+        None => false,
+    }
+}
+
 /// Beside what no queues for credits can be.
 fn hindrance(fabric: &Fabric) -> Option<&'static str> {
     if fabric.circuits.is_some() {

@@ -235,9 +235,7 @@ fn resolved(
         // A protocol needs it.
         json["switch"]["pfc"] = pfc::json(pausing);
     }
-    if json["switch"].get("credit_queue").is_none()
-        && let Some(queue) = fabric.switches.iter().find_map(|switch| switch.credit_queue)
-    {
+    if let Some(queue) = fabric.switches.iter().find_map(|switch| switch.credit_queue) {
         json["switch"]["credit_queue"] = credit_queue::json(queue);
     }
     let complete = |json: &mut Json, stack: &tidegate_algos::Stack| {

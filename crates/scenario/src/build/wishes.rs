@@ -5,6 +5,7 @@ use tidegate_core::fabric::{CreditQueue, Fabric, Routing};
 use tidegate_core::params::Parameter;
 use tidegate_core::{Equipment, Facts, MAX_HOPS, MIN_WIRE_BYTES, Marking, Need, RecoveryRule};
 
+use super::credit_queue;
 use super::transport::Stacks;
 use crate::error::{Error, one_of};
 use crate::read::table::{Table, Word};
@@ -111,14 +112,15 @@ impl<'a> Wishes<'a> {
         Ok(asked.map(|(marking, _)| marking))
     }
 
-    /// The queues for credits that are asked for, which must be one.
+    /// The queues for credits that are asked for, which must be one unless the scenario says all of
+    /// them itself.
     pub(crate) fn credit_queue(&self, table: &Table) -> Result<Option<CreditQueue>, Error> {
         let mut asked: Option<(CreditQueue, &Wish<'_>)> = None;
-        for wish in self.list.iter().filter(|_| table.item("credit_queue").is_none()) {
+        for wish in self.list.iter().filter(|_| !credit_queue::is_whole(table)) {
             match (wish.equipment.credit_queue, asked) {
                 (Some(queue), Some((other, first))) if other != queue => {
                     let expected = format!(
-                        "credit_queue to be set, since {} asks for {other} and {} for {queue}",
+                        "all of credit_queue to be set: {} asks for {other} and {} for {queue}",
                         self.who(first),
                         self.who(wish)
                     );

@@ -87,15 +87,17 @@ fn a_receiver_goes_on_until_many_credits_came_to_nothing() {
 
 #[test]
 fn a_lost_stop_ends_with_the_next_message_of_its_lane() {
-    // One message after the other: each has the lane of the one before.
+    // One message after the other, each with the lane of the one before. Of one packet: stops come
+    // with the last, and there is one.
     let run = |first_of: u32| {
-        let mut net = Net::new(2, &params(), Faults { first_of, ..NO_FAULTS }, 1);
-        net.submit(0, 1, 40 * MTU as u64);
+        let params = ExpressPassParams { full_start: 0, ..params() };
+        let mut net = Net::new(2, &params, Faults { first_of, ..NO_FAULTS }, 1);
+        net.submit(0, 1, MTU as u64);
         while net.app.messages[0].acked.is_none() {
             let until = net.now + Span::ns(50);
             net.run(until);
         }
-        net.submit(0, 1, 40 * MTU as u64);
+        net.submit(0, 1, MTU as u64);
         net.run(Time::ms(50));
         net.assert_all_delivered("both");
         net.sent("Credit")
