@@ -263,7 +263,8 @@ impl Endpoint for Dcpim {
             Priorities::Three => 2,
             Priorities::Seven => 6,
         };
-        Equipment { classes, routing: Routing::Spray, ..Equipment::NONE }
+        // Control that waits behind data is late for its round.
+        Equipment { classes, needs_class: true, routing: Routing::Spray, ..Equipment::NONE }
     }
 }
 
