@@ -64,6 +64,22 @@ pub(crate) struct Report {
     out: Option<PathBuf>,
 }
 
+/// `327 runs, 131 of them kept from before; some 8 minutes on 2 threads`
+fn said(all: &workbench::Forecast) -> String {
+    let kept = match all.kept {
+        0 => String::new(),
+        kept => format!(", {kept} of them kept from before"),
+    };
+    let minutes = all.cpu_s / all.threads as f64 / 60.0;
+    let time = match minutes.round() {
+        0.0 => "less than a minute".to_owned(),
+        1.0 => "some minute".to_owned(),
+        minutes => format!("some {minutes} minutes"),
+    };
+    let threads = if all.threads == 1 { "thread" } else { "threads" };
+    format!("{} runs{kept}; {time} on {} {threads}", all.runs, all.threads)
+}
+
 /// Reproduces.
 pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     let what = args.what.as_deref();
@@ -93,7 +109,9 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
             complain(&format!("{done} of {all} runs, at {figure}"));
         }
     };
+    let forecast = |all: &workbench::Forecast| complain(&said(all));
     let options = ReproduceOptions {
+        forecast: Some(&forecast),
         quick: args.quick,
         sensitivity: args.sensitivity,
         threads: args.threads.map(usize::from),
@@ -166,4 +184,21 @@ fn table(result: &Reproduction) -> String {
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
     )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_going_to_be_done_is_said_in_a_line() {
+        let said =
+            |runs, kept, cpu_s, threads| said(&workbench::Forecast { runs, kept, cpu_s, threads });
+        assert_eq!(
+            said(327, 131, 960.0, 2),
+            "327 runs, 131 of them kept from before; some 8 minutes on 2 threads"
+        );
+        assert_eq!(said(2, 0, 58.0, 1), "2 runs; some minute on 1 thread");
+        assert_eq!(said(2, 0, 10.0, 1), "2 runs; less than a minute on 1 thread");
+    }
 }

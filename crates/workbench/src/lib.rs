@@ -38,9 +38,9 @@ pub use pcap::Capture;
 pub use ranks::Ranks;
 pub use report::{report, reproduction_files, write_report};
 pub use reproduce::{
-    Alternative, ClaimResult, Count, Counts, FigureInfo, FigureText, PaperRecord, PaperText,
-    Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Teller, Verdict, default_cache,
-    figures, reproduce,
+    Alternative, ClaimResult, Count, Counts, FigureInfo, FigureText, Forecast, PaperRecord,
+    PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Teller, Verdict,
+    default_cache, figures, reproduce,
 };
 pub use run::{Listener, RunOptions, run, serve};
 pub use tidegate_results as results;

@@ -63,6 +63,11 @@ impl Cache {
         is_enough.then_some(entry.seen)
     }
 
+    /// Whether there is a file for this plan: not that all that is wanted is in it.
+    pub(crate) fn has(&self, plan: &Plan, recording: &Recording) -> bool {
+        self.0.as_ref().is_some_and(|folder| path(folder, &key(plan, recording)).is_file())
+    }
+
     /// Keeps an observation. A cache that cannot be written costs time, nothing else.
     pub(crate) fn put(&self, plan: &Plan, recording: &Recording, seen: &Observations) {
         let key = key(plan, recording);
@@ -128,6 +133,7 @@ mod tests {
         fs::rename(&spare, &b).unwrap();
         assert_eq!(both(), [None, None], "swapped");
 
+        assert!(cache.has(&plans[0], recording) && !cache.has(&plan(3), recording));
         put(0);
         let whole = fs::read(&a).unwrap();
         for length in 0..whole.len() {

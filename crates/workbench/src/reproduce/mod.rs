@@ -41,6 +41,20 @@ pub use sensitivity::{Alternative, Sensitivity};
 /// Hears how many of how many runs are done, and which was done last, from the thread that did it.
 pub type Teller<'a> = &'a (dyn Fn(usize, usize, &str) + Sync);
 
+/// What is going to be done, before it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Forecast {
+    /// Runs in all.
+    pub runs: usize,
+    /// Of these, made before and kept.
+    pub kept: usize,
+    /// What the others take together, in CPU seconds of one core of the machine on which that was
+    /// measured: of a paper's runs all are taken to be alike.
+    pub cpu_s: f64,
+    /// They are made on so many threads.
+    pub threads: usize,
+}
+
 /// How to reproduce.
 #[derive(Clone, Copy, Default)]
 pub struct ReproduceOptions<'a> {
@@ -52,6 +66,8 @@ pub struct ReproduceOptions<'a> {
     pub threads: Option<usize>,
     /// Runs that were made before are looked for here, and new ones are kept.
     pub cache: Option<&'a Path>,
+    /// Told what is going to be done.
+    pub forecast: Option<&'a (dyn Fn(&Forecast) + Sync)>,
     /// Told of every run that is done.
     pub progress: Option<Teller<'a>>,
     /// Set from elsewhere, it ends the work with [`Error::Interrupted`].
@@ -204,6 +220,8 @@ struct Job {
     work: Work,
     recording: Recording,
     name: String,
+    /// What it takes, about.
+    cpu_s: f64,
 }
 
 /// What is done for it.
@@ -235,6 +253,9 @@ pub fn reproduce(
         let others = choices
             .map(|choice| Ok((choice, jobs.want(paper, figure, options.quick, Some(choice))?)));
         wanted.push((base, others.collect::<Result<Vec<_>, Error>>()?));
+    }
+    if let Some(tell) = options.forecast {
+        tell(&forecast(&jobs.jobs, options));
     }
     let seen = make(&jobs.jobs, options)?;
     let mut result = Reproduction { quick: options.quick, ..Reproduction::default() };
@@ -362,7 +383,8 @@ impl Jobs {
                 job.recording.parts.extend(recording.parts);
             } else {
                 let name = format!("{}/{} {}", paper.name, figure.name, run.name);
-                self.jobs.push(Job { work, recording, name });
+                let cpu_s = if run.model.is_some() { 0.0 } else { paper.cpu_s_a_run() };
+                self.jobs.push(Job { work, recording, name, cpu_s });
             }
             Ok(number)
         };
@@ -385,13 +407,32 @@ fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> impl Iterator<Item = S
     })
 }
 
+fn threads(options: &ReproduceOptions<'_>) -> usize {
+    options.threads.or_else(machine::cores).unwrap_or(1).max(1)
+}
+
+fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast {
+    let cache = Cache::new(options.cache);
+    let is_kept = |job: &&Job| match &job.work {
+        Work::Packets(plan) => cache.has(plan, &job.recording),
+        Work::Model(_) => false,
+    };
+    let kept: Vec<&Job> = jobs.iter().filter(is_kept).collect();
+    let cpu_s = |jobs: &mut dyn Iterator<Item = &Job>| jobs.map(|job| job.cpu_s).sum::<f64>();
+    Forecast {
+        runs: jobs.len(),
+        kept: kept.len(),
+        cpu_s: cpu_s(&mut jobs.iter()) - cpu_s(&mut kept.iter().copied()),
+        threads: threads(options),
+    }
+}
+
 fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observations>, Error> {
     let cache = Cache::new(options.cache);
     let done = AtomicUsize::new(0);
     let is_interrupted = || options.is_interrupted();
-    let threads = options.threads.or_else(machine::cores).unwrap_or(1).max(1);
-    let seen = in_parallel(jobs.len(), threads, |i, threads| {
-        let Job { work, recording, name } = &jobs[i];
+    let seen = in_parallel(jobs.len(), threads(options), |i, threads| {
+        let Job { work, recording, name, .. } = &jobs[i];
         let seen = match work {
             Work::Model(model) => {
                 model.follow().map_err(|why| Error::Run(format!("{name}: {why}")))?

@@ -33,6 +33,9 @@ pub(crate) struct Figure {
     set: Vec<String>,
     /// The figure whose runs it looks at besides its own.
     pub(super) runs_of: Option<String>,
+    /// How many of these are of packets.
+    #[serde(skip)]
+    others: usize,
     #[serde(default, rename = "run")]
     pub(crate) runs: Vec<Run>,
     /// More runs, after those.
@@ -120,6 +123,7 @@ impl Figure {
     /// The figure with these runs of another besides its own, and with all names spelt out.
     pub(super) fn settled(mut self, others: &[Run]) -> Result<Figure, String> {
         self.runs.extend_from_slice(others);
+        self.others = others.iter().filter(|run| run.model.is_none()).count();
         let names: Vec<String> = self.runs.iter().map(|run| run.name.clone()).collect();
         self.tables.iter_mut().for_each(Table::spell_out);
         self.charts = self.charts.iter().flat_map(|chart| chart.each(&names)).collect();
@@ -127,6 +131,12 @@ impl Figure {
         let asks = self.claims.iter_mut().flat_map(Claim::all_asks_mut).chain(facts);
         asks.for_each(|ask| ask.spell_out(&names));
         self.fault().map_or(Ok(self), Err)
+    }
+
+    /// Its runs of packets, without those that it looks at only.
+    pub(super) fn packet_runs(&self) -> usize {
+        let packets = self.runs.iter().filter(|run| run.model.is_none());
+        packets.count() - self.others
     }
 
     /// Whether a number means this figure: `14` is all of 14, 14b and so on.

@@ -40,6 +40,9 @@ pub(crate) struct Paper {
     /// What changed since claims were written, for readers of them all.
     #[serde(default)]
     pub(crate) history: String,
+    /// What all of its figures took with one seed, in CPU seconds; a core did some ten million
+    /// packet-hops in one.
+    cpu_s: f64,
     #[serde(default, rename = "open")]
     pub(crate) opens: Vec<Open>,
     /// By the names of their files.
@@ -83,6 +86,12 @@ pub(crate) struct Instead {
 pub(crate) type Choice = (usize, usize);
 
 impl Paper {
+    /// What a run takes, if all are alike: those of several figures count once.
+    pub(crate) fn cpu_s_a_run(&self) -> f64 {
+        let own = self.figures.iter().map(|figure| figure.packet_runs());
+        self.cpu_s / own.sum::<usize>().max(1) as f64
+    }
+
     /// Every alternative to what is taken for something open.
     pub(crate) fn choices(&self) -> impl Iterator<Item = Choice> {
         self.opens
@@ -279,7 +288,7 @@ mod tests {
         }
     }
 
-    const PAPER: &str = "title = 'X'\nabout = ''\n";
+    const PAPER: &str = "title = 'X'\nabout = ''\ncpu_s = 10.0\n";
     const FIGURE: &str = "title = 'x'\ntrace_us = 10.0\n[[run]]\nname = 'a'\n[[claim]]\n\
                           name = 'c'\ntext = 'x'\nunit = ''\ntolerance = 'x'\n\
                           reproduced = [1.0, 2.0]\nmeasure = { metric = 'goodput', run = 'a' }\n\
