@@ -8,24 +8,11 @@ use super::{ClaimResult, Counts, Reproduction, Seeds, Verdict};
 pub(crate) fn markdown(result: &Reproduction) -> String {
     let quick = if result.quick { " --quick" } else { "" };
     let vary = if result.sensitivity.is_empty() { "" } else { " --sensitivity" };
-    let Counts { numbers, others } = result.counts();
-    let mut text = format!(
-        "# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`.\n\n\
-         Of the {} that the papers print, {numbers}. Of {} without a number, {others}. \
-         Several readings of one sentence count once.\n\n\
-         * *Reproduced*: within the tolerance for every seed and, with one seed, for every \
-         alternative to what the paper leaves open.\n\
-         * *Conditional*: within it for some of them only; the others are named.\n\
-         * *Direction*: the paper's way for all of them, by at least a quarter of its effect (in \
-         the logarithm where that is a factor), or by the margin that the tolerance names.\n\
-         * *Deviates*: none of these, or the same check does as well where it should fail.\n\n\
-         Values in brackets are not printed in the paper: they are what its words come to, such as \
-         a fair share, and count as orderings do.\n\n\
-         A value is the mean over the seeds, and a ratio that of two means; in brackets the range \
-         over single seeds.\n",
-        numbers.named("number", "numbers"),
-        others.named("ordering or trend", "orderings and trends"),
-    );
+    let mut text =
+        format!("# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`.\n");
+    if !result.claims.is_empty() {
+        text.push_str(&legend(result.counts()));
+    }
     for paper in &result.papers {
         let _ = write!(text, "\n## {}\n\n{}\n", paper.title, paper.opening());
         for figure in &paper.figures {
@@ -59,6 +46,26 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
         }
     }
     text
+}
+
+/// How claims came out, and what is meant by that.
+fn legend(Counts { numbers, others }: Counts) -> String {
+    format!(
+        "\nOf the {} that the papers print, {numbers}. Of {} without a number, {others}. \
+         Several readings of one sentence count once.\n\n\
+         * *Reproduced*: within the tolerance for every seed and, with one seed, for every \
+         alternative to what the paper leaves open.\n\
+         * *Conditional*: within it for some of them only; the others are named.\n\
+         * *Direction*: the paper's way for all of them, by at least a quarter of its effect (in \
+         the logarithm where that is a factor), or by the margin that the tolerance names.\n\
+         * *Deviates*: none of these, or the same check does as well where it should fail.\n\n\
+         Values in brackets are not printed in the paper: they are what its words come to, such as \
+         a fair share, and count as orderings do.\n\n\
+         A value is the mean over the seeds, and a ratio that of two means; in brackets the range \
+         over single seeds.\n",
+        numbers.named("number", "numbers"),
+        others.named("ordering or trend", "orderings and trends"),
+    )
 }
 
 impl Verdict {

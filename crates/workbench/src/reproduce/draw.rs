@@ -69,7 +69,7 @@ fn plots(
                     points.iter_mut().for_each(|point| point.1 = 1.0 - point.1);
                     points.retain(|point| point.1 > 1e-9);
                 }
-                Some(styled(figure, chosen, place, points))
+                Some(styled(chart, figure, chosen, place, points))
             };
             let lines = chosen.iter().enumerate().filter_map(line).collect();
             let mut plot = plot(title(), lines);
@@ -79,7 +79,7 @@ fn plots(
         ChartKind::BufferCdf => {
             let line = |(place, &run): (usize, &usize)| {
                 let points = cumulative(&sorted(&runs[run].first()?.buffers, 1));
-                Some(styled(figure, chosen, place, points))
+                Some(styled(chart, figure, chosen, place, points))
             };
             vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
         }
@@ -89,7 +89,7 @@ fn plots(
                 let steps = kept.len().saturating_sub(1).max(1) as f64;
                 let shares = kept.iter().enumerate();
                 let points = shares.map(|(step, &kb)| (f64::from(kb), step as f64 / steps));
-                Some(styled(figure, chosen, place, points.collect()))
+                Some(styled(chart, figure, chosen, place, points.collect()))
             };
             vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
         }
@@ -100,7 +100,7 @@ fn plots(
                 let all = if chart.bare { &seen.bare_slowdowns } else { &seen.slowdowns };
                 let all = all.get(&chart.label).map_or(&[][..], Vec::as_slice);
                 let points = by_size(all, ends, chart.share?);
-                Some(styled(figure, chosen, place, points))
+                Some(styled(chart, figure, chosen, place, points))
             };
             vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
         }
@@ -130,7 +130,7 @@ fn plots(
                         series(seen, of, &chart.labels[0], chart.sum),
                         chart.smooth_us / seen.interval_us,
                     );
-                    Some(styled(figure, chosen, place, points))
+                    Some(styled(chart, figure, chosen, place, points))
                 };
                 return vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())];
             }
@@ -188,7 +188,13 @@ fn by_size(all: &[Slowdown], ends: &[u64], share: f64) -> Vec<(f64, f64)> {
 
 /// A run's line: in its protocol's colour and with its marker; if it is not the protocol's first
 /// among them, in another colour with dashes.
-fn styled(figure: &Figure, chosen: &[usize], place: usize, points: Vec<(f64, f64)>) -> Line {
+fn styled(
+    chart: &Chart,
+    figure: &Figure,
+    chosen: &[usize],
+    place: usize,
+    points: Vec<(f64, f64)>,
+) -> Line {
     let run = &figure.runs[chosen[place]];
     let earlier = chosen[..place]
         .iter()
@@ -197,7 +203,8 @@ fn styled(figure: &Figure, chosen: &[usize], place: usize, points: Vec<(f64, f64
     let card = card(run).filter(|_| earlier == 0);
     let color = card.map_or(PALETTE[(place + 2) % PALETTE.len()], |card| card.color);
     let marker = card.map(|card| card.marker.name());
-    Line { name: run.name.clone(), color: color.to_owned(), dash: earlier, marker, points }
+    let name = chart.calls(&run.name).to_owned();
+    Line { name, color: color.to_owned(), dash: earlier, marker, points }
 }
 
 fn card(run: &Run) -> Option<&'static tidegate_core::Card> {

@@ -226,6 +226,15 @@ impl Chart {
         each(name, runs).into_iter().map(named).collect()
     }
 
+    /// What a run is called in the legend: what the `*` stands for by which it is meant.
+    pub(crate) fn calls<'a>(&self, run: &'a str) -> &'a str {
+        let [name] = &self.runs[..] else { return run };
+        let part = name.split_once('*').and_then(|(start, end)| {
+            run.strip_prefix(start)?.strip_suffix(end).filter(|part| !part.is_empty())
+        });
+        part.unwrap_or(run)
+    }
+
     /// All that it asks of its runs.
     pub(super) fn asks(&self) -> impl Iterator<Item = &Ask> {
         self.of.iter().chain(&self.along).chain(self.against.iter().map(|other| &other.of))
@@ -272,6 +281,29 @@ impl Chart {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn legends_have_what_differs() {
+        let calls = |runs: &str, run: &str| {
+            let text = format!("title = '{{}}'\nkind = 'cdf'\nx = ''\ny = ''\nruns = {runs}");
+            toml::from_str::<Chart>(&text).unwrap().calls(run).to_owned()
+        };
+        assert_eq!(calls("['a, *, 50 %']", "a, b, 50 %"), "b");
+        assert_eq!(calls("['a, *']", "a, b, 50 %"), "b, 50 %");
+        for runs in ["['a, b']", "['a, *', 'c']", "[]", "['a, b*']", "['a, * and *']"] {
+            assert_eq!(calls(runs, "a, b"), "a, b", "{runs}");
+        }
+    }
+
+    #[test]
+    fn a_chart_for_each_has_its_title() {
+        let text = "title = 'of {}'\nkind = 'cdf'\nx = ''\ny = ''\nruns = ['{}, *']";
+        let chart: Chart = toml::from_str(text).unwrap();
+        let runs = ["a, 1", "a, 2", "b, 1"].map(str::to_owned);
+        let each = chart.each(&runs).into_iter().map(|chart| (chart.title, chart.runs));
+        let expected = [("of a", "a, *"), ("of b", "b, *")];
+        assert!(each.eq(expected.map(|(title, run)| (title.to_owned(), vec![run.to_owned()]))));
+    }
 
     #[test]
     fn lines_are_of_flows_or_of_ports() {
