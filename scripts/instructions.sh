@@ -12,7 +12,7 @@ bench=$(cargo bench -p tidegate-sim --bench permutation --no-run 2>&1 \
 measured=$(mktemp)
 trap 'rm -f "$measured"' EXIT
 rustc --version | sed 's/^/# /' > "$measured"
-for protocol in swift poseidon powertcp dctcp sird; do
+for protocol in swift poseidon powertcp dctcp sird homa dcpim expresspass; do
   log=$(valgrind --tool=cachegrind --cache-sim=no --cachegrind-out-file=/dev/null \
     "$bench" "$protocol" --once 2>&1)
   refs=$(sed -n 's/.*I *refs: *//p' <<<"$log" | tr -d ,)
@@ -24,7 +24,7 @@ done
 if [ -n "${BLESS:-}" ]; then cp "$measured" "$recorded"; fi
 awk '/^#/ { next } FNR == NR { before[$1] = $2; next }
      { change = 100 * ($2 / before[$1] - 1)
-       printf "%-10s %7.1f instructions a packet-hop, recorded %7.1f (%+.1f %%)\n",
+       printf "%-11s %7.1f instructions a packet-hop, recorded %7.1f (%+.1f %%)\n",
          $1, $2, before[$1], change
        if (change > 2) worse = 1 }
      END { exit worse }' "$recorded" "$measured"

@@ -11,8 +11,8 @@ use tidegate_core::{
 use crate::endpoint::{Endpoint, Packet};
 
 /// Packets that a transport may hand over at one moment, beyond what its rate owes since the start,
-/// before it is said to spin.
-const MOST_AT_ONCE: u64 = 10_000;
+/// before it is said to spin: a wild grant is for 65,536 of each of some messages.
+const MOST_AT_ONCE: u64 = 1 << 20;
 
 /// Reads numbers from bytes; zeros once they are used up.
 struct Bytes<'a>(&'a [u8]);

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use tidegate_core::{Message, Time};
 
 use super::header::{Data, Grant, Header, NeedAck, unpair};
+use super::receiver::MAX_AHEAD;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::heap::{Heap, shortest_first};
@@ -297,9 +298,9 @@ impl Outbox {
     #[inline]
     pub(super) fn allow(&mut self, settings: &Settings, slot: u32, packets: u64, level: u32) {
         let message = &mut self.messages[slot];
-        // However far ahead that is: a receiver lets be under way what its own link carries, which
-        // may be far faster, and it says no sum twice.
-        let granted = packets.min(message.packets);
+        // A receiver lets be under way what its own link carries, which may be far faster, and it
+        // says no sum twice; but none goes further than this beyond what it still misses.
+        let granted = packets.min(message.packets).min(message.next.saturating_add(MAX_AHEAD));
         if granted <= message.granted {
             return;
         }
