@@ -163,7 +163,19 @@ fn list(figures: &[workbench::FigureInfo]) -> String {
     drawn(&table)
 }
 
+/// What figures measured that claim nothing, in Markdown.
+fn said_of_figures(result: &Reproduction) -> String {
+    let figures = result.papers.iter().flat_map(|paper| &paper.figures);
+    let said = |figure: &workbench::FigureText| {
+        format!("Figure {}: {}\n\n{}\n", figure.figure, figure.title, figure.said.join("\n\n"))
+    };
+    figures.map(said).collect::<Vec<_>>().join("\n")
+}
+
 fn table(result: &Reproduction) -> String {
+    if result.claims.is_empty() {
+        return said_of_figures(result);
+    }
     let mut table = new(&["figure", "claim", "what", "paper", "measured", "unit", "verdict"], 7);
     for claim in &result.claims {
         let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), digits);

@@ -227,9 +227,12 @@ fn sweep(
         let run = &figure.runs[index];
         let name =
             run.line.clone().or_else(|| Some(card(run)?.title.to_owned())).unwrap_or_default();
-        let along = chart.along.as_ref();
-        let x = along.map_or(run.x, |along| along.question.answer(&runs[index]));
-        let Some(point) = x.zip(ask.question.answer(&runs[index])) else { continue };
+        let answer = |ask: &Ask| {
+            let seeds = &runs[index];
+            ask.question.answer(seeds).filter(|_| ask.takes(seeds))
+        };
+        let x = chart.along.as_ref().map_or(run.x, answer);
+        let Some(point) = x.zip(answer(ask)) else { continue };
         let number = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
             let color = card(run)
                 .map_or(PALETTE[lines.len() % PALETTE.len()], |card| card.color)

@@ -39,7 +39,8 @@ impl Metric for Carried {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let bins = bins(seen, self.from_ms, self.to_ms);
-        Some(100.0 * goodputs(seen, &self.label, bins)?.iter().sum::<f64>() / self.of_gbps)
+        let goodputs = goodputs(seen, &self.label, bins).filter(|all| !all.is_empty())?;
+        Some(100.0 * goodputs.iter().sum::<f64>() / self.of_gbps)
     }
 }
 

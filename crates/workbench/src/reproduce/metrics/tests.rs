@@ -73,6 +73,7 @@ fn ports_are_added_up_on_the_wire() {
 fn what_is_not_there_has_no_answer() {
     for text in [
         "metric = 'goodput'\nlabel = 'c'",
+        "metric = 'carried'\nlabel = 'c'\nof_gbps = 1.0",
         "metric = 'peak'",
         "metric = 'message'\nshare = 0.5",
         "metric = 'exchange'\nshare = 0.5",

@@ -214,16 +214,20 @@ impl Chart {
     }
 
     /// The plots that it is, with names spelt out.
-    pub(super) fn each(&self, runs: &[String]) -> Vec<Chart> {
+    pub(super) fn each(&self, runs: &[String]) -> Result<Vec<Chart>, String> {
         let Some(name) = self.runs.iter().find(|name| name.contains("{}")) else {
-            return vec![self.clone()];
+            return Ok(vec![self.clone()]);
         };
+        if self.runs.len() > 1 {
+            return Err("a chart for each names its runs once".to_owned());
+        }
         let named = |(value, name): (String, String)| Chart {
             title: self.title.replace("{}", &value),
             runs: vec![name],
             ..self.clone()
         };
-        each(name, runs).into_iter().map(named).collect()
+        let all: Vec<Chart> = each(name, runs).into_iter().map(named).collect();
+        if all.is_empty() { Err(format!("no run is meant by `{name}`")) } else { Ok(all) }
     }
 
     /// What a run is called in the legend: what the `*` stands for by which it is meant.
@@ -249,15 +253,13 @@ impl Chart {
             }
             ChartKind::Series => None,
             _ if self.days_of.is_some() => Some("days are those of a series"),
-            _ if self.runs.len() > 1 && self.runs.iter().any(|name| name.contains("{}")) => {
-                Some("a chart for each names its runs once")
-            }
             ChartKind::Sizes if self.share.is_none() => Some("a chart of sizes has a `share`"),
             ChartKind::Sweep if self.of.is_none() => Some("a sweep is `of` a metric"),
             ChartKind::Reaction if self.states.is_empty() => Some("a reaction has `states`"),
             _ if self.asks().any(|ask| !ask.runs.is_empty()) => {
                 Some("a chart asks all of its runs")
             }
+            _ if self.asks().any(|ask| ask.pick.is_some()) => Some("a chart picks no run"),
             _ => None,
         }
     }
@@ -300,9 +302,15 @@ mod tests {
         let text = "title = 'of {}'\nkind = 'cdf'\nx = ''\ny = ''\nruns = ['{}, *']";
         let chart: Chart = toml::from_str(text).unwrap();
         let runs = ["a, 1", "a, 2", "b, 1"].map(str::to_owned);
-        let each = chart.each(&runs).into_iter().map(|chart| (chart.title, chart.runs));
+        let each = chart.each(&runs).unwrap().into_iter().map(|chart| (chart.title, chart.runs));
         let expected = [("of a", "a, *"), ("of b", "b, *")];
         assert!(each.eq(expected.map(|(title, run)| (title.to_owned(), vec![run.to_owned()]))));
+        let refused = |names: &[&str]| {
+            let names = names.iter().map(|&name| name.to_owned()).collect();
+            Chart { runs: names, ..chart.clone() }.each(&runs).unwrap_err()
+        };
+        assert!(refused(&["c {}, *"]).contains("no run is meant by `c {}, *`"));
+        assert!(refused(&["{}, *", "a, 1"]).contains("names its runs once"));
     }
 
     #[test]

@@ -126,7 +126,12 @@ impl Figure {
         self.others = others.iter().filter(|run| run.model.is_none()).count();
         let names: Vec<String> = self.runs.iter().map(|run| run.name.clone()).collect();
         self.tables.iter_mut().for_each(Table::spell_out);
-        self.charts = self.charts.iter().flat_map(|chart| chart.each(&names)).collect();
+        let each = |chart: &Chart| {
+            let each = chart.each(&names);
+            each.map_err(|fault| format!("chart {:?}: {fault}", chart.title))
+        };
+        let charts: Vec<Vec<Chart>> = self.charts.iter().map(each).collect::<Result<_, _>>()?;
+        self.charts = charts.into_iter().flatten().collect();
         let facts = self.facts.iter_mut().map(|fact| &mut fact.measure);
         let asks = self.claims.iter_mut().flat_map(Claim::all_asks_mut).chain(facts);
         asks.for_each(|ask| ask.spell_out(&names));
@@ -247,6 +252,11 @@ impl Figure {
             }
             if let Some(missing) = ask.runs.iter().find(|name| !self.knows(name)) {
                 return Some(format!("{of}: {}", self.no_run(missing)));
+            }
+            if ask.pick.is_none()
+                && let Some(name) = ask.runs.iter().find(|name| name.contains('*'))
+            {
+                return Some(format!("{of}: of the runs that `{name}` means one has to be picked"));
             }
         }
         for run in self.runs.iter().filter(|run| run.model.is_some()) {

@@ -174,6 +174,9 @@ impl Paper {
         let figures: Vec<Figure> =
             figures.into_iter().map(settled).collect::<Result<_, Error>>()?;
         let known = |name: &&String| figures.iter().any(|figure| figure.is_meant(name));
+        if !(paper.cpu_s.is_finite() && paper.cpu_s >= 0.0) {
+            return Err(wrong("paper", format!("cpu_s: {} is no number of seconds", paper.cpu_s)));
+        }
         for open in &paper.opens {
             let mut named = open.figures.iter().chain(&open.except);
             if let Some(missing) = named.find(|name| !known(name)) {
@@ -235,6 +238,7 @@ mod tests {
                 let known: Vec<String> = plans.flat_map(|plan| plan.labels).collect();
                 let asks = figure.claims.iter().flat_map(Claim::all_asks);
                 let asks = asks.chain(figure.facts.iter().map(|fact| &fact.measure));
+                let asks = asks.chain(figure.tables.iter().map(|table| &table.cells));
                 let asked = asks.chain(figure.charts.iter().flat_map(Chart::asks));
                 let asked = asked.filter_map(|ask| {
                     let said: serde_json::Value = serde_json::from_str(&ask.said).unwrap();

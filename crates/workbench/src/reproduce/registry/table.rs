@@ -54,7 +54,10 @@ impl Table {
             pick.of(column.copied().flatten())
         };
         let best: Vec<Option<f64>> = (0..width).map(best).collect();
-        let over = |(i, value): (usize, &Option<f64>)| Some((*value)? / best[i % width]?);
+        // Nothing is so many times nothing.
+        let over = |(i, value): (usize, &Option<f64>)| {
+            Some((*value)? / best[i % width].filter(|best| *best > 0.0)?)
+        };
         let normalised: Vec<Option<f64>> = values.iter().enumerate().map(over).collect();
         let _ = write!(text, "\n{title}, over the best of each column:\n\n");
         self.lines(&mut text, &normalised, true);
@@ -114,5 +117,8 @@ mod tests {
         let other = text.replace("{column}, *", "c, *");
         let refused = Figure::read("figure-1", &other).unwrap().settled(&[]).unwrap_err();
         assert!(refused.contains("table \"Goodput\": there is no run `c, *, in`"), "{refused}");
+        let other = text.replace(", pick = 'most', sustained = 0.5", "");
+        let refused = Figure::read("figure-1", &other).unwrap().settled(&[]).unwrap_err();
+        assert!(refused.contains("`a, *, in` means one has to be picked"), "{refused}");
     }
 }
