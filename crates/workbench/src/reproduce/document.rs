@@ -4,6 +4,9 @@ use std::fmt::Write;
 
 use super::{ClaimResult, Counts, Reproduction, Seeds, Verdict};
 
+const SPREAD: &str = "In tables, ± is half of a 95 % confidence interval over the seeds, by \
+                      Student's t.";
+
 /// In Markdown: what came of every claim, figure by figure.
 pub(crate) fn markdown(result: &Reproduction) -> String {
     let quick = if result.quick { " --quick" } else { "" };
@@ -12,6 +15,9 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
         format!("# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`.\n");
     if !result.claims.is_empty() {
         text.push_str(&legend(result.counts()));
+    }
+    if !result.quick {
+        let _ = write!(text, "\n{SPREAD}\n");
     }
     for paper in &result.papers {
         let _ = write!(text, "\n## {}\n\n{}\n", paper.title, paper.opening());

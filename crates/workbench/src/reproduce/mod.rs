@@ -8,6 +8,7 @@ mod cache;
 mod claims;
 mod document;
 mod draw;
+mod estimate;
 mod judge;
 mod metrics;
 mod phase;
@@ -49,7 +50,7 @@ pub struct Forecast {
     /// Of these, made before and kept.
     pub kept: usize,
     /// What the others take together, in CPU seconds of one core of the machine on which that was
-    /// measured: of a paper's runs all are taken to be alike.
+    /// measured: a paper's runs are taken to cost alike for each simulated second of a host.
     pub cpu_s: f64,
     /// They are made on so many threads.
     pub threads: usize,
@@ -179,7 +180,7 @@ pub struct Reproduction {
 /// # Errors
 /// When there is no such paper or figure.
 pub fn figures(selection: Option<&str>) -> Result<Vec<FigureInfo>, Error> {
-    let papers = registry::papers()?;
+    let papers = registry::papers(false)?;
     let info = |(paper, figure): (&Paper, &Figure)| FigureInfo {
         paper: paper.name.clone(),
         figure: figure.name.clone(),
@@ -240,7 +241,7 @@ pub fn reproduce(
     selection: Option<&str>,
     options: &ReproduceOptions<'_>,
 ) -> Result<Reproduction, Error> {
-    let papers = registry::papers()?;
+    let papers = registry::papers(options.quick)?;
     let figures = selected(&papers, selection)?;
     let mut jobs = Jobs::default();
     let mut wanted = Vec::new();
@@ -317,7 +318,8 @@ pub fn reproduce(
                 seeds = several.map_or(seeds, |several| several.seeds);
                 varied.push((format!("{SEEDS} seeds"), several));
             }
-            let claimed = told(paper, figure, claim, &chosen, &varied, seeds);
+            let counted = claim.counted(|ask, run| figure.answer(ask, run, |run| &runs[run]));
+            let claimed = told(paper, figure, claim, &chosen, &varied, (seeds, counted));
             if let Some((_, opens)) = result.sensitivity.last_mut() {
                 sensitivity::take(opens, &claimed, claim, |choice| {
                     let runs = &others.iter().find(|(other, _)| *other == choice)?.1;
@@ -383,7 +385,10 @@ impl Jobs {
                 job.recording.parts.extend(recording.parts);
             } else {
                 let name = format!("{}/{} {}", paper.name, figure.name, run.name);
-                let cpu_s = if run.model.is_some() { 0.0 } else { paper.cpu_s_a_run() };
+                let cpu_s = match &work {
+                    Work::Packets(plan) => paper.cpu_s(plan),
+                    Work::Model(_) => 0.0,
+                };
                 self.jobs.push(Job { work, recording, name, cpu_s });
             }
             Ok(number)
@@ -399,8 +404,11 @@ fn facts(figure: &Figure, runs: &[Vec<&Observations>]) -> impl Iterator<Item = S
     figure.facts.iter().map(|fact| {
         let value = |i: usize| {
             let run = fact.measure.run(i)?;
-            let value = figure.answer(&fact.measure, run, |run| &runs[run]);
-            Some(format!("{run} {}", with_unit(value, &fact.unit)))
+            let value = match figure.estimate(&fact.measure, run, |run| &runs[run]) {
+                Some(value) => format!("{value} {}", fact.unit),
+                None => "none".to_owned(),
+            };
+            Some(format!("{run} {}", value.trim_end()))
         };
         let values: Vec<String> = (0..fact.measure.runs.len()).filter_map(value).collect();
         format!("{}: {}.", fact.text, values.join("; "))
@@ -485,18 +493,23 @@ fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measu
     }
 }
 
-/// A claim and how it fared.
+/// A claim and how it fared: measured with so many different seeds, on so many of all of its runs.
 fn told(
     paper: &Paper,
     figure: &Figure,
     claim: &Claim,
     chosen: &Measured,
     varied: &[Varied],
-    seeds: u64,
+    (seeds, (counted, all)): (u64, (usize, usize)),
 ) -> ClaimResult {
     let (verdict, hangs) = judge::judge(claim, chosen, varied, seeds);
     let no_answer = if chosen.value.is_none() { "A run gave no answer." } else { "" };
-    let said = [&format!("Tolerance: {}.", claim.tolerance), no_answer, &hangs, &claim.note];
+    let some = match counted {
+        counted if counted == all || chosen.value.is_none() => String::new(),
+        counted => format!("Of {counted} of {all}."),
+    };
+    let tolerance = format!("Tolerance: {}.", claim.tolerance);
+    let said = [&tolerance, no_answer, &some, &hangs, &claim.note];
     let said: Vec<&str> = said.into_iter().map(str::trim).filter(|said| !said.is_empty()).collect();
     let (least, most) = chosen.range.unzip();
     ClaimResult {

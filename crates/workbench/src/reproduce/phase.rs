@@ -134,7 +134,7 @@ mod tests {
     #[test]
     fn models_are_drawn_from_start_to_end_with_arrows_where_they_have_a_direction() {
         let mut drawn = Vec::new();
-        for figure in papers().unwrap().iter().flat_map(|paper| &paper.figures) {
+        for figure in papers(false).unwrap().iter().flat_map(|paper| &paper.figures) {
             for chart in figure.charts.iter().filter(|chart| chart.kind == ChartKind::Phase) {
                 let is_model = |run: &usize| figure.runs[*run].model.is_some();
                 let is_drawn = |run: &usize| figure.draws(chart, &figure.runs[*run]);

@@ -15,6 +15,8 @@ pub(crate) struct Ask {
     /// `*` means several runs, each of which answers for itself unless one is picked; one with
     /// `{}` is several names.
     pub(crate) runs: Vec<String>,
+    /// What `{}` stands for in each of them; nothing where it is in none.
+    pub(super) stands_for: Vec<String>,
     /// Of the answers of all that one name means, the one that counts.
     pub(crate) pick: Option<Pick>,
     /// Runs in which a smaller share of what was offered arrived have no answer.
@@ -96,18 +98,31 @@ impl Ask {
     /// Names with `{}` become several, and names with a `*` those of the runs that they mean unless
     /// one of these is picked. A name that means nothing stays.
     pub(super) fn spell_out(&mut self, runs: &[String]) {
-        let known = |name: &String| -> Vec<String> {
-            let names = each(name, runs).into_iter().map(|(_, name)| name);
-            let spelt = names.flat_map(|name| match self.pick {
+        let known = |name: &String| -> Vec<(String, String)> {
+            let spelt = each(name, runs).into_iter().flat_map(|(value, name)| match self.pick {
                 None if name.contains('*') => {
-                    runs.iter().filter(|run| means(&name, run)).cloned().collect()
+                    let meant = runs.iter().filter(|run| means(&name, run));
+                    meant.map(|run| (value.clone(), run.clone())).collect()
                 }
-                _ => vec![name],
+                _ => vec![(value, name)],
             });
-            let spelt: Vec<String> = spelt.collect();
-            if spelt.is_empty() { vec![name.clone()] } else { spelt }
+            let spelt: Vec<(String, String)> = spelt.collect();
+            if spelt.is_empty() { vec![(String::new(), name.clone())] } else { spelt }
         };
-        self.runs = self.runs.iter().flat_map(known).collect();
+        let has_each = self.runs.iter().any(|name| name.contains("{}"));
+        let (values, names) = self.runs.iter().flat_map(known).unzip();
+        self.runs = names;
+        self.stands_for = if has_each { values } else { Vec::new() };
+    }
+
+    /// Whether its runs are those that answer together with another's: one for all, or as many, and
+    /// where both say `{}`, it stands for the same in turn.
+    pub(super) fn pairs_with(&self, other: &Ask) -> bool {
+        let is_either = |is: fn(&Ask) -> bool| is(self) || is(other);
+        is_either(|ask| ask.runs.len() == 1)
+            || self.runs.len() == other.runs.len()
+                && (is_either(|ask| ask.stands_for.is_empty())
+                    || self.stands_for == other.stands_for)
     }
 
     /// Whether what was offered to a run that was made with these seeds arrived.
@@ -149,7 +164,7 @@ impl<'de> Deserialize<'de> for Ask {
         let sustained = table.remove("sustained").map(f64::deserialize).transpose();
         let sustained = sustained.map_err(wrong("sustained"))?;
         let question = Question::new(&metric, table).map_err(D::Error::custom)?;
-        Ok(Ask { question, runs, pick, sustained, said })
+        Ok(Ask { question, runs, stands_for: Vec::new(), pick, sustained, said })
     }
 }
 
@@ -190,6 +205,26 @@ mod tests {
         assert_eq!(spelt("metric = 'goodput'\nrun = '{}, *'\npick = 'most'"), ["a, *", "b, *"]);
         assert_eq!(spelt("metric = 'goodput'\nrun = '{}, 1'"), ["a, 1", "b, 1"]);
         assert_eq!(spelt("metric = 'goodput'\nrun = 'a, {}'"), ["a, 1", "a, 2"]);
+        // Together with what the same stands for.
+        let pairs = |one: &str, other: &str| {
+            let [one, other] = [one, other].map(|names| {
+                let mut ask: Ask =
+                    toml::from_str(&format!("metric = 'goodput'\nruns = {names}")).unwrap();
+                ask.spell_out(&runs);
+                ask
+            });
+            one.pairs_with(&other) && other.pairs_with(&one)
+        };
+        for (one, other) in [
+            ("['a, {}']", "['b, 1']"),
+            ("['{}, 1']", "['{}, 1']"),
+            ("['a, {}']", "['a, 1', 'b, 1']"),
+        ] {
+            assert!(pairs(one, other), "{one} {other}");
+        }
+        for (one, other) in [("['{}, 1']", "['a, {}']"), ("['*, 1']", "['*']")] {
+            assert!(!pairs(one, other), "{one} {other}");
+        }
         assert_eq!(each("{}, 1", &runs)[1], ("b".to_owned(), "b, 1".to_owned()));
     }
 

@@ -86,7 +86,7 @@ pub enum Verdict {
 impl Claim {
     /// The claim's value, each measurement taken from the run it names by `value_of`.
     pub(crate) fn value(&self, value_of: impl Fn(&Ask, &str) -> Option<f64>) -> Option<f64> {
-        self.value_with([Some(&self.measure), self.over.as_ref(), self.base.as_ref()], value_of)
+        self.value_with(self.own(), value_of)
     }
 
     /// The same where it should not hold.
@@ -94,23 +94,48 @@ impl Claim {
         &self,
         value_of: impl Fn(&Ask, &str) -> Option<f64>,
     ) -> Option<f64> {
+        self.value_with(self.of_control(), value_of)
+    }
+
+    /// What is measured, over what, and from where on.
+    fn own(&self) -> [Option<&Ask>; 3] {
+        [Some(&self.measure), self.over.as_ref(), self.base.as_ref()]
+    }
+
+    /// The same of its control.
+    fn of_control(&self) -> [Option<&Ask>; 3] {
         let Control { measure, over, base, .. } = &self.control;
-        let asks = [
-            measure.as_ref().or(Some(&self.measure)),
-            over.as_ref().or(self.over.as_ref()),
-            base.as_ref().or(self.base.as_ref()),
-        ];
-        self.value_with(asks, value_of)
+        let [own_measure, own_over, own_base] = self.own();
+        [measure.as_ref().or(own_measure), over.as_ref().or(own_over), base.as_ref().or(own_base)]
+    }
+
+    /// How many of its runs count, and how many there are.
+    pub(crate) fn counted(&self, value_of: impl Fn(&Ask, &str) -> Option<f64>) -> (usize, usize) {
+        let values = self.values(self.own(), value_of);
+        (values.iter().flatten().count(), values.len())
     }
 
     /// Of several runs, the mean of what each comes to. Where it is chosen which of them count,
     /// those that do not are left out.
     fn value_with(
         &self,
-        [measure, over, base]: [Option<&Ask>; 3],
+        asks: [Option<&Ask>; 3],
         value_of: impl Fn(&Ask, &str) -> Option<f64>,
     ) -> Option<f64> {
-        let runs = measure?.runs.len();
+        let chooses = asks.iter().flatten().any(|ask| ask.chooses());
+        let values = self.values(asks, value_of).into_iter();
+        let values = values.filter(|value| value.is_some() || !chooses);
+        let values = values.collect::<Option<Vec<f64>>>()?;
+        let value = values.iter().sum::<f64>() / values.len() as f64;
+        value.is_finite().then_some(value)
+    }
+
+    /// What each of its runs comes to.
+    fn values(
+        &self,
+        [measure, over, base]: [Option<&Ask>; 3],
+        value_of: impl Fn(&Ask, &str) -> Option<f64>,
+    ) -> Vec<Option<f64>> {
         let one = |i: usize| {
             let value = |ask: Option<&Ask>| {
                 let ask = ask?;
@@ -128,11 +153,15 @@ impl Claim {
                 }
             })
         };
-        let chooses = [measure, over, base].iter().flatten().any(|ask| ask.chooses());
-        let values = (0..runs).map(one).filter(|value| value.is_some() || !chooses);
-        let values = values.collect::<Option<Vec<f64>>>()?;
-        let value = values.iter().sum::<f64>() / values.len() as f64;
-        value.is_finite().then_some(value)
+        (0..measure.map_or(0, |ask| ask.runs.len())).map(one).collect()
+    }
+
+    /// Whether what is asked for it, or for its control, goes to runs that do not pair.
+    pub(super) fn is_unpaired(&self) -> bool {
+        [self.own(), self.of_control()].into_iter().any(|asks| {
+            let mut asks = asks.into_iter().flatten();
+            asks.next().is_some_and(|first| !asks.all(|ask| first.pairs_with(ask)))
+        })
     }
 
     /// What to say of a measured value by itself.
@@ -174,9 +203,9 @@ impl Claim {
     /// All that decides its value but for the runs, as the registry says it.
     pub(crate) fn question(&self) -> String {
         let Control { of: _, measure, over, base } = &self.control;
-        let asks = [Some(&self.measure), self.over.as_ref(), self.base.as_ref()];
         let control = [measure, over, base].map(Option::as_ref);
-        let said = [asks, control].map(|asks| asks.map(|ask| ask.map(|ask| ask.said.as_str())));
+        let said =
+            [self.own(), control].map(|asks| asks.map(|ask| ask.map(|ask| ask.said.as_str())));
         format!("{:?} {said:?}", self.form)
     }
 
@@ -235,5 +264,6 @@ mod tests {
         assert_eq!(claim(", pick = 'most'").value(value_of), Some(1.5));
         assert_eq!(claim(", sustained = 0.9").value(value_of), Some(1.5));
         assert_eq!(claim(", pick = 'most'").value(|_, _| None), None);
+        assert_eq!(claim("").counted(value_of), (2, 3));
     }
 }

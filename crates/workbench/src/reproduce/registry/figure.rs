@@ -11,6 +11,7 @@ use super::grid::Grid;
 use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS, Table};
 use crate::Error;
 use crate::observe::{Observations, Part};
+use crate::reproduce::estimate::Estimate;
 
 /// A figure: what is run, what is drawn, what is claimed.
 #[derive(Clone, Debug, Deserialize)]
@@ -33,9 +34,6 @@ pub(crate) struct Figure {
     set: Vec<String>,
     /// The figure whose runs it looks at besides its own.
     pub(super) runs_of: Option<String>,
-    /// How many of these are of packets.
-    #[serde(skip)]
-    others: usize,
     #[serde(default, rename = "run")]
     pub(crate) runs: Vec<Run>,
     /// More runs, after those.
@@ -106,16 +104,16 @@ impl Recording {
 }
 
 impl Figure {
-    /// The figure in this text, of a file of that name, with all runs of its own. What it asks of
-    /// them is known once it is [settled](Figure::settled).
-    pub(super) fn read(file: &str, text: &str) -> Result<Figure, String> {
+    /// The figure in this text, of a file of that name, with all runs of its own or those that
+    /// `--quick` makes. What it asks of them is known once it is [settled](Figure::settled).
+    pub(super) fn read(file: &str, text: &str, quick: bool) -> Result<Figure, String> {
         let number = file.strip_prefix("figure-").map(|number| number.trim_start_matches('0'));
         let number = number.filter(|number| !number.is_empty());
         let name = number.ok_or("files of figures are called `figure-07a.toml`")?.to_owned();
         let figure: Figure = toml::from_str(text).map_err(|error| error.to_string())?;
         let mut figure = Figure { name, file: file.to_owned(), ..figure };
         for grid in &figure.grids {
-            figure.runs.extend(grid.runs()?);
+            figure.runs.extend(grid.runs(quick)?);
         }
         Ok(figure)
     }
@@ -123,7 +121,6 @@ impl Figure {
     /// The figure with these runs of another besides its own, and with all names spelt out.
     pub(super) fn settled(mut self, others: &[Run]) -> Result<Figure, String> {
         self.runs.extend_from_slice(others);
-        self.others = others.iter().filter(|run| run.model.is_none()).count();
         let names: Vec<String> = self.runs.iter().map(|run| run.name.clone()).collect();
         self.tables.iter_mut().for_each(Table::spell_out);
         let each = |chart: &Chart| {
@@ -136,12 +133,6 @@ impl Figure {
         let asks = self.claims.iter_mut().flat_map(Claim::all_asks_mut).chain(facts);
         asks.for_each(|ask| ask.spell_out(&names));
         self.fault().map_or(Ok(self), Err)
-    }
-
-    /// Its runs of packets, without those that it looks at only.
-    pub(super) fn packet_runs(&self) -> usize {
-        let packets = self.runs.iter().filter(|run| run.model.is_none());
-        packets.count() - self.others
     }
 
     /// Whether a number means this figure: `14` is all of 14, 14b and so on.
@@ -186,6 +177,21 @@ impl Figure {
         let Some(pick) = ask.pick else { return answer(self.run(name)?) };
         let runs = (0..self.runs.len()).filter(|&run| means(name, &self.runs[run].name));
         pick.of(runs.filter_map(answer))
+    }
+
+    /// The same, and how far it may be from that of all seeds.
+    pub(crate) fn estimate<'a>(
+        &self,
+        ask: &Ask,
+        name: &str,
+        seen: impl Fn(usize) -> &'a [&'a Observations],
+    ) -> Option<Estimate> {
+        let mean = self.answer(ask, name, &seen)?;
+        let seeds = seen(0).len();
+        let one = |seed: usize| self.answer(ask, name, |run| &seen(run)[seed..=seed]);
+        let each: Option<Vec<f64>> = (0..seeds).map(one).collect();
+        let half = each.and_then(|each| Estimate::of(&each)?.half);
+        Some(Estimate { mean, half })
     }
 
     /// Whether a chart draws that run.
@@ -258,6 +264,10 @@ impl Figure {
             {
                 return Some(format!("{of}: of the runs that `{name}` means one has to be picked"));
             }
+        }
+        if let Some(claim) = self.claims.iter().find(|claim| claim.is_unpaired()) {
+            let name = &claim.name;
+            return Some(format!("claim {name}: `measure`, `over` and `base` go to other runs"));
         }
         for run in self.runs.iter().filter(|run| run.model.is_some()) {
             if run.protocol.is_some() || run.scenario.is_some() || !run.set.is_empty() {

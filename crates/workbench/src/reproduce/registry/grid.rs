@@ -17,17 +17,21 @@ pub(super) struct Grid {
     scenario: Option<String>,
     #[serde(default)]
     set: Vec<String>,
-    /// What is set besides where an axis has that value.
+    /// What is set besides where an axis has that value; where several have theirs, for `a, b`.
+    /// Of two that set the same, the one further down by the order of their names holds.
     #[serde(default)]
     with: BTreeMap<String, Vec<String>>,
     line: Option<String>,
     trace_us: Option<f64>,
     /// `protocol` is the run's protocol, `x` where it stands on the x axis of a sweep.
     over: BTreeMap<String, Vec<Value>>,
+    /// Values that `--quick` takes, of axes of which it does not take all.
+    #[serde(default)]
+    quick: BTreeMap<String, Vec<Value>>,
 }
 
 /// A value of an axis.
-#[derive(Clone, Debug, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(untagged)]
 enum Value {
     Number(f64),
@@ -44,14 +48,22 @@ impl std::fmt::Display for Value {
 }
 
 impl Grid {
-    /// All runs of it.
-    pub(super) fn runs(&self) -> Result<Vec<Run>, String> {
-        let known = |name: &String| self.over.values().flatten().any(|of| of.to_string() == *name);
-        if let Some(name) = self.with.keys().find(|name| !known(name)) {
+    /// All runs of it, or those that `--quick` makes.
+    pub(super) fn runs(&self, quick: bool) -> Result<Vec<Run>, String> {
+        let known = |name: &str| self.over.values().flatten().any(|of| of.to_string() == name);
+        let mut names = self.with.keys().flat_map(|names| names.split(", "));
+        if let Some(name) = names.find(|name| !known(name)) {
             return Err(format!("grid {:?}: with: no axis has the value {name:?}", self.name));
+        }
+        for (axis, values) in &self.quick {
+            let known = self.over.get(axis).map_or(&[][..], Vec::as_slice);
+            if let Some(value) = values.iter().find(|value| !known.contains(value)) {
+                return Err(format!("grid {:?}: quick: {axis} has no {value}", self.name));
+            }
         }
         let mut points: Vec<Vec<(&str, &Value)>> = vec![Vec::new()];
         for (axis, values) in self.over.iter().rev() {
+            let values = self.quick.get(axis).filter(|_| quick).unwrap_or(values);
             let with = |point: &Vec<_>| {
                 let point = point.clone();
                 values.iter().map(move |value| [&point[..], &[(axis.as_str(), value)]].concat())
@@ -98,8 +110,9 @@ impl Grid {
             Some(Value::Number(x)) => Some(*x),
             Some(Value::Text(text)) => return Err(format!("x is a number, not {text:?}")),
         };
-        let with = point.iter().filter_map(|(_, value)| self.with.get(&value.to_string()));
-        let with = with.flatten();
+        let is_here = |name: &str| point.iter().any(|(_, value)| value.to_string() == name);
+        let with = self.with.iter().filter(|(names, _)| names.split(", ").all(is_here));
+        let with = with.flat_map(|(_, set)| set);
         Ok(Run {
             name: fill(&self.name)?,
             protocol,
@@ -119,14 +132,14 @@ mod tests {
     use super::*;
 
     fn runs(text: &str) -> Result<Vec<Run>, String> {
-        toml::from_str::<Grid>(text).unwrap().runs()
+        toml::from_str::<Grid>(text).unwrap().runs(false)
     }
 
     #[test]
     fn there_is_a_run_for_each_combination() {
         let runs = runs(
             "name = '{title}, {kind}, {x} %'\nscenario = 'of-{kind}'\n\
-             set = ['load={x}%', 'a={0.07*x}']\nwith = { b = ['c={kind}'] }\nline = '{protocol}'\n\
+             set = ['load={x}%', 'a={0.07*x}']\nwith = { b = ['c={kind}'], 'b, 20' = ['d'] }\nline = '{protocol}'\n\
              over = { x = [20, 2.5], protocol = ['swift', 'dctcp'], kind = ['a', 'b'] }",
         )
         .unwrap();
@@ -146,9 +159,21 @@ mod tests {
         );
         assert_eq!(runs[6].set, ["load=2.5%", "a=0.175"]);
         assert_eq!(runs[7].set, ["load=2.5%", "a=0.175", "c=b"]);
+        assert_eq!(runs[3].set, ["load=20%", "a=1.4", "c=b", "d"]);
         assert_eq!(runs[7].scenario.as_deref(), Some("of-b"));
         assert_eq!((runs[6].x, runs[6].protocol.as_deref()), (Some(2.5), Some("dctcp")));
         assert_eq!(runs[6].line.as_deref(), Some("dctcp"));
+    }
+
+    #[test]
+    fn quick_leaves_points_out() {
+        let text = "name = '{of} {x}'\nover = { of = ['a', 'b'], x = [1, 2] }\nquick = { x = [2] }";
+        let grid: Grid = toml::from_str(text).unwrap();
+        let names = |quick| -> Vec<String> {
+            grid.runs(quick).unwrap().into_iter().map(|run| run.name).collect()
+        };
+        assert_eq!(names(true), ["a 2", "b 2"]);
+        assert_eq!(names(false).len(), 4);
     }
 
     #[test]
@@ -159,8 +184,16 @@ mod tests {
             assert!(refused(&text).contains("no such axis"), "{name}");
         }
         assert!(refused("name = 'a'\nover = { protocol = ['tcp'] }").contains("no protocol `tcp`"));
-        let with = refused("name = 'a'\nover = { x = [1] }\nwith = { 2 = [] }");
-        assert!(with.contains("no axis has the value \"2\""), "{with}");
+        for names in ["2", "1, 2"] {
+            let with =
+                refused(&format!("name = 'a'\nover = {{ x = [1] }}\nwith = {{ '{names}' = [] }}"));
+            assert!(with.contains("no axis has the value \"2\""), "{with}");
+        }
         assert!(refused("name = 'a'\nover = { x = ['1'] }").contains("x is a number"));
+        for (axis, value) in [("x", "2"), ("y", "1")] {
+            let text =
+                format!("name = 'a'\nover = {{ x = [1] }}\nquick = {{ {axis} = [{value}] }}");
+            assert!(refused(&text).contains(&format!("quick: {axis} has no {value}")), "{text}");
+        }
     }
 }

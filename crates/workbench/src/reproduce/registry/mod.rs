@@ -10,6 +10,8 @@ mod model;
 mod table;
 
 use serde::Deserialize;
+use tidegate_core::Time;
+use tidegate_scenario::Plan;
 
 pub(crate) use ask::Ask;
 pub(crate) use chart::{Chart, ChartKind, Curve, Port, Waiting};
@@ -40,9 +42,9 @@ pub(crate) struct Paper {
     /// What changed since claims were written, for readers of them all.
     #[serde(default)]
     pub(crate) history: String,
-    /// What all of its figures took with one seed, in CPU seconds; a core did some ten million
-    /// packet-hops in one.
-    cpu_s: f64,
+    /// CPU seconds that a simulated second of one host took, over all of its runs; a core did some
+    /// ten million packet-hops in one.
+    cost: f64,
     #[serde(default, rename = "open")]
     pub(crate) opens: Vec<Open>,
     /// By the names of their files.
@@ -86,10 +88,10 @@ pub(crate) struct Instead {
 pub(crate) type Choice = (usize, usize);
 
 impl Paper {
-    /// What a run takes, if all are alike: those of several figures count once.
-    pub(crate) fn cpu_s_a_run(&self) -> f64 {
-        let own = self.figures.iter().map(|figure| figure.packet_runs());
-        self.cpu_s / own.sum::<usize>().max(1) as f64
+    /// What a run takes, about, in CPU seconds.
+    pub(crate) fn cpu_s(&self, plan: &Plan) -> f64 {
+        let seconds = (plan.duration - Time::ZERO).as_s_f64();
+        self.cost * plan.fabric.hosts.len() as f64 * seconds
     }
 
     /// Every alternative to what is taken for something open.
@@ -141,8 +143,9 @@ impl Open {
 }
 
 impl Paper {
-    /// The paper whose files these are, by name: `paper`, and a figure each.
-    fn read(name: &str, files: &[(&str, &str)]) -> Result<Paper, Error> {
+    /// The paper whose files these are, by name: `paper`, and a figure each; with all of its runs or
+    /// those that `--quick` makes.
+    fn read(name: &str, files: &[(&str, &str)], quick: bool) -> Result<Paper, Error> {
         let wrong = |file: &str, message: String| {
             Error::Run(format!("registry, {name}/{file}.toml: {message}"))
         };
@@ -153,9 +156,10 @@ impl Paper {
         let paper: Paper =
             toml::from_str(text).map_err(|error| wrong("paper", error.to_string()))?;
         let figures = files.iter().filter(|file| !is_paper(file));
-        let figures: Vec<Figure> = figures
-            .map(|(file, text)| Figure::read(file, text).map_err(|message| wrong(file, message)))
-            .collect::<Result<_, Error>>()?;
+        let figure = |(file, text): &(&str, &str)| {
+            Figure::read(file, text, quick).map_err(|message| wrong(file, message))
+        };
+        let figures: Vec<Figure> = figures.map(figure).collect::<Result<_, Error>>()?;
         let own: Vec<(String, Vec<Run>)> =
             figures.iter().map(|figure| (figure.name.clone(), figure.runs.clone())).collect();
         let settled = |figure: Figure| {
@@ -174,8 +178,8 @@ impl Paper {
         let figures: Vec<Figure> =
             figures.into_iter().map(settled).collect::<Result<_, Error>>()?;
         let known = |name: &&String| figures.iter().any(|figure| figure.is_meant(name));
-        if !(paper.cpu_s.is_finite() && paper.cpu_s >= 0.0) {
-            return Err(wrong("paper", format!("cpu_s: {} is no number of seconds", paper.cpu_s)));
+        if !(paper.cost.is_finite() && paper.cost >= 0.0) {
+            return Err(wrong("paper", format!("cost: {} is no number of seconds", paper.cost)));
         }
         for open in &paper.opens {
             let mut named = open.figures.iter().chain(&open.except);
@@ -188,13 +192,13 @@ impl Paper {
     }
 }
 
-/// Every paper.
-pub(crate) fn papers() -> Result<Vec<Paper>, Error> {
+/// Every paper, with all runs or those that `--quick` makes.
+pub(crate) fn papers(quick: bool) -> Result<Vec<Paper>, Error> {
     let folders = REGISTRY.chunk_by(|(one, _), (other, _)| folder(one) == folder(other));
     let paper = |files: &[(&'static str, &'static str)]| {
         let name = folder(files[0].0);
         let file = |&(path, text): &(&'static str, _)| (&path[name.len() + 1..], text);
-        Paper::read(name, &files.iter().map(file).collect::<Vec<_>>())
+        Paper::read(name, &files.iter().map(file).collect::<Vec<_>>(), quick)
     };
     folders.map(paper).collect()
 }
@@ -212,7 +216,7 @@ mod tests {
 
     #[test]
     fn every_run_of_every_figure_has_a_plan() {
-        for paper in papers().unwrap() {
+        for paper in papers(false).unwrap() {
             for figure in &paper.figures {
                 for run in figure.runs.iter().filter(|run| run.model.is_none()) {
                     for choice in std::iter::once(None).chain(paper.choices().map(Some)) {
@@ -230,8 +234,17 @@ mod tests {
     }
 
     #[test]
+    fn quick_asks_for_no_run_that_it_does_not_make() {
+        let runs = |papers: Vec<Paper>| -> usize {
+            papers.iter().flat_map(|paper| &paper.figures).map(|figure| figure.runs.len()).sum()
+        };
+        let (quick, all) = (runs(papers(true).unwrap()), runs(papers(false).unwrap()));
+        assert!(quick < all, "{quick} of {all}");
+    }
+
+    #[test]
     fn labels_are_those_of_the_scenario() {
-        for paper in papers().unwrap() {
+        for paper in papers(false).unwrap() {
             for figure in &paper.figures {
                 let runs = figure.runs.iter().filter(|run| run.model.is_none());
                 let plans = runs.map(|run| figure.plan(&paper, run, 1, None).unwrap());
@@ -260,7 +273,7 @@ mod tests {
 
     #[test]
     fn names_are_unique_and_tolerances_are_stated() {
-        for paper in papers().unwrap() {
+        for paper in papers(false).unwrap() {
             let mut names = Vec::new();
             for figure in &paper.figures {
                 names.push(format!("figure {}", figure.name));
@@ -292,7 +305,7 @@ mod tests {
         }
     }
 
-    const PAPER: &str = "title = 'X'\nabout = ''\ncpu_s = 10.0\n";
+    const PAPER: &str = "title = 'X'\nabout = ''\ncost = 10.0\n";
     const FIGURE: &str = "title = 'x'\ntrace_us = 10.0\n[[run]]\nname = 'a'\n[[claim]]\n\
                           name = 'c'\ntext = 'x'\nunit = ''\ntolerance = 'x'\n\
                           reproduced = [1.0, 2.0]\nmeasure = { metric = 'goodput', run = 'a' }\n\
@@ -302,7 +315,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_and_drawn_is_observed() {
-        let paper = Paper::read("x", &[("figure-07a", FIGURE), ("paper", PAPER)]).unwrap();
+        let paper = Paper::read("x", &[("figure-07a", FIGURE), ("paper", PAPER)], false).unwrap();
         let figure = &paper.figures[0];
         assert_eq!((paper.name.as_str(), figure.name.as_str()), ("x", "7a"));
         let recording = figure.recording(&figure.runs[0]);
@@ -310,7 +323,7 @@ mod tests {
         let expected = Recording { interval: Some(Span::us(10)), parts: parts.into() };
         assert_eq!(recording, expected);
         let hidden = FIGURE.replace("name = 'a'\n", "name = 'a'\ndrawn = false\n");
-        let paper = Paper::read("x", &[("figure-1", &hidden), ("paper", PAPER)]).unwrap();
+        let paper = Paper::read("x", &[("figure-1", &hidden), ("paper", PAPER)], false).unwrap();
         let figure = &paper.figures[0];
         assert_eq!(figure.recording(&figure.runs[0]).parts, [Part::Traces].into());
     }
@@ -322,7 +335,7 @@ mod tests {
         let chart = |text: &str| format!("[[chart]]\ntitle = 'x'\nx = 'x'\ny = 'y'\n{text}\n");
         let read = |run: &str, text: &str| {
             let text = format!("title = 'x'\ntrace_us = 1.0\n{run}{text}");
-            Paper::read("x", &[("figure-1", &text), ("paper", PAPER)])
+            Paper::read("x", &[("figure-1", &text), ("paper", PAPER)], false)
         };
         let (packets, followed) =
             ("[[run]]\nname = 'a'\n", format!("[[run]]\nname = 'm'\n{model}"));
@@ -345,7 +358,7 @@ mod tests {
         let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['1']\n\
                     instead = [{ name = 'x', set = ['seed=2'] }]";
         let (figure, paper) = (format!("title = 'x'\n{both}"), format!("{PAPER}{open}"));
-        let paper = Paper::read("x", &[("figure-1a", &figure), ("paper", &paper)]).unwrap();
+        let paper = Paper::read("x", &[("figure-1a", &figure), ("paper", &paper)], false).unwrap();
         let [figure] = &paper.figures[..] else { panic!("one figure") };
         let varied = [0, 1].map(|run| paper.varied(figure, &figure.runs[run], (0, 0)).len());
         assert_eq!(varied, [1, 0]);
@@ -356,7 +369,9 @@ mod tests {
         let figure = |from: &str, to: &str| {
             assert!(FIGURE.contains(from), "{from}");
             let text = FIGURE.replacen(from, to, 1);
-            Paper::read("x", &[("figure-07a", &text), ("paper", PAPER)]).unwrap_err().to_string()
+            Paper::read("x", &[("figure-07a", &text), ("paper", PAPER)], false)
+                .unwrap_err()
+                .to_string()
         };
         for (from, to, said) in [
             ("trace_us", "trace_ms", "unknown field `trace_ms`"),
@@ -374,7 +389,8 @@ mod tests {
             let named = error.starts_with("registry, x/figure-07a.toml: ");
             assert!(named && error.contains(said), "{to}: {error}");
         }
-        let paper = |files: &[(&str, &str)]| Paper::read("x", files).unwrap_err().to_string();
+        let paper =
+            |files: &[(&str, &str)]| Paper::read("x", files, false).unwrap_err().to_string();
         let open = "[[open]]\nname = 'n'\nchosen = ''\nwhy = ''\nfigures = ['9']\ninstead = []";
         let open = format!("{PAPER}{open}");
         for (files, said) in [

@@ -8,6 +8,7 @@ use super::ask::Pick;
 use super::{Ask, Figure};
 use crate::observe::Observations;
 use crate::reproduce::document::digits;
+use crate::reproduce::estimate::Estimate;
 
 /// A metric by two things that the names of runs say: as measured and, where one of a column is
 /// the best, over that.
@@ -42,8 +43,8 @@ impl Table {
         figure: &Figure,
         seen: impl Fn(usize) -> &'a [&'a Observations],
     ) -> String {
-        let value = |name: &String| figure.answer(&self.cells, name, &seen);
-        let values: Vec<Option<f64>> = self.cells.runs.iter().map(value).collect();
+        let value = |name: &String| figure.estimate(&self.cells, name, &seen);
+        let values: Vec<Option<Estimate>> = self.cells.runs.iter().map(value).collect();
         let title = &self.title;
         let mut text = format!("{title}, in {}:\n\n", self.unit);
         self.lines(&mut text, &values, false);
@@ -51,30 +52,34 @@ impl Table {
         let width = self.columns.len();
         let best = |column: usize| {
             let column = values.iter().skip(column).step_by(width);
-            pick.of(column.copied().flatten())
+            pick.of(column.flatten().map(|value| value.mean))
         };
         let best: Vec<Option<f64>> = (0..width).map(best).collect();
         // Nothing is so many times nothing.
-        let over = |(i, value): (usize, &Option<f64>)| {
-            Some((*value)? / best[i % width].filter(|best| *best > 0.0)?)
+        let over = |(i, value): (usize, &Option<Estimate>)| {
+            let mean = value.as_ref()?.mean / best[i % width].filter(|best| *best > 0.0)?;
+            Some(Estimate { mean, half: None })
         };
-        let normalised: Vec<Option<f64>> = values.iter().enumerate().map(over).collect();
+        let normalised: Vec<Option<Estimate>> = values.iter().enumerate().map(over).collect();
         let _ = write!(text, "\n{title}, over the best of each column:\n\n");
         self.lines(&mut text, &normalised, true);
         text.trim_end().to_owned()
     }
 
-    fn lines(&self, text: &mut String, values: &[Option<f64>], with_mean: bool) {
+    fn lines(&self, text: &mut String, values: &[Option<Estimate>], with_mean: bool) {
         let mean = if with_mean { " mean |" } else { "" };
         let _ = writeln!(text, "| | {} |{mean}", self.columns.join(" | "));
         let columns = self.columns.len() + usize::from(with_mean);
         let _ = writeln!(text, "|---|{}", "--:|".repeat(columns));
         for (row, values) in self.rows.iter().zip(values.chunks(self.columns.len())) {
-            let cell = |value: Option<f64>| value.map_or_else(String::new, digits);
-            let cells: Vec<String> = values.iter().map(|value| cell(*value)).collect();
-            let known: Vec<f64> = values.iter().copied().flatten().collect();
+            let cell = |value: &Option<Estimate>| {
+                value.as_ref().map_or_else(String::new, Estimate::to_string)
+            };
+            let cells: Vec<String> = values.iter().map(cell).collect();
+            let known: Vec<f64> = values.iter().flatten().map(|value| value.mean).collect();
             let mean = (!known.is_empty()).then(|| known.iter().sum::<f64>() / known.len() as f64);
-            let mean = if with_mean { format!(" {} |", cell(mean)) } else { String::new() };
+            let mean = mean.map_or_else(String::new, digits);
+            let mean = if with_mean { format!(" {mean} |") } else { String::new() };
             let _ = writeln!(text, "| {row} | {} |{mean}", cells.join(" | "));
         }
     }
@@ -93,7 +98,7 @@ mod tests {
                     columns = ['a', 'b']\nbest = 'most'\n\
                     cells = { metric = 'arrived', run = '{column}, *, {row}', pick = 'most', \
                     sustained = 0.5 }\n";
-        let figure = Figure::read("figure-1", text).unwrap().settled(&[]).unwrap();
+        let figure = Figure::read("figure-1", text, false).unwrap().settled(&[]).unwrap();
         let seen = |run: usize| {
             let name = figure.runs[run].name.as_str();
             let arrived_gbps = match name {
@@ -115,10 +120,10 @@ mod tests {
              | in | 0.25 | 1 | 0.625 |\n| out | 1 |  | 1 |"
         );
         let other = text.replace("{column}, *", "c, *");
-        let refused = Figure::read("figure-1", &other).unwrap().settled(&[]).unwrap_err();
+        let refused = Figure::read("figure-1", &other, false).unwrap().settled(&[]).unwrap_err();
         assert!(refused.contains("table \"Goodput\": there is no run `c, *, in`"), "{refused}");
         let other = text.replace(", pick = 'most', sustained = 0.5", "");
-        let refused = Figure::read("figure-1", &other).unwrap().settled(&[]).unwrap_err();
+        let refused = Figure::read("figure-1", &other, false).unwrap().settled(&[]).unwrap_err();
         assert!(refused.contains("`a, *, in` means one has to be picked"), "{refused}");
     }
 }
