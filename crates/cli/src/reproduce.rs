@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Args as Group;
 use indicatif::{ProgressBar, ProgressStyle};
@@ -97,14 +97,14 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     let style = ProgressStyle::with_template("[{bar:30}] {pos} of {len} runs, {elapsed}: {msg}");
     bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
     // Where there is no bar, a line a minute.
-    let told = Mutex::new(Instant::now());
+    let told = Mutex::new(Duration::ZERO);
     let tell = |done: usize, all: usize, name: &str| {
         bar.set_length(all as u64);
         bar.set_position(done as u64);
         bar.set_message(name.to_owned());
         let mut told = told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if !is_seen && told.elapsed() >= MINUTE {
-            *told = Instant::now();
+        if !is_seen && bar.elapsed() - *told >= MINUTE {
+            *told = bar.elapsed();
             complain(&format!("{done} of {all} runs: {name}"));
         }
     };

@@ -65,6 +65,9 @@ pub enum ConnectionPolicy {
     /// At most so many connections an ordered host pair; a message takes an idle one, else the
     /// least loaded.
     Pool(u32),
+    /// One connection a message, and of those that may send, the one with the fewest bytes left
+    /// goes first, where otherwise they take turns by packet.
+    ShortestFirst,
 }
 
 /// What a host tells its transports when they are made.

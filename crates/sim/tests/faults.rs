@@ -82,9 +82,12 @@ fn small(protocol: Protocol, faults: Faults, seed: u64) -> Setup {
         block(incast, 1 + rng.below(20_000), Time::us(10)),
         block(poisson, 1 + rng.below(3_000), Time::ZERO),
     ];
-    setup.connections =
-        [ConnectionPolicy::PerPair, ConnectionPolicy::PerMessage, ConnectionPolicy::Pool(2)]
-            [rng.below(3) as usize];
+    setup.connections = [
+        ConnectionPolicy::PerPair,
+        ConnectionPolicy::PerMessage,
+        ConnectionPolicy::Pool(2),
+        ConnectionPolicy::ShortestFirst,
+    ][rng.below(4) as usize];
     for switch in &mut setup.fabric.switches {
         let at = 40e3;
         switch.ecn = Some(Ecn {

@@ -20,6 +20,7 @@ pub(crate) fn connections(policy: ConnectionPolicy) -> String {
     match policy {
         ConnectionPolicy::PerMessage => "per-message".to_owned(),
         ConnectionPolicy::PerPair => "per-pair".to_owned(),
+        ConnectionPolicy::ShortestFirst => "shortest-first".to_owned(),
         ConnectionPolicy::Pool(connections) => connections.to_string(),
     }
 }

@@ -26,7 +26,9 @@
 //!   the habit of NICs (`moves_waiting`) what is left of its gap changes with it.
 //! * After **idling** for longer than `restart_after` a connection's control starts anew, on the
 //!   same path.
-//! * Connections that may send wait in a ring and take turns by packet; paced ones wait in a heap;
+//! * Connections that may send wait in a ring and take turns by packet, or in a heap by bytes left
+//!   where the shortest message goes first (no paper's; to compare with those that order messages);
+//!   paced ones wait in a heap;
 //!   retransmission timers sit in a second heap with one lazily moved entry a connection. Those of
 //!   a pool sit in a heap by messages under way. Nothing scans connections.
 //!
@@ -56,13 +58,12 @@ use alloc::vec::Vec;
 use crate::kit::by_host::ByHost;
 use crate::kit::departure::Departure;
 use crate::kit::heap::{Pile, Places};
-use crate::kit::ring::Ring;
 use header::{Data, Header};
 pub use params::{ConnectionParams, PlbRule, WindowedParams};
 use plb::Plb;
 use receiver::Receivers;
 use recovery::Recovery;
-use schedule::Due;
+use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
     Ack, Application, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Equipment,
@@ -84,8 +85,8 @@ pub struct Windowed<C: CongestionControl> {
     ack_flags: u8,
     senders: Vec<Sender<C>>,
     outgoing: sender::Messages,
-    /// Connections that may send now, served in turn.
-    ready: Ring,
+    /// Connections that may send now.
+    ready: Ready,
     paced: Due,
     timers: Due,
     receivers: Receivers,
@@ -126,7 +127,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
             ack_flags: flag(telemetry.peak_on_acks, frame_flag::STAMP_PEAK),
             senders: Vec::new(),
             outgoing: sender::Messages::default(),
-            ready: Ring::default(),
+            ready: Ready::new(host.connections),
             paced: Due::default(),
             timers: Due::default(),
             receivers: Receivers::new(&params.connection),
@@ -258,7 +259,7 @@ impl<C: CongestionControl> Windowed<C> {
             if message.dedicated { ConnectionPolicy::PerMessage } else { self.host.connections };
         let peer = self.peers.entry(message.dst);
         let size = match policy {
-            ConnectionPolicy::PerMessage => {
+            ConnectionPolicy::PerMessage | ConnectionPolicy::ShortestFirst => {
                 let Some(connection) = peer.idle.pop() else {
                     return self.connect(now, message.dst, true, paths);
                 };
@@ -502,7 +503,7 @@ impl<C: CongestionControl> Windowed<C> {
         self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
     }
 
-    /// Puts the connection where it belongs: the ready ring, the paced heap, or neither.
+    /// Puts the connection where it belongs: among those ready, the paced heap, or neither.
     #[inline]
     fn reschedule(&mut self, now: Time, connection: u32) {
         let sender = &mut self.senders[connection as usize];
@@ -540,7 +541,7 @@ impl<C: CongestionControl> Windowed<C> {
         let at = sender.send_time();
         if at <= now {
             sender.schedule = Schedule::Ready;
-            self.ready.push(connection, &mut self.senders);
+            self.ready.push(connection, &mut self.senders, &self.outgoing, self.host.mtu);
         } else {
             // A pace that the NIC could not beat anyway is not the control's doing.
             sender.limited |= at > now + sender.nic_gap;
@@ -552,7 +553,7 @@ impl<C: CongestionControl> Windowed<C> {
     }
 
     /// Moves what pacing has released to the ring, and acknowledgements that waited to their turn.
-    /// Called first wherever connections may become ready, so that their order in the ring is that
+    /// Called first wherever connections may become ready, so that their turns are in the order
     /// of time, whether or not the driver called in between.
     #[inline]
     fn promote_paced(&mut self, now: Time) {

@@ -1,9 +1,60 @@
-//! Connections that may send later, by time.
+//! Connections that may send now, by turn or by size, and later, by time.
 
 use alloc::collections::BinaryHeap;
 use core::cmp::Reverse;
 
-use tidegate_core::Time;
+use tidegate_core::{CongestionControl, ConnectionPolicy, Time};
+
+use super::sender::{Messages, Sender};
+use crate::kit::heap::{Pile, Places};
+use crate::kit::ring::{Linked, Ring};
+
+/// Connections that may send now.
+pub(super) enum Ready {
+    /// They take turns.
+    Turns(Ring),
+    /// The one with the fewest bytes left is first.
+    Shortest(Pile<u64>, Places),
+}
+
+impl Ready {
+    pub(super) fn new(policy: ConnectionPolicy) -> Ready {
+        match policy {
+            ConnectionPolicy::ShortestFirst => Ready::Shortest(Pile::default(), Places::default()),
+            _ => Ready::Turns(Ring::default()),
+        }
+    }
+
+    #[inline]
+    pub(super) fn push<C: CongestionControl>(
+        &mut self,
+        connection: u32,
+        senders: &mut [Sender<C>],
+        messages: &Messages,
+        mtu: u32,
+    ) {
+        match self {
+            Ready::Turns(ring) => ring.push(connection, senders),
+            Ready::Shortest(pile, places) => {
+                let left = messages.left(&senders[connection as usize], mtu);
+                pile.set(places, connection, left);
+            }
+        }
+    }
+
+    /// Takes the one out that is next.
+    #[inline]
+    pub(super) fn pop(&mut self, senders: &mut [impl Linked]) -> Option<u32> {
+        match self {
+            Ready::Turns(ring) => ring.pop(senders),
+            Ready::Shortest(pile, places) => {
+                let (_, connection) = pile.first()?;
+                pile.remove(places, connection);
+                Some(connection)
+            }
+        }
+    }
+}
 
 /// (time, connection) pairs, earliest first. Entries can be stale: their reader checks.
 #[derive(Default)]

@@ -23,7 +23,7 @@ pub(super) const NONE: u32 = u32::MAX;
 pub(super) enum Schedule {
     /// Nowhere: it has nothing to send or its window is closed.
     Idle,
-    /// In the ready ring.
+    /// Among those that may send.
     Ready,
     /// In the paced heap, under this time; entries under other times are stale.
     Paced(Time),
@@ -540,6 +540,17 @@ impl Messages {
         }
         sender.queued_messages += 1;
         slot
+    }
+
+    /// Payload that the connection's present message has not been sent of; none where only packets
+    /// that were lost are left.
+    pub(super) fn left<C>(&self, sender: &Sender<C>, mtu: u32) -> u64 {
+        if sender.sending == NONE {
+            return 0;
+        }
+        let message = &self[sender.sending];
+        let before_last = (message.end - sender.next).saturating_sub(1);
+        before_last.saturating_mul(mtu as u64).saturating_add(message.last_payload as u64)
     }
 
     /// Ends an unlimited message after the packets already sent, and gives those behind it their

@@ -309,6 +309,38 @@ fn a_large_pool_costs_a_message_no_look_at_every_connection() {
     assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
 }
 
+/// To whom packets go while windows allow, in order, of messages of 5, 2, 3 and 2 packets; after
+/// three of them comes one more, of one.
+fn sent_to(connections: ConnectionPolicy) -> Vec<u32> {
+    let mut host = host(0, connections, Span::ZERO);
+    let mtu = u64::from(path().mtu);
+    for (dst, packets) in [(1, 5), (2, 2), (3, 3), (4, 2)] {
+        host.submit(Time::ZERO, message(dst, dst, packets * mtu), &OnePath);
+    }
+    let mut sent = Vec::new();
+    while let Some((frame, _)) = transmit(&mut host, Time::ZERO) {
+        sent.push(frame.dst);
+        if sent.len() == 3 {
+            host.submit(Time::ZERO, message(5, 5, mtu), &OnePath);
+        }
+    }
+    sent
+}
+
+#[test]
+fn connections_take_turns_or_the_shortest_message_goes_first() {
+    assert_eq!(
+        sent_to(ConnectionPolicy::PerMessage),
+        [1, 2, 3, 4, 1, 2, 3, 5, 4, 1, 3, 1, 1],
+        "in turns"
+    );
+    assert_eq!(
+        sent_to(ConnectionPolicy::ShortestFirst),
+        [2, 2, 4, 4, 5, 3, 3, 3, 1, 1, 1, 1, 1],
+        "one of as many bytes left does not wait for one that has begun"
+    );
+}
+
 #[test]
 fn a_packet_that_fills_the_window_exactly_goes() {
     let full = path().full_wire_bytes as f64;

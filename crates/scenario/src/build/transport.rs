@@ -52,10 +52,15 @@ pub(crate) static KEYS: &[Key] = &[
     ),
     key(
         "connections",
-        Shape::Or(&["per-message", "per-pair"], &Shape::Count { min: 1, max: 65_535 }),
+        Shape::Or(
+            &["per-message", "per-pair", "shortest-first"],
+            &Shape::Count { min: 1, max: 65_535 },
+        ),
         Default("per-message"),
         "How messages share connections: one for each message, one for each ordered pair of hosts, \
-         or a pool of so many for each ordered pair.",
+         or a pool of so many for each ordered pair. Connections that may send take turns by \
+         packet; \"shortest-first\" is one for each message, and that with the fewest bytes left \
+         sends.",
     ),
     key(
         "bdp",
@@ -87,6 +92,7 @@ pub(crate) static TUNING: &[Key] = &[
 pub(crate) fn connections(table: &Table) -> ConnectionPolicy {
     match table.get("connections") {
         Or::Word("per-message") => ConnectionPolicy::PerMessage,
+        Or::Word("shortest-first") => ConnectionPolicy::ShortestFirst,
         Or::Word(_) => ConnectionPolicy::PerPair,
         Or::Value::<u64>(pool) => ConnectionPolicy::Pool(pool as u32),
     }
