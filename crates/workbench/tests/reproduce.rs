@@ -81,6 +81,15 @@ fn a_figure_is_reproduced_cached_and_reported() {
 }
 
 #[test]
+fn facts_of_a_paper_are_drawn_without_runs() {
+    let drawn = reproduce(Some("sird/1"), &ReproduceOptions::default()).unwrap();
+    assert_eq!(drawn.pictures.len(), 1);
+    assert!(drawn.pictures[0].svg.contains("nVidia") && drawn.claims.is_empty());
+    let (_, page) = &drawn.documents()[0];
+    assert!(page.contains("### Figure 1: buffers of switches"), "{page}");
+}
+
+#[test]
 fn claims_are_measured_again_for_all_that_is_open() {
     let options =
         ReproduceOptions { quick: true, sensitivity: true, ..ReproduceOptions::default() };

@@ -129,6 +129,7 @@ fn lines(runs: &[Run], points: impl Fn(&Run) -> Points) -> Vec<Line> {
             dash: earlier,
             marker: Some(card.map_or("circle", |card| card.marker.name())),
             points: points(run),
+            ..Line::default()
         }
     };
     let lines = runs.iter().enumerate().take(RUNS_MAX).map(line);
@@ -199,8 +200,8 @@ fn flow_lines(series: &Series) -> Vec<Line> {
         name,
         color: PALETTE[i % PALETTE.len()].to_owned(),
         dash: i / PALETTE.len(),
-        marker: None,
         points,
+        ..Line::default()
     };
     if labels.len() == 1 && (2..=PALETTE.len()).contains(&flows.len()) {
         let own = flows.iter().enumerate().map(|(i, (id, (label, points)))| {

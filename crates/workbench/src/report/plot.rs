@@ -65,6 +65,8 @@ pub(crate) struct Line {
     /// Name of a marker, as cards have them: at every point, or at some of many.
     pub(crate) marker: Option<&'static str>,
     pub(crate) points: Vec<(f64, f64)>,
+    /// Points are things apart: markers alone, without a line through them.
+    pub(crate) apart: bool,
 }
 
 /// An axis with its ends, in the units of the plot.
@@ -234,13 +236,14 @@ impl Plot {
                 (at, row) = (LEFT, row + 1.0);
             }
             let y = 40.0 + 20.0 * row;
+            let stroke = if line.apart { "none" } else { &line.color };
             let _ = write!(
                 svg,
                 "<line x1=\"{at}\" x2=\"{}\" y1=\"{y}\" y2=\"{y}\" stroke=\"{}\" \
                  stroke-width=\"2\" \
                  stroke-dasharray=\"{}\"/>",
                 at + 22.0,
-                line.color,
+                stroke,
                 DASHES[line.dash % DASHES.len()]
             );
             if let Some(marker) = line.marker {
@@ -329,6 +332,10 @@ impl Line {
             if let Some(marker) = self.marker.filter(|_| i % every == every / 2) {
                 marks.push_str(&shape(marker, at_x, at_y, &self.color));
             }
+        }
+        if self.apart {
+            svg.push_str(&marks);
+            return;
         }
         let _ = write!(
             svg,
@@ -459,6 +466,23 @@ mod tests {
                 "{svg}"
             );
         }
+    }
+
+    #[test]
+    fn points_apart_have_no_line() {
+        let line = |apart| Line {
+            name: "x".into(),
+            color: "#123456".into(),
+            marker: Some("circle"),
+            points: vec![(1.0, 1.0), (2.0, 4.0)],
+            apart,
+            ..Line::default()
+        };
+        let svg = |apart| Plot { lines: vec![line(apart)], ..Plot::default() }.svg();
+        // In the plot and in the legend.
+        let strokes = |svg: &str| svg.matches("stroke=\"#123456\"").count();
+        assert_eq!([strokes(&svg(false)), strokes(&svg(true))], [2, 0]);
+        assert_eq!(svg(true).matches("<circle").count(), 3);
     }
 
     #[test]

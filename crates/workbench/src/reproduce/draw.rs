@@ -5,7 +5,7 @@ use std::ops::Range;
 use tidegate_algos::Protocol;
 
 use super::metrics::buffers::sorted;
-use super::registry::{Ask, Chart, ChartKind, Curve, Figure, Paper, Run, Waiting};
+use super::registry::{Ask, Chart, ChartKind, Curve, Facts, Figure, Paper, Run, Waiting};
 use super::{Picture, phase};
 use crate::observe::{
     CircuitTrace, FlowTrace, Observations, QueueTrace, Slowdown, Traced, quantile,
@@ -119,6 +119,9 @@ fn plots(
             }
             vec![plot(title(), lines)]
         }
+        ChartKind::Points => {
+            vec![plot(title(), chart.points.iter().enumerate().map(apart).collect())]
+        }
         ChartKind::Phase => vec![phase::phase(chart, figure, chosen, runs, title())],
         ChartKind::Reaction => vec![phase::reaction(chart, figure, chosen, runs, title())],
         ChartKind::Series => {
@@ -204,7 +207,7 @@ fn styled(
     let color = card.map_or(PALETTE[(place + 2) % PALETTE.len()], |card| card.color);
     let marker = card.map(|card| card.marker.name());
     let name = chart.calls(&run.name).to_owned();
-    Line { name, color: color.to_owned(), dash: earlier, marker, points }
+    Line { name, color: color.to_owned(), dash: earlier, marker, points, ..Line::default() }
 }
 
 fn card(run: &Run) -> Option<&'static tidegate_core::Card> {
@@ -239,12 +242,24 @@ fn sweep(
                 .to_owned();
             let marker = Some(card(run).map_or("circle", |card| card.marker.name()));
             let dash = lines.iter().filter(|line| line.color == color).count();
-            lines.push(Line { name, color, dash, marker, points: Vec::new() });
+            lines.push(Line { name, color, dash, marker, ..Line::default() });
             lines.len() - 1
         });
         lines[number].points.push(point);
     }
     lines
+}
+
+/// Facts that no run measures.
+fn apart((i, facts): (usize, &Facts)) -> Line {
+    Line {
+        name: facts.name.clone(),
+        color: PALETTE[i % PALETTE.len()].to_owned(),
+        marker: Some(["circle", "square", "diamond", "triangle-up"][i % 4]),
+        points: facts.points.clone(),
+        apart: true,
+        ..Line::default()
+    }
 }
 
 /// The bins in which a flow is there.
@@ -329,8 +344,8 @@ fn by_label(seen: &Observations, of: Traced, chart: &Chart) -> Vec<Line> {
         name: curve.to_string(),
         color: colour_of(curve).unwrap_or(PALETTE[(i + 1) % PALETTE.len()]).to_owned(),
         dash: if matches!(curve, Curve::Flows(_, Some(_))) { i } else { 0 },
-        marker: None,
         points: series(seen, of, curve, chart.sum),
+        ..Line::default()
     };
     chart.labels.iter().enumerate().map(line).collect()
 }
@@ -347,8 +362,8 @@ fn each(seen: &Observations, of: Traced) -> Vec<Line> {
         name: format!("flow {}", i + 1),
         color: PALETTE[i % PALETTE.len()].to_owned(),
         dash: i / PALETTE.len(),
-        marker: None,
         points: life(flow, seen).filter_map(|bin| point(flow, of, bin, seen)).collect(),
+        ..Line::default()
     };
     seen.traces.iter().enumerate().map(line).collect()
 }

@@ -50,6 +50,7 @@ pub(super) fn phase(
                 dash: if card.is_some() { 1 + place % 3 } else { 0 },
                 marker,
                 points,
+                ..Line::default()
             };
             let (Some(first), Some(last)) = (trajectory.points.first(), trajectory.points.last())
             else {
@@ -66,7 +67,7 @@ pub(super) fn phase(
 }
 
 fn quiet(name: &str, dash: usize, points: Vec<(f64, f64)>) -> Line {
-    Line { name: name.to_owned(), color: QUIET.to_owned(), dash, marker: None, points }
+    Line { name: name.to_owned(), color: QUIET.to_owned(), dash, points, ..Line::default() }
 }
 
 /// Where the model goes from everywhere, on axes from zero to these ends.
@@ -111,6 +112,7 @@ pub(super) fn reaction(
             dash: place,
             marker: Some(["circle", "square", "triangle-up", "diamond"][place % 4]),
             points: points.collect(),
+            ..Line::default()
         })
     };
     let lines = chosen.iter().enumerate().filter_map(line).collect();

@@ -48,6 +48,9 @@ pub(crate) struct Chart {
     /// how much of the link's rate.
     #[serde(default)]
     pub(crate) states: Vec<(f64, f64, f64)>,
+    /// What a chart of points has.
+    #[serde(default)]
+    pub(crate) points: Vec<Facts>,
     /// A line for each flow instead.
     #[serde(default)]
     pub(crate) each: bool,
@@ -68,6 +71,14 @@ pub(crate) struct Chart {
     /// Time series are averaged over so many microseconds.
     #[serde(default)]
     pub(crate) smooth_us: f64,
+}
+
+/// Points that a paper tells as facts, and what they are of.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Facts {
+    pub(crate) name: String,
+    pub(crate) points: Vec<(f64, f64)>,
 }
 
 /// A metric and the name of its line.
@@ -102,6 +113,8 @@ pub(crate) enum ChartKind {
     Phase,
     /// What models divide windows by.
     Reaction,
+    /// Facts that no run measures.
+    Points,
 }
 
 /// A line of a series.
@@ -207,6 +220,7 @@ impl Chart {
             ChartKind::Sizes => vec![Part::Slowdowns],
             ChartKind::BufferCdf => vec![Part::Buffers],
             ChartKind::DownlinkCdf => vec![Part::Downlinks],
+            ChartKind::Points => Vec::new(),
             ChartKind::Sweep => self.asks().flat_map(Ask::needs).collect(),
             ChartKind::Phase => vec![Part::Windows, Part::Queues],
             ChartKind::Reaction => Vec::new(),
@@ -253,6 +267,7 @@ impl Chart {
             }
             ChartKind::Series => None,
             _ if self.days_of.is_some() => Some("days are those of a series"),
+            ChartKind::Points if self.points.is_empty() => Some("a chart of points has `points`"),
             ChartKind::Sizes if self.share.is_none() => Some("a chart of sizes has a `share`"),
             ChartKind::Sweep if self.of.is_none() => Some("a sweep is `of` a metric"),
             ChartKind::Reaction if self.states.is_empty() => Some("a reaction has `states`"),
@@ -273,7 +288,7 @@ impl Chart {
                 Some("a phase plot of packets has a `port`")
             }
             ChartKind::Reaction if models < runs => Some("only models have a reaction"),
-            ChartKind::Phase | ChartKind::Reaction | ChartKind::Sweep => None,
+            ChartKind::Phase | ChartKind::Reaction | ChartKind::Sweep | ChartKind::Points => None,
             _ if models > 0 => Some("a model is drawn as `phase`, `reaction` or `sweep`"),
             _ => None,
         }

@@ -14,7 +14,7 @@ use tidegate_core::Time;
 use tidegate_scenario::Plan;
 
 pub(crate) use ask::Ask;
-pub(crate) use chart::{Chart, ChartKind, Curve, Port, Waiting};
+pub(crate) use chart::{Chart, ChartKind, Curve, Facts, Port, Waiting};
 pub(crate) use claim::Claim;
 pub use claim::Verdict;
 pub(crate) use figure::{Figure, Recording, Run};
