@@ -25,9 +25,21 @@ pub(super) struct Grid {
     trace_us: Option<f64>,
     /// `protocol` is the run's protocol, `x` where it stands on the x axis of a sweep.
     over: BTreeMap<String, Vec<Value>>,
-    /// Values that `--quick` takes, of axes of which it does not take all.
+    /// What is different with `--quick`.
     #[serde(default)]
-    quick: BTreeMap<String, Vec<Value>>,
+    quick: Quick,
+}
+
+/// Fewer runs, or shorter ones.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Quick {
+    /// Of axes of which not all values are taken, those that are.
+    #[serde(default)]
+    over: BTreeMap<String, Vec<Value>>,
+    /// What is set besides, and last.
+    #[serde(default)]
+    with: BTreeMap<String, Vec<String>>,
 }
 
 /// A value of an axis.
@@ -51,11 +63,12 @@ impl Grid {
     /// All runs of it, or those that `--quick` makes.
     pub(super) fn runs(&self, quick: bool) -> Result<Vec<Run>, String> {
         let known = |name: &str| self.over.values().flatten().any(|of| of.to_string() == name);
-        let mut names = self.with.keys().flat_map(|names| names.split(", "));
+        let mut names =
+            self.with.keys().chain(self.quick.with.keys()).flat_map(|names| names.split(", "));
         if let Some(name) = names.find(|name| !known(name)) {
             return Err(format!("grid {:?}: with: no axis has the value {name:?}", self.name));
         }
-        for (axis, values) in &self.quick {
+        for (axis, values) in &self.quick.over {
             let known = self.over.get(axis).map_or(&[][..], Vec::as_slice);
             if let Some(value) = values.iter().find(|value| !known.contains(value)) {
                 return Err(format!("grid {:?}: quick: {axis} has no {value}", self.name));
@@ -63,17 +76,17 @@ impl Grid {
         }
         let mut points: Vec<Vec<(&str, &Value)>> = vec![Vec::new()];
         for (axis, values) in self.over.iter().rev() {
-            let values = self.quick.get(axis).filter(|_| quick).unwrap_or(values);
+            let values = self.quick.over.get(axis).filter(|_| quick).unwrap_or(values);
             let with = |point: &Vec<_>| {
                 let point = point.clone();
                 values.iter().map(move |value| [&point[..], &[(axis.as_str(), value)]].concat())
             };
             points = points.iter().flat_map(with).collect();
         }
-        points.iter().map(|point| self.run(point)).collect()
+        points.iter().map(|point| self.run(point, quick)).collect()
     }
 
-    fn run(&self, point: &[(&str, &Value)]) -> Result<Run, String> {
+    fn run(&self, point: &[(&str, &Value)], quick: bool) -> Result<Run, String> {
         let value =
             |axis: &str| point.iter().find(|(name, _)| *name == axis).map(|(_, value)| *value);
         let protocol = value("protocol").map(Value::to_string);
@@ -111,7 +124,9 @@ impl Grid {
             Some(Value::Text(text)) => return Err(format!("x is a number, not {text:?}")),
         };
         let is_here = |name: &str| point.iter().any(|(_, value)| value.to_string() == name);
-        let with = self.with.iter().filter(|(names, _)| names.split(", ").all(is_here));
+        let quickly = self.quick.with.iter().filter(|_| quick);
+        let with = self.with.iter().chain(quickly);
+        let with = with.filter(|(names, _)| names.split(", ").all(is_here));
         let with = with.flat_map(|(_, set)| set);
         Ok(Run {
             name: fill(&self.name)?,
@@ -166,14 +181,18 @@ mod tests {
     }
 
     #[test]
-    fn quick_leaves_points_out() {
-        let text = "name = '{of} {x}'\nover = { of = ['a', 'b'], x = [1, 2] }\nquick = { x = [2] }";
+    fn quick_leaves_points_out_and_sets_what_is_its_own() {
+        let text = "name = '{of} {x}'\nover = { of = ['a', 'b'], x = [1, 2] }\nset = ['c']\n\
+                    with = { a = ['d'] }\nquick = { over = { x = [2] }, with = { a = ['e'] } }";
         let grid: Grid = toml::from_str(text).unwrap();
         let names = |quick| -> Vec<String> {
             grid.runs(quick).unwrap().into_iter().map(|run| run.name).collect()
         };
         assert_eq!(names(true), ["a 2", "b 2"]);
         assert_eq!(names(false).len(), 4);
+        let sets = |quick| grid.runs(quick).unwrap().into_iter().map(|run| run.set).last().unwrap();
+        assert_eq!(grid.runs(true).unwrap()[0].set, ["c", "d", "e"]);
+        assert_eq!((sets(true), grid.runs(false).unwrap()[0].set.len()), (vec!["c".to_owned()], 2));
     }
 
     #[test]
@@ -192,7 +211,7 @@ mod tests {
         assert!(refused("name = 'a'\nover = { x = ['1'] }").contains("x is a number"));
         for (axis, value) in [("x", "2"), ("y", "1")] {
             let text =
-                format!("name = 'a'\nover = {{ x = [1] }}\nquick = {{ {axis} = [{value}] }}");
+                format!("name = 'a'\nover = {{ x = [1] }}\nquick.over = {{ {axis} = [{value}] }}");
             assert!(refused(&text).contains(&format!("quick: {axis} has no {value}")), "{text}");
         }
     }
