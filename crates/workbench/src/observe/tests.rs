@@ -199,7 +199,21 @@ fn measures_change_no_outcome_and_do_without_each_other() {
         let json = |seen: &Observations| serde_json::to_value(seen).unwrap();
         let (none, all) = (seen(&plan, &[], Span::us(10)), seen(&plan, &ALL, Span::us(10)));
         assert_eq!(none.digest, all.digest, "{}", protocol.name);
-        let keys = ["traces", "traces", "messages", "exchanges", "rtt_us", "links", "queues"];
+        let keys: [&str; ALL.len()] = [
+            "traces",
+            "traces",
+            "messages",
+            "exchanges",
+            "rtt_us",
+            "links",
+            "queues",
+            "slowdowns",
+            "bare_slowdowns",
+            "delivered",
+            "circuits",
+            "buffers",
+            "downlinks_kb",
+        ];
         for (part, key) in ALL.into_iter().zip(keys) {
             let mut alone = seen(&plan, &[part], Span::us(10));
             assert_eq!(alone.digest, all.digest, "{part:?}");
