@@ -47,7 +47,7 @@ fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
         leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1436);
     let stack = stack(name);
     let mut setup = setup(fabric, stack, Vec::new(), Time::ms(5));
-    let Equipment { ecn, routing, .. } = wanted(&setup);
+    let Equipment { ecn, routing, credit_queue, .. } = wanted(&setup);
     let core_only = ecn.is_some_and(|marking| marking.core_only);
     for switch in &mut setup.fabric.switches {
         // 1.25 BDP
@@ -60,6 +60,7 @@ fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
             core_only,
             per: None,
         });
+        switch.credit_queue = credit_queue;
     }
     setup.routing = routing;
     let (pattern, sizes) = if web_search {

@@ -49,7 +49,11 @@ fn many_to_one_take_what_their_packets_take() {
     // One is matched after another, or four at a time: nobody is forgotten, and the link stays
     // busy. A message of 400 KB is a phase of all channels and a few packets, which then have a
     // channel of a phase that others do not fill: 22 % more were measured.
-    for (senders, bytes, most) in [(2, 8_000_000, 1.15), (4, 4_000_000, 1.15), (40, 400_000, 1.3)] {
+    // One of 120 KB has 83 packets where two channels carry 110 a phase: a third more, and 37 %
+    // were measured.
+    for (senders, bytes, most) in
+        [(2, 8_000_000, 1.15), (4, 4_000_000, 1.15), (40, 400_000, 1.3), (200, 120_000, 1.45)]
+    {
         let all = u64::from(senders) * bytes;
         let ideal = RATE.serialise(all * 1_540 / u64::from(MTU));
         let (finished, outcome) = run(incast(senders, bytes, Time::ms(10)), ());
@@ -67,8 +71,8 @@ fn many_to_one_take_what_their_packets_take() {
 #[test]
 fn long_messages_share_a_downlink_by_chance() {
     // Every epoch one of them has all channels, whichever: so many epochs of a binomial share.
-    for senders in [2, 4, 40] {
-        let duration = Time::ms(40);
+    for (senders, ms) in [(2, 40), (4, 40), (40, 40), (200, 60)] {
+        let duration = Time::ms(ms);
         let setup = incast(senders, tidegate_core::Message::UNLIMITED, duration);
         let (finished, outcome) = run(setup, ());
         assert!(finished.is_empty());
@@ -79,7 +83,6 @@ fn long_messages_share_a_downlink_by_chance() {
         for row in &outcome.unfinished {
             let of_all = row.delivered_bytes as f64 / total as f64;
             let off = (of_all - share) / deviation;
-            println!("{senders} senders: {of_all} of all, {off} deviations off");
             assert!(off.abs() < 4.0, "{senders} senders: {of_all} of all, {off} deviations off");
         }
         let rate = total as f64 * 8.0 / duration.as_s_f64();

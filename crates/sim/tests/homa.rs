@@ -2,10 +2,14 @@
 
 use crate::common::*;
 use tidegate_algos::Stack;
+use tidegate_algos::message::homa::header::Header;
 use tidegate_core::fabric::Node;
 use tidegate_core::params::Value;
-use tidegate_core::{Extent, Rate, Span, Time};
-use tidegate_sim::{FlowRecord, Outcome, Setup};
+use tidegate_core::routes::Routes;
+use tidegate_core::wire::Carried;
+use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
+use tidegate_core::{Extent, Facts, Rate, Span, Time};
+use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
 const MTU: u32 = 1442;
 const RATE: Rate = Rate::gbps(100);
@@ -133,6 +137,103 @@ fn priorities_let_a_short_message_pass() {
     // With a packet before it at each link.
     assert!(with[0] < alone + 0.26 && with[1] < alone + 0.26, "{with:?}, alone {alone}");
     assert!(with[2] > alone + 8.0, "a queue of a round trip at least: {with:?}");
+}
+
+/// Bytes on the wire that left for host 0 without a grant, by priority.
+#[derive(Default)]
+struct Levels([u64; 8]);
+
+impl Probe for Levels {
+    fn departed(&mut self, d: &Departure<'_>) {
+        // From the switch.
+        if d.port == 1
+            && let Some(Header::Data(data)) = Header::read(d.body)
+            && !data.scheduled
+        {
+            self.0[d.frame.priority as usize] += d.frame.wire_bytes as u64;
+        }
+    }
+}
+
+/// Hosts 1 to 8 send host 0 messages of up to 60 KB, all without a grant, that fill four fifths of
+/// its link.
+fn unscheduled_crowd(set: &[(&str, Value)], is_fitted: bool) -> Setup {
+    let points = vec![(100.0, 0.0), (4_000.0, 0.6), (60_000.0, 1.0)];
+    let mean_bytes = 0.6 * 2_050.0 + 0.4 * 32_000.0;
+    let sizes = Distribution { points, sampling: Sampling::Linear, mean_bytes };
+    let pattern = Pattern::Poisson {
+        mean_gap_ps: 8.0 * mean_bytes * 8.0 / 0.8 / 100e9 * 1e12,
+        senders: (1..9).collect(),
+        receivers: vec![0],
+    };
+    let traffic = Traffic {
+        pattern,
+        sizes: Sizes::Drawn(sizes),
+        stack: 0,
+        label: 0,
+        start: Time::ZERO,
+        stop: Time::ms(20),
+    };
+    let mut setup = setup(star(9, RATE, DELAY, MTU), homa(set), Vec::new(), Time::ms(20));
+    setup.workload.traffic = vec![traffic];
+    setup.drain = Span::ms(1);
+    if is_fitted {
+        let reach = Routes::new(&setup.fabric).unwrap().reach();
+        let facts = Facts::of(&setup.fabric, reach, None);
+        let mix = setup.workload.size_mix(0, 9, setup.duration);
+        assert_eq!(setup.stacks[0].fit(&facts, &mix), None);
+    }
+    setup
+}
+
+/// How much longer messages of so many bytes take than alone, in full packets: the median, and the
+/// 99th percentile.
+fn waits(rows: &[FlowRecord], bytes: std::ops::Range<u64>) -> [f64; 2] {
+    let rows = rows.iter().filter(|row| bytes.contains(&row.bytes));
+    let mut waits: Vec<f64> = rows.map(|row| (took(row) - row.ideal).as_us_f64()).collect();
+    waits.sort_by(f64::total_cmp);
+    assert!(waits.len() > 1_000, "{}", waits.len());
+    let packet = RATE.serialise(1_538).as_us_f64();
+    [waits.len() / 2, waits.len() * 99 / 100].map(|at| waits[at] / packet)
+}
+
+#[test]
+fn levels_fitted_to_sizes_carry_as_many_bytes_each() {
+    let shares = |is_fitted| {
+        let setup = unscheduled_crowd(&[], is_fitted);
+        let mut engine = Engine::new(setup, Levels::default()).unwrap();
+        engine.advance(Time::NEVER);
+        let bytes = engine.probe().0;
+        let all: u64 = bytes.iter().sum();
+        bytes.map(|bytes| bytes as f64 / all as f64)
+    };
+    let (fitted, even) = (shares(true), shares(false));
+    println!("{fitted:.3?} fitted, {even:.3?} cut evenly");
+    // All go without a grant, so one level is for those that are granted.
+    for share in &fitted[..7] {
+        assert!((share * 7.0 - 1.0).abs() < 0.1, "{fitted:?}");
+    }
+    assert_eq!(fitted[7], 0.0);
+    // Of even parts of a BDP some have most of it.
+    let most = even.iter().fold(0.0, |most: f64, &share| most.max(share));
+    assert!(most > 0.4, "{even:?}");
+}
+
+#[test]
+fn short_messages_overtake_on_fitted_levels() {
+    let of = |priorities: u64, is_fitted| {
+        let set = [("priorities", Value::Integer(priorities))];
+        let (finished, _) = run(unscheduled_crowd(&set, is_fitted), ());
+        [waits(&finished, 0..1_000), waits(&finished, 30_000..60_001)]
+    };
+    let (fitted, even, one) = (of(8, true), of(8, false), of(1, false));
+    println!("{fitted:.2?} fitted, {even:.2?} cut evenly, {one:.2?} with one priority");
+    // A packet that has begun, and what else is as short: at a seventh of the load there is next
+    // to nothing before it.
+    assert!(fitted[0][1] < 3.0, "{fitted:?}");
+    assert!(even[0][1] > 1.5 * fitted[0][1], "{even:?}");
+    // Without priorities they wait for what waits there, four fifths of a busy link.
+    assert!(one[0][1] > 10.0 * fitted[0][1], "{one:?}");
 }
 
 #[test]

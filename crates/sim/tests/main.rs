@@ -21,6 +21,7 @@ mod parts;
 mod ranks;
 mod rates;
 mod sird;
+mod sird_credit;
 mod sird_links;
 mod stack_time;
 mod symmetric;

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use tidegate_algos::Stack;
-use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node};
+use tidegate_core::fabric::{Ecn, Fabric, MarkAt, Node, StackTime};
 use tidegate_core::params::Value;
 use tidegate_core::{Domain, Extent, Rate, Rng, Span, Time};
 use tidegate_sim::{FlowRecord, Outcome, Setup};
@@ -170,8 +170,7 @@ fn congested_core(marks: bool, set: &[(&str, Value)]) -> Setup {
 
 /// Of the link between the racks: its mean queue in BDP, its utilisation, and Jain's index of those
 /// who share it.
-fn shared_core(marks: bool) -> (f64, f64, f64) {
-    let setup = congested_core(marks, &[]);
+fn shared_core(setup: Setup) -> (f64, f64, f64) {
     let bdp_bytes = setup.bdp_bytes.unwrap();
     let (finished, outcome) = run(setup, ());
     let core = |link: &&tidegate_sim::LinkRecord| {
@@ -184,8 +183,8 @@ fn shared_core(marks: bool) -> (f64, f64, f64) {
 
 #[test]
 fn marks_from_the_core_shrink_what_is_under_way() {
-    let (queue, utilisation, jain) = shared_core(true);
-    let (blind_queue, blind_utilisation, _) = shared_core(false);
+    let (queue, utilisation, jain) = shared_core(congested_core(true, &[]));
+    let (blind_queue, blind_utilisation, _) = shared_core(congested_core(false, &[]));
     println!(
         "with ECN {queue:.2} BDP, {utilisation:.4} of the link, Jain {jain:.4}; without \
          {blind_queue:.2} BDP, {blind_utilisation:.4}"
@@ -194,6 +193,81 @@ fn marks_from_the_core_shrink_what_is_under_way() {
     assert!((blind_queue - 2.9).abs() < 0.1, "{blind_queue} BDP");
     assert!((1.0..1.4).contains(&queue), "{queue} BDP queued at a threshold of 1.25");
     assert!(utilisation > 0.99 && jain > 0.98, "{utilisation} of the link, Jain {jain}");
+}
+
+/// The same without marks, by a delay of so much, in BDP; who sends begins a time after the one
+/// before.
+fn delayed_core(signal: &'static str, threshold: f64, apart: Span) -> Setup {
+    let set = [("network_signal", Value::Choice(signal)), ("delay_threshold", bdp(threshold))];
+    let mut setup = congested_core(false, &set);
+    for (flow, number) in setup.workload.flows.iter_mut().zip(0..) {
+        flow.start = Time::ZERO + apart.times(number);
+    }
+    setup
+}
+
+#[test]
+fn delay_of_the_core_shrinks_what_is_under_way() {
+    let slow = StackTime { delay: Span::us(3), jitter: Span::us(2) };
+    for signal in ["delay", "peak-hop-delay"] {
+        for threshold in [0.75, 1.25] {
+            for stack in [StackTime::default(), slow] {
+                let mut setup = delayed_core(signal, threshold, Span::ZERO);
+                setup.stack_time = stack;
+                let (queue, utilisation, jain) = shared_core(setup);
+                let held = stack.delay;
+                println!(
+                    "{signal} of {threshold} BDP, {held}: {queue:.2} BDP, {utilisation:.4} of the \
+                     link, Jain {jain:.4}"
+                );
+                // As near the threshold as with marks; what hosts hold is on no link.
+                let near = queue / threshold;
+                assert!((0.8..1.12).contains(&near), "{queue} BDP at a threshold of {threshold}");
+                assert!(utilisation > 0.99, "{utilisation} of the link");
+                // Each compares with the least that it knows, so they are not equal by delay.
+                assert!(jain > if signal == "delay" { 0.7 } else { 0.98 }, "{signal}: Jain {jain}");
+            }
+        }
+    }
+}
+
+#[test]
+fn who_comes_late_takes_the_queue_for_its_path_by_delay_but_not_by_hops() {
+    let shared = |signal| shared_core(delayed_core(signal, 0.75, Span::us(100)));
+    let (by_delay, by_hops) = (shared("delay"), shared("peak-hop-delay"));
+    println!("100 us apart: {by_delay:.3?} by delay, {by_hops:.3?} by hops");
+    assert!(by_hops.0 < 0.84 && by_hops.2 > 0.98, "{by_hops:?}");
+    // Measured: 1.07 BDP, and a Jain's index of 0.55.
+    assert!(by_delay.0 > 1.2 * by_hops.0 && by_delay.2 < 0.7, "{by_delay:?}");
+}
+
+/// What hosts 0 and 1 send each other is used of both links, where hosts take time.
+fn both_ways(signal: &'static str, stack: StackTime) -> [f64; 2] {
+    let set = [("network_signal", Value::Choice(signal))];
+    let flows = vec![unlimited(0, 1, Time::ZERO), unlimited(1, 0, Time::us(1))];
+    let fabric = star_of_bdp(2, Rate::gbps(100), 65 * FULL);
+    let mut setup = setup(fabric, sird(&set), flows, Time::ms(2));
+    // Credit and data wait twice at least, and as long as the longest do.
+    let held = (stack.delay + stack.jitter).times(2);
+    setup.bdp_bytes = Some((65 * FULL + Rate::gbps(100).bytes_in(held)) as f64);
+    (setup.stack_time, setup.warmup) = (stack, Time::ms(1));
+    let (_, outcome) = run(setup, ());
+    [0, 1].map(|host| downlink(&outcome, host).wire_bytes as f64 * 8.0 / 1e-3 / 100e9)
+}
+
+#[test]
+fn time_of_hosts_is_no_delay_of_the_network() {
+    let stacks = [(0, 0), (3, 0), (3, 2), (20, 9)];
+    for (delay, jitter) in stacks {
+        let stack = StackTime { delay: Span::us(delay), jitter: Span::us(jitter) };
+        let [marks, delays, hops] =
+            ["ecn", "delay", "peak-hop-delay"].map(|signal| both_ways(signal, stack));
+        println!("{delay} us and up to {jitter}: {marks:.4?}, {delays:.4?}, {hops:.4?}");
+        for (used, marks) in [delays, hops].into_iter().flatten().zip([marks, marks].concat()) {
+            assert!((used - marks).abs() < 0.005, "{used} where {marks} are used with marks");
+        }
+        assert!(marks[0] > 0.98 && marks[1] > 0.98, "{marks:?}");
+    }
 }
 
 /// Six senders with messages of 1 MB back to back, and a seventh that sends eight bytes at a time,

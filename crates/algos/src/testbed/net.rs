@@ -4,7 +4,7 @@ use alloc::collections::BTreeMap;
 use alloc::vec::Vec;
 
 use tidegate_core::wire::{Carried, Header};
-use tidegate_core::{Body, Domain, Frame, Handle, Message, Reply, Rng, Span, Time};
+use tidegate_core::{Body, Domain, Frame, Handle, Message, Reply, Rng, Span, Time, frame_flag};
 
 use super::{Checking, NoPaths, RATE, Subject, kind_named, kind_of, receive, transmit};
 
@@ -22,6 +22,8 @@ pub(crate) struct Faults {
     pub(crate) echo: Option<Span>,
     /// Each packet takes up to so much longer than 1 µs.
     pub(crate) jitter: Span,
+    /// Share of packets that are told of congestion, as they ask to be.
+    pub(crate) congestion: f64,
     /// Loses everything from this host between the two times.
     pub(crate) mute: Outage,
     /// Loses everything to this host between the two times.
@@ -36,6 +38,7 @@ pub(crate) const NO_FAULTS: Faults = Faults {
     duplication: 0.0,
     echo: None,
     jitter: Span::us(1),
+    congestion: 0.0,
     mute: None,
     deaf: None,
     first_of: 0,
@@ -131,7 +134,7 @@ impl<T: Subject> Net<T> {
     }
 
     /// A packet leaves at `at`; when its link is free again.
-    fn send(&mut self, at: Time, frame: Frame, body: Body) -> Time {
+    fn send(&mut self, at: Time, mut frame: Frame, body: Body) -> Time {
         let Some(header) = T::Header::read(&body) else { panic!("{body:?}") };
         T::check_packet(&frame, &header, body.payload_bytes);
         assert!(frame.priority < T::context(0).priorities, "{frame:?}");
@@ -141,6 +144,9 @@ impl<T: Subject> Net<T> {
             self.resent_bytes += body.payload_bytes as u64;
         }
         let left = at + RATE.serialise(frame.wire_bytes as u64);
+        if self.faults.congestion > 0.0 && self.rng.unit() < self.faults.congestion {
+            tell_of_congestion(&mut frame);
+        }
         let copies = 1 + (self.rng.unit() < self.faults.duplication) as u32;
         for _ in 0..copies {
             if self.loses(at, &frame, &body, kind) {
@@ -190,6 +196,11 @@ impl<T: Subject> Net<T> {
 
     /// Runs until nothing is left to happen, or to `until`.
     pub(crate) fn run(&mut self, until: Time) {
+        self.run_watched(until, |_| {});
+    }
+
+    /// The same with a look at every host after whatever has happened to it.
+    pub(crate) fn run_watched(&mut self, until: Time, mut watch: impl FnMut(&Net<T>)) {
         loop {
             let arrived = |net: &mut Net<T>| {
                 let entry = net.wires.first_entry()?;
@@ -197,16 +208,19 @@ impl<T: Subject> Net<T> {
             };
             while let Some((frame, body)) = arrived(self) {
                 self.arrive(frame, body);
+                watch(self);
             }
             let mut next = Time::NEVER;
             for host in 0..self.hosts.len() {
                 if self.hosts[host].deadline() <= self.now {
                     self.hosts[host].on_deadline(self.now, &mut self.app);
+                    watch(self);
                 }
                 if self.uplink_free[host] <= self.now
                     && let Some((frame, body)) = transmit(&mut self.hosts[host], self.now)
                 {
                     self.uplink_free[host] = self.send(self.now, frame, body);
+                    watch(self);
                 }
                 next = next.min(self.wakes(host));
             }
@@ -246,5 +260,16 @@ impl<T: Subject> Net<T> {
             assert!(heard.acked.is_some(), "{case}: {heard:?}");
         }
         self.assert_quiet(case);
+    }
+}
+
+/// What a congested network does: marks a packet that can be marked, and says that it has waited
+/// for 10 µs where it is to be said.
+fn tell_of_congestion(frame: &mut Frame) {
+    if frame.flags & frame_flag::ECN_CAPABLE != 0 {
+        frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
+    }
+    if frame.flags & frame_flag::STAMP_PEAK != 0 {
+        frame.peak_hop_delay = Span::us(10);
     }
 }

@@ -25,6 +25,7 @@ pub(crate) struct Chaos {
 pub(crate) struct Variation<P> {
     pub(crate) params: P,
     pub(crate) jitter: Span,
+    pub(crate) congestion: f64,
     /// Where nothing is lost, nothing is sent again.
     pub(crate) patient: bool,
 }
@@ -33,7 +34,7 @@ impl Chaos {
     fn run<T: Subject>(&self, seed: u64, params: &T::Params, faults: Faults) -> Net<T> {
         let mut net = Net::<T>::new(4, params, faults, seed);
         let mut rng = Rng::stream(seed, Domain::Traffic, 0);
-        for _ in 0..24 {
+        for number in 0..24 {
             let src = rng.below(4) as u32;
             let dst = (src + 1 + rng.below(3) as u32) % 4;
             let size = match rng.below(8) {
@@ -43,7 +44,7 @@ impl Chaos {
                 5..7 => 1 + rng.below(self.most_bytes),
                 _ => Message::UNLIMITED,
             };
-            let (_, handle) = net.submit(src, dst, size);
+            let (_, handle) = net.submit_weighed(src, dst, size, 1 + number % 5);
             let until = net.now + Span::ns(rng.below(20_000));
             net.run(until);
             if size == Message::UNLIMITED {
@@ -69,8 +70,8 @@ impl Chaos {
             for seed in 0..more.unwrap_or(seeds) {
                 let case = format!("loss {loss}, seed {seed}");
                 println!("{case}"); // the last one shown is the one that failed
-                let Variation { params, jitter, patient } = vary(seed);
-                let faults = Faults { loss, duplication, jitter, ..NO_FAULTS };
+                let Variation { params, jitter, congestion, patient } = vary(seed);
+                let faults = Faults { loss, duplication, jitter, congestion, ..NO_FAULTS };
                 let net = self.run::<T>(seed, &params, faults);
                 net.assert_all_delivered(&case);
                 if patient && loss == 0.0 && duplication == 0.0 {

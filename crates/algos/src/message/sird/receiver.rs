@@ -95,7 +95,7 @@ pub(super) struct Source {
     least_delay: i64,
     /// Did not answer: gets no credit until it is heard of, and what it has does not count against
     /// the budget.
-    silent: bool,
+    pub(super) silent: bool,
 }
 
 /// Everything a host is receiving.

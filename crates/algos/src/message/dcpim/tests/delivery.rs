@@ -30,6 +30,7 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
     let lost = chaos.survive::<Dcpim>(faults, |seed| trials::Variation {
         params: varied(seed),
         jitter: Span::us(1 + seed % 4),
+        congestion: 0.0,
         patient: false,
     });
     assert!(lost > 10_000, "only {lost} packets were lost");

@@ -13,7 +13,7 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
         if seed % 3 == 1 {
             (params.initial_rate, params.rise) = (1.0 / 16.0, Rise::Step);
         }
-        trials::Variation { params, jitter, patient: jitter == Span::ZERO }
+        trials::Variation { params, jitter, congestion: 0.0, patient: jitter == Span::ZERO }
     });
     assert!(lost > 5_000, "only {lost} packets were lost");
 }

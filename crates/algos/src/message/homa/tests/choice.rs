@@ -137,6 +137,34 @@ fn the_tail_of_a_message_is_granted_above() {
 }
 
 #[test]
+fn what_is_granted_above_are_the_last_bytes_on_the_wire_of_any_size() {
+    let mtu = MTU as u64;
+    for size in [2, 8, 50, 65].into_iter().flat_map(|n| [n * mtu, n * mtu + 1, n * mtu - 700]) {
+        for tail in [1, 84, 85, 3 * 1524, 3 * 1524 + 1, 40 * 1524, 1_000_000] {
+            let tail_boost = Extent::Bytes(tail as f64);
+            let mut receiver = host(&HomaParams { tail_boost, ..two_at_a_time() });
+            let said = Data { message: FORGED, unscheduled: 1, size, ..Data::default() };
+            hand(&mut receiver, START, 1, &Header::Data(said), MTU);
+            let later = START + packet_time().times(100);
+            let levels: Vec<_> =
+                grants(&mut receiver, later).iter().map(|&(_, level, _)| level).collect();
+            // From the last packet on: above while all from it on has fewer bytes than the tail
+            // (without those that fill the least frame), at the level of what is left by even parts
+            // of 70 packets.
+            let mut wire = 0;
+            let mut expected = Vec::new();
+            for packet in (1..size.div_ceil(mtu)).rev() {
+                let left = size - packet * mtu;
+                wire += left.min(mtu) + 82;
+                let part = (4 * left).div_ceil(70 * mtu).saturating_sub(1) as u32;
+                expected.insert(0, if wire < tail { part } else { 7 });
+            }
+            assert_eq!(levels, expected, "{size} B, of which {tail} B are above");
+        }
+    }
+}
+
+#[test]
 fn an_idle_link_is_granted_to_one_more() {
     let bubble_bytes = Extent::Bytes(1_600.0);
     let one = HomaParams { overcommitment: 1, bubble_bytes, ..two_at_a_time() };
@@ -222,4 +250,10 @@ fn a_link_that_stays_idle_is_granted_to_one_more_after_a_round_trip() {
     assert!(to(&granted, 2) && !to(&granted, 3), "{granted:?}");
     let granted = grants(&mut receiver, second);
     assert!(to(&granted, 3), "{granted:?}");
+    // Each message with grants that is complete takes one of the two places away.
+    for (src, packets, room) in [(1, 500, 2), (2, 600, 1), (3, 700, 1)] {
+        assert_eq!(receiver.inbox.schedule.room(), room + (src < 3) as usize);
+        (1..packets).for_each(|packet| _ = receive(&mut receiver, second, src, packets, packet));
+        assert_eq!(receiver.inbox.schedule.room(), room, "after host {src}'s");
+    }
 }

@@ -29,7 +29,7 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
     let lost = chaos.survive::<Homa>(faults, |seed| {
         let (params, jitter) = (varied(seed), Span::us(1 + seed % 12));
         let patient = params.resend_timeout == TIMEOUT;
-        trials::Variation { params: fitted(params), jitter, patient }
+        trials::Variation { params: fitted(params), jitter, congestion: 0.0, patient }
     });
     assert!(lost > 10_000, "only {lost} packets were lost");
 }

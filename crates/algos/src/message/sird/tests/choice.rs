@@ -148,10 +148,9 @@ fn bucket_after(signal: NetworkSignal, marked: bool, peak: Span, late: Span) -> 
 fn a_receiver_hears_of_congestion_by_the_signal_chosen() {
     // 0.75 BDP of 100 KB take 6 us at 100 Gbit/s.
     let (short, long) = (Span::ns(5_999), Span::us(6));
-    let signals = [NetworkSignal::Ecn, NetworkSignal::PeakHopDelay, NetworkSignal::Delay];
-    for (chosen, signal) in signals.into_iter().enumerate() {
+    for (chosen, signal) in SIGNALS.into_iter().enumerate() {
         assert_eq!(bucket_after(signal, false, short, short), 1.0, "{signal:?}: below");
-        let said = [(true, short, short), (false, long, short), (false, short, long)];
+        let said = [(true, short, short), (false, short, long), (false, long, short)];
         for (number, (marked, peak, late)) in said.into_iter().enumerate() {
             let bucket = bucket_after(signal, marked, peak, late);
             match number == chosen {

@@ -4,12 +4,15 @@ use super::super::receiver::MAX_AHEAD;
 use super::*;
 use crate::kit::lanes::MAX_LANES;
 
-/// Parameters that are not the usual ones, for some seeds.
+/// Parameters that are not the usual ones, for some seeds; all signals and policies for each.
 fn varied(seed: u64) -> SirdParams {
-    let mut params = SirdParams { credit_pacing: seed % 5 != 1, ..SirdParams::default() };
-    if seed % 3 == 1 {
-        params.receiver_policy = Policy::RoundRobin;
-    }
+    let mut params = SirdParams {
+        credit_pacing: seed % 5 != 1,
+        network_signal: SIGNALS[seed as usize % 3],
+        receiver_policy: POLICIES[seed as usize / 3 % 4],
+        sender_policy: POLICIES[seed as usize / 12 % 4],
+        ..SirdParams::default()
+    };
     if seed % 11 == 5 {
         params.rules = Rules::PublishedCode;
     }
@@ -32,7 +35,9 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
     let faults = [(0.0, 0.0, 100), (0.01, 0.0, 600), (0.05, 0.02, 600), (0.3, 0.1, 50)];
     let lost = chaos.survive::<Sird>(faults, |seed| trials::Variation {
         params: varied(seed),
+        // Delays beyond 6 us are congestion where those are the signal.
         jitter: Span::us(1 + seed % 12),
+        congestion: [0.0, 0.1, 0.6][seed as usize / 3 % 3],
         patient: true,
     });
     assert!(lost > 10_000, "only {lost} packets were lost");

@@ -11,6 +11,7 @@ use crate::testbed::{
     tell, transmit, trials,
 };
 
+mod budget;
 mod choice;
 mod delay;
 mod delivery;
@@ -21,6 +22,9 @@ mod sizes;
 type Net = testbed::Net<Sird>;
 
 const MTU: u32 = 1458;
+const POLICIES: [Policy; 4] = [Policy::Srpt, Policy::RoundRobin, Policy::Weighted, Policy::Strict];
+const SIGNALS: [NetworkSignal; 3] =
+    [NetworkSignal::Ecn, NetworkSignal::Delay, NetworkSignal::PeakHopDelay];
 
 fn context(host: u32) -> HostContext {
     HostContext { priorities: 2, ..testbed::context(host) }

@@ -1,0 +1,143 @@
+//! What a receiver has out never exceeds its budget, nor any sender's share its bucket: looked at
+//! after everything that happens to any host.
+
+use super::*;
+use tidegate_core::{Domain, Rng};
+
+const FULL: i64 = 1_538;
+const BDP: i64 = 100_000;
+/// The least number of whole packets that a BDP fits in.
+const WHOLE: i64 = 66 * FULL;
+
+/// Budget and most credit of one sender, in bytes, as the head of `mod.rs` has them.
+fn bounds(rules: Rules, budget: f64) -> (i64, i64) {
+    let asked = ((budget * BDP as f64) as i64).max(FULL);
+    match rules {
+        Rules::PublishedCode => (asked, BDP),
+        Rules::Paper if asked < BDP => (asked, WHOLE),
+        Rules::Paper => (asked + WHOLE - BDP, WHOLE),
+    }
+}
+
+/// Credit that hosts have out, host by host.
+struct Ledger {
+    budget: i64,
+    most: i64,
+    /// No packet goes without credit, and all are full: what is out is then known from what credits
+    /// say and from what applications got, too.
+    all_scheduled: bool,
+    /// Handed out so far, by receiver and sender.
+    handed: [[u64; 4]; 4],
+    /// The largest sum that a host had out.
+    peak: i64,
+    /// Looks at which credit had just been handed out, and at which somebody was given up.
+    handings: u64,
+    silences: u64,
+}
+
+impl Ledger {
+    fn new(rules: Rules, budget: f64, all_scheduled: bool) -> Ledger {
+        let (budget, most) = bounds(rules, budget);
+        let handed = [[0; 4]; 4];
+        Ledger { budget, most, all_scheduled, handed, peak: 0, handings: 0, silences: 0 }
+    }
+
+    fn look(&mut self, net: &Net) {
+        for (dst, host) in net.hosts.iter().enumerate() {
+            let (mut sum, mut fresh) = (0, false);
+            for source in &host.inbox.sources {
+                let out = source.bucket.outstanding;
+                if self.all_scheduled {
+                    let returned = returned(net, source.host, dst as u32);
+                    assert_eq!(out, source.granted_bytes as i64 - returned, "the books are wrong");
+                }
+                let handed = &mut self.handed[dst][source.host as usize];
+                if source.granted_bytes > *handed {
+                    // Compared before the packet is added.
+                    let bucket = source.bucket.bytes() as i64;
+                    let most = self.most.min(bucket + FULL);
+                    assert!(out <= most, "{out} B for {} with a bucket of {bucket}", source.host);
+                    (*handed, fresh) = (source.granted_bytes, true);
+                }
+                self.silences += source.silent as u64;
+                sum += if source.silent { 0 } else { out };
+            }
+            assert_eq!(sum, host.inbox.outstanding, "the sum is not that of its parts");
+            // What senders take themselves, or had when they were given up and are heard of again,
+            // may be beyond the budget; but then nothing is handed out.
+            if fresh || self.all_scheduled && self.silences == 0 {
+                assert!(sum <= self.budget, "host {dst} has {sum} B out of {}", self.budget);
+            }
+            self.handings += fresh as u64;
+            self.peak = self.peak.max(sum);
+        }
+    }
+}
+
+/// Wire bytes that have come for the first time.
+fn returned(net: &Net, src: u32, dst: u32) -> i64 {
+    let ours = net.app.messages.iter().filter(|heard| (heard.src, heard.dst) == (src, dst));
+    ours.map(|heard| heard.delivered as i64 / MTU as i64 * FULL).sum()
+}
+
+/// Messages of whole packets among four hosts, all from the start.
+fn busy(params: &SirdParams, faults: Faults, seed: u64) -> Net {
+    let mut net = Net::new(4, params, faults, seed).through_a_switch();
+    let mut rng = Rng::stream(seed, Domain::Traffic, 1);
+    for number in 0..16 {
+        let src = rng.below(4) as u32;
+        // Most of them to host 0.
+        let dst = if src > 0 && number % 4 > 0 { 0 } else { (src + 1 + rng.below(3) as u32) % 4 };
+        net.submit_weighed(src, dst, (1 + rng.below(120)) * MTU as u64, 1 + number % 5);
+    }
+    net
+}
+
+#[test]
+fn credit_out_never_exceeds_the_budget_nor_a_senders_share_its_bucket() {
+    let (mut handings, mut silences, mut full) = (0, 0, 0);
+    for seed in 0..192 {
+        let policy = |of: u64| POLICIES[(seed / of % 4) as usize];
+        let rules = [Rules::Paper, Rules::PublishedCode][(seed / 4 % 2) as usize];
+        let budget = [0.0, 0.5, 1.0, 1.25, 1.5, 3.0][(seed % 6) as usize];
+        let params = SirdParams {
+            budget: Extent::Bdp(budget),
+            unscheduled_threshold: Extent::Bdp(0.0),
+            receiver_policy: policy(1),
+            sender_policy: policy(16),
+            network_signal: SIGNALS[(seed / 5 % 3) as usize],
+            credit_pacing: seed % 7 > 1,
+            rules,
+            ..SirdParams::default()
+        };
+        let loss = [0.0, 0.02, 0.25][(seed / 64) as usize];
+        let congestion = [0.0, 0.3][(seed / 2 % 2) as usize];
+        let faults = Faults { loss, congestion, jitter: Span::us(1 + seed % 9), ..NO_FAULTS };
+        let mut net = busy(&params, faults, seed);
+        let mut ledger = Ledger::new(rules, budget, true);
+        net.run_watched(Time::s(20), |net| ledger.look(net));
+        net.assert_all_delivered(&alloc::format!("seed {seed}"));
+        full += (ledger.budget - ledger.peak < FULL) as u64;
+        handings += ledger.handings;
+        silences += ledger.silences;
+    }
+    assert!(handings > 50_000 && silences > 0, "{handings} credits, {silences} silent");
+    assert!(full > 120, "only {full} of 192 have been at their budgets");
+}
+
+#[test]
+fn what_senders_take_themselves_counts_and_nothing_is_handed_out_beyond() {
+    let mut above = 0;
+    for seed in 0..48 {
+        let rules = [Rules::Paper, Rules::PublishedCode][(seed / 4 % 2) as usize];
+        let receiver_policy = POLICIES[(seed % 4) as usize];
+        let params = SirdParams { rules, receiver_policy, ..SirdParams::default() };
+        let faults = Faults { loss: [0.0, 0.03][(seed / 8 % 2) as usize], ..NO_FAULTS };
+        let mut net = busy(&params, faults, seed);
+        let mut ledger = Ledger::new(rules, 1.5, false);
+        net.run_watched(Time::s(20), |net| ledger.look(net));
+        net.assert_all_delivered(&alloc::format!("seed {seed}"));
+        above += (ledger.peak > ledger.budget) as u64;
+    }
+    assert!(above > 24, "senders took more than the budget in {above} of 48 runs");
+}
