@@ -47,9 +47,10 @@ fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
         leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1436);
     let stack = stack(name);
     let mut setup = setup(fabric, stack, Vec::new(), Time::ms(5));
-    let Equipment { ecn, routing, .. } = wanted(&setup);
+    let Equipment { ecn, routing, credit_queue, .. } = wanted(&setup);
     let core_only = ecn.is_some_and(|marking| marking.core_only);
     for switch in &mut setup.fabric.switches {
+        switch.credit_queue = credit_queue;
         // 1.25 BDP
         let (min_bytes, max_bytes) = (139e3, 139e3);
         switch.ecn = Some(Ecn {
