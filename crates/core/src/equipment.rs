@@ -79,6 +79,9 @@ pub struct Equipment {
     pub lossless: bool,
     /// Credits wait in a queue of their own; `None`: they are packets like others.
     pub credit_queue: Option<CreditQueue>,
+    /// The longest of its credits on the wire, in bytes; 0: it sends none. No queue for credits may
+    /// be shorter.
+    pub largest_credit: u32,
     /// Switches tell of links that come and go by schedule.
     pub circuits: bool,
 }
@@ -93,6 +96,7 @@ impl Equipment {
         routing: Routing::Ecmp,
         lossless: false,
         credit_queue: None,
+        largest_credit: 0,
         circuits: false,
     };
 

@@ -215,8 +215,7 @@ fn a_short_message_wastes_the_credits_of_a_round_trip() {
 }
 
 /// Switches in a row: one flow goes over all links between them, and each link has another.
-fn parking_lot(links: u32) -> Setup {
-    let rate = Rate::gbps(100);
+fn parking_lot(links: u32, rate: Rate, delay: Span, set: &[(&str, Value)]) -> Setup {
     // Host 0 sends over all to host 1; hosts 2 + 2i and 3 + 2i are at the ends of link i.
     let at = |host| match host {
         0 => 0,
@@ -224,8 +223,8 @@ fn parking_lot(links: u32) -> Setup {
         host => host / 2 - 1 + host % 2,
     };
     let hosts = 2 + 2 * links;
-    let to_switch = |host| link(Node::Host(host), Node::Switch(at(host)), rate, Span::us(1));
-    let along = |s| link(Node::Switch(s), Node::Switch(s + 1), rate, Span::us(1));
+    let to_switch = |host| link(Node::Host(host), Node::Switch(at(host)), rate, delay);
+    let along = |s| link(Node::Switch(s), Node::Switch(s + 1), rate, delay);
     let fabric = Fabric {
         hosts: (0..hosts).map(|h| format!("h{h}")).collect(),
         switches: (0..=links).map(|s| switch(&format!("s{s}"))).collect(),
@@ -236,32 +235,101 @@ fn parking_lot(links: u32) -> Setup {
     };
     let cross = (0..links).map(|i| unlimited(2 + 2 * i, 3 + 2 * i, Time::ns(70 * i as u64)));
     let flows = std::iter::once(unlimited(0, 1, Time::ZERO)).chain(cross).collect();
-    let mut setup = setup(fabric, expresspass(&[]), flows, Time::ms(6));
-    setup.warmup = Time::ms(1);
+    let (warmup, end) = (Time::ZERO + delay.times(2_500), Time::ZERO + delay.times(15_000));
+    let mut setup = setup(fabric, expresspass(set), flows, end);
+    setup.warmup = warmup;
     crediting(setup)
 }
 
-/// Credits come over the last link first, so those that another link drops have taken room there
-/// in vain; the receivers' rates see to it that few do.
-///
-/// Said before the first run: all links above 0.95, and a tenth for the long flow. Measured: the
-/// last of 1, 2, 4 and 6 links 0.999, 0.939, 0.880 and 0.884, and the long flow has 0.51, 0.31,
-/// 0.09 and 0.04 where max-min shares are a half: it loses credits at every link.
-#[test]
-fn links_in_a_row_are_used_all() {
-    for links in [1, 2, 4, 6] {
-        let (finished, outcome) = run(parking_lot(links), ());
-        let hosts = 2 + 2 * links;
-        let used: Vec<f64> = (0..links)
-            .map(|i| outcome.links[2 * (hosts + i) as usize].utilisation / GOAL)
-            .collect();
-        let rates = goodputs(&finished, &outcome);
-        let most = 100e9 * GOAL * 1458.0 / FULL;
-        let long = rates[0] / most;
-        println!("{links} links: used {used:.3?}, the long flow has {long:.3}");
-        assert!(used.iter().all(|&used| used > 0.83), "{used:?}");
-        assert!(used[0] > 0.98, "{used:?}");
+/// What came of switches in a row.
+#[derive(Debug)]
+struct Row {
+    /// Of what data may take, by link from the long flow's sender on.
+    used: Vec<f64>,
+    /// Share of a link that the long flow has.
+    long: f64,
+    /// Share of a flow's credits that is lost: the long one's, and the most of the others'.
+    long_loses: f64,
+    others_lose: f64,
+}
+
+impl Row {
+    fn of(links: u32, rate: Rate, delay: Span, set: &[(&str, Value)]) -> Row {
+        let setup = parking_lot(links, rate, delay, set);
+        let share = setup.fabric.switches[0].credit_queue.unwrap().share;
+        let most = rate.as_bps() as f64 * (1.0 - share) * f64::from(MTU) / FULL;
+        let (finished, outcome) = run(setup, ());
         assert_eq!(dropped(&outcome), 0);
-        assert!(long > 0.03 && long < 0.52, "{long}");
+        let at = |link: u32| &outcome.links[link as usize];
+        let hosts = 2 + 2 * links;
+        // Credits leave by the receiver's uplink and land by the sender's downlink.
+        let loses = |sender: u32, receiver: u32| {
+            1.0 - at(2 * sender + 1).packets as f64 / at(2 * receiver).packets as f64
+        };
+        let row = Row {
+            used: (hosts..hosts + links).map(|i| at(2 * i).utilisation / (1.0 - share)).collect(),
+            long: goodputs(&finished, &outcome)[0] / most,
+            long_loses: loses(0, 1),
+            others_lose: (0..links).map(|i| loses(2 + 2 * i, 3 + 2 * i)).fold(0.0, f64::max),
+        };
+        println!("{links} links: {row:.3?}");
+        row
+    }
+
+    fn least_used(&self) -> f64 {
+        self.used.iter().copied().fold(1.0, f64::min)
+    }
+}
+
+/// Said before the first run: all links above 0.95, and a tenth for the long flow. Measured: the
+/// least used of 1, 2, 4 and 6 links 0.998, 0.938, 0.873 and 0.893, and the long flow has 0.50,
+/// 0.32, 0.09 and 0.04 where max-min shares are a half. Other seeds move these by 0.01 or so.
+///
+/// Were rates steady and every flow's loss at its target, which is in proportion to what it lacks,
+/// the long one would lose at `n` links what others lose at one, and have a share of `1 / (n + 1)`.
+/// It has less because rates are not: after two good rounds a receiver goes up to half of the way
+/// to the full rate, which is far for the long flow and near for the others. So its credits leave
+/// when all links have too many, each drops some of them, and of six links few come back; the cut
+/// is to those.
+#[test]
+fn links_in_a_row_are_used_less_the_more_they_are() {
+    for (links, used, long) in [
+        (1, 0.98..1.005, 0.47..0.53),
+        (2, 0.92..0.96, 0.29..0.334),
+        (4, 0.85..0.9, 0.07..0.11),
+        (6, 0.85..0.91, 0.03..0.055),
+    ] {
+        let row = Row::of(links, Rate::gbps(100), Span::us(1), &[]);
+        assert!(used.contains(&row.least_used()), "{row:?}");
+        assert!(row.used[0] > 0.98, "the last to drop credits: {row:?}");
+        assert!(long.contains(&row.long), "{row:?}");
+        if links >= 4 {
+            assert!(row.long_loses > 0.45 && row.others_lose < 0.08, "{row:?}");
+        }
+    }
+}
+
+/// The authors' script for it (`scripts/parking-lot.tcl`): five links of 10 Gbit/s and 4 us, two
+/// credits of room and a burst of ten, all of 84 bytes; a first rate of 1/32, which decides
+/// nothing. There what was said above holds of the links: 0.968 and more, and 0.958 in the mean of
+/// five seeds. What makes the difference is how the weight rises, by steps as coded: halfway, as
+/// published, the least used has 0.887. The long flow has 0.03 to 0.05 either way.
+#[test]
+fn links_in_a_row_are_used_all_where_weights_rise_by_steps() {
+    let of = |rise: &[(&str, Value)]| {
+        let authors = [
+            ("largest_credit", Value::Integer(84)),
+            ("credit_queue", Value::Integer(168)),
+            ("credit_burst", Value::Integer(840)),
+            ("initial_rate", Value::Number(1.0 / 32.0)),
+        ];
+        let set = [&authors, rise].concat();
+        Row::of(5, Rate::gbps(10), Span::us(4), &set)
+    };
+    let (steps, halfway) = (of(&[("rise", Value::Choice("step"))]), of(&[]));
+    assert!(steps.least_used() > 0.95, "{steps:?}");
+    assert!((0.88..0.92).contains(&halfway.least_used()), "{halfway:?}");
+    for row in [&steps, &halfway] {
+        assert!((0.02..0.07).contains(&row.long), "{row:?}");
     }
 }

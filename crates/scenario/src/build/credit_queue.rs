@@ -24,15 +24,15 @@ pub(crate) static KEYS: &[Key] = &[
         "bytes",
         BYTES,
         Optional,
-        "Credits that may wait at a port; more are dropped. Unset: as the running protocols ask, \
-         or 672B.",
+        "Credits that may wait at a port; more are dropped. At least the longest credit of the \
+         running protocols. Unset: as they ask, or 672B.",
     ),
     key(
         "burst",
         BYTES,
         Optional,
-        "What may leave at once after the queue has been idle (the token bucket's depth). Unset: \
-         as the running protocols ask, or 168B.",
+        "What may leave at once after the queue has been idle (the token bucket's depth). At least \
+         the longest credit of the running protocols. Unset: as they ask, or 168B.",
     ),
 ];
 
@@ -57,6 +57,20 @@ pub(crate) fn settle(
     };
     fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = queue);
     Ok(())
+}
+
+/// A credit that is longer than the queue is never let through, nor one that the bucket does not
+/// hold. `largest` is the longest of the running protocols, and who sends it.
+pub(crate) fn check_room(table: &Table, largest: Option<(u32, String)>) -> Result<(), Error> {
+    let said = table.find::<Or<&Table>>("credit_queue");
+    let (Some(Or::Value(said)), Some((bytes, who))) = (said, largest) else { return Ok(()) };
+    let too_small = |key: &&str| said.find::<u64>(key).is_some_and(|set| set < u64::from(bytes));
+    match ["bytes", "burst"].into_iter().find(too_small) {
+        Some(key) => {
+            Err(said.error(key, format!("at least {bytes}B, the longest credit of {who}")))
+        }
+        None => Ok(()),
+    }
 }
 
 /// Whether the scenario leaves nothing of them to protocols.
@@ -124,8 +138,8 @@ mod tests {
         assert_eq!(load(CHAIN, "swift", ""), Ok(None));
         let usual = CreditQueue { share: 84.0 / 1622.0, bytes: 672, burst_bytes: 168 };
         assert_eq!(load(CHAIN, "swift", "credit_queue = {}"), Ok(Some(usual)));
-        let own = "credit_queue = { share = 0.1, bytes = '1KB', burst = '84B' }";
-        let queue = CreditQueue { share: 0.1, bytes: 1_000, burst_bytes: 84 };
+        let own = "credit_queue = { share = 0.1, bytes = '1KB', burst = '92B' }";
+        let queue = CreditQueue { share: 0.1, bytes: 1_000, burst_bytes: 92 };
         for protocol in ["swift", "expresspass"] {
             assert_eq!(load(CHAIN, protocol, own), Ok(Some(queue)));
         }
@@ -139,6 +153,25 @@ mod tests {
         assert_eq!(load(CHAIN, "swift", longer), Ok(Some(CreditQueue { bytes: 840, ..usual })));
         let off = "credit_queue = 'off'";
         assert_eq!(load(CHAIN, "swift", off), Ok(None));
+    }
+
+    #[test]
+    fn no_queue_is_shorter_than_the_longest_credit() {
+        for (key, other) in [("bytes", "burst"), ("burst", "bytes")] {
+            let switch =
+                |set: u32| format!("credit_queue = {{ {other} = '168B', {key} = '{set}B' }}");
+            let message = load(CHAIN, "expresspass", &switch(91)).unwrap_err();
+            let said = format!(
+                "x.toml:6: switch.credit_queue.{key}: found '91B', expected at least 92B, the \
+                 longest credit of expresspass (transport.protocol)"
+            );
+            assert_eq!(message, said);
+            assert!(load(CHAIN, "expresspass", &switch(92)).is_ok());
+            // Nobody's credits are longer than the smallest packet here.
+            assert!(load(CHAIN, "swift", &switch(84)).is_ok());
+            let short = "expresspass', params = { largest_credit = 84 }, preset = 'paper";
+            assert!(load(CHAIN, short, &switch(84)).is_ok());
+        }
     }
 
     #[test]

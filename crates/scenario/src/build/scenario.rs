@@ -140,6 +140,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let largest = wishes.largest_packet(&facts);
     pfc::settle(switch_table, &mut fabric, &said, wishes.lossless(), largest, &mut warnings)?;
     credit_queue::settle(switch_table, &mut fabric, wishes.credit_queue(switch_table)?)?;
+    credit_queue::check_room(switch_table, wishes.largest_credit())?;
     faults::check_storms(root.find("faults"), &faults, &fabric)?;
     wishes.classes(&fabric, &mut warnings);
     wishes.queues_of_racks(&fabric, &mut warnings);

@@ -56,7 +56,7 @@ macro_rules! builtin {
 
 /// Every distribution, sampled as its authors do. Sources stand in the first line of each file;
 /// SIRD's three are Homa's W3, W4 and W5, sampled in the logarithm, with the means of SIRD's
-/// scripts.
+/// scripts; ExpressPass' four have the means of its large-scale script.
 pub(crate) static BUILTIN: &[Builtin] = builtin! {
     ["wka", "wka-google-all-rpc"], "homa-w3", Logarithmic, 2927.354;
     ["wkb", "wkb-facebook-hadoop"], "homa-w4", Logarithmic, 121_848.0;
@@ -74,10 +74,10 @@ pub(crate) static BUILTIN: &[Builtin] = builtin! {
     ["powertcp-websearch"], "powertcp-websearch", Linear;
     ["abm-datamining"], "abm-datamining", Linear;
     ["abm-hadoop"], "abm-hadoop", Linear;
-    ["xpass-search"], "xpass-search", Linear;
-    ["xpass-mining"], "xpass-mining", Linear;
-    ["xpass-webserver"], "xpass-webserver", Linear;
-    ["xpass-cachefollower"], "xpass-cachefollower", Linear;
+    ["xpass-search"], "xpass-search", Linear, 1_654_275.0;
+    ["xpass-mining"], "xpass-mining", Linear, 7_410_212.0;
+    ["xpass-webserver"], "xpass-webserver", Linear, 63_735.0;
+    ["xpass-cachefollower"], "xpass-cachefollower", Linear, 701_490.0;
     ["dcpim-imc10"], "dcpim-imc10", Linear;
     ["dcpim-websearch"], "dcpim-websearch", Linear;
     ["dcpim-datamining"], "dcpim-datamining", Linear;
@@ -298,6 +298,26 @@ mod tests {
                 "{name}: sampled {sampled}, computed {ours}"
             );
         }
+    }
+
+    #[test]
+    fn loads_are_computed_with_the_means_of_the_authors_scripts() {
+        for (name, mean) in [
+            ("wka", 2_927.354),
+            ("wkb", 121_848.0),
+            ("wkc", 2_515_857.4),
+            ("xpass-search", 1_654_275.0),
+            ("xpass-mining", 7_410_212.0),
+            ("xpass-webserver", 63_735.0),
+            ("xpass-cachefollower", 701_490.0),
+        ] {
+            let builtin = BUILTIN.iter().find(|builtin| builtin.names.contains(&name)).unwrap();
+            assert_eq!(builtin.mean_bytes, Some(mean), "{name}");
+            let drawn = mean_of(&builtin.points(), builtin.sampling);
+            assert!((drawn / mean - 1.0).abs() < 0.05, "{name}: {drawn} is drawn");
+        }
+        let with_means = BUILTIN.iter().filter(|builtin| builtin.mean_bytes.is_some());
+        assert_eq!(with_means.count(), 7, "others take the mean of what is drawn");
     }
 
     #[test]

@@ -133,6 +133,13 @@ impl<'a> Wishes<'a> {
         Ok(asked.map(|(queue, _)| queue))
     }
 
+    /// The longest credit of any of them, in bytes, and who sends it.
+    pub(crate) fn largest_credit(&self) -> Option<(u32, String)> {
+        let longest = self.list.iter().max_by_key(|wish| wish.equipment.largest_credit)?;
+        let bytes = longest.equipment.largest_credit;
+        (bytes > 0).then(|| (bytes, self.who(longest)))
+    }
+
     /// Warns of parameters that the scenario sets and that say how a protocol would have switches
     /// mark, where the scenario says that of every switch itself.
     pub(crate) fn overruled(&self, facts: &Facts, warnings: &mut Vec<String>) {

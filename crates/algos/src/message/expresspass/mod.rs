@@ -259,6 +259,7 @@ impl Endpoint for ExpressPass {
     fn equipment(params: &ExpressPassParams, fabric: &Facts) -> Equipment {
         Equipment {
             credit_queue: Some(queue(params, fabric.mtu)),
+            largest_credit: params.largest_credit as u32,
             routing: Routing::SymmetricEcmp,
             ..Equipment::NONE
         }

@@ -2,6 +2,8 @@
 
 use super::*;
 
+/// A full packet and its credit of 84 bytes at 100 Gbit/s, in picoseconds.
+const PACKET_PS: f64 = 129_760.0;
 const NAME: Name = Name { connection: 3, lane: 0, generation: 0, message: FORGED };
 
 fn request(packets: u32, size: u64) -> Header {
@@ -54,6 +56,11 @@ fn credit(request: &Request, credit: u32) -> Header {
     let Request { connection, lane, generation, message, .. } = *request;
     let sent_at = Time::ns(credit as u64 + 1);
     Header::Credit(Credit { connection, lane, generation, message, credit, sent_at })
+}
+
+/// The least and the most.
+fn ends(numbers: &[f64]) -> (f64, f64) {
+    numbers.iter().fold((f64::MAX, 0.0), |(least, most), &n| (least.min(n), most.max(n)))
 }
 
 #[test]
@@ -186,6 +193,24 @@ fn a_nack_goes_back_and_opens_what_was_stopped() {
 }
 
 #[test]
+fn a_senders_round_trip_is_that_of_its_last_request() {
+    let (mut host, _, _, request) = sender(2);
+    for number in 0..2 {
+        tell(&mut host, Time::us(3), 1, &credit(&request, number));
+    }
+    all(&mut host, Time::us(3));
+    let Request { connection, lane, generation, message, .. } = request;
+    let offset = MTU as u64;
+    let nack = Header::Nack(Nack { connection, lane, generation, message, offset });
+    tell(&mut host, Time::us(4), 1, &nack);
+    all(&mut host, Time::us(4));
+    // 5 us for the second request, where the first took 2: the stop is said again after two.
+    tell(&mut host, Time::us(9), 1, &credit(&request, 2));
+    assert!(matches!(all(&mut host, Time::us(9))[..], [Header::Data(_), Header::Stop(_)]));
+    assert_eq!(host.deadline(), Time::us(19));
+}
+
+#[test]
 fn credits_begin_with_the_request_and_end_with_the_stop() {
     let mut host = host(1, &params());
     let size = 100 * MTU as u64;
@@ -194,14 +219,19 @@ fn credits_begin_with_the_request_and_end_with_the_stop() {
     assert_eq!((first.credit, first.sent_at), (0, Time::us(1)));
     // Half of the full rate: two packet times of 129.76 ns apart, within a tenth.
     let mut last = Time::us(1);
+    let mut gaps = Vec::new();
     for number in 1..50 {
         let at = host.deadline();
         let Some(Header::Credit(credit)) = next(&mut host, at) else { panic!() };
         assert_eq!(credit.credit, number);
-        let gap = (at - last).as_ps() as f64 / (2.0 * 129_760.0);
-        assert!((0.899..=1.101).contains(&gap), "{gap}");
+        gaps.push((at - last).as_ps() as f64 / (2.0 * PACKET_PS));
         last = at;
     }
+    // Drawn from all of that range: of 49 the least and the most are near its ends.
+    let (least, most) = ends(&gaps);
+    assert!((0.899..0.92).contains(&least) && (1.08..1.101).contains(&most), "{least} to {most}");
+    let mean = gaps.iter().sum::<f64>() / gaps.len() as f64;
+    assert!((mean - 1.0).abs() < 0.03, "{mean}");
     // A request that comes again changes nothing.
     let before = host.deadline();
     tell(&mut host, last, 2, &request(100, size));
@@ -221,6 +251,71 @@ fn credits_begin_with_the_request_and_end_with_the_stop() {
     assert_eq!(alloc::format!("{after:?}"), alloc::format!("{expected:?}"));
     assert_eq!(tell(&mut host, last + Span::ns(30), 2, &stop(size, MTU as u64)), None);
     assert!(host.deadline() > last + Span::us(700), "no more credits");
+}
+
+/// Packet times between two of the next credits, which are `host`'s only deadlines.
+fn packets_apart(host: &mut ExpressPass) -> f64 {
+    let times = [(); 2].map(|()| {
+        let at = host.deadline();
+        assert!(matches!(all(host, at)[..], [Header::Credit(_)]));
+        at
+    });
+    (times[1] - times[0]).as_ps() as f64 / PACKET_PS
+}
+
+#[test]
+fn credits_for_what_was_lost_begin_slower_in_proportion_to_it() {
+    let mut host = host(1, &ExpressPassParams { jitter: 0.0, ..params() });
+    let size = 100 * MTU as u64;
+    tell(&mut host, Time::us(1), 2, &request(100, size));
+    all(&mut host, Time::us(1));
+    assert!((packets_apart(&mut host) - 2.0).abs() < 1e-3, "half of the full rate");
+    // All was sent, and nothing has come: what is asked for again is a message of its own.
+    for (us, left) in [(10, 3), (40, 20), (70, 40), (100, 80)] {
+        while host.deadline() < Time::us(us) {
+            let at = host.deadline();
+            all(&mut host, at);
+        }
+        tell(&mut host, Time::us(us), 2, &stop(size, size));
+        all(&mut host, Time::us(us));
+        tell(&mut host, Time::us(us + 1), 2, &request(left, size));
+        all(&mut host, Time::us(us + 1));
+        let (apart, expected) = (packets_apart(&mut host), 2.0 * 40.0 / f64::from(left.min(40)));
+        assert!((apart / expected - 1.0).abs() < 1e-3, "{left} packets: {apart} for {expected}");
+    }
+}
+
+#[test]
+fn rates_change_after_the_round_trips_that_data_brings_back() {
+    for round in [Span::us(3), Span::us(6)] {
+        let mut host = host(1, &ExpressPassParams { jitter: 0.0, ..params() });
+        let size = 1_000 * MTU as u64;
+        tell(&mut host, Time::us(1), 2, &request(1_000, size));
+        all(&mut host, Time::us(1));
+        // Each credit comes back after a round trip, in data; none is lost, so the rate rises.
+        let (mut made, mut changed_at) = (Vec::from([Time::us(1)]), Vec::from([Time::us(1)]));
+        let (mut back, mut last_gap) = (0, None);
+        while changed_at.len() < 5 {
+            let at = host.deadline();
+            while made[back] + round <= at {
+                let (number, sent_at) = (back as u32, made[back]);
+                hear(&mut host, sent_at + round, data(number, number as u64, size, sent_at));
+                back += 1;
+            }
+            all(&mut host, at);
+            let gap = (at - *made.last().unwrap()).as_ps();
+            if last_gap.is_some_and(|last: u64| last.abs_diff(gap) > last / 100) {
+                // The gap before this credit was set when the one before it left.
+                changed_at.push(*made.last().unwrap());
+            }
+            last_gap = Some(gap);
+            made.push(at);
+        }
+        for pair in changed_at.windows(2) {
+            let between = pair[1] - pair[0];
+            assert!(between >= round && between < round + Span::ns(300), "{changed_at:?}");
+        }
+    }
 }
 
 #[test]
@@ -310,8 +405,7 @@ fn sizes_are_drawn_between_the_smallest_packet_and_the_largest_credit() {
         sizes.extend(transmit(&mut host, at).map(|(frame, _)| f64::from(frame.wire_bytes)));
     }
     let mean = sizes.iter().sum::<f64>() / sizes.len() as f64;
-    let (least, most) = sizes.iter().fold((f64::MAX, 0.0f64), |(a, b), &s| (a.min(s), b.max(s)));
-    assert_eq!((least, most), (84.0, 92.0));
+    assert_eq!(ends(&sizes), (84.0, 92.0));
     assert!((mean - 88.0).abs() < 0.2, "{mean}");
 }
 
