@@ -40,4 +40,4 @@ pub use transport::{
     Application, ConnectionPolicy, Endpoint, Feedback, Handle, HostContext, Limits, Message,
     MessageId, PathOracle, Reply, Transmit, Transport,
 };
-pub use units::{Extent, Rate};
+pub use units::{Extent, Pace, Rate};

@@ -48,12 +48,31 @@ impl Rate {
     /// packets to 1 MiB do not overflow; whole messages go through 128 bits.
     #[inline]
     pub const fn serialise(self, bytes: u64) -> Span {
-        Span::ps(((bytes as u128 * self.ps_per_byte_q20() as u128) >> Q) as u64)
+        self.pace().serialise(bytes)
+    }
+    /// Ready for many packets. Of a rate of zero there is none.
+    #[inline]
+    pub const fn pace(self) -> Pace {
+        Pace { ps_per_byte_q20: self.ps_per_byte_q20() }
     }
     /// Bytes that fit in `span`, rounded down.
     #[inline]
     pub const fn bytes_in(self, span: Span) -> u64 {
         (self.0 as u128 * span.as_ps() as u128 / 8_000_000_000_000) as u64
+    }
+}
+
+/// How long a byte takes at some rate, kept so that packets cost no division.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pace {
+    ps_per_byte_q20: u64,
+}
+
+impl Pace {
+    /// As [`Rate::serialise`].
+    #[inline]
+    pub const fn serialise(self, bytes: u64) -> Span {
+        Span::ps(((bytes as u128 * self.ps_per_byte_q20 as u128) >> Q) as u64)
     }
 }
 

@@ -10,6 +10,7 @@
 //! ```
 mod agenda;
 mod bytes;
+mod credits;
 mod deadlock;
 mod disciplines;
 mod engine;

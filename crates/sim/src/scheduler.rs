@@ -12,8 +12,9 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidegate_core::fabric::{Queues, Switch, Turns};
-use tidegate_core::{Frame, Rate, Span, Time};
+use tidegate_core::{Frame, Pace, Rate, Span, Time};
 
+use crate::credits::Credits;
 use crate::packets::NIL;
 use crate::stops::Stops;
 
@@ -23,7 +24,7 @@ pub(crate) struct Scheduler {
     /// Goes before all others, paused or not.
     urgent: Fifo,
     /// Credits: go before the queues as soon as they are paid for.
-    credits: Option<Queue>,
+    credits: Option<Credits>,
     /// By host: its queue. Empty: by priority.
     of_destination: Arc<[u16]>,
     weighted: bool,
@@ -33,6 +34,8 @@ pub(crate) struct Scheduler {
     changes: VecDeque<(Time, Rate)>,
     /// The port's rate; zero: nothing starts.
     rate: Rate,
+    /// The same, unless it is zero.
+    pace: Pace,
     /// Strict priorities at one rate, beside pauses and credits.
     is_strict: bool,
     /// Then, a bit each: queues that are not empty.
@@ -65,7 +68,7 @@ struct Queue {
 
 /// At most so many bytes at once, and so many a second.
 struct Shaper {
-    rate: Rate,
+    pace: Pace,
     burst: Span,
     /// When the bytes sent so far are paid for.
     paid: Time,
@@ -148,10 +151,7 @@ impl Scheduler {
                 queue.shaper = Some(Shaper::new(limit.rate, limit.burst_bytes, limit.most_bytes));
             }
         }
-        let credits = switch.credit_queue.map(|of| Queue {
-            shaper: Some(Shaper::new(of.rate(rate), of.burst_bytes, of.bytes)),
-            ..Queue::default()
-        });
+        let credits = switch.credit_queue.map(|of| Credits::new(&of, rate));
         Some(Scheduler {
             queues,
             urgent: Fifo::EMPTY,
@@ -161,6 +161,7 @@ impl Scheduler {
             turn: (0, false),
             changes,
             rate,
+            pace: if rate == Rate::default() { Pace::default() } else { rate.pace() },
             is_strict,
             occupied: 0,
             packets: 0,
@@ -195,12 +196,12 @@ impl Scheduler {
     /// Whether the queue of credits has no room for this one.
     #[inline]
     pub(crate) fn refuses_credit(&self, frame: &Frame) -> bool {
-        self.credits.as_ref().is_some_and(|queue| queue.refuses(frame))
+        self.credits.as_ref().is_some_and(|credits| credits.refuses(frame))
     }
 
     /// Bytes of credits that wait.
     pub(crate) fn credit_bytes(&self) -> u32 {
-        self.credits.as_ref().map_or(0, |queue| queue.bytes)
+        self.credits.as_ref().map_or(0, Credits::bytes)
     }
 
     /// What the credits that wait have waited until `now`, in byte picoseconds.
@@ -209,26 +210,23 @@ impl Scheduler {
             let frame = &frames[packet as usize];
             i128::from(frame.wire_bytes) * i128::from(now.since(frame.at).as_ps())
         };
-        self.credits.iter().flat_map(|queue| queue.fifo.iter(frames)).map(waited).sum()
+        self.credits.iter().flat_map(|credits| credits.iter(frames)).map(waited).sum()
     }
 
     /// Puts a credit at the end of its queue.
     pub(crate) fn push_credit(&mut self, packet: u32, frames: &mut [Frame]) {
-        let Some(queue) = &mut self.credits else { return self.push(packet, frames) };
-        queue.bytes += frames[packet as usize].wire_bytes as u32;
-        queue.fifo.push(packet, frames);
+        let Some(credits) = &mut self.credits else { return self.push(packet, frames) };
+        credits.push(packet, frames);
         self.packets += 1;
     }
 
     /// Whether a credit that finds the port free leaves at `now` without joining its queue.
     #[inline]
     pub(crate) fn lets_credit_through(&mut self, now: Time, frame: &Frame) -> bool {
-        let Some(queue) = self.credits.as_mut().filter(|_| self.is_strict) else { return false };
-        let bytes = frame.wire_bytes as u64;
-        let passes = queue.opens_for(bytes) <= now;
+        let Some(credits) = self.credits.as_mut().filter(|_| self.is_strict) else { return false };
+        let passes = credits.lets_through(now, frame);
         if passes {
-            queue.pay(now, bytes);
-            self.busy += self.rate.serialise(bytes);
+            self.busy += self.pace.serialise(frame.wire_bytes as u64);
         }
         passes
     }
@@ -250,7 +248,7 @@ impl Scheduler {
         let queue = &self.queues[self.queue_of(frame)];
         let passes = self.is_strict && !queue.paused && queue.resumed <= now;
         if passes {
-            self.busy += self.rate.serialise(frame.wire_bytes as u64);
+            self.busy += self.pace.serialise(frame.wire_bytes as u64);
         }
         passes
     }
@@ -274,8 +272,8 @@ impl Scheduler {
         if !self.urgent.is_empty() {
             start = earliest(self.urgent.head, Time::ZERO);
         }
-        if let Some(queue) = self.credits.as_ref().filter(|queue| !queue.fifo.is_empty()) {
-            start = start.min(earliest(queue.fifo.head, queue.opens(frames)));
+        if let Some(credits) = &self.credits {
+            start = start.min(credits.ready().max(free_at));
         }
         if self.is_strict {
             let mut left = self.occupied;
@@ -309,6 +307,9 @@ impl Scheduler {
     pub(crate) fn rate_at(&mut self, start: Time) -> Rate {
         while let Some((_, rate)) = self.changes.pop_front_if(|&mut (at, _)| at <= start) {
             self.rate = rate;
+            if rate != Rate::default() {
+                self.pace = rate.pace();
+            }
         }
         self.rate
     }
@@ -320,9 +321,9 @@ impl Scheduler {
         if !self.urgent.is_empty() && frames[self.urgent.head as usize].at <= start {
             return self.sent(self.urgent.head, |scheduler| scheduler.urgent.pop(frames), frames);
         }
-        if let Some(queue) = self.credits.as_mut().filter(|queue| queue.may_send(start, frames)) {
-            let packet = queue.pop(start, frames);
-            self.busy += self.rate.serialise(frames[packet as usize].wire_bytes as u64);
+        if let Some(credits) = self.credits.as_mut().filter(|credits| credits.ready() <= start) {
+            let packet = credits.pop(start, frames);
+            self.busy += self.pace.serialise(frames[packet as usize].wire_bytes as u64);
             return packet;
         }
         let number =
@@ -342,14 +343,17 @@ impl Scheduler {
         pop: impl FnOnce(&mut Scheduler) -> u32,
         frames: &[Frame],
     ) -> u32 {
-        self.busy += self.rate.serialise(frames[packet as usize].wire_bytes as u64);
+        self.busy += self.pace.serialise(frames[packet as usize].wire_bytes as u64);
         pop(self)
     }
 
     /// The first queue that may send.
     fn first(&self, start: Time, frames: &[Frame]) -> usize {
         let may = |queue: &Queue| queue.may_send(start, frames);
-        self.queues.iter().position(may).expect("a queue opens when the next start is due")
+        // Of strict priorities those before the first that is occupied hold nothing.
+        let from = if self.is_strict { self.occupied.trailing_zeros() as usize } else { 0 };
+        let first = self.queues.iter().skip(from).position(may);
+        from + first.expect("a queue opens when the next start is due")
     }
 
     /// By deficit round robin: the queue that sends now, its bytes taken off its turn.
@@ -394,7 +398,8 @@ impl Scheduler {
 
     /// Takes every packet, in no order.
     pub(crate) fn drain(&mut self, frames: &[Frame], mut lost: impl FnMut(u32)) {
-        let fifos = self.queues.iter_mut().chain(&mut self.credits).map(|queue| {
+        self.credits.iter_mut().for_each(|credits| credits.drain(frames, &mut lost));
+        let fifos = self.queues.iter_mut().map(|queue| {
             queue.bytes = 0;
             &mut queue.fifo
         });
@@ -408,15 +413,17 @@ impl Scheduler {
 
     /// Every packet that it holds.
     pub(crate) fn packets<'a>(&'a self, frames: &'a [Frame]) -> impl Iterator<Item = u32> + 'a {
-        let all = self.queues.iter().chain(&self.credits).map(|queue| &queue.fifo);
-        all.chain(std::iter::once(&self.urgent)).flat_map(|fifo| fifo.iter(frames))
+        let all = self.queues.iter().map(|queue| &queue.fifo);
+        let all = all.chain(std::iter::once(&self.urgent)).flat_map(|fifo| fifo.iter(frames));
+        all.chain(self.credits.iter().flat_map(|credits| credits.iter(frames)))
     }
 }
 
 impl Shaper {
     fn new(rate: Rate, burst_bytes: u32, most_bytes: u32) -> Shaper {
-        let burst = rate.serialise(burst_bytes as u64);
-        Shaper { rate, burst, paid: Time::ZERO, most_bytes }
+        let pace = rate.pace();
+        let burst = pace.serialise(burst_bytes as u64);
+        Shaper { pace, burst, paid: Time::ZERO, most_bytes }
     }
 }
 
@@ -454,14 +461,14 @@ impl Queue {
     /// From when on so many bytes may go: once all but a burst is paid for.
     fn opens_for(&self, bytes: u64) -> Time {
         let Some(shaper) = &self.shaper else { return Time::ZERO };
-        let own = shaper.rate.serialise(bytes);
+        let own = shaper.pace.serialise(bytes);
         shaper.paid.after(own).before(shaper.burst.max(own))
     }
 
     /// So many bytes begin to leave at `start`.
     fn pay(&mut self, start: Time, bytes: u64) {
         if let Some(shaper) = &mut self.shaper {
-            shaper.paid = shaper.paid.max(start).after(shaper.rate.serialise(bytes));
+            shaper.paid = shaper.paid.max(start).after(shaper.pace.serialise(bytes));
         }
     }
 

@@ -58,9 +58,22 @@ impl Symmetric {
 
     /// The port of several that a connection takes.
     pub(crate) fn choose(&self, entropy: u32, ways: Ways<'_>) -> u32 {
+        let of_colour = |port: u32| mixed(entropy ^ self.by_port[port as usize].colour);
+        let (mut best, mut highest, mut tied) = (NO_PORT, 0, false);
+        for port in ways.ports() {
+            let hash = of_colour(port);
+            // Nothing here is a branch: it would be guessed wrongly every other time.
+            tied = (hash == highest) | (tied & (hash < highest));
+            best = std::hint::select_unpredictable(hash > highest, port, best);
+            highest = highest.max(hash);
+        }
+        if !tied {
+            return best;
+        }
+        // Links side by side.
         let score = |port: u32| {
-            let Rank { colour, link } = self.by_port[port as usize];
-            u64::from(mixed(entropy ^ colour)) << 32 | u64::from(mixed(entropy ^ link))
+            let link = mixed(entropy ^ self.by_port[port as usize].link);
+            u64::from(of_colour(port)) << 32 | u64::from(link)
         };
         ways.ports().max_by_key(|&port| score(port)).unwrap_or(NO_PORT)
     }

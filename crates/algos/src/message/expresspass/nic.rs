@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 
 use tidegate_core::fabric::CreditQueue;
-use tidegate_core::{Rate, Span, Time};
+use tidegate_core::{Pace, Rate, Span, Time};
 
 use super::header::Credit;
 
@@ -23,22 +23,25 @@ pub(super) struct Nic {
     waiting: VecDeque<Leaving>,
     bytes: u32,
     most_bytes: u32,
-    rate: Rate,
+    pace: Pace,
     burst: Span,
     /// When the bytes that have left are paid for.
     paid: Time,
+    /// From when on the first credit may leave; none is there: never.
+    opens_at: Time,
 }
 
 impl Nic {
     pub(super) fn new(link: Rate, queue: &CreditQueue) -> Nic {
-        let rate = queue.rate(link);
+        let pace = queue.rate(link).pace();
         Nic {
             waiting: VecDeque::new(),
             bytes: 0,
             most_bytes: queue.bytes,
-            rate,
-            burst: rate.serialise(queue.burst_bytes as u64),
+            pace,
+            burst: pace.serialise(queue.burst_bytes as u64),
             paid: Time::ZERO,
+            opens_at: Time::NEVER,
         }
     }
 
@@ -48,15 +51,24 @@ impl Nic {
         if bytes <= self.most_bytes {
             self.bytes = bytes;
             self.waiting.push_back(leaving);
+            if self.waiting.len() == 1 {
+                self.open();
+            }
         }
+    }
+
+    /// What waits first has changed.
+    fn open(&mut self) {
+        self.opens_at = self.waiting.front().map_or(Time::NEVER, |first| {
+            let own = self.pace.serialise(first.wire_bytes as u64);
+            self.paid.after(own).before(self.burst.max(own))
+        });
     }
 
     /// From when on the first credit may leave; none is there: never.
     #[inline]
     pub(super) fn opens_at(&self) -> Time {
-        let Some(first) = self.waiting.front() else { return Time::NEVER };
-        let own = self.rate.serialise(first.wire_bytes as u64);
-        self.paid.after(own).before(self.burst.max(own))
+        self.opens_at
     }
 
     /// Takes the first credit if it may leave.
@@ -67,7 +79,8 @@ impl Nic {
         }
         let leaving = self.waiting.pop_front()?;
         self.bytes -= leaving.wire_bytes;
-        self.paid = self.paid.max(now).after(self.rate.serialise(leaving.wire_bytes as u64));
+        self.paid = self.paid.max(now).after(self.pace.serialise(leaving.wire_bytes as u64));
+        self.open();
         Some(leaving)
     }
 

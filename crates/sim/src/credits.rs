@@ -1,0 +1,113 @@
+//! The queue of credits before a port: short, and shaped by a token bucket.
+
+use tidegate_core::fabric::CreditQueue;
+use tidegate_core::{Frame, Pace, Rate, Span, Time};
+
+use crate::packets::NIL;
+use crate::scheduler::Fifo;
+
+/// Credits that wait at a port.
+pub(crate) struct Credits {
+    fifo: Fifo,
+    /// From when on the head may go, which is here and paid for; [`Time::NEVER`]: there is none.
+    ready: Time,
+    bytes: u32,
+    most_bytes: u32,
+    pace: Pace,
+    burst: Span,
+    /// When the bytes sent so far are paid for.
+    paid: Time,
+}
+
+impl Credits {
+    pub(crate) fn new(queue: &CreditQueue, link: Rate) -> Credits {
+        let pace = queue.rate(link).pace();
+        Credits {
+            fifo: Fifo::EMPTY,
+            ready: Time::NEVER,
+            bytes: 0,
+            most_bytes: queue.bytes,
+            pace,
+            burst: pace.serialise(queue.burst_bytes as u64),
+            paid: Time::ZERO,
+        }
+    }
+
+    #[inline]
+    pub(crate) fn bytes(&self) -> u32 {
+        self.bytes
+    }
+
+    #[inline]
+    pub(crate) fn ready(&self) -> Time {
+        self.ready
+    }
+
+    /// Whether there is no room for this one.
+    #[inline]
+    pub(crate) fn refuses(&self, frame: &Frame) -> bool {
+        self.bytes.saturating_add(frame.wire_bytes as u32) > self.most_bytes
+    }
+
+    pub(crate) fn push(&mut self, packet: u32, frames: &mut [Frame]) {
+        self.bytes += frames[packet as usize].wire_bytes as u32;
+        let was_empty = self.fifo.is_empty();
+        self.fifo.push(packet, frames);
+        if was_empty {
+            self.ready = self.opens_for(&frames[packet as usize]);
+        }
+    }
+
+    /// Takes the head, which begins to leave at `start`.
+    pub(crate) fn pop(&mut self, start: Time, frames: &[Frame]) -> u32 {
+        let packet = self.fifo.pop(frames);
+        let bytes = frames[packet as usize].wire_bytes as u32;
+        self.bytes -= bytes;
+        self.pay(start, bytes as u64);
+        self.ready = match self.fifo.head() {
+            NIL => Time::NEVER,
+            head => self.opens_for(&frames[head as usize]),
+        };
+        packet
+    }
+
+    /// Whether a credit leaves at `now` where none waits, and pays for it.
+    #[inline]
+    pub(crate) fn lets_through(&mut self, now: Time, frame: &Frame) -> bool {
+        let bytes = frame.wire_bytes as u64;
+        let passes = self.paid_for(bytes) <= now;
+        if passes {
+            self.pay(now, bytes);
+        }
+        passes
+    }
+
+    /// Every credit.
+    pub(crate) fn iter<'a>(&self, frames: &'a [Frame]) -> impl Iterator<Item = u32> + 'a {
+        self.fifo.iter(frames)
+    }
+
+    /// Takes every credit.
+    pub(crate) fn drain(&mut self, frames: &[Frame], mut lost: impl FnMut(u32)) {
+        while !self.fifo.is_empty() {
+            lost(self.fifo.pop(frames));
+        }
+        (self.bytes, self.ready) = (0, Time::NEVER);
+    }
+
+    fn opens_for(&self, head: &Frame) -> Time {
+        self.paid_for(head.wire_bytes as u64).max(head.at)
+    }
+
+    /// From when on so many bytes may go: once all but a burst is paid for.
+    #[inline]
+    fn paid_for(&self, bytes: u64) -> Time {
+        let own = self.pace.serialise(bytes);
+        self.paid.after(own).before(self.burst.max(own))
+    }
+
+    #[inline]
+    fn pay(&mut self, start: Time, bytes: u64) {
+        self.paid = self.paid.max(start).after(self.pace.serialise(bytes));
+    }
+}
