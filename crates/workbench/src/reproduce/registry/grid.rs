@@ -154,7 +154,8 @@ mod tests {
     fn there_is_a_run_for_each_combination() {
         let runs = runs(
             "name = '{title}, {kind}, {x} %'\nscenario = 'of-{kind}'\n\
-             set = ['load={x}%', 'a={0.07*x}']\nwith = { b = ['c={kind}'], 'b, 20' = ['d'] }\nline = '{protocol}'\n\
+             set = ['load={x}%', 'a={0.07*x}']\nwith = { b = ['c={kind}'], 'b, 20' = ['d'] }\n\
+             line = '{protocol}'\n\
              over = { x = [20, 2.5], protocol = ['swift', 'dctcp'], kind = ['a', 'b'] }",
         )
         .unwrap();

@@ -143,8 +143,8 @@ impl Open {
 }
 
 impl Paper {
-    /// The paper whose files these are, by name: `paper`, and a figure each; with all of its runs or
-    /// those that `--quick` makes.
+    /// The paper whose files these are, by name: `paper`, and a figure each; with all of its runs
+    /// or those that `--quick` makes.
     fn read(name: &str, files: &[(&str, &str)], quick: bool) -> Result<Paper, Error> {
         let wrong = |file: &str, message: String| {
             Error::Run(format!("registry, {name}/{file}.toml: {message}"))
