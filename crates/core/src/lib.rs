@@ -20,6 +20,7 @@ mod profile;
 mod rng;
 pub mod routes;
 mod time;
+mod token_bucket;
 mod transport;
 mod units;
 pub mod wire;
@@ -36,6 +37,7 @@ pub use packet::{
 pub use profile::{Habits, Profile};
 pub use rng::{Domain, Rng, mix64};
 pub use time::{Span, Time};
+pub use token_bucket::TokenBucket;
 pub use transport::{
     Application, ConnectionPolicy, Endpoint, Feedback, Handle, HostContext, Limits, Message,
     MessageId, PathOracle, Reply, Transmit, Transport,

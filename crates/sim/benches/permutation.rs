@@ -50,7 +50,6 @@ fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
     let Equipment { ecn, routing, credit_queue, .. } = wanted(&setup);
     let core_only = ecn.is_some_and(|marking| marking.core_only);
     for switch in &mut setup.fabric.switches {
-        switch.credit_queue = credit_queue;
         // 1.25 BDP
         let (min_bytes, max_bytes) = (139e3, 139e3);
         switch.ecn = Some(Ecn {

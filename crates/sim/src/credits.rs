@@ -1,7 +1,7 @@
 //! The queue of credits before a port: short, and shaped by a token bucket.
 
 use tidegate_core::fabric::CreditQueue;
-use tidegate_core::{Frame, Pace, Rate, Span, Time};
+use tidegate_core::{Frame, Rate, Time, TokenBucket};
 
 use crate::packets::NIL;
 use crate::scheduler::Fifo;
@@ -13,23 +13,17 @@ pub(crate) struct Credits {
     ready: Time,
     bytes: u32,
     most_bytes: u32,
-    pace: Pace,
-    burst: Span,
-    /// When the bytes sent so far are paid for.
-    paid: Time,
+    bucket: TokenBucket,
 }
 
 impl Credits {
     pub(crate) fn new(queue: &CreditQueue, link: Rate) -> Credits {
-        let pace = queue.rate(link).pace();
         Credits {
             fifo: Fifo::EMPTY,
             ready: Time::NEVER,
             bytes: 0,
             most_bytes: queue.bytes,
-            pace,
-            burst: pace.serialise(queue.burst_bytes as u64),
-            paid: Time::ZERO,
+            bucket: TokenBucket::new(queue.rate(link), queue.burst_bytes),
         }
     }
 
@@ -63,7 +57,7 @@ impl Credits {
         let packet = self.fifo.pop(frames);
         let bytes = frames[packet as usize].wire_bytes as u32;
         self.bytes -= bytes;
-        self.pay(start, bytes as u64);
+        self.bucket.pay(start, bytes as u64);
         self.ready = match self.fifo.head() {
             NIL => Time::NEVER,
             head => self.opens_for(&frames[head as usize]),
@@ -75,9 +69,9 @@ impl Credits {
     #[inline]
     pub(crate) fn lets_through(&mut self, now: Time, frame: &Frame) -> bool {
         let bytes = frame.wire_bytes as u64;
-        let passes = self.paid_for(bytes) <= now;
+        let passes = self.bucket.opens_for(bytes) <= now;
         if passes {
-            self.pay(now, bytes);
+            self.bucket.pay(now, bytes);
         }
         passes
     }
@@ -96,18 +90,6 @@ impl Credits {
     }
 
     fn opens_for(&self, head: &Frame) -> Time {
-        self.paid_for(head.wire_bytes as u64).max(head.at)
-    }
-
-    /// From when on so many bytes may go: once all but a burst is paid for.
-    #[inline]
-    fn paid_for(&self, bytes: u64) -> Time {
-        let own = self.pace.serialise(bytes);
-        self.paid.after(own).before(self.burst.max(own))
-    }
-
-    #[inline]
-    fn pay(&mut self, start: Time, bytes: u64) {
-        self.paid = self.paid.max(start).after(self.pace.serialise(bytes));
+        self.bucket.opens_for(head.wire_bytes as u64).max(head.at)
     }
 }

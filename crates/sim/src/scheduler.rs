@@ -12,7 +12,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use tidegate_core::fabric::{Queues, Switch, Turns};
-use tidegate_core::{Frame, Pace, Rate, Span, Time};
+use tidegate_core::{Frame, Pace, Rate, Span, Time, TokenBucket};
 
 use crate::credits::Credits;
 use crate::packets::NIL;
@@ -66,12 +66,9 @@ struct Queue {
     left: u32,
 }
 
-/// At most so many bytes at once, and so many a second.
+/// What lets a queue send, and how much it may hold.
 struct Shaper {
-    pace: Pace,
-    burst: Span,
-    /// When the bytes sent so far are paid for.
-    paid: Time,
+    bucket: TokenBucket,
     most_bytes: u32,
 }
 
@@ -148,7 +145,8 @@ impl Scheduler {
         }
         for limit in discipline.iter().flat_map(|d| &d.limits) {
             if let Some(queue) = queues.get_mut(limit.queue as usize) {
-                queue.shaper = Some(Shaper::new(limit.rate, limit.burst_bytes, limit.most_bytes));
+                let bucket = TokenBucket::new(limit.rate, limit.burst_bytes);
+                queue.shaper = Some(Shaper { bucket, most_bytes: limit.most_bytes });
             }
         }
         let credits = switch.credit_queue.map(|of| Credits::new(&of, rate));
@@ -419,14 +417,6 @@ impl Scheduler {
     }
 }
 
-impl Shaper {
-    fn new(rate: Rate, burst_bytes: u32, most_bytes: u32) -> Shaper {
-        let pace = rate.pace();
-        let burst = pace.serialise(burst_bytes as u64);
-        Shaper { pace, burst, paid: Time::ZERO, most_bytes }
-    }
-}
-
 impl Default for Queue {
     fn default() -> Self {
         Queue {
@@ -452,23 +442,16 @@ impl Queue {
     fn opens(&self, frames: &[Frame]) -> Time {
         let open = match &self.shaper {
             _ if self.paused => Time::NEVER,
-            Some(_) => self.opens_for(frames[self.fifo.head as usize].wire_bytes as u64),
+            Some(of) => of.bucket.opens_for(frames[self.fifo.head as usize].wire_bytes as u64),
             None => Time::ZERO,
         };
         open.max(self.resumed)
     }
 
-    /// From when on so many bytes may go: once all but a burst is paid for.
-    fn opens_for(&self, bytes: u64) -> Time {
-        let Some(shaper) = &self.shaper else { return Time::ZERO };
-        let own = shaper.pace.serialise(bytes);
-        shaper.paid.after(own).before(shaper.burst.max(own))
-    }
-
     /// So many bytes begin to leave at `start`.
     fn pay(&mut self, start: Time, bytes: u64) {
         if let Some(shaper) = &mut self.shaper {
-            shaper.paid = shaper.paid.max(start).after(shaper.pace.serialise(bytes));
+            shaper.bucket.pay(start, bytes);
         }
     }
 

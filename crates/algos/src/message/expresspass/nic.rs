@@ -6,7 +6,7 @@
 use alloc::collections::VecDeque;
 
 use tidegate_core::fabric::CreditQueue;
-use tidegate_core::{Pace, Rate, Span, Time};
+use tidegate_core::{Rate, Time, TokenBucket};
 
 use super::header::Credit;
 
@@ -23,24 +23,18 @@ pub(super) struct Nic {
     waiting: VecDeque<Leaving>,
     bytes: u32,
     most_bytes: u32,
-    pace: Pace,
-    burst: Span,
-    /// When the bytes that have left are paid for.
-    paid: Time,
+    bucket: TokenBucket,
     /// From when on the first credit may leave; none is there: never.
     opens_at: Time,
 }
 
 impl Nic {
     pub(super) fn new(link: Rate, queue: &CreditQueue) -> Nic {
-        let pace = queue.rate(link).pace();
         Nic {
             waiting: VecDeque::new(),
             bytes: 0,
             most_bytes: queue.bytes,
-            pace,
-            burst: pace.serialise(queue.burst_bytes as u64),
-            paid: Time::ZERO,
+            bucket: TokenBucket::new(queue.rate(link), queue.burst_bytes),
             opens_at: Time::NEVER,
         }
     }
@@ -59,10 +53,9 @@ impl Nic {
 
     /// What waits first has changed.
     fn open(&mut self) {
-        self.opens_at = self.waiting.front().map_or(Time::NEVER, |first| {
-            let own = self.pace.serialise(first.wire_bytes as u64);
-            self.paid.after(own).before(self.burst.max(own))
-        });
+        let first = self.waiting.front();
+        let opens = |first: &Leaving| self.bucket.opens_for(first.wire_bytes as u64);
+        self.opens_at = first.map_or(Time::NEVER, opens);
     }
 
     /// From when on the first credit may leave; none is there: never.
@@ -79,7 +72,7 @@ impl Nic {
         }
         let leaving = self.waiting.pop_front()?;
         self.bytes -= leaving.wire_bytes;
-        self.paid = self.paid.max(now).after(self.pace.serialise(leaving.wire_bytes as u64));
+        self.bucket.pay(now, leaving.wire_bytes as u64);
         self.open();
         Some(leaving)
     }
@@ -94,6 +87,7 @@ impl Nic {
 mod tests {
     use super::*;
     use alloc::vec::Vec;
+    use tidegate_core::Span;
 
     fn nic() -> Nic {
         let queue = CreditQueue { share: 84.0 / 1622.0, bytes: 672, burst_bytes: 168 };

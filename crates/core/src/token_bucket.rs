@@ -1,0 +1,52 @@
+//! So many bytes at once, and so many a second.
+
+use crate::{Pace, Rate, Span, Time};
+
+/// A token bucket, told by when what has left is paid for: tokens are the time since then.
+#[derive(Clone, Copy, Debug)]
+pub struct TokenBucket {
+    pace: Pace,
+    burst: Span,
+    /// When the bytes that have left are paid for.
+    paid: Time,
+}
+
+impl TokenBucket {
+    /// Full, of a rate above zero and a depth in bytes.
+    pub const fn new(rate: Rate, burst_bytes: u32) -> TokenBucket {
+        let pace = rate.pace();
+        TokenBucket { pace, burst: pace.serialise(burst_bytes as u64), paid: Time::ZERO }
+    }
+
+    /// From when on so many bytes may leave: once all but a burst is paid for. More than that leave
+    /// when they are paid for themselves.
+    #[inline]
+    pub fn opens_for(&self, bytes: u64) -> Time {
+        let own = self.pace.serialise(bytes);
+        self.paid.after(own).before(self.burst.max(own))
+    }
+
+    /// So many bytes begin to leave at `start`.
+    #[inline]
+    pub fn pay(&mut self, start: Time, bytes: u64) {
+        self.paid = self.paid.max(start).after(self.pace.serialise(bytes));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_burst_leaves_at_once_and_the_rest_at_the_rate() {
+        // 1 ns a byte, and 200 bytes deep.
+        let mut bucket = TokenBucket::new(Rate::gbps(8), 200);
+        let mut left = |at: Time| {
+            let opens = bucket.opens_for(100).max(at);
+            bucket.pay(opens, 100);
+            opens
+        };
+        let ns = |ns| Time::ZERO + Span::ns(ns);
+        assert_eq!([0, 0, 0, 0].map(|at| left(ns(at))), [ns(0), ns(0), ns(100), ns(200)]);
+    }
+}
