@@ -2,10 +2,8 @@
 
 use std::fmt::Write;
 
+use super::registry::SEEDS;
 use super::{ClaimResult, Counts, Reproduction, Seeds, Verdict};
-
-const SPREAD: &str = "In tables, ± is half of a 95 % confidence interval over the seeds, by \
-                      Student's t.";
 
 /// In Markdown: what came of every claim, figure by figure.
 pub(crate) fn markdown(result: &Reproduction) -> String {
@@ -17,7 +15,10 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
         text.push_str(&legend(result.counts()));
     }
     if !result.quick {
-        let _ = write!(text, "\n{SPREAD}\n");
+        let _ = write!(
+            text,
+            "\n± is half of a 95 % confidence interval over {SEEDS} seeds, by Student's t.\n"
+        );
     }
     for paper in &result.papers {
         let _ = write!(text, "\n## {}\n\n{}\n", paper.title, paper.opening());

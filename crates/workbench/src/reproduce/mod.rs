@@ -319,7 +319,7 @@ pub fn reproduce(
                 varied.push((format!("{SEEDS} seeds"), several));
             }
             let counted = claim.counted(|ask, run| figure.answer(ask, run, |run| &runs[run]));
-            let claimed = told(paper, figure, claim, &chosen, &varied, (seeds, counted));
+            let claimed = told(paper, figure, claim, &chosen, &varied, seeds, counted);
             if let Some((_, opens)) = result.sensitivity.last_mut() {
                 sensitivity::take(opens, &claimed, claim, |choice| {
                     let runs = &others.iter().find(|(other, _)| *other == choice)?.1;
@@ -500,7 +500,8 @@ fn told(
     claim: &Claim,
     chosen: &Measured,
     varied: &[Varied],
-    (seeds, (counted, all)): (u64, (usize, usize)),
+    seeds: u64,
+    (counted, all): (usize, usize),
 ) -> ClaimResult {
     let (verdict, hangs) = judge::judge(claim, chosen, varied, seeds);
     let no_answer = if chosen.value.is_none() { "A run gave no answer." } else { "" };
