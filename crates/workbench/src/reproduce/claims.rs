@@ -14,9 +14,12 @@ pub struct ClaimResult {
     pub figure: String,
     /// The claim's.
     pub claim: String,
-    /// The paper's sentence that this is one way to read; the claim's own name where there is no
-    /// other.
+    /// The paper's sentence that this is one way to read, or a part of; the claim's own name where
+    /// there is no other.
     pub sentence: String,
+    /// Whether it is a part of it.
+    #[serde(default)]
+    pub is_part: bool,
     /// What is claimed.
     pub text: String,
     /// The paper's value; none where it gives no number.
@@ -93,13 +96,15 @@ impl Count {
     }
 
     pub(super) fn of(claims: &[&ClaimResult]) -> Count {
-        let mut sentences: BTreeMap<(&str, &str), Vec<Verdict>> = BTreeMap::new();
+        let mut sentences: BTreeMap<_, Vec<Verdict>> = BTreeMap::new();
         for claim in claims {
-            sentences.entry((&claim.paper, &claim.sentence)).or_default().push(claim.verdict);
+            let sentence = (&claim.paper, &claim.sentence, claim.is_part);
+            sentences.entry(sentence).or_default().push(claim.verdict);
         }
         let mut count = Count { all: sentences.len(), ..Count::default() };
-        for verdicts in sentences.values() {
-            match judge::of_readings(verdicts) {
+        for ((.., is_part), verdicts) in &sentences {
+            let judged = if *is_part { judge::of_parts } else { judge::of_readings };
+            match judged(verdicts) {
                 Verdict::Reproduced => count.reproduced += 1,
                 Verdict::Conditional => count.conditional += 1,
                 Verdict::Direction => count.direction += 1,

@@ -59,7 +59,7 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
 fn legend(Counts { numbers, others }: Counts) -> String {
     format!(
         "\nOf the {} that the papers print, {numbers}. Of {} without a number, {others}. \
-         Several readings of one sentence count once.\n\n\
+         Several readings of one sentence count once, and so do its parts, by the worst.\n\n\
          * *Reproduced*: within the tolerance for every seed and, with one seed, for every \
          alternative to what the paper leaves open.\n\
          * *Conditional*: within it for some of them only; the others are named.\n\

@@ -171,6 +171,12 @@ pub(crate) fn of_readings(verdicts: &[Verdict]) -> Verdict {
     }
 }
 
+/// What came of a sentence of the paper that says several things: the worst of them.
+pub(crate) fn of_parts(verdicts: &[Verdict]) -> Verdict {
+    let worst = verdicts.iter().copied().min_by_key(|verdict| rank(*verdict));
+    worst.unwrap_or(Verdict::Deviates)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -267,5 +273,8 @@ mod tests {
         ] {
             assert_eq!(of_readings(verdicts), expected);
         }
+        assert_eq!(of_parts(&[Reproduced, Reproduced]), Reproduced);
+        assert_eq!(of_parts(&[Reproduced, Direction, Conditional]), Direction);
+        assert_eq!(of_parts(&[Deviates, Reproduced]), Deviates);
     }
 }

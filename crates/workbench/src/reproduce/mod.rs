@@ -26,6 +26,7 @@ use tidegate_scenario::Plan;
 
 pub use cache::default_cache;
 pub use claims::{ClaimResult, Count, Counts, Seeds};
+use document::digits;
 pub(crate) use document::{measured, paper_value, with_unit};
 pub use registry::Verdict;
 
@@ -36,7 +37,7 @@ use crate::{Error, machine};
 use cache::Cache;
 use judge::{Measured, Varied};
 use record::Record;
-use registry::{Choice, Claim, Figure, Model, Paper, Recording, Run, SEEDS};
+use registry::{Choice, Claim, Figure, Model, Paper, Recording, Run, SEEDS, Singles};
 pub use sensitivity::{Alternative, Sensitivity};
 
 /// Hears how many of how many runs are done, and which was done last, from the thread that did it.
@@ -318,8 +319,8 @@ pub fn reproduce(
                 seeds = several.map_or(seeds, |several| several.seeds);
                 varied.push((format!("{SEEDS} seeds"), several));
             }
-            let counted = claim.counted(|ask, run| figure.answer(ask, run, |run| &runs[run]));
-            let claimed = told(paper, figure, claim, &chosen, &varied, seeds, counted);
+            let singles = claim.singles(|ask, run| figure.answer(ask, run, |run| &runs[run]));
+            let claimed = told(paper, figure, claim, &chosen, &varied, seeds, singles);
             if let Some((_, opens)) = result.sensitivity.last_mut() {
                 sensitivity::take(opens, &claimed, claim, |choice| {
                     let runs = &others.iter().find(|(other, _)| *other == choice)?.1;
@@ -493,7 +494,7 @@ fn measure(figure: &Figure, claim: &Claim, runs: &[Vec<&Observations>]) -> Measu
     }
 }
 
-/// A claim and how it fared: measured with so many different seeds, on so many of all of its runs.
+/// A claim and how it fared: measured with so many different seeds.
 fn told(
     paper: &Paper,
     figure: &Figure,
@@ -501,23 +502,28 @@ fn told(
     chosen: &Measured,
     varied: &[Varied],
     seeds: u64,
-    (counted, all): (usize, usize),
+    Singles { counted, all, range }: Singles,
 ) -> ClaimResult {
     let (verdict, hangs) = judge::judge(claim, chosen, varied, seeds);
     let no_answer = if chosen.value.is_none() { "A run gave no answer." } else { "" };
-    let some = match counted {
-        counted if counted == all || chosen.value.is_none() => String::new(),
-        counted => format!("Of {counted} of {all}."),
+    let some = match range {
+        Some((least, most)) if all > 1 && chosen.value.is_some() => {
+            let whole = if counted == all { String::new() } else { format!(" of {all}") };
+            format!("Of {counted}{whole}: {} to {}.", digits(least), digits(most))
+        }
+        _ => String::new(),
     };
     let tolerance = format!("Tolerance: {}.", claim.tolerance);
     let said = [&tolerance, no_answer, &some, &hangs, &claim.note];
     let said: Vec<&str> = said.into_iter().map(str::trim).filter(|said| !said.is_empty()).collect();
     let (least, most) = chosen.range.unzip();
+    let sentence = claim.reading_of.as_ref().or(claim.part_of.as_ref());
     ClaimResult {
         paper: paper.name.clone(),
         figure: figure.name.clone(),
         claim: claim.name.clone(),
-        sentence: claim.reading_of.clone().unwrap_or_else(|| claim.name.clone()),
+        sentence: sentence.unwrap_or(&claim.name).clone(),
+        is_part: claim.part_of.is_some(),
         text: claim.text.clone(),
         paper_value: claim.paper,
         derived: claim.derived,
@@ -536,7 +542,7 @@ impl Reproduction {
         self.claims.iter().all(|claim| claim.verdict != Verdict::Deviates)
     }
 
-    /// How the claims came out. Several readings of one sentence count once.
+    /// How the claims came out. Several readings or parts of one sentence count once.
     pub fn counts(&self) -> Counts {
         let (numbers, others): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
             self.claims.iter().partition(|claim| claim.paper_value.is_some() && !claim.derived);

@@ -146,6 +146,7 @@ mod tests {
             figure: String::new(),
             claim: String::new(),
             sentence: String::new(),
+            is_part: false,
             text: String::new(),
             paper_value: None,
             derived: false,

@@ -60,16 +60,28 @@ impl Metric for Buffer {
 /// What the switches of racks hold on average, in KB.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(crate) struct MeanBuffer {}
+pub(crate) struct MeanBuffer {
+    /// At any time only that one counts which holds most then.
+    #[serde(default)]
+    fullest: bool,
+}
 
 impl Metric for MeanBuffer {
     const NAME: &'static str = "mean-buffer";
     const NEEDS: &'static [Part] = &[Part::Buffers];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
-        let held = || seen.buffers.iter().flat_map(|buffer| &buffer.held_kb);
-        let count = held().count();
-        (count > 0).then(|| held().map(|&kb| f64::from(kb)).sum::<f64>() / count as f64)
+        let mean = |held: &[f32]| {
+            let sum: f64 = held.iter().map(|&kb| f64::from(kb)).sum();
+            (!held.is_empty()).then(|| sum / held.len() as f64)
+        };
+        let all = || seen.buffers.iter().map(|buffer| buffer.held_kb.as_slice());
+        if !self.fullest {
+            return mean(&all().flatten().copied().collect::<Vec<_>>());
+        }
+        let samples = all().map(<[f32]>::len).min()?;
+        let most = |at: usize| all().map(|held| held[at]).fold(0.0, f32::max);
+        mean(&(0..samples).map(most).collect::<Vec<_>>())
     }
 }
 
@@ -114,9 +126,13 @@ mod tests {
         // What is left of a rack's time after the last whole span is no span.
         assert_eq!(sorted(&seen.buffers, 2), [2.0, 3.0, 5.0, 7.0]);
         assert_eq!(buffer(0.5, Some(20.0)), Some(3.0));
-        assert_eq!(MeanBuffer {}.value(&seen), Some(3.4));
+        assert_eq!(MeanBuffer { fullest: false }.value(&seen), Some(3.4));
         assert_eq!(Buffer { share: 0.5, maxima_us: None }.value(&Observations::default()), None);
-        assert_eq!(MeanBuffer {}.value(&Observations::default()), None);
+        // 3, 5, 4, 7 and 9.
+        assert_eq!(MeanBuffer { fullest: true }.value(&seen), Some(5.6));
+        for fullest in [false, true] {
+            assert_eq!(MeanBuffer { fullest }.value(&Observations::default()), None);
+        }
         let seen = Observations { downlinks_kb: vec![0.0, 1.0, 7.0], ..Observations::default() };
         let downlink = |share| Downlink { share }.value(&seen);
         assert_eq!([downlink(0.0), downlink(0.5), downlink(0.6)], [0.0, 1.0, 7.0].map(Some));

@@ -12,6 +12,8 @@ pub(crate) struct Claim {
     pub(crate) text: String,
     /// The sentence of the paper that this is one way to read, where there are several.
     pub(crate) reading_of: Option<String>,
+    /// The sentence of the paper of which this is a part, where it says several things.
+    pub(crate) part_of: Option<String>,
     /// The paper's value; none where it gives no number.
     pub(crate) paper: Option<f64>,
     /// The paper does not print that number: it is what its words come to (fair, full, the target
@@ -21,6 +23,9 @@ pub(crate) struct Claim {
     pub(crate) unit: String,
     #[serde(default)]
     form: Form,
+    /// What counts of several runs.
+    #[serde(default)]
+    several: Several,
     measure: Ask,
     /// What it is compared with.
     over: Option<Ask>,
@@ -69,6 +74,48 @@ enum Form {
     GainPercent,
 }
 
+/// What several values come to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+enum Several {
+    /// Their mean.
+    #[default]
+    Mean,
+    /// Their geometric mean, where a factor is claimed by its order.
+    GeometricMean,
+    /// The greatest, where the paper says "up to".
+    Most,
+    /// The smallest.
+    Least,
+}
+
+impl Several {
+    /// Nothing of none.
+    fn of(self, values: &[f64]) -> Option<f64> {
+        let mean = |of: fn(f64) -> f64| {
+            values.iter().map(|&value| of(value)).sum::<f64>() / values.len() as f64
+        };
+        let value = match self {
+            Several::Mean => mean(|value| value),
+            Several::GeometricMean => mean(f64::ln).exp(),
+            Several::Most => values.iter().copied().reduce(f64::max)?,
+            Several::Least => values.iter().copied().reduce(f64::min)?,
+        };
+        Some(value).filter(|value| value.is_finite())
+    }
+}
+
+/// What single runs of a claim came to.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct Singles {
+    /// So many gave an answer.
+    pub(crate) counted: usize,
+    /// Of so many.
+    pub(crate) all: usize,
+    /// The smallest and the greatest; none of none.
+    pub(crate) range: Option<(f64, f64)>,
+}
+
 /// How a claim fared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -109,14 +156,15 @@ impl Claim {
         [measure.as_ref().or(own_measure), over.as_ref().or(own_over), base.as_ref().or(own_base)]
     }
 
-    /// How many of its runs count, and how many there are.
-    pub(crate) fn counted(&self, value_of: impl Fn(&Ask, &str) -> Option<f64>) -> (usize, usize) {
+    /// What its runs come to one by one.
+    pub(crate) fn singles(&self, value_of: impl Fn(&Ask, &str) -> Option<f64>) -> Singles {
         let values = self.values(self.own(), value_of);
-        (values.iter().flatten().count(), values.len())
+        let counted: Vec<f64> = values.iter().flatten().copied().collect();
+        let range = Several::Least.of(&counted).zip(Several::Most.of(&counted));
+        Singles { counted: counted.len(), all: values.len(), range }
     }
 
-    /// Of several runs, the mean of what each comes to. Where it is chosen which of them count,
-    /// those that do not are left out.
+    /// Where it is chosen which of several runs count, those that do not are left out.
     fn value_with(
         &self,
         asks: [Option<&Ask>; 3],
@@ -126,8 +174,7 @@ impl Claim {
         let values = self.values(asks, value_of).into_iter();
         let values = values.filter(|value| value.is_some() || !chooses);
         let values = values.collect::<Option<Vec<f64>>>()?;
-        let value = values.iter().sum::<f64>() / values.len() as f64;
-        value.is_finite().then_some(value)
+        self.several.of(&values)
     }
 
     /// What each of its runs comes to.
@@ -206,7 +253,13 @@ impl Claim {
         let control = [measure, over, base].map(Option::as_ref);
         let said =
             [self.own(), control].map(|asks| asks.map(|ask| ask.map(|ask| ask.said.as_str())));
-        format!("{:?} {said:?}", self.form)
+        let question = format!("{:?} {said:?}", self.form);
+        // As before there was a choice, so that what was recorded then is found.
+        if self.several == Several::Mean {
+            question
+        } else {
+            format!("{:?} {question}", self.several)
+        }
     }
 
     /// The same and what is asked for its control.
@@ -264,6 +317,33 @@ mod tests {
         assert_eq!(claim(", pick = 'most'").value(value_of), Some(1.5));
         assert_eq!(claim(", sustained = 0.9").value(value_of), Some(1.5));
         assert_eq!(claim(", pick = 'most'").value(|_, _| None), None);
-        assert_eq!(claim("").counted(value_of), (2, 3));
+        let singles = Singles { counted: 2, all: 3, range: Some((1.0, 2.0)) };
+        assert_eq!(claim("").singles(value_of), singles);
+        assert_eq!(claim("").singles(|_, _| None).range, None);
+    }
+
+    #[test]
+    fn several_runs_come_to_a_mean_or_to_one_of_them() {
+        let claim = |several: &str| -> Claim {
+            let text = format!(
+                "name = 'x'\ntext = 'x'\nunit = ''\ntolerance = 'x'\nreproduced = [1.0, 2.0]\n\
+                 {several}\nmeasure = {{ metric = 'goodput', runs = ['a', 'b', 'c'] }}\n\
+                 control = {{ of = 'y' }}"
+            );
+            toml::from_str(&text).unwrap()
+        };
+        let value_of = |_: &Ask, run: &str| match run {
+            "a" => Some(1.0),
+            "b" => Some(4.0),
+            _ => Some(16.0),
+        };
+        let questions = ["", "several = 'geometric-mean'", "several = 'most'", "several = 'least'"];
+        let values = questions.map(|several| claim(several).value(value_of).unwrap());
+        assert!((values[1] - 4.0).abs() < 1e-12, "{values:?}");
+        assert_eq!([values[0], values[2], values[3]], [7.0, 16.0, 1.0]);
+        // A record of one is not taken for another's.
+        let asked: std::collections::BTreeSet<String> =
+            questions.map(|several| claim(several).question()).into();
+        assert_eq!(asked.len(), 4);
     }
 }

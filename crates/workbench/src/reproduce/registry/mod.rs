@@ -15,8 +15,8 @@ use tidegate_scenario::Plan;
 
 pub(crate) use ask::Ask;
 pub(crate) use chart::{Chart, ChartKind, Curve, Facts, Port, Waiting};
-pub(crate) use claim::Claim;
 pub use claim::Verdict;
+pub(crate) use claim::{Claim, Singles};
 pub(crate) use figure::{Figure, Recording, Run};
 pub(crate) use model::Model;
 pub(crate) use table::Table;
@@ -282,6 +282,11 @@ mod tests {
                 names.extend(runs);
                 for claim in &figure.claims {
                     names.push(format!("claim {}", claim.name));
+                    assert!(
+                        claim.reading_of.is_none() || claim.part_of.is_none(),
+                        "{}: a reading or a part",
+                        claim.name
+                    );
                     let bounds = [claim.reproduced, claim.direction()];
                     assert!(
                         bounds.iter().flatten().all(|(low, high)| low <= high),
