@@ -430,6 +430,13 @@ fn sizes_come_from_files_and_by_any_spelling() {
     assert_eq!((wka.sampling, wka.mean_bytes), (Sampling::Logarithmic, 2927.354));
     assert_eq!(drawn("\"wka_google_all_rpc\""), wka);
     assert!((drawn("\"wka\"\nsampling = \"linear\"").mean_bytes - 2890.0).abs() < 1.0);
+    // SIRD's section 5.3: 99 % of WKa's messages, and 40 % of its bytes, are below a BDP.
+    let drawn: Vec<f64> =
+        (0..200_000).map(|i| wka.quantile((i as f64 + 0.5) / 200_000.0)).collect();
+    let below = || drawn.iter().filter(|&&bytes| bytes < 100_000.0);
+    let messages = below().count() as f64 / drawn.len() as f64;
+    let bytes = below().sum::<f64>() / drawn.iter().sum::<f64>();
+    assert!((messages - 0.99).abs() < 0.01 && (bytes - 0.4).abs() < 0.05, "{messages}, {bytes}");
 }
 
 #[test]
