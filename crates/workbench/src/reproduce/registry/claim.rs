@@ -2,7 +2,7 @@
 
 use serde::Deserialize;
 
-use super::Ask;
+use super::ask::{Ask, Pick};
 
 /// A claim of the paper.
 #[derive(Clone, Debug, Deserialize)]
@@ -26,6 +26,8 @@ pub(crate) struct Claim {
     /// What counts of several runs.
     #[serde(default)]
     several: Several,
+    /// Every value is over the best of these, and what is compared are the means of that.
+    among: Option<Among>,
     measure: Ask,
     /// What it is compared with.
     over: Option<Ask>,
@@ -74,6 +76,14 @@ enum Form {
     GainPercent,
 }
 
+/// What values are normalised by: the best of several runs, wherever `{}` stands for the same.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Among {
+    best: Pick,
+    of: Ask,
+}
+
 /// What several values come to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
@@ -114,6 +124,26 @@ pub(crate) struct Singles {
     pub(crate) all: usize,
     /// The smallest and the greatest; none of none.
     pub(crate) range: Option<(f64, f64)>,
+}
+
+impl Form {
+    fn of(
+        self,
+        first: f64,
+        over: impl Fn() -> Option<f64>,
+        base: impl Fn() -> Option<f64>,
+    ) -> Option<f64> {
+        Some(match self {
+            Form::Value => first,
+            Form::Ratio => first / over()?,
+            Form::Difference => first - over()?,
+            Form::ReductionPercent => 100.0 * (1.0 - first / over()?),
+            Form::GainPercent => {
+                let base = base()?;
+                100.0 * (base - first) / (base - over()?)
+            }
+        })
+    }
 }
 
 /// How a claim fared.
@@ -170,6 +200,9 @@ impl Claim {
         asks: [Option<&Ask>; 3],
         value_of: impl Fn(&Ask, &str) -> Option<f64>,
     ) -> Option<f64> {
+        if let Some(among) = &self.among {
+            return self.of_normalised(asks, among, value_of);
+        }
         let chooses = asks.iter().flatten().any(|ask| ask.chooses());
         let values = self.values(asks, value_of).into_iter();
         let values = values.filter(|value| value.is_some() || !chooses);
@@ -188,23 +221,38 @@ impl Claim {
                 let ask = ask?;
                 value_of(ask, ask.run(i)?)
             };
-            let first = value(measure)?;
-            Some(match self.form {
-                Form::Value => first,
-                Form::Ratio => first / value(over)?,
-                Form::Difference => first - value(over)?,
-                Form::ReductionPercent => 100.0 * (1.0 - first / value(over)?),
-                Form::GainPercent => {
-                    let base = value(base)?;
-                    100.0 * (base - first) / (base - value(over)?)
-                }
-            })
+            self.form.of(value(measure)?, || value(over), || value(base))
         };
         (0..measure.map_or(0, |ask| ask.runs.len())).map(one).collect()
     }
 
+    /// From the means of what is normalised. A run without an answer is in none.
+    fn of_normalised(
+        &self,
+        [measure, over, base]: [Option<&Ask>; 3],
+        among: &Among,
+        value_of: impl Fn(&Ask, &str) -> Option<f64>,
+    ) -> Option<f64> {
+        let best = |place: &String| {
+            let all = among.of.runs.iter().zip(&among.of.stands_for);
+            let there = all.filter(|(_, other)| *other == place);
+            among.best.of(there.filter_map(|(run, _)| value_of(&among.of, run)))
+        };
+        let mean = |ask: Option<&Ask>| {
+            let ask = ask?;
+            let all = ask.runs.iter().zip(&ask.stands_for);
+            let all = all.filter_map(|(run, place)| Some(value_of(ask, run)? / best(place)?));
+            Several::Mean.of(&all.collect::<Vec<_>>())
+        };
+        self.form.of(mean(measure)?, || mean(over), || mean(base))
+    }
+
     /// Whether what is asked for it, or for its control, goes to runs that do not pair.
     pub(super) fn is_unpaired(&self) -> bool {
+        let asks = || self.own().into_iter().chain(self.of_control()).flatten();
+        if self.among.is_some() && asks().any(|ask| ask.stands_for.is_empty()) {
+            return true;
+        }
         [self.own(), self.of_control()].into_iter().any(|asks| {
             let mut asks = asks.into_iter().flatten();
             asks.next().is_some_and(|first| !asks.all(|ask| first.pairs_with(ask)))
@@ -237,14 +285,16 @@ impl Claim {
 
     /// All that is asked for the claim itself.
     pub(crate) fn asks(&self) -> impl Iterator<Item = &Ask> {
-        std::iter::once(&self.measure).chain(&self.over).chain(&self.base)
+        let among = self.among.as_ref().map(|among| &among.of);
+        std::iter::once(&self.measure).chain(&self.over).chain(&self.base).chain(among)
     }
 
     /// The same, to be changed.
     pub(super) fn all_asks_mut(&mut self) -> impl Iterator<Item = &mut Ask> {
         let Control { measure, over, base, .. } = &mut self.control;
         let own = std::iter::once(&mut self.measure).chain(&mut self.over).chain(&mut self.base);
-        own.chain(measure).chain(over).chain(base)
+        let among = self.among.as_mut().map(|among| &mut among.of);
+        own.chain(measure).chain(over).chain(base).chain(among)
     }
 
     /// All that decides its value but for the runs, as the registry says it.
@@ -255,10 +305,13 @@ impl Claim {
             [self.own(), control].map(|asks| asks.map(|ask| ask.map(|ask| ask.said.as_str())));
         let question = format!("{:?} {said:?}", self.form);
         // As before there was a choice, so that what was recorded then is found.
-        if self.several == Several::Mean {
-            question
-        } else {
-            format!("{:?} {question}", self.several)
+        let question = match self.several {
+            Several::Mean => question,
+            several => format!("{several:?} {question}"),
+        };
+        match &self.among {
+            None => question,
+            Some(Among { best, of }) => format!("{question} over {best:?} {}", of.said),
         }
     }
 
@@ -341,6 +394,22 @@ mod tests {
         let values = questions.map(|several| claim(several).value(value_of).unwrap());
         assert!((values[1] - 4.0).abs() < 1e-12, "{values:?}");
         assert_eq!([values[0], values[2], values[3]], [7.0, 16.0, 1.0]);
+        let mut normalised = claim("");
+        // Where `{}` stands for the same: 1 over 1, 4 over 4, 16 over 2.
+        for ask in normalised.all_asks_mut() {
+            ask.stands_for = ["x", "y", "z"].map(str::to_owned).into();
+        }
+        let own = normalised.measure.clone();
+        let mut of = own.clone();
+        of.runs.extend(["d".to_owned(), "e".to_owned()]);
+        of.stands_for.extend(["z".to_owned(), "none".to_owned()]);
+        normalised.among = Some(Among { best: Pick::Least, of });
+        let value_of =
+            |ask: &Ask, run: &str| if run == "d" { Some(2.0) } else { value_of(ask, run) };
+        assert_eq!(normalised.value(value_of), Some(10.0 / 3.0));
+        let without = |ask: &Ask, run: &str| value_of(ask, run).filter(|_| run != "b");
+        assert_eq!(normalised.value(without), Some(4.5));
+        assert_ne!(normalised.question(), claim("").question());
         // A record of one is not taken for another's.
         let asked: std::collections::BTreeSet<String> =
             questions.map(|several| claim(several).question()).into();
