@@ -40,6 +40,6 @@ pub use time::{Span, Time};
 pub use token_bucket::TokenBucket;
 pub use transport::{
     Application, ConnectionPolicy, Endpoint, Feedback, Handle, HostContext, Limits, Message,
-    MessageId, PathOracle, Reply, Transmit, Transport,
+    MessageId, PathOracle, Reply, Role, Transmit, Transport,
 };
 pub use units::{Extent, Pace, Rate};

@@ -18,8 +18,8 @@ impl TokenBucket {
         TokenBucket { pace, burst: pace.serialise(burst_bytes as u64), paid: Time::ZERO }
     }
 
-    /// From when on so many bytes may leave: once all but a burst is paid for. More than that leave
-    /// when they are paid for themselves.
+    /// From when on so many bytes may leave: once all of them and those before but a burst are paid
+    /// for. More bytes than a burst leave once all before them is paid for.
     #[inline]
     pub fn opens_for(&self, bytes: u64) -> Time {
         let own = self.pace.serialise(bytes);

@@ -20,6 +20,23 @@ pub struct Message {
     /// What it counts among others where protocols tell tenants apart: 1 to
     /// [`Message::MOST_WEIGHT`].
     pub weight: u8,
+    /// Whether it asks for another message, or is one that was asked for.
+    pub role: Role,
+}
+
+/// What a message is among requests and their replies.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Role {
+    /// Nobody answers it.
+    #[default]
+    Alone,
+    /// Its destination answers it with a message.
+    Request,
+    /// The answer to its destination's message of that number ([`Message::id`]).
+    Reply {
+        /// The number.
+        request: u32,
+    },
 }
 
 impl Message {

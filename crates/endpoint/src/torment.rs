@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use tidegate_algos::Protocol;
 use tidegate_core::{
     Application, ConnectionPolicy, Frame, HostContext, MIN_WIRE_BYTES, Message, MessageId, Path,
-    PathOracle, Rate, Span, Time,
+    PathOracle, Rate, Role, Span, Time,
 };
 
 use crate::endpoint::{Endpoint, Packet};
@@ -112,6 +112,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
                     bytes,
                     dedicated: script.u8() % 2 == 0,
                     weight: script.u8() % 40,
+                    role: Role::Alone,
                 };
                 messages += 1;
                 endpoint.submit(now, message, &Somewhere);

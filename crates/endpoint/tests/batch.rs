@@ -2,8 +2,8 @@
 
 use tidegate_algos::Protocol;
 use tidegate_core::{
-    Application, ConnectionPolicy, HostContext, Message, MessageId, Path, PathOracle, Rate, Span,
-    Time,
+    Application, ConnectionPolicy, HostContext, Message, MessageId, Path, PathOracle, Rate, Role,
+    Span, Time,
 };
 use tidegate_endpoint::{Endpoint, Packet};
 
@@ -56,7 +56,14 @@ fn sent(protocol: Protocol, at_once: Option<usize>) -> Vec<Vec<Packet>> {
     let mut hosts = [endpoint(protocol, 0), endpoint(protocol, 1)];
     for id in 0..6 {
         let (src, bytes) = (id % 2, 1 + 9_000 * id as u64);
-        let message = Message { id: id / 2, dst: 1 - src, bytes, dedicated: false, weight: 1 };
+        let message = Message {
+            id: id / 2,
+            dst: 1 - src,
+            bytes,
+            dedicated: false,
+            weight: 1,
+            role: Role::Alone,
+        };
         hosts[src as usize].submit(Time::ZERO, message, &OnePath);
     }
     let mut turns = Vec::new();

@@ -8,7 +8,7 @@ use tidegate_core::fabric::{Fabric, Link as FabricLink, Node, Routing};
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
     Application, Body, ConnectionPolicy, Domain, Frame, HopTrace, HostContext, Message, MessageId,
-    Rate, Rng, Span, Time,
+    Rate, Rng, Role, Span, Time,
 };
 use tidegate_endpoint::{Link, Packet, Submission, pair};
 use tidegate_sim::{Departure as SimDeparture, Engine, Probe, Setup};
@@ -70,6 +70,7 @@ fn submissions(seed: u64) -> Vec<Submission> {
                     bytes,
                     dedicated: rng.below(4) == 0,
                     weight: 1,
+                    role: Role::Alone,
                 },
             }
         })

@@ -17,6 +17,7 @@ pub mod plan;
 mod presets;
 mod read;
 mod schema;
+mod template;
 
 use std::path::Path;
 
@@ -31,6 +32,7 @@ pub use load::asked_bps;
 pub use overrides::Override;
 pub use plan::{Output, Plan};
 pub use schema::schema;
+pub use template::{template, templates};
 
 /// Largest scenario file.
 const MOST_BYTES: u64 = 64 << 20;

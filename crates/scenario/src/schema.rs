@@ -47,8 +47,7 @@ fn reference(name: &str) -> Json {
 }
 
 fn quantity(dimension: &Dimension, more: &[&str]) -> Json {
-    let units: Vec<&str> =
-        dimension.units.iter().map(|(name, _)| *name).chain(more.iter().copied()).collect();
+    let units: Vec<&str> = dimension.names().chain(more.iter().copied()).collect();
     json!({
         "type": "string",
         "pattern": format!("^[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?({})$", units.join("|")),

@@ -490,6 +490,20 @@ fn options_change_values() {
 }
 
 #[test]
+fn options_name_what_has_a_label() {
+    let flow = |label: &str| format!("\n[[flows]]\nsrc = 'h1'\ndst = 'h2'\n{label}\n");
+    let text = format!("{GRAPH}{}{}{}", flow("label = 'b'"), flow(""), flow("label = 'victim'"));
+    let sizes = |argument: &str| {
+        let plan = load(&text, "x.toml", &[Override::set(argument).unwrap()]).unwrap();
+        plan.workload.flows.iter().map(|flow| flow.bytes).collect::<Vec<_>>()
+    };
+    let (inf, mega) = (u64::MAX, 1_000_000);
+    assert_eq!(sizes("flows.victim.size=1MB"), [mega, inf, inf, mega]);
+    assert_eq!(sizes("flows[b].size=1MB"), [inf, mega, inf, inf]);
+    assert_eq!(sizes("flows[2].size=1MB"), [inf, inf, mega, inf]);
+}
+
+#[test]
 fn another_protocol_takes_the_place_of_the_scenarios() {
     let text = format!(
         "{GRAPH}\n[protocols.swift]\nparams = {{ ai = 2.0 }}\n\

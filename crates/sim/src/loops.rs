@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use tidegate_core::workload::{Flow, Pattern, Traffic};
-use tidegate_core::{Domain, Rng, Span, Time, mix64};
+use tidegate_core::{Domain, Rng, Role, Span, Time, mix64};
 
 use crate::bytes::bytes;
 use crate::flows::Submission;
@@ -130,6 +130,17 @@ impl Loops {
         Some(reply)
     }
 
+    /// What the message with this id is to those who send and receive it.
+    pub(crate) fn role(&self, id: u64) -> Role {
+        match self.place(id) {
+            None => Role::Alone,
+            Some((.., false)) => Role::Request,
+            Some((client, turn, true)) => {
+                Role::Reply { request: number(self.position(client, turn)) }
+            }
+        }
+    }
+
     /// Nothing more is submitted.
     pub(crate) fn close(&mut self) {
         self.closed = true;
@@ -156,8 +167,13 @@ impl Loops {
     /// Ids rise with the turns of a client; of messages that are under way no two have the same
     /// number.
     fn submission(&self, client: u64, turn: u64, is_reply: bool, flow: Flow) -> Submission {
-        let place = 2 * (turn * self.clients.len() as u64 + client) + u64::from(is_reply);
-        Submission { flow, id: FIRST_ID + place, number: NUMBER | place as u32 }
+        let place = self.position(client, turn) + u64::from(is_reply);
+        Submission { flow, id: FIRST_ID + place, number: number(place) }
+    }
+
+    /// Place of a request among the messages of all loops; that of its reply is the next.
+    fn position(&self, client: u64, turn: u64) -> u64 {
+        2 * (turn * self.clients.len() as u64 + client)
     }
 
     /// Client, turn, and whether it is a reply, of the message with this id, if it is of a loop.
@@ -192,6 +208,11 @@ impl Loops {
         let think = if *exponential { think.scale(rng.exponential()) } else { *think };
         Turn { server, request_bytes, reply_bytes, think }
     }
+}
+
+/// What a host calls the message at that place.
+fn number(place: u64) -> u32 {
+    NUMBER | place as u32
 }
 
 fn template(block: &Traffic, start: Time) -> Flow {

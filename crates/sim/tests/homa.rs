@@ -252,3 +252,45 @@ fn a_message_to_a_faster_host_is_granted_to_its_end() {
         assert!(took < most, "{size} B to {gbps} Gbit/s: {took}, at most {most}");
     }
 }
+
+#[test]
+fn incast_control_keeps_replies_from_the_queue() {
+    // Forty requests of a host, to eight others, each for a reply of 400 KB.
+    let at_most = |requests: u64| {
+        let more = [
+            ("incast_requests", Value::Integer(requests)),
+            ("overcommitment", Value::Integer(2)),
+            ("scheduled_priorities", Value::Integer(4)),
+        ];
+        let mut setup = setup(star(9, RATE, DELAY, MTU), homa(&more), Vec::new(), Time::ms(4));
+        let pattern = Pattern::ClosedLoop {
+            clients: vec![0; 40],
+            servers: (1..9).collect(),
+            replies: Sizes::Fixed(400_000),
+            reply_label: 1,
+            think: Span::ms(1),
+            exponential: false,
+        };
+        setup.workload.traffic = vec![Traffic {
+            pattern,
+            sizes: Sizes::Fixed(200),
+            stack: 0,
+            label: 0,
+            start: Time::us(10),
+            stop: setup.duration,
+        }];
+        let bdp = setup_bdp(&setup);
+        let (finished, outcome) = run(setup, ());
+        let replies = finished.iter().filter(|row| row.bytes == 400_000).count();
+        assert!(replies > 80, "{replies} replies");
+        (downlink(&outcome, 0).queue_bytes.max, bdp as f64)
+    };
+    let ((without, bdp), (with, _)) = (at_most(0), at_most(1));
+    println!("{without} B at most without, {with} B with, BDP {bdp} B");
+    // All that leaves at once comes to one link while little leaves it: eight servers send 40 BDP
+    // in the time of five.
+    assert!(without > 33.0 * bdp, "{without} B without");
+    // One reply begins with a BDP, two senders are granted one each, and the rest send a packet.
+    let most = 3.0 * bdp + 39.0 * 1_538.0;
+    assert!(with < most, "{with} B with it, at most {most}");
+}

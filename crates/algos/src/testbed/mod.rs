@@ -14,7 +14,7 @@ use alloc::vec::Vec;
 use tidegate_core::wire::{Carried, Header};
 use tidegate_core::{
     Application, Body, ConnectionPolicy, Endpoint, Frame, HopTrace, HostContext, Message,
-    PacketMut, Path, PathOracle, Rate, Reply, Span, Time, Transmit, Transport,
+    PacketMut, Path, PathOracle, Rate, Reply, Role, Span, Time, Transmit, Transport,
 };
 
 pub(crate) use application::{Checking, FORGED};
@@ -74,7 +74,7 @@ impl PathOracle for NoPaths {
 
 /// Number `id` of its application, of no weight.
 pub(crate) fn message(id: u32, dst: u32, bytes: u64) -> Message {
-    Message { id, dst, bytes, dedicated: false, weight: 1 }
+    Message { id, dst, bytes, dedicated: false, weight: 1, role: Role::Alone }
 }
 
 /// What a host sends at `now`, if it may send anything.

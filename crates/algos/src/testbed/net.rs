@@ -6,7 +6,7 @@ use alloc::vec::Vec;
 use tidegate_core::wire::{Carried, Header};
 use tidegate_core::{Body, Domain, Frame, Handle, Message, Reply, Rng, Span, Time, frame_flag};
 
-use super::{Checking, NoPaths, RATE, Subject, kind_named, kind_of, receive, transmit};
+use super::{Checking, NoPaths, RATE, Subject, kind_named, kind_of, message, receive, transmit};
 
 /// A host, and the times from which and before which something happens to it.
 type Outage = Option<(u32, Time, Time)>;
@@ -110,7 +110,7 @@ impl<T: Subject> Net<T> {
         weight: u8,
     ) -> (u32, Handle) {
         let id = self.app.submit(src, dst, bytes);
-        let message = Message { id, dst, bytes, dedicated: false, weight };
+        let message = Message { weight, ..message(id, dst, bytes) };
         (id, self.hosts[src as usize].submit(self.now, message, &NoPaths))
     }
 

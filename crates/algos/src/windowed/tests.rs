@@ -18,8 +18,8 @@ use crate::testbed::{self, message, transmit};
 use tidegate_core::params::Params;
 use tidegate_core::{
     Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, HopTrace,
-    HostContext, Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Span, Time,
-    Transport, WindowRule, frame_flag, wire::Carried,
+    HostContext, Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Role, Span,
+    Time, Transport, WindowRule, frame_flag, wire::Carried,
 };
 
 fn sender() -> Sender<Swift> {
@@ -270,8 +270,11 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
             let bytes = 1 + rng.below(most);
             let dedicated = rng.below(8) == 0;
             let expected = looked_for(&sender, dst, size);
-            let handle =
-                sender.submit(now, Message { id, dst, bytes, dedicated, weight: 1 }, &OnePath);
+            let handle = sender.submit(
+                now,
+                Message { id, dst, bytes, dedicated, weight: 1, role: Role::Alone },
+                &OnePath,
+            );
             if !dedicated {
                 assert_eq!((handle.0 >> 32) as u32, expected, "message {id} with {policy:?}");
                 shared += (sender.senders[expected as usize].queued_messages > 1) as u32;

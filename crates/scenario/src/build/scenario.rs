@@ -63,7 +63,7 @@ static SECTIONS: &[Key] = &[
     key("output", Shape::Table(&[OUTPUT]), Default("{}"), "What is recorded."),
 ];
 
-static OUTPUT: &[Key] = &[
+pub(crate) static OUTPUT: &[Key] = &[
     key(
         "histograms",
         Shape::Flag,

@@ -352,7 +352,7 @@ fn with_unit(dimension: &Dimension) -> Why {
 /// In the largest unit that leaves a whole number.
 fn size(bytes: u64) -> String {
     let fits = |(_, unit): &&(&str, u64)| bytes >= *unit && bytes.is_multiple_of(*unit);
-    let decimal = SIZE.units.iter().filter(|(name, _)| !name.contains(['i', 'k']));
+    let decimal = SIZE.units.iter().filter(|(name, _)| !name.contains('i'));
     let (name, unit) = decimal.rev().find(fits).unwrap_or(&("B", 1));
     format!("{}{name}", bytes / unit)
 }

@@ -13,17 +13,30 @@ pub(crate) struct Dimension {
     pub(crate) noun: &'static str,
     /// An example of its text.
     pub(crate) example: &'static str,
-    /// Names of units and their sizes in the base unit. The first of equal ones is suggested.
+    /// Names of units and their sizes in the base unit, as messages list them.
     pub(crate) units: &'static [(&'static str, u64)],
+    /// Other names, with the units that they stand for.
+    pub(crate) aliases: &'static [(&'static str, &'static str)],
 }
 
 impl Dimension {
     /// What is allowed: an example, and all units by their plain names.
     pub(crate) fn expected(&self, such_as: &str) -> String {
-        let plain = |name: &&str| name.is_ascii() && *name != "kB";
-        let units: Vec<String> =
-            self.units.iter().map(|(name, _)| *name).filter(plain).map(String::from).collect();
+        let units = self.units.iter().map(|(name, _)| name.to_string()).collect();
         format!("{} {such_as} {:?}, in {}", self.noun, self.example, either(units))
+    }
+
+    /// All names of units.
+    pub(crate) fn names(&self) -> impl Iterator<Item = &'static str> {
+        let aliases = self.aliases.iter().map(|(name, _)| *name);
+        self.units.iter().map(|(name, _)| *name).chain(aliases)
+    }
+
+    /// The size of a unit in the base unit.
+    fn size(&self, unit: &str) -> Option<u64> {
+        let alias = self.aliases.iter().find(|(name, _)| *name == unit);
+        let unit = alias.map_or(unit, |(_, plain)| plain);
+        self.units.iter().find(|(name, _)| *name == unit).map(|(_, size)| *size)
     }
 }
 
@@ -35,11 +48,10 @@ pub(crate) const TIME: Dimension = Dimension {
         ("ps", 1),
         ("ns", 1_000),
         ("us", 1_000_000),
-        ("\u{b5}s", 1_000_000),
-        ("\u{3bc}s", 1_000_000),
         ("ms", 1_000_000_000),
         ("s", 1_000_000_000_000),
     ],
+    aliases: &[("\u{b5}s", "us"), ("\u{3bc}s", "us")],
 };
 /// In bits per second.
 pub(crate) const RATE: Dimension = Dimension {
@@ -52,6 +64,18 @@ pub(crate) const RATE: Dimension = Dimension {
         ("bps", 1),
         ("Tbps", 1_000_000_000_000),
     ],
+    aliases: &[
+        ("Gbit/s", "Gbps"),
+        ("Mbit/s", "Mbps"),
+        ("kbit/s", "kbps"),
+        ("bit/s", "bps"),
+        ("Tbit/s", "Tbps"),
+        ("Gb/s", "Gbps"),
+        ("Mb/s", "Mbps"),
+        ("kb/s", "kbps"),
+        ("b/s", "bps"),
+        ("Tb/s", "Tbps"),
+    ],
 };
 /// In bytes.
 pub(crate) const SIZE: Dimension = Dimension {
@@ -60,7 +84,6 @@ pub(crate) const SIZE: Dimension = Dimension {
     units: &[
         ("B", 1),
         ("KB", 1_000),
-        ("kB", 1_000),
         ("MB", 1_000_000),
         ("GB", 1_000_000_000),
         ("TB", 1_000_000_000_000),
@@ -69,10 +92,11 @@ pub(crate) const SIZE: Dimension = Dimension {
         ("GiB", 1 << 30),
         ("TiB", 1 << 40),
     ],
+    aliases: &[("kB", "KB")],
 };
 /// A number, as people write shares.
 pub(crate) const SHARE: Dimension =
-    Dimension { noun: "a share", example: "60%", units: &[("%", 1)] };
+    Dimension { noun: "a share", example: "60%", units: &[("%", 1)], aliases: &[] };
 /// Unit of a size relative to the bandwidth-delay product.
 pub(crate) const BDP: &str = "BDP";
 
@@ -156,16 +180,15 @@ fn quantity(text: &str, dimension: &Dimension) -> Result<u64, Why> {
     let Some(decimal) = Decimal::parse(number) else {
         return Err(Why { expected: expected(), suggestion: None });
     };
-    if let Some((_, size)) = dimension.units.iter().find(|(name, _)| *name == unit)
+    if let Some(size) = dimension.size(unit)
         && text.trim().len() == text.len()
     {
-        return decimal.times(*size).ok_or_else(|| Why {
+        return decimal.times(size).ok_or_else(|| Why {
             expected: format!("{} that is not astronomical", dimension.noun),
             suggestion: None,
         });
     }
-    let known = dimension.units.iter().map(|(name, _)| *name);
-    let suggestion = if unit.is_empty() { None } else { nearest(unit.trim(), known) };
+    let suggestion = if unit.is_empty() { None } else { nearest(unit.trim(), dimension.names()) };
     // A bit is an eighth of a byte: nobody's slip where the rest is spelt with care.
     let other_letter = |meant: &str| {
         unit.chars().any(char::is_uppercase)
@@ -261,6 +284,8 @@ mod tests {
         assert_eq!(span("163840ps"), Ok(Span::ps(163_840)));
         assert_eq!(span("0.12345678901234567890123us"), Ok(Span::ps(123_457)));
         assert_eq!(rate("0.1Tbps"), Ok(Rate::gbps(100)));
+        assert_eq!(rate("100Gbit/s"), Ok(Rate::gbps(100)));
+        assert_eq!(rate("0.1Tb/s"), Ok(Rate::gbps(100)));
         assert_eq!(bytes("64MB"), Ok(64_000_000));
         assert_eq!(bytes("64MiB"), Ok(64 << 20));
         assert_eq!(bytes("1e3B"), Ok(1_000));
@@ -317,7 +342,9 @@ mod tests {
         assert_eq!(suggestion(span("5 ms").unwrap_err()), "5ms");
         assert_eq!(suggestion(bytes("1mb").unwrap_err()), "1MB");
         assert_eq!(suggestion(extent("1.5bdp").unwrap_err()), "1.5BDP");
-        for why in [rate("100GBps").unwrap_err(), bytes("4Mb").unwrap_err()] {
+        for why in
+            [rate("100GBps").unwrap_err(), rate("1GB/s").unwrap_err(), bytes("4Mb").unwrap_err()]
+        {
             assert!(
                 why.suggestion.is_none() && why.expected.contains("a byte of 8 bits"),
                 "{why:?}"

@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::Override;
-use crate::error::Error;
+use crate::error::{Error, nearest, one_of};
 
 /// A text that values come from.
 #[derive(Debug)]
@@ -174,8 +174,8 @@ impl Node {
         }
     }
 
-    /// Replaces or adds one value. Tables on the way are made; places in lists must exist, and `*`
-    /// is all of them.
+    /// Replaces or adds one value. Tables on the way are made; items of lists must exist, and
+    /// are named by place, by label, or all by `*`.
     pub(crate) fn set(&mut self, change: &Override) -> Result<(), Error> {
         let source = Rc::new(Source {
             name: change.option.clone(),
@@ -220,21 +220,12 @@ impl Node {
                 let entry = entries.entry(step.to_string()).or_insert_with(|| (at.clone(), empty));
                 entry.1.put(steps, depth + 1, value)
             }
-            Raw::List(items) if step == "*" && !items.is_empty() => {
-                items.iter_mut().try_for_each(|item| item.put(steps, depth + 1, value))
-            }
             Raw::List(items) => {
-                let len = items.len();
-                let found = step.parse::<usize>().ok().and_then(|index| items.get_mut(index));
-                let item = found.ok_or_else(|| {
-                    let expected = match len {
-                        0 => "a list that is not empty".to_string(),
-                        1 => "place 0".to_string(),
-                        _ => format!("a place from 0 to {}, or * for all", len - 1),
-                    };
-                    at.error(shown(), format!("place {step} in a list of {len}"), expected)
-                })?;
-                item.put(steps, depth + 1, value)
+                let chosen = choose(items, step);
+                if chosen.is_empty() {
+                    return Err(no_item(items, step, at, shown()));
+                }
+                chosen.into_iter().try_for_each(|index| items[index].put(steps, depth + 1, value))
             }
             _ => Err(at.error(shown(), "a value, not a table", "a key that exists")),
         }
@@ -270,6 +261,45 @@ impl Node {
             }
         }
     }
+}
+
+/// The places in a list that a step means: a number, `*` for all, or else a label.
+fn choose(items: &[Node], step: &str) -> Vec<usize> {
+    let all = 0..items.len();
+    match step.parse::<usize>() {
+        Ok(place) => all.filter(|&index| index == place).collect(),
+        Err(_) if step == "*" => all.collect(),
+        Err(_) => all.filter(|&index| label(&items[index]) == Some(step)).collect(),
+    }
+}
+
+fn label(item: &Node) -> Option<&str> {
+    match &item.raw {
+        Raw::Table(entries) => match &entries.get("label")?.1.raw {
+            Raw::Text(label) => Some(label),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// A step means nothing in a list.
+fn no_item(items: &[Node], step: &str, at: &Place, key: String) -> Error {
+    let len = items.len();
+    let mut labels: Vec<&str> = items.iter().filter_map(label).collect();
+    labels.dedup();
+    let place = match len {
+        0 => "a list that is not empty".to_string(),
+        1 => "place 0".to_string(),
+        _ => format!("a place from 0 to {}, or * for all", len - 1),
+    };
+    let by_label = match labels.is_empty() {
+        true => String::new(),
+        false => format!(", or label {}", one_of(labels.iter().copied())),
+    };
+    let what = if step == "*" || step.parse::<usize>().is_ok() { "place" } else { "label" };
+    at.error(key, format!("{what} {step} in a list of {len}"), place + &by_label)
+        .meant(nearest(step, labels))
 }
 
 fn entries(source: &Rc<Source>, table: DeTable<'_>) -> Entries {

@@ -30,7 +30,7 @@ use tidegate_core::fabric::{
 use tidegate_core::routes::Routes;
 use tidegate_core::{
     Application, Domain, Facts, Feedback, Hop, HostContext, Message, MessageId, PathOracle, Rate,
-    Reply, Rng, Span, Time, Transmit, Transport, frame_flag,
+    Reply, Rng, Role, Span, Time, Transmit, Transport, frame_flag,
 };
 
 use crate::agenda::{Action, Agenda};

@@ -287,6 +287,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             bytes: flow.bytes,
             dedicated: flow.dedicated,
             weight: self.setup.weights.get(flow.label as usize).copied().unwrap_or(1),
+            role: self.loops.as_ref().map_or(Role::Alone, |loops| loops.role(submission.id)),
         };
         let transport = self.hosts[host as usize].transport(flow.stack, &self.setup.stacks);
         self.flows.get(slot).handle = transport.submit(now, message, &self.routing);

@@ -6,6 +6,8 @@
 use tidegate_core::wire::Carried;
 use tidegate_core::{Body, Time, headers};
 
+use super::incast::Part;
+
 headers! {
     /// Homa: receivers grant packets, and say at which priority they come.
     pub enum Header = "homa", version 1, port 52710;
@@ -20,6 +22,10 @@ headers! {
             scheduled,
             /// It acknowledges another message.
             acknowledges,
+            /// Of a reply to this message, only the first packet may go without a grant.
+            wants_brief,
+            /// The message is a reply.
+            replies,
         }
         fields {
             /// Place of the message among those of this sender to this receiver.
@@ -78,6 +84,10 @@ headers! {
         flags {
             /// All that may be sent has been, and nothing came of it for a while.
             repeated,
+            /// As in the message's packets.
+            wants_brief,
+            /// As in the message's packets.
+            replies,
         }
         fields {
             /// As in the message's packets.
@@ -136,20 +146,23 @@ pub(super) struct Announced {
     pub(super) message: u32,
     pub(super) unscheduled: u32,
     pub(super) size: u64,
+    pub(super) part: Part,
 }
 
 impl Data {
     #[inline]
     pub(super) fn announced(&self) -> Announced {
         let Data { lane, generation, message, unscheduled, size, .. } = *self;
-        Announced { lane, generation, message, unscheduled, size }
+        let part = Part { wants_brief: self.wants_brief, replies: self.replies };
+        Announced { lane, generation, message, unscheduled, size, part }
     }
 }
 
 impl NeedAck {
     pub(super) fn announced(&self) -> Announced {
         let NeedAck { lane, generation, message, unscheduled, size, .. } = *self;
-        Announced { lane, generation, message, unscheduled, size }
+        let part = Part { wants_brief: self.wants_brief, replies: self.replies };
+        Announced { lane, generation, message, unscheduled, size, part }
     }
 }
 
@@ -196,6 +209,8 @@ const BUSY: u8 = 5;
 const END_OF_MESSAGE: u8 = KIND + 1;
 const SCHEDULED: u8 = END_OF_MESSAGE << 1;
 const ACKNOWLEDGES: u8 = SCHEDULED << 1;
+const WANTS_BRIEF: u8 = ACKNOWLEDGES << 1;
+const REPLIES: u8 = WANTS_BRIEF << 1;
 const STALLED: u8 = END_OF_MESSAGE;
 
 /// Whether a body holds a packet that says all about a message.
@@ -233,6 +248,8 @@ impl Carried for Header {
                 retransmission: body.is_retransmission,
                 scheduled: is(SCHEDULED),
                 acknowledges: is(ACKNOWLEDGES),
+                wants_brief: is(WANTS_BRIEF),
+                replies: is(REPLIES),
                 lane,
                 generation,
                 message,
@@ -245,6 +262,8 @@ impl Carried for Header {
             ACK => Header::Ack(Ack::of(message, body.words)),
             NEED_ACK => Header::NeedAck(NeedAck {
                 repeated: body.is_retransmission,
+                wants_brief: is(WANTS_BRIEF),
+                replies: is(REPLIES),
                 lane,
                 generation,
                 message,
@@ -279,7 +298,9 @@ impl Carried for Header {
                 let tag = DATA
                     | flag(h.end_of_message, END_OF_MESSAGE)
                     | flag(h.scheduled, SCHEDULED)
-                    | flag(h.acknowledges, ACKNOWLEDGES);
+                    | flag(h.acknowledges, ACKNOWLEDGES)
+                    | flag(h.wants_brief, WANTS_BRIEF)
+                    | flag(h.replies, REPLIES);
                 let first = which(h.lane, h.generation, h.message, body);
                 (tag, [first, pair(h.unscheduled, 0), h.size, h.offset, h.acked])
             }
@@ -294,7 +315,8 @@ impl Carried for Header {
             Header::NeedAck(h) => {
                 body.is_retransmission = h.repeated;
                 let first = which(h.lane, h.generation, h.message, body);
-                (NEED_ACK, [first, pair(h.unscheduled, 0), h.size, h.sent, 0])
+                let tag = NEED_ACK | flag(h.wants_brief, WANTS_BRIEF) | flag(h.replies, REPLIES);
+                (tag, [first, pair(h.unscheduled, 0), h.size, h.sent, 0])
             }
             Header::Resend(h) => {
                 let first = which(h.lane, h.generation, h.message, body);

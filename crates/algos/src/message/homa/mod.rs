@@ -62,10 +62,12 @@
 //!
 //! Our own:
 //!
-//! * Messages go one way. So the limit on unscheduled bytes of responses, where many requests are
-//!   out (incast control), is left out, as in that simulator; and a receiver acknowledges: long
-//!   messages at once, short ones in data that goes the other way, as Linux' Homa does, in a packet
-//!   when there are many, or after a while.
+//! * Messages go one way, and only closed loops say which is a reply; so a receiver acknowledges:
+//!   long messages at once, short ones in data that goes the other way, as Linux' Homa does, in a
+//!   packet when there are many, or after a while.
+//! * Incast control (`incast.rs`) is off unless `incast_requests` says from how many requests on:
+//!   the paper gives no number, and that simulator has none of it. A reply then begins with one
+//!   packet, for the paper's few hundred bytes.
 //! * Unscheduled bytes are rounded up to whole packets, and all packets hold as much; a packet
 //!   without a grant counts as one with among those under way.
 //! * Packets say more than they are charged for: 16 bytes of header are what the simulator has for
@@ -79,6 +81,7 @@
 mod cutoffs;
 mod grants;
 pub mod header;
+mod incast;
 mod packets;
 mod receiver;
 mod recovery;
@@ -149,6 +152,9 @@ params! {
         /// Without news for so long, packets are lost.
         resend_timeout: Span = Span::ms(5), within Span::us(10) => Span::s(10), "HomaModule, \
             homa_timer.c";
+        /// Requests of a host beyond so many have replies of which only the first packet goes
+        /// without a grant (incast control); 0: none.
+        incast_requests: u64 = 0, in 0..=1_000_000_000, "paper, section 3.6";
     }
 }
 
@@ -199,6 +205,7 @@ struct Settings {
     round_trip: Span,
     timeout: Span,
     ack_delay: Span,
+    incast_requests: u64,
 }
 
 impl Settings {
@@ -234,6 +241,7 @@ impl Settings {
             timeout,
             // Before the sender asks.
             ack_delay: ACK_DELAY.min(timeout.scale(0.25)),
+            incast_requests: params.incast_requests,
         }
     }
 
@@ -334,8 +342,10 @@ impl Transport for Homa {
     fn submit(&mut self, now: Time, message: Message, _paths: &dyn PathOracle) -> Handle {
         self.advance(now);
         let peer = self.meet(message.dst);
-        let Homa { settings, outbox, control, .. } = self;
-        Handle(outbox.submit(&mut Step { settings, now, control }, peer, &message).bits())
+        let Homa { settings, inbox, outbox, control, .. } = self;
+        let exchange = inbox.exchanges.submit(settings.incast_requests, &message);
+        let step = &mut Step { settings, now, control };
+        Handle(outbox.submit(step, peer, &message, exchange).bits())
     }
 
     fn stop(&mut self, now: Time, handle: Handle) {

@@ -6,6 +6,7 @@ use alloc::vec::Vec;
 use tidegate_core::{Application, Message, MessageId, Time};
 
 use super::header::{Ack, Announced, Data, Header, NOBODY, NeedAck, pair};
+use super::incast::{Exchanges, Part};
 use super::schedule::Schedule;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
@@ -51,6 +52,7 @@ pub(super) struct Incoming {
     pub(super) asked_at: Time,
     pub(super) horizon: Horizon,
     pub(super) backoff: Backoff,
+    part: Part,
 }
 
 impl Incoming {
@@ -116,6 +118,7 @@ pub(super) struct Inbox {
     /// When the link has been idle for so long that one more sender is granted to.
     pub(super) bubble_at: Time,
     pub(super) order: u64,
+    pub(super) exchanges: Exchanges,
 }
 
 impl Inbox {
@@ -130,6 +133,7 @@ impl Inbox {
             acks: Timers::default(),
             bubble_at: Time::NEVER,
             order: 0,
+            exchanges: Exchanges::default(),
         }
     }
 
@@ -148,7 +152,8 @@ impl Inbox {
     pub(super) fn is_quiet(&self) -> bool {
         let untold = self.sources.iter().any(|source| !source.untold.is_empty());
         let granting = self.schedule.active() > 0 || self.schedule.is_anyone_waiting();
-        !untold && !granting && self.messages.len() == 0 && self.deadline() == Time::NEVER
+        let rests = !untold && !granting && self.exchanges.is_quiet();
+        rests && self.messages.len() == 0 && self.deadline() == Time::NEVER
     }
 
     #[cfg(test)]
@@ -196,6 +201,7 @@ impl Inbox {
             window: last.window.cleared(),
             order: self.order,
             waits_since: now,
+            part: said.part,
             ..Incoming::default()
         });
         self.sources[number as usize].lanes.open(said.lane, said.generation, slot);
@@ -356,7 +362,9 @@ impl Inbox {
         let source = &mut self.sources[number as usize];
         source.messages.remove(&mut self.places, slot);
         source.lanes.close(message.lane, ());
-        app.completed(step.now, MessageId { src: source.host, id: message.id });
+        // Before the application, which may answer.
+        self.exchanges.arrived(source.host, id, message.part);
+        app.completed(step.now, MessageId { src: source.host, id });
         self.timers.remove(slot);
         self.messages.remove(slot);
         if was_granted {

@@ -7,6 +7,7 @@ use alloc::vec::Vec;
 use tidegate_core::{Message, Time};
 
 use super::header::{Data, Grant, Header, NeedAck, unpair};
+use super::incast::Part;
 use super::receiver::MAX_AHEAD;
 use super::{LONG, Settings, Step};
 use crate::kit::backoff::Backoff;
@@ -46,6 +47,9 @@ pub(super) struct Outgoing {
     runs: VecDeque<Run>,
     /// Waits for a lane.
     held: bool,
+    part: Part,
+    /// Begins with one packet only.
+    is_brief: bool,
     order: u64,
     /// When a packet was last sent for the first time, and again.
     pub(super) sent_at: Time,
@@ -146,6 +150,7 @@ impl Outbox {
         step: &mut Step<'_>,
         destination: u32,
         message: &Message,
+        (part, is_brief): (Part, bool),
     ) -> Key {
         self.order += 1;
         let slot = self.messages.insert(|last| {
@@ -157,6 +162,8 @@ impl Outbox {
                 size: message.bytes,
                 packets: step.settings.packets.of(message.bytes),
                 order: self.order,
+                part,
+                is_brief,
                 runs,
                 ..Outgoing::default()
             }
@@ -180,7 +187,8 @@ impl Outbox {
             Some(last) => *last = slot,
             None => destination.slots.push(slot),
         }
-        message.unscheduled = step.settings.packets.unscheduled.min(message.packets);
+        let most = if message.is_brief { 1 } else { step.settings.packets.unscheduled };
+        message.unscheduled = most.min(message.packets);
         message.granted = message.unscheduled;
         if message.packets == 0 {
             // Stopped while it waited: its receiver has to hear of it all the same.
@@ -246,6 +254,8 @@ impl Outbox {
             retransmission: again,
             scheduled: packet >= message.unscheduled,
             acknowledges: false,
+            wants_brief: message.part.wants_brief,
+            replies: message.part.replies,
             lane: message.lane,
             generation: message.generation,
             message: message.id,
@@ -349,6 +359,8 @@ impl Outbox {
 pub(super) fn need_ack(message: &Outgoing, settings: &Settings) -> NeedAck {
     NeedAck {
         repeated: false,
+        wants_brief: message.part.wants_brief,
+        replies: message.part.replies,
         lane: message.lane,
         generation: message.generation,
         message: message.id,

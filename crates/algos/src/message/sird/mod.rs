@@ -169,9 +169,10 @@ params! {
         /// others could use.
         sender_threshold: Extent = Extent::Bdp(0.5),
             within Extent::Bdp(0.0) => Extent::Bdp(1e9), "paper, table 2";
-        /// Weight of the latest share of marked packets in its moving average, in both loops.
+        /// Weight of the latest share of marked packets in its moving average, in both loops; 0:
+        /// they never react.
         gain: f64 = 0.08, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
-        /// Least bucket of a congested sender, in BDP.
+        /// Least bucket of a congested sender, in BDP; 1: it never shrinks.
         sender_floor: f64 = 0.1, in 0.0..=1.0, "authors' simulator, large-scale-common.default";
         /// Least bucket of a sender behind a congested network, in BDP.
         network_floor: f64 = 0.03, in 0.0..=1.0, "authors' simulator, large-scale-common.default";

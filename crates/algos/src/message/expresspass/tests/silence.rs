@@ -4,7 +4,7 @@ use super::*;
 
 fn begin(host: &mut ExpressPass, at: Time) -> Request {
     let bytes = 1_000 * MTU as u64;
-    let message = Message { id: 0, dst: 1, bytes, dedicated: false, weight: 1 };
+    let message = message(0, 1, bytes);
     host.submit(at, message, &NoPaths);
     let Some(Header::Request(request)) = next(host, at) else { panic!() };
     request

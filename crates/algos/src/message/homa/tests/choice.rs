@@ -228,7 +228,7 @@ fn a_grant_is_kept_however_far_ahead_it_is() {
     tell(&mut sender, START, 1, &grant(0, 10_000, 6));
     assert_eq!(data(&mut sender, START).len(), 10_000 - 70);
     // A wild sum is taken for no more than a receiver ever grants.
-    let endless = Message { id: 1, dst: 2, bytes: Message::UNLIMITED, dedicated: false, weight: 1 };
+    let endless = message(1, 2, Message::UNLIMITED);
     let handle = sender.submit(START, endless, &NoPaths);
     let sum = Grant { lane: 0, level: 6, granted: u64::MAX, ..Grant::default() };
     tell(&mut sender, START, 2, &Header::Grant(sum));

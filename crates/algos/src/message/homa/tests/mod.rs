@@ -4,7 +4,7 @@ use alloc::vec::Vec;
 
 use tidegate_core::Frame;
 
-use super::header::{Ack, Data, Grant, Resend, pair};
+use super::header::{Ack, Data, Grant, NeedAck, Resend, pair};
 use super::*;
 use crate::testbed::{
     self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, RATE, Subject, kinds, message, tell,
@@ -13,6 +13,7 @@ use crate::testbed::{
 
 mod choice;
 mod delivery;
+mod incast;
 mod levels;
 mod patience;
 

@@ -36,7 +36,7 @@ fn after_no_credit(fair_share: f64, weights: [u8; 2]) -> [u32; 3] {
     let mut host = Sird::new(&params, &context(0));
     for (id, (dst, weight)) in [(1, weights[0]), (1, weights[1]), (2, 1)].into_iter().enumerate() {
         let bytes = 100_000_000;
-        let message = Message { id: id as u32, dst, bytes, dedicated: false, weight };
+        let message = Message { weight, ..message(id as u32, dst, bytes) };
         host.submit(Time::ZERO, message, &NoPaths);
     }
     let mut credited = 0;
