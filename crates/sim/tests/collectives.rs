@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::{lossless, open_loop, run, setup, stack, star};
+use crate::common::{open_loop, run, setup, stack, star};
 use tidegate_algos::Stack;
 use tidegate_core::collective::{Collective, MOST_MESSAGES, Op, expert_loads};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
