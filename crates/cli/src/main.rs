@@ -5,6 +5,7 @@ mod args;
 mod commands;
 mod engine;
 mod format;
+mod jobs;
 mod page;
 mod progress;
 mod reproduce;

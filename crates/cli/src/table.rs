@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use comfy_table::{CellAlignment, Table, presets};
 use tidegate_workbench::results::{
-    BySize, FlowSummary, GroupSummary, LinkSummary, Summary, SwitchSummary,
+    BySize, FlowSummary, GroupSummary, JobSummary, LinkSummary, Summary, SwitchSummary,
 };
 use tidegate_workbench::{Comparison, conditions};
 
@@ -12,6 +12,7 @@ use crate::engine::{Threads, engine_line};
 use crate::format::{
     BOUND, NONE, bound, bytes, digits, finished, micros, number, percent, ratio, shown,
 };
+use crate::jobs;
 
 /// Up to so many flows are shown one by one; more are grouped by label.
 const FLOWS_SHOWN: usize = 30;
@@ -30,6 +31,8 @@ const LINKS_COMPARED: usize = 3;
 pub(crate) fn run(summary: &Summary, threads: Threads) -> String {
     let mut text = heading(summary, &[("", summary)]);
     let title = |text: &str| titled(text, summary);
+    let rows: Vec<_> = summary.jobs.iter().map(|job| (job.protocol.as_str(), job)).collect();
+    text.push_str(&collectives(&rows, summary));
     match &summary.flows {
         Some(flows) if flows.len() <= FLOWS_SHOWN => {
             text.push_str(&title("Flows"));
@@ -69,6 +72,10 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
         comparison.runs.iter().map(|run| (run.protocol.as_str(), &run.summary)).collect();
     let mut text = heading(&first.summary, &runs);
     let title = |text: &str| titled(text, &first.summary);
+    // Each under all protocols.
+    let of = |at| runs.iter().filter_map(move |(run, summary)| Some((*run, summary.jobs.get(at)?)));
+    let rows: Vec<_> = (0..first.summary.jobs.len()).flat_map(of).collect();
+    text.push_str(&collectives(&rows, &first.summary));
     let rows = each(comparison);
     let (messages, flows): (Vec<Row<'_>>, Vec<Row<'_>>) =
         rows.into_iter().partition(|(_, group)| group.fct.count > 0);
@@ -112,6 +119,14 @@ fn titled(text: &str, summary: &Summary) -> String {
         }
         mode => format!("\n{text}, connections: {mode}\n"),
     }
+}
+
+/// A table of collectives, each with the run's protocol; nothing where there are none.
+fn collectives(rows: &[(&str, &JobSummary)], summary: &Summary) -> String {
+    if rows.is_empty() {
+        return String::new();
+    }
+    titled(jobs::TITLE, summary) + &jobs::job_table(rows)
 }
 
 /// A run's protocol, and one of its groups.
@@ -492,11 +507,11 @@ fn dropping(summary: &Summary) -> Vec<&LinkSummary> {
 }
 
 /// The protocol under comparison, and the flow's own where that is another.
-fn protocol(compared: &str, own: &str) -> String {
+pub(crate) fn protocol(compared: &str, own: &str) -> String {
     if compared == own { own.to_owned() } else { format!("{compared}, flow: {own}") }
 }
 
-fn label(label: &str) -> String {
+pub(crate) fn label(label: &str) -> String {
     if label.is_empty() { NONE.to_owned() } else { shown(label) }
 }
 

@@ -9,6 +9,7 @@ extern crate alloc;
 
 mod card;
 pub mod circuits;
+pub mod collective;
 mod congestion;
 mod equipment;
 pub mod fabric;

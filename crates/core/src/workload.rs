@@ -2,6 +2,7 @@
 
 use alloc::vec::Vec;
 
+use crate::collective::Collective;
 use crate::{Message, Span, Time};
 
 /// One explicit flow.
@@ -145,6 +146,8 @@ pub enum Pattern {
         /// It is exponential.
         exponential: bool,
     },
+    /// Messages that begin when those they wait for have arrived at their host.
+    Collective(Collective),
     /// A list of arrivals, in order of time.
     Trace(Vec<Arrival>),
 }
@@ -231,6 +234,12 @@ impl Traffic {
                 replies.mix(rate, out);
                 rate
             }
+            Pattern::Collective(of) => {
+                let times = f64::from(of.iterations);
+                let sizes = of.sizes().into_iter();
+                let rates = sizes.map(|(bytes, count)| (bytes, once(count as f64 * times)));
+                return out.extend(rates);
+            }
             Pattern::Trace(arrivals) => {
                 return out.extend(arrivals.iter().map(|arrival| (arrival.bytes, once(1.0))));
             }
@@ -293,6 +302,13 @@ impl Sizes {
     }
 }
 
+/// What the part `number` of `count` has of `whole` bytes: as much as others or one byte more, and
+/// one at least.
+pub fn share(whole: u64, count: u32, number: u32) -> u64 {
+    let (each, rest) = (whole / count as u64, whole % count as u64);
+    (each + u64::from((number as u64) < rest)).max(1)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -335,6 +351,16 @@ mod tests {
         assert!((rate / 1e6 - 1.0).abs() < 1e-9, "{rate}");
         // A quarter at 100 B, the rest evenly up to 900 B.
         assert!((bytes / rate / 400.0 - 1.0).abs() < 1e-3, "{}", bytes / rate);
+    }
+
+    #[test]
+    fn shares_come_to_the_whole() {
+        for (whole, count) in [(2_000_000, 10), (1_001, 10), (7, 3)] {
+            let parts: Vec<u64> = (0..count).map(|number| share(whole, count, number)).collect();
+            assert_eq!(parts.iter().sum::<u64>(), whole);
+            assert!(parts.iter().max().unwrap() - parts.iter().min().unwrap() <= 1);
+        }
+        assert_eq!([0, 1, 2].map(|number| share(2, 3, number)), [1, 1, 1]);
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use crate::fixed::Fixed;
 use crate::groups::{Exchanges, Rates, SizedFct, gbps};
+use crate::jobs::{Job, JobSummary, StepRow, Tally};
 use crate::summary::{FLOWS_MAX, FctSummary, FlowSummary, GroupSummary};
 use std::collections::BTreeMap;
 use tidegate_core::{Span, Time};
@@ -56,6 +57,8 @@ pub struct FlowRow {
     pub measured: bool,
     /// What it is part of, where it is a request or a reply of a closed loop.
     pub exchange: Option<ExchangeRow>,
+    /// What it is part of, where it is a message of a collective.
+    pub step: Option<StepRow>,
 }
 
 /// A request and its reply.
@@ -120,6 +123,8 @@ pub struct Recorder {
     groups: BTreeMap<(u16, u16), Group>,
     /// By the label of requests.
     exchanges: BTreeMap<u16, Exchanges>,
+    /// By number.
+    jobs: Vec<Tally>,
     /// First stack of the same protocol, by stack.
     first_stacks: Vec<u16>,
 }
@@ -137,6 +142,8 @@ pub struct Recorded {
     /// Times from request to reply of closed loops, of all and by the label of requests; empty
     /// where there are none.
     pub exchanges: BTreeMap<String, FctSummary>,
+    /// Collectives, in order of the scenario.
+    pub jobs: Vec<JobSummary>,
 }
 
 impl Recorder {
@@ -152,8 +159,14 @@ impl Recorder {
             flows: Some(Vec::new()),
             groups: BTreeMap::new(),
             exchanges: BTreeMap::new(),
+            jobs: Vec::new(),
             first_stacks,
         }
+    }
+
+    /// Of a run with these collectives, by number.
+    pub fn with_jobs(self, jobs: Vec<Job>) -> Recorder {
+        Recorder { jobs: jobs.into_iter().map(Tally::new).collect(), ..self }
     }
 
     /// Takes one flow.
@@ -176,6 +189,11 @@ impl Recorder {
         }
         if let Some(exchange) = row.exchange.filter(|exchange| exchange.asked >= self.warmup) {
             self.exchanges.entry(exchange.label).or_default().add(row);
+        }
+        if let Some(StepRow { job, iteration }) = row.step
+            && let Some(job) = self.jobs.get_mut(job as usize)
+        {
+            job.add(iteration, row);
         }
         match &mut self.flows {
             Some(flows) if flows.len() == FLOWS_MAX => self.flows = None,
@@ -215,11 +233,12 @@ impl Recorder {
             labelled.map(|(label, times)| (label.clone(), times.summary())).collect();
         fct.insert("all".to_owned(), all.summary());
         let exchanges = self.exchanges();
+        let jobs = self.jobs.iter().map(|job| job.summary(&self.names, self.warmup)).collect();
         let mut flows = self.flows;
         if let Some(flows) = &mut flows {
             flows.sort_by_key(|flow| flow.id);
         }
-        Recorded { flows, groups, fct, exchanges }
+        Recorded { flows, groups, fct, exchanges, jobs }
     }
 
     fn exchanges(&self) -> BTreeMap<String, FctSummary> {

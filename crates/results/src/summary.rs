@@ -1,6 +1,7 @@
 //! The model of `summary.json`.
 
 use crate::fixed::Fixed;
+use crate::jobs::JobSummary;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -66,6 +67,9 @@ pub struct Summary {
     /// submitted after warm-up count; what has no reply by the end is unfinished.
     #[serde(skip_serializing_if = "BTreeMap::is_empty", default)]
     pub exchanges: BTreeMap<String, FctSummary>,
+    /// Collectives, in order of the scenario.
+    #[serde(skip_serializing_if = "Vec::is_empty", default)]
+    pub jobs: Vec<JobSummary>,
     /// Each direction of each link.
     pub links: Vec<LinkSummary>,
     /// How many links were left out for being less busy than those above.

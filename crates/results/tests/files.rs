@@ -5,8 +5,8 @@ use parquet::record::{Field, Row};
 use tidegate_core::fabric::Node;
 use tidegate_core::{Span, Time};
 use tidegate_results::{
-    Entity, EntryOf, ExchangeRow, FlowFile, FlowRow, FlowSummary, Names, Recorder, SeriesEntry,
-    SeriesFile, SeriesRow,
+    Entity, EntryOf, ExchangeRow, Fixed, FlowFile, FlowRow, FlowSummary, Job, Names, Recorder,
+    SeriesEntry, SeriesFile, SeriesRow, StepRow,
 };
 
 fn names() -> Names {
@@ -37,6 +37,7 @@ fn flow(id: u64) -> FlowRow {
         fair_share_gbps: None,
         measured: id >= 2,
         exchange: None,
+        step: None,
     }
 }
 
@@ -204,4 +205,53 @@ fn jain_index_tells_equal_from_unequal() {
     assert_eq!(index(&[5, 5, 5, 5]), Some(1.0));
     assert_eq!(index(&[5, 0, 0, 0]), Some(0.25));
     assert_eq!(index(&[0, 0]), None);
+}
+
+/// Two iterations of three messages; of the second one message is missing.
+#[test]
+fn iterations_of_a_job_run_from_the_first_message_to_the_last_byte() {
+    let job = Job {
+        label: 1,
+        stack: 0,
+        op: "all-gather",
+        ranks: 3,
+        size_bytes: 3_000,
+        iterations: 2,
+        messages: 3,
+        bus_factor: Some(2.0 / 3.0),
+        start: Time::us(9),
+    };
+    let summary = |rows: &[(u32, u64, Option<u64>)], warmup| {
+        let mut recorder = Recorder::new(names(), warmup, Time::us(100)).with_jobs(vec![job]);
+        for (id, &(iteration, start, completed)) in (0..).zip(rows) {
+            let step = Some(StepRow { job: 0, iteration });
+            let (start, completed) = (Time::us(start), completed.map(Time::us));
+            recorder.add(&FlowRow { start, completed, step, ..flow(id) });
+        }
+        recorder.finish().jobs.remove(0)
+    };
+    let first = [(0, 11, Some(15)), (0, 10, Some(14)), (0, 12, Some(18))];
+    let second = [(1, 14, Some(20)), (1, 15, Some(22)), (1, 18, None)];
+    let us = |us| Some(Fixed::micros(Span::us(us)));
+
+    let cut = summary(&[first, second].concat(), Time::ZERO);
+    assert_eq!((cut.label.as_str(), cut.protocol.as_str()), ("victim", "alpha"));
+    assert_eq!((cut.iterations, cut.finished, cut.measured), (2, 1, 1));
+    assert_eq!((cut.completion_us, cut.iteration_us.mean), (None, us(8)));
+    // 3,000 B in 8 us.
+    assert!((cut.algbw_gbps.unwrap() - 3.0).abs() < 1e-9);
+    assert!((cut.busbw_gbps.unwrap() - 2.0).abs() < 1e-9);
+
+    let whole = [first, [second[0], second[1], (1, 18, Some(24))]].concat();
+    let done = summary(&whole, Time::ZERO);
+    assert_eq!((done.finished, done.completion_us), (2, us(15)));
+    let times = &done.iteration_us;
+    assert_eq!((times.mean, times.p50, times.p99, times.max), (us(9), us(8), us(10), us(10)));
+
+    // The first began before warm-up.
+    let late = summary(&whole, Time::us(12));
+    assert_eq!((late.finished, late.measured, late.completion_us), (2, 1, us(15)));
+    assert_eq!((late.iteration_us.mean, late.iteration_us.max), (us(10), us(10)));
+    let none = summary(&[], Time::ZERO);
+    assert_eq!((none.finished, none.iteration_us.max, none.algbw_gbps), (0, None, None));
 }

@@ -56,6 +56,7 @@ fn summary() -> Summary {
         fair_share_gbps: None,
         measured: true,
         exchange: None,
+        step: None,
     });
     let recorded = recorder.finish();
     Summary {
@@ -87,6 +88,7 @@ fn summary() -> Summary {
         groups: recorded.groups,
         fct: recorded.fct,
         exchanges: recorded.exchanges,
+        jobs: recorded.jobs,
         links: vec![link(0.5)],
         links_omitted: 0,
         switches: vec![SwitchSummary {

@@ -5,6 +5,7 @@ mod common;
 
 use common::{GRAPH, RACKS, beside, document, patched};
 use tidegate_algos::{Protocol, Stack};
+use tidegate_core::collective::{Collective, Op};
 use tidegate_core::fabric::{Buffer, Ecn, Headroom, Link, MarkAt, Node, Pausing, Routing};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Arrival, Pattern, Sampling, Sizes};
@@ -406,6 +407,63 @@ fn requests_and_closed_loops_are_as_told() {
     };
     assert_eq!((clients.len(), servers.len(), label(*reply_label)), (6, 6, "ask"));
     assert_eq!((*think, *exponential), (Span::ZERO, false));
+}
+
+#[test]
+fn collectives_are_as_told() {
+    let text = "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 12\n\
+                [transport]\nprotocol = 'swift'\n\
+                [[traffic]]\nkind = 'collective'\nop = 'ring-all-reduce'\nsize = '1MB'\n\
+                hosts = ['h5', 'h1*', 'h5', 'h0']\nranks = 4\nchunks = 3\niterations = 7\n\
+                compute = '20us'\nlabel = 'train'\nstart = '5us'\n\
+                [[traffic]]\nkind = 'collective'\nop = 'moe'\nsize = '12MB'\nskew = 1\n\
+                hosts = 'h[0-1]'\n\
+                [[traffic]]\nkind = 'collective'\nop = 'all-to-all'\nsize = '12MB'\n\
+                [[traffic]]\nkind = 'collective'\nop = 'chain'\nsize = '100B'\nreply = '5KB'";
+    let plan = plan(text);
+    let of = |number: usize| match &plan.workload.traffic[number].pattern {
+        Pattern::Collective(of) => of.clone(),
+        other => panic!("{other:?}"),
+    };
+    let ring = Collective {
+        op: Op::RingAllReduce,
+        // As listed, each once.
+        hosts: vec![5, 1, 10, 11],
+        bytes: 1_000_000,
+        chunks: 3,
+        iterations: 7,
+        compute: Span::us(20),
+    };
+    assert_eq!(of(0), ring);
+    assert_eq!(plan.workload.traffic[0].start, Time::us(5));
+    let moe = of(1);
+    // 1 and 1/2 of 3/2.
+    assert_eq!(moe.op, Op::Experts { loads: vec![8_000_000, 4_000_000], combine: true });
+    assert_eq!((moe.hosts, moe.chunks, moe.iterations), (vec![0, 1], 1, 1));
+    assert_eq!((of(2).op, of(2).hosts.len()), (Op::AllToAll, 12));
+    assert_eq!(of(3).op, Op::Chain { reply: 5_000 });
+    assert_eq!(load(&document(&resolved(&plan)), &beside("x.toml"), &[]).unwrap(), plan);
+}
+
+#[test]
+fn more_messages_than_have_numbers_are_refused() {
+    let error = |block: &str, blocks: usize| {
+        let head = "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 1000\n\
+                    [transport]\nprotocol = 'swift'\n";
+        let block = format!("[[traffic]]\nkind = 'collective'\nsize = '1GB'\n{block}\n");
+        load(&(head.to_owned() + &block.repeat(blocks)), "x.toml", &[]).unwrap_err().to_string()
+    };
+    let ring = error("op = 'ring-all-reduce'\nchunks = 9", 1);
+    let expected = "traffic[0].op: found 17982000 messages an iteration, of all collectives so \
+                    far, expected at most 16777216: fewer ranks or chunks";
+    assert!(ring.ends_with(expected), "{ring}");
+    // 999,000 each.
+    assert!(error("op = 'all-to-all'", 17).contains("traffic[16].op"));
+    let many = error("op = 'tree-all-reduce'\nranks = 2", 1025);
+    assert!(
+        many.ends_with("traffic[1024].kind: found collective 1025, expected at most 1024"),
+        "{many}"
+    );
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub(crate) enum Action {
 pub(crate) struct Agenda {
     /// In order of time.
     submissions: VecDeque<Submission>,
-    /// Of closed loops: (time, id), and the message.
+    /// Of closed loops and jobs: (time, id), and the message.
     turns: BTreeMap<(Time, u64), Submission>,
     /// (time, order of submission, slot).
     stops: BinaryHeap<Reverse<(Time, u64, u32)>>,
@@ -37,7 +37,7 @@ impl Agenda {
         self.submissions.push_back(submission);
     }
 
-    /// A message of a closed loop begins, in any order.
+    /// A message begins because another has arrived, in any order.
     pub(crate) fn turn(&mut self, submission: Submission) {
         self.turns.insert((submission.flow.start, submission.id), submission);
     }
@@ -62,8 +62,8 @@ impl Agenda {
         submit.min(turn).min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
-    /// Takes an action that is due at `now`; stops before submissions, and those before turns of
-    /// loops.
+    /// Takes an action that is due at `now`; stops before submissions, and those before turns
+    /// of loops and jobs.
     pub(crate) fn take(&mut self, now: Time) -> Option<Action> {
         if let Some(Reverse((at, _, slot))) = self.stops.peek().copied()
             && at <= now

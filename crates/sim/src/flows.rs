@@ -7,6 +7,7 @@ use tidegate_core::workload::Flow;
 use tidegate_core::{Handle, Message, MessageId, Span, Time, mix64};
 
 use crate::bytes::bytes;
+use crate::jobs::step;
 use crate::loops::{Asked, FIRST_ID};
 use crate::outcome::{Exchange, FlowRecord, Window};
 
@@ -77,7 +78,7 @@ pub(crate) struct Flows {
     receiving: Ends<Receiving>,
     /// Those that are done, not yet taken.
     pub(crate) done: Done,
-    /// Messages of closed loops that have arrived, by id, whose turns have not been taken.
+    /// Messages of closed loops and jobs that have arrived, by id, whose turns have not been taken.
     pub(crate) turns: Vec<u64>,
     /// Messages that end by themselves, and of which the sender does not know yet that they have.
     open: u64,
@@ -399,9 +400,11 @@ impl Rows {
             acked: sent.acked,
             retransmitted_bytes: sent.retransmitted_bytes,
             ideal: sent.ideal,
-            exchange: (sent.id >= FIRST_ID).then(|| match self.asked.remove(&sent.id) {
-                Some(Asked { at, label, .. }) => Exchange { asked: at, label, is_reply: true },
-                None => Exchange { asked: sent.start, label: flow.label, is_reply: false },
+            exchange: (sent.id >= FIRST_ID && step(sent.id).is_none()).then(|| {
+                match self.asked.remove(&sent.id) {
+                    Some(Asked { at, label, .. }) => Exchange { asked: at, label, is_reply: true },
+                    None => Exchange { asked: sent.start, label: flow.label, is_reply: false },
+                }
             }),
         }
     }

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::sync::Arc;
 
-use tidegate_core::workload::{Flow, Pattern, Traffic, Workload};
+use tidegate_core::workload::{Flow, Pattern, Traffic, Workload, share};
 use tidegate_core::{Domain, Rng, Span, Time};
 
 /// Flows to come. Holds one arrival a source, not one a message.
@@ -91,7 +91,7 @@ impl Generator {
                 self.add_list(flows);
             }
             // Begins where its hosts are: nobody else knows when.
-            Pattern::ClosedLoop { .. } => {}
+            Pattern::ClosedLoop { .. } | Pattern::Collective(_) => {}
             Pattern::Requests { askers, .. } => {
                 let block = Arc::new(block.clone());
                 for &asker in askers {
@@ -288,16 +288,10 @@ fn answers(block: &Traffic, asker: u32, at: Time, rng: &mut Rng) -> Vec<Flow> {
     rng.shuffle(&mut servers);
     let whole = block.sizes.draw(rng);
     let answer = |(number, &src)| {
-        let bytes = part(whole, *fan_in, number);
+        let bytes = share(whole, *fan_in, number);
         Flow { src, dst: asker, bytes, start: at, ..template(block) }
     };
     (0..*fan_in).zip(&servers).map(answer).collect()
-}
-
-/// What one of `count` has of `whole` bytes: as much as others or one byte more, and one at least.
-fn part(whole: u64, count: u32, number: u32) -> u64 {
-    let (each, rest) = (whole / count as u64, whole % count as u64);
-    (each + u64::from((number as u64) < rest)).max(1)
 }
 
 /// A random permutation without fixed points.
@@ -414,16 +408,6 @@ mod tests {
             let [a, b] = [(own + 1) % 3, (own + 2) % 3].map(|other| counts[other]);
             assert!((a - b).abs() < 120, "{answered:?}");
         }
-    }
-
-    #[test]
-    fn parts_come_to_the_whole() {
-        for (whole, count) in [(2_000_000, 10), (1_001, 10), (7, 3)] {
-            let parts: Vec<u64> = (0..count).map(|number| part(whole, count, number)).collect();
-            assert_eq!(parts.iter().sum::<u64>(), whole);
-            assert!(parts.iter().max().unwrap() - parts.iter().min().unwrap() <= 1);
-        }
-        assert_eq!([0, 1, 2].map(|number| part(2, 3, number)), [1, 1, 1]);
     }
 
     #[test]

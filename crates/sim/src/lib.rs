@@ -24,6 +24,7 @@ mod generate;
 mod histogram;
 mod host;
 mod ingress;
+mod jobs;
 mod loops;
 mod marking;
 mod naming;
@@ -44,6 +45,7 @@ mod stops;
 mod stretch;
 mod symmetric;
 mod told;
+mod turns;
 mod voqs;
 
 pub use deadlock::Deadlock;
@@ -52,7 +54,7 @@ pub use failure::Failure;
 
 pub use outcome::{
     Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
-    Sample, Spread, SwitchRecord, Window,
+    Sample, Spread, Step, SwitchRecord, Window,
 };
 pub use partition::parts_worth;
 pub use peers::{Lost, Peers};

@@ -1,11 +1,7 @@
 //! Closed loops: clients that ask a server, wait for its reply, think, and ask again.
 //!
-//! When a message of a loop begins is known where the one before has arrived, and nowhere else, so
-//! no feed can hand it out ahead. Everything but the time is a function of the client and of how
-//! often it has asked: server, sizes, the time it thinks, and the names of the messages. So what a
-//! run leaves does not hang on where clients and servers are cut apart. The part of the sender
-//! begins a message; that of the receiver, where it is another, hears of it at the end of the
-//! window, before its first packet lands.
+//! Everything but the time is a function of the client and of how often it has asked: server,
+//! sizes, the time it thinks, and the names of the messages.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -15,9 +11,11 @@ use tidegate_core::{Domain, Rng, Role, Span, Time, mix64};
 
 use crate::bytes::bytes;
 use crate::flows::Submission;
+use crate::jobs::step;
 use crate::setup::Setup;
 
-/// Ids of the messages of loops begin here; those of all others are smaller.
+/// Ids of messages that begin because another has arrived are not below this; those of loops come
+/// first.
 pub(crate) const FIRST_ID: u64 = 1 << 40;
 /// Numbers that hosts give to messages of loops have this bit.
 const NUMBER: u32 = 1 << 31;
@@ -42,13 +40,8 @@ pub(crate) struct Loops {
     setup: Arc<Setup>,
     /// Of each: its block of traffic, its number there, and its host.
     clients: Vec<(u32, u32, u32)>,
-    /// By host: its part.
-    part_of: Vec<u32>,
     /// Requests that are under way to servers here, by id: when they were submitted.
     asked: BTreeMap<u64, Time>,
-    /// What begins here and arrives in another part: the part, and the message.
-    announced: Vec<(u32, Submission)>,
-    closed: bool,
 }
 
 /// One turn of a client.
@@ -62,22 +55,17 @@ struct Turn {
 
 impl Loops {
     /// Where there are any.
-    pub(crate) fn new(setup: &Arc<Setup>, part_of: &[u32]) -> Option<Box<Loops>> {
+    pub(crate) fn new(setup: &Arc<Setup>) -> Option<Loops> {
         let mut all = Vec::new();
         for (block, traffic) in (0..).zip(&setup.workload.traffic) {
             if let Pattern::ClosedLoop { clients, .. } = &traffic.pattern {
                 all.extend((0..).zip(clients).map(|(number, &host)| (block, number, host)));
             }
         }
-        (!all.is_empty()).then(|| {
-            Box::new(Loops {
-                setup: setup.clone(),
-                clients: all,
-                part_of: part_of.to_vec(),
-                asked: BTreeMap::new(),
-                announced: Vec::new(),
-                closed: false,
-            })
+        (!all.is_empty()).then(|| Loops {
+            setup: setup.clone(),
+            clients: all,
+            asked: BTreeMap::new(),
         })
     }
 
@@ -94,19 +82,6 @@ impl Loops {
         }
     }
 
-    /// A message begins here that arrives in another part.
-    pub(crate) fn announce(&mut self, submission: &Submission) {
-        if self.place(submission.id).is_some() {
-            let part = self.part_of[submission.flow.dst as usize];
-            self.announced.push((part, *submission));
-        }
-    }
-
-    /// What has begun here since the last time and arrives elsewhere, with the part.
-    pub(crate) fn take_announced(&mut self) -> impl Iterator<Item = (u32, Submission)> {
-        self.announced.drain(..)
-    }
-
     /// What the arrival of a message at `now` leads to: the reply to a request, which is added to
     /// `asked`, or the client's next request.
     pub(crate) fn arrived(
@@ -118,13 +93,10 @@ impl Loops {
         let (client, turn, is_reply) = self.place(id)?;
         if is_reply {
             let next = now.after(self.turn(client, turn).think);
-            let goes_on = !self.closed && next < self.block(client).stop;
+            let goes_on = next < self.block(client).stop;
             return goes_on.then(|| self.request(client, turn + 1, next));
         }
         let at = self.asked.remove(&id)?;
-        if self.closed {
-            return None;
-        }
         let reply = self.reply(client, turn, now);
         asked.push(Asked { id: reply.id, at, label: self.block(client).label });
         Some(reply)
@@ -139,11 +111,6 @@ impl Loops {
                 Role::Reply { request: number(self.position(client, turn)) }
             }
         }
-    }
-
-    /// Nothing more is submitted.
-    pub(crate) fn close(&mut self) {
-        self.closed = true;
     }
 
     fn request(&self, client: u64, turn: u64, start: Time) -> Submission {
@@ -178,7 +145,7 @@ impl Loops {
 
     /// Client, turn, and whether it is a reply, of the message with this id, if it is of a loop.
     fn place(&self, id: u64) -> Option<(u64, u64, bool)> {
-        let place = id.checked_sub(FIRST_ID)?;
+        let place = id.checked_sub(FIRST_ID).filter(|_| step(id).is_none())?;
         let clients = self.clients.len() as u64;
         Some((place / 2 % clients, place / 2 / clients, place % 2 == 1))
     }

@@ -3,6 +3,8 @@
 use tidegate_core::fabric::Node;
 use tidegate_core::{Span, Time};
 
+use crate::jobs;
+
 /// Version of the engine's semantics. It is part of every cache key, and changes whenever a golden
 /// digest does.
 pub const SEMANTICS: u32 = 5;
@@ -10,7 +12,8 @@ pub const SEMANTICS: u32 = 5;
 /// One flow: an explicit one or a generated message.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FlowRecord {
-    /// In order of submission; messages of closed loops after all others, each client's in order.
+    /// In order of submission; messages of closed loops after all others, each client's in order,
+    /// and those of collectives last, each iteration's together.
     pub id: u64,
     /// Which label of the run.
     pub label: u16,
@@ -58,7 +61,21 @@ pub struct Exchange {
     pub is_reply: bool,
 }
 
+/// An iteration of a collective.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// Which collective of the run's workload.
+    pub job: u32,
+    /// Which of its iterations.
+    pub iteration: u32,
+}
+
 impl FlowRecord {
+    /// What it is part of, where it is a message of a collective.
+    pub fn step(&self) -> Option<Step> {
+        jobs::step(self.id)
+    }
+
     /// How long [`window_bytes`](Self::window_bytes) were counted; `None` below ten packet times,
     /// over which a rate would say more of where packets begin and end than of the flow.
     pub fn lifetime(&self) -> Option<Span> {

@@ -3,6 +3,7 @@
 mod common;
 
 mod circuits;
+mod collectives;
 mod dcpim;
 mod disciplines;
 mod engine;

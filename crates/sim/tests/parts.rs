@@ -90,6 +90,11 @@ fn of_closed_loops() {
 }
 
 #[test]
+fn of_collectives() {
+    same(cuts::collectives());
+}
+
+#[test]
 fn of_rare_messages() {
     same(cuts::rare_messages());
 }

@@ -4,14 +4,16 @@ use std::collections::BTreeMap;
 
 use tidegate_core::fabric::{Buffer, CreditQueue, MarkAt, Node, Switch};
 use tidegate_core::params::Value;
+use tidegate_core::workload::{Pattern, Traffic};
 use tidegate_core::{ConnectionPolicy, Message, Rate};
 use tidegate_results::{
-    CircuitSettings, Entity, ExchangeRow, FaultSummary, Fixed, FlowRow, LinkSummary, MarkedAt,
-    Names, PauseStormSummary, QueueBytes, QueueDelay, SeriesRow, SwitchSettings, SwitchSummary,
+    CircuitSettings, Entity, ExchangeRow, FaultSummary, Fixed, FlowRow, Job, LinkSummary, MarkedAt,
+    Names, PauseStormSummary, QueueBytes, QueueDelay, SeriesRow, StepRow, SwitchSettings,
+    SwitchSummary,
 };
 use tidegate_scenario::Plan;
 use tidegate_sim::{
-    Exchange, FaultCounts, FlowRecord, LinkRecord, PauseStorm, Quantity, Sample, Spread,
+    Exchange, FaultCounts, FlowRecord, LinkRecord, PauseStorm, Quantity, Sample, Spread, Step,
     SwitchRecord,
 };
 
@@ -84,7 +86,27 @@ pub(crate) fn flow(plan: &Plan, record: &FlowRecord, fair_share_gbps: Option<f64
             label,
             is_reply,
         }),
+        step: record.step().map(|Step { job, iteration }| StepRow { job, iteration }),
     }
+}
+
+/// The collectives of a plan.
+pub(crate) fn jobs(plan: &Plan) -> Vec<Job> {
+    let job = |block: &Traffic| {
+        let Pattern::Collective(of) = &block.pattern else { return None };
+        Some(Job {
+            label: block.label,
+            stack: block.stack,
+            op: of.name(),
+            ranks: of.ranks(),
+            size_bytes: of.bytes,
+            iterations: of.iterations,
+            messages: of.messages(),
+            bus_factor: of.bus_factor(),
+            start: block.start,
+        })
+    };
+    plan.workload.traffic.iter().filter_map(job).collect()
 }
 
 /// A direction of a link.

@@ -116,16 +116,27 @@ impl<'a> Hosts<'a> {
         key: &str,
         least: usize,
     ) -> Result<Vec<u32>, Error> {
+        let mut numbers = self.listed(table, key, least)?;
+        numbers.sort_unstable();
+        Ok(numbers)
+    }
+
+    /// The same in the order in which the key lists them, each where it is first named; those of a
+    /// wildcard in order of number.
+    pub(crate) fn listed(&self, table: &Table, key: &str, least: usize) -> Result<Vec<u32>, Error> {
         let Some(patterns) = table.find::<&[String]>(key) else {
             return Ok((0..self.len() as u32).collect());
         };
-        let mut selected = vec![false; self.len()];
+        let (mut numbers, mut is_listed) = (Vec::new(), vec![false; self.len()]);
         for pattern in patterns {
             let glob = Glob::new(pattern);
             let mut matched = false;
-            for (name, selected) in self.names.iter().zip(&mut selected) {
+            for (number, name) in self.names.iter().enumerate() {
                 if glob.matches(name) {
-                    (*selected, matched) = (true, true);
+                    matched = true;
+                    if !std::mem::replace(&mut is_listed[number], true) {
+                        numbers.push(number as u32);
+                    }
                 }
             }
             if !matched {
@@ -136,8 +147,6 @@ impl<'a> Hosts<'a> {
                     .meant(nearest(pattern, self.names())));
             }
         }
-        let numbers: Vec<u32> =
-            (0u32..).zip(&selected).filter(|(_, selected)| **selected).map(|(i, _)| i).collect();
         if numbers.len() < least {
             let found = format!("{} host", numbers.len());
             return Err(table.error_found(key, found, format!("at least {least} hosts")));

@@ -1,6 +1,7 @@
 //! Building: what each section of a checked scenario means, and how the sections fit together.
 
 pub(crate) mod closed_loop;
+pub(crate) mod collective;
 pub(crate) mod credit_queue;
 pub(crate) mod csv;
 pub(crate) mod fabric;

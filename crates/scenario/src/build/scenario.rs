@@ -12,8 +12,8 @@ use super::hosts::{self, Hosts};
 use super::transport::{Stacks, json_params};
 use super::wishes::Wishes;
 use super::{
-    Course, Labels, credit_queue, fabric, faults, flows, paths, pfc, sizes, switch, traffic,
-    transport,
+    Course, Labels, collective, credit_queue, fabric, faults, flows, paths, pfc, sizes, switch,
+    traffic, transport,
 };
 use crate::error::Error;
 use crate::load;
@@ -123,6 +123,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         ));
     }
 
+    collective::fit(root.tables("traffic"), &workload.traffic)?;
     load::overloads(root.tables("traffic"), &workload.traffic, &equipped.fabric, &mut warnings);
 
     let wishes = Wishes::of(&stacks, &facts);

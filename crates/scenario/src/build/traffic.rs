@@ -8,7 +8,7 @@ use tidegate_core::{Message, Rate, Span, Time};
 
 use super::hosts::Hosts;
 use super::transport::Stacks;
-use super::{Course, Labels, closed_loop, csv, requests, sizes};
+use super::{Course, Labels, closed_loop, collective, csv, requests, sizes};
 use crate::error::Error;
 use crate::read::keys::{
     Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key,
@@ -166,6 +166,12 @@ pub(crate) static KINDS: &[Variant] = &[
         keys: closed_loop::KEYS,
     },
     Variant {
+        kind: "collective",
+        doc: "A collective operation, again and again: a message begins when those it waits for \
+            have arrived at its host.",
+        keys: collective::KEYS,
+    },
+    Variant {
         kind: "permutation",
         doc: "Every host sends one message to one other, and no host receives two.",
         keys: &[SIZES_OR_INF, sizes::SAMPLING, sizes::MEAN],
@@ -213,8 +219,8 @@ pub(crate) fn traffic<'a>(
     let label = labels.weighed(table)?;
     let kind = table.get::<&str>("kind");
     let sizes = match kind {
-        // Each arrival has its own.
-        "trace" => Sizes::Fixed(1),
+        // Each message has its own.
+        "trace" | "collective" => Sizes::Fixed(1),
         "closed-loop" => sizes::of(table, "request", context.dir, false)?,
         _ => {
             let unlimited = matches!(kind, "permutation" | "incast");
@@ -230,6 +236,7 @@ pub(crate) fn traffic<'a>(
         "incast" => incast(table, context, mean_bytes)?,
         "requests" => requests::pattern(table, context)?,
         "closed-loop" => closed_loop::pattern(table, context, labels)?,
+        "collective" => collective::pattern(table, context)?,
         "rotating-incast" => {
             let senders = context.hosts.selected(table, "senders", 2)?;
             let receivers = context.hosts.selected(table, "receivers", 2)?;

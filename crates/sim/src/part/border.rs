@@ -89,7 +89,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             }
             self.shut(index, gate);
         }
-        for (to, submission) in self.loops.iter_mut().flat_map(|loops| loops.take_announced()) {
+        for (to, submission) in self.turns.iter_mut().flat_map(|turns| turns.take_announced()) {
             mail(to).begun.push(submission);
         }
         first

@@ -92,7 +92,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 .collect(),
             flows: Flows::new(fabric.hosts.len(), setup.measured(), fabric.mtu),
             agenda: Agenda::default(),
-            loops: Loops::new(setup, &partition.of_host),
+            turns: Turns::new(setup, &partition.of_host, number),
             ways_to_mark: markings.ways().to_vec(),
             marking: if_any(marks, &all, Domain::Marking),
             spray: if_any(setup.routing == Choice::Spray, &own_hosts, Domain::Spray),
@@ -117,9 +117,9 @@ impl<P: Probe, N: Naming> Part<P, N> {
             probe,
         };
         part.schedule_faults();
-        if let Some(loops) = &part.loops {
-            let first = loops.first(|host| part.host_here(host).is_some());
-            first.into_iter().for_each(|request| part.agenda.turn(request));
+        if let Some(turns) = &mut part.turns {
+            let first = turns.first(|host| partition.of_host[host as usize] == number);
+            first.into_iter().for_each(|next| part.agenda.turn(next));
             part.schedule_generator();
         }
         let source = part.sampler();

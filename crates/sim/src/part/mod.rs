@@ -40,7 +40,6 @@ use crate::flows::{Flows, Submission};
 use crate::histogram::Histogram;
 use crate::host::Host;
 use crate::ingress::{Ingress, Room};
-use crate::loops::Loops;
 use crate::marking::Markings;
 use crate::naming::{NOWHERE, Naming};
 use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
@@ -53,6 +52,7 @@ use crate::routing::{NO_PORT, Routing};
 use crate::scheduler::Scheduler;
 use crate::setup::Setup;
 use crate::stops::Stops;
+use crate::turns::Turns;
 
 /// Switch buffers are sampled so often for their percentiles.
 const SAMPLE_INTERVAL: Span = Span::us(10);
@@ -128,8 +128,8 @@ pub(crate) struct Part<P, N> {
     routing: Routing,
     pub(crate) flows: Flows,
     pub(crate) agenda: Agenda,
-    /// Where there are clients that wait for replies.
-    loops: Option<Box<Loops>>,
+    /// Where there are messages that wait for others.
+    turns: Option<Box<Turns>>,
     /// Ways to mark, by [`Port::marking`].
     ways_to_mark: Vec<Ecn>,
     /// By port, where some mark at random.

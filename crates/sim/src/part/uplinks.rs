@@ -56,14 +56,13 @@ impl<P: Probe, N: Naming> Part<P, N> {
         }
     }
 
-    /// Messages of closed loops have arrived: what follows is put down.
+    /// Messages that others wait for have arrived: what follows is put down.
     #[cold]
     fn take_turns(&mut self) {
-        let Some(loops) = &mut self.loops else { return };
+        let Some(turns) = &mut self.turns else { return };
         for id in self.flows.turns.drain(..) {
-            if let Some(next) = loops.arrived(id, self.now, &mut self.flows.done.asked) {
-                self.agenda.turn(next);
-            }
+            let asked = &mut self.flows.done.asked;
+            turns.arrived(id, self.now, asked, |next| self.agenda.turn(next));
         }
         self.schedule_generator();
     }
@@ -253,8 +252,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let flow = &submission.flow;
         if self.host_here(flow.dst).is_some() {
             self.expect(submission);
-        } else if let Some(loops) = &mut self.loops {
-            loops.announce(submission);
+        } else if let Some(turns) = &mut self.turns {
+            turns.announce(submission);
         }
         if let Some(host) = self.host_here(flow.src) {
             self.submit(host, submission);
@@ -266,8 +265,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let path = self.routing.path(submission.flow.src, submission.flow.dst);
         let full = path.full_wire_bytes as u64;
         self.flows.receive(submission, path.bottleneck_rate.serialise(full));
-        if let Some(loops) = &mut self.loops {
-            loops.expect(submission);
+        if let Some(turns) = &mut self.turns {
+            turns.expect(submission);
         }
     }
 
@@ -287,7 +286,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             bytes: flow.bytes,
             dedicated: flow.dedicated,
             weight: self.setup.weights.get(flow.label as usize).copied().unwrap_or(1),
-            role: self.loops.as_ref().map_or(Role::Alone, |loops| loops.role(submission.id)),
+            role: self.turns.as_ref().map_or(Role::Alone, |turns| turns.role(submission.id)),
         };
         let transport = self.hosts[host as usize].transport(flow.stack, &self.setup.stacks);
         self.flows.get(slot).handle = transport.submit(now, message, &self.routing);
@@ -316,8 +315,8 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// Nothing more is submitted, and unlimited flows stop.
     pub(crate) fn close_to_arrivals(&mut self) {
         self.agenda.close();
-        if let Some(loops) = &mut self.loops {
-            loops.close();
+        if let Some(turns) = &mut self.turns {
+            turns.close();
         }
         for slot in self.flows.unlimited(self.now) {
             self.stop(slot);

@@ -1,6 +1,7 @@
 //! Runs that are done in several parts, or in several processes, and are to leave the same.
 
 use tidegate_algos::{Protocol, Stack};
+use tidegate_core::collective::{Collective, Op, expert_loads};
 use tidegate_core::fabric::{Buffer, Fabric, Node, Routing, StackTime};
 use tidegate_core::faults::{Failing, Faults, Flaps, Outage};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
@@ -211,4 +212,26 @@ pub fn closed_loops() -> Cuts {
         cut("swift", Span::us(3), true),
         cut("sird", Span::us(1), false),
     ]
+}
+
+/// Collectives over all racks, beside other traffic and closed loops: two that share hosts, and one
+/// whose ranks compute.
+pub fn collectives() -> Cuts {
+    let of = |op, bytes, chunks, compute| {
+        let hosts = vec![11, 0, 5, 6, 3, 8, 2];
+        Pattern::Collective(Collective { op, hosts, bytes, chunks, iterations: 1_000, compute })
+    };
+    let mut all = closed_loops();
+    for (_, setup) in &mut all {
+        let experts = Op::Experts { loads: expert_loads(70_000, 7, 1.0), combine: true };
+        for pattern in [
+            of(Op::RingAllReduce, 70_000, 2, Span::ZERO),
+            of(Op::TreeAllReduce, 10_000, 1, Span::us(4)),
+            of(experts, 70_000, 1, Span::ZERO),
+        ] {
+            let block = setup.workload.traffic[0].clone();
+            setup.workload.traffic.push(Traffic { pattern, sizes: Sizes::Fixed(1), ..block });
+        }
+    }
+    all
 }

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use tidegate_core::workload::Sizes;
 use tidegate_core::{Message, Span, Time};
 use tidegate_results::{
-    Engine as EngineSummary, Fixed, GroupSummary, Recorded, Recorder, Summary, busiest,
+    Engine as EngineSummary, Fixed, GroupSummary, JobSummary, Recorded, Recorder, Summary, busiest,
 };
 use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, PauseStorm, SwitchRecord};
@@ -32,7 +32,8 @@ pub(crate) struct Summarised {
 impl Summarised {
     /// For runs of `plan`.
     pub(crate) fn new(plan: &Plan) -> Summarised {
-        let recorder = Recorder::new(convert::names(plan), plan.warmup, plan.duration);
+        let recorder = Recorder::new(convert::names(plan), plan.warmup, plan.duration)
+            .with_jobs(convert::jobs(plan));
         let shares = FairShares::default();
         Summarised { recorder, shares, last_start: Time::ZERO, messages: 0 }
     }
@@ -81,6 +82,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
     }
     let mut warnings = plan.warnings.clone();
     warnings.extend(recorded.groups.iter().filter_map(unfinished));
+    warnings.extend(recorded.jobs.iter().filter_map(cut));
     warnings.extend(starved(&recorded.groups));
     warnings.extend(uncounted(plan, &recorded, messages));
     warnings.extend(stormy(plan, &outcome.storms));
@@ -106,6 +108,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
         groups: recorded.groups,
         fct: recorded.fct,
         exchanges: recorded.exchanges,
+        jobs: recorded.jobs,
         links,
         links_omitted,
         switches: convert::switches(plan, &outcome.switches),
@@ -208,6 +211,15 @@ fn unfinished(group: &GroupSummary) -> Option<String> {
             group.protocol,
             share * 100.0
         )
+    })
+}
+
+/// A warning about a collective that was not done by the end.
+fn cut(job: &JobSummary) -> Option<String> {
+    let JobSummary { label, op, iterations, finished, .. } = job;
+    let name = if label.is_empty() { op.clone() } else { format!("{label} ({op})") };
+    (finished < iterations).then(|| {
+        format!("{name}: {finished} of {iterations} iterations were done by the end of the run")
     })
 }
 

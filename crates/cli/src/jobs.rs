@@ -1,0 +1,54 @@
+//! Collectives as a table.
+
+use tidegate_workbench::results::JobSummary;
+
+use crate::format::{bytes, micros, number};
+use crate::table::{drawn, label, new, protocol};
+
+/// What stands above the table.
+pub(crate) const TITLE: &str = "Collectives (time of an iteration; algbw and busbw in Gbps)";
+
+/// A row a collective, each with its protocol in a comparison.
+pub(crate) fn job_table(rows: &[(&str, &JobSummary)]) -> String {
+    let titles = &[
+        "label",
+        "op",
+        "protocol",
+        "ranks",
+        "size",
+        "iterations",
+        "completion",
+        "n",
+        "mean",
+        "p50",
+        "p99",
+        "max",
+        "algbw",
+        "busbw",
+    ];
+    let mut table = new(titles, 3);
+    for (run, job) in rows {
+        let iterations = match job.finished {
+            finished if finished == job.iterations => finished.to_string(),
+            finished => format!("{finished} of {}", job.iterations),
+        };
+        let times = &job.iteration_us;
+        table.add_row([
+            label(&job.label),
+            job.op.clone(),
+            protocol(run, &job.protocol),
+            job.ranks.to_string(),
+            bytes(Some(job.size_bytes as f64)),
+            iterations,
+            micros(job.completion_us),
+            job.measured.to_string(),
+            micros(times.mean),
+            micros(times.p50),
+            micros(times.p99),
+            micros(times.max),
+            number(job.algbw_gbps),
+            number(job.busbw_gbps),
+        ]);
+    }
+    drawn(&table)
+}

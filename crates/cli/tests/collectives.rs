@@ -1,0 +1,76 @@
+//! Collectives, from a scenario to tables and results.
+
+mod common;
+
+use common::{Place, files, steady};
+
+/// Three hosts reduce 30 KB three times, beside a chain of requests that does not come to its end.
+fn place() -> Place {
+    Place::new(concat!(
+        "[[traffic]]\nkind = \"collective\"\nop = \"ring-all-reduce\"\nsize = \"30KB\"\n",
+        "label = \"train\"\nstart = \"60us\"\niterations = 3\ncompute = \"10us\"\n",
+        "[[traffic]]\nkind = \"collective\"\nop = \"chain\"\nsize = \"1KB\"\nreply = \"9KB\"\n",
+        "hosts = [\"h2\", \"h0\"]\niterations = 1000\n",
+    ))
+}
+
+#[test]
+fn jobs_are_in_the_summary_and_the_table() {
+    let place = place();
+    let summary = place.run(&["--json"]).json();
+    let jobs = summary["jobs"].as_array().unwrap();
+    let (train, chain) = (&jobs[0], &jobs[1]);
+    for (key, value) in [("iterations", 3), ("finished", 3), ("measured", 3), ("ranks", 3)] {
+        assert_eq!(train[key], value, "{key}");
+    }
+    let number = |key: &str| train[key].as_f64().unwrap();
+    let mean = train["iteration_us"]["mean"].as_f64().unwrap();
+    // Bits of 30 KB over it; each rank sends 4/3 of that.
+    assert!((number("algbw_gbps") / (240.0 / mean) - 1.0).abs() < 1e-3, "{train}");
+    assert!((number("busbw_gbps") / number("algbw_gbps") - 4.0 / 3.0).abs() < 1e-6);
+    // Three iterations and twice the time to compute.
+    assert!((number("completion_us") / (3.0 * mean + 20.0) - 1.0).abs() < 0.05, "{train}");
+    assert_eq!(chain["op"], "chain");
+    assert!(chain["completion_us"].is_null() && chain["busbw_gbps"].is_null());
+    let finished = chain["finished"].as_u64().unwrap();
+    // Some of them before warm-up.
+    assert!(finished > 20 && chain["measured"].as_u64().unwrap() < finished, "{chain}");
+    let told = format!("chain: {finished} of 1000 iterations were done by the end of the run");
+    let warnings = summary["warnings"].as_array().unwrap();
+    assert!(warnings.iter().any(|warning| *warning == *told), "{warnings:?}");
+
+    let table = place.run(&[]).ok();
+    for word in ["Collectives", "ring-all-reduce", "busbw", &format!("{finished} of 1000")] {
+        assert!(table.contains(word), "`{word}` is missing in:\n{table}");
+    }
+    let table = place.call("compare", &["--protocols", "swift,sird"]).ok();
+    assert_eq!(table.matches("ring-all-reduce").count(), 2, "{table}");
+}
+
+#[test]
+fn every_key_of_a_job_is_explained() {
+    let results = include_str!("../../../docs/results.md");
+    let summary = place().run(&["--json"]).json();
+    for (key, value) in summary["jobs"][0].as_object().unwrap() {
+        let inner = value.as_object().into_iter().flat_map(|map| map.keys());
+        for key in inner.chain([key]) {
+            assert!(results.contains(&format!("`{key}`")), "{key}");
+        }
+    }
+}
+
+#[test]
+fn threads_change_nothing() {
+    let place = place();
+    let run = |threads: &str| steady(place.run(&["--json", "--threads", threads]).json());
+    assert_eq!(run("1"), run("2"));
+}
+
+#[test]
+fn a_wrong_collective_leaves_nothing_behind() {
+    let place = place();
+    let out = place.arg("out");
+    let wrong = place.run(&["--out", &out, "--set", "traffic[0].size=2B"]);
+    wrong.refused(2, &["traffic[0].size", "at least 3B, a byte a rank"]);
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}

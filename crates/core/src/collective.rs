@@ -1,0 +1,376 @@
+//! Collective operations, as messages that wait for each other.
+//!
+//! Every rank goes through the same rounds, one after the other. In a round it waits for the
+//! messages that land in it, and sends its own once all of them have been delivered. So when a
+//! message begins depends on what has arrived at its sender, and on nothing else. A block of data
+//! may be cut into chunks, which go through the rounds apart from each other.
+
+use alloc::vec::Vec;
+
+use crate::Span;
+use crate::workload::share;
+
+/// A collective operation among some hosts, several times in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Collective {
+    /// What is done.
+    pub op: Op,
+    /// The host of each rank: two at least, none twice.
+    pub hosts: Vec<u32>,
+    /// Bytes of a rank's data, as nccl-tests count them: of the larger of its two buffers.
+    pub bytes: u64,
+    /// Parts that a block is cut into.
+    pub chunks: u32,
+    /// How often it is done.
+    pub iterations: u32,
+    /// Time that a rank computes between two iterations.
+    pub compute: Span,
+}
+
+/// What is done, and how.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Op {
+    /// All-reduce as reduce-scatter and all-gather around a ring (Patarasuk and Yuan, "Bandwidth
+    /// optimal all-reduce algorithms for clusters of workstations", JPDC 2009).
+    RingAllReduce,
+    /// All-reduce up a binary tree to rank 0 and down again; the parent of rank r is (r - 1) / 2.
+    TreeAllReduce,
+    /// Reduce-scatter around a ring.
+    ReduceScatter,
+    /// All-gather around a ring.
+    AllGather,
+    /// Every rank sends a block to every other.
+    AllToAll,
+    /// A layer of a mixture of experts.
+    Experts {
+        /// By rank: bytes that every rank has for the experts there.
+        loads: Vec<u64>,
+        /// Results come back the way that the data went.
+        combine: bool,
+    },
+    /// A request down the ranks from host to host, each of which asks the next before it replies to
+    /// the one before.
+    Chain {
+        /// Bytes of a reply.
+        reply: u64,
+    },
+}
+
+/// Words for the operations, in scenario files and results.
+pub const OPS: [&str; 8] = [
+    "ring-all-reduce",
+    "tree-all-reduce",
+    "reduce-scatter",
+    "all-gather",
+    "all-to-all",
+    "moe-dispatch",
+    "moe",
+    "chain",
+];
+
+/// Most messages of an iteration, of all collectives of a run together, by [`Collective::numbers`].
+pub const MOST_MESSAGES: u64 = 1 << 24;
+/// Most iterations of one.
+pub const MOST_ITERATIONS: u64 = 1 << 18;
+/// Most collectives of a run.
+pub const MOST_JOBS: u64 = 1 << 10;
+
+/// Where a message is among those of an iteration.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Place {
+    /// The sending rank.
+    pub rank: u32,
+    /// The round in which it sends.
+    pub round: u32,
+    /// Which of the messages of that round.
+    pub nth: u32,
+    /// Which chunk.
+    pub chunk: u32,
+}
+
+impl Collective {
+    /// How many ranks there are.
+    pub fn ranks(&self) -> u32 {
+        self.hosts.len() as u32
+    }
+
+    /// One of [`OPS`].
+    pub fn name(&self) -> &'static str {
+        OPS[match self.op {
+            Op::RingAllReduce => 0,
+            Op::TreeAllReduce => 1,
+            Op::ReduceScatter => 2,
+            Op::AllGather => 3,
+            Op::AllToAll => 4,
+            Op::Experts { combine: false, .. } => 5,
+            Op::Experts { combine: true, .. } => 6,
+            Op::Chain { .. } => 7,
+        }]
+    }
+
+    /// Rounds in which a rank waits or sends.
+    pub fn rounds(&self) -> u32 {
+        self.sending_rounds() + self.lag()
+    }
+
+    /// Rounds in which a rank sends, the first ones.
+    fn sending_rounds(&self) -> u32 {
+        let others = self.ranks() - 1;
+        match self.op {
+            Op::RingAllReduce => 2 * others,
+            Op::ReduceScatter | Op::AllGather => others,
+            Op::AllToAll | Op::Experts { combine: false, .. } => 1,
+            // Up and down; to the experts and back; requests and replies.
+            Op::TreeAllReduce | Op::Experts { combine: true, .. } | Op::Chain { .. } => 2,
+        }
+    }
+
+    /// So many rounds later than it is sent a message lands. Up and down a tree or chain, ranks
+    /// wait for each other in the same round.
+    fn lag(&self) -> u32 {
+        u32::from(!matches!(self.op, Op::TreeAllReduce | Op::Chain { .. }))
+    }
+
+    /// Most messages of a chunk that a rank sends in a round.
+    pub fn fan_out(&self) -> u32 {
+        match self.op {
+            Op::RingAllReduce | Op::ReduceScatter | Op::AllGather | Op::Chain { .. } => 1,
+            Op::TreeAllReduce => 2,
+            Op::AllToAll | Op::Experts { .. } => self.ranks() - 1,
+        }
+    }
+
+    /// Messages of a chunk that `rank` waits for in `round`.
+    pub fn waits(&self, rank: u32, round: u32) -> u32 {
+        match self.op {
+            Op::TreeAllReduce if round == 0 => {
+                children(rank).filter(|c| *c < self.ranks()).count() as u32
+            }
+            Op::TreeAllReduce => u32::from(rank > 0),
+            Op::Chain { .. } if round == 0 => u32::from(rank > 0),
+            Op::Chain { .. } => u32::from(rank + 1 < self.ranks()),
+            _ if round == 0 => 0,
+            Op::RingAllReduce | Op::ReduceScatter | Op::AllGather => 1,
+            Op::AllToAll | Op::Experts { .. } => self.ranks() - 1,
+        }
+    }
+
+    /// The message at `place`: its receiving rank, and its bytes; `None` where there is none.
+    pub fn message(&self, place: Place) -> Option<(u32, u64)> {
+        let Place { rank, round, nth, chunk } = place;
+        if round >= self.sending_rounds() || nth >= self.fan_out() {
+            return None;
+        }
+        let ranks = self.ranks();
+        let block = |number| share(self.bytes, ranks, number);
+        // Neighbours first, so that no receiver is the first of all.
+        let other = (rank + 1 + nth) % ranks;
+        let (to, bytes) = match &self.op {
+            // A block starts at its own rank and is passed on.
+            Op::RingAllReduce | Op::ReduceScatter | Op::AllGather => {
+                (other, block((rank + ranks - round % ranks) % ranks))
+            }
+            Op::TreeAllReduce if round == 0 => {
+                ((nth == 0 && rank > 0).then(|| (rank - 1) / 2)?, self.bytes)
+            }
+            Op::TreeAllReduce => {
+                (children(rank).nth(nth as usize).filter(|c| *c < ranks)?, self.bytes)
+            }
+            Op::AllToAll => (other, block(other)),
+            Op::Chain { .. } if round == 0 => ((rank + 1 < ranks).then_some(other)?, self.bytes),
+            Op::Chain { reply } => (rank.checked_sub(1)?, *reply),
+            Op::Experts { loads, .. } => {
+                let expert = if round == 0 { other } else { rank };
+                (other, loads[expert as usize])
+            }
+        };
+        Some((to, share(bytes, self.chunks, chunk)))
+    }
+
+    /// Where the message at `place` lands: the receiving rank and the round there.
+    pub fn landing(&self, place: Place) -> Option<(u32, u32)> {
+        self.message(place).map(|(to, _)| (to, place.round + self.lag()))
+    }
+
+    /// Numbers that the messages of an iteration have are below this.
+    pub fn numbers(&self) -> u64 {
+        let in_round = u64::from(self.fan_out()) * u64::from(self.chunks);
+        u64::from(self.ranks()) * u64::from(self.sending_rounds()) * in_round
+    }
+
+    /// The number of the message at `place`. Those of a rank follow each other.
+    pub fn number(&self, place: Place) -> u32 {
+        let Place { rank, round, nth, chunk } = place;
+        let round = rank * self.sending_rounds() + round;
+        (round * self.fan_out() + nth) * self.chunks + chunk
+    }
+
+    /// The place of the message with this number.
+    pub fn place(&self, number: u32) -> Place {
+        let (rest, chunk) = (number / self.chunks, number % self.chunks);
+        let (rest, nth) = (rest / self.fan_out(), rest % self.fan_out());
+        let rounds = self.sending_rounds();
+        Place { rank: rest / rounds, round: rest % rounds, nth, chunk }
+    }
+
+    /// Messages of an iteration.
+    pub fn messages(&self) -> u64 {
+        self.sizes().iter().map(|(_, count)| count).sum()
+    }
+
+    /// Sizes of the messages of an iteration, to a byte or two, and how many have each.
+    pub fn sizes(&self) -> Vec<(u64, u64)> {
+        let (ranks, others) = (u64::from(self.ranks()), u64::from(self.ranks() - 1));
+        let (rounds, chunks) = (u64::from(self.sending_rounds()), u64::from(self.chunks));
+        let sizes = |bytes: &[u64], each: u64| {
+            bytes.iter().map(|bytes| ((bytes / chunks).max(1), each * chunks)).collect()
+        };
+        match &self.op {
+            Op::RingAllReduce | Op::ReduceScatter | Op::AllGather => {
+                sizes(&[self.bytes / ranks], ranks * rounds)
+            }
+            Op::TreeAllReduce => sizes(&[self.bytes], others * rounds),
+            Op::AllToAll => sizes(&[self.bytes / ranks], ranks * others),
+            Op::Experts { loads, .. } => sizes(loads, others * rounds),
+            Op::Chain { reply } => sizes(&[self.bytes, *reply], others),
+        }
+    }
+
+    /// Bus bandwidth over algorithm bandwidth: what of a rank's data its link carries at least, in
+    /// one direction. As nccl-tests have it (`doc/PERFORMANCE.md` there); of a mixture of experts
+    /// as for as many all-to-alls, which it is where all experts are as busy. A chain has none.
+    pub fn bus_factor(&self) -> Option<f64> {
+        let others = f64::from(self.ranks() - 1) / f64::from(self.ranks());
+        match self.op {
+            Op::RingAllReduce | Op::TreeAllReduce | Op::Experts { combine: true, .. } => {
+                Some(2.0 * others)
+            }
+            Op::ReduceScatter | Op::AllGather | Op::AllToAll | Op::Experts { .. } => Some(others),
+            Op::Chain { .. } => None,
+        }
+    }
+}
+
+/// Bytes that each rank has for the experts of each of `ranks`, of `bytes` in all: those of rank r
+/// are as popular as (r + 1) to the power of minus `skew`. Never nothing: that there is nothing to
+/// come is a message too.
+pub fn expert_loads(bytes: u64, ranks: u32, skew: f64) -> Vec<u64> {
+    let weight = |rank: u32| crate::math::pow(f64::from(rank + 1), -skew);
+    let all: f64 = (0..ranks).map(weight).sum();
+    let load = |rank| crate::math::round(bytes as f64 * weight(rank) / all) as u64;
+    (0..ranks).map(|rank| load(rank).max(1)).collect()
+}
+
+/// Below `rank` in a binary tree of as many ranks as one likes.
+fn children(rank: u32) -> impl Iterator<Item = u32> {
+    2 * rank + 1..=2 * rank + 2
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use alloc::{vec, vec::Vec};
+
+    fn all(ranks: u32, bytes: u64, chunks: u32) -> Vec<Collective> {
+        let loads = expert_loads(bytes, ranks, 1.0);
+        let ops = [
+            Op::RingAllReduce,
+            Op::TreeAllReduce,
+            Op::ReduceScatter,
+            Op::AllGather,
+            Op::AllToAll,
+            Op::Experts { loads: loads.clone(), combine: false },
+            Op::Experts { loads, combine: true },
+            Op::Chain { reply: 500 },
+        ];
+        let of = |op| {
+            let hosts = (0..ranks).collect();
+            Collective { op, hosts, bytes, chunks, iterations: 1, compute: Span::ZERO }
+        };
+        ops.into_iter().map(of).collect()
+    }
+
+    /// Every message there is, by number.
+    fn messages(of: &Collective) -> Vec<(Place, u32, u64)> {
+        (0..of.numbers() as u32)
+            .filter_map(|number| {
+                let place = of.place(number);
+                assert_eq!(of.number(place), number);
+                of.message(place).map(|(to, bytes)| (place, to, bytes))
+            })
+            .collect()
+    }
+
+    #[test]
+    fn every_rank_waits_for_what_lands_and_nobody_for_ever() {
+        for ranks in [2, 3, 4, 7, 16] {
+            for of in all(ranks, 10_007, 3) {
+                let rounds = of.rounds() as usize;
+                let mut landed = vec![0; ranks as usize * rounds * 3];
+                let at = |rank: u32, round: u32, chunk: u32| {
+                    (rank as usize * rounds + round as usize) * 3 + chunk as usize
+                };
+                let messages = messages(&of);
+                assert_eq!(messages.len() as u64, of.messages(), "{:?}", of.op);
+                for &(place, to, bytes) in &messages {
+                    assert!(to != place.rank && bytes > 0);
+                    let (rank, round) = of.landing(place).unwrap();
+                    assert_eq!(rank, to);
+                    landed[at(rank, round, place.chunk)] += 1;
+                }
+                for rank in 0..ranks {
+                    for round in 0..of.rounds() {
+                        let waits = of.waits(rank, round);
+                        assert!((0..3).all(|chunk| landed[at(rank, round, chunk)] == waits));
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_are_those_of_the_textbooks() {
+        // Of 7 ranks with 10,007 bytes each, by operation: what is sent in all.
+        let sent = |of: &Collective| messages(of).iter().map(|(.., bytes)| bytes).sum::<u64>();
+        let all = all(7, 10_007, 3);
+        assert_eq!(sent(&all[0]), 2 * 6 * 10_007);
+        assert_eq!(sent(&all[1]), 2 * 6 * 10_007);
+        assert_eq!(sent(&all[2]), 6 * 10_007);
+        assert_eq!(sent(&all[3]), 6 * 10_007);
+        assert_eq!(sent(&all[4]), 6 * 10_007);
+        let Op::Experts { loads, .. } = &all[5].op else { panic!() };
+        assert_eq!(sent(&all[5]), 6 * loads.iter().sum::<u64>());
+        assert_eq!(sent(&all[6]), 2 * sent(&all[5]));
+        assert_eq!(sent(&all[7]), 6 * (10_007 + 500));
+        for of in &all {
+            let listed: u64 = of.sizes().iter().map(|(bytes, count)| bytes * count).sum();
+            assert!(sent(of) - listed < 2 * of.messages(), "{:?}", of.op);
+        }
+    }
+
+    /// After reduce-scatter and all-gather around a ring every rank has every block, reduced over
+    /// all ranks: followed here as the set of ranks that have added to a block.
+    #[test]
+    fn a_ring_reduces_every_block_everywhere() {
+        let (ranks, of) = (5u32, &all(5, 5, 1)[0]);
+        let mut has = vec![vec![0u32; 5]; 5];
+        (0..5).for_each(|rank| has[rank] = vec![1 << rank; 5]);
+        for round in 0..2 * (ranks - 1) {
+            let before = has.clone();
+            for rank in 0..ranks {
+                let block = ((rank + ranks - round % ranks) % ranks) as usize;
+                let (to, _) = of.message(Place { rank, round, nth: 0, chunk: 0 }).unwrap();
+                has[to as usize][block] |= before[rank as usize][block];
+            }
+        }
+        assert!(has.iter().flatten().all(|&adders| adders == 0b11111), "{has:?}");
+    }
+
+    #[test]
+    fn experts_are_as_popular_as_their_skew_says() {
+        assert_eq!(expert_loads(100, 4, 0.0), [25; 4]);
+        // 1, 1/2, 1/3, 1/4: 25/12 in all.
+        assert_eq!(expert_loads(2_500, 4, 1.0), [1_200, 600, 400, 300]);
+        assert_eq!(expert_loads(4, 4, 10.0), [4, 1, 1, 1], "never nothing");
+    }
+}

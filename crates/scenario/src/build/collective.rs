@@ -1,0 +1,134 @@
+//! `[[traffic]]` of the kind `collective`: messages that wait for each other.
+
+use tidegate_core::collective::{
+    Collective, MOST_ITERATIONS, MOST_JOBS, MOST_MESSAGES, OPS, Op, expert_loads,
+};
+use tidegate_core::workload::{Pattern, Traffic};
+
+use super::traffic::Context;
+use crate::error::Error;
+use crate::read::keys::{Default, Key, MESSAGE, Optional, Required, SPAN, Shape, key};
+use crate::read::table::{Table, Word};
+
+/// Keys of the kind.
+pub(crate) const KEYS: &[Key] = &[
+    key("op", Shape::Word(&OPS), Required, "What is done."),
+    key(
+        "size",
+        MESSAGE,
+        Required,
+        "Data of a rank, as nccl-tests count it: all of what is reduced, gathered, scattered or \
+         exchanged, its own part included. Of a chain, a request.",
+    ),
+    key(
+        "hosts",
+        Shape::Globs,
+        Optional,
+        "The ranks, by name or wildcard, in this order; those of a wildcard in order of number; \
+         all hosts unless set.",
+    ),
+    key(
+        "ranks",
+        Shape::Count { min: 2, max: 1_000_000 },
+        Optional,
+        "Only so many of them, the first; all unless set.",
+    ),
+    key(
+        "chunks",
+        Shape::Count { min: 1, max: 4096 },
+        Optional,
+        "Of rings and trees: parts that a block is cut into, each passed on as soon as it is \
+         there; 1 unless set.",
+    ),
+    key("iterations", Shape::Count { min: 1, max: MOST_ITERATIONS }, Default("1"), "How often."),
+    key("compute", SPAN, Default("0us"), "Time that a rank computes between two iterations."),
+    key(
+        "reply",
+        MESSAGE,
+        Optional,
+        "Of chains: the reply of each host to the one before; as `size` unless set.",
+    ),
+    key(
+        "skew",
+        Shape::Number { min: 0.0, max: 10.0 },
+        Optional,
+        "Of mixtures of experts: those of rank r, from 0, are as popular as (r + 1) to the power \
+         of minus this; 0 unless set, all the same.",
+    ),
+];
+
+/// Makes the pattern of one block.
+pub(crate) fn pattern(table: &Table, context: &Context<'_>) -> Result<Pattern, Error> {
+    let Word(word) = table.get("op");
+    let mut hosts = context.hosts.listed(table, "hosts", 2)?;
+    if let Some(ranks) = table.find::<u64>("ranks") {
+        if ranks > hosts.len() as u64 {
+            return Err(
+                table.error("ranks", format!("at most {}, the hosts there are", hosts.len()))
+            );
+        }
+        hosts.truncate(ranks as usize);
+    }
+    if hosts.len() < 2 {
+        return Err(table.error_found("hosts", "1 host", "at least 2 hosts"));
+    }
+    let (bytes, ranks): (u64, u64) = (table.get("size"), hosts.len() as u64);
+    let (is_moe, is_chain) = (word.starts_with("moe"), word == "chain");
+    only(table, "chunks", word, !["all-to-all", "chain"].contains(&word) && !is_moe)?;
+    only(table, "skew", word, is_moe)?;
+    only(table, "reply", word, is_chain)?;
+    let chunks = table.find::<u64>("chunks").unwrap_or(1);
+    let parts = if is_chain || word == "tree-all-reduce" { chunks } else { ranks * chunks };
+    if bytes < parts {
+        let why = if chunks > 1 { ", a byte a chunk" } else { ", a byte a rank" };
+        return Err(table.error("size", format!("at least {parts}B{why}")));
+    }
+    let loads = || expert_loads(bytes, ranks as u32, table.find("skew").unwrap_or(0.0));
+    let op = match word {
+        "ring-all-reduce" => Op::RingAllReduce,
+        "tree-all-reduce" => Op::TreeAllReduce,
+        "reduce-scatter" => Op::ReduceScatter,
+        "all-gather" => Op::AllGather,
+        "all-to-all" => Op::AllToAll,
+        "chain" => Op::Chain { reply: table.find("reply").unwrap_or(bytes) },
+        _ => Op::Experts { loads: loads(), combine: word == "moe" },
+    };
+    Ok(Pattern::Collective(Collective {
+        op,
+        hosts,
+        bytes,
+        chunks: chunks as u32,
+        iterations: table.get::<u64>("iterations") as u32,
+        compute: table.get("compute"),
+    }))
+}
+
+/// Refuses a key that an operation has no use for.
+fn only(table: &Table, key: &str, op: &str, has: bool) -> Result<(), Error> {
+    match table.item(key) {
+        Some(_) if !has => Err(table.error(key, format!("no such key where op is {op:?}"))),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses more messages than there are numbers for, of all collectives together.
+pub(crate) fn fit(tables: &[Table], traffic: &[Traffic]) -> Result<(), Error> {
+    let (mut jobs, mut messages) = (0, 0);
+    for (table, block) in tables.iter().zip(traffic) {
+        let Pattern::Collective(of) = &block.pattern else { continue };
+        (jobs, messages) = (jobs + 1, messages + of.numbers());
+        if jobs > MOST_JOBS {
+            return Err(table.error_found(
+                "kind",
+                format!("collective {jobs}"),
+                format!("at most {MOST_JOBS}"),
+            ));
+        }
+        if messages > MOST_MESSAGES {
+            let found = format!("{messages} messages an iteration, of all collectives so far");
+            let expected = format!("at most {MOST_MESSAGES}: fewer ranks or chunks");
+            return Err(table.error_found("op", found, expected));
+        }
+    }
+    Ok(())
+}
