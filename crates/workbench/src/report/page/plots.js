@@ -137,6 +137,16 @@ const logRange = (values) => {
   return [least - margin, most + margin];
 };
 
+// Labels of a log axis, as many as fit: at powers of ten, at twice and five times these too, or
+// evenly where the axis is shorter than that.
+const logStep = ([from, to]) => {
+  if (to - from > 3) return Math.ceil((to - from) / 6);
+  if (to - from > 0.6) return "D2";
+  const step = (10 ** to - 10 ** from) / 5;
+  const power = 10 ** Math.floor(Math.log10(step));
+  return `L${[1, 2, 5, 10].map((of) => of * power).find((of) => of >= step)}`;
+};
+
 const axisOf = (axis, log, values) => {
   const shown = {
     title: { text: escapedText(axis.label), standoff: 8 }, type: log ? "log" : "linear",
@@ -151,8 +161,10 @@ const axisOf = (axis, log, values) => {
   }
   const usable = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
   if (log) {
-    shown.dtick = undefined;
-    if (usable.length) shown.range = logRange(usable);
+    if (usable.length) {
+      shown.range = logRange(usable);
+      shown.dtick = logStep(shown.range);
+    }
   } else {
     const from = axis.from ?? Math.min(0, leastOf(usable));
     const most = Math.max(0, mostOf(usable));
