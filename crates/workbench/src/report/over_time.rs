@@ -27,7 +27,7 @@ pub(crate) fn goodput(all: &[Configuration<'_>]) -> Vec<Plot> {
         x: time(all),
         y: axis(
             if series.goodput.len() > FLOWS_MAX {
-                "goodput of a label's flows together (Gbit/s)"
+                "goodput of all flows of a label (Gbit/s)"
             } else {
                 "goodput of a flow (Gbit/s)"
             },

@@ -74,7 +74,7 @@ pub struct Line {
     pub name: String,
     /// `#rrggbb`.
     pub color: String,
-    /// How many lines of that colour are before it: they differ in dashes and lightness.
+    /// Which of the dashes. Lines of one colour differ in lightness too.
     pub dash: usize,
     /// Name of a marker, as cards have them.
     #[serde(skip_serializing_if = "Option::is_none")]

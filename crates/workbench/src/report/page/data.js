@@ -51,5 +51,5 @@ const luminance = (color) => {
 const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
 const tinted = (color, nth) => {
   const lift = dark.matches && luminance(color) < 0.12 ? 0.35 : 0;
-  return mixed(color, Math.min(lift + 0.25 * Math.min(nth, 2), 0.7));
+  return mixed(color, Math.min(lift + 0.22 * Math.min(nth, 2), 0.6));
 };

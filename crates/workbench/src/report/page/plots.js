@@ -49,6 +49,12 @@ const isLeft = (flow) =>
   (chosen.label === null || flow?.label === chosen.label) &&
   (chosen.size === null || sizeOf(flow?.size_bytes) === chosen.size);
 
+// How many lines of a plot that are named have the colour of this one, and are before it.
+const nthOf = (plot, number) => {
+  const color = plot.lines[number]?.color;
+  return plot.lines.slice(0, Math.max(number, 0)).filter((l) => l.name && l.color === color).length;
+};
+
 const traces = (plot, state) => {
   const all = [];
   let group = -1;
@@ -66,7 +72,7 @@ const traces = (plot, state) => {
     if (plot.distribution) {
       points = state.tail ? points.filter((p) => p[1] > 0) : points.map(([x, y]) => [x, 1 - y]);
     }
-    const color = tinted(line.color, line.dash);
+    const color = tinted(line.color, nthOf(plot, line.name ? number : group));
     const own = line.range && points === line.points ? line.range : null;
     const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
     const long = points.length > 2 * MARKERS;
