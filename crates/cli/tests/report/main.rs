@@ -184,7 +184,7 @@ fn what_is_wrong_with_a_report_is_noticed() {
         (style(".scatterlayer{display:none}</style>"), &["no marks", "fewer lines"]),
         (style(".scatterlayer{transform:translate(600px)}</style>"), &["a mark lies outside"]),
         (style(".legend{transform:translate(70px,60px)!important}</style>"), &["covers data"]),
-        (style(".xtick text{transform:translate(0,-30px)}</style>"), &["\" covers data"]),
+        (style(".xtick text{transform:translate(200px,-60px)}</style>"), &["\" covers data"]),
         (style(".ytick text{transform:translate(-90px)}</style>"), &["lies outside the picture"]),
         (("--ink: #222", "--ink: #999"), &["screen, light: Slowdown of messages: contrast"]),
         (("--ink: #ddd", "--ink: #555"), &["screen, dark: Slowdown of messages: contrast"]),
