@@ -2,7 +2,7 @@
 async () => {
   dispatchEvent(new Event("beforeprint"));
   const settled = async (done) => {
-    for (let i = 0; i < 100 && !done(); i++) await new Promise((then) => setTimeout(then, 50));
+    for (let i = 0; i < 600 && !done(); i++) await new Promise((then) => setTimeout(then, 50));
   };
   const titled = (title) => [...document.querySelectorAll("figure.plot")]
     .find((figure) => figure.querySelector("figcaption").textContent.startsWith(title));

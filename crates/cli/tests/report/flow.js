@@ -1,7 +1,7 @@
 // What the panel says of the flow that was clicked at.
 async () => {
   const panel = document.getElementById("flow");
-  for (let i = 0; i < 100 && panel.hidden; i++) {
+  for (let i = 0; i < 600 && panel.hidden; i++) {
     await new Promise((then) => setTimeout(then, 50));
   }
   const shown = !panel.hidden;

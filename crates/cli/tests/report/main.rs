@@ -289,6 +289,6 @@ fn a_report_of_500_runs_is_small() {
     browser.open(Path::new(&out), "screen", "light");
     let took_ms = browser.ask(OPENED, "").as_f64().unwrap();
     // Two seconds where nothing else runs; tests share the machine.
-    assert!(took_ms > 0.0 && took_ms < 20_000.0, "{took_ms} ms");
+    assert!(took_ms > 0.0 && took_ms < 60_000.0, "{took_ms} ms");
     assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }
