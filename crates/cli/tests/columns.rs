@@ -4,6 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const WIDTH: usize = 100;
+const WRITTEN: [&str; 6] = [".rs", ".md", ".toml", ".sh", ".js", ".css"];
+/// Folders of what is made, or comes from others.
+const OTHERS: [&str; 4] = ["target", "results", "corpus", "vendor"];
 
 /// Files of the project below `folder` that people write.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
@@ -11,10 +14,10 @@ fn files(folder: &Path, found: &mut Vec<PathBuf>) {
         let path = entry.path();
         let name = entry.file_name().into_string().unwrap();
         if path.is_dir() {
-            if !name.starts_with('.') && !["target", "results", "corpus"].contains(&name.as_str()) {
+            if !name.starts_with('.') && !OTHERS.contains(&name.as_str()) {
                 files(&path, found);
             }
-        } else if [".rs", ".md", ".toml", ".sh"].iter().any(|end| name.ends_with(end)) {
+        } else if WRITTEN.iter().any(|end| name.ends_with(end)) {
             found.push(path);
         }
     }

@@ -44,13 +44,13 @@ fn reproduce_prints_claims_and_writes_figures() {
         assert!(["reproduced", "direction", "deviates"].contains(&verdict), "{verdict}");
     }
     let written = files(std::path::Path::new(&out));
-    for name in ["reproduction.json", "reproduction.md", "report.html"] {
+    for name in ["reproduction.json", "reproduction.md", "plots.json", "report.html"] {
         assert!(written.iter().any(|file| file.ends_with(name)), "{name} is not among {written:?}");
     }
-    assert!(
-        written.iter().any(|file| file.ends_with(".svg"))
-            && written.iter().all(|file| !file.ends_with(".partial"))
-    );
+    assert!(written.iter().all(|file| !file.ends_with(".partial")));
+    let plots = std::fs::read(std::path::Path::new(&out).join("plots.json")).unwrap();
+    let plots: serde_json::Value = serde_json::from_slice(&plots).unwrap();
+    assert!(!plots[0][1]["lines"][0]["points"].as_array().unwrap().is_empty(), "{plots}");
     call(&["--out", &out]).refused(2, &["--out", "--force"]);
     call(&["--out", &out, "--force", "--no-cache"]).refused(2, &["--cache"]);
 
@@ -66,6 +66,7 @@ fn report_is_made_of_a_run() {
     place.call("run", &["--out", &out]).ok();
     let page = place.arg("page.html");
     answer(&["report", &out, "--out", &page]).ok();
-    assert!(std::fs::read_to_string(&page).unwrap().contains("<svg"));
+    let text = std::fs::read_to_string(&page).unwrap();
+    assert!(text.contains("<figure class=\"plot\"") && text.contains("Slowdown of messages"));
     answer(&["report", &place.arg("nothing-here")]).refused(2, &["report", "nothing-here"]);
 }

@@ -14,7 +14,7 @@ use tempfile::TempDir;
 const LAUNCH: &str = r#"exec "$0" "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
 const NAMES: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "google-chrome-stable"];
 /// No answer takes as long.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(180);
 
 /// A browser with one page.
 pub(crate) struct Browser {
@@ -130,13 +130,27 @@ impl Browser {
         }
     }
 
-    /// What a function in JavaScript returns for an argument.
+    /// What a function in JavaScript returns for an argument, at once or later.
     pub(crate) fn ask(&mut self, function: &str, argument: &str) -> Value {
         let expression = format!("({function})({})", json!(argument));
-        let answer = self
-            .call("Runtime.evaluate", &json!({ "expression": expression, "returnByValue": true }));
+        let answer = self.call(
+            "Runtime.evaluate",
+            &json!({ "expression": expression, "returnByValue": true, "awaitPromise": true }),
+        );
         assert!(answer["exceptionDetails"].is_null(), "{answer}");
         answer["result"]["value"].clone()
+    }
+
+    /// Clicks at a place of the page that is in sight, as a mouse does.
+    pub(crate) fn click(&mut self, x: f64, y: f64) {
+        for (kind, button) in
+            [("mouseMoved", "none"), ("mousePressed", "left"), ("mouseReleased", "left")]
+        {
+            let at = json!({ "type": kind, "x": x, "y": y, "button": button, "clickCount": 1 });
+            self.call("Input.dispatchMouseEvent", &at);
+            // What is under a mouse that moves on at once is not looked at.
+            std::thread::sleep(Duration::from_millis(200));
+        }
     }
 
     /// The page as a PDF.

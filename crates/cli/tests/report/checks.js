@@ -1,14 +1,20 @@
-// What is wrong with the page, in words, and how it looks. Run in the page; `media` is "screen" or "print".
+// What is wrong with the page, in words, and how it looks. Run in the page; `media` is "screen" or
+// "print".
 (media) => {
+  // All plots, not only those in sight.
+  dispatchEvent(new Event("beforeprint"));
   const faults = [];
   const overlap = (a, b) =>
-    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 0.5 && Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 0.5;
+    Math.min(a.right, b.right) - Math.max(a.left, b.left) > 1 &&
+    Math.min(a.bottom, b.bottom) - Math.max(a.top, b.top) > 1;
   const inside = (a, b) =>
-    a.left >= b.left - 0.5 && a.right <= b.right + 0.5 && a.top >= b.top - 0.5 && a.bottom <= b.bottom + 0.5;
+    a.left >= b.left - 1 && a.right <= b.right + 1 &&
+    a.top >= b.top - 1 && a.bottom <= b.bottom + 1;
   const rgb = (text) => text.match(/[\d.]+/g).map(Number);
   // WCAG 2.
   const luminance = (color) => {
-    const [r, g, b] = rgb(color).map((x) => (x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4));
+    const [r, g, b] = rgb(color).map((x) =>
+      x / 255 <= 0.04045 ? x / 255 / 12.92 : ((x / 255 + 0.055) / 1.055) ** 2.4);
     return 0.2126 * r + 0.7152 * g + 0.0722 * b;
   };
   const contrast = (a, b) => {
@@ -16,55 +22,69 @@
     return (light + 0.05) / (dark + 0.05);
   };
   const legible = (where, text, color, ground) => {
-    if (contrast(color, ground) < 4.5) faults.push(`${where}: contrast of "${text}" is ${contrast(color, ground).toFixed(1)}`);
+    const found = contrast(color, ground);
+    if (found < 4.5) faults.push(`${where}: contrast of "${text}" is ${found.toFixed(1)}`);
   };
+  const ground = getComputedStyle(document.body).backgroundColor;
+  const boxOf = (part) => part.getBoundingClientRect();
 
-  const charts = [...document.querySelectorAll("svg")];
-  for (const svg of charts) {
-    const name = svg.querySelector("title").textContent;
-    const box = svg.getBoundingClientRect();
-    const frame = svg.querySelector(".frame").getBoundingClientRect();
-    const marks = [...svg.querySelectorAll(".marks path, .marks polygon, .marks circle")].map((m) => m.getBoundingClientRect());
+  const plots = [...document.querySelectorAll("figure.plot")];
+  for (const figure of plots) {
+    const name = figure.querySelector("figcaption").textContent;
+    const svg = figure.querySelector(".main-svg");
+    if (!svg) {
+      faults.push(`${name}: not drawn`);
+      continue;
+    }
+    const [box, frame] = [boxOf(svg), boxOf(figure.querySelector(".nsewdrag"))];
+    const marks = [...figure.querySelectorAll(".scatterlayer path")].map(boxOf);
     const drawn = marks.filter((mark) => mark.width + mark.height > 1);
     if (!drawn.length) faults.push(`${name}: no marks`);
-    const lines = [...svg.querySelectorAll(".marks path")].filter((line) => line.getTotalLength() > 1);
-    if (lines.length < svg.querySelectorAll(".legend text").length) faults.push(`${name}: fewer lines than the legend names`);
-    if (!drawn.every((mark) => inside(mark, box))) faults.push(`${name}: a mark lies outside the picture`);
-    for (const part of svg.querySelectorAll(".legend > *")) {
-      if (overlap(part.getBoundingClientRect(), frame)) faults.push(`${name}: the legend covers data`);
+    if (!drawn.every((mark) => inside(mark, box))) faults.push(`${name}: a mark lies outside`);
+    const lines = [...figure.querySelectorAll(".scatterlayer .trace")];
+    const shown = lines.filter((line) => boxOf(line).width + boxOf(line).height > 1);
+    const legend = [...figure.querySelectorAll(".legend .traces")];
+    if (shown.length < legend.length) faults.push(`${name}: fewer lines than the legend names`);
+    for (const part of legend) {
+      if (overlap(boxOf(part), frame)) faults.push(`${name}: the legend covers data`);
+      if (!inside(boxOf(part), box)) faults.push(`${name}: the legend lies outside the picture`);
     }
-    const paper = getComputedStyle(svg.querySelector(".paper")).fill;
-    const texts = [...svg.querySelectorAll("text")];
-    const boxes = texts.map((text) => text.getBoundingClientRect());
+    const texts = [...figure.querySelectorAll(".drawing text")].filter((text) => text.textContent);
+    const boxes = texts.map(boxOf);
     texts.forEach((text, i) => {
       const said = text.textContent;
       if (!inside(boxes[i], box)) faults.push(`${name}: "${said}" lies outside the picture`);
       if (overlap(boxes[i], frame)) faults.push(`${name}: "${said}" covers data`);
       for (let j = 0; j < i; j++) {
-        if (overlap(boxes[i], boxes[j])) faults.push(`${name}: "${said}" covers "${texts[j].textContent}"`);
+        // Boxes of slanted text say little.
+        const isSlanted = (it) => /rotate\(-35/.test(it.getAttribute("transform"));
+        if (![text, texts[j]].some(isSlanted) && overlap(boxes[i], boxes[j])) {
+          faults.push(`${name}: "${said}" covers "${texts[j].textContent}"`);
+        }
       }
-      legible(name, said, getComputedStyle(text).fill, paper);
+      legible(name, said, getComputedStyle(text).fill, ground);
     });
-    const figure = svg.closest("figure");
-    const saved = figure?.querySelector("a[download]")?.href ?? "";
-    const copy = new DOMParser().parseFromString(decodeURIComponent(saved.slice(saved.indexOf(",") + 1)), "image/svg+xml");
-    if (copy.querySelectorAll("svg > .marks > path").length !== svg.querySelectorAll(".marks > path").length) faults.push(`${name}: cannot be saved`);
-    if (!figure || getComputedStyle(figure).breakInside !== "avoid") faults.push(`${name}: may be cut between pages`);
+    if (getComputedStyle(figure).breakInside !== "avoid") {
+      faults.push(`${name}: may be cut between pages`);
+    }
   }
 
-  const ground = getComputedStyle(document.body).backgroundColor;
-  for (const part of document.querySelectorAll("h1, h2, p, th, td, b, a")) {
+  for (const part of document.querySelectorAll("h1, h2, figcaption, p, th, td, dt, b, nav a")) {
     const style = getComputedStyle(part);
     if (style.display !== "none") legible("page", part.textContent, style.color, ground);
   }
-  if (document.scripts.length) faults.push("page: there is a script");
-  const wide = [document.documentElement, ...(media === "print" ? document.querySelectorAll(".wide") : [])];
-  if (wide.some((part) => part.scrollWidth > part.clientWidth + 1)) faults.push("page: wider than the paper");
-
-  const paper = charts.length ? getComputedStyle(charts[0].querySelector(".paper")).fill : ground;
+  // Its data, the library and its own.
+  if (document.scripts.length !== 3 || [...document.scripts].some((script) => script.src)) {
+    faults.push("page: there is a script of somebody else");
+  }
+  const wide = [document.documentElement];
+  if (media === "print") wide.push(...document.querySelectorAll(".wide"));
+  if (wide.some((part) => part.scrollWidth > part.clientWidth + 1)) {
+    faults.push("page: wider than the paper");
+  }
   return {
     faults,
-    titles: charts.map((svg) => svg.querySelector("title").textContent),
-    brightness: [ground, paper].map(luminance),
+    titles: plots.map((figure) => figure.querySelector("figcaption").textContent),
+    brightness: [luminance(ground)],
   };
 }

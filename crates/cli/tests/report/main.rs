@@ -1,5 +1,5 @@
-//! Reports in a real browser: that they say nothing on the console, load nothing, and can be read,
-//! in light, in dark and on paper.
+//! Reports in a real browser: that they say nothing on the console, load nothing, can be read in
+//! light, in dark and on paper, and answer to a reader.
 
 #[path = "../common/mod.rs"]
 mod common;
@@ -14,6 +14,9 @@ use common::{Place, answer, anywhere};
 use serde_json::Value;
 
 const CHECKS: &str = include_str!("checks.js");
+const EXPLORE: &str = include_str!("explore.js");
+const OPENED: &str = include_str!("opened.js");
+const FLOW: &str = include_str!("flow.js");
 
 /// Flows that never end, and messages of three sizes.
 const FLOWS: &str = r#"
@@ -31,18 +34,21 @@ dst = "h2"
 size = "2KB"
 start = "60us"
 count = 5
+label = "short"
 [[flows]]
 src = "h0"
 dst = "h2"
 size = "20KB"
 start = "80us"
 count = 5
+label = "short"
 [[flows]]
 src = "h1"
 dst = "h2"
 size = "200KB"
 start = "100us"
 count = 2
+label = "big"
 "#;
 
 /// The browser; none, and a line that says so, where there is none and none is demanded.
@@ -167,51 +173,27 @@ fn what_is_wrong_with_a_report_is_noticed() {
     let Some(mut browser) = start() else { return };
     let place = Place::new(FLOWS);
     let page = std::fs::read_to_string(comparison(&place)).unwrap();
-    let broken = [
-        ("</body>", "<script>console.warn('oh')</script></body>", &["oh", "a script"][..]),
-        ("</body>", "<script>no()</script></body>", &["no is not defined"]),
-        (
-            "</body>",
-            "<img src=\"http://127.0.0.1:9/x.png\"></body>",
-            &["127.0.0.1:9", "loadingFailed"],
-        ),
-        ("</body>", "<img src=\"nothing.png\"></body>", &["nothing.png"]),
-        ("class=\"marks\"", "display=\"none\" class=\"marks\"", &["no marks"]),
-        ("<path d=", "<path x=", &["fewer lines"]),
-        (
-            "class=\"marks\"",
-            "transform=\"translate(500)\" class=\"marks\"",
-            &["a mark lies outside"],
-        ),
-        (
-            "class=\"legend\"",
-            "transform=\"translate(0 60)\" class=\"legend\"",
-            &["the legend covers data"],
-        ),
-        (
-            "class=\"legend\"",
-            "transform=\"translate(0 -15)\" class=\"legend\"",
-            &["covers \"Goodput"],
-        ),
-        ("y=\"22\"", "y=\"-22\"", &["lies outside the picture"]),
-        (
-            ".quiet{fill:#666}",
-            ".quiet{fill:#888}",
-            &["screen, light: Slowdown of messages: contrast"],
-        ),
-        (
-            ".quiet{fill:#aaa}",
-            ".quiet{fill:#666}",
-            &["screen, dark: Slowdown of messages: contrast"],
-        ),
-        ("--quiet:#aaa", "--quiet:#666", &["screen, dark: page: contrast"]),
-        ("prefers-color-scheme:dark", "prefers-color-scheme:none", &["brightness"]),
-        ("@media screen and (prefers", "@media (prefers", &["print, dark: the brightness"]),
-        ("data:image/svg+xml,", "data:image/svg+xml,%3Cg", &["cannot be saved"]),
-        ("figure,tr{break-inside:avoid}", "", &["may be cut between pages"]),
-        ("table{font-size:7.5pt}", "table{width:900px}", &["wider than the paper"]),
+    // A rule more at the end of the style.
+    let style = |rule: &'static str| ("</style>", rule);
+    let broken: [((&str, &str), &[&str]); 16] = [
+        (("</main>", "<script>console.warn('oh')</script></main>"), &["oh", "somebody else"]),
+        (("</main>", "<script>no()</script></main>"), &["no is not defined"]),
+        (("</main>", "<img src=\"http://127.0.0.1:9/x.png\"></main>"), &["127.0.0.1:9"]),
+        (("</main>", "<img src=\"nothing.png\"></main>"), &["nothing.png"]),
+        (("beginPlots();", ""), &["not drawn"]),
+        (style(".scatterlayer{display:none}</style>"), &["no marks", "fewer lines"]),
+        (style(".scatterlayer{transform:translate(600px)}</style>"), &["a mark lies outside"]),
+        (style(".legend{transform:translate(70px,60px)!important}</style>"), &["covers data"]),
+        (style(".xtick text{transform:translate(200px,-60px)}</style>"), &["\" covers data"]),
+        (style(".ytick text{transform:translate(-90px)}</style>"), &["lies outside the picture"]),
+        (("--ink: #222", "--ink: #999"), &["screen, light: Slowdown of messages: contrast"]),
+        (("--ink: #ddd", "--ink: #555"), &["screen, dark: Slowdown of messages: contrast"]),
+        (("--quiet: #aaa", "--quiet: #444"), &["screen, dark: page: contrast"]),
+        (("prefers-color-scheme: dark", "prefers-color-scheme: none"), &["brightness"]),
+        (("break-inside: avoid; min-width", "min-width"), &["may be cut between pages"]),
+        (("table { font-size: 7.5pt; }", "table { width: 900px; }"), &["wider than the paper"]),
     ];
-    for (from, to, words) in broken {
+    for ((from, to), words) in broken {
         assert!(page.contains(from), "{from}");
         let path = place.path("broken.html");
         std::fs::write(&path, page.replace(from, to)).unwrap();
@@ -221,4 +203,92 @@ fn what_is_wrong_with_a_report_is_noticed() {
             assert!(noticed, "`{word}` is not noticed with {to}: {faults:#?}");
         }
     }
+}
+
+#[test]
+fn a_report_answers_to_a_reader() {
+    let Some(mut browser) = start() else { return };
+    let place = Place::new(FLOWS);
+    browser.open(&comparison(&place), "screen", "light");
+    let told = browser.ask(EXPLORE, "");
+    let number = |value: &Value| value.as_u64().unwrap();
+    let lines = number(&told["legend"][0]);
+    assert!(lines > 5, "{told}");
+    assert_eq!(told["legend"], serde_json::json!([lines, lines - 1, lines]));
+    let tail = &told["tail"];
+    assert!(tail[1].as_str().unwrap().contains("larger") && tail[2] == "true", "{tail}");
+    assert_eq!(tail[0], tail[3]);
+    let [all, own] = [0, 1].map(|i| number(&told["rows"][i]));
+    assert!(own > 0 && told["protocol"] == serde_json::json!([all - own, lines - 1]), "{told}");
+    for name in ["size", "label"] {
+        assert_eq!([&told[name][1], &told[name][2]], [true, true], "{name}: {}", told[name]);
+    }
+    for (i, order) in ["ascending", "descending"].iter().enumerate() {
+        assert_eq!(told["sorted"][i][0], *order);
+        let values: Vec<f64> =
+            told["sorted"][i][1].as_array().unwrap().iter().filter_map(Value::as_f64).collect();
+        let is_ordered =
+            |pair: &[f64]| if i == 0 { pair[0] <= pair[1] } else { pair[0] >= pair[1] };
+        assert!(values.len() > 5 && values.windows(2).all(is_ordered), "{values:?}");
+    }
+    let fabric = &told["fabric"];
+    assert_eq!(fabric["nodes"], 4);
+    let seen: Vec<&str> =
+        fabric["seen"].as_array().unwrap().iter().map(|of| of.as_str().unwrap()).collect();
+    assert!(seen[0] != seen[3] && seen[1] != seen[2], "{fabric}");
+    assert!(fabric["time"].as_str().unwrap().contains("ms"), "{fabric}");
+    let contents = told["contents"].as_array().unwrap();
+    for section in ["Summary", "Messages", "Goodput over time", "Queues", "Fabric"] {
+        assert!(contents.iter().any(|title| title == section), "{section}: {contents:?}");
+    }
+    // From a point to its flow.
+    let at = |i: usize| told["point"][i].as_f64().unwrap();
+    browser.click(at(0), at(1));
+    let flow = browser.ask(FLOW, "");
+    assert_eq!([&flow["shown"], &flow["closed"]], [true, true], "{flow}");
+    assert!(flow["facts"]["from, to"].as_str().unwrap().contains("→ h2"), "{flow}");
+    assert!(flow["facts"]["size"].as_str().unwrap().contains("KB"), "{flow}");
+    assert!(number(&flow["plots"]) > 0, "its trace, and the queues it met: {flow}");
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
+}
+
+/// Of hundreds of runs a page is small, opens soon, and says what it leaves out.
+#[test]
+fn a_report_of_500_runs_is_small() {
+    let place = Place::new(FLOWS);
+    let one = place.path("one");
+    let args = ["run", &place.arg("scenario.toml"), "--set", "output.timeseries=5us"];
+    answer(&[&args[..], &["--out", one.to_str().unwrap()]].concat()).ok();
+    let read = |name: &str| std::fs::read_to_string(one.join(name)).unwrap();
+    let (summary, manifest) = (read("summary.json"), read("manifest.json"));
+    let mut folders = Vec::new();
+    for i in 0..500 {
+        // A hundred configurations of five seeds.
+        let folder = place.path(&format!("runs/{i}"));
+        std::fs::create_dir_all(&folder).unwrap();
+        for name in ["flows.parquet", "timeseries.parquet"] {
+            std::fs::copy(one.join(name), folder.join(name)).unwrap();
+        }
+        let seed = format!("\"seed\": {}", i % 5 + 1);
+        let mut said: Value = serde_json::from_str(&manifest).unwrap();
+        said["scenario"]["seed"] = (i % 5 + 1).into();
+        said["scenario"]["fabric"]["mtu"] = format!("{}B", 1000 + i / 5).into();
+        std::fs::write(folder.join("manifest.json"), said.to_string()).unwrap();
+        let own = summary.replacen("\"seed\": 1", &seed, 1);
+        std::fs::write(folder.join("summary.json"), own).unwrap();
+        folders.push(folder.to_str().unwrap().to_owned());
+    }
+    let out = place.arg("page.html");
+    let args: Vec<&str> = std::iter::once("report").chain(folders.iter().map(|f| &**f)).collect();
+    answer(&[&args[..], &["--out", &out]].concat()).ok();
+    let page = std::fs::read_to_string(&out).unwrap();
+    assert!(page.len() < 10_000_000, "{} bytes", page.len());
+    assert!(page.contains("show the first 16 configurations.") && page.contains("; and 72 more."));
+    assert!(page.contains("differ in their seed alone"));
+    let Some(mut browser) = start() else { return };
+    browser.open(Path::new(&out), "screen", "light");
+    let took_ms = browser.ask(OPENED, "").as_f64().unwrap();
+    // Two seconds where nothing else runs; tests share the machine.
+    assert!(took_ms > 0.0 && took_ms < 60_000.0, "{took_ms} ms");
+    assert!(browser.complaints().is_empty(), "{:?}", browser.complaints());
 }

@@ -1,8 +1,32 @@
-//! Markdown in a page.
+//! Text in a page.
+
+use std::borrow::Cow;
 
 use pulldown_cmark::{Event, Options, Parser, Tag, TagEnd, html};
 
-use super::plot::isolated;
+/// Text that is safe between tags.
+pub(crate) fn escaped(text: &str) -> String {
+    let text = isolated(text);
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
+/// A text that runs from right to left, or turns the direction of what follows, between marks that
+/// keep that to itself. They work in pages, pictures and titles alike.
+pub(crate) fn isolated(text: &str) -> Cow<'_, str> {
+    let marks = |c: char| {
+        matches!(c, '\u{61c}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}')
+            || matches!(c, '\u{2066}'..='\u{2069}')
+    };
+    let runs_left = |c: char| {
+        matches!(c, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fdff}' | '\u{fe70}'..='\u{feff}'
+            | '\u{10800}'..='\u{10fff}' | '\u{1e800}'..='\u{1efff}')
+    };
+    if !text.contains(|c| marks(c) || runs_left(c)) {
+        return Cow::Borrowed(text);
+    }
+    // Its own marks could end the isolation.
+    Cow::Owned(format!("\u{2068}{}\u{2069}", text.replace(marks, "\u{fffd}")))
+}
 
 /// A text as HTML. Links keep their words alone, for what they point at is not in the page, and
 /// tags are shown as they are written.

@@ -1,12 +1,25 @@
-//! One self-contained page from folders of results: tables, plots, nothing from the network and no
-//! script.
+//! One self-contained page from folders of results: tables, and plots that its script draws. It
+//! loads nothing.
+//!
+//! What is drawn is data (`plot`, `fabric`, `data`), made of what was read (`read`, `flows`,
+//! `series`) by `charts` and `over_time`, and embedded in the page as JSON. Text and tables are
+//! HTML (`page`, `claims`). The script (`page/*.js`) draws the former and works on both.
 
 mod charts;
+mod claims;
+mod configurations;
+mod data;
 mod differences;
+mod fabric;
+mod flows;
+mod html;
 mod markup;
+mod over_time;
 mod page;
 pub(crate) mod plot;
 mod read;
+mod series;
+mod sweeps;
 
 pub(crate) use read::files_of_reproduction;
 
@@ -17,6 +30,11 @@ use tidegate_results::Partial;
 
 use crate::Error;
 use crate::reproduce::Reproduction;
+use data::Data;
+use read::Found;
+
+/// Configurations that are drawn: more cannot be told apart.
+const DRAWN_MAX: usize = 16;
 
 /// A page about the results in `folders`: of runs, comparisons and reproductions.
 ///
@@ -41,14 +59,35 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
     }
     let title =
         if names.is_empty() { "Reproduction of papers".to_owned() } else { names.join(", ") };
+    let groups = configurations::grouped(&runs);
+    for group in groups.iter().take(DRAWN_MAX) {
+        for (i, &run) in group.iter().enumerate() {
+            runs[run].load(i == 0)?;
+        }
+    }
+    let all = configurations::configurations(&runs, &groups);
+    let drawn = &all[..all.len().min(DRAWN_MAX)];
+    let mut data = Data::of(drawn);
     let mut body = String::new();
     if !runs.is_empty() {
-        body.push_str(&page::runs(&runs));
+        body.push_str(&page::runs(&runs, &all, drawn, &mut data));
     }
     for found in &reproductions {
-        body.push_str(&page::reproduction(&found.claims, &found.papers, &found.pictures));
+        let Found { claims, papers, pictures } = found;
+        body.push_str(&claims::reproduction(claims, papers, pictures, &mut data));
     }
-    Ok(page::whole(&title, &body))
+    Ok(page(&title, &body, data))
+}
+
+/// The page, and what it says of points that it leaves out.
+fn page(title: &str, body: &str, mut data: Data) -> String {
+    data.thin();
+    if data.thinned {
+        let said = "Long lines over time are thinned: a point is the mean of neighbours. The \
+                    folders have all of them.";
+        return html::whole(title, &format!("{body}{}", html::note(said)), &data);
+    }
+    html::whole(title, body, &data)
 }
 
 /// Files of a reproduction: (name, content).
@@ -56,20 +95,21 @@ pub fn reproduction_files(result: &Reproduction) -> Vec<(String, Vec<u8>)> {
     let (mut claims, mut figures) = (Vec::new(), Vec::new());
     tidegate_results::write_json(&result.claims, &mut claims).expect("memory can be written");
     tidegate_results::write_json(&result.papers, &mut figures).expect("memory can be written");
-    let body = page::reproduction(&result.claims, &result.papers, &result.pictures);
-    let page = page::whole("Reproduction of papers", &body);
+    let plots: Vec<_> =
+        result.pictures.iter().map(|picture| (&picture.name, &picture.plot)).collect();
+    let plots = serde_json::to_vec(&plots).expect("every key is a string");
+    let mut data = Data::default();
+    let body = claims::reproduction(&result.claims, &result.papers, &result.pictures, &mut data);
+    let page = page("Reproduction of papers", &body, data);
     let documents = result.documents().into_iter();
     let mut files: Vec<_> =
         documents.map(|(name, text)| (name.to_owned(), text.into_bytes())).collect();
     files.push(("report.html".to_owned(), page.into_bytes()));
-    let pictures = result.pictures.iter();
-    files.extend(
-        pictures.map(|picture| (format!("{}.svg", picture.name), picture.svg.clone().into_bytes())),
-    );
     let records = result.records.iter();
     files.extend(
         records.map(|kept| (format!("{}.record.json", kept.paper), kept.json.clone().into_bytes())),
     );
+    files.push((read::PLOTS.to_owned(), plots));
     files.push((read::FIGURES.to_owned(), figures));
     // Last: where it is, the others are.
     files.push((read::CLAIMS.to_owned(), claims));
@@ -98,5 +138,5 @@ pub fn write_report(path: &Path, html: &str) -> Result<(), Error> {
 fn is_ours(path: &Path) -> bool {
     let page = tidegate_scenario::files::read(path, u64::MAX).unwrap_or_default();
     let end = String::from_utf8_lossy(&page[page.len().saturating_sub(300)..]).into_owned();
-    end.contains(page::SIGNATURE)
+    end.contains(html::SIGNATURE)
 }

@@ -1,157 +1,96 @@
-//! HTML.
+//! What a page says of runs.
 
 use std::fmt::Write;
 
 use tidegate_results::{FctSummary, Fixed, Summary};
 
-use super::charts::{self, PORTS_SHOWN, RUNS_MAX};
+use super::charts;
+use super::configurations::Configuration;
+use super::data::Data;
 use super::differences::{LACKING, differences};
-use super::markup::{marked_up, marked_up_line};
-use super::plot::{Plot, escaped};
+use super::html::{NONE, Row, figures, note, section, table};
+use super::markup::escaped;
+use super::over_time::{self, PORTS_SHOWN};
+use super::plot::Plot;
 use super::read::Run;
+use super::sweeps::sweeps;
 use crate::conditions;
-use crate::reproduce::{ClaimResult, PaperText, Picture, measured, paper_value, with_unit};
+use crate::reproduce::with_unit;
 
-const STYLE: &str = "\
-:root{color-scheme:light \
-dark;--line:#8884;--quiet:#666;--good:#2e7d32;--half:#9a6700;--bad:#b3261e}\
-@media screen and \
-(prefers-color-scheme:dark){:root{--quiet:#aaa;--good:#7bc67e;--half:#e2b93b;--bad:#f2857c}}\
-body{font:15px/1.5 \
-system-ui,sans-serif;background:Canvas;color:CanvasText;max-width:1120px;margin:2rem \
-auto;padding:0 1rem}\
-h1{font-size:1.6rem}h2{font-size:1.2rem;margin-top:2.2rem;border-bottom:1px solid \
-var(--line);padding-bottom:.3rem}\
-table{border-collapse:collapse;width:100%;font-size:13.5px;margin:.8rem 0}\
-th,td{padding:.3rem .55rem;text-align:left;vertical-align:top;border-bottom:1px solid var(--line)}\
-th{font-weight:600;vertical-align:bottom}\
-td.n,th.n{text-align:right;font-variant-numeric:tabular-nums}td.n{white-space:nowrap}\
-.wide{overflow-x:auto}\
-.plots{display:grid;grid-template-columns:repeat(auto-fill,minmax(min(480px,100%),1fr));gap:1rem}\
-figure{margin:0}svg{display:block;max-width:100%;height:auto}.quiet{color:var(--quiet)}\
-.reproduced{color:var(--good)}.conditional,.direction{color:var(--half)}.deviates{color:var(--bad)}\
-figure \
-a{display:block;text-align:right;font-size:11px}figure,tr{break-inside:avoid}h2{break-after:avoid}\
-@media screen{.claims td:nth-child(3){min-width:13rem}.claims td:nth-child(7){min-width:18rem}}\
-@page{margin:14mm}\
-@media \
-print{:root{color-scheme:light}body{max-width:none;margin:0;padding:0;font-size:10pt}figure \
-a{display:none}\
-.claims td:nth-child(3){width:26%}.claims td:nth-child(7){width:44%}\
-table{font-size:7.5pt}th,td{padding:.15rem .3rem}th,th.n{white-space:normal}.wide{overflow:visible}\
-.plots{display:block}.plots svg{width:130mm;margin:0 auto 4mm}}";
-
-/// What the last line of a page begins with.
-pub(crate) const SIGNATURE: &str = "<p class=\"quiet\">tidegate ";
-
-/// The page around `body`.
-pub(crate) fn whole(title: &str, body: &str) -> String {
-    let title = escaped(title);
-    format!(
-        "<!doctype html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">\
-         <meta name=\"viewport\" \
-         content=\"width=device-width,initial-scale=1\"><title>{title}</title>\
-         <style>{STYLE}</style></head>\n<body><h1>{title}</h1>\n{body}\
-         {SIGNATURE}{} ({})</p></body></html>\n",
-        env!("CARGO_PKG_VERSION"),
-        env!("TIDEGATE_GIT_REVISION")
-    )
-}
-
-/// What stands in a cell without a value.
-const NONE: &str = "–";
 /// Stands before a percentile that is only a lower bound.
 const BOUND: &str = "≥";
 
-/// A table, without the columns in which no row has anything.
-fn table(titles: &[(&str, bool)], rows: impl Iterator<Item = Vec<String>>) -> String {
-    let rows: Vec<Vec<String>> = rows.collect();
-    let used = |column: &usize| rows.is_empty() || rows.iter().any(|row| row[*column] != NONE);
-    let columns: Vec<usize> = (0..titles.len()).filter(used).collect();
-    let class = |number: bool| if number { " class=\"n\"" } else { "" };
-    let mut html = String::from("<div class=\"wide\"><table><thead><tr>");
-    for (title, number) in columns.iter().map(|column| titles[*column]) {
-        let _ = write!(html, "<th{}>{title}</th>", class(number));
-    }
-    html.push_str("</tr></thead><tbody>\n");
-    for row in &rows {
-        html.push_str("<tr>");
-        for column in &columns {
-            let _ = write!(html, "<td{}>{}</td>", class(titles[*column].1), row[*column]);
-        }
-        html.push_str("</tr>\n");
-    }
-    html + "</tbody></table></div>\n"
-}
+/// Of more runs than that, the others are counted where runs are named in a text.
+const TITLES_MAX: usize = 12;
+/// Warnings that are shown at most.
+const WARNINGS_MAX: usize = 40;
 
-/// Pictures (name, SVG), each with a link that saves it.
-fn figures<'a>(pictures: impl Iterator<Item = (&'a str, &'a str)>) -> String {
-    let figure = |(name, svg): (&str, &str)| {
-        format!(
-            "<figure>{svg}<a class=\"quiet\" download=\"{}.svg\" \
-             href=\"data:image/svg+xml,{}\">SVG</a></figure>",
-            escaped(name),
-            in_url(svg)
-        )
-    };
-    format!("<div class=\"plots\">{}</div>\n", pictures.map(figure).collect::<String>())
-}
-
-/// What would end a URL or the attribute it stands in, in its place the codes.
-fn in_url(text: &str) -> String {
-    let codes = [
-        ("%", "%25"),
-        ("#", "%23"),
-        ("\"", "%22"),
-        ("<", "%3C"),
-        (">", "%3E"),
-        ("&", "%26"),
-        ("\n", ""),
-    ];
-    codes.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
-}
-
-// ---- runs
-
-/// Everything about runs: a section each for messages, goodput and queues where there are any.
-pub(crate) fn runs(runs: &[Run]) -> String {
+/// Everything about runs, of whose configurations the first are drawn by themselves: a section each
+/// for what differs, messages, goodput, queues, the fabric, where there are any.
+pub(crate) fn runs(
+    runs: &[Run],
+    all: &[Configuration<'_>],
+    drawn: &[Configuration<'_>],
+    data: &mut Data,
+) -> String {
     let mut html = scenarios(runs);
     html.push_str(&differing(runs));
-    html.push_str("<h2>Summary</h2>\n");
+    html.push_str(&section("Summary", &format!("{}{}", warnings(runs), groups(runs))));
+    html.push_str(&how_drawn(all, drawn.len()));
+    let sections = [
+        ("Over what differs", sweeps(runs, all)),
+        ("Messages", charts::messages(drawn)),
+        ("Goodput over time", over_time::goodput(drawn)),
+        ("Queues", over_time::queues(drawn)),
+        ("Pauses over time", over_time::pauses(drawn)),
+    ];
+    for (title, plots) in sections {
+        html.push_str(&plots_of(title, plots, data));
+    }
+    if data.runs.iter().any(|run| run.has_fabric()) {
+        html.push_str(&section("Fabric", "<figure class=\"fabric\"></figure>\n"));
+    }
+    html + &section("Busiest switch ports", &links(runs))
+}
+
+fn warnings(runs: &[Run]) -> String {
+    let mut all = Vec::new();
     for run in runs {
         // The title begins with the protocol.
         let own = run.protocol.as_ref().map(|protocol| format!("{protocol}: "));
         for warning in &run.summary.warnings {
             let text = own.as_ref().and_then(|own| warning.strip_prefix(own.as_str()));
-            let _ = writeln!(
-                html,
-                "<p class=\"quiet\">{}: {}</p>",
-                escaped(&run.title),
-                escaped(text.unwrap_or(warning))
-            );
+            all.push(note(&format!("{}: {}", run.title, text.unwrap_or(warning))));
         }
     }
-    html.push_str(&groups(runs));
-    let drawn = &runs[..runs.len().min(RUNS_MAX)];
-    let left_out = left_out(&runs[drawn.len()..]);
-    html.push_str(&section("Messages", &left_out, charts::messages(runs)));
-    html.push_str(&section("Goodput over time", &left_out, charts::goodput(drawn)));
-    html.push_str(&section("Queues", &left_out, charts::queues(runs)));
-    html.push_str(&section("Pauses over time", &left_out, charts::pauses(runs)));
-    html.push_str("<h2>Busiest switch ports</h2>\n");
-    html + &links(runs)
+    let more = all.len().saturating_sub(WARNINGS_MAX);
+    all.truncate(WARNINGS_MAX);
+    if more > 0 {
+        all.push(note(&format!("And {more} warnings more, in the summaries of the runs.")));
+    }
+    all.concat()
 }
 
-/// Which runs the plots of a section leave out, if any.
-fn left_out(runs: &[Run]) -> String {
-    if runs.is_empty() {
-        return String::new();
+/// What plots leave out, and what they join.
+fn how_drawn(all: &[Configuration<'_>], drawn: usize) -> String {
+    let mut said = String::new();
+    if all.len() > drawn {
+        let titles: Vec<&str> = all[drawn..].iter().map(|one| one.title).collect();
+        let _ = writeln!(
+            said,
+            "<p class=\"quiet\">But for those over what differs, plots show the first {drawn} \
+             configurations. In the tables alone are {}.</p>",
+            runs_named(&titles)
+        );
     }
-    let titles: Vec<&str> = runs.iter().map(|run| run.title.as_str()).collect();
-    format!(
-        "<p class=\"quiet\">Plots show the first {RUNS_MAX} runs, and leave out {}.</p>\n",
-        escaped(&titles.join("; "))
-    )
+    if all.iter().any(|one| one.runs.len() > 1) {
+        said.push_str(&note(
+            "Runs that differ in their seed alone are drawn as one: distributions are over the \
+             messages of all seeds, lines by size are means with the least and the greatest of a \
+             seed, and what is over time or of single messages is of the first seed.",
+        ));
+    }
+    said
 }
 
 /// What was simulated.
@@ -171,8 +110,13 @@ fn scenarios(runs: &[Run]) -> String {
             said.push(text);
         }
     }
-    let named: Vec<_> = runs.iter().map(|run| (run.title.as_str(), &run.summary)).collect();
-    said.push(escaped(&conditions(&named)));
+    let more = said.len().saturating_sub(TITLES_MAX);
+    said.truncate(TITLES_MAX);
+    if more > 0 {
+        said.push(format!("And {more} more, as the table of what differs tells."));
+    }
+    let named = runs.iter().map(|run| (run.title.as_str(), &run.summary));
+    said.push(escaped(&conditions(&named.take(TITLES_MAX).collect::<Vec<_>>())));
     said.iter().map(|text| format!("<p>{text}</p>\n")).collect()
 }
 
@@ -186,16 +130,23 @@ fn differing(runs: &[Run]) -> String {
         // Who lacks a key is all but those who have it.
         values.iter().filter(|(value, _)| value != LACKING).map(|(value, having)| {
             let titles: Vec<&str> = having.iter().map(|i| runs[*i].title.as_str()).collect();
-            vec![escaped(key), escaped(value), escaped(&titles.join("; "))]
+            vec![escaped(key), escaped(value), runs_named(&titles)].into()
         })
     });
-    let mut html = String::from("<h2>What differs</h2>\n");
-    html.push_str(&table(&[("key", false), ("value", false), ("runs", false)], rows));
+    let mut html = table(&[("key", false), ("value", false), ("runs", false)], rows);
     if more > 0 {
-        let _ =
-            writeln!(html, "<p class=\"quiet\">And {more} keys more, as their manifests say.</p>");
+        html.push_str(&note(&format!("And {more} keys more, as their manifests say.")));
     }
-    html
+    section("What differs", &html)
+}
+
+/// Titles of runs; of many, how many more there are.
+fn runs_named(titles: &[&str]) -> String {
+    let mut text = titles[..titles.len().min(TITLES_MAX)].join("; ");
+    if titles.len() > TITLES_MAX {
+        let _ = write!(text, "; and {} more", titles.len() - TITLES_MAX);
+    }
+    escaped(&text)
 }
 
 /// How messages share connections; results of older versions do not say.
@@ -209,16 +160,13 @@ fn connections(summary: &Summary) -> String {
     }
 }
 
-/// Plots under a title and a note; nothing where there is nothing to draw.
-fn section(title: &str, note: &str, mut plots: Vec<Plot>) -> String {
+/// Plots under a title; nothing where there is nothing to draw.
+fn plots_of(title: &str, mut plots: Vec<Plot>, data: &mut Data) -> String {
     plots.retain(|plot| plot.lines.iter().any(|line| line.points.len() > 1));
     if plots.is_empty() {
         return String::new();
     }
-    let pictures: Vec<(String, String)> =
-        plots.iter().map(|plot| (plot.title.clone(), plot.svg())).collect();
-    let pictures = pictures.iter().map(|(title, svg)| (title.as_str(), svg.as_str()));
-    format!("<h2>{title}</h2>\n{note}{}", figures(pictures))
+    section(title, &figures(data, plots.into_iter().map(|plot| (None, plot))))
 }
 
 fn number(value: Option<f64>) -> String {
@@ -248,7 +196,7 @@ fn groups(runs: &[Run]) -> String {
     let rows = runs.iter().flat_map(|run| {
         run.summary.groups.iter().map(|group| {
             let fct = &group.fct;
-            vec![
+            let cells = vec![
                 escaped(&run.title),
                 escaped(&group.label),
                 group.flows.to_string(),
@@ -262,20 +210,19 @@ fn groups(runs: &[Run]) -> String {
                 percentile(fct, 500, fct.slowdown.p50),
                 percentile(fct, 10, fct.slowdown.p99),
                 percentile(fct, 1, fct.slowdown.p999),
-            ]
+            ];
+            let (protocol, label) = (Some(group.protocol.clone()), Some(group.label.clone()));
+            Row { protocol, label, cells }
         })
     });
     let mut html = table(&titles, rows);
     if html.contains(BOUND) {
-        let _ = writeln!(
-            html,
-            "<p class=\"quiet\">{BOUND}: a lower bound. More messages of this class did not finish \
-             than the \
+        html.push_str(&note(&format!(
+            "{BOUND}: a lower bound. More messages of this class did not finish than the \
              percentile leaves above it; it is that of those that did, and longer the longer the \
-             others take. \
-             Distributions end at the share that finished, and lines by size leave such \
-             percentiles out.</p>"
-        );
+             others take. Distributions end at the share that finished, and lines by size leave \
+             such percentiles out."
+        )));
     }
     html
 }
@@ -346,70 +293,8 @@ fn links(runs: &[Run]) -> String {
             if credits {
                 row.push(link.credit_drops.map_or(String::new(), |drops| drops.to_string()));
             }
-            row
+            Row { protocol: run.protocol.clone(), label: None, cells: row }
         })
     });
     table(&titles, rows)
-}
-
-// ---- reproductions
-
-/// A reproduction: the claims, then every figure with its own where there are several.
-pub(crate) fn reproduction(
-    claims: &[ClaimResult],
-    papers: &[PaperText],
-    pictures: &[Picture],
-) -> String {
-    let mut html = String::from("<h2>Claims</h2>\n");
-    html.push_str(&claim_table(claims.iter()));
-    let single = papers.iter().map(|paper| paper.figures.len()).sum::<usize>() == 1;
-    for paper in papers {
-        let _ = writeln!(html, "<h2>{}</h2>", escaped(&paper.title));
-        html.push_str(&marked_up(&paper.opening()));
-        for figure in &paper.figures {
-            let _ = writeln!(
-                html,
-                "<h2>Figure {}: {}</h2>",
-                escaped(&figure.figure),
-                escaped(&figure.title)
-            );
-            html.extend(figure.said.iter().map(|said| marked_up(said)));
-            let named = |name: &String| pictures.iter().find(|picture| picture.name == *name);
-            let own = figure.pictures.iter().filter_map(named);
-            html.push_str(&figures(
-                own.map(|picture| (picture.name.as_str(), picture.svg.as_str())),
-            ));
-            let is_its =
-                |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
-            if !single && claims.iter().any(|claim| is_its(&claim)) {
-                html.push_str(&claim_table(claims.iter().filter(is_its)));
-            }
-        }
-    }
-    html
-}
-
-fn claim_table<'a>(claims: impl Iterator<Item = &'a ClaimResult>) -> String {
-    let titles = [
-        ("claim", false),
-        ("figure", false),
-        ("what", false),
-        ("paper", true),
-        ("measured", true),
-        ("verdict", false),
-        ("why", false),
-    ];
-    let rows = claims.map(|claim| {
-        let verdict = claim.verdict.name();
-        vec![
-            escaped(&claim.claim),
-            escaped(&claim.figure),
-            marked_up_line(&claim.text),
-            escaped(&paper_value(claim)),
-            escaped(&measured(claim)),
-            format!("<b class=\"{verdict}\">{verdict}</b>"),
-            marked_up_line(&claim.why),
-        ]
-    });
-    format!("<div class=\"claims\">{}</div>", table(&titles, rows))
 }

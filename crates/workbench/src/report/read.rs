@@ -1,6 +1,5 @@
 //! Results from folders.
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -8,10 +7,13 @@ use std::path::{Path, PathBuf};
 use parquet::record::Row;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use tidegate_results::{EntryOf, Fixed, FlowSummary, SeriesEntry, Summary};
+use tidegate_results::Summary;
 use tidegate_scenario::files;
 
 use super::differences::{LACKING, differences, follows_protocol};
+use super::flows::Flows;
+use super::plot::Plot;
+use super::series::Series;
 use crate::Error;
 use crate::destination::compared;
 use crate::reproduce::{ClaimResult, DOCUMENTS, PaperText, Picture};
@@ -20,6 +22,8 @@ use crate::reproduce::{ClaimResult, DOCUMENTS, PaperText, Picture};
 pub(crate) const CLAIMS: &str = "reproduction.json";
 /// What it has beside the claims.
 pub(crate) const FIGURES: &str = "figures.json";
+/// What is drawn there.
+pub(crate) const PLOTS: &str = "plots.json";
 /// Largest file that is read.
 const MOST_BYTES: u64 = 4 << 30;
 
@@ -27,26 +31,30 @@ const MOST_BYTES: u64 = 4 << 30;
 pub(crate) struct Run {
     /// What tells it from the others.
     pub(crate) title: String,
+    /// The same without what tells it from those that differ from it in nothing but the seed.
+    pub(crate) kind: String,
     /// Its protocol, if it is only one.
     pub(crate) protocol: Option<String>,
     pub(crate) summary: Summary,
-    /// Slowdowns of its messages, in order.
-    pub(crate) slowdowns: Vec<f64>,
+    /// Its flows, once they are loaded.
+    pub(crate) flows: Flows,
+    /// What was sampled of it, once that is loaded.
     pub(crate) series: Option<Series>,
     /// The resolved scenario, where the manifest is there.
     pub(crate) scenario: Option<Value>,
     folder: PathBuf,
 }
 
-/// What was sampled, in order of time.
-#[derive(Default)]
-pub(crate) struct Series {
-    /// By flow: its label, and (ms, goodput in Gbit/s).
-    pub(crate) goodput: BTreeMap<u64, (String, Vec<(f64, f64)>)>,
-    /// By port: (ms, KB queued).
-    pub(crate) queues: BTreeMap<(String, String), Vec<(f64, f64)>>,
-    /// By port that was ever told to pause: (ms, microseconds of the interval paused).
-    pub(crate) pauses: BTreeMap<(String, String), Vec<(f64, f64)>>,
+impl Run {
+    /// Loads its flows, and what was sampled of them if that is wanted: only what is drawn of a
+    /// hundred runs is worth the time.
+    pub(crate) fn load(&mut self, with_series: bool) -> Result<(), Error> {
+        self.flows = Flows::read(&self.folder, &self.summary)?;
+        if with_series {
+            self.series = Series::read(&self.folder, &self.flows)?;
+        }
+        Ok(())
+    }
 }
 
 fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
@@ -70,37 +78,24 @@ pub(crate) struct Found {
 
 /// Names of the files of the reproduction in a folder; none where there is none.
 pub(crate) fn files_of_reproduction(folder: &Path) -> Vec<String> {
-    let papers = json::<Vec<PaperText>>(&folder.join(FIGURES)).ok().flatten();
-    if papers.is_none() && !folder.join(CLAIMS).exists() {
+    if ![FIGURES, CLAIMS].iter().any(|name| folder.join(name).exists()) {
         return Vec::new();
     }
-    let papers = papers.unwrap_or_default();
-    let names = papers.iter().flat_map(|paper| &paper.figures).flat_map(|figure| &figure.pictures);
-    let is_name = |name: &&String| folder.join(name).parent() == Some(folder);
-    let pictures = names.filter(is_name).map(|name| format!("{name}.svg"));
-    let others = DOCUMENTS.into_iter().chain([FIGURES, CLAIMS]);
-    pictures.chain(others.map(str::to_owned)).collect()
+    DOCUMENTS.into_iter().chain([PLOTS, FIGURES, CLAIMS]).map(str::to_owned).collect()
 }
 
 /// The reproduction in a folder.
 pub(crate) fn reproduction(folder: &Path) -> Result<Option<Found>, Error> {
     let Some(claims) = json(&folder.join(CLAIMS))? else { return Ok(None) };
     let papers: Vec<PaperText> = json(&folder.join(FIGURES))?.unwrap_or_default();
-    let names = papers.iter().flat_map(|paper| &paper.figures).flat_map(|figure| &figure.pictures);
-    let picture = |name: &String| {
-        let path = folder.join(format!("{name}.svg"));
-        if path.parent() != Some(folder) {
-            return Err(wrong(&folder.join(FIGURES), format!("{name:?} is no picture's name")));
-        }
-        let svg = files::read(&path, MOST_BYTES).map_err(|error| wrong(&path, error))?;
-        let svg = String::from_utf8(svg).map_err(|error| wrong(&path, error))?;
-        // The page has none, so that it can be opened wherever it comes from.
-        if svg.contains("<script") {
-            return Err(wrong(&path, "there is a script in the picture"));
-        }
-        Ok(Picture { name: name.clone(), svg })
-    };
-    let pictures = names.map(picture).collect::<Result<Vec<_>, Error>>()?;
+    let plots: Option<Vec<(String, Plot)>> = json(&folder.join(PLOTS))?;
+    let is_drawn = papers.iter().flat_map(|paper| &paper.figures).any(|of| !of.pictures.is_empty());
+    if plots.is_none() && is_drawn {
+        let why = "is not there: an older version made this folder; `tidegate reproduce` it again";
+        return Err(wrong(&folder.join(PLOTS), why));
+    }
+    let picture = |(name, plot): (String, Plot)| Picture { name, plot };
+    let pictures = plots.unwrap_or_default().into_iter().map(picture).collect();
     Ok(Some(Found { claims, papers, pictures }))
 }
 
@@ -131,28 +126,17 @@ pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
 
 fn run(folder: &Path) -> Result<Option<Run>, Error> {
     let Some(summary) = json::<Summary>(&folder.join("summary.json"))? else { return Ok(None) };
-    let mut labels = BTreeMap::new();
-    let mut slowdowns = Vec::new();
-    let warmup_us = summary.warmup_seconds * 1e6;
-    rows(&folder.join("flows.parquet"), |row| {
-        let Some(flow) = FlowSummary::read(row, warmup_us) else { return };
-        if flow.measured {
-            slowdowns.extend(flow.slowdown.map(Fixed::as_f64));
-        }
-        labels.insert(flow.id, flow.label);
-    })?;
-    slowdowns.sort_by(f64::total_cmp);
     let protocol = if let [only] = &summary.protocols[..] { Some(only.clone()) } else { None };
-    let series = series(&folder.join("timeseries.parquet"), &labels)?;
     let title = summary.protocols.join(" + ");
     let manifest = json::<Value>(&folder.join("manifest.json"))?;
     let scenario = manifest.and_then(|mut manifest| manifest.get_mut("scenario").map(Value::take));
     Ok(Some(Run {
+        kind: title.clone(),
         title,
         protocol,
         summary,
-        slowdowns,
-        series,
+        flows: Flows::default(),
+        series: None,
         scenario,
         folder: folder.to_owned(),
     }))
@@ -183,11 +167,15 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
         }));
     }
     let told_by_settings = additions.len();
+    let mut kinds = Vec::new();
     additions.push(runs.iter().map(|run| format!("seed {}", run.summary.seed)).collect());
     additions.push(folders);
     let titles: Vec<String> = runs.iter().map(|run| run.title.clone()).collect();
     let mut said = vec![String::new(); runs.len()];
     for (number, addition) in additions.iter().enumerate() {
+        if number == told_by_settings {
+            kinds.clone_from(&said);
+        }
         let apart = |i: usize, j: usize| {
             let differ = number < told_by_settings && settings_of[i] != settings_of[j];
             (titles[i] == titles[j] || differ) && said[i] == said[j] && addition[i] != addition[j]
@@ -197,7 +185,10 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
             said[i].push_str(&format!(", {}", addition[i]));
         }
     }
-    runs.iter_mut().zip(said).for_each(|(run, said)| run.title.push_str(&said));
+    for ((run, said), kind) in runs.iter_mut().zip(said).zip(kinds) {
+        run.kind.push_str(&kind);
+        run.title.push_str(&said);
+    }
 }
 
 /// The folders of runs, without what all of them begin with.
@@ -215,7 +206,7 @@ fn folders(runs: &[Run]) -> Vec<String> {
 }
 
 /// Calls for every row of a file, if it is there.
-fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Error> {
+pub(crate) fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Error> {
     let file = match files::open(path, u64::MAX) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(false),
@@ -232,57 +223,28 @@ fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Error> {
     Ok(true)
 }
 
-fn series(path: &Path, labels: &BTreeMap<u64, String>) -> Result<Option<Series>, Error> {
-    let mut series = Series::default();
-    let found = rows(path, |row| {
-        let Some(SeriesEntry { time_us, quantity, of, value: Some(value) }) =
-            SeriesEntry::read(row)
-        else {
-            return;
-        };
-        let at = time_us * 1e-3;
-        match (quantity.as_str(), of) {
-            ("goodput_gbps", EntryOf::Flow(id)) => {
-                let label = || labels.get(&id).cloned().unwrap_or_default();
-                let flow = series.goodput.entry(id).or_insert_with(|| (label(), Vec::new()));
-                flow.1.push((at, value));
-            }
-            ("queue_bytes", EntryOf::Link(from, to)) => {
-                series.queues.entry((from, to)).or_default().push((at, value * 1e-3));
-            }
-            ("paused_us", EntryOf::Link(from, to)) => {
-                series.pauses.entry((from, to)).or_default().push((at, value));
-            }
-            _ => {}
-        }
-    })?;
-    Ok(found.then_some(series))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn pictures_are_those_of_the_folder_and_hold_no_script() {
+    fn what_is_drawn_of_a_reproduction_is_there_and_whole() {
         let dir = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| fs::write(dir.path().join(name), text).unwrap();
-        let figures = |picture: &str| {
-            format!(
-                r#"[{{"paper":"x","title":"X","about":"","figures":
-                    [{{"figure":"1","title":"t","said":[],"pictures":["{picture}"]}}]}}]"#
-            )
+        let refused = |words: &str| {
+            reproduction(dir.path()).is_err_and(|error| error.to_string().contains(words))
         };
         write(CLAIMS, "[]");
-        write(FIGURES, &figures("one"));
-        write("one.svg", "<svg></svg>");
-        assert_eq!(reproduction(dir.path()).unwrap().unwrap().pictures[0].svg, "<svg></svg>");
-        write("one.svg", "<svg><script>1</script></svg>");
-        assert!(reproduction(dir.path()).is_err_and(|error| error.to_string().contains("script")));
-        write(FIGURES, &figures("../one"));
-        assert!(
-            reproduction(dir.path())
-                .is_err_and(|error| error.to_string().contains("no picture's name"))
+        write(
+            FIGURES,
+            r#"[{"paper":"x","title":"X","about":"","figures":
+                [{"figure":"1","title":"t","said":[],"pictures":["one"]}]}]"#,
         );
+        assert!(refused("plots.json") && refused("again"));
+        write(PLOTS, r#"[["one", {"title": "t", "lines": [{"points": [[0, 1]], "hue": 1}]}]]"#);
+        assert!(refused("plots.json") && refused("unknown field `hue`"));
+        write(PLOTS, r#"[["one", {"title": "t", "lines": [{"points": [[0, 1]]}]}]]"#);
+        let found = reproduction(dir.path()).unwrap().unwrap();
+        assert_eq!(found.pictures[0].plot.lines[0].points[..], [(0.0, 1.0)]);
     }
 }

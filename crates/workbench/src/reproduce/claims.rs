@@ -74,6 +74,15 @@ pub struct Counts {
     pub others: Count,
 }
 
+impl Counts {
+    /// Those of claims. Several readings or parts of one sentence count once.
+    pub(crate) fn of(claims: &[ClaimResult]) -> Counts {
+        let (numbers, others): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
+            claims.iter().partition(|claim| claim.paper_value.is_some() && !claim.derived);
+        Counts { numbers: Count::of(&numbers), others: Count::of(&others) }
+    }
+}
+
 /// How many sentences of papers came out how.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
@@ -95,7 +104,7 @@ impl Count {
         format!("{} {}", self.all, if self.all == 1 { one } else { several })
     }
 
-    pub(super) fn of(claims: &[&ClaimResult]) -> Count {
+    fn of(claims: &[&ClaimResult]) -> Count {
         let mut sentences: BTreeMap<_, Vec<Verdict>> = BTreeMap::new();
         for claim in claims {
             let sentence = (&claim.paper, &claim.sentence, claim.is_part);

@@ -5,12 +5,12 @@ use std::ops::Range;
 use tidegate_algos::Protocol;
 
 use super::metrics::buffers::sorted;
-use super::registry::{Ask, Chart, ChartKind, Curve, Facts, Figure, Paper, Run, Waiting};
+use super::registry::{Ask, Chart, ChartKind, Claim, Curve, Facts, Figure, Paper, Run, Waiting};
 use super::{Picture, phase};
 use crate::observe::{
     CircuitTrace, FlowTrace, Observations, QueueTrace, Slowdown, Traced, quantile,
 };
-use crate::report::plot::{Axis, Line, PALETTE, Plot, equal_scales};
+use crate::report::plot::{Axis, Distribution, Line, PALETTE, Plot, Points, Said, equal_scales};
 
 /// Every plot of a figure.
 pub(crate) fn pictures(
@@ -27,7 +27,7 @@ pub(crate) fn pictures(
             let suffix = if number == 0 { String::new() } else { format!("-{}", number + 1) };
             pictures.push(Picture {
                 name: format!("{}-figure-{}{suffix}", paper.name, figure.name),
-                svg: plot.svg(),
+                plot,
             });
         }
     }
@@ -42,10 +42,17 @@ fn plots(
 ) -> Vec<Plot> {
     let bare = |title: String, lines: Vec<Line>| Plot {
         title,
-        x: Axis { label: chart.x.clone(), log: chart.log_x, from: chart.from_ms, to: chart.to_ms },
+        x: Axis {
+            label: chart.x.clone(),
+            log: chart.log_x,
+            from: chart.from_ms,
+            to: chart.to_ms,
+            ..Axis::default()
+        },
         y: Axis { label: chart.y.clone(), log: chart.log_y, ..Axis::default() },
         lines,
         bands: chosen.first().map_or_else(Vec::new, |&run| days(chart, runs[run].first().copied())),
+        ..Plot::default()
     };
     // Of a long run, all that is drawn goes into what is looked at.
     let shown = |&(x, _): &(f64, f64)| {
@@ -64,24 +71,24 @@ fn plots(
                     ChartKind::Exchanges => &seen.exchanges,
                     _ => &seen.messages,
                 };
-                let mut points = times.get(&chart.label)?.cdf.clone();
-                if chart.kind == ChartKind::Tail {
-                    points.iter_mut().for_each(|point| point.1 = 1.0 - point.1);
-                    points.retain(|point| point.1 > 1e-9);
-                }
-                Some(styled(chart, figure, chosen, place, points))
+                Some(styled(chart, figure, chosen, place, times.get(&chart.label)?.cdf.clone()))
             };
             let lines = chosen.iter().enumerate().filter_map(line).collect();
             let mut plot = plot(title(), lines);
             plot.y.to = Some(1.0);
-            vec![plot]
+            let shown = match chart.kind {
+                ChartKind::Tail => Distribution::Tail,
+                _ => Distribution::Cumulative,
+            };
+            vec![distribution(plot, shown)]
         }
         ChartKind::BufferCdf => {
             let line = |(place, &run): (usize, &usize)| {
                 let points = cumulative(&sorted(&runs[run].first()?.buffers, 1));
                 Some(styled(chart, figure, chosen, place, points))
             };
-            vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
+            let lines = chosen.iter().enumerate().filter_map(line).collect();
+            vec![distribution(plot(title(), lines), Distribution::Cumulative)]
         }
         ChartKind::DownlinkCdf => {
             let line = |(place, &run): (usize, &usize)| {
@@ -91,7 +98,8 @@ fn plots(
                 let points = shares.map(|(step, &kb)| (f64::from(kb), step as f64 / steps));
                 Some(styled(chart, figure, chosen, place, points.collect()))
             };
-            vec![plot(title(), chosen.iter().enumerate().filter_map(line).collect())]
+            let lines = chosen.iter().enumerate().filter_map(line).collect();
+            vec![distribution(plot(title(), lines), Distribution::Cumulative)]
         }
         ChartKind::Sizes => {
             let line = |(place, &run): (usize, &usize)| {
@@ -117,7 +125,9 @@ fn plots(
                     ..line
                 }));
             }
-            vec![plot(title(), lines)]
+            let mut plot = plot(title(), lines);
+            plot.said = said(chart, figure, chosen, &plot.lines);
+            vec![plot]
         }
         ChartKind::Points => {
             vec![plot(title(), chart.points.iter().enumerate().map(apart).collect())]
@@ -141,10 +151,8 @@ fn plots(
                 let seen = runs[run].first()?;
                 let mut lines = if chart.each { each(seen, of) } else { by_label(seen, of, chart) };
                 for line in &mut lines {
-                    line.points = smooth(
-                        std::mem::take(&mut line.points),
-                        chart.smooth_us / seen.interval_us,
-                    );
+                    let points = std::mem::take(&mut line.points.0);
+                    line.points = smooth(points, chart.smooth_us / seen.interval_us).into();
                 }
                 let title = if chosen.len() > 1 {
                     format!("{}, {}", title(), figure.runs[run].name)
@@ -158,6 +166,14 @@ fn plots(
             panels
         }
     }
+}
+
+/// A plot of shares that are not larger, as plots hold distributions.
+fn distribution(mut plot: Plot, shown: Distribution) -> Plot {
+    let points = plot.lines.iter_mut().flat_map(|line| line.points.iter_mut());
+    points.for_each(|point| point.1 = 1.0 - point.1);
+    plot.distribution = Some(shown);
+    plot
 }
 
 /// Steps of a cumulative distribution.
@@ -190,7 +206,7 @@ fn by_size(all: &[Slowdown], ends: &[u64], share: f64) -> Vec<(f64, f64)> {
 }
 
 /// A run's line: in its protocol's colour and with its marker; if it is not the protocol's first
-/// among them, in another colour with dashes.
+/// among them, lighter and with dashes.
 fn styled(
     chart: &Chart,
     figure: &Figure,
@@ -203,11 +219,16 @@ fn styled(
         .iter()
         .filter(|&&other| figure.runs[other].protocol == run.protocol)
         .count();
-    let card = card(run).filter(|_| earlier == 0);
-    let color = card.map_or(PALETTE[(place + 2) % PALETTE.len()], |card| card.color);
-    let marker = card.map(|card| card.marker.name());
-    let name = chart.calls(&run.name).to_owned();
-    Line { name, color: color.to_owned(), dash: earlier, marker, points, ..Line::default() }
+    let card = card(run);
+    Line {
+        name: chart.calls(&run.name).to_owned(),
+        color: card.map_or(PALETTE[place % PALETTE.len()], |card| card.color).to_owned(),
+        dash: if card.is_some() { earlier } else { place / PALETTE.len() },
+        marker: card.map(|card| card.marker.name().to_owned()),
+        points: points.into(),
+        protocol: run.protocol.clone(),
+        ..Line::default()
+    }
 }
 
 fn card(run: &Run) -> Option<&'static tidegate_core::Card> {
@@ -230,24 +251,53 @@ fn sweep(
         let run = &figure.runs[index];
         let name =
             run.line.clone().or_else(|| Some(card(run)?.title.to_owned())).unwrap_or_default();
-        let answer = |ask: &Ask| {
-            let seeds = &runs[index];
+        let of = |ask: &Ask, seeds: &[&Observations]| {
             ask.question.answer(seeds).filter(|_| ask.takes(seeds))
         };
-        let x = chart.along.as_ref().map_or(run.x, answer);
-        let Some(point) = x.zip(answer(ask)) else { continue };
+        let seeds = &runs[index][..];
+        let x = chart.along.as_ref().map_or(run.x, |ask| of(ask, seeds));
+        let Some(point) = x.zip(of(ask, seeds)) else { continue };
+        let single = seeds.iter().map(|seen| of(ask, &[*seen]).unwrap_or(point.1));
+        let range = single
+            .fold((point.1, point.1), |(least, most), value| (value.min(least), value.max(most)));
         let number = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
             let color = card(run)
                 .map_or(PALETTE[lines.len() % PALETTE.len()], |card| card.color)
                 .to_owned();
-            let marker = Some(card(run).map_or("circle", |card| card.marker.name()));
+            let marker = Some(card(run).map_or("circle", |card| card.marker.name()).to_owned());
             let dash = lines.iter().filter(|line| line.color == color).count();
-            lines.push(Line { name, color, dash, marker, ..Line::default() });
+            let protocol = run.protocol.clone();
+            lines.push(Line { name, color, dash, marker, protocol, ..Line::default() });
             lines.len() - 1
         });
         lines[number].points.push(point);
+        lines[number].range.push(range);
+    }
+    // With one seed each there is no range.
+    for line in &mut lines {
+        if line.range.iter().all(|(least, most)| least == most) {
+            line.range = Points::default();
+        }
     }
     lines
+}
+
+/// What the paper says of runs of a sweep, where a claim is of one of them by itself and of what is
+/// drawn.
+fn said(chart: &Chart, figure: &Figure, chosen: &[usize], lines: &[Line]) -> Vec<Said> {
+    let Some(drawn) = chart.of.as_ref().filter(|_| chart.along.is_none()) else {
+        return Vec::new();
+    };
+    let one = |claim: &Claim| {
+        let (ask, y) = claim.of_one_run().zip(claim.paper)?;
+        let is_meant = |&&run: &&usize| ask.is_for(&figure.runs[run].name);
+        let mut meant = chosen.iter().filter(is_meant).filter(|_| ask.is_like(drawn));
+        let (run, None) = (&figure.runs[*meant.next()?], meant.next()) else { return None };
+        let is_its = |line: &&Line| line.protocol == run.protocol;
+        let color = lines.iter().find(is_its).map_or(PALETTE[0], |line| line.color.as_str());
+        Some(Said { name: claim.name.clone(), x: run.x?, y, color: color.to_owned() })
+    };
+    figure.claims.iter().filter_map(one).collect()
 }
 
 /// Facts that no run measures.
@@ -255,8 +305,8 @@ fn apart((i, facts): (usize, &Facts)) -> Line {
     Line {
         name: facts.name.clone(),
         color: PALETTE[i % PALETTE.len()].to_owned(),
-        marker: Some(["circle", "square", "diamond", "triangle-up"][i % 4]),
-        points: facts.points.clone(),
+        marker: Some(["circle", "square", "diamond", "triangle-up"][i % 4].to_owned()),
+        points: facts.points.clone().into(),
         apart: true,
         ..Line::default()
     }
@@ -344,7 +394,7 @@ fn by_label(seen: &Observations, of: Traced, chart: &Chart) -> Vec<Line> {
         name: curve.to_string(),
         color: colour_of(curve).unwrap_or(PALETTE[(i + 1) % PALETTE.len()]).to_owned(),
         dash: if matches!(curve, Curve::Flows(_, Some(_))) { i } else { 0 },
-        points: series(seen, of, curve, chart.sum),
+        points: series(seen, of, curve, chart.sum).into(),
         ..Line::default()
     };
     chart.labels.iter().enumerate().map(line).collect()
@@ -362,8 +412,41 @@ fn each(seen: &Observations, of: Traced) -> Vec<Line> {
         name: format!("flow {}", i + 1),
         color: PALETTE[i % PALETTE.len()].to_owned(),
         dash: i / PALETTE.len(),
-        points: life(flow, seen).filter_map(|bin| point(flow, of, bin, seen)).collect(),
+        points: Points(life(flow, seen).filter_map(|bin| point(flow, of, bin, seen)).collect()),
         ..Line::default()
     };
     seen.traces.iter().enumerate().map(line).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::registry::papers;
+    use super::*;
+
+    #[test]
+    fn papers_values_stand_at_points_that_claims_are_about() {
+        let mut stands = 0;
+        for figure in papers(false).unwrap().iter().flat_map(|paper| &paper.figures) {
+            for chart in figure.charts.iter().filter(|chart| chart.kind == ChartKind::Sweep) {
+                let is_drawn = |run: &usize| figure.draws(chart, &figure.runs[*run]);
+                let chosen: Vec<usize> = (0..figure.runs.len()).filter(is_drawn).collect();
+                for said in said(chart, figure, &chosen, &[]) {
+                    let claim = figure.claims.iter().find(|claim| claim.name == said.name);
+                    assert_eq!(claim.unwrap().paper, Some(said.y));
+                    assert!(chosen.iter().any(|&run| figure.runs[run].x == Some(said.x)));
+                    stands += 1;
+                }
+            }
+        }
+        assert!(stands > 2, "{stands}");
+    }
+
+    #[test]
+    fn a_distribution_is_of_what_is_larger() {
+        let line = Line { points: vec![(1.0, 0.25), (2.0, 1.0)].into(), ..Line::default() };
+        let plot = Plot { lines: vec![line], ..Plot::default() };
+        let plot = distribution(plot, Distribution::Tail);
+        assert_eq!(plot.lines[0].points[..], [(1.0, 0.75), (2.0, 0.0)]);
+        assert_eq!(plot.distribution, Some(Distribution::Tail));
+    }
 }

@@ -33,6 +33,7 @@ pub use registry::Verdict;
 use crate::compare::in_parallel;
 use crate::markdown::wrapped;
 use crate::observe::{Control, Observations, adapt, drive, measures};
+use crate::report::plot::Plot;
 use crate::{Error, machine};
 use cache::Cache;
 use judge::{Measured, Varied};
@@ -102,8 +103,8 @@ pub struct FigureInfo {
 pub struct Picture {
     /// Name of a file, without extension.
     pub name: String,
-    /// The picture, complete in itself.
-    pub svg: String,
+    /// What it shows.
+    pub plot: Plot,
 }
 
 /// What a reader of a paper's claims has to know.
@@ -544,9 +545,7 @@ impl Reproduction {
 
     /// How the claims came out. Several readings or parts of one sentence count once.
     pub fn counts(&self) -> Counts {
-        let (numbers, others): (Vec<&ClaimResult>, Vec<&ClaimResult>) =
-            self.claims.iter().partition(|claim| claim.paper_value.is_some() && !claim.derived);
-        Counts { numbers: Count::of(&numbers), others: Count::of(&others) }
+        Counts::of(&self.claims)
     }
 
     /// Documents in Markdown, each with a name: the claims, and how they move where that was asked

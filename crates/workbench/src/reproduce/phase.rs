@@ -44,12 +44,13 @@ pub(super) fn phase(
         // Models have the palette, packets their protocol's colour and dashes.
         let color = card.map_or(PALETTE[place % PALETTE.len()], |card| card.color);
         for (i, trajectory) in trajectories.iter().enumerate() {
-            let line = |name: &str, marker, points| Line {
+            let line = |name: &str, marker: Option<&str>, points: Vec<(f64, f64)>| Line {
                 name: name.to_owned(),
                 color: color.to_owned(),
                 dash: if card.is_some() { 1 + place % 3 } else { 0 },
-                marker,
-                points,
+                marker: marker.map(str::to_owned),
+                points: points.into(),
+                protocol: run.protocol.clone(),
                 ..Line::default()
             };
             let (Some(first), Some(last)) = (trajectory.points.first(), trajectory.points.last())
@@ -63,11 +64,13 @@ pub(super) fn phase(
         }
     }
     let axis = |label: &String, to| Axis { label: label.clone(), to: Some(to), ..Axis::default() };
-    Plot { title, x: axis(&chart.x, ends.0), y: axis(&chart.y, ends.1), lines, bands: Vec::new() }
+    let (x, y) = (axis(&chart.x, ends.0), axis(&chart.y, ends.1));
+    Plot { title, x, y, lines, ..Plot::default() }
 }
 
 fn quiet(name: &str, dash: usize, points: Vec<(f64, f64)>) -> Line {
-    Line { name: name.to_owned(), color: QUIET.to_owned(), dash, points, ..Line::default() }
+    let (name, color) = (name.to_owned(), QUIET.to_owned());
+    Line { name, color, dash, points: points.into(), ..Line::default() }
 }
 
 /// Where the model goes from everywhere, on axes from zero to these ends.
@@ -110,14 +113,14 @@ pub(super) fn reaction(
             name: figure.runs[run].name.clone(),
             color: PALETTE[place % PALETTE.len()].to_owned(),
             dash: place,
-            marker: Some(["circle", "square", "triangle-up", "diamond"][place % 4]),
-            points: points.collect(),
+            marker: Some(["circle", "square", "triangle-up", "diamond"][place % 4].to_owned()),
+            points: points.collect::<Vec<_>>().into(),
             ..Line::default()
         })
     };
     let lines = chosen.iter().enumerate().filter_map(line).collect();
     let axis = |label: &String| Axis { label: label.clone(), ..Axis::default() };
-    Plot { title, x: axis(&chart.x), y: axis(&chart.y), lines, bands: Vec::new() }
+    Plot { title, x: axis(&chart.x), y: axis(&chart.y), lines, ..Plot::default() }
 }
 
 /// What a model divides its window by where the link sends all it can: behind a queue of so many
@@ -149,8 +152,8 @@ mod tests {
                 let plot = phase(chart, figure, &chosen, &runs, chart.title.clone());
                 let starts: usize =
                     chosen.iter().map(|&run| runs[run][0].trajectories(None).len()).sum();
-                let marked =
-                    |name| plot.lines.iter().filter(|line| line.marker == Some(name)).count();
+                let is = |line: &&Line, name| line.marker.as_deref() == Some(name);
+                let marked = |name| plot.lines.iter().filter(|line| is(line, name)).count();
                 assert_eq!([marked("circle"), marked("triangle-up")], [starts, starts]);
                 assert_eq!(plot.lines.iter().filter(|line| line.name == "BDP").count(), 1);
                 let arrows = plot.lines.iter().filter(|line| line.points.len() == 5);

@@ -89,6 +89,17 @@ impl Ask {
         self.runs.iter().any(|name| means(name, run))
     }
 
+    /// Whether it asks the same as another, of whichever runs.
+    pub(crate) fn is_like(&self, other: &Ask) -> bool {
+        let asked = |ask: &Ask| -> serde_json::Map<String, serde_json::Value> {
+            let mut said: serde_json::Map<_, _> =
+                serde_json::from_str(&ask.said).unwrap_or_default();
+            said.retain(|key, _| key != "run" && key != "runs");
+            said
+        };
+        asked(self) == asked(other)
+    }
+
     /// What has to be observed of the runs that it goes to.
     pub(crate) fn needs(&self) -> impl Iterator<Item = Part> {
         let offered = self.sustained.map(|_| Part::Delivered);

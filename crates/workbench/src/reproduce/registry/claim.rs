@@ -247,6 +247,12 @@ impl Claim {
         self.form.of(mean(measure)?, || mean(over), || mean(base))
     }
 
+    /// What it asks of one run, where that alone is its value.
+    pub(crate) fn of_one_run(&self) -> Option<&Ask> {
+        let is_value = matches!(self.form, Form::Value) && self.among.is_none();
+        Some(&self.measure).filter(|ask| is_value && ask.runs.len() == 1)
+    }
+
     /// Whether what is asked for it, or for its control, goes to runs that do not pair.
     pub(super) fn is_unpaired(&self) -> bool {
         let asks = || self.own().into_iter().chain(self.of_control()).flatten();

@@ -1,0 +1,108 @@
+// What a reader does with the page, and what it shows after each step.
+async () => {
+  dispatchEvent(new Event("beforeprint"));
+  const settled = async (done) => {
+    for (let i = 0; i < 600 && !done(); i++) await new Promise((then) => setTimeout(then, 50));
+  };
+  const titled = (title) => [...document.querySelectorAll("figure.plot")]
+    .find((figure) => figure.querySelector("figcaption").textContent.startsWith(title));
+  const lines = (figure) => figure.querySelectorAll(".scatterlayer .trace").length;
+  const told = {};
+
+  // A click on a name in the legend hides its line, another shows it again.
+  const slowdowns = titled("Slowdown of messages");
+  const press = () => {
+    const name = slowdowns.querySelector(".legendtoggle");
+    for (const type of ["mousedown", "mouseup"]) {
+      name.dispatchEvent(new MouseEvent(type, { bubbles: true }));
+    }
+  };
+  const all = lines(slowdowns);
+  press();
+  await settled(() => lines(slowdowns) < all);
+  // Two clicks that follow each other closely are another thing.
+  await new Promise((then) => setTimeout(then, 600));
+  const hidden = lines(slowdowns);
+  press();
+  await settled(() => lines(slowdowns) === all);
+  told.legend = [all, hidden, lines(slowdowns)];
+
+  // The tail on a log axis, and back.
+  const tail = slowdowns.querySelector(".tools button");
+  const label = () => slowdowns.querySelector(".ytitle").textContent;
+  told.tail = [label()];
+  tail.click();
+  await settled(() => label() !== told.tail[0]);
+  told.tail.push(label(), tail.getAttribute("aria-pressed"));
+  tail.click();
+  await settled(() => label() === told.tail[0]);
+  told.tail.push(label());
+
+  // A protocol less: its rows and its lines go.
+  const rows = () => [...document.querySelectorAll("main tr[data-protocol]")]
+    .filter((row) => !row.hidden).length;
+  const box = document.querySelector("#filters input[type=checkbox]");
+  const own = [...document.querySelectorAll("main tr[data-protocol]")]
+    .filter((row) => row.dataset.protocol === box.closest("label").dataset.protocol).length;
+  told.rows = [rows(), own];
+  box.click();
+  await settled(() => lines(slowdowns) < all);
+  told.protocol = [rows(), lines(slowdowns)];
+  box.click();
+  await settled(() => lines(slowdowns) === all);
+
+  // Messages of one size, and of one label.
+  const drawn = () =>
+    slowdowns.querySelector(".scatterlayer .trace path.js-line").getAttribute("d");
+  for (const name of ["size", "label"]) {
+    const select = document.querySelector(`#filters select[name=${name}]`);
+    const before = drawn();
+    select.selectedIndex = select.length - 1;
+    select.dispatchEvent(new Event("change"));
+    await settled(() => drawn() !== before);
+    told[name] = [select.value, drawn() !== before];
+    select.selectedIndex = 0;
+    select.dispatchEvent(new Event("change"));
+    await settled(() => drawn() === before);
+    told[name].push(drawn() === before);
+  }
+
+  // A table by its first column of numbers, up and down.
+  const head = document.querySelector("main .wide th.n");
+  const column = [...head.parentElement.cells].indexOf(head);
+  const cells = () => [...head.closest("table").tBodies[0].rows]
+    .map((row) => Number.parseFloat(row.cells[column].textContent));
+  told.sorted = [];
+  for (let i = 0; i < 2; i++) {
+    head.click();
+    told.sorted.push([head.getAttribute("aria-sort"), cells()]);
+  }
+
+  // The fabric over time.
+  const fabric = document.querySelector("figure.fabric");
+  const links = () => [...fabric.querySelectorAll(".link")];
+  const colors = () => links().map((link) => link.style.stroke).join();
+  const slider = fabric.querySelector("input[type=range]");
+  const shown = fabric.querySelector("select.quantity");
+  told.fabric = { nodes: fabric.querySelectorAll(".node").length, seen: [colors()] };
+  shown.value = "queue";
+  shown.dispatchEvent(new Event("change"));
+  for (const at of [slider.min, Math.floor(slider.max / 2), slider.max]) {
+    slider.value = at;
+    slider.dispatchEvent(new Event("input"));
+    told.fabric.seen.push(colors());
+  }
+  told.fabric.time = fabric.querySelector("output.time").textContent;
+
+  // Contents lead to every section.
+  const contents = [...document.querySelectorAll("#contents a")];
+  told.contents = contents.map((link) => document.querySelector(link.hash)?.textContent);
+
+  // Where to click for a message.
+  const single = titled("Single messages");
+  const point = single.querySelector(".scatterlayer .point");
+  point.scrollIntoView({ block: "center", behavior: "instant" });
+  const { left, right, top, bottom } = point.getBoundingClientRect();
+  told.point = [(left + right) / 2, (top + bottom) / 2];
+  return told;
+}

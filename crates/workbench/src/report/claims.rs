@@ -1,0 +1,152 @@
+//! What a page says of a reproduction.
+
+use std::fmt::Write;
+
+use super::data::Data;
+use super::html::{Row, figures, section, table};
+use super::markup::{escaped, marked_up, marked_up_line};
+use super::plot::{Axis, Line, Plot, Points};
+use crate::reproduce::{ClaimResult, Counts, PaperText, Picture, Verdict, measured, paper_value};
+
+/// Every verdict, the best first, and its colour in plots.
+const VERDICTS: [(Verdict, &str, &str); 4] = [
+    (Verdict::Reproduced, "#009e73", "circle"),
+    (Verdict::Conditional, "#56b4e9", "diamond"),
+    (Verdict::Direction, "#e69f00", "triangle-up"),
+    (Verdict::Deviates, "#d55e00", "cross"),
+];
+
+/// A reproduction: totals, then every figure with its claims.
+pub(crate) fn reproduction(
+    claims: &[ClaimResult],
+    papers: &[PaperText],
+    pictures: &[Picture],
+    data: &mut Data,
+) -> String {
+    let mut html = totals(claims);
+    for paper in papers {
+        let opening = marked_up(&paper.opening());
+        html.push_str(&section(&paper.title, &format!("<div class=\"text\">{opening}</div>\n")));
+        for figure in &paper.figures {
+            let mut inner = String::new();
+            for said in &figure.said {
+                let _ = writeln!(inner, "<div class=\"text\">{}</div>", marked_up(said));
+            }
+            let is_its =
+                |claim: &&ClaimResult| claim.paper == paper.paper && claim.figure == figure.figure;
+            let own: Vec<&ClaimResult> = claims.iter().filter(is_its).collect();
+            let named = |name: &String| pictures.iter().find(|picture| picture.name == *name);
+            let drawn = figure.pictures.iter().filter_map(named);
+            let drawn = drawn.map(|picture| (Some(picture.name.clone()), picture.plot.clone()));
+            let held = beside_paper(&own).map(|plot| {
+                (Some(format!("{}-figure-{}-claims", paper.paper, figure.figure)), plot)
+            });
+            inner.push_str(&figures(data, drawn.chain(held)));
+            if !own.is_empty() {
+                inner.push_str(&claim_table(&own));
+            }
+            html.push_str(&section(&format!("Figure {}: {}", figure.figure, figure.title), &inner));
+        }
+    }
+    html
+}
+
+/// How the claims came out, at the head of the page; each verdict is a button that shows its own.
+fn totals(claims: &[ClaimResult]) -> String {
+    if claims.is_empty() {
+        return String::new();
+    }
+    let mut html = String::from("<p class=\"totals\">");
+    for (verdict, ..) in VERDICTS {
+        let name = verdict.name();
+        let count = claims.iter().filter(|claim| claim.verdict == verdict).count();
+        let _ = write!(
+            html,
+            "<button type=\"button\" data-verdict=\"{name}\" aria-pressed=\"true\"><b \
+             class=\"{name}\">{count}</b> {name}</button> "
+        );
+    }
+    let Counts { numbers, others } = Counts::of(claims);
+    let _ = writeln!(
+        html,
+        "of {} claims</p>\n<p>Of {} that the papers print: {numbers}. Of {}: {others}. Several \
+         readings of one sentence count once here, and so do its parts.</p>",
+        claims.len(),
+        numbers.named("number", "numbers"),
+        others.named("ordering or trend", "orderings and trends"),
+    );
+    html
+}
+
+/// What was measured over what the paper says, where both are positive numbers.
+fn beside_paper(claims: &[&ClaimResult]) -> Option<Plot> {
+    let over = |claim: &ClaimResult, value: Option<f64>| {
+        Some(value? / claim.paper_value?).filter(|ratio| ratio.is_finite() && *ratio > 0.0)
+    };
+    let shown: Vec<(&ClaimResult, f64)> =
+        claims.iter().filter_map(|claim| Some((*claim, over(claim, claim.measured)?))).collect();
+    if shown.is_empty() {
+        return None;
+    }
+    let line = |(verdict, color, marker): (Verdict, &str, &str)| {
+        let own =
+            || shown.iter().enumerate().filter(move |(_, (claim, _))| claim.verdict == verdict);
+        let range = |(_, (claim, ratio)): (usize, &(&ClaimResult, f64))| {
+            let end = |value| over(claim, value).unwrap_or(*ratio);
+            (end(claim.seeds.least), end(claim.seeds.most))
+        };
+        Line {
+            name: verdict.name().to_owned(),
+            color: color.to_owned(),
+            marker: Some(marker.to_owned()),
+            points: Points(own().map(|(i, (_, ratio))| (i as f64, *ratio)).collect()),
+            range: Points(own().map(range).collect()),
+            apart: true,
+            ..Line::default()
+        }
+    };
+    let ends = (-0.5, shown.len() as f64 - 0.5);
+    let paper = Line {
+        name: "the paper".to_owned(),
+        color: "#808080".to_owned(),
+        dash: 1,
+        points: Points(vec![(ends.0, 1.0), (ends.1, 1.0)]),
+        ..Line::default()
+    };
+    let lines = VERDICTS.map(line).into_iter().filter(|line| !line.points.is_empty());
+    Some(Plot {
+        title: "What was measured over what the paper says".to_owned(),
+        x: Axis {
+            from: Some(ends.0),
+            to: Some(ends.1),
+            names: shown.iter().map(|(claim, _)| claim.claim.clone()).collect(),
+            ..Axis::default()
+        },
+        y: Axis { label: "ours over the paper's".to_owned(), log: true, ..Axis::default() },
+        lines: std::iter::once(paper).chain(lines).collect(),
+        ..Plot::default()
+    })
+}
+
+fn claim_table(claims: &[&ClaimResult]) -> String {
+    let titles = [
+        ("claim", false),
+        ("what", false),
+        ("paper", true),
+        ("measured", true),
+        ("verdict", false),
+        ("why", false),
+    ];
+    let rows = claims.iter().map(|claim| {
+        let verdict = claim.verdict.name();
+        Row::from(vec![
+            escaped(&claim.claim),
+            marked_up_line(&claim.text),
+            escaped(&paper_value(claim)),
+            escaped(&measured(claim)),
+            format!("<b class=\"{verdict}\">{verdict}</b>"),
+            marked_up_line(&claim.why),
+        ])
+    });
+    format!("<div class=\"claims\">{}</div>", table(&titles, rows))
+}

@@ -1,0 +1,155 @@
+//! The messages of a run: what a report draws of all of them, and which it shows one by one.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use tidegate_results::{Fixed, FlowSummary, SIZE_BOUNDS, Summary};
+
+use super::read::rows;
+use crate::Error;
+
+/// Of a run's messages so many of the slowest are shown one by one, and so many others, which are
+/// spread evenly over the order in which they finished.
+const SLOWEST: usize = 60;
+const SPREAD: usize = 140;
+/// Of its unlimited flows so many are shown one by one.
+const UNLIMITED: usize = 64;
+
+/// The flows of a run.
+#[derive(Default)]
+pub(crate) struct Flows {
+    /// Messages that count among slowdowns, by slowdown.
+    pub(crate) messages: Vec<Message>,
+    /// Labels of all flows by id.
+    pub(crate) labels: BTreeMap<u64, String>,
+    /// Flows that are shown one by one, by id.
+    pub(crate) shown: Vec<FlowSummary>,
+}
+
+/// A message that finished.
+pub(crate) struct Message {
+    pub(crate) slowdown: f64,
+    /// Number of its class of sizes.
+    pub(crate) size: usize,
+    pub(crate) id: u64,
+}
+
+/// The number of the class of sizes that messages of so many bytes are of.
+pub(crate) fn size_class(bytes: u64) -> usize {
+    SIZE_BOUNDS.iter().filter(|&&bound| bound <= bytes).count()
+}
+
+impl Flows {
+    /// Those of the run in a folder.
+    pub(crate) fn read(folder: &Path, summary: &Summary) -> Result<Flows, Error> {
+        let mut flows = Flows::default();
+        let mut shown = Shown::default();
+        let warmup_us = summary.warmup_seconds * 1e6;
+        rows(&folder.join("flows.parquet"), |row| {
+            let Some(flow) = FlowSummary::read(row, warmup_us) else { return };
+            if let (true, Some(slowdown), Some(bytes)) =
+                (flow.measured, flow.slowdown, flow.size_bytes)
+            {
+                let (slowdown, size) = (slowdown.as_f64(), size_class(bytes));
+                flows.messages.push(Message { slowdown, size, id: flow.id });
+            }
+            flows.labels.insert(flow.id, flow.label.clone());
+            shown.take(flow);
+        })?;
+        flows.messages.sort_by(|a, b| a.slowdown.total_cmp(&b.slowdown));
+        flows.shown = shown.all();
+        Ok(flows)
+    }
+}
+
+/// Chooses flows in one pass.
+#[derive(Default)]
+struct Shown {
+    unlimited: Vec<FlowSummary>,
+    /// The slowest first.
+    slowest: Vec<FlowSummary>,
+    /// Every `2^halved`-th message.
+    spread: Vec<FlowSummary>,
+    halved: u32,
+    seen: u64,
+}
+
+impl Shown {
+    fn take(&mut self, flow: FlowSummary) {
+        if flow.size_bytes.is_none() {
+            self.unlimited.extend((self.unlimited.len() < UNLIMITED).then_some(flow));
+            return;
+        }
+        if self.seen.is_multiple_of(1 << self.halved) {
+            self.spread.push(flow.clone());
+            if self.spread.len() > 2 * SPREAD {
+                let mut number = 0;
+                self.spread.retain(|_| {
+                    number += 1;
+                    number % 2 == 1
+                });
+                self.halved += 1;
+            }
+        }
+        self.seen += 1;
+        let Some(slowdown) = flow.slowdown.map(Fixed::as_f64).filter(|_| flow.measured) else {
+            return;
+        };
+        let is_slower = |other: &FlowSummary| other.slowdown.map_or(0.0, Fixed::as_f64) >= slowdown;
+        let place = self.slowest.partition_point(is_slower);
+        if place < SLOWEST {
+            self.slowest.insert(place, flow);
+            self.slowest.truncate(SLOWEST);
+        }
+    }
+
+    fn all(self) -> Vec<FlowSummary> {
+        let mut all: BTreeMap<u64, FlowSummary> = BTreeMap::new();
+        for flow in self.unlimited.into_iter().chain(self.slowest).chain(self.spread) {
+            all.insert(flow.id, flow);
+        }
+        all.into_values().collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(id: u64, slowdown: f64) -> FlowSummary {
+        FlowSummary {
+            id,
+            label: String::new(),
+            src: "h0".to_owned(),
+            dst: "h1".to_owned(),
+            protocol: String::new(),
+            start_us: Fixed::nearest(0.0).unwrap(),
+            size_bytes: Some(1000),
+            delivered_bytes: 1000,
+            goodput_gbps: None,
+            fair_share_gbps: None,
+            fct_us: Fixed::nearest(slowdown),
+            acked_us: None,
+            slowdown: Fixed::nearest(slowdown),
+            retransmitted_bytes: 0,
+            measured: true,
+            exchange_us: None,
+        }
+    }
+
+    #[test]
+    fn the_slowest_are_shown_and_others_evenly() {
+        let mut shown = Shown::default();
+        // The slowest are in the middle.
+        (0..10_000).for_each(|id| shown.take(flow(id, 10_000.0 - (id as f64 - 5000.0).abs())));
+        let ids: Vec<u64> = shown.all().into_iter().map(|flow| flow.id).collect();
+        assert!((4971..=5029).all(|id| ids.contains(&id)), "{ids:?}");
+        assert!((SPREAD..=2 * SPREAD + SLOWEST).contains(&ids.len()), "{}", ids.len());
+        assert!(ids[0] == 0 && ids.iter().filter(|&&id| id < 2500).count() >= SPREAD / 5);
+    }
+
+    #[test]
+    fn classes_are_decades() {
+        assert_eq!([0, 999, 1000, 9_999_999, 10_000_000].map(size_class), [0, 0, 1, 4, 5]);
+    }
+}

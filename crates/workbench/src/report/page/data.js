@@ -1,0 +1,55 @@
+// What the page is given, and small helpers.
+
+const data = JSON.parse(document.getElementById("data").textContent);
+
+const dark = matchMedia("screen and (prefers-color-scheme: dark)");
+
+// An element with attributes, and what it holds. Texts are never markup.
+const make = (name, attributes = {}, ...children) => {
+  const element = document.createElement(name);
+  for (const [key, value] of Object.entries(attributes)) {
+    if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
+    else if (value !== null && value !== undefined) element.setAttribute(key, value);
+  }
+  element.append(...children);
+  return element;
+};
+
+const makeSvg = (name, attributes = {}) => {
+  const element = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) element.setAttribute(key, value);
+  return element;
+};
+
+// Three significant digits.
+const digits = (value) =>
+  value === null || value === undefined ? "–"
+    : Math.abs(value) >= 100 ? Math.round(value).toLocaleString("en")
+      : String(Number(value.toPrecision(3)));
+
+const bytes = (value) =>
+  value === null ? "unlimited"
+    : value >= 1e6 ? `${digits(value / 1e6)} MB`
+      : value >= 1e3 ? `${digits(value / 1e3)} KB` : `${value} B`;
+
+const channels = (color) => [1, 3, 5].map((at) => parseInt(color.slice(at, at + 2), 16));
+
+// A colour with a share of white in it (of black, where the share is negative).
+const mixed = (color, share) => {
+  const end = share < 0 ? 0 : 255;
+  const part = channels(color).map((c) => Math.round(c + (end - c) * Math.abs(share)));
+  return `rgb(${part.join(",")})`;
+};
+
+const luminance = (color) => {
+  const [r, g, b] = channels(color).map((c) => (c / 255) ** 2.2);
+  return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+};
+
+// How a line looks: the hue is its protocol's; the second of a protocol is lighter and has dashes.
+// On a dark page, dark colours are lighter.
+const DASHES = ["solid", "dash", "dot", "dashdot", "longdash"];
+const tinted = (color, nth) => {
+  const lift = dark.matches && luminance(color) < 0.12 ? 0.35 : 0;
+  return mixed(color, Math.min(lift + 0.22 * Math.min(nth, 2), 0.6));
+};

@@ -1,0 +1,142 @@
+// A flow by itself: what is known of it, where it may go, its window, and the queues it met.
+
+const runOf = (number) => data.runs.find((run) => run.run === number);
+
+const byId = new Map(data.runs.map((run) => [run.run, new Map(run.flows.map((f) => [f.id, f]))]));
+
+const flowOf = (run, id) => byId.get(run)?.get(id);
+
+// The number of the class of sizes; null where a flow has no end.
+const sizeOf = (size) => {
+  if (size === null || size === undefined) return null;
+  const bounds = [1e3, 1e4, 1e5, 1e6, 1e7];
+  return bounds.filter((bound) => bound <= size).length;
+};
+
+// Links on a shortest path between two nodes of a fabric, by their numbers, in order of distance.
+const shortest = (fabric, from, to) => {
+  const number = (name) => fabric.nodes.findIndex((node) => node.name === name);
+  const [start, end] = [number(from), number(to)];
+  if (start < 0 || end < 0) return [];
+  const distances = (root, [at, next]) => {
+    const distance = new Map([[root, 0]]);
+    let front = [root];
+    while (front.length) {
+      const found = [];
+      for (const node of front) {
+        for (const link of fabric.links) {
+          if (link[at] === node && !distance.has(link[next])) {
+            distance.set(link[next], distance.get(node) + 1);
+            found.push(link[next]);
+          }
+        }
+      }
+      front = found;
+    }
+    return distance;
+  };
+  const [out, back] = [distances(start, [0, 1]), distances(end, [1, 0])];
+  const whole = out.get(end);
+  return fabric.links.map((_, i) => i)
+    .filter((i) => out.get(fabric.links[i][0]) + 1 + back.get(fabric.links[i][1]) === whole)
+    .sort((a, b) => out.get(fabric.links[a][0]) - out.get(fabric.links[b][0]));
+};
+
+const nameOf = (fabric, link) =>
+  link.map((node) => fabric.nodes[node].name).join(" → ");
+
+// A small plot of lines over time, {name, points, color}.
+const small = (title, label, lines) => {
+  const at = make("div", { class: "drawing" });
+  const figure = make("figure", {}, make("figcaption", {}, title), at);
+  const all = lines.map((line) => ({
+    type: "scatter", mode: "lines", name: line.name, x: line.points.map((p) => p[0]),
+    y: line.points.map((p) => p[1]), line: { color: line.color, width: 1.5 },
+    showlegend: lines.length > 1,
+  }));
+  const axis = (text) => ({
+    title: { text, standoff: 6 }, showline: true, linecolor: "#888", zeroline: false,
+    rangemode: "tozero", gridcolor: "#ddd",
+  });
+  return [figure, () => Plotly.newPlot(at, all, {
+    width: 480, height: 210 + (lines.length > 1 ? 60 : 0), margin: { l: 56, r: 12, t: 8, b: 42 },
+    font: { family: "sans-serif", size: 11, color: "#222" }, legend: { orientation: "h", y: -0.3 },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    xaxis: axis("time (ms)"), yaxis: axis(escapedText(label)),
+  }, { displayModeBar: false })];
+};
+
+const QUEUE_COLORS = ["#d55e00", "#0072b2", "#009e73", "#cc79a7", "#e69f00", "#56b4e9"];
+
+// The queues on the way of a flow while it was there, the longest first.
+const queuesOf = (run, flow, way) => {
+  const { times, queues } = run.carried;
+  const from = flow.start_us / 1e3;
+  const to = flow.fct_us === null ? Infinity : from + flow.fct_us / 1e3;
+  // A short flow falls between samples: the nearest on either side show it.
+  const first = Math.max(0, times.findIndex((t) => t >= from) - 1);
+  const beyond = times.findIndex((t) => t > to);
+  const last = beyond < 0 ? times.length - 1 : beyond;
+  const lines = way.filter((link) => queues[link]).map((link) => {
+    const points = [];
+    for (let i = first; i <= last; i++) points.push([times[i], queues[link][i]]);
+    return { link, points, most: mostOf(points.map((p) => p[1])) };
+  });
+  return lines.sort((a, b) => b.most - a.most).slice(0, QUEUE_COLORS.length);
+};
+
+const panel = make("aside", { id: "flow", hidden: "", "aria-label": "A flow" });
+
+const showFlow = (number, id) => {
+  const [run, flow] = [runOf(number), flowOf(number, id)];
+  if (!flow) return;
+  const fabric = run.fabric === null ? null : data.fabrics[run.fabric];
+  const way = fabric ? shortest(fabric, flow.src, flow.dst) : [];
+  const facts = [
+    ["run", run.title], ["protocol", flow.protocol], ["label", flow.label || "–"],
+    ["from, to", `${flow.src} → ${flow.dst}`],
+    ["size", bytes(flow.size_bytes)],
+    ["delivered", bytes(flow.delivered_bytes)],
+    ["sent again", bytes(flow.retransmitted_bytes)],
+    ["submitted at", `${digits(flow.start_us)} µs`],
+    ["completion time", flow.fct_us === null ? "unfinished" : `${digits(flow.fct_us)} µs`],
+    ["slowdown", digits(flow.slowdown)],
+    ["goodput", flow.goodput_gbps === null ? "–" : `${digits(flow.goodput_gbps)} Gbit/s`],
+  ];
+  if (way.length) {
+    const names = way.slice(0, 8).map((i) => nameOf(fabric, fabric.links[i]));
+    const more = way.length > 8 ? `, and ${way.length - 8} more` : "";
+    facts.push(["links it may take", names.join(", ") + more]);
+  }
+  const list = make("dl");
+  for (const [key, value] of facts) list.append(make("dt", {}, key), make("dd", {}, value));
+  const plots = [];
+  if (flow.goodput) {
+    const lines = [{ name: "goodput", points: flow.goodput, color: run.color }];
+    plots.push(small("Goodput", "goodput (Gbit/s)", lines));
+  }
+  if (flow.window) {
+    const lines = [{ name: "window", points: flow.window, color: run.color }];
+    plots.push(small("Window", "window (KB)", lines));
+  }
+  const met = way.length && run.carried.times.length ? queuesOf(run, flow, way) : [];
+  if (met.length) {
+    plots.push(small("Queues on its way, while it was there", "queue (KB)", met.map((line, i) => ({
+      name: nameOf(fabric, fabric.links[line.link]), points: line.points, color: QUEUE_COLORS[i],
+    }))));
+  }
+  const close = make("button", { type: "button", onclick: hideFlow }, "Close");
+  panel.replaceChildren(close, make("h2", {}, `Flow ${id}`), list, ...plots.map(([it]) => it));
+  if (!plots.length) {
+    panel.append(make("p", { class: "quiet" },
+      "Nothing was sampled of it: `[output] timeseries` of a scenario says how often."));
+  }
+  panel.hidden = false;
+  plots.forEach(([, begin]) => begin());
+  markWay(number, way);
+};
+
+const hideFlow = () => {
+  panel.hidden = true;
+  markWay(null, []);
+};

@@ -1,0 +1,304 @@
+// Plots, drawn by Plotly when they come into sight.
+
+const WIDTH = 540;
+const MARGIN = { l: 66, r: 24, t: 10, b: 50 };
+// What the axes enclose is as high.
+const HEIGHT = 270;
+const ROW = 19;
+// What an entry of a legend takes beside its text.
+const ENTRY = 54;
+// A line of more points has so many markers.
+const MARKERS = 9;
+
+// What filters leave: protocols that are hidden, a label and a class of sizes, or null.
+const chosen = { hidden: new Set(), label: null, size: null };
+
+// By element of a figure: its plot, how it is shown, and which lines its legend hides.
+const figures = new Map();
+
+const measure = document.createElement("canvas").getContext("2d");
+measure.font = "12px sans-serif";
+
+// A name that fits into a legend: of a long one the ends, which tell it from others.
+const fitted = (name) => {
+  const most = WIDTH - MARGIN.l - MARGIN.r - ENTRY;
+  let kept = name.length;
+  const cut = () => `${name.slice(0, Math.ceil(kept / 2))}…${name.slice(-Math.floor(kept / 2))}`;
+  let text = name;
+  while (measure.measureText(text).width > most && kept > 8) {
+    kept -= 2;
+    text = cut();
+  }
+  return text;
+};
+
+// A line's points under the filters; null where they leave none.
+const pointsOf = (line, plot) => {
+  if (line.protocol && chosen.hidden.has(line.protocol)) return null;
+  if (line.label !== undefined && chosen.label !== null && line.label !== chosen.label) return null;
+  const has = (key) => plot.lines.some((of) => (of.parts ?? []).some((part) => part[key] !== null));
+  const label = has("label") ? chosen.label : null;
+  const size = has("size") ? chosen.size : null;
+  if (label === null && size === null) return line.points;
+  const isMeant = (part) => part.label === label && part.size === size;
+  return (line.parts ?? []).find(isMeant)?.points ?? null;
+};
+
+// Of messages shown one by one, whether the filters leave each.
+const isLeft = (flow) =>
+  (chosen.label === null || flow?.label === chosen.label) &&
+  (chosen.size === null || sizeOf(flow?.size_bytes) === chosen.size);
+
+// How many lines of a plot that are named have the colour of this one, and are before it.
+const nthOf = (plot, number) => {
+  const color = plot.lines[number]?.color;
+  return plot.lines.slice(0, Math.max(number, 0)).filter((l) => l.name && l.color === color).length;
+};
+
+const traces = (plot, state) => {
+  const all = [];
+  let group = -1;
+  plot.lines.forEach((line, number) => {
+    if (line.name) group = number;
+    let points = pointsOf(line, plot);
+    let flows = line.flows?.ids.map((id) => flowOf(line.flows.run, id)) ?? [];
+    if (!flows.some(Boolean)) flows = null;
+    if (points && line.apart && flows) {
+      const left = points.map((_, i) => i).filter((i) => isLeft(flows[i]));
+      points = left.map((i) => points[i]);
+      flows = left.map((i) => flows[i]);
+    }
+    points ??= [];
+    if (plot.distribution) {
+      points = state.tail ? points.filter((p) => p[1] > 0) : points.map(([x, y]) => [x, 1 - y]);
+    }
+    const color = tinted(line.color, nthOf(plot, line.name ? number : group));
+    const own = line.range && points === line.points ? line.range : null;
+    const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
+    const long = points.length > 2 * MARKERS;
+    const marked = line.marker && (line.apart || !long || plot.distribution);
+    all.push({
+      type: "scatter", x: xs, y: ys, name: fitted(line.name), legendgroup: `g${group}`,
+      showlegend: Boolean(line.name) && points.length > 0,
+      visible: state.off.has(group) ? "legendonly" : true,
+      mode: line.apart ? "markers" : marked ? "lines+markers" : "lines",
+      line: {
+        color, width: 1.7, dash: DASHES[line.dash % DASHES.length],
+        shape: plot.distribution ? "hv" : "linear",
+      },
+      marker: {
+        color, symbol: line.marker ?? "circle", size: line.apart && flows ? 6 : 8,
+        maxdisplayed: line.apart ? 0 : MARKERS,
+      },
+      customdata: flows, hoverinfo: line.name || flows ? "all" : "skip",
+      hovertemplate: hoverOf(plot, line, flows),
+      error_y: own && (line.apart || plot.x.names)
+        ? { type: "data", symmetric: false, color, thickness: 1.2, width: 3,
+          array: own.map((r, i) => r[1] - ys[i]), arrayminus: own.map((r, i) => ys[i] - r[0]) }
+        : undefined,
+      meta: number,
+    });
+    if (own && !line.apart) all.push(bandOf(xs, own, color, group, state));
+  });
+  for (const said of plot.said ?? []) {
+    all.push({
+      type: "scatter", mode: "markers", x: [said.x], y: [said.y], name: "the paper's value",
+      legendgroup: "said", showlegend: said === plot.said[0],
+      marker: { symbol: "x-thin-open", size: 12, color: tinted(said.color, 0), line: { width: 2 } },
+      hovertemplate: `${said.name}: the paper says %{y:.3~g}<extra></extra>`,
+      visible: state.off.has("said") ? "legendonly" : true, meta: "said",
+    });
+  }
+  return all;
+};
+
+// The least and the greatest of a seed, as a band.
+const bandOf = (xs, range, color, group, state) => ({
+  type: "scatter", mode: "lines", line: { width: 0 }, fill: "toself", hoverinfo: "skip",
+  x: [...xs, ...xs.slice().reverse()],
+  y: [...range.map((r) => r[1]), ...range.map((r) => r[0]).reverse()],
+  fillcolor: color.replace("rgb", "rgba").replace(")", ",0.18)"),
+  legendgroup: `g${group}`, showlegend: false,
+  visible: state.off.has(group) ? "legendonly" : true, meta: group,
+});
+
+const escapedText = (text) =>
+  text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%/g, "&#37;");
+
+const hoverOf = (plot, line, flows) => {
+  const name = escapedText(line.name || "");
+  const ends = line.apart ? "%{customdata.src} to %{customdata.dst}, " : "";
+  const more = flows ? `<br>${ends}click for more` : "";
+  const x = plot.x.names ? "" : `${escapedText(plot.x.label)}: %{x:.4~g}<br>`;
+  return `${name}<br>${x}${escapedText(plot.y.label)}: %{y:.4~g}${more}<extra></extra>`;
+};
+
+const leastOf = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
+const mostOf = (values) => values.reduce((a, b) => Math.max(a, b), -Infinity);
+
+// Where a log axis ends: a little beyond the data.
+const logRange = (values) => {
+  const [least, most] = [leastOf(values), mostOf(values)].map(Math.log10);
+  const margin = Math.max(0.03 * (most - least), 0.05);
+  return [least - margin, most + margin];
+};
+
+// Labels of a log axis, as many as fit: at powers of ten, at twice and five times these too, or
+// evenly where the axis is shorter than that.
+const logStep = ([from, to]) => {
+  if (to - from > 3) return Math.ceil((to - from) / 6);
+  if (to - from > 0.6) return "D2";
+  const step = (10 ** to - 10 ** from) / 5;
+  const power = 10 ** Math.floor(Math.log10(step));
+  return `L${[1, 2, 5, 10].map((of) => of * power).find((of) => of >= step)}`;
+};
+
+const axisOf = (axis, log, values) => {
+  const shown = {
+    title: { text: escapedText(axis.label), standoff: 8 }, type: log ? "log" : "linear",
+    zeroline: false, showline: true, linecolor: "#888", mirror: true, ticks: "outside", ticklen: 4,
+    tickcolor: "#888", gridcolor: "#ddd", exponentformat: "SI", automargin: true,
+    minor: log ? { ticks: "outside", ticklen: 2, tickcolor: "#888" } : undefined,
+  };
+  if (axis.names) {
+    Object.assign(shown, {
+      tickvals: axis.names.map((_, i) => i), ticktext: axis.names.map(escapedText), tickangle: -35,
+    });
+  }
+  const usable = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
+  if (log) {
+    if (usable.length) {
+      shown.range = logRange(usable);
+      shown.dtick = logStep(shown.range);
+    }
+  } else {
+    const from = axis.from ?? Math.min(0, leastOf(usable));
+    const most = Math.max(0, mostOf(usable));
+    shown.range = [from, axis.to ?? (most > from ? from + 1.04 * (most - from) : from + 1)];
+  }
+  return shown;
+};
+
+const layoutOf = (plot, state, all) => {
+  const named = all.filter((trace) => trace.showlegend);
+  const widest = Math.max(0, ...named.map((trace) => measure.measureText(trace.name).width));
+  const columns = Math.max(1, Math.floor((WIDTH - MARGIN.l - MARGIN.r) / (widest + ENTRY)));
+  const rows = named.length > 0 ? Math.ceil(named.length / columns) : 0;
+  const bottom = MARGIN.b + (plot.x.names ? 40 : 0);
+  const legend = ROW * rows + 8;
+  const values = (key) => all.filter((trace) => trace.visible === true).flatMap((t) => t[key]);
+  const ends = all.filter((trace) => trace.error_y).flatMap(({ y, error_y }) =>
+    y.flatMap((at, i) => [at + error_y.array[i], at - error_y.arrayminus[i]]));
+  const tail = plot.distribution && state.tail;
+  const y = tail ? { ...plot.y, label: `${plot.y.label} that are larger`, to: undefined } : plot.y;
+  return {
+    width: WIDTH, height: HEIGHT + MARGIN.t + bottom + legend, autosize: false,
+    margin: { ...MARGIN, b: bottom + legend, autoexpand: false },
+    font: { family: "sans-serif", size: 12, color: "#222" },
+    paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
+    xaxis: axisOf(plot.x, plot.x.log, values("x")),
+    yaxis: axisOf(y, tail || plot.y.log, values("y").concat(ends)),
+    legend: {
+      orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom",
+      entrywidth: widest + 8, bgcolor: "rgba(0,0,0,0)", font: { size: 12 }, tracegroupgap: 0,
+    },
+    hovermode: "closest", dragmode: "zoom",
+    shapes: (plot.bands ?? []).map(([x0, x1]) => ({
+      type: "rect", xref: "x", yref: "paper", x0, x1, y0: 0, y1: 1, layer: "below",
+      line: { width: 0 }, fillcolor: "#888", opacity: 0.2,
+    })),
+  };
+};
+
+// Dragging zooms and a double click goes back, so that no bar of buttons covers the data.
+const CONFIG = { displayModeBar: false, responsive: false, showTips: false };
+
+const draw = (figure) => {
+  const state = figures.get(figure);
+  const all = traces(state.plot, state);
+  const layout = layoutOf(state.plot, state, all);
+  if (state.drawn) {
+    Plotly.react(state.at, all, layout, CONFIG);
+    return;
+  }
+  state.drawn = true;
+  Plotly.newPlot(state.at, all, layout, CONFIG);
+  state.at.on("plotly_legendclick", (event) => {
+    const number = event.data[event.curveNumber].meta;
+    if (!state.off.delete(number)) state.off.add(number);
+    draw(figure);
+    return false;
+  });
+  state.at.on("plotly_legenddoubleclick", (event) => {
+    const number = event.data[event.curveNumber].meta;
+    const others = state.plot.lines.map((_, i) => i).filter((i) => state.plot.lines[i].name);
+    const alone = others.every((i) => i === number || state.off.has(i));
+    state.off = new Set(alone ? [] : others.filter((i) => i !== number));
+    draw(figure);
+    return false;
+  });
+  state.at.on("plotly_click", (event) => {
+    const point = event.points[0];
+    const line = state.plot.lines[point.data.meta];
+    if (line?.flows) {
+      showFlow(line.flows.run, point.customdata?.id ?? line.flows.ids[0]);
+    }
+  });
+};
+
+const redraw = () => {
+  for (const [figure, state] of figures) if (state.drawn) draw(figure);
+};
+
+const drawAll = () => {
+  for (const [figure, state] of figures) if (!state.drawn) draw(figure);
+};
+
+// Saves a figure as it is shown, with its title, in ink on white.
+const save = async (figure) => {
+  const state = figures.get(figure);
+  const all = traces(state.plot, state);
+  const layout = layoutOf(state.plot, state, all);
+  layout.title = { text: escapedText(state.plot.title), font: { size: 13 }, x: 0.02, y: 0.98 };
+  layout.margin.t += 26;
+  layout.height += 26;
+  layout.paper_bgcolor = layout.plot_bgcolor = "#fff";
+  const url = await Plotly.toImage({ data: all, layout }, {
+    format: "svg", width: layout.width, height: layout.height,
+  });
+  make("a", { href: url, download: `${figure.dataset.name}.svg` }).click();
+  return url;
+};
+
+const tool = (name, title, pressed, act) =>
+  make("button", { type: "button", title, "aria-pressed": pressed, onclick: act }, name);
+
+const beginPlots = () => {
+  const seen = new IntersectionObserver((entries) => {
+    for (const entry of entries.filter((entry) => entry.isIntersecting)) {
+      seen.unobserve(entry.target);
+      if (!figures.get(entry.target).drawn) draw(entry.target);
+    }
+  }, { rootMargin: "400px" });
+  for (const figure of document.querySelectorAll("figure.plot")) {
+    const plot = data.plots[figure.dataset.plot];
+    const at = make("div", { class: "drawing" });
+    const state = { plot, at, drawn: false, off: new Set(), tail: plot.distribution === "tail" };
+    figures.set(figure, state);
+    const tools = make("div", { class: "tools" });
+    if (plot.distribution) {
+      const button = tool("log tail", "The share that is larger, on a log axis", state.tail, () => {
+        state.tail = !state.tail;
+        button.setAttribute("aria-pressed", state.tail);
+        draw(figure);
+      });
+      tools.append(button);
+    }
+    const svg = tool("SVG", "Save this plot, for a paper", null, () => save(figure));
+    tools.append(svg);
+    figure.append(tools, at);
+    seen.observe(figure);
+  }
+  dark.addEventListener("change", redraw);
+  addEventListener("beforeprint", drawAll);
+};

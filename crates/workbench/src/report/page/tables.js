@@ -1,0 +1,38 @@
+// Tables that are sorted by a click on the head of a column.
+
+// What a cell is sorted by: the first number in it, if its column has numbers; else its text.
+const keyOf = (cell) => {
+  const text = cell.textContent.trim();
+  if (!cell.classList.contains("n")) return text.toLowerCase();
+  const number = text.replace(/,/g, "").match(/-?\d+(\.\d+)?/);
+  return number ? Number(number[0]) : null;
+};
+
+const compared = (a, b) =>
+  typeof a === "number" && typeof b === "number" ? a - b
+    : String(a).localeCompare(String(b), "en", { numeric: true });
+
+const sortBy = (table, head, column) => {
+  const up = head.getAttribute("aria-sort") !== "ascending";
+  for (const other of table.tHead.rows[0].cells) other.setAttribute("aria-sort", "none");
+  head.setAttribute("aria-sort", up ? "ascending" : "descending");
+  const body = table.tBodies[0];
+  const rows = [...body.rows].map((row) => [keyOf(row.cells[column]), row]);
+  // What has no value is last, whichever way.
+  rows.sort(([a], [b]) =>
+    a === null || b === null ? (a === null) - (b === null) : up ? compared(a, b) : compared(b, a));
+  body.append(...rows.map(([, row]) => row));
+};
+
+const beginTables = () => {
+  for (const table of document.querySelectorAll("main .wide > table")) {
+    [...table.tHead.rows[0].cells].forEach((head, column) => {
+      head.setAttribute("aria-sort", "none");
+      head.tabIndex = 0;
+      head.addEventListener("click", () => sortBy(table, head, column));
+      head.addEventListener("keydown", (event) => {
+        if (event.key === "Enter") sortBy(table, head, column);
+      });
+    });
+  }
+};
