@@ -8,7 +8,6 @@ mod cache;
 mod claims;
 mod document;
 mod draw;
-mod estimate;
 mod judge;
 mod metrics;
 mod phase;
@@ -26,8 +25,7 @@ use tidegate_scenario::Plan;
 
 pub use cache::default_cache;
 pub use claims::{ClaimResult, Count, Counts, Seeds};
-use document::digits;
-pub(crate) use document::{measured, paper_value, with_unit};
+pub(crate) use document::{digits, measured, paper_value, with_unit};
 pub use registry::Verdict;
 
 use crate::compare::in_parallel;

@@ -10,8 +10,8 @@ use super::ask::means;
 use super::grid::Grid;
 use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS, Table};
 use crate::Error;
+use crate::estimate::Estimate;
 use crate::observe::{Observations, Part};
-use crate::reproduce::estimate::Estimate;
 
 /// A figure: what is run, what is drawn, what is claimed.
 #[derive(Clone, Debug, Deserialize)]
