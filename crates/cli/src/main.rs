@@ -1,6 +1,7 @@
 //! The command line of tidegate: arguments in, tables or JSON out. Everything else is the
 //! workbench's.
 
+mod aggregate;
 mod args;
 mod commands;
 mod engine;

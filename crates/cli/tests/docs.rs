@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use tidegate_workbench::markdown::wrapped;
-use tidegate_workbench::{Distributed, distributions};
+use tidegate_workbench::{Distributed, METRICS, distributions};
 
 use common::{Place, answer};
 use serde_json::{Map, Value};
@@ -363,6 +363,15 @@ fn every_key_of_the_results_is_explained() {
     let missing: Vec<_> =
         found.iter().filter(|key| !results.contains(&format!("`{key}`"))).collect();
     assert!(found.len() > 60 && missing.is_empty(), "docs/results.md does not explain {missing:?}");
+}
+
+#[test]
+fn every_metric_is_explained_in_the_words_of_the_code() {
+    let results = document("docs/results.md");
+    for (name, unit, _, meaning) in METRICS {
+        let row = format!("| `{name}` | {} | {meaning} |\n", unit.replace("Gbps", "Gbit/s"));
+        assert!(results.contains(&row), "docs/results.md has no row {row}");
+    }
 }
 
 /// The blocks of code of a language in a document.

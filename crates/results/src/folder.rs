@@ -10,7 +10,8 @@ use same_file::Handle;
 
 /// Files that make a folder one "that holds results". The last is written last: where it is, the
 /// others are.
-pub const FILES: [&str; 6] = [
+pub const FILES: [&str; 7] = [
+    "aggregate.json",
     "comparison.json",
     "flows.parquet",
     "timeseries.parquet",

@@ -23,9 +23,11 @@ pub mod markdown;
 mod observe;
 mod pcap;
 mod ranks;
+mod readings;
 mod report;
 mod reproduce;
 mod run;
+mod seeds;
 
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
 pub use compare::{Compared, Comparison, compare};
@@ -38,6 +40,7 @@ pub use headers::headers;
 pub use observe::Progress;
 pub use pcap::Capture;
 pub use ranks::Ranks;
+pub use readings::{Better, METRICS};
 pub use report::{report, reproduction_files, write_report};
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, FigureInfo, FigureText, Forecast, PaperRecord,
@@ -45,6 +48,7 @@ pub use reproduce::{
     default_cache, figures, reproduce,
 };
 pub use run::{Listener, RunOptions, run, serve};
+pub use seeds::{Aggregate, Aggregated, SeedList, SeededRun, run_seeds};
 pub use tidegate_results as results;
 pub use tidegate_scenario::{Distributed, Override, Plan, distributions};
 
