@@ -8,7 +8,7 @@ pub struct Override {
     /// The option, as messages name it.
     pub option: String,
     /// Path of the key: `transport.params.m`, `flows.0.start` or `flows[0].start`; `flows[*].start`
-    /// is all of a list.
+    /// is all of a list, `traffic.search.load` those with the label `search`.
     pub key: String,
     /// TOML, or else a bare text: `0.25`, `true`, `200Gbps`, `{ rate = "10Gbps" }`.
     pub value: String,

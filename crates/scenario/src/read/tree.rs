@@ -8,7 +8,7 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use crate::Override;
-use crate::error::Error;
+use crate::error::{Error, one_of};
 
 /// A text that values come from.
 #[derive(Debug)]
@@ -54,12 +54,17 @@ impl Place {
 
     /// As written, cut where it gets long.
     pub(crate) fn excerpt(&self) -> String {
-        let text = self.source.text.get(self.start..self.end).unwrap_or("");
+        let text = self.text();
         let line = text.lines().next().unwrap_or("");
         if line.len() == text.len() && line.chars().count() <= EXCERPT_CHARS {
             return if line.is_empty() { "nothing".into() } else { line.into() };
         }
         format!("{}…", line.chars().take(EXCERPT_CHARS).collect::<String>())
+    }
+
+    /// As written.
+    pub(crate) fn text(&self) -> &str {
+        self.source.text.get(self.start..self.end).unwrap_or("")
     }
 
     /// The line that it starts in.
@@ -174,8 +179,8 @@ impl Node {
         }
     }
 
-    /// Replaces or adds one value. Tables on the way are made; places in lists must exist, and `*`
-    /// is all of them.
+    /// Replaces or adds one value. Tables on the way are made; places in lists must exist, `*` is
+    /// all of them, and a label those that have it.
     pub(crate) fn set(&mut self, change: &Override) -> Result<(), Error> {
         let source = Rc::new(Source {
             name: change.option.clone(),
@@ -223,8 +228,18 @@ impl Node {
             Raw::List(items) if step == "*" && !items.is_empty() => {
                 items.iter_mut().try_for_each(|item| item.put(steps, depth + 1, value))
             }
+            Raw::List(items) if items.iter().any(|item| item.is_labelled(step)) => {
+                let mut its = items.iter_mut().filter(|item| item.is_labelled(step));
+                its.try_for_each(|item| item.put(steps, depth + 1, value))
+            }
             Raw::List(items) => {
                 let len = items.len();
+                let labels: Vec<&str> = items.iter().filter_map(Node::label).collect();
+                let or_a_label = if labels.is_empty() {
+                    String::new()
+                } else {
+                    format!(", or a label: {}", one_of(labels))
+                };
                 let found = step.parse::<usize>().ok().and_then(|index| items.get_mut(index));
                 let item = found.ok_or_else(|| {
                     let expected = match len {
@@ -232,12 +247,31 @@ impl Node {
                         1 => "place 0".to_string(),
                         _ => format!("a place from 0 to {}, or * for all", len - 1),
                     };
+                    let expected = expected + &or_a_label;
                     at.error(shown(), format!("place {step} in a list of {len}"), expected)
                 })?;
                 item.put(steps, depth + 1, value)
             }
             _ => Err(at.error(shown(), "a value, not a table", "a key that exists")),
         }
+    }
+}
+
+impl Node {
+    /// What a table of a list is labelled.
+    fn label(&self) -> Option<&str> {
+        match &self.raw {
+            Raw::Table(entries) => match entries.get("label") {
+                Some((_, Node { raw: Raw::Text(label), .. })) => Some(label),
+                _ => None,
+            },
+            _ => None,
+        }
+    }
+
+    /// Whether a step names it by its label; a number is always a place.
+    fn is_labelled(&self, step: &str) -> bool {
+        step.parse::<usize>().is_err() && self.label() == Some(step)
     }
 }
 
