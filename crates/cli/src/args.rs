@@ -8,6 +8,7 @@ use tidegate_workbench::{self as workbench, Override, SeedList};
 
 use crate::Result;
 use crate::reproduce::{Report, Reproduce};
+use crate::sweep::SweepArgs;
 
 /// Datacenter transports, simulated and compared.
 #[derive(Debug, Parser)]
@@ -41,6 +42,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         how: How,
     },
+    /// Run one scenario many times, with other values of some keys and other seeds
+    Sweep(SweepArgs),
     /// Reproduce the figures and claims of papers
     Reproduce(Reproduce),
     /// Make one page, with plots, from folders of results

@@ -12,7 +12,7 @@ use crate::args::{Args, Command, How, Packets, Scenario};
 use crate::engine::Threads;
 use crate::format::shown;
 use crate::progress::{Bars, Total};
-use crate::{Result, aggregate, complain, page, reproduce, table};
+use crate::{Result, aggregate, complain, page, reproduce, sweep, table};
 
 /// Does it, and returns what goes to stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
@@ -41,6 +41,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             text.push_str(&written(&how));
             Ok(text)
         }
+        Command::Sweep(args) => sweep::sweep(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Report(args) => reproduce::report(&args),
         Command::Protocols { name: None, json: true } => Ok(pretty(&workbench::protocols())),
@@ -148,7 +149,7 @@ fn serve(scenario: &Scenario, how: &How, ranks: &Ranks) -> Result<String> {
 }
 
 /// Refuses `--force` where nothing is written.
-fn forces_something(how: &How, captures: bool) -> Result<()> {
+pub(crate) fn forces_something(how: &How, captures: bool) -> Result<()> {
     if !how.force || how.out.is_some() || captures {
         return Ok(());
     }

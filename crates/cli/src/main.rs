@@ -9,6 +9,7 @@ mod format;
 mod page;
 mod progress;
 mod reproduce;
+mod sweep;
 mod table;
 
 use std::io::{self, Write};

@@ -5,7 +5,7 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
-use tidegate_workbench::Progress;
+use tidegate_workbench::{Progress, Step};
 
 use crate::{complain, format};
 
@@ -110,15 +110,22 @@ impl Total {
         let all = state.shares.len();
         let done = state.shares.iter().filter(|share| **share >= 1.0).count();
         let share = state.shares.iter().sum::<f64>() / all as f64;
-        self.say(&mut state, share, &format!("{done} of {all} runs"));
+        self.say(&mut state, share, (done, all), "");
     }
 
-    fn say(&self, state: &mut State, share: f64, text: &str) {
+    /// So many runs are done, of which the bar hears nothing else.
+    pub(crate) fn tell(&self, step: &Step<'_>) {
+        let mut state = self.state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+        self.say(&mut state, step.share, (step.done, step.all), &format!(": {}", step.name));
+    }
+
+    fn say(&self, state: &mut State, share: f64, (done, all): (usize, usize), last: &str) {
         let elapsed = self.bar.elapsed();
         let left = elapsed.as_secs_f64() * (1.0 - share) / share;
         let left = Duration::try_from_secs_f64(left).ok().filter(|_| share < 1.0);
         let left = left.map_or_else(String::new, |left| format!(", {} left", format::clock(left)));
-        let text = format!("{text}, {}{left}", format::clock(elapsed));
+        let elapsed_text = format::clock(elapsed);
+        let text = format!("{done} of {all} runs, {elapsed_text}{left}{last}");
         self.bar.set_position((share * STEPS as f64) as u64);
         self.bar.set_message(text.clone());
         if !self.is_seen && elapsed - state.told >= MINUTE {

@@ -96,8 +96,8 @@ pub(crate) struct Reading {
     pub(crate) is_lower_bound: bool,
 }
 
-/// Everything that a run comes to, in the order of [`METRICS`], label by label. What is undefined is
-/// missing.
+/// Everything that a run comes to, in the order of [`METRICS`], label by label. What is undefined
+/// is missing.
 pub(crate) fn readings(summary: &Summary) -> Vec<Reading> {
     let mut all = Vec::new();
     for group in &summary.groups {

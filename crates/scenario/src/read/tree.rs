@@ -67,6 +67,14 @@ impl Place {
         self.source.text.get(self.start..self.end).unwrap_or("")
     }
 
+    /// As messages name it: the source and, in a file, the line.
+    pub(crate) fn name(&self) -> String {
+        match self.error("", "", "") {
+            Error { line: 0, origin, .. } => origin.into(),
+            Error { line, origin, .. } => format!("{origin}:{line}"),
+        }
+    }
+
     /// The line that it starts in.
     fn line(&self) -> String {
         let (before, after) = self.source.text.split_at_checked(self.start).unwrap_or(("", ""));

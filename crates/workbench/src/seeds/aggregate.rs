@@ -48,7 +48,7 @@ pub(crate) fn aggregated(seeds: &[Vec<Reading>]) -> Vec<Aggregated> {
     let same = |a: &Reading, b: &Reading| {
         (a.metric, a.sizes, &a.label, &a.protocol) == (b.metric, b.sizes, &b.label, &b.protocol)
     };
-    // In the order of the first seed; what only later ones have follows what stands before it there.
+    // In the order of the first seed; what only later ones have follows what is before it there.
     let mut order: Vec<&Reading> = Vec::new();
     for readings in seeds {
         let mut at = 0;

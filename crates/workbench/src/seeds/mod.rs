@@ -1,18 +1,17 @@
 //! A scenario under several seeds: every run of them, and what they come to together.
 
 mod aggregate;
-mod list;
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use tidegate_results::{Summary, write_json};
+use tidegate_scenario::sweep::SeedList;
 use tidegate_scenario::{Override, Plan};
 
 pub use aggregate::Aggregated;
 pub(crate) use aggregate::{aggregated, mark_best};
-pub use list::SeedList;
 
 use crate::compare::{self, Comparison, in_parallel};
 use crate::readings::readings;
@@ -168,8 +167,8 @@ pub(crate) fn folder_name(seed: u64) -> String {
 }
 
 impl Aggregate {
-    /// What the runs of all seeds come to, given a comparison of these a seed. An empty name is that
-    /// of a scenario which runs as it is.
+    /// What the runs of all seeds come to, given a comparison of these a seed. An empty name is
+    /// that of a scenario which runs as it is.
     fn of(seeds: &SeedList, names: &[String], comparisons: &[Comparison]) -> Aggregate {
         let summaries = |i: usize| comparisons.iter().map(move |all| &all.runs[i].summary);
         let run = |(i, name): (usize, &String)| {
@@ -189,8 +188,8 @@ impl Aggregate {
     }
 }
 
-/// Warnings that are alike: in what, the first seed that has one, its text, how many seeds have one,
-/// and whether all of those are the very same.
+/// Warnings that are alike: in what, the first seed that has one, its text, how many seeds have
+/// one, and whether all of those are the very same.
 type Kind = (String, u64, String, usize, bool);
 
 /// What the runs of all seeds warn of. Of warnings that are alike but for their numbers, the first
