@@ -1,15 +1,16 @@
 #!/usr/bin/env bash
-# Fetches the plotting library of reports from the npm registry, and checks it.
+# Fetches the plotting library of reports with npm, and checks it.
 set -euo pipefail
 
 version=4.1.1
 sha512=1oNF8PeQx2hv/y7tqEVWKD3JGwn/MGEMQ8mL9HUwsaqG9FGy/OU5FHUHvzqbqxN4mnwZGI9abTiE775C4kkjMQ==
 
 to="$(dirname "$0")/../crates/workbench/vendor/plotly"
-archive=$(mktemp)
-trap 'rm -f "$archive"' EXIT
 name=plotly.js-basic-dist-min
-curl -fsSL "https://registry.npmjs.org/$name/-/$name-$version.tgz" -o "$archive"
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+npm pack --silent --pack-destination "$folder" "$name@$version" >/dev/null
+archive="$folder/$name-$version.tgz"
 if [ "$(openssl dgst -sha512 -binary "$archive" | base64 -w0)" != "$sha512" ]; then
   echo "$name $version is not what it was: another checksum" >&2
   exit 1

@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand};
 use clap_complete::Shell;
-use tidegate_workbench::{self as workbench, Override};
+use tidegate_workbench::{self as workbench, Override, SeedList};
 
 use crate::Result;
 use crate::reproduce::{Report, Reproduce};
+use crate::sweep::SweepArgs;
 
 /// Datacenter transports, simulated and compared.
 #[derive(Debug, Parser)]
@@ -41,6 +42,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         how: How,
     },
+    /// Run one scenario many times, with other values of some keys and other seeds
+    Sweep(SweepArgs),
     /// Reproduce the figures and claims of papers
     Reproduce(Reproduce),
     /// Make one page, with plots, from folders of results
@@ -79,14 +82,29 @@ pub(crate) struct Scenario {
         value_parser = whole::<0, SEED_MAX>
     )]
     seed: Option<u64>,
+    /// Run it under several seeds, and show means with 95 % intervals: how many (`5`: 1 to 5), a
+    /// range with both its ends (`1..5`), or a list (`1,4,7`)
+    #[arg(long, value_name = "SEEDS", allow_hyphen_values = true, conflicts_with = "seed")]
+    seeds: Option<SeedList>,
 }
 
 impl Scenario {
-    /// What is to be changed in the file; `--seed` wins over `--set seed=`.
+    /// What is to be changed in the file; `--seed` wins over `--set seed=`, and so does a list of
+    /// one seed.
     pub(crate) fn overrides(&self) -> Result<Vec<Override>> {
         let set = self.set.iter().map(|argument| workbench::set(argument));
-        let seed = self.seed.map(|seed| Ok(Override::option("--seed", "seed", &seed.to_string())));
+        let one = match self.seeds.as_ref().map(SeedList::seeds) {
+            Some([seed]) => Some(("--seeds", *seed)),
+            _ => self.seed.map(|seed| ("--seed", seed)),
+        };
+        let seed =
+            one.map(|(option, seed)| Ok(Override::option(option, "seed", &seed.to_string())));
         set.chain(seed).collect()
+    }
+
+    /// The seeds, where they are several.
+    pub(crate) fn several_seeds(&self) -> Option<&SeedList> {
+        self.seeds.as_ref().filter(|list| list.seeds().len() > 1)
     }
 }
 
@@ -114,7 +132,7 @@ pub(crate) struct How {
 #[derive(Debug, Group)]
 pub(crate) struct Packets {
     /// Capture packets to this file (pcapng)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
     pub(crate) pcap: Option<PathBuf>,
     /// Capture what leaves onto these links: name of a host, a switch or a link (`h0->s0`), with
     /// `*` and `?`; may stand several times (default: the links of hosts)

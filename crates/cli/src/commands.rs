@@ -6,25 +6,32 @@ use std::sync::{Arc, LazyLock};
 use clap::CommandFactory;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
-use tidegate_workbench::{self as workbench, Capture, Comparison, Error, Ranks, RunOptions};
+use tidegate_workbench::{self as workbench, Capture, Error, Ranks, RunOptions, SeedList};
 
 use crate::args::{Args, Command, How, Packets, Scenario};
 use crate::engine::Threads;
 use crate::format::shown;
-use crate::progress::Bars;
-use crate::{Result, complain, page, reproduce, table};
+use crate::progress::{Bars, Total};
+use crate::{Result, aggregate, complain, page, reproduce, sweep, table};
 
 /// Does it, and returns what goes to stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
     match command {
-        Command::Run { scenario, how, packets } => run_one(&scenario, &how, &packets, None),
+        Command::Run { scenario, how, packets } => match scenario.several_seeds() {
+            Some(seeds) => run_several(&scenario, None, seeds, &how),
+            None => run_one(&scenario, &how, &packets, None),
+        },
         Command::Compare { scenario, protocols, how } => {
+            if let Some(seeds) = scenario.several_seeds() {
+                return run_several(&scenario, Some(&protocols), seeds, &how);
+            }
             forces_something(&how, false)?;
             let overrides = scenario.overrides()?;
             let comparison = observed(&how, &protocols, |options| {
                 workbench::compare(&scenario.path, &overrides, &protocols, options)
             })?;
-            warnings(&comparison)
+            comparison
+                .all_warnings()
                 .iter()
                 .for_each(|warning| complain(&format!("warning: {warning}")));
             if how.json {
@@ -34,6 +41,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             text.push_str(&written(&how));
             Ok(text)
         }
+        Command::Sweep(args) => sweep::sweep(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
         Command::Report(args) => reproduce::report(&args),
         Command::Protocols { name: None, json: true } => Ok(pretty(&workbench::protocols())),
@@ -56,6 +64,9 @@ pub(crate) fn run(command: Command) -> Result<String> {
 pub(crate) fn run_among(command: Command, ranks: Ranks) -> (bool, Result<String>) {
     let first = ranks.is_first();
     let result = match command {
+        Command::Run { scenario, .. } if scenario.several_seeds().is_some() => Err(Error::Alone(
+            "several seeds are run in one process: start it without mpirun".to_owned(),
+        )),
         Command::Run { scenario, how, packets } if first => {
             run_one(&scenario, &how, &packets, Some(&ranks))
         }
@@ -98,6 +109,36 @@ fn run_one(
     Ok(text)
 }
 
+/// Runs it under several seeds, and each of `protocols` where some are to be compared.
+fn run_several(
+    scenario: &Scenario,
+    protocols: Option<&[String]>,
+    seeds: &SeedList,
+    how: &How,
+) -> Result<String> {
+    forces_something(how, false)?;
+    let overrides = scenario.overrides()?;
+    let runs = seeds.seeds().len() * protocols.map_or(1, <[String]>::len);
+    let total = Total::of(runs);
+    let tell = |number: usize, progress: &workbench::Progress| total.hear(number, progress);
+    let result = workbench::run_seeds(
+        &scenario.path,
+        &overrides,
+        protocols,
+        seeds,
+        &options(how, Some(&tell)),
+    );
+    total.clear();
+    let aggregate = result?;
+    aggregate.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    if how.json {
+        return Ok(json(|to| aggregate.write(to)));
+    }
+    let mut text = aggregate::tables(&aggregate, &seeds.to_string());
+    text.push_str(&written(how));
+    Ok(text)
+}
+
 /// Takes part in the run that the first process does.
 fn serve(scenario: &Scenario, how: &How, ranks: &Ranks) -> Result<String> {
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
@@ -108,34 +149,13 @@ fn serve(scenario: &Scenario, how: &How, ranks: &Ranks) -> Result<String> {
 }
 
 /// Refuses `--force` where nothing is written.
-fn forces_something(how: &How, captures: bool) -> Result<()> {
+pub(crate) fn forces_something(how: &How, captures: bool) -> Result<()> {
     if !how.force || how.out.is_some() || captures {
         return Ok(());
     }
     let message = "replaces what a run writes, and this one writes nothing; name a folder with \
         --out, or a file with --pcap";
     Err(Error::Usage { option: "--force", message: message.to_owned() })
-}
-
-/// Warnings of the comparison and of all its runs, each once. The protocol stands before those that
-/// not every run has and that do not name it.
-fn warnings(comparison: &Comparison) -> Vec<String> {
-    let mut all = comparison.warnings.clone();
-    for run in &comparison.runs {
-        for warning in &run.summary.warnings {
-            let is_everywhere =
-                comparison.runs.iter().all(|run| run.summary.warnings.contains(warning));
-            let text = if is_everywhere || warning.contains(&run.protocol) {
-                warning.clone()
-            } else {
-                format!("{}: {warning}", run.protocol)
-            };
-            if !all.contains(&text) {
-                all.push(text);
-            }
-        }
-    }
-    all
 }
 
 /// Runs with a progress bar for each of `names`, and so that a signal ends it in good order.
@@ -146,19 +166,22 @@ fn observed<T>(
 ) -> Result<T> {
     let bars = Bars::new(names);
     let tell = |number: usize, progress: &workbench::Progress| bars.tell(number, progress);
-    let options = RunOptions {
+    let result = job(&options(how, bars.are_shown().then_some(&tell)));
+    bars.clear();
+    result
+}
+
+fn options<'a>(how: &'a How, progress: Option<workbench::Listener<'a>>) -> RunOptions<'a> {
+    RunOptions {
         out: how.out.as_deref(),
         force: how.force,
         capture: None,
         ranks: None,
         warn: None,
         threads: how.threads.map(|threads| threads as usize),
-        progress: bars.are_shown().then_some(&tell),
+        progress,
         interrupted: Some(interrupt_flag()),
-    };
-    let result = job(&options);
-    bars.clear();
-    result
+    }
 }
 
 /// Set by the first signal that asks for an end: Ctrl-C, a `kill`, a terminal that closes. The

@@ -54,23 +54,37 @@ pub(crate) fn percent(x: Option<f64>) -> String {
 /// A span given in microseconds.
 pub(crate) fn micros(us: Option<Fixed>) -> String {
     let Some(us) = us.map(Fixed::as_f64) else { return NONE.to_owned() };
-    let (scale, unit) = match us {
+    let (scale, unit) = time_unit(us);
+    format!("{} {unit}", digits(us * scale))
+}
+
+/// The unit in which people read so many microseconds, and what they are to be multiplied by.
+pub(crate) fn time_unit(us: f64) -> (f64, &'static str) {
+    match us {
         us if us >= 999_500.0 => (1e-6, "s"),
         us if us >= 999.5 => (1e-3, "ms"),
         _ => (1.0, "us"),
-    };
-    format!("{} {unit}", digits(us * scale))
+    }
 }
 
 /// A number of bytes, in powers of ten.
 pub(crate) fn bytes(x: Option<f64>) -> String {
     let Some(x) = x else { return NONE.to_owned() };
-    let units = [(1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "KB")];
-    let unit = units.into_iter().find(|(scale, _)| x >= scale * 0.9995);
-    unit.map_or_else(
-        || format!("{x:.0} B"),
-        |(scale, unit)| format!("{} {unit}", digits(x / scale)),
-    )
+    match size_unit(x) {
+        (_, "B") => format!("{x:.0} B"),
+        (scale, unit) => format!("{} {unit}", digits(x * scale)),
+    }
+}
+
+/// The unit in which people read so many bytes, and what they are to be multiplied by.
+pub(crate) fn size_unit(bytes: f64) -> (f64, &'static str) {
+    match bytes {
+        x if x >= 0.9995e12 => (1e-12, "TB"),
+        x if x >= 0.9995e9 => (1e-9, "GB"),
+        x if x >= 0.9995e6 => (1e-6, "MB"),
+        x if x >= 0.9995e3 => (1e-3, "KB"),
+        _ => (1.0, "B"),
+    }
 }
 
 /// A ratio.

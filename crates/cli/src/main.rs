@@ -1,6 +1,7 @@
 //! The command line of tidegate: arguments in, tables or JSON out. Everything else is the
 //! workbench's.
 
+mod aggregate;
 mod args;
 mod commands;
 mod engine;
@@ -9,6 +10,7 @@ mod jobs;
 mod page;
 mod progress;
 mod reproduce;
+mod sweep;
 mod table;
 
 use std::io::{self, Write};

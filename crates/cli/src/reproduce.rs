@@ -1,17 +1,14 @@
 //! `tidegate reproduce` and `tidegate report`.
 
-use std::io::{self, IsTerminal};
 use std::path::PathBuf;
-use std::sync::Mutex;
-use std::time::Duration;
 
 use clap::Args as Group;
-use indicatif::{ProgressBar, ProgressStyle};
 use tidegate_workbench::{
     self as workbench, Counts, Error, ReproduceOptions, Reproduction, Verdict,
 };
 
 use crate::format::{digits, shown};
+use crate::progress::Total;
 use crate::table::{drawn, new};
 use crate::{Result, commands, complain, emit};
 
@@ -64,8 +61,6 @@ pub(crate) struct Report {
     out: Option<PathBuf>,
 }
 
-const MINUTE: Duration = Duration::from_secs(60);
-
 /// `327 runs, 131 of them kept from before; some 8 minutes on 2 threads`
 fn said(all: &workbench::Forecast) -> String {
     let kept = match all.kept {
@@ -92,22 +87,8 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     let destination =
         args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
     let cache = args.cache.clone().or_else(workbench::default_cache).filter(|_| !args.no_cache);
-    let is_seen = io::stderr().is_terminal();
-    let bar = if is_seen { ProgressBar::new(1) } else { ProgressBar::hidden() };
-    let style = ProgressStyle::with_template("[{bar:30}] {pos} of {len} runs, {elapsed}: {msg}");
-    bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
-    // Where there is no bar, a line a minute.
-    let told = Mutex::new(Duration::ZERO);
-    let tell = |done: usize, all: usize, name: &str| {
-        bar.set_length(all as u64);
-        bar.set_position(done as u64);
-        bar.set_message(name.to_owned());
-        let mut told = told.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
-        if !is_seen && bar.elapsed() - *told >= MINUTE {
-            *told = bar.elapsed();
-            complain(&format!("{done} of {all} runs: {name}"));
-        }
-    };
+    let total = Total::of(0);
+    let tell = |step: &workbench::Step<'_>| total.tell(step);
     let forecast = |all: &workbench::Forecast| complain(&said(all));
     let options = ReproduceOptions {
         forecast: Some(&forecast),
@@ -119,7 +100,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
         interrupted: Some(commands::interrupt_flag()),
     };
     let result = workbench::reproduce(what, &options);
-    bar.finish_and_clear();
+    total.clear();
     let result = result?;
     if let Some(destination) = destination {
         destination.write(&workbench::reproduction_files(&result))?;

@@ -29,7 +29,7 @@ const LINKS_COMPARED: usize = 3;
 
 /// One run.
 pub(crate) fn run(summary: &Summary, threads: Threads) -> String {
-    let mut text = heading(summary, &[("", summary)]);
+    let mut text = heading(summary, &one_seed(summary), &[("", summary)]);
     let title = |text: &str| titled(text, summary);
     let rows: Vec<_> = summary.jobs.iter().map(|job| (job.protocol.as_str(), job)).collect();
     text.push_str(&collectives(&rows, summary));
@@ -70,7 +70,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     let Some(first) = comparison.runs.first() else { return String::new() };
     let runs: Vec<_> =
         comparison.runs.iter().map(|run| (run.protocol.as_str(), &run.summary)).collect();
-    let mut text = heading(&first.summary, &runs);
+    let mut text = heading(&first.summary, &one_seed(&first.summary), &runs);
     let title = |text: &str| titled(text, &first.summary);
     // Each under all protocols.
     let of = |at| runs.iter().filter_map(move |(run, summary)| Some((*run, summary.jobs.get(at)?)));
@@ -111,7 +111,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
 
 /// The line above a table, which says what its numbers hang on most: how messages share
 /// connections.
-fn titled(text: &str, summary: &Summary) -> String {
+pub(crate) fn titled(text: &str, summary: &Summary) -> String {
     match summary.connections.as_str() {
         "" => format!("\n{text}\n"),
         pool if pool.bytes().all(|byte| byte.is_ascii_digit()) => {
@@ -241,7 +241,7 @@ fn size_table(rows: &[Row<'_>]) -> String {
 }
 
 /// `1-10 KB`, `100 KB-1 MB`, `< 1 KB`, `>= 10 MB`.
-fn size_range(min: u64, below: Option<u64>) -> String {
+pub(crate) fn size_range(min: u64, below: Option<u64>) -> String {
     let whole = |size: u64| match size {
         size if size >= 1_000_000 => (size / 1_000_000, "MB"),
         size if size >= 1_000 => (size / 1_000, "KB"),
@@ -312,13 +312,18 @@ fn buffer_table(runs: &[(&str, &Summary)]) -> String {
     drawn(&table)
 }
 
-fn heading(summary: &Summary, runs: &[(&str, &Summary)]) -> String {
+fn one_seed(summary: &Summary) -> String {
+    format!("seed {}", summary.seed)
+}
+
+/// What stands above the tables: the scenario, its seeds, and what decides the numbers of `runs`.
+pub(crate) fn heading(summary: &Summary, seeds: &str, runs: &[(&str, &Summary)]) -> String {
     // To the picosecond, as scenarios say it.
     let ms = |s: f64| format!("{} ms", (s * 1e12).round() / 1e9);
     let (end, warmup) = (ms(summary.sim_seconds), ms(summary.warmup_seconds));
-    let Summary { name, seed, .. } = summary;
     let conditions = broken(&conditions(runs));
-    format!("{}, seed {seed}: {end}, measured from {warmup}\n{conditions}\n", shown(name))
+    let name = shown(&summary.name);
+    format!("{name}, {seeds}: {end}, measured from {warmup}\n{conditions}\n")
 }
 
 /// Lines of at most [`WIDTH`] columns, broken behind semicolons, and behind names in brackets where

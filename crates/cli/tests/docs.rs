@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::PathBuf;
 use tidegate_workbench::markdown::wrapped;
-use tidegate_workbench::{Distributed, distributions};
+use tidegate_workbench::{Distributed, METRICS, distributions};
 
 use common::{Place, answer};
 use serde_json::{Map, Value};
@@ -365,6 +365,15 @@ fn every_key_of_the_results_is_explained() {
     assert!(found.len() > 60 && missing.is_empty(), "docs/results.md does not explain {missing:?}");
 }
 
+#[test]
+fn every_metric_is_explained_in_the_words_of_the_code() {
+    let results = document("docs/results.md");
+    for (name, unit, _, meaning) in METRICS {
+        let row = format!("| `{name}` | {} | {meaning} |\n", unit.replace("Gbps", "Gbit/s"));
+        assert!(results.contains(&row), "docs/results.md has no row {row}");
+    }
+}
+
 /// The blocks of code of a language in a document.
 fn blocks(text: &str, language: &str) -> Vec<String> {
     let start = format!("```{language}\n");
@@ -399,7 +408,8 @@ fn what_the_tutorial_says_runs() {
     assert!(whole > 0);
     // Commands name subcommands and options that exist.
     for document in
-        ["docs/tutorial.md", "docs/captures.md", "README.md", "ARCHITECTURE.md"].map(document)
+        ["docs/tutorial.md", "docs/captures.md", "docs/sweeps.md", "README.md", "ARCHITECTURE.md"]
+            .map(document)
     {
         for block in blocks(&document, "sh") {
             for line in block.lines().filter(|line| line.starts_with("tidegate ")) {
@@ -441,6 +451,7 @@ fn files_that_documents_link_to_are_there() {
         "docs/captures.md",
         "docs/headers.md",
         "docs/results.md",
+        "docs/sweeps.md",
         "docs/limits.md",
         "docs/scenario.md",
         "docs/protocols.md",

@@ -10,7 +10,11 @@ use same_file::Handle;
 
 /// Files that make a folder one "that holds results". The last is written last: where it is, the
 /// others are.
-pub const FILES: [&str; 6] = [
+pub const FILES: [&str; 10] = [
+    "sweep.csv",
+    "sweep.parquet",
+    "sweep.json",
+    "aggregate.json",
     "comparison.json",
     "flows.parquet",
     "timeseries.parquet",

@@ -8,6 +8,7 @@
 //! * [`Recorder`] takes flows one at a time and keeps what a [`Summary`] needs, in bounded memory.
 //! * [`FlowFile`] and [`SeriesFile`] stream rows into Parquet; [`FlowSummary::read`] and
 //!   [`SeriesEntry::read`] read them back.
+//! * [`SweepTable`] makes one long table of what many runs measured.
 //! * [`Folder`] gives files their names only when all of them are complete.
 
 mod fixed;
@@ -20,6 +21,7 @@ mod recorder;
 mod series_file;
 mod sketch;
 mod summary;
+mod sweep_table;
 mod table_file;
 
 pub use fixed::Fixed;
@@ -36,3 +38,4 @@ pub use summary::{
     GroupSummary, LINKS_MAX, LinkSummary, MarkedAt, PauseStormSummary, QueueBytes, QueueDelay,
     Slowdown, Summary, SwitchSettings, SwitchSummary, busiest, write_json,
 };
+pub use sweep_table::{AxisCell, SweepRow, SweepTable};

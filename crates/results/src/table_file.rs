@@ -1,14 +1,15 @@
 //! A Parquet file written row by row, in bounded memory, with the same bytes for the same rows; and
 //! the cells of such a row.
 
-use parquet::basic::Compression;
+use parquet::basic::{Compression, ConvertedType, Repetition, Type as Physical};
 use parquet::column::writer::ColumnWriter;
 use parquet::data_type::ByteArray;
 use parquet::errors::ParquetError;
 use parquet::file::properties::WriterProperties;
 use parquet::file::writer::SerializedFileWriter;
 use parquet::record::{Field, Row};
-use parquet::schema::parser::parse_message_type;
+use parquet::schema::types::Type;
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::sync::Arc;
 
@@ -25,9 +26,9 @@ pub(crate) enum Kind {
 }
 
 /// A column of a table.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 pub(crate) struct Column {
-    name: &'static str,
+    name: Cow<'static, str>,
     kind: Kind,
     optional: bool,
 }
@@ -35,20 +36,30 @@ pub(crate) struct Column {
 impl Column {
     /// A column in which every row has a value.
     pub(crate) const fn required(name: &'static str, kind: Kind) -> Column {
-        Column { name, kind, optional: false }
+        Column { name: Cow::Borrowed(name), kind, optional: false }
+    }
+    /// The same under a name that is not known before.
+    pub(crate) fn named(name: String, kind: Kind) -> Column {
+        Column { name: Cow::Owned(name), kind, optional: false }
     }
     /// A column in which a row may have none.
     pub(crate) const fn optional(name: &'static str, kind: Kind) -> Column {
-        Column { name, kind, optional: true }
+        Column { name: Cow::Borrowed(name), kind, optional: true }
     }
-    fn schema(&self) -> String {
-        let repetition = if self.optional { "OPTIONAL" } else { "REQUIRED" };
-        match self.kind {
-            Kind::Integer => format!("{repetition} INT64 {};", self.name),
-            Kind::Double => format!("{repetition} DOUBLE {};", self.name),
-            Kind::Text => format!("{repetition} BYTE_ARRAY {} (UTF8);", self.name),
-            Kind::Flag => format!("{repetition} BOOLEAN {};", self.name),
-        }
+    pub(crate) fn name(&self) -> &str {
+        &self.name
+    }
+    fn field(&self) -> Result<Arc<Type>, ParquetError> {
+        let (physical, converted) = match self.kind {
+            Kind::Integer => (Physical::INT64, ConvertedType::NONE),
+            Kind::Double => (Physical::DOUBLE, ConvertedType::NONE),
+            Kind::Text => (Physical::BYTE_ARRAY, ConvertedType::UTF8),
+            Kind::Flag => (Physical::BOOLEAN, ConvertedType::NONE),
+        };
+        let repetition = if self.optional { Repetition::OPTIONAL } else { Repetition::REQUIRED };
+        let field = Type::primitive_type_builder(&self.name, physical);
+        let field = field.with_repetition(repetition).with_converted_type(converted).build()?;
+        Ok(Arc::new(field))
     }
 }
 
@@ -71,17 +82,16 @@ enum Pending {
 /// A table on its way to a file.
 pub(crate) struct TableFile<W: Write + Send> {
     writer: SerializedFileWriter<W>,
-    columns: &'static [Column],
+    columns: Vec<Column>,
     pending: Vec<(Pending, Vec<i16>)>,
     rows: usize,
 }
 
 impl<W: Write + Send> TableFile<W> {
     /// An empty table.
-    pub(crate) fn new(to: W, name: &str, columns: &'static [Column]) -> io::Result<TableFile<W>> {
-        let fields: String = columns.iter().map(Column::schema).collect();
-        let schema =
-            parse_message_type(&format!("message {name} {{ {fields} }}")).map_err(other)?;
+    pub(crate) fn new(to: W, name: &str, columns: &[Column]) -> io::Result<TableFile<W>> {
+        let fields = columns.iter().map(Column::field).collect::<Result<_, _>>().map_err(other)?;
+        let schema = Type::group_type_builder(name).with_fields(fields).build().map_err(other)?;
         // A fixed writer name: the file must not change with a version of the library alone.
         let properties = WriterProperties::builder().set_compression(Compression::SNAPPY);
         let properties = properties.set_created_by("tidegate".to_owned()).build();
@@ -93,13 +103,16 @@ impl<W: Write + Send> TableFile<W> {
             Kind::Text => (Pending::Text(Vec::new()), Vec::new()),
             Kind::Flag => (Pending::Flag(Vec::new()), Vec::new()),
         });
-        Ok(TableFile { writer, columns, pending: pending.collect(), rows: 0 })
+        let pending = pending.collect();
+        Ok(TableFile { writer, columns: columns.to_vec(), pending, rows: 0 })
     }
 
     /// Appends a row, one cell a column.
-    pub(crate) fn row<const N: usize>(&mut self, cells: [Cell; N]) -> io::Result<()> {
-        debug_assert_eq!(N, self.columns.len());
-        for (cell, (pending, levels)) in cells.into_iter().zip(&mut self.pending) {
+    pub(crate) fn row(&mut self, cells: impl IntoIterator<Item = Cell>) -> io::Result<()> {
+        let mut cells = cells.into_iter();
+        for (pending, levels) in &mut self.pending {
+            let missing = || io::Error::other("a row has fewer cells than there are columns");
+            let cell = cells.next().ok_or_else(missing)?;
             let present = match (cell, pending) {
                 (Cell::Integer(x), Pending::Integer(all)) => {
                     x.map(|x| all.push(i64::try_from(x).unwrap_or(i64::MAX))).is_some()

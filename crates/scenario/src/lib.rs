@@ -5,6 +5,8 @@
 //! make the [`schema`]; and what each section means is built into the plan. Whatever is wrong on
 //! the way becomes one [`Error`] that names the place, the key, what was found and what is allowed.
 //!
+//! A [`sweep`] is many scenarios in one: keys and the values that they take.
+//!
 //! Nothing here simulates, and of all files only those that a scenario names are read.
 
 mod build;
@@ -17,6 +19,7 @@ pub mod plan;
 mod presets;
 mod read;
 mod schema;
+pub mod sweep;
 mod template;
 
 use std::path::Path;

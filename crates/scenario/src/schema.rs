@@ -46,7 +46,7 @@ fn reference(name: &str) -> Json {
     json!({ "$ref": format!("#/$defs/{name}") })
 }
 
-fn quantity(dimension: &Dimension, more: &[&str]) -> Json {
+fn quantity(dimension: &Dimension, more: &[&'static str]) -> Json {
     let units: Vec<&str> = dimension.names().chain(more.iter().copied()).collect();
     json!({
         "type": "string",

@@ -68,22 +68,12 @@ pub fn compare(
         run_numbered(&plans[i], options, threads, i, out)
     });
 
-    let mut runs = Vec::with_capacity(plans.len());
-    let mut failure = None;
-    for (protocol, result) in protocols.iter().zip(done) {
-        let published = result.and_then(|(summary, staged)| {
-            staged.map(Staged::publish).transpose()?;
-            Ok(summary)
-        });
-        match published {
-            Ok(summary) => runs.push(Compared { protocol: protocol.clone(), summary }),
-            Err(error) => failure = failure.or(Some(error)),
-        }
-    }
-    let first = plans.first().map(|plan| (plan.name.clone(), plan.seed));
-    let (name, seed) = first.unwrap_or_default();
-    let warnings = unlike(protocols, &plans).into_iter().collect();
-    let comparison = Comparison { schema: 1, name, seed, warnings, runs };
+    let published = done.into_iter().map(|result| {
+        let (summary, staged) = result?;
+        staged.map(Staged::publish).transpose()?;
+        Ok(summary)
+    });
+    let (comparison, failure) = Comparison::of(protocols, &plans, published.collect());
     if let Some(destination) = destination.filter(|_| !comparison.runs.is_empty()) {
         comparison.publish(destination, failure.is_none())?;
     }
@@ -91,6 +81,46 @@ pub fn compare(
 }
 
 impl Comparison {
+    /// Of these runs, a protocol each: those that were done, and the first failure.
+    pub(crate) fn of(
+        protocols: &[String],
+        plans: &[Plan],
+        done: Vec<Result<Summary, Error>>,
+    ) -> (Comparison, Option<Error>) {
+        let (mut runs, mut failure) = (Vec::with_capacity(plans.len()), None);
+        for (protocol, result) in protocols.iter().zip(done) {
+            match result {
+                Ok(summary) => runs.push(Compared { protocol: protocol.clone(), summary }),
+                Err(error) => failure = failure.or(Some(error)),
+            }
+        }
+        let first = plans.first().map(|plan| (plan.name.clone(), plan.seed));
+        let (name, seed) = first.unwrap_or_default();
+        let warnings = unlike(protocols, plans).into_iter().collect();
+        (Comparison { schema: 1, name, seed, warnings, runs }, failure)
+    }
+
+    /// Warnings of the comparison and of all its runs, each once. The protocol stands before those
+    /// that not every run has and that do not name it.
+    pub fn all_warnings(&self) -> Vec<String> {
+        let mut all = self.warnings.clone();
+        for run in &self.runs {
+            for warning in &run.summary.warnings {
+                let is_everywhere =
+                    self.runs.iter().all(|run| run.summary.warnings.contains(warning));
+                let text = if is_everywhere || warning.contains(&run.protocol) {
+                    warning.clone()
+                } else {
+                    format!("{}: {warning}", run.protocol)
+                };
+                if !all.contains(&text) {
+                    all.push(text);
+                }
+            }
+        }
+        all
+    }
+
     /// The bytes of `comparison.json`.
     ///
     /// # Errors
@@ -100,7 +130,7 @@ impl Comparison {
     }
 
     /// Takes the place of what the folder held. Only a whole comparison is written.
-    fn publish(&self, to: Destination, whole: bool) -> Result<(), Error> {
+    pub(crate) fn publish(&self, to: Destination, whole: bool) -> Result<(), Error> {
         let mut files = Vec::new();
         if whole {
             let write = || {
@@ -116,7 +146,11 @@ impl Comparison {
 }
 
 /// The scenario under each protocol.
-fn plans(path: &Path, overrides: &[Override], protocols: &[String]) -> Result<Vec<Plan>, Error> {
+pub(crate) fn plans(
+    path: &Path,
+    overrides: &[Override],
+    protocols: &[String],
+) -> Result<Vec<Plan>, Error> {
     let usage = |message| Error::Usage { option: "--protocols", message };
     for (i, name) in protocols.iter().enumerate() {
         catalog::find(name).map_err(usage)?;

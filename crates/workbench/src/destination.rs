@@ -5,9 +5,11 @@ use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use tidegate_results::{FILES, Folder, Partial};
 
 use crate::report::files_of_reproduction;
+use crate::seeds::folder_name;
 use crate::{Error, catalog};
 
 /// A folder that results are about to be written to. Nobody else can write there meanwhile.
@@ -48,19 +50,14 @@ impl Destination {
     }
 
     /// Gives the files their names, in this order. The results that the folder held are gone then,
-    /// and so are the runs of a comparison that it held, but for those under the protocols `kept`.
+    /// and so are those in folders below that it told of, but for the folders `kept`.
     pub(crate) fn publish(self, files: Vec<Partial>, kept: &[String]) -> Result<(), Error> {
         let Destination { out, folder } = self;
-        let runs = compared(&out).into_iter().filter(|name| !kept.contains(name));
-        let gone: Vec<PathBuf> =
-            runs.map(|name| out.join(name)).filter(|run| run.is_dir()).collect();
+        let gone = parts(&out).into_iter().filter(|name| !kept.contains(name));
+        let gone: Vec<PathBuf> = gone.map(|name| out.join(name)).collect();
         let publish = || {
             folder.publish(files, &ours(&out))?;
-            gone.iter().try_for_each(|run| match Folder::open(run) {
-                // Somebody makes it anew.
-                Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(()),
-                run => run?.clear(&FILES),
-            })
+            gone.iter().try_for_each(|part| clear(part))
         };
         publish().map_err(Error::output(&out))
     }
@@ -86,6 +83,25 @@ fn ours(out: &Path) -> Vec<String> {
     files_of_reproduction(out).into_iter().chain(FILES.map(str::to_owned)).collect()
 }
 
+/// Removes the results in a folder, and in those below that it tells of.
+fn clear(folder: &Path) -> io::Result<()> {
+    if !folder.is_dir() {
+        return Ok(());
+    }
+    parts(folder).into_iter().try_for_each(|name| clear(&folder.join(name)))?;
+    match Folder::open(folder) {
+        // Somebody makes it anew.
+        Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(()),
+        folder => folder?.clear(&FILES),
+    }
+}
+
+/// Folders below that hold parts of the results of this one: a protocol of a comparison each, or a
+/// seed.
+fn parts(out: &Path) -> Vec<String> {
+    compared(out).into_iter().chain(seeds(out).into_iter().map(folder_name)).collect()
+}
+
 /// What `comparison.json` says of its runs.
 #[derive(Default, Deserialize)]
 struct Comparison {
@@ -99,9 +115,24 @@ struct Compared {
 
 /// The protocols of the comparison that a folder holds; none where it holds none that can be read.
 pub(crate) fn compared(out: &Path) -> Vec<String> {
-    let bytes = tidegate_scenario::files::read(&out.join("comparison.json"), u64::MAX);
-    let found: Comparison =
-        bytes.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default();
+    let found: Comparison = read(out, "comparison.json");
     let names = found.runs.into_iter().map(|run| run.protocol);
     names.filter(|name| catalog::find(name).is_ok()).collect()
+}
+
+/// What `aggregate.json` says of its seeds.
+#[derive(Default, Deserialize)]
+struct Aggregate {
+    seeds: Vec<u64>,
+}
+
+/// The seeds whose results a folder holds; none where it says nothing of that.
+fn seeds(out: &Path) -> Vec<u64> {
+    read::<Aggregate>(out, "aggregate.json").seeds
+}
+
+/// What a file of the folder says; nothing where it cannot be read.
+fn read<T: Default + DeserializeOwned>(out: &Path, name: &str) -> T {
+    let bytes = tidegate_scenario::files::read(&out.join(name), u64::MAX);
+    bytes.ok().and_then(|bytes| serde_json::from_slice(&bytes).ok()).unwrap_or_default()
 }

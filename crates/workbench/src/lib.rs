@@ -7,6 +7,7 @@
 //! This is where the clock is read, files are opened and threads start. The engine below knows
 //! nothing of either.
 
+mod cache;
 mod catalog;
 mod compare;
 mod conditions;
@@ -14,6 +15,7 @@ mod convert;
 mod destination;
 mod dissector;
 mod error;
+mod estimate;
 pub mod fair_share;
 mod headers;
 mod interrupt;
@@ -22,28 +24,39 @@ pub mod markdown;
 mod observe;
 mod pcap;
 mod ranks;
+mod readings;
 mod report;
 mod reproduce;
 mod run;
+mod seeds;
+mod sweep;
 
+pub use cache::default_cache;
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
 pub use compare::{Compared, Comparison, compare};
 pub use conditions::conditions;
 pub use destination::Destination;
 pub use dissector::dissector;
 pub use error::Error;
+pub use estimate::Estimate;
 pub use headers::headers;
 pub use observe::Progress;
 pub use pcap::Capture;
 pub use ranks::Ranks;
+pub use readings::{Better, METRICS};
 pub use report::{report, reproduction_files, write_report};
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, FigureInfo, FigureText, Forecast, PaperRecord,
-    PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Teller, Verdict,
-    default_cache, figures, reproduce,
+    PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step, Teller, Verdict,
+    figures, reproduce,
 };
 pub use run::{Listener, RunOptions, run, serve};
+pub use seeds::{Aggregate, Aggregated, SeededRun, run_seeds};
+pub use sweep::{
+    Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_sweep, sweep,
+};
 pub use tidegate_results as results;
+pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};
 pub use tidegate_scenario::{Distributed, Override, Plan, distributions};
 
 /// The example of a protocol in the document compiles.
@@ -68,6 +81,14 @@ pub fn load(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
 /// When the argument has no key or no value.
 pub fn set(argument: &str) -> Result<Override, Error> {
     Override::set(argument).map_err(scenario)
+}
+
+/// A key and the values that it takes, from `--vary key=values`.
+///
+/// # Errors
+/// When the argument has no key or no value, or a range leads nowhere.
+pub fn vary(argument: &str) -> Result<Axis, Error> {
+    Axis::vary(argument).map_err(scenario)
 }
 
 fn scenario(error: tidegate_scenario::Error) -> Error {

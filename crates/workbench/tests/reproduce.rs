@@ -4,8 +4,8 @@ use std::path::Path;
 use std::sync::Mutex;
 
 use tidegate_workbench::{
-    Destination, ReproduceOptions, RunOptions, Sensitivity, Verdict, compare, figures, report,
-    reproduce, reproduction_files, set,
+    Destination, ReproduceOptions, RunOptions, Sensitivity, Step, Verdict, compare, figures,
+    report, reproduce, reproduction_files, set,
 };
 
 /// A figure that takes a fraction of a second.
@@ -41,8 +41,8 @@ fn a_figure_is_reproduced_cached_and_reported() {
     let cache = dir.path().join("cache");
     let what = small();
     let told = Mutex::new(Vec::new());
-    let tell = |done: usize, all: usize, name: &str| {
-        told.lock().unwrap().push((done, all, name.to_owned()))
+    let tell = |step: &Step<'_>| {
+        told.lock().unwrap().push((step.done, step.all, step.name.to_owned(), step.share))
     };
     let options = ReproduceOptions {
         quick: true,
@@ -52,6 +52,8 @@ fn a_figure_is_reproduced_cached_and_reported() {
     };
     let first = reproduce(Some(&what), &options).unwrap();
     let runs = told.lock().unwrap().len();
+    let share = |(_, _, _, share): &(usize, usize, String, f64)| (share - 1.0).abs() < 1e-9;
+    assert!(told.lock().unwrap().last().is_some_and(share));
     assert!(runs > 0 && std::fs::read_dir(&cache).unwrap().count() == runs);
     assert!(first.claims.iter().all(|claim| claim.measured.is_some() && !claim.why.is_empty()));
     assert_eq!(first.holds(), first.claims.iter().all(|claim| claim.verdict != Verdict::Deviates));

@@ -54,12 +54,25 @@ impl Place {
 
     /// As written, cut where it gets long.
     pub(crate) fn excerpt(&self) -> String {
-        let text = self.source.text.get(self.start..self.end).unwrap_or("");
+        let text = self.text();
         let line = text.lines().next().unwrap_or("");
         if line.len() == text.len() && line.chars().count() <= EXCERPT_CHARS {
             return if line.is_empty() { "nothing".into() } else { line.into() };
         }
         format!("{}…", line.chars().take(EXCERPT_CHARS).collect::<String>())
+    }
+
+    /// As written.
+    pub(crate) fn text(&self) -> &str {
+        self.source.text.get(self.start..self.end).unwrap_or("")
+    }
+
+    /// As messages name it: the source and, in a file, the line.
+    pub(crate) fn name(&self) -> String {
+        match self.error("", "", "") {
+            Error { line: 0, origin, .. } => origin.into(),
+            Error { line, origin, .. } => format!("{origin}:{line}"),
+        }
     }
 
     /// The line that it starts in.

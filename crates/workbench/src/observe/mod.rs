@@ -208,10 +208,13 @@ pub(crate) enum Part {
     Buffers,
     /// [`Observations::downlinks_kb`].
     Downlinks,
+    /// [`Observations::summary`].
+    Summary,
 }
 
-/// The measures of `parts`; those over time look every `interval`.
+/// The measures of `parts` for a run of `plan`; those over time look every `interval`.
 pub(crate) fn measures(
+    plan: &Plan,
     parts: impl IntoIterator<Item = Part>,
     interval: Span,
 ) -> Vec<Box<dyn Measure>> {
@@ -236,6 +239,7 @@ pub(crate) fn measures(
             Part::Circuits => measures.push(Box::<circuits::Circuits>::default()),
             Part::Buffers => measures.push(Box::<buffers::Buffers>::default()),
             Part::Downlinks => measures.push(Box::<downlinks::Downlinks>::default()),
+            Part::Summary => measures.push(Box::new(Summarised::new(plan))),
         }
     }
     measures

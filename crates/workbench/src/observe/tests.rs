@@ -72,7 +72,7 @@ fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
 }
 
 pub(crate) fn seen(plan: &Plan, parts: &[Part], interval: Span) -> Observations {
-    left(plan, measures(parts.iter().copied(), interval)).seen
+    left(plan, measures(plan, parts.iter().copied(), interval)).seen
 }
 
 /// Keeps every row, and the times at which samples came.
@@ -109,7 +109,7 @@ fn traces_of_all_flows_add_up_to_their_rows() {
         let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
         // 30 us do not divide 400: the last interval is of 10.
         let interval = Span::us(30);
-        let mut measures = measures(ALL, interval);
+        let mut measures = measures(&plan, ALL, interval);
         measures.push(Box::new(diary));
         let seen = left(&plan, measures).seen;
         let mut rows = rows.lock().unwrap().clone();
@@ -150,7 +150,7 @@ fn exchanges_run_from_the_request_to_its_reply() {
     let plan = closed_loop(crate::protocols()[0].name);
     let rows: Arc<Mutex<Vec<FlowRow>>> = Arc::default();
     let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
-    let mut all = measures([Part::Exchanges], Span::us(10));
+    let mut all = measures(&plan, [Part::Exchanges], Span::us(10));
     all.push(Box::new(diary));
     let seen = left(&plan, all).seen;
     let rows = rows.lock().unwrap();
@@ -257,7 +257,7 @@ fn a_measure_hears_every_departure_to_the_end() {
     let mut plan = plan(crate::protocols()[0].name);
     plan.warmup = Time::ZERO;
     let ports = 2 * plan.fabric.links.len();
-    let mut measures = measures(ALL, Span::us(10));
+    let mut measures = measures(&plan, ALL, Span::us(10));
     measures.push(Box::new(Departures(vec![0; ports])));
     left(&plan, measures);
 }
@@ -282,7 +282,7 @@ flows = [
     let rows = Arc::default();
     let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
     let parts = [Part::Slowdowns, Part::BareSlowdowns, Part::Delivered];
-    let mut measures = measures(parts, Span::us(10));
+    let mut measures = measures(&plan, parts, Span::us(10));
     measures.push(Box::new(diary));
     let seen = left(&plan, measures).seen;
     let mut rows = rows.lock().unwrap().clone();

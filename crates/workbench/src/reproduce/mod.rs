@@ -4,11 +4,9 @@
 //! registry. A run is made once for everything that asks about it, with the measures that this
 //! needs, and kept in a cache by its content.
 
-mod cache;
 mod claims;
 mod document;
 mod draw;
-mod estimate;
 mod judge;
 mod metrics;
 mod phase;
@@ -18,31 +16,43 @@ mod sensitivity;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::{Span, Time};
+use tidegate_core::Span;
 use tidegate_scenario::Plan;
 
-pub use cache::default_cache;
 pub use claims::{ClaimResult, Count, Counts, Seeds};
-use document::digits;
-pub(crate) use document::{measured, paper_value, with_unit};
+pub(crate) use document::{digits, measured, paper_value, with_unit};
 pub use registry::Verdict;
 
+use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
 use crate::markdown::wrapped;
-use crate::observe::{Control, Observations, adapt, drive, measures};
+use crate::observe::{Control, Observations, adapt};
 use crate::report::plot::Plot;
 use crate::{Error, machine};
-use cache::Cache;
 use judge::{Measured, Varied};
 use record::Record;
-use registry::{Choice, Claim, Figure, Model, Paper, Recording, Run, SEEDS, Singles};
+use registry::{Choice, Claim, Figure, Model, Paper, Run, SEEDS, Singles};
 pub use sensitivity::{Alternative, Sensitivity};
 
-/// Hears how many of how many runs are done, and which was done last, from the thread that did it.
-pub type Teller<'a> = &'a (dyn Fn(usize, usize, &str) + Sync);
+/// How far the work is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Step<'a> {
+    /// Runs that are done.
+    pub done: usize,
+    /// Of so many.
+    pub all: usize,
+    /// About this share of the work, which runs that were kept from before are none of.
+    pub share: f64,
+    /// The run that was done last.
+    pub name: &'a str,
+}
+
+/// Hears of every run that is done, from the thread that did it.
+pub type Teller<'a> = &'a (dyn Fn(&Step<'_>) + Sync);
 
 /// What is going to be done, before it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -257,10 +267,11 @@ pub fn reproduce(
             .map(|choice| Ok((choice, jobs.want(paper, figure, options.quick, Some(choice))?)));
         wanted.push((base, others.collect::<Result<Vec<_>, Error>>()?));
     }
+    let forecast = forecast(&jobs.jobs, options);
     if let Some(tell) = options.forecast {
-        tell(&forecast(&jobs.jobs, options));
+        tell(&forecast);
     }
-    let seen = make(&jobs.jobs, options)?;
+    let seen = make(&jobs.jobs, &forecast, options)?;
     let mut result = Reproduction { quick: options.quick, ..Reproduction::default() };
     let (mut record, mut fresh) = (Record::default(), Record::default());
     for (&(paper, figure), (base, others)) in figures.iter().zip(wanted) {
@@ -437,12 +448,18 @@ fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast {
     }
 }
 
-fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observations>, Error> {
+fn make(
+    jobs: &[Job],
+    forecast: &Forecast,
+    options: &ReproduceOptions<'_>,
+) -> Result<Vec<Observations>, Error> {
     let cache = Cache::new(options.cache);
-    let done = AtomicUsize::new(0);
+    // How many runs are done, and what those of them took that had to be made.
+    let state = Mutex::new((0, 0.0));
     let is_interrupted = || options.is_interrupted();
     let seen = in_parallel(jobs.len(), threads(options), |i, threads| {
-        let Job { work, recording, name, .. } = &jobs[i];
+        let Job { work, recording, name, cpu_s } = &jobs[i];
+        let mut spent = 0.0;
         let seen = match work {
             Work::Model(model) => {
                 model.follow().map_err(|why| Error::Run(format!("{name}: {why}")))?
@@ -457,16 +474,19 @@ fn make(jobs: &[Job], options: &ReproduceOptions<'_>) -> Result<Vec<Observations
                         tell: &|_| {},
                         chunk: &adapt,
                     };
-                    let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
-                    let measures = measures(recording.parts.iter().copied(), interval);
-                    let seen = drive(plan, measures, &control)?.seen;
-                    cache.put(plan, recording, &seen);
-                    seen
+                    spent = *cpu_s;
+                    cache.make(plan, recording, &control)?
                 }
             },
         };
         if let Some(tell) = options.progress {
-            tell(done.fetch_add(1, Ordering::Relaxed) + 1, jobs.len(), name);
+            let mut state = state.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
+            state.0 += 1;
+            state.1 += spent;
+            let (done, all) = (state.0, jobs.len());
+            let of_runs = done as f64 / all as f64;
+            let share = if forecast.cpu_s > 0.0 { state.1 / forecast.cpu_s } else { of_runs };
+            tell(&Step { done, all, share: share.min(1.0), name });
         }
         Ok(seen)
     });

@@ -1,7 +1,5 @@
 //! A figure of a paper.
 
-use std::collections::BTreeSet;
-
 use serde::Deserialize;
 use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
@@ -10,8 +8,9 @@ use super::ask::means;
 use super::grid::Grid;
 use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS, Table};
 use crate::Error;
-use crate::observe::{Observations, Part};
-use crate::reproduce::estimate::Estimate;
+use crate::cache::Recording;
+use crate::estimate::Estimate;
+use crate::observe::Observations;
 
 /// A figure: what is run, what is drawn, what is claimed.
 #[derive(Clone, Debug, Deserialize)]
@@ -86,21 +85,6 @@ pub(crate) struct Run {
 
 const fn yes() -> bool {
     true
-}
-
-/// What is observed of a run.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Recording {
-    /// At which flows and queues are looked at.
-    pub(crate) interval: Option<Span>,
-    pub(crate) parts: BTreeSet<Part>,
-}
-
-impl Recording {
-    fn lacks_interval(&self) -> bool {
-        let over_time = [Part::Traces, Part::Windows, Part::Queues];
-        self.interval.is_none() && over_time.iter().any(|part| self.parts.contains(part))
-    }
 }
 
 impl Figure {

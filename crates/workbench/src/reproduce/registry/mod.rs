@@ -17,7 +17,7 @@ pub(crate) use ask::Ask;
 pub(crate) use chart::{Chart, ChartKind, Curve, Facts, Port, Waiting};
 pub use claim::Verdict;
 pub(crate) use claim::{Claim, Singles};
-pub(crate) use figure::{Figure, Recording, Run};
+pub(crate) use figure::{Figure, Run};
 pub(crate) use model::Model;
 pub(crate) use table::Table;
 
@@ -320,6 +320,7 @@ mod tests {
 
     #[test]
     fn what_is_asked_and_drawn_is_observed() {
+        use crate::cache::Recording;
         let paper = Paper::read("x", &[("figure-07a", FIGURE), ("paper", PAPER)], false).unwrap();
         let figure = &paper.figures[0];
         assert_eq!((paper.name.as_str(), figure.name.as_str()), ("x", "7a"));

@@ -6,9 +6,9 @@ use serde::Deserialize;
 
 use super::ask::Pick;
 use super::{Ask, Figure};
+use crate::estimate::Estimate;
 use crate::observe::Observations;
 use crate::reproduce::document::digits;
-use crate::reproduce::estimate::Estimate;
 
 /// A metric by two things that the names of runs say: as measured and, where one of a column is
 /// the best, over that.

@@ -6,17 +6,33 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::Span;
+use tidegate_core::{Span, Time};
 use tidegate_results::Partial;
 use tidegate_scenario::{Plan, content_hash};
 
-use super::registry::Recording;
-use crate::observe::{Observations, Part};
+use crate::Error;
+use crate::observe::{Control, Observations, Part, drive, measures};
 
 /// Hash of the sources that decide what is observed, so that no other build's observations are
 /// taken for this one's. Not the revision, which stays while somebody edits; and not the whole
 /// program, whose tables and pages change nothing here.
 const BUILD: &str = env!("TIDEGATE_SOURCES");
+
+/// What is observed of a run.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Recording {
+    /// At which flows and queues are looked at.
+    pub(crate) interval: Option<Span>,
+    pub(crate) parts: BTreeSet<Part>,
+}
+
+impl Recording {
+    /// Whether something over time is asked for, and not how often.
+    pub(crate) fn lacks_interval(&self) -> bool {
+        let over_time = [Part::Traces, Part::Windows, Part::Queues];
+        self.interval.is_none() && over_time.iter().any(|part| self.parts.contains(part))
+    }
+}
 
 /// A folder of observations, or none.
 #[derive(Clone, Debug)]
@@ -68,8 +84,22 @@ impl Cache {
         self.0.as_ref().is_some_and(|folder| path(folder, &key(plan, recording)).is_file())
     }
 
+    /// Makes the run, and keeps what was seen of it.
+    pub(crate) fn make(
+        &self,
+        plan: &Plan,
+        recording: &Recording,
+        control: &Control<'_>,
+    ) -> Result<Observations, Error> {
+        let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
+        let measures = measures(plan, recording.parts.iter().copied(), interval);
+        let seen = drive(plan, measures, control)?.seen;
+        self.put(plan, recording, &seen);
+        Ok(seen)
+    }
+
     /// Keeps an observation. A cache that cannot be written costs time, nothing else.
-    pub(crate) fn put(&self, plan: &Plan, recording: &Recording, seen: &Observations) {
+    fn put(&self, plan: &Plan, recording: &Recording, seen: &Observations) {
         let key = key(plan, recording);
         if let Some(folder) = &self.0 {
             let _ = write(path(folder, &key), &Kept { key: &key, parts: &recording.parts, seen });
@@ -93,7 +123,7 @@ fn write(path: PathBuf, kept: &Kept<'_>) -> std::io::Result<()> {
 pub fn default_cache() -> Option<PathBuf> {
     let set = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
     let base = set("XDG_CACHE_HOME").or_else(|| Some(set("HOME")?.join(".cache")))?;
-    Some(base.join("tidegate").join("reproduce"))
+    Some(base.join("tidegate").join("runs"))
 }
 
 #[cfg(test)]

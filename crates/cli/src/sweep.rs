@@ -1,0 +1,221 @@
+//! `tidegate sweep`.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use clap::Args as Group;
+use tidegate_workbench::{
+    self as workbench, Axis, Design, Error, Mode, SeedList, Sweep, SweepForecast, SweepOptions,
+};
+
+use crate::aggregate::{GroupRow, flow_table, legend, message_table};
+use crate::args::How;
+use crate::format::{bytes, clock, shown};
+use crate::progress::Total;
+use crate::{Result, commands, complain, emit};
+
+/// What to sweep, and how.
+#[derive(Debug, Group)]
+pub(crate) struct SweepArgs {
+    /// Sweep file (TOML), or with --vary a scenario file
+    #[arg(value_name = "SWEEP|SCENARIO")]
+    path: PathBuf,
+    /// Vary a key of the scenario: a list `a,b,c`, or a range with both its ends and a step,
+    /// `traffic.0.load=0.3..0.9:0.1`; may stand several times (every value with every other)
+    #[arg(long, value_name = "KEY=VALUES")]
+    vary: Vec<String>,
+    /// Take the first value of each key, then the second of each, and so on
+    #[arg(long, requires = "vary")]
+    zip: bool,
+    /// Take so many points of the grid, drawn at random
+    #[arg(long, value_name = "N", requires = "vary", conflicts_with = "zip")]
+    random: Option<u64>,
+    /// From which points are drawn
+    #[arg(long, value_name = "N", requires = "random", default_value = "1")]
+    search_seed: u64,
+    /// Change a key of the scenario for all points; may stand several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Run every point under several seeds: how many (`5`: 1 to 5), a range with both its ends
+    /// (`1..5`), or a list (`1,4,7`); default: the scenario's own
+    #[arg(long, value_name = "SEEDS", allow_hyphen_values = true)]
+    seeds: Option<SeedList>,
+    /// Only say how many runs there are, and what they take
+    #[arg(long)]
+    dry_run: bool,
+    #[command(flatten)]
+    how: How,
+    /// Keep runs in this folder (default: one in the user's cache)
+    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
+    cache: Option<PathBuf>,
+    /// Run everything anew and keep nothing
+    #[arg(long)]
+    no_cache: bool,
+}
+
+/// Draws rows below these titles.
+type Table = fn(&[String], &[GroupRow<'_>]) -> String;
+
+/// Rows of a table; the rest is in files.
+const ROWS: usize = 100;
+
+/// Sweeps.
+pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
+    commands::forces_something(&args.how, false)?;
+    let design = design(args)?;
+    let cache = args.cache.clone().or_else(workbench::default_cache).filter(|_| !args.no_cache);
+    let options = SweepOptions {
+        threads: args.how.threads.map(|threads| threads as usize),
+        cache: cache.as_deref(),
+        interrupted: Some(commands::interrupt_flag()),
+        ..SweepOptions::default()
+    };
+    if args.dry_run {
+        let forecast = workbench::forecast_sweep(&design, &options)?;
+        return Ok(if args.how.json { commands::pretty(&forecast) } else { said(&forecast) });
+    }
+    let out = args.how.out.as_ref();
+    let destination =
+        out.map(|out| workbench::Destination::open(out, args.how.force)).transpose()?;
+    // Known once it is known how many runs there are to be made.
+    let total: OnceLock<Total> = OnceLock::new();
+    let begin = |runs: usize| {
+        total.get_or_init(|| Total::of(runs));
+    };
+    let tell = |number: usize, progress: &workbench::Progress| {
+        if let Some(total) = total.get() {
+            total.hear(number, progress);
+        }
+    };
+    let options = SweepOptions { begin: Some(&begin), progress: Some(&tell), ..options };
+    let result = workbench::sweep(&design, &options);
+    if let Some(total) = total.get() {
+        total.clear();
+    }
+    let sweep = result?;
+    if let Some(destination) = destination {
+        let files = sweep.files().map_err(|error| Error::Run(error.to_string()))?;
+        destination.write(&files)?;
+    }
+    let mut text = if args.how.json { commands::pretty(&sweep) } else { tables(&sweep) };
+    if let Some(out) = out.filter(|_| !args.how.json) {
+        text.push_str(&format!("\nResults are in {}\n", shown(&out.display().to_string())));
+    }
+    if sweep.failed.is_empty() {
+        return Ok(text);
+    }
+    emit(&text);
+    for run in &sweep.failed {
+        complain(&format!("{}: {}", place(&sweep, &run.values, run.seed), run.why));
+    }
+    Err(Error::Run(format!("{} of {} runs failed", sweep.failed.len(), sweep.count())))
+}
+
+fn design(args: &SweepArgs) -> Result<Design> {
+    let changes = args.set.iter().map(|argument| workbench::set(argument));
+    let changes = changes.collect::<Result<Vec<_>>>()?;
+    let seeds = args.seeds.clone();
+    if args.vary.is_empty() {
+        return Design::load(&args.path, changes, seeds);
+    }
+    let axes = args.vary.iter().map(|argument| workbench::vary(argument));
+    let axes: Vec<Axis> = axes.collect::<Result<_>>()?;
+    let mode = match (args.zip, args.random) {
+        (_, Some(points)) => Mode::Random { points, seed: args.search_seed },
+        (true, None) => Mode::Zip,
+        (false, None) => Mode::Grid,
+    };
+    Design::new(&args.path, changes, (&axes, mode), seeds)
+}
+
+/// `84 runs, 12 of them kept from before; the others come to …`
+fn said(forecast: &SweepForecast) -> String {
+    let SweepForecast { runs, kept, threads, probes, .. } = *forecast;
+    let runs = format!("{runs} runs, {kept} of them kept from before");
+    if probes == 0 {
+        return format!("{runs}: nothing is left to do.\n");
+    }
+    let time = std::time::Duration::try_from_secs_f64(forecast.wall_seconds).unwrap_or_default();
+    let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
+    let tried = if probes == 1 { "1 run".to_owned() } else { format!("{probes} runs") };
+    format!(
+        "{runs}. The others come to some {:.0} M packet-hops, {} on {threads}, and {} of memory: \
+         an estimate from the beginning of {tried}.\n",
+        forecast.packet_hops / 1e6,
+        clock(time),
+        bytes(forecast.memory_bytes.map(|bytes| bytes as f64)),
+    )
+}
+
+/// `traffic.0.load=0.3, seed 2`
+fn place(sweep: &Sweep, values: &[serde_json::Value], seed: u64) -> String {
+    let value = |(key, value): (&String, &serde_json::Value)| format!("{key}={}", text(value));
+    let values: Vec<String> = sweep.keys.iter().zip(values).map(value).collect();
+    format!("{}, seed {seed}", values.join(", "))
+}
+
+/// JSON without quotes around text.
+fn text(value: &serde_json::Value) -> String {
+    shown(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
+}
+
+fn tables(sweep: &Sweep) -> String {
+    let count = sweep.seeds.len();
+    let (points, seeds) = (sweep.points.len(), if count == 1 { "seed" } else { "seeds" });
+    let kept = match sweep.kept {
+        0 => String::new(),
+        kept => format!(", {kept} of them kept from before"),
+    };
+    let name = shown(&sweep.name);
+    let mut out =
+        format!("{name}: {points} points, {count} {seeds}, {} runs{kept}\n", sweep.count());
+    let mut rows = Vec::new();
+    for point in &sweep.points {
+        let values: Vec<String> = point.values.iter().map(text).collect();
+        rows.extend(GroupRow::all(&point.metrics, &values, None, count));
+    }
+    let heads: Vec<String> = sweep.keys.iter().map(|key| shown(key)).collect();
+    let (messages, flows): (Vec<GroupRow<'_>>, Vec<GroupRow<'_>>) =
+        rows.into_iter().partition(GroupRow::has_messages);
+    for (title, rows, table) in [
+        ("Goodput a flow", &flows, flow_table as Table),
+        ("Messages", &messages, message_table as Table),
+    ] {
+        if rows.is_empty() {
+            continue;
+        }
+        out.push_str(&format!("\n{title}\n"));
+        out.push_str(&table(&heads, &rows[..rows.len().min(ROWS)]));
+        if rows.len() > ROWS {
+            out.push_str(&format!("… and {} more rows: see --out\n", rows.len() - ROWS));
+        }
+    }
+    let explained = legend(&out, count);
+    out.push_str(&explained);
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_sweep_takes_is_said_in_a_line() {
+        let forecast = SweepForecast {
+            runs: 84,
+            kept: 12,
+            packet_hops: 1.234e9,
+            wall_seconds: 185.2,
+            memory_bytes: Some(120_000_000),
+            threads: 2,
+            probes: 6,
+        };
+        assert_eq!(
+            said(&forecast),
+            "84 runs, 12 of them kept from before. The others come to some 1234 M packet-hops, \
+             3:05 on 2 threads, and 120 MB of memory: an estimate from the beginning of 6 runs.\n"
+        );
+        let done = SweepForecast { kept: 84, probes: 0, ..forecast };
+        assert!(said(&done).ends_with("84 of them kept from before: nothing is left to do.\n"));
+    }
+}

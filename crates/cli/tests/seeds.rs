@@ -1,0 +1,152 @@
+//! `--seeds`: a scenario under several seeds.
+
+mod common;
+
+use std::fs;
+
+use common::{Place, files, protocols, steady};
+use serde_json::Value;
+
+/// Messages that seeds draw anew, and a flow, between two racks.
+fn place() -> Place {
+    let place = Place::usual();
+    let text = "duration = '200us'\nwarmup = '20us'\ndrain = '1ms'\n\
+        fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 1 }\n\
+        transport = { protocol = 'swift' }\n\
+        flows = [{ src = 'h0', dst = 'h3', label = 'long' }]\n\
+        [[traffic]]\nkind = 'poisson'\nlabel = 'short'\nsizes = '20KB'\nload = 0.3\n";
+    fs::write(place.path("scenario.toml"), text).unwrap();
+    place
+}
+
+fn json(place: &Place, name: &str) -> Value {
+    serde_json::from_str(&fs::read_to_string(place.path(name)).unwrap()).unwrap()
+}
+
+/// The entry of a metric of messages of all sizes.
+fn metric<'a>(run: &'a Value, label: &str, name: &str) -> &'a Value {
+    let its =
+        |one: &&Value| one["label"] == label && one["metric"] == name && one["min_bytes"].is_null();
+    run["metrics"].as_array().unwrap().iter().find(its).unwrap_or_else(|| panic!("{label} {name}"))
+}
+
+#[test]
+fn means_are_those_of_the_seeds_own_runs() {
+    let place = place();
+    let aggregate = place.run(&["--seeds", "1..3", "--json", "--out", &place.arg("out")]).json();
+    assert_eq!(aggregate["seeds"], serde_json::json!([1, 2, 3]));
+    assert_eq!(aggregate, json(&place, "out/aggregate.json"));
+    assert_eq!(files(&place.path("out")), ["aggregate.json", "seed-1", "seed-2", "seed-3"]);
+    let mut values = Vec::new();
+    for seed in ["1", "2", "3"] {
+        let folder = format!("out/seed-{seed}");
+        assert_eq!(files(&place.path(&folder)), ["flows.parquet", "manifest.json", "summary.json"]);
+        let alone = place.run(&["--seed", seed, "--json"]).json();
+        let groups = alone["groups"].as_array().unwrap();
+        let short = groups.iter().find(|group| group["label"] == "short").unwrap();
+        values.push(short["fct"]["mean_us"].as_f64().unwrap());
+        let summary = json(&place, &format!("{folder}/summary.json"));
+        assert_eq!(steady(summary), steady(alone), "seed {seed}");
+    }
+    let of_all = metric(&aggregate["runs"][0], "short", "fct_mean_us");
+    assert_eq!(of_all["n"], 3);
+    assert_eq!(of_all["values"], serde_json::json!(values));
+    let mean = values.iter().sum::<f64>() / 3.0;
+    let deviation = (values.iter().map(|x| (x - mean).powi(2)).sum::<f64>() / 2.0).sqrt();
+    let near = |key: &str, value: f64| {
+        let found = of_all[key].as_f64().unwrap();
+        assert!((found - value).abs() < 1e-9 * value, "{key}: {found}, not {value}");
+    };
+    near("mean", mean);
+    near("half_width", 4.303 * deviation / 3f64.sqrt());
+    assert!(deviation > 0.0, "seeds draw other messages");
+}
+
+#[test]
+fn aggregates_are_the_same_bytes_for_any_number_of_threads() {
+    let place = place();
+    let aggregate = |threads: &str| {
+        let seeds = ["--protocols", "swift,dctcp", "--seeds", "1..3"];
+        let rest = ["--json", "--threads", threads];
+        place.call("compare", &[&seeds[..], &rest].concat()).ok()
+    };
+    let one = aggregate("1");
+    assert!(one.contains("\"aggregate\"") || one.contains("\"metrics\""));
+    assert_eq!(one, aggregate("3"));
+}
+
+#[test]
+fn comparisons_have_a_folder_a_seed_and_stars_only_where_intervals_are_apart() {
+    let place = place();
+    let out = place.arg("out");
+    let args = ["--protocols", "swift,dctcp", "--seeds", "4,6", "--out", &out];
+    let text = place.call("compare", &args).ok();
+    assert!(text.contains("2 seeds (4, 6)") && text.contains(" ± "), "{text}");
+    assert!(text.contains("unfinished") && text.contains("0 of "), "{text}");
+    assert_eq!(files(&place.path("out")), ["aggregate.json", "seed-4", "seed-6"]);
+    assert_eq!(files(&place.path("out/seed-4")), ["comparison.json", "dctcp", "swift"]);
+    let aggregate = json(&place, "out/aggregate.json");
+    let runs = aggregate["runs"].as_array().unwrap();
+    assert_eq!([&runs[0]["protocol"], &runs[1]["protocol"]], ["swift", "dctcp"]);
+    // Where both are measured alike, at most one is the best, and only beyond the other's interval.
+    for (i, run) in runs.iter().enumerate() {
+        let own = metric(run, "short", "fct_mean_us");
+        let theirs = metric(&runs[1 - i], "short", "fct_mean_us");
+        let end = |of: &Value, sign: f64| {
+            of["mean"].as_f64().unwrap() + sign * of["half_width"].as_f64().unwrap()
+        };
+        assert_eq!(own["is_best"], end(own, 1.0) < end(theirs, -1.0), "{own} {theirs}");
+    }
+
+    // Fewer seeds take the place of more, and a run that of a comparison.
+    let fewer = ["--protocols", "swift,dctcp", "--seeds", "4..5", "--out", &out];
+    place.call("compare", &fewer).refused(2, &["--out", "--force"]);
+    place.call("compare", &[&fewer[..], &["--force"]].concat()).ok();
+    assert_eq!(files(&place.path("out")), ["aggregate.json", "seed-4", "seed-5"]);
+    place.run(&["--out", &out, "--force"]).ok();
+    assert_eq!(files(&place.path("out")), ["flows.parquet", "manifest.json", "summary.json"]);
+}
+
+#[test]
+fn a_single_seed_is_as_one_without_a_list() {
+    let place = place();
+    let alone = steady(place.run(&["--seed", "7", "--json"]).json());
+    assert_eq!(steady(place.run(&["--seeds", "7..7", "--json"]).json()), alone);
+    assert_ne!(steady(place.run(&["--seed", "1", "--json"]).json()), alone);
+    assert_eq!(place.run(&["--seeds", "2", "--json"]).json()["seeds"], serde_json::json!([1, 2]));
+}
+
+#[test]
+fn wrong_lists_of_seeds_are_refused_and_nothing_is_written() {
+    let place = place();
+    let out = place.arg("out");
+    for (args, words) in [
+        (&["--seeds", "1.."][..], &["--seeds", "1..", "a range with both its ends (1..5)"][..]),
+        (&["--seeds", "-1"], &["--seeds", "-1", "a list (1,4,7)"]),
+        (&["--seeds", "5..1"], &["--seeds", "from less to more"]),
+        (&["--seeds", "1,1"], &["--seeds", "each seed once, found 1 twice"]),
+        (&["--seeds", "0"], &["--seeds", "1 to 10000 seeds"]),
+        (&["--seeds", "1..3", "--seed", "1"], &["--seeds", "--seed"]),
+        (&["--seeds", "1..3", "--pcap", "x"], &["--seeds", "--pcap"]),
+        (&["--seeds", "1..3", "--set", "fabric.spine=2"], &["--set", "spine"]),
+    ] {
+        place.run(&[args, &["--out", &out]].concat()).refused(2, words);
+    }
+    let known = &protocols()[0];
+    let twice = format!("{known},{known}");
+    place
+        .call("compare", &["--protocols", &twice, "--seeds", "1..2", "--out", &out])
+        .refused(2, &["--protocols", "twice"]);
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}
+
+#[test]
+fn seeds_that_change_nothing_are_said_to() {
+    // Two flows without end, one path each, and nothing that marks at random.
+    let place = Place::new(
+        "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n",
+    );
+    let answer = place.run(&["--seeds", "1..2", "--set", "transport.protocol=swift"]);
+    assert!(answer.stderr.contains("every seed leads to the same run"), "{}", answer.stderr);
+    assert!(!answer.ok().contains('*'));
+}

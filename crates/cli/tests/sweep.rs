@@ -1,0 +1,285 @@
+//! `tidegate sweep`: points, files, what is kept, and what is refused.
+#![cfg(unix)]
+
+mod common;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::Duration;
+
+use common::{Answer, Place, answer, files, protocols_without, tidegate};
+use serde_json::{Value, json};
+
+/// Messages that seeds draw anew, between two racks.
+const SCENARIO: &str = "name = 'two racks'\nduration = '200us'\nwarmup = '20us'\ndrain = '1ms'\n\
+    fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 1 }\n\
+    transport = { protocol = 'swift' }\n\
+    [[traffic]]\nkind = 'poisson'\nlabel = 'short'\nsizes = '20KB'\nload = 0.3\n";
+
+fn place() -> Place {
+    let place = Place::usual();
+    fs::write(place.path("scenario.toml"), SCENARIO).unwrap();
+    place
+}
+
+/// Two loads, two protocols, two seeds.
+const EIGHT: [&str; 6] =
+    ["--vary", "traffic.short.load=0.2..0.4:0.2", "--vary", "protocol=swift,dctcp", "--seeds", "2"];
+
+fn sweep(place: &Place, args: &[&str]) -> Answer {
+    let cache = place.arg("cache");
+    place.call("sweep", &[args, &["--cache", &cache]].concat())
+}
+
+fn read(place: &Place, name: &str) -> String {
+    fs::read_to_string(place.path(name)).unwrap()
+}
+
+#[test]
+fn every_point_runs_under_every_seed() {
+    let place = place();
+    let out = place.arg("out");
+    let text = sweep(&place, &[&EIGHT[..], &["--out", &out]].concat()).ok();
+    assert!(text.starts_with("two racks: 4 points, 2 seeds, 8 runs\n"), "{text}");
+    assert!(text.contains(" ± ") && text.contains("95 % confidence interval"), "{text}");
+    assert_eq!(files(&place.path("out")), ["sweep.csv", "sweep.json", "sweep.parquet"]);
+    let json: Value = serde_json::from_str(&read(&place, "out/sweep.json")).unwrap();
+    assert_eq!(json["keys"], json!(["traffic.short.load", "transport.protocol"]));
+    let values: Vec<&Value> =
+        json["points"].as_array().unwrap().iter().map(|point| &point["values"]).collect();
+    let expected = [json!([0.2, "swift"]), json!([0.2, "dctcp"]), json!([0.4, "swift"])];
+    assert_eq!(values[..3], expected.iter().collect::<Vec<_>>());
+
+    // A row is what the run of its own says.
+    let csv = read(&place, "out/sweep.csv");
+    let head = "traffic.short.load,transport.protocol,seed,label,protocol,min_bytes,below_bytes,\
+                metric,value,unit,is_lower_bound";
+    assert_eq!(csv.lines().next(), Some(head));
+    let set = ["--set", "traffic.short.load=0.4", "--seed", "2", "--protocols", "dctcp", "--json"];
+    let alone = place.call("compare", &set).json();
+    let fct = &alone["runs"][0]["summary"]["groups"][0]["fct"];
+    let row = format!(
+        "0.4,dctcp,2,short,dctcp,,,slowdown_p99,{},,false",
+        fct["slowdown"]["p99"].as_f64().unwrap()
+    );
+    assert!(csv.lines().any(|line| line == row), "{row} is missing in\n{csv}");
+    let of_point = &json["points"][3]["metrics"];
+    let its = |one: &&Value| one["metric"] == "slowdown_p99" && one["label"] == "short";
+    let of_point = of_point.as_array().unwrap().iter().find(its).unwrap();
+    assert_eq!(of_point["values"][1], fct["slowdown"]["p99"]);
+    assert_eq!(of_point["n"], 2);
+}
+
+#[test]
+fn threads_and_what_was_kept_change_no_byte() {
+    let place = place();
+    let all = |name: &str, more: &[&str]| {
+        let out = place.arg(name);
+        place.call("sweep", &[&EIGHT[..], more, &["--out", &out]].concat()).ok();
+        ["sweep.csv", "sweep.json", "sweep.parquet"]
+            .map(|file| fs::read(place.path(name).join(file)).unwrap())
+    };
+    let cache = place.arg("cache");
+    let one = all("one", &["--no-cache", "--threads", "1"]);
+    assert!(one == all("three", &["--threads", "3", "--cache", &cache]), "three threads");
+    assert_eq!(files(&place.path("cache")).len(), 8);
+    assert!(one == all("kept", &["--cache", &cache]), "kept");
+}
+
+/// Sends a signal to a sweep that has kept some runs but not all of so many.
+fn stopped(place: &Place, args: &[&str], runs: usize, signal: &str) -> Output {
+    let cache = place.arg("cache");
+    let scenario = place.arg("scenario.toml");
+    let args = [&["sweep", scenario.as_str()], args, &["--cache", &cache]].concat();
+    let mut child: Child =
+        tidegate(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    while kept(place) == 0 {
+        assert!(child.try_wait().unwrap().is_none(), "the sweep ended by itself");
+        std::thread::sleep(Duration::from_millis(2));
+    }
+    let name = format!("-{signal}");
+    assert!(
+        Command::new("kill").args([&name, &child.id().to_string()]).status().unwrap().success()
+    );
+    let output = child.wait_with_output().unwrap();
+    assert!(kept(place) < runs, "all {runs} runs were done before the signal came");
+    output
+}
+
+/// Runs that are kept.
+fn kept(place: &Place) -> usize {
+    files(&place.path("cache")).iter().filter(|name| !name.starts_with('.')).count()
+}
+
+#[test]
+fn a_sweep_that_was_stopped_goes_on_where_it_was() {
+    // Long enough that a signal comes between two of twelve.
+    let place = place();
+    let long = ["--set", "duration=8ms", "--vary", "traffic.short.load=0.2..0.4:0.1"];
+    let twelve = [&long[..], &["--seeds", "4", "--threads", "1"]].concat();
+    let out = place.arg("out");
+    let with_out = [&twelve[..], &["--out", &out]].concat();
+    assert_eq!(stopped(&place, &with_out, 12, "INT").status.code(), Some(130));
+    assert!(!place.path("out").exists());
+    let after = kept(&place);
+    fs::remove_dir_all(place.path("cache")).unwrap();
+
+    let killed = stopped(&place, &with_out, 12, "KILL");
+    assert_eq!(killed.status.code(), None);
+    assert!(after >= 1 && kept(&place) >= 1);
+    let before = kept(&place);
+    let text = sweep(&place, &with_out).ok();
+    assert!(text.contains(&format!("12 runs, {before} of them kept from before")), "{text}");
+    let anew = place.arg("anew");
+    place.call("sweep", &[&twelve[..], &["--no-cache", "--out", &anew]].concat()).ok();
+    for file in ["sweep.csv", "sweep.json", "sweep.parquet"] {
+        let [out, anew] =
+            ["out", "anew"].map(|folder| fs::read(place.path(folder).join(file)).unwrap());
+        assert!(out == anew, "{file} is another than that of a sweep in one go");
+    }
+    // Another sweep that shares points takes them.
+    let more = ["--vary", "traffic.short.load=0.3,0.35", "--seeds", "4", "--set", "duration=8ms"];
+    assert!(sweep(&place, &more).ok().contains("8 runs, 4 of them kept from before"));
+}
+
+#[test]
+fn a_file_says_the_same_as_options() {
+    let place = place();
+    let text = "scenario = 'scenario.toml'\nseeds = 2\n[[axis]]\nkey = 'traffic.short.load'\n\
+                from = 0.2\nto = 0.4\nstep = 0.2\n[[axis]]\nkey = 'protocol'\n\
+                values = ['swift', 'dctcp']\n";
+    fs::write(place.path("loads.toml"), text).unwrap();
+    let by_file =
+        answer(&["sweep", &place.arg("loads.toml"), "--json", "--cache", &place.arg("cache")]);
+    assert_eq!(by_file.ok(), sweep(&place, &[&EIGHT[..], &["--json"]].concat()).ok());
+}
+
+#[test]
+fn keys_go_together_or_are_drawn() {
+    let place = place();
+    let vary = ["--vary", "traffic.short.load=0.2,0.3", "--vary", "fabric.spines=1,2", "--json"];
+    let points = |more: &[&str]| {
+        let json = sweep(&place, &[&vary[..], more].concat()).json();
+        let points = json["points"].as_array().unwrap().iter();
+        points.map(|point| point["values"].to_string()).collect::<Vec<_>>()
+    };
+    assert_eq!(points(&["--zip"]), ["[0.2,1]", "[0.3,2]"]);
+    let drawn = points(&["--random", "3"]);
+    assert_eq!(drawn.iter().collect::<BTreeSet<_>>().len(), 3);
+    assert_eq!(points(&["--random", "3", "--search-seed", "1"]), drawn);
+}
+
+#[test]
+fn a_dry_run_makes_and_keeps_nothing_and_is_near() {
+    let place = place();
+    let long = [&EIGHT[..], &["--set", "duration=20ms", "--set", "drain=0ms"]].concat();
+    let text = sweep(&place, &[&long[..], &["--dry-run"]].concat()).ok();
+    assert!(text.starts_with("8 runs, 0 of them kept from before. The others"), "{text}");
+    assert!(text.contains("an estimate from the beginning of 6 runs"), "{text}");
+    let forecast = sweep(&place, &[&long[..], &["--dry-run", "--json"]].concat()).json();
+    assert_eq!(kept(&place), 0);
+    let json = sweep(&place, &[&long[..], &["--json"]].concat()).json();
+    let mut hops = 0.0;
+    for point in json["points"].as_array().unwrap() {
+        let all = point["metrics"].as_array().unwrap();
+        let of_run = all.iter().find(|one| one["metric"] == "packet_hops").unwrap();
+        hops += of_run["values"].as_array().unwrap().iter().filter_map(Value::as_f64).sum::<f64>();
+    }
+    let expected = forecast["packet_hops"].as_f64().unwrap();
+    assert!((0.7..1.4).contains(&(expected / hops)), "{expected} expected, {hops} came");
+    let done = sweep(&place, &[&long[..], &["--dry-run"]].concat()).ok();
+    assert!(done.contains("8 of them kept from before: nothing is left to do"), "{done}");
+}
+
+#[test]
+fn a_run_that_fails_is_told_and_the_others_are_kept() {
+    let place = Place::usual();
+    let protocol = &protocols_without("pauses (PFC)")[0];
+    let mut text =
+        format!("duration = '20ms'\ntransport = {{ protocol = '{protocol}' }}\nflows = [");
+    for flow in 0..64 {
+        let (src, dst) = (flow % 8, (flow % 8 + 4) % 8);
+        text += &format!("  {{ src = 'h{src}', dst = 'h{dst}' }},\n");
+    }
+    text += "]\n[fabric]\nkind = 'graph'\nhosts = ['h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', \
+             'h7']\nswitches = ['s0', 's1', 's2', 's3']\nlinks = [\n";
+    let link = "rate = '100Gbps', delay = '1us'";
+    for host in 0..8 {
+        text += &format!("  {{ a = 'h{host}', b = 's{}', {link} }},\n", host / 2);
+    }
+    for switch in 0..4 {
+        text += &format!("  {{ a = 's{switch}', b = 's{}', {link} }},\n", (switch + 1) % 4);
+    }
+    text += "]\n[switch]\nbuffer = '600KB'\necn = { kmin = '1GB' }\npfc = {}\n";
+    fs::write(place.path("scenario.toml"), text).unwrap();
+    let out = place.arg("out");
+    let answer = sweep(&place, &["--vary", "duration=20us,20ms", "--out", &out]);
+    assert_eq!(answer.code, Some(1), "{}", answer.stderr);
+    let words = ["duration=20ms, seed ", "deadlock, found at", "1 of 2 runs failed"];
+    for word in words {
+        assert!(answer.stderr.contains(word), "{word}: {}", answer.stderr);
+    }
+    assert!(answer.stdout.contains("2 points, 1 seed, 2 runs"), "{}", answer.stdout);
+    let json: Value = serde_json::from_str(&read(&place, "out/sweep.json")).unwrap();
+    assert_eq!(json["failed"][0]["values"], json!(["20ms"]));
+    let metrics = |i: usize| json["points"][i]["metrics"].as_array().unwrap().len();
+    assert!(metrics(0) > 0 && metrics(1) == 0);
+    assert_eq!(kept(&place), 1);
+    let alone = sweep(&place, &["--vary", "duration=20ms", "--out", &place.arg("none")]);
+    alone.refused(1, &["deadlock, found at"]);
+    assert!(!place.path("none").exists());
+}
+
+#[test]
+fn wrong_sweeps_are_refused_before_anything_runs() {
+    let place = place();
+    let out = place.arg("out");
+    let vary = "--vary";
+    for (args, words) in [
+        (&["--vary", "traffic.short.load"][..], &["--vary traffic.short.load", "key=values"][..]),
+        (&[vary, "a=1,1"], &["--vary a=1,1", "each value once"]),
+        (&[vary, "traffic.short.load=0.1..0.2:0.3"], &["these lead to 0.1 and 0.4"]),
+        (&[vary, "traffic.short.load=0.1,x"], &["--vary traffic.short.load=x", "traffic[0].load"]),
+        (&[vary, "traffic.long.load=0.1"], &["--vary traffic.long.load=0.1", "\"short\""]),
+        (&[vary, "fabric.spine=1,2"], &["--vary fabric.spine=1", "did you mean \"spines\""]),
+        (&[vary, "protocol=swift,dctpc"], &["protocol=dctpc", "did you mean \"dctcp\""]),
+        (&[vary, "seed=1,2"], &["--vary", "the key seed", "--seeds"]),
+        (&[vary, "fabric.spines=1", vary, "fabric.spines=2"], &["--vary", "twice"]),
+        (&[vary, "fabric.spines=1,2", vary, "fabric.racks=2", "--zip"], &["2 of fabric.spines"]),
+        (&[vary, "fabric.spines=1,2", "--random", "3"], &["3 points", "at most 2"]),
+        (&[vary, "fabric.spines=1,2", "--random", "x"], &["--random", "x"]),
+        (&[vary, "fabric.spines=1,2", "--seeds", "0"], &["--seeds", "1 to 10000 seeds"]),
+        (&[vary, "fabric.spines=1", "--set", "x=1"], &["--set x=1", "unknown key"]),
+        (&["--zip"], &["--vary"]),
+        (&[], &["scenario.toml:1: scenario: found nothing", "say --vary"]),
+        (&[vary, "fabric.spines=1", "--no-cache"], &["--cache", "--no-cache"]),
+    ] {
+        sweep(&place, &[args, &["--out", &out]].concat()).refused(2, words);
+    }
+    let missing = ["sweep", "none.toml"];
+    answer(&missing).refused(2, &["none.toml", "cannot be read", "a sweep"]);
+    fs::write(place.path("s.toml"), "scenario = 'none.toml'\n[[axis]]\nkey = 'x'\nvalues = [1]\n")
+        .unwrap();
+    answer(&["sweep", &place.arg("s.toml")]).refused(2, &["none.toml", "a scenario file"]);
+    fs::write(
+        place.path("s.toml"),
+        "scenario = 'scenario.toml'\n[[axis]]\nkey = 'x'\nvalues = [1]\n",
+    )
+    .unwrap();
+    answer(&["sweep", &place.arg("s.toml")])
+        .refused(2, &["s.toml:4: axis[0].values[0], x=1: x: found the unknown key \"x\""]);
+    assert_eq!(files(&place.path("")), ["s.toml", "scenario.toml"]);
+}
+
+#[test]
+fn results_are_not_overwritten_without_force() {
+    let place = place();
+    let args = ["--vary", "fabric.spines=1,2", "--out", &place.arg("out")];
+    sweep(&place, &args).ok();
+    sweep(&place, &args).refused(2, &["--out", "--force"]);
+    place.run(&["--out", &place.arg("out")]).refused(2, &["--out", "--force"]);
+    sweep(&place, &[&args[..], &["--force"]].concat()).ok();
+    place.run(&["--out", &place.arg("out"), "--force"]).ok();
+    assert_eq!(files(&place.path("out")), ["flows.parquet", "manifest.json", "summary.json"]);
+}

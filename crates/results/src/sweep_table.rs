@@ -1,0 +1,177 @@
+//! `sweep.parquet`: one row a run and metric, in long form, with a column for each key that varies.
+
+use crate::table_file::{Cell, Column, Kind, TableFile};
+use parquet::data_type::ByteArray;
+use std::io;
+
+/// A value of a key that varies.
+#[derive(Clone, Debug, PartialEq)]
+pub enum AxisCell {
+    /// In a column of numbers.
+    Number(f64),
+    /// In a column of texts.
+    Text(String),
+}
+
+/// A metric of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SweepRow<'a> {
+    /// The value of each key that varies.
+    pub axes: &'a [AxisCell],
+    /// The run's seed.
+    pub seed: u64,
+    /// Which flows; empty for those without a label, and for what is of the whole run.
+    pub label: &'a str,
+    /// Their protocol.
+    pub protocol: &'a str,
+    /// Of messages of that size and more; `None`: of all.
+    pub min_bytes: Option<u64>,
+    /// And less than that; `None`: no bound.
+    pub below_bytes: Option<u64>,
+    /// What is measured.
+    pub metric: &'a str,
+    /// How much.
+    pub value: f64,
+    /// Its unit; empty for counts and ratios.
+    pub unit: &'a str,
+    /// It would be more, or as much, had all messages finished.
+    pub is_lower_bound: bool,
+}
+
+impl SweepRow<'_> {
+    /// Its cells as texts, in the order of columns; what is missing is empty.
+    pub fn texts(&self) -> Vec<String> {
+        let whole = |value: Option<u64>| value.map_or_else(String::new, |value| value.to_string());
+        let axis = |axis: &AxisCell| match axis {
+            AxisCell::Number(number) => number.to_string(),
+            AxisCell::Text(text) => text.clone(),
+        };
+        let rest = [
+            self.seed.to_string(),
+            self.label.to_owned(),
+            self.protocol.to_owned(),
+            whole(self.min_bytes),
+            whole(self.below_bytes),
+            self.metric.to_owned(),
+            self.value.to_string(),
+            self.unit.to_owned(),
+            self.is_lower_bound.to_string(),
+        ];
+        self.axes.iter().map(axis).chain(rest).collect()
+    }
+
+    fn cells(&self) -> impl Iterator<Item = Cell> {
+        let text = |text: &str| Cell::Text(Some(ByteArray::from(text)));
+        let axis = move |axis: &AxisCell| match axis {
+            AxisCell::Number(number) => Cell::Double(Some(*number)),
+            AxisCell::Text(shown) => text(shown),
+        };
+        let rest = [
+            Cell::Integer(Some(self.seed)),
+            text(self.label),
+            text(self.protocol),
+            Cell::Integer(self.min_bytes),
+            Cell::Integer(self.below_bytes),
+            text(self.metric),
+            Cell::Double(Some(self.value)),
+            text(self.unit),
+            Cell::Flag(self.is_lower_bound),
+        ];
+        self.axes.iter().map(axis).chain(rest)
+    }
+}
+
+/// Makes the file, in memory.
+pub struct SweepTable {
+    table: TableFile<Vec<u8>>,
+    names: Vec<String>,
+}
+
+impl SweepTable {
+    /// An empty table with a column for each of these keys, of numbers or else of texts.
+    ///
+    /// # Errors
+    /// When two columns have one name.
+    pub fn new(axes: &[(String, bool)]) -> io::Result<SweepTable> {
+        let kind = |is_number| if is_number { Kind::Double } else { Kind::Text };
+        let axis = |(key, number): &(String, bool)| Column::named(key.clone(), kind(*number));
+        let rest = [
+            Column::required("seed", Kind::Integer),
+            Column::required("label", Kind::Text),
+            Column::required("protocol", Kind::Text),
+            Column::optional("min_bytes", Kind::Integer),
+            Column::optional("below_bytes", Kind::Integer),
+            Column::required("metric", Kind::Text),
+            Column::required("value", Kind::Double),
+            Column::required("unit", Kind::Text),
+            Column::required("is_lower_bound", Kind::Flag),
+        ];
+        let columns: Vec<Column> = axes.iter().map(axis).chain(rest).collect();
+        let names: Vec<String> = columns.iter().map(|column| column.name().to_owned()).collect();
+        if let Some(name) = names.iter().enumerate().find(|(i, name)| names[..*i].contains(name)) {
+            return Err(io::Error::other(format!("two columns are called {}", name.1)));
+        }
+        Ok(SweepTable { table: TableFile::new(Vec::new(), "sweep", &columns)?, names })
+    }
+
+    /// Names of its columns, in order.
+    pub fn columns(&self) -> Vec<String> {
+        self.names.clone()
+    }
+
+    /// Appends a row.
+    ///
+    /// # Errors
+    /// When it does not fit the columns.
+    pub fn add(&mut self, row: &SweepRow<'_>) -> io::Result<()> {
+        self.table.row(row.cells())
+    }
+
+    /// Completes the file: its bytes.
+    ///
+    /// # Errors
+    /// When it cannot be completed.
+    pub fn close(self) -> io::Result<Vec<u8>> {
+        self.table.close()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use parquet::file::reader::{FileReader, SerializedFileReader};
+    use parquet::record::Field;
+
+    #[test]
+    fn rows_come_back_under_the_names_of_keys() {
+        let keys = [("traffic.0.load".to_owned(), true), ("flows[*].size".to_owned(), false)];
+        let mut table = SweepTable::new(&keys).unwrap();
+        let axes = [AxisCell::Number(0.3), AxisCell::Text("1MB".to_owned())];
+        let row = SweepRow {
+            axes: &axes,
+            seed: 7,
+            label: "a",
+            protocol: "p",
+            min_bytes: None,
+            below_bytes: Some(9),
+            metric: "m",
+            value: 1.5,
+            unit: "us",
+            is_lower_bound: true,
+        };
+        table.add(&row).unwrap();
+        assert_eq!(row.texts(), ["0.3", "1MB", "7", "a", "p", "", "9", "m", "1.5", "us", "true"]);
+        let columns = table.columns();
+        let bytes = bytes::Bytes::from(table.close().unwrap());
+        let reader = SerializedFileReader::new(bytes).unwrap();
+        let rows: Vec<_> = reader.get_row_iter(None).unwrap().map(Result::unwrap).collect();
+        assert_eq!(rows.len(), 1);
+        let found: Vec<(String, Field)> =
+            rows[0].get_column_iter().map(|(name, field)| (name.clone(), field.clone())).collect();
+        assert_eq!(found.iter().map(|(name, _)| name.clone()).collect::<Vec<_>>(), columns);
+        assert_eq!(found[0].1, Field::Double(0.3));
+        assert_eq!(found[1].1, Field::Str("1MB".to_owned()));
+        assert_eq!(found[5].1, Field::Null);
+        assert!(SweepTable::new(&[("seed".to_owned(), true)]).is_err());
+    }
+}

@@ -1,0 +1,321 @@
+//! Files that say a sweep.
+
+use std::path::{Path, PathBuf};
+
+use super::{Axis, Mode, Point, SeedList, points, range};
+use crate::error::{Error, nearest, one_of};
+use crate::files;
+use crate::overrides::Override;
+use crate::read::tree::{Entries, Node, Place, Raw, Source};
+
+/// A sweep as a file says it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct SweepFile {
+    /// The scenario that varies.
+    pub scenario: PathBuf,
+    /// What is changed in it for all points.
+    pub changes: Vec<Override>,
+    /// Seeds of every point, where the file says them.
+    pub seeds: Option<SeedList>,
+    /// The axes.
+    pub axes: Vec<Axis>,
+    /// Their values together.
+    pub points: Vec<Point>,
+}
+
+const KEYS: [&str; 7] = ["scenario", "set", "seeds", "mode", "points", "search_seed", "axis"];
+const AXIS_KEYS: [&str; 5] = ["key", "values", "from", "to", "step"];
+const MODES: [&str; 3] = ["grid", "zip", "random"];
+/// Largest file.
+const MOST_BYTES: u64 = 4 << 20;
+
+impl SweepFile {
+    /// Reads one.
+    ///
+    /// # Errors
+    /// When it cannot be read, is no TOML, has an unknown key, or something in it is wrong; the
+    /// message names the place, what was found and what is allowed.
+    pub fn load(path: &Path) -> Result<SweepFile, Error> {
+        let origin = path.display().to_string();
+        let unreadable = |why: String| {
+            let found = format!("a file that cannot be read ({why})");
+            Error::whole(&origin, found, "a sweep (TOML with scenario and [[axis]])")
+        };
+        let bytes = files::read(path, MOST_BYTES).map_err(|why| unreadable(why.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".into()))?;
+        SweepFile::parse(&text, &origin)
+    }
+
+    /// The sweep that a text says, of a file of that name.
+    fn parse(text: &str, origin: &str) -> Result<SweepFile, Error> {
+        let document = Node::document(&Source::file(origin, files::without_mark(text)))?;
+        let nothing = || {
+            let expected = "the path of a scenario; to vary a scenario itself, say --vary";
+            document.at.error("scenario", "nothing", expected)
+        };
+        let Raw::Table(entries) = &document.raw else { return Err(nothing()) };
+        // Its keys are unknown here because it is another kind of file.
+        if entries.contains_key("fabric") && !entries.contains_key("scenario") {
+            return Err(nothing());
+        }
+        let top = Reader::of(&document, "", &KEYS)?;
+        let scenario = top.find("scenario").ok_or_else(nothing)?;
+        let scenario = text_of(scenario, "scenario", "the path of a scenario")?;
+        let folder = Path::new(origin).parent().unwrap_or(Path::new(""));
+        let axes = list(top.find("axis"), "axis", "a list of tables: [[axis]]")?
+            .iter()
+            .enumerate()
+            .map(|(i, node)| axis(node, &format!("axis[{i}]")))
+            .collect::<Result<Vec<Axis>, Error>>()?;
+        let seeds = top.find("seeds").map(seeds).transpose()?;
+        let changes = list(top.find("set"), "set", "a list of texts, such as [\"duration=1ms\"]")?
+            .iter()
+            .enumerate()
+            .map(|(i, node)| change(node, &format!("set[{i}]")))
+            .collect::<Result<Vec<Override>, Error>>()?;
+        // What the mode says of the axes is said of the whole file.
+        let points = points(&axes, mode(&top)?, origin)?;
+        Ok(SweepFile { scenario: folder.join(scenario), changes, seeds, axes, points })
+    }
+}
+
+/// A table whose keys are all known.
+struct Reader<'a> {
+    entries: &'a Entries,
+    at: &'a Place,
+}
+
+impl<'a> Reader<'a> {
+    fn of(node: &'a Node, path: &str, keys: &[&'static str]) -> Result<Reader<'a>, Error> {
+        let Raw::Table(entries) = &node.raw else {
+            return Err(node.at.error(path, node.found(), "a table"));
+        };
+        for (name, (place, _)) in entries {
+            if !keys.contains(&name.as_str()) {
+                let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
+                let known = || keys.iter().copied();
+                let error = place.error(path, format!("the unknown key {name:?}"), one_of(known()));
+                return Err(error.meant(nearest(name, known())));
+            }
+        }
+        Ok(Reader { entries, at: &node.at })
+    }
+
+    fn find(&self, key: &str) -> Option<&'a Node> {
+        self.entries.get(key).map(|(_, node)| node)
+    }
+}
+
+fn text_of<'a>(node: &'a Node, path: &str, expected: &str) -> Result<&'a str, Error> {
+    match &node.raw {
+        Raw::Text(text) if !text.is_empty() => Ok(text),
+        _ => Err(node.at.error(path, node.found(), expected)),
+    }
+}
+
+/// The items of a list that may be missing.
+fn list<'a>(node: Option<&'a Node>, path: &str, expected: &str) -> Result<&'a [Node], Error> {
+    match node.map(|node| (node, &node.raw)) {
+        None => Ok(&[]),
+        Some((_, Raw::List(items))) => Ok(items),
+        Some((node, _)) => Err(node.at.error(path, node.found(), expected)),
+    }
+}
+
+fn whole(node: &Node, path: &str) -> Result<u64, Error> {
+    let number = match node.raw {
+        Raw::Integer(number) => u64::try_from(number).ok(),
+        _ => None,
+    };
+    number.ok_or_else(|| node.at.error(path, node.found(), "a whole number from 0 on"))
+}
+
+fn mode(top: &Reader<'_>) -> Result<Mode, Error> {
+    let name = match top.find("mode") {
+        None => "grid",
+        Some(node) => {
+            let name = text_of(node, "mode", &one_of(MODES))?;
+            if !MODES.contains(&name) {
+                let error = node.at.error("mode", node.found(), one_of(MODES));
+                return Err(error.meant(nearest(name, MODES)));
+            }
+            name
+        }
+    };
+    let number = |key: &str| top.find(key).map(|node| whole(node, key)).transpose();
+    if name == "random" {
+        let Some(points) = number("points")? else {
+            return Err(top.at.error("points", "nothing", "how many points are to be drawn"));
+        };
+        return Ok(Mode::Random { points, seed: number("search_seed")?.unwrap_or(1) });
+    }
+    for key in ["points", "search_seed"] {
+        if let Some(node) = top.find(key) {
+            return Err(node.at.error(key, node.found(), "no such key unless mode is \"random\""));
+        }
+    }
+    Ok(if name == "zip" { Mode::Zip } else { Mode::Grid })
+}
+
+fn seeds(node: &Node) -> Result<SeedList, Error> {
+    let list = match &node.raw {
+        Raw::Integer(_) => SeedList::first(whole(node, "seeds")?),
+        Raw::Text(text) => text.parse(),
+        Raw::List(items) => {
+            let numbers =
+                items.iter().enumerate().map(|(i, node)| whole(node, &format!("seeds[{i}]")));
+            SeedList::of(numbers.collect::<Result<_, Error>>()?)
+        }
+        _ => Err("how many, a range such as \"1..5\", or a list".to_owned()),
+    };
+    list.map_err(|expected| {
+        let expected = expected.strip_prefix("expected ").unwrap_or(&expected);
+        node.at.error("seeds", node.found(), expected)
+    })
+}
+
+fn change(node: &Node, path: &str) -> Result<Override, Error> {
+    let expected = "key=value, such as \"transport.params.m=0.25\"";
+    let text = text_of(node, path, expected)?;
+    let mut change =
+        Override::set(text).map_err(|_| node.at.error(path, node.found(), expected))?;
+    change.option = format!("{}: {path} {text}", node.at.name());
+    Ok(change)
+}
+
+fn axis(node: &Node, path: &str) -> Result<Axis, Error> {
+    let table = Reader::of(node, path, &AXIS_KEYS)?;
+    let path_of = |key: &str| format!("{path}.{key}");
+    let Some(key) = table.find("key") else {
+        return Err(table.at.error(path_of("key"), "nothing", "a key as --set names it"));
+    };
+    let key = text_of(key, &path_of("key"), "a key as --set names it")?;
+    let mut axis = Axis { key: key.to_owned(), values: Vec::new() };
+    let mut push = |value: &str, node: &Node, path: &str| {
+        let option = format!("{}: {path}, {key}={value}", node.at.name());
+        let wrong = |expected: String| node.at.error(path, node.found(), expected);
+        axis.push(value, &option).map_err(wrong)
+    };
+    match (table.find("values"), table.find("from"), table.find("to")) {
+        (Some(values), None, None) => {
+            let path = path_of("values");
+            let expected = "a list of values, at least one";
+            let items = list(Some(values), &path, expected)?;
+            if items.is_empty() {
+                return Err(values.at.error(path, values.found(), expected));
+            }
+            for (i, item) in items.iter().enumerate() {
+                push(item.at.text(), item, &format!("{path}[{i}]"))?;
+            }
+        }
+        (None, Some(from), Some(to)) => {
+            let number = |node: &'_ Node| match &node.raw {
+                Raw::Text(text) => text.clone(),
+                _ => node.at.text().to_owned(),
+            };
+            let step = table.find("step").map(number);
+            let values = range::values(&number(from), &number(to), step.as_deref());
+            let wrong = |expected| {
+                let found = format!("{} to {}", from.found(), to.found());
+                from.at.error(path_of("from"), found, expected)
+            };
+            for value in values.map_err(wrong)? {
+                push(&value, from, &path_of("from"))?;
+            }
+        }
+        _ => {
+            let expected = "either values, or from and to (and step)";
+            return Err(table.at.error(path, "an axis with other keys", expected));
+        }
+    }
+    if let (Some(step), Some(_)) = (table.find("step"), table.find("values")) {
+        return Err(step.at.error(path_of("step"), step.found(), "no such key beside values"));
+    }
+    Ok(axis)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::AxisValue;
+
+    const SWEEP: &str = r#"scenario = "x.toml"
+seeds = 3
+set = ["duration=1ms"]
+[[axis]]
+key = "traffic.0.load"
+from = 0.3
+to = 0.5
+step = 0.1
+[[axis]]
+key = "protocol"
+values = ["swift", "dctcp"]
+"#;
+
+    #[test]
+    fn a_file_says_what_options_say() {
+        let file = SweepFile::parse(SWEEP, "a/sweep.toml").unwrap();
+        assert_eq!(file.scenario, Path::new("a/x.toml"));
+        assert_eq!(file.seeds.unwrap().seeds(), [1, 2, 3]);
+        let said = [Axis::vary("traffic.0.load=0.3..0.5:0.1"), Axis::vary("protocol=swift,dctcp")];
+        for (axis, said) in file.axes.iter().zip(said) {
+            let said = said.unwrap();
+            assert_eq!(axis.key, said.key);
+            let values = |axis: &Axis| {
+                let one = |value: &AxisValue| (value.text.clone(), value.number);
+                axis.values.iter().map(one).collect::<Vec<_>>()
+            };
+            assert_eq!(values(axis), values(&said));
+        }
+        assert_eq!(file.points.len(), 6);
+        assert_eq!(file.changes[0].key, "duration");
+        let option = &file.axes[1].values[0].change.option;
+        assert_eq!(option, "a/sweep.toml:11: axis[1].values[0], protocol=\"swift\"");
+    }
+
+    #[test]
+    fn wrong_files_are_refused_with_their_place() {
+        // What is replaced, what by, the line, words of the message.
+        for (out, into, line, words) in [
+            ("scenario =", "scenari =", 1, "the unknown key \"scenari\""),
+            ("scenario =", "scenari =", 1, "did you mean \"scenario\""),
+            ("scenario = \"x.toml\"", "duration = '1ms'", 1, "the unknown key \"duration\""),
+            (
+                "scenario = \"x.toml\"",
+                "fabric = 1",
+                1,
+                "scenario: found nothing, expected the path",
+            ),
+            ("scenario = \"x.toml\"", "", 1, "scenario: found nothing, expected the path"),
+            ("\"x.toml\"", "7", 1, "scenario: found 7, expected the path"),
+            ("seeds = 3", "seeds = 0", 2, "seeds: found 0, expected 1 to 10000 seeds"),
+            ("seeds = 3", "seeds = '1..'", 2, "a range with both its ends"),
+            ("seeds = 3", "seeds = [1, 1]", 2, "each seed once, found 1 twice"),
+            ("seeds = 3", "seeds = true", 2, "seeds: found true, expected how many"),
+            (
+                "\"duration=1ms\"",
+                "\"duration\"",
+                3,
+                "set[0]: found \"duration\", expected key=value",
+            ),
+            ("[\"duration=1ms\"]", "1", 3, "set: found 1, expected a list of texts"),
+            ("seeds = 3", "mode = 'grit'", 2, "did you mean \"grid\""),
+            ("seeds = 3", "points = 3", 2, "no such key unless mode is \"random\""),
+            ("seeds = 3", "mode = 'random'", 1, "points: found nothing, expected how many points"),
+            ("seeds = 3", "mode = 'zip'", 0, "found 3 of traffic.0.load, 2 of protocol"),
+            ("key = \"protocol\"", "", 9, "axis[1].key: found nothing"),
+            ("values = [", "value = [", 11, "did you mean \"values\""),
+            ("[\"swift\", \"dctcp\"]", "[]", 11, "a list of values, at least one"),
+            ("\"dctcp\"]", "\"swift\"]", 11, "axis[1].values[1]: found \"swift\", expected each"),
+            ("to = 0.5", "to = 0.2", 6, "a range from less to more"),
+            ("to = 0.5", "", 4, "either values, or from and to"),
+            ("seeds = 3", "seeds = = 3", 2, "expected valid TOML"),
+        ] {
+            let text = SWEEP.replacen(out, into, 1);
+            assert_ne!(text, SWEEP, "{out}");
+            let error = SweepFile::parse(&text, "s.toml").unwrap_err().to_string();
+            let place = if line == 0 { "s.toml: ".into() } else { format!("s.toml:{line}: ") };
+            assert!(error.starts_with(&place) && error.contains(words), "{into}: {error}");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! What several seeds come to.
+
+use serde::{Deserialize, Serialize};
+
+use crate::reproduce::digits;
+
+/// A mean over seeds, and how far from it that of all seeds may be.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Estimate {
+    /// Of one value a seed.
+    pub mean: f64,
+    /// Half of the 95 % confidence interval by Student's t; none of a single seed.
+    pub half: Option<f64>,
+}
+
+/// Student's t that 95 % do not exceed on either side, by degrees of freedom; none for zero. To the
+/// three decimals of printed tables: last bits may differ between platforms, and results must not.
+fn t_95(freedom: usize) -> Option<f64> {
+    if freedom == 0 {
+        return None;
+    }
+    let (mut low, mut high) = (0.0, 13.0);
+    while high - low > 1e-6 {
+        let middle = (low + high) / 2.0;
+        if within(middle, freedom) < 0.95 { low = middle } else { high = middle }
+    }
+    Some((high * 1e3_f64).round() / 1e3)
+}
+
+/// The probability that Student's t with so many degrees of freedom is between -t and t: a finite
+/// sum, as they are a whole number (Abramowitz and Stegun, Handbook of Mathematical Functions,
+/// 26.7.3 and 26.7.4).
+fn within(t: f64, freedom: usize) -> f64 {
+    let angle = (t / (freedom as f64).sqrt()).atan();
+    let (sine, cosine) = angle.sin_cos();
+    let is_odd = freedom % 2 == 1;
+    let mut term = if is_odd { cosine } else { 1.0 };
+    let mut sum = if freedom == 1 { 0.0 } else { term };
+    // From the power of the cosine in one term to that in the next.
+    for power in (if is_odd { 3 } else { 2 }..freedom.saturating_sub(1)).step_by(2) {
+        term *= cosine * cosine * (power - 1) as f64 / power as f64;
+        sum += term;
+    }
+    if is_odd { std::f64::consts::FRAC_2_PI * (angle + sine * sum) } else { sine * sum }
+}
+
+impl Estimate {
+    /// Of one value a seed; nothing of none.
+    pub fn of(values: &[f64]) -> Option<Estimate> {
+        let (count, freedom) = (values.len() as f64, values.len().checked_sub(1)?);
+        let mean = values.iter().sum::<f64>() / count;
+        let half = t_95(freedom).map(|t| {
+            let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();
+            t * (squares / freedom as f64 / count).sqrt()
+        });
+        Some(Estimate { mean, half })
+    }
+
+    /// Where the mean of all seeds may be: from the least to the most; none of a single seed.
+    pub fn interval(&self) -> Option<(f64, f64)> {
+        self.half.map(|half| (self.mean - half, self.mean + half))
+    }
+
+    /// Half of the interval where people are to see it: none where seeds agree in all three digits
+    /// that are shown.
+    pub fn shown_half(&self) -> Option<f64> {
+        self.half.filter(|half| half.is_finite() && *half > 5e-4 * self.mean.abs())
+    }
+}
+
+impl std::fmt::Display for Estimate {
+    /// `56 ± 1.2`; the mean alone where seeds agree in all digits that are shown.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&digits(self.mean))?;
+        self.shown_half().map_or(Ok(()), |half| write!(f, " ± {}", digits(half)))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_seeds_have_an_interval() {
+        // By hand: deviation 1, over the root of three, times 4.303.
+        let three = Estimate::of(&[9.0, 10.0, 11.0]).unwrap();
+        assert!((three.half.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-12);
+        assert_eq!(three.to_string(), "10 ± 2.48");
+        assert_eq!(Estimate::of(&[9.0, 11.0]).unwrap().half, Some(12.706));
+        assert_eq!(Estimate::of(&[7.0]).unwrap().to_string(), "7");
+        assert_eq!(Estimate::of(&[1e3, 1e3, 1e3 + 0.1]).unwrap().to_string(), "1000");
+        assert_eq!(Estimate::of(&[]), None);
+    }
+
+    #[test]
+    fn student_s_t_is_that_of_printed_tables() {
+        // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, column 0.975.
+        let printed = [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042), (100, 1.984)];
+        for (freedom, t) in printed {
+            assert_eq!(t_95(freedom), Some(t), "{freedom} degrees of freedom");
+        }
+        assert_eq!(t_95(0), None);
+        let ten = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0]).unwrap();
+        // Deviation the root of 11, over the root of 11, times t of 10 degrees of freedom.
+        assert!((ten.half.unwrap() - 2.228).abs() < 1e-12);
+        assert_eq!(ten.interval(), Some((6.0 - ten.half.unwrap(), 6.0 + ten.half.unwrap())));
+    }
+}

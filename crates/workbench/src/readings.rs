@@ -1,0 +1,295 @@
+//! What a run comes to as numbers with a name and a unit each: what is averaged over seeds, and
+//! what tables of many runs are made of.
+
+use tidegate_results::{FctSummary, Fixed, GroupSummary, LinkSummary, Summary, SwitchSummary};
+
+/// What is measured.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Metric {
+    /// As results name it.
+    pub(crate) name: &'static str,
+    /// `Gbps`, `us` or `B`; empty for counts and ratios.
+    pub(crate) unit: &'static str,
+    /// What of two values is the better one.
+    pub(crate) better: Better,
+}
+
+/// What of two values is the better one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Better {
+    /// The smaller.
+    Less,
+    /// The greater.
+    More,
+    /// Neither: it describes a run.
+    Neither,
+}
+
+use Better::{Less, More, Neither};
+
+/// Every metric: name, unit, which value is better, and what it is, for people.
+pub const METRICS: [(&str, &str, Better, &str); 37] = [
+    ("goodput_mean_gbps", "Gbps", More, "Mean of the flows' goodputs."),
+    ("goodput_min_gbps", "Gbps", More, "The smallest of them."),
+    ("goodput_max_gbps", "Gbps", Neither, "The largest."),
+    ("goodput_total_gbps", "Gbps", More, "Payload of all of them over the measured time."),
+    ("goodput_jain", "", More, "Jain's index of their goodputs."),
+    ("fair_share_gbps", "Gbps", Neither, "What max-min fairness would give a flow."),
+    ("hop_delay_us", "us", Less, "The longest mean wait at any hop, mean over the flows."),
+    ("retransmitted_bytes", "B", Less, "Payload sent again."),
+    ("offered_gbps", "Gbps", Neither, "Payload of the messages over the measured time."),
+    ("messages", "", Neither, "Messages submitted after warm-up."),
+    ("unfinished", "", Less, "Those of them that did not finish."),
+    ("fct_mean_us", "us", Less, "Completion time of those that did: mean."),
+    ("fct_p50_us", "us", Less, "Median."),
+    ("fct_p99_us", "us", Less, "99th percentile."),
+    ("fct_p999_us", "us", Less, "99.9th percentile."),
+    ("slowdown_p50", "", Less, "Completion time over that in an empty network: median."),
+    ("slowdown_p99", "", Less, "99th percentile."),
+    ("slowdown_p999", "", Less, "99.9th percentile."),
+    ("size_messages", "", Neither, "`messages` of a range of sizes."),
+    ("size_unfinished", "", Less, "`unfinished` of a range of sizes."),
+    ("size_slowdown_p50", "", Less, "`slowdown_p50` of a range of sizes."),
+    ("size_slowdown_p99", "", Less, "`slowdown_p99` of a range of sizes."),
+    ("exchanges", "", Neither, "Requests of closed loops, by their label."),
+    ("exchange_mean_us", "us", Less, "From request to the end of the reply: mean."),
+    ("exchange_p50_us", "us", Less, "Median."),
+    ("exchange_p99_us", "us", Less, "99th percentile."),
+    ("tor_buffer_mean_bytes", "B", Less, "What switches with hosts hold: mean over them."),
+    ("tor_buffer_p99_bytes", "B", Less, "99th percentile over time, of the fullest."),
+    ("tor_buffer_max_bytes", "B", Less, "Maximum."),
+    ("core_buffer_mean_bytes", "B", Less, "What switches without hosts hold: mean over them."),
+    ("core_buffer_p99_bytes", "B", Less, "99th percentile over time, of the fullest."),
+    ("core_buffer_max_bytes", "B", Less, "Maximum."),
+    ("utilization_max", "", Neither, "Share of its time that the busiest switch port sends."),
+    ("queue_delay_mean_us", "us", Less, "Mean wait at the switch port where it is longest."),
+    ("drops", "", Less, "Packets that switches refused."),
+    ("ecn_marks", "", Neither, "Packets that switches marked."),
+    ("packet_hops", "", Neither, "Packets delivered over any link."),
+];
+
+/// The metric of that name.
+///
+/// # Panics
+/// When there is none: a slip in this crate.
+fn metric(name: &str) -> Metric {
+    let known = METRICS.iter().find(|(known, ..)| *known == name);
+    let (name, unit, better, _) = *known.unwrap_or_else(|| panic!("no metric is called {name}"));
+    Metric { name, unit, better }
+}
+
+/// One number of a run.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Reading {
+    /// Which flows; empty for those without a label, and for what is of the whole run.
+    pub(crate) label: String,
+    /// Their protocol; of the whole run all of them, joined by ` + `.
+    pub(crate) protocol: String,
+    /// What is measured.
+    pub(crate) metric: Metric,
+    /// Of messages of that size and more, and less than the second where there is a bound; `None`:
+    /// of all.
+    pub(crate) sizes: Option<(u64, Option<u64>)>,
+    /// How much.
+    pub(crate) value: f64,
+    /// It would be more, or as much, had all messages finished.
+    pub(crate) is_lower_bound: bool,
+}
+
+/// Everything that a run comes to, in the order of [`METRICS`], label by label. What is undefined
+/// is missing.
+pub(crate) fn readings(summary: &Summary) -> Vec<Reading> {
+    let mut all = Vec::new();
+    for group in &summary.groups {
+        Reader::new(&mut all, &group.label, &group.protocol).group(group);
+    }
+    let protocols = summary.protocols.join(" + ");
+    for (label, exchange) in summary.exchanges.iter().filter(|(label, _)| *label != "all") {
+        Reader::new(&mut all, label, &protocols).exchange(exchange);
+    }
+    Reader::new(&mut all, "", &protocols).whole(summary);
+    all
+}
+
+/// Notes readings of the same flows.
+struct Reader<'a> {
+    all: &'a mut Vec<Reading>,
+    label: &'a str,
+    protocol: &'a str,
+    sizes: Option<(u64, Option<u64>)>,
+}
+
+impl<'a> Reader<'a> {
+    fn new(all: &'a mut Vec<Reading>, label: &'a str, protocol: &'a str) -> Reader<'a> {
+        Reader { all, label, protocol, sizes: None }
+    }
+
+    fn note(&mut self, name: &str, value: Option<f64>) {
+        self.bounded(name, value, false);
+    }
+
+    fn bounded(&mut self, name: &str, value: Option<f64>, is_lower_bound: bool) {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            self.all.push(Reading {
+                label: self.label.to_owned(),
+                protocol: self.protocol.to_owned(),
+                metric: metric(name),
+                sizes: self.sizes,
+                value,
+                is_lower_bound,
+            });
+        }
+    }
+
+    fn group(&mut self, group: &GroupSummary) {
+        let goodput = &group.goodput_gbps;
+        self.note("goodput_mean_gbps", goodput.mean);
+        self.note("goodput_min_gbps", goodput.min);
+        self.note("goodput_max_gbps", goodput.max);
+        self.note("goodput_total_gbps", goodput.total);
+        self.note("goodput_jain", goodput.jain);
+        self.note("fair_share_gbps", group.fair_share_gbps);
+        self.note("hop_delay_us", float(group.hop_delay_us));
+        self.note("retransmitted_bytes", Some(group.retransmitted_bytes as f64));
+        let fct = &group.fct;
+        if fct.count == 0 {
+            return;
+        }
+        self.note("offered_gbps", group.offered_gbps);
+        self.note("messages", Some(fct.count as f64));
+        self.note("unfinished", Some(fct.unfinished as f64));
+        self.bounded("fct_mean_us", float(fct.mean_us), fct.unfinished > 0);
+        self.bounded("fct_p50_us", float(fct.p50_us), fct.hides(500));
+        self.bounded("fct_p99_us", float(fct.p99_us), fct.hides(10));
+        self.bounded("fct_p999_us", float(fct.p999_us), fct.hides(1));
+        self.bounded("slowdown_p50", float(fct.slowdown.p50), fct.hides(500));
+        self.bounded("slowdown_p99", float(fct.slowdown.p99), fct.hides(10));
+        self.bounded("slowdown_p999", float(fct.slowdown.p999), fct.hides(1));
+        for row in &fct.by_size {
+            self.sizes = Some((row.min_bytes, row.below_bytes));
+            let fct = &row.fct;
+            self.note("size_messages", Some(fct.count as f64));
+            self.note("size_unfinished", Some(fct.unfinished as f64));
+            self.bounded("size_slowdown_p50", float(fct.slowdown.p50), fct.hides(500));
+            self.bounded("size_slowdown_p99", float(fct.slowdown.p99), fct.hides(10));
+        }
+    }
+
+    fn exchange(&mut self, fct: &FctSummary) {
+        self.note("exchanges", Some(fct.count as f64));
+        self.bounded("exchange_mean_us", float(fct.mean_us), fct.unfinished > 0);
+        self.bounded("exchange_p50_us", float(fct.p50_us), fct.hides(500));
+        self.bounded("exchange_p99_us", float(fct.p99_us), fct.hides(10));
+    }
+
+    fn whole(&mut self, summary: &Summary) {
+        let (tors, cores): (Vec<&SwitchSummary>, Vec<&SwitchSummary>) =
+            summary.switches.iter().partition(|switch| switch.hosts > 0);
+        for (names, switches) in [
+            (["tor_buffer_mean_bytes", "tor_buffer_p99_bytes", "tor_buffer_max_bytes"], tors),
+            (["core_buffer_mean_bytes", "core_buffer_p99_bytes", "core_buffer_max_bytes"], cores),
+        ] {
+            let held = switches.iter().filter_map(|switch| switch.buffer_bytes.mean);
+            self.note(names[0], Some(held.sum::<f64>() / switches.len() as f64));
+            self.note(names[1], most(&switches, |switch| switch.buffer_bytes.p99));
+            self.note(names[2], most(&switches, |switch| switch.buffer_bytes.max));
+        }
+        let ports: Vec<&LinkSummary> =
+            summary.links.iter().filter(|link| !link.from_host).collect();
+        self.note("utilization_max", most(&ports, |link| link.utilization));
+        self.note("queue_delay_mean_us", most(&ports, |link| float(link.queue_delay_us.mean)));
+        let drops: u64 = summary.switches.iter().map(|switch| switch.drops).sum();
+        self.note("drops", Some(drops as f64));
+        // Some links may be left out of a summary; marks on those that are left out are none that
+        // can be told.
+        let marks: u64 = ports.iter().map(|link| link.ecn_marks).sum();
+        self.note("ecn_marks", (summary.links_omitted == 0).then_some(marks as f64));
+        self.note("packet_hops", Some(summary.engine.packet_hops as f64));
+    }
+}
+
+fn float(value: Option<Fixed>) -> Option<f64> {
+    value.map(Fixed::as_f64)
+}
+
+/// The largest value that one of them has.
+fn most<T>(all: &[&T], value: impl Fn(&T) -> Option<f64>) -> Option<f64> {
+    all.iter().filter_map(|one| value(one)).reduce(f64::max)
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// A short run with messages, flows and two kinds of switches.
+    pub(crate) fn summary(seed: u64) -> Summary {
+        let text = format!(
+            "seed = {seed}\nduration = '200us'\nwarmup = '20us'\ndrain = '200us'\n\
+             fabric = {{ kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, spines = 1 }}\n\
+             transport = {{ protocol = 'swift' }}\n\
+             flows = [{{ src = 'h0', dst = 'h3', label = 'long' }}]\n\
+             [[traffic]]\nkind = 'poisson'\nlabel = 'short'\nsizes = '20KB'\nload = 0.3\n"
+        );
+        let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
+        crate::run(&plan, &crate::RunOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn readings_are_what_the_summary_says() {
+        let summary = summary(1);
+        let all = readings(&summary);
+        let value = |label: &str, name: &str| {
+            let its = |reading: &&Reading| {
+                reading.label == label && reading.metric.name == name && reading.sizes.is_none()
+            };
+            let mut found = all.iter().filter(its);
+            let value = found.next().map(|reading| reading.value);
+            assert!(found.next().is_none(), "{label} {name} stands there twice");
+            value
+        };
+        let group = |label: &str| summary.groups.iter().find(|group| group.label == label).unwrap();
+        let (long, short) = (group("long"), group("short"));
+        assert_eq!(value("long", "goodput_mean_gbps"), long.goodput_gbps.mean);
+        assert_eq!(value("long", "messages"), None, "it is none");
+        assert_eq!(value("short", "messages"), Some(short.fct.count as f64));
+        assert_eq!(value("short", "fct_p99_us"), short.fct.p99_us.map(Fixed::as_f64));
+        assert_eq!(value("", "packet_hops"), Some(summary.engine.packet_hops as f64));
+        let held = &summary.switches.iter().find(|switch| switch.hosts == 0).unwrap().buffer_bytes;
+        assert_eq!(value("", "core_buffer_max_bytes"), held.max);
+        let sizes: Vec<_> = all.iter().filter(|reading| reading.sizes.is_some()).collect();
+        assert!(!sizes.is_empty());
+        assert!(sizes.iter().all(|reading| reading.metric.name.starts_with("size_")));
+    }
+
+    #[test]
+    fn percentiles_that_unfinished_messages_hide_are_lower_bounds() {
+        let mut summary = summary(1);
+        let fct = &mut summary.groups.iter_mut().find(|group| group.fct.count > 0).unwrap().fct;
+        fct.unfinished = fct.count / 10;
+        let hidden: BTreeSet<&str> = readings(&summary)
+            .iter()
+            .filter(|reading| reading.is_lower_bound)
+            .map(|reading| reading.metric.name)
+            .collect();
+        let expected =
+            ["fct_mean_us", "fct_p99_us", "fct_p999_us", "slowdown_p99", "slowdown_p999"];
+        assert_eq!(hidden, expected.into_iter().collect());
+    }
+
+    #[test]
+    fn metrics_have_one_name_each_which_ends_with_the_unit() {
+        let names: BTreeSet<&str> = METRICS.iter().map(|(name, ..)| *name).collect();
+        assert_eq!(names.len(), METRICS.len());
+        for (name, unit, ..) in METRICS {
+            let end = match unit {
+                "Gbps" => "_gbps",
+                "us" => "_us",
+                "B" => "_bytes",
+                _ => "",
+            };
+            assert!(name.ends_with(end), "{name}");
+        }
+    }
+}

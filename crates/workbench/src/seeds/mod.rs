@@ -1,0 +1,268 @@
+//! A scenario under several seeds: every run of them, and what they come to together.
+
+mod aggregate;
+
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use tidegate_results::{Summary, write_json};
+use tidegate_scenario::sweep::SeedList;
+use tidegate_scenario::{Override, Plan};
+
+pub use aggregate::Aggregated;
+pub(crate) use aggregate::{aggregated, mark_best};
+
+use crate::compare::{self, Comparison, in_parallel};
+use crate::readings::readings;
+use crate::run::{Staged, run_numbered};
+use crate::{Destination, Error, RunOptions, interrupt, load};
+
+/// A scenario under several seeds, and perhaps several protocols: the content of `aggregate.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Aggregate {
+    /// Version of this schema.
+    pub schema: u32,
+    /// What the scenario calls itself.
+    pub name: String,
+    /// The seeds, in the order asked for.
+    pub seeds: Vec<u64>,
+    /// Things that are allowed but probably not meant, each once, with the seeds it came with.
+    pub warnings: Vec<String>,
+    /// What was run, under all seeds each: one, or one a protocol that is compared.
+    pub runs: Vec<SeededRun>,
+}
+
+/// What was run under all seeds.
+#[derive(Clone, Debug, Serialize)]
+pub struct SeededRun {
+    /// The protocol under comparison; else those of the scenario, joined by ` + `.
+    pub protocol: String,
+    /// What each seed's run came to as a digest, in the order of seeds: where two are the same, the
+    /// seeds changed nothing.
+    pub digests: Vec<String>,
+    /// Everything measured, over the seeds.
+    pub metrics: Vec<Aggregated>,
+    /// The whole summary of the first seed, for what does not depend on it.
+    #[serde(skip)]
+    pub first: Summary,
+}
+
+impl Aggregate {
+    /// The version that [`schema`](Self::schema) carries.
+    pub const SCHEMA: u32 = 1;
+
+    /// The bytes of `aggregate.json`.
+    ///
+    /// # Errors
+    /// When `to` refuses to be written.
+    pub fn write(&self, to: impl Write) -> io::Result<()> {
+        write_json(self, to)
+    }
+}
+
+/// One seed: its runs, and where their results go.
+struct Seed {
+    plans: Vec<Plan>,
+    folder: Option<PathBuf>,
+}
+
+/// Runs the scenario at `path` under each of `seeds`, and each of `protocols` where some are to be
+/// compared, several at a time where there are threads for it. The results of each seed go to a
+/// folder of its own in `options.out`, as [`run`](crate::run) or [`compare`](crate::compare) would
+/// write them, next to `aggregate.json`.
+///
+/// # Errors
+/// When a protocol, the scenario or an override is wrong, nothing has run and nothing is written.
+/// When a run fails, the others are done and written all the same; the first failure is returned.
+pub fn run_seeds(
+    path: &Path,
+    overrides: &[Override],
+    protocols: Option<&[String]>,
+    seeds: &SeedList,
+    options: &RunOptions<'_>,
+) -> Result<Aggregate, Error> {
+    let plans = {
+        let (path, overrides) = (path.to_owned(), overrides.to_vec());
+        let (protocols, seeds) = (protocols.map(<[String]>::to_vec), seeds.clone());
+        let make = move || plans(&path, &overrides, protocols.as_deref(), &seeds);
+        interrupt::patiently(&|| options.is_interrupted(), make)?
+    };
+    let destination = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
+    let folder_of = |seed: &u64| options.out.map(|out| out.join(folder_name(*seed)));
+    let all = seeds.seeds().iter().zip(plans);
+    let all: Vec<Seed> = all.map(|(seed, plans)| Seed { plans, folder: folder_of(seed) }).collect();
+    // A scenario that is not compared has one run a seed, in the seed's own folder.
+    let names = protocols.map_or_else(|| vec![String::new()], <[String]>::to_vec);
+    let open = |i: usize| {
+        let name = protocols.map(|protocols| &protocols[i % names.len()]);
+        let folder = all[i / names.len()].folder.as_ref();
+        let folder = folder.map(|folder| name.map_or(folder.clone(), |name| folder.join(name)));
+        folder.map(|folder| Destination::open(&folder, options.force)).transpose()
+    };
+    // That all of them can be written is known before anything runs. Each is opened again when it
+    // runs: a system has only so many open files.
+    (0..all.len() * names.len()).try_for_each(|i| open(i).map(drop))?;
+    let done = in_parallel(all.len() * names.len(), options.threads(), |i, threads| {
+        let plan = &all[i / names.len()].plans[i % names.len()];
+        let (summary, staged) = run_numbered(plan, options, threads, i, open(i)?)?;
+        staged.map(Staged::publish).transpose()?;
+        Ok(summary)
+    });
+
+    let (mut done, mut failure) = (done.into_iter(), None);
+    let (mut comparisons, mut kept) = (Vec::new(), Vec::new());
+    for (seed, of) in seeds.seeds().iter().zip(&all) {
+        let results = done.by_ref().take(names.len()).collect();
+        let (comparison, failed) = Comparison::of(&names, &of.plans, results);
+        if !comparison.runs.is_empty() {
+            let folder = of.folder.as_ref().filter(|_| protocols.is_some());
+            let folder = folder.map(|folder| Destination::open(folder, true)).transpose()?;
+            folder.map(|folder| comparison.publish(folder, failed.is_none())).transpose()?;
+            kept.push(folder_name(*seed));
+        }
+        failure = failure.or(failed);
+        comparisons.push(comparison);
+    }
+    let destination = destination.filter(|_| !kept.is_empty());
+    if let Some(error) = failure {
+        // What the folder held is replaced by what was done.
+        destination.map(|folder| folder.publish(Vec::new(), &kept)).transpose()?;
+        return Err(error);
+    }
+    let aggregate = Aggregate::of(seeds, &names, &comparisons);
+    if let Some(folder) = destination {
+        let write = || {
+            let mut file = folder.partial("aggregate.json")?;
+            aggregate.write(&mut file)?;
+            Ok(file)
+        };
+        let file = write().map_err(Error::output(folder.path()))?;
+        folder.publish(vec![file], &kept)?;
+    }
+    Ok(aggregate)
+}
+
+/// The scenario under each seed and protocol.
+fn plans(
+    path: &Path,
+    overrides: &[Override],
+    protocols: Option<&[String]>,
+    seeds: &SeedList,
+) -> Result<Vec<Vec<Plan>>, Error> {
+    let plans = |seed: &u64| {
+        let seed = Override::option("--seeds", "seed", &seed.to_string());
+        let overrides: Vec<Override> = overrides.iter().cloned().chain([seed]).collect();
+        match protocols {
+            Some(protocols) => compare::plans(path, &overrides, protocols),
+            None => Ok(vec![load(path, &overrides)?]),
+        }
+    };
+    seeds.seeds().iter().map(plans).collect()
+}
+
+/// The name of a seed's folder.
+pub(crate) fn folder_name(seed: u64) -> String {
+    format!("seed-{seed}")
+}
+
+impl Aggregate {
+    /// What the runs of all seeds come to, given a comparison of these a seed. An empty name is
+    /// that of a scenario which runs as it is.
+    fn of(seeds: &SeedList, names: &[String], comparisons: &[Comparison]) -> Aggregate {
+        let summaries = |i: usize| comparisons.iter().map(move |all| &all.runs[i].summary);
+        let run = |(i, name): (usize, &String)| {
+            let first = comparisons[0].runs[i].summary.clone();
+            SeededRun {
+                protocol: if name.is_empty() { first.protocols.join(" + ") } else { name.clone() },
+                digests: summaries(i).map(|summary| summary.engine.digest.clone()).collect(),
+                metrics: aggregated(&summaries(i).map(readings).collect::<Vec<_>>()),
+                first,
+            }
+        };
+        let mut runs: Vec<SeededRun> = names.iter().enumerate().map(run).collect();
+        mark_best(&mut runs);
+        let warnings = warnings(seeds.seeds(), comparisons, &runs);
+        let name = comparisons[0].name.clone();
+        Aggregate { schema: Aggregate::SCHEMA, name, seeds: seeds.seeds().to_vec(), warnings, runs }
+    }
+}
+
+/// Warnings that are alike: in what, the first seed that has one, its text, how many seeds have
+/// one, and whether all of those are the very same.
+type Kind = (String, u64, String, usize, bool);
+
+/// What the runs of all seeds warn of. Of warnings that are alike but for their numbers, the first
+/// seed's is told, and how many more seeds have one.
+fn warnings(seeds: &[u64], comparisons: &[Comparison], runs: &[SeededRun]) -> Vec<String> {
+    let alike = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
+    let mut kinds: Vec<Kind> = Vec::new();
+    for (seed, comparison) in seeds.iter().zip(comparisons) {
+        let mut of_seed: Vec<String> = Vec::new();
+        for text in comparison.all_warnings() {
+            let kind = alike(&text);
+            if of_seed.contains(&kind) {
+                continue;
+            }
+            match kinds.iter_mut().find(|known| known.0 == kind) {
+                Some((_, _, first, count, same)) => {
+                    *count += 1;
+                    *same &= *first == text;
+                }
+                None => kinds.push((kind.clone(), *seed, text, 1, true)),
+            }
+            of_seed.push(kind);
+        }
+    }
+    let told = |(_, seed, text, count, same): Kind| match count - 1 {
+        _ if same && count == seeds.len() => text,
+        0 => format!("seed {seed}: {text}"),
+        more => format!("seed {seed}, and {more} more much like it: {text}"),
+    };
+    let mut all: Vec<String> = kinds.into_iter().map(told).collect();
+    let is_fixed = |run: &&SeededRun| run.digests.iter().all(|digest| *digest == run.digests[0]);
+    all.extend(runs.iter().filter(is_fixed).map(|run| {
+        let name = &run.protocol;
+        format!("{name}: every seed leads to the same run, so that its intervals say nothing")
+    }));
+    all
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Compared;
+    use crate::readings::tests::summary;
+
+    fn comparison(seed: u64, warnings: &[&str]) -> Comparison {
+        let mut summary = summary(seed);
+        summary.warnings = warnings.iter().map(|text| (*text).to_owned()).collect();
+        let runs = vec![Compared { protocol: String::new(), summary }];
+        Comparison { schema: 1, name: "x".to_owned(), seed, warnings: Vec::new(), runs }
+    }
+
+    #[test]
+    fn warnings_of_seeds_are_told_once() {
+        let seeds: SeedList = "3..5".parse().unwrap();
+        let comparisons = [
+            comparison(3, &["always", "7 of 10 are late"]),
+            comparison(4, &["always"]),
+            comparison(5, &["always", "9 of 11 are late", "odd"]),
+        ];
+        let aggregate = Aggregate::of(&seeds, &[String::new()], &comparisons);
+        let expected =
+            ["always", "seed 3, and 1 more much like it: 7 of 10 are late", "seed 5: odd"];
+        assert_eq!(aggregate.warnings, expected);
+        assert_eq!(aggregate.runs[0].protocol, "swift");
+        assert_eq!(aggregate.runs[0].digests.len(), 3);
+    }
+
+    #[test]
+    fn seeds_that_change_nothing_are_warned_of() {
+        let seeds: SeedList = "1,2".parse().unwrap();
+        let same = [comparison(1, &[]), comparison(1, &[])];
+        let aggregate = Aggregate::of(&seeds, &[String::new()], &same);
+        assert_eq!(aggregate.warnings.len(), 1);
+        assert!(aggregate.warnings[0].starts_with("swift: every seed leads to the same run"));
+    }
+}

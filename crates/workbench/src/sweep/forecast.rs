@@ -1,0 +1,107 @@
+//! What a sweep is going to take, from runs that are broken off early.
+
+use std::cell::Cell;
+use std::time::Duration;
+
+use serde::Serialize;
+
+use super::{Design, SweepOptions, found, place, recording};
+use crate::observe::{Control, adapt, drive, measures};
+use crate::{Error, Progress, machine};
+
+/// What a sweep is going to take: an estimate but for the numbers of runs.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize)]
+pub struct SweepForecast {
+    /// Runs in all.
+    pub runs: usize,
+    /// Of these, made before and kept.
+    pub kept: usize,
+    /// Packet-hops of the others together.
+    pub packet_hops: f64,
+    /// Time that they take, on all threads together.
+    pub wall_seconds: f64,
+    /// Memory that the process needs, where the system tells what it has.
+    pub memory_bytes: Option<u64>,
+    /// They are made on so many threads.
+    pub threads: usize,
+    /// Runs that were tried for that.
+    pub probes: usize,
+}
+
+/// At most so many runs are tried.
+const PROBES: usize = 6;
+/// Of each at least this part of the simulated time,
+const SHARE: f64 = 0.02;
+/// and what it comes to in the first of these times, but no more than in the second.
+const PATIENCE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
+
+/// What is known of a run that was broken off: of all of it, in proportion to simulated time.
+struct Probe {
+    packet_hops: f64,
+    seconds: f64,
+}
+
+/// Says what a sweep is going to take, by a small part of some of its runs. Nothing is kept.
+///
+/// # Errors
+/// When the scenario is wrong at any point, a run that is tried fails, or an end is asked for.
+pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<SweepForecast, Error> {
+    let (seeds, _) = design.seeds()?;
+    let found = found(design, &seeds, options)?;
+    let missing: Vec<usize> = (0..found.len()).filter(|&i| found[i].is_none()).collect();
+    let before = machine::peak_rss_bytes();
+    // From the first to the last, in even steps.
+    let count = missing.len().min(PROBES);
+    let chosen = (0..count).map(|i| missing[i * (missing.len() - 1) / (count - 1).max(1)]);
+    let probe = |run| {
+        let (point, seed) = place(run, &seeds);
+        crate::guarded(|| probe(design, (point, seed), options))
+    };
+    let probes = chosen.map(probe).collect::<Result<Vec<Probe>, Error>>()?;
+    let mean = |of: fn(&Probe) -> f64| probes.iter().map(of).sum::<f64>() / count.max(1) as f64;
+    let threads = options.threads();
+    let at_once = threads.min(missing.len()) as u64;
+    let memory_bytes = machine::peak_rss_bytes().zip(before).map(|(now, before)| {
+        // Each of those that run at once has what the largest that was tried added.
+        before + (now - before) * at_once
+    });
+    Ok(SweepForecast {
+        runs: found.len(),
+        kept: found.len() - missing.len(),
+        packet_hops: mean(|probe| probe.packet_hops) * missing.len() as f64,
+        wall_seconds: mean(|probe| probe.seconds) * missing.len() as f64 / threads as f64,
+        memory_bytes,
+        threads,
+        probes: count,
+    })
+}
+
+/// Begins a run, on one thread, and breaks it off.
+fn probe(
+    design: &Design,
+    (point, seed): (usize, u64),
+    options: &SweepOptions<'_>,
+) -> Result<Probe, Error> {
+    let plan = design.plan(point, Some(seed))?;
+    let last: Cell<Option<Progress>> = Cell::new(None);
+    let tell = |progress: &Progress| last.set(Some(*progress));
+    let is_enough = |last: Progress| {
+        last.share() >= SHARE && last.wall >= PATIENCE.0 || last.wall >= PATIENCE.1
+    };
+    let asks = || options.is_interrupted() || last.get().is_some_and(is_enough);
+    let control = Control { threads: 1, ranks: None, asks: &asks, tell: &tell, chunk: &adapt };
+    let measures =
+        measures(&plan, recording().parts, plan.duration.since(tidegate_core::Time::ZERO));
+    match drive(&plan, measures, &control) {
+        Ok(_) => {}
+        Err(Error::Interrupted) if !options.is_interrupted() => {}
+        Err(error) => return Err(error),
+    }
+    let missing = || Error::Run("a run ended before it began".to_owned());
+    let last = last.get().ok_or_else(missing)?;
+    let whole = 1.0 / last.share().max(1e-6);
+    Ok(Probe {
+        packet_hops: last.packet_hops as f64 * whole,
+        seconds: last.wall.as_secs_f64() * whole,
+    })
+}

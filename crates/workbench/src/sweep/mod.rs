@@ -1,0 +1,263 @@
+//! One scenario many times, with other values of some keys and other seeds: what it comes to, with
+//! every run kept, so that none is made twice.
+
+mod forecast;
+mod table;
+
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use serde::Serialize;
+use serde_json::Value as Json;
+use tidegate_scenario::sweep::{self, Axis, AxisValue, Mode, Point, SweepFile};
+use tidegate_scenario::{Override, Plan};
+
+pub use forecast::{SweepForecast, forecast_sweep};
+
+use crate::cache::{Cache, Recording};
+use crate::compare::in_parallel;
+use crate::observe::{Control, Observations, Part, adapt};
+use crate::readings::{Reading, readings};
+use crate::seeds::aggregated;
+use crate::{Aggregated, Error, Listener, SeedList, load, machine};
+
+/// What is swept.
+#[derive(Clone, Debug)]
+pub struct Design {
+    scenario: PathBuf,
+    /// In force at all points.
+    changes: Vec<Override>,
+    points: Vec<Point>,
+    /// Where none is given, the scenario's own seed.
+    seeds: Option<SeedList>,
+}
+
+impl Design {
+    /// A scenario by axes.
+    ///
+    /// # Errors
+    /// When the axes make no points.
+    pub fn new(
+        scenario: &Path,
+        changes: Vec<Override>,
+        (axes, mode): (&[Axis], Mode),
+        seeds: Option<SeedList>,
+    ) -> Result<Design, Error> {
+        let points = sweep::points(axes, mode, "--vary").map_err(crate::scenario)?;
+        Ok(Design { scenario: scenario.to_owned(), changes, points, seeds })
+    }
+
+    /// What a file says, with more that is changed at all points; seeds that are given win.
+    ///
+    /// # Errors
+    /// When the file is wrong.
+    pub fn load(
+        file: &Path,
+        changes: Vec<Override>,
+        seeds: Option<SeedList>,
+    ) -> Result<Design, Error> {
+        let file = SweepFile::load(file).map_err(crate::scenario)?;
+        let changes = file.changes.into_iter().chain(changes).collect();
+        let seeds = seeds.or(file.seeds);
+        Ok(Design { scenario: file.scenario, changes, points: file.points, seeds })
+    }
+
+    /// The scenario at a point, under a seed unless it is the scenario's own.
+    fn plan(&self, point: usize, seed: Option<u64>) -> Result<Plan, Error> {
+        let mut changes = sweep::changes(&self.points[point], &self.changes);
+        let seed = seed.map(|seed| Override::option("--seeds", "seed", &seed.to_string()));
+        changes.extend(seed);
+        load(&self.scenario, &changes)
+    }
+
+    /// All seeds, and what the scenario calls itself.
+    fn seeds(&self) -> Result<(SeedList, String), Error> {
+        let plan = self.plan(0, None)?;
+        let own = || SeedList::of(vec![plan.seed]).map_err(Error::Run);
+        Ok((self.seeds.clone().map_or_else(own, Ok)?, plan.name))
+    }
+
+    /// How many runs it has.
+    fn runs(&self, seeds: &SeedList) -> usize {
+        self.points.len() * seeds.seeds().len()
+    }
+}
+
+/// How to sweep.
+#[derive(Clone, Copy, Default)]
+pub struct SweepOptions<'a> {
+    /// At most so many threads; `None`: as many as there are cores.
+    pub threads: Option<usize>,
+    /// Runs that were made before are looked for here, and new ones are kept.
+    pub cache: Option<&'a Path>,
+    /// Told how many runs there are to be made.
+    pub begin: Option<&'a (dyn Fn(usize) + Sync)>,
+    /// Told of the state of each of them now and then.
+    pub progress: Option<Listener<'a>>,
+    /// Set from elsewhere, it ends the work with [`Error::Interrupted`].
+    pub interrupted: Option<&'a AtomicBool>,
+}
+
+impl SweepOptions<'_> {
+    fn is_interrupted(&self) -> bool {
+        self.interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    fn threads(&self) -> usize {
+        self.threads.or_else(machine::cores).unwrap_or(1).max(1)
+    }
+}
+
+/// What came of a sweep: the content of `sweep.json`.
+#[derive(Clone, Debug, Serialize)]
+pub struct Sweep {
+    /// Version of this schema.
+    pub schema: u32,
+    /// What the scenario calls itself.
+    pub name: String,
+    /// The keys that vary.
+    pub keys: Vec<String>,
+    /// Of every point.
+    pub seeds: Vec<u64>,
+    /// Every point, in the order of the design.
+    pub points: Vec<SweepPoint>,
+    /// Runs that failed; none of what they measured is anywhere.
+    pub failed: Vec<FailedRun>,
+    /// So many runs were made before.
+    #[serde(skip)]
+    pub kept: usize,
+    /// What each run measured, point by point, seed by seed; nothing of those that failed.
+    #[serde(skip)]
+    runs: Vec<Option<Vec<Reading>>>,
+}
+
+/// A point of a sweep.
+#[derive(Clone, Debug, Serialize)]
+pub struct SweepPoint {
+    /// The value of each key, in the order of keys; a number where it is one.
+    pub values: Vec<Json>,
+    /// What its runs measured, over the seeds.
+    pub metrics: Vec<Aggregated>,
+}
+
+/// A run that failed.
+#[derive(Clone, Debug, Serialize)]
+pub struct FailedRun {
+    /// The value of each key.
+    pub values: Vec<Json>,
+    /// Its seed.
+    pub seed: u64,
+    /// Why.
+    pub why: String,
+}
+
+/// A run that was looked for among those that are kept.
+type Found = Option<Vec<Reading>>;
+
+/// Makes the runs of a sweep that were not made before, several at a time.
+///
+/// # Errors
+/// When the scenario is wrong at any point, nothing has run. When all runs fail, the first failure;
+/// of some that fail the result tells.
+pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error> {
+    let (seeds, name) = design.seeds()?;
+    let found = found(design, &seeds, options)?;
+    let missing: Vec<usize> = (0..found.len()).filter(|&i| found[i].is_none()).collect();
+    if let Some(begin) = options.begin {
+        begin(missing.len());
+    }
+    let cache = Cache::new(options.cache);
+    let made = in_parallel(missing.len(), options.threads(), |number, threads| {
+        let (point, seed) = place(missing[number], &seeds);
+        let tell = |progress: &crate::Progress| {
+            if let Some(tell) = options.progress {
+                tell(number, progress);
+            }
+        };
+        let asks = || options.is_interrupted();
+        let control = Control { threads, ranks: None, asks: &asks, tell: &tell, chunk: &adapt };
+        measured(&cache.make(&design.plan(point, Some(seed))?, &recording(), &control)?)
+    });
+    let kept = found.len() - missing.len();
+    let mut runs = found;
+    let (mut failed, mut first) = (Vec::new(), None);
+    for (place_of, result) in missing.into_iter().zip(made) {
+        match result {
+            Ok(readings) => runs[place_of] = Some(readings),
+            Err(Error::Interrupted) => return Err(Error::Interrupted),
+            Err(error) => {
+                let (point, seed) = place(place_of, &seeds);
+                let values = values(&design.points[point]);
+                failed.push(FailedRun { values, seed, why: error.to_string() });
+                first = first.or(Some(error));
+            }
+        }
+    }
+    if let Some(error) = first.filter(|_| failed.len() == runs.len()) {
+        return Err(error);
+    }
+    let of_point = |(point, runs): (&Point, &[Found])| SweepPoint {
+        values: values(point),
+        metrics: aggregated(
+            &runs.iter().map(|run| run.clone().unwrap_or_default()).collect::<Vec<_>>(),
+        ),
+    };
+    let points = design.points.iter().zip(runs.chunks(seeds.seeds().len()));
+    let points = points.map(of_point).collect();
+    let keys = design.points[0].iter().map(|value| value.change.key.clone()).collect();
+    let seeds = seeds.seeds().to_vec();
+    Ok(Sweep { schema: Sweep::SCHEMA, name, keys, seeds, points, failed, kept, runs })
+}
+
+/// The runs that were made before; on the way every point is checked.
+fn found(
+    design: &Design,
+    seeds: &SeedList,
+    options: &SweepOptions<'_>,
+) -> Result<Vec<Found>, Error> {
+    let cache = Cache::new(options.cache);
+    let found = in_parallel(design.runs(seeds), options.threads(), |i, _| {
+        if options.is_interrupted() {
+            return Err(Error::Interrupted);
+        }
+        let (point, seed) = place(i, seeds);
+        let seen = cache.get(&design.plan(point, Some(seed))?, &recording());
+        seen.map(|seen| measured(&seen)).transpose()
+    });
+    found.into_iter().collect()
+}
+
+/// The point and the seed of a run.
+fn place(run: usize, seeds: &SeedList) -> (usize, u64) {
+    let seeds = seeds.seeds();
+    (run / seeds.len(), seeds[run % seeds.len()])
+}
+
+/// What is observed of every run.
+fn recording() -> Recording {
+    Recording { interval: None, parts: [Part::Summary].into() }
+}
+
+fn measured(seen: &Observations) -> Result<Vec<Reading>, Error> {
+    let missing = || Error::Run("a run ended without a summary".to_owned());
+    seen.summary.as_ref().map(readings).ok_or_else(missing)
+}
+
+fn values(point: &Point) -> Vec<Json> {
+    let value = |value: &AxisValue| match value.number {
+        Some(number) if number.fract() == 0.0 && number.abs() < 1e15 => Json::from(number as i64),
+        Some(number) => Json::from(number),
+        None => Json::from(value.text.clone()),
+    };
+    point.iter().map(value).collect()
+}
+
+impl Sweep {
+    /// The version that [`schema`](Self::schema) carries.
+    pub const SCHEMA: u32 = 1;
+
+    /// How many runs it has.
+    pub fn count(&self) -> usize {
+        self.runs.len()
+    }
+}

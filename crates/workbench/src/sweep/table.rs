@@ -1,0 +1,100 @@
+//! The files of a sweep: one row a run and metric.
+
+use std::io;
+
+use serde_json::Value as Json;
+use tidegate_results::{AxisCell, SweepRow, SweepTable, write_json};
+
+use super::Sweep;
+use crate::readings::Reading;
+
+impl Sweep {
+    /// `sweep.parquet` and `sweep.csv`, which hold the same rows, and `sweep.json`, each with its
+    /// name.
+    ///
+    /// # Errors
+    /// When a row does not fit its column: a fault of ours.
+    pub fn files(&self) -> io::Result<Vec<(String, Vec<u8>)>> {
+        let numeric: Vec<bool> = (0..self.keys.len())
+            .map(|key| self.points.iter().all(|point| point.values[key].is_number()))
+            .collect();
+        let columns: Vec<(String, bool)> =
+            self.keys.iter().cloned().zip(numeric.iter().copied()).collect();
+        let mut table = SweepTable::new(&columns)?;
+        let mut csv = String::new();
+        csv_line(&mut csv, table.columns());
+        for (i, readings) in self.runs.iter().enumerate() {
+            let point = &self.points[i / self.seeds.len()];
+            let axes: Vec<AxisCell> = point
+                .values
+                .iter()
+                .zip(&numeric)
+                .map(|(value, number)| cell(value, *number))
+                .collect();
+            let seed = self.seeds[i % self.seeds.len()];
+            for reading in readings.iter().flatten() {
+                let row = row(&axes, seed, reading);
+                csv_line(&mut csv, row.texts());
+                table.add(&row)?;
+            }
+        }
+        let mut json = Vec::new();
+        write_json(self, &mut json)?;
+        Ok(vec![
+            ("sweep.csv".to_owned(), csv.into_bytes()),
+            ("sweep.parquet".to_owned(), table.close()?),
+            // Last: where it is, the others are.
+            ("sweep.json".to_owned(), json),
+        ])
+    }
+}
+
+fn row<'a>(axes: &'a [AxisCell], seed: u64, reading: &'a Reading) -> SweepRow<'a> {
+    SweepRow {
+        axes,
+        seed,
+        label: &reading.label,
+        protocol: &reading.protocol,
+        min_bytes: reading.sizes.map(|sizes| sizes.0),
+        below_bytes: reading.sizes.and_then(|sizes| sizes.1),
+        metric: reading.metric.name,
+        value: reading.value,
+        unit: reading.metric.unit,
+        is_lower_bound: reading.is_lower_bound,
+    }
+}
+
+fn cell(value: &Json, is_number: bool) -> AxisCell {
+    match value {
+        Json::Number(number) if is_number => AxisCell::Number(number.as_f64().unwrap_or(f64::NAN)),
+        Json::String(text) => AxisCell::Text(text.clone()),
+        other => AxisCell::Text(other.to_string()),
+    }
+}
+
+/// Adds a line (RFC 4180, but for its end, which is a newline).
+fn csv_line(csv: &mut String, cells: impl IntoIterator<Item = String>) {
+    for (i, cell) in cells.into_iter().enumerate() {
+        if i > 0 {
+            csv.push(',');
+        }
+        if cell.contains([',', '"', '\n', '\r']) {
+            csv.push_str(&format!("\"{}\"", cell.replace('"', "\"\"")));
+        } else {
+            csv.push_str(&cell);
+        }
+    }
+    csv.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cells_of_csv_are_quoted_where_they_must_be() {
+        let mut csv = String::new();
+        csv_line(&mut csv, ["a", "b,c", "d\"e", "", "f\ng"].map(str::to_owned));
+        assert_eq!(csv, "a,\"b,c\",\"d\"\"e\",,\"f\ng\"\n");
+    }
+}
