@@ -243,7 +243,9 @@ impl Node {
             Raw::List(items) => {
                 let len = items.len();
                 let labels: Vec<&str> = items.iter().filter_map(Node::label).collect();
-                let or_a_label = if labels.is_empty() {
+                // Who gives a place means no label.
+                let is_place = step.parse::<usize>().is_ok();
+                let or_a_label = if labels.is_empty() || is_place {
                     String::new()
                 } else {
                     format!(", or a label: {}", one_of(labels))
