@@ -299,19 +299,19 @@ fn label(item: &Node) -> Option<&str> {
 /// A step means nothing in a list.
 fn no_item(items: &[Node], step: &str, at: &Place, key: String) -> Error {
     let len = items.len();
-    let mut labels: Vec<&str> = items.iter().filter_map(label).collect();
-    labels.dedup();
     let place = match len {
         0 => "a list that is not empty".to_string(),
         1 => "place 0".to_string(),
         _ => format!("a place from 0 to {}, or * for all", len - 1),
     };
-    let by_label = match labels.is_empty() {
-        true => String::new(),
-        false => format!(", or label {}", one_of(labels.iter().copied())),
-    };
-    let what = if step == "*" || step.parse::<usize>().is_ok() { "place" } else { "label" };
-    at.error(key, format!("{what} {step} in a list of {len}"), place + &by_label)
+    let is_place = step == "*" || step.parse::<usize>().is_ok();
+    let mut labels: Vec<&str> = items.iter().filter_map(label).collect();
+    labels.dedup();
+    if is_place || labels.is_empty() {
+        return at.error(key, format!("place {step} in a list of {len}"), place);
+    }
+    let expected = format!("{place}, or label {}", one_of(labels.iter().copied()));
+    at.error(key, format!("label {step} in a list of {len}"), expected)
         .meant(nearest(step, labels))
 }
 

@@ -25,7 +25,7 @@ pub struct AxisValue {
     pub change: Override,
 }
 
-const EXAMPLES: &str = "key=values, such as traffic.0.load=0.3..0.9:0.1 or protocol=swift,dctcp";
+const EXAMPLES: &str = "key=values, such as traffic.0.load=0.3..0.9:0.1 or fabric.spines=2,4";
 
 impl Axis {
     /// From `key=values`, the argument of `--vary`.
