@@ -50,6 +50,10 @@ pub(crate) fn run(command: Command) -> Result<String> {
             let protocol = workbench::protocol(&name)?;
             Ok(if json { pretty(&protocol) } else { page::protocol(&protocol) })
         }
+        Command::New { fabric: Some(name) } => workbench::template(&name),
+        Command::New { fabric: None } => {
+            Ok(workbench::templates().map(|name| name.to_owned() + "\n").collect())
+        }
         Command::Dissector => Ok(workbench::dissector()),
         Command::Schema => Ok(pretty(&workbench::schema())),
         Command::Completions { shell } => {

@@ -34,6 +34,22 @@ fn an_unknown_protocol_is_refused_with_the_nearest_name() {
 }
 
 #[test]
+fn a_scenario_to_begin_with_runs() {
+    let names = answer(&["new"]).ok();
+    let folder = tempfile::tempdir().unwrap();
+    for name in ["sird-leaf-spine", "star", "fat-tree"] {
+        assert!(names.lines().any(|line| line == name), "{names}");
+        let path = folder.path().join("a.toml");
+        std::fs::write(&path, answer(&["new", name]).ok()).unwrap();
+        let short = ["--set", "duration=200us", "--set", "warmup=20us"];
+        let summary =
+            answer(&[&["run", path.to_str().unwrap(), "--json"][..], &short].concat()).json();
+        assert!(summary["engine"]["packet_hops"].as_u64() > Some(1_000), "{name}: {summary}");
+    }
+    answer(&["new", "sird-leaf-spin"]).refused(2, &["did you mean", "sird-leaf-spine"]);
+}
+
+#[test]
 fn schema_is_a_json_schema() {
     let schema = answer(&["schema"]).json();
     assert!(schema["$schema"].as_str().unwrap().contains("json-schema.org"), "{schema}");

@@ -57,7 +57,7 @@ pub use sweep::{
 };
 pub use tidegate_results as results;
 pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};
-pub use tidegate_scenario::{Distributed, Override, Plan, distributions};
+pub use tidegate_scenario::{Distributed, Override, Plan, distributions, templates};
 
 /// The example of a protocol in the document compiles.
 #[cfg(doctest)]
@@ -89,6 +89,15 @@ pub fn set(argument: &str) -> Result<Override, Error> {
 /// When the argument has no key or no value, or a range leads nowhere.
 pub fn vary(argument: &str) -> Result<Axis, Error> {
     Axis::vary(argument).map_err(scenario)
+}
+
+/// A scenario to begin with, on one of the fabrics that [`templates`] names, as a file in which all
+/// keys that it does not say stand as comments.
+///
+/// # Errors
+/// When there is no such fabric.
+pub fn template(fabric: &str) -> Result<String, Error> {
+    tidegate_scenario::template(fabric).map_err(scenario)
 }
 
 fn scenario(error: tidegate_scenario::Error) -> Error {

@@ -311,8 +311,7 @@ fn no_item(items: &[Node], step: &str, at: &Place, key: String) -> Error {
         return at.error(key, format!("place {step} in a list of {len}"), place);
     }
     let expected = format!("{place}, or label {}", one_of(labels.iter().copied()));
-    at.error(key, format!("label {step} in a list of {len}"), expected)
-        .meant(nearest(step, labels))
+    at.error(key, format!("label {step} in a list of {len}"), expected).meant(nearest(step, labels))
 }
 
 fn entries(source: &Rc<Source>, table: DeTable<'_>) -> Entries {
