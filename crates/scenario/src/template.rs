@@ -2,6 +2,7 @@
 //! it is said.
 
 use textwrap::Options;
+use tidegate_algos::Protocol;
 
 use crate::build::{fabric, faults, hosts, scenario, switch, traffic, transport};
 use crate::error::{Error, nearest, one_of};
@@ -22,8 +23,8 @@ pub fn templates() -> impl Iterator<Item = &'static str> {
     presets.chain(kinds.filter(|kind| !LISTED.contains(kind)))
 }
 
-/// A scenario on a fabric, as a file with comments: Poisson arrivals of web search under Swift at
-/// half load. `name` is one of [`templates`].
+/// A scenario on a fabric, as a file with comments: Poisson arrivals of web search at half load,
+/// under the catalog's first protocol. `name` is one of [`templates`].
 ///
 /// # Errors
 /// When there is no such fabric.
@@ -67,7 +68,8 @@ pub fn template(name: &str) -> Result<String, Error> {
     let keys = transport::KEYS.iter();
     // What a fabric's paper says of connections holds.
     let keys = keys.filter(|key| preset.is_none() || key.name == "protocol");
-    file.keys(keys, &[("protocol", "\"swift\"")]);
+    let first = Protocol::ALL.first().map_or("", |protocol| protocol.card().name);
+    file.keys(keys, &[("protocol", &format!("{first:?}"))]);
     file.section("[[traffic]]");
     let kind = variant(traffic::KINDS, TRAFFIC).map_or(&[][..], |kind| kind.keys);
     let said = [
