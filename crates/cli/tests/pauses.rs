@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{Answer, answer, protocols_without};
+use common::{Answer, answer, circle, protocols_without};
 use serde_json::Value;
 
 /// What the program says of a scenario, the first protocol carrying its flows. Marks come too late
@@ -84,23 +84,8 @@ fn drops_in_spite_of_pauses_are_warned_of() {
 
 #[test]
 fn a_deadlock_ends_the_run_and_names_the_ports() {
-    let mut text = "duration = '20ms'\nflows = [\n".to_owned();
-    for flow in 0..64 {
-        let (src, dst) = (flow % 8, (flow % 8 + 4) % 8);
-        text += &format!("  {{ src = 'h{src}', dst = 'h{dst}' }},\n");
-    }
-    text += "]\n[fabric]\nkind = 'graph'\nhosts = ['h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', \
-             'h7']\nswitches = ['s0', 's1', 's2', 's3']\nlinks = [\n";
-    let link = "rate = '100Gbps', delay = '1us'";
-    for host in 0..8 {
-        text += &format!("  {{ a = 'h{host}', b = 's{}', {link} }},\n", host / 2);
-    }
-    for switch in 0..4 {
-        text += &format!("  {{ a = 's{switch}', b = 's{}', {link} }},\n", (switch + 1) % 4);
-    }
-    text += "]\n[switch]\nbuffer = '600KB'\necn = { kmin = '1GB' }\npfc = {}\n";
     let words = ["deadlock, found at", "are paused in a circle", "s0", "s1", "s2", "s3"];
-    run(&text, &["--json"]).refused(1, &words);
+    run(&circle(), &["--json"]).refused(1, &words);
 }
 
 #[test]

@@ -8,7 +8,7 @@ use std::fs;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
-use common::{Answer, Place, answer, files, protocols_without, tidegate};
+use common::{Answer, Place, answer, circle, files, protocols_without, tidegate};
 use serde_json::{Value, json};
 
 /// Messages that seeds draw anew, between two racks.
@@ -196,22 +196,7 @@ fn a_dry_run_makes_and_keeps_nothing_and_is_near() {
 fn a_run_that_fails_is_told_and_the_others_are_kept() {
     let place = Place::usual();
     let protocol = &protocols_without("pauses (PFC)")[0];
-    let mut text =
-        format!("duration = '20ms'\ntransport = {{ protocol = '{protocol}' }}\nflows = [");
-    for flow in 0..64 {
-        let (src, dst) = (flow % 8, (flow % 8 + 4) % 8);
-        text += &format!("  {{ src = 'h{src}', dst = 'h{dst}' }},\n");
-    }
-    text += "]\n[fabric]\nkind = 'graph'\nhosts = ['h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', \
-             'h7']\nswitches = ['s0', 's1', 's2', 's3']\nlinks = [\n";
-    let link = "rate = '100Gbps', delay = '1us'";
-    for host in 0..8 {
-        text += &format!("  {{ a = 'h{host}', b = 's{}', {link} }},\n", host / 2);
-    }
-    for switch in 0..4 {
-        text += &format!("  {{ a = 's{switch}', b = 's{}', {link} }},\n", (switch + 1) % 4);
-    }
-    text += "]\n[switch]\nbuffer = '600KB'\necn = { kmin = '1GB' }\npfc = {}\n";
+    let text = format!("{}\n[transport]\nprotocol = '{protocol}'\n", circle());
     fs::write(place.path("scenario.toml"), text).unwrap();
     let out = place.arg("out");
     let answer = sweep(&place, &["--vary", "duration=20us,20ms", "--out", &out]);

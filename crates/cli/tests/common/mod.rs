@@ -175,3 +175,24 @@ pub(crate) fn steady(mut summary: Value) -> Value {
     }
     summary
 }
+
+/// A scenario without a protocol: flows over a circle of switches that pause each other, until all
+/// stand still where marks come too late to keep queues short.
+pub(crate) fn circle() -> String {
+    let mut text = "duration = '20ms'\nflows = [\n".to_owned();
+    for flow in 0..64 {
+        let (src, dst) = (flow % 8, (flow % 8 + 4) % 8);
+        text += &format!("  {{ src = 'h{src}', dst = 'h{dst}' }},\n");
+    }
+    text += "]\n[fabric]\nkind = 'graph'\nhosts = ['h0', 'h1', 'h2', 'h3', 'h4', 'h5', 'h6', \
+             'h7']\nswitches = ['s0', 's1', 's2', 's3']\nlinks = [\n";
+    let link = "rate = '100Gbps', delay = '1us'";
+    for host in 0..8 {
+        text += &format!("  {{ a = 'h{host}', b = 's{}', {link} }},\n", host / 2);
+    }
+    for switch in 0..4 {
+        text += &format!("  {{ a = 's{switch}', b = 's{}', {link} }},\n", (switch + 1) % 4);
+    }
+    text += "]\n[switch]\nbuffer = '600KB'\necn = { kmin = '1GB' }\npfc = {}\n";
+    text
+}
