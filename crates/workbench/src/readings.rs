@@ -1,7 +1,9 @@
 //! What a run comes to as numbers with a name and a unit each: what is averaged over seeds, and
 //! what tables of many runs are made of.
 
-use tidegate_results::{FctSummary, Fixed, GroupSummary, LinkSummary, Summary, SwitchSummary};
+use tidegate_results::{
+    FctSummary, Fixed, GroupSummary, JobSummary, LinkSummary, Summary, SwitchSummary,
+};
 
 /// What is measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +30,7 @@ pub enum Better {
 use Better::{Less, More, Neither};
 
 /// Every metric: name, unit, which value is better, and what it is, for people.
-pub const METRICS: [(&str, &str, Better, &str); 37] = [
+pub const METRICS: [(&str, &str, Better, &str); 42] = [
     ("goodput_mean_gbps", "Gbps", More, "Mean of the flows' goodputs."),
     ("goodput_min_gbps", "Gbps", More, "The smallest of them."),
     ("goodput_max_gbps", "Gbps", Neither, "The largest."),
@@ -55,6 +57,11 @@ pub const METRICS: [(&str, &str, Better, &str); 37] = [
     ("exchange_mean_us", "us", Less, "From request to the end of the reply: mean."),
     ("exchange_p50_us", "us", Less, "Median."),
     ("exchange_p99_us", "us", Less, "99th percentile."),
+    ("job_completion_us", "us", Less, "Of a collective: from its start to its last byte."),
+    ("job_iteration_mean_us", "us", Less, "Mean time of its iterations."),
+    ("job_iteration_p99_us", "us", Less, "99th percentile."),
+    ("job_algbw_gbps", "Gbps", More, "Its algorithm bandwidth."),
+    ("job_busbw_gbps", "Gbps", More, "Its bus bandwidth."),
     ("tor_buffer_mean_bytes", "B", Less, "What switches with hosts hold: mean over them."),
     ("tor_buffer_p99_bytes", "B", Less, "99th percentile over time, of the fullest."),
     ("tor_buffer_max_bytes", "B", Less, "Maximum."),
@@ -106,6 +113,14 @@ pub(crate) fn readings(summary: &Summary) -> Vec<Reading> {
     let protocols = summary.protocols.join(" + ");
     for (label, exchange) in summary.exchanges.iter().filter(|(label, _)| *label != "all") {
         Reader::new(&mut all, label, &protocols).exchange(exchange);
+    }
+    for job in &summary.jobs {
+        // Those that share a label cannot be told apart.
+        let same =
+            |other: &&JobSummary| (&other.label, &other.protocol) == (&job.label, &job.protocol);
+        if summary.jobs.iter().filter(same).count() == 1 {
+            Reader::new(&mut all, &job.label, &job.protocol).job(job);
+        }
     }
     Reader::new(&mut all, "", &protocols).whole(summary);
     all
@@ -180,6 +195,16 @@ impl<'a> Reader<'a> {
         self.bounded("exchange_mean_us", float(fct.mean_us), fct.unfinished > 0);
         self.bounded("exchange_p50_us", float(fct.p50_us), fct.hides(500));
         self.bounded("exchange_p99_us", float(fct.p99_us), fct.hides(10));
+    }
+
+    fn job(&mut self, job: &JobSummary) {
+        let is_cut = job.finished < job.iterations;
+        let times = &job.iteration_us;
+        self.note("job_completion_us", float(job.completion_us));
+        self.bounded("job_iteration_mean_us", float(times.mean), is_cut);
+        self.bounded("job_iteration_p99_us", float(times.p99), is_cut);
+        self.note("job_algbw_gbps", job.algbw_gbps);
+        self.note("job_busbw_gbps", job.busbw_gbps);
     }
 
     fn whole(&mut self, summary: &Summary) {
@@ -261,6 +286,37 @@ pub(crate) mod tests {
         let sizes: Vec<_> = all.iter().filter(|reading| reading.sizes.is_some()).collect();
         assert!(!sizes.is_empty());
         assert!(sizes.iter().all(|reading| reading.metric.name.starts_with("size_")));
+    }
+
+    #[test]
+    fn collectives_are_read_by_label_where_that_tells_them_apart() {
+        let read = |labels: [&str; 2]| {
+            let job = |label: &str| {
+                format!(
+                    "[[traffic]]\nkind = 'collective'\nlabel = '{label}'\n\
+                     op = 'ring-all-reduce'\nsize = '40KB'\niterations = 2\n"
+                )
+            };
+            let text = format!(
+                "duration = '200us'\nfabric = {{ kind = 'star', hosts = 4 }}\n\
+                 transport = {{ protocol = 'swift' }}\n{}{}",
+                job(labels[0]),
+                job(labels[1])
+            );
+            let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
+            let summary = crate::run(&plan, &crate::RunOptions::default()).unwrap();
+            let mut all = readings(&summary);
+            all.retain(|reading| reading.metric.name.starts_with("job_"));
+            (summary, all)
+        };
+        let (summary, all) = read(["a", "b"]);
+        assert_eq!(all.len(), 10);
+        let its =
+            |reading: &&Reading| reading.label == "b" && reading.metric.name == "job_completion_us";
+        let completion = summary.jobs[1].completion_us.map(Fixed::as_f64);
+        assert!(completion > Some(0.0));
+        assert_eq!(all.iter().find(its).map(|reading| reading.value), completion);
+        assert_eq!(read(["a", "a"]).1, []);
     }
 
     #[test]
