@@ -180,6 +180,7 @@ fn options<'a>(how: &'a How, progress: Option<workbench::Listener<'a>>) -> RunOp
         out: how.out.as_deref(),
         force: how.force,
         capture: None,
+        tables: None,
         ranks: None,
         warn: None,
         threads: how.threads.map(|threads| threads as usize),

@@ -16,7 +16,7 @@ use crate::observe::{Control, Observations, Part, drive, measures};
 /// Hash of the sources that decide what is observed, so that no other build's observations are
 /// taken for this one's. Not the revision, which stays while somebody edits; and not the whole
 /// program, whose tables and pages change nothing here.
-const BUILD: &str = env!("TIDEGATE_SOURCES");
+pub const BUILD: &str = env!("TIDEGATE_SOURCES");
 
 /// What is observed of a run.
 #[derive(Clone, Debug, Default, PartialEq)]

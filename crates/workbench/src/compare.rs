@@ -1,7 +1,6 @@
 //! One scenario under several protocols.
 
 use std::io::{self, Write};
-use std::path::Path;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
@@ -11,7 +10,7 @@ use tidegate_results::{Summary, write_json};
 use tidegate_scenario::{Override, Plan};
 
 use crate::run::{Staged, run_numbered};
-use crate::{Destination, Error, RunOptions, catalog, interrupt, load};
+use crate::{Destination, Error, RunOptions, Source, catalog, interrupt, load};
 
 /// A scenario under several protocols: the content of `comparison.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -37,7 +36,7 @@ pub struct Compared {
     pub summary: Summary,
 }
 
-/// Runs the scenario at `path` under each of `protocols`, several at a time where there are threads
+/// Runs the scenario under each of `protocols`, several at a time where there are threads
 /// for it. The results of each go to a folder of its own in `options.out`, next to
 /// `comparison.json`.
 ///
@@ -45,15 +44,15 @@ pub struct Compared {
 /// When a protocol, the scenario or an override is wrong, nothing has run and nothing is written.
 /// When a run fails, the others are done and written all the same; the first failure is returned.
 pub fn compare(
-    path: &Path,
+    scenario: impl Into<Source>,
     overrides: &[Override],
     protocols: &[String],
     options: &RunOptions<'_>,
 ) -> Result<Comparison, Error> {
     let plans = {
-        let (path, overrides, protocols) =
-            (path.to_owned(), overrides.to_vec(), protocols.to_vec());
-        let make = move || plans(&path, &overrides, &protocols);
+        let (scenario, overrides, protocols) =
+            (scenario.into(), overrides.to_vec(), protocols.to_vec());
+        let make = move || plans(&scenario, &overrides, &protocols);
         interrupt::patiently(&|| options.is_interrupted(), make)?
     };
     // Held until all is done: if nothing comes of it, the folder goes again.
@@ -147,7 +146,7 @@ impl Comparison {
 
 /// The scenario under each protocol.
 pub(crate) fn plans(
-    path: &Path,
+    scenario: &Source,
     overrides: &[Override],
     protocols: &[String],
 ) -> Result<Vec<Plan>, Error> {
@@ -163,13 +162,13 @@ pub(crate) fn plans(
     }
     // What the file says of its own protocol is checked even where others run.
     let of_all = |change: &&Override| !change.key.starts_with("transport.");
-    load(path, &overrides.iter().filter(of_all).cloned().collect::<Vec<_>>())?;
+    load(scenario.clone(), &overrides.iter().filter(of_all).cloned().collect::<Vec<_>>())?;
     let plan = |name: &String| {
         // What the scenario sets is of its own protocol; what the caller sets, of each that is
         // compared.
         let mut all = vec![Override::protocol("--protocols", name)];
         all.extend_from_slice(overrides);
-        load(path, &all).map_err(|error| match error {
+        load(scenario.clone(), &all).map_err(|error| match error {
             Error::Scenario(message) => Error::Scenario(format!("under {name}: {message}")),
             other => other,
         })

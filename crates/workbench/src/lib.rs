@@ -29,9 +29,10 @@ mod report;
 mod reproduce;
 mod run;
 mod seeds;
+mod source;
 mod sweep;
 
-pub use cache::default_cache;
+pub use cache::{BUILD, default_cache};
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
 pub use compare::{Compared, Comparison, compare};
 pub use conditions::conditions;
@@ -44,35 +45,49 @@ pub use observe::Progress;
 pub use pcap::Capture;
 pub use ranks::Ranks;
 pub use readings::{Better, METRICS};
+pub use report::plot::PALETTE;
 pub use report::{report, reproduction_files, write_report};
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, FigureInfo, FigureText, Forecast, PaperRecord,
     PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step, Teller, Verdict,
     figures, reproduce,
 };
-pub use run::{Listener, RunOptions, run, serve};
+pub use run::{Listener, RunOptions, Tables, run, serve};
 pub use seeds::{Aggregate, Aggregated, SeededRun, run_seeds};
+pub use source::Source;
 pub use sweep::{
-    Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_sweep, sweep,
+    Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_sweep, make_runs,
+    missing_runs, sweep,
 };
 pub use tidegate_results as results;
 pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};
-pub use tidegate_scenario::{Distributed, Override, Plan, distributions, templates};
+pub use tidegate_scenario::{
+    Distributed, Override, Plan, content_hash, distributions, resolved, templates,
+};
 
 /// The example of a protocol in the document compiles.
 #[cfg(doctest)]
 #[doc = include_str!("../../../docs/adding-a-protocol.md")]
 struct AddingAProtocol;
 
-use std::path::Path;
-
-/// Reads a scenario file and applies `overrides` to it.
+/// Reads a scenario and applies `overrides` to it.
 ///
 /// # Errors
-/// When the file cannot be read, or it or an override is wrong; the message names the place, the
+/// When its file cannot be read, or it or an override is wrong; the message names the place, the
 /// value, and what is allowed.
-pub fn load(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
-    tidegate_scenario::load_file(path, overrides).map_err(scenario)
+pub fn load(from: impl Into<Source>, overrides: &[Override]) -> Result<Plan, Error> {
+    let parse = |text: &str| tidegate_scenario::load(text, source::NO_FILE, overrides);
+    let plan = match from.into() {
+        Source::File(path) => tidegate_scenario::load_file(&path, overrides),
+        Source::Text(text) => parse(&text),
+        Source::Made(text) => parse(&text).map_err(|mut error| {
+            if &*error.origin == source::NO_FILE {
+                error.line = 0;
+            }
+            error
+        }),
+    };
+    plan.map_err(scenario)
 }
 
 /// What `--set key=value` changes in a scenario.

@@ -10,7 +10,7 @@ use tidegate_scenario::Plan;
 
 use crate::machine::{self, Stopwatch};
 use crate::observe::{
-    Control, Measure, Progress, RowsFile, SamplesFile, Summarised, adapt, build_among, drive,
+    Control, Measure, Progress, RowsFile, SamplesFile, Shelf, Summarised, adapt, build_among, drive,
 };
 use crate::pcap::{Capture, Capturing};
 use crate::ranks::Ranks;
@@ -20,11 +20,17 @@ use crate::{Destination, Error, interrupt};
 /// runs it.
 pub type Listener<'a> = &'a (dyn Fn(usize, &Progress) + Sync);
 
+/// Takes the tables of a run: its number (0 unless there are several), and each table's name and the
+/// bytes of a file of that name.
+pub type Tables<'a> = &'a (dyn Fn(usize, Vec<(&'static str, Vec<u8>)>) + Sync);
+
 /// How to run a plan.
 #[derive(Clone, Copy, Default)]
 pub struct RunOptions<'a> {
     /// Folder for results; without one nothing is written.
     pub out: Option<&'a Path>,
+    /// Given the tables of runs that have no folder for results.
+    pub tables: Option<Tables<'a>>,
     /// Replace results that the folder holds, and the capture.
     pub force: bool,
     /// Capture packets; comparisons do not.
@@ -117,10 +123,14 @@ fn run_in_chunks(
 ) -> Result<(Summary, Option<Staged>), Error> {
     let watch = Stopwatch::start();
     measures.push(Box::new(Summarised::new(plan)));
-    if let Some(out) = &out {
-        measures.push(Box::new(RowsFile::new(out.path())));
+    let shelf = match &out {
+        Some(out) => Some(Shelf::Folder(out.path().to_owned())),
+        None => options.tables.map(|_| Shelf::Memory),
+    };
+    if let Some(shelf) = shelf {
+        measures.push(Box::new(RowsFile::new(shelf.clone())));
         measures.extend(plan.output.timeseries.map(|interval| {
-            let file = SamplesFile::new(out.path(), interval, plan.duration);
+            let file = SamplesFile::new(shelf, interval, plan.duration);
             Box::new(file) as Box<dyn Measure>
         }));
     }
@@ -138,6 +148,9 @@ fn run_in_chunks(
     let left = drive(plan, measures, &control)?;
     let missing = || Error::Run("a run ended without a summary".to_owned());
     let summary = left.seen.summary.ok_or_else(missing)?;
+    if let Some(take) = options.tables.filter(|_| out.is_none()) {
+        take(number, left.tables);
+    }
     let staged = out.map(|out| Staged::new(out, left.files, plan, &summary, &watch)).transpose()?;
     Ok((summary, staged))
 }

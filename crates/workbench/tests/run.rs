@@ -8,7 +8,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use tidegate_workbench::results::Summary;
 use tidegate_workbench::{
-    Error, Plan, Progress, ProtocolInfo, RunOptions, compare, load, protocols, run, set,
+    Error, Plan, Progress, ProtocolInfo, RunOptions, Source, compare, load, protocols, run, set,
 };
 
 const MULTI_HOP: &str =
@@ -64,6 +64,34 @@ count = 10
 /// Those that run on any fabric: the others need circuits.
 fn anywhere() -> impl Iterator<Item = ProtocolInfo> {
     protocols().into_iter().filter(|info| !info.needs.contains(&"circuit announcements"))
+}
+
+#[test]
+fn tables_in_memory_are_the_files_of_a_folder() {
+    let plan = plan(&["output.timeseries=50us"]);
+    let dir = tempfile::tempdir().unwrap();
+    let given = Mutex::new(Vec::new());
+    let take = |number: usize, tables: Vec<(&'static str, Vec<u8>)>| {
+        given.lock().unwrap().extend(tables.into_iter().map(|table| (number, table)));
+    };
+    let options = RunOptions { tables: Some(&take), ..RunOptions::default() };
+    run(&plan, &RunOptions { out: Some(dir.path()), ..options }).unwrap();
+    assert!(given.lock().unwrap().is_empty(), "they are in the folder");
+    run(&plan, &options).unwrap();
+    let given = given.into_inner().unwrap();
+    let names: Vec<_> = given.iter().map(|(number, (name, _))| (*number, *name)).collect();
+    assert_eq!(names, [(0, "flows.parquet"), (0, "timeseries.parquet")]);
+    for (_, (name, bytes)) in given {
+        assert!(bytes == std::fs::read(dir.path().join(name)).unwrap(), "{name}");
+    }
+}
+
+#[test]
+fn a_scenario_may_be_a_text_of_which_messages_name_a_line_if_somebody_wrote_it() {
+    let text = "seed = 3\nduration = '1ms'\nfabric = 7\n".to_owned();
+    let message = |source| load(source, &[]).unwrap_err().to_string();
+    assert!(message(Source::Text(text.clone())).starts_with("scenario:3: fabric: found 7"));
+    assert!(message(Source::Made(text)).starts_with("scenario: fabric: found 7"));
 }
 
 #[test]

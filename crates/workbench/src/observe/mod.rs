@@ -20,6 +20,7 @@ mod rows;
 mod series;
 mod slowdowns;
 mod summary;
+mod tables;
 #[cfg(test)]
 pub(crate) mod tests;
 mod traces;
@@ -49,6 +50,7 @@ pub(crate) use rows::RowsFile;
 pub(crate) use series::SamplesFile;
 pub(crate) use slowdowns::{Slowdown, quantile};
 pub(crate) use summary::Summarised;
+pub(crate) use tables::Shelf;
 pub(crate) use traces::{FlowTrace, Traced};
 
 /// Version of what is made of a run; part of every key under which that is kept.
@@ -112,6 +114,8 @@ pub(crate) struct Left {
     pub(crate) seen: Observations,
     /// Complete but for their names.
     pub(crate) files: Vec<Partial>,
+    /// Files that are in memory alone.
+    pub(crate) tables: Vec<(&'static str, Vec<u8>)>,
 }
 
 /// A run that is about to begin.

@@ -1,44 +1,42 @@
 //! Flows and messages, a row each.
 
-use std::path::{Path, PathBuf};
-
-use tidegate_results::{FlowFile, Partial};
+use tidegate_results::FlowFile;
 use tidegate_scenario::Plan;
 use tidegate_sim::FlowRecord;
 
+use super::tables::{Shelf, Table};
 use super::{End, Left, Measure, Start};
 use crate::{Error, convert};
 
 /// Writes `flows.parquet`.
 pub(crate) struct RowsFile {
-    out: PathBuf,
-    file: Option<FlowFile<Partial>>,
+    to: Shelf,
+    file: Option<FlowFile<Table>>,
 }
 
 impl RowsFile {
-    /// In the folder `out`.
-    pub(crate) fn new(out: &Path) -> RowsFile {
-        RowsFile { out: out.to_owned(), file: None }
+    /// For files that go there.
+    pub(crate) fn new(to: Shelf) -> RowsFile {
+        RowsFile { to, file: None }
     }
 }
 
 impl Measure for RowsFile {
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
         let names = convert::names(start.plan);
-        let to = Partial::new(self.out.join("flows.parquet"));
-        let file = to.and_then(|to| FlowFile::new(to, &names));
-        self.file = Some(file.map_err(Error::output(&self.out))?);
+        let file = self.to.table("flows.parquet").and_then(|to| FlowFile::new(to, &names));
+        self.file = Some(file.map_err(self.to.error())?);
         Ok(())
     }
 
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        file.add(&convert::flow(plan, record, None)).map_err(Error::output(&self.out))
+        file.add(&convert::flow(plan, record, None)).map_err(self.to.error())
     }
 
     fn finish(self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
         if let Some(file) = self.file {
-            left.files.push(file.close().map_err(Error::output(&self.out))?);
+            left.add(file.close().map_err(self.to.error())?);
         }
         Ok(())
     }

@@ -2,32 +2,32 @@
 //! flow and the pauses of every port.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
 
 use tidegate_core::{Span, Time};
-use tidegate_results::{Entity, Partial, SeriesFile, SeriesRow};
+use tidegate_results::{Entity, SeriesFile, SeriesRow};
 use tidegate_scenario::Plan;
 use tidegate_sim::{FlowRecord, Quantity, Sample};
 
+use super::tables::{Shelf, Table};
 use super::{End, Left, Measure, Start};
 use crate::{Error, convert};
 
 /// Writes `timeseries.parquet`.
 pub(crate) struct SamplesFile {
-    out: PathBuf,
+    to: Shelf,
     interval: Span,
     goodputs: Goodputs,
     /// How long each port had stood still as of the last sample, in picoseconds.
     paused: BTreeMap<u64, f64>,
-    file: Option<SeriesFile<Partial>>,
+    file: Option<SeriesFile<Table>>,
 }
 
 impl SamplesFile {
-    /// In the folder `out`, a row for every entity and `interval` up to `end`.
-    pub(crate) fn new(out: &Path, interval: Span, end: Time) -> SamplesFile {
+    /// For a file that goes there, a row for every entity and `interval` up to `end`.
+    pub(crate) fn new(to: Shelf, interval: Span, end: Time) -> SamplesFile {
         let goodputs = Goodputs::new(interval, end);
         let paused = BTreeMap::new();
-        SamplesFile { out: out.to_owned(), interval, goodputs, paused, file: None }
+        SamplesFile { to, interval, goodputs, paused, file: None }
     }
 
     /// Of pauses, which the engine tells so far, those of the interval that ends here.
@@ -41,7 +41,7 @@ impl SamplesFile {
 
     fn write(&mut self, rows: impl IntoIterator<Item = SeriesRow>) -> Result<(), Error> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        rows.into_iter().try_for_each(|row| file.add(&row)).map_err(Error::output(&self.out))
+        rows.into_iter().try_for_each(|row| file.add(&row)).map_err(self.to.error())
     }
 }
 
@@ -52,9 +52,8 @@ impl Measure for SamplesFile {
 
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
         let names = convert::names(start.plan);
-        let to = Partial::new(self.out.join("timeseries.parquet"));
-        let file = to.and_then(|to| SeriesFile::new(to, &names));
-        self.file = Some(file.map_err(Error::output(&self.out))?);
+        let file = self.to.table("timeseries.parquet").and_then(|to| SeriesFile::new(to, &names));
+        self.file = Some(file.map_err(self.to.error())?);
         Ok(())
     }
 
@@ -77,7 +76,7 @@ impl Measure for SamplesFile {
         let ended = self.goodputs.rows_of_ended();
         self.write(ended)?;
         if let Some(file) = self.file {
-            left.files.push(file.close().map_err(Error::output(&self.out))?);
+            left.add(file.close().map_err(self.to.error())?);
         }
         Ok(())
     }

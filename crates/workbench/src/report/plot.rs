@@ -4,7 +4,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// Colours that colour-blind readers can tell apart, for lines that have none of their own: those
 /// of Okabe and Ito, with purple for their yellow, which is faint on white.
-pub(crate) const PALETTE: [&str; 7] =
+pub const PALETTE: [&str; 7] =
     ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1"];
 
 /// Width and height of what the axes enclose, in pixels. The page keeps to it.

@@ -3,7 +3,7 @@
 mod aggregate;
 
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use serde::Serialize;
 use tidegate_results::{Summary, write_json};
@@ -16,7 +16,7 @@ pub(crate) use aggregate::{aggregated, mark_best};
 use crate::compare::{self, Comparison, in_parallel};
 use crate::readings::readings;
 use crate::run::{Staged, run_numbered};
-use crate::{Destination, Error, RunOptions, interrupt, load};
+use crate::{Destination, Error, RunOptions, Source, interrupt, load};
 
 /// A scenario under several seeds, and perhaps several protocols: the content of `aggregate.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -67,7 +67,7 @@ struct Seed {
     folder: Option<PathBuf>,
 }
 
-/// Runs the scenario at `path` under each of `seeds`, and each of `protocols` where some are to be
+/// Runs the scenario under each of `seeds`, and each of `protocols` where some are to be
 /// compared, several at a time where there are threads for it. The results of each seed go to a
 /// folder of its own in `options.out`, as [`run`](crate::run) or [`compare`](crate::compare) would
 /// write them, next to `aggregate.json`.
@@ -76,16 +76,16 @@ struct Seed {
 /// When a protocol, the scenario or an override is wrong, nothing has run and nothing is written.
 /// When a run fails, the others are done and written all the same; the first failure is returned.
 pub fn run_seeds(
-    path: &Path,
+    scenario: impl Into<Source>,
     overrides: &[Override],
     protocols: Option<&[String]>,
     seeds: &SeedList,
     options: &RunOptions<'_>,
 ) -> Result<Aggregate, Error> {
     let plans = {
-        let (path, overrides) = (path.to_owned(), overrides.to_vec());
+        let (scenario, overrides) = (scenario.into(), overrides.to_vec());
         let (protocols, seeds) = (protocols.map(<[String]>::to_vec), seeds.clone());
-        let make = move || plans(&path, &overrides, protocols.as_deref(), &seeds);
+        let make = move || plans(&scenario, &overrides, protocols.as_deref(), &seeds);
         interrupt::patiently(&|| options.is_interrupted(), make)?
     };
     let destination = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
@@ -145,7 +145,7 @@ pub fn run_seeds(
 
 /// The scenario under each seed and protocol.
 fn plans(
-    path: &Path,
+    scenario: &Source,
     overrides: &[Override],
     protocols: Option<&[String]>,
     seeds: &SeedList,
@@ -154,8 +154,8 @@ fn plans(
         let seed = Override::option("--seeds", "seed", &seed.to_string());
         let overrides: Vec<Override> = overrides.iter().cloned().chain([seed]).collect();
         match protocols {
-            Some(protocols) => compare::plans(path, &overrides, protocols),
-            None => Ok(vec![load(path, &overrides)?]),
+            Some(protocols) => compare::plans(scenario, &overrides, protocols),
+            None => Ok(vec![load(scenario.clone(), &overrides)?]),
         }
     };
     seeds.seeds().iter().map(plans).collect()

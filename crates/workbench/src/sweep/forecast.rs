@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde::Serialize;
 
-use super::{Design, SweepOptions, found, place, recording};
+use super::{Design, SweepOptions, found, missing, place, recording};
 use crate::observe::{Control, adapt, drive, measures};
 use crate::{Error, Progress, machine};
 
@@ -48,7 +48,7 @@ struct Probe {
 pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<SweepForecast, Error> {
     let (seeds, _) = design.seeds()?;
     let found = found(design, &seeds, options)?;
-    let missing: Vec<usize> = (0..found.len()).filter(|&i| found[i].is_none()).collect();
+    let missing = missing(&found);
     let before = machine::peak_rss_bytes();
     // From the first to the last, in even steps.
     let count = missing.len().min(PROBES);

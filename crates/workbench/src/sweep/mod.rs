@@ -4,7 +4,7 @@
 mod forecast;
 mod table;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::Serialize;
@@ -19,12 +19,12 @@ use crate::compare::in_parallel;
 use crate::observe::{Control, Observations, Part, adapt};
 use crate::readings::{Reading, readings};
 use crate::seeds::aggregated;
-use crate::{Aggregated, Error, Listener, SeedList, load, machine};
+use crate::{Aggregated, Error, Listener, SeedList, Source, load, machine};
 
 /// What is swept.
 #[derive(Clone, Debug)]
 pub struct Design {
-    scenario: PathBuf,
+    scenario: Source,
     /// In force at all points.
     changes: Vec<Override>,
     points: Vec<Point>,
@@ -38,13 +38,13 @@ impl Design {
     /// # Errors
     /// When the axes make no points.
     pub fn new(
-        scenario: &Path,
+        scenario: impl Into<Source>,
         changes: Vec<Override>,
         (axes, mode): (&[Axis], Mode),
         seeds: Option<SeedList>,
     ) -> Result<Design, Error> {
         let points = sweep::points(axes, mode, "--vary").map_err(crate::scenario)?;
-        Ok(Design { scenario: scenario.to_owned(), changes, points, seeds })
+        Ok(Design { scenario: scenario.into(), changes, points, seeds })
     }
 
     /// What a file says, with more that is changed at all points; seeds that are given win.
@@ -59,7 +59,7 @@ impl Design {
         let file = SweepFile::load(file).map_err(crate::scenario)?;
         let changes = file.changes.into_iter().chain(changes).collect();
         let seeds = seeds.or(file.seeds);
-        Ok(Design { scenario: file.scenario, changes, points: file.points, seeds })
+        Ok(Design { scenario: file.scenario.into(), changes, points: file.points, seeds })
     }
 
     /// The scenario at a point, under a seed unless it is the scenario's own.
@@ -67,7 +67,7 @@ impl Design {
         let mut changes = sweep::changes(&self.points[point], &self.changes);
         let seed = seed.map(|seed| Override::option("--seeds", "seed", &seed.to_string()));
         changes.extend(seed);
-        load(&self.scenario, &changes)
+        load(self.scenario.clone(), &changes)
     }
 
     /// All seeds, and what the scenario calls itself.
@@ -162,22 +162,8 @@ type Found = Option<Vec<Reading>>;
 pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error> {
     let (seeds, name) = design.seeds()?;
     let found = found(design, &seeds, options)?;
-    let missing: Vec<usize> = (0..found.len()).filter(|&i| found[i].is_none()).collect();
-    if let Some(begin) = options.begin {
-        begin(missing.len());
-    }
-    let cache = Cache::new(options.cache);
-    let made = in_parallel(missing.len(), options.threads(), |number, threads| {
-        let (point, seed) = place(missing[number], &seeds);
-        let tell = |progress: &crate::Progress| {
-            if let Some(tell) = options.progress {
-                tell(number, progress);
-            }
-        };
-        let asks = || options.is_interrupted();
-        let control = Control { threads, ranks: None, asks: &asks, tell: &tell, chunk: &adapt };
-        measured(&cache.make(&design.plan(point, Some(seed))?, &recording(), &control)?)
-    });
+    let missing = missing(&found);
+    let made = make(design, &missing, &seeds, options);
     let kept = found.len() - missing.len();
     let mut runs = found;
     let (mut failed, mut first) = (Vec::new(), None);
@@ -207,6 +193,70 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
     let keys = design.points[0].iter().map(|value| value.change.key.clone()).collect();
     let seeds = seeds.seeds().to_vec();
     Ok(Sweep { schema: Sweep::SCHEMA, name, keys, seeds, points, failed, kept, runs })
+}
+
+/// Numbers of the runs of a sweep that were not made before: all that [`sweep`] would make.
+///
+/// # Errors
+/// When the scenario is wrong at any point, or an end is asked for.
+pub fn missing_runs(design: &Design, options: &SweepOptions<'_>) -> Result<Vec<usize>, Error> {
+    let (seeds, _) = design.seeds()?;
+    Ok(missing(&found(design, &seeds, options)?))
+}
+
+/// Makes some runs of a sweep, by their numbers, and keeps them in the cache for [`sweep`]; those
+/// that are there are not made again. Of runs that fail the sweep tells, which makes them again.
+///
+/// # Errors
+/// When there is no run of a number, the scenario is wrong, or an end is asked for.
+pub fn make_runs(design: &Design, runs: &[usize], options: &SweepOptions<'_>) -> Result<(), Error> {
+    let (seeds, _) = design.seeds()?;
+    let all = design.runs(&seeds);
+    if let Some(run) = runs.iter().find(|run| **run >= all) {
+        return Err(Error::Run(format!("there is no run {run} in a sweep of {all}")));
+    }
+    let cache = Cache::new(options.cache);
+    let mut left = Vec::new();
+    for &run in runs {
+        let (point, seed) = place(run, &seeds);
+        if cache.get(&design.plan(point, Some(seed))?, &recording()).is_none() {
+            left.push(run);
+        }
+    }
+    let made = make(design, &left, &seeds, options);
+    if made.iter().any(|made| matches!(made, Err(Error::Interrupted))) {
+        return Err(Error::Interrupted);
+    }
+    Ok(())
+}
+
+/// Makes these runs, several at a time, and keeps them; in their order.
+fn make(
+    design: &Design,
+    runs: &[usize],
+    seeds: &SeedList,
+    options: &SweepOptions<'_>,
+) -> Vec<Result<Vec<Reading>, Error>> {
+    if let Some(begin) = options.begin {
+        begin(runs.len());
+    }
+    let cache = Cache::new(options.cache);
+    in_parallel(runs.len(), options.threads(), |number, threads| {
+        let (point, seed) = place(runs[number], seeds);
+        let tell = |progress: &crate::Progress| {
+            if let Some(tell) = options.progress {
+                tell(number, progress);
+            }
+        };
+        let asks = || options.is_interrupted();
+        let control = Control { threads, ranks: None, asks: &asks, tell: &tell, chunk: &adapt };
+        measured(&cache.make(&design.plan(point, Some(seed))?, &recording(), &control)?)
+    })
+}
+
+/// Numbers of the runs that were not found.
+fn missing(found: &[Found]) -> Vec<usize> {
+    (0..found.len()).filter(|&i| found[i].is_none()).collect()
 }
 
 /// The runs that were made before; on the way every point is checked.
