@@ -7,10 +7,13 @@
 //!
 //! A [`sweep`] is many scenarios in one: keys and the values that they take.
 //!
+//! Files of other simulators become scenarios, and scenarios become such files, in [`exchange`].
+//!
 //! Nothing here simulates, and of all files only those that a scenario names are read.
 
 mod build;
 mod error;
+pub mod exchange;
 pub mod files;
 mod hash;
 mod load;

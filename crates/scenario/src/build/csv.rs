@@ -14,6 +14,7 @@ use tidegate_core::{Span, Time};
 use super::hosts::Hosts;
 use crate::error::{Error, nearest};
 use crate::files;
+use crate::read::cell::Cell;
 use crate::read::quantity;
 use crate::read::table::Table;
 
@@ -21,33 +22,6 @@ use crate::read::table::Table;
 const MOST_BYTES: u64 = 1 << 30;
 /// Most points of a distribution.
 const MOST_POINTS: usize = 100_000;
-
-/// One cell of a file.
-struct Cell<'a> {
-    file: &'a str,
-    line: usize,
-    heading: &'static str,
-    text: &'a str,
-}
-
-impl Cell<'_> {
-    fn error(&self, expected: impl Into<Box<str>>) -> Error {
-        let mut error = Error::whole(
-            self.file,
-            format!("{:?}", self.text.chars().take(60).collect::<String>()),
-            expected,
-        );
-        error.line = self.line as u32;
-        error.column = 1;
-        error.key = self.heading.into();
-        error
-    }
-
-    fn number(&self, min: f64, max: f64) -> Result<f64, Error> {
-        let number = self.text.parse().ok().filter(|x| (min..=max).contains(x));
-        number.ok_or_else(|| self.error(format!("a number from {min} to {max}")))
-    }
-}
 
 fn read(table: &Table, key: &str, path: &Path) -> Result<String, Error> {
     let expected =
@@ -161,6 +135,9 @@ pub(crate) fn distribution(
     Ok(points)
 }
 
+/// Columns of a trace.
+pub(crate) const TRACE: [&str; 4] = ["start_us", "src", "dst", "size_bytes"];
+
 /// Arrivals of a trace, sorted by time (stably).
 pub(crate) fn trace(
     table: &Table,
@@ -169,34 +146,48 @@ pub(crate) fn trace(
     hosts: &Hosts<'_>,
 ) -> Result<Vec<Arrival>, Error> {
     let file = path.display().to_string();
-    let mut arrivals = Vec::new();
-    let headings = ["start_us", "src", "dst", "size_bytes"];
-    let take = |[start, src, dst, size]: [Cell<'_>; 4]| {
-        let after = quantity::span(&format!("{}us", start.text));
-        let after = after.ok().filter(|after| *after <= Span::s(1_000));
-        let after = after.ok_or_else(|| start.error("a time in microseconds, from 0 to 1e9"))?;
-        let ends = [host(&src, hosts)?, host(&dst, hosts)?];
-        if ends[0] == ends[1] {
-            return Err(dst.error("another host than src"));
-        }
-        let bytes =
-            size.text.parse().ok().filter(|bytes| (1..=1_000_000_000_000_000).contains(bytes));
-        let bytes = bytes
-            .ok_or_else(|| size.error("a whole number of bytes from 1 to 1000000000000000"))?;
-        let at = Time::ZERO + after;
-        arrivals.push(Arrival { at, src: ends[0], dst: ends[1], bytes });
-        Ok(())
-    };
     if path.extension().is_some_and(|extension| extension == "parquet") {
-        parquet_rows(&file, path, headings, take)?;
+        let mut arrivals = Vec::new();
+        parquet_rows(&file, path, TRACE, |cells| {
+            arrivals.push(arrival(cells, hosts)?);
+            Ok(())
+        })?;
+        sorted(&file, arrivals)
     } else {
-        rows(&file, &read(table, key, path)?, headings, take)?;
+        arrivals(&file, &read(table, key, path)?, hosts)
     }
+}
+
+/// Arrivals of a trace in CSV, sorted by time (stably).
+pub(crate) fn arrivals(file: &str, text: &str, hosts: &Hosts<'_>) -> Result<Vec<Arrival>, Error> {
+    let mut arrivals = Vec::new();
+    rows(file, text, TRACE, |cells| {
+        arrivals.push(arrival(cells, hosts)?);
+        Ok(())
+    })?;
+    sorted(file, arrivals)
+}
+
+fn sorted(file: &str, mut arrivals: Vec<Arrival>) -> Result<Vec<Arrival>, Error> {
     if arrivals.is_empty() {
-        return Err(Error::whole(&file, "no arrivals", "lines of start_us,src,dst,size_bytes"));
+        return Err(Error::whole(file, "no arrivals", format!("lines of {}", TRACE.join(","))));
     }
     arrivals.sort_by_key(|arrival| arrival.at);
     Ok(arrivals)
+}
+
+fn arrival([start, src, dst, size]: [Cell<'_>; 4], hosts: &Hosts<'_>) -> Result<Arrival, Error> {
+    let after = quantity::span(&format!("{}us", start.text));
+    let after = after.ok().filter(|after| *after <= Span::s(1_000));
+    let after = after.ok_or_else(|| start.error("a time in microseconds, from 0 to 1e9"))?;
+    let ends = [host(&src, hosts)?, host(&dst, hosts)?];
+    if ends[0] == ends[1] {
+        return Err(dst.error("another host than src"));
+    }
+    let bytes = size.text.parse().ok().filter(|bytes| (1..=1_000_000_000_000_000).contains(bytes));
+    let bytes =
+        bytes.ok_or_else(|| size.error("a whole number of bytes from 1 to 1000000000000000"))?;
+    Ok(Arrival { at: Time::ZERO + after, src: ends[0], dst: ends[1], bytes })
 }
 
 fn host(cell: &Cell<'_>, hosts: &Hosts<'_>) -> Result<u32, Error> {

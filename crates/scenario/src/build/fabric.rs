@@ -17,7 +17,7 @@ use crate::read::table::Table;
 /// Most hosts, and most switches, of a fabric.
 pub(crate) const MOST_NODES: u64 = 100_000;
 /// Most links of a fabric.
-const MOST_LINKS: u64 = 1_000_000;
+pub(crate) const MOST_LINKS: u64 = 1_000_000;
 
 pub(super) const fn count(min: u64) -> Shape {
     Shape::Count { min, max: MOST_NODES }

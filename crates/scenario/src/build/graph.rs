@@ -86,7 +86,7 @@ fn some(names: &[String]) -> String {
 }
 
 /// Letters, digits and a few signs: names appear in globs, columns and file names.
-fn is_name(text: &str) -> bool {
+pub(crate) fn is_name(text: &str) -> bool {
     (1..=64).contains(&text.len())
         && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"_-.:".contains(&b))
 }
@@ -125,14 +125,29 @@ fn end(link: &Table, key: &str, nodes: &BTreeMap<&str, Node>) -> Result<Node, Er
 
 /// Every node must reach every other.
 fn connected(table: &Table, made: &Topology) -> Result<(), Error> {
+    let name = |node| match node {
+        Node::Host(host) => &made.hosts[host as usize],
+        Node::Switch(switch) => &made.switches[switch as usize].name,
+    };
+    match apart(made) {
+        None => Ok(()),
+        Some((one, other)) => {
+            let found = format!("no path between {:?} and {:?}", name(one), name(other));
+            Err(table.error_found("links", found, "links that connect all hosts and switches"))
+        }
+    }
+}
+
+/// Two nodes of which none reaches the other, if there are any.
+pub(crate) fn apart(made: &Topology) -> Option<(Node, Node)> {
     let hosts = made.hosts.len();
     let number = |node: Node| match node {
         Node::Host(i) => i as usize,
         Node::Switch(i) => hosts + i as usize,
     };
-    let name = |number: usize| match number.checked_sub(hosts) {
-        None => &made.hosts[number],
-        Some(switch) => &made.switches[switch].name,
+    let node = |number: usize| match number.checked_sub(hosts) {
+        None => Node::Host(number as u32),
+        Some(switch) => Node::Switch(switch as u32),
     };
     let mut group: Vec<usize> = (0..hosts + made.switches.len()).collect();
     fn root(group: &mut [usize], mut i: usize) -> usize {
@@ -146,11 +161,6 @@ fn connected(table: &Table, made: &Topology) -> Result<(), Error> {
         let (a, b) = (root(&mut group, number(link.a)), root(&mut group, number(link.b)));
         group[a.max(b)] = a.min(b);
     }
-    match (1..group.len()).find(|&i| root(&mut group, i) != 0) {
-        None => Ok(()),
-        Some(apart) => {
-            let found = format!("no path between {:?} and {:?}", name(0), name(apart));
-            Err(table.error_found("links", found, "links that connect all hosts and switches"))
-        }
-    }
+    let other = (1..group.len()).find(|&i| root(&mut group, i) != 0)?;
+    Some((node(0), node(other)))
 }

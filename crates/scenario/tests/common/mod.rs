@@ -1,6 +1,8 @@
 //! Scenarios that several tests start from.
 #![allow(dead_code, missing_docs, unreachable_pub)]
 
+use tidegate_core::Rng;
+
 /// Three hosts on two switches.
 pub const GRAPH: &str = r#"name = "multi-hop"
 seed = 1
@@ -134,4 +136,118 @@ pub fn toml(json: &serde_json::Value) -> String {
 pub fn document(json: &serde_json::Value) -> String {
     let entries = json.as_object().unwrap().iter();
     entries.map(|(key, value)| format!("{key} = {}\n", toml(value))).collect()
+}
+
+/// What texts are broken with.
+const SCRAPS: &[&str] = &[
+    "\"",
+    "'",
+    "=",
+    "[",
+    "]",
+    "{",
+    "}",
+    "[[",
+    "]]",
+    ",",
+    ".",
+    "\n",
+    " ",
+    "#",
+    "-",
+    "+",
+    "0",
+    "1",
+    "9",
+    "e",
+    "E",
+    "inf",
+    "nan",
+    "true",
+    "1e400",
+    "18446744073709551615",
+    "-1",
+    "99999999999999999999999",
+    "0x7f",
+    "1979-05-27",
+    "\"\"",
+    "\"0B\"",
+    "\"1us\"",
+    "\"1Gbps\"",
+    "\"1e-30s\"",
+    "\"999999s\"",
+    "\"inf\"",
+    "\"*\"",
+    "\"[0-9]\"",
+    "\"h0\"",
+    "µ",
+    "\u{3bc}s",
+    "🙂",
+    "\u{0}",
+    "\u{feff}",
+    "\\",
+    "\\u0000",
+    "kind",
+    "preset = \"poseidon-clos\"\n",
+    "kind = \"fat-tree\"\n",
+    "kind = \"clos\"\n",
+    "k = 8\n",
+    "params = {}",
+    "null",
+    "\r\n",
+    "\t",
+];
+
+/// One of these.
+pub fn pick<'a>(rng: &mut Rng, items: &[&'a str]) -> &'a str {
+    items[rng.below(items.len() as u64) as usize]
+}
+
+/// A place between two characters.
+fn place(rng: &mut Rng, text: &str) -> usize {
+    let at = rng.below(text.len() as u64 + 1) as usize;
+    (at..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap()
+}
+
+/// The text with a few places broken.
+pub fn mutated(rng: &mut Rng, text: &str) -> String {
+    let mut text = text.to_string();
+    for _ in 0..=rng.below(4) {
+        let (a, b) = (place(rng, &text), place(rng, &text));
+        let (a, b) = (a.min(b), a.max(b).min(a.min(b) + 40));
+        let b = (b..=text.len()).find(|at| text.is_char_boundary(*at)).unwrap();
+        match rng.below(6) {
+            0 => text.insert_str(a, pick(rng, SCRAPS)),
+            1 => text.replace_range(a..b, ""),
+            2 => text.replace_range(a..b, pick(rng, SCRAPS)),
+            3 => text.insert_str(b, &text.clone()[a..b]),
+            // A value of another key.
+            4 => {
+                let values: Vec<&str> = text
+                    .split(['=', ',', '\n'])
+                    .map(str::trim)
+                    .filter(|value| !value.is_empty())
+                    .collect();
+                if !values.is_empty() {
+                    let (from, to) =
+                        (pick(rng, &values).to_string(), pick(rng, &values).to_string());
+                    text = text.replacen(&from, &to, 1);
+                }
+            }
+            // A line less.
+            _ => {
+                let lines: Vec<&str> = text.lines().collect();
+                if !lines.is_empty() {
+                    let gone = rng.below(lines.len() as u64) as usize;
+                    text = lines
+                        .iter()
+                        .enumerate()
+                        .filter(|(i, _)| *i != gone)
+                        .flat_map(|(_, line)| [*line, "\n"])
+                        .collect();
+                }
+            }
+        }
+    }
+    text
 }
