@@ -69,6 +69,34 @@ fn many_to_one_take_what_their_packets_take() {
 }
 
 #[test]
+fn a_crowd_of_long_messages_keeps_its_link() {
+    // Half a round has time for some 65 requests at 10 Gbit/s. With all 300 a round, those that
+    // nobody waits for any more would stand before those of the next for ever.
+    for (senders, rate) in [(300, Rate::gbps(10)), (1_000, Rate::gbps(100))] {
+        let flows = (1..=senders).map(|host| unlimited(host, 0, Time::ZERO)).collect();
+        let fabric = star(senders + 1, rate, Span::us(1), 1_000);
+        let mut setup = setup(fabric, stack("dcpim"), flows, Time::ms(12));
+        setup.warmup = Time::ms(4);
+        let (_, outcome) = run(setup, ());
+        let goodput: u64 = outcome.unfinished.iter().map(|row| row.delivered_bytes).sum();
+        println!("{senders} at {rate}: {}", downlink(&outcome, 0).utilisation);
+        assert!(goodput > 0 && downlink(&outcome, 0).utilisation > 0.9, "{senders} at {rate}");
+    }
+}
+
+#[test]
+fn a_long_path_is_full_too() {
+    // 400 Gbit/s and some 100 us: 4,600 packets.
+    let fabric = star(2, Rate::gbps(400), Span::us(25), 1_000);
+    let flows = vec![unlimited(0, 1, Time::ZERO)];
+    let mut setup = setup(fabric, stack("dcpim"), flows, Time::ms(6));
+    setup.warmup = Time::ms(3);
+    let (_, outcome) = run(setup, ());
+    let used = downlink(&outcome, 1).utilisation;
+    assert!(used > 0.95, "{used} of the link");
+}
+
+#[test]
 fn long_messages_share_a_downlink_by_chance() {
     // Every epoch one of them has all channels, whichever: so many epochs of a binomial share.
     for (senders, ms) in [(2, 40), (4, 40), (40, 40), (200, 60)] {

@@ -17,6 +17,8 @@ pub(super) struct Facts {
     pub(super) blocked: Span,
     /// What a full packet takes on this host's link.
     pub(super) packet: Span,
+    /// What a request takes there.
+    pub(super) request: Span,
     /// Full packets that fill a round trip.
     pub(super) bdp_packets: u64,
 }
@@ -38,6 +40,8 @@ pub(super) struct Calendar {
     pub(super) bdp_time: Span,
     /// A token is good for so long after the phase it is of.
     pub(super) grace: Span,
+    /// Requests that leave in the first half of a round: later ones are too late for it.
+    pub(super) requests: u64,
 }
 
 /// What begins or ends at a time.
@@ -51,7 +55,7 @@ pub(super) struct Stage {
 
 impl Calendar {
     pub(super) fn new(params: &DcpimParams, facts: &Facts) -> Calendar {
-        let Facts { control_rtt, blocked, packet, bdp_packets } = *facts;
+        let Facts { control_rtt, blocked, packet, request, bdp_packets } = *facts;
         // Each half of a round must hold a packet of control that is blocked.
         let least = control_rtt + blocked.times(2);
         let iteration = control_rtt.scale(params.beta).max(least).max(packet);
@@ -68,6 +72,7 @@ impl Calendar {
             packet,
             bdp_time: packet.times(bdp_packets),
             grace: Span::ps(control_rtt.as_ps() / 2) + packet.times(params.channels),
+            requests: (iteration.as_ps() / 2 / request.as_ps().max(1)).max(1),
         }
     }
 

@@ -143,15 +143,19 @@ impl Inbox {
         };
     }
 
-    /// Asks every sender for the channels that its shortest message could fill, from the `first`
-    /// on. Requests are half a round late at the uplink's end where there are hundreds, so nobody
-    /// may always be the last.
+    /// Asks senders for the channels that their shortest message could fill, from the `first` on:
+    /// so many as can be asked in half a round. More would be late, and what is left of them would
+    /// make those of the next round late, too.
     fn ask(&mut self, step: &mut Step<'_>, epoch: u64, round: u32, first: usize) {
         let settings = step.settings;
         let free = settings.channels - self.matching.taken;
         let idle = self.matching.idle(settings);
+        let mut left = settings.calendar.requests;
         let (before, after) = self.wanting.split_at(first);
         for &number in after.iter().chain(before) {
+            if left == 0 {
+                return;
+            }
             let source = &mut self.sources[number as usize];
             let Some((_, slot)) = source.messages.first() else { continue };
             let (message, remaining) = (self.messages[slot].id, self.messages[slot].remaining());
@@ -163,6 +167,7 @@ impl Inbox {
                 let request = Request { message, epoch, round, channels, prompt, remaining };
                 source.asked_at = source.asked_at.min(step.now);
                 step.send(source.host, Header::Request(request));
+                left -= 1;
             }
         }
     }

@@ -54,7 +54,8 @@
 //! * Each packet takes any path; there a switch deals them out in turn.
 //! * Packets of control have 84 B, 40 there: some 115 requests leave in time to be heard in their
 //!   round, on the authors' fabric, where there are 240. Requests begin with any sender, so that
-//!   others are heard in other rounds, and a late one hears now and then that its sender lives.
+//!   others are heard in other rounds, no more leave than fit in half a round, and a late one hears
+//!   now and then that its sender lives.
 //! * Messages of one size are served in any order, there by when they began; a sender's packets by
 //!   label, what is missing and age, where its order of tokens is not strict.
 //! * The iteration is longer where a packet of control that finds a full packet begun at every hop
@@ -98,8 +99,8 @@ use sender::{Next, Outbox};
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
     Application, Card, Domain, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits,
-    Marker, Message, MessageId, PacketMut, PathOracle, Reply, Rng, Span, TelemetryBytes, Time,
-    Transmit, Transport, choice, params, wire::Carried,
+    MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Rng, Span,
+    TelemetryBytes, Time, Transmit, Transport, choice, params, wire::Carried,
 };
 
 /// Timeouts double at most so often.
@@ -131,7 +132,7 @@ params! {
         /// In so many rounds shorter messages are matched first, in later ones whichever.
         select_min_rounds: u64 = 1, in 0..=16, "authors' simulator, load.py";
         /// Messages of up to so much leave at once, without tokens (whole packets of it, up to
-        /// 4,096).
+        /// 65,536).
         short_limit: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e3),
             "authors' simulator, load.py";
         /// Tokens without answer, over all channels (whole packets of it).
@@ -183,6 +184,7 @@ impl Settings {
             control_rtt: host.fabric_control_rtt + held,
             blocked: host.fabric_base_rtt.beyond(host.fabric_control_rtt),
             packet: host.nic_rate.serialise(full),
+            request: host.nic_rate.serialise(MIN_WIRE_BYTES as u64),
             bdp_packets: packets(host.bdp_bytes),
         };
         let calendar = Calendar::new(params, &facts);

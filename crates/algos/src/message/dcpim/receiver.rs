@@ -21,7 +21,7 @@ use crate::kit::window::Window;
 const MAX_MESSAGES: usize = 1 << 16;
 /// Packets beyond the first missing one that tokens are sent for, and that are taken. What expires
 /// at the end of a phase leaves a hole, so a longer message has its holes filled so often.
-pub(super) const MAX_AHEAD: u64 = 1 << 12;
+pub(super) const MAX_AHEAD: u64 = 1 << 16;
 /// In no list.
 pub(super) const NOWHERE: u32 = u32::MAX;
 

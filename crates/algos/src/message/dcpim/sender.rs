@@ -18,7 +18,7 @@ use crate::kit::timers::Timers;
 use crate::kit::window::Window;
 
 /// Tokens that can wait for one message; the receiver makes up for what is dropped.
-const MAX_TOKENS: usize = 4096;
+const MAX_TOKENS: usize = 1 << 16;
 /// The label of short messages' packets, which need no tokens.
 const SHORT_LABEL: u32 = 1;
 

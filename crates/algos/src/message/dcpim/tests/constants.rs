@@ -16,6 +16,7 @@ fn authors() -> Facts {
         control_rtt: round_trip(40),
         blocked: Span::ns(300),
         packet: host.serialise(1500),
+        request: host.serialise(40),
         bdp_packets: host.bytes_in(data_rtt).div_ceil(1500),
     }
 }
@@ -36,6 +37,8 @@ fn constants_are_those_of_the_authors_setting() {
     let near = |time: Span, us: f64| assert!((time.as_us_f64() - us).abs() < 0.005, "{time}");
     near(calendar.bdp_time.scale(1.1), 6.47);
     near(calendar.grace, 5.216 / 2.0 + 4.0 * 0.12);
+    // 3.39 us of 3.2 ns each.
+    assert_eq!(calendar.requests, 1059);
     // In packets as they are here: windows and short messages of 49.
     let settings = settings();
     assert_eq!((settings.short, settings.window, settings.calendar.packet), (49, 49, PACKET));
@@ -44,8 +47,13 @@ fn constants_are_those_of_the_authors_setting() {
 #[test]
 fn a_round_has_room_for_packets_in_the_way() {
     let packet = Rate::gbps(10).serialise(4176);
-    let facts =
-        Facts { control_rtt: Span::us(4), blocked: packet.times(2), packet, bdp_packets: 4 };
+    let facts = Facts {
+        control_rtt: Span::us(4),
+        blocked: packet.times(2),
+        packet,
+        request: Rate::gbps(10).serialise(84),
+        bdp_packets: 4,
+    };
     let calendar = Calendar::new(&DcpimParams::default(), &facts);
     assert_eq!(calendar.iteration, Span::us(4) + packet.times(4));
     assert!(calendar.quota >= 1);

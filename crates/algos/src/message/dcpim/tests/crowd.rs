@@ -40,6 +40,31 @@ fn everybody_is_among_the_first_to_be_asked_now_and_then() {
 }
 
 #[test]
+fn no_more_are_asked_than_half_a_round_has_time_for() {
+    let hosts = 4_000;
+    let context = HostContext { hosts, ..context(0) };
+    let host = Dcpim::new(&DcpimParams::default(), &context);
+    let mut bench = Bench { host, app: Checking::default() };
+    announce(&mut bench, hosts - 1);
+    let half = settings().calendar.iteration.as_ps() / 2;
+    let most = half / context.nic_rate.serialise(84).as_ps();
+    let mut asked = [false; 4_000];
+    // The rounds since they were announced, all at once.
+    bench.sent(round(1, 4));
+    for epoch in 2..20 {
+        for number in 1..=4 {
+            let sent = bench.sent(round(epoch, number)).into_iter();
+            let sent = sent.filter(|(_, header)| matches!(header, Header::Request(_)));
+            let to = sent.map(|(dst, _)| dst as usize).collect::<Vec<_>>();
+            assert_eq!(to.len() as u64, most);
+            to.iter().for_each(|&dst| asked[dst] = true);
+        }
+    }
+    // 72 times an eighth of them, from anywhere.
+    assert!(asked[1..].iter().all(|&asked| asked));
+}
+
+#[test]
 fn a_late_request_hears_now_and_then_that_its_sender_lives() {
     let mut bench = Bench::new();
     bench.submit(Time::ZERO, 1, full_packets(1_000));
