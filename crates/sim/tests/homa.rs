@@ -100,6 +100,27 @@ fn overcommitment_is_the_queue_of_a_busy_downlink() {
 }
 
 #[test]
+fn messages_without_end_hold_no_more_than_others() {
+    // Turns that fit what may be under way would be granted at once, one message after the other.
+    // Packets of any size round a round trip up in another way.
+    for mtu in [500, 1_000, 1_442, 1_500, 3_000, 4_096, 9_000] {
+        let flows = (1..=12).map(|host| unlimited(host, 0, Time::ZERO)).collect();
+        let set =
+            [("overcommitment", Value::Integer(4)), ("scheduled_priorities", Value::Integer(7))];
+        let mut setup = setup(star(13, RATE, DELAY, mtu), homa(&set), flows, Time::ms(3));
+        setup.warmup = Time::ms(1);
+        let full = u64::from(mtu) + 82;
+        let under_way = 4 * setup_bdp(&setup).div_ceil(full) * full;
+        let (_, outcome) = run(setup, ());
+        let link = downlink(&outcome, 0);
+        let (queue, used) = (link.queue_bytes.mean, link.utilisation);
+        println!("{mtu} B: {queue} B wait, {under_way} B may be under way");
+        assert!(queue < under_way as f64, "{mtu} B: {queue} B wait");
+        assert!(used > 0.999, "{used} of the link");
+    }
+}
+
+#[test]
 fn messages_complete_in_the_order_of_their_sizes_as_if_alone() {
     // The longest begins: one that came later would leave a packet behind, granted at the lower
     // level that it had while fewer were there.

@@ -57,10 +57,13 @@ impl Inbox {
         source.level = level;
         message.granted += 1;
         if message.size == Message::UNLIMITED {
-            message.in_turn += 1;
-            if message.in_turn * settings.packets.mtu >= settings.rtt_bytes {
+            // One packet more than may be under way, so that no turn is granted all at once: its
+            // first packet arrives before the next message has its turn.
+            if message.in_turn * settings.packets.full() >= settings.rtt_bytes {
                 self.order += 1;
                 (message.order, message.in_turn) = (self.order, 0);
+            } else {
+                message.in_turn += 1;
             }
         }
         let header = Header::Grant(Grant {

@@ -75,8 +75,8 @@
 //!   arrived (`packets.rs`, `header.rs`).
 //! * Loss recovery is that of Linux' Homa (`recovery.rs`), with waits that double, no end of
 //!   patience, and one more rule: what is missing below younger packets is asked for too.
-//! * A message without end counts as longer than any other; several take turns, of `RTTbytes` at
-//!   the receiver, of a packet at the sender.
+//! * A message without end counts as longer than any other; several take turns, of a packet more
+//!   than `RTTbytes` at the receiver, of a packet at the sender.
 
 mod cutoffs;
 mod grants;
