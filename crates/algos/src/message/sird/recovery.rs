@@ -7,9 +7,11 @@
 //! * A sender that has sent nothing of a message for a timeout, and has no acknowledgement, says
 //!   how many packets it has sent.
 //! * When nothing has arrived from a sender for a timeout although it has credit, whatever was
-//!   credited may be lost: data, credit, or a request of this kind. The sender knows which. While
-//!   other messages of the same sender arrive, a message without news waits its turn there, and
-//!   nothing is asked for.
+//!   credited may be lost: data, credit, or a request of this kind. The sender knows which, and
+//!   sends the last packet of 64 again: if all were lost, the others follow a timeout after it.
+//!   Where they only wait in a queue that is longer than a timeout, sending all of them again would
+//!   make it longer still, without end. While other messages of the same sender arrive, a message
+//!   without news waits its turn there, and nothing is asked for.
 //!
 //! A packet's credit stays booked until the packet arrives, so what is asked for is bounded by the
 //! buckets and costs no new credit. The pacer counts it when it comes; a request that nothing

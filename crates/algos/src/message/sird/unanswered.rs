@@ -22,6 +22,9 @@ impl Outbox {
         let sent = if moving { 0 } else { message.next.saturating_sub(start) };
         let missing = resend.missing;
         let map = if sent >= 64 { missing } else { missing & ((1 << sent) - 1) };
+        // Perhaps nothing is lost, and a queue stands for longer than a timeout: the last packet
+        // tells, as what is missing below it a timeout after it came is lost.
+        let map = if resend.stalled { last_of(map) } else { map };
         if map == 0 {
             let number = message.destination;
             let busy = Busy {
@@ -63,4 +66,9 @@ impl Outbox {
         };
         self.timers.set_again(slot, next, step.now, timeout);
     }
+}
+
+/// The highest bit of a map alone.
+const fn last_of(map: u64) -> u64 {
+    if map == 0 { 0 } else { 1 << map.ilog2() }
 }
