@@ -53,8 +53,8 @@ const DECISIVE: [&str; 11] = [
     "../scenario/src",
     "../scenario/presets",
     "../scenario/workloads",
-    "../results/src/fixed.rs",
-    "../results/src/summary.rs",
+    "../results/src",
+    "src/fair_share.rs",
     "src/convert.rs",
     "src/observe",
 ];

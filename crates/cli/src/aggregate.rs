@@ -6,11 +6,14 @@ use tidegate_workbench::results::Summary;
 use tidegate_workbench::{Aggregate, Aggregated, Estimate, SeededRun};
 
 use crate::format::{self, BOUND, NONE, digits};
+use crate::jobs;
 use crate::table::{drawn, heading, label, new, protocol, size_range, titled};
 
 /// Stands before what is best beyond doubt.
 const BEST: &str = "*";
 const BY_SIZE: &str = "Slowdown by message size: 99th percentile";
+/// What stands above the table of these.
+pub(crate) const EXCHANGES: &str = "Requests of closed loops, to the end of the reply";
 
 /// The tables; `seeds` names them: `1 to 5`.
 pub(crate) fn tables(aggregate: &Aggregate, seeds: &str) -> String {
@@ -21,7 +24,7 @@ pub(crate) fn tables(aggregate: &Aggregate, seeds: &str) -> String {
     let count = aggregate.seeds.len();
     let mut text = heading(first, &format!("{count} seeds ({seeds})"), &firsts);
     let (messages, flows): (Vec<GroupRow<'_>>, Vec<GroupRow<'_>>) =
-        groups(runs, count).into_iter().partition(GroupRow::has_messages);
+        groups(runs, count, Of::Flows).into_iter().partition(GroupRow::has_messages);
     if !flows.is_empty() {
         text.push_str(&titled("Goodput a flow", first));
         text.push_str(&flow_table(&[], &flows));
@@ -31,6 +34,15 @@ pub(crate) fn tables(aggregate: &Aggregate, seeds: &str) -> String {
         text.push_str(&message_table(&[], &messages));
         text.push_str(&titled(BY_SIZE, first));
         text.push_str(&size_table(&messages));
+    }
+    for (title, of, table) in
+        [(jobs::TITLE, Of::Jobs, job_table as Table), (EXCHANGES, Of::Exchanges, exchange_table)]
+    {
+        let rows = groups(runs, count, of);
+        if !rows.is_empty() {
+            text.push_str(&titled(title, first));
+            text.push_str(&table(&[], &rows));
+        }
     }
     text.push_str(&titled("Switches", first));
     text.push_str(&switch_table(runs, count));
@@ -61,10 +73,10 @@ pub(crate) fn legend(text: &str, seeds: usize) -> String {
 }
 
 /// The groups of all runs, label by label in the order of their first appearance.
-fn groups(runs: &[SeededRun], seeds: usize) -> Vec<GroupRow<'_>> {
+fn groups(runs: &[SeededRun], seeds: usize, of: Of) -> Vec<GroupRow<'_>> {
     let mut all: Vec<GroupRow<'_>> = Vec::new();
     for run in runs {
-        all.extend(GroupRow::all(&run.metrics, &[], Some(&run.protocol), seeds));
+        all.extend(GroupRow::all(of, &run.metrics, &[], Some(&run.protocol), seeds));
     }
     let mut labels: Vec<&str> = Vec::new();
     for group in &all {
@@ -76,7 +88,29 @@ fn groups(runs: &[SeededRun], seeds: usize) -> Vec<GroupRow<'_>> {
     all
 }
 
-/// The flows of a label and a protocol, over all seeds: a row of a table.
+/// Draws rows below these titles.
+pub(crate) type Table = fn(&[String], &[GroupRow<'_>]) -> String;
+
+/// What has a row.
+#[derive(Clone, Copy)]
+pub(crate) enum Of {
+    Flows,
+    Jobs,
+    Exchanges,
+}
+
+impl Of {
+    /// A metric that all of these have, and nothing else has.
+    const fn mark(self) -> &'static str {
+        match self {
+            Of::Flows => "retransmitted_bytes",
+            Of::Jobs => "job_iterations",
+            Of::Exchanges => "exchanges",
+        }
+    }
+}
+
+/// What has a label and a protocol, over all seeds: a row of a table.
 pub(crate) struct GroupRow<'a> {
     /// What stands in the first columns.
     names: Vec<String>,
@@ -84,24 +118,26 @@ pub(crate) struct GroupRow<'a> {
     label: &'a str,
     protocol: &'a str,
     seeds: usize,
+    /// Of so many seeds there is such a row.
+    n: usize,
 }
 
 impl<'a> GroupRow<'a> {
     /// The groups of these metrics, with `names` in front of label and protocol. The protocol under
     /// which they ran is told beside their own where that is another.
     pub(crate) fn all(
+        of: Of,
         metrics: &'a [Aggregated],
         names: &[String],
         under: Option<&str>,
         seeds: usize,
     ) -> Vec<GroupRow<'a>> {
-        // Every group has this one, and nothing else has.
-        let groups = metrics.iter().filter(|one| one.metric == "retransmitted_bytes");
+        let groups = metrics.iter().filter(|one| one.metric == of.mark());
         let row = |one: &'a Aggregated| {
             let own = one.protocol.as_str();
             let its = [label(&one.label), protocol(under.unwrap_or(own), own)];
             let names = names.iter().cloned().chain(its).collect();
-            GroupRow { names, metrics, label: &one.label, protocol: own, seeds }
+            GroupRow { names, metrics, label: &one.label, protocol: own, seeds, n: one.n }
         };
         groups.map(row).collect()
     }
@@ -127,11 +163,6 @@ impl<'a> GroupRow<'a> {
     fn cell(&self, metric: &str) -> String {
         cell(self.find(metric), self.seeds)
     }
-
-    /// Of so many seeds there are such flows.
-    fn n(&self) -> usize {
-        self.find("retransmitted_bytes").map_or(0, |one| one.n)
-    }
 }
 
 /// The titles in front, and then label, protocol and these.
@@ -140,38 +171,86 @@ fn titles<'a>(heads: &'a [String], rest: &[&'a str]) -> Vec<&'a str> {
     heads.chain(rest.iter().copied()).collect()
 }
 
-/// Flows without end; `heads` are the titles of the names in front.
-pub(crate) fn flow_table(heads: &[String], groups: &[GroupRow<'_>]) -> String {
-    let rest = ["n", "goodput Gbps", "min", "Jain", "fair share", "hop delay"];
+/// Rows with these columns, a title and a metric each, behind how many seeds gave a value.
+fn metric_table(
+    heads: &[String],
+    groups: &[GroupRow<'_>],
+    columns: &[(&'static str, &str)],
+) -> String {
+    let rest: Vec<&str> = [("n", "")].iter().chain(columns).map(|(title, _)| *title).collect();
     let mut table = new(&titles(heads, &rest), heads.len() + 2);
     for group in groups {
-        let metrics = [
-            "goodput_mean_gbps",
-            "goodput_min_gbps",
-            "goodput_jain",
-            "fair_share_gbps",
-            "hop_delay_us",
-        ];
-        let cells = metrics.map(|metric| group.cell(metric));
+        let cells = columns.iter().map(|(_, metric)| group.cell(metric));
         let names = group.names.iter().cloned();
-        table.add_row(names.chain([group.n().to_string()]).chain(cells));
+        table.add_row(names.chain([group.n.to_string()]).chain(cells));
     }
     drawn(&table)
 }
 
+/// Flows without end; `heads` are the titles of the names in front.
+pub(crate) fn flow_table(heads: &[String], groups: &[GroupRow<'_>]) -> String {
+    let columns = [
+        ("goodput Gbps", "goodput_mean_gbps"),
+        ("min", "goodput_min_gbps"),
+        ("Jain", "goodput_jain"),
+        ("fair share", "fair_share_gbps"),
+        ("hop delay", "hop_delay_us"),
+    ];
+    metric_table(heads, groups, &columns)
+}
+
+/// Collectives; `heads` are the titles of the names in front.
+pub(crate) fn job_table(heads: &[String], groups: &[GroupRow<'_>]) -> String {
+    let columns = [
+        ("iterations", "job_iterations"),
+        ("completion", "job_completion_us"),
+        ("mean", "job_iteration_mean_us"),
+        ("p99", "job_iteration_p99_us"),
+        ("algbw", "job_algbw_gbps"),
+        ("busbw", "job_busbw_gbps"),
+    ];
+    metric_table(heads, groups, &columns)
+}
+
+/// Closed loops; `heads` are the titles of the names in front.
+pub(crate) fn exchange_table(heads: &[String], groups: &[GroupRow<'_>]) -> String {
+    let columns = [
+        ("requests", "exchanges"),
+        ("mean", "exchange_mean_us"),
+        ("p50", "exchange_p50_us"),
+        ("p99", "exchange_p99_us"),
+    ];
+    metric_table(heads, groups, &columns)
+}
+
 /// Messages; `heads` are the titles of the names in front.
 pub(crate) fn message_table(heads: &[String], groups: &[GroupRow<'_>]) -> String {
-    let rest = ["n", "unfinished", "goodput Gbps", "FCT p50", "p99", "slowdown p50", "p99"];
+    let rest = [
+        "n",
+        "unfinished",
+        "offered Gbps",
+        "goodput Gbps",
+        "FCT p50",
+        "p99",
+        "slowdown p50",
+        "p99",
+    ];
     let mut table = new(&titles(heads, &rest), heads.len() + 2);
     for group in groups {
         let sum = |metric| -> f64 {
             group.find(metric).map_or(0.0, |one| one.values.iter().flatten().sum())
         };
         let unfinished = format!("{} of {}", sum("unfinished"), sum("messages"));
-        let metrics =
-            ["goodput_total_gbps", "fct_p50_us", "fct_p99_us", "slowdown_p50", "slowdown_p99"];
+        let metrics = [
+            "offered_gbps",
+            "goodput_total_gbps",
+            "fct_p50_us",
+            "fct_p99_us",
+            "slowdown_p50",
+            "slowdown_p99",
+        ];
         let cells = metrics.map(|metric| group.cell(metric));
-        let head = [group.n().to_string(), unfinished];
+        let head = [group.n.to_string(), unfinished];
         table.add_row(group.names.iter().cloned().chain(head).chain(cells));
     }
     drawn(&table)

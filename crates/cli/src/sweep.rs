@@ -8,11 +8,13 @@ use tidegate_workbench::{
     self as workbench, Axis, Design, Error, Mode, SeedList, Sweep, SweepForecast, SweepOptions,
 };
 
-use crate::aggregate::{GroupRow, flow_table, legend, message_table};
+use crate::aggregate::{
+    EXCHANGES, GroupRow, Of, Table, exchange_table, flow_table, job_table, legend, message_table,
+};
 use crate::args::How;
 use crate::format::{bytes, clock, shown};
 use crate::progress::Total;
-use crate::{Result, commands, complain, emit};
+use crate::{Result, commands, complain, emit, jobs};
 
 /// What to sweep, and how.
 #[derive(Debug, Group)]
@@ -53,9 +55,6 @@ pub(crate) struct SweepArgs {
     no_cache: bool,
 }
 
-/// Draws rows below these titles.
-type Table = fn(&[String], &[GroupRow<'_>]) -> String;
-
 /// Rows of a table; the rest is in files.
 const ROWS: usize = 100;
 
@@ -93,6 +92,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
         total.clear();
     }
     let sweep = result?;
+    sweep.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
     if let Some(destination) = destination {
         let files = sweep.files().map_err(|error| Error::Run(error.to_string()))?;
         destination.write(&files)?;
@@ -159,6 +159,16 @@ fn text(value: &serde_json::Value) -> String {
     shown(&value.as_str().map_or_else(|| value.to_string(), str::to_owned))
 }
 
+/// What has a row in a table, point by point.
+fn rows(sweep: &Sweep, of: Of) -> Vec<GroupRow<'_>> {
+    let mut rows = Vec::new();
+    for point in &sweep.points {
+        let values: Vec<String> = point.values.iter().map(text).collect();
+        rows.extend(GroupRow::all(of, &point.metrics, &values, None, sweep.seeds.len()));
+    }
+    rows
+}
+
 fn tables(sweep: &Sweep) -> String {
     let count = sweep.seeds.len();
     let (points, seeds) = (sweep.points.len(), if count == 1 { "seed" } else { "seeds" });
@@ -169,17 +179,14 @@ fn tables(sweep: &Sweep) -> String {
     let name = shown(&sweep.name);
     let mut out =
         format!("{name}: {points} points, {count} {seeds}, {} runs{kept}\n", sweep.count());
-    let mut rows = Vec::new();
-    for point in &sweep.points {
-        let values: Vec<String> = point.values.iter().map(text).collect();
-        rows.extend(GroupRow::all(&point.metrics, &values, None, count));
-    }
     let heads: Vec<String> = sweep.keys.iter().map(|key| shown(key)).collect();
     let (messages, flows): (Vec<GroupRow<'_>>, Vec<GroupRow<'_>>) =
-        rows.into_iter().partition(GroupRow::has_messages);
+        rows(sweep, Of::Flows).into_iter().partition(GroupRow::has_messages);
     for (title, rows, table) in [
         ("Goodput a flow", &flows, flow_table as Table),
-        ("Messages", &messages, message_table as Table),
+        ("Messages", &messages, message_table),
+        (jobs::TITLE, &rows(sweep, Of::Jobs), job_table),
+        (EXCHANGES, &rows(sweep, Of::Exchanges), exchange_table),
     ] {
         if rows.is_empty() {
             continue;

@@ -230,7 +230,7 @@ fn wrong_sweeps_are_refused_before_anything_runs() {
         (&[vary, "fabric.spine=1,2"], &["--vary fabric.spine=1", "did you mean \"spines\""]),
         (&[vary, "protocol=swift,dctpc"], &["protocol=dctpc", "did you mean \"dctcp\""]),
         (&[vary, "seed=1,2"], &["--vary", "the key seed", "--seeds"]),
-        (&[vary, "fabric.spines=1", vary, "fabric.spines=2"], &["--vary", "twice"]),
+        (&[vary, "fabric.spines=1", vary, "fabric.spines=2"], &["--vary", "each key once"]),
         (&[vary, "fabric.spines=1,2", vary, "fabric.racks=2", "--zip"], &["2 of fabric.spines"]),
         (&[vary, "fabric.spines=1,2", "--random", "3"], &["3 points", "at most 2"]),
         (&[vary, "fabric.spines=1,2", "--random", "x"], &["--random", "x"]),

@@ -373,4 +373,26 @@ mod tests {
         assert_eq!(expert_loads(2_500, 4, 1.0), [1_200, 600, 400, 300]);
         assert_eq!(expert_loads(4, 4, 10.0), [4, 1, 1, 1], "never nothing");
     }
+
+    #[test]
+    fn what_a_rank_sends_is_of_whom_it_is_for() {
+        // Seven bytes of 2, 2, 2 and 1.
+        let of = &all(4, 7, 1)[4];
+        let to_last: Vec<u64> =
+            messages(of).iter().filter(|(_, to, _)| *to == 3).map(|(.., bytes)| *bytes).collect();
+        assert_eq!(to_last, [1; 3], "the block of the last rank is shorter");
+        let of = &all(4, 2_500, 1)[6];
+        for (Place { rank, round, .. }, to, bytes) in messages(of) {
+            // There what its expert has to do, and back what the expert has done.
+            let expert = if round == 0 { to } else { rank };
+            assert_eq!(bytes, [1_200, 600, 400, 300][expert as usize]);
+        }
+    }
+
+    #[test]
+    fn bus_bandwidth_is_counted_as_nccl_tests_do() {
+        let factors: Vec<Option<f64>> = all(4, 100, 1).iter().map(Collective::bus_factor).collect();
+        let (once, twice) = (Some(0.75), Some(1.5));
+        assert_eq!(factors, [twice, twice, once, once, once, once, twice, None]);
+    }
 }

@@ -68,21 +68,26 @@ pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Er
 /// When the file cannot be read or is not UTF-8, or anything about the scenario is wrong; see
 /// [`Error`].
 pub fn load_file(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
+    load(&text(path)?, &path.display().to_string(), overrides)
+}
+
+/// What a scenario file says.
+///
+/// # Errors
+/// When it cannot be read, or is not UTF-8.
+pub fn text(path: &Path) -> Result<String, Error> {
     let origin = path.display().to_string();
     let unreadable = |why: std::io::Error| {
         Error::whole(&origin, format!("a file that cannot be read ({why})"), "a scenario file")
     };
     let bytes = files::read(path, MOST_BYTES).map_err(unreadable)?;
-    match core::str::from_utf8(&bytes) {
-        Ok(text) => load(text, &origin, overrides),
-        Err(error) => {
-            let before = &bytes[..error.valid_up_to()];
-            let mut wrong = Error::whole(&origin, "bytes that are not UTF-8", "a text in UTF-8");
-            wrong.line = 1 + before.iter().filter(|byte| **byte == b'\n').count() as u32;
-            wrong.column = 1;
-            Err(wrong)
-        }
-    }
+    String::from_utf8(bytes).map_err(|error| {
+        let before = &error.as_bytes()[..error.utf8_error().valid_up_to()];
+        let mut wrong = Error::whole(&origin, "bytes that are not UTF-8", "a text in UTF-8");
+        wrong.line = 1 + before.iter().filter(|byte| **byte == b'\n').count() as u32;
+        wrong.column = 1;
+        wrong
+    })
 }
 
 /// A scenario as a file with nothing left out: every default, every parameter, and what protocols

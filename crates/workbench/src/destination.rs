@@ -1,6 +1,8 @@
 //! Where results go: who may write there, which files there are ours, and what goes when new ones
 //! come.
 
+use std::collections::BTreeSet;
+use std::fs;
 use std::io::{self, ErrorKind};
 use std::path::{Path, PathBuf};
 
@@ -53,7 +55,10 @@ impl Destination {
     /// and so are those in folders below that it told of, but for the folders `kept`.
     pub(crate) fn publish(self, files: Vec<Partial>, kept: &[String]) -> Result<(), Error> {
         let Destination { out, folder } = self;
-        let gone = parts(&out).into_iter().filter(|name| !kept.contains(name));
+        // Of several seeds, those too that were made before a call ended early.
+        let stray = if kept.is_empty() { Vec::new() } else { seed_folders(&out) };
+        let gone: BTreeSet<String> = parts(&out).into_iter().chain(stray).collect();
+        let gone = gone.into_iter().filter(|name| !kept.contains(name));
         let gone: Vec<PathBuf> = gone.map(|name| out.join(name)).collect();
         let publish = || {
             folder.publish(files, &ours(&out))?;
@@ -94,6 +99,28 @@ fn clear(folder: &Path) -> io::Result<()> {
         Err(error) if error.kind() == ErrorKind::ResourceBusy => Ok(()),
         folder => folder?.clear(&FILES),
     }
+}
+
+/// Takes away the results of a seed, and of the protocols `names` below it, that a call which ended
+/// early has made.
+pub(crate) fn clear_made(folder: &Path, names: &[String]) {
+    for name in names {
+        // What cannot be cleared is refused or replaced by the next call.
+        let _ = clear(&folder.join(name));
+        let _ = fs::remove_dir(folder.join(name));
+    }
+    let _ = clear(folder);
+    let _ = fs::remove_dir(folder);
+}
+
+/// Folders below that are called as those of seeds are.
+fn seed_folders(out: &Path) -> Vec<String> {
+    let names = fs::read_dir(out).into_iter().flatten().flatten().map(|entry| entry.file_name());
+    let is_seed = |name: &String| {
+        let seed = name.strip_prefix("seed-").and_then(|seed| seed.parse().ok());
+        seed.is_some_and(|seed| folder_name(seed) == *name)
+    };
+    names.filter_map(|name| name.into_string().ok()).filter(is_seed).collect()
 }
 
 /// Folders below that hold parts of the results of this one: a protocol of a comparison each, or a

@@ -31,6 +31,7 @@ mod run;
 mod seeds;
 mod source;
 mod sweep;
+mod warnings;
 
 pub use cache::{BUILD, default_cache};
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};

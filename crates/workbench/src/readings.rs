@@ -30,7 +30,7 @@ pub enum Better {
 use Better::{Less, More, Neither};
 
 /// Every metric: name, unit, which value is better, and what it is, for people.
-pub const METRICS: [(&str, &str, Better, &str); 42] = [
+pub const METRICS: [(&str, &str, Better, &str); 43] = [
     ("goodput_mean_gbps", "Gbps", More, "Mean of the flows' goodputs."),
     ("goodput_min_gbps", "Gbps", More, "The smallest of them."),
     ("goodput_max_gbps", "Gbps", Neither, "The largest."),
@@ -57,7 +57,8 @@ pub const METRICS: [(&str, &str, Better, &str); 42] = [
     ("exchange_mean_us", "us", Less, "From request to the end of the reply: mean."),
     ("exchange_p50_us", "us", Less, "Median."),
     ("exchange_p99_us", "us", Less, "99th percentile."),
-    ("job_completion_us", "us", Less, "Of a collective: from its start to its last byte."),
+    ("job_iterations", "", Neither, "Of a collective: iterations that were done."),
+    ("job_completion_us", "us", Less, "From its start to its last byte."),
     ("job_iteration_mean_us", "us", Less, "Mean time of its iterations."),
     ("job_iteration_p99_us", "us", Less, "99th percentile."),
     ("job_algbw_gbps", "Gbps", More, "Its algorithm bandwidth."),
@@ -111,8 +112,14 @@ pub(crate) fn readings(summary: &Summary) -> Vec<Reading> {
         Reader::new(&mut all, &group.label, &group.protocol).group(group);
     }
     let protocols = summary.protocols.join(" + ");
-    for (label, exchange) in summary.exchanges.iter().filter(|(label, _)| *label != "all") {
-        Reader::new(&mut all, label, &protocols).exchange(exchange);
+    // What has no label is in "all" alone, which is of everything.
+    let only_all = summary.exchanges.len() == 1;
+    for (label, exchange) in &summary.exchanges {
+        match label.as_str() {
+            "all" if only_all => Reader::new(&mut all, "", &protocols).exchange(exchange),
+            "all" => {}
+            label => Reader::new(&mut all, label, &protocols).exchange(exchange),
+        }
     }
     for job in &summary.jobs {
         // Those that share a label cannot be told apart.
@@ -200,11 +207,15 @@ impl<'a> Reader<'a> {
     fn job(&mut self, job: &JobSummary) {
         let is_cut = job.finished < job.iterations;
         let times = &job.iteration_us;
+        self.note("job_iterations", Some(job.finished as f64));
         self.note("job_completion_us", float(job.completion_us));
         self.bounded("job_iteration_mean_us", float(times.mean), is_cut);
         self.bounded("job_iteration_p99_us", float(times.p99), is_cut);
-        self.note("job_algbw_gbps", job.algbw_gbps);
-        self.note("job_busbw_gbps", job.busbw_gbps);
+        // Those of the iterations that finished would be too high.
+        if !is_cut {
+            self.note("job_algbw_gbps", job.algbw_gbps);
+            self.note("job_busbw_gbps", job.busbw_gbps);
+        }
     }
 
     fn whole(&mut self, summary: &Summary) {
@@ -310,13 +321,80 @@ pub(crate) mod tests {
             (summary, all)
         };
         let (summary, all) = read(["a", "b"]);
-        assert_eq!(all.len(), 10);
+        assert_eq!(all.len(), 12);
         let its =
             |reading: &&Reading| reading.label == "b" && reading.metric.name == "job_completion_us";
         let completion = summary.jobs[1].completion_us.map(Fixed::as_f64);
         assert!(completion > Some(0.0));
         assert_eq!(all.iter().find(its).map(|reading| reading.value), completion);
         assert_eq!(read(["a", "a"]).1, []);
+    }
+
+    /// What a run of four hosts around a switch comes to.
+    fn read(traffic: &str) -> (Summary, Vec<Reading>) {
+        let text = format!(
+            "duration = '200us'\nfabric = {{ kind = 'star', hosts = 4 }}\n\
+             transport = {{ protocol = 'swift' }}\n{traffic}"
+        );
+        let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
+        let summary = crate::run(&plan, &crate::RunOptions::default()).unwrap();
+        let all = readings(&summary);
+        (summary, all)
+    }
+
+    #[test]
+    fn a_collective_that_is_cut_off_has_bounds_and_no_bandwidth() {
+        let (summary, all) = read(
+            "[[traffic]]\nkind = 'collective'\nlabel = 'a'\nop = 'all-to-all'\nsize = '40KB'\n\
+             iterations = 1000\n",
+        );
+        let done = summary.jobs[0].finished;
+        assert!(done > 0 && done < 1_000, "{done}");
+        let found: Vec<(&str, bool)> = all
+            .iter()
+            .filter(|reading| reading.metric.name.starts_with("job_"))
+            .map(|reading| (reading.metric.name, reading.is_lower_bound))
+            .collect();
+        let expected = [
+            ("job_iterations", false),
+            ("job_iteration_mean_us", true),
+            ("job_iteration_p99_us", true),
+        ];
+        assert_eq!(found, expected);
+    }
+
+    #[test]
+    fn requests_are_read_by_label_or_as_all_where_there_is_none() {
+        let block = |label: &str| {
+            format!("[[traffic]]\nkind = 'closed-loop'\nrequest = '200B'\nreply = '4KB'\n{label}")
+        };
+        let labels = |traffic: &str| {
+            let (summary, all) = read(traffic);
+            let its = |reading: &Reading| reading.metric.name == "exchanges";
+            let found = all.into_iter().filter(its).map(|reading| (reading.label, reading.value));
+            (summary, found.collect::<Vec<_>>())
+        };
+        let (summary, found) = labels(&block(""));
+        assert_eq!(found, [(String::new(), summary.exchanges["all"].count as f64)]);
+        assert!(found[0].1 > 0.0);
+        let (summary, found) = labels(&(block("label = 'a'\n") + &block("label = 'b'\n")));
+        let of = |label: &str| (label.to_owned(), summary.exchanges[label].count as f64);
+        assert_eq!(found, [of("a"), of("b")]);
+    }
+
+    #[test]
+    fn what_switches_hold_is_a_mean_over_them() {
+        let summary = summary(1);
+        let tors: Vec<f64> = summary
+            .switches
+            .iter()
+            .filter(|switch| switch.hosts > 0)
+            .map(|switch| switch.buffer_bytes.mean.unwrap())
+            .collect();
+        assert_eq!(tors.len(), 2);
+        let all = readings(&summary);
+        let its = |reading: &&Reading| reading.metric.name == "tor_buffer_mean_bytes";
+        assert_eq!(all.iter().find(its).unwrap().value, (tors[0] + tors[1]) / 2.0);
     }
 
     #[test]

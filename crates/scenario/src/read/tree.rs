@@ -200,8 +200,7 @@ impl Node {
         if change.replaces_protocol {
             self.forget_protocol(&change.value);
         }
-        let path = change.key.replace('[', ".").replace(']', "");
-        let steps: Vec<&str> = path.split('.').map(str::trim).collect();
+        let steps = steps(&change.key);
         if steps.iter().any(|step| step.is_empty()) {
             return Err(Error::whole(
                 &change.option,
@@ -212,17 +211,45 @@ impl Node {
         self.put(&steps, 0, &value)
     }
 
+    /// The values that a key means, each as the way to it: whatever a list's items are called, they
+    /// are numbers there.
+    pub(crate) fn places(&self, key: &str) -> Vec<Vec<String>> {
+        /// A way, and what is there.
+        type Way<'a> = (Vec<String>, Option<&'a Node>);
+        fn further<'a>((way, node): Way<'a>, step: &str) -> Vec<Way<'a>> {
+            let to = |step: &str, node| {
+                let way = way.iter().cloned().chain([step.to_owned()]);
+                (way.collect(), node)
+            };
+            match node.map(|node| &node.raw) {
+                Some(Raw::List(items)) => {
+                    let chosen = choose(items, step).into_iter();
+                    chosen.map(|at| to(&at.to_string(), Some(&items[at]))).collect()
+                }
+                Some(Raw::Table(entries)) => {
+                    vec![to(step, entries.get(step).map(|(_, node)| node))]
+                }
+                _ => vec![to(step, None)],
+            }
+        }
+        let mut ways: Vec<Way<'_>> = vec![(Vec::new(), Some(self))];
+        for step in steps(key) {
+            ways = ways.into_iter().flat_map(|way| further(way, &step)).collect();
+        }
+        ways.into_iter().map(|(way, _)| way).collect()
+    }
+
     /// Puts `value` where the steps from the `depth`th on lead from here.
-    fn put(&mut self, steps: &[&str], depth: usize, value: &Node) -> Result<(), Error> {
+    fn put(&mut self, steps: &[String], depth: usize, value: &Node) -> Result<(), Error> {
         let at = &value.at;
-        let Some(&step) = steps.get(depth) else {
+        let Some(step) = steps.get(depth).map(String::as_str) else {
             *self = value.clone();
             return Ok(());
         };
         let shown = || steps[..=depth].join(".");
         match &mut self.raw {
             Raw::Table(entries) => {
-                let is_place = |next: &&&str| **next == "*" || next.parse::<usize>().is_ok();
+                let is_place = |next: &&String| *next == "*" || next.parse::<usize>().is_ok();
                 let place = steps.get(depth + 1).filter(is_place);
                 if let Some(place) = place.filter(|_| !entries.contains_key(step)) {
                     let found = format!("place {place} in a list that is not there");
@@ -237,6 +264,11 @@ impl Node {
                 let chosen = choose(items, step);
                 if chosen.is_empty() {
                     return Err(no_item(items, step, at, shown()));
+                }
+                let labelled = items.iter().position(|item| label(item) == Some(step));
+                if let Some(other) = labelled.filter(|other| !chosen.contains(other)) {
+                    let found = format!("{step}, which is a place and the label of place {other}");
+                    return Err(at.error(shown(), found, "labels that are no numbers"));
                 }
                 chosen.into_iter().try_for_each(|index| items[index].put(steps, depth + 1, value))
             }
@@ -276,6 +308,11 @@ impl Node {
     }
 }
 
+/// The steps of a path: `flows[0].start` and `flows.0.start` are the same.
+fn steps(key: &str) -> Vec<String> {
+    key.replace('[', ".").replace(']', "").split('.').map(|step| step.trim().to_owned()).collect()
+}
+
 /// The places in a list that a step means: a number, `*` for all, or else a label.
 fn choose(items: &[Node], step: &str) -> Vec<usize> {
     let all = 0..items.len();
@@ -307,6 +344,8 @@ fn no_item(items: &[Node], step: &str, at: &Place, key: String) -> Error {
     let is_place = step == "*" || step.parse::<usize>().is_ok();
     let mut labels: Vec<&str> = items.iter().filter_map(label).collect();
     labels.dedup();
+    // Others cannot be named.
+    labels.retain(|label| *label != "*" && !label.contains(['.', '[', ']']));
     if is_place || labels.is_empty() {
         return at.error(key, format!("place {step} in a list of {len}"), place);
     }
@@ -360,6 +399,21 @@ mod tests {
             let node = Node::default(text);
             assert_eq!(matches!(node.raw, Raw::Text(_)), is_text, "{text}");
         }
+    }
+
+    #[test]
+    fn a_number_that_is_a_label_too_is_not_guessed() {
+        let text = "[[a]]\nlabel = '1'\n[[a]]\nlabel = 'b.c'\n";
+        let mut document = Node::document(&Source::file("x", text)).unwrap();
+        let mut set = |key: &str| {
+            let change = Override::set(&format!("{key}=1")).unwrap();
+            document.set(&change).map_err(|error| error.to_string())
+        };
+        let said = set("a.1.x").unwrap_err();
+        assert!(said.contains("1, which is a place and the label of place 0"), "{said}");
+        assert_eq!(set("a.0.x"), Ok(()));
+        let said = set("a.z.x").unwrap_err();
+        assert!(said.contains("label \"1\"") && !said.contains("b.c"), "{said}");
     }
 
     #[test]

@@ -21,6 +21,8 @@ pub struct AxisValue {
     pub text: String,
     /// The same where it is a number.
     pub number: Option<f64>,
+    /// The same, of percentages too.
+    amount: Option<f64>,
     /// What it changes in the scenario.
     pub change: Override,
 }
@@ -64,14 +66,20 @@ impl Axis {
             Raw::Number(x) => (value.to_owned(), Some(x).filter(|x| x.is_finite())),
             _ => (value.to_owned(), None),
         };
-        if self.values.iter().any(|known| known.text == text) {
+        let share = || text.strip_suffix('%')?.trim().parse::<f64>().ok().map(|x| x / 100.0);
+        let amount = number.or_else(share);
+        let is_same = |known: &AxisValue| {
+            let amounts = known.amount.zip(amount);
+            known.text == text || amounts.is_some_and(|(known, amount)| known == amount)
+        };
+        if self.values.iter().any(is_same) {
             return Err(format!("each value once, where {text:?} stands there twice"));
         }
         let change = match self.key.as_str() {
             "protocol" => Override::protocol(option, &text),
             key => Override::option(option, key, value),
         };
-        self.values.push(AxisValue { text, number, change });
+        self.values.push(AxisValue { text, number, amount, change });
         Ok(())
     }
 }

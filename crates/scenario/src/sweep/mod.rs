@@ -10,7 +10,9 @@ use std::collections::BTreeSet;
 use tidegate_core::mix64;
 
 use crate::error::Error;
+use crate::files::without_mark;
 use crate::overrides::Override;
+use crate::read::tree::{Node, Source};
 
 pub use axis::{Axis, AxisValue};
 pub use file::SweepFile;
@@ -42,20 +44,15 @@ const POINTS_MAX: u64 = 100_000;
 /// the mode in messages.
 ///
 /// # Errors
-/// When a key stands there twice or is the seed, no key varies, axes that go together are not of
+/// When a key is the seed, no key varies, axes that go together are not of
 /// one length, or there are too many points or fewer than are to be drawn.
 pub fn points(axes: &[Axis], mode: Mode, option: &str) -> Result<Vec<Point>, Error> {
     let wrong = |found: String, expected: &str| Err(Error::whole(option, found, expected));
     if axes.is_empty() {
         return wrong("nothing that varies".into(), "a key and its values at least");
     }
-    for (i, axis) in axes.iter().enumerate() {
-        if axis.key == "seed" {
-            return wrong("the key seed".into(), "seeds by --seeds, or seeds of the file");
-        }
-        if axes[..i].iter().any(|other| other.key == axis.key) {
-            return wrong(format!("the key {} twice", axis.key), "each key once");
-        }
+    if axes.iter().any(|axis| axis.key == "seed") {
+        return wrong("the key seed".into(), "seeds by --seeds, or seeds of the file");
     }
     let lengths: Vec<u64> = axes.iter().map(|axis| axis.values.len() as u64).collect();
     let count = match mode {
@@ -119,6 +116,31 @@ fn drawn(all: u64, count: u64, seed: u64) -> Vec<u64> {
     order
 }
 
+/// Checks that nothing else changes what an axis varies: neither another axis nor what is changed
+/// at all points, whatever they call it. `scenario` is what its file says.
+///
+/// # Errors
+/// When two change the same value, or one a part of what the other does.
+pub fn check(scenario: &str, point: &Point, all: &[Override]) -> Result<(), Error> {
+    let document = Node::document(&Source::file("", without_mark(scenario)))?;
+    let axes: Vec<&Override> = point.iter().map(|value| &value.change).collect();
+    for (i, axis) in axes.iter().enumerate() {
+        let ways = document.places(&axis.key);
+        for other in axes[..i].iter().copied().chain(all) {
+            let others = document.places(&other.key);
+            let meets = |way: &Vec<String>| {
+                others.iter().any(|other| way.starts_with(other) || other.starts_with(way))
+            };
+            if ways.iter().any(meets) {
+                let found =
+                    format!("the key {}, which \"{}\" changes, too", axis.key, other.option);
+                return Err(Error::whole(&axis.option, found, "each key once"));
+            }
+        }
+    }
+    Ok(())
+}
+
 /// What a point changes in the scenario, next to what is changed for all of them: a protocol first,
 /// as what is set is of the one that runs.
 pub fn changes(point: &Point, all: &[Override]) -> Vec<Override> {
@@ -162,7 +184,6 @@ mod tests {
         let random = |points| Mode::Random { points, seed: 1 };
         for (all, mode, said) in [
             (&[][..], Mode::Grid, "found nothing that varies"),
-            (&["a=1", "a=2"], Mode::Grid, "the key a twice, expected each key once"),
             (&["seed=1,2"], Mode::Grid, "the key seed, expected seeds by --seeds"),
             (&["a=1..400", "b=1..400"], Mode::Grid, "160000 points, expected 1 to 100000"),
             (&["a=1,2", "b=1,2,3"], Mode::Zip, "found 2 of a, 3 of b, expected as many"),
@@ -171,6 +192,42 @@ mod tests {
         ] {
             let error = points(&axes(all), mode, "--vary").unwrap_err().to_string();
             assert!(error.starts_with("--vary: ") && error.contains(said), "{error}");
+        }
+    }
+
+    #[test]
+    fn a_value_is_changed_by_one_axis_alone() {
+        let scenario =
+            "[[traffic]]\nlabel = 'a'\n[[traffic]]\nlabel = 'b'\n[fabric]\nkind = 'star'\n";
+        let checked = |vary: &[&str], set: &[&str]| {
+            let point = points(&axes(vary), Mode::Grid, "").unwrap().remove(0);
+            let set: Vec<Override> = set.iter().map(|one| Override::set(one).unwrap()).collect();
+            check(scenario, &point, &set).map_err(|error| error.to_string())
+        };
+        let clashes: [(&[&str], &[&str]); 10] = [
+            (&["x=1", "x=2"], &[]),
+            (&["traffic.a.load=1", "traffic.0.load=2"], &[]),
+            (&["traffic[1].load=1", "traffic.*.load=2"], &[]),
+            (&["traffic.b.load=1", "traffic[1]={}"], &[]),
+            (&["fabric.host_link.rate=1Gbps"], &["fabric.host_link={}"]),
+            (&["fabric.host_link={}"], &["fabric.host_link.rate=1Gbps"]),
+            (&["protocol=swift", "transport.protocol=sird"], &[]),
+            (&["protocol=swift"], &["transport.protocol=sird"]),
+            (&["protocol=swift"], &["transport={}"]),
+            (&["traffic.a.load=1"], &["traffic.a.load=2"]),
+        ];
+        for (vary, set) in clashes {
+            let said = checked(vary, set).unwrap_err();
+            assert!(said.contains("changes, too, expected each key once"), "{said}");
+        }
+        let fine: [(&[&str], &[&str]); 4] = [
+            (&["traffic.a.load=1", "traffic.1.load=2"], &["traffic.a.size=3"]),
+            (&["fabric.host_link.rate=1Gbps"], &["fabric.host_link.delay=1us"]),
+            (&["protocol=swift", "transport.params.x=1"], &["protocols.swift.preset=y"]),
+            (&["traffic.c.load=1"], &["x=1", "x=2"]),
+        ];
+        for (vary, set) in fine {
+            assert_eq!(checked(vary, set), Ok(()), "{vary:?} {set:?}");
         }
     }
 

@@ -1,5 +1,7 @@
 //! Means over seeds, with how far those of all seeds may be, and which is the best of several.
 
+use std::collections::BTreeMap;
+
 use serde::Serialize;
 
 use super::SeededRun;
@@ -43,28 +45,35 @@ pub struct Aggregated {
     better: Better,
 }
 
+/// What tells readings of a run apart: metric, sizes, label and protocol.
+type Name<'a> = (&'a str, Option<(u64, Option<u64>)>, &'a str, &'a str);
+
+fn name(one: &Reading) -> Name<'_> {
+    (one.metric.name, one.sizes, &one.label, &one.protocol)
+}
+
 /// What the same run comes to under several seeds: all that any seed gave a value of.
 pub(crate) fn aggregated(seeds: &[Vec<Reading>]) -> Vec<Aggregated> {
-    let same = |a: &Reading, b: &Reading| {
-        (a.metric, a.sizes, &a.label, &a.protocol) == (b.metric, b.sizes, &b.label, &b.protocol)
-    };
     // In the order of the first seed; what only later ones have follows what is before it there.
-    let mut order: Vec<&Reading> = Vec::new();
-    for readings in seeds {
-        let mut at = 0;
+    let mut order: Vec<Name<'_>> = Vec::new();
+    let mut found: BTreeMap<Name<'_>, Vec<Option<&Reading>>> = BTreeMap::new();
+    for (seed, readings) in seeds.iter().enumerate() {
+        let mut before = None;
         for reading in readings {
-            match order.iter().position(|other| same(other, reading)) {
-                Some(place) => at = place + 1,
-                None => {
-                    order.insert(at, reading);
-                    at += 1;
-                }
-            }
+            let name = name(reading);
+            let of_seeds = found.entry(name).or_insert_with(|| {
+                let place = before.and_then(|name| order.iter().position(|other| *other == name));
+                let at = if seed == 0 { order.len() } else { place.map_or(0, |place| place + 1) };
+                order.insert(at, name);
+                vec![None; seeds.len()]
+            });
+            of_seeds[seed] = Some(reading);
+            before = Some(name);
         }
     }
-    let of = |one: &Reading| {
-        let found: Vec<Option<&Reading>> =
-            seeds.iter().map(|all| all.iter().find(|other| same(one, other))).collect();
+    let of = |name: Name<'_>| {
+        let found = &found[&name];
+        let one = found.iter().copied().flatten().next()?;
         let known: Vec<f64> = found.iter().flatten().map(|reading| reading.value).collect();
         let Estimate { mean, half } = Estimate::of(&known)?;
         let Metric { name, unit, better } = one.metric;
@@ -94,8 +103,12 @@ impl Aggregated {
         Estimate { mean: self.mean, half: self.half_width }.interval()
     }
 
-    /// Whether it is better than `other` whatever either is within its interval.
+    /// Whether it is better than `other` whatever either is within its interval. An interval of
+    /// nothing is one that seeds say nothing of.
     fn beats(&self, other: &Aggregated) -> bool {
+        if self.min == self.max || other.min == other.max {
+            return false;
+        }
         let Some((own, theirs)) = self.interval().zip(other.interval()) else { return false };
         match self.better {
             // What is only a lower bound may be anything above.
@@ -109,20 +122,17 @@ impl Aggregated {
 /// Marks what is better than the same of all other runs. Of each run the flows under its protocol
 /// are compared: those that have another protocol in all runs are only beside them.
 pub(crate) fn mark_best(runs: &mut [SeededRun]) {
-    let all: Vec<(String, Vec<Aggregated>)> =
-        runs.iter().map(|run| (run.protocol.clone(), run.metrics.clone())).collect();
+    let of_run = |run: &SeededRun| -> BTreeMap<(&'static str, String, Option<u64>), Aggregated> {
+        let own = run.metrics.iter().filter(|one| one.protocol == run.protocol);
+        own.map(|one| ((one.metric, one.label.clone(), one.min_bytes), one.clone())).collect()
+    };
+    let all: Vec<_> = runs.iter().map(of_run).collect();
     for (this, run) in runs.iter_mut().enumerate() {
         for one in run.metrics.iter_mut().filter(|one| one.protocol == run.protocol) {
+            let same = (one.metric, one.label.clone(), one.min_bytes);
             let mut others = all.iter().enumerate().filter(|(other, _)| *other != this);
-            let is_beaten = |(name, others): &(String, Vec<Aggregated>)| {
-                let its = |other: &&Aggregated| {
-                    other.protocol == *name
-                        && (other.metric, &other.label, other.min_bytes)
-                            == (one.metric, &one.label, one.min_bytes)
-                };
-                others.iter().find(its).is_some_and(|other| one.beats(other))
-            };
-            one.is_best = all.len() > 1 && others.all(|(_, other)| is_beaten(other));
+            one.is_best = all.len() > 1
+                && others.all(|(_, of)| of.get(&same).is_some_and(|other| one.beats(other)));
         }
     }
 }
@@ -184,6 +194,8 @@ mod tests {
         assert_eq!(best(Better::More, &[high, low], same), [true, false]);
         assert_eq!(best(Better::Neither, &[high, low], same), [false, false]);
         assert_eq!(best(Better::Less, &[high, low, wide], same), [false; 3], "one overlaps");
+        assert_eq!(best(Better::Less, &[&[2.0, 2.0], &[1.0, 1.0]], same), [false; 2], "fixed");
+        assert_eq!(best(Better::Less, &[high, &[1.0, 1.0]], same), [false; 2], "one is fixed");
         assert_eq!(best(Better::Less, &[low], same), [false], "alone");
         assert_eq!(best(Better::Less, &[&[1.0], &[2.0]], same), [false; 2], "without intervals");
         let hidden = |which| move |i: usize, one: &mut Aggregated| one.is_lower_bound = i == which;
@@ -195,5 +207,45 @@ mod tests {
             }
         };
         assert_eq!(best(Better::Less, &[high, low], beside), [false; 2], "not comparable");
+    }
+
+    #[test]
+    fn only_what_is_the_same_is_compared() {
+        let small = Some((0, Some(10_000)));
+        let large = Some((10_000, None));
+        // Of each run by seed: of two labels, and of two sizes.
+        let seed = |values: [f64; 4], noise: f64| -> Vec<Reading> {
+            let rows = [("a", None), ("b", None), ("a", small), ("a", large)];
+            let row = |((label, sizes), value): ((&str, _), f64)| Reading {
+                sizes,
+                ..reading(label, "m", Better::Less, value + noise)
+            };
+            rows.into_iter().zip(values).map(row).collect()
+        };
+        let run = |values: [f64; 4]| SeededRun {
+            protocol: "p".to_owned(),
+            digests: Vec::new(),
+            metrics: aggregated(&[seed(values, 0.0), seed(values, 0.01), seed(values, 0.02)]),
+            first: summary(1),
+        };
+        let mut runs = [run([1.0, 5.0, 1.0, 7.0]), run([2.0, 4.0, 2.0, 6.0])];
+        mark_best(&mut runs);
+        let marked =
+            |run: &SeededRun| run.metrics.iter().map(|one| one.is_best).collect::<Vec<_>>();
+        assert_eq!(marked(&runs[0]), [true, false, true, false]);
+        assert_eq!(marked(&runs[1]), [false, true, false, true]);
+        let sizes: Vec<_> =
+            runs[0].metrics.iter().map(|one| (one.min_bytes, one.below_bytes)).collect();
+        let known = [(None, None), (None, None), (Some(0), Some(10_000)), (Some(10_000), None)];
+        assert_eq!(sizes, known);
+    }
+
+    #[test]
+    fn one_seed_that_hides_a_value_makes_a_bound_of_the_mean() {
+        let of = |is_lower_bound| {
+            vec![Reading { is_lower_bound, ..reading("a", "m", Better::Less, 1.0) }]
+        };
+        assert!(aggregated(&[of(false), of(true)])[0].is_lower_bound);
+        assert!(!aggregated(&[of(false), of(false)])[0].is_lower_bound);
     }
 }

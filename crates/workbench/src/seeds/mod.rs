@@ -16,7 +16,8 @@ pub(crate) use aggregate::{aggregated, mark_best};
 use crate::compare::{self, Comparison, in_parallel};
 use crate::readings::readings;
 use crate::run::{Staged, run_numbered};
-use crate::{Destination, Error, RunOptions, Source, interrupt, load};
+use crate::warnings::gathered;
+use crate::{Destination, Error, RunOptions, Source, destination, interrupt, load};
 
 /// A scenario under several seeds, and perhaps several protocols: the content of `aggregate.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -110,6 +111,12 @@ pub fn run_seeds(
         Ok(summary)
     });
 
+    if done.iter().any(|result| matches!(result, Err(Error::Interrupted))) {
+        // Half of the seeds are no answer.
+        let folders = all.iter().filter_map(|seed| seed.folder.as_deref());
+        folders.for_each(|folder| destination::clear_made(folder, &names));
+        return Err(Error::Interrupted);
+    }
     let (mut done, mut failure) = (done.into_iter(), None);
     let (mut comparisons, mut kept) = (Vec::new(), Vec::new());
     for (seed, of) in seeds.seeds().iter().zip(&all) {
@@ -188,44 +195,23 @@ impl Aggregate {
     }
 }
 
-/// Warnings that are alike: in what, the first seed that has one, its text, how many seeds have
-/// one, and whether all of those are the very same.
-type Kind = (String, u64, String, usize, bool);
-
-/// What the runs of all seeds warn of. Of warnings that are alike but for their numbers, the first
-/// seed's is told, and how many more seeds have one.
+/// What the runs of all seeds warn of, and which of them seeds do not change.
 fn warnings(seeds: &[u64], comparisons: &[Comparison], runs: &[SeededRun]) -> Vec<String> {
-    let alike = |text: &str| text.chars().filter(|c| !c.is_ascii_digit()).collect::<String>();
-    let mut kinds: Vec<Kind> = Vec::new();
-    for (seed, comparison) in seeds.iter().zip(comparisons) {
-        let mut of_seed: Vec<String> = Vec::new();
-        for text in comparison.all_warnings() {
-            let kind = alike(&text);
-            if of_seed.contains(&kind) {
-                continue;
-            }
-            match kinds.iter_mut().find(|known| known.0 == kind) {
-                Some((_, _, first, count, same)) => {
-                    *count += 1;
-                    *same &= *first == text;
-                }
-                None => kinds.push((kind.clone(), *seed, text, 1, true)),
-            }
-            of_seed.push(kind);
-        }
-    }
-    let told = |(_, seed, text, count, same): Kind| match count - 1 {
-        _ if same && count == seeds.len() => text,
-        0 => format!("seed {seed}: {text}"),
-        more => format!("seed {seed}, and {more} more much like it: {text}"),
+    let of_seed = |(seed, comparison): (&u64, &Comparison)| {
+        (format!("seed {seed}"), comparison.all_warnings())
     };
-    let mut all: Vec<String> = kinds.into_iter().map(told).collect();
-    let is_fixed = |run: &&SeededRun| run.digests.iter().all(|digest| *digest == run.digests[0]);
-    all.extend(runs.iter().filter(is_fixed).map(|run| {
+    let mut all = gathered(&seeds.iter().zip(comparisons).map(of_seed).collect::<Vec<_>>());
+    all.extend(runs.iter().filter(|run| is_fixed(&run.metrics)).map(|run| {
         let name = &run.protocol;
-        format!("{name}: every seed leads to the same run, so that its intervals say nothing")
+        format!("{name}: every seed leads to the same values, so that intervals say nothing")
     }));
     all
+}
+
+/// Whether several seeds gave the same, whatever was measured.
+pub(crate) fn is_fixed(metrics: &[Aggregated]) -> bool {
+    let several = metrics.iter().any(|one| one.n > 1);
+    several && metrics.iter().all(|one| one.n == one.values.len() && one.min == one.max)
 }
 
 #[cfg(test)]
@@ -252,7 +238,7 @@ mod tests {
         let aggregate = Aggregate::of(&seeds, &[String::new()], &comparisons);
         let expected =
             ["always", "seed 3, and 1 more much like it: 7 of 10 are late", "seed 5: odd"];
-        assert_eq!(aggregate.warnings, expected);
+        assert_eq!(aggregate.warnings[..3], expected);
         assert_eq!(aggregate.runs[0].protocol, "swift");
         assert_eq!(aggregate.runs[0].digests.len(), 3);
     }
@@ -263,6 +249,6 @@ mod tests {
         let same = [comparison(1, &[]), comparison(1, &[])];
         let aggregate = Aggregate::of(&seeds, &[String::new()], &same);
         assert_eq!(aggregate.warnings.len(), 1);
-        assert!(aggregate.warnings[0].starts_with("swift: every seed leads to the same run"));
+        assert!(aggregate.warnings[0].starts_with("swift: every seed leads to the same values"));
     }
 }

@@ -18,8 +18,12 @@ use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
 use crate::observe::{Control, Observations, Part, adapt};
 use crate::readings::{Reading, readings};
-use crate::seeds::aggregated;
+use crate::seeds::{aggregated, is_fixed};
+use crate::warnings::gathered;
 use crate::{Aggregated, Error, Listener, SeedList, Source, load, machine};
+
+/// More runs are a slip of the pen.
+const RUNS_MAX: usize = 1_000_000;
 
 /// What is swept.
 #[derive(Clone, Debug)]
@@ -44,7 +48,7 @@ impl Design {
         seeds: Option<SeedList>,
     ) -> Result<Design, Error> {
         let points = sweep::points(axes, mode, "--vary").map_err(crate::scenario)?;
-        Ok(Design { scenario: scenario.into(), changes, points, seeds })
+        Design { scenario: scenario.into(), changes, points, seeds }.checked()
     }
 
     /// What a file says, with more that is changed at all points; seeds that are given win.
@@ -59,7 +63,26 @@ impl Design {
         let file = SweepFile::load(file).map_err(crate::scenario)?;
         let changes = file.changes.into_iter().chain(changes).collect();
         let seeds = seeds.or(file.seeds);
-        Ok(Design { scenario: file.scenario.into(), changes, points: file.points, seeds })
+        let scenario = file.scenario.into();
+        Design { scenario, changes, points: file.points, seeds }.checked()
+    }
+
+    fn checked(self) -> Result<Design, Error> {
+        let Design { scenario, changes, points, seeds } = &self;
+        let text = match scenario {
+            Source::File(path) => &tidegate_scenario::text(path).map_err(crate::scenario)?,
+            Source::Text(text) | Source::Made(text) => text,
+        };
+        // Whatever the values are, all points have the same keys.
+        sweep::check(text, &points[0], changes).map_err(crate::scenario)?;
+        let seeds = seeds.as_ref().map_or(1, |seeds| seeds.seeds().len());
+        if points.len() * seeds > RUNS_MAX {
+            let points = points.len();
+            let message =
+                format!("{points} points under {seeds} seeds each are more than {RUNS_MAX} runs");
+            return Err(Error::Usage { option: "--seeds", message });
+        }
+        Ok(self)
     }
 
     /// The scenario at a point, under a seed unless it is the scenario's own.
@@ -119,6 +142,9 @@ pub struct Sweep {
     pub keys: Vec<String>,
     /// Of every point.
     pub seeds: Vec<u64>,
+    /// Things that are allowed but probably not meant: each once, with the first run that has it
+    /// and how many more.
+    pub warnings: Vec<String>,
     /// Every point, in the order of the design.
     pub points: Vec<SweepPoint>,
     /// Runs that failed; none of what they measured is anywhere.
@@ -128,7 +154,7 @@ pub struct Sweep {
     pub kept: usize,
     /// What each run measured, point by point, seed by seed; nothing of those that failed.
     #[serde(skip)]
-    runs: Vec<Option<Vec<Reading>>>,
+    runs: Vec<Found>,
 }
 
 /// A point of a sweep.
@@ -151,8 +177,15 @@ pub struct FailedRun {
     pub why: String,
 }
 
+/// What is known of a run.
+#[derive(Clone, Debug, Default)]
+struct Known {
+    readings: Vec<Reading>,
+    warnings: Vec<String>,
+}
+
 /// A run that was looked for among those that are kept.
-type Found = Option<Vec<Reading>>;
+type Found = Option<Known>;
 
 /// Makes the runs of a sweep that were not made before, several at a time.
 ///
@@ -169,7 +202,7 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
     let (mut failed, mut first) = (Vec::new(), None);
     for (place_of, result) in missing.into_iter().zip(made) {
         match result {
-            Ok(readings) => runs[place_of] = Some(readings),
+            Ok(known) => runs[place_of] = Some(known),
             Err(Error::Interrupted) => return Err(Error::Interrupted),
             Err(error) => {
                 let (point, seed) = place(place_of, &seeds);
@@ -185,14 +218,38 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
     let of_point = |(point, runs): (&Point, &[Found])| SweepPoint {
         values: values(point),
         metrics: aggregated(
-            &runs.iter().map(|run| run.clone().unwrap_or_default()).collect::<Vec<_>>(),
+            &runs.iter().map(|run| run.clone().unwrap_or_default().readings).collect::<Vec<_>>(),
         ),
     };
     let points = design.points.iter().zip(runs.chunks(seeds.seeds().len()));
-    let points = points.map(of_point).collect();
-    let keys = design.points[0].iter().map(|value| value.change.key.clone()).collect();
+    let points: Vec<SweepPoint> = points.map(of_point).collect();
+    let keys: Vec<String> = design.points[0].iter().map(|value| value.change.key.clone()).collect();
+    let warnings = warnings(&keys, &points, seeds.seeds(), &runs);
     let seeds = seeds.seeds().to_vec();
-    Ok(Sweep { schema: Sweep::SCHEMA, name, keys, seeds, points, failed, kept, runs })
+    Ok(Sweep { schema: Sweep::SCHEMA, name, keys, seeds, warnings, points, failed, kept, runs })
+}
+
+/// What runs warn of, and points that seeds do not change.
+fn warnings(keys: &[String], points: &[SweepPoint], seeds: &[u64], runs: &[Found]) -> Vec<String> {
+    let place = |point: &SweepPoint| {
+        let value = |(key, value): (&String, &Json)| match value {
+            Json::String(text) => format!("{key}={text}"),
+            value => format!("{key}={value}"),
+        };
+        keys.iter().zip(&point.values).map(value).collect::<Vec<_>>().join(", ")
+    };
+    let of_run = |(i, run): (usize, &Found)| {
+        let place = place(&points[i / seeds.len()]);
+        let warnings = run.as_ref().map_or(Vec::new(), |known| known.warnings.clone());
+        (format!("{place}, seed {}", seeds[i % seeds.len()]), warnings)
+    };
+    let mut all = gathered(&runs.iter().enumerate().map(of_run).collect::<Vec<_>>());
+    let fixed = |point: &SweepPoint| {
+        let text = "every seed leads to the same values, so that intervals say nothing";
+        (place(point), is_fixed(&point.metrics).then(|| text.to_owned()).into_iter().collect())
+    };
+    all.extend(gathered(&points.iter().map(fixed).collect::<Vec<_>>()));
+    all
 }
 
 /// Numbers of the runs of a sweep that were not made before: all that [`sweep`] would make.
@@ -236,7 +293,7 @@ fn make(
     runs: &[usize],
     seeds: &SeedList,
     options: &SweepOptions<'_>,
-) -> Vec<Result<Vec<Reading>, Error>> {
+) -> Vec<Result<Known, Error>> {
     if let Some(begin) = options.begin {
         begin(runs.len());
     }
@@ -288,9 +345,10 @@ fn recording() -> Recording {
     Recording { interval: None, parts: [Part::Summary].into() }
 }
 
-fn measured(seen: &Observations) -> Result<Vec<Reading>, Error> {
+fn measured(seen: &Observations) -> Result<Known, Error> {
     let missing = || Error::Run("a run ended without a summary".to_owned());
-    seen.summary.as_ref().map(readings).ok_or_else(missing)
+    let summary = seen.summary.as_ref().ok_or_else(missing)?;
+    Ok(Known { readings: readings(summary), warnings: summary.warnings.clone() })
 }
 
 fn values(point: &Point) -> Vec<Json> {

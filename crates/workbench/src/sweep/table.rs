@@ -23,7 +23,7 @@ impl Sweep {
         let mut table = SweepTable::new(&columns)?;
         let mut csv = String::new();
         csv_line(&mut csv, table.columns());
-        for (i, readings) in self.runs.iter().enumerate() {
+        for (i, run) in self.runs.iter().enumerate() {
             let point = &self.points[i / self.seeds.len()];
             let axes: Vec<AxisCell> = point
                 .values
@@ -32,7 +32,7 @@ impl Sweep {
                 .map(|(value, number)| cell(value, *number))
                 .collect();
             let seed = self.seeds[i % self.seeds.len()];
-            for reading in readings.iter().flatten() {
+            for reading in run.iter().flat_map(|known| &known.readings) {
                 let row = row(&axes, seed, reading);
                 csv_line(&mut csv, row.texts());
                 table.add(&row)?;
