@@ -26,11 +26,14 @@ fn document(name: &str) -> String {
 /// Asserts that the generated part of a document is `generated`; writes it where `UPDATE` is set.
 fn is_current(name: &str, generated: &str) {
     let generated = &wrapped(generated);
-    let text = document(name);
+    // A page of which nothing is written by hand may be new.
+    let text = fs::read_to_string(root(name)).unwrap_or_else(|_| MARK.to_owned());
     let (by_hand, now) =
         text.split_once(MARK).unwrap_or_else(|| panic!("{name} has no line {MARK}"));
     if std::env::var_os("UPDATE").is_some() {
-        fs::write(root(name), format!("{by_hand}{MARK}{generated}")).unwrap();
+        let path = root(name);
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, format!("{by_hand}{MARK}{generated}")).unwrap();
     } else {
         assert!(now == generated, "{name} is not what the code says any more: run `make docs`");
     }
@@ -233,10 +236,7 @@ fn size_reference() -> String {
     out
 }
 
-fn protocol_reference(protocols: &Value) -> String {
-    let list = |value: &Value| {
-        value.as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
-    };
+fn protocol_table(protocols: &[Value]) -> String {
     let bytes = |value: &Value| match (value["fixed"].as_u64(), value["per_hop"].as_u64()) {
         (Some(0), Some(0)) => "-".to_string(),
         (Some(fixed), Some(0)) => format!("{fixed} B"),
@@ -244,13 +244,12 @@ fn protocol_reference(protocols: &Value) -> String {
         (fixed, hop) => format!("{} B + {} B a switch", fixed.unwrap_or(0), hop.unwrap_or(0)),
     };
     let or_dash = |text: String| if text.is_empty() { "-".to_string() } else { text };
-    let protocols = protocols.as_array().unwrap();
     let mut out = "\n| protocol | family | needs of switches | in data | in acks | what it does \
         |\n| --- | --- | --- | --- | --- | --- |\n"
         .to_string();
     for protocol in protocols {
         out += &format!(
-            "| [{0}](#{0}) | {1} | {2} | {3} | {4} | {5} |\n",
+            "| [{0}](protocols/{0}.md) | {1} | {2} | {3} | {4} | {5} |\n",
             text(protocol, "name"),
             text(protocol, "family"),
             or_dash(list(&protocol["needs"])),
@@ -259,43 +258,58 @@ fn protocol_reference(protocols: &Value) -> String {
             text(protocol, "summary")
         );
     }
-    for protocol in protocols {
+    out
+}
+
+/// The page of a protocol: its card, its parameters, and where more is said of it.
+fn protocol_page(protocol: &Value) -> String {
+    let name = text(protocol, "name");
+    let mut out = format!(
+        "# {}\n\n`{name}`: {}\n\n{}.\n",
+        text(protocol, "title"),
+        text(protocol, "summary"),
+        text(protocol, "citation").trim_end_matches('.')
+    );
+    let needs = list(&protocol["needs"]);
+    if !needs.is_empty() {
+        out += &format!("\nNeeds of switches: {needs}.\n");
+    }
+    if let Some(marking) = protocol["marking"].as_str() {
+        out += &format!("\nAsks for {marking} where `switch.ecn` is not set.\n");
+    }
+    if root(&format!("docs/{name}.md")).exists() {
+        out += &format!("\nMore: [how it behaves](../{name}.md).\n");
+    }
+    let parameters = protocol["parameters"].as_array().unwrap();
+    if !parameters.is_empty() {
+        out += "\n| parameter | default | allowed | meaning | source of the default |\n| --- | \
+            --- | --- | --- | --- |\n";
+    }
+    for parameter in parameters {
+        let plain = |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        let allowed = match (&parameter["min"], &parameter["max"]) {
+            (Value::Null, _)
+                if parameter["choices"].as_array().is_some_and(|all| !all.is_empty()) =>
+            {
+                list(&parameter["choices"])
+            }
+            (Value::Null, _) => text(parameter, "kind").replace("flag", "true, false"),
+            (min, max) => format!("{} to {}", plain(min), plain(max)),
+        };
         out += &format!(
-            "\n## {}\n\n{}: {}\n",
-            text(protocol, "name"),
-            text(protocol, "title"),
-            text(protocol, "citation")
+            "| `{}` | {} | {allowed} | {} | {} |\n",
+            text(parameter, "name"),
+            plain(&parameter["default"]),
+            text(parameter, "meaning").replace('|', "\\|"),
+            text(parameter, "source").replace('|', "\\|")
         );
-        if let Some(marking) = protocol["marking"].as_str() {
-            out += &format!("\nAsks for {marking} where `switch.ecn` is not set.\n");
-        }
-        let parameters = protocol["parameters"].as_array().unwrap();
-        if !parameters.is_empty() {
-            out += "\n| parameter | default | allowed | meaning | source of the default |\n| --- | \
-                --- | --- | --- | --- |\n";
-        }
-        for parameter in parameters {
-            let plain =
-                |value: &Value| value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            let allowed = match (&parameter["min"], &parameter["max"]) {
-                (Value::Null, _)
-                    if parameter["choices"].as_array().is_some_and(|all| !all.is_empty()) =>
-                {
-                    list(&parameter["choices"])
-                }
-                (Value::Null, _) => text(parameter, "kind").replace("flag", "true, false"),
-                (min, max) => format!("{} to {}", plain(min), plain(max)),
-            };
-            out += &format!(
-                "| `{}` | {} | {allowed} | {} | {} |\n",
-                text(parameter, "name"),
-                plain(&parameter["default"]),
-                text(parameter, "meaning").replace('|', "\\|"),
-                text(parameter, "source").replace('|', "\\|")
-            );
-        }
     }
     out
+}
+
+/// Words of a list.
+fn list(value: &Value) -> String {
+    value.as_array().unwrap().iter().filter_map(Value::as_str).collect::<Vec<_>>().join(", ")
 }
 
 #[test]
@@ -305,8 +319,18 @@ fn the_reference_of_scenarios_is_current() {
 }
 
 #[test]
-fn the_table_of_protocols_is_current() {
-    is_current("docs/protocols.md", &protocol_reference(&answer(&["protocols", "--json"]).json()));
+fn the_table_of_protocols_and_their_pages_are_current() {
+    let protocols = answer(&["protocols", "--json"]).json();
+    let protocols = protocols.as_array().unwrap();
+    is_current("docs/protocols.md", &protocol_table(protocols));
+    let page = |protocol: &Value| format!("{}.md", text(protocol, "name"));
+    for protocol in protocols {
+        is_current(&format!("docs/protocols/{}", page(protocol)), &protocol_page(protocol));
+    }
+    let pages = fs::read_dir(root("docs/protocols")).unwrap();
+    let pages: BTreeSet<_> =
+        pages.map(|page| page.unwrap().file_name().into_string().unwrap()).collect();
+    assert_eq!(pages, protocols.iter().map(page).collect());
 }
 
 #[test]

@@ -1,0 +1,74 @@
+//! The site builds, has every document, and none of its links leads nowhere.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn root() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// All files below a folder whose names end so.
+fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        if path.is_dir() {
+            found.extend(files(&path, ending));
+        } else if path.to_string_lossy().ends_with(ending) {
+            found.push(path);
+        }
+    }
+    found
+}
+
+/// The values of an attribute in a page.
+fn values<'a>(page: &'a str, attribute: &str) -> Vec<&'a str> {
+    let start = format!(" {attribute}=\"");
+    page.split(&start).skip(1).map(|rest| rest.split('"').next().unwrap()).collect()
+}
+
+#[test]
+fn no_link_leads_nowhere() {
+    let out = tempfile::tempdir().unwrap();
+    tidegate_book::build(&root(), out.path()).unwrap();
+    // The page of errors is served from anywhere, and its links begin at the site's root.
+    let pages: BTreeMap<PathBuf, String> = files(out.path(), ".html")
+        .into_iter()
+        .filter(|path| !path.ends_with("404.html"))
+        .map(|path| (path.canonicalize().unwrap(), fs::read_to_string(path).unwrap()))
+        .collect();
+    let anchors: BTreeMap<&PathBuf, BTreeSet<&str>> =
+        pages.iter().map(|(path, page)| (path, values(page, "id").into_iter().collect())).collect();
+    let mut checked = 0;
+    let mut broken = Vec::new();
+    for (path, page) in &pages {
+        for link in [values(page, "href"), values(page, "src")].concat() {
+            if link.contains(':') {
+                continue;
+            }
+            let (file, anchor) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { path } else { &path.parent().unwrap().join(file) };
+            let found = target.canonicalize().is_ok_and(|target| {
+                anchor.is_empty() || anchors.get(&target).is_some_and(|all| all.contains(anchor))
+            });
+            checked += 1;
+            if !found {
+                broken.push(format!("{}: {link}", path.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "{}", broken.join("\n"));
+    assert!(pages.len() > 30 && checked > 1000, "{} pages, {checked} links", pages.len());
+}
+
+#[test]
+fn every_document_is_in_the_summary() {
+    let docs = root().join("docs");
+    let summary = fs::read_to_string(docs.join("SUMMARY.md")).unwrap();
+    for path in files(&docs, ".md") {
+        let name = path.strip_prefix(&docs).unwrap().to_string_lossy();
+        let is_listed = name == "SUMMARY.md" || summary.contains(&format!("]({name})"));
+        assert!(is_listed, "docs/SUMMARY.md does not list {name}");
+    }
+}
