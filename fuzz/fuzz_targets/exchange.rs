@@ -2,8 +2,8 @@
 #![no_main]
 use tidegate_scenario::exchange::{Format, Input, import};
 
-const BASE: &str = "duration = '1ms'\nfabric = { kind = 'star', hosts = 4 }\ntransport = { protocol \
-    = 'swift' }\nflows = [{ src = 'h0', dst = 'h1' }]";
+const BASE: &str = "duration = '1ms'\nfabric = { kind = 'star', hosts = 4 }\n\
+    transport = { protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h1' }]";
 
 libfuzzer_sys::fuzz_target!(|text: &str| {
     let input = Input::new("fuzz", text);

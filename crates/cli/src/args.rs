@@ -2,9 +2,10 @@
 
 use std::path::PathBuf;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args as Group, Parser, Subcommand};
 use clap_complete::Shell;
-use tidegate_workbench::{self as workbench, Override, SeedList};
+use tidegate_workbench::{self as workbench, Format, Override, SeedList};
 
 use crate::Result;
 use crate::reproduce::{Report, Reproduce};
@@ -61,6 +62,25 @@ pub(crate) enum Command {
         /// The fabric: a paper's, or a kind that is generated
         fabric: Option<String>,
     },
+    /// Make a scenario of another simulator's files
+    Import {
+        /// A fabric, or a fabric and flows; with --fabric flows alone
+        #[arg(required = true, num_args = 1..=2)]
+        files: Vec<PathBuf>,
+        /// The fabric that the flows are for: a scenario file, of which all but the flows is kept,
+        /// or a fabric as of `tidegate new`
+        #[arg(long, value_name = "SCENARIO")]
+        fabric: Option<String>,
+        #[command(flatten)]
+        exchanged: Exchanged,
+    },
+    /// Write a scenario's fabric and flows as another simulator reads them
+    Export {
+        #[command(flatten)]
+        scenario: Scenario,
+        #[command(flatten)]
+        exchanged: Exchanged,
+    },
     /// Print a dissector of captured packets for Wireshark
     Dissector,
     /// Print the JSON Schema of scenario files
@@ -111,6 +131,27 @@ impl Scenario {
     pub(crate) fn several_seeds(&self) -> Option<&SeedList> {
         self.seeds.as_ref().filter(|list| list.seeds().len() > 1)
     }
+}
+
+/// Whose files, and where they or what is made of them goes.
+#[derive(Debug, Group)]
+pub(crate) struct Exchanged {
+    /// Whose files: HPCC's ns-3 (topology.txt, flow.txt), htsim's (.topo, .cm), or a list of links
+    /// (`a b rate delay` a line) with a trace
+    #[arg(long = "as", value_name = "FORMAT", value_parser = formats())]
+    pub(crate) format: Format,
+    /// Write to this folder, which is created
+    #[arg(long, value_name = "DIR")]
+    pub(crate) out: PathBuf,
+    /// Replace what is already there
+    #[arg(long)]
+    pub(crate) force: bool,
+}
+
+/// A format by its name.
+fn formats() -> impl TypedValueParser<Value = Format> {
+    let names = PossibleValuesParser::new(Format::ALL.map(Format::name));
+    names.try_map(|name| Format::find(&name))
 }
 
 /// How to run it.

@@ -6,9 +6,9 @@ use std::sync::{Arc, LazyLock};
 use clap::CommandFactory;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
-use tidegate_workbench::{self as workbench, Capture, Error, Ranks, RunOptions, SeedList};
+use tidegate_workbench::{self as workbench, Capture, Error, Ranks, RunOptions, SeedList, Written};
 
-use crate::args::{Args, Command, How, Packets, Scenario};
+use crate::args::{Args, Command, Exchanged, How, Packets, Scenario};
 use crate::engine::Threads;
 use crate::format::shown;
 use crate::progress::{Bars, Total};
@@ -53,6 +53,21 @@ pub(crate) fn run(command: Command) -> Result<String> {
         Command::New { fabric: Some(name) } => workbench::template(&name),
         Command::New { fabric: None } => {
             Ok(workbench::templates().map(|name| name.to_owned() + "\n").collect())
+        }
+        Command::Import { files, fabric, exchanged: Exchanged { format, out, force } } => {
+            let made = workbench::import(format, &files, fabric.as_deref(), &out, force)?;
+            let scenario = made.files.last().map(|path| path.display().to_string());
+            let run = scenario.map(|path| format!("\ntidegate run {}\n", shown(&path)));
+            Ok(exchanged(&made) + &run.unwrap_or_default())
+        }
+        Command::Export { scenario, exchanged: Exchanged { format, out, force } } => {
+            if scenario.several_seeds().is_some() {
+                let message = "an export is of one seed".to_owned();
+                return Err(Error::Usage { option: "--seeds", message });
+            }
+            let overrides = scenario.overrides()?;
+            workbench::export(format, &scenario.path, &overrides, &out, force)
+                .map(|made| exchanged(&made))
         }
         Command::Dissector => Ok(workbench::dissector()),
         Command::Schema => Ok(pretty(&workbench::schema())),
@@ -111,6 +126,12 @@ fn run_one(
     let mut text = table::run(&summary, threads);
     text.push_str(&written(how));
     Ok(text)
+}
+
+/// What was written; what was left out of it goes to stderr.
+fn exchanged(made: &Written) -> String {
+    made.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    made.files.iter().map(|path| shown(&path.display().to_string()) + "\n").collect()
 }
 
 /// Runs it under several seeds, and each of `protocols` where some are to be compared.

@@ -30,11 +30,16 @@ fn jobs_are_in_the_summary_and_the_table() {
     assert!((number("busbw_gbps") / number("algbw_gbps") - 4.0 / 3.0).abs() < 1e-6);
     // Three iterations and twice the time to compute.
     assert!((number("completion_us") / (3.0 * mean + 20.0) - 1.0).abs() < 0.05, "{train}");
+    let each: Vec<f64> =
+        train["iterations_us"].as_array().unwrap().iter().map(|us| us.as_f64().unwrap()).collect();
+    assert!(each.len() == 3 && (each.iter().sum::<f64>() / 3.0 - mean).abs() < 1e-5, "{train}");
     assert_eq!(chain["op"], "chain");
     assert!(chain["completion_us"].is_null() && chain["busbw_gbps"].is_null());
     let finished = chain["finished"].as_u64().unwrap();
     // Some of them before warm-up.
     assert!(finished > 20 && chain["measured"].as_u64().unwrap() < finished, "{chain}");
+    let each = chain["iterations_us"].as_array().unwrap();
+    assert_eq!(each.iter().filter(|us| us.is_number()).count() as u64, finished);
     let told = format!("chain: {finished} of 1000 iterations were done by the end of the run");
     let warnings = summary["warnings"].as_array().unwrap();
     assert!(warnings.iter().any(|warning| *warning == *told), "{warnings:?}");

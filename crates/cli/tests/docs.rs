@@ -431,9 +431,15 @@ fn what_the_tutorial_says_runs() {
     }
     assert!(whole > 0);
     // Commands name subcommands and options that exist.
-    for document in
-        ["docs/tutorial.md", "docs/captures.md", "docs/sweeps.md", "README.md", "ARCHITECTURE.md"]
-            .map(document)
+    for document in [
+        "docs/tutorial.md",
+        "docs/captures.md",
+        "docs/import.md",
+        "docs/sweeps.md",
+        "README.md",
+        "ARCHITECTURE.md",
+    ]
+    .map(document)
     {
         for block in blocks(&document, "sh") {
             for line in block.lines().filter(|line| line.starts_with("tidegate ")) {
@@ -474,6 +480,7 @@ fn files_that_documents_link_to_are_there() {
         "docs/adding-a-protocol.md",
         "docs/captures.md",
         "docs/headers.md",
+        "docs/import.md",
         "docs/results.md",
         "docs/sweeps.md",
         "docs/limits.md",

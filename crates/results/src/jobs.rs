@@ -63,6 +63,10 @@ pub struct JobSummary {
     pub completion_us: Option<Fixed>,
     /// From the first message of an iteration to its last byte.
     pub iteration_us: IterationTimes,
+    /// The same of each iteration in turn, those before warm-up too, where they are not more than
+    /// 1,000; null of those that did not finish.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub iterations_us: Vec<Option<Fixed>>,
     /// Data of a rank over the mean time of an iteration.
     pub algbw_gbps: Option<f64>,
     /// That times the share of it that the links of the ranks carry at least, as nccl-tests have
@@ -82,6 +86,9 @@ pub struct IterationTimes {
     /// Maximum.
     pub max: Option<Fixed>,
 }
+
+/// Of more iterations than that, a summary does not list the times.
+const LISTED_MAX: usize = 1_000;
 
 /// What is kept of a collective.
 pub(crate) struct Tally {
@@ -134,6 +141,10 @@ impl Tally {
             max = max.max(Some(time));
         }
         let micros = |ps: Option<u64>| ps.map(Fixed::millionths);
+        let time = |step: &Step| {
+            (step.arrived == job.messages).then(|| Fixed::micros(step.last.since(step.first)))
+        };
+        let listed = self.steps.iter().filter(|_| self.steps.len() <= LISTED_MAX);
         let [p50, p99] = times.percentiles([0.5, 0.99]).map(micros);
         let algbw = times.mean().and_then(|mean| gbps(job.size_bytes, Span::ps(mean)));
         JobSummary {
@@ -147,6 +158,7 @@ impl Tally {
             measured: times.count() as u32,
             completion_us: last.filter(|_| is_done).map(|at| Fixed::micros(at.since(job.start))),
             iteration_us: IterationTimes { mean: micros(times.mean()), p50, p99, max: micros(max) },
+            iterations_us: listed.map(time).collect(),
             algbw_gbps: algbw,
             busbw_gbps: algbw.zip(job.bus_factor).map(|(gbps, factor)| gbps * factor),
         }

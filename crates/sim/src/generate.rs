@@ -18,6 +18,18 @@ pub(crate) struct Generator {
     order: u64,
 }
 
+/// The flows of a workload on so many hosts that begin before `until`, in order of time. Those of
+/// closed loops and collectives are not among them: they begin when others have arrived.
+pub fn flows(
+    workload: &Workload,
+    hosts: u32,
+    seed: u64,
+    until: Time,
+) -> impl Iterator<Item = Flow> + use<> {
+    let mut generator = Generator::new(workload, hosts, seed);
+    std::iter::from_fn(move || generator.take(until.before(Span::ps(1))))
+}
+
 /// Something that submits one flow after another.
 struct Source {
     /// What it submits when its time comes.

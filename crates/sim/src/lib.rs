@@ -51,6 +51,7 @@ mod voqs;
 pub use deadlock::Deadlock;
 pub use engine::Engine;
 pub use failure::Failure;
+pub use generate::flows;
 
 pub use outcome::{
     Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,

@@ -16,6 +16,7 @@ mod destination;
 mod dissector;
 mod error;
 mod estimate;
+mod exchange;
 pub mod fair_share;
 mod headers;
 mod interrupt;
@@ -41,6 +42,7 @@ pub use destination::Destination;
 pub use dissector::dissector;
 pub use error::Error;
 pub use estimate::Estimate;
+pub use exchange::{Written, export, import};
 pub use headers::headers;
 pub use observe::Progress;
 pub use pcap::Capture;
@@ -61,6 +63,7 @@ pub use sweep::{
     missing_runs, sweep,
 };
 pub use tidegate_results as results;
+pub use tidegate_scenario::exchange::Format;
 pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};
 pub use tidegate_scenario::{
     Distributed, Override, Plan, content_hash, distributions, resolved, templates,

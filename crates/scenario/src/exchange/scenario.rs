@@ -84,9 +84,12 @@ impl Setting {
         let mut text = String::new();
         lines(&mut text, &plain);
         for (name, (_, section)) in &sections {
-            let Raw::Table(entries) = &section.raw else { continue };
-            let _ = writeln!(text, "\n[{name}]");
-            lines(&mut text, entries);
+            if let Raw::Table(entries) = &section.raw
+                && !entries.is_empty()
+            {
+                let _ = writeln!(text, "\n[{name}]");
+                lines(&mut text, entries);
+            }
         }
         let numbers = (0..hosts.len() as u32).map(Node::Host).collect();
         let says = format!(
@@ -121,10 +124,9 @@ fn latencies(text: &mut String, topology: &Topology) {
     let Some(first) = topology.switches.first() else { return };
     let differ: Vec<_> =
         topology.switches.iter().filter(|switch| switch.latency != first.latency).collect();
-    if first.latency == Span::ZERO && differ.is_empty() {
-        return;
+    if first.latency > Span::ZERO {
+        let _ = writeln!(text, "\n[switch]\nlatency = \"{}\"", first.latency);
     }
-    let _ = writeln!(text, "\n[switch]\nlatency = \"{}\"", first.latency);
     for group in differ.chunk_by(|a, b| a.latency == b.latency) {
         let _ = writeln!(text, "\n[[switch.override]]");
         list(text, "match", group.iter().map(|switch| &switch.name));

@@ -45,58 +45,56 @@ impl<'a> Said<'a> {
     }
 
     /// Of a tier, from 0, or of the head.
-    fn get(&self, input: &Input, tier: Option<usize>, word: &str) -> Result<u64, Error> {
+    fn get(
+        &self,
+        input: &Input,
+        tier: Option<usize>,
+        word: &str,
+    ) -> Result<(Cell<'a>, u64), Error> {
         let place = tier.map_or(0, |tier| tier + 1);
         let whose = tier.map_or("the head".into(), |tier| format!("tier {tier}"));
-        self.find(place, word).map(|(_, number)| number).ok_or_else(|| {
+        self.find(place, word).ok_or_else(|| {
             Error::whole(&input.name, format!("{whose} without {word:?}"), "a line that says it")
         })
+    }
+}
+
+/// How many parts there are in a whole; `what` they are.
+fn parts((cell, whole): (Cell<'_>, u64), part: u64, what: &str) -> Result<u64, Error> {
+    match whole.is_multiple_of(part) {
+        true => Ok(whole / part),
+        false => Err(cell.error(format!("a multiple of {part}, {what}"))),
     }
 }
 
 /// Reads a fat tree.
 pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Network, Error> {
     let said = said(input)?;
-    let tiers = said.get(input, None, "tiers")? as usize;
-    let (nodes, pod) = (said.get(input, None, "nodes")?, said.get(input, None, "podsize")?);
+    let head = |word| said.get(input, None, word);
     let of = |tier, word| said.get(input, Some(tier), word);
     let bundle = |tier: usize| said.find(tier + 1, "bundle").map_or(1, |(_, number)| number);
-    let fits = |whole: u64, part: u64, what: &str| match whole.is_multiple_of(part) {
-        true => Ok(whole / part),
-        false => {
-            Err(Error::whole(&input.name, what, format!("{whole} to be a multiple of {part}")))
+    if let Some((cell, _)) = said.find(1, "bundle").filter(|(_, number)| *number > 1) {
+        return Err(cell.error("1 in tier 0: exactly one link for each host"));
+    }
+    let (tiers, nodes) = (head("tiers")?.1 as usize, head("nodes")?.1);
+    let pods = parts(head("nodes")?, head("podsize")?.1, "the Podsize")?;
+    if tiers == 2 && pods != 1 {
+        let (cell, _) = head("podsize")?;
+        return Err(cell.error(format!("{nodes}, all nodes: nothing links pods of two tiers")));
+    }
+    let rack = of(0, "radix_down")?.1;
+    let racks = parts(head("podsize")?, rack, "the Radix_Down of tier 0")?;
+    let aggs = parts(of(0, "radix_up")?, bundle(1), "the Bundle of tier 1")?;
+    let down = |tier: usize, links: u64| match of(tier, "radix_down")? {
+        (_, radix) if radix == links => Ok(()),
+        (cell, _) => {
+            Err(cell.error(format!("{links}, the links that the tier below and Bundle leave it")))
         }
     };
-    if bundle(0) > 1 {
-        let found = format!("hosts with {} links (Bundle of tier 0)", bundle(0));
-        return Err(Error::whole(&input.name, found, "exactly one link for each host"));
-    }
-    let pods = fits(nodes, pod, "Nodes and Podsize that do not fit")?;
-    let rack = of(0, "radix_down")?;
-    let racks = fits(pod, rack, "Podsize and Radix_Down of tier 0 that do not fit")?;
-    let aggs = fits(
-        of(0, "radix_up")?,
-        bundle(1),
-        "Radix_Up of tier 0 and Bundle of tier 1 that do not fit",
-    )?;
-    let down = |tier: usize, links: u64| {
-        let radix = of(tier, "radix_down")?;
-        let found = format!("Radix_Down {radix} of tier {tier}");
-        let expected = format!("{links}, the links that the tier below and Bundle leave it");
-        if radix == links { Ok(()) } else { Err(Error::whole(&input.name, found, expected)) }
-    };
-    if tiers == 2 && pods != 1 {
-        let found = format!("{pods} pods of two tiers, which nothing links");
-        return Err(Error::whole(&input.name, found, "a Podsize of all nodes"));
-    }
     down(1, racks * bundle(1))?;
     let mut cores = 0;
     if tiers == 3 {
-        cores = fits(
-            of(1, "radix_up")?,
-            bundle(2),
-            "Radix_Up of tier 1 and Bundle of tier 2 that do not fit",
-        )?;
+        cores = parts(of(1, "radix_up")?, bundle(2), "the Bundle of tier 2")?;
         down(2, pods * bundle(2))?;
     }
     let latency = |tier: usize| {
@@ -122,9 +120,8 @@ pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Networ
     }
     let mut joins = Joins::new(input, topology)?;
     let mut link = |tier: usize, a: Node, b: Node| {
-        let (speed, delay) = (of(tier, "downlink_speed_gbps")?, of(tier, "downlink_latency_ns")?);
-        let cell = said.find(tier + 1, "downlink_speed_gbps").map(|(cell, _)| cell);
-        let cell = cell.unwrap_or(said.0[0].2);
+        let (cell, speed) = of(tier, "downlink_speed_gbps")?;
+        let (_, delay) = of(tier, "downlink_latency_ns")?;
         let ends = [a, b].map(|node| End { cell, node });
         (0..bundle(tier)).try_for_each(|_| joins.join(ends, Rate::gbps(speed), Span::ns(delay)))
     };

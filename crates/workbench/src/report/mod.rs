@@ -13,6 +13,7 @@ mod differences;
 mod fabric;
 mod flows;
 mod html;
+mod jobs;
 mod markup;
 mod over_time;
 mod page;

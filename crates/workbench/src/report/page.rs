@@ -9,6 +9,7 @@ use super::configurations::Configuration;
 use super::data::Data;
 use super::differences::{LACKING, differences};
 use super::html::{NONE, Row, figures, note, section, table};
+use super::jobs::jobs;
 use super::markup::escaped;
 use super::over_time::{self, PORTS_SHOWN};
 use super::plot::Plot;
@@ -37,6 +38,7 @@ pub(crate) fn runs(
     html.push_str(&differing(runs));
     html.push_str(&section("Summary", &format!("{}{}", warnings(runs), groups(runs))));
     html.push_str(&how_drawn(all, drawn.len()));
+    html.push_str(&jobs(runs, drawn, data));
     let sections = [
         ("Over what differs", sweeps(runs, all)),
         ("Messages", charts::messages(drawn)),
