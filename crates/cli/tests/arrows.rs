@@ -15,6 +15,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("fluid", &[]),
     ("workbench", &["core", "algos", "sim", "scenario", "results", "fluid"]),
     ("cli", &["workbench"]),
+    ("python", &["workbench", "cli"]),
 ];
 
 /// What the protocols and their vocabulary may use besides each other.
