@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import subprocess
 import sys
 from pathlib import Path
@@ -66,7 +67,7 @@ def test_what_is_unfinished_is_larger(scenario: dict[str, Any]) -> None:
 def test_sizes_are_those_of_the_summary(comparison: Comparison) -> None:
     axes = plot.by_size(comparison, "p50", label="search")
     ticks = [tick.get_text() for tick in axes.get_xticklabels()]
-    assert ticks[:2] == ["1 KB–\n10 KB", "10 KB–\n100 KB"]
+    assert ticks[:2] == ["1–10\nKB", "10–100\nKB"]
     for line, run in zip(axes.get_lines(), comparison.runs, strict=True):
         sizes = run.summary.fct["search"].by_size
         assert list(line.get_ydata()) == [one.slowdown.p50 for one in sizes]
@@ -110,7 +111,7 @@ def test_sweeps_have_bands(scenario: dict[str, Any]) -> None:
             heights = low_and_high[np.isclose(low_and_high[:, 0], load), 1]
             assert np.min(heights) == pytest.approx(metric.mean - metric.half_width)
             assert np.max(heights) == pytest.approx(metric.mean + metric.half_width)
-    assert axes.get_ylabel() == "slowdown, 99th percentile"
+    assert axes.get_ylabel() == "slowdown, p99"
     over_all = plot.metric(sweep, "goodput_total_gbps", label="long")
     assert over_all.get_ylabel() == "goodput total (Gbit/s)"
     for wrong, words in (
@@ -153,3 +154,10 @@ def test_matplotlib_is_asked_for_only_by_plots() -> None:
     code = "import sys, tidegate; print(*(set(sys.modules) & {'matplotlib', 'distributed'}))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     assert done.stdout == "\n", done.stderr
+
+
+def test_sizes_are_told_in_few_words() -> None:
+    bounds = [0, 10**3, 10**4, 10**5, 10**6, 10**7, float("inf")]
+    told = [plot._decade(int(least), below) for least, below in itertools.pairwise(bounds)]
+    expected = ["< 1 KB", "1–10 KB", "10–100 KB", "0.1–1 MB", "1–10 MB", "≥ 10 MB"]
+    assert [one.replace("\n", " ") for one in told] == expected

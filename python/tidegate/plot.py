@@ -20,7 +20,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
+from matplotlib.axis import Axis
 from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
 
 from tidegate import _native
 from tidegate._arguments import Path
@@ -110,10 +112,10 @@ def subplots(
 ) -> tuple[Figure, Any]:
     """A figure of that width in inches, in the style of a paper, and its axes.
 
-    Without a height, plots are two thirds as high as they are wide.
+    Without a height, plots are two thirds as high as they are wide, or 1.8 inches.
     """
     if height is None:
-        height = rows * width / columns / 1.5
+        height = rows * max(width / columns / 1.5, 1.8)
     with mpl.rc_context(STYLE):
         return plt.subplots(rows, columns, figsize=(width, height))
 
@@ -204,9 +206,11 @@ def _distribution(
             x, shares = x[shares > 0], shares[shares > 0]
         axes.step(x, shares, where="post", label=title, **look.line())
     axes.set_xscale("log")
+    _plainly(axes.xaxis)
     axes.set_xlabel(_said(column))
     if is_tail:
         axes.set_yscale("log")
+        _plainly(axes.yaxis)
         axes.set_ylabel("share that is larger")
     else:
         axes.set_ylabel("share of messages")
@@ -269,6 +273,7 @@ def by_size(
         _marked(axes, points, title, look)
     axes.set_xticks(range(len(bounds)), [_decade(*bound) for bound in bounds])
     axes.set_yscale("log")
+    _plainly(axes.yaxis)
     axes.set_xlabel("message size")
     axes.set_ylabel(f"slowdown, {_PERCENTILES[percentile]}")
     axes.legend()
@@ -295,16 +300,20 @@ def _fct(run: Run, label: str) -> Fct:
 
 
 def _decade(least: int, below: float) -> str:
-    if math.isinf(below):
-        return f"≥ {_size(least)}"
-    return f"< {_size(int(below))}" if least == 0 else f"{_size(least)}–\n{_size(int(below))}"
+    """`1–10 KB`, on two lines so that neighbours have room."""
+    unit, name = (10**6, "MB") if below >= 10**6 else (10**3, "KB")
+    if least == 0:
+        sizes = f"< {below / unit:g}"
+    elif math.isinf(below):
+        sizes = f"≥ {least / unit:g}"
+    else:
+        sizes = f"{least / unit:g}–{below / unit:g}"
+    return f"{sizes}\n{name}"
 
 
-def _size(size: int) -> str:
-    for unit, name in ((10**9, "GB"), (10**6, "MB"), (10**3, "KB")):
-        if size >= unit:
-            return f"{size // unit} {name}"
-    return f"{size} B"
+def _plainly(axis: Axis) -> None:
+    """Log axes with 1, 10 and 100 in place of powers of ten."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
 
 
 @_styled
@@ -413,11 +422,11 @@ def _one_label(
 
 
 _UNITS = {"us": "µs", "gbps": "Gbit/s", "bytes": "bytes"}
-_PERCENTILES = {"p50": "median", "p99": "99th percentile", "p999": "99.9th percentile"}
+_PERCENTILES = {"p50": "median", "p99": "p99", "p999": "p99.9"}
 
 
 def _said(name: str) -> str:
-    """`fct_p99_us` as an axis says it: completion time, 99th percentile (µs)."""
+    """`fct_p99_us` as an axis says it: completion time, p99 (µs)."""
     words = name.split("_")
     unit = f" ({_UNITS[words.pop()]})" if words[-1] in _UNITS else ""
     which = f", {_PERCENTILES[words.pop()]}" if words[-1] in _PERCENTILES else ""
