@@ -8,12 +8,13 @@ APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
 # Protocols that the demo compares. `tidegate protocols` lists all there are.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
-.PHONY: help demo test test-mpi lint fmt docs book bench reproduction
+.PHONY: help demo test test-mpi test-python lint fmt docs book bench reproduction
 
 help:
 	@echo "make demo    congestion on two hops, and a busy cluster, under several protocols side by side"
 	@echo "make test    lint and all tests"
 	@echo "make test-mpi   runs in several processes, over MPI (docs/mpi.md)"
+	@echo "make test-python   tidegate in Python: its checks and tests (docs/python.md)"
 	@echo "make lint    formatting and clippy"
 	@echo "make fmt     format the code"
 	@echo "make docs    write docs/scenario.md, docs/protocols.md and docs/headers.md anew from what the code says of itself"
@@ -36,6 +37,18 @@ test: lint
 test-mpi:
 	cargo clippy -p tidegate-cli -p tidegate-workbench --features mpi --all-targets -- -D warnings
 	TIDEGATE_MPI=required cargo test -p tidegate-cli --features mpi --test mpi
+
+# Needs python3 with venv, and a network. The wheel is built like the tests, to share what they built.
+PYTHON := target/python
+test-python: export PATH := $(CURDIR)/$(PYTHON)/bin:$(PATH)
+test-python:
+	python3 -m venv $(PYTHON)
+	MATURIN_PEP517_ARGS="--profile dev" pip install --quiet '.[plot,dask,test]'
+	ruff check python docs/notebooks
+	ruff format --check python docs/notebooks
+	mypy python/tidegate
+	python -m mypy.stubtest tidegate._native
+	pytest -q
 
 # A toolchain without these components still runs the tests.
 lint:

@@ -16,6 +16,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("workbench", &["core", "algos", "sim", "scenario", "results", "fluid"]),
     ("cli", &["workbench"]),
     ("book", &[]),
+    ("python", &["workbench", "cli"]),
 ];
 
 /// What the protocols and their vocabulary may use besides each other.

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 const WIDTH: usize = 100;
-const WRITTEN: [&str; 6] = [".rs", ".md", ".toml", ".sh", ".js", ".css"];
+const WRITTEN: [&str; 7] = [".rs", ".md", ".toml", ".sh", ".js", ".css", ".py"];
 /// Folders of what is made, or comes from others.
 const OTHERS: [&str; 4] = ["target", "results", "corpus", "vendor"];
 

@@ -62,8 +62,9 @@ pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Swe
     let threads = options.threads();
     let at_once = threads.min(missing.len()) as u64;
     let memory_bytes = machine::peak_rss_bytes().zip(before).map(|(now, before)| {
-        // Each of those that run at once has what the largest that was tried added.
-        before + (now - before) * at_once
+        // Each of those that run at once has what the largest that was tried added. Linux counts
+        // in batches, so that the peak may look smaller than it was.
+        before + now.saturating_sub(before) * at_once
     });
     Ok(SweepForecast {
         runs: found.len(),

@@ -1,0 +1,24 @@
+//! Errors as Python's exceptions, in the words of the command line.
+
+use pyo3::PyErr;
+use pyo3::exceptions::PyKeyboardInterrupt;
+use tidegate_workbench::Error;
+
+pyo3::import_exception!(tidegate.errors, OutputError);
+pyo3::import_exception!(tidegate.errors, RunError);
+pyo3::import_exception!(tidegate.errors, ScenarioError);
+pyo3::import_exception!(tidegate.errors, UsageError);
+
+/// The exception that an error of the facade becomes.
+pub(crate) fn raised(error: Error) -> PyErr {
+    let text = error.to_string();
+    match error {
+        Error::Usage { .. } | Error::Occupied(_) | Error::Busy(_) | Error::Alone(_) => {
+            UsageError::new_err(text)
+        }
+        Error::Scenario(_) => ScenarioError::new_err(text),
+        Error::Output { .. } | Error::Capture { .. } => OutputError::new_err(text),
+        Error::Run(_) | Error::Lost(_) => RunError::new_err(text),
+        Error::Interrupted => PyKeyboardInterrupt::new_err(text),
+    }
+}

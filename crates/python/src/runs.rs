@@ -1,0 +1,178 @@
+//! Runs, comparisons and reproductions.
+
+use std::path::PathBuf;
+use std::sync::Mutex;
+
+use pyo3::prelude::*;
+use serde::Serialize;
+use tidegate_workbench::{
+    self as workbench, Capture, Error, Progress, ReproduceOptions, RunOptions, Source, Step,
+};
+
+use crate::arguments::{Scenario, at_least_one, changes, json, seed_list};
+use crate::attend::{Watch, attended};
+use crate::errors::raised;
+use crate::table::Table;
+
+/// How to run: threads, a folder for results, and whether to replace what is there.
+type How = (Option<usize>, Option<PathBuf>, bool);
+
+/// Tables by the number of their run and their name, of runs that have no folder for them.
+type Tables = Vec<(usize, &'static str, Table)>;
+
+/// What is known of a scenario before it runs.
+#[derive(Serialize)]
+struct Loaded<'a> {
+    name: &'a str,
+    seed: u64,
+    hash: String,
+    warnings: &'a [String],
+    resolved: serde_json::Value,
+}
+
+/// Reads a scenario; what is known of it, as JSON.
+#[pyfunction]
+pub(crate) fn load(
+    py: Python<'_>,
+    scenario: Scenario,
+    set: Vec<String>,
+    seed: Option<u64>,
+) -> PyResult<String> {
+    let scenario = Source::from(scenario);
+    let plan = py.detach(|| workbench::load(scenario, &changes(&set, seed)?)).map_err(raised)?;
+    let (name, warnings) = (plan.name.as_str(), plan.warnings.as_slice());
+    let (hash, resolved) = (workbench::content_hash(&plan), workbench::resolved(&plan));
+    json(&Loaded { name, seed: plan.seed, hash, warnings, resolved })
+}
+
+/// Does `job` with options that go with a watch, and returns what it returns with the tables of its
+/// runs.
+fn observed<T: Send>(
+    py: Python<'_>,
+    runs: usize,
+    (threads, out, force): &How,
+    tell: Option<&Bound<'_, PyAny>>,
+    job: impl FnOnce(&RunOptions<'_>) -> Result<T, Error> + Send,
+) -> PyResult<(T, Tables)> {
+    let tables = Mutex::new(Tables::new());
+    let take = |number: usize, all: Vec<(&'static str, Vec<u8>)>| {
+        let all = all.into_iter().map(|(name, bytes)| (number, name, Table::from(bytes)));
+        tables.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).extend(all);
+    };
+    let done = attended(py, tell, |watch: &Watch| {
+        watch.begin(runs);
+        let hear = |number: usize, progress: &Progress| watch.hear(number, progress);
+        job(&RunOptions {
+            out: out.as_deref(),
+            force: *force,
+            threads: at_least_one(*threads)?,
+            tables: Some(&take),
+            progress: Some(&hear),
+            interrupted: Some(&watch.interrupted),
+            ..RunOptions::default()
+        })
+    })?;
+    Ok((done, tables.into_inner().unwrap_or_else(|poisoned| poisoned.into_inner())))
+}
+
+/// Runs a scenario: its summary as JSON, and its tables.
+#[pyfunction]
+pub(crate) fn run(
+    py: Python<'_>,
+    scenario: Scenario,
+    set: Vec<String>,
+    seed: Option<u64>,
+    how: How,
+    pcap: Option<(PathBuf, Vec<String>)>,
+    tell: Option<Bound<'_, PyAny>>,
+) -> PyResult<(String, Tables)> {
+    let scenario = Source::from(scenario);
+    let (summary, tables) = observed(py, 1, &how, tell.as_ref(), |options| {
+        let plan = workbench::load(scenario, &changes(&set, seed)?)?;
+        let capture = pcap.as_ref().map(|(file, of)| Capture { file, of });
+        workbench::run(&plan, &RunOptions { capture, ..*options })
+    })?;
+    Ok((json(&summary)?, tables))
+}
+
+/// Runs a scenario under several protocols: the comparison as JSON, and their tables.
+#[pyfunction]
+pub(crate) fn compare(
+    py: Python<'_>,
+    scenario: Scenario,
+    protocols: Vec<String>,
+    set: Vec<String>,
+    seed: Option<u64>,
+    how: How,
+    tell: Option<Bound<'_, PyAny>>,
+) -> PyResult<(String, Vec<String>, Tables)> {
+    let scenario = Source::from(scenario);
+    let (comparison, tables) = observed(py, protocols.len(), &how, tell.as_ref(), |options| {
+        workbench::compare(scenario, &changes(&set, seed)?, &protocols, options)
+    })?;
+    Ok((json(&comparison)?, comparison.all_warnings(), tables))
+}
+
+/// Runs a scenario, under several protocols where some are named, under several seeds: what they
+/// come to, as JSON.
+#[pyfunction]
+pub(crate) fn run_seeds(
+    py: Python<'_>,
+    scenario: Scenario,
+    protocols: Option<Vec<String>>,
+    set: Vec<String>,
+    seeds: String,
+    how: How,
+    tell: Option<Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let scenario = Source::from(scenario);
+    let seeds = seed_list(&seeds).map_err(raised)?;
+    let runs = seeds.seeds().len() * protocols.as_ref().map_or(1, Vec::len);
+    let (aggregate, _) = observed(py, runs, &how, tell.as_ref(), |options| {
+        // Rows of every seed are kept in folders alone.
+        let options = RunOptions { tables: None, ..*options };
+        let protocols = protocols.as_deref();
+        workbench::run_seeds(scenario, &changes(&set, None)?, protocols, &seeds, &options)
+    })?;
+    json(&aggregate)
+}
+
+/// Figures and their claims, as JSON.
+#[pyfunction]
+pub(crate) fn figures(what: Option<String>) -> PyResult<String> {
+    json(&workbench::figures(what.as_deref()).map_err(raised)?)
+}
+
+/// Reproduces papers; every claim and how it fared, as JSON.
+#[pyfunction]
+pub(crate) fn reproduce(
+    py: Python<'_>,
+    what: Option<String>,
+    quick: bool,
+    sensitivity: bool,
+    how: How,
+    cache: Option<PathBuf>,
+    tell: Option<Bound<'_, PyAny>>,
+) -> PyResult<String> {
+    let (threads, out, force) = how;
+    let result = attended(py, tell.as_ref(), |watch| {
+        let out = out.map(|out| workbench::Destination::open(&out, force)).transpose()?;
+        let hear = |step: &Step<'_>| watch.step(step);
+        let result = workbench::reproduce(
+            what.as_deref(),
+            &ReproduceOptions {
+                quick,
+                sensitivity,
+                threads: at_least_one(threads)?,
+                cache: cache.as_deref(),
+                forecast: None,
+                progress: Some(&hear),
+                interrupted: Some(&watch.interrupted),
+            },
+        )?;
+        let files = out.map(|out| out.write(&workbench::reproduction_files(&result)));
+        files.transpose()?;
+        Ok(result)
+    })?;
+    json(&result.claims)
+}

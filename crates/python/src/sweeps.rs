@@ -1,0 +1,140 @@
+//! Sweeps, whole and in pieces.
+
+use std::path::PathBuf;
+
+use pyo3::prelude::*;
+use tidegate_workbench::{
+    self as workbench, Axis, Design, Error, Mode, Progress, Source, SweepOptions,
+};
+
+use crate::arguments::{Scenario, at_least_one, changes, json, seed_list};
+use crate::attend::{Watch, attended};
+use crate::table::Table;
+
+/// What is swept: a scenario by axes, or, without any, the file of a sweep. A dictionary in Python,
+/// which other processes can be handed.
+#[derive(FromPyObject)]
+#[pyo3(from_item_all)]
+pub(crate) struct Asked {
+    scenario: Scenario,
+    vary: Vec<String>,
+    zip: bool,
+    random: Option<u64>,
+    search_seed: u64,
+    set: Vec<String>,
+    seeds: Option<String>,
+}
+
+impl Asked {
+    fn design(self) -> Result<Design, Error> {
+        let changes = changes(&self.set, None)?;
+        let seeds = self.seeds.as_deref().map(seed_list).transpose()?;
+        let source = Source::from(self.scenario);
+        if self.vary.is_empty() {
+            let Source::File(file) = source else {
+                let message = "a key and its values are needed, or the file of a sweep".to_owned();
+                return Err(Error::Usage { option: "--vary", message });
+            };
+            return Design::load(&file, changes, seeds);
+        }
+        let axes = self.vary.iter().map(|axis| workbench::vary(axis));
+        let axes: Vec<Axis> = axes.collect::<Result<_, Error>>()?;
+        let mode = match (self.zip, self.random) {
+            (true, Some(_)) => {
+                let message = "draws points of a grid, and keys that go together have none";
+                return Err(Error::Usage { option: "--random", message: message.to_owned() });
+            }
+            (false, Some(points)) => Mode::Random { points, seed: self.search_seed },
+            (true, None) => Mode::Zip,
+            (false, None) => Mode::Grid,
+        };
+        Design::new(source, changes, (&axes, mode), seeds)
+    }
+}
+
+/// Does `job` with options that go with a watch.
+fn observed<T: Send>(
+    py: Python<'_>,
+    asked: Asked,
+    (threads, cache): &(Option<usize>, Option<PathBuf>),
+    tell: Option<&Bound<'_, PyAny>>,
+    job: impl FnOnce(&Design, &SweepOptions<'_>) -> Result<T, Error> + Send,
+) -> PyResult<T> {
+    attended(py, tell, |watch: &Watch| {
+        let begin = |runs: usize| watch.begin(runs);
+        let hear = |number: usize, progress: &Progress| watch.hear(number, progress);
+        let options = SweepOptions {
+            threads: at_least_one(*threads)?,
+            cache: cache.as_deref(),
+            begin: Some(&begin),
+            progress: Some(&hear),
+            interrupted: Some(&watch.interrupted),
+        };
+        job(&asked.design()?, &options)
+    })
+}
+
+/// Sweeps: `sweep.json`, how many runs were kept from before, and the table.
+#[pyfunction]
+pub(crate) fn sweep(
+    py: Python<'_>,
+    asked: Asked,
+    how: (Option<usize>, Option<PathBuf>),
+    out: Option<PathBuf>,
+    force: bool,
+    tell: Option<Bound<'_, PyAny>>,
+) -> PyResult<(String, usize, Table)> {
+    let (sweep, files) = observed(py, asked, &how, tell.as_ref(), |design, options| {
+        let out = out.map(|out| workbench::Destination::open(&out, force)).transpose()?;
+        let sweep = workbench::sweep(design, options)?;
+        let files = sweep.files().map_err(|error| Error::Run(error.to_string()))?;
+        out.map(|out| out.write(&files)).transpose()?;
+        Ok((sweep, files))
+    })?;
+    let table = files.into_iter().find(|(name, _)| name == "sweep.parquet");
+    let (_, table) = table.unwrap_or_default();
+    Ok((json(&sweep)?, sweep.kept, Table::from(table)))
+}
+
+/// What a sweep is going to take, as JSON.
+#[pyfunction]
+pub(crate) fn forecast(
+    py: Python<'_>,
+    asked: Asked,
+    how: (Option<usize>, Option<PathBuf>),
+) -> PyResult<String> {
+    json(&observed(py, asked, &how, None, workbench::forecast_sweep)?)
+}
+
+/// Numbers of the runs that the cache lacks.
+#[pyfunction]
+pub(crate) fn missing_runs(
+    py: Python<'_>,
+    asked: Asked,
+    how: (Option<usize>, Option<PathBuf>),
+) -> PyResult<Vec<usize>> {
+    observed(py, asked, &how, None, workbench::missing_runs)
+}
+
+/// Makes some runs of a sweep, by their numbers, into the cache.
+#[pyfunction]
+pub(crate) fn make_runs(
+    py: Python<'_>,
+    asked: Asked,
+    how: (Option<usize>, Option<PathBuf>),
+    runs: Vec<usize>,
+) -> PyResult<()> {
+    observed(py, asked, &how, None, |design, options| workbench::make_runs(design, &runs, options))
+}
+
+/// Where runs are kept unless said otherwise.
+#[pyfunction]
+pub(crate) fn default_cache() -> Option<PathBuf> {
+    workbench::default_cache()
+}
+
+/// What tells builds apart whose runs are not each other's.
+#[pyfunction]
+pub(crate) fn build() -> &'static str {
+    workbench::BUILD
+}

@@ -1,0 +1,83 @@
+"""Every block of code of the guide runs, and so do the notebooks."""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+import subprocess
+from pathlib import Path
+
+import matplotlib as mpl
+import nbformat
+import pytest
+from nbclient import NotebookClient
+
+import tidegate
+
+ROOT = Path(__file__).parents[2]
+GUIDE = ROOT / "docs" / "python.md"
+
+# Does what it is asked for at once, on this machine.
+SBATCH = """#!/bin/sh
+for script in "$@"; do :; done
+nohup sh "$script" >/dev/null 2>&1 &
+echo "Submitted batch job $!"
+"""
+
+
+def blocks(language: str) -> list[tuple[int, str]]:
+    """Blocks of code of the guide, and how many lines are before each."""
+    text = GUIDE.read_text()
+    found = re.finditer(rf"^```{language}\n(.*?)^```$", text, re.M | re.S)
+    return [(text.count("\n", 0, one.start(1)), one.group(1)) for one in found]
+
+
+def test_the_guide_has_no_other_code() -> None:
+    languages = re.findall(r"^```(\w+)", GUIDE.read_text(), re.M)
+    assert set(languages) == {"sh", "python"} and len(languages) > 8
+
+
+def test_the_guide_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake = tmp_path / "bin"
+    fake.mkdir()
+    (fake / "sbatch").write_text(SBATCH)
+    (fake / "scancel").write_text("#!/bin/sh\nkill $* 2>/dev/null || true\n")
+    for program in fake.iterdir():
+        program.chmod(program.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", f"{fake}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    mpl.use("Agg")
+    namespace: dict[str, object] = {"__name__": "guide"}
+    for line, block in blocks("python"):
+        # So that what is raised names its line of the guide.
+        exec(compile("\n" * line + block, GUIDE, "exec"), namespace)
+    for drawn in ("messages.pdf", "queue.png", "loads.pdf"):
+        assert (tmp_path / drawn).stat().st_size > 1000
+
+
+def test_what_the_guide_says_to_a_shell_is_so() -> None:
+    ((_, text),) = blocks("sh")
+    install, *rest = text.splitlines()
+    # What the tests run in was made by this, with one more extra.
+    extras = re.fullmatch(r"pip install '\.\[([\w,]+)\]'", install)
+    assert extras is not None
+    made = (ROOT / "Makefile").read_text()
+    assert all(extra in made for extra in extras[1].split(","))
+    for line in rest:
+        done = subprocess.run(line, shell=True, capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        assert done.stdout == f"tidegate {tidegate.__version__}\n"
+
+
+@pytest.mark.parametrize(
+    "notebook", sorted((ROOT / "docs" / "notebooks").glob("*.ipynb")), ids=lambda path: path.stem
+)
+def test_notebooks_run(notebook: Path, tmp_path: Path) -> None:
+    content = nbformat.read(notebook, as_version=4)
+    nbformat.validate(content)
+    assert not any(cell.get("outputs") for cell in content.cells), "outputs are not committed"
+    client = NotebookClient(content, timeout=120, resources={"metadata": {"path": tmp_path}})
+    client.execute()
+    said = [out for cell in content.cells for out in cell.get("outputs", ())]
+    assert any("image/png" in out.get("data", {}) for out in said), "it draws something"

@@ -1,0 +1,163 @@
+"""What figures show is what results say."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import matplotlib as mpl
+
+mpl.use("Agg")
+
+import numpy as np
+import polars as pl
+import pytest
+from matplotlib import colors
+
+import tidegate
+from conftest import names
+from tidegate import plot
+from tidegate.results import Comparison
+
+
+@pytest.fixture
+def comparison(scenario: dict[str, Any]) -> Comparison:
+    return tidegate.compare(scenario, names()[:3])
+
+
+def cards() -> dict[str, str]:
+    return {one.name: one.color for one in tidegate.protocols()}
+
+
+def test_distributions_are_those_of_rows(comparison: Comparison, tmp_path: Path) -> None:
+    cdf, ccdf = plot.cdf(comparison), plot.ccdf(comparison, "fct_us", label="search")
+    for axes, column, is_tail in ((cdf, "slowdown", False), (ccdf, "fct_us", True)):
+        for line, run in zip(axes.get_lines(), comparison.runs, strict=True):
+            assert line.get_label() == run.protocol
+            assert colors.same_color(line.get_color(), cards()[run.protocol])
+            rows = pl.DataFrame(run.flows).filter(pl.col("measured"))
+            for x, y in zip(*line.get_data(), strict=True):
+                share = (rows[column] <= x).sum() / rows.height
+                assert y == pytest.approx(1 - share if is_tail else share)
+        assert axes.figure.get_size_inches()[0] == plot.COLUMN
+        assert axes.get_legend() is not None
+    assert cdf.get_xlabel() == "slowdown" and ccdf.get_xlabel() == "completion time (µs)"
+    plot.save(cdf, tmp_path / "cdf.pdf")
+    written = (tmp_path / "cdf.pdf").read_bytes()
+    assert b"/FontFile2" in written and b"/Type3" not in written
+
+
+def test_what_is_unfinished_is_larger(scenario: dict[str, Any]) -> None:
+    run = tidegate.run(scenario, set={"drain": "0ms", "traffic.search.load": 0.9})
+    fct = run.summary.fct["all"]
+    assert fct.unfinished > 0.01 * fct.count
+    (line,) = plot.cdf(run).get_lines()
+    assert np.max(line.get_ydata()) == pytest.approx(1 - fct.unfinished / fct.count)
+    axes = plot.by_size(run, "p99")
+    hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
+    bounds = [one for one in fct.by_size if one.unfinished > 0.01 * one.count]
+    assert len(hollow) == 1
+    assert list(hollow[0].get_ydata()) == [one.slowdown.p99 for one in bounds if one.slowdown.p99]
+
+
+def test_sizes_are_those_of_the_summary(comparison: Comparison) -> None:
+    axes = plot.by_size(comparison, "p50", label="search")
+    ticks = [tick.get_text() for tick in axes.get_xticklabels()]
+    assert ticks[:2] == ["1–10\nKB", "10–100\nKB"]
+    for line, run in zip(axes.get_lines(), comparison.runs, strict=True):
+        sizes = run.summary.fct["search"].by_size
+        assert list(line.get_ydata()) == [one.slowdown.p50 for one in sizes]
+
+
+def test_queues_are_those_of_the_longest_port(comparison: Comparison) -> None:
+    axes = plot.queue(comparison)
+    first = pl.DataFrame(comparison.runs[0].timeseries).filter(pl.col("quantity") == "queue_bytes")
+    means = first.group_by("from", "to").agg(pl.col("value").mean()).sort("value")
+    longest = means.row(-1, named=True)
+    assert f"{longest['from']} → {longest['to']}" in axes.get_ylabel()
+    own = first.filter((pl.col("from") == longest["from"]) & (pl.col("to") == longest["to"])).sort(
+        "time_us"
+    )
+    x, y = axes.get_lines()[0].get_data()
+    assert np.allclose(np.asarray(x) * 1e3, own["time_us"])
+    assert np.allclose(np.asarray(y) * 1e3, own["value"])
+    named = plot.queue(comparison, (longest["from"], longest["to"]))
+    assert np.allclose(named.get_lines()[0].get_ydata(), y)
+
+
+def test_sweeps_have_bands(scenario: dict[str, Any]) -> None:
+    two = names()[:2]
+    vary = {"traffic.search.load": [0.2, 0.4], "protocol": two}
+    sweep = tidegate.sweep(scenario, vary, seeds=3, cache=False)
+    axes = plot.metric(sweep, "slowdown_p99")
+    # Beside them are hollow markers, which the legend leaves out.
+    lines = [line for line in axes.get_lines() if not line.get_label().startswith("_")]
+    assert [line.get_label() for line in lines] == two
+    for i, (line, band) in enumerate(zip(lines, axes.collections, strict=True)):
+        assert colors.same_color(line.get_color(), cards()[two[i]])
+        low_and_high = band.get_paths()[0].vertices
+        for load, mean in zip(*line.get_data(), strict=True):
+            (point,) = [one for one in sweep.points if one.values == (load, two[i])]
+            (metric,) = [
+                one
+                for one in point.metrics
+                if one.metric == "slowdown_p99" and one.min_bytes is None
+            ]
+            assert mean == metric.mean and metric.half_width is not None
+            heights = low_and_high[np.isclose(low_and_high[:, 0], load), 1]
+            assert np.min(heights) == pytest.approx(metric.mean - metric.half_width)
+            assert np.max(heights) == pytest.approx(metric.mean + metric.half_width)
+    assert axes.get_ylabel() == "slowdown, p99"
+    over_all = plot.metric(sweep, "goodput_total_gbps", label="long")
+    assert over_all.get_ylabel() == "goodput total (Gbit/s)"
+    for wrong, words in (
+        (lambda: plot.metric(sweep, "speed"), "name: found 'speed'"),
+        (lambda: plot.metric(sweep, "goodput_total_gbps"), "label: found none"),
+        (lambda: plot.metric(sweep, "slowdown_p99", label="nobody"), "label: found 'nobody'"),
+        (lambda: plot.metric(sweep, "slowdown_p99", x="protocol"), "x: found 'protocol'"),
+    ):
+        with pytest.raises(tidegate.UsageError, match=words):
+            wrong()
+
+
+def test_lines_of_one_protocol_differ_and_colours_stay(scenario: dict[str, Any]) -> None:
+    runs = [tidegate.run(scenario, seed=seed) for seed in (1, 2)]
+    first, second = plot.cdf(runs).get_lines()
+    assert first.get_color() == second.get_color()
+    assert first.get_linestyle() != second.get_linestyle()
+    assert (first.get_label(), second.get_label()) == tuple(
+        f"{runs[0].protocol}, two racks, {seed}" for seed in (1, 2)
+    )
+    looks = plot.looks([*cards(), "a + b", "c + d"])
+    assert len({look.color for look in looks[:-2]}) == len(cards())
+    assert looks[-2] != looks[-1]
+    for name, look in zip(cards(), looks, strict=False):
+        assert plot.looks([name])[0] == look
+
+
+def test_wrong_arguments_are_refused(comparison: Comparison) -> None:
+    quiet = dataclasses.replace(comparison.runs[0], timeseries=None)
+    for wrong, words in (
+        (lambda: plot.cdf(comparison, "speed"), "column: found 'speed'"),
+        (lambda: plot.by_size(comparison, label="nobody"), "label: found 'nobody'"),
+        (lambda: plot.queue(quiet), "output.timeseries"),
+    ):
+        with pytest.raises(tidegate.UsageError, match=words):
+            wrong()
+
+
+def test_matplotlib_is_asked_for_only_by_plots() -> None:
+    code = "import sys, tidegate; print(*(set(sys.modules) & {'matplotlib', 'distributed'}))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.stdout == "\n", done.stderr
+
+
+def test_sizes_are_told_in_few_words() -> None:
+    bounds = [0, 10**3, 10**4, 10**5, 10**6, 10**7, float("inf")]
+    told = [plot._decade(int(least), below) for least, below in itertools.pairwise(bounds)]
+    expected = ["< 1 KB", "1–10 KB", "10–100 KB", "0.1–1 MB", "1–10 MB", "≥ 10 MB"]
+    assert [one.replace("\n", " ") for one in told] == expected

@@ -1,0 +1,196 @@
+"""Sweeps: the same files as the command's, here and on workers."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import threading
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from distributed import Client, LocalCluster
+
+import tidegate
+from conftest import names
+from tidegate._cluster import batches
+from tidegate.results import Sweep
+
+LOADS = [0.2, 0.4, 0.6]
+FILES = ("sweep.csv", "sweep.parquet", "sweep.json")
+
+
+def same(one: Path, other: Path) -> None:
+    for name in FILES:
+        assert (one / name).read_bytes() == (other / name).read_bytes(), name
+
+
+def test_a_sweep_is_that_of_the_command(scenario: dict[str, Any], tmp_path: Path) -> None:
+    two, cache = names()[:2], tmp_path / "cache"
+    vary = {"traffic.search.load": LOADS, "protocol": two}
+    sweep = tidegate.sweep(scenario, vary, seeds=2, cache=cache, out=tmp_path / "here")
+    assert sweep.kept == 0 and not sweep.failed
+    file = tmp_path / "scenario.toml"
+    file.write_text(tidegate._arguments.scenario(scenario)[1])
+    said = subprocess.run(
+        [
+            "tidegate",
+            "sweep",
+            file,
+            "--vary",
+            "traffic.search.load=0.2..0.6:0.2",
+            "--vary",
+            f"protocol={','.join(two)}",
+            "--seeds",
+            "1..2",
+            "--cache",
+            cache,
+            "--out",
+            tmp_path / "there",
+        ],
+        capture_output=True,
+        text=True,
+    )
+    assert said.returncode == 0 and "12 of them kept from before" in said.stdout
+    same(tmp_path / "here", tmp_path / "there")
+    # The table is that of the file, and resumes whatever is there.
+    assert pa.table(sweep.table).equals(pq.read_table(tmp_path / "there" / "sweep.parquet"))
+    assert tidegate.sweep(scenario, vary, seeds=2, cache=cache).kept == 12
+    read = tidegate.read(tmp_path / "there")
+    assert isinstance(read, Sweep)
+    assert read.points == sweep.points and read.keys == (
+        "traffic.search.load",
+        "transport.protocol",
+    )
+    # Means of points are those of rows.
+    rows = pl.DataFrame(sweep.table).filter(
+        (pl.col("metric") == "goodput_total_gbps")
+        & (pl.col("label") == "search")
+        & (pl.col("traffic.search.load") == 0.4)
+        & (pl.col("transport.protocol") == two[1])
+    )
+    assert rows.height == 2
+    (metric,) = [
+        one
+        for one in sweep.points[3].metrics
+        if one.metric == "goodput_total_gbps" and one.label == "search"
+    ]
+    assert sweep.points[3].values == (0.4, two[1])
+    assert metric.values == tuple(rows["value"])
+    assert metric.mean == pytest.approx(rows["value"].mean())
+
+
+def test_a_sweep_has_modes_and_files(scenario: dict[str, Any], tmp_path: Path) -> None:
+    durations = ["0.4ms", "0.5ms", "0.6ms"]
+    vary: dict[str, list[Any]] = {"traffic.search.load": LOADS, "duration": durations}
+    together = tidegate.sweep(scenario, vary, zip=True, cache=False)
+    assert [point.values for point in together.points] == list(zip(LOADS, durations, strict=True))
+    some = tidegate.sweep(scenario, vary, random=4, search_seed=2, cache=False)
+    assert len(some.points) == 4
+    text = tidegate._arguments.scenario(scenario)[1]
+    (tmp_path / "scenario.toml").write_text(text)
+    file = tmp_path / "sweep.toml"
+    file.write_text(
+        "scenario = 'scenario.toml'\nmode = 'zip'\n[[axis]]\nkey = 'traffic.search.load'\n"
+        f"values = {LOADS}\n[[axis]]\nkey = 'duration'\nvalues = {durations}\n"
+    )
+    assert tidegate.sweep(file, cache=False).points == together.points
+    forecast = tidegate.forecast(scenario, vary, cache=False)
+    assert (forecast.runs, forecast.kept) == (9, 0) and forecast.packet_hops > 0
+    refused: tuple[tuple[Callable[[], object], str], ...] = (
+        (lambda: tidegate.sweep(scenario), "--vary"),
+        (lambda: tidegate.sweep(scenario, vary, zip=True, random=2), "--random"),
+        (lambda: tidegate.sweep(scenario, vary, cache=False, client=True), "--no-cache"),
+    )
+    for wrong, words in refused:
+        with pytest.raises(tidegate.UsageError, match=words):
+            wrong()
+    with pytest.raises(tidegate.ScenarioError, match=r"traffic\.search\.load"):
+        tidegate.sweep(scenario, {"traffic.search.load": ["much"]}, cache=False)
+
+
+def test_batches_are_of_a_minute_and_enough_for_all() -> None:
+    runs = list(range(100))
+    assert [len(one) for one in batches(runs, 10.0, 4)] == [6] * 16 + [4]
+    assert [len(one) for one in batches(runs, 0.001, 4)] == [25] * 4
+    assert [len(one) for one in batches(runs, 1000.0, 4)] == [1] * 100
+    # Workers that are yet to come: nobody knows how many.
+    assert [len(one) for one in batches(runs, 0.001, 0)] == [100]
+    assert [one for batch in batches(runs, 7.0, 3) for one in batch] == runs
+
+
+def workers(client: Client) -> list[int]:
+    """Their processes."""
+    return list(client.run(os.getpid).values())
+
+
+def test_a_worker_that_is_killed_changes_nothing(
+    scenario: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # A batch a run, so that much is left to do when one is killed.
+    monkeypatch.setattr("tidegate._cluster.BATCH_SECONDS", 0.0)
+    vary = {"traffic.search.load": LOADS, "protocol": names()[:2]}
+    longer = {"duration": "4ms"}
+    tidegate.sweep(scenario, vary, seeds=3, set=longer, cache=False, out=tmp_path / "alone")
+    cache = tmp_path / "cache"
+    with (
+        LocalCluster(
+            n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None
+        ) as cluster,
+        Client(cluster) as client,
+    ):
+        victim = workers(client)[0]
+        killed: list[int] = []
+
+        def kill() -> None:
+            while len(list(cache.glob("*.sz"))) < 3:
+                time.sleep(0.01)
+            os.kill(victim, signal.SIGKILL)
+            killed.append(len(list(cache.glob("*.sz"))))
+
+        killer = threading.Thread(target=kill, daemon=True)
+        killer.start()
+        sweep = tidegate.sweep(
+            scenario,
+            vary,
+            seeds=3,
+            set=longer,
+            cache=cache,
+            client=client,
+            out=tmp_path / "workers",
+        )
+        killer.join(timeout=1)
+        assert killed and killed[0] < 18, "it was killed in the middle"
+        assert victim not in workers(client)
+        # All that the table is made of came from workers.
+        assert sweep.kept == 18
+        # And a second call makes none.
+        assert (
+            tidegate.sweep(scenario, vary, seeds=3, set=longer, cache=cache, client=client).kept
+            == 18
+        )
+    same(tmp_path / "alone", tmp_path / "workers")
+
+
+def test_workers_of_this_machine_are_started_when_asked_for(
+    scenario: dict[str, Any], tmp_path: Path
+) -> None:
+    vary = {"traffic.search.load": LOADS}
+    sweep = tidegate.sweep(scenario, vary, cache=tmp_path / "cache", client=True)
+    assert sweep.kept == 3
+    alone = tidegate.sweep(scenario, vary, cache=False)
+    assert pa.table(alone.table).equals(pa.table(sweep.table))
+
+
+def test_what_workers_refuse_is_raised_here(
+    scenario: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tidegate._native.build", lambda: "another")
+    with pytest.raises(tidegate.RunError, match="another version"):
+        tidegate.sweep(scenario, {"traffic.search.load": LOADS}, cache=tmp_path / "c", client=True)

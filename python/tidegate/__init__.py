@@ -1,0 +1,50 @@
+"""Datacenter transports, simulated and compared.
+
+`run` a scenario, `compare` protocols, `sweep` values of its keys, `reproduce` papers. Results are
+dataclasses (`tidegate.results`), with tables that polars, pandas, pyarrow and DuckDB read. The
+guide is docs/python.md.
+"""
+
+from importlib.metadata import version as _version
+
+from tidegate._facade import (
+    compare,
+    figures,
+    load,
+    protocols,
+    read,
+    reproduce,
+    run,
+    schema,
+)
+from tidegate._sweeps import forecast, sweep
+from tidegate.errors import (
+    Error,
+    OutputError,
+    RunError,
+    ScenarioError,
+    TidegateWarning,
+    UsageError,
+)
+
+__version__ = _version("tidegate")
+
+__all__ = [
+    "Error",
+    "OutputError",
+    "RunError",
+    "ScenarioError",
+    "TidegateWarning",
+    "UsageError",
+    "__version__",
+    "compare",
+    "figures",
+    "forecast",
+    "load",
+    "protocols",
+    "read",
+    "reproduce",
+    "run",
+    "schema",
+    "sweep",
+]

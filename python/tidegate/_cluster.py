@@ -1,0 +1,83 @@
+"""The runs of a sweep on the workers of a Dask cluster."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal
+
+from tidegate import _native
+from tidegate._arguments import Asked
+from tidegate._progress import Bar
+from tidegate.errors import RunError, UsageError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+# A batch takes about so long, so that a worker that dies loses little and handing out costs
+# nothing.
+BATCH_SECONDS = 60.0
+
+
+def make(runs: list[int], asked: Asked, cache: str, build: str) -> int:
+    """Make these runs into the shared cache: what a worker does. How many they were."""
+    if _native.build() != build:
+        raise RunError("a worker has another version of tidegate, whose runs are not those of ours")
+    _native.make_runs(asked, (1, cache), runs)
+    return len(runs)
+
+
+def batches(missing: list[int], run_seconds: float, threads: int) -> list[list[int]]:
+    """Runs in batches of about a minute, and enough of them for all threads to work."""
+    size = math.ceil(BATCH_SECONDS / max(run_seconds, 1e-3))
+    size = max(1, min(size, math.ceil(len(missing) / max(threads, 1))))
+    return [missing[at : at + size] for at in range(0, len(missing), size)]
+
+
+def fill(
+    asked: Asked, cache: str | None, client: Client | Literal[True], progress: bool | None
+) -> None:
+    """Have the workers make the runs that the cache lacks.
+
+    Dask hands the batches of a worker that dies to another one. What was made stays in the cache,
+    whatever happens.
+    """
+    if cache is None:
+        raise UsageError("--no-cache: a cluster needs a cache, in a folder that all workers share")
+    from distributed import Client as Connected
+    from distributed import KilledWorker, LocalCluster, as_completed
+
+    if client is True:
+        with LocalCluster(threads_per_worker=1) as cluster, Connected(cluster) as connected:
+            fill(asked, cache, connected, progress)
+        return
+    cache = os.fspath(Path(cache).absolute())
+    kind, text = asked["scenario"]
+    if kind == "file":
+        asked = {**asked, "scenario": (kind, os.fspath(Path(text).absolute()))}
+    missing = _native.missing_runs(asked, (None, cache))
+    if not missing:
+        return
+    try:
+        expected = json.loads(_native.forecast(asked, (1, cache)))
+        seconds = expected["wall_seconds"] / len(missing)
+    except RunError:
+        # Of runs that fail the sweep tells.
+        seconds = BATCH_SECONDS
+    parts = batches(missing, seconds, sum(client.nthreads().values()))
+    done = 0
+    with Bar(progress) as bar:
+        work = {"asked": asked, "cache": cache, "build": _native.build()}
+        futures = client.map(make, parts, pure=False, **work)
+        try:
+            for _, made in as_completed(futures, with_results=True):
+                done += made
+                if bar.tell is not None:
+                    bar.tell(done, len(missing), done / len(missing))
+        except KilledWorker as why:
+            message = "workers died again and again at the same runs; what others made is kept"
+            raise RunError(f"{message} ({why})") from why
+        finally:
+            client.cancel(futures)

@@ -1,0 +1,270 @@
+"""Runs, comparisons, reproductions, and what is known before them."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable
+from pathlib import Path as Folder
+from typing import Any, TypeAlias, overload
+
+from tidegate import _native
+from tidegate._arguments import (
+    Changes,
+    Path,
+    Scenario,
+    Seeds,
+    cache_folder,
+    changes,
+    folder,
+    how,
+    scenario,
+    seeds_text,
+)
+from tidegate._native import Table
+from tidegate._progress import Bar, warn
+from tidegate.errors import RunError, UsageError
+from tidegate.results import (
+    Aggregate,
+    Claim,
+    Comparison,
+    Figure,
+    Plan,
+    Protocol,
+    Run,
+    Sweep,
+    made,
+)
+
+_Tables: TypeAlias = Iterable[tuple[int, str, Table]]
+
+
+def load(given: Scenario, *, set: Changes = None, seed: int | None = None) -> Plan:
+    """Read a scenario, with changes, and say what is wrong with it if anything is."""
+    plan = made(Plan, json.loads(_native.load(scenario(given), changes(set), seed)))
+    warn(plan.warnings)
+    return plan
+
+
+def protocols() -> list[Protocol]:
+    """Every protocol, in the order of the catalog."""
+    return [made(Protocol, one) for one in json.loads(_native.protocols())]
+
+
+def schema() -> dict[str, Any]:
+    """The JSON Schema of scenario files."""
+    described: dict[str, Any] = json.loads(_native.schema())
+    return described
+
+
+@overload
+def run(
+    given: Scenario,
+    *,
+    set: Changes = ...,
+    seed: int | None = ...,
+    seeds: None = ...,
+    threads: int | None = ...,
+    out: Path | None = ...,
+    force: bool = ...,
+    pcap: Path | None = ...,
+    pcap_of: Iterable[str] = ...,
+    progress: bool | None = ...,
+) -> Run: ...
+@overload
+def run(
+    given: Scenario,
+    *,
+    set: Changes = ...,
+    seeds: Seeds,
+    threads: int | None = ...,
+    out: Path | None = ...,
+    force: bool = ...,
+    progress: bool | None = ...,
+) -> Aggregate: ...
+def run(
+    given: Scenario,
+    *,
+    set: Changes = None,
+    seed: int | None = None,
+    seeds: Seeds | None = None,
+    threads: int | None = None,
+    out: Path | None = None,
+    force: bool = False,
+    pcap: Path | None = None,
+    pcap_of: Iterable[str] = (),
+    progress: bool | None = None,
+) -> Run | Aggregate:
+    """Run a scenario, as `tidegate run` does; with `seeds` under several of them.
+
+    Without `out` nothing is written, and the tables are in memory; with it they are read from that
+    folder when somebody asks for them. `progress` shows a bar; where it is `None`, one is shown in
+    terminals and notebooks.
+    """
+    captures = None if pcap is None else (os.fspath(pcap), list(pcap_of))
+    if seeds is not None:
+        if seed is not None or captures is not None:
+            raise UsageError("--seeds: is not for runs with a seed of their own, or a capture")
+        return _seeds(given, None, (set, seeds), (threads, out, force), progress)
+    options = (threads, folder(out), force) if pcap is not None else how(threads, out, force)
+    with Bar(progress) as bar:
+        text, tables = _native.run(scenario(given), changes(set), seed, options, captures, bar.tell)
+    summary = json.loads(text)
+    done = made(Run, _run(summary, out, tables=tables), protocol=" + ".join(summary["protocols"]))
+    warn(done.summary.warnings)
+    return done
+
+
+@overload
+def compare(
+    given: Scenario,
+    protocols: Iterable[str],
+    *,
+    set: Changes = ...,
+    seed: int | None = ...,
+    seeds: None = ...,
+    threads: int | None = ...,
+    out: Path | None = ...,
+    force: bool = ...,
+    progress: bool | None = ...,
+) -> Comparison: ...
+@overload
+def compare(
+    given: Scenario,
+    protocols: Iterable[str],
+    *,
+    set: Changes = ...,
+    seeds: Seeds,
+    threads: int | None = ...,
+    out: Path | None = ...,
+    force: bool = ...,
+    progress: bool | None = ...,
+) -> Aggregate: ...
+def compare(
+    given: Scenario,
+    protocols: Iterable[str],
+    *,
+    set: Changes = None,
+    seed: int | None = None,
+    seeds: Seeds | None = None,
+    threads: int | None = None,
+    out: Path | None = None,
+    force: bool = False,
+    progress: bool | None = None,
+) -> Comparison | Aggregate:
+    """Run a scenario under several protocols, as `tidegate compare` does; arguments as in `run`."""
+    names = protocols.split(",") if isinstance(protocols, str) else list(protocols)
+    if seeds is not None:
+        if seed is not None:
+            raise UsageError("--seeds: is not for runs with a seed of their own")
+        return _seeds(given, names, (set, seeds), (threads, out, force), progress)
+    with Bar(progress) as bar:
+        text, warnings, tables = _native.compare(
+            scenario(given), names, changes(set), seed, how(threads, out, force), bar.tell
+        )
+    comparison = _comparison(json.loads(text), out, tables)
+    warn(warnings)
+    return comparison
+
+
+def _seeds(
+    given: Scenario,
+    protocols: list[str] | None,
+    of: tuple[Changes, Seeds],
+    options: tuple[int | None, Path | None, bool],
+    progress: bool | None,
+) -> Aggregate:
+    """Run a scenario under several seeds."""
+    with Bar(progress) as bar:
+        changed, seeds = changes(of[0]), seeds_text(of[1])
+        text = _native.run_seeds(
+            scenario(given), protocols, changed, seeds, how(*options), bar.tell
+        )
+    aggregate = made(Aggregate, json.loads(text), folder=_path(options[1]))
+    warn(aggregate.warnings)
+    return aggregate
+
+
+def _path(out: Path | None) -> Folder | None:
+    return None if out is None else Folder(out)
+
+
+def _run(
+    summary: dict[str, Any], out: Path | None, number: int = 0, tables: _Tables = ()
+) -> dict[str, Any]:
+    """The fields of a run: its summary, and tables in a folder, or else those of this number."""
+    at = _path(out)
+    if at is None:
+        found = {name: table for of, name, table in tables if of == number}
+    else:
+        names = ("flows.parquet", "timeseries.parquet")
+        found = {name: Table(at / name) for name in names if (at / name).exists()}
+    return {
+        "summary": summary,
+        "flows": found["flows.parquet"],
+        "timeseries": found.get("timeseries.parquet"),
+        "folder": at,
+    }
+
+
+def _comparison(data: dict[str, Any], out: Path | None, tables: _Tables = ()) -> Comparison:
+    at = _path(out)
+    runs = [
+        {**_run(one["summary"], at and at / one["protocol"], i, tables), **one}
+        for i, one in enumerate(data["runs"])
+    ]
+    return made(Comparison, data, runs=runs, folder=at)
+
+
+def read(results: Path) -> Run | Comparison | Aggregate | Sweep:
+    """What `run`, `compare` or `sweep` wrote to a folder, or the command did.
+
+    Tables are read from there when somebody asks for them.
+    """
+    at = Folder(results)
+
+    def content(name: str) -> Any:
+        try:
+            return json.loads((at / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError) as why:
+            raise RunError(f"{at / name}: {why}") from why
+
+    # What holds other results comes before what it holds.
+    if (at / "sweep.json").exists():
+        return made(Sweep, content("sweep.json"), table=Table(at / "sweep.parquet"), folder=at)
+    if (at / "aggregate.json").exists():
+        return made(Aggregate, content("aggregate.json"), folder=at)
+    if (at / "comparison.json").exists():
+        return _comparison(content("comparison.json"), at)
+    if (at / "summary.json").exists():
+        summary = content("summary.json")
+        return made(Run, _run(summary, at), protocol=" + ".join(summary["protocols"]))
+    raise RunError(f"{at}: holds no results; a run writes them with out, the command with --out")
+
+
+def figures(what: str | None = None) -> list[Figure]:
+    """The figures that can be reproduced: all, a paper's, or one (`"poseidon/14"`)."""
+    return [made(Figure, one) for one in json.loads(_native.figures(what))]
+
+
+def reproduce(
+    what: str | None = None,
+    *,
+    quick: bool = False,
+    sensitivity: bool = False,
+    threads: int | None = None,
+    out: Path | None = None,
+    force: bool = False,
+    cache: Path | bool = True,
+    progress: bool | None = None,
+) -> list[Claim]:
+    """Reproduce figures of papers, as `tidegate reproduce` does: their claims, and how they fared.
+
+    Runs are kept in a folder of the user's cache, in another one that `cache` names, or, where that
+    is `False`, nowhere.
+    """
+    with Bar(progress) as bar:
+        options = how(threads, out, force)
+        at = cache_folder(cache)
+        text = _native.reproduce(what, quick, sensitivity, options, at, bar.tell)
+    return [made(Claim, one) for one in json.loads(text)]

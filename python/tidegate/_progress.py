@@ -1,0 +1,56 @@
+"""Bars that say how far the work is, and what it warned of."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Iterable
+from types import TracebackType
+from typing import Any
+
+from tidegate.errors import TidegateWarning
+
+
+def _is_notebook() -> bool:
+    shell = sys.modules.get("IPython")
+    shell = None if shell is None else shell.get_ipython()
+    return shell is not None and "IPKernelApp" in shell.config
+
+
+class Bar:
+    """A bar, or nothing: `progress` says which, `None`: one where somebody sees it."""
+
+    def __init__(self, progress: bool | None) -> None:
+        if progress is None:
+            progress = sys.stderr.isatty() or _is_notebook()
+        self._bar: Any = None
+        if progress:
+            from tqdm.auto import tqdm
+
+            form = "{percentage:3.0f} % {bar} {elapsed}, {remaining} left{postfix}"
+            self._bar = tqdm(total=1.0, bar_format=form, leave=False)
+
+    def __enter__(self) -> Bar:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, why: BaseException | None, at: TracebackType | None
+    ) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    @property
+    def tell(self) -> Any:
+        """What is to be called with how many runs are done, of how many, and the share."""
+        return None if self._bar is None else self._tell
+
+    def _tell(self, done: int, runs: int, share: float) -> None:
+        if runs > 1:
+            self._bar.set_postfix_str(f"{done} of {runs} runs", refresh=False)
+        self._bar.update(min(share, 1.0) - self._bar.n)
+
+
+def warn(texts: Iterable[str]) -> None:
+    """Warns whoever called the function that calls this."""
+    for text in texts:
+        warnings.warn(text, TidegateWarning, stacklevel=3)

@@ -1,0 +1,434 @@
+"""Figures for papers, with matplotlib (`pip install 'tidegate[plot]'`).
+
+Every function draws on the axes that it is handed, or on a new figure of a column's width, and
+returns the axes: what is not to your liking is changed by matplotlib's own means. A protocol has
+the colour and the marker that it has everywhere in tidegate; where one has several lines, the
+others are dashed.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, ParamSpec
+
+import matplotlib as mpl
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from matplotlib import pyplot as plt
+from matplotlib.axes import Axes
+from matplotlib.axis import Axis
+from matplotlib.figure import Figure
+from matplotlib.ticker import FuncFormatter
+
+from tidegate import _native
+from tidegate._arguments import Path
+from tidegate._facade import protocols
+from tidegate.errors import UsageError
+from tidegate.results import Comparison, Fct, Metric, Run, Sweep
+
+COLUMN = 3.33
+"""Width of a column of a paper with two, in inches."""
+
+PAGE = 7.0
+"""Width of both columns, in inches."""
+
+STYLE: dict[Any, Any] = {
+    "axes.grid": True,
+    "axes.linewidth": 0.6,
+    "axes.spines.right": False,
+    "axes.spines.top": False,
+    "axes.titlesize": 8,
+    "figure.constrained_layout.use": True,
+    "font.size": 8,
+    "grid.alpha": 0.35,
+    "grid.linewidth": 0.4,
+    "legend.fontsize": 7,
+    "legend.frameon": False,
+    "legend.handlelength": 1.8,
+    "lines.linewidth": 1.2,
+    "lines.markersize": 3.5,
+    "pdf.fonttype": 42,
+    "savefig.dpi": 300,
+    "xtick.labelsize": 7,
+    "ytick.labelsize": 7,
+}
+"""What figures for papers have in common, as matplotlib's `rcParams`."""
+
+_MARKERS = {
+    "circle": "o",
+    "square": "s",
+    "diamond": "D",
+    "triangle-up": "^",
+    "triangle-down": "v",
+    "cross": "P",
+    "star": "*",
+}
+_DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
+_POINTS = 1000
+"""Points of a distribution below its tail, which has as many."""
+
+
+@dataclass(frozen=True)
+class Look:
+    """How a line is drawn."""
+
+    color: str
+    marker: str
+    dash: Any
+
+    def line(self) -> dict[str, Any]:
+        """Without a marker."""
+        return {"color": self.color, "linestyle": self.dash}
+
+    def points(self) -> dict[str, Any]:
+        """With one at each point."""
+        return {**self.line(), "marker": self.marker}
+
+
+@functools.cache
+def _cards() -> dict[str, tuple[str, str]]:
+    return {one.name: (one.color, _MARKERS.get(one.marker, "o")) for one in protocols()}
+
+
+def looks(names: Sequence[str]) -> list[Look]:
+    """How lines of these protocols are drawn; a name of something else has a colour of its own."""
+    cards, palette = _cards(), _native.palette()
+    found = []
+    for i, name in enumerate(names):
+        if name in cards:
+            (color, marker), dash = cards[name], names[:i].count(name)
+        else:
+            color, marker, dash = palette[i % len(palette)], "o", i // len(palette)
+        found.append(Look(color, marker, _DASHES[dash % len(_DASHES)]))
+    return found
+
+
+def subplots(
+    rows: int = 1, columns: int = 1, *, width: float = COLUMN, height: float | None = None
+) -> tuple[Figure, Any]:
+    """A figure of that width in inches, in the style of a paper, and its axes.
+
+    Without a height, plots are two thirds as high as they are wide, or 1.8 inches.
+    """
+    if height is None:
+        height = rows * max(width / columns / 1.5, 1.8)
+    with mpl.rc_context(STYLE):
+        return plt.subplots(rows, columns, figsize=(width, height))
+
+
+def save(of: Axes | Figure, path: Path) -> None:
+    """Write a figure, or the one of these axes, in the style of a paper: fonts whole, 300 dpi."""
+    figure = of.figure.figure
+    with mpl.rc_context(STYLE):
+        figure.savefig(path)
+
+
+P = ParamSpec("P")
+
+
+def _styled(draw: Callable[P, Axes]) -> Callable[P, Axes]:
+    """Matplotlib takes what lines and legends look like from its settings when they are drawn."""
+
+    @functools.wraps(draw)
+    def drawn(*args: P.args, **more: P.kwargs) -> Axes:
+        with mpl.rc_context(STYLE):
+            return draw(*args, **more)
+
+    return drawn
+
+
+def _axes(given: Axes | None) -> Axes:
+    if given is not None:
+        return given
+    axes = subplots()[1]
+    assert isinstance(axes, Axes)
+    return axes
+
+
+def _runs(given: Run | Comparison | Iterable[Run]) -> list[Run]:
+    if isinstance(given, Run):
+        return [given]
+    return list(given.runs if isinstance(given, Comparison) else given)
+
+
+def _lines(runs: list[Run]) -> Iterator[tuple[Run, str, Look]]:
+    """Runs with what tells them apart: protocols, and names or seeds where those are the same."""
+    titles = names = [run.protocol for run in runs]
+    for more in ("name", "seed"):
+        if len(set(titles)) < len(runs):
+            said = [getattr(run.summary, more) for run in runs]
+            titles = [f"{title}, {one}" for title, one in zip(titles, said, strict=True)]
+    return zip(runs, titles, looks(names), strict=True)
+
+
+def _values(run: Run, column: str, label: str | None) -> tuple[Any, int]:
+    """What a column has of the messages that count, in order, and how many those are."""
+    rows = pa.table(run.flows)
+    if column not in rows.column_names:
+        raise UsageError(
+            f"column: found {column!r}, expected one of {', '.join(rows.column_names)}"
+        )
+    counts = rows["measured"]
+    if label is not None:
+        counts = pc.and_(counts, pc.equal(rows["label"], label))
+    rows = rows.filter(counts)
+    return np.sort(rows[column].drop_null().to_numpy()), len(rows)
+
+
+def _few(n: int) -> Any:
+    """Numbers of the values that are drawn of so many: evenly, and ever closer to the largest."""
+    even = np.linspace(0, n - 1, min(n, _POINTS)).astype(int)
+    tail = n - np.geomspace(1, n, min(n, _POINTS)).astype(int)
+    return np.unique(np.concatenate([even, tail]))
+
+
+def _distribution(
+    of: Run | Comparison | Iterable[Run],
+    column: str,
+    label: str | None,
+    axes: Axes | None,
+    is_tail: bool,
+) -> Axes:
+    axes = _axes(axes)
+    for run, title, look in _lines(_runs(of)):
+        values, count = _values(run, column, label)
+        if len(values) == 0:
+            continue
+        x = np.unique(values[_few(len(values))])
+        # Of messages that did not finish it is known that they are larger.
+        shares = np.searchsorted(values, x, side="right") / count
+        if is_tail:
+            shares = 1 - shares
+            x, shares = x[shares > 0], shares[shares > 0]
+        axes.step(x, shares, where="post", label=title, **look.line())
+    axes.set_xscale("log")
+    _plainly(axes.xaxis)
+    axes.set_xlabel(_said(column))
+    if is_tail:
+        axes.set_yscale("log")
+        _plainly(axes.yaxis)
+        axes.set_ylabel("share that is larger")
+    else:
+        axes.set_ylabel("share of messages")
+        axes.set_ylim(0, 1)
+    axes.legend()
+    return axes
+
+
+@_styled
+def cdf(
+    of: Run | Comparison | Iterable[Run],
+    column: str = "slowdown",
+    *,
+    label: str | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """The distribution of a column of `flows` over the messages that count, or those of a label.
+
+    It ends at the share of messages that finished.
+    """
+    return _distribution(of, column, label, axes, is_tail=False)
+
+
+@_styled
+def ccdf(
+    of: Run | Comparison | Iterable[Run],
+    column: str = "slowdown",
+    *,
+    label: str | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """The share of messages in which a column of `flows` is larger, on log axes: its tail."""
+    return _distribution(of, column, label, axes, is_tail=True)
+
+
+@_styled
+def by_size(
+    of: Run | Comparison | Iterable[Run],
+    percentile: Literal["p50", "p99", "p999"] = "p99",
+    *,
+    label: str = "all",
+    axes: Axes | None = None,
+) -> Axes:
+    """A percentile of the slowdown of messages by their size, in decades.
+
+    A hollow marker is only a lower bound: too many messages of that size did not finish.
+    """
+    axes, runs = _axes(axes), _runs(of)
+    sizes = [one for run in runs for one in _fct(run, label).by_size]
+    bounds = sorted({(one.min_bytes, one.below_bytes or math.inf) for one in sizes})
+    places = {least: place for place, (least, _) in enumerate(bounds)}
+    above = {"p50": 0.5, "p99": 0.01, "p999": 0.001}[percentile]
+    for run, title, look in _lines(runs):
+        points = []
+        for one in _fct(run, label).by_size:
+            slowdown = getattr(one.slowdown, percentile)
+            if slowdown is not None:
+                is_bound = one.unfinished > above * one.count
+                points.append((places[one.min_bytes], slowdown, is_bound))
+        _marked(axes, points, title, look)
+    axes.set_xticks(range(len(bounds)), [_decade(*bound) for bound in bounds])
+    axes.set_yscale("log")
+    _plainly(axes.yaxis)
+    axes.set_xlabel("message size")
+    axes.set_ylabel(f"slowdown, {_PERCENTILES[percentile]}")
+    axes.legend()
+    return axes
+
+
+def _marked(
+    axes: Axes, points: Sequence[tuple[float, float, bool]], title: str, look: Look
+) -> None:
+    """A line with markers, hollow where a value is a lower bound."""
+    x, y = [point[0] for point in points], [point[1] for point in points]
+    axes.plot(x, y, label=title, **look.points())
+    hollow = [point for point in points if point[2]]
+    if hollow:
+        x, y = [point[0] for point in hollow], [point[1] for point in hollow]
+        axes.plot(x, y, look.marker, color=look.color, markerfacecolor="white", zorder=3)
+
+
+def _fct(run: Run, label: str) -> Fct:
+    known = run.summary.fct
+    if label not in known:
+        raise UsageError(f"label: found {label!r}, expected one of {', '.join(known)}")
+    return known[label]
+
+
+def _decade(least: int, below: float) -> str:
+    """`1–10 KB`, on two lines so that neighbours have room."""
+    unit, name = (10**6, "MB") if below >= 10**6 else (10**3, "KB")
+    if least == 0:
+        sizes = f"< {below / unit:g}"
+    elif math.isinf(below):
+        sizes = f"≥ {least / unit:g}"
+    else:
+        sizes = f"{least / unit:g}–{below / unit:g}"
+    return f"{sizes}\n{name}"
+
+
+def _plainly(axis: Axis) -> None:
+    """Log axes with 1, 10 and 100 in place of powers of ten."""
+    axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+
+
+@_styled
+def queue(
+    of: Run | Comparison | Iterable[Run],
+    link: tuple[str, str] | None = None,
+    *,
+    axes: Axes | None = None,
+) -> Axes:
+    """The queue at a switch port over time: of the link from one node to another.
+
+    Without a link, of the one that has the longest queue of the first run, on average. The scenario
+    has to ask for time series (`output.timeseries`).
+    """
+    axes = _axes(axes)
+    for run, title, look in _lines(_runs(of)):
+        if run.timeseries is None:
+            raise UsageError(
+                "a run has no time series: its scenario asks for none (output.timeseries)"
+            )
+        rows = pa.table(run.timeseries)
+        rows = rows.filter(pc.equal(rows["quantity"], "queue_bytes"))
+        if link is None:
+            means = rows.group_by(["from", "to"]).aggregate([("value", "mean")])
+            longest = means.sort_by([("value_mean", "descending")]).slice(0, 1).to_pylist()
+            if not longest:
+                raise UsageError("no switch port has a queue in the time series")
+            link = longest[0]["from"], longest[0]["to"]
+        is_its = pc.and_(pc.equal(rows["from"], link[0]), pc.equal(rows["to"], link[1]))
+        rows = rows.filter(is_its)
+        kilobytes = rows["value"].to_numpy() / 1e3
+        axes.plot(rows["time_us"].to_numpy() / 1e3, kilobytes, label=title, **look.line())
+    axes.set_xlabel("time (ms)")
+    axes.set_ylabel("queue (KB)" if link is None else f"queue {link[0]} → {link[1]} (KB)")
+    axes.set_ylim(bottom=0)
+    axes.legend()
+    return axes
+
+
+@_styled
+def metric(
+    sweep: Sweep,
+    name: str,
+    *,
+    label: str | None = None,
+    x: str | None = None,
+    axes: Axes | None = None,
+) -> Axes:
+    """A metric of a sweep over one of its keys, with bands of 95 % confidence over the seeds.
+
+    There is a line for every value of the other keys. `x` is the first key of numbers unless given,
+    `label` the label of the flows, where several have that metric. A hollow marker is only a lower
+    bound: too many messages did not finish.
+    """
+    axes = _axes(axes)
+    numeric = [
+        key
+        for i, key in enumerate(sweep.keys)
+        if all(not isinstance(point.values[i], str) for point in sweep.points)
+    ]
+    across = x if x is not None else next(iter(numeric), None)
+    if across not in numeric:
+        raise UsageError(f"x: found {across!r}, expected a key of numbers: {', '.join(numeric)}")
+    at = sweep.keys.index(across)
+    lines: dict[tuple[str, ...], list[tuple[float, Metric]]] = {}
+    for point in sweep.points:
+        others = [str(value) for i, value in enumerate(point.values) if i != at]
+        for one in _one_label(sweep, point.metrics, name, label):
+            protocol = [] if one.protocol in others else [one.protocol]
+            lines.setdefault((*others, *protocol), []).append((float(point.values[at]), one))
+    if not lines:
+        raise UsageError(f"label: found {label!r}, which has no {name}")
+    # What all lines share tells none of them apart.
+    shared = [len(set(column)) == 1 for column in zip(*lines, strict=True)]
+    drawn = looks([points[0][1].protocol for points in lines.values()])
+    for (names, points), look in zip(lines.items(), drawn, strict=True):
+        points.sort(key=lambda point: point[0])
+        told = [one for one, is_shared in zip(names, shared, strict=True) if not is_shared]
+        title = ", ".join(told or names[-1:])
+        marked = [(place, one.mean, one.is_lower_bound) for place, one in points]
+        _marked(axes, marked, title, look)
+        # A single seed has no band.
+        half = np.array([one.half_width or 0.0 for _, one in points])
+        mean = np.array([one.mean for _, one in points])
+        places = [place for place, _ in points]
+        axes.fill_between(places, mean - half, mean + half, color=look.color, alpha=0.2, lw=0)
+    axes.set_xlabel(across)
+    axes.set_ylabel(_said(name))
+    axes.legend()
+    return axes
+
+
+def _one_label(
+    sweep: Sweep, metrics: Sequence[Metric], name: str, label: str | None
+) -> list[Metric]:
+    named = [one for one in metrics if one.metric == name and one.min_bytes is None]
+    if not named and not any(one.metric == name for p in sweep.points for one in p.metrics):
+        known = sorted({one.metric for point in sweep.points for one in point.metrics})
+        raise UsageError(f"name: found {name!r}, expected one of {', '.join(known)}")
+    if label is not None:
+        return [one for one in named if one.label == label]
+    labels = sorted({one.label for one in named})
+    if len(labels) > 1:
+        raise UsageError(f"label: found none, expected one of {', '.join(map(repr, labels))}")
+    return named
+
+
+_UNITS = {"us": "µs", "gbps": "Gbit/s", "bytes": "bytes"}
+_PERCENTILES = {"p50": "median", "p99": "p99", "p999": "p99.9"}
+
+
+def _said(name: str) -> str:
+    """`fct_p99_us` as an axis says it: completion time, p99 (µs)."""
+    words = name.split("_")
+    unit = f" ({_UNITS[words.pop()]})" if words[-1] in _UNITS else ""
+    which = f", {_PERCENTILES[words.pop()]}" if words[-1] in _PERCENTILES else ""
+    text = "completion time" if words == ["fct"] else " ".join(words)
+    return f"{text}{which}{unit}"

@@ -1,0 +1,543 @@
+"""What comes of a run, as frozen dataclasses.
+
+Fields are the keys of `summary.json`, `comparison.json`, `aggregate.json` and `sweep.json`, with
+their units in their names; `docs/results.md` says what each means. What is undefined is `None`.
+`from` is a word of Python's, so that a link's ends are `from_` and `to`.
+"""
+
+from __future__ import annotations
+
+import functools
+import types
+import typing
+from collections.abc import Callable
+from dataclasses import MISSING, dataclass, field, fields, is_dataclass
+from pathlib import Path
+from typing import Any, TypeVar
+
+from tidegate._native import Table
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Percentiles:
+    """Percentiles of the slowdown."""
+
+    p50: float | None
+    p99: float | None
+    p999: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Fct:
+    """Completion times of messages, in microseconds, and their slowdown."""
+
+    count: int
+    unfinished: int
+    mean_us: float | None
+    p50_us: float | None
+    p99_us: float | None
+    p999_us: float | None
+    slowdown: Percentiles
+    by_size: tuple[FctBySize, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class FctBySize(Fct):
+    """The same of messages of `min_bytes` and more, less than `below_bytes`."""
+
+    min_bytes: int
+    below_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Flow:
+    """A flow or message."""
+
+    id: int
+    label: str
+    src: str
+    dst: str
+    protocol: str
+    start_us: float
+    size_bytes: int | None
+    delivered_bytes: int
+    goodput_gbps: float | None
+    fair_share_gbps: float | None
+    fct_us: float | None
+    acked_us: float | None
+    slowdown: float | None
+    retransmitted_bytes: int
+    measured: bool
+    exchange_us: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Goodput:
+    """Goodput over several flows, in Gbit/s; `jain` is Jain's index."""
+
+    mean: float | None
+    min: float | None
+    max: float | None
+    total: float | None
+    jain: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Group:
+    """Flows of one label and protocol."""
+
+    label: str
+    protocol: str
+    flows: int
+    delivered_bytes: int
+    retransmitted_bytes: int
+    offered_gbps: float | None
+    asked_gbps: float | None
+    goodput_gbps: Goodput
+    fair_share_gbps: float | None
+    hop_delay_us: float | None
+    queue_target_us: float | None
+    fct: Fct
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spread:
+    """Mean, percentile and maximum, in the unit of the field that holds it."""
+
+    mean: float | None
+    p99: float | None
+    max: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Link:
+    """One direction of a link."""
+
+    from_: str
+    to: str
+    rate_gbps: float
+    utilization: float | None
+    queue_bytes: Spread
+    queue_delay_us: Spread
+    packets: int
+    drops: int
+    ecn_marks: int
+    pfc_pauses: int
+    paused_us: float | None
+    from_host: bool
+    credit_drops: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SwitchSettings:
+    """What decides at a switch."""
+
+    priorities: int | None
+    buffer_size_bytes: int | None
+    mark_from_bytes: float | None
+    mark_all_bytes: float | None
+    mark_max_probability: float | None
+    mark_at: str | None
+    mark_per_gbps: float | None = None
+    pfc_alpha: float | None = None
+    credit_share: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Switch:
+    """A switch."""
+
+    name: str
+    hosts: int
+    buffer_bytes: Spread
+    samples: int
+    drops: int
+    settings: SwitchSettings | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Circuits:
+    """Circuits between racks."""
+
+    day_us: float
+    night_us: float
+    week_us: float
+    prebuffer_us: float
+    voq_bytes: int | None
+    enlarged_voq_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Faults:
+    """What faults did."""
+
+    lost: int
+    corrupted: int
+    duplicated: int
+    reordered: int
+    outages: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PauseStorm:
+    """A host that paused its switch for long."""
+
+    host: str
+    since_us: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Times:
+    """How long iterations take, in microseconds."""
+
+    mean: float | None
+    p50: float | None
+    p99: float | None
+    max: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A collective."""
+
+    label: str
+    op: str
+    protocol: str
+    ranks: int
+    size_bytes: int
+    iterations: int
+    finished: int
+    measured: int
+    completion_us: float | None
+    iteration_us: Times
+    algbw_gbps: float | None
+    busbw_gbps: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Engine:
+    """About the run itself. All but `digest` and `packet_hops` vary from run to run."""
+
+    digest: str
+    packet_hops: int
+    wall_seconds: float
+    cpu_seconds: float
+    events: int
+    packet_hops_per_second: float | None
+    threads: int
+    peak_rss_bytes: int | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Summary:
+    """A run in numbers: `summary.json`."""
+
+    schema: int
+    name: str
+    seed: int
+    protocols: tuple[str, ...]
+    connections: str
+    routing: str
+    sim_seconds: float
+    drain_seconds: float
+    drain_max_seconds: float
+    warmup_seconds: float
+    truncated: bool
+    warnings: tuple[str, ...]
+    engine: Engine
+    groups: tuple[Group, ...]
+    fct: dict[str, Fct]
+    links: tuple[Link, ...]
+    links_omitted: int
+    switches: tuple[Switch, ...]
+    fixed_rates_gbps: dict[str, tuple[float, ...]] = field(default_factory=dict)
+    flows: tuple[Flow, ...] | None = None
+    flows_in: str | None = None
+    exchanges: dict[str, Fct] = field(default_factory=dict)
+    jobs: tuple[Job, ...] = ()
+    circuits: Circuits | None = None
+    faults: Faults | None = None
+    pause_storms: tuple[PauseStorm, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Run:
+    """A run: its summary, and its tables for libraries that read Arrow.
+
+    `flows` has a row for each flow and message, `timeseries` for each sample where the scenario
+    asks for them. `folder` is where the results are, if they were written.
+    """
+
+    protocol: str
+    summary: Summary
+    flows: Table
+    timeseries: Table | None = None
+    folder: Path | None = None
+
+    def __repr__(self) -> str:
+        """Which it is, in a line."""
+        name, seed = self.summary.name, self.summary.seed
+        return f"<Run: {name}, {self.protocol}, seed {seed}, {len(self.flows)} flows>"
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Comparison:
+    """Runs of one scenario under several protocols: `comparison["NAME"]` is one of them."""
+
+    schema: int
+    name: str
+    seed: int
+    warnings: tuple[str, ...]
+    runs: tuple[Run, ...]
+    folder: Path | None = None
+
+    def __getitem__(self, protocol: str) -> Run:
+        """The run under this protocol."""
+        return next(run for run in self.runs if run.protocol == protocol)
+
+    def __repr__(self) -> str:
+        """Which it is, in a line."""
+        names = ", ".join(run.protocol for run in self.runs)
+        return f"<Comparison: {self.name}, seed {self.seed}: {names}>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Metric:
+    """A metric over several seeds: mean and half of its 95 % interval."""
+
+    label: str
+    protocol: str
+    metric: str
+    unit: str
+    n: int
+    mean: float
+    half_width: float | None
+    min: float
+    max: float
+    is_lower_bound: bool
+    is_best: bool
+    values: tuple[float | None, ...]
+    min_bytes: int | None = None
+    below_bytes: int | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeededRun:
+    """What a scenario comes to under all seeds."""
+
+    protocol: str
+    digests: tuple[str, ...]
+    metrics: tuple[Metric, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Aggregate:
+    """Runs of one scenario under several seeds: `aggregate.json`."""
+
+    schema: int
+    name: str
+    seeds: tuple[int, ...]
+    warnings: tuple[str, ...]
+    runs: tuple[SeededRun, ...]
+    folder: Path | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SweepPoint:
+    """A point of a sweep: the value of each key, and what was measured over the seeds."""
+
+    values: tuple[float | str, ...]
+    metrics: tuple[Metric, ...] = field(repr=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedRun:
+    """A run that failed, and why."""
+
+    values: tuple[float | str, ...]
+    seed: int
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
+class Sweep:
+    """What came of a sweep: `sweep.json`, and `table`, a row for each run and metric.
+
+    `kept` runs were made before.
+    """
+
+    schema: int
+    name: str
+    keys: tuple[str, ...]
+    seeds: tuple[int, ...]
+    points: tuple[SweepPoint, ...]
+    failed: tuple[FailedRun, ...]
+    table: Table
+    kept: int = 0
+    folder: Path | None = None
+
+    def __repr__(self) -> str:
+        """Which it is, in a line."""
+        points, seeds, keys = len(self.points), len(self.seeds), ", ".join(self.keys)
+        return f"<Sweep: {self.name} by {keys}: {points} points, {seeds} seeds>"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """What a sweep is going to take: an estimate but for the numbers of runs."""
+
+    runs: int
+    kept: int
+    packet_hops: float
+    wall_seconds: float
+    memory_bytes: int | None
+    threads: int
+    probes: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Claim:
+    """A paper's claim, and how it fared."""
+
+    paper: str
+    figure: str
+    claim: str
+    sentence: str
+    is_part: bool
+    text: str
+    paper_value: float | None
+    derived: bool
+    measured: float | None
+    unit: str
+    verdict: str
+    as_chosen: str
+    why: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class Figure:
+    """A figure of a paper that can be reproduced."""
+
+    paper: str
+    figure: str
+    title: str
+    runs: int
+    claims: tuple[str, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Parameter:
+    """A parameter of a protocol."""
+
+    name: str
+    kind: str
+    unit: str | None
+    default: float | str | bool
+    min: float | str | None
+    max: float | str | None
+    choices: tuple[str, ...]
+    meaning: str
+    source: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class TelemetryBytes:
+    """What telemetry costs in a packet: always, and for each switch on the path."""
+
+    fixed: int
+    per_hop: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class Protocol:
+    """A protocol: what it is, what it needs of the fabric, how it is drawn, its parameters."""
+
+    name: str
+    title: str
+    family: str
+    summary: str
+    citation: str
+    color: str
+    marker: str
+    needs: tuple[str, ...]
+    marking: str | None
+    telemetry_bytes: TelemetryBytes
+    echo_bytes: TelemetryBytes
+    parameters: tuple[Parameter, ...] = field(repr=False)
+    outside_domain: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """A scenario that was read and found good.
+
+    `resolved` is the scenario with nothing left out; `hash` is that of its content.
+    """
+
+    name: str
+    seed: int
+    hash: str
+    warnings: tuple[str, ...]
+    resolved: dict[str, Any] = field(repr=False)
+
+
+def made(of: type[T], data: Any, **more: Any) -> T:
+    """A dataclass from what JSON has, and further fields of it.
+
+    Keys that it does not know are of newer results, and left out.
+    """
+    make: Callable[[Any], T] = _maker(typing.cast(Any, of))
+    return make({**data, **more})
+
+
+@functools.cache
+def _maker(hint: Any) -> Callable[[Any], Any]:
+    """How to make a value of this type of what JSON has."""
+    origin, inner = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        makers = [_maker(one) for one in inner if one is not type(None)]
+        of = makers[0] if len(makers) == 1 else _same
+        return of if of is _same else lambda data: None if data is None else of(data)
+    if origin is tuple:
+        of = _maker(inner[0])
+        return tuple if of is _same else lambda data: tuple([of(one) for one in data])
+    if origin is dict and _maker(inner[1]) is not _same:
+        of = _maker(inner[1])
+        return lambda data: {key: of(one) for key, one in data.items()}
+    if not is_dataclass(hint):
+        return _same
+    kind: Any = hint
+
+    def make(data: Any) -> Any:
+        return kind(
+            **{
+                name: data[key] if of is _same else of(data[key])
+                for name, key, of, needed in _parts(kind)
+                if needed or key in data
+            }
+        )
+
+    return make
+
+
+@functools.cache
+def _parts(hint: Any) -> list[tuple[str, str, Callable[[Any], Any], bool]]:
+    """Fields of a dataclass: name, name in JSON, how to make it, and whether it has to be there.
+
+    Asked for when one is made, since a dataclass may hold others of its own kind.
+    """
+    hints = typing.get_type_hints(hint)
+    return [
+        (one.name, one.name.rstrip("_"), _maker(hints[one.name]), _is_needed(one))
+        for one in fields(hint)
+    ]
+
+
+def _is_needed(one: Any) -> bool:
+    return one.default is MISSING and one.default_factory is MISSING
+
+
+def _same(data: Any) -> Any:
+    return data
