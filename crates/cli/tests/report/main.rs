@@ -5,6 +5,7 @@
 mod common;
 
 mod browser;
+mod sweeps;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

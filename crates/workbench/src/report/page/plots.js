@@ -76,7 +76,7 @@ const traces = (plot, state) => {
     const own = line.range && points === line.points ? line.range : null;
     const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
     const long = points.length > 2 * MARKERS;
-    const marked = line.marker && (line.apart || !long || plot.distribution);
+    const marked = line.marker && (line.apart || !long || plot.distribution || line.bounds);
     all.push({
       type: "scatter", x: xs, y: ys, name: fitted(line.name), legendgroup: `g${group}`,
       showlegend: Boolean(line.name) && points.length > 0,
@@ -87,10 +87,11 @@ const traces = (plot, state) => {
         shape: plot.distribution ? "hv" : "linear",
       },
       marker: {
-        color, symbol: line.marker ?? "circle", size: line.apart && flows ? 6 : 8,
-        maxdisplayed: line.apart ? 0 : MARKERS,
+        color, symbol: symbolOf(line), size: line.apart && flows ? 6 : 8,
+        maxdisplayed: line.apart || line.bounds ? 0 : MARKERS,
       },
-      customdata: flows, hoverinfo: line.name || flows ? "all" : "skip",
+      customdata: flows, text: line.told,
+      hoverinfo: line.name || flows || line.told ? "all" : "skip",
       hovertemplate: hoverOf(plot, line, flows),
       error_y: own && (line.apart || plot.x.names)
         ? { type: "data", symmetric: false, color, thickness: 1.2, width: 3,
@@ -112,7 +113,13 @@ const traces = (plot, state) => {
   return all;
 };
 
-// The least and the greatest of a seed, as a band.
+// A point that is only a lower bound has an open marker.
+const symbolOf = (line) => {
+  const symbol = line.marker ?? "circle";
+  return line.bounds ? line.bounds.map((is) => (is ? `${symbol}-open` : symbol)) : symbol;
+};
+
+// A range at each point, as a band.
 const bandOf = (xs, range, color, group, state) => ({
   type: "scatter", mode: "lines", line: { width: 0 }, fill: "toself", hoverinfo: "skip",
   x: [...xs, ...xs.slice().reverse()],
@@ -129,8 +136,9 @@ const hoverOf = (plot, line, flows) => {
   const name = escapedText(line.name || "");
   const ends = line.apart ? "%{customdata.src} to %{customdata.dst}, " : "";
   const more = flows ? `<br>${ends}click for more` : "";
+  const told = line.told ? "%{text}" : "";
   const x = plot.x.names ? "" : `${escapedText(plot.x.label)}: %{x:.4~g}<br>`;
-  return `${name}<br>${x}${escapedText(plot.y.label)}: %{y:.4~g}${more}<extra></extra>`;
+  return `${name}<br>${x}${escapedText(plot.y.label)}: %{y:.4~g}${told}${more}<extra></extra>`;
 };
 
 const leastOf = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
@@ -165,7 +173,8 @@ const axisOf = (axis, log, values) => {
       tickvals: axis.names.map((_, i) => i), ticktext: axis.names.map(escapedText), tickangle: -35,
     });
   }
-  const usable = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
+  const all = values.concat(axis.beside ?? []);
+  const usable = all.filter((value) => Number.isFinite(value) && (!log || value > 0));
   if (log) {
     if (usable.length) {
       shown.range = logRange(usable);
@@ -273,31 +282,42 @@ const save = async (figure) => {
 const tool = (name, title, pressed, act) =>
   make("button", { type: "button", title, "aria-pressed": pressed, onclick: act }, name);
 
+// Draws figures as they come into sight.
+const seen = new IntersectionObserver((entries) => {
+  for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+    seen.unobserve(target);
+    if (figures.get(target)?.drawn === false) draw(target);
+  }
+}, { rootMargin: "400px" });
+
+// Gives an element of a figure its plot, its tools, and a place to be drawn in.
+const beginFigure = (figure, plot) => {
+  const at = make("div", { class: "drawing" });
+  const state = { plot, at, drawn: false, off: new Set(), tail: plot.distribution === "tail" };
+  figures.set(figure, state);
+  const tools = make("div", { class: "tools" });
+  if (plot.distribution) {
+    const button = tool("log tail", "The share that is larger, on a log axis", state.tail, () => {
+      state.tail = !state.tail;
+      button.setAttribute("aria-pressed", state.tail);
+      draw(figure);
+    });
+    tools.append(button);
+  }
+  tools.append(tool("SVG", "Save this plot, for a paper", null, () => save(figure)));
+  figure.append(tools, at);
+  seen.observe(figure);
+};
+
+const endFigure = (figure) => {
+  seen.unobserve(figure);
+  figures.delete(figure);
+  figure.remove();
+};
+
 const beginPlots = () => {
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries.filter((entry) => entry.isIntersecting)) {
-      seen.unobserve(entry.target);
-      if (!figures.get(entry.target).drawn) draw(entry.target);
-    }
-  }, { rootMargin: "400px" });
-  for (const figure of document.querySelectorAll("figure.plot")) {
-    const plot = data.plots[figure.dataset.plot];
-    const at = make("div", { class: "drawing" });
-    const state = { plot, at, drawn: false, off: new Set(), tail: plot.distribution === "tail" };
-    figures.set(figure, state);
-    const tools = make("div", { class: "tools" });
-    if (plot.distribution) {
-      const button = tool("log tail", "The share that is larger, on a log axis", state.tail, () => {
-        state.tail = !state.tail;
-        button.setAttribute("aria-pressed", state.tail);
-        draw(figure);
-      });
-      tools.append(button);
-    }
-    const svg = tool("SVG", "Save this plot, for a paper", null, () => save(figure));
-    tools.append(svg);
-    figure.append(tools, at);
-    seen.observe(figure);
+  for (const figure of document.querySelectorAll("figure.plot[data-plot]")) {
+    beginFigure(figure, data.plots[figure.dataset.plot]);
   }
   dark.addEventListener("change", redraw);
   addEventListener("beforeprint", drawAll);
