@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand};
 use clap_complete::Shell;
-use tidegate_workbench::{self as workbench, Override, SeedList};
+use tidegate_workbench::{self as workbench, Override, Says, SeedList};
 
-use crate::Result;
 use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
+use crate::{Result, complain};
 
 /// Datacenter transports, simulated and compared.
 #[derive(Debug, Parser)]
@@ -131,6 +131,33 @@ pub(crate) struct How {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) voice: Voice,
+}
+
+/// How much is told on stderr.
+#[derive(Clone, Copy, Debug, Group)]
+pub(crate) struct Voice {
+    /// Tell of errors alone: no progress, no warnings
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Also tell what is run: the settings that the scenario comes to, and what is done meanwhile
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+}
+
+impl Voice {
+    /// Warns, unless that is not wanted.
+    pub(crate) fn warn(self, warning: &str) {
+        if !self.quiet {
+            complain(&format!("warning: {warning}"));
+        }
+    }
+
+    /// Who tells what is run, if that is wanted.
+    pub(crate) fn teller(self) -> Option<Says<'static>> {
+        if self.verbose { Some(&complain) } else { None }
+    }
 }
 
 /// Which packets to capture.

@@ -30,10 +30,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             let comparison = observed(&how, &protocols, |options| {
                 workbench::compare(&scenario.path, &overrides, &protocols, options)
             })?;
-            comparison
-                .all_warnings()
-                .iter()
-                .for_each(|warning| complain(&format!("warning: {warning}")));
+            comparison.all_warnings().iter().for_each(|warning| how.voice.warn(warning));
             if how.json {
                 return Ok(json(|to| comparison.write(to)));
             }
@@ -92,7 +89,7 @@ fn run_one(
     let Packets { pcap, pcap_of } = packets;
     forces_something(how, pcap.is_some())?;
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
-    let warn = |warning: &str| complain(&format!("warning: {warning}"));
+    let warn = |warning: &str| how.voice.warn(warning);
     let (summary, threads) = observed(how, std::slice::from_ref(&plan.name), |options| {
         let capture = pcap.as_ref().map(|file| Capture { file, of: pcap_of });
         let options = RunOptions { capture, ranks, warn: Some(&warn), ..*options };
@@ -123,7 +120,7 @@ fn run_several(
     forces_something(how, false)?;
     let overrides = scenario.overrides()?;
     let runs = seeds.seeds().len() * protocols.map_or(1, <[String]>::len);
-    let total = Total::of(runs);
+    let total = Total::of(runs, how.voice);
     let tell = |number: usize, progress: &workbench::Progress| total.hear(number, progress);
     let result = workbench::run_seeds(
         &scenario.path,
@@ -134,7 +131,7 @@ fn run_several(
     );
     total.clear();
     let aggregate = result?;
-    aggregate.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    aggregate.warnings.iter().for_each(|warning| how.voice.warn(warning));
     if how.json {
         return Ok(json(|to| aggregate.write(to)));
     }
@@ -168,9 +165,9 @@ fn observed<T>(
     names: &[String],
     job: impl FnOnce(&RunOptions<'_>) -> Result<T>,
 ) -> Result<T> {
-    let bars = Bars::new(names);
+    let bars = Bars::new(names, how.voice);
     let tell = |number: usize, progress: &workbench::Progress| bars.tell(number, progress);
-    let result = job(&options(how, bars.are_shown().then_some(&tell)));
+    let result = job(&options(how, Some(&tell)));
     bars.clear();
     result
 }
@@ -182,6 +179,7 @@ fn options<'a>(how: &'a How, progress: Option<workbench::Listener<'a>>) -> RunOp
         capture: None,
         ranks: None,
         warn: None,
+        resolved: how.voice.teller(),
         threads: how.threads.map(|threads| threads as usize),
         progress,
         interrupted: Some(interrupt_flag()),

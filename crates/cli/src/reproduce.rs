@@ -7,6 +7,7 @@ use tidegate_workbench::{
     self as workbench, Counts, Error, ReproduceOptions, Reproduction, Verdict,
 };
 
+use crate::args::Voice;
 use crate::format::{digits, shown};
 use crate::progress::Total;
 use crate::table::{drawn, new};
@@ -48,6 +49,8 @@ pub(crate) struct Reproduce {
     /// Run everything anew and keep nothing
     #[arg(long)]
     no_cache: bool,
+    #[command(flatten)]
+    voice: Voice,
 }
 
 /// What to report, and where.
@@ -87,11 +90,16 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     let destination =
         args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
     let cache = args.cache.clone().or_else(workbench::default_cache).filter(|_| !args.no_cache);
-    let total = Total::of(0);
-    let tell = |step: &workbench::Step<'_>| total.tell(step);
+    let total = Total::of(0, args.voice);
+    let tell = |step: &workbench::Step<'_>| {
+        if args.voice.verbose {
+            complain(&format!("{} of {} runs: {}", step.done, step.all, step.name));
+        }
+        total.tell(step);
+    };
     let forecast = |all: &workbench::Forecast| complain(&said(all));
     let options = ReproduceOptions {
-        forecast: Some(&forecast),
+        forecast: (!args.voice.quiet).then_some(&forecast),
         quick: args.quick,
         sensitivity: args.sensitivity,
         threads: args.threads.map(usize::from),

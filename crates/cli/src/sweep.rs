@@ -68,6 +68,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
         threads: args.how.threads.map(|threads| threads as usize),
         cache: cache.as_deref(),
         interrupted: Some(commands::interrupt_flag()),
+        resolved: args.how.voice.teller(),
         ..SweepOptions::default()
     };
     if args.dry_run {
@@ -80,7 +81,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     // Known once it is known how many runs there are to be made.
     let total: OnceLock<Total> = OnceLock::new();
     let begin = |runs: usize| {
-        total.get_or_init(|| Total::of(runs));
+        total.get_or_init(|| Total::of(runs, args.how.voice));
     };
     let tell = |number: usize, progress: &workbench::Progress| {
         if let Some(total) = total.get() {

@@ -27,6 +27,7 @@ mod ranks;
 mod readings;
 mod report;
 mod reproduce;
+mod resolution;
 mod run;
 mod seeds;
 mod sweep;
@@ -50,7 +51,7 @@ pub use reproduce::{
     PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step, Teller, Verdict,
     figures, reproduce,
 };
-pub use run::{Listener, RunOptions, run, serve};
+pub use run::{Listener, RunOptions, Says, run, serve};
 pub use seeds::{Aggregate, Aggregated, SeededRun, run_seeds};
 pub use sweep::{
     Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_sweep, sweep,

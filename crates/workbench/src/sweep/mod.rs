@@ -18,8 +18,9 @@ use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
 use crate::observe::{Control, Observations, Part, adapt};
 use crate::readings::{Reading, readings};
+use crate::resolution::resolution;
 use crate::seeds::aggregated;
-use crate::{Aggregated, Error, Listener, SeedList, load, machine};
+use crate::{Aggregated, Error, Listener, Says, SeedList, load, machine};
 
 /// What is swept.
 #[derive(Clone, Debug)]
@@ -94,6 +95,8 @@ pub struct SweepOptions<'a> {
     pub begin: Option<&'a (dyn Fn(usize) + Sync)>,
     /// Told of the state of each of them now and then.
     pub progress: Option<Listener<'a>>,
+    /// Told what the first point came to, before anything runs.
+    pub resolved: Option<Says<'a>>,
     /// Set from elsewhere, it ends the work with [`Error::Interrupted`].
     pub interrupted: Option<&'a AtomicBool>,
 }
@@ -162,6 +165,10 @@ type Found = Option<Vec<Reading>>;
 pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error> {
     let (seeds, name) = design.seeds()?;
     let found = found(design, &seeds, options)?;
+    if let Some(say) = options.resolved {
+        let plan = design.plan(0, Some(seeds.seeds()[0]))?;
+        resolution(&[(&name, &plan)]).iter().for_each(|line| say(line));
+    }
     let missing: Vec<usize> = (0..found.len()).filter(|&i| found[i].is_none()).collect();
     if let Some(begin) = options.begin {
         begin(missing.len());
