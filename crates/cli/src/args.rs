@@ -1,5 +1,6 @@
 //! The arguments, as people write them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args as Group, Parser, Subcommand};
@@ -33,7 +34,8 @@ pub(crate) enum Command {
     Compare {
         #[command(flatten)]
         scenario: Scenario,
-        /// Protocols, separated by commas; see `tidegate protocols`
+        /// Protocols, separated by commas, or `all` that the scenario can run under; see `tidegate
+        /// protocols`
         #[arg(
             long, value_name = "A,B,…", value_delimiter = ',', required = true,
             value_parser = name
@@ -172,22 +174,43 @@ pub(crate) struct Packets {
     pub(crate) pcap_of: Vec<String>,
 }
 
-/// Whether blanks in a list of protocols have made the shell divide it.
-pub(crate) fn divides_list(args: &[String]) -> bool {
-    const OPTION: &str = "--protocols";
-    let first = args.iter().position(|arg| arg.starts_with(OPTION));
-    let Some(rest) = first.map(|at| &args[at..]) else { return false };
-    let list = match rest {
-        [option, list @ ..] if option == OPTION => list,
-        list => list,
-    };
-    matches!(list, [head, tail, ..] if head.ends_with(',') || tail.starts_with(','))
+/// Options whose value is a list.
+const LISTS: [&str; 3] = ["--protocols", "--vary", "--seeds"];
+
+/// The words of a command line as they were meant: a list that the shell divided at blanks beside
+/// its commas is one word again. Elsewhere a comma at the end of a list is wrong.
+pub(crate) fn rejoined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    // Whether the last word ends in the value of a list, and whether the next one begins it.
+    let (mut in_list, mut begins) = (false, false);
+    for word in words {
+        let text = word.to_str().unwrap_or("");
+        let last = joined.last().and_then(|last| last.to_str()).unwrap_or("");
+        let is_option = text.strip_prefix('-').is_some_and(|rest| !rest.starts_with(is_digit));
+        if in_list && !is_option && (last.ends_with(',') || text.starts_with(',')) {
+            joined.last_mut().expect("a list is in it").push(word);
+            continue;
+        }
+        in_list = begins || LISTS.iter().any(|list| is_set(text, list));
+        begins = !begins && LISTS.contains(&text);
+        joined.push(word);
+    }
+    joined
+}
+
+fn is_digit(c: char) -> bool {
+    c.is_ascii_digit()
+}
+
+/// Whether a word is an option with its value: `--seeds=1`.
+fn is_set(word: &str, option: &str) -> bool {
+    word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
 }
 
 /// A name in a list, without the blanks around it.
 fn name(text: &str) -> std::result::Result<String, String> {
     let name = text.trim();
-    let empty = "a name is missing beside a comma; a list has no blanks (`a,b`), or is in quotes";
+    let empty = "a name is missing beside a comma";
     if name.is_empty() { Err(empty.to_owned()) } else { Ok(name.to_owned()) }
 }
 
@@ -207,15 +230,24 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn divided_lists_are_noticed() {
-        let divides = |line: &str| {
-            divides_list(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn lists_that_the_shell_divided_are_whole_again() {
+        let rejoined = |line: &str| {
+            let words = rejoined(line.split(' ').map(OsString::from)).into_iter();
+            words.map(|word| word.into_string().unwrap()).collect::<Vec<_>>().join(" ")
         };
-        for line in ["--protocols a, b", "x.toml --protocols=a, b", "--protocols a ,b x.toml"] {
-            assert!(divides(line), "{line}");
-        }
-        for line in ["--protocols a,b x.toml", "--protocols=a,b x.toml", "run x.toml", ""] {
-            assert!(!divides(line), "{line}");
+        for (line, meant) in [
+            ("x --protocols a, b -q", "x --protocols a,b -q"),
+            ("--protocols=a, b , c x.toml", "--protocols=a,b,c x.toml"),
+            ("--protocols a ,b x.toml", "--protocols a,b x.toml"),
+            ("--vary k=[1, 2], -3 --seeds 1, 2", "--vary k=[1,2],-3 --seeds 1,2"),
+            ("--protocols a, --seeds 1, 2", "--protocols a, --seeds 1,2"),
+            ("--protocols a,b x.toml ,c", "--protocols a,b x.toml ,c"),
+            ("--set name=a, b", "--set name=a, b"),
+            ("run a, b", "run a, b"),
+            ("--protocols", "--protocols"),
+            ("--vary --protocols a, b", "--vary --protocols a, b"),
+        ] {
+            assert_eq!(rejoined(line), meant, "{line}");
         }
     }
 

@@ -1,14 +1,17 @@
 //! What each subcommand does.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use clap::CommandFactory;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
-use tidegate_workbench::{self as workbench, Capture, Error, Ranks, RunOptions, SeedList};
+use tidegate_workbench::{
+    self as workbench, Capture, Error, Override, Ranks, RunOptions, SeedList,
+};
 
-use crate::args::{Args, Command, How, Packets, Scenario};
+use crate::args::{Args, Command, How, Packets, Scenario, Voice};
 use crate::engine::Threads;
 use crate::format::shown;
 use crate::progress::{Bars, Total};
@@ -22,6 +25,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             None => run_one(&scenario, &how, &packets, None),
         },
         Command::Compare { scenario, protocols, how } => {
+            let protocols = compared(&scenario, protocols, how.voice)?;
             if let Some(seeds) = scenario.several_seeds() {
                 return run_several(&scenario, Some(&protocols), seeds, &how);
             }
@@ -138,6 +142,31 @@ fn run_several(
     let mut text = aggregate::tables(&aggregate, &seeds.to_string());
     text.push_str(&written(how));
     Ok(text)
+}
+
+/// The protocols to compare: `all` are those that the scenario can run under, of which the others
+/// are told.
+fn compared(scenario: &Scenario, asked: Vec<String>, voice: Voice) -> Result<Vec<String>> {
+    match &asked[..] {
+        [all] if all == ALL => carried(&scenario.path, &scenario.overrides()?, voice),
+        asked if asked.iter().any(|name| name == ALL) => {
+            let message = format!("`{ALL}` stands alone");
+            Err(Error::Usage { option: "--protocols", message })
+        }
+        _ => Ok(asked),
+    }
+}
+
+/// What stands for all protocols that a scenario can run under.
+pub(crate) const ALL: &str = "all";
+
+/// The protocols that a scenario can run under; tells which others are left out, and why.
+pub(crate) fn carried(path: &Path, overrides: &[Override], voice: Voice) -> Result<Vec<String>> {
+    let carried = workbench::carried(path, overrides)?;
+    for (names, why) in &carried.refused {
+        voice.warn(&format!("without {}: {why}", names.join(", ")));
+    }
+    Ok(carried.protocols)
 }
 
 /// Takes part in the run that the first process does.

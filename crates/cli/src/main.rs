@@ -25,15 +25,9 @@ use tidegate_workbench::{Error, Ranks};
 
 fn main() -> ExitCode {
     survive_full_files();
-    let args = match args::Args::try_parse() {
+    let args = match args::Args::try_parse_from(args::rejoined(std::env::args_os())) {
         Ok(args) => args,
         Err(error) => {
-            let given: Vec<String> =
-                std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect();
-            if error.use_stderr() && args::divides_list(&given) {
-                complain("tidegate: --protocols: a list has no blanks (`a,b`), or is in quotes");
-                return ExitCode::from(2);
-            }
             // Help and the version come this way too. A closed pipe is no reason to complain.
             let _ = error.print();
             return ExitCode::from(if error.use_stderr() { 2 } else { 0 });

@@ -119,7 +119,17 @@ fn design(args: &SweepArgs) -> Result<Design> {
     if args.vary.is_empty() {
         return Design::load(&args.path, changes, seeds);
     }
-    let axes = args.vary.iter().map(|argument| workbench::vary(argument));
+    let axis = |argument: &String| {
+        let is_all = argument.split_once('=').is_some_and(|(key, values)| {
+            (key.trim(), values.trim()) == ("protocol", commands::ALL)
+        });
+        if !is_all {
+            return workbench::vary(argument);
+        }
+        let names = commands::carried(&args.path, &changes, args.how.voice)?;
+        workbench::vary(&format!("protocol={}", names.join(",")))
+    };
+    let axes = args.vary.iter().map(axis);
     let axes: Vec<Axis> = axes.collect::<Result<_>>()?;
     let mode = match (args.zip, args.random) {
         (_, Some(points)) => Mode::Random { points, seed: args.search_seed },

@@ -2,7 +2,71 @@
 
 mod common;
 
-use common::{Place, answer};
+use common::{Place, answer, anywhere, protocols, protocols_without};
+use serde_json::Value;
+
+fn compared(json: &Value) -> Vec<&str> {
+    let runs = json["runs"].as_array().unwrap();
+    runs.iter().map(|run| run["protocol"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn all_are_the_protocols_that_the_fabric_carries() {
+    let others = |names: &[String]| -> Vec<String> {
+        protocols().into_iter().filter(|name| !names.contains(name)).collect()
+    };
+    // Racks that circuits join have no queues for credits, and other fabrics no circuits.
+    for (place, carried, why) in [
+        (Place::usual(), anywhere(), "found a fabric without circuits"),
+        (Place::racks(), protocols_without("credit queues"), "credit"),
+    ] {
+        let answer = place.call("compare", &["--protocols", "all", "--json"]);
+        let left: Vec<&str> =
+            answer.stderr.lines().filter(|line| line.starts_with("warning: without ")).collect();
+        let refused = others(&carried);
+        assert!(!refused.is_empty() && left.len() == 1, "{}", answer.stderr);
+        assert!(left[0].starts_with(&format!("warning: without {}: ", refused.join(", "))));
+        assert!(left[0].contains(why), "{}", left[0]);
+        assert_eq!(compared(&answer.json()), carried);
+    }
+    let place = Place::usual();
+    let known = format!("all,{}", protocols()[0]);
+    place.call("compare", &["--protocols", &known]).refused(2, &["`all` stands alone"]);
+    let wrong = ["--protocols", "all", "--set", "fabric.mtu=1"];
+    place.call("compare", &wrong).refused(2, &["fabric.mtu", "--set"]);
+    let seeds = ["--protocols", "all", "--seeds", "2", "--json", "--set", "duration=100us"];
+    assert_eq!(compared(&place.call("compare", &seeds).json()), anywhere());
+    let vary = ["--vary", "protocol=all", "--no-cache", "--json", "--set", "duration=100us"];
+    let swept = place.call("sweep", &vary);
+    assert!(swept.stderr.contains("without "), "{}", swept.stderr);
+    let swept = swept.json();
+    let points = swept["points"].as_array().unwrap().iter();
+    let names: Vec<&str> = points.map(|point| point["values"][0].as_str().unwrap()).collect();
+    assert_eq!(names, anywhere());
+}
+
+#[test]
+fn blanks_beside_commas_are_none_of_a_list() {
+    let place = Place::usual();
+    let names = &anywhere()[..2];
+    let [first, last] = [format!("{},", names[0]), format!(",{}", names[1])];
+    for words in [
+        &["--protocols", &first, &names[1]][..],
+        &["--protocols", &names[0], &last],
+        &["--protocols", &names[0], ",", &names[1]],
+        &[&format!("--protocols={first}"), &names[1]],
+    ] {
+        let json = place.call("compare", &[words, &["--json"]].concat()).json();
+        assert_eq!(compared(&json), names, "{words:?}");
+    }
+    let vary = ["--vary", "duration=100us,", "120us", "--seeds", "3,", "4", "--no-cache", "--json"];
+    let json = place.call("sweep", &vary).json();
+    assert_eq!(json["points"].as_array().unwrap().len(), 2);
+    assert_eq!(json["seeds"], serde_json::json!([3, 4]));
+    place.call("compare", &["--protocols", &first]).refused(2, &["a name is missing"]);
+    let apart = [&names[0], names[1].as_str()];
+    place.call("compare", &["--protocols", apart[0], apart[1]]).refused(2, &[apart[1]]);
+}
 
 /// Two flows without end, which no seed changes: that is warned of.
 fn alike() -> Place {
@@ -20,6 +84,8 @@ fn who_wants_it_quiet_hears_of_errors_alone() {
     let [told, quiet] = [told, quiet].map(|answer| answer.stdout);
     let table = |text: &str| text.split("Switches").next().unwrap().to_owned();
     assert_eq!(table(&told), table(&quiet));
+    let all = place.call("compare", &["--protocols", "all", "--quiet"]);
+    assert_eq!((all.stderr.as_str(), all.code), ("", Some(0)));
     place.run(&["-q", "--set", "fabric.mtu=1"]).refused(2, &["fabric.mtu"]);
     place.run(&["-q", "-v"]).refused(2, &["--quiet", "--verbose"]);
     for call in [&["reproduce", "--list", "-q"][..], &["reproduce", "--list", "-v"]] {

@@ -6,6 +6,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
+use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Switch};
 use tidegate_results::{Summary, write_json};
 use tidegate_scenario::{Override, Plan};
@@ -160,23 +161,68 @@ pub(crate) fn plans(
             return Err(usage(format!("`{name}` stands there twice")));
         }
     }
-    if let Some(other) = overrides.iter().find(|change| change.key == "transport.protocol") {
-        return Err(usage(format!("says which protocols run, so `{}` cannot", other.option)));
-    }
-    // What the file says of its own protocol is checked even where others run.
-    let of_all = |change: &&Override| !change.key.starts_with("transport.");
-    load(path, &overrides.iter().filter(of_all).cloned().collect::<Vec<_>>())?;
+    check(path, overrides)?;
     let plan = |name: &String| {
-        // What the scenario sets is of its own protocol; what the caller sets, of each that is
-        // compared.
-        let mut all = vec![Override::protocol("--protocols", name)];
-        all.extend_from_slice(overrides);
-        load(path, &all).map_err(|error| match error {
+        under(name, path, overrides).map_err(|error| match error {
             Error::Scenario(message) => Error::Scenario(format!("under {name}: {message}")),
             other => other,
         })
     };
     protocols.iter().map(plan).collect()
+}
+
+/// Checks what is the same under all protocols: what the file says of its own, too.
+fn check(path: &Path, overrides: &[Override]) -> Result<(), Error> {
+    if let Some(other) = overrides.iter().find(|change| change.key == "transport.protocol") {
+        let message = format!("says which protocols run, so `{}` cannot", other.option);
+        return Err(Error::Usage { option: "--protocols", message });
+    }
+    let of_all = |change: &&Override| !change.key.starts_with("transport.");
+    load(path, &overrides.iter().filter(of_all).cloned().collect::<Vec<_>>()).map(drop)
+}
+
+/// The scenario under a protocol. What the scenario sets is of its own protocol; what the caller
+/// sets, of each that is compared.
+fn under(name: &str, path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
+    let mut all = vec![Override::protocol("--protocols", name)];
+    all.extend_from_slice(overrides);
+    load(path, &all)
+}
+
+/// Which protocols a scenario can run under.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// Their names, in the order of the catalog; there is one.
+    pub protocols: Vec<String>,
+    /// The others, and why not.
+    pub refused: Vec<(Vec<String>, String)>,
+}
+
+/// Finds which protocols the scenario at `path` can run under: an answer to `all`.
+///
+/// # Errors
+/// When the scenario or an override is wrong whatever the protocol, or it can run under none.
+pub fn carried(path: &Path, overrides: &[Override]) -> Result<Carried, Error> {
+    check(path, overrides)?;
+    let mut carried = Carried { protocols: Vec::new(), refused: Vec::new() };
+    for name in Protocol::ALL.iter().map(|protocol| protocol.card().name) {
+        match under(name, path, overrides) {
+            Ok(_) => carried.protocols.push(name.to_owned()),
+            Err(Error::Scenario(why)) => {
+                // The option names the protocol where the fault is its alone.
+                let why = why.replace(&format!("--protocols {name}"), "--protocols");
+                match carried.refused.iter_mut().find(|(_, other)| *other == why) {
+                    Some((names, _)) => names.push(name.to_owned()),
+                    None => carried.refused.push((vec![name.to_owned()], why)),
+                }
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    match carried.refused.first().filter(|_| carried.protocols.is_empty()) {
+        Some((names, why)) => Err(Error::Scenario(format!("under {}: {why}", names.join(", ")))),
+        None => Ok(carried),
+    }
 }
 
 /// Says so where the switches of some plans pause and those of others drop: what the scenario

@@ -34,7 +34,7 @@ mod sweep;
 
 pub use cache::default_cache;
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
-pub use compare::{Compared, Comparison, compare};
+pub use compare::{Carried, Compared, Comparison, carried, compare};
 pub use conditions::conditions;
 pub use destination::Destination;
 pub use dissector::dissector;
