@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
+use clap::builder::{PathBufValueParser, TypedValueParser};
 use clap::{Args as Group, Parser, Subcommand};
 use clap_complete::Shell;
 use tidegate_workbench::{self as workbench, Override, Says, SeedList};
@@ -67,6 +68,12 @@ pub(crate) enum Command {
     Dissector,
     /// Print the JSON Schema of scenario files
     Schema,
+    /// Print the manual page (for `man -l -`)
+    Man {
+        /// Write a page for each subcommand to this folder instead
+        #[arg(long, value_name = "DIR", value_parser = folder())]
+        out: Option<PathBuf>,
+    },
     /// Print a script that completes this command line in a shell
     Completions {
         /// The shell
@@ -125,7 +132,7 @@ pub(crate) struct How {
     )]
     pub(crate) threads: Option<u64>,
     /// Write results to this folder, which is created
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub(crate) out: Option<PathBuf>,
     /// Replace what is already where results go
     #[arg(long)]
@@ -205,6 +212,24 @@ fn is_digit(c: char) -> bool {
 /// Whether a word is an option with its value: `--seeds=1`.
 fn is_set(word: &str, option: &str) -> bool {
     word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
+}
+
+/// Reads the name of a folder; `-`, which elsewhere means stdout, is none.
+pub(crate) fn folder() -> impl TypedValueParser<Value = PathBuf> {
+    no_stdout("stdout takes no files: name a folder")
+}
+
+/// Reads the name of a page.
+pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
+    no_stdout("a page is not written to stdout: name a file")
+}
+
+fn no_stdout(message: &'static str) -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(
+        move |path| {
+            if path.as_os_str() == "-" { Err(message) } else { Ok(path) }
+        },
+    )
 }
 
 /// A name in a list, without the blanks around it.

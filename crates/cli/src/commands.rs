@@ -15,7 +15,7 @@ use crate::args::{Args, Command, How, Packets, Scenario, Voice};
 use crate::engine::Threads;
 use crate::format::shown;
 use crate::progress::{Bars, Total};
-use crate::{Result, aggregate, complain, page, reproduce, sweep, table};
+use crate::{Result, aggregate, complain, man, page, reproduce, sweep, table};
 
 /// Does it, and returns what goes to stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
@@ -57,6 +57,11 @@ pub(crate) fn run(command: Command) -> Result<String> {
         }
         Command::Dissector => Ok(workbench::dissector()),
         Command::Schema => Ok(pretty(&workbench::schema())),
+        Command::Man { out: None } => Ok(man::page()),
+        Command::Man { out: Some(out) } => {
+            workbench::Destination::open(&out, false)?.write(&man::pages())?;
+            Ok(format!("The pages are in {}\n", shown(&out.display().to_string())))
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "tidegate", &mut script);

@@ -7,6 +7,7 @@ mod commands;
 mod engine;
 mod format;
 mod jobs;
+mod man;
 mod page;
 mod progress;
 mod reproduce;

@@ -7,7 +7,7 @@ use tidegate_workbench::{
     self as workbench, Counts, Error, ReproduceOptions, Reproduction, Verdict,
 };
 
-use crate::args::Voice;
+use crate::args::{Voice, file, folder};
 use crate::format::{digits, shown};
 use crate::progress::Total;
 use crate::table::{drawn, new};
@@ -29,7 +29,7 @@ pub(crate) struct Reproduce {
     #[arg(long, requires = "out", conflicts_with = "list")]
     sensitivity: bool,
     /// Write claims, figures and a report to this folder, which is created
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     out: Option<PathBuf>,
     /// Replace results that the folder holds
     #[arg(long, requires = "out")]
@@ -56,11 +56,11 @@ pub(crate) struct Reproduce {
 /// What to report, and where.
 #[derive(Debug, Group)]
 pub(crate) struct Report {
-    /// Folders with results: of runs, comparisons, or a reproduction
+    /// Folders with results: of runs, comparisons, sweeps, or a reproduction
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
     /// Write the page here (default: report.html in the first folder)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     out: Option<PathBuf>,
 }
 

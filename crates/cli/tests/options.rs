@@ -1,8 +1,11 @@
-//! Options that mean the same for several subcommands.
+//! Options that mean the same for several subcommands, and the manual.
 
 mod common;
 
-use common::{Place, answer, anywhere, protocols, protocols_without};
+use std::fs;
+use std::process::{Command, Stdio};
+
+use common::{Place, answer, anywhere, files, protocols, protocols_without};
 use serde_json::Value;
 
 fn compared(json: &Value) -> Vec<&str> {
@@ -118,4 +121,64 @@ fn what_a_scenario_comes_to_is_told_before_it_runs() {
     assert!(several.stderr.contains("dctcp: dctcp: all parameters"), "{}", several.stderr);
     let swept = ["-v", "--vary", "duration=100us,120us", "--no-cache"];
     assert!(place.call("sweep", &swept).stderr.contains("duration 100us"));
+}
+
+#[test]
+fn results_do_not_go_to_stdout() {
+    let place = Place::usual();
+    let scenario = place.arg("scenario.toml");
+    for args in [
+        &["run", &scenario][..],
+        &["compare", &scenario, "--protocols", "swift"],
+        &["sweep", &scenario, "--vary", "duration=100us,120us"],
+        &["reproduce", "poseidon/1"],
+        &["report", &scenario],
+        &["man"],
+    ] {
+        let answer = answer(&[args, &["--out", "-"]].concat());
+        answer.refused(2, &["--out", "stdout", "name a f"]);
+    }
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}
+
+/// What a program that shows manual pages answers to one; none where there is no such program.
+fn shown(page: &str) -> Option<(String, String)> {
+    let args = ["-man", "-Tutf8", "-ww"];
+    let pipe = Stdio::piped;
+    let mut child = Command::new("groff")
+        .args(args)
+        .stdin(pipe())
+        .stdout(pipe())
+        .stderr(pipe())
+        .spawn()
+        .ok()?;
+    let mut stdin = child.stdin.take().unwrap();
+    let page = page.to_owned();
+    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut stdin, page.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Some((text(output.stdout), text(output.stderr)))
+}
+
+#[test]
+fn the_manual_has_every_subcommand_and_option() {
+    let page = answer(&["man"]).ok();
+    assert!(page.contains(".TH tidegate 1") && page.contains(".SH NAME"), "{page:.300}");
+    for subcommand in ["RUN", "COMPARE", "SWEEP", "REPRODUCE", "REPORT", "PROTOCOLS", "MAN"] {
+        assert!(page.contains(&format!(".SH \"TIDEGATE {subcommand}\"")), "{subcommand}");
+    }
+    let place = Place::usual();
+    let out = place.arg("man");
+    answer(&["man", "--out", &out]).ok();
+    let pages = files(&place.path("man"));
+    assert!(pages.contains(&"tidegate.1".to_owned()), "{pages:?}");
+    assert!(pages.contains(&"tidegate-sweep.1".to_owned()), "{pages:?}");
+    let sweep = fs::read_to_string(place.path("man/tidegate-sweep.1")).unwrap();
+    for text in [&page, &sweep] {
+        let Some((shown, complaints)) = shown(text) else { continue };
+        assert_eq!(complaints, "");
+        // Heads are printed twice, to be bold.
+        assert!(shown.contains("interrupted") && shown.contains("under several seeds"), "{shown}");
+    }
 }
