@@ -3,8 +3,9 @@
 use std::path::PathBuf;
 
 use clap::Args as Group;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tidegate_workbench::{
-    self as workbench, Counts, Error, ReproduceOptions, Reproduction, Verdict,
+    self as workbench, Counts, Error, FigureWidth, ReproduceOptions, Reproduction, Verdict,
 };
 
 use crate::args::{Voice, file, folder};
@@ -62,6 +63,22 @@ pub(crate) struct Report {
     /// Write the page here (default: report.html in the first folder)
     #[arg(long, value_name = "FILE", value_parser = file())]
     out: Option<PathBuf>,
+    /// Also write every figure as SVG to this folder; a Chromium in PATH draws them
+    #[arg(long, value_name = "DIR", value_parser = folder())]
+    svg: Option<PathBuf>,
+    /// Also write the figures to this PDF, one a page
+    #[arg(long, value_name = "FILE", value_parser = file())]
+    pdf: Option<PathBuf>,
+    /// How wide these are: as a column of two (3.33 in) or as both (7 in)
+    #[arg(long, value_name = "WIDTH", value_parser = width(), default_value = "column")]
+    width: FigureWidth,
+}
+
+fn width() -> impl TypedValueParser<Value = FigureWidth> {
+    PossibleValuesParser::new(["column", "page"]).map(|name| match name.as_str() {
+        "page" => FigureWidth::Page,
+        _ => FigureWidth::Column,
+    })
 }
 
 /// `327 runs, 131 of them kept from before; some 8 minutes on 2 threads`
@@ -133,8 +150,20 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
 pub(crate) fn report(args: &Report) -> Result<String> {
     let page = workbench::report(&args.folders)?;
     let path = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));
+    let shown = |path: &PathBuf| shown(&path.display().to_string());
+    let mut text = String::new();
+    // First, as a browser may be missing.
+    if let Some(folder) = &args.svg {
+        let count = workbench::write_svg(&page, args.width, folder)?;
+        let figures = if count == 1 { "figure is" } else { "figures are" };
+        text.push_str(&format!("{count} {figures} in {}\n", shown(folder)));
+    }
+    if let Some(file) = &args.pdf {
+        workbench::write_pdf(&page, args.width, file)?;
+        text.push_str(&format!("The figures are {}\n", shown(file)));
+    }
     workbench::write_report(&path, &page)?;
-    Ok(format!("The report is {}\n", shown(&path.display().to_string())))
+    Ok(text + &format!("The report is {}\n", shown(&path)))
 }
 
 fn list(figures: &[workbench::FigureInfo]) -> String {

@@ -45,7 +45,7 @@ pub use observe::Progress;
 pub use pcap::Capture;
 pub use ranks::Ranks;
 pub use readings::{Better, METRICS};
-pub use report::{report, reproduction_files, write_report};
+pub use report::{FigureWidth, report, reproduction_files, write_pdf, write_report, write_svg};
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, FigureInfo, FigureText, Forecast, PaperRecord,
     PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step, Teller, Verdict,

@@ -5,6 +5,7 @@
 mod common;
 
 mod browser;
+mod figures;
 mod sweeps;
 
 use std::io::Write;

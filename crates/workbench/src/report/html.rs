@@ -19,6 +19,8 @@ const HOW: &str = "<p class=\"quiet how\">In plots: drag to zoom, double-click t
 
 const STYLE: &str = include_str!("page/style.css");
 const LIBRARY: &str = include_str!("../../vendor/plotly/plotly-basic.min.js");
+/// Begins everything.
+pub(crate) const MAIN: &str = include_str!("page/main.js");
 const SCRIPTS: [&str; 8] = [
     include_str!("page/data.js"),
     include_str!("page/plots.js"),
@@ -27,7 +29,7 @@ const SCRIPTS: [&str; 8] = [
     include_str!("page/fabric.js"),
     include_str!("page/sweeps.js"),
     include_str!("page/filters.js"),
-    include_str!("page/main.js"),
+    MAIN,
 ];
 
 /// The page around `body`.

@@ -12,6 +12,7 @@ mod configurations;
 mod data;
 mod differences;
 mod fabric;
+mod figures;
 mod flows;
 mod html;
 mod markup;
@@ -24,6 +25,7 @@ mod read;
 mod series;
 mod sweeps;
 
+pub use figures::{FigureWidth, write_pdf, write_svg};
 pub(crate) use read::files_of_reproduction;
 
 use std::io::Write;

@@ -19,9 +19,10 @@ const figures = new Map();
 const measure = document.createElement("canvas").getContext("2d");
 measure.font = "12px sans-serif";
 
-// A name that fits into a legend: of a long one the ends, which tell it from others.
-const fitted = (name) => {
-  const most = WIDTH - MARGIN.l - MARGIN.r - ENTRY;
+// A name that fits into a legend of so wide a plot: of a long one the ends, which tell it from
+// others.
+const fitted = (name, width) => {
+  const most = width - MARGIN.l - MARGIN.r - ENTRY;
   let kept = name.length;
   const cut = () => `${name.slice(0, Math.ceil(kept / 2))}…${name.slice(-Math.floor(kept / 2))}`;
   let text = name;
@@ -78,7 +79,7 @@ const traces = (plot, state) => {
     const long = points.length > 2 * MARKERS;
     const marked = line.marker && (line.apart || !long || plot.distribution || line.bounds);
     all.push({
-      type: "scatter", x: xs, y: ys, name: fitted(line.name), legendgroup: `g${group}`,
+      type: "scatter", x: xs, y: ys, name: fitted(line.name, state.width), legendgroup: `g${group}`,
       showlegend: Boolean(line.name) && points.length > 0,
       visible: state.off.has(group) ? "legendonly" : true,
       mode: line.apart ? "markers" : marked ? "lines+markers" : "lines",
@@ -191,7 +192,7 @@ const axisOf = (axis, log, values) => {
 const layoutOf = (plot, state, all) => {
   const named = all.filter((trace) => trace.showlegend);
   const widest = Math.max(0, ...named.map((trace) => measure.measureText(trace.name).width));
-  const columns = Math.max(1, Math.floor((WIDTH - MARGIN.l - MARGIN.r) / (widest + ENTRY)));
+  const columns = Math.max(1, Math.floor((state.width - MARGIN.l - MARGIN.r) / (widest + ENTRY)));
   const rows = named.length > 0 ? Math.ceil(named.length / columns) : 0;
   const bottom = MARGIN.b + (plot.x.names ? 40 : 0);
   const legend = ROW * rows + 8;
@@ -201,7 +202,7 @@ const layoutOf = (plot, state, all) => {
   const tail = plot.distribution && state.tail;
   const y = tail ? { ...plot.y, label: `${plot.y.label} that are larger`, to: undefined } : plot.y;
   return {
-    width: WIDTH, height: HEIGHT + MARGIN.t + bottom + legend, autosize: false,
+    width: state.width, height: HEIGHT + MARGIN.t + bottom + legend, autosize: false,
     margin: { ...MARGIN, b: bottom + legend, autoexpand: false },
     font: { family: "sans-serif", size: 12, color: "#222" },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -263,20 +264,25 @@ const drawAll = () => {
   for (const [figure, state] of figures) if (!state.drawn) draw(figure);
 };
 
-// Saves a figure as it is shown, with its title, in ink on white.
-const save = async (figure) => {
-  const state = figures.get(figure);
+// A plot as it is shown, in ink on white, as SVG.
+const pictureOf = async (state, title) => {
   const all = traces(state.plot, state);
   const layout = layoutOf(state.plot, state, all);
-  layout.title = { text: escapedText(state.plot.title), font: { size: 13 }, x: 0.02, y: 0.98 };
-  layout.margin.t += 26;
-  layout.height += 26;
+  if (title) {
+    layout.title = { text: escapedText(title), font: { size: 13 }, x: 0.02, y: 0.98 };
+    layout.margin.t += 26;
+    layout.height += 26;
+  }
   layout.paper_bgcolor = layout.plot_bgcolor = "#fff";
-  const url = await Plotly.toImage({ data: all, layout }, {
-    format: "svg", width: layout.width, height: layout.height,
-  });
+  const { width, height } = layout;
+  const url = await Plotly.toImage({ data: all, layout }, { format: "svg", width, height });
+  return { url, svg: decodeURIComponent(url.slice(url.indexOf(",") + 1)), height };
+};
+
+// Saves a figure with its title.
+const save = async (figure) => {
+  const { url } = await pictureOf(figures.get(figure), figures.get(figure).plot.title);
   make("a", { href: url, download: `${figure.dataset.name}.svg` }).click();
-  return url;
 };
 
 const tool = (name, title, pressed, act) =>
@@ -293,7 +299,9 @@ const seen = new IntersectionObserver((entries) => {
 // Gives an element of a figure its plot, its tools, and a place to be drawn in.
 const beginFigure = (figure, plot) => {
   const at = make("div", { class: "drawing" });
-  const state = { plot, at, drawn: false, off: new Set(), tail: plot.distribution === "tail" };
+  const state = {
+    plot, at, width: WIDTH, drawn: false, off: new Set(), tail: plot.distribution === "tail",
+  };
   figures.set(figure, state);
   const tools = make("div", { class: "tools" });
   if (plot.distribution) {
