@@ -1,15 +1,16 @@
 //! The arguments, as people write them.
 
+use std::ffi::OsString;
 use std::path::PathBuf;
 
-use clap::builder::{PossibleValuesParser, TypedValueParser};
+use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args as Group, Parser, Subcommand};
 use clap_complete::Shell;
-use tidegate_workbench::{self as workbench, Format, Override, SeedList};
+use tidegate_workbench::{self as workbench, Format, Override, Says, SeedList};
 
-use crate::Result;
 use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
+use crate::{Result, complain};
 
 /// Datacenter transports, simulated and compared.
 #[derive(Debug, Parser)]
@@ -34,7 +35,8 @@ pub(crate) enum Command {
     Compare {
         #[command(flatten)]
         scenario: Scenario,
-        /// Protocols, separated by commas; see `tidegate protocols`
+        /// Protocols, separated by commas, or `all` that the scenario can run under; see `tidegate
+        /// protocols`
         #[arg(
             long, value_name = "A,B,…", value_delimiter = ',', required = true,
             value_parser = name
@@ -85,6 +87,12 @@ pub(crate) enum Command {
     Dissector,
     /// Print the JSON Schema of scenario files
     Schema,
+    /// Print the manual page (for `man -l -`)
+    Man {
+        /// Write a page for each subcommand to this folder instead
+        #[arg(long, value_name = "DIR", value_parser = folder())]
+        out: Option<PathBuf>,
+    },
     /// Print a script that completes this command line in a shell
     Completions {
         /// The shell
@@ -164,7 +172,7 @@ pub(crate) struct How {
     )]
     pub(crate) threads: Option<u64>,
     /// Write results to this folder, which is created
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     pub(crate) out: Option<PathBuf>,
     /// Replace what is already where results go
     #[arg(long)]
@@ -172,6 +180,33 @@ pub(crate) struct How {
     /// Print JSON instead of tables
     #[arg(long)]
     pub(crate) json: bool,
+    #[command(flatten)]
+    pub(crate) voice: Voice,
+}
+
+/// How much is told on stderr.
+#[derive(Clone, Copy, Debug, Group)]
+pub(crate) struct Voice {
+    /// Tell of errors alone: no progress, no warnings
+    #[arg(short, long)]
+    pub(crate) quiet: bool,
+    /// Also tell what is run: the settings that the scenario comes to, and what is done meanwhile
+    #[arg(short, long, conflicts_with = "quiet")]
+    pub(crate) verbose: bool,
+}
+
+impl Voice {
+    /// Warns, unless that is not wanted.
+    pub(crate) fn warn(self, warning: &str) {
+        if !self.quiet {
+            complain(&format!("warning: {warning}"));
+        }
+    }
+
+    /// Who tells what is run, if that is wanted.
+    pub(crate) fn teller(self) -> Option<Says<'static>> {
+        if self.verbose { Some(&complain) } else { None }
+    }
 }
 
 /// Which packets to capture.
@@ -186,22 +221,61 @@ pub(crate) struct Packets {
     pub(crate) pcap_of: Vec<String>,
 }
 
-/// Whether blanks in a list of protocols have made the shell divide it.
-pub(crate) fn divides_list(args: &[String]) -> bool {
-    const OPTION: &str = "--protocols";
-    let first = args.iter().position(|arg| arg.starts_with(OPTION));
-    let Some(rest) = first.map(|at| &args[at..]) else { return false };
-    let list = match rest {
-        [option, list @ ..] if option == OPTION => list,
-        list => list,
-    };
-    matches!(list, [head, tail, ..] if head.ends_with(',') || tail.starts_with(','))
+/// Options whose value is a list.
+const LISTS: [&str; 3] = ["--protocols", "--vary", "--seeds"];
+
+/// The words of a command line as they were meant: a list that the shell divided at blanks beside
+/// its commas is one word again. Elsewhere a comma at the end of a list is wrong.
+pub(crate) fn rejoined(words: impl Iterator<Item = OsString>) -> Vec<OsString> {
+    let mut joined: Vec<OsString> = Vec::new();
+    // Whether the last word ends in the value of a list, and whether the next one begins it.
+    let (mut in_list, mut begins) = (false, false);
+    for word in words {
+        let text = word.to_str().unwrap_or("");
+        let last = joined.last().and_then(|last| last.to_str()).unwrap_or("");
+        let is_option = text.strip_prefix('-').is_some_and(|rest| !rest.starts_with(is_digit));
+        if in_list && !is_option && (last.ends_with(',') || text.starts_with(',')) {
+            joined.last_mut().expect("a list is in it").push(word);
+            continue;
+        }
+        in_list = begins || LISTS.iter().any(|list| is_set(text, list));
+        begins = !begins && LISTS.contains(&text);
+        joined.push(word);
+    }
+    joined
+}
+
+fn is_digit(c: char) -> bool {
+    c.is_ascii_digit()
+}
+
+/// Whether a word is an option with its value: `--seeds=1`.
+fn is_set(word: &str, option: &str) -> bool {
+    word.strip_prefix(option).is_some_and(|rest| rest.starts_with('='))
+}
+
+/// Reads the name of a folder; `-`, which elsewhere means stdout, is none.
+pub(crate) fn folder() -> impl TypedValueParser<Value = PathBuf> {
+    no_stdout("stdout takes no files: name a folder")
+}
+
+/// Reads the name of a page.
+pub(crate) fn file() -> impl TypedValueParser<Value = PathBuf> {
+    no_stdout("a page is not written to stdout: name a file")
+}
+
+fn no_stdout(message: &'static str) -> impl TypedValueParser<Value = PathBuf> {
+    PathBufValueParser::new().try_map(
+        move |path| {
+            if path.as_os_str() == "-" { Err(message) } else { Ok(path) }
+        },
+    )
 }
 
 /// A name in a list, without the blanks around it.
 fn name(text: &str) -> std::result::Result<String, String> {
     let name = text.trim();
-    let empty = "a name is missing beside a comma; a list has no blanks (`a,b`), or is in quotes";
+    let empty = "a name is missing beside a comma";
     if name.is_empty() { Err(empty.to_owned()) } else { Ok(name.to_owned()) }
 }
 
@@ -221,15 +295,24 @@ mod tests {
     use clap::CommandFactory;
 
     #[test]
-    fn divided_lists_are_noticed() {
-        let divides = |line: &str| {
-            divides_list(&line.split_whitespace().map(str::to_owned).collect::<Vec<_>>())
+    fn lists_that_the_shell_divided_are_whole_again() {
+        let rejoined = |line: &str| {
+            let words = rejoined(line.split(' ').map(OsString::from)).into_iter();
+            words.map(|word| word.into_string().unwrap()).collect::<Vec<_>>().join(" ")
         };
-        for line in ["--protocols a, b", "x.toml --protocols=a, b", "--protocols a ,b x.toml"] {
-            assert!(divides(line), "{line}");
-        }
-        for line in ["--protocols a,b x.toml", "--protocols=a,b x.toml", "run x.toml", ""] {
-            assert!(!divides(line), "{line}");
+        for (line, meant) in [
+            ("x --protocols a, b -q", "x --protocols a,b -q"),
+            ("--protocols=a, b , c x.toml", "--protocols=a,b,c x.toml"),
+            ("--protocols a ,b x.toml", "--protocols a,b x.toml"),
+            ("--vary k=[1, 2], -3 --seeds 1, 2", "--vary k=[1,2],-3 --seeds 1,2"),
+            ("--protocols a, --seeds 1, 2", "--protocols a, --seeds 1,2"),
+            ("--protocols a,b x.toml ,c", "--protocols a,b x.toml ,c"),
+            ("--set name=a, b", "--set name=a, b"),
+            ("run a, b", "run a, b"),
+            ("--protocols", "--protocols"),
+            ("--vary --protocols a, b", "--vary --protocols a, b"),
+        ] {
+            assert_eq!(rejoined(line), meant, "{line}");
         }
     }
 

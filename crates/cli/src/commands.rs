@@ -1,18 +1,21 @@
 //! What each subcommand does.
 
+use std::path::Path;
 use std::sync::atomic::AtomicBool;
 use std::sync::{Arc, LazyLock};
 
 use clap::CommandFactory;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
-use tidegate_workbench::{self as workbench, Capture, Error, Ranks, RunOptions, SeedList, Written};
+use tidegate_workbench::{
+    self as workbench, Capture, Error, Override, Ranks, RunOptions, SeedList, Written,
+};
 
-use crate::args::{Args, Command, Exchanged, How, Packets, Scenario};
+use crate::args::{Args, Command, Exchanged, How, Packets, Scenario, Voice};
 use crate::engine::Threads;
 use crate::format::shown;
 use crate::progress::{Bars, Total};
-use crate::{Result, aggregate, complain, page, reproduce, sweep, table};
+use crate::{Result, aggregate, complain, man, page, reproduce, sweep, table};
 
 /// Does it, and returns what goes to stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
@@ -22,6 +25,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             None => run_one(&scenario, &how, &packets, None),
         },
         Command::Compare { scenario, protocols, how } => {
+            let protocols = compared(&scenario, protocols, how.voice)?;
             if let Some(seeds) = scenario.several_seeds() {
                 return run_several(&scenario, Some(&protocols), seeds, &how);
             }
@@ -30,10 +34,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             let comparison = observed(&how, &protocols, |options| {
                 workbench::compare(&scenario.path, &overrides, &protocols, options)
             })?;
-            comparison
-                .all_warnings()
-                .iter()
-                .for_each(|warning| complain(&format!("warning: {warning}")));
+            comparison.all_warnings().iter().for_each(|warning| how.voice.warn(warning));
             if how.json {
                 return Ok(json(|to| comparison.write(to)));
             }
@@ -71,6 +72,11 @@ pub(crate) fn run(command: Command) -> Result<String> {
         }
         Command::Dissector => Ok(workbench::dissector()),
         Command::Schema => Ok(pretty(&workbench::schema())),
+        Command::Man { out: None } => Ok(man::page()),
+        Command::Man { out: Some(out) } => {
+            workbench::Destination::open(&out, false)?.write(&man::pages())?;
+            Ok(format!("The pages are in {}\n", shown(&out.display().to_string())))
+        }
         Command::Completions { shell } => {
             let mut script = Vec::new();
             clap_complete::generate(shell, &mut Args::command(), "tidegate", &mut script);
@@ -107,7 +113,7 @@ fn run_one(
     let Packets { pcap, pcap_of } = packets;
     forces_something(how, pcap.is_some())?;
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
-    let warn = |warning: &str| complain(&format!("warning: {warning}"));
+    let warn = |warning: &str| how.voice.warn(warning);
     let (summary, threads) = observed(how, std::slice::from_ref(&plan.name), |options| {
         let capture = pcap.as_ref().map(|file| Capture { file, of: pcap_of });
         let options = RunOptions { capture, ranks, warn: Some(&warn), ..*options };
@@ -144,7 +150,7 @@ fn run_several(
     forces_something(how, false)?;
     let overrides = scenario.overrides()?;
     let runs = seeds.seeds().len() * protocols.map_or(1, <[String]>::len);
-    let total = Total::of(runs);
+    let total = Total::of(runs, how.voice);
     let tell = |number: usize, progress: &workbench::Progress| total.hear(number, progress);
     let result = workbench::run_seeds(
         &scenario.path,
@@ -155,13 +161,38 @@ fn run_several(
     );
     total.clear();
     let aggregate = result?;
-    aggregate.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    aggregate.warnings.iter().for_each(|warning| how.voice.warn(warning));
     if how.json {
         return Ok(json(|to| aggregate.write(to)));
     }
     let mut text = aggregate::tables(&aggregate, &seeds.to_string());
     text.push_str(&written(how));
     Ok(text)
+}
+
+/// The protocols to compare: `all` are those that the scenario can run under, of which the others
+/// are told.
+fn compared(scenario: &Scenario, asked: Vec<String>, voice: Voice) -> Result<Vec<String>> {
+    match &asked[..] {
+        [all] if all == ALL => carried(&scenario.path, &scenario.overrides()?, voice),
+        asked if asked.iter().any(|name| name == ALL) => {
+            let message = format!("`{ALL}` stands alone");
+            Err(Error::Usage { option: "--protocols", message })
+        }
+        _ => Ok(asked),
+    }
+}
+
+/// What stands for all protocols that a scenario can run under.
+pub(crate) const ALL: &str = "all";
+
+/// The protocols that a scenario can run under; tells which others are left out, and why.
+pub(crate) fn carried(path: &Path, overrides: &[Override], voice: Voice) -> Result<Vec<String>> {
+    let carried = workbench::carried(path, overrides)?;
+    for (names, why) in &carried.refused {
+        voice.warn(&format!("without {}: {why}", names.join(", ")));
+    }
+    Ok(carried.protocols)
 }
 
 /// Takes part in the run that the first process does.
@@ -189,9 +220,9 @@ fn observed<T>(
     names: &[String],
     job: impl FnOnce(&RunOptions<'_>) -> Result<T>,
 ) -> Result<T> {
-    let bars = Bars::new(names);
+    let bars = Bars::new(names, how.voice);
     let tell = |number: usize, progress: &workbench::Progress| bars.tell(number, progress);
-    let result = job(&options(how, bars.are_shown().then_some(&tell)));
+    let result = job(&options(how, Some(&tell)));
     bars.clear();
     result
 }
@@ -204,6 +235,7 @@ fn options<'a>(how: &'a How, progress: Option<workbench::Listener<'a>>) -> RunOp
         tables: None,
         ranks: None,
         warn: None,
+        resolved: how.voice.teller(),
         threads: how.threads.map(|threads| threads as usize),
         progress,
         interrupted: Some(interrupt_flag()),

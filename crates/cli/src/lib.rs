@@ -10,6 +10,7 @@ mod commands;
 mod engine;
 mod format;
 mod jobs;
+mod man;
 mod page;
 mod progress;
 mod reproduce;
@@ -29,16 +30,9 @@ use tidegate_workbench::{Error, Ranks};
 /// Does what the arguments ask for, the first of which is the program's name; the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
     survive_full_files();
-    let given: Vec<OsString> = args.into_iter().collect();
-    let args = match args::Args::try_parse_from(&given) {
+    let args = match args::Args::try_parse_from(args::rejoined(args.into_iter())) {
         Ok(args) => args,
         Err(error) => {
-            let given: Vec<String> =
-                given.iter().map(|arg| arg.to_string_lossy().into_owned()).collect();
-            if error.use_stderr() && args::divides_list(&given) {
-                complain("tidegate: --protocols: a list has no blanks (`a,b`), or is in quotes");
-                return 2;
-            }
             // Help and the version come this way too. A closed pipe is no reason to complain.
             let _ = error.print();
             return if error.use_stderr() { 2 } else { 0 };

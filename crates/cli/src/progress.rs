@@ -7,28 +7,25 @@ use std::time::Duration;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 use tidegate_workbench::{Progress, Step};
 
+use crate::args::Voice;
 use crate::{complain, format};
 
 /// Steps of a bar.
 const STEPS: u64 = 1000;
 
-/// One bar a run.
-pub(crate) struct Bars {
-    shown: bool,
-    all: MultiProgress,
-    bars: Vec<ProgressBar>,
+/// One bar a run; where nobody sees bars, lines for all of them.
+pub(crate) enum Bars {
+    Each(MultiProgress, Vec<ProgressBar>),
+    Together(Total),
 }
 
 impl Bars {
     /// Bars at zero, one a name.
-    pub(crate) fn new(names: &[String]) -> Bars {
-        let shown = io::stderr().is_terminal();
-        let target = if shown {
-            ProgressDrawTarget::stderr_with_hz(10)
-        } else {
-            ProgressDrawTarget::hidden()
-        };
-        let all = MultiProgress::with_draw_target(target);
+    pub(crate) fn new(names: &[String], voice: Voice) -> Bars {
+        if voice.quiet || !io::stderr().is_terminal() {
+            return Bars::Together(Total::of(names.len(), voice));
+        }
+        let all = MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(10));
         let style = ProgressStyle::with_template("{prefix} [{bar:30}] {msg}");
         let style = style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> ");
         let names: Vec<String> = names.iter().map(|name| format::shown(name)).collect();
@@ -38,17 +35,16 @@ impl Bars {
             bar.with_prefix(format!("{name:width$}"))
         };
         let bars = names.iter().map(bar).collect();
-        Bars { shown, all, bars }
-    }
-
-    /// Whether anybody sees them.
-    pub(crate) fn are_shown(&self) -> bool {
-        self.shown
+        Bars::Each(all, bars)
     }
 
     /// Run `number` is so far.
     pub(crate) fn tell(&self, number: usize, progress: &Progress) {
-        let Some(bar) = self.bars.get(number) else { return };
+        let bars = match self {
+            Bars::Each(_, bars) => bars,
+            Bars::Together(total) => return total.hear(number, progress),
+        };
+        let Some(bar) = bars.get(number) else { return };
         bar.set_position((progress.share() * STEPS as f64) as u64);
         let left = progress
             .left()
@@ -67,8 +63,11 @@ impl Bars {
 
     /// Takes them off the screen.
     pub(crate) fn clear(&self) {
-        // Nothing depends on whether the terminal took it.
-        let _ = self.all.clear();
+        match self {
+            // Nothing depends on whether the terminal took it.
+            Bars::Each(all, _) => drop(all.clear()),
+            Bars::Together(total) => total.clear(),
+        }
     }
 }
 
@@ -77,7 +76,8 @@ const MINUTE: Duration = Duration::from_secs(60);
 
 /// One bar for many runs together; where nobody sees it, a line a minute.
 pub(crate) struct Total {
-    is_seen: bool,
+    /// Whether lines are written.
+    says_lines: bool,
     bar: ProgressBar,
     state: Mutex<State>,
 }
@@ -92,13 +92,14 @@ struct State {
 
 impl Total {
     /// A bar at zero for so many runs.
-    pub(crate) fn of(runs: usize) -> Total {
-        let is_seen = io::stderr().is_terminal();
-        let bar = if is_seen { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
+    pub(crate) fn of(runs: usize, voice: Voice) -> Total {
+        let is_terminal = io::stderr().is_terminal();
+        let is_bar = is_terminal && !voice.quiet;
+        let bar = if is_bar { ProgressBar::new(STEPS) } else { ProgressBar::hidden() };
         let style = ProgressStyle::with_template("[{bar:30}] {msg}");
         bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()).progress_chars("=> "));
         let state = State { shares: vec![0.0; runs], ..State::default() };
-        Total { is_seen, bar, state: Mutex::new(state) }
+        Total { says_lines: !is_terminal && !voice.quiet, bar, state: Mutex::new(state) }
     }
 
     /// Run `number` is so far.
@@ -121,14 +122,10 @@ impl Total {
 
     fn say(&self, state: &mut State, share: f64, (done, all): (usize, usize), last: &str) {
         let elapsed = self.bar.elapsed();
-        let left = elapsed.as_secs_f64() * (1.0 - share) / share;
-        let left = Duration::try_from_secs_f64(left).ok().filter(|_| share < 1.0);
-        let left = left.map_or_else(String::new, |left| format!(", {} left", format::clock(left)));
-        let elapsed_text = format::clock(elapsed);
-        let text = format!("{done} of {all} runs, {elapsed_text}{left}{last}");
+        let text = format!("{}{last}", line(share, (done, all), elapsed));
         self.bar.set_position((share * STEPS as f64) as u64);
         self.bar.set_message(text.clone());
-        if !self.is_seen && elapsed - state.told >= MINUTE {
+        if self.says_lines && elapsed - state.told >= MINUTE {
             state.told = elapsed;
             complain(&text);
         }
@@ -137,5 +134,31 @@ impl Total {
     /// Takes it off the screen.
     pub(crate) fn clear(&self) {
         self.bar.finish_and_clear();
+    }
+}
+
+/// `3 of 8 runs, 1:05, 2:10 left`
+fn line(share: f64, (done, all): (usize, usize), elapsed: Duration) -> String {
+    let left = elapsed.as_secs_f64() * (1.0 - share) / share;
+    let left = Duration::try_from_secs_f64(left).ok().filter(|_| share < 1.0);
+    let left = left.map_or_else(String::new, |left| format!(", {} left", format::clock(left)));
+    let done = match all {
+        1 => format!("{:.0} %", share * 100.0),
+        _ => format!("{done} of {all} runs"),
+    };
+    format!("{done}, {}{left}", format::clock(elapsed))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_say_how_far_it_is_and_how_long_it_takes() {
+        let line = |share, done, all| line(share, (done, all), Duration::from_secs(60));
+        assert_eq!(line(0.25, 0, 1), "25 %, 1:00, 3:00 left");
+        assert_eq!(line(0.5, 3, 8), "3 of 8 runs, 1:00, 1:00 left");
+        assert_eq!(line(1.0, 8, 8), "8 of 8 runs, 1:00");
+        assert_eq!(line(0.0, 0, 8), "0 of 8 runs, 1:00", "nobody knows");
     }
 }

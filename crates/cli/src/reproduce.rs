@@ -3,10 +3,12 @@
 use std::path::PathBuf;
 
 use clap::Args as Group;
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use tidegate_workbench::{
-    self as workbench, Counts, Error, ReproduceOptions, Reproduction, Verdict,
+    self as workbench, Counts, Error, FigureWidth, ReproduceOptions, Reproduction, Verdict,
 };
 
+use crate::args::{Voice, file, folder};
 use crate::format::{digits, shown};
 use crate::progress::Total;
 use crate::table::{drawn, new};
@@ -28,7 +30,7 @@ pub(crate) struct Reproduce {
     #[arg(long, requires = "out", conflicts_with = "list")]
     sensitivity: bool,
     /// Write claims, figures and a report to this folder, which is created
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", value_parser = folder())]
     out: Option<PathBuf>,
     /// Replace results that the folder holds
     #[arg(long, requires = "out")]
@@ -48,17 +50,35 @@ pub(crate) struct Reproduce {
     /// Run everything anew and keep nothing
     #[arg(long)]
     no_cache: bool,
+    #[command(flatten)]
+    voice: Voice,
 }
 
 /// What to report, and where.
 #[derive(Debug, Group)]
 pub(crate) struct Report {
-    /// Folders with results: of runs, comparisons, or a reproduction
+    /// Folders with results: of runs, comparisons, sweeps, or a reproduction
     #[arg(value_name = "DIR", required = true)]
     folders: Vec<PathBuf>,
     /// Write the page here (default: report.html in the first folder)
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", value_parser = file())]
     out: Option<PathBuf>,
+    /// Also write every figure as SVG to this folder; a Chromium in PATH draws them
+    #[arg(long, value_name = "DIR", value_parser = folder())]
+    svg: Option<PathBuf>,
+    /// Also write the figures to this PDF, one a page
+    #[arg(long, value_name = "FILE", value_parser = file())]
+    pdf: Option<PathBuf>,
+    /// How wide these are: as a column of two (3.33 in) or as both (7 in)
+    #[arg(long, value_name = "WIDTH", value_parser = width(), default_value = "column")]
+    width: FigureWidth,
+}
+
+fn width() -> impl TypedValueParser<Value = FigureWidth> {
+    PossibleValuesParser::new(["column", "page"]).map(|name| match name.as_str() {
+        "page" => FigureWidth::Page,
+        _ => FigureWidth::Column,
+    })
 }
 
 /// `327 runs, 131 of them kept from before; some 8 minutes on 2 threads`
@@ -87,11 +107,16 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     let destination =
         args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
     let cache = args.cache.clone().or_else(workbench::default_cache).filter(|_| !args.no_cache);
-    let total = Total::of(0);
-    let tell = |step: &workbench::Step<'_>| total.tell(step);
+    let total = Total::of(0, args.voice);
+    let tell = |step: &workbench::Step<'_>| {
+        if args.voice.verbose {
+            complain(&format!("{} of {} runs: {}", step.done, step.all, step.name));
+        }
+        total.tell(step);
+    };
     let forecast = |all: &workbench::Forecast| complain(&said(all));
     let options = ReproduceOptions {
-        forecast: Some(&forecast),
+        forecast: (!args.voice.quiet).then_some(&forecast),
         quick: args.quick,
         sensitivity: args.sensitivity,
         threads: args.threads.map(usize::from),
@@ -125,8 +150,20 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
 pub(crate) fn report(args: &Report) -> Result<String> {
     let page = workbench::report(&args.folders)?;
     let path = args.out.clone().unwrap_or_else(|| args.folders[0].join("report.html"));
+    let shown = |path: &PathBuf| shown(&path.display().to_string());
+    let mut text = String::new();
+    // First, as a browser may be missing.
+    if let Some(folder) = &args.svg {
+        let count = workbench::write_svg(&page, args.width, folder)?;
+        let figures = if count == 1 { "figure is" } else { "figures are" };
+        text.push_str(&format!("{count} {figures} in {}\n", shown(folder)));
+    }
+    if let Some(file) = &args.pdf {
+        workbench::write_pdf(&page, args.width, file)?;
+        text.push_str(&format!("The figures are {}\n", shown(file)));
+    }
     workbench::write_report(&path, &page)?;
-    Ok(format!("The report is {}\n", shown(&path.display().to_string())))
+    Ok(text + &format!("The report is {}\n", shown(&path)))
 }
 
 fn list(figures: &[workbench::FigureInfo]) -> String {

@@ -67,6 +67,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
         threads: args.how.threads.map(|threads| threads as usize),
         cache: cache.as_deref(),
         interrupted: Some(commands::interrupt_flag()),
+        resolved: args.how.voice.teller(),
         ..SweepOptions::default()
     };
     if args.dry_run {
@@ -79,7 +80,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     // Known once it is known how many runs there are to be made.
     let total: OnceLock<Total> = OnceLock::new();
     let begin = |runs: usize| {
-        total.get_or_init(|| Total::of(runs));
+        total.get_or_init(|| Total::of(runs, args.how.voice));
     };
     let tell = |number: usize, progress: &workbench::Progress| {
         if let Some(total) = total.get() {
@@ -118,7 +119,17 @@ fn design(args: &SweepArgs) -> Result<Design> {
     if args.vary.is_empty() {
         return Design::load(&args.path, changes, seeds);
     }
-    let axes = args.vary.iter().map(|argument| workbench::vary(argument));
+    let axis = |argument: &String| {
+        let is_all = argument.split_once('=').is_some_and(|(key, values)| {
+            (key.trim(), values.trim()) == ("protocol", commands::ALL)
+        });
+        if !is_all {
+            return workbench::vary(argument);
+        }
+        let names = commands::carried(&args.path, &changes, args.how.voice)?;
+        workbench::vary(&format!("protocol={}", names.join(",")))
+    };
+    let axes = args.vary.iter().map(axis);
     let axes: Vec<Axis> = axes.collect::<Result<_>>()?;
     let mode = match (args.zip, args.random) {
         (_, Some(points)) => Mode::Random { points, seed: args.search_seed },

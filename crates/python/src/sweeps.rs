@@ -64,6 +64,7 @@ fn observed<T: Send>(
         let begin = |runs: usize| watch.begin(runs);
         let hear = |number: usize, progress: &Progress| watch.hear(number, progress);
         let options = SweepOptions {
+            resolved: None,
             threads: at_least_one(*threads)?,
             cache: cache.as_deref(),
             begin: Some(&begin),

@@ -37,6 +37,7 @@ pub use hash::content_hash;
 pub use load::asked_bps;
 pub use overrides::Override;
 pub use plan::{Output, Plan};
+pub use read::quantity::magnitude;
 pub use schema::schema;
 pub use template::{template, templates};
 

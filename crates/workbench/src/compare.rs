@@ -5,6 +5,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde::Serialize;
+use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Switch};
 use tidegate_results::{Summary, write_json};
 use tidegate_scenario::{Override, Plan};
@@ -62,6 +63,8 @@ pub fn compare(
         Ok(Mutex::new(out.transpose()?))
     };
     let destinations = protocols.iter().map(destination_of).collect::<Result<Vec<_>, Error>>()?;
+    let named: Vec<_> = protocols.iter().map(String::as_str).zip(&plans).collect();
+    options.tell_resolved(&named);
     let done = in_parallel(plans.len(), options.threads(), |i, threads| {
         let out = destinations[i].lock().unwrap_or_else(|poisoned| poisoned.into_inner()).take();
         run_numbered(&plans[i], options, threads, i, out)
@@ -157,23 +160,74 @@ pub(crate) fn plans(
             return Err(usage(format!("`{name}` stands there twice")));
         }
     }
-    if let Some(other) = overrides.iter().find(|change| change.key == "transport.protocol") {
-        return Err(usage(format!("says which protocols run, so `{}` cannot", other.option)));
-    }
-    // What the file says of its own protocol is checked even where others run.
-    let of_all = |change: &&Override| !change.key.starts_with("transport.");
-    load(scenario.clone(), &overrides.iter().filter(of_all).cloned().collect::<Vec<_>>())?;
+    check(scenario, overrides)?;
     let plan = |name: &String| {
-        // What the scenario sets is of its own protocol; what the caller sets, of each that is
-        // compared.
-        let mut all = vec![Override::protocol("--protocols", name)];
-        all.extend_from_slice(overrides);
-        load(scenario.clone(), &all).map_err(|error| match error {
+        under(name, scenario, overrides).map_err(|error| match error {
             Error::Scenario(message) => Error::Scenario(format!("under {name}: {message}")),
             other => other,
         })
     };
     protocols.iter().map(plan).collect()
+}
+
+/// Checks what is the same under all protocols: what the file says of its own, too.
+fn check(scenario: &Source, overrides: &[Override]) -> Result<(), Error> {
+    if let Some(other) = overrides.iter().find(|change| is_protocol(&change.key)) {
+        let message = format!("says which protocols run, so `{}` cannot", other.option);
+        return Err(Error::Usage { option: "--protocols", message });
+    }
+    let of_all = |change: &&Override| !change.key.starts_with("transport.");
+    load(scenario.clone(), &overrides.iter().filter(of_all).cloned().collect::<Vec<_>>()).map(drop)
+}
+
+/// Whether a key is the protocol, or the table that it stands in.
+fn is_protocol(key: &str) -> bool {
+    ["transport", "transport.protocol"].contains(&key)
+}
+
+/// The scenario under a protocol. What the scenario sets is of its own protocol; what the caller
+/// sets, of each that is compared.
+fn under(name: &str, scenario: &Source, overrides: &[Override]) -> Result<Plan, Error> {
+    let mut all = vec![Override::protocol("--protocols", name)];
+    all.extend_from_slice(overrides);
+    load(scenario.clone(), &all)
+}
+
+/// Which protocols a scenario can run under.
+#[derive(Clone, Debug)]
+pub struct Carried {
+    /// Their names, in the order of the catalog; there is one.
+    pub protocols: Vec<String>,
+    /// The others, and why not.
+    pub refused: Vec<(Vec<String>, String)>,
+}
+
+/// Finds which protocols a scenario can run under: an answer to `all`.
+///
+/// # Errors
+/// When the scenario or an override is wrong whatever the protocol, or it can run under none.
+pub fn carried(scenario: impl Into<Source>, overrides: &[Override]) -> Result<Carried, Error> {
+    let scenario = &scenario.into();
+    check(scenario, overrides)?;
+    let mut carried = Carried { protocols: Vec::new(), refused: Vec::new() };
+    for name in Protocol::ALL.iter().map(|protocol| protocol.card().name) {
+        match under(name, scenario, overrides) {
+            Ok(_) => carried.protocols.push(name.to_owned()),
+            Err(Error::Scenario(why)) => {
+                // The option names the protocol where the fault is its alone.
+                let why = why.replace(&format!("--protocols {name}"), "--protocols");
+                match carried.refused.iter_mut().find(|(_, other)| *other == why) {
+                    Some((names, _)) => names.push(name.to_owned()),
+                    None => carried.refused.push((vec![name.to_owned()], why)),
+                }
+            }
+            Err(other) => return Err(other),
+        }
+    }
+    match carried.refused.first().filter(|_| carried.protocols.is_empty()) {
+        Some((names, why)) => Err(Error::Scenario(format!("under {}: {why}", names.join(", ")))),
+        None => Ok(carried),
+    }
 }
 
 /// Says so where the switches of some plans pause and those of others drop: what the scenario

@@ -28,6 +28,7 @@ mod ranks;
 mod readings;
 mod report;
 mod reproduce;
+mod resolution;
 mod run;
 mod seeds;
 mod source;
@@ -36,7 +37,7 @@ mod warnings;
 
 pub use cache::{BUILD, default_cache};
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
-pub use compare::{Compared, Comparison, compare};
+pub use compare::{Carried, Compared, Comparison, carried, compare};
 pub use conditions::conditions;
 pub use destination::Destination;
 pub use dissector::dissector;
@@ -49,13 +50,13 @@ pub use pcap::Capture;
 pub use ranks::Ranks;
 pub use readings::{Better, METRICS};
 pub use report::plot::PALETTE;
-pub use report::{report, reproduction_files, write_report};
+pub use report::{FigureWidth, report, reproduction_files, write_pdf, write_report, write_svg};
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, FigureInfo, FigureText, Forecast, PaperRecord,
     PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step, Teller, Verdict,
     figures, reproduce,
 };
-pub use run::{Listener, RunOptions, Tables, run, serve};
+pub use run::{Listener, RunOptions, Says, Tables, run, serve};
 pub use seeds::{Aggregate, Aggregated, SeededRun, run_seeds};
 pub use source::Source;
 pub use sweep::{

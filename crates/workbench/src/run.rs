@@ -14,6 +14,7 @@ use crate::observe::{
 };
 use crate::pcap::{Capture, Capturing};
 use crate::ranks::Ranks;
+use crate::resolution::resolution;
 use crate::{Destination, Error, interrupt};
 
 /// Hears the number of a run (0 unless there are several) and how far it is, from the thread that
@@ -23,6 +24,8 @@ pub type Listener<'a> = &'a (dyn Fn(usize, &Progress) + Sync);
 /// Takes the tables of a run: its number (0 unless there are several), and each table's name and the
 /// bytes of a file of that name.
 pub type Tables<'a> = &'a (dyn Fn(usize, Vec<(&'static str, Vec<u8>)>) + Sync);
+/// Hears a line of what there is to be said.
+pub type Says<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// How to run a plan.
 #[derive(Clone, Copy, Default)]
@@ -41,7 +44,9 @@ pub struct RunOptions<'a> {
     pub progress: Option<Listener<'a>>,
     /// Told of what the plan warns of once its results have a place to go to; comparisons tell
     /// nobody.
-    pub warn: Option<&'a (dyn Fn(&str) + Sync)>,
+    pub warn: Option<Says<'a>>,
+    /// Told what the scenario came to, before anything runs.
+    pub resolved: Option<Says<'a>>,
     /// Set from elsewhere, it ends the run with [`Error::Interrupted`].
     pub interrupted: Option<&'a AtomicBool>,
     /// The processes that [`run`] is done in, of which the first calls that, and the others
@@ -52,6 +57,13 @@ pub struct RunOptions<'a> {
 impl RunOptions<'_> {
     pub(crate) fn is_interrupted(&self) -> bool {
         self.interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed))
+    }
+
+    /// Tells what plans came to, each under a name, if somebody wants to hear it.
+    pub(crate) fn tell_resolved(&self, plans: &[(&str, &Plan)]) {
+        if let Some(say) = self.resolved {
+            resolution(plans).iter().for_each(|line| say(line));
+        }
     }
 
     /// Threads that may work.
@@ -74,6 +86,7 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
         let out = options.out.map(|out| Destination::open(out, options.force)).transpose()?;
         let open = |capture| Capturing::open(plan, capture, options.force);
         let capturing = options.capture.map(open).transpose()?;
+        options.tell_resolved(&[(&plan.name, plan)]);
         if let Some(warn) = options.warn {
             plan.warnings.iter().for_each(|warning| warn(warning));
         }

@@ -5,7 +5,9 @@
 mod common;
 
 mod browser;
+mod figures;
 mod jobs;
+mod sweeps;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

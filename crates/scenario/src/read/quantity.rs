@@ -147,6 +147,23 @@ pub(crate) fn extent(text: &str) -> Result<Extent, Why> {
     quantity(text, &SIZE).map(|bytes| Extent::Bytes(bytes as f64)).map_err(relative)
 }
 
+/// A quantity, a share or a plain number, and its unit: microseconds, Gbit/s, bytes,
+/// bandwidth-delay products, or nothing. `None` where a text is none of these.
+pub fn magnitude(text: &str) -> Option<(f64, &'static str)> {
+    let (number, unit) = split(text);
+    let number: f64 = number.parse().ok()?;
+    let of =
+        |dimension: &Dimension, base: f64| Some(number * (dimension.size(unit)? as f64 / base));
+    match unit {
+        "" => Some((number, "")),
+        "%" => Some((number / 100.0, "")),
+        BDP => Some((number, BDP)),
+        _ => [(TIME, 1e6, "us"), (RATE, 1e9, "Gbps"), (SIZE, 1.0, "B")]
+            .iter()
+            .find_map(|(dimension, base, name)| Some((of(dimension, *base)?, *name))),
+    }
+}
+
 /// No size, where one in bandwidth-delay products would do as well.
 pub(crate) fn or_relative(why: Why) -> Why {
     Why { expected: format!("{}, or \"1.5BDP\"", why.expected), ..why }
@@ -332,6 +349,16 @@ mod tests {
         for text in ["1.5bdp", "BDP", "-1BDP", "1.5 BDP"] {
             assert!(extent(text).is_err(), "{text}");
         }
+    }
+
+    #[test]
+    fn magnitudes_of_one_kind_have_one_unit() {
+        let all = ["0.3", "30%", "1.5ms", "40Gbit/s", "64KiB", "2BDP", "x", "1", "inf", "3x", ""];
+        let found = all.map(magnitude);
+        let of = |number, unit| Some((number, unit));
+        assert_eq!(found[..3], [of(0.3, ""), of(0.3, ""), of(1500.0, "us")]);
+        assert_eq!(found[3..6], [of(40.0, "Gbps"), of(65536.0, "B"), of(2.0, "BDP")]);
+        assert_eq!(found[6..], [None, of(1.0, ""), None, None, None]);
     }
 
     #[test]

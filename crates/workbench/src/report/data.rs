@@ -9,6 +9,7 @@ use super::configurations::Configuration;
 use super::fabric::{Carried, Fabric};
 use super::markup::isolated;
 use super::plot::{PALETTE, Plot, Points, short, thin};
+use super::sweeps::Choice;
 
 /// Points over time on a page, in all: lines are thinned to that, but not below `LEAST`.
 const POINTS_MAX: usize = 150_000;
@@ -28,6 +29,8 @@ pub(crate) struct Data {
     pub(crate) fabrics: Vec<Fabric>,
     /// Names of the classes of sizes.
     sizes: Vec<String>,
+    /// By the number that a place in the page names.
+    pub(crate) sweeps: Vec<Choice>,
     /// Whether lines over time were thinned.
     pub(crate) thinned: bool,
 }
@@ -163,20 +166,24 @@ fn color(one: &Configuration<'_>, place: usize) -> String {
     card.map_or(PALETTE[place % PALETTE.len()], |card| card.color).to_owned()
 }
 
-/// `1 KB to 10 KB`
+/// Names of the classes of sizes.
 fn sizes() -> Vec<String> {
+    let below = SIZE_BOUNDS.iter().map(|&bound| Some(bound)).chain([None]);
+    let from = std::iter::once(0).chain(SIZE_BOUNDS);
+    from.zip(below).map(|(from, below)| size_range(from, below)).collect()
+}
+
+/// Sizes from so many bytes up to the next class: `1 KB to 10 KB`.
+pub(crate) fn size_range(from: u64, below: Option<u64>) -> String {
     let named = |bytes: u64| match bytes {
         1_000_000.. => format!("{} MB", bytes / 1_000_000),
         _ => format!("{} KB", bytes / 1_000),
     };
-    let below = SIZE_BOUNDS.iter().map(|&bound| Some(bound)).chain([None]);
-    let from = std::iter::once(None).chain(SIZE_BOUNDS.iter().map(|&bound| Some(bound)));
-    let class = |(from, below): (Option<u64>, Option<u64>)| match (from, below) {
-        (None, Some(below)) => format!("below {}", named(below)),
-        (Some(from), Some(below)) => format!("{} to {}", named(from), named(below)),
-        (from, None) => format!("{} and more", named(from.unwrap_or(0))),
-    };
-    from.zip(below).map(class).collect()
+    match (from, below) {
+        (0, Some(below)) => format!("below {}", named(below)),
+        (from, Some(below)) => format!("{} to {}", named(from), named(below)),
+        (from, None) => format!("{} and more", named(from)),
+    }
 }
 
 fn isolate(value: &mut Value) {

@@ -19,21 +19,24 @@ const HOW: &str = "<p class=\"quiet how\">In plots: drag to zoom, double-click t
 
 const STYLE: &str = include_str!("page/style.css");
 const LIBRARY: &str = include_str!("../../vendor/plotly/plotly-basic.min.js");
-const SCRIPTS: [&str; 7] = [
+/// Begins everything.
+pub(crate) const MAIN: &str = include_str!("page/main.js");
+const SCRIPTS: [&str; 8] = [
     include_str!("page/data.js"),
     include_str!("page/plots.js"),
     include_str!("page/tables.js"),
     include_str!("page/flows.js"),
     include_str!("page/fabric.js"),
+    include_str!("page/sweeps.js"),
     include_str!("page/filters.js"),
-    include_str!("page/main.js"),
+    MAIN,
 ];
 
 /// The page around `body`.
 pub(crate) fn whole(title: &str, body: &str, data: &Data) -> String {
     let title = escaped(title);
     let json = data.json();
-    let how = if data.plots.is_empty() { "" } else { HOW };
+    let how = if data.plots.is_empty() && data.sweeps.is_empty() { "" } else { HOW };
     let mut html = String::with_capacity(body.len() + json.len() + LIBRARY.len() + 100_000);
     let _ = write!(
         html,

@@ -2,8 +2,9 @@
 //! loads nothing.
 //!
 //! What is drawn is data (`plot`, `fabric`, `data`), made of what was read (`read`, `flows`,
-//! `series`) by `charts` and `over_time`, and embedded in the page as JSON. Text and tables are
-//! HTML (`page`, `claims`). The script (`page/*.js`) draws the former and works on both.
+//! `series`, `means`) by `charts`, `over_time`, `over_keys` and `sweeps`, and embedded in the page
+//! as JSON. Text and tables are HTML (`page`, `claims`). The script (`page/*.js`) draws the former
+//! and works on both.
 
 mod charts;
 mod claims;
@@ -11,10 +12,13 @@ mod configurations;
 mod data;
 mod differences;
 mod fabric;
+mod figures;
 mod flows;
 mod html;
 mod jobs;
 mod markup;
+mod means;
+mod over_keys;
 mod over_time;
 mod page;
 pub(crate) mod plot;
@@ -22,6 +26,7 @@ mod read;
 mod series;
 mod sweeps;
 
+pub use figures::{FigureWidth, write_pdf, write_svg};
 pub(crate) use read::files_of_reproduction;
 
 use std::io::Write;
@@ -32,30 +37,36 @@ use tidegate_results::Partial;
 use crate::Error;
 use crate::reproduce::Reproduction;
 use data::Data;
+use means::Means;
 use read::Found;
 
 /// Configurations that are drawn: more cannot be told apart.
 const DRAWN_MAX: usize = 16;
 
-/// A page about the results in `folders`: of runs, comparisons and reproductions.
+/// A page about the results in `folders`: of runs, comparisons, sweeps and reproductions.
 ///
 /// # Errors
 /// When a folder holds no results, or they cannot be read.
 pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
-    let mut runs = Vec::new();
-    let mut reproductions = Vec::new();
+    let (mut runs, mut all_means, mut reproductions) = (Vec::new(), Vec::new(), Vec::new());
     for folder in folders {
         if let Some(reproduction) = read::reproduction(folder)? {
             reproductions.push(reproduction);
+        } else if let Some(means) = Means::read(folder)? {
+            for below in means.folders(folder) {
+                runs.extend(read::runs(&below)?);
+            }
+            all_means.push(means);
         } else {
             runs.extend(read::runs(folder)?);
         }
     }
     read::name_apart(&mut runs);
     let mut names: Vec<&str> = Vec::new();
-    for run in &runs {
-        if !names.contains(&run.summary.name.as_str()) {
-            names.push(&run.summary.name);
+    let of_means = all_means.iter().map(|means| means.name.as_str());
+    for name in of_means.chain(runs.iter().map(|run| run.summary.name.as_str())) {
+        if !names.contains(&name) {
+            names.push(name);
         }
     }
     let title =
@@ -69,7 +80,7 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
     let all = configurations::configurations(&runs, &groups);
     let drawn = &all[..all.len().min(DRAWN_MAX)];
     let mut data = Data::of(drawn);
-    let mut body = String::new();
+    let mut body = sweeps::sections(&all_means, &mut data);
     if !runs.is_empty() {
         body.push_str(&page::runs(&runs, &all, drawn, &mut data));
     }

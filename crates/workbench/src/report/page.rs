@@ -11,10 +11,10 @@ use super::differences::{LACKING, differences};
 use super::html::{NONE, Row, figures, note, section, table};
 use super::jobs::jobs;
 use super::markup::escaped;
+use super::over_keys;
 use super::over_time::{self, PORTS_SHOWN};
 use super::plot::Plot;
 use super::read::Run;
-use super::sweeps::sweeps;
 use crate::conditions;
 use crate::reproduce::with_unit;
 
@@ -40,7 +40,7 @@ pub(crate) fn runs(
     html.push_str(&how_drawn(all, drawn.len()));
     html.push_str(&jobs(runs, drawn, data));
     let sections = [
-        ("Over what differs", sweeps(runs, all)),
+        ("Over what differs", over_keys::plots(runs, all)),
         ("Messages", charts::messages(drawn)),
         ("Goodput over time", over_time::goodput(drawn)),
         ("Queues", over_time::queues(drawn)),

@@ -57,11 +57,13 @@ impl Run {
     }
 }
 
-fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
+/// The report cannot be made of a file.
+pub(crate) fn wrong(path: &Path, message: impl std::fmt::Display) -> Error {
     Error::Usage { option: "report", message: format!("{}: {message}", path.display()) }
 }
 
-fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
+/// What a file says; nothing where there is none.
+pub(crate) fn json<T: DeserializeOwned>(path: &Path) -> Result<Option<T>, Error> {
     match files::read(path, MOST_BYTES) {
         Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| wrong(path, error)),
         Err(error) if error.kind() == ErrorKind::NotFound => Ok(None),
@@ -118,7 +120,8 @@ pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
     if found.is_empty() {
         return Err(wrong(
             folder,
-            "no results: neither summary.json nor folders with one, nor reproduction.json",
+            "no results: neither summary.json nor folders with one, nor sweep.json, aggregate.json \
+             or reproduction.json",
         ));
     }
     Ok(found)

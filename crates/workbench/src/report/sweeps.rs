@@ -1,117 +1,494 @@
-//! Plots over what differs between the runs: of hundreds of them, all are drawn here.
+//! What a page says of means over seeds, and the data that its script lets a reader choose from: a
+//! metric, what is on the axis, and what makes a line.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_results::{Fixed, Summary};
+use serde::Serialize;
+use tidegate_algos::Protocol;
 
-use super::charts::{axis, lines};
-use super::configurations::Configuration;
-use super::differences::{differences, follows_protocol};
-use super::plot::{Line, Plot, Points};
-use super::read::Run;
+use super::data::{Data, size_range};
+use super::html::{NONE, Row, note, section, table};
+use super::markup::escaped;
+use super::means::{Entry, Means, PROTOCOL, Point, text};
+use super::plot::{PALETTE, short};
+use crate::readings::{Better, METRICS};
 
-/// Keys that are swept, at most; and fewer values than that are no sweep.
-const KEYS_MAX: usize = 2;
-const VALUES_MIN: usize = 3;
-/// A plot of more lines cannot be read.
-const LINES_MAX: usize = 24;
+/// Points that a page has of a sweep, at most.
+const POINTS_MAX: usize = 5_000;
+/// Means that a page has of all sweeps, at most.
+const CELLS_MAX: usize = 100_000;
+/// Failures that are named at most.
+const FAILURES_MAX: usize = 20;
 
-/// Reads one number of a run.
-type Quantity = fn(&Summary) -> Option<f64>;
+/// Markers of lines that have none of their own.
+const MARKERS: [&str; 7] =
+    ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star"];
 
-const QUANTITIES: [(&str, &str, bool, Quantity); 3] = [
-    ("Slowdown, 99th percentile", "slowdown", true, |summary| {
-        let all = summary.fct.get("all").filter(|all| !all.hides(10))?;
-        all.slowdown.p99.map(Fixed::as_f64)
-    }),
-    ("Slowdown, median", "slowdown", true, |summary| {
-        let all = summary.fct.get("all").filter(|all| !all.hides(500))?;
-        all.slowdown.p50.map(Fixed::as_f64)
-    }),
-    ("Goodput of all flows", "goodput (Gbit/s)", false, |summary| {
-        summary.groups.iter().map(|group| group.goodput_gbps.total).sum()
-    }),
-];
+/// What a reader chooses from.
+#[derive(Debug, Serialize)]
+pub(crate) struct Choice {
+    /// The keys that vary, then the label, then the range of sizes.
+    dimensions: Vec<Dimension>,
+    metrics: Vec<Metric>,
+}
 
-/// The most important quantities over the keys that differ and have numbers: a line for all
-/// configurations that differ in nothing else.
-pub(crate) fn sweeps(runs: &[Run], all: &[Configuration<'_>]) -> Vec<Plot> {
-    let mut plots = Vec::new();
-    let (found, _) = differences(runs);
-    let keys = found.iter().filter(|(key, _)| !follows_protocol(key));
-    let swept = keys.filter_map(|(key, values)| {
-        let numbers: Option<Vec<f64>> = values.iter().map(|(value, _)| number(value)).collect();
-        numbers.filter(|numbers| numbers.len() >= VALUES_MIN).map(|_| (key, values))
+/// Something in which means differ.
+#[derive(Debug, Serialize)]
+struct Dimension {
+    name: String,
+    /// As people read them; in order of size where they are quantities.
+    values: Vec<String>,
+    /// The same as numbers in `unit`; empty where some are none.
+    numbers: Vec<f64>,
+    unit: &'static str,
+    /// Whether a log axis suits the numbers.
+    log: bool,
+    /// Of a line for each value.
+    colors: Vec<String>,
+    markers: Vec<&'static str>,
+    /// Whether the values are protocols.
+    protocols: bool,
+    /// Whether it is a key of the scenario.
+    key: bool,
+}
+
+#[derive(Debug, Serialize)]
+struct Metric {
+    name: String,
+    /// As axes have it.
+    unit: String,
+    /// `less` or `more`; nothing where neither is better.
+    better: &'static str,
+    cells: Vec<Cell>,
+}
+
+/// A mean: the number of its value in each dimension, the mean, half of its interval, seeds, the
+/// least and the most of a seed, and whether it is a lower bound or the best.
+#[derive(Debug, Serialize)]
+struct Cell(Vec<usize>, f64, Option<f64>, usize, f64, f64, Mark);
+
+#[derive(Clone, Copy, Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+enum Mark {
+    None,
+    Bound,
+    Best,
+}
+
+/// Sections about means: what was run, and a place where the script draws and lists all of it.
+pub(crate) fn sections(all: &[Means], data: &mut Data) -> String {
+    let share = CELLS_MAX / all.len().max(1);
+    let one = |means: &Means| {
+        let points = means.points.len();
+        let mut html = format!("<p>{}</p>\n", escaped(&said(means)));
+        if points > POINTS_MAX {
+            html.push_str(&note(&format!("The page has the first {POINTS_MAX} of them.")));
+        }
+        html.push_str(&failures(&means.failed));
+        if means.has_runs {
+            html.push_str(&over_seeds(means));
+        }
+        let (choice, left_out) = Choice::of(means, share);
+        if left_out > 0 {
+            let metrics = if left_out == 1 { "metric is" } else { "metrics are" };
+            let text = format!("{left_out} {metrics} left out here; sweep.parquet has all.");
+            html.push_str(&note(&text));
+        }
+        let number = data.sweeps.len();
+        data.sweeps.push(choice);
+        html.push_str(&format!("<div class=\"sweep\" data-sweep=\"{number}\"></div>\n"));
+        let kind = if means.has_runs { "Over seeds" } else { "Sweep" };
+        section(&format!("{kind}: {}", means.name), &html)
+    };
+    all.iter().map(one).collect()
+}
+
+/// `84 points under 4 seeds each: …`
+fn said(means: &Means) -> String {
+    let counted = |count: usize, one: &str| match count {
+        1 => format!("1 {one}"),
+        count => format!("{count} {one}s"),
+    };
+    let points = counted(means.points.len(), if means.has_runs { "run" } else { "point" });
+    let seeds = counted(means.seeds.len(), "seed");
+    if means.seeds.len() == 1 {
+        return format!("{points} under {seeds}, so that there are no intervals.");
+    }
+    let each = if means.points.len() == 1 { "" } else { " each" };
+    format!(
+        "{points} under {seeds}{each}. What is drawn are means over the seeds; bands and bars are \
+         their 95 % confidence intervals, by Student's t."
+    )
+}
+
+fn failures(failed: &[String]) -> String {
+    let mut html: String =
+        failed.iter().take(FAILURES_MAX).map(|why| note(&format!("Failed: {why}"))).collect();
+    if failed.len() > FAILURES_MAX {
+        html.push_str(&note(&format!("And {} runs more failed.", failed.len() - FAILURES_MAX)));
+    }
+    html
+}
+
+/// A row for the flows of each label under each protocol: the most important means.
+fn over_seeds(means: &Means) -> String {
+    let shown = [
+        ("goodput a flow Gbit/s", "goodput_mean_gbps"),
+        ("Jain", "goodput_jain"),
+        ("unfinished", "unfinished"),
+        ("FCT p50 µs", "fct_p50_us"),
+        ("p99 µs", "fct_p99_us"),
+        ("slowdown p50", "slowdown_p50"),
+        ("p99", "slowdown_p99"),
+        ("p99.9", "slowdown_p999"),
+    ];
+    let mut titles = vec![("protocol", false), ("label", false), ("n", true)];
+    titles.extend(shown.map(|(title, _)| (title, true)));
+    let rows = means.points.iter().flat_map(|point| {
+        // Every group of flows has this one, and nothing else has.
+        let groups = point.metrics.iter().filter(|one| one.metric == "retransmitted_bytes");
+        groups.map(|group| {
+            let cell = |(_, metric): (&str, &str)| {
+                let its = |one: &&Entry| {
+                    (one.metric.as_str(), one.min_bytes) == (metric, None)
+                        && (&one.label, &one.protocol) == (&group.label, &group.protocol)
+                };
+                point.metrics.iter().find(its).map_or(NONE.to_owned(), shown_mean)
+            };
+            let under = point.values.first().map(text).unwrap_or_default();
+            let protocol = match &group.protocol {
+                own if *own == under || under.contains(" + ") => escaped(own),
+                own => escaped(&format!("{own}, beside {under}")),
+            };
+            let mut cells = vec![protocol, escaped(&group.label), group.n.to_string()];
+            cells.extend(shown.map(cell));
+            let (protocol, label) = (Some(group.protocol.clone()), Some(group.label.clone()));
+            Row { protocol, label, cells }
+        })
     });
-    for (key, values) in swept.take(KEYS_MAX) {
-        let place = |one: &Configuration<'_>| {
-            let (value, _) = values.iter().find(|(_, having)| having.contains(&one.first))?;
-            // As titles have it.
-            let name = one.title.replace(&format!(", {key} {value}"), "");
-            Some((name, number(value)?))
-        };
-        let mut groups: BTreeMap<String, Vec<(f64, &Configuration<'_>)>> = BTreeMap::new();
-        for one in all {
-            if let Some((name, x)) = place(one) {
-                groups.entry(name).or_default().push((x, one));
-            }
-        }
-        groups.retain(|_, points| points.len() > 1);
-        if groups.is_empty() || groups.len() > LINES_MAX {
-            continue;
-        }
-        groups.values_mut().for_each(|points| points.sort_by(|a, b| a.0.total_cmp(&b.0)));
-        let firsts: Vec<Configuration<'_>> = groups
+    let mut html = table(&titles, rows);
+    if html.contains("<b>") {
+        html.push_str(&note("Bold: the best; its interval is apart from each other's."));
+    }
+    if html.contains('≥') {
+        html.push_str(&note(
+            "≥: a lower bound. Under some seed more messages did not finish than the percentile \
+             leaves above it.",
+        ));
+    }
+    html
+}
+
+/// `≥ 56 ± 1.2`
+fn shown_mean(one: &Entry) -> String {
+    let bound = if one.is_lower_bound { "≥ " } else { "" };
+    let shown = format!("{bound}{}", one.estimate());
+    if one.is_best { format!("<b>{shown}</b>") } else { shown }
+}
+
+impl Choice {
+    /// What there is to choose from, with at most so many means in all, and how many metrics that
+    /// leaves out: those of single ranges of sizes before others.
+    fn of(means: &Means, most: usize) -> (Choice, usize) {
+        let points = &means.points[..means.points.len().min(POINTS_MAX)];
+        let mut dimensions: Vec<Dimension> = means
+            .keys
             .iter()
-            .map(|(name, points)| Configuration {
-                title: name,
-                protocol: points[0].1.protocol,
-                first: points[0].1.first,
-                runs: points[0].1.runs.clone(),
+            .enumerate()
+            .map(|(i, key)| {
+                Dimension::of_key(key, points.iter().map(|point| text(&point.values[i])))
             })
             .collect();
-        plots.extend(QUANTITIES.map(|(title, unit, log, of)| Plot {
-            title: format!("{title}, by {key}"),
-            x: axis(key, false),
-            y: axis(unit, log),
-            lines: lines(&firsts, |one| line(&groups[one.title], of)),
-            ..Plot::default()
-        }));
+        let namer = Namer::of(means);
+        let entries = || {
+            points.iter().flat_map(|point| point.metrics.iter().map(move |entry| (point, entry)))
+        };
+        let labels = entries().map(|(point, entry)| namer.label(point, entry));
+        dimensions.push(Dimension::of("label", distinct(labels)));
+        let ranges: BTreeSet<Option<(u64, Option<u64>)>> =
+            entries().map(|(_, entry)| sizes(entry)).collect();
+        let named = |range: &Option<(u64, Option<u64>)>| {
+            range.map_or("all".to_owned(), |(from, below)| size_range(from, below))
+        };
+        dimensions.push(Dimension::of("size", ranges.iter().map(named).collect()));
+        let places: Vec<BTreeMap<String, usize>> =
+            dimensions.iter().map(Dimension::places).collect();
+        let place = |point: &Point, entry: &Entry| -> Vec<usize> {
+            let keys = point.values.iter().map(text);
+            let own = [namer.label(point, entry), named(&sizes(entry))];
+            keys.chain(own).zip(&places).map(|(value, places)| places[&value]).collect()
+        };
+        let mut metrics: Vec<Metric> = Vec::new();
+        let mut numbers: BTreeMap<&str, usize> = BTreeMap::new();
+        for (point, entry) in entries() {
+            let number = *numbers.entry(&entry.metric).or_insert_with(|| {
+                metrics.push(Metric::named(&entry.metric, &entry.unit));
+                metrics.len() - 1
+            });
+            metrics[number].cells.push(Cell::of(place(point, entry), entry));
+        }
+        let count = metrics.len();
+        metrics.sort_by_key(|metric| metric.name.starts_with("size_"));
+        let mut left = most;
+        metrics.retain(|metric| {
+            let fits = metric.cells.len() <= left;
+            left -= if fits { metric.cells.len() } else { 0 };
+            fits
+        });
+        metrics.sort_by_key(|metric| {
+            METRICS.iter().position(|(name, ..)| *name == metric.name).unwrap_or(METRICS.len())
+        });
+        let left_out = count - metrics.len();
+        (Choice { dimensions, metrics }, left_out)
     }
-    plots
+
+    #[cfg(test)]
+    fn dimension(&self, name: &str) -> &Dimension {
+        self.dimensions.iter().find(|one| one.name == name).unwrap()
+    }
 }
 
-/// Means over the seeds, with the least and the greatest.
-fn line(configurations: &[(f64, &Configuration<'_>)], of: Quantity) -> Line {
-    let (mut points, mut range) = (Points::default(), Points::default());
-    for (x, one) in configurations {
-        let values: Option<Vec<f64>> = one.runs.iter().map(|run| of(&run.summary)).collect();
-        let Some(values) = values else { continue };
-        let mean = values.iter().sum::<f64>() / values.len() as f64;
-        points.push((*x, mean));
-        let least = values.iter().copied().fold(mean, f64::min);
-        range.push((least, values.iter().copied().fold(mean, f64::max)));
+impl Metric {
+    fn named(name: &str, unit: &str) -> Metric {
+        let known = METRICS.iter().find(|(known, ..)| *known == name);
+        let better = match known.map_or(Better::Neither, |(_, _, better, _)| *better) {
+            Better::Less => "less",
+            Better::More => "more",
+            Better::Neither => "",
+        };
+        let unit = match unit {
+            "Gbps" => "Gbit/s",
+            "us" => "µs",
+            unit => unit,
+        };
+        Metric { name: name.to_owned(), unit: unit.to_owned(), better, cells: Vec::new() }
     }
-    if range.iter().all(|(least, most)| least == most) {
-        range = Points::default();
-    }
-    Line { points, range, ..Line::default() }
 }
 
-/// The number that a value begins with, whatever its unit.
-fn number(value: &str) -> Option<f64> {
-    let end = value.find(|c: char| !(c.is_ascii_digit() || ".-e+".contains(c)));
-    value[..end.unwrap_or(value.len())].trim_end_matches('e').parse().ok()
+impl Cell {
+    fn of(place: Vec<usize>, entry: &Entry) -> Cell {
+        let mark = match (entry.is_lower_bound, entry.is_best) {
+            (true, _) => Mark::Bound,
+            (false, true) => Mark::Best,
+            (false, false) => Mark::None,
+        };
+        let half = entry.half_width.map(short);
+        let [mean, least, most] = [entry.mean, entry.min, entry.max].map(short);
+        Cell(place, mean, half, entry.n, least, most, mark)
+    }
+}
+
+fn sizes(entry: &Entry) -> Option<(u64, Option<u64>)> {
+    entry.min_bytes.map(|min| (min, entry.below_bytes))
+}
+
+/// Each once, in the order of their first appearance.
+fn distinct(values: impl Iterator<Item = String>) -> Vec<String> {
+    let mut seen = BTreeSet::new();
+    values.filter(|value| seen.insert(value.clone())).collect()
+}
+
+impl Dimension {
+    /// Values in this order, each of a line that is like no other.
+    fn of(name: &str, values: Vec<String>) -> Dimension {
+        let nth = |i: usize| PALETTE[i % PALETTE.len()].to_owned();
+        Dimension {
+            name: name.to_owned(),
+            numbers: Vec::new(),
+            unit: "",
+            log: false,
+            colors: (0..values.len()).map(nth).collect(),
+            markers: (0..values.len()).map(|i| MARKERS[i % MARKERS.len()]).collect(),
+            protocols: false,
+            key: false,
+            values,
+        }
+    }
+
+    fn of_key(key: &str, values: impl Iterator<Item = String>) -> Dimension {
+        let values = distinct(values);
+        let number = |value: &String| tidegate_scenario::magnitude(value);
+        let numbers: Option<Vec<(f64, &'static str)>> = values.iter().map(number).collect();
+        let alike = |numbers: &Vec<(f64, &'static str)>| {
+            numbers.iter().all(|(number, unit)| *unit == numbers[0].1 && number.is_finite())
+        };
+        if let Some(numbers) = numbers.filter(alike) {
+            let unit = numbers.first().map_or("", |(_, unit)| *unit);
+            let mut both: Vec<(f64, String)> =
+                numbers.into_iter().map(|(number, _)| short(number)).zip(values).collect();
+            both.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let (numbers, values): (Vec<f64>, Vec<String>) = both.into_iter().unzip();
+            let log = suits_log(&numbers);
+            return Dimension { numbers, unit, log, key: true, ..Dimension::of(key, values) };
+        }
+        let protocols = key == PROTOCOL;
+        let mut one = Dimension { protocols, key: true, ..Dimension::of(key, values) };
+        for (i, value) in one.values.iter().enumerate().filter(|_| protocols) {
+            if let Some(card) = Protocol::named(value).map(Protocol::card) {
+                one.colors[i] = card.color.to_owned();
+                one.markers[i] = card.marker.name();
+            }
+        }
+        one
+    }
+
+    fn places(&self) -> BTreeMap<String, usize> {
+        self.values.iter().cloned().zip(0..).collect()
+    }
+}
+
+/// Whether numbers, from the least to the most, span a decade or nearly and are more even on a log
+/// axis.
+fn suits_log(numbers: &[f64]) -> bool {
+    let widest = |of: fn(f64) -> f64| {
+        let gaps = numbers.windows(2).map(|pair| of(pair[1]) - of(pair[0]));
+        gaps.fold(0.0, f64::max) / (of(numbers[numbers.len() - 1]) - of(numbers[0]))
+    };
+    numbers.len() > 2
+        && numbers[0] > 0.0
+        && numbers[numbers.len() - 1] >= 8.0 * numbers[0]
+        && widest(f64::ln) < widest(|x| x)
+}
+
+/// Names flows by their label, and by their protocol where that tells them apart.
+struct Namer {
+    /// The number of the key that says under which protocol a point runs.
+    protocol: Option<usize>,
+    /// Labels of flows under several protocols at one point.
+    shared: BTreeSet<String>,
+}
+
+impl Namer {
+    fn of(means: &Means) -> Namer {
+        let mut shared = BTreeSet::new();
+        for point in &means.points {
+            let mut own: BTreeMap<&str, &str> = BTreeMap::new();
+            for entry in point.metrics.iter().filter(|entry| entry.metric == "retransmitted_bytes")
+            {
+                if *own.entry(&entry.label).or_insert(&entry.protocol) != entry.protocol {
+                    shared.insert(entry.label.clone());
+                }
+            }
+        }
+        Namer { protocol: means.keys.iter().position(|key| key == PROTOCOL), shared }
+    }
+
+    fn label(&self, point: &Point, entry: &Entry) -> String {
+        let label = if entry.label.is_empty() { NONE } else { &entry.label };
+        let under = self.protocol.map(|key| text(&point.values[key]));
+        if !self.shared.contains(&entry.label) || under.as_ref() == Some(&entry.protocol) {
+            return label.to_owned();
+        }
+        format!("{label}, {}", entry.protocol)
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use serde_json::{Value, json};
+
+    fn entry(label: &str, protocol: &str, metric: &str, mean: f64) -> Value {
+        json!({ "label": label, "protocol": protocol, "metric": metric, "unit": "us", "n": 2,
+            "mean": mean, "half_width": 1.5, "min": mean - 1.0, "max": mean + 1.0,
+            "is_lower_bound": false, "is_best": false })
+    }
+
+    fn means(keys: &[&str], points: &[(Value, Vec<Value>)]) -> Means {
+        let point = |(values, metrics): &(Value, Vec<Value>)| {
+            let point = json!({ "values": values, "metrics": metrics });
+            serde_json::from_value(point).unwrap()
+        };
+        Means {
+            name: "x".to_owned(),
+            keys: keys.iter().map(|key| (*key).to_owned()).collect(),
+            seeds: vec![1, 2],
+            points: points.iter().map(point).collect(),
+            failed: Vec::new(),
+            has_runs: false,
+        }
+    }
 
     #[test]
-    fn values_are_read_with_their_units() {
-        let numbers = ["0.465", "1500B", "1e-4", "websearch", "–", "2e"].map(number);
-        let known = [Some(0.465), Some(1500.0), Some(1e-4), None, None, Some(2.0)];
-        assert_eq!(numbers, known);
+    fn keys_become_axes_in_the_units_of_their_values() {
+        let axis = |values: &[&str]| {
+            let one = Dimension::of_key("k", values.iter().map(|value| (*value).to_owned()));
+            (one.numbers, one.unit, one.log)
+        };
+        assert_eq!(axis(&["0.5", "0.3", "0.4"]), (vec![0.3, 0.4, 0.5], "", false));
+        assert_eq!(axis(&["500KB", "8MB", "2MB"]), (vec![5e5, 2e6, 8e6], "B", true));
+        assert_eq!(axis(&["10us", "1ms"]), (vec![10.0, 1000.0], "us", false), "two tell nothing");
+        assert_eq!(axis(&["30%", "60%"]).0, [0.3, 0.6]);
+        assert!(axis(&["1", "2", "4", "8", "16"]).2);
+        assert!(!axis(&["10", "20", "30", "80", "90"]).2, "even as they are");
+        assert!(!axis(&["0", "1", "10", "100"]).2, "zero has no logarithm");
+        assert!(axis(&["10us", "1MB"]).0.is_empty(), "not of one kind");
+        assert!(axis(&["websearch", "1KB"]).0.is_empty());
+    }
+
+    #[test]
+    fn means_stand_at_their_point_label_and_size() {
+        let of = |label: &str, mean| entry(label, "swift", "fct_p99_us", mean);
+        let mut small = entry("b", "swift", "size_slowdown_p99", 7.123_456_7);
+        small["min_bytes"] = json!(1000);
+        small["below_bytes"] = json!(10000);
+        small["is_lower_bound"] = json!(true);
+        let of_points = [
+            (json!([0.6, "swift"]), vec![of("a", 1.0), of("b", 2.0), small]),
+            (json!([0.3, "swift"]), vec![of("a", 3.0)]),
+        ];
+        let (choice, left_out) = Choice::of(&means(&["load", PROTOCOL], &of_points), 4);
+        assert_eq!(left_out, 0);
+        let value = serde_json::to_value(&choice).unwrap();
+        let cells = |metric: usize| value["metrics"][metric]["cells"].clone();
+        assert_eq!(
+            cells(0),
+            json!([
+                [[1, 0, 0, 0], 1.0, 1.5, 2, 0.0, 2.0, "none"],
+                [[1, 0, 1, 0], 2.0, 1.5, 2, 1.0, 3.0, "none"],
+                [[0, 0, 0, 0], 3.0, 1.5, 2, 2.0, 4.0, "none"],
+            ])
+        );
+        assert_eq!(cells(1), json!([[[1, 0, 1, 1], 7.1235, 1.5, 2, 6.1235, 8.1235, "bound"]]));
+        assert_eq!(choice.dimension("size").values, ["all", "1 KB to 10 KB"]);
+        let protocols = choice.dimension(PROTOCOL);
+        let card = Protocol::named("swift").unwrap().card();
+        assert_eq!(protocols.colors, [card.color]);
+        assert_eq!(value["metrics"][0]["unit"], "µs");
+        assert_eq!(value["metrics"][0]["better"], "less");
+        // Of fewer means, those of single sizes go first.
+        let (fewer, left_out) = Choice::of(&means(&["load", PROTOCOL], &of_points), 3);
+        assert_eq!((fewer.metrics.len(), left_out), (1, 1));
+        assert_eq!(fewer.metrics[0].name, "fct_p99_us");
+    }
+
+    #[test]
+    fn flows_of_one_label_under_two_protocols_are_told_apart() {
+        let both = |under: &str| {
+            let of = |protocol| entry("a", protocol, "retransmitted_bytes", 0.0);
+            (json!([under]), vec![of(under), of("dctcp"), entry("", "x + y", "drops", 0.0)])
+        };
+        let labels = |keys: &[&str], points: &[(Value, Vec<Value>)]| {
+            Choice::of(&means(keys, points), 100).0.dimension("label").values.clone()
+        };
+        assert_eq!(labels(&[PROTOCOL], &[both("swift"), both("hpcc")]), ["a", "a, dctcp", NONE]);
+        assert_eq!(labels(&["seed"], &[both("swift")]), ["a, swift", "a, dctcp", NONE]);
+        let one = [(json!([1]), vec![entry("a", "swift", "retransmitted_bytes", 0.0)])];
+        assert_eq!(labels(&["load"], &one), ["a"]);
+    }
+
+    #[test]
+    fn tables_over_seeds_tell_means_intervals_and_the_best() {
+        let mut best = entry("a", "swift", "slowdown_p99", 56.0);
+        best["is_best"] = json!(true);
+        let mut bound = entry("a", "dctcp", "slowdown_p99", 70.0);
+        bound["is_lower_bound"] = json!(true);
+        let of = |protocol, one| {
+            (json!([protocol]), vec![entry("a", protocol, "retransmitted_bytes", 0.0), one])
+        };
+        let points = [of("swift", best), of("dctcp", bound)];
+        let html = over_seeds(&Means { has_runs: true, ..means(&[PROTOCOL], &points) });
+        assert!(html.contains("<b>56 ± 1.5</b>") && html.contains("≥ 70 ± 1.5"), "{html}");
+        assert!(html.contains("Bold: the best") && html.contains("≥: a lower bound"), "{html}");
     }
 }

@@ -104,6 +104,8 @@ pub fn run_seeds(
     // That all of them can be written is known before anything runs. Each is opened again when it
     // runs: a system has only so many open files.
     (0..all.len() * names.len()).try_for_each(|i| open(i).map(drop))?;
+    let first = names.iter().map(String::as_str).zip(&all[0].plans);
+    options.tell_resolved(&first.collect::<Vec<_>>());
     let done = in_parallel(all.len() * names.len(), options.threads(), |i, threads| {
         let plan = &all[i / names.len()].plans[i % names.len()];
         let (summary, staged) = run_numbered(plan, options, threads, i, open(i)?)?;

@@ -18,9 +18,10 @@ use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
 use crate::observe::{Control, Observations, Part, adapt};
 use crate::readings::{Reading, readings};
+use crate::resolution::resolution;
 use crate::seeds::{aggregated, is_fixed};
 use crate::warnings::gathered;
-use crate::{Aggregated, Error, Listener, SeedList, Source, load, machine};
+use crate::{Aggregated, Error, Listener, Says, SeedList, Source, load, machine};
 
 /// More runs are a slip of the pen.
 const RUNS_MAX: usize = 1_000_000;
@@ -117,6 +118,8 @@ pub struct SweepOptions<'a> {
     pub begin: Option<&'a (dyn Fn(usize) + Sync)>,
     /// Told of the state of each of them now and then.
     pub progress: Option<Listener<'a>>,
+    /// Told what the first point came to, before anything runs.
+    pub resolved: Option<Says<'a>>,
     /// Set from elsewhere, it ends the work with [`Error::Interrupted`].
     pub interrupted: Option<&'a AtomicBool>,
 }
@@ -195,6 +198,10 @@ type Found = Option<Known>;
 pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error> {
     let (seeds, name) = design.seeds()?;
     let found = found(design, &seeds, options)?;
+    if let Some(say) = options.resolved {
+        let plan = design.plan(0, Some(seeds.seeds()[0]))?;
+        resolution(&[(&name, &plan)]).iter().for_each(|line| say(line));
+    }
     let missing = missing(&found);
     let made = make(design, &missing, &seeds, options);
     let kept = found.len() - missing.len();

@@ -13,8 +13,13 @@ const filter = () => {
   redraw();
 };
 
-const colorOf = (protocol) =>
-  data.plots.flatMap((plot) => plot.lines).find((line) => line.protocol === protocol)?.color;
+const colorOf = (protocol) => {
+  const line = data.plots.flatMap((plot) => plot.lines).find((of) => of.protocol === protocol);
+  const ofSweep = data.sweeps.flatMap((sweep) => sweep.dimensions)
+    .filter((dimension) => dimension.protocols)
+    .map((dimension) => dimension.colors[dimension.values.indexOf(protocol)]);
+  return line?.color ?? ofSweep.find(Boolean);
+};
 
 const beginFilters = () => {
   const lines = data.plots.flatMap((plot) => plot.lines);

@@ -20,6 +20,7 @@ const beginContents = () => {
 beginContents();
 beginTables();
 beginPlots();
+beginSweeps();
 beginFilters();
 document.body.append(panel);
 beginFabric();

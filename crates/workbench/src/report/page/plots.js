@@ -19,9 +19,10 @@ const figures = new Map();
 const measure = document.createElement("canvas").getContext("2d");
 measure.font = "12px sans-serif";
 
-// A name that fits into a legend: of a long one the ends, which tell it from others.
-const fitted = (name) => {
-  const most = WIDTH - MARGIN.l - MARGIN.r - ENTRY;
+// A name that fits into a legend of so wide a plot: of a long one the ends, which tell it from
+// others.
+const fitted = (name, width) => {
+  const most = width - MARGIN.l - MARGIN.r - ENTRY;
   let kept = name.length;
   const cut = () => `${name.slice(0, Math.ceil(kept / 2))}…${name.slice(-Math.floor(kept / 2))}`;
   let text = name;
@@ -76,9 +77,9 @@ const traces = (plot, state) => {
     const own = line.range && points === line.points ? line.range : null;
     const [xs, ys] = [points.map((p) => p[0]), points.map((p) => p[1])];
     const long = points.length > 2 * MARKERS;
-    const marked = line.marker && (line.apart || !long || plot.distribution);
+    const marked = line.marker && (line.apart || !long || plot.distribution || line.bounds);
     all.push({
-      type: "scatter", x: xs, y: ys, name: fitted(line.name), legendgroup: `g${group}`,
+      type: "scatter", x: xs, y: ys, name: fitted(line.name, state.width), legendgroup: `g${group}`,
       showlegend: Boolean(line.name) && points.length > 0,
       visible: state.off.has(group) ? "legendonly" : true,
       mode: line.apart ? "markers" : marked ? "lines+markers" : "lines",
@@ -87,10 +88,11 @@ const traces = (plot, state) => {
         shape: plot.distribution ? "hv" : "linear",
       },
       marker: {
-        color, symbol: line.marker ?? "circle", size: line.apart && flows ? 6 : 8,
-        maxdisplayed: line.apart ? 0 : MARKERS,
+        color, symbol: symbolOf(line), size: line.apart && flows ? 6 : 8,
+        maxdisplayed: line.apart || line.bounds ? 0 : MARKERS,
       },
-      customdata: flows, hoverinfo: line.name || flows ? "all" : "skip",
+      customdata: flows, text: line.told,
+      hoverinfo: line.name || flows || line.told ? "all" : "skip",
       hovertemplate: hoverOf(plot, line, flows),
       error_y: own && (line.apart || plot.x.names)
         ? { type: "data", symmetric: false, color, thickness: 1.2, width: 3,
@@ -112,7 +114,13 @@ const traces = (plot, state) => {
   return all;
 };
 
-// The least and the greatest of a seed, as a band.
+// A point that is only a lower bound has an open marker.
+const symbolOf = (line) => {
+  const symbol = line.marker ?? "circle";
+  return line.bounds ? line.bounds.map((is) => (is ? `${symbol}-open` : symbol)) : symbol;
+};
+
+// A range at each point, as a band.
 const bandOf = (xs, range, color, group, state) => ({
   type: "scatter", mode: "lines", line: { width: 0 }, fill: "toself", hoverinfo: "skip",
   x: [...xs, ...xs.slice().reverse()],
@@ -129,8 +137,9 @@ const hoverOf = (plot, line, flows) => {
   const name = escapedText(line.name || "");
   const ends = line.apart ? "%{customdata.src} to %{customdata.dst}, " : "";
   const more = flows ? `<br>${ends}click for more` : "";
+  const told = line.told ? "%{text}" : "";
   const x = plot.x.names ? "" : `${escapedText(plot.x.label)}: %{x:.4~g}<br>`;
-  return `${name}<br>${x}${escapedText(plot.y.label)}: %{y:.4~g}${more}<extra></extra>`;
+  return `${name}<br>${x}${escapedText(plot.y.label)}: %{y:.4~g}${told}${more}<extra></extra>`;
 };
 
 const leastOf = (values) => values.reduce((a, b) => Math.min(a, b), Infinity);
@@ -165,7 +174,8 @@ const axisOf = (axis, log, values) => {
       tickvals: axis.names.map((_, i) => i), ticktext: axis.names.map(escapedText), tickangle: -35,
     });
   }
-  const usable = values.filter((value) => Number.isFinite(value) && (!log || value > 0));
+  const all = values.concat(axis.beside ?? []);
+  const usable = all.filter((value) => Number.isFinite(value) && (!log || value > 0));
   if (log) {
     if (usable.length) {
       shown.range = logRange(usable);
@@ -182,7 +192,7 @@ const axisOf = (axis, log, values) => {
 const layoutOf = (plot, state, all) => {
   const named = all.filter((trace) => trace.showlegend);
   const widest = Math.max(0, ...named.map((trace) => measure.measureText(trace.name).width));
-  const columns = Math.max(1, Math.floor((WIDTH - MARGIN.l - MARGIN.r) / (widest + ENTRY)));
+  const columns = Math.max(1, Math.floor((state.width - MARGIN.l - MARGIN.r) / (widest + ENTRY)));
   const rows = named.length > 0 ? Math.ceil(named.length / columns) : 0;
   const bottom = MARGIN.b + (plot.x.names ? 40 : 0);
   const legend = ROW * rows + 8;
@@ -192,7 +202,7 @@ const layoutOf = (plot, state, all) => {
   const tail = plot.distribution && state.tail;
   const y = tail ? { ...plot.y, label: `${plot.y.label} that are larger`, to: undefined } : plot.y;
   return {
-    width: WIDTH, height: HEIGHT + MARGIN.t + bottom + legend, autosize: false,
+    width: state.width, height: HEIGHT + MARGIN.t + bottom + legend, autosize: false,
     margin: { ...MARGIN, b: bottom + legend, autoexpand: false },
     font: { family: "sans-serif", size: 12, color: "#222" },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
@@ -254,50 +264,68 @@ const drawAll = () => {
   for (const [figure, state] of figures) if (!state.drawn) draw(figure);
 };
 
-// Saves a figure as it is shown, with its title, in ink on white.
-const save = async (figure) => {
-  const state = figures.get(figure);
+// A plot as it is shown, in ink on white, as SVG.
+const pictureOf = async (state, title) => {
   const all = traces(state.plot, state);
   const layout = layoutOf(state.plot, state, all);
-  layout.title = { text: escapedText(state.plot.title), font: { size: 13 }, x: 0.02, y: 0.98 };
-  layout.margin.t += 26;
-  layout.height += 26;
+  if (title) {
+    layout.title = { text: escapedText(title), font: { size: 13 }, x: 0.02, y: 0.98 };
+    layout.margin.t += 26;
+    layout.height += 26;
+  }
   layout.paper_bgcolor = layout.plot_bgcolor = "#fff";
-  const url = await Plotly.toImage({ data: all, layout }, {
-    format: "svg", width: layout.width, height: layout.height,
-  });
+  const { width, height } = layout;
+  const url = await Plotly.toImage({ data: all, layout }, { format: "svg", width, height });
+  return { url, svg: decodeURIComponent(url.slice(url.indexOf(",") + 1)), height };
+};
+
+// Saves a figure with its title.
+const save = async (figure) => {
+  const { url } = await pictureOf(figures.get(figure), figures.get(figure).plot.title);
   make("a", { href: url, download: `${figure.dataset.name}.svg` }).click();
-  return url;
 };
 
 const tool = (name, title, pressed, act) =>
   make("button", { type: "button", title, "aria-pressed": pressed, onclick: act }, name);
 
+// Draws figures as they come into sight.
+const seen = new IntersectionObserver((entries) => {
+  for (const { target } of entries.filter((entry) => entry.isIntersecting)) {
+    seen.unobserve(target);
+    if (figures.get(target)?.drawn === false) draw(target);
+  }
+}, { rootMargin: "400px" });
+
+// Gives an element of a figure its plot, its tools, and a place to be drawn in.
+const beginFigure = (figure, plot) => {
+  const at = make("div", { class: "drawing" });
+  const state = {
+    plot, at, width: WIDTH, drawn: false, off: new Set(), tail: plot.distribution === "tail",
+  };
+  figures.set(figure, state);
+  const tools = make("div", { class: "tools" });
+  if (plot.distribution) {
+    const button = tool("log tail", "The share that is larger, on a log axis", state.tail, () => {
+      state.tail = !state.tail;
+      button.setAttribute("aria-pressed", state.tail);
+      draw(figure);
+    });
+    tools.append(button);
+  }
+  tools.append(tool("SVG", "Save this plot, for a paper", null, () => save(figure)));
+  figure.append(tools, at);
+  seen.observe(figure);
+};
+
+const endFigure = (figure) => {
+  seen.unobserve(figure);
+  figures.delete(figure);
+  figure.remove();
+};
+
 const beginPlots = () => {
-  const seen = new IntersectionObserver((entries) => {
-    for (const entry of entries.filter((entry) => entry.isIntersecting)) {
-      seen.unobserve(entry.target);
-      if (!figures.get(entry.target).drawn) draw(entry.target);
-    }
-  }, { rootMargin: "400px" });
-  for (const figure of document.querySelectorAll("figure.plot")) {
-    const plot = data.plots[figure.dataset.plot];
-    const at = make("div", { class: "drawing" });
-    const state = { plot, at, drawn: false, off: new Set(), tail: plot.distribution === "tail" };
-    figures.set(figure, state);
-    const tools = make("div", { class: "tools" });
-    if (plot.distribution) {
-      const button = tool("log tail", "The share that is larger, on a log axis", state.tail, () => {
-        state.tail = !state.tail;
-        button.setAttribute("aria-pressed", state.tail);
-        draw(figure);
-      });
-      tools.append(button);
-    }
-    const svg = tool("SVG", "Save this plot, for a paper", null, () => save(figure));
-    tools.append(svg);
-    figure.append(tools, at);
-    seen.observe(figure);
+  for (const figure of document.querySelectorAll("figure.plot[data-plot]")) {
+    beginFigure(figure, data.plots[figure.dataset.plot]);
   }
   dark.addEventListener("change", redraw);
   addEventListener("beforeprint", drawAll);

@@ -1,7 +1,9 @@
 // Tables that are sorted by a click on the head of a column.
 
-// What a cell is sorted by: the first number in it, if its column has numbers; else its text.
+// What a cell is sorted by: the number that it says it is; else the first number in it, if its
+// column has numbers; else its text.
 const keyOf = (cell) => {
+  if (cell.dataset.number !== undefined) return Number(cell.dataset.number);
   const text = cell.textContent.trim();
   if (!cell.classList.contains("n")) return text.toLowerCase();
   const number = text.replace(/,/g, "").match(/-?\d+(\.\d+)?/);
@@ -24,15 +26,15 @@ const sortBy = (table, head, column) => {
   body.append(...rows.map(([, row]) => row));
 };
 
-const beginTables = () => {
-  for (const table of document.querySelectorAll("main .wide > table")) {
-    [...table.tHead.rows[0].cells].forEach((head, column) => {
-      head.setAttribute("aria-sort", "none");
-      head.tabIndex = 0;
-      head.addEventListener("click", () => sortBy(table, head, column));
-      head.addEventListener("keydown", (event) => {
-        if (event.key === "Enter") sortBy(table, head, column);
-      });
+const beginTable = (table) => {
+  [...table.tHead.rows[0].cells].forEach((head, column) => {
+    head.setAttribute("aria-sort", "none");
+    head.tabIndex = 0;
+    head.addEventListener("click", () => sortBy(table, head, column));
+    head.addEventListener("keydown", (event) => {
+      if (event.key === "Enter") sortBy(table, head, column);
     });
-  }
+  });
 };
+
+const beginTables = () => document.querySelectorAll("main .wide > table").forEach(beginTable);

@@ -1,0 +1,75 @@
+//! The manual: pages that `man` shows, made of the arguments.
+
+use clap::{Command, CommandFactory};
+use clap_mangen::Man;
+
+use crate::args::Args;
+
+/// What every page ends with.
+const STATUS: &str = ".SH \"EXIT STATUS\"\n\
+    0: done. 1: the run, or a part of a sweep, failed. 2: the command line or a file is wrong. \
+    130: interrupted.\n";
+
+/// One page about all of it.
+pub(crate) fn page() -> String {
+    let root = built();
+    let mut page = rendered(&root, |man, to| {
+        man.render_title(to)?;
+        man.render_name_section(to)?;
+        man.render_synopsis_section(to)?;
+        man.render_description_section(to)
+    });
+    for command in subcommands(&root) {
+        page.push_str(&format!(".SH \"{}\"\n", name(command, "tidegate ").to_uppercase()));
+        let about = command.get_about().map(ToString::to_string).unwrap_or_default();
+        page.push_str(&format!("{about}.\n"));
+        let parts = rendered(command, |man, to| {
+            man.render_synopsis_section(to)?;
+            man.render_options_section(to)
+        });
+        page.push_str(&parts.replace(".SH ", ".SS "));
+    }
+    page + STATUS
+}
+
+/// A page for each subcommand, and one that names them: (name of a file, content).
+pub(crate) fn pages() -> Vec<(String, Vec<u8>)> {
+    let root = built();
+    let all = std::iter::once(&root).chain(subcommands(&root));
+    let page = |command: &Command| {
+        let text = rendered(command, |man, to| man.render(to)) + STATUS;
+        (format!("{}.1", name(command, "tidegate-")), text.into_bytes())
+    };
+    all.map(page).collect()
+}
+
+fn built() -> Command {
+    let mut root = Args::command();
+    root.build();
+    root
+}
+
+fn subcommands(root: &Command) -> impl Iterator<Item = &Command> {
+    root.get_subcommands().filter(|command| command.get_name() != "help")
+}
+
+/// The whole name of a command, behind `prefix` unless it is the program itself.
+fn name(command: &Command, prefix: &str) -> String {
+    let own = command.get_name();
+    if own == "tidegate" { own.to_owned() } else { format!("{prefix}{own}") }
+}
+
+/// What a part of a page comes to.
+fn rendered(
+    command: &Command,
+    render: impl FnOnce(&Man, &mut Vec<u8>) -> std::io::Result<()>,
+) -> String {
+    let mut bytes = Vec::new();
+    render(&Man::new(command.clone()), &mut bytes).expect("memory can be written");
+    let text = String::from_utf8_lossy(&bytes);
+    // Not every reader of pages takes more than ASCII.
+    let shown = |c: char| {
+        if c.is_ascii() { c.to_string() } else { format!("\\[u{:04X}]", c as u32) }
+    };
+    text.chars().map(shown).collect()
+}

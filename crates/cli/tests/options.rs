@@ -1,0 +1,184 @@
+//! Options that mean the same for several subcommands, and the manual.
+
+mod common;
+
+use std::fs;
+use std::process::{Command, Stdio};
+
+use common::{Place, answer, anywhere, files, protocols, protocols_without};
+use serde_json::Value;
+
+fn compared(json: &Value) -> Vec<&str> {
+    let runs = json["runs"].as_array().unwrap();
+    runs.iter().map(|run| run["protocol"].as_str().unwrap()).collect()
+}
+
+#[test]
+fn all_are_the_protocols_that_the_fabric_carries() {
+    let others = |names: &[String]| -> Vec<String> {
+        protocols().into_iter().filter(|name| !names.contains(name)).collect()
+    };
+    // Racks that circuits join have no queues for credits, and other fabrics no circuits.
+    for (place, carried, why) in [
+        (Place::usual(), anywhere(), "found a fabric without circuits"),
+        (Place::racks(), protocols_without("credit queues"), "credit"),
+    ] {
+        let answer = place.call("compare", &["--protocols", "all", "--json"]);
+        let left: Vec<&str> =
+            answer.stderr.lines().filter(|line| line.starts_with("warning: without ")).collect();
+        let refused = others(&carried);
+        assert!(!refused.is_empty() && left.len() == 1, "{}", answer.stderr);
+        assert!(left[0].starts_with(&format!("warning: without {}: ", refused.join(", "))));
+        assert!(left[0].contains(why), "{}", left[0]);
+        assert_eq!(compared(&answer.json()), carried);
+    }
+    let place = Place::usual();
+    let known = format!("all,{}", protocols()[0]);
+    place.call("compare", &["--protocols", &known]).refused(2, &["`all` stands alone"]);
+    let wrong = ["--protocols", "all", "--set", "fabric.mtu=1"];
+    place.call("compare", &wrong).refused(2, &["fabric.mtu", "--set"]);
+    let seeds = ["--protocols", "all", "--seeds", "2", "--json", "--set", "duration=100us"];
+    assert_eq!(compared(&place.call("compare", &seeds).json()), anywhere());
+    let vary = ["--vary", "protocol=all", "--no-cache", "--json", "--set", "duration=100us"];
+    let swept = place.call("sweep", &vary);
+    assert!(swept.stderr.contains("without "), "{}", swept.stderr);
+    let swept = swept.json();
+    let points = swept["points"].as_array().unwrap().iter();
+    let names: Vec<&str> = points.map(|point| point["values"][0].as_str().unwrap()).collect();
+    assert_eq!(names, anywhere());
+}
+
+#[test]
+fn blanks_beside_commas_are_none_of_a_list() {
+    let place = Place::usual();
+    let names = &anywhere()[..2];
+    let [first, last] = [format!("{},", names[0]), format!(",{}", names[1])];
+    for words in [
+        &["--protocols", &first, &names[1]][..],
+        &["--protocols", &names[0], &last],
+        &["--protocols", &names[0], ",", &names[1]],
+        &[&format!("--protocols={first}"), &names[1]],
+    ] {
+        let json = place.call("compare", &[words, &["--json"]].concat()).json();
+        assert_eq!(compared(&json), names, "{words:?}");
+    }
+    let vary = ["--vary", "duration=100us,", "120us", "--seeds", "3,", "4", "--no-cache", "--json"];
+    let json = place.call("sweep", &vary).json();
+    assert_eq!(json["points"].as_array().unwrap().len(), 2);
+    assert_eq!(json["seeds"], serde_json::json!([3, 4]));
+    place.call("compare", &["--protocols", &first]).refused(2, &["a name is missing"]);
+    let apart = [&names[0], names[1].as_str()];
+    place.call("compare", &["--protocols", apart[0], apart[1]]).refused(2, &[apart[1]]);
+}
+
+/// Two flows without end, which no seed changes: that is warned of.
+fn alike() -> Place {
+    Place::new("[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\n[[flows]]\nsrc = \"h1\"\ndst = \"h2\"\n")
+}
+
+#[test]
+fn who_wants_it_quiet_hears_of_errors_alone() {
+    let place = alike();
+    let args = ["--seeds", "2", "--set", "transport.protocol=swift"];
+    let told = place.run(&args);
+    assert!(told.stderr.contains("warning: "), "{}", told.stderr);
+    let quiet = place.run(&[&args[..], &["-q"]].concat());
+    assert_eq!((quiet.stderr.as_str(), quiet.code), ("", Some(0)));
+    let [told, quiet] = [told, quiet].map(|answer| answer.stdout);
+    let table = |text: &str| text.split("Switches").next().unwrap().to_owned();
+    assert_eq!(table(&told), table(&quiet));
+    let all = place.call("compare", &["--protocols", "all", "--quiet"]);
+    assert_eq!((all.stderr.as_str(), all.code), ("", Some(0)));
+    place.run(&["-q", "--set", "fabric.mtu=1"]).refused(2, &["fabric.mtu"]);
+    place.run(&["-q", "-v"]).refused(2, &["--quiet", "--verbose"]);
+    for call in [&["reproduce", "--list", "-q"][..], &["reproduce", "--list", "-v"]] {
+        assert_eq!(answer(call).code, Some(0));
+    }
+}
+
+#[test]
+fn what_a_scenario_comes_to_is_told_before_it_runs() {
+    let place = Place::usual();
+    let set = ["--set", "transport.protocol=swift", "--set", "transport.params.beta=0.5"];
+    let told = place.run(&[&set[..], &["-v", "--json"]].concat());
+    let plain = place.run(&[&set[..], &["--json"]].concat());
+    for line in [
+        "three hosts: seed 1, duration 300us, warmup 50us",
+        "fabric: 3 hosts, 1 switch, 3 links; ",
+        "routing ecmp",
+        "swift: beta = 0.5 (default 0.8)",
+        "connections: per-message",
+        "to send: 7 flows, 2 of them without end; with generated messages some 0.100 MB in 0.3 ms",
+    ] {
+        assert!(told.stderr.contains(line), "{line}: {}", told.stderr);
+        assert!(!plain.stderr.contains(line), "{}", plain.stderr);
+    }
+    let [told, plain] = [told, plain].map(|answer| common::steady(answer.json()));
+    assert_eq!(told, plain);
+    // Of several, what they share once.
+    let several = place.call("compare", &["-v", "--protocols", "swift,dctcp", "--seeds", "2"]);
+    assert_eq!(several.stderr.matches("fabric: ").count(), 1, "{}", several.stderr);
+    assert!(several.stderr.contains("dctcp: dctcp: all parameters"), "{}", several.stderr);
+    let swept = ["-v", "--vary", "duration=100us,120us", "--no-cache"];
+    assert!(place.call("sweep", &swept).stderr.contains("duration 100us"));
+}
+
+#[test]
+fn results_do_not_go_to_stdout() {
+    let place = Place::usual();
+    let scenario = place.arg("scenario.toml");
+    for args in [
+        &["run", &scenario][..],
+        &["compare", &scenario, "--protocols", "swift"],
+        &["sweep", &scenario, "--vary", "duration=100us,120us"],
+        &["reproduce", "poseidon/1"],
+        &["report", &scenario],
+        &["man"],
+    ] {
+        let answer = answer(&[args, &["--out", "-"]].concat());
+        answer.refused(2, &["--out", "stdout", "name a f"]);
+    }
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}
+
+/// What a program that shows manual pages answers to one; none where there is no such program.
+fn shown(page: &str) -> Option<(String, String)> {
+    let args = ["-man", "-Tutf8", "-ww"];
+    let pipe = Stdio::piped;
+    let mut child = Command::new("groff")
+        .args(args)
+        .stdin(pipe())
+        .stdout(pipe())
+        .stderr(pipe())
+        .spawn()
+        .ok()?;
+    let mut stdin = child.stdin.take().unwrap();
+    let page = page.to_owned();
+    let writer = std::thread::spawn(move || std::io::Write::write_all(&mut stdin, page.as_bytes()));
+    let output = child.wait_with_output().unwrap();
+    writer.join().unwrap().unwrap();
+    let text = |bytes: Vec<u8>| String::from_utf8_lossy(&bytes).into_owned();
+    Some((text(output.stdout), text(output.stderr)))
+}
+
+#[test]
+fn the_manual_has_every_subcommand_and_option() {
+    let page = answer(&["man"]).ok();
+    assert!(page.contains(".TH tidegate 1") && page.contains(".SH NAME"), "{page:.300}");
+    for subcommand in ["RUN", "COMPARE", "SWEEP", "REPRODUCE", "REPORT", "PROTOCOLS", "MAN"] {
+        assert!(page.contains(&format!(".SH \"TIDEGATE {subcommand}\"")), "{subcommand}");
+    }
+    let place = Place::usual();
+    let out = place.arg("man");
+    answer(&["man", "--out", &out]).ok();
+    let pages = files(&place.path("man"));
+    assert!(pages.contains(&"tidegate.1".to_owned()), "{pages:?}");
+    assert!(pages.contains(&"tidegate-sweep.1".to_owned()), "{pages:?}");
+    let sweep = fs::read_to_string(place.path("man/tidegate-sweep.1")).unwrap();
+    for text in [&page, &sweep] {
+        let Some((shown, complaints)) = shown(text) else { continue };
+        assert_eq!(complaints, "");
+        // Heads are printed twice, to be bold.
+        assert!(shown.contains("interrupted") && shown.contains("under several seeds"), "{shown}");
+    }
+}

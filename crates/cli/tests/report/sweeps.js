@@ -1,0 +1,76 @@
+// What a reader chooses of a sweep, and what is drawn after each choice.
+async () => {
+  dispatchEvent(new Event("beforeprint"));
+  const at = document.querySelector("div.sweep");
+  const figures = () => [...at.querySelectorAll("figure.plot")];
+  const pause = (ms) => new Promise((then) => setTimeout(then, ms));
+  const title = () => figures()[0].querySelector("figcaption").textContent;
+  const drawn = () => figures()[0].querySelector(".drawing");
+  const control = (name) => at.querySelector(`.controls [name="${name}"]`);
+  const choose = (name, text) => {
+    const select = control(name);
+    select.selectedIndex = [...select.options].findIndex((option) => option.textContent === text);
+    select.dispatchEvent(new Event("change"));
+  };
+  const rows = () =>
+    [...at.querySelectorAll("tbody tr")].filter((row) => !row.hidden).length;
+  const told = {};
+
+  // Lines with their bands: there are as many.
+  const { data } = drawn();
+  const lines = data.filter((trace) => trace.fill !== "toself");
+  const bands = data.filter((trace) => trace.fill === "toself");
+  told.first = { lines: {} };
+  lines.forEach((line, i) => {
+    const ys = bands[i].y;
+    const band = line.y.map((_, k) => [ys[ys.length - 1 - k], ys[k]]);
+    told.first.lines[line.name] = { x: line.x, y: line.y, band };
+  });
+
+  told.rows = rows();
+  const head = [...at.querySelectorAll("th")].find((th) => th.textContent.startsWith("mean"));
+  head.click();
+  told.sorted = [...at.querySelectorAll("tbody tr")]
+    .map((row) => Number(row.cells[head.cellIndex].dataset.number));
+
+  // A protocol less.
+  const box = document.querySelector("#filters input[type=checkbox]");
+  box.click();
+  told.hidden = [told.rows, rows()];
+  box.click();
+
+  choose("metric", "goodput_mean_gbps");
+  const labels = [...control("label").options].map((option) => option.textContent);
+  told.goodput = {
+    title: title(), labels, rows: rows(), unit: figures()[0].querySelector(".ytitle").textContent,
+  };
+  choose("label", "short");
+  told.short = title();
+
+  const scale = () => drawn().layout.yaxis.type;
+  told.log = [scale()];
+  control("log y").click();
+  told.log.push(scale());
+  control("log y").click();
+
+  // Saved as it would be downloaded.
+  const click = HTMLAnchorElement.prototype.click;
+  let saved = null;
+  HTMLAnchorElement.prototype.click = function () { saved = this.href; };
+  figures()[0].querySelector(".tools button").click();
+  for (let i = 0; i < 600 && !saved; i++) await pause(50);
+  HTMLAnchorElement.prototype.click = click;
+  told.svg = decodeURIComponent(saved.slice(saved.indexOf(",") + 1));
+
+  choose("x", "transport.protocol");
+  choose("lines", "label");
+  choose("panels", "–");
+  choose("fabric.spines", "1");
+  choose("traffic.short.load", "0.3");
+  told.names = {
+    ticks: drawn().layout.xaxis.ticktext, panels: figures().length,
+    lines: drawn().data.map((trace) => trace.name),
+    bars: drawn().data.map((trace) => trace.error_y.array.length),
+  };
+  return told;
+}

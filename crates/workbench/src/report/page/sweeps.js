@@ -1,0 +1,291 @@
+// Sweeps: a reader chooses a metric, what is across, what makes a line and what a panel. Points are
+// means over seeds, bands and bars their 95 % confidence intervals.
+
+// Rows of a table; the folder has all of them.
+const ROWS = 2000;
+// More panels are not made unasked.
+const PANELS = 6;
+const FAVOURITES = ["slowdown_p99", "goodput_mean_gbps"];
+
+// A mean: the number of its value in each dimension, and the rest by name.
+const cellOf = ([place, mean, half, n, least, most, mark]) =>
+  ({ place, mean, half, n, least, most, mark });
+
+const distinctOf = (cells, dimension) =>
+  [...new Set(cells.map((cell) => cell.place[dimension]))].sort((a, b) => a - b);
+
+// Whether some line of `line` has two places across, or more.
+const isDrawn = (cells, across, line) => {
+  const first = new Map();
+  return cells.some(({ place }) => {
+    const known = first.get(place[line]);
+    if (known === undefined) first.set(place[line], place[across]);
+    return known !== undefined && known !== place[across];
+  });
+};
+
+// The first of some dimensions in the order of a rank; null where none has one.
+const firstBy = (dimensions, rank) => {
+  const ranked = dimensions.map((d) => [rank(d), d]).filter(([of]) => of !== null);
+  return ranked.length ? ranked.reduce((a, b) => (b[0] < a[0] ? b : a))[1] : null;
+};
+
+// What is chosen, as far as it fits the metric; and what suits it best for the rest.
+const settled = (sweep, asked) => {
+  const metric = sweep.metrics[asked.metric];
+  const cells = metric.cells.map(cellOf);
+  const { dimensions } = sweep;
+  const varying = dimensions.map((_, d) => d).filter((d) => distinctOf(cells, d).length > 1);
+  const [label, size] = [dimensions.length - 2, dimensions.length - 1];
+  const left = [...varying];
+  const take = (role, otherwise) => {
+    const own = asked[role];
+    const fits = own === null || left.includes(own);
+    const found = own !== undefined && fits ? own : otherwise();
+    if (found !== null) left.splice(left.indexOf(found), 1);
+    return found;
+  };
+  const x = take("x", () => firstBy(left, (d) =>
+    dimensions[d].numbers.length ? 0 : d === size ? 1 : d === label ? 4
+      : dimensions[d].protocols ? 3 : 2));
+  const lines = take("lines", () => firstBy(left, (d) =>
+    x === null || !isDrawn(cells, x, d) ? null : dimensions[d].protocols ? 0
+      : dimensions[d].key ? 1 : d === label ? 2 : 3));
+  const panels = take("panels", () => firstBy(left, (d) =>
+    dimensions[d].key && isDrawn(cells, x, d) && distinctOf(cells, d).length <= PANELS ? 0 : null));
+  // The rest is left open where no two means of a line then stand at one place.
+  const roles = [x, lines, panels].filter((d) => d !== null);
+  const fits = (cell) => left.every((d) => (kept.get(d) ?? cell.place[d]) === cell.place[d]);
+  const collide = () => {
+    const places = cells.filter(fits).map((cell) => roles.map((d) => cell.place[d]).join());
+    return new Set(places).size < places.length;
+  };
+  const isThere = (d) => {
+    const value = asked.kept.get(d);
+    return value === null || distinctOf(cells, d).includes(value);
+  };
+  const kept = new Map(left.filter(isThere).map((d) => [d, asked.kept.get(d)]));
+  for (const d of left.filter((d) => !kept.has(d))) {
+    if (x !== null && collide()) kept.set(d, distinctOf(cells.filter(fits), d)[0]);
+  }
+  return { metric, cells, chosen: cells.filter(fits), x, lines, panels, varying, left, kept };
+};
+
+// Where a plot is; and a line, whose legend need not say that it is of a label.
+const placed = ({ name, values, protocols }, value) =>
+  protocols ? values[value] : `${name} ${values[value]}`;
+const named = (dimension, value) =>
+  dimension.key ? placed(dimension, value) : dimension.values[value];
+
+const unitOf = (dimension) => (dimension.unit === "us" ? "µs" : dimension.unit);
+
+// What a metric is called beside its unit.
+const plainName = (metric) => metric.name.replace(/_(gbps|us|bytes)$/, "");
+const withUnit = (metric) =>
+  plainName(metric) + (metric.unit ? ` (${metric.unit === "B" ? "bytes" : metric.unit})` : "");
+
+// A line of means, in the order of what is across.
+const lineOf = (sweep, view, value, cells, nth, count) => {
+  const x = sweep.dimensions[view.x];
+  const own = value === null ? null : sweep.dimensions[view.lines];
+  const names = !x.numbers.length;
+  // Lines stand beside each other where names are across.
+  const shift = names && count > 1 ? 0.5 * (nth / (count - 1) - 0.5) : 0;
+  const at = (cell) => (names ? cell.place[view.x] + shift : x.numbers[cell.place[view.x]]);
+  const ordered = [...cells].sort((a, b) => at(a) - at(b));
+  const repeats = ordered.some((cell, i) => i > 0 && at(cell) === at(ordered[i - 1]));
+  const positive = ordered.flatMap((cell) => [cell.mean, cell.mean - (cell.half ?? 0)])
+    .filter((low) => low > 0);
+  // Nothing is below the bottom of a log axis.
+  const floor = view.logY ? leastOf(positive) : -Infinity;
+  const range = (cell) =>
+    [Math.max(cell.mean - (cell.half ?? 0), Math.min(floor, cell.mean)),
+      cell.mean + (cell.half ?? 0)];
+  const told = (cell) =>
+    (cell.half === null ? "" : ` ± ${digits(cell.half)}`) + `<br>n ${cell.n}` +
+    (cell.mark === "bound" ? ", a lower bound" : "");
+  return {
+    name: own ? named(own, value) : "",
+    color: own ? own.colors[value] : sweep.dimensions[view.x].colors[0],
+    marker: own ? own.markers[value] : "circle",
+    dash: own && !own.protocols ? Math.floor(value / 7) : 0,
+    points: ordered.map((cell) => [at(cell), cell.mean]),
+    range: ordered.some((cell) => cell.half !== null) ? ordered.map(range) : undefined,
+    told: ordered.map(told),
+    bounds: ordered.map((cell) => cell.mark === "bound"),
+    apart: names || repeats,
+    protocol: own?.protocols ? own.values[value] : undefined,
+  };
+};
+
+// Where an axis of numbers begins and ends: a little beyond them.
+const endsOf = ({ numbers }) => {
+  const [least, most] = [leastOf(numbers), mostOf(numbers)];
+  const margin = 0.04 * (most - least);
+  return { from: least - margin, to: most + margin };
+};
+
+// A plot for each value of what makes panels, on one scale.
+const plotsOf = (sweep, view) => {
+  const x = sweep.dimensions[view.x];
+  const of = (cells, d) => (d === null ? [null] : distinctOf(cells, d));
+  const numbers = view.lines === null ? [null] : of(view.chosen, view.lines);
+  const plots = of(view.chosen, view.panels).map((panel) => {
+    const cells = view.chosen.filter((c) => panel === null || c.place[view.panels] === panel);
+    const fixed = [...view.kept, [view.panels, panel]].filter(([, value]) => value !== null);
+    const where = fixed.map(([d, value]) => placed(sweep.dimensions[d], value));
+    const lines = numbers.map((value, i) => {
+      const own = cells.filter((cell) => value === null || cell.place[view.lines] === value);
+      return lineOf(sweep, view, value, own, i, numbers.length);
+    });
+    const better = view.metric.better ? `; ${view.metric.better} is better` : "";
+    const title = `${plainName(view.metric)} over ${x.name}`;
+    return {
+      title: [title, ...where].join(", "),
+      x: x.numbers.length
+        ? { label: x.name + (x.unit ? ` (${unitOf(x)})` : ""), log: view.logX, ...endsOf(x) }
+        : { label: "", names: x.values, from: -0.5, to: x.values.length - 0.5 },
+      y: { label: withUnit(view.metric) + better, log: view.logY },
+      lines: lines.filter((line) => line.points.length),
+    };
+  });
+  const all = plots.flatMap((plot) => plot.lines).flatMap((line) =>
+    [...line.points.map((p) => p[1]), ...(line.range ?? []).flat()]);
+  for (const plot of plots) plot.y.beside = all;
+  return plots;
+};
+
+const tableOf = (sweep, view) => {
+  const columns = view.varying.map((d) => sweep.dimensions[d]);
+  const unit = view.metric.unit ? ` ${view.metric.unit}` : "";
+  const heads = [
+    ...columns.map((of) => [of.name, of.numbers.length > 0]),
+    [`mean${unit}`, true], ["±", true], ["least", true], ["most", true], ["n", true],
+  ];
+  const head = make("tr", {},
+    ...heads.map(([name, number]) => make("th", { class: number ? "n" : null }, name)));
+  const number = (value, text) =>
+    make("td", { class: "n", "data-number": value }, text ?? digits(value));
+  const row = (cell) => {
+    const places = view.varying.map((d) => [sweep.dimensions[d], cell.place[d]]);
+    const protocol = places.find(([of]) => of.protocols);
+    const mean = make("td", { class: "n", "data-number": cell.mean });
+    const text = (cell.mark === "bound" ? "≥ " : "") + digits(cell.mean);
+    mean.append(cell.mark === "best" ? make("b", {}, text) : text);
+    return make("tr", { "data-protocol": protocol ? protocol[0].values[protocol[1]] : null },
+      ...places.map(([of, value]) =>
+        of.numbers.length ? number(of.numbers[value], of.values[value])
+          : make("td", {}, of.values[value])),
+      mean, cell.half === null ? make("td", { class: "n" }, "–") : number(cell.half),
+      number(cell.least), number(cell.most), number(cell.n));
+  };
+  const shown = view.cells.slice(0, ROWS);
+  const table = make("table", {}, make("thead", {}, head),
+    make("tbody", {}, ...shown.map(row)));
+  beginTable(table);
+  const parts = [make("div", { class: "wide" }, table)];
+  const more = view.cells.length - shown.length;
+  if (more) parts.push(make("p", { class: "quiet" }, `And ${more} more, in the folder.`));
+  return parts;
+};
+
+// Whether values are above zero and span more than a decade and a half.
+const spansDecades = (cells) => {
+  const means = cells.map((cell) => cell.mean);
+  return leastOf(means) > 0 && mostOf(means) > 30 * leastOf(means);
+};
+
+const explore = (at, sweep) => {
+  const controls = make("form", { class: "controls", "aria-label": "What is drawn" });
+  const plots = make("div", { class: "plots" });
+  const list = make("div");
+  at.append(controls, plots, list);
+  const favourites = FAVOURITES.map((name) => sweep.metrics.findIndex((m) => m.name === name));
+  const asked = { metric: Math.max(favourites.find((i) => i >= 0) ?? 0, 0), kept: new Map() };
+
+  const select = (name, options, value, act) => {
+    const input = make("select", { name, onchange: () => {
+      act(input.value === "" ? null : Number(input.value));
+      show(true);
+    } }, ...options.map(([key, text]) => make("option", { value: key ?? "" }, text)));
+    input.value = value ?? "";
+    controls.append(make("label", {}, `${name} `, input));
+  };
+  const tick = (name, key, value, possible) => {
+    const input = make("input", { type: "checkbox", name, onchange: () => {
+      asked[key] = input.checked;
+      show(true);
+    } });
+    [input.checked, input.disabled] = [value, !possible];
+    controls.append(make("label", {}, input, ` ${name}`));
+  };
+
+  const show = (now) => {
+    const view = settled(sweep, asked);
+    const x = view.x === null ? null : sweep.dimensions[view.x];
+    const means = view.chosen.map((cell) => cell.mean);
+    const [canX, canY] = [Boolean(x?.numbers.length) && leastOf(x.numbers) > 0, leastOf(means) > 0];
+    view.logX = canX && (asked.logX ?? x.log);
+    view.logY = canY && (asked.logY ?? spansDecades(view.chosen));
+    const focus = document.activeElement?.name;
+    controls.replaceChildren();
+    select("metric", sweep.metrics.map((m, i) => [i, m.name]), asked.metric, (i) => {
+      asked.metric = i;
+      asked.logY = undefined;
+    });
+    if (x) {
+      const name = (d) => [d, sweep.dimensions[d].name];
+      const others = (...taken) => view.varying.filter((d) => !taken.includes(d)).map(name);
+      select("x", view.varying.map(name), view.x, (d) => {
+        Object.assign(asked, { x: d, logX: undefined });
+        for (const role of ["lines", "panels"]) if (asked[role] === d) delete asked[role];
+      });
+      select("lines", [[null, "–"], ...others(view.x)], view.lines, (d) => {
+        asked.lines = d;
+        if (asked.panels === d) delete asked.panels;
+      });
+      select("panels", [[null, "–"], ...others(view.x, view.lines)], view.panels, (d) => {
+        asked.panels = d;
+      });
+      for (const d of view.left) {
+        const of = sweep.dimensions[d];
+        const values = distinctOf(view.cells, d).map((value) => [value, of.values[value]]);
+        select(of.name, [[null, "all"], ...values], view.kept.get(d), (value) => {
+          asked.kept.set(d, value);
+        });
+      }
+      tick("log x", "logX", view.logX, canX);
+      tick("log y", "logY", view.logY, canY);
+    }
+    for (const input of controls.elements) if (focus && input.name === focus) input.focus();
+    // Nothing is across a single place.
+    const drawn = x ? plotsOf(sweep, view) : [];
+    [...plots.children].slice(drawn.length).forEach(endFigure);
+    drawn.forEach((plot, i) => {
+      if (!plots.children[i]) {
+        plots.append(make("figure", { class: "plot" }, make("figcaption")));
+        beginFigure(plots.children[i], plot);
+      }
+      const figure = plots.children[i];
+      figure.firstChild.textContent = figure.dataset.name = plot.title;
+      const state = figures.get(figure);
+      state.plot = plot;
+      if (asked.shown !== view.lines) state.off.clear();
+      if (now) draw(figure);
+    });
+    asked.shown = view.lines;
+    const open = view.chosen.some((cell) => cell.mark === "bound");
+    const notes = !open || !x ? [] : [make("p", { class: "quiet" },
+      "Open markers are lower bounds: under some seed more messages did not finish than the " +
+      "percentile leaves above it.")];
+    list.replaceChildren(...notes, ...tableOf(sweep, view));
+    filterRows();
+  };
+  if (sweep.metrics.length) show(false);
+};
+
+const beginSweeps = () => {
+  for (const at of document.querySelectorAll("div.sweep")) {
+    explore(at, data.sweeps[at.dataset.sweep]);
+  }
+};

@@ -1,0 +1,172 @@
+//! What scenarios come to once everything is filled in, in words: for those who want to see what is
+//! run before it is.
+
+use serde_json::Value as Json;
+use tidegate_algos::Stack;
+use tidegate_core::{Message, Time};
+use tidegate_scenario::Plan;
+
+/// Items of a list that are shown; of a longer one, how many there are.
+const ITEMS: usize = 4;
+
+/// Everything about plans, a line each: once where it is the same for all, else behind the names of
+/// those that have it.
+pub(crate) fn resolution(plans: &[(&str, &Plan)]) -> Vec<String> {
+    let kinds: [fn(&Plan) -> String; 6] = [times, fabric, switches, stacks, sharing, demand];
+    let of_kind = |of: fn(&Plan) -> String| {
+        let mut all: Vec<(String, Vec<&str>)> = Vec::new();
+        for (name, plan) in plans {
+            let text = of(plan);
+            match all.iter_mut().find(|(other, _)| *other == text) {
+                Some((_, names)) => names.push(name),
+                None => all.push((text, vec![name])),
+            }
+        }
+        let differ = all.len() > 1;
+        let said = move |(text, names): (String, Vec<&str>)| {
+            if differ { format!("{}: {text}", names.join(", ")) } else { text }
+        };
+        all.into_iter().map(said)
+    };
+    kinds.into_iter().flat_map(of_kind).collect()
+}
+
+fn times(plan: &Plan) -> String {
+    let said =
+        ["duration", "warmup", "drain"].map(|key| format!("{key} {}", text(&plan.resolved[key])));
+    format!("{}: seed {}, {}", plan.name, plan.seed, said.join(", "))
+}
+
+fn fabric(plan: &Plan) -> String {
+    let fabric = &plan.fabric;
+    let parts = [
+        counted(fabric.hosts.len(), "host", "hosts"),
+        counted(fabric.switches.len(), "switch", "switches"),
+        counted(fabric.links.len(), "link", "links"),
+    ];
+    format!("fabric: {}; {}", parts.join(", "), pairs(&plan.resolved["fabric"]))
+}
+
+fn switches(plan: &Plan) -> String {
+    format!("switch: {}", pairs(&plan.resolved["switch"]))
+}
+
+fn stacks(plan: &Plan) -> String {
+    plan.stacks.iter().map(stack).collect::<Vec<_>>().join("; ")
+}
+
+/// A protocol, and what of its parameters is not as by default.
+fn stack(stack: &Stack) -> String {
+    let usual = stack.protocol().stack().values();
+    let own = stack.values().into_iter().zip(usual);
+    let changed = own.filter(|((_, value), (_, default))| value != default);
+    let said: Vec<String> = changed
+        .map(|((name, value), (_, default))| format!("{name} = {value} (default {default})"))
+        .collect();
+    let name = stack.protocol().card().name;
+    match said.is_empty() {
+        true => format!("{name}: all parameters as by default"),
+        false => format!("{name}: {}", said.join(", ")),
+    }
+}
+
+fn sharing(plan: &Plan) -> String {
+    format!("connections: {}", text(&plan.resolved["transport"]["connections"]))
+}
+
+/// What is asked for: an estimate of its size.
+fn demand(plan: &Plan) -> String {
+    let mut bytes = 0.0;
+    let mut untold = 0;
+    for block in &plan.workload.traffic {
+        let end = block.stop.min(plan.duration);
+        match tidegate_scenario::asked_bps(block) {
+            Some(bps) => bytes += bps / 8e12 * end.since(block.start.min(end)).as_ps() as f64,
+            None => untold += 1,
+        }
+    }
+    let flows = &plan.workload.flows;
+    let endless = flows.iter().filter(|flow| flow.bytes == Message::UNLIMITED).count();
+    let sized = flows.iter().filter(|flow| flow.bytes != Message::UNLIMITED);
+    bytes += sized.map(|flow| flow.bytes as f64).sum::<f64>();
+    let ms = plan.duration.since(Time::ZERO).as_us_f64() / 1e3;
+    let packets = bytes / f64::from(plan.fabric.mtu);
+    let mut said = format!(
+        "to send: {}, {endless} of them without end; with generated messages some {:.3} MB \
+         in {ms} ms, {packets:.0} full packets",
+        counted(flows.len(), "flow", "flows"),
+        bytes / 1e6,
+    );
+    if untold > 0 {
+        let blocks = counted(untold, "block", "blocks");
+        said.push_str(&format!("; and {blocks} of traffic without a rate"));
+    }
+    said
+}
+
+fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+/// The keys of a table with their values.
+fn pairs(table: &Json) -> String {
+    let entries = table.as_object().into_iter().flatten();
+    let said: Vec<String> = entries.map(|(key, value)| format!("{key} {}", text(value))).collect();
+    said.join(", ")
+}
+
+fn text(value: &Json) -> String {
+    match value {
+        Json::String(text) => text.clone(),
+        Json::Object(_) => format!("{{ {} }}", pairs(value)),
+        Json::Array(items) if items.len() > ITEMS => format!("[{} items]", items.len()),
+        Json::Array(items) => {
+            format!("[{}]", items.iter().map(text).collect::<Vec<_>>().join(", "))
+        }
+        other => other.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_scenario::{Override, load};
+
+    const TWO_RACKS: &str = "name = 'two racks'\nduration = '1ms'\n\
+        fabric = { kind = 'leaf-spine', racks = 2, hosts_per_rack = 2, mtu = '1000B' }\n\
+        transport = { protocol = 'swift', params = { beta = 0.5 } }\n\
+        flows = [{ src = 'h0', dst = 'h3' }, { src = 'h0', dst = 'h3', size = '1MB' }]\n\
+        [[traffic]]\nkind = 'poisson'\nsizes = '20KB'\nload = 0.1\n\
+        [[traffic]]\nkind = 'permutation'\nsizes = '20KB'\n";
+
+    #[test]
+    fn what_is_filled_in_is_told() {
+        let plan = load(TWO_RACKS, "x.toml", &[]).unwrap();
+        let lines = resolution(&[("", &plan)]);
+        let beta = "swift: beta = 0.5 (default 0.8)";
+        for (line, said) in [
+            (0, "two racks: seed 1, duration 1ms"),
+            (1, "fabric: 4 hosts, 6 switches, 12 links; "),
+            (1, "mtu 1000B"),
+            (2, "routing ecmp"),
+            (3, beta),
+            (4, "connections: per-message"),
+            // A tenth of four links of 100 Gbit/s: 5 MB, and the flow of one.
+            (5, "to send: 2 flows, 1 of them without end; with generated messages some 6.000 MB"),
+            (5, " in 1 ms, 6000 full packets; and 1 block of traffic without a rate"),
+        ] {
+            assert!(lines[line].contains(said), "{said}: {lines:#?}");
+        }
+        assert_eq!(lines.len(), 6);
+    }
+
+    #[test]
+    fn what_is_alike_is_told_once() {
+        let under = |name| load(TWO_RACKS, "x", &[Override::protocol("x", name)]).unwrap();
+        let (swift, dctcp) = (under("swift"), under("dctcp"));
+        let lines = resolution(&[("swift", &swift), ("dctcp", &dctcp)]);
+        assert_eq!(lines.iter().filter(|line| line.contains("fabric: ")).count(), 1);
+        let of = |start: &str| lines.iter().filter(|line| line.starts_with(start)).count();
+        assert_eq!((of("swift: "), of("dctcp: ")), (2, 2), "{lines:#?}");
+    }
+}
