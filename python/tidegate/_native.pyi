@@ -9,6 +9,28 @@ from typing_extensions import CapsuleType, Self
 
 from tidegate._arguments import Asked
 
+__all__ = [
+    "Table",
+    "build",
+    "command",
+    "compare",
+    "default_cache",
+    "figures",
+    "forecast",
+    "load",
+    "make_runs",
+    "missing_runs",
+    "palette",
+    "protocols",
+    "reproduce",
+    "run",
+    "run_seeds",
+    "schema",
+    "sweep",
+    "toml_document",
+    "toml_value",
+]
+
 _Scenario: TypeAlias = tuple[str, str]
 _How: TypeAlias = tuple[int | None, str | None, bool]
 _Kept: TypeAlias = tuple[int | None, str | None]
