@@ -82,9 +82,10 @@ impl Site<'_> {
     /// Where a file below the root is on the site, if it is.
     fn place(&self, target: &Path) -> Option<PathBuf> {
         let page = self.pages.get(target).cloned();
-        // mdBook takes all that is beside the pages along.
+        // mdBook takes all that is beside the pages along, but for texts that are no pages.
+        let is_text = target.extension().is_some_and(|extension| extension == "md");
         page.or_else(|| {
-            let beside = target.strip_prefix(DOCS).ok()?;
+            let beside = target.strip_prefix(DOCS).ok().filter(|_| !is_text)?;
             self.root.join(target).is_file().then(|| beside.to_owned())
         })
     }

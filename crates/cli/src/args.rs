@@ -209,6 +209,38 @@ impl Voice {
     }
 }
 
+/// Where runs are kept.
+#[derive(Debug, Group)]
+pub(crate) struct Kept {
+    /// Keep runs in this folder (default: one in the user's cache)
+    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
+    cache: Option<PathBuf>,
+    /// Run everything anew and keep nothing
+    #[arg(long)]
+    no_cache: bool,
+}
+
+impl Kept {
+    /// The folder, if there is to be one. One that was named has to be writable; without the
+    /// user's own, which is warned of, runs are only not kept.
+    pub(crate) fn folder(&self, voice: Voice) -> Result<Option<PathBuf>> {
+        if self.no_cache {
+            return Ok(None);
+        }
+        if let Some(folder) = &self.cache {
+            return workbench::can_keep(folder).map(|()| Some(folder.clone()));
+        }
+        let own = workbench::default_cache().filter(|folder| match workbench::can_keep(folder) {
+            Ok(()) => true,
+            Err(error) => {
+                voice.warn(&error.to_string());
+                false
+            }
+        });
+        Ok(own)
+    }
+}
+
 /// Which packets to capture.
 #[derive(Debug, Group)]
 pub(crate) struct Packets {

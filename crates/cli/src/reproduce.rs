@@ -8,7 +8,7 @@ use tidegate_workbench::{
     self as workbench, Counts, Error, FigureWidth, ReproduceOptions, Reproduction, Verdict,
 };
 
-use crate::args::{Voice, file, folder};
+use crate::args::{Kept, Voice, file, folder};
 use crate::format::{digits, shown};
 use crate::progress::Total;
 use crate::table::{drawn, new};
@@ -44,12 +44,8 @@ pub(crate) struct Reproduce {
     /// Use at most so many threads (default: one a core); results do not depend on it
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..))]
     threads: Option<u16>,
-    /// Keep runs in this folder (default: one in the user's cache)
-    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
-    cache: Option<PathBuf>,
-    /// Run everything anew and keep nothing
-    #[arg(long)]
-    no_cache: bool,
+    #[command(flatten)]
+    kept: Kept,
     #[command(flatten)]
     voice: Voice,
 }
@@ -106,7 +102,7 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
     }
     let destination =
         args.out.as_ref().map(|out| workbench::Destination::open(out, args.force)).transpose()?;
-    let cache = args.cache.clone().or_else(workbench::default_cache).filter(|_| !args.no_cache);
+    let cache = args.kept.folder(args.voice)?;
     let total = Total::of(0, args.voice);
     let tell = |step: &workbench::Step<'_>| {
         if args.voice.verbose {

@@ -11,7 +11,7 @@ use tidegate_workbench::{
 use crate::aggregate::{
     EXCHANGES, GroupRow, Of, Table, exchange_table, flow_table, job_table, legend, message_table,
 };
-use crate::args::How;
+use crate::args::{How, Kept};
 use crate::format::{bytes, clock, shown};
 use crate::progress::Total;
 use crate::{Result, commands, complain, emit, jobs};
@@ -47,12 +47,8 @@ pub(crate) struct SweepArgs {
     dry_run: bool,
     #[command(flatten)]
     how: How,
-    /// Keep runs in this folder (default: one in the user's cache)
-    #[arg(long, value_name = "DIR", conflicts_with = "no_cache")]
-    cache: Option<PathBuf>,
-    /// Run everything anew and keep nothing
-    #[arg(long)]
-    no_cache: bool,
+    #[command(flatten)]
+    kept: Kept,
 }
 
 /// Rows of a table; the rest is in files.
@@ -62,7 +58,7 @@ const ROWS: usize = 100;
 pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     commands::forces_something(&args.how, false)?;
     let design = design(args)?;
-    let cache = args.cache.clone().or_else(workbench::default_cache).filter(|_| !args.no_cache);
+    let cache = args.kept.folder(args.how.voice)?;
     let options = SweepOptions {
         threads: args.how.threads.map(|threads| threads as usize),
         cache: cache.as_deref(),
@@ -93,7 +89,7 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
         total.clear();
     }
     let sweep = result?;
-    sweep.warnings.iter().for_each(|warning| complain(&format!("warning: {warning}")));
+    sweep.warnings.iter().for_each(|warning| args.how.voice.warn(warning));
     if let Some(destination) = destination {
         let files = sweep.files().map_err(|error| Error::Run(error.to_string()))?;
         destination.write(&files)?;

@@ -268,3 +268,38 @@ fn results_are_not_overwritten_without_force() {
     place.run(&["--out", &place.arg("out"), "--force"]).ok();
     assert_eq!(files(&place.path("out")), ["flows.parquet", "manifest.json", "summary.json"]);
 }
+
+#[test]
+fn a_cache_that_cannot_be_written_is_refused() {
+    let place = place();
+    fs::write(place.path("file"), "").unwrap();
+    for folder in [place.arg("file"), format!("{}/below", place.arg("file"))] {
+        let args =
+            ["sweep", &place.arg("scenario.toml"), "--vary", "fabric.spines=1", "--cache", &folder];
+        answer(&args).refused(2, &["--cache", &folder, "runs cannot be kept there"]);
+    }
+}
+
+#[test]
+fn what_runs_warn_of_is_told_once_for_all_points() {
+    let place = place();
+    // More than links carry, at both points.
+    let args = ["--vary", "traffic.short.load=3,4", "--seeds", "2", "--set", "duration=100us"];
+    let told = sweep(&place, &args);
+    let lines = told.stderr.lines().filter(|line| line.contains("more than the links"));
+    assert_eq!(lines.count(), 1, "{}", told.stderr);
+    assert!(told.stderr.contains("and 3 more much like it"), "{}", told.stderr);
+}
+
+#[test]
+fn one_value_has_one_axis_whatever_it_is_called() {
+    let place = place();
+    for args in [
+        &["--vary", "traffic.short.load=0.1,0.2", "--vary", "traffic.0.load=0.3"][..],
+        &["--vary", "protocol=swift,dctcp", "--set", "transport.protocol=sird"],
+        &["--vary", "traffic.short.load=0.1,0.2", "--set", "traffic[0].load=0.3"],
+    ] {
+        sweep(&place, args).refused(2, &["changes, too", "each key once"]);
+    }
+    sweep(&place, &["--vary", "traffic.short.load=0.5,50%"]).refused(2, &["each value once"]);
+}

@@ -88,6 +88,7 @@ fn the_commands_of_the_readme_can_be_typed_twice() {
 fn no_shell_changes_what_is_typed() {
     for name in ["README.md", "docs/tutorial.md", "docs/sweeps.md", "docs/captures.md"] {
         for line in calls(&document(name)) {
+            // Up to where the output goes, or a remark.
             let as_words =
                 line.split(['#', '>']).next().unwrap().replace("tidegate", "printf '%s\\n'");
             let said = |shell: &&str| {

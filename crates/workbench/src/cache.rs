@@ -126,6 +126,20 @@ pub fn default_cache() -> Option<PathBuf> {
     Some(base.join("tidegate").join("runs"))
 }
 
+/// Checks that runs can be kept in a folder, which need not be there yet.
+///
+/// # Errors
+/// When it is no folder, or nothing can be written there.
+pub fn can_keep(folder: &Path) -> Result<(), Error> {
+    let there = folder.ancestors().find(|path| path.exists());
+    // Gone again when it is dropped.
+    let trial = Partial::new(there.unwrap_or(Path::new(".")).join("trial"));
+    trial.map(drop).map_err(|why| {
+        let message = format!("{}: runs cannot be kept there ({why})", folder.display());
+        Error::Usage { option: "--cache", message }
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

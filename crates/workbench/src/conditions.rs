@@ -12,6 +12,9 @@ pub fn conditions(runs: &[(&str, &Summary)]) -> String {
     said.into_iter().filter(|text| !text.is_empty()).collect::<Vec<_>>().join("; ")
 }
 
+/// Of more names than that, the others are counted.
+const NAMES_MAX: usize = 12;
+
 /// What each run has, once, with the names of those that have it where they differ.
 fn together(runs: &[(&str, &Summary)], of: fn(&Summary) -> Option<String>) -> String {
     let mut all: Vec<(String, Vec<&str>)> = Vec::new();
@@ -22,7 +25,15 @@ fn together(runs: &[(&str, &Summary)], of: fn(&Summary) -> Option<String>) -> St
             None => all.push((text, vec![name])),
         }
     }
-    let named = |(text, names): &(String, Vec<&str>)| format!("{text} ({})", names.join(", "));
+    // Names may have commas of their own.
+    let between = if runs.iter().any(|(name, _)| name.contains(',')) { "; " } else { ", " };
+    let named = |(text, names): &(String, Vec<&str>)| {
+        let more = match names.len().saturating_sub(NAMES_MAX) {
+            0 => String::new(),
+            more => format!("{between}and {more} more"),
+        };
+        format!("{text} ({}{more})", names[..names.len().min(NAMES_MAX)].join(between))
+    };
     match &all[..] {
         [(text, _)] => text.clone(),
         _ => all.iter().map(named).collect::<Vec<_>>().join(", "),

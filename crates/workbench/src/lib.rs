@@ -35,7 +35,7 @@ mod source;
 mod sweep;
 mod warnings;
 
-pub use cache::{BUILD, default_cache};
+pub use cache::{BUILD, can_keep, default_cache};
 pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
 pub use compare::{Carried, Compared, Comparison, carried, compare};
 pub use conditions::conditions;

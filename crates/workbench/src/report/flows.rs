@@ -80,6 +80,10 @@ impl Shown {
             self.unlimited.extend((self.unlimited.len() < UNLIMITED).then_some(flow));
             return;
         }
+        // As everywhere else on the page.
+        if !flow.measured {
+            return;
+        }
         if self.seen.is_multiple_of(1 << self.halved) {
             self.spread.push(flow.clone());
             if self.spread.len() > 2 * SPREAD {
@@ -92,9 +96,7 @@ impl Shown {
             }
         }
         self.seen += 1;
-        let Some(slowdown) = flow.slowdown.map(Fixed::as_f64).filter(|_| flow.measured) else {
-            return;
-        };
+        let Some(slowdown) = flow.slowdown.map(Fixed::as_f64) else { return };
         let is_slower = |other: &FlowSummary| other.slowdown.map_or(0.0, Fixed::as_f64) >= slowdown;
         let place = self.slowest.partition_point(is_slower);
         if place < SLOWEST {

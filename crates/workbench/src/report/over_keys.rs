@@ -20,11 +20,11 @@ const LINES_MAX: usize = 24;
 type Quantity = fn(&Summary) -> Option<f64>;
 
 const QUANTITIES: [(&str, &str, bool, Quantity); 3] = [
-    ("Slowdown, 99th percentile", "slowdown", true, |summary| {
+    ("Slowdown of all messages, 99th percentile", "slowdown", true, |summary| {
         let all = summary.fct.get("all").filter(|all| !all.hides(10))?;
         all.slowdown.p99.map(Fixed::as_f64)
     }),
-    ("Slowdown, median", "slowdown", true, |summary| {
+    ("Slowdown of all messages, median", "slowdown", true, |summary| {
         let all = summary.fct.get("all").filter(|all| !all.hides(500))?;
         all.slowdown.p50.map(Fixed::as_f64)
     }),

@@ -29,7 +29,11 @@ const QUANTITIES = {
 const drawFabric = (at) => {
   const fabric = data.fabrics[picture.run.fabric];
   const width = 1100;
-  const height = 2 * SIDE + LAYER * fabric.layers + 30;
+  // Above the highest layer there is room for arcs between its own.
+  const arc = (a, b) => (fabric.nodes[a].layer && fabric.nodes[a].layer === fabric.nodes[b].layer
+    ? 0.1 * Math.abs(fabric.nodes[a].x - fabric.nodes[b].x) * (width - 2 * SIDE) : 0);
+  const above = Math.max(0, ...fabric.links.map(([a, b]) => arc(a, b)) , 0);
+  const height = 2 * SIDE + LAYER * fabric.layers + 30 + above;
   const ground = height - SIDE - 30;
   const place = ({ x, layer }) =>
     [SIDE + x * (width - 2 * SIDE), layer ? ground - layer * LAYER : ground + 20];

@@ -56,6 +56,14 @@ const nthOf = (plot, number) => {
   return plot.lines.slice(0, Math.max(number, 0)).filter((l) => l.name && l.color === color).length;
 };
 
+// On a log axis there is no zero: the last step goes on to the largest value, of which nothing is
+// larger.
+const tailOf = (points) => {
+  const above = points.filter((p) => p[1] > 0);
+  const [last, end] = [above[above.length - 1], points[above.length]];
+  return last && end ? [...above, [end[0], last[1]]] : above;
+};
+
 const traces = (plot, state) => {
   const all = [];
   let group = -1;
@@ -71,7 +79,7 @@ const traces = (plot, state) => {
     }
     points ??= [];
     if (plot.distribution) {
-      points = state.tail ? points.filter((p) => p[1] > 0) : points.map(([x, y]) => [x, 1 - y]);
+      points = state.tail ? tailOf(points) : points.map(([x, y]) => [x, 1 - y]);
     }
     const color = tinted(line.color, nthOf(plot, line.name ? number : group));
     const own = line.range && points === line.points ? line.range : null;

@@ -123,6 +123,8 @@ fn the_context_is_that_of_the_fabric_preset() {
 #[test]
 fn a_short_message_is_no_longer_than_what_its_receiver_takes() {
     let params = DcpimParams { short_limit: Extent::Bdp(1e3), ..DcpimParams::default() };
-    let settings = Settings::new(&params, &context(0));
-    assert_eq!(settings.short, receiver::MAX_AHEAD);
+    let of = |bdp_bytes| Settings::new(&params, &HostContext { bdp_bytes, ..context(0) }).short;
+    let bdp_bytes = context(0).bdp_bytes;
+    assert_eq!(of(bdp_bytes), 49_000);
+    assert_eq!(of(2.0 * bdp_bytes), receiver::MAX_AHEAD);
 }

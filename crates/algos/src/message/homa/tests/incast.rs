@@ -2,6 +2,7 @@
 
 use tidegate_core::Role;
 
+use super::super::incast::{Exchanges, Part};
 use super::*;
 
 const FULL: u64 = MTU as u64;
@@ -142,4 +143,15 @@ fn requests_that_nobody_answers_take_bounded_memory() {
         all_sent(&mut host, Time::us(1));
     }
     assert_eq!(host.inbox.exchanges.brief(), 1 << 16);
+}
+
+#[test]
+fn replies_say_so_and_one_that_nobody_asked_for_counts_for_nothing() {
+    let mut exchanges = Exchanges::default();
+    exchanges.arrived(1, 0, Part { wants_brief: false, replies: true });
+    let wants: Vec<bool> =
+        (0..2).map(|id| exchanges.submit(1, &request(id)).0.wants_brief).collect();
+    assert_eq!(wants, [false, true]);
+    let reply = Message { role: Role::Reply { request: 0 }, ..request(2) };
+    assert!(exchanges.submit(1, &reply).0.replies);
 }
