@@ -451,7 +451,7 @@ fn mistakes_are_named_with_file_and_line() {
             edges,
             "hosts: a b",
             "hosts: a a",
-            "t:2: hosts:: found \"a\", expected a node that no",
+            "t:2: hosts: found \"a\", expected a node that no",
         ),
         (Format::Edges, edges, "hosts: a b", "hosts: a z", "t: found no link of host \"z\""),
         (Format::Edges, edges, "tor2 c", "tor2 c/d", "t:7: b: found \"c/d\", expected a name"),
