@@ -439,13 +439,19 @@ fn mistakes_are_named_with_file_and_line() {
             "400Gbps 2us x",
             "t:5: found \"x\", expected the end of the line",
         ),
-        (Format::Edges, edges, "tor2 c", "tor3 c", "t: found no path between \"a\" and \"c\""),
+        (
+            Format::Edges,
+            edges,
+            "tor2 c",
+            "tor3 c\ntor3 d",
+            "t: found no path between \"a\" and \"c\"",
+        ),
         (
             Format::Edges,
             edges,
             "hosts: a b",
             "hosts: a a",
-            "t:2: hosts:: found \"a\", expected a node that no",
+            "t:2: hosts: found \"a\", expected a node that no",
         ),
         (Format::Edges, edges, "hosts: a b", "hosts: a z", "t: found no link of host \"z\""),
         (Format::Edges, edges, "tor2 c", "tor2 c/d", "t:7: b: found \"c/d\", expected a name"),
@@ -484,7 +490,10 @@ fn what_a_format_cannot_say_is_refused_or_warned_of() {
     assert!(said(&more, Format::Htsim).contains("faults other than loss are left out"));
     let job = "\ntraffic = [{ kind = 'collective', op = 'all-to-all', size = '1MB', label = 'x' }]";
     let wait = "found \"x\" traffic, which begins when other has arrived";
-    assert!(said(&(star + job), Format::Ns3).contains(wait));
+    assert!(said(&(star.clone() + job), Format::Ns3).contains(wait));
+    let large = star.replace("dst = 'h1'", "dst = 'h1', size = '3GB'");
+    assert!(said(&large, Format::Htsim).contains("1 flows are larger than 2147483647 bytes"));
+    assert!(!said(&large, Format::Ns3).contains("larger"));
     let circuits = on("{ kind = 'reconfigurable' }");
     assert!(said(&circuits, Format::Edges).contains("found a fabric with circuits"));
 }

@@ -65,7 +65,8 @@ pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Networ
         let Some(first) = words.next() else { continue };
         if ["hosts:", "switches:"].contains(&first.text) {
             for name in words {
-                let number = nodes.number(name.named(first.text))?;
+                let name = name.named(first.text.trim_end_matches(':'));
+                let number = nodes.number(name)?;
                 let said = nodes.all[number].is_host.replace(first.text == "hosts:");
                 if said.is_some() {
                     return Err(name.error("a node that no such line has named before"));

@@ -59,6 +59,15 @@ impl Format {
         }
     }
 
+    /// The largest flow that its simulator reads.
+    const fn most_bytes(self) -> u64 {
+        match self {
+            Format::Ns3 => u32::MAX as u64,
+            Format::Htsim => i32::MAX as u64,
+            Format::Edges => MOST_FLOW,
+        }
+    }
+
     /// The format of a name.
     ///
     /// # Errors
@@ -237,6 +246,13 @@ pub fn export(
     }
     if stopped > 0 {
         warnings.push(format!("when flows stop is left out: {stopped} do before the run ends"));
+    }
+    let sizes = arrivals.iter().map(|arrival| arrival.bytes);
+    let most = format.most_bytes();
+    let large = sizes.filter(|bytes| (most + 1..Message::UNLIMITED).contains(bytes)).count();
+    if large > 0 {
+        let more = "the most that the simulator's own reader takes";
+        warnings.push(format!("{large} flows are larger than {most} bytes, {more}"));
     }
     let files = match format {
         Format::Ns3 => ns3::write(plan, &arrivals),
