@@ -420,7 +420,7 @@ mod tests {
         assert_eq!(axis(&["10us", "1ms"]), (vec![10.0, 1000.0], "us", false), "two tell nothing");
         assert_eq!(axis(&["30%", "60%"]).0, [0.3, 0.6]);
         assert!(axis(&["1", "2", "4", "8", "16"]).2);
-        assert!(!axis(&["10", "20", "30", "80", "90"]).2, "even as they are");
+        assert!(!axis(&["10", "30", "50", "70", "90"]).2, "even as they are");
         assert!(!axis(&["0", "1", "10", "100"]).2, "zero has no logarithm");
         assert!(axis(&["10us", "1MB"]).0.is_empty(), "not of one kind");
         assert!(axis(&["websearch", "1KB"]).0.is_empty());
