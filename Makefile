@@ -44,8 +44,8 @@ test-python: export PATH := $(CURDIR)/$(PYTHON)/bin:$(PATH)
 test-python:
 	python3 -m venv $(PYTHON)
 	MATURIN_PEP517_ARGS="--profile dev" pip install --quiet '.[plot,dask,test]'
-	ruff check python docs/notebooks
-	ruff format --check python docs/notebooks
+	ruff check python scripts docs/notebooks
+	ruff format --check python scripts docs/notebooks
 	mypy python/tidegate
 	python -m mypy.stubtest tidegate._native
 	pytest -q

@@ -351,7 +351,7 @@ sizes = "inf"
         ] {
             let changes: Vec<_> =
                 changes.iter().map(|change| crate::set(change).unwrap()).collect();
-            plans.push(crate::load(&Path::new(SCENARIOS).join(file), &changes).unwrap());
+            plans.push(crate::load(Path::new(SCENARIOS).join(file), &changes).unwrap());
         }
         for plan in &plans {
             let rng = RefCell::new(Rng::stream(plan.seed, Domain::Faults, 0));

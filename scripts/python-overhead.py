@@ -1,10 +1,10 @@
 """What Python adds to a run: CPU time of `tidegate.run` against that of the command.
 
-python python/overhead.py target/release/tidegate SCENARIO.toml [--set KEY=VALUE]...
+python scripts/python-overhead.py SCENARIO.toml [--set KEY=VALUE]...
 
-The command writes its rows to a folder, `tidegate.run` has them in memory, and all of its summary
-as objects. Both take turns; the medians of a few are compared. Starting Python and importing the
-package are no part of a run, and told apart.
+Both are of one build: the command is that which was installed with the package. It writes its rows
+to a folder; `tidegate.run` has them in memory, and all of its summary as objects. They take turns,
+and medians are compared, without what Python takes to start, which is told apart.
 """
 
 from __future__ import annotations
@@ -13,7 +13,6 @@ import argparse
 import resource
 import statistics
 import subprocess
-import sys
 import tempfile
 import time
 
@@ -33,28 +32,29 @@ def of_children(args: list[str]) -> float:
 def main() -> None:
     """Measure, and print a line each."""
     parser = argparse.ArgumentParser()
-    parser.add_argument("program")
     parser.add_argument("scenario")
     parser.add_argument("--set", action="append", default=[])
     args = parser.parse_args()
     command, python, start = [], [], []
     with tempfile.TemporaryDirectory() as folder:
-        call = [args.program, "run", args.scenario, "--threads", "1", "--force", "--out", folder]
+        call = ["tidegate", "run", args.scenario, "--threads", "1", "--force", "--out", folder]
         call += [word for change in args.set for word in ("--set", change)]
         for _ in range(TURNS):
             command.append(of_children(call))
             before = time.process_time()
             run = tidegate.run(args.scenario, set=args.set, threads=1, progress=False)
             python.append(time.process_time() - before)
-            start.append(of_children([sys.executable, "-c", "import tidegate"]))
+            start.append(of_children(["tidegate", "--version"]))
     rows = len(run.flows)
     print(
         f"{run.summary.engine.packet_hops} packet-hops, {rows} rows; CPU seconds, median of {TURNS}"
     )
-    for name, values in (("command", command), ("tidegate.run", python), ("import", start)):
+    alone = [with_start - one for with_start, one in zip(command, start, strict=True)]
+    for name, values in (("start", start), ("command", alone), ("tidegate.run", python)):
         low, high = min(values), max(values)
         print(f"{name:13}{statistics.median(values):7.3f}  ({low:.3f} to {high:.3f})")
-    print(f"Python adds {statistics.median(python) / statistics.median(command) - 1:+.1%}")
+    more = statistics.median(python) - statistics.median(alone)
+    print(f"Python adds {more * 1e3:+.0f} ms, {more / statistics.median(alone):+.1%}")
 
 
 if __name__ == "__main__":
