@@ -89,8 +89,14 @@ fn no_shell_changes_what_is_typed() {
     for name in ["README.md", "docs/tutorial.md", "docs/sweeps.md", "docs/captures.md"] {
         for line in calls(&document(name)) {
             // Up to where the output goes, or a remark.
-            let as_words =
-                line.split(['#', '>']).next().unwrap().replace("tidegate", "printf '%s\\n'");
+            let as_words = line
+                .split(" #")
+                .next()
+                .unwrap()
+                .split(" > ")
+                .next()
+                .unwrap()
+                .replace("tidegate", "printf '%s\\n'");
             let said = |shell: &&str| {
                 let answer = Command::new(shell).args(["-c", &as_words]).output().unwrap();
                 assert!(answer.status.success(), "{shell}: {line}");

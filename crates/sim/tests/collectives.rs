@@ -220,12 +220,9 @@ fn every_message_begins_when_the_last_it_waits_for_is_there() {
         let of = Collective { chunks, iterations: 4, ..once(op, hosts.clone(), 70_000) };
         // So long that ranks have what they wait for before they have computed, too.
         let long = Span::us(200);
-        for (name, compute) in [
-            ("swift", Span::ZERO),
-            ("swift", long),
-            ("sird", Span::us(5)),
-            ("homa", Span::ZERO),
-        ] {
+        for (name, compute) in
+            [("swift", Span::ZERO), ("swift", long), ("sird", Span::us(5)), ("homa", Span::ZERO)]
+        {
             let of = Collective { compute, ..of.clone() };
             let rows = rows(jobs(7, stack(name), vec![of.clone()]));
             assert_eq!(rows.len() as u64, 4 * of.messages());

@@ -317,7 +317,8 @@ fn a_queue_longer_than_the_timeout_is_not_made_longer() {
             (sum(|row| row.delivered_bytes), sum(|row| row.retransmitted_bytes));
         let core = outcome.links.iter().map(|link| link.queue_bytes.max).fold(0.0, f64::max);
         println!("{gbps} Gbit/s: {delivered} B, {again} B sent again, {core} B wait");
-        assert!(again < 0.02 * delivered, "{again} of {delivered} B were sent again");
+        // The last of 64 packets each, until the first ones come.
+        assert!(again < 0.1 * delivered, "{again} of {delivered} B were sent again");
         // All of 60 ms at that rate, but for headers.
         let all = Rate::gbps(gbps).bytes_in(Span::ms(60)) as f64 * f64::from(MTU) / 1_538.0;
         assert!(delivered > 0.95 * all, "{delivered} of {all} B");

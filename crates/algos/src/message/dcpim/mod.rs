@@ -94,7 +94,7 @@ use crate::kit::slab::Key;
 use crate::kit::step::{self, Control};
 use calendar::Calendar;
 use header::{Data, Header};
-use receiver::{Inbox, MAX_AHEAD};
+use receiver::{AHEAD, Inbox, MAX_AHEAD};
 use sender::{Next, Outbox};
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
@@ -132,7 +132,7 @@ params! {
         /// In so many rounds shorter messages are matched first, in later ones whichever.
         select_min_rounds: u64 = 1, in 0..=16, "authors' simulator, load.py";
         /// Messages of up to so much leave at once, without tokens (whole packets of it, up to
-        /// 65,536).
+        /// 4,096 or those of two BDP).
         short_limit: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(1e3),
             "authors' simulator, load.py";
         /// Tokens without answer, over all channels (whole packets of it).
@@ -164,6 +164,8 @@ struct Settings {
     short: u64,
     /// Tokens without answer.
     window: u64,
+    /// Packets beyond the first missing one that may come.
+    ahead: u64,
     window_timeout: Span,
     resend_timeout: Span,
     notify_timeout: Span,
@@ -188,6 +190,7 @@ impl Settings {
             bdp_packets: packets(host.bdp_bytes),
         };
         let calendar = Calendar::new(params, &facts);
+        let ahead = (2 * facts.bdp_packets).clamp(AHEAD, MAX_AHEAD);
         let of_bdp = |share| calendar.bdp_time.scale(share) + held;
         let short = params.short_limit.bytes(host.bdp_bytes);
         Settings {
@@ -196,7 +199,8 @@ impl Settings {
             channels: params.channels as u32,
             select_min_rounds: params.select_min_rounds as u32,
             // What is beyond the first one lost must find room at the receiver.
-            short: if short > 0.0 { packets(short).min(MAX_AHEAD) } else { 0 },
+            short: if short > 0.0 { packets(short).min(ahead) } else { 0 },
+            ahead,
             window: packets(params.token_window.bytes(host.bdp_bytes)),
             window_timeout: of_bdp(params.window_timeout),
             resend_timeout: of_bdp(params.resend_timeout),

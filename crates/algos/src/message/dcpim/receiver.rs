@@ -19,8 +19,11 @@ use crate::kit::window::Window;
 
 /// Messages being received at a time. More are not heard, and their senders tell again.
 const MAX_MESSAGES: usize = 1 << 16;
-/// Packets beyond the first missing one that tokens are sent for, and that are taken. What expires
-/// at the end of a phase leaves a hole, so a longer message has its holes filled so often.
+/// Packets beyond the first missing one that tokens are sent for, and that are taken, where two
+/// round trips are no more. What expires at the end of a phase leaves a hole, so a longer message
+/// has its holes filled so often.
+pub(super) const AHEAD: u64 = 1 << 12;
+/// The same, however long a round trip is.
 pub(super) const MAX_AHEAD: u64 = 1 << 16;
 /// In no list.
 pub(super) const NOWHERE: u32 = u32::MAX;
@@ -283,7 +286,7 @@ impl Inbox {
         }
         let message = &mut self.messages[slot];
         let packet = step.settings.segments.packet_at(message.size, data.offset, payload_bytes);
-        let near = |packet: &u64| *packet < message.window.base() + MAX_AHEAD;
+        let near = |packet: &u64| *packet < message.window.base() + step.settings.ahead;
         if let Some(packet) = packet.filter(near) {
             message.answer(data.token);
             if message.window.insert(packet) {

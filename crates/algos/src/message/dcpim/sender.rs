@@ -7,7 +7,6 @@ use tidegate_core::{Message, Time};
 
 use super::granting::Granting;
 use super::header::{Ack, Data, Header, Notification, Token};
-use super::receiver::MAX_AHEAD;
 use super::{MAX_BACKOFF, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
@@ -18,7 +17,7 @@ use crate::kit::timers::Timers;
 use crate::kit::window::Window;
 
 /// Tokens that can wait for one message; the receiver makes up for what is dropped.
-const MAX_TOKENS: usize = 1 << 16;
+const MAX_TOKENS: usize = 4096;
 /// The label of short messages' packets, which need no tokens.
 const SHORT_LABEL: u32 = 1;
 
@@ -248,7 +247,7 @@ impl Outbox {
         let Token { connection, lane, generation, packet, .. } = *token;
         let Some(slot) = self.find(host, connection, lane, generation) else { return };
         let message = &mut self.messages[slot];
-        if packet >= message.packets.min(message.sent.base() + MAX_AHEAD) {
+        if packet >= message.packets.min(message.sent.base() + step.settings.ahead) {
             return;
         }
         message.active_at = step.now;

@@ -8,7 +8,7 @@
 use tidegate_core::{Message, Span, Time};
 
 use super::header::{Header, Token};
-use super::receiver::{Inbox, Incoming, MAX_AHEAD};
+use super::receiver::{Inbox, Incoming};
 use super::{Settings, Step};
 
 /// When tokens went to a sender.
@@ -41,19 +41,19 @@ impl Incoming {
     }
 
     /// No packet from there on has a token yet.
-    fn end(&self) -> u64 {
-        self.packets.min(self.window.base() + MAX_AHEAD)
+    fn end(&self, settings: &Settings) -> u64 {
+        self.packets.min(self.window.base() + settings.ahead)
     }
 
     /// The next packet to send a token for, and whether it is the last before those that are
     /// missing begin anew. The message is not complete.
-    fn advance(&mut self) -> (u64, bool) {
+    fn advance(&mut self, settings: &Settings) -> (u64, bool) {
         let mut packet = self.window.next_missing(self.cursor);
-        if packet >= self.end() {
+        if packet >= self.end(settings) {
             packet = self.window.base();
         }
         self.cursor = packet + 1;
-        (packet, self.window.next_missing(self.cursor) >= self.end())
+        (packet, self.window.next_missing(self.cursor) >= self.end(settings))
     }
 }
 
@@ -137,7 +137,7 @@ impl Inbox {
     /// Sends a token for the next packet of a message.
     fn send_token(&mut self, step: &mut Step<'_>, slot: u32, label: u32) {
         let message = &mut self.messages[slot];
-        let (packet, is_last) = message.advance();
+        let (packet, is_last) = message.advance(step.settings);
         let token = Token {
             connection: message.connection,
             lane: message.lane,

@@ -76,7 +76,7 @@ impl Inbox {
             message.sent.max(sent).min(message.packets).min(message.window.base() + MAX_AHEAD);
         if !message.complete && step.now.since(message.asked_at) >= step.settings.timeout {
             let end = message.sent;
-            self.ask_below(step, slot, end, false);
+            self.ask_again(step, slot, end);
             self.arm(step, slot);
         }
     }
@@ -88,14 +88,38 @@ impl Inbox {
         let outstanding = self.sources[message.source as usize].bucket.outstanding.max(0) as u64;
         let known = message.granted.max(message.window.high()).max(message.sent);
         let end = known.saturating_add(outstanding / step.settings.full + 1).min(message.packets);
-        self.ask_below(step, slot, end, true);
+        self.ask_again(step, slot, end);
+    }
+
+    /// Nothing has arrived for a timeout. What is missing below the highest packet is lost; what is
+    /// above it, below `end`, may wait in a queue.
+    fn ask_again(&mut self, step: &mut Step<'_>, slot: u32, end: u64) {
+        let high = self.messages[slot].window.high().min(end);
+        self.ask_below(step, slot, high, false);
+        self.ask_between(step, slot, (high, end), true);
     }
 
     /// Asks for what is missing of a message below packet `end`.
     fn ask_below(&mut self, step: &mut Step<'_>, slot: u32, end: u64, stalled: bool) {
+        self.ask_between(step, slot, (0, end), stalled);
+    }
+
+    /// Asks for what is missing of a message between two packets, the second not included.
+    fn ask_between(
+        &mut self,
+        step: &mut Step<'_>,
+        slot: u32,
+        (from, end): (u64, u64),
+        stalled: bool,
+    ) {
         let message = &mut self.messages[slot];
         let dst = self.sources[message.source as usize].host;
-        for (start, missing) in message.window.holes(end).take(MAX_ASKS) {
+        let wanted = |(start, missing): (u64, u64)| {
+            let below = from.saturating_sub(start);
+            let missing = if below < 64 { missing >> below << below } else { 0 };
+            (missing > 0).then_some((start, missing))
+        };
+        for (start, missing) in message.window.holes(end).filter_map(wanted).take(MAX_ASKS) {
             message.asked_at = step.now;
             let header = Header::Resend(Resend {
                 stalled,

@@ -125,6 +125,8 @@ fn a_short_message_is_no_longer_than_what_its_receiver_takes() {
     let params = DcpimParams { short_limit: Extent::Bdp(1e3), ..DcpimParams::default() };
     let of = |bdp_bytes| Settings::new(&params, &HostContext { bdp_bytes, ..context(0) }).short;
     let bdp_bytes = context(0).bdp_bytes;
-    assert_eq!(of(bdp_bytes), 49_000);
-    assert_eq!(of(2.0 * bdp_bytes), receiver::MAX_AHEAD);
+    assert_eq!(of(bdp_bytes), receiver::AHEAD);
+    // Of paths a hundred and a thousand times as long.
+    assert_eq!(of(100.0 * bdp_bytes), 2 * 4_900);
+    assert_eq!(of(1e3 * bdp_bytes), receiver::MAX_AHEAD);
 }

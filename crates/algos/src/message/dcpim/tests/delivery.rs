@@ -1,6 +1,6 @@
 //! Every message arrives, once, whatever the network does.
 
-use super::super::receiver::MAX_AHEAD;
+use super::super::receiver::AHEAD;
 use super::*;
 use crate::kit::lanes::MAX_LANES;
 
@@ -100,7 +100,7 @@ fn a_message_without_end_survives_loss_in_bounded_memory() {
         &DcpimParams::default(),
         Span::us(1),
         Span::ms(16),
-        |host| host.inbox.most_ahead() <= MAX_AHEAD,
+        |host| host.inbox.most_ahead() <= AHEAD,
     );
 }
 
