@@ -20,8 +20,8 @@ use crate::{Destination, Error, interrupt};
 /// runs it.
 pub type Listener<'a> = &'a (dyn Fn(usize, &Progress) + Sync);
 
-/// Takes the tables of a run: its number (0 unless there are several), and each table's name and the
-/// bytes of a file of that name.
+/// Takes the tables of a run: its number (0 unless there are several), and each table's name and
+/// the bytes of a file of that name.
 pub type Tables<'a> = &'a (dyn Fn(usize, Vec<(&'static str, Vec<u8>)>) + Sync);
 
 /// How to run a plan.
