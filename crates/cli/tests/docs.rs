@@ -484,6 +484,7 @@ fn files_that_documents_link_to_are_there() {
         "docs/results.md",
         "docs/sweeps.md",
         "docs/limits.md",
+        "docs/python.md",
         "docs/scenario.md",
         "docs/protocols.md",
     ] {
