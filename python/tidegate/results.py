@@ -214,6 +214,7 @@ class Job:
     iteration_us: Times
     algbw_gbps: float | None
     busbw_gbps: float | None
+    iterations_us: tuple[float | None, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
