@@ -32,7 +32,7 @@ macro_rules! catalog {
         use alloc::string::String;
         use alloc::vec::Vec;
         use tidegate_core::params::{Params, SetError, Table, Value};
-        use tidegate_core::wire::{self, Format, Header, HeaderError};
+        use tidegate_core::wire::{self, Carried, Format, Header, HeaderError};
         use tidegate_core::workload::SizeMix;
         use tidegate_core::{
             Application, Body, Card, Endpoint, Equipment, Facts, Frame, Handle,
@@ -106,6 +106,13 @@ macro_rules! catalog {
                     $(Protocol::$Name => {
                         wire::parse::<<$Type as Endpoint>::Header>(datagram, packet)
                     })*
+                }
+            }
+            /// Where in its message the payload of a packet of it begins, in bytes; none in all but
+            /// data. Whoever sends packets that carry real bytes asks.
+            pub fn offset(self, body: &Body) -> Option<u64> {
+                match self {
+                    $(Protocol::$Name => <$Type as Endpoint>::Header::read(body)?.offset(),)*
                 }
             }
             /// Its default parameters.

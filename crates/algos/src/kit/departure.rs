@@ -63,6 +63,9 @@ mod tests {
             Some(Header::Data(Data {}))
         }
         fn write(&self, _body: &mut Body) {}
+        fn offset(&self) -> Option<u64> {
+            Some(0)
+        }
     }
 
     #[test]

@@ -168,6 +168,13 @@ impl Carried for Header {
             }
         }
     }
+
+    fn offset(&self) -> Option<u64> {
+        match self {
+            Header::Data(data) => Some(data.offset),
+            _ => None,
+        }
+    }
 }
 
 #[cfg(test)]

@@ -114,6 +114,8 @@ pub trait Carried: Header {
     /// Writes the header into `body`: all but `transport`, `src` and `payload_bytes`. Without a
     /// time in the header `sent_at` is zero.
     fn write(&self, body: &mut Body);
+    /// Where in its message the payload of a packet begins, in bytes; none in all but data.
+    fn offset(&self) -> Option<u64>;
 }
 
 /// Writes the headers of a packet to the beginning of `out`: its telemetry, then those of its

@@ -328,4 +328,11 @@ impl Carried for Header {
         body.sent_at = Time::ZERO;
         body.words = words;
     }
+
+    fn offset(&self) -> Option<u64> {
+        match self {
+            Header::Data(data) => Some(data.offset),
+            _ => None,
+        }
+    }
 }

@@ -279,4 +279,11 @@ impl Carried for Header {
         body.tag = tag;
         body.words = [pair(connection, lane), pair(generation, number), third, fourth, 0];
     }
+
+    fn offset(&self) -> Option<u64> {
+        match self {
+            Header::Data(data) => Some(data.offset),
+            _ => None,
+        }
+    }
 }

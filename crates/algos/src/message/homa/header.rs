@@ -329,4 +329,11 @@ impl Carried for Header {
         };
         body.sent_at = Time::ZERO;
     }
+
+    fn offset(&self) -> Option<u64> {
+        match self {
+            Header::Data(data) => Some(data.offset),
+            _ => None,
+        }
+    }
 }

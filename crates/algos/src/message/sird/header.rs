@@ -361,4 +361,11 @@ impl Carried for Header {
         body.tag = tag;
         body.words = [pair(connection, lane), which, third, fourth, weight as u64];
     }
+
+    fn offset(&self) -> Option<u64> {
+        match self {
+            Header::Data(data) => Some(data.offset),
+            _ => None,
+        }
+    }
 }

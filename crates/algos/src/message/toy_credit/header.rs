@@ -108,4 +108,11 @@ impl Carried for Header {
         body.sent_at = Time::ZERO;
         body.words = [(lane as u64) << 32 | connection as u64, bytes, 0, 0, 0];
     }
+
+    fn offset(&self) -> Option<u64> {
+        match self {
+            Header::Data(data) => Some(data.offset),
+            _ => None,
+        }
+    }
 }
