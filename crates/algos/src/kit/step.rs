@@ -31,6 +31,11 @@ impl<S, H> Step<'_, S, H> {
     pub(crate) fn send(&mut self, dst: u32, header: H) {
         self.control.push_back(Control { dst, header });
     }
+
+    /// Nothing that waits is sent to `dst`.
+    pub(crate) fn drop_to(&mut self, dst: u32) {
+        self.control.retain(|waiting| waiting.dst != dst);
+    }
 }
 
 #[cfg(test)]
@@ -43,5 +48,16 @@ mod tests {
         let mut step = Step { settings: &(), now: Time::us(1), control: &mut control };
         assert_eq!(step.at(Time::us(2)).now, Time::us(2));
         assert_eq!(step.now, Time::us(1));
+    }
+
+    #[test]
+    fn what_is_dropped_is_that_to_one_host() {
+        let mut control = VecDeque::new();
+        let mut step = Step { settings: &(), now: Time::us(1), control: &mut control };
+        for (dst, header) in [(3, 'a'), (4, 'b'), (3, 'c'), (5, 'd')] {
+            step.send(dst, header);
+        }
+        step.drop_to(3);
+        assert!(control.iter().map(|waiting| waiting.header).eq(['b', 'd']));
     }
 }

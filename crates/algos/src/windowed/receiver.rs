@@ -27,6 +27,8 @@ pub(super) struct Receivers {
     /// By source host.
     sources: ByHost<Source>,
     receivers: Vec<Receiver>,
+    /// Those of sources that were forgotten, for others.
+    closed: Vec<u32>,
     spare: Vec<Box<Reorder>>,
     coalesced: Coalesced,
     /// Packets behind a missing one are dropped, and the missing one is asked for again after so
@@ -108,11 +110,19 @@ struct Early {
     message: u32,
 }
 
+impl Receiver {
+    /// It holds an acknowledgement back until then.
+    fn holds_until(&self, at: Time) -> bool {
+        self.held.as_ref().is_some_and(|held| held.packets > 0 && held.let_go_at == at)
+    }
+}
+
 impl Receivers {
     pub(super) fn new(params: &ConnectionParams) -> Receivers {
         Receivers {
             sources: ByHost::default(),
             receivers: Vec::new(),
+            closed: Vec::new(),
             spare: Vec::new(),
             coalesced: Coalesced {
                 every: params.ack_every as u32,
@@ -142,10 +152,30 @@ impl Receivers {
         if source.lanes.len() <= lane as usize {
             source.lanes.resize(lane as usize + 1, NONE);
         }
-        source.lanes[lane as usize] = self.receivers.len() as u32;
+        let receiver = self.closed.pop().unwrap_or_else(|| {
+            self.receivers.push(Receiver::default());
+            self.receivers.len() as u32 - 1
+        });
+        source.lanes[lane as usize] = receiver;
         source.open += 1;
-        self.receivers.push(Receiver::default());
-        Some(self.receivers.len() - 1)
+        Some(receiver as usize)
+    }
+
+    /// Forgets all connections from a host.
+    pub(super) fn forget(&mut self, src: u32) {
+        for receiver in self.sources.take(src).lanes {
+            if receiver != NONE {
+                let closed = core::mem::take(&mut self.receivers[receiver as usize]);
+                self.spare.extend(closed.reorder.map(Reorder::cleared));
+                self.closed.push(receiver);
+            }
+        }
+        let receivers = &self.receivers;
+        let waits = |&(at, receiver): &(Time, u32)| receivers[receiver as usize].holds_until(at);
+        let Coalesced { next, waiting, due, .. } = &mut self.coalesced;
+        waiting.retain(waits);
+        due.retain(waits);
+        *next = waiting.front().map_or(Time::NEVER, |&(at, _)| at);
     }
 
     /// Takes a data packet and turns it into its acknowledgement.
@@ -292,6 +322,20 @@ impl Receivers {
         if changed { Reply::Send } else { Reply::None }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        let waits = |receiver: &Receiver| {
+            let holds = receiver.held.as_ref().is_some_and(|held| held.packets > 0);
+            holds || receiver.reorder.is_some()
+        };
+        !self.receivers.iter().any(waits)
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.receivers.len()
+    }
+
     /// When the next acknowledgement has waited long enough.
     #[inline]
     pub(super) fn next_due(&self) -> Time {
@@ -326,8 +370,7 @@ impl Receivers {
     #[inline(never)]
     fn take_valid(&mut self) -> Option<u32> {
         while let Some((at, index)) = self.coalesced.due.pop_front() {
-            let held = self.receivers[index as usize].held.as_ref();
-            if held.is_some_and(|held| held.packets > 0 && held.let_go_at == at) {
+            if self.receivers[index as usize].holds_until(at) {
                 return Some(index);
             }
         }
@@ -369,6 +412,13 @@ fn answer(
 }
 
 impl Reorder {
+    /// The same for another connection, in the same memory.
+    fn cleared(mut self: Box<Self>) -> Box<Self> {
+        self.packets.clear();
+        self.mask = 0;
+        self
+    }
+
     /// Whether the packet is new.
     fn insert(&mut self, ahead: usize, early: Early) -> bool {
         if self.packets.len() <= ahead {

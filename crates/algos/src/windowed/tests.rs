@@ -70,7 +70,7 @@ fn timeouts_in_a_row_double_up_to_the_largest() {
 fn messages_behind_one_without_end_follow_where_it_stops() {
     let (mut messages, mut sender) = (Messages::default(), sender());
     let slots = [Message::UNLIMITED, 2_500, Message::UNLIMITED, 1_000]
-        .map(|bytes| messages.append(&mut sender, &message(0, 1, bytes), 1_000));
+        .map(|bytes| messages.append(&mut sender, 0, &message(0, 1, bytes), 1_000).slot);
     (sender.una, sender.next) = (1, 3);
     // Of the second nothing was ever sent.
     messages.stop(&mut sender, slots[2]);
@@ -383,7 +383,7 @@ fn a_nic_moves_the_packet_that_waits_when_its_pace_changes() {
 /// A connection that has sent ten packets, of which all but the first arrived up to the fifth.
 fn overtaken(messages: &mut Messages) -> Sender<Swift> {
     let (mut sender, mtu) = (sender(), path().mtu);
-    messages.append(&mut sender, &message(1, 1, 10 * mtu as u64), mtu);
+    messages.append(&mut sender, 0, &message(1, 1, 10 * mtu as u64), mtu);
     (sender.next, sender.in_flight) = (10, 10 * path().full_wire_bytes as u64);
     let ack = Ack { seq: 4, cumulative: 0, sack: 0b1111, ..Ack::default() };
     let progress = sender.acknowledge(&ack, messages, &mut Vec::new(), mtu, |_| ());
