@@ -40,6 +40,8 @@
 )]
 
 #[cfg(test)]
+mod forgetting_tests;
+#[cfg(test)]
 mod go_back_tests;
 pub mod header;
 mod params;

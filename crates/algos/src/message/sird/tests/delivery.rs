@@ -44,6 +44,18 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
 }
 
 #[test]
+fn hosts_come_and_go_in_the_middle_of_messages() {
+    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+    let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
+    chaos.survive_who_comes_and_goes::<Sird>(&faults, |seed| trials::Variation {
+        params: varied(seed),
+        jitter: Span::us(1 + seed % 12),
+        congestion: [0.0, 0.1, 0.6][seed as usize / 3 % 3],
+        patient: true,
+    });
+}
+
+#[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
     // A timeout for each loss, longer from the second in a row.
     let bound = |lost: u64| Time::ms((1 << lost) - 1) + Span::us(200);
