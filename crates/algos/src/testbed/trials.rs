@@ -215,6 +215,26 @@ pub(crate) fn forgetting_leaves_nothing<T: Subject>(params: &T::Params) -> Vec<T
     net.hosts
 }
 
+/// Senders that are gone hold all that a receiver can hand out. Once it has forgotten them, the one
+/// that is left has its message of `bytes` there `soon`, which it has not had before.
+pub(crate) fn what_a_forgotten_sender_held_is_for_others<T: Subject>(
+    params: &T::Params,
+    bytes: u64,
+    soon: Span,
+) {
+    let mut net = Net::<T>::new(5, params, NO_FAULTS, 1);
+    (1..4).for_each(|src| _ = net.submit(src, 0, 5_000_000));
+    net.run(Time::us(200));
+    (1..4).for_each(|src| net.leave(src, 0));
+    net.run(Time::us(250));
+    let (id, _) = net.submit(4, 0, bytes);
+    net.run(net.now + soon);
+    assert_eq!(net.app.messages[id as usize].completed, None);
+    (1..4).for_each(|src| net.part([src, 0]));
+    net.run(net.now + soon);
+    assert!(net.app.messages[id as usize].completed.is_some(), "not after {soon}");
+}
+
 /// The first packet of any kinds may be lost: a message of each of several sizes is acknowledged
 /// before `bound` of the number of packets lost. How many were lost in all.
 pub(crate) fn the_first_packet_of_any_kinds_may_be_lost<T: Subject>(

@@ -45,6 +45,13 @@ fn hosts_come_and_go_in_the_middle_of_messages() {
 }
 
 #[test]
+fn grants_of_a_sender_that_is_forgotten_are_for_others_at_once() {
+    let params = fitted(two_at_a_time());
+    // Longer than what the others have left, so that it is behind them.
+    trials::what_a_forgotten_sender_held_is_for_others::<Homa>(&params, 6_000_000, Span::us(700));
+}
+
+#[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
     // A timeout for each loss, longer from the second in a row; and one for the news.
     let bound = |lost: u64| Time::ms(5 * ((2 << lost) - 1));

@@ -56,6 +56,12 @@ fn hosts_come_and_go_in_the_middle_of_messages() {
 }
 
 #[test]
+fn credit_of_a_sender_that_is_forgotten_is_for_others_at_once() {
+    let params = SirdParams::default();
+    trials::what_a_forgotten_sender_held_is_for_others::<Sird>(&params, 600_000, Span::us(70));
+}
+
+#[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
     // A timeout for each loss, longer from the second in a row.
     let bound = |lost: u64| Time::ms((1 << lost) - 1) + Span::us(200);
