@@ -193,6 +193,10 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     }
 
     fn forget(&mut self, _now: Time, peer: u32) {
+        // Closed connections are to nobody.
+        if peer == NONE {
+            return;
+        }
         self.receivers.forget(peer);
         self.ready.forget(peer, &mut self.senders);
         let mut pool = self.peers.take(peer).pool;
