@@ -10,6 +10,8 @@ use std::println;
 use tidegate_core::wire::Header;
 use tidegate_core::{Body, Domain, Frame, Handle, Message, Rng, Span, Time};
 
+use crate::kit::lanes::MAX_LANES;
+
 use super::{FORGED, Faults, NO_FAULTS, Net, RATE, Subject, kinds, receive, transmit};
 
 /// A few dozen messages of many sizes among four hosts, some of them stopped.
@@ -127,8 +129,15 @@ impl Chaos {
         }
         net.run(net.now + long);
         net.assert_all_delivered(case);
-        // All forget all others in the middle of messages, and have nothing left.
+        // All forget all others in the middle of messages, one of them perhaps long before, and
+        // have nothing left.
         let mut endless = self.talk(&mut net, &mut rng, &[]);
+        if rng.below(2) == 0 {
+            let (a, b, _) = self.draw::<T>(&mut rng);
+            net.leave(a, b);
+            stop_all(&mut net, &mut endless);
+            net.run(net.now + Span::us(rng.below(10_000)));
+        }
         let pairs = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
         pairs.iter().for_each(|&pair| net.part(pair));
         for host in &mut net.hosts {
@@ -213,6 +222,23 @@ pub(crate) fn forgetting_leaves_nothing<T: Subject>(params: &T::Params) -> Vec<T
         net.meet([a, b]);
     }
     net.hosts
+}
+
+/// More messages than there are lanes are forgotten, those that wait for one, too; and all lanes are
+/// free afterwards.
+pub(crate) fn what_waits_for_a_lane_is_forgotten_too<T: Subject>() {
+    let mut net = Net::<T>::new(2, &T::Params::default(), NO_FAULTS, 1);
+    let talk = |net: &mut Net<T>| (0..2 * MAX_LANES).for_each(|_| _ = net.submit(0, 1, 1));
+    for _ in 0..2 {
+        talk(&mut net);
+        net.run(net.now + Span::us(20));
+        net.part([0, 1]);
+        net.assert_quiet("parted");
+        net.meet([0, 1]);
+    }
+    talk(&mut net);
+    net.run(Time::s(1));
+    net.assert_all_delivered("anew");
 }
 
 /// Senders that are gone hold all that a receiver can hand out. Once it has forgotten them, the one

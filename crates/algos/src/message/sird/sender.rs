@@ -146,7 +146,7 @@ impl Outbox {
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         let sum = self.destinations.iter().map(|destination| destination.available).sum::<i64>();
-        let none = self.available == sum && self.taken == 0;
+        let none = self.available == sum && self.taken == 0 && self.turns.first_key().is_none();
         self.messages.len() == 0 && none && self.deadline() == Time::NEVER
     }
 

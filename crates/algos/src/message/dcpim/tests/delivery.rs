@@ -49,6 +49,11 @@ fn hosts_come_and_go_in_the_middle_of_messages() {
 }
 
 #[test]
+fn what_waits_for_a_lane_is_forgotten_too() {
+    trials::what_waits_for_a_lane_is_forgotten_too::<Dcpim>();
+}
+
+#[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
     // A notification or an acknowledgement takes a timeout of the sender, longer from the second in
     // a row; whatever else, an epoch at most.

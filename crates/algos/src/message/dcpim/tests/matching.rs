@@ -336,3 +336,18 @@ fn channels_of_a_sender_that_is_forgotten_are_asked_of_others() {
         assert_eq!(sent.iter().any(|(dst, _)| *dst == 1), !forgets, "{sent:?}");
     }
 }
+
+#[test]
+fn a_silent_sender_that_is_forgotten_is_asked_when_it_is_back() {
+    let mut bench = Bench::new();
+    notify(&mut bench, Time::us(1), 1, 0, 5_000);
+    bench.sent_until(Time::us(1), Time::ms(20));
+    let now = Time::ms(20) + Span::us(1);
+    assert!(bench.host.inbox.pauses.next() > now + settings().calendar.phase);
+    bench.host.forget(now, 1);
+    assert_eq!(bench.host.deadline(), Time::NEVER);
+    notify(&mut bench, now, 1, 0, 5_000);
+    let next = bench.host.deadline();
+    assert!(next < now + settings().calendar.phase);
+    assert_eq!(requests(&bench.sent(next)).len(), 1);
+}

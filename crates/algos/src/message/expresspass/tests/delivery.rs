@@ -28,6 +28,11 @@ fn hosts_come_and_go_in_the_middle_of_messages() {
 }
 
 #[test]
+fn what_waits_for_a_lane_is_forgotten_too() {
+    trials::what_waits_for_a_lane_is_forgotten_too::<ExpressPass>();
+}
+
+#[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
     // A timeout for each loss, longer from the second in a row.
     let bound = |lost: u64| Time::us(100 * ((1 << lost) - 1) + 300);

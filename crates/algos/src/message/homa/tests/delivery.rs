@@ -52,6 +52,11 @@ fn grants_of_a_sender_that_is_forgotten_are_for_others_at_once() {
 }
 
 #[test]
+fn what_waits_for_a_lane_is_forgotten_too() {
+    trials::what_waits_for_a_lane_is_forgotten_too::<Homa>();
+}
+
+#[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
     // A timeout for each loss, longer from the second in a row; and one for the news.
     let bound = |lost: u64| Time::ms(5 * ((2 << lost) - 1));

@@ -170,3 +170,11 @@ fn requests_to_a_host_that_is_forgotten_wait_for_nothing() {
     assert!(!exchanges.submit(2, &request(3)).0.wants_brief, "the second to wait");
     assert!(exchanges.submit(2, &request(4)).0.wants_brief);
 }
+
+#[test]
+fn a_host_that_has_forgotten_its_server_may_ask_anew() {
+    let mut host = with_requests(5);
+    assert_eq!(wants(&mut host), [false; 5]);
+    host.forget(Time::us(1), 1);
+    assert_eq!(wants(&mut host), [false; 5]);
+}

@@ -62,6 +62,11 @@ fn credit_of_a_sender_that_is_forgotten_is_for_others_at_once() {
 }
 
 #[test]
+fn what_waits_for_a_lane_is_forgotten_too() {
+    trials::what_waits_for_a_lane_is_forgotten_too::<Sird>();
+}
+
+#[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
     // A timeout for each loss, longer from the second in a row.
     let bound = |lost: u64| Time::ms((1 << lost) - 1) + Span::us(200);
@@ -95,6 +100,17 @@ fn a_silent_sender_gives_its_credit_to_others_and_gets_it_back() {
     assert!(net.app.messages[1].completed.is_some(), "half of the budget is not enough for that");
     net.run(Time::s(1));
     net.assert_all_delivered("after the silence");
+}
+
+#[test]
+fn a_silent_sender_that_is_forgotten_has_no_credit_to_give_back() {
+    let faults = Faults { mute: Some((0, Time::us(60), Time::NEVER)), ..NO_FAULTS };
+    let mut net = Net::new(3, &SirdParams::default(), faults, 1);
+    net.submit(0, 2, 3_000_000);
+    net.run(Time::ms(20));
+    assert!(net.hosts[2].inbox.sources[0].silent);
+    net.part([0, 2]);
+    assert_eq!(net.hosts[2].inbox.outstanding, 0);
 }
 
 #[test]
