@@ -351,3 +351,21 @@ fn a_silent_sender_that_is_forgotten_is_asked_when_it_is_back() {
     assert!(next < now + settings().calendar.phase);
     assert_eq!(requests(&bench.sent(next)).len(), 1);
 }
+
+#[test]
+fn a_sender_may_be_forgotten_and_matched_again_in_one_epoch() {
+    let mut bench = Bench::new();
+    notify(&mut bench, Time::us(1), 1, 0, 5_000);
+    bench.sent(round(1, 1));
+    bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 2, 0, 5_000));
+    bench.sent(round(1, 2));
+    let now = round(1, 2) + Span::us(1);
+    bench.host.forget(now, 1);
+    notify(&mut bench, now, 1, 0, 5_000);
+    bench.sent(round(1, 3));
+    bench.tell(round(1, 3) + Span::us(5), 1, grant(1, 3, 4, 0, 5_000));
+    bench.sent_until(round(1, 4), round(2, 1) - Span::ps(1));
+    let sent = bench.sent_until(round(2, 1), round(2, 1) + PACKET.times(9));
+    let tokens = sent.iter().filter(|sent| matches!(sent.2, Header::Token(_))).count();
+    assert_eq!(tokens, 10, "all its channels");
+}
