@@ -6,6 +6,10 @@ use alloc::collections::VecDeque;
 
 use tidegate_core::Time;
 
+/// Packets that wait to leave, from which on others wait no more that are said again anyway, or that
+/// others call for.
+pub(crate) const MOST_WAITING: usize = 1 << 16;
+
 /// A packet other than data, ready to go.
 pub(crate) struct Control<H> {
     pub(crate) dst: u32,
@@ -30,6 +34,13 @@ impl<S, H> Step<'_, S, H> {
     #[inline]
     pub(crate) fn send(&mut self, dst: u32, header: H) {
         self.control.push_back(Control { dst, header });
+    }
+
+    /// Whether what can be done without may wait to leave. There is always room but where a peer
+    /// makes up what has to be answered, or asked for, by the thousand.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.control.len() < MOST_WAITING
     }
 
     /// Nothing that waits is sent to `dst`.

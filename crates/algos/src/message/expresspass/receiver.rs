@@ -348,7 +348,9 @@ impl Inbox {
             self.remove(slot);
         } else if message.waits {
             message.backoff.double(MAX_BACKOFF);
-            step.send(message.src, message.nack(step.settings));
+            if step.has_room() {
+                step.send(message.src, message.nack(step.settings));
+            }
             let wait = message.backoff.wait(timeout);
             self.timers.set(slot, step.now.after(wait));
             if silent {

@@ -13,9 +13,6 @@ use crate::kit::lanes::Lanes;
 use crate::kit::slab::{Key, Slab};
 use crate::kit::timers::Timers;
 
-/// Packets that may wait to leave: a credit beyond is not answered, as if it had been lost. Credits
-/// come no faster than their data leaves, so there are as many only where they are made up.
-const MOST_LEAVING: usize = 1 << 16;
 /// Shorter round trips there are none.
 const LEAST_RTT: Span = Span::ns(100);
 
@@ -279,7 +276,8 @@ impl Outbox {
             let stop = Stop { connection, lane, generation, message, size, sent: 0 };
             return Some(Header::Stop(stop));
         };
-        if step.control.len() >= MOST_LEAVING {
+        if !step.has_room() {
+            // As if it had been lost.
             return None;
         }
         let message = &mut self.messages[slot];
