@@ -188,6 +188,9 @@ macro_rules! catalog {
             fn stop(&mut self, now: Time, handle: Handle) {
                 match self { $(AnyTransport::$Name(t) => t.stop(now, handle),)* }
             }
+            fn forget(&mut self, now: Time, peer: u32) {
+                match self { $(AnyTransport::$Name(t) => t.forget(now, peer),)* }
+            }
             #[inline]
             fn receive<A: Application>(
                 &mut self,

@@ -68,7 +68,8 @@ pub struct Feedback {
     pub peak_hop_delay: Span,
 }
 
-/// Where a transport keeps a submitted message; valid until the message is acknowledged.
+/// Where a transport keeps a submitted message; valid until the message is acknowledged, or its
+/// destination forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Handle(pub u64);
 
@@ -203,6 +204,14 @@ pub trait Transport {
     fn submit(&mut self, now: Time, message: Message, paths: &dyn PathOracle) -> Handle;
     /// Ends an unlimited message: nothing new is sent of it.
     fn stop(&mut self, now: Time, handle: Handle);
+    /// Forgets all that is kept of host `peer`, which is gone or has lost all it knew. Messages to
+    /// it are over, and so are those from it that have not wholly arrived: nothing more is sent or
+    /// told of them. What it was granted, others can have. Messages of other hosts go on.
+    ///
+    /// From now on that number is that of a host never heard of, and may be another one's. The
+    /// driver keeps away what is still under way between the two, and sees to it that the other
+    /// side forgets this one, too: two of which one remembers do not understand each other.
+    fn forget(&mut self, now: Time, peer: u32);
     /// Takes a packet from the wire, and may turn its slot into the reply.
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply;
     /// The uplink is free: fills `packet`, whose content is stale, with the next packet. The driver

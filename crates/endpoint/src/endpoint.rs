@@ -80,6 +80,12 @@ impl Endpoint {
         replies + sent
     }
 
+    /// The peer is gone: drops what waits for it, and has the transport forget it.
+    pub fn forget(&mut self, now: Time, peer: u32) {
+        self.replies.retain(|reply| reply.frame.dst != peer);
+        self.transport.forget(now, peer);
+    }
+
     /// When [`on_deadline`](Self::on_deadline) is due or, while the uplink is free,
     /// [`transmit`](Self::transmit) should be tried again.
     pub fn deadline(&self) -> Time {

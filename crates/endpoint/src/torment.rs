@@ -42,6 +42,8 @@ impl Bytes<'_> {
 struct Heard {
     delivered: BTreeMap<MessageId, u64>,
     acked: BTreeMap<MessageId, u32>,
+    /// Destinations of its messages, by number, and of those that were forgotten nothing.
+    to: Vec<Option<u32>>,
 }
 
 impl Application for Heard {
@@ -51,6 +53,8 @@ impl Application for Heard {
     fn completed(&mut self, _now: Time, _message: MessageId) {}
     fn acked(&mut self, _now: Time, message: MessageId) {
         *self.acked.entry(message).or_default() += 1;
+        let is_over = self.to.get(message.id as usize) == Some(&None);
+        assert!(!is_over, "acknowledged after it was forgotten: {message:?}");
     }
 }
 
@@ -72,11 +76,12 @@ impl PathOracle for Somewhere {
 }
 
 /// Lets a transport live through what `script` says: submissions, packets that are its own, echoed,
-/// bent or made up, pulls, deadlines and leaps of time.
+/// bent or made up, pulls, deadlines, leaps of time, and peers that it is to forget.
 ///
 /// # Panics
-/// When the transport does, sends a packet that cannot be, does not come to rest, or claims that a
-/// message was acknowledged twice.
+/// When the transport does, sends a packet that cannot be, does not come to rest, claims that a
+/// message was acknowledged twice or after it was forgotten, or has anything left to do when it has
+/// forgotten all peers.
 pub fn torment(protocol: Protocol, script: &[u8]) {
     let host = HostContext {
         host: 0,
@@ -101,20 +106,20 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
     let mut heard = Heard::default();
     let mut now = Time::us(1);
     let mut last = Packet::default();
-    let mut messages = 0;
     while !script.0.is_empty() {
-        match script.u8() % 8 {
+        match script.u8() % 9 {
             0 => {
                 let bytes = script.number().clamp(1, 1 << 40);
+                let dst = 1 + script.u8() as u32 % 3;
                 let message = Message {
-                    id: messages,
-                    dst: 1 + script.u8() as u32 % 3,
+                    id: heard.to.len() as u32,
+                    dst,
                     bytes,
                     dedicated: script.u8() % 2 == 0,
                     weight: script.u8() % 40,
                     role: Role::Alone,
                 };
-                messages += 1;
+                heard.to.push(Some(dst));
                 endpoint.submit(now, message, &Somewhere);
             }
             1 => now = now.after(Span::ps(script.number() % Span::ms(1).as_ps())),
@@ -130,6 +135,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
             4 => endpoint.on_deadline(now, &mut heard),
             5 => endpoint.receive(now, echoed(last, &mut script), &mut heard),
             6 => endpoint.receive(now, bent(last, &mut script), &mut heard),
+            7 => forget(&mut endpoint, now, script.number() as u32, &mut heard),
             _ => endpoint.receive(now, bent(Packet::default(), &mut script), &mut heard),
         }
         assert!(
@@ -141,6 +147,14 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
     let most = MOST_AT_ONCE + host.nic_rate.bytes_in(now.since(Time::ZERO)) / MIN_WIRE_BYTES as u64;
     let rest = (0..most).find(|_| endpoint.transmit(now).is_none());
     assert!(rest.is_some(), "{}: more than {most} packets at one moment", protocol.card().name);
+    (0..host.hosts).for_each(|peer| forget(&mut endpoint, now, peer, &mut heard));
+    assert_eq!(endpoint.transmit(now), None, "{} knows nobody", protocol.card().name);
+    assert_eq!(endpoint.deadline(), Time::NEVER, "{} knows nobody", protocol.card().name);
+}
+
+fn forget(endpoint: &mut Endpoint, now: Time, peer: u32, heard: &mut Heard) {
+    endpoint.forget(now, peer);
+    heard.to.iter_mut().filter(|to| **to == Some(peer)).for_each(|to| *to = None);
 }
 
 /// The packet as it comes back to its own sender: as if the peer ran the same protocol on the same

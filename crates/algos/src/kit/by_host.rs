@@ -53,6 +53,11 @@ impl<T: Default> ByHost<T> {
         &mut self.values[value]
     }
 
+    /// Takes the value of `host`, if it has one, and leaves the default.
+    pub(crate) fn take(&mut self, host: u32) -> T {
+        self.find(host).map(|value| core::mem::take(&mut self.values[value])).unwrap_or_default()
+    }
+
     #[cold]
     fn add(&mut self, host: u32) -> usize {
         let value = self.values.len();
@@ -92,9 +97,16 @@ mod tests {
         for i in 0..3_000 {
             let host = rng.below(500) as u32 * 200;
             assert_eq!(table.get(host), expected.get(&host));
-            if rng.below(2) == 0 {
-                *table.entry(host) = i;
-                expected.insert(host, i);
+            match rng.below(4) {
+                0 | 1 => {
+                    *table.entry(host) = i;
+                    expected.insert(host, i);
+                }
+                2 => {
+                    let taken = expected.get_mut(&host).map(core::mem::take);
+                    assert_eq!(table.take(host), taken.unwrap_or_default());
+                }
+                _ => {}
             }
         }
         assert_eq!(table.values.len(), expected.len());

@@ -29,6 +29,11 @@ impl Resends {
         has_room
     }
 
+    /// Forgets requests for messages that are gone: they take room until their turn comes.
+    pub(crate) fn drop_gone<T>(&mut self, messages: &Slab<T>) {
+        self.0.retain(|again| messages.slot(again.message).is_some());
+    }
+
     /// Takes the next packet of a message that is still there: its slot and the packet.
     #[inline]
     pub(crate) fn pop<T>(&mut self, messages: &Slab<T>) -> Option<(u32, u64)> {
@@ -79,7 +84,15 @@ mod tests {
         for start in 0..2 * MOST as u64 {
             assert_eq!(resends.push(messages.key(slot), start, 1), start < MOST as u64);
         }
+        resends.drop_gone(&messages);
         let all = core::iter::from_fn(|| resends.pop(&messages).map(|(_, packet)| packet));
         assert!(all.eq(0..MOST as u64));
+        // Those of a message that is gone leave their room to others.
+        (0..MOST as u64).for_each(|start| _ = resends.push(messages.key(slot), start, 1));
+        messages.remove(slot);
+        resends.drop_gone(&messages);
+        let other = messages.insert(|_| 0);
+        assert!(resends.push(messages.key(other), 5, 1));
+        assert_eq!(resends.pop(&messages), Some((other, 5)));
     }
 }

@@ -63,6 +63,17 @@ impl Ring {
         self.tail = id;
     }
 
+    /// Takes all out but those that are to stay.
+    pub(crate) fn retain<M: Linked>(&mut self, members: &mut [M], stays: impl Fn(&M) -> bool) {
+        let mut left = Ring::default();
+        while let Some(id) = self.pop(members) {
+            if stays(&members[id as usize]) {
+                left.push(id, members);
+            }
+        }
+        *self = left;
+    }
+
     /// Takes the first out.
     #[inline]
     pub(crate) fn pop(&mut self, members: &mut [impl Linked]) -> Option<u32> {
@@ -85,28 +96,39 @@ mod tests {
     use alloc::collections::VecDeque;
     use tidegate_core::{Domain, Rng};
 
-    impl Linked for Link {
+    #[derive(Default)]
+    struct Member {
+        number: u32,
+        link: Link,
+    }
+
+    impl Linked for Member {
         fn link(&mut self) -> &mut Link {
-            self
+            &mut self.link
         }
     }
 
     #[test]
     fn a_ring_agrees_with_a_queue_and_its_members_know_that_they_wait() {
         let mut rng = Rng::stream(1, Domain::Transport, 0);
-        let (mut ring, mut members) = (Ring::default(), [Link::default(); 20]);
-        let mut expected = VecDeque::new();
+        let mut members: [Member; 20] =
+            core::array::from_fn(|i| Member { number: i as u32, ..Member::default() });
+        let (mut ring, mut expected) = (Ring::default(), VecDeque::new());
         for _ in 0..20_000 {
             let id = rng.below(20) as u32;
-            if rng.below(2) == 0 {
+            if rng.below(50) == 0 {
+                let stays = |number: u32| number % 4 != id % 4;
+                ring.retain(&mut members, |member| stays(member.number));
+                expected.retain(|&number| stays(number));
+            } else if rng.below(2) == 0 {
                 assert_eq!(ring.pop(&mut members), expected.pop_front());
-            } else if !members[id as usize].waits() {
+            } else if !members[id as usize].link.waits() {
                 ring.push(id, &mut members);
                 expected.push_back(id);
             }
             assert_eq!(ring.is_empty(), expected.is_empty());
-            for (id, member) in (0..).zip(&members) {
-                assert_eq!(member.waits(), expected.contains(&id));
+            for member in &members {
+                assert_eq!(member.link.waits(), expected.contains(&member.number));
             }
         }
     }

@@ -83,6 +83,12 @@ impl<T> Slab<T> {
         (same && key.generation & 1 == 1).then_some(key.slot)
     }
 
+    /// Slots of the records that fit: a look at all.
+    pub(crate) fn slots(&self, fits: impl Fn(&T) -> bool) -> Vec<u32> {
+        let all = 0..self.values.len() as u32;
+        all.filter(|&slot| self.get(slot).is_some_and(&fits)).collect()
+    }
+
     /// Records there are.
     pub(crate) fn len(&self) -> usize {
         self.values.len() - self.free.len()
@@ -135,6 +141,13 @@ mod tests {
             }
             assert_eq!(slab.len(), keys.iter().filter(|key| key.2).count());
         }
+        let mut even: Vec<u32> = keys
+            .iter()
+            .filter(|(_, value, lives)| *lives && value % 2 == 0)
+            .map(|(key, ..)| key.slot)
+            .collect();
+        even.sort_unstable();
+        assert_eq!(slab.slots(|value| value % 2 == 0), even);
         for &(key, value, lives) in &keys {
             assert_eq!(Key::of_bits(key.bits()), key);
             assert_eq!(slab.slot(key), lives.then_some(key.slot));

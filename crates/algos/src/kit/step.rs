@@ -6,6 +6,10 @@ use alloc::collections::VecDeque;
 
 use tidegate_core::Time;
 
+/// Packets that wait to leave, from which on others wait no more that are said again anyway, or that
+/// others call for.
+pub(crate) const MOST_WAITING: usize = 1 << 16;
+
 /// A packet other than data, ready to go.
 pub(crate) struct Control<H> {
     pub(crate) dst: u32,
@@ -31,6 +35,18 @@ impl<S, H> Step<'_, S, H> {
     pub(crate) fn send(&mut self, dst: u32, header: H) {
         self.control.push_back(Control { dst, header });
     }
+
+    /// Whether what can be done without may wait to leave. There is always room but where a peer
+    /// makes up what has to be answered, or asked for, by the thousand.
+    #[inline]
+    pub(crate) fn has_room(&self) -> bool {
+        self.control.len() < MOST_WAITING
+    }
+
+    /// Nothing that waits is sent to `dst`.
+    pub(crate) fn drop_to(&mut self, dst: u32) {
+        self.control.retain(|waiting| waiting.dst != dst);
+    }
 }
 
 #[cfg(test)]
@@ -43,5 +59,16 @@ mod tests {
         let mut step = Step { settings: &(), now: Time::us(1), control: &mut control };
         assert_eq!(step.at(Time::us(2)).now, Time::us(2));
         assert_eq!(step.now, Time::us(1));
+    }
+
+    #[test]
+    fn what_is_dropped_is_that_to_one_host() {
+        let mut control = VecDeque::new();
+        let mut step = Step { settings: &(), now: Time::us(1), control: &mut control };
+        for (dst, header) in [(3, 'a'), (4, 'b'), (3, 'c'), (5, 'd')] {
+            step.send(dst, header);
+        }
+        step.drop_to(3);
+        assert!(control.iter().map(|waiting| waiting.header).eq(['b', 'd']));
     }
 }

@@ -17,6 +17,12 @@ pub(crate) struct Heard {
     pub(crate) delivered: u64,
     pub(crate) completed: Option<Time>,
     pub(crate) acked: Option<Time>,
+    /// Its receiver had all of it once, and has forgotten that.
+    had: bool,
+    /// Its sender has forgotten it.
+    given_up: bool,
+    /// Both have, and nobody may tell anything of it.
+    pub(super) over: bool,
     /// Which bytes: the beginnings and ends of pieces that do not touch.
     pieces: BTreeMap<u64, u64>,
 }
@@ -87,7 +93,28 @@ impl Checking {
         }
         let heard = &mut self.messages[message.id as usize];
         assert_eq!(heard.src, message.src, "whose message {} is", message.id);
+        assert!(!heard.over, "forgotten by both: {heard:?}");
         Some(heard)
+    }
+
+    /// Host `by` has forgotten `peer`: its messages to it are over, and those from it may come
+    /// once more.
+    pub(crate) fn forget(&mut self, by: u32, peer: u32) {
+        for heard in &mut self.messages {
+            if (heard.src, heard.dst) == (by, peer) {
+                heard.given_up |= heard.acked.is_none();
+            } else if (heard.src, heard.dst) == (peer, by) {
+                heard.had |= heard.completed.take().is_some();
+                heard.delivered = 0;
+                heard.pieces.clear();
+            }
+        }
+    }
+
+    /// The two have forgotten each other, and nothing is under way between them.
+    pub(crate) fn part(&mut self, hosts: [u32; 2]) {
+        let between = |heard: &&mut Heard| hosts.contains(&heard.src) && hosts.contains(&heard.dst);
+        self.messages.iter_mut().filter(between).for_each(|heard| heard.over = true);
     }
 }
 
@@ -110,7 +137,8 @@ impl Application for Checking {
 
     fn acked(&mut self, now: Time, message: MessageId) {
         let heard = self.heard(message).expect("nobody submitted it");
-        let rightly = heard.completed.is_some() && heard.acked.is_none();
+        let has_arrived = heard.completed.is_some() || heard.had;
+        let rightly = has_arrived && heard.acked.is_none() && !heard.given_up;
         assert!(rightly, "acknowledged wrongly: {heard:?}");
         heard.acked = Some(now);
         self.free.push(message.id);
@@ -171,6 +199,34 @@ mod tests {
         let mut app = after(&[(0, 500)]);
         app.in_order = true;
         app.delivered(Time::ZERO, FIRST, 600, 100);
+    }
+
+    #[test]
+    fn who_has_forgotten_a_message_may_hear_of_it_once_more() {
+        let mut app = after(&[(0, 1_000)]);
+        app.completed(Time::us(1), FIRST);
+        app.forget(1, 3);
+        app.delivered(Time::us(2), FIRST, 0, 400);
+        app.acked(Time::us(3), FIRST);
+    }
+
+    #[test]
+    #[should_panic(expected = "acknowledged wrongly")]
+    fn but_who_has_forgotten_that_it_sent_it_hears_nothing() {
+        let mut app = after(&[(0, 1_000)]);
+        app.completed(Time::us(1), FIRST);
+        app.forget(3, 1);
+        app.acked(Time::us(2), FIRST);
+    }
+
+    #[test]
+    #[should_panic(expected = "forgotten by both")]
+    fn nothing_is_told_of_what_both_have_forgotten() {
+        let mut app = after(&[(0, 600)]);
+        app.forget(3, 1);
+        app.delivered(Time::us(1), FIRST, 600, 100);
+        app.part([1, 3]);
+        app.delivered(Time::us(2), FIRST, 700, 100);
     }
 
     #[test]

@@ -27,11 +27,18 @@ pub(crate) const RATE: Rate = Rate::gbps(100);
 pub(crate) trait Subject: Endpoint {
     /// Payload is delivered in order.
     const IN_ORDER: bool = false;
+    /// A message that is stopped is completed and acknowledged, as if it had been of that size.
+    const TELLS_OF_STOPPED: bool = true;
     /// Numbers of acknowledged messages are given to others.
     const REUSES_NUMBERS: bool = true;
 
     /// Host number `host`; most of it is [`context`].
     fn context(host: u32) -> HostContext;
+
+    /// What paths look like, if it asks.
+    fn paths() -> &'static dyn PathOracle {
+        &NoPaths
+    }
 
     /// Checks a packet that leaves: above all its size on the wire, which is 80 B more than its
     /// payload, and 84 B at least, unless the transport says otherwise.

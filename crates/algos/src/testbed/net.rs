@@ -1,12 +1,12 @@
 //! A small network in memory.
 
-use alloc::collections::BTreeMap;
+use alloc::collections::{BTreeMap, BTreeSet};
 use alloc::vec::Vec;
 
 use tidegate_core::wire::{Carried, Header};
 use tidegate_core::{Body, Domain, Frame, Handle, Message, Reply, Rng, Span, Time, frame_flag};
 
-use super::{Checking, NoPaths, RATE, Subject, kind_named, kind_of, message, receive, transmit};
+use super::{Checking, RATE, Subject, kind_named, kind_of, message, receive, transmit};
 
 /// A host, and the times from which and before which something happens to it.
 type Outage = Option<(u32, Time, Time)>;
@@ -64,6 +64,9 @@ pub(crate) struct Net<T: Subject> {
     /// By arrival, then order of sending.
     wires: BTreeMap<(Time, u64), (Frame, Body)>,
     order: u64,
+    /// Hosts that have no session with another: they have nothing to say to it, and what comes from
+    /// there does not reach them.
+    strangers: BTreeSet<(u32, u32)>,
     /// By kind.
     sent: Vec<u64>,
 }
@@ -87,6 +90,7 @@ impl<T: Subject> Net<T> {
             downlink_free: Vec::new(),
             wires: BTreeMap::new(),
             order: 0,
+            strangers: BTreeSet::new(),
             sent: alloc::vec![0; T::Header::FORMAT.kinds.len()],
         }
     }
@@ -111,11 +115,40 @@ impl<T: Subject> Net<T> {
     ) -> (u32, Handle) {
         let id = self.app.submit(src, dst, bytes);
         let message = Message { weight, ..message(id, dst, bytes) };
-        (id, self.hosts[src as usize].submit(self.now, message, &NoPaths))
+        (id, self.hosts[src as usize].submit(self.now, message, T::paths()))
     }
 
     pub(crate) fn stop(&mut self, src: u32, handle: Handle) {
         self.hosts[src as usize].stop(self.now, handle);
+    }
+
+    /// Host `by` forgets `peer`, of which packets still come.
+    pub(crate) fn forget(&mut self, by: u32, peer: u32) {
+        self.hosts[by as usize].forget(self.now, peer);
+        self.app.forget(by, peer);
+    }
+
+    /// The same, and its driver keeps them away.
+    pub(crate) fn leave(&mut self, by: u32, peer: u32) {
+        self.forget(by, peer);
+        self.strangers.insert((by, peer));
+    }
+
+    /// Two hosts forget each other, and what is under way between them goes nowhere.
+    pub(crate) fn part(&mut self, hosts: [u32; 2]) {
+        let [a, b] = hosts;
+        self.leave(a, b);
+        self.leave(b, a);
+        self.app.part(hosts);
+        let is_between =
+            |frame: &Frame, body: &Body| hosts.contains(&frame.dst) && hosts.contains(&body.src);
+        self.wires.retain(|_, (frame, body)| !is_between(frame, body));
+    }
+
+    /// Two hosts that have parted may have something to say to each other again.
+    pub(crate) fn meet(&mut self, [a, b]: [u32; 2]) {
+        self.strangers.remove(&(a, b));
+        self.strangers.remove(&(b, a));
     }
 
     /// Packets of that kind that hosts have sent.
@@ -138,6 +171,8 @@ impl<T: Subject> Net<T> {
         let Some(header) = T::Header::read(&body) else { panic!("{body:?}") };
         T::check_packet(&frame, &header, body.payload_bytes);
         assert!(frame.priority < T::context(0).priorities, "{frame:?}");
+        let is_to_stranger = self.strangers.contains(&(body.src, frame.dst));
+        assert!(!is_to_stranger, "{header:?} to a stranger: {frame:?}");
         let kind = kind_of(&header);
         self.sent[kind] += 1;
         if body.is_retransmission {
@@ -184,9 +219,12 @@ impl<T: Subject> Net<T> {
         self.rng.unit() < loss || cut_off || first_of & 1 << kind != 0
     }
 
-    /// What goes to a host that is not there disappears.
+    /// What goes to a host that is not there disappears, and what comes from a stranger.
     fn arrive(&mut self, mut frame: Frame, mut body: Body) {
         let dst = frame.dst as usize;
+        if self.strangers.contains(&(frame.dst, body.src)) {
+            return;
+        }
         let Some(host) = self.hosts.get_mut(dst) else { return };
         if receive(host, self.now, &mut frame, &mut body, &mut self.app) != Reply::None {
             let at = self.uplink_free[dst].max(self.now);
@@ -257,7 +295,7 @@ impl<T: Subject> Net<T> {
 
     pub(crate) fn assert_all_delivered(&self, case: &str) {
         for heard in &self.app.messages {
-            assert!(heard.acked.is_some(), "{case}: {heard:?}");
+            assert!(heard.acked.is_some() || heard.over, "{case}: {heard:?}");
         }
         self.assert_quiet(case);
     }

@@ -4,12 +4,15 @@
 extern crate std;
 
 use alloc::format;
+use alloc::vec::Vec;
 use std::println;
 
 use tidegate_core::wire::Header;
-use tidegate_core::{Body, Domain, Frame, Message, Rng, Span, Time};
+use tidegate_core::{Body, Domain, Frame, Handle, Message, Rng, Span, Time};
 
-use super::{FORGED, Faults, NO_FAULTS, Net, RATE, Subject, kinds, receive};
+use crate::kit::lanes::MAX_LANES;
+
+use super::{FORGED, Faults, NO_FAULTS, Net, RATE, Subject, kinds, receive, transmit};
 
 /// A few dozen messages of many sizes among four hosts, some of them stopped.
 pub(crate) struct Chaos {
@@ -35,15 +38,7 @@ impl Chaos {
         let mut net = Net::<T>::new(4, params, faults, seed);
         let mut rng = Rng::stream(seed, Domain::Traffic, 0);
         for number in 0..24 {
-            let src = rng.below(4) as u32;
-            let dst = (src + 1 + rng.below(3) as u32) % 4;
-            let size = match rng.below(8) {
-                0 => 1,
-                1 => T::context(src).mtu as u64 * (1 + rng.below(4)),
-                2..5 => 1 + rng.below(10_000),
-                5..7 => 1 + rng.below(self.most_bytes),
-                _ => Message::UNLIMITED,
-            };
+            let (src, dst, size) = self.draw::<T>(&mut rng);
             let (_, handle) = net.submit_weighed(src, dst, size, 1 + number % 5);
             let until = net.now + Span::ns(rng.below(20_000));
             net.run(until);
@@ -56,6 +51,20 @@ impl Chaos {
         net
     }
 
+    /// Sender, receiver and size of a message.
+    fn draw<T: Subject>(&self, rng: &mut Rng) -> (u32, u32, u64) {
+        let src = rng.below(4) as u32;
+        let dst = (src + 1 + rng.below(3) as u32) % 4;
+        let size = match rng.below(8) {
+            0 => 1,
+            1 => T::context(src).mtu as u64 * (1 + rng.below(4)),
+            2..5 => 1 + rng.below(10_000),
+            7 if T::TELLS_OF_STOPPED => Message::UNLIMITED,
+            _ => 1 + rng.below(self.most_bytes),
+        };
+        (src, dst, size)
+    }
+
     /// Every message arrives exactly once whatever the network does: with each of these shares of
     /// loss and duplication, so many seeds. `TIDEGATE_SEEDS=20000` runs so many of each. How many
     /// packets were lost.
@@ -64,24 +73,192 @@ impl Chaos {
         faults: [(f64, f64, u64); 4],
         vary: impl Fn(u64) -> Variation<T::Params>,
     ) -> u64 {
-        let more = std::env::var("TIDEGATE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
         let mut lost = 0;
-        for (loss, duplication, seeds) in faults {
-            for seed in 0..more.unwrap_or(seeds) {
-                let case = format!("loss {loss}, seed {seed}");
-                println!("{case}"); // the last one shown is the one that failed
-                let Variation { params, jitter, congestion, patient } = vary(seed);
-                let faults = Faults { loss, duplication, jitter, congestion, ..NO_FAULTS };
-                let net = self.run::<T>(seed, &params, faults);
-                net.assert_all_delivered(&case);
-                if patient && loss == 0.0 && duplication == 0.0 {
-                    assert_eq!(net.resent_bytes, 0, "{case}: nothing was lost");
-                }
-                lost += net.lost;
+        for_each_seed(&faults, vary, |case, seed, faults, variation| {
+            let net = self.run::<T>(seed, &variation.params, faults);
+            net.assert_all_delivered(case);
+            if variation.patient && faults.loss == 0.0 && faults.duplication == 0.0 {
+                assert_eq!(net.resent_bytes, 0, "{case}: nothing was lost");
             }
-        }
+            lost += net.lost;
+        });
         lost
     }
+
+    /// Hosts forget each other in the middle of messages, and begin anew: with each of these shares
+    /// of loss and duplication, so many seeds. Messages between others arrive exactly once, and so
+    /// do those of the two from then on.
+    pub(crate) fn survive_who_comes_and_goes<T: Subject>(
+        &self,
+        faults: &[(f64, f64, u64)],
+        vary: impl Fn(u64) -> Variation<T::Params>,
+    ) {
+        for_each_seed(faults, vary, |case, seed, faults, Variation { params, .. }| {
+            self.come_and_go::<T>(case, seed, params, faults);
+        });
+    }
+
+    fn come_and_go<T: Subject>(&self, case: &str, seed: u64, params: &T::Params, faults: Faults) {
+        let mut net = Net::<T>::new(4, params, faults, seed);
+        // Who forgets may hear of a message that was acknowledged.
+        net.app.all_new = true;
+        let mut rng = Rng::stream(seed, Domain::Traffic, 1);
+        let long = self.until - Time::ZERO;
+        for _ in 0..6 {
+            let mut endless = self.talk(&mut net, &mut rng, &[]);
+            let (a, b, _) = self.draw::<T>(&mut rng);
+            match rng.below(3) {
+                // A session ends at both ends at once.
+                0 => {}
+                // One end goes first, and its driver knows what is of the session before.
+                1 => net.leave(a, b),
+                // It does not.
+                _ => net.forget(a, b),
+            }
+            if rng.below(2) == 0 {
+                endless.extend(self.talk(&mut net, &mut rng, &[(a, b)]));
+            }
+            if rng.below(2) == 0 {
+                stop_all(&mut net, &mut endless);
+                net.run(net.now + Span::us(rng.below(4_000)));
+            }
+            net.part([a, b]);
+            endless.extend(self.talk(&mut net, &mut rng, &[(a, b), (b, a)]));
+            net.meet([a, b]);
+            stop_all(&mut net, &mut endless);
+        }
+        net.run(net.now + long);
+        net.assert_all_delivered(case);
+        // All forget all others in the middle of messages, one of them perhaps long before, and
+        // have nothing left.
+        let mut endless = self.talk(&mut net, &mut rng, &[]);
+        if rng.below(2) == 0 {
+            let (a, b, _) = self.draw::<T>(&mut rng);
+            net.leave(a, b);
+            stop_all(&mut net, &mut endless);
+            net.run(net.now + Span::us(rng.below(10_000)));
+        }
+        let pairs = [[0, 1], [0, 2], [0, 3], [1, 2], [1, 3], [2, 3]];
+        pairs.iter().for_each(|&pair| net.part(pair));
+        for host in &mut net.hosts {
+            assert!(transmit(host, net.now).is_none(), "{case}");
+        }
+        net.assert_quiet(case);
+        stop_all(&mut net, &mut endless);
+        net.run(net.now + long);
+        pairs.iter().for_each(|&pair| net.meet(pair));
+        let mut endless = self.talk(&mut net, &mut rng, &[]);
+        stop_all(&mut net, &mut endless);
+        net.run(net.now + long);
+        net.assert_all_delivered(case);
+    }
+
+    /// A few messages, but none from and to these hosts. Who sends those without end, and what they
+    /// are stopped by.
+    fn talk<T: Subject>(
+        &self,
+        net: &mut Net<T>,
+        rng: &mut Rng,
+        but: &[(u32, u32)],
+    ) -> Vec<(u32, Handle)> {
+        let mut endless = Vec::new();
+        for number in 0..8 {
+            let (src, dst, size) = self.draw::<T>(rng);
+            if but.contains(&(src, dst)) {
+                continue;
+            }
+            let (_, handle) = net.submit_weighed(src, dst, size, 1 + number % 5);
+            if size == Message::UNLIMITED {
+                endless.push((src, handle));
+            }
+            net.run(net.now + Span::ns(rng.below(20_000)));
+        }
+        endless
+    }
+}
+
+/// A handle of a message that was forgotten stops nothing.
+fn stop_all<T: Subject>(net: &mut Net<T>, endless: &mut Vec<(u32, Handle)>) {
+    endless.drain(..).for_each(|(src, handle)| net.stop(src, handle));
+}
+
+/// With each of these shares of loss and duplication, so many seeds.
+fn for_each_seed<P>(
+    faults: &[(f64, f64, u64)],
+    vary: impl Fn(u64) -> Variation<P>,
+    mut each: impl FnMut(&str, u64, Faults, &Variation<P>),
+) {
+    let more = std::env::var("TIDEGATE_SEEDS").ok().and_then(|seeds| seeds.parse().ok());
+    for &(loss, duplication, seeds) in faults {
+        for seed in 0..more.unwrap_or(seeds) {
+            let case = format!("loss {loss}, seed {seed}");
+            println!("{case}"); // the last one shown is the one that failed
+            let variation = vary(seed);
+            let (jitter, congestion) = (variation.jitter, variation.congestion);
+            let faults = Faults { loss, duplication, jitter, congestion, ..NO_FAULTS };
+            each(&case, seed, faults, &variation);
+        }
+    }
+}
+
+/// Two hosts that forget each other in the middle of messages have nothing left, however often they
+/// do, and what a message without end was stopped by stops nothing. The hosts afterwards.
+pub(crate) fn forgetting_leaves_nothing<T: Subject>(params: &T::Params) -> Vec<T> {
+    let mut net = Net::<T>::new(4, params, NO_FAULTS, 1);
+    for round in 0..40 {
+        let (a, b) = (round % 4, (round + 1) % 4);
+        let mut endless = Vec::new();
+        for (src, dst) in [(a, b), (b, a)] {
+            for number in 0..9 {
+                let size = if number % 4 == 2 { Message::UNLIMITED } else { 20_000 };
+                endless.push((src, net.submit(src, dst, size).1));
+            }
+        }
+        net.run(net.now + Span::us(round as u64 % 10));
+        net.part([a, b]);
+        net.assert_quiet("parted");
+        stop_all(&mut net, &mut endless);
+        net.assert_quiet("parted, and stopped");
+        net.meet([a, b]);
+    }
+    net.hosts
+}
+
+/// More messages than there are lanes are forgotten, those that wait for one, too; and all lanes are
+/// free afterwards.
+pub(crate) fn what_waits_for_a_lane_is_forgotten_too<T: Subject>() {
+    let mut net = Net::<T>::new(2, &T::Params::default(), NO_FAULTS, 1);
+    let talk = |net: &mut Net<T>| (0..2 * MAX_LANES).for_each(|_| _ = net.submit(0, 1, 1));
+    for _ in 0..2 {
+        talk(&mut net);
+        net.run(net.now + Span::us(20));
+        net.part([0, 1]);
+        net.assert_quiet("parted");
+        net.meet([0, 1]);
+    }
+    talk(&mut net);
+    net.run(Time::s(1));
+    net.assert_all_delivered("anew");
+}
+
+/// Senders that are gone hold all that a receiver can hand out. Once it has forgotten them, the one
+/// that is left has its message of `bytes` there `soon`, which it has not had before.
+pub(crate) fn what_a_forgotten_sender_held_is_for_others<T: Subject>(
+    params: &T::Params,
+    bytes: u64,
+    soon: Span,
+) {
+    let mut net = Net::<T>::new(5, params, NO_FAULTS, 1);
+    (1..4).for_each(|src| _ = net.submit(src, 0, 5_000_000));
+    net.run(Time::us(200));
+    (1..4).for_each(|src| net.leave(src, 0));
+    net.run(Time::us(250));
+    let (id, _) = net.submit(4, 0, bytes);
+    net.run(net.now + soon);
+    assert_eq!(net.app.messages[id as usize].completed, None);
+    (1..4).for_each(|src| net.part([src, 0]));
+    net.run(net.now + soon);
+    assert!(net.app.messages[id as usize].completed.is_some(), "not after {soon}");
 }
 
 /// The first packet of any kinds may be lost: a message of each of several sizes is acknowledged

@@ -40,6 +40,8 @@
 )]
 
 #[cfg(test)]
+mod forgetting_tests;
+#[cfg(test)]
 mod go_back_tests;
 pub mod header;
 mod params;
@@ -58,6 +60,7 @@ use alloc::vec::Vec;
 use crate::kit::by_host::ByHost;
 use crate::kit::departure::Departure;
 use crate::kit::heap::{Pile, Places};
+use crate::kit::slab::Key;
 use header::{Data, Header};
 pub use params::{ConnectionParams, PlbRule, WindowedParams};
 use plb::Plb;
@@ -84,6 +87,8 @@ pub struct Windowed<C: CongestionControl> {
     /// Flags of every acknowledgement.
     ack_flags: u8,
     senders: Vec<Sender<C>>,
+    /// Connections of hosts that were forgotten, for others.
+    closed: Vec<u32>,
     outgoing: sender::Messages,
     /// Connections that may send now.
     ready: Ready,
@@ -126,6 +131,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
                 | flag(telemetry.peak_on_data, frame_flag::STAMP_PEAK),
             ack_flags: flag(telemetry.peak_on_acks, frame_flag::STAMP_PEAK),
             senders: Vec::new(),
+            closed: Vec::new(),
             outgoing: sender::Messages::default(),
             ready: Ready::new(host.connections),
             paced: Due::default(),
@@ -169,20 +175,44 @@ impl<C: CongestionControl> Transport for Windowed<C> {
             }
         }
         let sender = &mut self.senders[connection as usize];
-        let slot = self.outgoing.append(sender, &message, self.host.mtu);
+        let handle = self.outgoing.append(sender, connection, &message, self.host.mtu);
         if message.bytes != Message::UNLIMITED {
             self.backlog_bytes += message.bytes;
         }
         self.weigh(connection);
         self.apply_limit(now, connection);
         self.reschedule(now, connection);
-        Handle((connection as u64) << 32 | slot as u64)
+        Handle(handle.bits())
     }
 
     fn stop(&mut self, _now: Time, handle: Handle) {
-        let (connection, slot) = ((handle.0 >> 32) as usize, handle.0 as u32);
-        self.outgoing.stop(&mut self.senders[connection], slot);
-        self.weigh(connection as u32);
+        let Some(slot) = self.outgoing.slot(Key::of_bits(handle.0)) else { return };
+        let connection = self.outgoing[slot].connection;
+        self.outgoing.stop(&mut self.senders[connection as usize], slot);
+        self.weigh(connection);
+    }
+
+    fn forget(&mut self, _now: Time, peer: u32) {
+        // Closed connections are to nobody.
+        if peer == NONE {
+            return;
+        }
+        self.receivers.forget(peer);
+        self.ready.forget(peer, &mut self.senders);
+        let mut pool = self.peers.take(peer).pool;
+        for (connection, sender) in (0..).zip(&mut self.senders) {
+            if sender.dst == peer {
+                pool.remove(&mut self.places, connection);
+                self.backlog_bytes -= self.outgoing.forget(sender, self.host.mtu);
+                self.spare.extend(sender.recovery.take());
+                sender.close();
+                self.closed.push(connection);
+            }
+        }
+        let senders = &self.senders;
+        let is_open = |connection: u32| senders[connection as usize].dst != NONE;
+        self.paced.retain(is_open);
+        self.timers.retain(is_open);
     }
 
     #[inline]
@@ -241,7 +271,8 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     }
 
     fn limits(&self, handle: Handle) -> Option<Limits> {
-        let sender = self.senders.get((handle.0 >> 32) as usize)?;
+        let slot = self.outgoing.slot(Key::of_bits(handle.0))?;
+        let sender = &self.senders[self.outgoing[slot].connection as usize];
         let Limit { window_bytes, pace_bps, .. } = sender.cc.limit(&self.params.control);
         Some(Limits { window_bytes, pace_bps })
     }
@@ -308,12 +339,15 @@ impl<C: CongestionControl> Windowed<C> {
         peer.lanes += 1;
         let seed = next_seed(&self.host, dst, lane, 0);
         let cc = C::start(&self.params.control, &path, now, seed);
-        let connection = self.senders.len() as u32;
         let rule = self.params.connection.window_rule;
         let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, rule);
         sender.plb = self.path_memory(seed);
+        if let Some(connection) = self.closed.pop() {
+            self.senders[connection as usize] = sender;
+            return connection;
+        }
         self.senders.push(sender);
-        connection
+        self.senders.len() as u32 - 1
     }
 
     /// Writes the connection's next packet into `packet`.

@@ -1,5 +1,8 @@
 //! The receiving half of connections: order, delivery, acknowledgements.
 
+#[cfg(test)]
+mod tests;
+
 use alloc::boxed::Box;
 use alloc::collections::VecDeque;
 use alloc::vec::Vec;
@@ -19,6 +22,11 @@ const MAX_AHEAD: u64 = 1 << 16;
 /// below any other: a packet that claims one further ahead is dropped until those before it are
 /// known. A forged packet thus costs one connection and at most this many entries of four bytes.
 const MAX_LANES_AHEAD: u32 = 1 << 16;
+/// Connections of a source; more are not heard. They are kept for as long as the source is.
+const MOST_LANES: u32 = 1 << 20;
+/// Places for packets that wait for a missing one, of all connections; what needs more is dropped,
+/// as if it had been lost.
+const MOST_EARLY: usize = 1 << 22;
 /// No receiver yet.
 const NONE: u32 = u32::MAX;
 
@@ -27,6 +35,10 @@ pub(super) struct Receivers {
     /// By source host.
     sources: ByHost<Source>,
     receivers: Vec<Receiver>,
+    /// Those of sources that were forgotten, for others.
+    closed: Vec<u32>,
+    /// Places for packets that wait for a missing one.
+    early: usize,
     spare: Vec<Box<Reorder>>,
     coalesced: Coalesced,
     /// Packets behind a missing one are dropped, and the missing one is asked for again after so
@@ -108,11 +120,20 @@ struct Early {
     message: u32,
 }
 
+impl Receiver {
+    /// It holds an acknowledgement back until then.
+    fn holds_until(&self, at: Time) -> bool {
+        self.held.as_ref().is_some_and(|held| held.packets > 0 && held.let_go_at == at)
+    }
+}
+
 impl Receivers {
     pub(super) fn new(params: &ConnectionParams) -> Receivers {
         Receivers {
             sources: ByHost::default(),
             receivers: Vec::new(),
+            closed: Vec::new(),
+            early: 0,
             spare: Vec::new(),
             coalesced: Coalesced {
                 every: params.ack_every as u32,
@@ -136,16 +157,37 @@ impl Receivers {
     #[cold]
     fn open(&mut self, src: u32, lane: u32) -> Option<usize> {
         let source = self.sources.entry(src);
-        if lane >= source.open.saturating_add(MAX_LANES_AHEAD) {
+        if lane >= source.open.saturating_add(MAX_LANES_AHEAD).min(MOST_LANES) {
             return None;
         }
         if source.lanes.len() <= lane as usize {
             source.lanes.resize(lane as usize + 1, NONE);
         }
-        source.lanes[lane as usize] = self.receivers.len() as u32;
+        let receiver = self.closed.pop().unwrap_or_else(|| {
+            self.receivers.push(Receiver::default());
+            self.receivers.len() as u32 - 1
+        });
+        source.lanes[lane as usize] = receiver;
         source.open += 1;
-        self.receivers.push(Receiver::default());
-        Some(self.receivers.len() - 1)
+        Some(receiver as usize)
+    }
+
+    /// Forgets all connections from a host.
+    pub(super) fn forget(&mut self, src: u32) {
+        for receiver in self.sources.take(src).lanes {
+            if receiver != NONE {
+                let closed = core::mem::take(&mut self.receivers[receiver as usize]);
+                self.early -= closed.reorder.as_ref().map_or(0, |reorder| reorder.packets.len());
+                self.spare.extend(closed.reorder.map(Reorder::cleared));
+                self.closed.push(receiver);
+            }
+        }
+        let receivers = &self.receivers;
+        let waits = |&(at, receiver): &(Time, u32)| receivers[receiver as usize].holds_until(at);
+        let Coalesced { next, waiting, due, .. } = &mut self.coalesced;
+        waiting.retain(waits);
+        due.retain(waits);
+        *next = waiting.front().map_or(Time::NEVER, |&(at, _)| at);
     }
 
     /// Takes a data packet and turns it into its acknowledgement.
@@ -177,16 +219,19 @@ impl Receivers {
             if let Some(interval) = self.nack_interval {
                 return self.refuse(now, index, interval, packet, ack_flags, card);
             }
-            if data.seq - receiver.next > MAX_AHEAD {
+            let ahead = data.seq - receiver.next;
+            if ahead > MAX_AHEAD || self.early + ahead as usize >= MOST_EARLY {
                 return Reply::None;
             }
             let early = Early { present: true, last, message: data.message };
             let mut reorder =
                 receiver.reorder.take().or_else(|| self.spare.pop()).unwrap_or_default();
-            if reorder.insert((data.seq - receiver.next) as usize, early) {
+            self.early -= reorder.packets.len();
+            if reorder.insert(ahead as usize, early) {
                 app.delivered(now, message, data.offset, body.payload_bytes);
             }
             receiver.next += reorder.hand_on(now, body.src, app);
+            self.early += reorder.packets.len();
             let mask = reorder.mask;
             if reorder.packets.is_empty() {
                 self.spare.push(reorder);
@@ -292,6 +337,20 @@ impl Receivers {
         if changed { Reply::Send } else { Reply::None }
     }
 
+    #[cfg(test)]
+    pub(super) fn is_quiet(&self) -> bool {
+        let waits = |receiver: &Receiver| {
+            let holds = receiver.held.as_ref().is_some_and(|held| held.packets > 0);
+            holds || receiver.reorder.is_some()
+        };
+        self.early == 0 && !self.receivers.iter().any(waits)
+    }
+
+    #[cfg(test)]
+    pub(super) fn count(&self) -> usize {
+        self.receivers.len()
+    }
+
     /// When the next acknowledgement has waited long enough.
     #[inline]
     pub(super) fn next_due(&self) -> Time {
@@ -326,8 +385,7 @@ impl Receivers {
     #[inline(never)]
     fn take_valid(&mut self) -> Option<u32> {
         while let Some((at, index)) = self.coalesced.due.pop_front() {
-            let held = self.receivers[index as usize].held.as_ref();
-            if held.is_some_and(|held| held.packets > 0 && held.let_go_at == at) {
+            if self.receivers[index as usize].holds_until(at) {
                 return Some(index);
             }
         }
@@ -369,6 +427,13 @@ fn answer(
 }
 
 impl Reorder {
+    /// The same for another connection, in the same memory.
+    fn cleared(mut self: Box<Self>) -> Box<Self> {
+        self.packets.clear();
+        self.mask = 0;
+        self
+    }
+
     /// Whether the packet is new.
     fn insert(&mut self, ahead: usize, early: Early) -> bool {
         if self.packets.len() <= ahead {
@@ -398,61 +463,5 @@ impl Reorder {
             count += 1;
         }
         count
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use tidegate_core::{Domain, Rng};
-
-    struct Deaf;
-
-    impl Application for Deaf {
-        fn delivered(&mut self, _now: Time, _message: MessageId, _offset: u64, _bytes: u32) {}
-        fn completed(&mut self, _now: Time, _message: MessageId) {}
-        fn acked(&mut self, _now: Time, _message: MessageId) {}
-    }
-
-    #[test]
-    fn the_bitmap_says_which_of_the_next_64_packets_have_arrived() {
-        let mut rng = Rng::stream(1, Domain::Transport, 0);
-        let (mut reorder, mut next, mut arrived) = (Reorder::default(), 0, Vec::new());
-        for _ in 0..20_000 {
-            // The missing packet itself comes seldom, and others wait far beyond the bitmap.
-            let ahead = if rng.below(30) == 0 { 0 } else { 1 + rng.below(200) as usize };
-            if arrived.len() <= next + 300 {
-                arrived.resize(next + 300, false);
-            }
-            let is_new = !core::mem::replace(&mut arrived[next + ahead], true);
-            assert_eq!(reorder.insert(ahead, Early { present: true, ..Early::default() }), is_new);
-            let handed = reorder.hand_on(Time::ZERO, 0, &mut Deaf) as usize;
-            assert!(arrived[next..next + handed].iter().all(|&arrived| arrived));
-            next += handed;
-            assert!(!arrived[next]);
-            let expected = (0..64).filter(|i| arrived.get(next + 1 + i) == Some(&true));
-            assert_eq!(reorder.mask, expected.map(|i| 1 << i).sum::<u64>(), "above {next}");
-        }
-        assert!(next > 1_000, "{next}");
-    }
-
-    #[test]
-    fn connections_are_as_many_as_a_source_opens_and_forgery_costs_little() {
-        let mut receivers = Receivers::new(&ConnectionParams::default());
-        assert_eq!(receivers.find(3, u32::MAX), None);
-        assert_eq!(receivers.find(3, MAX_LANES_AHEAD), None);
-        assert!(receivers.sources.get(3).unwrap().lanes.is_empty());
-        // One open lane lets one more be known.
-        assert_eq!(receivers.find(3, MAX_LANES_AHEAD - 1), Some(0));
-        assert_eq!(receivers.find(3, MAX_LANES_AHEAD), Some(1));
-        assert_eq!(receivers.find(3, MAX_LANES_AHEAD + 2), None);
-        // Every lane is known at last, and keeps its receiver.
-        let all: Vec<_> =
-            (0..3 * MAX_LANES_AHEAD).map(|lane| receivers.find(3, lane).unwrap()).collect();
-        assert!(
-            (0..3 * MAX_LANES_AHEAD)
-                .all(|lane| receivers.find(3, lane) == Some(all[lane as usize]))
-        );
-        assert_eq!(receivers.receivers.len(), all.len());
     }
 }

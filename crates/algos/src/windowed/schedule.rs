@@ -42,6 +42,20 @@ impl Ready {
         }
     }
 
+    /// Takes out those to one host.
+    pub(super) fn forget<C>(&mut self, dst: u32, senders: &mut [Sender<C>])
+    where
+        C: CongestionControl,
+    {
+        match self {
+            Ready::Turns(ring) => ring.retain(senders, |sender| sender.dst != dst),
+            Ready::Shortest(pile, places) => {
+                let all = (0..).zip(senders).filter(|(_, sender)| sender.dst == dst);
+                all.for_each(|(connection, _)| pile.remove(places, connection));
+            }
+        }
+    }
+
     /// Takes the one out that is next.
     #[inline]
     pub(super) fn pop(&mut self, senders: &mut [impl Linked]) -> Option<u32> {
@@ -81,6 +95,11 @@ impl Due {
             *armed_at = at;
             self.push(at, connection);
         }
+    }
+
+    /// Takes out the entries of all connections but some.
+    pub(super) fn retain(&mut self, stays: impl Fn(u32) -> bool) {
+        self.heap.retain(|&Reverse((_, connection))| stays(connection));
     }
 
     #[inline]

@@ -10,7 +10,7 @@ use super::recovery::Recovery;
 use super::{ConnectionParams, MAX_BACKOFF};
 use crate::kit::backoff::Backoff;
 use crate::kit::ring::{Link, Linked};
-use crate::kit::slab::Slab;
+use crate::kit::slab::{Key, Slab};
 use tidegate_core::{
     CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Span, Time, WindowRule,
 };
@@ -180,6 +180,13 @@ impl<C: CongestionControl> Sender<C> {
         );
         self.limited = false;
         self.last_activity = Time::NEVER;
+    }
+
+    /// What it was to is forgotten: from here on it is to nobody, and has sent nothing that could
+    /// be acknowledged.
+    pub(super) fn close(&mut self) {
+        self.dst = NONE;
+        (self.una, self.next) = (0, 0);
     }
 
     /// Nothing to send and nothing unacknowledged.
@@ -499,6 +506,7 @@ pub(super) struct Outgoing {
     /// How many those are; the largest number where there is no end.
     packets: u64,
     pub(super) last_payload: u32,
+    pub(super) connection: u32,
     /// The next message of the connection.
     pub(super) next: u32,
 }
@@ -516,8 +524,24 @@ impl Index<u32> for Messages {
 }
 
 impl Messages {
-    /// Queues `message` on the connection.
-    pub(super) fn append<C>(&mut self, sender: &mut Sender<C>, message: &Message, mtu: u32) -> u32 {
+    /// The slot of a message that is still there.
+    pub(super) fn slot(&self, message: Key) -> Option<u32> {
+        self.0.slot(message)
+    }
+
+    #[cfg(test)]
+    pub(super) fn is_empty(&self) -> bool {
+        self.0.len() == 0
+    }
+
+    /// Queues `message` on the connection of that number.
+    pub(super) fn append<C>(
+        &mut self,
+        sender: &mut Sender<C>,
+        connection: u32,
+        message: &Message,
+        mtu: u32,
+    ) -> Key {
         let first = if sender.tail == NONE { sender.next } else { self[sender.tail].end };
         let (packets, last_payload) = if message.bytes == Message::UNLIMITED {
             (u64::MAX, mtu)
@@ -527,7 +551,8 @@ impl Messages {
         };
         // Behind one without end it has no place yet.
         let end = first.saturating_add(packets);
-        let outgoing = Outgoing { id: message.id, first, end, packets, last_payload, next: NONE };
+        let outgoing =
+            Outgoing { id: message.id, first, end, packets, last_payload, connection, next: NONE };
         let slot = self.0.insert(|_| outgoing);
         if sender.tail == NONE {
             sender.head = slot;
@@ -539,7 +564,24 @@ impl Messages {
             sender.sending = slot;
         }
         sender.queued_messages += 1;
-        slot
+        self.0.key(slot)
+    }
+
+    /// Forgets all messages of a connection; how much payload of them was never sent.
+    pub(super) fn forget<C>(&mut self, sender: &Sender<C>, mtu: u32) -> u64 {
+        let (mut unsent, mut slot) = (0, sender.head);
+        while slot != NONE {
+            let message = &self[slot];
+            let sent = sender.next.saturating_sub(message.first);
+            if message.packets < u64::MAX && sent < message.packets {
+                let full = message.packets - sent - 1;
+                unsent += full * mtu as u64 + message.last_payload as u64;
+            }
+            let next = message.next;
+            self.0.remove(slot);
+            slot = next;
+        }
+        unsent
     }
 
     /// Payload that the connection's present message has not been sent of; none where only packets

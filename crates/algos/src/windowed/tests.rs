@@ -14,12 +14,13 @@ use super::{ConnectionParams, MAX_BACKOFF, Windowed, WindowedParams};
 use crate::cc::swift::{Swift, SwiftParams};
 use crate::cc::timely::{Timely, TimelyParams};
 use crate::contract::path;
+use crate::kit::slab::Key;
 use crate::testbed::{self, message, transmit};
 use tidegate_core::params::Params;
 use tidegate_core::{
-    Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, HopTrace,
-    HostContext, Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng, Role, Span,
-    Time, Transport, WindowRule, frame_flag, wire::Carried,
+    Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, Handle,
+    HopTrace, HostContext, Limit, Message, MessageId, PacketMut, Path, PathOracle, Reply, Rng,
+    Role, Span, Time, Transport, WindowRule, frame_flag, wire::Carried,
 };
 
 fn sender() -> Sender<Swift> {
@@ -70,7 +71,7 @@ fn timeouts_in_a_row_double_up_to_the_largest() {
 fn messages_behind_one_without_end_follow_where_it_stops() {
     let (mut messages, mut sender) = (Messages::default(), sender());
     let slots = [Message::UNLIMITED, 2_500, Message::UNLIMITED, 1_000]
-        .map(|bytes| messages.append(&mut sender, &message(0, 1, bytes), 1_000));
+        .map(|bytes| messages.append(&mut sender, 0, &message(0, 1, bytes), 1_000).slot);
     (sender.una, sender.next) = (1, 3);
     // Of the second nothing was ever sent.
     messages.stop(&mut sender, slots[2]);
@@ -237,6 +238,10 @@ pub(super) fn receive(
     testbed::receive(host, now, frame, body, &mut Deaf)
 }
 
+fn connection_of(host: &Windowed<Swift>, handle: Handle) -> u32 {
+    host.outgoing[host.outgoing.slot(Key::of_bits(handle.0)).unwrap()].connection
+}
+
 /// What a pool is asked for, by a look at every connection: the first idle one, else a new one,
 /// else the first with the fewest messages.
 fn looked_for(host: &Windowed<Swift>, dst: u32, size: usize) -> u32 {
@@ -276,7 +281,8 @@ fn a_pool_gives_the_connection_that_a_look_at_all_would_find() {
                 &OnePath,
             );
             if !dedicated {
-                assert_eq!((handle.0 >> 32) as u32, expected, "message {id} with {policy:?}");
+                let taken = connection_of(&sender, handle);
+                assert_eq!(taken, expected, "message {id} with {policy:?}");
                 shared += (sender.senders[expected as usize].queued_messages > 1) as u32;
             }
             // Now and then all that is under way arrives.
@@ -303,10 +309,8 @@ fn a_large_pool_costs_a_message_no_look_at_every_connection() {
     let mut host = host(0, ConnectionPolicy::Pool(65_535), Span::ZERO);
     let began = std::time::Instant::now();
     for id in 0..200_000 {
-        assert_eq!(
-            host.submit(Time::ZERO, message(id, 1, 64), &OnePath).0 >> 32,
-            id as u64 % 65_535
-        );
+        let handle = host.submit(Time::ZERO, message(id, 1, 64), &OnePath);
+        assert_eq!(connection_of(&host, handle), id % 65_535);
     }
     // A look at all would take some ten thousand million steps.
     assert!(began.elapsed().as_secs() < 5, "{:?}", began.elapsed());
@@ -383,7 +387,7 @@ fn a_nic_moves_the_packet_that_waits_when_its_pace_changes() {
 /// A connection that has sent ten packets, of which all but the first arrived up to the fifth.
 fn overtaken(messages: &mut Messages) -> Sender<Swift> {
     let (mut sender, mtu) = (sender(), path().mtu);
-    messages.append(&mut sender, &message(1, 1, 10 * mtu as u64), mtu);
+    messages.append(&mut sender, 0, &message(1, 1, 10 * mtu as u64), mtu);
     (sender.next, sender.in_flight) = (10, 10 * path().full_wire_bytes as u64);
     let ack = Ack { seq: 4, cumulative: 0, sack: 0b1111, ..Ack::default() };
     let progress = sender.acknowledge(&ack, messages, &mut Vec::new(), mtu, |_| ());

@@ -17,6 +17,27 @@ struct Booking {
     prompt: u32,
 }
 
+/// The same of the epoch that is matched and the one before, by its lowest bit.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Bookings([Booking; 2]);
+
+impl Bookings {
+    /// Of an epoch, even if nothing was booked in it.
+    fn of(&mut self, epoch: u64) -> &mut Booking {
+        let booking = &mut self.0[(epoch & 1) as usize];
+        if booking.epoch != epoch {
+            *booking = Booking { epoch, ..Booking::default() };
+        }
+        booking
+    }
+
+    fn book(&mut self, epoch: u64, channels: u32, prompt: u32) {
+        let booking = self.of(epoch);
+        booking.taken += channels;
+        booking.prompt += prompt;
+    }
+}
+
 /// A request of this round.
 #[derive(Clone, Copy, Debug)]
 struct Ask {
@@ -33,34 +54,38 @@ struct Ask {
 pub(super) struct Granting {
     /// When it answers; never while nobody asks.
     pub(super) stage_at: Time,
-    /// Of the epoch that is matched and the one before, by its lowest bit.
-    bookings: [Booking; 2],
+    bookings: Bookings,
     asks: Vec<Ask>,
 }
 
 impl Default for Granting {
     fn default() -> Granting {
-        Granting { stage_at: Time::NEVER, bookings: [Booking::default(); 2], asks: Vec::new() }
+        Granting { stage_at: Time::NEVER, bookings: Bookings::default(), asks: Vec::new() }
     }
 }
 
 impl Granting {
-    /// Of an epoch, even if nothing was booked in it.
-    fn booking(&mut self, epoch: u64) -> &mut Booking {
-        let booking = &mut self.bookings[(epoch & 1) as usize];
-        if booking.epoch != epoch {
-            *booking = Booking { epoch, ..Booking::default() };
-        }
-        booking
-    }
-
     /// Channels, and prompt ones, that are free in an epoch. Prompt ones are those that the epoch
     /// before has not taken: its phase of data is now.
     fn free(&mut self, settings: &Settings, epoch: u64) -> (u32, u32) {
-        let sending = epoch.checked_sub(1).map_or(0, |before| self.booking(before).taken);
-        let booking = *self.booking(epoch);
+        let sending = epoch.checked_sub(1).map_or(0, |before| self.bookings.of(before).taken);
+        let booking = *self.bookings.of(epoch);
         let idle = settings.channels.saturating_sub(sending + booking.prompt);
         (settings.channels.saturating_sub(booking.taken), idle)
+    }
+
+    /// A destination gives back what it has booked, and asks for nothing.
+    pub(super) fn part(&mut self, destination: u32, bookings: &Bookings) {
+        for (all, its) in self.bookings.0.iter_mut().zip(bookings.0) {
+            if all.epoch == its.epoch {
+                all.taken -= its.taken;
+                all.prompt -= its.prompt;
+            }
+        }
+        self.asks.retain(|ask| ask.destination != destination);
+        if self.asks.is_empty() {
+            self.stage_at = Time::NEVER;
+        }
     }
 }
 
@@ -139,11 +164,11 @@ impl Outbox {
         }
         let channels = accept.channels.min(core::mem::take(&mut destination.granted));
         let prompt = accept.prompt.min(channels);
-        let booking = self.granting.booking(epoch);
-        let booked = channels.min(step.settings.channels - booking.taken);
+        let booked =
+            channels.min(step.settings.channels - self.granting.bookings.of(epoch).taken);
         let at_once = prompt.min(booked);
-        booking.taken += booked;
-        booking.prompt += at_once;
+        self.granting.bookings.book(epoch, booked, at_once);
+        destination.bookings.book(epoch, booked, at_once);
         if booked < channels {
             let (channels, prompt) = (channels - booked, prompt - at_once);
             let reject = Reject { message, epoch, round, channels, prompt };

@@ -8,7 +8,7 @@ use alloc::vec::Vec;
 use tidegate_core::{Rng, Time};
 
 use super::header::{Accept, Grant, Header, Reject, Request};
-use super::receiver::{Inbox, NOWHERE};
+use super::receiver::{Inbox, NOWHERE, Source};
 use super::{MAX_BACKOFF, Settings, Step};
 
 /// A sender that has said nothing for so many timeouts, though it was asked, is asked less often.
@@ -133,14 +133,30 @@ impl Inbox {
                 (0..self.wanting.len()).rev().for_each(|at| self.lose_patience(step, at));
             }
         }
+        self.matching.stage_at = calendar.next_stage(step.now);
+        self.rest();
+    }
+
+    /// Has no event while there is nothing to match.
+    fn rest(&mut self) {
         let matching = &mut self.matching;
-        let matched = matching.busy + matching.taken > 0;
-        matching.stage_at = if matched || !self.wanting.is_empty() {
-            calendar.next_stage(step.now)
-        } else {
-            matching.round = None;
-            Time::NEVER
-        };
+        let matched = matching.busy + matching.taken > 0 || !matching.offers.is_empty();
+        if !matched && self.wanting.is_empty() {
+            (matching.round, matching.stage_at) = (None, Time::NEVER);
+        }
+    }
+
+    /// A source has no match any more, and no grant of it is taken.
+    pub(super) fn part(&mut self, number: u32) {
+        let Source { sending, next, .. } = &self.sources[number as usize];
+        let matching = &mut self.matching;
+        matching.busy -= sending.channels;
+        matching.taken -= next.channels;
+        matching.prompt -= next.prompt;
+        matching.sending.retain(|&matched| matched != number);
+        matching.next.retain(|&matched| matched != number);
+        matching.offers.retain(|offer| offer.source != number);
+        self.rest();
     }
 
     /// Asks senders for the channels that their shortest message could fill, from the `first` on:

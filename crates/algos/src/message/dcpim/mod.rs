@@ -287,6 +287,15 @@ impl Transport for Dcpim {
         outbox.stop(&mut Step { settings, now, control }, Key::of_bits(handle.0));
     }
 
+    fn forget(&mut self, now: Time, peer: u32) {
+        self.advance(now);
+        let Dcpim { settings, inbox, outbox, control, .. } = self;
+        let step = &mut Step { settings, now, control };
+        inbox.forget(step, peer);
+        outbox.forget(peer);
+        step.drop_to(peer);
+    }
+
     #[inline]
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         self.advance(now);

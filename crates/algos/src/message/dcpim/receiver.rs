@@ -90,6 +90,25 @@ pub(super) struct Source {
     pub(super) silence: Backoff,
 }
 
+impl Source {
+    /// One that was never heard of.
+    fn new(host: u32) -> Source {
+        Source {
+            host,
+            messages: Pile::default(),
+            lanes: Heard::default(),
+            sending: Match::default(),
+            next: Match::default(),
+            clocks: [Clock::default(); 2],
+            place: NOWHERE,
+            granted: (0, 0),
+            rejected: (0, 0),
+            asked_at: Time::NEVER,
+            silence: Backoff::default(),
+        }
+    }
+}
+
 /// Everything a host is receiving.
 #[derive(Default)]
 pub(super) struct Inbox {
@@ -137,21 +156,24 @@ impl Inbox {
             return None;
         }
         let number = self.sources.len() as u32;
-        self.sources.push(Source {
-            host,
-            messages: Pile::default(),
-            lanes: Heard::default(),
-            sending: Match::default(),
-            next: Match::default(),
-            clocks: [Clock::default(); 2],
-            place: NOWHERE,
-            granted: (0, 0),
-            rejected: (0, 0),
-            asked_at: Time::NEVER,
-            silence: Backoff::default(),
-        });
+        self.sources.push(Source::new(host));
         *self.by_host.entry(host) = number;
         Some(number)
+    }
+
+    /// The sender at `host` was never heard of, and its channels are free.
+    pub(super) fn forget(&mut self, step: &Step<'_>, host: u32) {
+        let Some(number) = self.by_host.get(host).copied() else { return };
+        for slot in self.messages.slots(|message| message.source == number) {
+            self.sources[number as usize].messages.remove(&mut self.places, slot);
+            self.timers.remove(slot);
+            self.messages.remove(slot);
+        }
+        self.pauses.remove(number);
+        self.stop_clocks(number);
+        self.settle(step, number);
+        self.part(number);
+        self.sources[number as usize] = Source::new(host);
     }
 
     /// A packet of any kind came from a source.

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 
 use tidegate_core::{Message, Time};
 
-use super::granting::Granting;
+use super::granting::{Bookings, Granting};
 use super::header::{Ack, Data, Header, Notification, Token};
 use super::{MAX_BACKOFF, Settings, Step};
 use crate::kit::backoff::Backoff;
@@ -91,11 +91,27 @@ pub(super) struct Destination {
     pub(super) asked: (u64, u32),
     /// Channels granted in that round, and not taken yet.
     pub(super) granted: u32,
+    /// Channels that it has taken.
+    pub(super) bookings: Bookings,
     /// When it was last told anything.
     pub(super) told_at: Time,
 }
 
 impl Destination {
+    /// One that was never sent to.
+    fn new(host: u32) -> Destination {
+        Destination {
+            host,
+            lanes: Lanes::default(),
+            held: VecDeque::new(),
+            open: 0,
+            asked: (0, 0),
+            granted: 0,
+            bookings: Bookings::default(),
+            told_at: Time::ZERO,
+        }
+    }
+
     /// Who gets nothing is told now and then that this host lives.
     pub(super) fn must_be_told(&self, step: &Step<'_>) -> bool {
         step.now.since(self.told_at).times(2) >= step.settings.notify_timeout
@@ -177,17 +193,28 @@ impl Outbox {
 
     fn connect(&mut self, host: u32) -> u32 {
         let number = self.destinations.len() as u32;
-        self.destinations.push(Destination {
-            host,
-            lanes: Lanes::default(),
-            held: VecDeque::new(),
-            open: 0,
-            asked: (0, 0),
-            granted: 0,
-            told_at: Time::ZERO,
-        });
+        self.destinations.push(Destination::new(host));
         *self.by_host.entry(host) = number;
         number
+    }
+
+    /// The receiver at `host` was never sent to, and the channels that it has taken are free.
+    pub(super) fn forget(&mut self, host: u32) {
+        let Some(number) = self.by_host.get(host).copied() else { return };
+        for slot in self.messages.slots(|message| message.destination == number) {
+            self.remove(slot);
+        }
+        let destination = &mut self.destinations[number as usize];
+        self.granting.part(number, &destination.bookings);
+        *destination = Destination::new(host);
+    }
+
+    /// A message is over, whatever of it was sent.
+    fn remove(&mut self, slot: u32) {
+        self.backlog_bytes -= self.messages[slot].unsent;
+        self.ready.remove(slot);
+        self.timers.remove(slot);
+        self.messages.remove(slot);
     }
 
     /// Gives a message its lane. A short one may be sent at once, of a long one the receiver is
@@ -325,15 +352,12 @@ impl Outbox {
         if message.size == Message::UNLIMITED {
             return None;
         }
-        self.backlog_bytes -= message.unsent;
-        let destination = &mut self.destinations[message.destination as usize];
-        destination.lanes.close(message.lane);
+        let Outgoing { id, destination, lane, .. } = *message;
+        self.remove(slot);
+        let destination = &mut self.destinations[destination as usize];
+        destination.lanes.close(lane);
         destination.open -= 1;
-        let (id, waiting) = (message.id, destination.held.pop_front());
-        self.ready.remove(slot);
-        self.timers.remove(slot);
-        self.messages.remove(slot);
-        if let Some(waiting) = waiting {
+        if let Some(waiting) = destination.held.pop_front() {
             self.begin(step, waiting);
         }
         Some(id)

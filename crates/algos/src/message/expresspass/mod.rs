@@ -283,6 +283,14 @@ impl Transport for ExpressPass {
         outbox.stop(&mut Step { settings, now, control: leaving }, Key::of_bits(handle.0));
     }
 
+    fn forget(&mut self, now: Time, peer: u32) {
+        self.advance(now);
+        let ExpressPass { settings, inbox, outbox, leaving, .. } = self;
+        inbox.forget(peer);
+        outbox.forget(settings, peer);
+        Step { settings, now, control: leaving }.drop_to(peer);
+    }
+
     #[inline]
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         self.advance(now);

@@ -51,6 +51,13 @@ impl Nic {
         }
     }
 
+    /// Drops the credits that wait to go to `dst`.
+    pub(super) fn drop_to(&mut self, dst: u32) {
+        self.waiting.retain(|leaving| leaving.dst != dst);
+        self.bytes = self.waiting.iter().map(|leaving| leaving.wire_bytes).sum();
+        self.open();
+    }
+
     /// What waits first has changed.
     fn open(&mut self) {
         let first = self.waiting.front();
@@ -119,6 +126,19 @@ mod tests {
             let expected = start + Rate::gbps(100).serialise(1622).times(i as u64 - 1);
             assert!(at.as_ps().abs_diff(expected.as_ps()) < 50, "{at} for {expected}");
         }
+    }
+
+    #[test]
+    fn credits_that_are_dropped_leave_their_room_and_their_turn_to_others() {
+        let mut nic = nic();
+        (0..8).for_each(|number| nic.offer(Leaving { dst: number % 2, ..numbered(number) }));
+        nic.drop_to(0);
+        (8..20).for_each(|number| nic.offer(numbered(number)));
+        let left = core::iter::from_fn(|| nic.pop(nic.opens_at())).map(|left| left.credit.credit);
+        assert!(left.eq([1, 3, 5, 7, 8, 9, 10, 11]));
+        nic.offer(numbered(0));
+        nic.drop_to(1);
+        assert!(nic.is_empty() && nic.opens_at() == Time::NEVER);
     }
 
     #[test]

@@ -90,6 +90,15 @@ impl Inbox {
         }
     }
 
+    /// The sender at `src` was never heard of, and no credit leaves for it.
+    pub(super) fn forget(&mut self, src: u32) {
+        for slot in self.messages.slots(|message| message.src == src) {
+            self.remove(slot);
+        }
+        self.by_host.take(src);
+        self.nic.drop_to(src);
+    }
+
     /// When the next credit is made.
     #[inline]
     pub(super) fn credit_at(&self) -> Time {
@@ -137,7 +146,7 @@ impl Inbox {
         if let Some(kept) = self.by_host.entry(src).open(name.lane, name.generation, slot)
             && let Some(over) = self.messages.slot(kept)
         {
-            self.forget(over);
+            self.remove(over);
         }
         Some(slot)
     }
@@ -196,7 +205,7 @@ impl Inbox {
             Known::Slot(slot) => slot,
             Known::Done(kept) => {
                 if let Some(slot) = self.messages.slot(kept) {
-                    self.forget(slot);
+                    self.remove(slot);
                 }
                 return Some(done(said.name));
             }
@@ -289,13 +298,13 @@ impl Inbox {
         if self.paces.run(slot) {
             self.timers.set(slot, step.now.after(step.settings.timeout.times(PATIENCE)));
         } else {
-            self.forget(slot);
+            self.remove(slot);
         }
         app.completed(step.now, MessageId { src, id: name.message });
         Some(done(name))
     }
 
-    fn forget(&mut self, slot: u32) {
+    fn remove(&mut self, slot: u32) {
         self.paces.remove(slot);
         self.timers.remove(slot);
         self.messages.remove(slot);
@@ -336,10 +345,12 @@ impl Inbox {
         let message = &mut self.messages[slot];
         let silent = message.is_silent(timeout, step.now);
         if message.complete {
-            self.forget(slot);
+            self.remove(slot);
         } else if message.waits {
             message.backoff.double(MAX_BACKOFF);
-            step.send(message.src, message.nack(step.settings));
+            if step.has_room() {
+                step.send(message.src, message.nack(step.settings));
+            }
             let wait = message.backoff.wait(timeout);
             self.timers.set(slot, step.now.after(wait));
             if silent {

@@ -66,6 +66,14 @@ impl Outgoing {
         self.packets - self.next
     }
 
+    /// Payload that was not sent yet and need be, where that is known.
+    fn unsent(&self, settings: &Settings) -> u64 {
+        if self.state == State::Arrived || self.size == Message::UNLIMITED {
+            return 0;
+        }
+        self.size.saturating_sub(self.high.saturating_mul(settings.segments.mtu))
+    }
+
     fn name(&self, slot: u32) -> Name {
         let Outgoing { lane, generation, id, .. } = *self;
         Name { connection: slot, lane, generation, message: id }
@@ -106,6 +114,13 @@ struct Destination {
     lanes: Lanes,
     /// Messages that wait for a lane.
     held: VecDeque<u32>,
+}
+
+impl Destination {
+    /// One that was never sent to.
+    fn new(host: u32) -> Destination {
+        Destination { host, lanes: Lanes::default(), held: VecDeque::new() }
+    }
 }
 
 /// Everything a host is sending.
@@ -152,10 +167,20 @@ impl Outbox {
 
     fn connect(&mut self, host: u32) -> u32 {
         let number = self.destinations.len() as u32;
-        let (lanes, held) = (Lanes::default(), VecDeque::new());
-        self.destinations.push(Destination { host, lanes, held });
+        self.destinations.push(Destination::new(host));
         *self.by_host.entry(host) = number;
         number
+    }
+
+    /// The receiver at `host` was never sent to.
+    pub(super) fn forget(&mut self, settings: &Settings, host: u32) {
+        let Some(number) = self.by_host.get(host).copied() else { return };
+        for slot in self.messages.slots(|message| message.destination == number) {
+            self.backlog_bytes -= self.messages[slot].unsent(settings);
+            self.timers.remove(slot);
+            self.messages.remove(slot);
+        }
+        self.destinations[number as usize] = Destination::new(host);
     }
 
     /// Gives a message its lane and asks for credits.
@@ -251,6 +276,10 @@ impl Outbox {
             let stop = Stop { connection, lane, generation, message, size, sent: 0 };
             return Some(Header::Stop(stop));
         };
+        if !step.has_room() {
+            // As if it had been lost.
+            return None;
+        }
         let message = &mut self.messages[slot];
         message.take_note(step.now);
         match message.state {
@@ -348,10 +377,7 @@ impl Outbox {
         if message.state == State::Arrived {
             return None;
         }
-        if message.size != Message::UNLIMITED {
-            let sent = message.high.saturating_mul(step.settings.segments.mtu);
-            self.backlog_bytes -= message.size.saturating_sub(sent);
-        }
+        self.backlog_bytes -= message.unsent(step.settings);
         let was_stopped = message.state == State::Stopped;
         message.state = State::Arrived;
         message.wasted = false;

@@ -8,6 +8,8 @@ use alloc::collections::BTreeSet;
 
 use tidegate_core::{Message, Role};
 
+use crate::kit::by_host::ByHost;
+
 /// Requests whose replies should begin small, at most; replies to more begin as usual. An
 /// application that answers never has so many.
 const MOST_BRIEF: usize = 1 << 16;
@@ -24,8 +26,9 @@ pub(super) struct Part {
 /// Requests and replies of one host.
 #[derive(Default)]
 pub(super) struct Exchanges {
-    /// Its own requests that wait for replies.
+    /// Its own requests that wait for replies, in all and by server.
     out: u64,
+    out_to: ByHost<u64>,
     /// Those of others whose replies should begin small: the client, and its number of it.
     brief: BTreeSet<(u32, u32)>,
 }
@@ -38,6 +41,7 @@ impl Exchanges {
             Role::Alone => (Part::default(), false),
             Role::Request => {
                 self.out += 1;
+                *self.out_to.entry(message.dst) += 1;
                 let wants_brief = limit > 0 && self.out > limit;
                 (Part { wants_brief, replies: false }, false)
             }
@@ -52,11 +56,21 @@ impl Exchanges {
     pub(super) fn arrived(&mut self, src: u32, id: u32, part: Part) {
         if part.replies {
             // A packet may say so of what nobody asked for.
-            self.out = self.out.saturating_sub(1);
+            let waiting = self.out_to.entry(src);
+            if *waiting > 0 {
+                *waiting -= 1;
+                self.out -= 1;
+            }
         }
         if part.wants_brief && self.brief.len() < MOST_BRIEF {
             self.brief.insert((src, id));
         }
+    }
+
+    /// Nobody there waits for a reply, and none comes from there.
+    pub(super) fn forget(&mut self, host: u32) {
+        self.out -= self.out_to.take(host);
+        self.brief.retain(|&(client, _)| client != host);
     }
 
     #[cfg(test)]

@@ -354,6 +354,16 @@ impl Transport for Homa {
         outbox.stop(&mut Step { settings, now, control }, Key::of_bits(handle.0));
     }
 
+    fn forget(&mut self, now: Time, peer: u32) {
+        self.advance(now);
+        let Some(&Peer(number)) = self.peers.get(peer) else { return };
+        let Homa { settings, inbox, outbox, control, .. } = self;
+        let step = &mut Step { settings, now, control };
+        inbox.forget(step, number);
+        outbox.forget(settings, number);
+        step.drop_to(peer);
+    }
+
     #[inline]
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         self.advance(now);

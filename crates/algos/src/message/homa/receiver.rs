@@ -61,6 +61,11 @@ impl Incoming {
         self.received < self.granted
     }
 
+    /// Not all of it may be sent without.
+    fn needs_grants(&self) -> bool {
+        self.packets > self.unscheduled
+    }
+
     /// It needs grants, and may have them.
     #[inline]
     pub(super) fn wants(&self) -> bool {
@@ -165,6 +170,32 @@ impl Inbox {
     /// The next host that was met.
     pub(super) fn meet(&mut self, host: u32) {
         self.sources.push(Source { host, ..Source::default() });
+    }
+
+    /// A sender was never heard of, and what it was granted others can have.
+    pub(super) fn forget(&mut self, step: &mut Step<'_>, number: u32) {
+        let source = &mut self.sources[number as usize];
+        let host = source.host;
+        let gone = self.messages.slots(|message| message.source == number);
+        for &slot in &gone {
+            source.messages.remove(&mut self.places, slot);
+            self.timers.remove(slot);
+            self.messages.remove(slot);
+        }
+        self.grants.remove(number);
+        self.acks.remove(number);
+        *source = Source { host, ..Source::default() };
+        self.exchanges.forget(host);
+        // The records of those that are gone stay readable.
+        for slot in gone {
+            if self.messages[slot].needs_grants() {
+                self.narrow(step);
+            }
+        }
+        self.serve(step, number);
+        if self.schedule.active() == 0 {
+            self.bubble_at = Time::NEVER;
+        }
     }
 
     /// A packet of any kind came from `source`.
@@ -358,7 +389,7 @@ impl Inbox {
         let message = &self.messages[slot];
         let (number, id) = (message.source, message.id);
         let name = pair(message.lane, message.generation);
-        let was_granted = message.packets > message.unscheduled;
+        let was_granted = message.needs_grants();
         let source = &mut self.sources[number as usize];
         source.messages.remove(&mut self.places, slot);
         source.lanes.close(message.lane, ());

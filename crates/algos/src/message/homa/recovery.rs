@@ -91,6 +91,9 @@ impl Inbox {
 
     /// Asks for what is missing of a message below packet `end`.
     fn ask_below(&mut self, step: &mut Step<'_>, slot: u32, end: u64, stalled: bool) {
+        if !step.has_room() {
+            return;
+        }
         let message = &mut self.messages[slot];
         let dst = self.sources[message.source as usize].host;
         for (start, missing) in message.window.holes(end).take(MAX_ASKS) {

@@ -145,6 +145,27 @@ impl Outbox {
         self.destinations.push(Destination { host, ..Destination::default() });
     }
 
+    /// A receiver was never sent to.
+    pub(super) fn forget(&mut self, settings: &Settings, number: u32) {
+        for slot in self.messages.slots(|message| message.destination == number) {
+            self.remove(settings, slot);
+        }
+        self.again.drop_gone(&self.messages);
+        let destination = &mut self.destinations[number as usize];
+        *destination = Destination { host: destination.host, ..Destination::default() };
+    }
+
+    /// A message is over, whatever of it was sent.
+    fn remove(&mut self, settings: &Settings, slot: u32) {
+        let message = &self.messages[slot];
+        if message.size != Message::UNLIMITED {
+            self.backlog_bytes -= settings.packets.left(message.size, message.next);
+        }
+        self.ready.remove(slot);
+        self.timers.remove(slot);
+        self.messages.remove(slot);
+    }
+
     pub(super) fn submit(
         &mut self,
         step: &mut Step<'_>,
@@ -337,18 +358,11 @@ impl Outbox {
     pub(super) fn on_acked(&mut self, step: &mut Step<'_>, peer: u32, name: u64) -> Option<u32> {
         let (lane, generation) = unpair(name);
         let slot = self.find(peer, lane, generation)?;
-        let message = &self.messages[slot];
-        if message.size != Message::UNLIMITED {
-            self.backlog_bytes -= step.settings.packets.left(message.size, message.next);
-        }
-        let id = message.id;
+        let id = self.messages[slot].id;
+        self.remove(step.settings, slot);
         let destination = &mut self.destinations[peer as usize];
         destination.lanes.close(lane);
-        let waiting = destination.held.pop_front();
-        self.ready.remove(slot);
-        self.timers.remove(slot);
-        self.messages.remove(slot);
-        if let Some(waiting) = waiting {
+        if let Some(waiting) = destination.held.pop_front() {
             self.begin(step, waiting);
         }
         Some(id)

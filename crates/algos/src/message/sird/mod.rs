@@ -402,6 +402,17 @@ impl Transport for Sird {
         outbox.stop(&mut Step { settings, now, control }, Key::of_bits(handle.0));
     }
 
+    fn forget(&mut self, now: Time, peer: u32) {
+        self.advance(now);
+        let Sird { settings, inbox, outbox, control, .. } = self;
+        let step = &mut Step { settings, now, control };
+        inbox.changed(now);
+        inbox.forget(settings, peer);
+        outbox.forget(settings, peer);
+        step.drop_to(peer);
+        inbox.issue(step);
+    }
+
     #[inline]
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         self.advance(now);

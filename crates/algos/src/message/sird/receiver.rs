@@ -98,6 +98,23 @@ pub(super) struct Source {
     pub(super) silent: bool,
 }
 
+impl Source {
+    /// One that was never heard of.
+    fn new(settings: &Settings, host: u32) -> Source {
+        Source {
+            host,
+            bucket: Bucket::new(settings),
+            granted_bytes: 0,
+            messages: Pile::default(),
+            lanes: Heard::default(),
+            heard_at: Time::ZERO,
+            data_at: Time::ZERO,
+            least_delay: i64::MAX,
+            silent: false,
+        }
+    }
+}
+
 /// Everything a host is receiving.
 pub(super) struct Inbox {
     by_host: ByHost<u32>,
@@ -172,19 +189,25 @@ impl Inbox {
             return None;
         }
         let number = self.sources.len() as u32;
-        self.sources.push(Source {
-            host,
-            bucket: Bucket::new(settings),
-            granted_bytes: 0,
-            messages: Pile::default(),
-            lanes: Heard::default(),
-            heard_at: Time::ZERO,
-            data_at: Time::ZERO,
-            least_delay: i64::MAX,
-            silent: false,
-        });
+        self.sources.push(Source::new(settings, host));
         *self.by_host.entry(host) = number;
         Some(number)
+    }
+
+    /// The sender at `host` was never heard of, and what it had of the budget is for others.
+    pub(super) fn forget(&mut self, settings: &Settings, host: u32) {
+        let Some(number) = self.by_host.get(host).copied() else { return };
+        let source = &mut self.sources[number as usize];
+        for slot in self.messages.slots(|message| message.source == number) {
+            source.messages.remove(&mut self.places, slot);
+            self.timers.remove(slot);
+            self.messages.remove(slot);
+        }
+        if !source.silent {
+            self.outstanding -= source.bucket.outstanding;
+        }
+        *source = Source::new(settings, host);
+        self.settle(settings, number);
     }
 
     /// A packet of any kind came from `source`: both control loops run (section 4.3).

@@ -49,7 +49,9 @@ impl Inbox {
             self.ask_for_all(&mut step.at(at), slot);
             let header = self.repeat(number, self.messages[slot].id);
             let source = &self.sources[number as usize];
-            step.send(source.host, header);
+            if step.has_room() {
+                step.send(source.host, header);
+            }
             if backoff.doubled() >= PATIENCE && at.since(source.heard_at) >= patience {
                 self.silence(step.settings, number);
             }
@@ -112,6 +114,9 @@ impl Inbox {
         (from, end): (u64, u64),
         stalled: bool,
     ) {
+        if !step.has_room() {
+            return;
+        }
         let message = &mut self.messages[slot];
         let dst = self.sources[message.source as usize].host;
         let wanted = |(start, missing): (u64, u64)| {

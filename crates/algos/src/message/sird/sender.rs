@@ -91,6 +91,22 @@ pub(super) struct Destination {
     held: VecDeque<u32>,
 }
 
+impl Destination {
+    /// One that was never sent to.
+    fn new(host: u32) -> Destination {
+        Destination {
+            host,
+            granted: 0,
+            available: 0,
+            lend: false,
+            messages: Pile::default(),
+            since: 0,
+            lanes: Lanes::default(),
+            held: VecDeque::new(),
+        }
+    }
+}
+
 /// Everything a host is sending.
 #[derive(Default)]
 pub(super) struct Outbox {
@@ -130,7 +146,7 @@ impl Outbox {
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         let sum = self.destinations.iter().map(|destination| destination.available).sum::<i64>();
-        let none = self.available == sum && self.taken == 0;
+        let none = self.available == sum && self.taken == 0 && self.turns.first_key().is_none();
         self.messages.len() == 0 && none && self.deadline() == Time::NEVER
     }
 
@@ -164,18 +180,38 @@ impl Outbox {
 
     fn connect(&mut self, host: u32) -> u32 {
         let number = self.destinations.len() as u32;
-        self.destinations.push(Destination {
-            host,
-            granted: 0,
-            available: 0,
-            lend: false,
-            messages: Pile::default(),
-            since: 0,
-            lanes: Lanes::default(),
-            held: VecDeque::new(),
-        });
+        self.destinations.push(Destination::new(host));
         *self.by_host.entry(host) = number;
         number
+    }
+
+    /// The receiver at `host` was never sent to.
+    pub(super) fn forget(&mut self, settings: &Settings, host: u32) {
+        let Some(number) = self.by_host.get(host).copied() else { return };
+        for slot in self.messages.slots(|message| message.destination == number) {
+            self.remove(settings, slot);
+        }
+        self.again.drop_gone(&self.messages);
+        let destination = &mut self.destinations[number as usize];
+        self.available -= destination.available;
+        *destination = Destination::new(host);
+        self.settle(settings, number);
+    }
+
+    /// A message is over, whatever of it was sent.
+    fn remove(&mut self, settings: &Settings, slot: u32) {
+        let message = &self.messages[slot];
+        if self.places.contain(slot) {
+            let destination = &mut self.destinations[message.destination as usize];
+            destination.messages.remove(&mut self.places, slot);
+            self.unsent -= 1;
+        }
+        if message.size != Message::UNLIMITED {
+            self.backlog_bytes -= message.size.saturating_sub(message.next * settings.segments.mtu);
+        }
+        self.taken -= message.taken(settings);
+        self.timers.remove(slot);
+        self.messages.remove(slot);
     }
 
     /// Gives a message its lane and either unscheduled credit or a request for credit.
@@ -383,25 +419,14 @@ impl Outbox {
         let settings = step.settings;
         let slot = self.find(host, ack.connection, ack.lane, ack.generation)?;
         self.on_credit(settings, host, ack.granted);
-        let message = &self.messages[slot];
-        let number = message.destination;
+        let Outgoing { id, destination: number, lane, .. } = self.messages[slot];
+        self.remove(settings, slot);
         let destination = &mut self.destinations[number as usize];
-        if self.places.contain(slot) {
-            destination.messages.remove(&mut self.places, slot);
-            self.unsent -= 1;
-            if message.size != Message::UNLIMITED {
-                self.backlog_bytes -= message.size - message.next * settings.segments.mtu;
-            }
-        }
-        self.taken -= message.taken(settings);
         let excess = ack.excess.min(settings.bdp as u64 * MAX_IN_HAND as u64) as i64;
         destination.available -= excess;
         self.available -= excess;
-        destination.lanes.close(message.lane);
-        let (id, waiting) = (message.id, destination.held.pop_front());
-        self.timers.remove(slot);
-        self.messages.remove(slot);
-        if let Some(waiting) = waiting {
+        destination.lanes.close(lane);
+        if let Some(waiting) = destination.held.pop_front() {
             self.begin(step, waiting);
         }
         self.settle(settings, number);

@@ -185,6 +185,23 @@ impl Transport for ToyCredit {
         }
     }
 
+    fn forget(&mut self, _now: Time, peer: u32) {
+        self.sendable.retain(self.outgoing.all_mut(), |message| message.dst != peer);
+        for slot in self.outgoing.slots(|message| message.dst == peer) {
+            let message = &self.outgoing[slot];
+            if message.size != Message::UNLIMITED {
+                self.backlog_bytes -= message.size - message.sent;
+            }
+            self.outgoing.remove(slot);
+        }
+        self.creditable.retain(self.incoming.all_mut(), |message| message.src != peer);
+        for slot in self.incoming.slots(|message| message.src == peer) {
+            self.incoming.remove(slot);
+        }
+        // Numbers may begin anew.
+        self.youngest.retain(|&(src, _), _| src != peer);
+    }
+
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         let src = packet.body.src;
         match Header::read(packet.body) {

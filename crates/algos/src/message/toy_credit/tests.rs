@@ -1,11 +1,12 @@
 //! Hosts of the toy around one switch.
 
 use super::*;
-use crate::testbed::{self, Faults, NO_FAULTS, RATE, Subject};
+use crate::testbed::{self, Faults, NO_FAULTS, RATE, Subject, trials};
 
 type Net = testbed::Net<ToyCredit>;
 
 impl Subject for ToyCredit {
+    const TELLS_OF_STOPPED: bool = false;
     /// It takes them for the order of messages.
     const REUSES_NUMBERS: bool = false;
 
@@ -73,6 +74,23 @@ fn packets_that_come_again_change_nothing() {
         }
         star.run(Time::ms(20));
         star.assert_all_delivered("echoes");
+    }
+}
+
+#[test]
+fn hosts_come_and_go_in_the_middle_of_messages() {
+    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::ms(20) };
+    chaos.survive_who_comes_and_goes::<ToyCredit>(&[(0.0, 0.0, 60), (0.0, 0.1, 60)], |seed| {
+        let params = ToyCreditParams { window: Extent::Bdp((1 + seed % 3) as f64 / 2.0) };
+        let jitter = Span::us(seed % 5);
+        trials::Variation { params, jitter, congestion: 0.0, patient: true }
+    });
+}
+
+#[test]
+fn a_peer_that_is_forgotten_leaves_nothing() {
+    for host in trials::forgetting_leaves_nothing::<ToyCredit>(&ToyCreditParams::default()) {
+        assert!(host.youngest.is_empty() && host.creditable.is_empty());
     }
 }
 

@@ -37,6 +37,23 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
 }
 
 #[test]
+fn hosts_come_and_go_in_the_middle_of_messages() {
+    let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 60_000, until: Time::s(20) };
+    let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
+    chaos.survive_who_comes_and_goes::<Dcpim>(&faults, |seed| trials::Variation {
+        params: varied(seed),
+        jitter: Span::us(1 + seed % 4),
+        congestion: 0.0,
+        patient: false,
+    });
+}
+
+#[test]
+fn what_waits_for_a_lane_is_forgotten_too() {
+    trials::what_waits_for_a_lane_is_forgotten_too::<Dcpim>();
+}
+
+#[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
     // A notification or an acknowledgement takes a timeout of the sender, longer from the second in
     // a row; whatever else, an epoch at most.

@@ -291,3 +291,81 @@ fn a_sender_books_by_epoch() {
     // All channels are free in epoch 2, but three of them send in its matching.
     assert_eq!((sent[0].1.channels, sent[0].1.prompt), (4, 1));
 }
+
+#[test]
+fn channels_of_a_receiver_that_is_forgotten_are_given_to_others() {
+    for (forgets, channels) in [(false, 0), (true, 4)] {
+        let mut bench = sender(&DcpimParams::default(), 1..3);
+        let now = round(1, 1) + Span::us(1);
+        bench.tell(now, 1, request(1, 1, 3, 100));
+        bench.sent(settings().calendar.half(round(1, 1)));
+        let accept = Accept { message: 0, epoch: 1, round: 1, channels: 3, prompt: 3 };
+        let now = round(1, 2) + Span::us(1);
+        bench.tell(now, 1, Header::Accept(accept));
+        bench.tell(now, 1, request(1, 2, 1, 100));
+        if forgets {
+            bench.host.forget(now, 1);
+        }
+        bench.tell(now, 2, request(1, 2, 4, 200));
+        let sent = grants(&bench.sent(settings().calendar.half(round(1, 2))));
+        let to_second = sent.iter().find(|(dst, _)| *dst == 2).map(|(_, grant)| grant.channels);
+        assert_eq!(to_second.unwrap_or(0), channels);
+        assert_eq!(sent.iter().any(|(dst, _)| *dst == 1), !forgets);
+    }
+}
+
+#[test]
+fn channels_of_a_sender_that_is_forgotten_are_asked_of_others() {
+    for forgets in [false, true] {
+        let mut bench = Bench::new();
+        (1..3).for_each(|src| notify(&mut bench, Time::us(1), src, 0, 5_000));
+        bench.sent(round(1, 1));
+        bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 4, 4, 5_000));
+        bench.sent(round(1, 2));
+        let now = round(1, 2) + Span::us(5);
+        // Perhaps of a round that goes on.
+        bench.tell(now, 1, grant(1, 2, 4, 4, 5_000));
+        if forgets {
+            bench.host.forget(now, 1);
+        }
+        let sent = bench.sent_until(now, round(1, 3));
+        let sent: Vec<_> = sent.into_iter().map(|(_, dst, header, _)| (dst, header)).collect();
+        let asked: Vec<_> = requests(&sent);
+        let asked: Vec<_> = asked.iter().map(|(dst, r)| (*dst, r.channels, r.prompt)).collect();
+        assert_eq!(asked, if forgets { &[(2, 4, 4)][..] } else { &[] });
+        assert_eq!(sent.iter().any(|(dst, _)| *dst == 1), !forgets, "{sent:?}");
+    }
+}
+
+#[test]
+fn a_silent_sender_that_is_forgotten_is_asked_when_it_is_back() {
+    let mut bench = Bench::new();
+    notify(&mut bench, Time::us(1), 1, 0, 5_000);
+    bench.sent_until(Time::us(1), Time::ms(20));
+    let now = Time::ms(20) + Span::us(1);
+    assert!(bench.host.inbox.pauses.next() > now + settings().calendar.phase);
+    bench.host.forget(now, 1);
+    assert_eq!(bench.host.deadline(), Time::NEVER);
+    notify(&mut bench, now, 1, 0, 5_000);
+    let next = bench.host.deadline();
+    assert!(next < now + settings().calendar.phase);
+    assert_eq!(requests(&bench.sent(next)).len(), 1);
+}
+
+#[test]
+fn a_sender_may_be_forgotten_and_matched_again_in_one_epoch() {
+    let mut bench = Bench::new();
+    notify(&mut bench, Time::us(1), 1, 0, 5_000);
+    bench.sent(round(1, 1));
+    bench.tell(round(1, 1) + Span::us(5), 1, grant(1, 1, 2, 0, 5_000));
+    bench.sent(round(1, 2));
+    let now = round(1, 2) + Span::us(1);
+    bench.host.forget(now, 1);
+    notify(&mut bench, now, 1, 0, 5_000);
+    bench.sent(round(1, 3));
+    bench.tell(round(1, 3) + Span::us(5), 1, grant(1, 3, 4, 0, 5_000));
+    bench.sent_until(round(1, 4), round(2, 1) - Span::ps(1));
+    let sent = bench.sent_until(round(2, 1), round(2, 1) + PACKET.times(9));
+    let tokens = sent.iter().filter(|sent| matches!(sent.2, Header::Token(_))).count();
+    assert_eq!(tokens, 10, "all its channels");
+}

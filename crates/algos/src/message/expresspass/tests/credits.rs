@@ -1,6 +1,7 @@
 //! Rules of requests, credits and their end, by hand-made packets.
 
 use super::*;
+use crate::kit::step::MOST_WAITING;
 
 /// A full packet and its credit of 84 bytes at 100 Gbit/s, in picoseconds.
 const PACKET_PS: f64 = 129_760.0;
@@ -417,4 +418,17 @@ fn a_driver_that_slept_is_not_flooded() {
     // A second later: 4 million credits would have left.
     let sent = all(&mut host, Time::s(1));
     assert!(sent.len() <= 2, "{}", sent.len());
+}
+
+#[test]
+fn credits_by_the_thousand_at_one_time_are_answered_up_to_a_bound() {
+    let (mut host, mut app, _, request) = sender(1 << 20);
+    for number in 0..200_000 {
+        tell_with(&mut host, Time::us(3), 1, &credit(&request, number), 0, &mut app);
+    }
+    assert_eq!(host.leaving.len(), MOST_WAITING);
+    // There is room again.
+    assert!(next(&mut host, Time::us(4)).is_some());
+    tell_with(&mut host, Time::us(4), 1, &credit(&request, 200_000), 0, &mut app);
+    assert_eq!(host.leaving.len(), MOST_WAITING);
 }

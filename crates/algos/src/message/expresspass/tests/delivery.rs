@@ -3,19 +3,33 @@
 use super::*;
 use crate::kit::lanes::MAX_LANES;
 
+fn varied(seed: u64) -> trials::Variation<ExpressPassParams> {
+    let jitter = Span::us(seed % 4 * 3);
+    let mut params = ExpressPassParams::default();
+    if seed % 3 == 1 {
+        (params.initial_rate, params.rise) = (1.0 / 16.0, Rise::Step);
+    }
+    trials::Variation { params, jitter, congestion: 0.0, patient: jitter == Span::ZERO }
+}
+
 #[test]
 fn every_message_arrives_exactly_once_whatever_the_network_does() {
     let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
     let faults = [(0.0, 0.0, 60), (0.01, 0.0, 200), (0.05, 0.02, 200), (0.3, 0.1, 20)];
-    let lost = chaos.survive::<ExpressPass>(faults, |seed| {
-        let jitter = Span::us(seed % 4 * 3);
-        let mut params = ExpressPassParams::default();
-        if seed % 3 == 1 {
-            (params.initial_rate, params.rise) = (1.0 / 16.0, Rise::Step);
-        }
-        trials::Variation { params, jitter, congestion: 0.0, patient: jitter == Span::ZERO }
-    });
+    let lost = chaos.survive::<ExpressPass>(faults, varied);
     assert!(lost > 5_000, "only {lost} packets were lost");
+}
+
+#[test]
+fn hosts_come_and_go_in_the_middle_of_messages() {
+    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+    let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
+    chaos.survive_who_comes_and_goes::<ExpressPass>(&faults, varied);
+}
+
+#[test]
+fn what_waits_for_a_lane_is_forgotten_too() {
+    trials::what_waits_for_a_lane_is_forgotten_too::<ExpressPass>();
 }
 
 #[test]

@@ -187,6 +187,22 @@ fn an_idle_link_is_granted_to_one_more() {
 }
 
 #[test]
+fn a_place_of_an_idle_link_goes_with_the_message_that_is_forgotten() {
+    let bubble_bytes = Extent::Bytes(1_600.0);
+    let mut receiver = host(&HomaParams { overcommitment: 1, bubble_bytes, ..two_at_a_time() });
+    receive(&mut receiver, START, 1, 50, 0);
+    receive(&mut receiver, START, 2, 60, 0);
+    let idle = START + RATE.serialise(1_600);
+    grants(&mut receiver, idle);
+    assert_eq!((receiver.inbox.schedule.room(), receiver.inbox.schedule.active()), (2, 2));
+    receiver.forget(idle, 1);
+    assert_eq!((receiver.inbox.schedule.room(), receiver.inbox.schedule.active()), (1, 1));
+    assert!(receiver.inbox.bubble_at < Time::NEVER);
+    receiver.forget(idle, 2);
+    assert_eq!(receiver.deadline(), Time::NEVER);
+}
+
+#[test]
 fn messages_without_end_take_turns_of_a_packet_more_than_a_round_trip() {
     let rtt_bytes = Extent::Bytes(4.0 * MTU as f64);
     let mut receiver = host(&HomaParams { rtt_bytes, overcommitment: 1, ..two_at_a_time() });

@@ -35,6 +35,28 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
 }
 
 #[test]
+fn hosts_come_and_go_in_the_middle_of_messages() {
+    let chaos = trials::Chaos { most_bytes: 250_000, most_ns: 30_000, until: Time::s(60) };
+    let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
+    chaos.survive_who_comes_and_goes::<Homa>(&faults, |seed| {
+        let (params, jitter) = (fitted(varied(seed)), Span::us(1 + seed % 12));
+        trials::Variation { params, jitter, congestion: 0.0, patient: false }
+    });
+}
+
+#[test]
+fn grants_of_a_sender_that_is_forgotten_are_for_others_at_once() {
+    let params = fitted(two_at_a_time());
+    // Longer than what the others have left, so that it is behind them.
+    trials::what_a_forgotten_sender_held_is_for_others::<Homa>(&params, 6_000_000, Span::us(700));
+}
+
+#[test]
+fn what_waits_for_a_lane_is_forgotten_too() {
+    trials::what_waits_for_a_lane_is_forgotten_too::<Homa>();
+}
+
+#[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
     // A timeout for each loss, longer from the second in a row; and one for the news.
     let bound = |lost: u64| Time::ms(5 * ((2 << lost) - 1));

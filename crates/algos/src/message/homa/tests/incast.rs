@@ -155,3 +155,26 @@ fn replies_say_so_and_one_that_nobody_asked_for_counts_for_nothing() {
     let reply = Message { role: Role::Reply { request: 0 }, ..request(2) };
     assert!(exchanges.submit(1, &reply).0.replies);
 }
+
+#[test]
+fn requests_to_a_host_that_is_forgotten_wait_for_nothing() {
+    let mut exchanges = Exchanges::default();
+    for (id, dst) in [(0, 1), (1, 1), (2, 2)] {
+        exchanges.submit(9, &Message { dst, ..request(id) });
+        exchanges.arrived(dst, id, Part { wants_brief: true, replies: false });
+    }
+    exchanges.forget(1);
+    assert_eq!(exchanges.brief(), 1, "a reply to host 2 begins small");
+    // Late, if somebody let it in.
+    exchanges.arrived(1, 7, Part { wants_brief: false, replies: true });
+    assert!(!exchanges.submit(2, &request(3)).0.wants_brief, "the second to wait");
+    assert!(exchanges.submit(2, &request(4)).0.wants_brief);
+}
+
+#[test]
+fn a_host_that_has_forgotten_its_server_may_ask_anew() {
+    let mut host = with_requests(5);
+    assert_eq!(wants(&mut host), [false; 5]);
+    host.forget(Time::us(1), 1);
+    assert_eq!(wants(&mut host), [false; 5]);
+}

@@ -1,6 +1,7 @@
 //! Who is asked again for what, and when; and when a sender hears that all has arrived.
 
 use super::*;
+use crate::kit::step::MOST_WAITING;
 
 /// A host with a message of 100 packets to host 1.
 fn sending() -> Homa {
@@ -180,4 +181,20 @@ fn a_sender_that_is_asked_for_too_much_is_busy() {
     // 256 can wait.
     assert!(busy.iter().enumerate().all(|(at, &busy)| busy == (at >= 256)), "{busy:?}");
     assert_eq!(data(&mut host, later).len(), 256);
+}
+
+#[test]
+fn holes_by_the_thousand_are_asked_for_up_to_a_bound() {
+    let mut host = host(&HomaParams::default());
+    let size = 60_000 * MTU as u64;
+    for lane in 0..4_096 {
+        let offset = size - MTU as u64;
+        let data = Data { lane, message: FORGED, size, offset, ..Data::default() };
+        hand(&mut host, Time::us(1), 1, &Header::Data(data), MTU);
+    }
+    for ms in 1..1_000 {
+        host.on_deadline(Time::ms(ms), &mut Checking::default());
+    }
+    let waiting = host.control.len();
+    assert!((MOST_WAITING..MOST_WAITING + 32).contains(&waiting), "{waiting}");
 }

@@ -44,6 +44,29 @@ fn every_message_arrives_exactly_once_whatever_the_network_does() {
 }
 
 #[test]
+fn hosts_come_and_go_in_the_middle_of_messages() {
+    let chaos = trials::Chaos { most_bytes: 150_000, most_ns: 30_000, until: Time::s(20) };
+    let faults = [(0.0, 0.0, 60), (0.01, 0.0, 60), (0.05, 0.02, 60), (0.3, 0.1, 20)];
+    chaos.survive_who_comes_and_goes::<Sird>(&faults, |seed| trials::Variation {
+        params: varied(seed),
+        jitter: Span::us(1 + seed % 12),
+        congestion: [0.0, 0.1, 0.6][seed as usize / 3 % 3],
+        patient: true,
+    });
+}
+
+#[test]
+fn credit_of_a_sender_that_is_forgotten_is_for_others_at_once() {
+    let params = SirdParams::default();
+    trials::what_a_forgotten_sender_held_is_for_others::<Sird>(&params, 600_000, Span::us(70));
+}
+
+#[test]
+fn what_waits_for_a_lane_is_forgotten_too() {
+    trials::what_waits_for_a_lane_is_forgotten_too::<Sird>();
+}
+
+#[test]
 fn the_first_packet_of_any_kinds_may_be_lost() {
     // A timeout for each loss, longer from the second in a row.
     let bound = |lost: u64| Time::ms((1 << lost) - 1) + Span::us(200);
@@ -77,6 +100,17 @@ fn a_silent_sender_gives_its_credit_to_others_and_gets_it_back() {
     assert!(net.app.messages[1].completed.is_some(), "half of the budget is not enough for that");
     net.run(Time::s(1));
     net.assert_all_delivered("after the silence");
+}
+
+#[test]
+fn a_silent_sender_that_is_forgotten_has_no_credit_to_give_back() {
+    let faults = Faults { mute: Some((0, Time::us(60), Time::NEVER)), ..NO_FAULTS };
+    let mut net = Net::new(3, &SirdParams::default(), faults, 1);
+    net.submit(0, 2, 3_000_000);
+    net.run(Time::ms(20));
+    assert!(net.hosts[2].inbox.sources[0].silent);
+    net.part([0, 2]);
+    assert_eq!(net.hosts[2].inbox.outstanding, 0);
 }
 
 #[test]

@@ -2,6 +2,8 @@
 
 use super::super::header::{Request, Resend};
 use super::*;
+use crate::kit::step::MOST_WAITING;
+use crate::testbed::tell_with;
 
 /// A host with a long message to host 1.
 fn sending() -> Sird {
@@ -131,4 +133,20 @@ fn credit_waits_for_packets_that_come_again_not_for_requests_of_them() {
     (0..10).for_each(|packet| hearing.receive(Time::ms(3), packet));
     let paid = opens_at(&hearing) - Time::ms(3);
     assert_eq!(paid, RATE.serialise(1538).times(10) - RATE.serialise(562));
+}
+
+#[test]
+fn holes_by_the_thousand_are_asked_for_up_to_a_bound() {
+    let (mut host, mut app) = (Sird::new(&SirdParams::default(), &context(0)), Checking::default());
+    let size = 60_000 * MTU as u64;
+    for lane in 0..4_096 {
+        let offset = size - MTU as u64;
+        let data = Data { lane, message: FORGED, size, offset, ..Data::default() };
+        tell_with(&mut host, Time::us(1), 1, &Header::Data(data), MTU, &mut app);
+    }
+    for ms in 1..1_000 {
+        host.on_deadline(Time::ms(ms), &mut app);
+    }
+    let waiting = host.control.len();
+    assert!((MOST_WAITING..MOST_WAITING + 32).contains(&waiting), "{waiting}");
 }

@@ -1,0 +1,95 @@
+//! Hosts that come and go, each with connections of another policy.
+
+use super::sender::NONE;
+use super::tests::OnePath;
+use super::*;
+use crate::cc::dcqcn::Dcqcn;
+use crate::cc::dctcp::Dctcp;
+use crate::cc::swift::Swift;
+use crate::contract::path;
+use crate::testbed::{self, Subject, trials};
+use tidegate_core::{Frame, RecoveryRule, Span};
+
+impl<C: CongestionControl> Subject for Windowed<C> {
+    const TELLS_OF_STOPPED: bool = false;
+
+    fn context(host: u32) -> HostContext {
+        let path = path();
+        HostContext {
+            mtu: path.mtu,
+            fabric_base_rtt: path.fabric_base_rtt,
+            fabric_control_rtt: path.fabric_base_rtt,
+            connections: [
+                ConnectionPolicy::PerPair,
+                ConnectionPolicy::PerMessage,
+                ConnectionPolicy::Pool(3),
+                ConnectionPolicy::ShortestFirst,
+            ][host as usize % 4],
+            spraying: host.is_multiple_of(2),
+            ..testbed::context(host)
+        }
+    }
+
+    fn paths() -> &'static dyn PathOracle {
+        &OnePath
+    }
+
+    fn check_packet(frame: &Frame, _header: &Header, payload_bytes: u32) {
+        let headers = HEADER_BYTES + C::CARD.telemetry(path().hops);
+        let ack = 84 + C::CARD.echo(0);
+        let expected = if payload_bytes > 0 { payload_bytes + headers } else { ack };
+        assert_eq!(frame.wire_bytes as u32, expected.max(84), "{payload_bytes} B of payload");
+    }
+
+    fn check_quiet(&self, _hosts: &[Self], case: &str) {
+        assert!(self.outgoing.is_empty(), "{case}: a sender is left with a message");
+        assert!(self.receivers.is_quiet(), "{case}: a receiver waits for a packet");
+        let busy = |sender: &Sender<C>| {
+            sender.dst != NONE && (!sender.is_idle() || sender.recovery.is_some())
+        };
+        assert!(!self.senders.iter().any(busy), "{case}: a connection is busy");
+    }
+}
+
+fn varied<C: CongestionControl>(seed: u64) -> trials::Variation<WindowedParams<C>> {
+    let mut params = WindowedParams::<C>::default();
+    if seed % 3 == 1 {
+        params.connection.ack_every = 4;
+    }
+    if seed % 5 == 1 {
+        params.connection.recovery = RecoveryRule::GoBackN;
+    }
+    if seed % 7 == 1 {
+        params.connection.plb = PlbRule::Rounds;
+    }
+    let jitter = Span::us(seed % 6);
+    trials::Variation { params, jitter, congestion: 0.1, patient: false }
+}
+
+fn come_and_go<C: CongestionControl>() {
+    let chaos = trials::Chaos { most_bytes: 300_000, most_ns: 30_000, until: Time::s(20) };
+    let faults = [(0.0, 0.0, 30), (0.01, 0.0, 30), (0.05, 0.02, 30), (0.3, 0.1, 10)];
+    chaos.survive_who_comes_and_goes::<Windowed<C>>(&faults, varied::<C>);
+}
+
+#[test]
+fn hosts_come_and_go_in_the_middle_of_messages_under_a_window() {
+    come_and_go::<Swift>();
+    come_and_go::<Dctcp>();
+}
+
+#[test]
+fn hosts_come_and_go_in_the_middle_of_messages_under_a_rate() {
+    come_and_go::<Dcqcn>();
+}
+
+#[test]
+fn connections_of_hosts_that_are_forgotten_are_used_again() {
+    let params = WindowedParams::<Swift>::default();
+    for host in trials::forgetting_leaves_nothing::<Windowed<Swift>>(&params) {
+        assert_eq!(host.closed.len(), host.senders.len());
+        assert!(host.senders.iter().all(|sender| sender.dst == NONE));
+        // One for each of nine messages, at most, to one other host at a time.
+        assert!(host.senders.len() <= 9 && host.receivers.count() <= 9);
+    }
+}
