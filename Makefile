@@ -8,7 +8,7 @@ APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
 # Protocols that the demo compares. `tidegate protocols` lists all there are.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
-.PHONY: help demo test test-mpi test-python lint fmt docs book bench reproduction
+.PHONY: help demo test test-mpi test-python lint fmt docs pictures book bench reproduction
 
 help:
 	@echo "make demo    congestion on two hops, and a busy cluster, under several protocols side by side"
@@ -18,6 +18,7 @@ help:
 	@echo "make lint    formatting and clippy"
 	@echo "make fmt     format the code"
 	@echo "make docs    write docs/scenario.md, docs/protocols.md and docs/headers.md anew from what the code says of itself"
+	@echo "make pictures   draw the pictures of the documents anew, with Chromium"
 	@echo "make book    make a site of the documents, in target/book"
 	@echo "make bench   measure the engine"
 	@echo "make reproduction   papers, figure by figure, under every choice they leave: three hours"
@@ -65,6 +66,10 @@ fmt:
 
 docs:
 	UPDATE=1 cargo test -p tidegate-cli --test docs
+
+pictures:
+	cargo build --release -p tidegate-cli
+	scripts/pictures.sh target/release/tidegate $(PROTOCOLS)
 
 book:
 	cargo run -p tidegate-book

@@ -42,3 +42,9 @@ catalog! {
         toy_credit::ToyCredit,
     }
 }
+
+impl Protocol {
+    /// The one that scenarios begin with: it needs nothing of switches, and its parameters fit any
+    /// fabric as they are.
+    pub const USUAL: Protocol = Protocol::Swift;
+}

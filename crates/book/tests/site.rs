@@ -62,6 +62,22 @@ fn no_link_leads_nowhere() {
     assert!(pages.len() > 30 && checked > 1000, "{} pages, {checked} links", pages.len());
 }
 
+/// The first test finds that they are where pages look for them.
+#[test]
+fn every_picture_is_shown() {
+    let docs = root().join("docs");
+    let start = fs::read_to_string(root().join("README.md")).unwrap();
+    let pages = files(&docs, ".md").into_iter().map(|path| fs::read_to_string(path).unwrap());
+    let text: String = pages.chain([start]).collect();
+    let pictures = files(&docs.join("pictures"), ".svg");
+    assert!(pictures.len() > 2, "{pictures:?}");
+    for path in pictures {
+        let name = path.strip_prefix(&docs).unwrap().to_string_lossy();
+        assert!(text.contains(&format!("{name})")), "no page shows docs/{name}");
+        assert!(fs::metadata(&path).unwrap().len() < 60_000, "docs/{name} is too large");
+    }
+}
+
 #[test]
 fn every_document_is_in_the_summary() {
     let docs = root().join("docs");

@@ -56,8 +56,8 @@ pub(crate) fn legend(text: &str, seeds: usize) -> String {
     let mut said = String::new();
     if seeds > 1 {
         said.push_str(&format!(
-            "±: half of the 95 % confidence interval over the seeds, by Student's t; n: of so many \
-             of the {seeds}.\n"
+            "±: half of the 95 % confidence interval over the seeds, by Student's t; seeds: how \
+             many of the {seeds} have a value.\n"
         ));
     }
     if text.contains(&format!(" {BEST} ")) {
@@ -177,7 +177,7 @@ fn metric_table(
     groups: &[GroupRow<'_>],
     columns: &[(&'static str, &str)],
 ) -> String {
-    let rest: Vec<&str> = [("n", "")].iter().chain(columns).map(|(title, _)| *title).collect();
+    let rest: Vec<&str> = [("seeds", "")].iter().chain(columns).map(|(title, _)| *title).collect();
     let mut table = new(&titles(heads, &rest), heads.len() + 2);
     for group in groups {
         let cells = columns.iter().map(|(_, metric)| group.cell(metric));
@@ -226,7 +226,7 @@ pub(crate) fn exchange_table(heads: &[String], groups: &[GroupRow<'_>]) -> Strin
 /// Messages; `heads` are the titles of the names in front.
 pub(crate) fn message_table(heads: &[String], groups: &[GroupRow<'_>]) -> String {
     let rest = [
-        "n",
+        "seeds",
         "unfinished",
         "offered Gbps",
         "goodput Gbps",
@@ -290,7 +290,7 @@ fn switch_table(runs: &[SeededRun], seeds: usize) -> String {
     };
     let some: Vec<(&str, &str)> = metrics.into_iter().filter(is_known).collect();
     let titles: Vec<&str> =
-        ["protocol", "n"].into_iter().chain(some.iter().map(|(title, _)| *title)).collect();
+        ["protocol", "seeds"].into_iter().chain(some.iter().map(|(title, _)| *title)).collect();
     let mut table = new(&titles, 1);
     for run in runs {
         let find = |metric| run.metrics.iter().find(|one| one.metric == metric);
@@ -314,6 +314,6 @@ fn cell(of: Option<&Aggregated>, seeds: usize) -> String {
     let value = format!("{}{half} {unit}", digits(one.mean * scale));
     let value = format::bound(one.is_lower_bound, value.trim_end().to_owned());
     let best = if one.is_best { format!("{BEST} ") } else { String::new() };
-    let some = if one.n < seeds { format!(" (n {})", one.n) } else { String::new() };
+    let some = if one.n < seeds { format!(" ({} seeds)", one.n) } else { String::new() };
     format!("{best}{value}{some}")
 }

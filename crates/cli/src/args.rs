@@ -122,17 +122,20 @@ pub(crate) struct Scenario {
 }
 
 impl Scenario {
-    /// What is to be changed in the file; `--seed` wins over `--set seed=`, and so does a list of
-    /// one seed.
+    /// What is to be changed in the file; `--seed` wins over `--set seed=`, beside which a list of
+    /// seeds is refused.
     pub(crate) fn overrides(&self) -> Result<Vec<Override>> {
-        let set = self.set.iter().map(|argument| workbench::set(argument));
+        let mut set: Vec<Override> =
+            self.set.iter().map(|argument| workbench::set(argument)).collect::<Result<_>>()?;
+        if self.seeds.is_some() {
+            workbench::only_seeds(&set)?;
+        }
         let one = match self.seeds.as_ref().map(SeedList::seeds) {
             Some([seed]) => Some(("--seeds", *seed)),
             _ => self.seed.map(|seed| ("--seed", seed)),
         };
-        let seed =
-            one.map(|(option, seed)| Ok(Override::option(option, "seed", &seed.to_string())));
-        set.chain(seed).collect()
+        set.extend(one.map(|(option, seed)| Override::option(option, "seed", &seed.to_string())));
+        Ok(set)
     }
 
     /// The seeds, where they are several.

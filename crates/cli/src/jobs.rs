@@ -18,7 +18,7 @@ pub(crate) fn job_table(rows: &[(&str, &JobSummary)]) -> String {
         "size",
         "iterations",
         "completion",
-        "n",
+        "measured",
         "mean",
         "p50",
         "p99",

@@ -176,7 +176,7 @@ fn message_table(rows: &[Row<'_>]) -> String {
         "unfinished",
         "offered Gbps",
         "goodput Gbps",
-        "n",
+        "finished",
         "FCT p50",
         "p99",
         "slowdown p50",

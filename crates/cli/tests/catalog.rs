@@ -37,14 +37,19 @@ fn an_unknown_protocol_is_refused_with_the_nearest_name() {
 fn a_scenario_to_begin_with_runs() {
     let names = answer(&["new"]).ok();
     let folder = tempfile::tempdir().unwrap();
-    for name in ["sird-leaf-spine", "star", "fat-tree"] {
+    for name in ["sird-leaf-spine", "star", "fat-tree", "reconfigurable"] {
         assert!(names.lines().any(|line| line == name), "{names}");
+    }
+    for name in names.lines() {
         let path = folder.path().join("a.toml");
         std::fs::write(&path, answer(&["new", name]).ok()).unwrap();
-        let short = ["--set", "duration=200us", "--set", "warmup=20us"];
-        let summary =
-            answer(&[&["run", path.to_str().unwrap(), "--json"][..], &short].concat()).json();
-        assert!(summary["engine"]["packet_hops"].as_u64() > Some(1_000), "{name}: {summary}");
+        // Without a drain messages may be cut off, which is warned of.
+        let short =
+            ["--set", "duration=200us", "--set", "warmup=20us", "--set", "drain=100ms", "--json"];
+        let run = answer(&[&["run", path.to_str().unwrap()][..], &short].concat());
+        assert_eq!(run.stderr, "", "{name}: a warning");
+        let summary = run.json();
+        assert!(summary["engine"]["packet_hops"].as_u64() > Some(100), "{name}: {summary}");
     }
     answer(&["new", "sird-leaf-spin"]).refused(2, &["did you mean", "sird-leaf-spine"]);
 }

@@ -4,7 +4,7 @@ mod common;
 
 use std::fs;
 
-use common::{Place, files, protocols, steady};
+use common::{Place, circle, files, protocols, steady};
 use serde_json::Value;
 
 /// Messages that seeds draw anew, and a flow, between two racks.
@@ -58,7 +58,7 @@ fn means_are_those_of_the_seeds_own_runs() {
         assert!((found - value).abs() < 1e-9 * value, "{key}: {found}, not {value}");
     };
     near("mean", mean);
-    near("half_width", 4.303 * deviation / 3f64.sqrt());
+    near("half_width", 4.302_652_730 * deviation / 3f64.sqrt());
     assert!(deviation > 0.0, "seeds draw other messages");
 }
 
@@ -128,6 +128,8 @@ fn wrong_lists_of_seeds_are_refused_and_nothing_is_written() {
         (&["--seeds", "0"], &["--seeds", "1 to 10000 seeds"]),
         (&["--seeds", "1..3", "--seed", "1"], &["--seeds", "--seed"]),
         (&["--seeds", "1..3", "--pcap", "x"], &["--seeds", "--pcap"]),
+        (&["--seeds", "1..3", "--set", "seed=4"], &["--seeds", "--set seed=4"]),
+        (&["--seeds", "7..7", "--set", "seed=4"], &["--seeds", "--set seed=4"]),
         (&["--seeds", "1..3", "--set", "fabric.spine=2"], &["--set", "spine"]),
     ] {
         place.run(&[args, &["--out", &out]].concat()).refused(2, words);
@@ -138,6 +140,34 @@ fn wrong_lists_of_seeds_are_refused_and_nothing_is_written() {
         .call("compare", &["--protocols", &twice, "--seeds", "1..2", "--out", &out])
         .refused(2, &["--protocols", "twice"]);
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}
+
+#[test]
+fn a_seed_with_results_is_found_before_anything_runs() {
+    let place = place();
+    place.run(&["--seed", "2", "--out", &place.arg("out/seed-2")]).ok();
+    place.run(&["--seeds", "1..2", "--out", &place.arg("out")]).refused(2, &["--out", "--force"]);
+    assert_eq!(files(&place.path("out")), ["seed-2"]);
+}
+
+/// Of two protocols, one sends so little that switches around a circle never wait for each other.
+#[test]
+fn what_was_done_beside_a_failure_replaces_what_the_folder_held() {
+    let place = Place::usual();
+    let rest = "[transport]\nprotocol = 'swift'\n[protocols.open-loop]\n\
+                params = { rate = '1Gbps' }\n";
+    fs::write(place.path("scenario.toml"), circle() + rest).unwrap();
+    let out = place.arg("out");
+    let compare = |seeds: &str, duration: &str| {
+        let set = format!("duration={duration}");
+        let args = ["--protocols", "open-loop,swift", "--seeds", seeds, "--set", &set];
+        place.call("compare", &[&args[..], &["--out", &out, "--force"]].concat())
+    };
+    compare("1..3", "20us").ok();
+    assert_eq!(files(&place.path("out")), ["aggregate.json", "seed-1", "seed-2", "seed-3"]);
+    compare("1..2", "1ms").refused(1, &["deadlock, found at"]);
+    assert_eq!(files(&place.path("out")), ["seed-1", "seed-2"]);
+    assert_eq!(files(&place.path("out/seed-2")), ["open-loop"]);
 }
 
 #[test]

@@ -234,6 +234,7 @@ fn wrong_sweeps_are_refused_before_anything_runs() {
         (&[vary, "fabric.spines=1,2", vary, "fabric.racks=2", "--zip"], &["2 of fabric.spines"]),
         (&[vary, "fabric.spines=1,2", "--random", "3"], &["3 points", "at most 2"]),
         (&[vary, "fabric.spines=1,2", "--random", "x"], &["--random", "x"]),
+        (&[vary, "fabric.spines=1,2", "--seeds", "2", "--set", "seed=4"], &["--seeds", "seed=4"]),
         (&[vary, "fabric.spines=1,2", "--seeds", "0"], &["--seeds", "1 to 10000 seeds"]),
         (&[vary, "fabric.spines=1", "--set", "x=1"], &["--set x=1", "unknown key"]),
         (&["--zip"], &["--vary"]),
@@ -289,6 +290,13 @@ fn what_runs_warn_of_is_told_once_for_all_points() {
     let lines = told.stderr.lines().filter(|line| line.contains("more than the links"));
     assert_eq!(lines.count(), 1, "{}", told.stderr);
     assert!(told.stderr.contains("and 3 more much like it"), "{}", told.stderr);
+}
+
+#[test]
+fn whole_numbers_stay_whole() {
+    let place = place();
+    let json = sweep(&place, &["--vary", "transport.connections=1500,2000", "--json"]).json();
+    assert_eq!(json["points"][1]["values"], json!([2000]));
 }
 
 #[test]

@@ -352,14 +352,16 @@ mod tests {
     /// all ranks: followed here as the set of ranks that have added to a block.
     #[test]
     fn a_ring_reduces_every_block_everywhere() {
-        let (ranks, of) = (5u32, &all(5, 5, 1)[0]);
+        // Nine bytes are blocks of 2, 2, 2, 2 and 1.
+        let (ranks, of) = (5u32, &all(5, 9, 1)[0]);
         let mut has = vec![vec![0u32; 5]; 5];
         (0..5).for_each(|rank| has[rank] = vec![1 << rank; 5]);
         for round in 0..2 * (ranks - 1) {
             let before = has.clone();
             for rank in 0..ranks {
                 let block = ((rank + ranks - round % ranks) % ranks) as usize;
-                let (to, _) = of.message(Place { rank, round, nth: 0, chunk: 0 }).unwrap();
+                let (to, bytes) = of.message(Place { rank, round, nth: 0, chunk: 0 }).unwrap();
+                assert_eq!(bytes, [2, 2, 2, 2, 1][block]);
                 has[to as usize][block] |= before[rank as usize][block];
             }
         }

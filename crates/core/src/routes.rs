@@ -83,6 +83,29 @@ impl<'a> Ways<'a> {
     }
 }
 
+/// A way out of a switch to another. A search goes over all of them once a class of leaves, and
+/// reads nothing else of a link.
+#[derive(Clone, Copy)]
+struct Exit {
+    port: u32,
+    /// The switch that it leads to.
+    to: u32,
+    /// Its round trip, among those that there are: few, as links are alike.
+    trip: u32,
+}
+
+impl Exit {
+    fn to(self) -> usize {
+        self.to as usize
+    }
+}
+
+/// Puts the ports of these in the place of what was there.
+fn replace(ports: &mut Vec<u32>, exits: &[Exit]) {
+    ports.clear();
+    ports.extend(exits.iter().map(|exit| exit.port));
+}
+
 /// Next hops of every switch.
 #[derive(Clone, Debug, Default)]
 struct Tables {
@@ -319,17 +342,11 @@ impl Routes {
             hops: vec![Hops::default(); switches * classes.len()],
             ..Tables::default()
         };
-        let up = |ports: &Vec<u32>| {
-            ports.iter().copied().filter(|&port| is_up(port)).collect::<Vec<_>>()
-        };
-        let out: Vec<Vec<u32>> = self.out.iter().map(up).collect();
-        let to = |port: u32| match self.edges[port as usize].to {
-            Node::Switch(switch) | Node::Host(switch) => switch as usize,
-        };
+        let (out, trips) = self.exits(is_up);
         // A switch goes to most classes by the same ports.
         let mut last = vec![Hops::default(); switches];
         let mut queue = VecDeque::new();
-        let mut ports: Vec<u32> = Vec::new();
+        let (mut nearer, mut ports): (Vec<Exit>, Vec<u32>) = Default::default();
         for (class, twins) in classes.iter().enumerate() {
             let root = self.leaves[twins[0] as usize] as usize;
             let mut found = Found::new(switches, root);
@@ -350,44 +367,47 @@ impl Routes {
                 if distance == 1 && twins.len() > 1 {
                     let hops = Hops { first: tables.twins.len() as u32, ways: EACH };
                     tables.hops[near * classes.len() + class] = hops;
-                    ports.clear();
-                    ports.extend(
-                        out[near].iter().filter(|&&port| twin_of[to(port)].0 == class as u32),
-                    );
-                    ports.sort_by_key(|&port| twin_of[to(port)].1);
-                    for each in ports.chunk_by(|&a, &b| to(a) == to(b)) {
-                        let hops = tables.add(each);
+                    let is_twin = |exit: &&Exit| twin_of[exit.to()].0 == class as u32;
+                    nearer.clear();
+                    nearer.extend(out[near].iter().filter(is_twin));
+                    nearer.sort_by_key(|exit| twin_of[exit.to()].1);
+                    for each in nearer.chunk_by(|a, b| a.to == b.to) {
+                        replace(&mut ports, each);
+                        let hops = tables.add(&ports);
                         tables.twins.push(hops);
                     }
-                    ports.retain(|&port| to(port) == root);
+                    nearer.retain(|exit| exit.to() == root);
                 } else if near != root {
-                    ports.clear();
-                    ports.extend(
-                        out[near].iter().filter(|&&port| found.distance[to(port)] == distance - 1),
-                    );
+                    let is_nearer = |exit: &&Exit| found.distance[exit.to()] == distance - 1;
+                    nearer.clear();
+                    nearer.extend(out[near].iter().filter(is_nearer));
+                    replace(&mut ports, &nearer);
                     add(&mut tables, near, &ports);
                 }
                 if near != root {
-                    let priced =
-                        |&port: &u32| (found.cost[to(port)].plus(self.round_trip(port)), port);
-                    let quickest = ports.iter().map(priced).min_by_key(|&(c, port)| (c.base, port));
+                    let priced = |exit: &Exit| {
+                        (found.cost[exit.to()].plus(trips[exit.trip as usize]), exit.port)
+                    };
+                    let quickest =
+                        nearer.iter().map(priced).min_by_key(|&(c, port)| (c.base, port));
                     if let Some((cost, port)) = quickest {
                         (found.cost[near], found.best[near]) = (cost, port);
                     }
                 }
                 // Links are full duplex: who is next to us can reach us.
-                for &port in &out[near] {
-                    if found.distance[to(port)] == UNREACHABLE {
-                        found.distance[to(port)] = distance + 1;
-                        queue.push_back(to(port));
+                for exit in &out[near] {
+                    if found.distance[exit.to()] == UNREACHABLE {
+                        found.distance[exit.to()] = distance + 1;
+                        queue.push_back(exit.to());
                     }
                 }
             }
             if twins.len() > 1 {
                 // Every neighbour of a leaf is one of its twins', too.
-                add(&mut tables, root, &out[root]);
-                let priced = |&port: &u32| {
-                    (found.cost[to(port)].base.plus(self.round_trip(port).base), port)
+                replace(&mut ports, &out[root]);
+                add(&mut tables, root, &ports);
+                let priced = |exit: &Exit| {
+                    (found.cost[exit.to()].base.plus(trips[exit.trip as usize].base), exit.port)
                 };
                 found.best[root] =
                     out[root].iter().map(priced).min().map_or(NO_PORT, |(_, port)| port);
@@ -395,6 +415,25 @@ impl Routes {
             show(class, &found);
         }
         tables
+    }
+
+    /// By switch, its ways out that are up; and the round trips that these have.
+    fn exits(&self, is_up: &dyn Fn(u32) -> bool) -> (Vec<Vec<Exit>>, Vec<Trip>) {
+        let (mut numbers, mut trips) = (BTreeMap::new(), Vec::new());
+        let mut exit = |port: u32| {
+            let (Node::Switch(to) | Node::Host(to)) = self.edges[port as usize].to;
+            let trip = self.round_trip(port);
+            let number = *numbers.entry((trip.base, trip.control)).or_insert(trips.len() as u32);
+            if number as usize == trips.len() {
+                trips.push(trip);
+            }
+            Exit { port, to, trip: number }
+        };
+        let mut up = |ports: &Vec<u32>| {
+            ports.iter().copied().filter(|&port| is_up(port)).map(&mut exit).collect()
+        };
+        let out = self.out.iter().map(&mut up).collect();
+        (out, trips)
     }
 
     fn targets(&self, twin_of: &[(u32, u32)]) -> Vec<Target> {

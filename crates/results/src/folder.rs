@@ -5,6 +5,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{self, BufWriter, ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use same_file::Handle;
 
@@ -120,6 +121,19 @@ impl Drop for Folder {
                 break;
             }
         }
+    }
+}
+
+/// Removes what processes that were killed left half-written in a folder in which several may be at
+/// work: what nobody has written to for as long as `age`. Where that cannot be done, it stays.
+pub fn clear_abandoned(path: &Path, age: Duration) {
+    let is_abandoned = |entry: &fs::DirEntry| {
+        let written = || entry.metadata().ok().filter(fs::Metadata::is_file)?.modified().ok();
+        entry.file_name().to_str().is_some_and(is_partial)
+            && written().and_then(|at| at.elapsed().ok()).is_some_and(|since| since > age)
+    };
+    for entry in fs::read_dir(path).into_iter().flatten().flatten().filter(is_abandoned) {
+        let _ = fs::remove_file(entry.path());
     }
 }
 
@@ -281,6 +295,20 @@ mod tests {
         fs::remove_file(dir.path().join("notes.txt")).unwrap();
         Folder::open(dir.path()).unwrap().clear(&FILES).unwrap();
         assert!(!dir.path().exists());
+    }
+
+    #[test]
+    fn what_is_abandoned_goes_and_what_is_at_work_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let hour = Duration::from_secs(3_600);
+        for (name, hours) in [(".a.1-2.partial", 2), (".b.1-3.partial", 0), ("c.json", 2)] {
+            let file = File::create(dir.path().join(name)).unwrap();
+            let now = file.metadata().unwrap().modified().unwrap();
+            file.set_modified(now - hours * hour).unwrap();
+        }
+        clear_abandoned(dir.path(), hour);
+        assert_eq!(names(dir.path()), [".b.1-3.partial", "c.json"]);
+        clear_abandoned(&dir.path().join("none"), hour);
     }
 
     #[test]

@@ -26,7 +26,7 @@ mod table_file;
 
 pub use fixed::Fixed;
 pub use flow_file::FlowFile;
-pub use folder::{FILES, Folder, Partial};
+pub use folder::{FILES, Folder, Partial, clear_abandoned};
 pub use groups::SIZE_BOUNDS;
 pub use jobs::{IterationTimes, Job, JobSummary, StepRow};
 pub use manifest::{Host, Manifest};

@@ -176,7 +176,13 @@ impl<W: Write + Send> TableFile<W> {
 }
 
 fn other(error: ParquetError) -> io::Error {
-    io::Error::other(error)
+    match error {
+        // What the system says, as it says it.
+        ParquetError::External(source) => {
+            source.downcast::<io::Error>().map_or_else(io::Error::other, |system| *system)
+        }
+        error => io::Error::other(error),
+    }
 }
 
 /// A row that was read, cell by cell.

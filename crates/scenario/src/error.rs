@@ -1,6 +1,7 @@
 //! What is said about a wrong scenario.
 
 use core::fmt;
+use std::borrow::Cow;
 
 /// Why a scenario was refused: where, what was found there, and what is allowed instead.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,9 +54,9 @@ impl fmt::Display for Error {
             write!(f, ":{}", self.line)?;
         }
         if !self.key.is_empty() {
-            write!(f, ": {}", self.key)?;
+            write!(f, ": {}", shortened(&self.key))?;
         }
-        write!(f, ": found {}, expected {}", self.found, self.expected)?;
+        write!(f, ": found {}, expected {}", shortened(&self.found), self.expected)?;
         if let Some(suggestion) = &self.suggestion {
             write!(f, " (did you mean {suggestion:?}?)")?;
         }
@@ -64,6 +65,17 @@ impl fmt::Display for Error {
 }
 
 impl core::error::Error for Error {}
+
+/// What somebody has written, as long as a message shows it.
+pub(crate) fn shortened(text: &str) -> Cow<'_, str> {
+    match text.char_indices().nth(SHOWN_CHARS) {
+        Some((end, _)) => format!("{}…", &text[..end]).into(),
+        None => text.into(),
+    }
+}
+
+/// Most characters of a value that a message shows.
+const SHOWN_CHARS: usize = 200;
 
 /// The candidate that `word` is probably a slip of, if one is near: a few letters differ, one is
 /// the start of the other, or only their ends differ. Names that differ in their number alone are

@@ -53,6 +53,7 @@ const MOST_BYTES: u64 = 64 << 20;
 /// When anything about the scenario is wrong; see [`Error`].
 pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Error> {
     let mut document = Node::document(&Source::file(origin, files::without_mark(text)))?;
+    sweep::refuse(&document)?;
     for change in overrides {
         document.set(change)?;
     }

@@ -1,6 +1,6 @@
 //! Options that change one value of a scenario.
 
-use crate::error::Error;
+use crate::error::{Error, shortened};
 
 /// One value of a scenario, set from outside its file.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -23,7 +23,7 @@ impl Override {
     /// # Errors
     /// When there is no `=` or no key.
     pub fn set(argument: &str) -> Result<Override, Error> {
-        let option = format!("--set {argument}");
+        let option = format!("--set {}", shortened(argument));
         match argument.split_once('=') {
             Some((key, value)) if !key.trim().is_empty() => Ok(Override {
                 option,

@@ -24,7 +24,7 @@ pub fn templates() -> impl Iterator<Item = &'static str> {
 }
 
 /// A scenario on a fabric, as a file with comments: Poisson arrivals of web search at half load,
-/// under the catalog's first protocol. `name` is one of [`templates`].
+/// under [`Protocol::USUAL`]. `name` is one of [`templates`].
 ///
 /// # Errors
 /// When there is no such fabric.
@@ -68,8 +68,7 @@ pub fn template(name: &str) -> Result<String, Error> {
     let keys = transport::KEYS.iter();
     // What a fabric's paper says of connections holds.
     let keys = keys.filter(|key| preset.is_none() || key.name == "protocol");
-    let first = Protocol::ALL.first().map_or("", |protocol| protocol.card().name);
-    file.keys(keys, &[("protocol", &format!("{first:?}"))]);
+    file.keys(keys, &[("protocol", &format!("{:?}", Protocol::USUAL.card().name))]);
     file.section("[[traffic]]");
     let kind = variant(traffic::KINDS, TRAFFIC).map_or(&[][..], |kind| kind.keys);
     let said = [

@@ -226,13 +226,30 @@ fn every_message_begins_when_the_last_it_waits_for_is_there() {
             let of = Collective { compute, ..of.clone() };
             let rows = rows(jobs(7, stack(name), vec![of.clone()]));
             assert_eq!(rows.len() as u64, 4 * of.messages());
-            obeys(&of, &rows, &format!("{} over {name}", of.name()));
+            obeys(&of, 0, &rows, &format!("{} over {name}", of.name()));
+        }
+    }
+}
+
+/// Jobs on the same hosts delay each other and do not mix: messages of both are under way between
+/// the same hosts at once.
+#[test]
+fn jobs_on_the_same_hosts_are_told_apart() {
+    let of = |op, bytes| Collective { iterations: 4, ..once(op, vec![0, 1, 2, 3], bytes) };
+    let all = vec![of(Op::AllToAll, 60_000), of(Op::RingAllReduce, 90_000)];
+    for name in ["swift", "sird"] {
+        let rows = rows(jobs(4, stack(name), all.clone()));
+        for (job, of) in (0..).zip(&all) {
+            let is_own = |row: &&FlowRecord| row.step().unwrap().job == job;
+            let own: Vec<FlowRecord> = rows.iter().filter(is_own).cloned().collect();
+            assert_eq!(own.len() as u64, 4 * of.messages());
+            obeys(of, job, &own, &format!("job {job} over {name}"));
         }
     }
 }
 
 /// Works out, from what has arrived, when each message was to begin.
-fn obeys(of: &Collective, rows: &[FlowRecord], what: &str) {
+fn obeys(of: &Collective, job: u32, rows: &[FlowRecord], what: &str) {
     /// An iteration, and a rank's chunk and round in it.
     type Node = (u32, u32, u32, u32);
     let place = |row: &FlowRecord| of.place((row.id % MOST_MESSAGES) as u32);
@@ -265,7 +282,7 @@ fn obeys(of: &Collective, rows: &[FlowRecord], what: &str) {
         assert_eq!(row.start, passed[&(step, at.rank, at.chunk, at.round)], "{what}: {row:?}");
         assert_eq!(
             (row.src, row.step()),
-            (of.hosts[at.rank as usize], Some(Step { job: 0, iteration: step }))
+            (of.hosts[at.rank as usize], Some(Step { job, iteration: step }))
         );
         assert!(row.exchange.is_none());
     }
@@ -279,6 +296,10 @@ fn nothing_begins_from_the_stop_on_or_in_a_drain() {
     let stopped = rows(stopped);
     let last = stopped.iter().map(|row| row.start).max().unwrap();
     assert!(last < Time::us(200) && last > Time::us(180), "{last}");
+    // A message that falls due at the very stop.
+    let mut sooner = jobs(3, stack("swift"), vec![of.clone()]);
+    sooner.workload.traffic[0].stop = last;
+    assert!(rows(sooner).iter().all(|row| row.start < last));
     let mut drained = jobs(3, stack("swift"), vec![of]);
     (drained.duration, drained.drain) = (Time::us(200), Span::ms(1));
     let drained = rows(drained);

@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Span, Time};
-use tidegate_results::Partial;
+use tidegate_results::{Partial, clear_abandoned};
 use tidegate_scenario::{Plan, content_hash};
 
 use crate::Error;
@@ -17,6 +18,9 @@ use crate::observe::{Control, Observations, Part, drive, measures};
 /// taken for this one's. Not the revision, which stays while somebody edits; and not the whole
 /// program, whose tables and pages change nothing here.
 pub const BUILD: &str = env!("TIDEGATE_SOURCES");
+
+/// No entry takes as long to be written.
+const ABANDONED: Duration = Duration::from_hours(24);
 
 /// What is observed of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -62,8 +66,11 @@ fn key(plan: &Plan, recording: &Recording) -> String {
 }
 
 impl Cache {
-    /// In that folder; `None` keeps nothing.
+    /// In that folder; `None` keeps nothing. What killed processes left there goes.
     pub(crate) fn new(folder: Option<&Path>) -> Cache {
+        if let Some(folder) = folder {
+            clear_abandoned(folder, ABANDONED);
+        }
         Cache(folder.map(Path::to_owned))
     }
 
@@ -113,6 +120,10 @@ fn path(folder: &Path, key: &str) -> PathBuf {
 
 fn write(path: PathBuf, kept: &Kept<'_>) -> std::io::Result<()> {
     fs::create_dir_all(path.parent().unwrap_or(Path::new(".")))?;
+    if path.is_dir() {
+        // Nothing else is called like this, and no file can take a folder's place.
+        fs::remove_dir_all(&path)?;
+    }
     // Traces are mostly digits, which compress well.
     let mut file = snap::write::FrameEncoder::new(Partial::new(path)?);
     file.write_all(&serde_json::to_vec(kept)?)?;
@@ -193,6 +204,11 @@ mod tests {
         put(0);
         assert_eq!(digest(0), Some("0".to_owned()), "made anew");
         assert!(key(&plans[0], recording).ends_with(BUILD), "of this build alone");
+        fs::remove_file(&a).unwrap();
+        fs::create_dir(&a).unwrap();
+        assert_eq!(digest(0), None, "a folder");
+        put(0);
+        assert_eq!(digest(0), Some("0".to_owned()), "in the place of a folder");
 
         let with = |part| Recording { parts: [part].into(), ..Recording::default() };
         let messages = with(Part::Messages);

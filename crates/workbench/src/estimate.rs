@@ -13,18 +13,18 @@ pub struct Estimate {
     pub half: Option<f64>,
 }
 
-/// Student's t that 95 % do not exceed on either side, by degrees of freedom; none for zero. To the
-/// three decimals of printed tables: last bits may differ between platforms, and results must not.
+/// Student's t that 95 % do not exceed on either side, by degrees of freedom; none for zero. It has
+/// nine decimals: last bits may differ between platforms, and results must not.
 fn t_95(freedom: usize) -> Option<f64> {
     if freedom == 0 {
         return None;
     }
     let (mut low, mut high) = (0.0, 13.0);
-    while high - low > 1e-6 {
+    while high - low > 1e-12 {
         let middle = (low + high) / 2.0;
         if within(middle, freedom) < 0.95 { low = middle } else { high = middle }
     }
-    Some((high * 1e3_f64).round() / 1e3)
+    Some((high * 1e9_f64).round() / 1e9)
 }
 
 /// The probability that Student's t with so many degrees of freedom is between -t and t: a finite
@@ -82,11 +82,12 @@ mod tests {
 
     #[test]
     fn three_seeds_have_an_interval() {
-        // By hand: deviation 1, over the root of three, times 4.303.
+        // By hand: deviation 1, over the root of three, times t of two degrees of freedom.
         let three = Estimate::of(&[9.0, 10.0, 11.0]).unwrap();
-        assert!((three.half.unwrap() - 4.303 / 3f64.sqrt()).abs() < 1e-12);
+        assert!((three.half.unwrap() - 4.302_652_730 / 3f64.sqrt()).abs() < 1e-12);
         assert_eq!(three.to_string(), "10 ± 2.48");
-        assert_eq!(Estimate::of(&[9.0, 11.0]).unwrap().half, Some(12.706));
+        let two = Estimate::of(&[9.0, 11.0]).unwrap().half.unwrap();
+        assert!((two - 12.706_204_736).abs() < 1e-12);
         assert_eq!(Estimate::of(&[7.0]).unwrap().to_string(), "7");
         assert_eq!(Estimate::of(&[1e3, 1e3, 1e3 + 0.1]).unwrap().to_string(), "1000");
         assert_eq!(Estimate::of(&[]), None);
@@ -97,12 +98,15 @@ mod tests {
         // NIST/SEMATECH e-Handbook of Statistical Methods, 1.3.6.7.2, column 0.975.
         let printed = [(1, 12.706), (2, 4.303), (4, 2.776), (9, 2.262), (30, 2.042), (100, 1.984)];
         for (freedom, t) in printed {
-            assert_eq!(t_95(freedom), Some(t), "{freedom} degrees of freedom");
+            let ours = t_95(freedom).unwrap();
+            assert_eq!((ours * 1e3).round() / 1e3, t, "{freedom} degrees of freedom");
         }
+        // The root of 2 · 0.95² / (1 - 0.95²), which two degrees of freedom come to.
+        assert!((t_95(2).unwrap() - (1.805_f64 / 0.0975).sqrt()).abs() < 1e-9);
         assert_eq!(t_95(0), None);
         let ten = Estimate::of(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0, 9.0, 10.0, 11.0]).unwrap();
         // Deviation the root of 11, over the root of 11, times t of 10 degrees of freedom.
-        assert!((ten.half.unwrap() - 2.228).abs() < 1e-12);
+        assert!((ten.half.unwrap() - 2.228_138_852).abs() < 1e-12);
         assert_eq!(ten.interval(), Some((6.0 - ten.half.unwrap(), 6.0 + ten.half.unwrap())));
     }
 }

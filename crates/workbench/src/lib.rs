@@ -57,7 +57,7 @@ pub use reproduce::{
     figures, reproduce,
 };
 pub use run::{Listener, RunOptions, Says, Tables, run, serve};
-pub use seeds::{Aggregate, Aggregated, SeededRun, run_seeds};
+pub use seeds::{Aggregate, Aggregated, SeededRun, only_seeds, run_seeds};
 pub use source::Source;
 pub use sweep::{
     Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_sweep, make_runs,

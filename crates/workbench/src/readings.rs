@@ -402,14 +402,36 @@ pub(crate) mod tests {
         let mut summary = summary(1);
         let fct = &mut summary.groups.iter_mut().find(|group| group.fct.count > 0).unwrap().fct;
         fct.unfinished = fct.count / 10;
+        // Most of those of a size hide the median, too.
+        let of_size = &mut fct.by_size[0].fct;
+        of_size.unfinished = of_size.count - 1;
         let hidden: BTreeSet<&str> = readings(&summary)
             .iter()
             .filter(|reading| reading.is_lower_bound)
             .map(|reading| reading.metric.name)
             .collect();
-        let expected =
-            ["fct_mean_us", "fct_p99_us", "fct_p999_us", "slowdown_p99", "slowdown_p999"];
+        let expected = [
+            "fct_mean_us",
+            "fct_p99_us",
+            "fct_p999_us",
+            "slowdown_p99",
+            "slowdown_p999",
+            "size_slowdown_p50",
+            "size_slowdown_p99",
+        ];
         assert_eq!(hidden, expected.into_iter().collect());
+    }
+
+    #[test]
+    fn marks_are_not_told_where_links_are_left_out() {
+        let mut summary = summary(1);
+        let marks = |summary: &Summary| {
+            let all = readings(summary);
+            all.iter().find(|one| one.metric.name == "ecn_marks").map(|one| one.value)
+        };
+        assert_eq!(marks(&summary), Some(0.0));
+        summary.links_omitted = 1;
+        assert_eq!(marks(&summary), None);
     }
 
     #[test]

@@ -27,6 +27,10 @@
   };
   const ground = getComputedStyle(document.body).backgroundColor;
   const boxOf = (part) => part.getBoundingClientRect();
+  const valueOf = (label) => {
+    const [, number, unit] = label.match(/^([\d.e-]+)([kMGT]?)$/) ?? [];
+    return Number(number) * 1000 ** " kMGT".indexOf(unit || " ");
+  };
 
   const plots = [...document.querySelectorAll("figure.plot")];
   for (const figure of plots) {
@@ -64,6 +68,15 @@
       }
       legible(name, said, getComputedStyle(text).fill, ground);
     });
+    for (const [axis, end, sign] of [["x", "left", 1], ["y", "top", -1]]) {
+      if (figure.querySelector(".drawing").layout[`${axis}axis`].type !== "log") continue;
+      const ticks = [...figure.querySelectorAll(`.${axis}tick text`)]
+        .map((text) => [sign * boxOf(text)[end], text.textContent]).sort((a, b) => a[0] - b[0]);
+      const labels = ticks.map(([, label]) => label);
+      if (!labels.every((label, i) => i === 0 || valueOf(labels[i - 1]) < valueOf(label))) {
+        faults.push(`${name}: labels along an axis are ${labels.join(" ")}`);
+      }
+    }
     if (getComputedStyle(figure).breakInside !== "avoid") {
       faults.push(`${name}: may be cut between pages`);
     }

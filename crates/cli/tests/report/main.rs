@@ -178,7 +178,7 @@ fn what_is_wrong_with_a_report_is_noticed() {
     let page = std::fs::read_to_string(comparison(&place)).unwrap();
     // A rule more at the end of the style.
     let style = |rule: &'static str| ("</style>", rule);
-    let broken: [((&str, &str), &[&str]); 16] = [
+    let broken: [((&str, &str), &[&str]); 17] = [
         (("</main>", "<script>console.warn('oh')</script></main>"), &["oh", "somebody else"]),
         (("</main>", "<script>no()</script></main>"), &["no is not defined"]),
         (("</main>", "<img src=\"http://127.0.0.1:9/x.png\"></main>"), &["127.0.0.1:9"]),
@@ -189,6 +189,13 @@ fn what_is_wrong_with_a_report_is_noticed() {
         (style(".legend{transform:translate(70px,60px)!important}</style>"), &["covers data"]),
         (style(".xtick text{transform:translate(200px,-60px)}</style>"), &["\" covers data"]),
         (style(".ytick text{transform:translate(-90px)}</style>"), &["lies outside the picture"]),
+        (
+            (
+                "const inShort = (value) => {",
+                "const inShort = (value) => { return String(value)[0];",
+            ),
+            &["labels along an axis are"],
+        ),
         (("--ink: #222", "--ink: #999"), &["screen, light: Slowdown of messages: contrast"]),
         (("--ink: #ddd", "--ink: #555"), &["screen, dark: Slowdown of messages: contrast"]),
         (("--quiet: #aaa", "--quiet: #444"), &["screen, dark: page: contrast"]),

@@ -64,8 +64,8 @@ impl Setting {
         }
         text += "]\n";
         latencies(&mut text, &topology);
-        let first = Protocol::ALL.first().map_or("", |protocol| protocol.card().name);
-        let _ = writeln!(text, "\n[transport]\nprotocol = \"{first}\"");
+        let usual = Protocol::USUAL.card().name;
+        let _ = writeln!(text, "\n[transport]\nprotocol = \"{usual}\"");
         if loss > 0.0 {
             let _ = writeln!(text, "\n[faults]\nloss = {loss:?}");
         }

@@ -2,8 +2,6 @@
 //! bounds are settled here, once, and defaults are filled in. What comes out can be read without
 //! further checks of one value; what remains is how values fit together.
 
-use std::collections::BTreeMap;
-
 use tidegate_algos::Protocol;
 
 use super::keys::{Key, Keys, Presence, Shape, Variant};
@@ -48,7 +46,7 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
                 .meant(nearest(name, known())));
         }
     }
-    let mut items = BTreeMap::new();
+    let mut items = Vec::new();
     for key in keys {
         let own = entries.remove(key.name).map(|(_, node)| node);
         let node = match (own, key.presence) {
@@ -71,7 +69,7 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
         let path = join(path, key.name);
         match node {
             Some(node) => {
-                items.insert(key.name, item(node, key.shape, &path)?);
+                items.push((key.name, item(node, key.shape, &path)?));
             }
             None if matches!(key.presence, Presence::Required) => {
                 return Err(at.error(

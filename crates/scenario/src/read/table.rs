@@ -1,7 +1,5 @@
 //! Typed values: what a checked scenario is made of.
 
-use std::collections::BTreeMap;
-
 use serde_json::{Value as Json, json};
 use tidegate_algos::Protocol;
 use tidegate_core::{Extent, Rate, Span, Time};
@@ -50,7 +48,8 @@ pub(crate) struct Table {
     /// As messages name it; empty for the file itself.
     pub(super) path: String,
     pub(super) at: Place,
-    pub(super) items: BTreeMap<&'static str, Item>,
+    /// By key, of which there are few. A fabric may have a million such tables.
+    pub(super) items: Vec<(&'static str, Item)>,
 }
 
 impl Table {
@@ -61,7 +60,7 @@ impl Table {
 
     /// The item of a key, if it is there.
     pub(crate) fn item(&self, key: &str) -> Option<&Item> {
-        self.items.get(key)
+        self.items.iter().find(|(name, _)| *name == key).map(|(_, item)| item)
     }
 
     /// The value of a key that may be missing.
@@ -69,7 +68,7 @@ impl Table {
     /// # Panics
     /// Where `T` is not what the table of keys says: a slip in this crate.
     pub(crate) fn find<'a, T: FromDatum<'a>>(&'a self, key: &str) -> Option<T> {
-        let item = self.items.get(key)?;
+        let item = self.item(key)?;
         Some(
             T::from_datum(&item.datum)
                 .unwrap_or_else(|| panic!("{key} has another type: {:?}", item.datum)),
@@ -91,7 +90,7 @@ impl Table {
 
     /// An error about the value of a key or, where there is none, about its absence.
     pub(crate) fn error(&self, key: &str, expected: impl Into<Box<str>>) -> Error {
-        match self.items.get(key) {
+        match self.item(key) {
             Some(item) => item.at.error(self.path(key), item.found(), expected),
             None => self.at.error(self.path(key), "nothing", expected),
         }
@@ -104,7 +103,7 @@ impl Table {
         found: impl Into<Box<str>>,
         expected: impl Into<Box<str>>,
     ) -> Error {
-        let at = self.items.get(key).map_or(&self.at, |item| &item.at);
+        let at = self.item(key).map_or(&self.at, |item| &item.at);
         at.error(self.path(key), found, expected)
     }
 

@@ -1,7 +1,7 @@
 //! One key of a scenario and the values that it takes.
 
 use super::range;
-use crate::error::Error;
+use crate::error::{Error, shortened};
 use crate::overrides::Override;
 use crate::read::tree::{Node, Raw, Source};
 
@@ -35,7 +35,7 @@ impl Axis {
     /// # Errors
     /// When there is no key, no value, a range leads nowhere, or a value stands there twice.
     pub fn vary(argument: &str) -> Result<Axis, Error> {
-        let option = format!("--vary {argument}");
+        let option = format!("--vary {}", shortened(argument));
         let wrong = |expected: &str| Error::whole(&option, format!("{argument:?}"), expected);
         let (key, values) = argument.split_once('=').ok_or_else(|| wrong(EXAMPLES))?;
         let mut axis = Axis { key: key.trim().to_owned(), values: Vec::new() };
@@ -47,7 +47,8 @@ impl Axis {
                 return Err(wrong("a value on either side of each comma"));
             }
             for value in expanded(text).map_err(|expected| wrong(&expected))? {
-                let option = format!("--vary {}={value}", axis.key);
+                let said = format!("{}={value}", axis.key);
+                let option = format!("--vary {}", shortened(&said));
                 axis.push(&value, &option).map_err(|expected| wrong(&expected))?;
             }
         }
@@ -73,7 +74,10 @@ impl Axis {
             known.text == text || amounts.is_some_and(|(known, amount)| known == amount)
         };
         if self.values.iter().any(is_same) {
-            return Err(format!("each value once, where {text:?} stands there twice"));
+            return Err(format!(
+                "each value once, where {:?} stands there twice",
+                shortened(&text)
+            ));
         }
         let change = match self.key.as_str() {
             "protocol" => Override::protocol(option, &text),

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use super::{Axis, Mode, Point, SeedList, points, range};
-use crate::error::{Error, nearest, one_of};
+use crate::error::{Error, nearest, one_of, shortened};
 use crate::files;
 use crate::overrides::Override;
 use crate::read::tree::{Entries, Node, Place, Raw, Source};
@@ -76,6 +76,18 @@ impl SweepFile {
         // What the mode says of the axes is said of the whole file.
         let points = points(&axes, mode(&top)?, origin)?;
         Ok(SweepFile { scenario: folder.join(scenario), changes, seeds, axes, points })
+    }
+}
+
+/// Refuses a file that says a sweep where a scenario is wanted.
+pub(crate) fn refuse(document: &Node) -> Result<(), Error> {
+    let Raw::Table(entries) = &document.raw else { return Ok(()) };
+    match entries.get("axis") {
+        Some((place, _)) if entries.contains_key("scenario") => {
+            let expected = "a scenario; `tidegate sweep` takes sweeps";
+            Err(place.error("axis", "a sweep", expected))
+        }
+        _ => Ok(()),
     }
 }
 
@@ -179,7 +191,7 @@ fn change(node: &Node, path: &str) -> Result<Override, Error> {
     let text = text_of(node, path, expected)?;
     let mut change =
         Override::set(text).map_err(|_| node.at.error(path, node.found(), expected))?;
-    change.option = format!("{}: {path} {text}", node.at.name());
+    change.option = format!("{}: {path} {}", node.at.name(), shortened(text));
     Ok(change)
 }
 
@@ -192,7 +204,8 @@ fn axis(node: &Node, path: &str) -> Result<Axis, Error> {
     let key = text_of(key, &path_of("key"), "a key as --set names it")?;
     let mut axis = Axis { key: key.to_owned(), values: Vec::new() };
     let mut push = |value: &str, node: &Node, path: &str| {
-        let option = format!("{}: {path}, {key}={value}", node.at.name());
+        let said = format!("{key}={value}");
+        let option = format!("{}: {path}, {}", node.at.name(), shortened(&said));
         let wrong = |expected: String| node.at.error(path, node.found(), expected);
         axis.push(value, &option).map_err(wrong)
     };
@@ -271,6 +284,48 @@ values = ["swift", "dctcp"]
         assert_eq!(file.changes[0].key, "duration");
         let option = &file.axes[1].values[0].change.option;
         assert_eq!(option, "a/sweep.toml:11: axis[1].values[0], protocol=\"swift\"");
+    }
+
+    #[test]
+    fn a_sweep_is_no_scenario() {
+        let error = crate::load(SWEEP, "s.toml", &[]).unwrap_err().to_string();
+        let expected = "s.toml:4: axis: found a sweep, expected a scenario; `tidegate sweep` takes \
+                        sweeps";
+        assert_eq!(error, expected);
+    }
+
+    #[test]
+    fn what_is_long_is_cut_in_messages() {
+        let long = "x".repeat(70_000);
+        let scenario = "duration = '1ms'\nfabric = { kind = 'star', hosts = 2 }\n\
+                        traffic = [{ kind = 'poisson', sizes = '1KB', load = 0.1 }]\n";
+        let loaded = |set: &str| {
+            let change = Override::set(set)?;
+            crate::load(scenario, "x.toml", &[change]).map(drop)
+        };
+        let varied = |argument: &str| Axis::vary(argument).map(drop);
+        let swept = |out: &str, into: &str| {
+            let file = SweepFile::parse(&SWEEP.replacen(out, into, 1), "s.toml")?;
+            let changes = crate::sweep::changes(&file.points[0], &file.changes);
+            crate::load(scenario, "x.toml", &changes).map(drop)
+        };
+        for result in [
+            loaded(&long),
+            loaded(&format!("duration={long}")),
+            loaded(&format!("{long}=1")),
+            loaded(&format!("fabric.{long}=1")),
+            varied(&long),
+            varied(&format!("a={long},{long}")),
+            swept("duration=1ms", &long),
+            swept("duration=1ms", &format!("duration={long}")),
+            swept("swift", &long),
+            swept("seeds", &long),
+            swept("3", &format!("'{long}'")),
+            swept("traffic.0.load", &long),
+        ] {
+            let message = result.unwrap_err().to_string();
+            assert!(message.chars().count() < 1_500 && message.contains("xxx…"), "{message}");
+        }
     }
 
     #[test]

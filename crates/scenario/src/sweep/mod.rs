@@ -16,6 +16,7 @@ use crate::read::tree::{Node, Source};
 
 pub use axis::{Axis, AxisValue};
 pub use file::SweepFile;
+pub(crate) use file::refuse;
 pub use seeds::SeedList;
 
 /// Which values go with which.

@@ -42,7 +42,7 @@ fn table_of(runs: &[Run]) -> String {
         ("size MB", true),
         ("iterations", true),
         ("completion µs", true),
-        ("n", true),
+        ("measured", true),
         ("iteration mean µs", true),
         ("p50 µs", true),
         ("p99 µs", true),

@@ -187,7 +187,7 @@ fn groups(runs: &[Run]) -> String {
         ("unfinished", true),
         ("goodput a flow Gbit/s", true),
         ("Jain", true),
-        ("n", true),
+        ("finished", true),
         ("FCT p50 µs", true),
         ("p99 µs", true),
         ("p99.9 µs", true),

@@ -142,7 +142,7 @@ fn over_seeds(means: &Means) -> String {
         ("p99", "slowdown_p99"),
         ("p99.9", "slowdown_p999"),
     ];
-    let mut titles = vec![("protocol", false), ("label", false), ("n", true)];
+    let mut titles = vec![("protocol", false), ("label", false), ("seeds", true)];
     titles.extend(shown.map(|(title, _)| (title, true)));
     let rows = means.points.iter().flat_map(|point| {
         // Every group of flows has this one, and nothing else has.

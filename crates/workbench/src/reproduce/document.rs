@@ -9,15 +9,24 @@ use super::{ClaimResult, Counts, Reproduction, Seeds, Verdict};
 pub(crate) fn markdown(result: &Reproduction) -> String {
     let quick = if result.quick { " --quick" } else { "" };
     let vary = if result.sensitivity.is_empty() { "" } else { " --sensitivity" };
-    let mut text =
-        format!("# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`.\n");
+    let values = if result.quick {
+        "Values are of one seed.".to_owned()
+    } else {
+        format!(
+            "Values are means over {SEEDS} seeds, ratios those of two means; square brackets, as \
+             in [9.24 to 9.66], hold the least and the greatest of single seeds."
+        )
+    };
+    let mut text = format!(
+        "# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`. {values}\n"
+    );
     if !result.claims.is_empty() {
         text.push_str(&legend(result.counts()));
     }
     if !result.quick {
         let _ = write!(
             text,
-            "\n± is half of a 95 % confidence interval over {SEEDS} seeds, by Student's t.\n"
+            "\n± is half of a 95 % confidence interval over the seeds, by Student's t.\n"
         );
     }
     for paper in &result.papers {
@@ -66,10 +75,8 @@ fn legend(Counts { numbers, others }: Counts) -> String {
          * *Direction*: the paper's way for all of them, by at least a quarter of its effect (in \
          the logarithm where that is a factor), or by the margin that the tolerance names.\n\
          * *Deviates*: none of these, or the same check does as well where it should fail.\n\n\
-         Values in brackets are not printed in the paper: they are what its words come to, such as \
-         a fair share, and count as orderings do.\n\n\
-         A value is the mean over the seeds, and a ratio that of two means; in brackets the range \
-         over single seeds.\n",
+         Values in parentheses are not printed in the paper: they are what its words come to, such \
+         as a fair share, and count as orderings do.\n",
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
     )

@@ -165,8 +165,8 @@ mod tests {
         let shown: Vec<_> = all.iter().map(|one| (one.label.as_str(), one.n, one.mean)).collect();
         assert_eq!(shown, [("a", 2, 2.0), ("b", 1, 5.0), ("c", 2, 8.0)]);
         assert_eq!(all[0].values, [Some(1.0), Some(3.0), None]);
-        // Deviation the root of two over the root of two, times 12.706.
-        assert!((all[0].half_width.unwrap() - 12.706).abs() < 1e-12);
+        // Deviation the root of two over the root of two, times t of one degree of freedom.
+        assert!((all[0].half_width.unwrap() - 12.706_204_736).abs() < 1e-12);
         assert_eq!((all[1].half_width, all[0].min, all[0].max), (None, 1.0, 3.0));
     }
 

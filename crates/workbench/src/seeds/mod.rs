@@ -74,7 +74,8 @@ struct Seed {
 /// write them, next to `aggregate.json`.
 ///
 /// # Errors
-/// When a protocol, the scenario or an override is wrong, nothing has run and nothing is written.
+/// When a protocol, the scenario or an override is wrong, or one says the seed, nothing has run and
+/// nothing is written.
 /// When a run fails, the others are done and written all the same; the first failure is returned.
 pub fn run_seeds(
     scenario: impl Into<Source>,
@@ -83,6 +84,7 @@ pub fn run_seeds(
     seeds: &SeedList,
     options: &RunOptions<'_>,
 ) -> Result<Aggregate, Error> {
+    only_seeds(overrides)?;
     let plans = {
         let (scenario, overrides) = (scenario.into(), overrides.to_vec());
         let (protocols, seeds) = (protocols.map(<[String]>::to_vec), seeds.clone());
@@ -150,6 +152,16 @@ pub fn run_seeds(
         folder.publish(vec![file], &kept)?;
     }
     Ok(aggregate)
+}
+
+/// Checks that nothing says the seed beside a list of seeds, `--seeds`.
+///
+/// # Errors
+/// Where something does.
+pub fn only_seeds(overrides: &[Override]) -> Result<(), Error> {
+    let Some(other) = overrides.iter().find(|change| change.key == "seed") else { return Ok(()) };
+    let message = format!("cannot be used with {}, which says the seed, too", other.option);
+    Err(Error::Usage { option: "--seeds", message })
 }
 
 /// The scenario under each seed and protocol.

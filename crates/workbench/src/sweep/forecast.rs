@@ -50,31 +50,47 @@ pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Swe
     let found = found(design, &seeds, options)?;
     let missing = missing(&found);
     let before = machine::peak_rss_bytes();
-    // From the first to the last, in even steps.
-    let count = missing.len().min(PROBES);
-    let chosen = (0..count).map(|i| missing[i * (missing.len() - 1) / (count - 1).max(1)]);
     let probe = |run| {
         let (point, seed) = place(run, &seeds);
         crate::guarded(|| probe(design, (point, seed), options))
     };
-    let probes = chosen.map(probe).collect::<Result<Vec<Probe>, Error>>()?;
-    let mean = |of: fn(&Probe) -> f64| probes.iter().map(of).sum::<f64>() / count.max(1) as f64;
-    let threads = options.threads();
-    let at_once = threads.min(missing.len()) as u64;
-    let memory_bytes = machine::peak_rss_bytes().zip(before).map(|(now, before)| {
+    let probes = tried(&missing).into_iter().map(probe).collect::<Result<Vec<Probe>, Error>>()?;
+    let peaks = before.zip(machine::peak_rss_bytes());
+    Ok(SweepForecast::of((found.len(), missing.len()), &probes, options.threads(), peaks))
+}
+
+/// Those of the missing runs that are tried: from the first to the last, in even steps.
+fn tried(missing: &[usize]) -> Vec<usize> {
+    let count = missing.len().min(PROBES);
+    (0..count).map(|i| missing[i * (missing.len() - 1) / (count - 1).max(1)]).collect()
+}
+
+impl SweepForecast {
+    /// Of so many runs, of which so many are missing, on so many threads; `peaks` are the bytes
+    /// that the process had needed before runs were tried, and after.
+    fn of(
+        (runs, missing): (usize, usize),
+        probes: &[Probe],
+        threads: usize,
+        peaks: Option<(u64, u64)>,
+    ) -> SweepForecast {
+        let count = probes.len().max(1) as f64;
+        let whole =
+            |of: fn(&Probe) -> f64| probes.iter().map(of).sum::<f64>() / count * missing as f64;
+        let at_once = threads.min(missing) as u64;
         // Each of those that run at once has what the largest that was tried added. Linux counts
         // in batches, so that the peak may look smaller than it was.
-        before + now.saturating_sub(before) * at_once
-    });
-    Ok(SweepForecast {
-        runs: found.len(),
-        kept: found.len() - missing.len(),
-        packet_hops: mean(|probe| probe.packet_hops) * missing.len() as f64,
-        wall_seconds: mean(|probe| probe.seconds) * missing.len() as f64 / threads as f64,
-        memory_bytes,
-        threads,
-        probes: count,
-    })
+        let needed = |(before, now): (u64, u64)| before + now.saturating_sub(before) * at_once;
+        SweepForecast {
+            runs,
+            kept: runs - missing,
+            packet_hops: whole(|probe| probe.packet_hops),
+            wall_seconds: whole(|probe| probe.seconds) / threads as f64,
+            memory_bytes: peaks.map(needed),
+            threads,
+            probes: probes.len(),
+        }
+    }
 }
 
 /// Begins a run, on one thread, and breaks it off.
@@ -105,4 +121,39 @@ fn probe(
         packet_hops: last.packet_hops as f64 * whole,
         seconds: last.wall.as_secs_f64() * whole,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_tried_is_spread_over_what_is_missing() {
+        let all: Vec<usize> = (100..151).collect();
+        assert_eq!(tried(&all), [100, 110, 120, 130, 140, 150]);
+        assert_eq!(tried(&[3, 5]), [3, 5]);
+        assert_eq!(tried(&[3]), [3]);
+        assert!(tried(&[]).is_empty());
+    }
+
+    #[test]
+    fn what_is_missing_shares_threads_and_adds_memory() {
+        let probes =
+            [(1.0, 2.0), (3.0, 4.0)].map(|(packet_hops, seconds)| Probe { packet_hops, seconds });
+        // Ten of thirty runs on four threads, of which one adds 50 bytes to 100.
+        let ours = SweepForecast::of((30, 10), &probes, 4, Some((100, 150)));
+        let expected = SweepForecast {
+            runs: 30,
+            kept: 20,
+            packet_hops: 20.0,
+            wall_seconds: 30.0 / 4.0,
+            memory_bytes: Some(100 + 4 * 50),
+            threads: 4,
+            probes: 2,
+        };
+        assert_eq!(ours, expected);
+        let few = SweepForecast::of((30, 2), &probes, 4, Some((100, 150)));
+        assert_eq!(few.memory_bytes, Some(200), "two run at once");
+        assert_eq!(SweepForecast::of((30, 0), &[], 4, None).wall_seconds, 0.0);
+    }
 }

@@ -19,7 +19,7 @@ use crate::compare::in_parallel;
 use crate::observe::{Control, Observations, Part, adapt};
 use crate::readings::{Reading, readings};
 use crate::resolution::resolution;
-use crate::seeds::{aggregated, is_fixed};
+use crate::seeds::{aggregated, is_fixed, only_seeds};
 use crate::warnings::gathered;
 use crate::{Aggregated, Error, Listener, Says, SeedList, Source, load, machine};
 
@@ -41,7 +41,7 @@ impl Design {
     /// A scenario by axes.
     ///
     /// # Errors
-    /// When the axes make no points.
+    /// When the axes make no points, or a change says the seed beside a list of seeds.
     pub fn new(
         scenario: impl Into<Source>,
         changes: Vec<Override>,
@@ -70,6 +70,9 @@ impl Design {
 
     fn checked(self) -> Result<Design, Error> {
         let Design { scenario, changes, points, seeds } = &self;
+        if seeds.is_some() {
+            only_seeds(changes)?;
+        }
         let text = match scenario {
             Source::File(path) => &tidegate_scenario::text(path).map_err(crate::scenario)?,
             Source::Text(text) | Source::Made(text) => text,

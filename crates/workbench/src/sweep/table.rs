@@ -90,6 +90,20 @@ fn csv_line(csv: &mut String, cells: impl IntoIterator<Item = String>) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::readings::{readings, tests::summary};
+
+    #[test]
+    fn a_row_says_all_that_is_known_of_a_reading() {
+        let mut reading = readings(&summary(1)).remove(0);
+        reading.value = 1.5;
+        let texts = |reading: &Reading| {
+            let axes = [AxisCell::Number(0.5)];
+            row(&axes, 7, reading).texts().join(" ")
+        };
+        assert_eq!(texts(&reading), "0.5 7 long swift   goodput_mean_gbps 1.5 Gbps false");
+        (reading.sizes, reading.is_lower_bound) = (Some((100, Some(1_000))), true);
+        assert_eq!(texts(&reading), "0.5 7 long swift 100 1000 goodput_mean_gbps 1.5 Gbps true");
+    }
 
     #[test]
     fn cells_of_csv_are_quoted_where_they_must_be() {

@@ -160,14 +160,35 @@ const logRange = (values) => {
   return [least - margin, most + margin];
 };
 
+// A round number, as short as it is read at once: 0.01, 200, 5k, 10M.
+const inShort = (value) => {
+  const units = [[1e12, "T"], [1e9, "G"], [1e6, "M"], [1e3, "k"]];
+  const [unit, name] = units.find(([least]) => value >= least) ?? [1, ""];
+  return `${Number((value / unit).toPrecision(3))}${name}`;
+};
+
+const MINOR = { ticks: "outside", ticklen: 2, tickcolor: "#888" };
+
 // Labels of a log axis, as many as fit: at powers of ten, at twice and five times these too, or
-// evenly where the axis is shorter than that.
-const logStep = ([from, to]) => {
-  if (to - from > 3) return Math.ceil((to - from) / 6);
-  if (to - from > 0.6) return "D2";
+// evenly where the axis is shorter than that. Plotly's own say of twos and fives the digit alone.
+const logTicks = ([from, to]) => {
+  if (to - from > 0.6) {
+    const step = Math.ceil((to - from) / 6);
+    const [first, last] = [Math.floor(from), Math.ceil(to)];
+    const powers = Array.from({ length: last - first + 1 }, (_, i) => first + i);
+    const times = (digits, powers) =>
+      powers.flatMap((p) => digits.map((digit) => Number(`${digit}e${p}`)));
+    const tickvals = to - from > 3
+      ? times([1], powers.filter((p) => p % step === 0)) : times([1, 2, 5], powers);
+    return {
+      tickvals, ticktext: tickvals.map(inShort),
+      minor: { ...MINOR, tickvals: times([1, 2, 3, 4, 5, 6, 7, 8, 9], powers) },
+    };
+  }
   const step = (10 ** to - 10 ** from) / 5;
   const power = 10 ** Math.floor(Math.log10(step));
-  return `L${[1, 2, 5, 10].map((of) => of * power).find((of) => of >= step)}`;
+  const dtick = `L${[1, 2, 5, 10].map((of) => of * power).find((of) => of >= step)}`;
+  return { dtick, minor: MINOR };
 };
 
 const axisOf = (axis, log, values) => {
@@ -175,7 +196,6 @@ const axisOf = (axis, log, values) => {
     title: { text: escapedText(axis.label), standoff: 8 }, type: log ? "log" : "linear",
     zeroline: false, showline: true, linecolor: "#888", mirror: true, ticks: "outside", ticklen: 4,
     tickcolor: "#888", gridcolor: "#ddd", exponentformat: "SI", automargin: true,
-    minor: log ? { ticks: "outside", ticklen: 2, tickcolor: "#888" } : undefined,
   };
   if (axis.names) {
     Object.assign(shown, {
@@ -187,7 +207,7 @@ const axisOf = (axis, log, values) => {
   if (log) {
     if (usable.length) {
       shown.range = logRange(usable);
-      shown.dtick = logStep(shown.range);
+      Object.assign(shown, logTicks(shown.range));
     }
   } else {
     const from = axis.from ?? Math.min(0, leastOf(usable));

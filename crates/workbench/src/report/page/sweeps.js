@@ -160,7 +160,7 @@ const tableOf = (sweep, view) => {
   const unit = view.metric.unit ? ` ${view.metric.unit}` : "";
   const heads = [
     ...columns.map((of) => [of.name, of.numbers.length > 0]),
-    [`mean${unit}`, true], ["±", true], ["least", true], ["most", true], ["n", true],
+    [`mean${unit}`, true], ["±", true], ["least", true], ["most", true], ["seeds", true],
   ];
   const head = make("tr", {},
     ...heads.map(([name, number]) => make("th", { class: number ? "n" : null }, name)));
