@@ -14,6 +14,7 @@ mod fluid;
 mod homa;
 mod ideal;
 mod lone_flow;
+mod lone_switch;
 mod loops;
 mod lossless;
 mod measures;
