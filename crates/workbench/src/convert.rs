@@ -111,14 +111,27 @@ pub(crate) fn jobs(plan: &Plan) -> Vec<Job> {
 
 /// A direction of a link.
 pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
+    let ends = [record.from, record.to].map(|end| node(plan, end));
+    let credits = queue_for_credits(plan, record.from).is_some();
+    link_between(ends, record, plan.duration > plan.warmup, credits)
+}
+
+/// The same between ends of these names; where nothing was measured, or there is a queue for
+/// credits.
+pub(crate) fn link_between(
+    [from, to]: [String; 2],
+    record: &LinkRecord,
+    measured: bool,
+    credits: bool,
+) -> LinkSummary {
     let waited = record.packets > 0;
     let micros = |us: f64| Fixed::nearest(us).filter(|_| waited);
     let delay = &record.queue_delay_us;
     LinkSummary {
-        from: node(plan, record.from),
-        to: node(plan, record.to),
+        from,
+        to,
         rate_gbps: record.rate_bps as f64 / 1e9,
-        utilization: (plan.duration > plan.warmup).then_some(record.utilisation),
+        utilization: measured.then_some(record.utilisation),
         queue_bytes: bytes(&record.queue_bytes),
         queue_delay_us: QueueDelay {
             mean: micros(delay.mean),
@@ -128,7 +141,7 @@ pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
         },
         packets: record.packets,
         drops: record.drops,
-        credit_drops: queue_for_credits(plan, record.from).map(|_| record.credit_drops),
+        credit_drops: credits.then_some(record.credit_drops),
         ecn_marks: record.ecn_marks,
         pfc_pauses: record.pfc_pauses,
         paused_us: Fixed::nearest(record.paused.as_us_f64()),
@@ -166,7 +179,7 @@ pub(crate) fn switches(plan: &Plan, records: &[SwitchRecord]) -> Vec<SwitchSumma
 }
 
 /// What decides at a switch.
-fn settings(switch: &Switch) -> SwitchSettings {
+pub(crate) fn settings(switch: &Switch) -> SwitchSettings {
     SwitchSettings {
         priorities: Some(switch.priorities),
         buffer_size_bytes: match switch.buffer {
@@ -235,7 +248,7 @@ pub(crate) fn sample(plan: &Plan, sample: &Sample) -> SeriesRow {
     SeriesRow { at: sample.at, entity, quantity, value }
 }
 
-fn bytes(spread: &Spread) -> QueueBytes {
+pub(crate) fn bytes(spread: &Spread) -> QueueBytes {
     let finite = |x: f64| x.is_finite().then_some(x);
     QueueBytes {
         mean: finite(spread.mean),
