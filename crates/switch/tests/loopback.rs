@@ -7,7 +7,7 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Arrived, Host, WIRE_BYTES, config, switch, through};
+use common::{Arrived, Host, WIRE_BYTES, asking, config, switch, through};
 use tidegate_core::fabric::{Buffer, CreditQueue, Ecn, MarkAt};
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
@@ -85,17 +85,6 @@ fn the_buffer_takes_what_it_can() {
     // By its dynamic threshold one port has half of it.
     let arrived = burst(|switch| switch.buffer = Buffer::Shared { bytes, alpha: 1.0 }, 60);
     assert!((16..22).contains(&arrived.len()), "{} found room", arrived.len());
-}
-
-/// What asks for telemetry of both kinds, and a number behind it.
-fn asking(number: u32) -> Vec<u8> {
-    let flags = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
-    let frame = Frame { flags, ..Frame::default() };
-    let mut bytes = vec![0; telemetry::MOST_BYTES];
-    let length = telemetry::emit(&frame, &HopTrace::default(), &mut bytes).unwrap();
-    bytes.truncate(length);
-    bytes.extend(common::payload(number));
-    bytes
 }
 
 #[test]

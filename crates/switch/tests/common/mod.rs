@@ -1,5 +1,5 @@
 //! Hosts with plain sockets around a switch.
-#![allow(unreachable_pub, reason = "a module of a test")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
@@ -17,7 +17,8 @@ use nix::sys::socket::{
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
 use tidegate_core::fabric::{Buffer, Switch};
-use tidegate_core::{Rate, Span};
+use tidegate_core::wire::telemetry;
+use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
 use tidegate_sim::LonePort;
 use tidegate_switch::{Config, Port, Report, SoftwareSwitch};
 
@@ -29,6 +30,17 @@ pub const WIRE_BYTES: usize = PAYLOAD_BYTES + 66;
 pub fn payload(number: u32) -> Vec<u8> {
     let mut bytes = vec![0; PAYLOAD_BYTES];
     bytes[PAYLOAD_BYTES - 4..].copy_from_slice(&number.to_be_bytes());
+    bytes
+}
+
+/// What asks for telemetry of both kinds, and a number behind it.
+pub fn asking(number: u32) -> Vec<u8> {
+    let flags = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
+    let frame = Frame { flags, ..Frame::default() };
+    let mut bytes = vec![0; telemetry::MOST_BYTES];
+    let length = telemetry::emit(&frame, &HopTrace::default(), &mut bytes).unwrap();
+    bytes.truncate(length);
+    bytes.extend(payload(number));
     bytes
 }
 
@@ -53,7 +65,11 @@ pub struct Host(UdpSocket);
 
 impl Host {
     pub fn new() -> Host {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+        Host::at(SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0))
+    }
+
+    pub fn at(address: SocketAddrV4) -> Host {
+        let socket = UdpSocket::bind(address).unwrap();
         setsockopt(&socket, IpRecvTos, &true).unwrap();
         setsockopt(&socket, ReceiveTimestampns, &true).unwrap();
         setsockopt(&socket, RcvBuf, &(4 << 20)).unwrap();
@@ -127,13 +143,17 @@ pub fn switch() -> Switch {
 
 /// Hosts around a switch.
 pub struct Network {
-    config: Config,
-    hosts: Vec<Host>,
+    pub config: Config,
+    pub hosts: Vec<Host>,
 }
 
 /// So many hosts, each behind a port of its own.
 pub fn config(switch: Switch, hosts: usize, rate: Rate) -> Network {
-    let hosts: Vec<Host> = (0..hosts).map(|_| Host::new()).collect();
+    around(switch, (0..hosts).map(|_| Host::new()).collect(), rate)
+}
+
+/// These hosts, each behind a port of its own.
+pub fn around(switch: Switch, hosts: Vec<Host>, rate: Rate) -> Network {
     let port = |(number, host): (usize, &Host)| Port {
         port: LonePort { name: format!("p{number}"), rate, delay: Span::ZERO },
         hosts: vec![host.address()],
@@ -149,8 +169,16 @@ pub fn through<T>(
     network: Network,
     job: impl FnOnce(&[Host], &[SocketAddrV4]) -> T,
 ) -> (T, Report) {
-    let Network { config, hosts } = network;
-    let mut switch = SoftwareSwitch::open(&config).unwrap();
+    let switch = SoftwareSwitch::open(&network.config).unwrap();
+    forwarding(switch, &network.hosts, job)
+}
+
+/// The same of a switch that is open.
+pub fn forwarding<T>(
+    mut switch: SoftwareSwitch,
+    hosts: &[Host],
+    job: impl FnOnce(&[Host], &[SocketAddrV4]) -> T,
+) -> (T, Report) {
     let paths: Vec<SocketAddrV4> = switch.paths().iter().map(|path| path.at).collect();
     let over = AtomicBool::new(false);
     thread::scope(|scope| {
@@ -158,7 +186,7 @@ pub fn through<T>(
             switch.run(|_| !over.load(Ordering::Relaxed)).unwrap();
             switch.report()
         });
-        let result = job(&hosts, &paths);
+        let result = job(hosts, &paths);
         over.store(true, Ordering::Relaxed);
         (result, running.join().unwrap())
     })
