@@ -93,7 +93,8 @@ fn pulse(report: &SwitchReport, before: Option<&SwitchReport>) -> String {
     let busiest = (0..report.links.len()).max_by(|&a, &b| used(a).total_cmp(&used(b)));
     let busiest = busiest.map(|port| {
         let used = percent(Some(used(port).clamp(0.0, 1.0)));
-        format!("{} {used} used, ", shown(&report.links[port].to))
+        let (from, to) = (&report.links[port].from, &report.links[port].to);
+        format!("{}->{} {used} used, ", shown(from), shown(to))
     });
     format!(
         "{:.0} s: {} datagrams/s, {}{} dropped, {} marked, {} late (p99)",
@@ -131,12 +132,15 @@ fn page(report: &SwitchReport) -> String {
         micros(late.p99),
         micros(late.max)
     ));
-    let buffer = &report.switch.buffer_bytes;
-    text.push_str(&format!(
-        "Buffer: {} on average, at most {}\n\nPorts\n",
-        bytes(buffer.mean),
-        bytes(buffer.max)
-    ));
+    for switch in &report.switches {
+        text.push_str(&format!(
+            "Buffer of {}: {} on average, at most {}\n",
+            shown(&switch.name),
+            bytes(switch.buffer_bytes.mean),
+            bytes(switch.buffer_bytes.max)
+        ));
+    }
+    text.push_str("\nPorts\n");
     text.push_str(&table::link_table(&report.links.iter().collect::<Vec<_>>()));
     text
 }

@@ -113,6 +113,26 @@ fn a_switch_ends_when_its_time_is_over() {
 }
 
 #[test]
+fn a_fabric_takes_the_place_of_ports() {
+    let hosts = Hosts::new(3);
+    let [a, b] = [0, 1].map(|host: usize| hosts.hosts[host].local_addr().unwrap());
+    let text = format!(
+        "listen = '127.0.0.1:{}'\nhosts = ['{a}', '{b}']\n[fabric]\nkind = 'dumbbell'\npairs = 1\n\
+         host_link = {{ rate = '10Mbps', delay = '0us' }}\n\
+         bottleneck = {{ rate = '5Mbps', delay = '0us' }}\n",
+        hosts.listen
+    );
+    std::fs::write(hosts.file(), text).unwrap();
+    let report = answer(&["switch", &hosts.file(), "--duration", "50ms", "-q", "--json"]).json();
+    let links = report["links"].as_array().unwrap().iter();
+    let ends = |link: &Value| format!("{}-{}", link["from"], link["to"]).replace('"', "");
+    let ends: Vec<String> = links.map(ends).collect();
+    assert_eq!(ends, ["tor0-h0", "tor1-h1", "tor0-tor1", "tor1-tor0"]);
+    let settings = &report["switches"][1]["settings"];
+    assert_eq!(settings["buffer_size_bytes"], 1_000_000);
+}
+
+#[test]
 fn what_is_wrong_is_said_once_and_nothing_listens() {
     let hosts = Hosts::new(2);
     let file = hosts.file();

@@ -25,10 +25,10 @@ mod histogram;
 mod host;
 mod ingress;
 mod jobs;
-mod lone_switch;
 mod loops;
 mod marking;
 mod naming;
+mod open_fabric;
 mod outcome;
 mod packets;
 mod part;
@@ -54,7 +54,7 @@ pub use engine::Engine;
 pub use failure::Failure;
 pub use generate::flows;
 
-pub use lone_switch::{Leaving, LonePort, LoneSwitch, Packet};
+pub use open_fabric::{Leaving, OpenFabric, Packet};
 pub use outcome::{
     Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
     Sample, Spread, Step, SwitchRecord, Window,

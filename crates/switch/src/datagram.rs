@@ -66,8 +66,15 @@ impl Datagram {
         self.replaced = 0;
     }
 
-    /// As a packet called `number` to a port; none where it is too long.
-    pub fn packet(&mut self, reader: Reader, number: u32, port: u32) -> Option<Packet> {
+    /// As a packet called `number` to a host of the fabric; `entropy` is what paths are chosen by.
+    /// None where it is too long.
+    pub fn packet(
+        &mut self,
+        reader: Reader,
+        number: u32,
+        host: u32,
+        entropy: u32,
+    ) -> Option<Packet> {
         let wire_bytes = u16::try_from(self.bytes.len() + AROUND_BYTES).ok()?;
         let mut frame = Frame::default();
         let mut hops = HopTrace::default();
@@ -82,7 +89,7 @@ impl Datagram {
         frame.flags |= set(ecn != 0, frame_flag::ECN_CAPABLE)
             | set(ecn == ECN, frame_flag::CONGESTION_EXPERIENCED)
             | set(self.tos >> 2 & CREDIT == CREDIT, frame_flag::CREDIT);
-        frame.dst = port;
+        (frame.dst, frame.entropy) = (host, entropy);
         frame.wire_bytes = wire_bytes.max(MIN_WIRE_BYTES as u16);
         frame.priority = (7 - (self.tos >> 5)).min(reader.priorities.saturating_sub(1));
         Some(Packet { number, frame, hops })
@@ -153,7 +160,7 @@ mod tests {
                 frame_flag::CREDIT,
             ] {
                 let frame = Frame { priority, flags, ..Frame::default() };
-                let packet = datagram(tos(&frame), b"x").packet(READER, 4, 2).unwrap();
+                let packet = datagram(tos(&frame), b"x").packet(READER, 4, 2, 0).unwrap();
                 let Frame { priority: back, flags: said, dst, wire_bytes, .. } = packet.frame;
                 assert_eq!((back, said, dst, wire_bytes), (priority, flags, 2, 84));
             }
@@ -163,14 +170,14 @@ mod tests {
         assert_eq!(tos(&Frame { priority: 0, ..Frame::default() }) >> 2, 56);
         let few = Reader { priorities: 2, ..READER };
         let priority =
-            |dscp: u8| datagram(dscp << 2, b"").packet(few, 0, 0).unwrap().frame.priority;
+            |dscp: u8| datagram(dscp << 2, b"").packet(few, 0, 0, 0).unwrap().frame.priority;
         assert_eq!([56, 48, 40, 0].map(priority), [0, 1, 1, 1]);
     }
 
     #[test]
     fn telemetry_is_written_where_it_is_asked_for() {
         let mut datagram = datagram(0b10, &asking());
-        let mut packet = datagram.packet(READER, 0, 0).unwrap();
+        let mut packet = datagram.packet(READER, 0, 0, 0).unwrap();
         assert_eq!(packet.frame.wire_bytes as usize, asking().len() + AROUND_BYTES);
         packet.frame.peak_hop_delay = packet.frame.peak_hop_delay.max(Span::us(5));
         let hop = Hop { at: Time::us(9), rate: Rate::mbps(100), port: 3, ..Hop::default() };
@@ -202,7 +209,7 @@ mod tests {
         all.push(unknown);
         for payload in all {
             let mut datagram = datagram(0, &payload);
-            let mut packet = datagram.packet(READER, 0, 0).unwrap();
+            let mut packet = datagram.packet(READER, 0, 0, 0).unwrap();
             let asked = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
             let is_whole = packet.frame.flags & asked != 0;
             packet.frame.peak_hop_delay = Span::ZERO.max(packet.frame.peak_hop_delay);
@@ -210,14 +217,14 @@ mod tests {
             assert_eq!(datagram.payload().concat(), payload, "{is_whole}");
         }
         let mut silent = datagram(0, &asking());
-        let packet = silent.packet(Reader { stamps: false, ..READER }, 0, 0).unwrap();
+        let packet = silent.packet(Reader { stamps: false, ..READER }, 0, 0, 0).unwrap();
         silent.stamp(&packet);
         assert_eq!(silent.payload().concat(), asking());
     }
 
     #[test]
     fn what_is_too_long_is_no_packet() {
-        assert!(datagram(0, &vec![0; MOST_BYTES]).packet(READER, 0, 0).is_some());
-        assert!(datagram(0, &vec![0; MOST_BYTES + 1]).packet(READER, 0, 0).is_none());
+        assert!(datagram(0, &vec![0; MOST_BYTES]).packet(READER, 0, 0, 0).is_some());
+        assert!(datagram(0, &vec![0; MOST_BYTES + 1]).packet(READER, 0, 0, 0).is_none());
     }
 }

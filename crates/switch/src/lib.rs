@@ -1,13 +1,13 @@
-//! A switch in software: real UDP datagrams meet the queues, marks and telemetry of the simulator's
-//! ports, by the [same code](tidegate_sim::LoneSwitch).
+//! Switches in software: real UDP datagrams meet the queues, marks and telemetry of the simulator's
+//! ports, by the [same code](tidegate_sim::OpenFabric). One switch is a fabric, too.
 //!
-//! Every pair of hosts has a socket of the switch's for each direction. What host A sends to the
-//! one that stands for B goes through the port of B, and leaves for B from the one that stands for
-//! A: hosts know nothing of a switch between them.
+//! Every pair of hosts has a socket for each direction. What host A sends to the one that stands
+//! for B goes through the fabric to the port of B, and leaves for B from the one that stands for A:
+//! hosts know nothing of switches between them.
 //!
 //! * [`datagram`](mod@datagram): what a switch reads of a datagram, and what it writes into it.
 //! * `sockets`: datagrams in, with the kernel's time of arrival, and out.
-//! * [`SoftwareSwitch`]: brings these together with the switch and a clock.
+//! * [`SoftwareSwitch`]: brings these together with the switches and a clock.
 //!
 //! What leaves when is computed from when it came, not from when this program was awake. That it
 //! wakes up late shows only in when the datagram is handed to the kernel, and is
@@ -24,31 +24,25 @@ mod software_switch;
 
 use std::net::SocketAddrV4;
 
-use tidegate_core::fabric::Switch;
-use tidegate_sim::{LinkRecord, LonePort, Spread, SwitchRecord};
+use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_sim::{LinkRecord, Spread, SwitchRecord};
 
 pub use software_switch::SoftwareSwitch;
 
-/// A port and who is behind it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Port {
-    /// The port.
-    pub port: LonePort,
-    /// Where the hosts behind it receive; those of one port are not connected with each other.
-    pub hosts: Vec<SocketAddrV4>,
-}
-
-/// What a switch is made from.
+/// What switches are made from.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Config {
-    /// What it does.
-    pub switch: Switch,
-    /// Its ports, at least two.
-    pub ports: Vec<Port>,
-    /// What host i (counted over all ports) sends to host j of n goes to this address, at the port
+    /// Switches and links; its hosts are places where real ones are.
+    pub fabric: Fabric,
+    /// How datagrams choose among equal paths; those from one host to one other are a connection.
+    pub routing: Routing,
+    /// By host of the fabric: where those that are there receive. They are not connected with each
+    /// other.
+    pub hosts: Vec<Vec<SocketAddrV4>>,
+    /// What real host i (counted over all) sends to host j of n goes to this address, at the port
     /// `i · n + j` above its own; port 0: at ports that the kernel chooses.
     pub listen: SocketAddrV4,
-    /// All chance in marks comes from here.
+    /// All chance in marks and paths comes from here.
     pub seed: u64,
 }
 
@@ -85,10 +79,10 @@ pub struct Counts {
 pub struct Report {
     /// How long, in seconds.
     pub seconds: f64,
-    /// Its ports.
+    /// The ports of switches, by number.
     pub ports: Vec<LinkRecord>,
-    /// Its buffer.
-    pub buffer: SwitchRecord,
+    /// The switches.
+    pub switches: Vec<SwitchRecord>,
     /// Datagrams.
     pub counts: Counts,
     /// How much later than they should datagrams were handed to the kernel, in microseconds.

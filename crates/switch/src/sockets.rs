@@ -27,10 +27,10 @@ const READY: usize = 64;
 /// The longest payload of UDP.
 const MOST_BYTES: usize = 65_535;
 
-/// A host behind a port.
+/// A real host, and which of the fabric's it is.
 #[derive(Clone, Copy)]
 struct Host {
-    port: u32,
+    place: u32,
     address: SocketAddrV4,
 }
 
@@ -54,7 +54,7 @@ pub(crate) struct Received<'a> {
 
 pub(crate) struct Sockets {
     hosts: Vec<Host>,
-    /// By path, the hosts from and to: none between those of one port.
+    /// By path, the hosts from and to: none between those of one place.
     sockets: Vec<Option<Socket>>,
     epoll: Epoll,
     scratch: Vec<u8>,
@@ -66,15 +66,15 @@ impl Sockets {
     /// Where an address cannot be listened at, or the kernel lacks what is asked of it; the message
     /// says which.
     pub(crate) fn open(config: &Config) -> io::Result<Sockets> {
-        let behind = |(port, of): (u32, &crate::Port)| {
-            of.hosts.iter().map(move |&address| Host { port, address }).collect::<Vec<_>>()
+        let there = |(place, of): (u32, &Vec<SocketAddrV4>)| {
+            of.iter().map(move |&address| Host { place, address }).collect::<Vec<_>>()
         };
-        let hosts: Vec<Host> = (0..).zip(&config.ports).flat_map(behind).collect();
+        let hosts: Vec<Host> = (0..).zip(&config.hosts).flat_map(there).collect();
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let mut sockets = Vec::new();
         for (i, from) in hosts.iter().enumerate() {
             for (j, to) in hosts.iter().enumerate() {
-                if from.port == to.port {
+                if from.place == to.place {
                     sockets.push(None);
                     continue;
                 }
@@ -106,9 +106,9 @@ impl Sockets {
         [self.hosts[path as usize / hosts], self.hosts[path as usize % hosts]]
     }
 
-    /// The port of the switch that a path leads through.
-    pub(crate) fn port(&self, path: u32) -> u32 {
-        self.ends(path)[1].port
+    /// The hosts of the fabric that a path leads from and to.
+    pub(crate) fn places(&self, path: u32) -> [u32; 2] {
+        self.ends(path).map(|host| host.place)
     }
 
     /// Waits for something to come in, for at most so long.

@@ -1,4 +1,4 @@
-//! Datagrams, the switch and the clock, brought together.
+//! Datagrams, the switches and the clock, brought together.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use hdrhistogram::Histogram;
 use nix::sys::prctl::set_timerslack;
-use tidegate_core::{Span, Time};
-use tidegate_sim::{Leaving, LonePort, LoneSwitch, Spread};
+use tidegate_core::fabric::Routing;
+use tidegate_core::{Span, Time, mix64};
+use tidegate_sim::{Leaving, OpenFabric, Spread};
 
 use crate::clock::Clock;
 use crate::datagram::Reader;
@@ -25,19 +26,24 @@ const MOST_LATE: Span = Span::s(100);
 /// The kernel wakes a thread up so much late; it is awake so long before instead.
 const SPIN: Span = Span::us(50);
 
-/// A switch at work.
+/// A switch at work, or several.
 pub struct SoftwareSwitch {
-    switch: LoneSwitch,
+    fabric: OpenFabric,
     reader: Reader,
+    /// Each datagram takes a path for itself.
+    sprays: bool,
     sockets: Sockets,
     clock: Clock,
     slots: Slots,
     /// What has come in since the last step: when, and its number.
     inbox: Vec<(Time, u32)>,
     leaving: Vec<Leaving>,
+    dropped: Vec<u32>,
     /// What is to be sent: when, in which order, and its number.
     due: BinaryHeap<Reverse<(Time, u64, u32)>>,
     order: u64,
+    /// Datagrams that have been handed to the switches.
+    taken: u64,
     counts: Counts,
     late_ns: Histogram<u64>,
 }
@@ -48,24 +54,26 @@ impl SoftwareSwitch {
     /// # Errors
     /// Where there is no such switch, or an address cannot be listened at; the message says which.
     pub fn open(config: &Config) -> io::Result<SoftwareSwitch> {
-        let ports: Vec<LonePort> = config.ports.iter().map(|of| of.port.clone()).collect();
-        let switch = LoneSwitch::new(config.switch.clone(), &ports, config.seed)
+        let Config { fabric, routing, seed, .. } = config;
+        let priorities = fabric.switches.iter().map(|switch| switch.priorities).min();
+        let stamps = fabric.switches.iter().any(|switch| switch.telemetry);
+        let fabric = OpenFabric::new(fabric.clone(), *routing, *seed)
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let late_ns = Histogram::new_with_max(MOST_LATE.as_ps() / 1_000, 2);
         let late_ns = late_ns.map_err(io::Error::other)?;
         Ok(SoftwareSwitch {
-            switch,
-            reader: Reader {
-                priorities: config.switch.priorities,
-                stamps: config.switch.telemetry,
-            },
+            fabric,
+            reader: Reader { priorities: priorities.unwrap_or(1), stamps },
+            sprays: config.routing == Routing::Spray,
             sockets: Sockets::open(config)?,
             clock: Clock::new(),
             slots: Slots::default(),
             inbox: Vec::new(),
             leaving: Vec::new(),
+            dropped: Vec::new(),
             due: BinaryHeap::new(),
             order: 0,
+            taken: 0,
             counts: Counts::default(),
             late_ns,
         })
@@ -99,7 +107,7 @@ impl SoftwareSwitch {
 
     /// What it has done so far.
     pub fn report(&mut self) -> Report {
-        let (ports, buffer) = self.switch.records();
+        let (ports, switches) = self.fabric.records();
         let counts = Counts { overrun: self.sockets.overrun(), ..self.counts };
         let us = |ns: u64| ns as f64 / 1e3;
         let late_us = Spread {
@@ -107,7 +115,7 @@ impl SoftwareSwitch {
             p99: Some(us(self.late_ns.value_at_quantile(0.99))),
             max: us(self.late_ns.max()),
         };
-        Report { seconds: self.switch.now().as_s_f64(), ports, buffer, counts, late_us }
+        Report { seconds: self.fabric.now().as_s_f64(), ports, switches, counts, late_us }
     }
 
     /// Waits until something comes in or is due. Shortly before it is due there is no sleep any
@@ -126,7 +134,7 @@ impl SoftwareSwitch {
     /// When something is due.
     fn next(&self) -> Time {
         let due = self.due.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
-        due.min(self.switch.next())
+        due.min(self.fabric.next())
     }
 
     /// Takes in what has come, at the times at which the kernel had it, and starts what was due to
@@ -154,14 +162,19 @@ impl SoftwareSwitch {
         inbox.sort_by_key(|&(at, _)| at);
         for (at, number) in self.inbox.drain(..) {
             let slot = self.slots.get(number);
-            let port = self.sockets.port(slot.path);
-            let packet = slot.datagram.packet(self.reader, number, port);
+            let [from, to] = self.sockets.places(slot.path);
+            self.taken += 1;
+            // Of both directions the same; sprayed, each datagram's own.
+            let connection = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
+            let entropy = mix64(if self.sprays { self.taken } else { connection });
+            let packet = slot.datagram.packet(self.reader, number, to, entropy as u32);
             self.counts.too_long += u64::from(packet.is_none());
-            if !packet.is_some_and(|packet| self.switch.arrive(at, &packet)) {
+            if !packet.is_some_and(|packet| self.fabric.arrive(at, from, &packet)) {
                 self.slots.free(number);
             }
         }
-        self.switch.advance(now, &mut self.leaving);
+        self.fabric.advance(now, &mut self.leaving, &mut self.dropped);
+        self.dropped.drain(..).for_each(|number| self.slots.free(number));
         for leaving in self.leaving.drain(..) {
             let number = leaving.packet.number;
             self.slots.get(number).datagram.stamp(&leaving.packet);

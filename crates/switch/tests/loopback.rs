@@ -7,8 +7,8 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Arrived, Host, WIRE_BYTES, asking, config, switch, through};
-use tidegate_core::fabric::{Buffer, CreditQueue, Ecn, MarkAt};
+use common::{Arrived, Host, WIRE_BYTES, asking, config, fabric, over, switch, through};
+use tidegate_core::fabric::{Buffer, CreditQueue, Ecn, Link, MarkAt, Node};
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
 use tidegate_switch::datagram::MOST_BYTES;
@@ -207,4 +207,36 @@ fn each_host_sees_the_others_where_it_sends_to_them() {
     seen.sort();
     let expected = [(b"from 1 to 0".to_vec(), Some(0)), (b"from 2 to 0".to_vec(), Some(1))];
     assert_eq!(seen, expected);
+}
+
+#[test]
+fn two_switches_in_a_row_are_two_hops() {
+    let link = |a, b, mbps| Link { a, b, rate: Rate::mbps(mbps), delay: Span::ZERO };
+    let links = vec![
+        link(Node::Host(0), Node::Switch(0), 100),
+        link(Node::Host(1), Node::Switch(1), 5),
+        link(Node::Switch(0), Node::Switch(1), 10),
+    ];
+    let mut second = switch();
+    second.name = "s1".into();
+    let fabric = fabric(vec![switch(), second], links, 2);
+    let hosts = vec![Host::new(), Host::new()];
+    let (arrived, _) = through(over(fabric, hosts), |hosts, paths| {
+        (0..30).for_each(|i| hosts[0].send(paths[0], 0, &asking(i)));
+        hosts[1].all(Duration::from_millis(300))
+    });
+    assert_eq!(arrived.len(), 30);
+    for (number, datagram) in arrived.iter().enumerate() {
+        let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+        telemetry::parse(&datagram.bytes, &mut frame, &mut hops).unwrap();
+        let [first, last] = hops.as_slice() else { panic!("{hops:?}") };
+        assert_eq!([first.rate, last.rate], [Rate::mbps(10), RATE]);
+        let wire = asking(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
+        let landed = first.at + first.rate.serialise(wire);
+        assert!(landed <= last.at, "it has crossed the first link when it leaves by the second");
+        // The second queue is the longer one from the third packet on.
+        let waited = last.at - landed;
+        assert!(number < 2 || frame.peak_hop_delay >= waited);
+        assert!(number < 20 || waited > Span::ms(5), "{waited}");
+    }
 }

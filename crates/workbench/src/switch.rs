@@ -1,4 +1,4 @@
-//! A switch in software: its file, the switch at work, and what it has done.
+//! Switches in software: their file, the switches at work, and what they have done.
 
 use std::net::SocketAddrV4;
 use std::path::Path;
@@ -10,7 +10,7 @@ use tidegate_scenario::{Override, SoftwareSwitch};
 
 use crate::Error;
 
-/// What a switch in software has done.
+/// What switches in software have done.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct SwitchReport {
     /// Version of these keys.
@@ -19,10 +19,10 @@ pub struct SwitchReport {
     pub name: String,
     /// How long it was there.
     pub seconds: f64,
-    /// Its ports.
+    /// The ports of switches.
     pub links: Vec<LinkSummary>,
-    /// Its buffer; no percentile.
-    pub switch: SwitchSummary,
+    /// The switches; no percentiles of buffers.
+    pub switches: Vec<SwitchSummary>,
     /// What became of datagrams.
     pub datagrams: Datagrams,
     /// How much later than they should datagrams were handed to the kernel.
@@ -103,8 +103,7 @@ mod at_work {
 
     use tidegate_core::{Span, Time};
     use tidegate_results::Fixed;
-    use tidegate_sim::LonePort;
-    use tidegate_switch::{Config, Counts, Path, Port, Report, SoftwareSwitch as AtWork};
+    use tidegate_switch::{Config, Counts, Path, Report, SoftwareSwitch as AtWork};
 
     use super::*;
     use crate::convert;
@@ -138,40 +137,26 @@ mod at_work {
     }
 
     fn config(plan: &SoftwareSwitch) -> Config {
-        let ports = plan.ports.iter().map(|port| Port {
-            port: LonePort { name: port.name.clone(), rate: port.rate, delay: port.delay },
-            hosts: port.hosts.clone(),
-        });
         Config {
-            switch: plan.switch.clone(),
-            ports: ports.collect(),
+            fabric: plan.fabric.clone(),
+            routing: plan.routing,
+            hosts: plan.hosts.clone(),
             listen: plan.listen,
             seed: plan.seed,
         }
     }
 
     fn report(plan: &SoftwareSwitch, report: &Report) -> SwitchReport {
-        let Report { seconds, ports, buffer, counts, late_us } = report;
-        let credits = plan.switch.credit_queue.is_some();
-        let link = |(port, record): (&tidegate_scenario::SoftwarePort, _)| {
-            let ends = [plan.name.clone(), port.name.clone()];
-            convert::link_between(ends, record, *seconds > 0.0, credits)
-        };
+        let Report { seconds, ports, switches, counts, late_us } = report;
+        let link = |record| convert::link_of(&plan.fabric, record, *seconds > 0.0);
         let Counts { received, sent, strangers, too_long, unsent, overrun } = *counts;
         let micros = |us: f64| Fixed::nearest(us).filter(|_| sent > 0);
         SwitchReport {
             schema: SCHEMA,
             name: plan.name.clone(),
             seconds: *seconds,
-            links: plan.ports.iter().zip(ports).map(link).collect(),
-            switch: SwitchSummary {
-                name: plan.name.clone(),
-                hosts: plan.ports.iter().map(|port| port.hosts.len() as u64).sum(),
-                buffer_bytes: convert::bytes(&buffer.buffer_bytes),
-                samples: buffer.samples,
-                drops: buffer.drops,
-                settings: Some(convert::settings(&plan.switch)),
-            },
+            links: ports.iter().map(link).collect(),
+            switches: convert::switches(&plan.fabric, switches),
             datagrams: Datagrams { received, sent, strangers, too_long, unsent, overrun },
             late_us: QueueDelay {
                 mean: micros(late_us.mean),

@@ -59,7 +59,7 @@ pub(crate) fn settle(
     Ok(())
 }
 
-/// Of a switch that no fabric is around: what share of a link credits take follows from nothing.
+/// For real packets: what share of a link credits take follows from no protocol.
 pub(crate) fn alone(table: &Table) -> Result<Option<CreditQueue>, Error> {
     match table.find::<Or<&Table>>("credit_queue") {
         Some(Or::Value(said)) if said.item("share").is_none() => {

@@ -1,7 +1,7 @@
 //! `[switch]`: what every switch does, and what some do differently.
 
 use serde_json::{Value as Json, json};
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Switch};
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Routing};
 use tidegate_core::{Extent, Marking, Span};
 
 use super::credit_queue;
@@ -103,16 +103,15 @@ static ECN: &[Key] = &[
     ),
 ];
 
-static CREDITS: &[Key] = &[key(
-    "credit_queue",
-    Shape::Or(&["off"], &Shape::Table(&[credit_queue::KEYS])),
-    Optional,
-    "Queues for credits at all ports of all switches, apart from data and before it, which a \
+static WHOLE: &[Key] = &[
+    key(
+        "credit_queue",
+        Shape::Or(&["off"], &Shape::Table(&[credit_queue::KEYS])),
+        Optional,
+        "Queues for credits at all ports of all switches, apart from data and before it, which a \
          token bucket lets a share of the link through. Credits that find no room are counted \
          apart from drops. Unset: as the running protocols ask for them, if any does.",
-)];
-
-static WHOLE: &[Key] = &[
+    ),
     key(
         "routing",
         Shape::Word(&["ecmp", "spray", "symmetric-ecmp"]),
@@ -137,11 +136,7 @@ static MATCH: &[Key] = &[key(
 )];
 
 /// Keys of the section.
-pub(crate) const KEYS: &[&[Key]] = &[PER_SWITCH, CREDITS, WHOLE];
-/// Keys of a switch that no fabric is around.
-pub(crate) const ALONE: &[&[Key]] = &[PER_SWITCH, CREDITS];
-/// What that shares among its ports unless it says.
-const ALONE_BYTES: u64 = 1_000_000;
+pub(crate) const KEYS: &[&[Key]] = &[PER_SWITCH, WHOLE];
 
 /// What a scenario says of one switch's marking.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -174,7 +169,16 @@ pub(crate) struct Equipped {
 
 /// Equips the switches of a topology.
 pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<Equipped, Error> {
-    let mut settings = vec![Settings::UNSET.changed(table, None)?; topology.switches.len()];
+    let unset = Settings {
+        bytes: None,
+        alpha: 1.0,
+        latency: Span::ZERO,
+        telemetry: true,
+        priorities: 8,
+        ecn: Ecned::Unsaid,
+        pfc: pfc::Said::Nothing,
+    };
+    let mut settings = vec![unset.changed(table, None)?; topology.switches.len()];
     for (number, change) in table.tables("override").iter().enumerate() {
         for pattern in change.get::<&[String]>("match") {
             let glob = Glob::new(pattern);
@@ -217,16 +221,6 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
 }
 
 impl Settings {
-    const UNSET: Settings = Settings {
-        bytes: None,
-        alpha: 1.0,
-        latency: Span::ZERO,
-        telemetry: true,
-        priorities: 8,
-        ecn: Ecned::Unsaid,
-        pfc: pfc::Said::Nothing,
-    };
-
     /// With what `table` says, which may be an override of that number.
     fn changed(mut self, table: &Table, number: Option<usize>) -> Result<Settings, Error> {
         match table.find::<Or<u64>>("buffer") {
@@ -333,47 +327,38 @@ fn settled(table: &Table, marking: Marking, bdp_bytes: f64) -> Result<Ecn, Error
     Ok(ecn)
 }
 
-/// A switch that no fabric is around and of which no protocol asks anything.
-pub(crate) fn alone(table: &Table, name: &str) -> Result<Switch, Error> {
-    let said = Settings::UNSET.changed(table, None)?;
-    if matches!(said.pfc, pfc::Said::On(..)) {
-        return Err(table.error("pfc", "\"off\": who sends real packets hears of no pauses"));
-    }
-    if said.latency > Span::ZERO {
-        return Err(table.error("latency", "0us: real packets are queued when they come"));
-    }
-    let unset = table.item("buffer").is_none_or(|item| item.at.is_builtin());
-    let Some(bytes) = said.bytes.or(unset.then_some(ALONE_BYTES)) else {
-        return Err(table.error("buffer", "a size, for what waits here takes memory"));
-    };
-    let ecn = match said.ecn {
-        Ecned::On(marking) => Some(settled(table, fixed(table, marking)?, 0.0)?),
-        Ecned::Off | Ecned::Unsaid => None,
-    };
-    Ok(Switch {
-        name: name.to_owned(),
-        latency: Span::ZERO,
-        telemetry: said.telemetry,
-        buffer: Buffer::Shared { bytes, alpha: said.alpha },
-        ecn,
-        priorities: said.priorities,
-        discipline: None,
-        pausing: None,
-        credit_queue: credit_queue::alone(table)?,
-    })
+/// The ways that packets take, where no protocol is there to be asked.
+pub(crate) fn routing(table: &Table) -> Routing {
+    let said = table.find::<Word>("routing");
+    let named = |routing: &Routing| said.is_some_and(|word| word.0 == routing.name());
+    Routing::ALL.into_iter().find(named).unwrap_or(Routing::Ecmp)
 }
 
-/// Marking that needs no fabric to be known.
-fn fixed(table: &Table, marking: Marking) -> Result<Marking, Error> {
-    let Some(Or::Value(ecn)) = table.find::<Or<&Table>>("ecn") else { return Ok(marking) };
-    for (key, extent) in [("kmin", marking.kmin), ("kmax", marking.kmax)] {
-        if matches!(extent, Extent::Bdp(_)) {
-            return Err(ecn.error(key, "a size in bytes: no path says what a BDP is"));
+impl Equipped {
+    /// Switches that real packets meet, of whom no protocol asks anything.
+    pub(crate) fn real(self, table: &Table) -> Result<Fabric, Error> {
+        let Equipped { mut fabric, markings, pfc } = self;
+        let credits = credit_queue::alone(table)?;
+        for ((switch, ecned), pfc) in fabric.switches.iter_mut().zip(markings).zip(pfc) {
+            let at = |what| format!("{what} at switch {}", switch.name);
+            if matches!(pfc, pfc::Said::On(..)) {
+                let expected = "\"off\": who sends real packets hears of no pauses";
+                return Err(table.error_found("pfc", at("pauses"), expected));
+            }
+            if switch.buffer == Buffer::Unlimited {
+                let expected = "a size, for what waits here takes memory";
+                return Err(table.error_found("buffer", at("no end"), expected));
+            }
+            if let Ecned::On(marking) = ecned {
+                if [marking.kmin, marking.kmax].iter().any(|k| matches!(k, Extent::Bdp(_))) {
+                    let expected = "sizes in bytes: the round trips of real packets are not known";
+                    return Err(table.error_found("ecn", at("sizes in BDP"), expected));
+                }
+                switch.ecn = Some(settled(table, marking, 0.0)?);
+            }
+            switch.credit_queue = credits;
         }
-    }
-    match marking.core_only {
-        true => Err(ecn.error("ports", "\"all\": every port leads to hosts")),
-        false => Ok(marking),
+        Ok(fabric)
     }
 }
 

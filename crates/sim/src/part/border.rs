@@ -142,12 +142,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
 
     /// When something happens next, or may be started at a border.
     pub(crate) fn next_at(&self) -> Time {
-        self.next_at_borders().min(self.events.next())
-    }
-
-    /// When something that waits may be started at a border.
-    pub(super) fn next_at_borders(&self) -> Time {
-        let waiting = self.borders.iter().map(|&(index, _)| self.next_start(index));
-        waiting.min().unwrap_or(Time::NEVER)
+        let waiting = (0..self.borders.len()).map(|at| self.next_start(self.borders[at].0)).min();
+        waiting.unwrap_or(Time::NEVER).min(self.events.next())
     }
 }

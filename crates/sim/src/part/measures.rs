@@ -74,7 +74,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
     }
 
     /// The same as of now.
-    pub(super) fn records(&mut self) -> (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>) {
+    pub(crate) fn records(&mut self) -> (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>) {
         self.commit_all();
         let end = self.now;
         let links = (0..self.own_ports)
@@ -121,7 +121,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         self.host_here(host).map(|host| self.hosts[host as usize].backlog_bytes())
     }
 
-    pub(super) fn switch_record(&self, switch: u32, end: Time) -> SwitchRecord {
+    fn switch_record(&self, switch: u32, end: Time) -> SwitchRecord {
         let state = &self.switches[switch as usize];
         let ports = &self.switch_ports[state.first_port as usize..state.last_port as usize];
         let queued: u128 =

@@ -9,11 +9,11 @@
 //! links that come in from other parts. Ports and hosts have numbers of its own; switches are
 //! called as in the whole. [`border`] says how packets get from part to part.
 
-mod alone;
 mod border;
 mod build;
 mod hazards;
 mod measures;
+mod open;
 mod pausing;
 mod racks;
 mod scheduling;

@@ -16,11 +16,10 @@ use nix::sys::socket::{
 };
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use tidegate_core::fabric::{Buffer, Switch};
+use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Switch};
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
-use tidegate_sim::LonePort;
-use tidegate_switch::{Config, Port, Report, SoftwareSwitch};
+use tidegate_switch::{Config, Report, SoftwareSwitch};
 
 /// Payload of most datagrams, and what they are on the wire.
 const PAYLOAD_BYTES: usize = 934;
@@ -154,13 +153,22 @@ pub fn config(switch: Switch, hosts: usize, rate: Rate) -> Network {
 
 /// These hosts, each behind a port of its own.
 pub fn around(switch: Switch, hosts: Vec<Host>, rate: Rate) -> Network {
-    let port = |(number, host): (usize, &Host)| Port {
-        port: LonePort { name: format!("p{number}"), rate, delay: Span::ZERO },
-        hosts: vec![host.address()],
-    };
-    let ports = hosts.iter().enumerate().map(port).collect();
+    let link = |host| Link { a: Node::Host(host), b: Node::Switch(0), rate, delay: Span::ZERO };
+    let links = (0..hosts.len() as u32).map(link).collect();
+    over(fabric(vec![switch], links, hosts.len()), hosts)
+}
+
+pub fn fabric(switches: Vec<Switch>, links: Vec<Link>, hosts: usize) -> Fabric {
+    let hosts = (0..hosts).map(|number| format!("h{number}")).collect();
+    Fabric { hosts, switches, links, rate_changes: Vec::new(), circuits: None, mtu: 1_000 }
+}
+
+/// These hosts, each one of the fabric's.
+pub fn over(fabric: Fabric, hosts: Vec<Host>) -> Network {
     let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
-    Network { config: Config { switch, ports, listen, seed: 1 }, hosts }
+    let places = hosts.iter().map(|host| vec![host.address()]).collect();
+    let config = Config { fabric, routing: Routing::Ecmp, hosts: places, listen, seed: 1 };
+    Network { config, hosts }
 }
 
 /// Does `job` while the switch forwards: it is given the hosts, and where each sends what is for
