@@ -49,8 +49,15 @@ pub struct Leaving {
 pub struct OpenFabric {
     part: Part<Dropped, Table>,
     mail: RefCell<Mail>,
-    /// By host: how long its switch holds what it sends before it queues it.
-    latency: Vec<Span>,
+    uplinks: Vec<Uplink>,
+}
+
+/// How packets get from a host to its switch.
+struct Uplink {
+    /// The switch holds them so long before it queues them.
+    latency: Span,
+    /// When the last of them is queued: none overtakes another.
+    last: Time,
 }
 
 /// Numbers of the packets that went no further.
@@ -88,12 +95,15 @@ impl OpenFabric {
         ground.keeps_records = true;
         let part = Part::new(&ground, &partition, 0, Dropped::default()).open();
         let fabric = &ground.setup.fabric;
-        let latency = |host: u32| match fabric.port_ends(ground.routes.uplink(host)).to {
-            Node::Switch(switch) => fabric.switches[switch as usize].latency,
-            Node::Host(_) => Span::ZERO,
+        let uplink = |host: u32| {
+            let latency = match fabric.port_ends(ground.routes.uplink(host)).to {
+                Node::Switch(switch) => fabric.switches[switch as usize].latency,
+                Node::Host(_) => Span::ZERO,
+            };
+            Uplink { latency, last: Time::ZERO }
         };
-        let latency = (0..fabric.hosts.len() as u32).map(latency).collect();
-        Ok(OpenFabric { part, mail: RefCell::default(), latency })
+        let uplinks = (0..fabric.hosts.len() as u32).map(uplink).collect();
+        Ok(OpenFabric { part, mail: RefCell::default(), uplinks })
     }
 
     /// How far it has come.
@@ -101,17 +111,18 @@ impl OpenFabric {
         self.part.now
     }
 
-    /// A packet from a host has arrived in full at its switch at `now`, or at
-    /// [`now()`](Self::now) where that is later; `false` where there is no such host, or none that
-    /// it is for.
+    /// A packet from a host has arrived in full at its switch at `now`, or when the one before from
+    /// there has or at [`now()`](Self::now), where that is later; `false` where there is no such
+    /// host, or none that it is for.
     pub fn arrive(&mut self, now: Time, host: u32, packet: &Packet) -> bool {
-        let Some(&latency) = self.latency.get(host as usize) else { return false };
-        if packet.frame.dst as usize >= self.latency.len() {
+        if packet.frame.dst as usize >= self.uplinks.len() {
             return false;
         }
+        let Some(uplink) = self.uplinks.get_mut(host as usize) else { return false };
         // Others may arrive at the same time: which of them is first is decided with all there.
         self.part.come_to(now.before(Span::ps(1)));
-        self.part.enter(host, now.max(self.part.now) + latency, packet);
+        uplink.last = uplink.last.max(now.max(self.part.now) + uplink.latency);
+        self.part.enter(host, uplink.last, packet);
         true
     }
 

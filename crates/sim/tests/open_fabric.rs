@@ -191,3 +191,24 @@ fn a_packet_from_or_for_nobody_is_refused() {
     assert!(!open.arrive(Time::ZERO, 0, &packet(2)) && !open.arrive(Time::ZERO, 2, &packet(1)));
     assert!(open.arrive(Time::ZERO, 0, &packet(1)));
 }
+
+#[test]
+fn packets_of_a_host_that_are_told_late_keep_their_order() {
+    let mut fabric = star(3, Rate::gbps(1), Span::ZERO, 1000);
+    fabric.switches[0].latency = Span::us(3);
+    let mut open = OpenFabric::new(fabric, Routing::Ecmp, 1).unwrap();
+    let (mut left, mut dropped) = (Vec::new(), Vec::new());
+    let frame = Frame { dst: 2, wire_bytes: 1_000, ..Frame::default() };
+    // What has come at 10 us is told before what came at 5 us; the switch has come to neither.
+    for (number, at, host) in [(0, 10, 0), (1, 5, 0), (2, 5, 1), (3, 1, 1)] {
+        let packet = Packet { number, frame, ..Packet::default() };
+        assert!(open.arrive(Time::us(at), host, &packet));
+    }
+    open.advance(Time::us(60), &mut left, &mut dropped);
+    let mut numbers: Vec<u32> = left.iter().map(|leaving| leaving.packet.number).collect();
+    assert!(left.iter().all(|leaving| leaving.start >= Time::us(8)) && dropped.is_empty());
+    let at = |number| numbers.iter().position(|&other| other == number);
+    assert!(at(0) < at(1) && at(2) < at(3));
+    numbers.sort_unstable();
+    assert_eq!(numbers, [0, 1, 2, 3]);
+}
