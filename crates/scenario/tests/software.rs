@@ -95,6 +95,12 @@ fn wrong_files_are_refused_with_their_place() {
         ("\"100Mbps\"", "100", 10, "port[0].rate: found 100, expected a rate in quotes"),
         ("rate = \"100Mbps\"", "", 8, "port[0].rate: found nothing"),
         ("127.0.0.1:9001", "127.0.0.1:0", 11, "port[0].hosts: found \"127.0.0.1:0\""),
+        (
+            "\"127.0.0.1:9001\"",
+            "9001",
+            11,
+            "hosts: found 9001, expected an IPv4 address with a UDP",
+        ),
         ("\"b\"", "\"a\"", 13, "port[1].name: found \"a\", expected a name that no port"),
         ("9003", "9001", 16, "found 127.0.0.1:9001 again"),
     ] {

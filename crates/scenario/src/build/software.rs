@@ -64,7 +64,7 @@ static SECTIONS: &[Key] = &[
     ),
     key(
         "hosts",
-        Shape::Globs,
+        Shape::Addresses,
         Optional,
         "Beside a fabric: where its hosts receive, in their order.",
     ),
@@ -74,7 +74,7 @@ static PORT: &[Key] = &[
     key("name", Shape::Text, Required, "Unique among the ports."),
     key("rate", LINK_RATE, Required, "What the port sends at."),
     key("delay", FLIGHT, Default("0us"), "From the port to the other end of its link."),
-    key("hosts", Shape::Globs, Required, "Where the hosts behind it receive."),
+    key("hosts", Shape::Addresses, Required, "Where the hosts behind it receive."),
 ];
 
 /// The switches of a checked file that is called `stem`.
