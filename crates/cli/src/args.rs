@@ -10,6 +10,7 @@ use tidegate_workbench::{self as workbench, Format, Override, Says, SeedList};
 
 use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
+use crate::switch::Switch;
 use crate::{Result, complain};
 
 /// Datacenter transports, simulated and compared.
@@ -83,6 +84,8 @@ pub(crate) enum Command {
         #[command(flatten)]
         exchanged: Exchanged,
     },
+    /// Forward real UDP datagrams as a switch of the simulator would (Linux)
+    Switch(Switch),
     /// Print a dissector of captured packets for Wireshark
     Dissector,
     /// Print the JSON Schema of scenario files

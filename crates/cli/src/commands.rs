@@ -70,6 +70,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
             workbench::export(format, &scenario.path, &overrides, &out, force)
                 .map(|made| exchanged(&made))
         }
+        Command::Switch(switch) => switch.run(),
         Command::Dissector => Ok(workbench::dissector()),
         Command::Schema => Ok(pretty(&workbench::schema())),
         Command::Man { out: None } => Ok(man::page()),

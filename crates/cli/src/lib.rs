@@ -15,6 +15,7 @@ mod page;
 mod progress;
 mod reproduce;
 mod sweep;
+mod switch;
 mod table;
 
 use std::ffi::OsString;

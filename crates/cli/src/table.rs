@@ -377,7 +377,7 @@ fn flow_table(flows: &[FlowSummary]) -> String {
     drawn(&table)
 }
 
-fn link_table(links: &[&LinkSummary]) -> String {
+pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
     let pauses = links.iter().any(|link| link.pfc_pauses > 0);
     let mut titles = vec![
         "from",

@@ -25,13 +25,15 @@ mod schema;
 pub mod sweep;
 mod template;
 
+use std::borrow::Cow;
 use std::path::Path;
 
-use build::scenario;
+use build::{scenario, software};
 use read::tree::{Node, Source};
 
 pub use build::glob::Glob;
 pub use build::sizes::{Distributed, distributions};
+pub use build::software::SoftwareSwitch;
 pub use error::Error;
 pub use hash::content_hash;
 pub use load::asked_bps;
@@ -52,16 +54,36 @@ const MOST_BYTES: u64 = 64 << 20;
 /// # Errors
 /// When anything about the scenario is wrong; see [`Error`].
 pub fn load(text: &str, origin: &str, overrides: &[Override]) -> Result<Plan, Error> {
+    let mut document = document(text, origin, overrides)?;
+    presets::fill(&mut document)?;
+    let root = read::check::table(document, scenario::ROOT, "")?;
+    let folder = Path::new(origin).parent().unwrap_or(Path::new(""));
+    scenario::plan(&root, folder, &stem(origin, "scenario"))
+}
+
+/// A text as a tree, changed.
+fn document(text: &str, origin: &str, overrides: &[Override]) -> Result<Node, Error> {
     let mut document = Node::document(&Source::file(origin, files::without_mark(text)))?;
     sweep::refuse(&document)?;
     for change in overrides {
         document.set(change)?;
     }
-    presets::fill(&mut document)?;
-    let root = read::check::table(document, scenario::ROOT, "")?;
-    let path = Path::new(origin);
-    let stem = path.file_stem().map_or("scenario".into(), |stem| stem.to_string_lossy());
-    scenario::plan(&root, path.parent().unwrap_or(Path::new("")), &stem)
+    Ok(document)
+}
+
+/// What a file is called without its ending; `unnamed` where it has no name.
+fn stem<'a>(origin: &'a str, unnamed: &'a str) -> Cow<'a, str> {
+    Path::new(origin).file_stem().map_or(unnamed.into(), |stem| stem.to_string_lossy())
+}
+
+/// What the file of a switch in software says.
+///
+/// # Errors
+/// When the file cannot be read or is not UTF-8, or anything about it is wrong; see [`Error`].
+pub fn software_switch(path: &Path, overrides: &[Override]) -> Result<SoftwareSwitch, Error> {
+    let (text, origin) = (text(path)?, path.display().to_string());
+    let root = read::check::table(document(&text, &origin, overrides)?, software::ROOT, "")?;
+    software::software_switch(&root, &stem(&origin, "switch"))
 }
 
 /// Makes the plan of a scenario file.

@@ -125,7 +125,7 @@ fn of(shape: Shape) -> Json {
             let row = json!({ "type": "array", "items": of(COUNT), "minItems": 1 });
             json!({ "type": "array", "items": row, "minItems": 1 })
         }
-        Shape::Globs => json!({ "anyOf": [of(Shape::Text), of(Shape::Names)] }),
+        Shape::Globs | Shape::Addresses => json!({ "anyOf": [of(Shape::Text), of(Shape::Names)] }),
         Shape::Params => json!({ "type": "object" }),
         Shape::Table(keys) => table(keys),
         Shape::Tables(keys) => json!({ "type": "array", "items": table(keys) }),

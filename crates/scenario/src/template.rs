@@ -150,7 +150,8 @@ fn written(shape: Shape, text: &str) -> String {
         | Shape::Extent
         | Shape::Word(_)
         | Shape::Protocol
-        | Shape::Globs => true,
+        | Shape::Globs
+        | Shape::Addresses => true,
         Shape::Or(words, rest) => words.contains(&text) || written(*rest, text) != text,
         _ => false,
     };

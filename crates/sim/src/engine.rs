@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 
+use tidegate_algos::Stack;
 use tidegate_core::fabric::Node;
 use tidegate_core::routes::Routes;
-use tidegate_core::{PathOracle, Span, Time};
+use tidegate_core::{Facts, PathOracle, Span, Time};
 
 use crate::disciplines;
 use crate::events::{FAR, MAX_SOURCES};
@@ -210,12 +211,14 @@ pub(crate) struct Ground {
     pub(crate) setup: Arc<Setup>,
     pub(crate) routes: Arc<Routes>,
     pub(crate) markings: Markings,
+    /// Packets have room for hop records: some protocol asks for them.
+    pub(crate) keeps_records: bool,
 }
 
 impl Ground {
     /// # Errors
     /// When the fabric cannot carry the workload.
-    fn of(setup: Setup) -> Result<Ground, String> {
+    pub(crate) fn of(setup: Setup) -> Result<Ground, String> {
         let fabric = &setup.fabric;
         let scheduled = !fabric.rate_changes.is_empty()
             || fabric.circuits.is_some()
@@ -234,7 +237,10 @@ impl Ground {
         disciplines::check_circuits(&setup)?;
         let routes = Arc::new(Routes::new(fabric)?);
         let markings = Markings::of(fabric)?;
-        Ok(Ground { setup: Arc::new(setup), routes, markings })
+        let facts = Facts::of(fabric, routes.reach(), setup.bdp_bytes);
+        let keeps = |stack: &Stack| stack.equipment(&facts).telemetry.hop_records;
+        let keeps_records = setup.stacks.iter().any(keeps);
+        Ok(Ground { setup: Arc::new(setup), routes, markings, keeps_records })
     }
 }
 

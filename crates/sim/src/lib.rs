@@ -28,6 +28,7 @@ mod jobs;
 mod loops;
 mod marking;
 mod naming;
+mod open_fabric;
 mod outcome;
 mod packets;
 mod part;
@@ -53,6 +54,7 @@ pub use engine::Engine;
 pub use failure::Failure;
 pub use generate::flows;
 
+pub use open_fabric::{Leaving, OpenFabric, Packet};
 pub use outcome::{
     Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
     Sample, Spread, Step, SwitchRecord, Window,

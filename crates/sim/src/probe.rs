@@ -30,6 +30,8 @@ pub trait Probe: Send {
     const EXPLICIT_DEQUEUES: bool = false;
     /// A packet starts to leave a port.
     fn departed(&mut self, _departure: &Departure<'_>) {}
+    /// A packet is refused by a switch, or no path is left for it.
+    fn dropped(&mut self, _body: &Body) {}
     /// A packet reached a host.
     fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, _body: &Body) {}
     /// `bytes` of payload of the flow with this id reached their receiver, for the first time.

@@ -74,15 +74,14 @@ impl<P: Probe, N: Naming> Run<P, N> {
         probes: Vec<P>,
         peers: Option<Box<dyn Peers>>,
     ) -> Run<P, N> {
-        let Ground { setup, routes, markings } = ground;
         let place = peers.as_ref().map_or(Place::alone(partition.parts), |peers| Place {
             rank: peers.rank(),
             ranks: peers.count(),
             parts: partition.parts / peers.count(),
         });
-        let pauses = setup.fabric.switches.iter().any(|switch| switch.pausing.is_some());
-        let part =
-            |(number, probe)| Part::new(&setup, &routes, &markings, &partition, number, probe);
+        let fabric = &ground.setup.fabric;
+        let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
+        let part = |(number, probe)| Part::new(&ground, &partition, number, probe);
         Run {
             now: Time::ZERO,
             parts: (place.first()..).zip(probes).take(place.parts).map(part).collect(),
@@ -90,16 +89,16 @@ impl<P: Probe, N: Naming> Run<P, N> {
             ranks: peers.map(|peers| Ranks::new(peers, place)),
             lookahead: partition.lookahead,
             exchange: Exchange::new(place),
-            feed: Feed::new(&setup, partition.of_host),
-            rows: Rows::new(setup.fabric.hosts.len(), setup.measured()),
-            routes,
+            feed: Feed::new(&ground.setup, partition.of_host),
+            rows: Rows::new(fabric.hosts.len(), ground.setup.measured()),
+            routes: ground.routes,
             warm: false,
             measured: None,
             drained: false,
             undone: None,
             next_look: if pauses { Time::ZERO + LOOK } else { Time::NEVER },
             storms: BTreeMap::new(),
-            setup,
+            setup: ground.setup,
         }
     }
 

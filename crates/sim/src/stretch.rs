@@ -61,6 +61,7 @@ impl Beside<'_> {
             part.work = u64::MAX;
             part.run_until(end);
             let mut next = part.hand_over(|to| exchange.mail(turn, number, to as usize));
+            debug_assert!(next > end, "{next} is within the window");
             if let Some(border) = self.border {
                 border.pack(number, |to| exchange.mail(turn, number, to));
             }

@@ -18,6 +18,7 @@ mod loops;
 mod lossless;
 mod measures;
 mod nics;
+mod open_fabric;
 mod parts;
 mod ranks;
 mod rates;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use tidegate_core::fabric::{Buffer, CreditQueue, MarkAt, Node, Switch};
+use tidegate_core::fabric::{Buffer, CreditQueue, Fabric, MarkAt, Node, Switch};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Pattern, Traffic};
 use tidegate_core::{ConnectionPolicy, Message, Rate};
@@ -111,14 +111,19 @@ pub(crate) fn jobs(plan: &Plan) -> Vec<Job> {
 
 /// A direction of a link.
 pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
+    link_of(&plan.fabric, record, plan.duration > plan.warmup)
+}
+
+/// The same of a fabric, where something was measured or nothing.
+pub(crate) fn link_of(fabric: &Fabric, record: &LinkRecord, measured: bool) -> LinkSummary {
     let waited = record.packets > 0;
     let micros = |us: f64| Fixed::nearest(us).filter(|_| waited);
     let delay = &record.queue_delay_us;
     LinkSummary {
-        from: node(plan, record.from),
-        to: node(plan, record.to),
+        from: node(fabric, record.from),
+        to: node(fabric, record.to),
         rate_gbps: record.rate_bps as f64 / 1e9,
-        utilization: (plan.duration > plan.warmup).then_some(record.utilisation),
+        utilization: measured.then_some(record.utilisation),
         queue_bytes: bytes(&record.queue_bytes),
         queue_delay_us: QueueDelay {
             mean: micros(delay.mean),
@@ -128,7 +133,7 @@ pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
         },
         packets: record.packets,
         drops: record.drops,
-        credit_drops: queue_for_credits(plan, record.from).map(|_| record.credit_drops),
+        credit_drops: queue_for_credits(fabric, record.from).map(|_| record.credit_drops),
         ecn_marks: record.ecn_marks,
         pfc_pauses: record.pfc_pauses,
         paused_us: Fixed::nearest(record.paused.as_us_f64()),
@@ -137,17 +142,17 @@ pub(crate) fn link(plan: &Plan, record: &LinkRecord) -> LinkSummary {
 }
 
 /// Where credits wait at the ports of a node, if they do.
-fn queue_for_credits(plan: &Plan, node: Node) -> Option<CreditQueue> {
+fn queue_for_credits(fabric: &Fabric, node: Node) -> Option<CreditQueue> {
     match node {
-        Node::Switch(switch) => plan.fabric.switches.get(switch as usize)?.credit_queue,
+        Node::Switch(switch) => fabric.switches.get(switch as usize)?.credit_queue,
         Node::Host(_) => None,
     }
 }
 
 /// Every switch.
-pub(crate) fn switches(plan: &Plan, records: &[SwitchRecord]) -> Vec<SwitchSummary> {
-    let mut hosts = vec![0; plan.fabric.switches.len()];
-    for link in &plan.fabric.links {
+pub(crate) fn switches(fabric: &Fabric, records: &[SwitchRecord]) -> Vec<SwitchSummary> {
+    let mut hosts = vec![0; fabric.switches.len()];
+    for link in &fabric.links {
         if let (Node::Host(_), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(_)) =
             (link.a, link.b)
         {
@@ -155,12 +160,12 @@ pub(crate) fn switches(plan: &Plan, records: &[SwitchRecord]) -> Vec<SwitchSumma
         }
     }
     let switch = |record: &SwitchRecord| SwitchSummary {
-        name: node(plan, Node::Switch(record.switch)),
+        name: node(fabric, Node::Switch(record.switch)),
         hosts: hosts.get(record.switch as usize).copied().unwrap_or(0),
         buffer_bytes: bytes(&record.buffer_bytes),
         samples: record.samples,
         drops: record.drops,
-        settings: plan.fabric.switches.get(record.switch as usize).map(settings),
+        settings: fabric.switches.get(record.switch as usize).map(settings),
     };
     records.iter().map(switch).collect()
 }
@@ -211,7 +216,7 @@ pub(crate) fn faults(counts: &FaultCounts) -> FaultSummary {
 /// Hosts that paused their switches for long.
 pub(crate) fn pause_storms(plan: &Plan, storms: &[PauseStorm]) -> Vec<PauseStormSummary> {
     let storm = |storm: &PauseStorm| PauseStormSummary {
-        host: node(plan, Node::Host(storm.host)),
+        host: node(&plan.fabric, Node::Host(storm.host)),
         since_us: Fixed::nearest(storm.since.as_us_f64()),
     };
     storms.iter().map(storm).collect()
@@ -244,10 +249,10 @@ fn bytes(spread: &Spread) -> QueueBytes {
     }
 }
 
-fn node(plan: &Plan, node: Node) -> String {
+fn node(fabric: &Fabric, node: Node) -> String {
     let name = match node {
-        Node::Host(i) => plan.fabric.hosts.get(i as usize),
-        Node::Switch(i) => plan.fabric.switches.get(i as usize).map(|switch| &switch.name),
+        Node::Host(i) => fabric.hosts.get(i as usize),
+        Node::Switch(i) => fabric.switches.get(i as usize).map(|switch| &switch.name),
     };
     name.cloned().unwrap_or_else(|| "?".to_owned())
 }

@@ -33,6 +33,7 @@ mod run;
 mod seeds;
 mod source;
 mod sweep;
+mod switch;
 mod warnings;
 
 pub use cache::{BUILD, can_keep, default_cache};
@@ -63,11 +64,12 @@ pub use sweep::{
     Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_sweep, make_runs,
     missing_runs, sweep,
 };
+pub use switch::{Datagrams, SwitchOptions, SwitchPath, SwitchReport, load_switch, run_switch};
 pub use tidegate_results as results;
 pub use tidegate_scenario::exchange::Format;
 pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};
 pub use tidegate_scenario::{
-    Distributed, Override, Plan, content_hash, distributions, resolved, templates,
+    Distributed, Override, Plan, SoftwareSwitch, content_hash, distributions, resolved, templates,
 };
 
 /// The example of a protocol in the document compiles.

@@ -53,11 +53,14 @@ pub const FORMAT: Format = Format {
     ],
 };
 
+/// Length of the most telemetry that a packet has.
+pub const MOST_BYTES: usize = PEAK_BYTES + START_BYTES + MAX_HOPS * Hop::FIELD_BYTES;
+
 /// Writes the telemetry that a packet asks for, or echoes; its length.
 ///
 /// # Errors
 /// Where there is no room.
-pub(super) fn emit(frame: &Frame, hops: &HopTrace, out: &mut [u8]) -> Result<usize, HeaderError> {
+pub fn emit(frame: &Frame, hops: &HopTrace, out: &mut [u8]) -> Result<usize, HeaderError> {
     let mut at = 0;
     if frame.flags & frame_flag::STAMP_PEAK != 0 {
         let mut fields = Start::emit(out, VERSION, PEAK, 0, PEAK_BYTES)?;
@@ -76,11 +79,12 @@ pub(super) fn emit(frame: &Frame, hops: &HopTrace, out: &mut [u8]) -> Result<usi
     Ok(at)
 }
 
-/// Reads the telemetry that a datagram begins with; what follows.
+/// Reads the telemetry that a datagram begins with, which may be none; what follows. Of `frame` it
+/// sets what the packet asks for and its largest delay so far.
 ///
 /// # Errors
 /// Where it makes no sense.
-pub(super) fn parse<'a>(
+pub fn parse<'a>(
     mut bytes: &'a [u8],
     frame: &mut Frame,
     hops: &mut HopTrace,

@@ -59,6 +59,18 @@ pub(crate) fn settle(
     Ok(())
 }
 
+/// For real packets: what share of a link credits take follows from no protocol.
+pub(crate) fn alone(table: &Table) -> Result<Option<CreditQueue>, Error> {
+    match table.find::<Or<&Table>>("credit_queue") {
+        Some(Or::Value(said)) if said.item("share").is_none() => {
+            Err(said.error("share", "of a link's rate, what credits may take: 0.001 to 0.5"))
+        }
+        // The size of a full packet decides of nothing but the share.
+        Some(Or::Value(said)) => Ok(Some(read(said, usual(0)))),
+        Some(Or::Word(_)) | None => Ok(None),
+    }
+}
+
 /// A credit that is longer than the queue is never let through, nor one that the bucket does not
 /// hold. `largest` is the longest of the running protocols, and who sends it.
 pub(crate) fn check_room(table: &Table, largest: Option<(u32, String)>) -> Result<(), Error> {

@@ -16,6 +16,7 @@ pub(crate) mod reconfigurable;
 pub(crate) mod requests;
 pub(crate) mod scenario;
 pub(crate) mod sizes;
+pub(crate) mod software;
 pub(crate) mod switch;
 pub(crate) mod traffic;
 pub(crate) mod transport;

@@ -1,7 +1,7 @@
 //! `[switch]`: what every switch does, and what some do differently.
 
 use serde_json::{Value as Json, json};
-use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt};
+use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Routing};
 use tidegate_core::{Extent, Marking, Span};
 
 use super::credit_queue;
@@ -305,20 +305,60 @@ impl Equipped {
                 Ecned::Unsaid => asked,
             };
             let Some(marking) = marking else { continue };
-            let ecn = marking.settled(bdp_bytes);
-            if ecn.min_bytes > ecn.max_bytes {
-                let Marking { kmin, kmax, .. } = marking;
-                let found = format!("kmin {kmin} above kmax {kmax}");
-                let relative = [kmin, kmax].iter().any(|k| matches!(k, Extent::Bdp(_)));
-                let bdp = match relative {
-                    true => format!(", with a BDP of {bdp_bytes:.0}B"),
-                    false => String::new(),
-                };
-                return Err(table.error_found("ecn", found, format!("kmin at most kmax{bdp}")));
-            }
-            switch.ecn = Some(ecn);
+            switch.ecn = Some(settled(table, marking, bdp_bytes)?);
         }
         Ok(())
+    }
+}
+
+/// Marking in bytes.
+fn settled(table: &Table, marking: Marking, bdp_bytes: f64) -> Result<Ecn, Error> {
+    let ecn = marking.settled(bdp_bytes);
+    if ecn.min_bytes > ecn.max_bytes {
+        let Marking { kmin, kmax, .. } = marking;
+        let found = format!("kmin {kmin} above kmax {kmax}");
+        let relative = [kmin, kmax].iter().any(|k| matches!(k, Extent::Bdp(_)));
+        let bdp = match relative {
+            true => format!(", with a BDP of {bdp_bytes:.0}B"),
+            false => String::new(),
+        };
+        return Err(table.error_found("ecn", found, format!("kmin at most kmax{bdp}")));
+    }
+    Ok(ecn)
+}
+
+/// The ways that packets take, where no protocol is there to be asked.
+pub(crate) fn routing(table: &Table) -> Routing {
+    let said = table.find::<Word>("routing");
+    let named = |routing: &Routing| said.is_some_and(|word| word.0 == routing.name());
+    Routing::ALL.into_iter().find(named).unwrap_or(Routing::Ecmp)
+}
+
+impl Equipped {
+    /// Switches that real packets meet, of whom no protocol asks anything.
+    pub(crate) fn real(self, table: &Table) -> Result<Fabric, Error> {
+        let Equipped { mut fabric, markings, pfc } = self;
+        let credits = credit_queue::alone(table)?;
+        for ((switch, ecned), pfc) in fabric.switches.iter_mut().zip(markings).zip(pfc) {
+            let at = |what| format!("{what} at switch {}", switch.name);
+            if matches!(pfc, pfc::Said::On(..)) {
+                let expected = "\"off\": who sends real packets hears of no pauses";
+                return Err(table.error_found("pfc", at("pauses"), expected));
+            }
+            if switch.buffer == Buffer::Unlimited {
+                let expected = "a size, for what waits here takes memory";
+                return Err(table.error_found("buffer", at("no end"), expected));
+            }
+            if let Ecned::On(marking) = ecned {
+                if [marking.kmin, marking.kmax].iter().any(|k| matches!(k, Extent::Bdp(_))) {
+                    let expected = "sizes in bytes: the round trips of real packets are not known";
+                    return Err(table.error_found("ecn", at("sizes in BDP"), expected));
+                }
+                switch.ecn = Some(settled(table, marking, 0.0)?);
+            }
+            switch.credit_queue = credits;
+        }
+        Ok(fabric)
     }
 }
 

@@ -211,7 +211,7 @@ pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> 
             }
         },
         Shape::Rows => Datum::Rows(rows(&node, path)?),
-        Shape::Names | Shape::Globs => Datum::Texts(texts(&node, shape, path)?),
+        Shape::Names | Shape::Globs | Shape::Addresses => Datum::Texts(texts(&node, shape, path)?),
         _ => leaf(&node.raw, shape)
             .map_err(|why| at.error(path, node.found(), why.expected).meant(why.suggestion))?,
     };
@@ -252,7 +252,7 @@ fn texts(node: &Node, shape: Shape, path: &str) -> Result<Vec<String>, Error> {
         Raw::List(items) if !items.is_empty() => {
             items.iter().enumerate().map(|(i, item)| text(item, &format!("{path}[{i}]"))).collect()
         }
-        _ if matches!(shape, Shape::Globs) => Ok(vec![text(node, path)?]),
+        _ if matches!(shape, Shape::Globs | Shape::Addresses) => Ok(vec![text(node, path)?]),
         _ => Err(node.at.error(path, node.found(), shape.expected())),
     }
 }
@@ -380,6 +380,10 @@ impl Shape {
             Shape::Protocol => format!("a protocol: {}", one_of(protocols())),
             Shape::Names => "a list of names".into(),
             Shape::Rows => "a list of lists of whole numbers, at least one".into(),
+            Shape::Addresses => {
+                "an IPv4 address with a UDP port, such as \"127.0.0.1:9000\", or a list of those"
+                    .into()
+            }
             Shape::Globs => {
                 "a name, or a list of names, with * for any text and [0-15] for a range of numbers"
                     .into()

@@ -84,6 +84,8 @@ pub(crate) enum Shape {
     Rows,
     /// A name with wildcards, or a list of them.
     Globs,
+    /// Where a real host receives, or a list of that; checked where it is read.
+    Addresses,
     /// A protocol's parameters: checked where the protocol is known.
     Params,
     Table(Keys),

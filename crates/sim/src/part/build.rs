@@ -1,17 +1,14 @@
 //! A part of the network of a run, from its description.
 
 use super::*;
+use crate::engine::Ground;
+use crate::marking::Markings;
+use crate::partition::Partition;
 
 impl<P: Probe, N: Naming> Part<P, N> {
     /// Part `number` of `partition`, with the first events scheduled.
-    pub(crate) fn new(
-        setup: &Arc<Setup>,
-        routes: &Arc<Routes>,
-        markings: &Markings,
-        partition: &Partition,
-        number: u32,
-        probe: P,
-    ) -> Part<P, N> {
+    pub(crate) fn new(ground: &Ground, partition: &Partition, number: u32, probe: P) -> Part<P, N> {
+        let Ground { setup, routes, markings, .. } = ground;
         let (fabric, seed) = (&setup.fabric, setup.seed);
         let routing = Routing::new(setup, routes.clone());
         let here = Here { fabric, partition, number };
@@ -40,9 +37,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let own_switches: Vec<u32> = own_switches.collect();
         let (switches, switch_ports) = switches(fabric, &ports[..own.len()]);
 
-        let facts = Facts::of(fabric, routes.reach(), setup.bdp_bytes);
-        let keeps_records = |stack: &Stack| stack.equipment(&facts).telemetry.hop_records;
-        let mut packets = Packets::new(setup.stacks.iter().any(keeps_records));
+        let mut packets = Packets::new(ground.keeps_records);
         let blank = packets.alloc();
         for &(border, _) in &borders {
             let gate = packets.alloc();

@@ -146,7 +146,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
     #[cold]
     pub(super) fn lose(&mut self, packet: u32) {
         self.fault_counts.lost += 1;
-        self.packets.free(packet);
+        self.discard(packet);
     }
 
     /// Whether a packet that has reached a host's NIC goes on to its transport now. One that is

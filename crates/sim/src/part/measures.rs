@@ -69,8 +69,13 @@ impl<P: Probe, N: Naming> Part<P, N> {
     /// What is measured of links and switches ends here: the records of those that are the part's
     /// own, with the names of the ports.
     pub(crate) fn close(&mut self) -> (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>) {
-        self.commit_all();
         self.closed = true;
+        self.records()
+    }
+
+    /// The same as of now.
+    pub(crate) fn records(&mut self) -> (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>) {
+        self.commit_all();
         let end = self.now;
         let links = (0..self.own_ports)
             .map(|index| (self.port_names.name(index as u32), self.link_record(index, end)))

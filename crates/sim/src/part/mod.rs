@@ -13,6 +13,7 @@ mod border;
 mod build;
 mod hazards;
 mod measures;
+mod open;
 mod pausing;
 mod racks;
 mod scheduling;
@@ -22,15 +23,13 @@ mod uplinks;
 pub(crate) use border::Mail;
 use racks::Racks;
 use std::sync::Arc;
-use tidegate_algos::Stack;
 
 use tidegate_core::fabric::{
     Buffer, Ecn, Fabric, MarkAt, Node, PortEnds, Routing as Choice, StackTime,
 };
-use tidegate_core::routes::Routes;
 use tidegate_core::{
-    Application, Domain, Facts, Feedback, Hop, HostContext, Message, MessageId, PathOracle, Rate,
-    Reply, Rng, Role, Span, Time, Transmit, Transport, frame_flag,
+    Application, Domain, Feedback, Hop, HostContext, Message, MessageId, PathOracle, Rate, Reply,
+    Rng, Role, Span, Time, Transmit, Transport, frame_flag,
 };
 
 use crate::agenda::{Action, Agenda};
@@ -40,11 +39,9 @@ use crate::flows::{Flows, Submission};
 use crate::histogram::Histogram;
 use crate::host::Host;
 use crate::ingress::{Ingress, Room};
-use crate::marking::Markings;
 use crate::naming::{NOWHERE, Naming};
 use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
 use crate::packets::Packets;
-use crate::partition::Partition;
 use crate::port::{HOST, Port, PortHistograms, flag};
 use crate::prefetch::prefetch;
 use crate::probe::{Departure, Probe};

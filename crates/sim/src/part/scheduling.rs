@@ -83,7 +83,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             self.commit_scheduled(index);
             if let Some(scheduler) = self.scheduler(index).filter(|of| of.refuses_credit(&frame)) {
                 scheduler.credit_drops += 1;
-                return self.packets.free(packet);
+                return self.discard(packet);
             }
         }
         self.push_scheduled(index, packet, Scheduler::push_credit);

@@ -266,6 +266,15 @@ impl<P: Probe, N: Naming> Part<P, N> {
     pub(super) fn drop_packet(&mut self, switch: u32, index: u32, packet: u32) {
         self.ports[index as usize].waits.drops += 1;
         self.switches[switch as usize].drops += 1;
+        self.discard(packet);
+    }
+
+    /// A packet goes no further.
+    #[cold]
+    pub(super) fn discard(&mut self, packet: u32) {
+        if P::ON {
+            self.probe.dropped(self.packets.body(packet));
+        }
         self.packets.free(packet);
     }
 }

@@ -111,7 +111,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
         jobs: recorded.jobs,
         links,
         links_omitted,
-        switches: convert::switches(plan, &outcome.switches),
+        switches: convert::switches(&plan.fabric, &outcome.switches),
         circuits: convert::circuits(plan),
         pause_storms: convert::pause_storms(plan, &outcome.storms),
         faults: (plan.faults != Default::default()).then(|| convert::faults(&outcome.faults)),

@@ -1,0 +1,146 @@
+//! `tidegate switch`: what it listens on, what it does from second to second, and what it has done.
+
+use std::cell::RefCell;
+use std::path::PathBuf;
+
+use clap::Args;
+use tidegate_workbench::{
+    self as workbench, Datagrams, Override, SwitchOptions, SwitchPath, SwitchReport,
+};
+
+use crate::commands::{interrupt_flag, pretty};
+use crate::format::{bytes, digits, micros, percent, shown};
+use crate::{Result, complain, table};
+
+/// Which switch, and how it is followed.
+#[derive(Debug, Args)]
+pub(crate) struct Switch {
+    /// Its ports, who is behind them, and what it does (TOML); docs/switch.md
+    #[arg(value_name = "FILE")]
+    path: PathBuf,
+    /// End after so long, `10s` say (default: with Ctrl-C)
+    #[arg(long, value_name = "TIME")]
+    duration: Option<String>,
+    /// Change a key of the file, `switch.buffer=100KB` say; may stand several times
+    #[arg(long, value_name = "KEY=VALUE")]
+    set: Vec<String>,
+    /// Print JSON instead of tables
+    #[arg(long)]
+    json: bool,
+    /// Tell of errors alone: neither where hosts send to nor what happens
+    #[arg(short, long)]
+    quiet: bool,
+}
+
+impl Switch {
+    /// Forwards until the time is over or an interrupt, which is the usual end.
+    pub(crate) fn run(&self) -> Result<String> {
+        let set = self.set.iter().map(|argument| workbench::set(argument));
+        let duration = self.duration.iter();
+        let duration = duration.map(|time| Ok(Override::option("--duration", "duration", time)));
+        let overrides = set.chain(duration).collect::<Result<Vec<_>>>()?;
+        let plan = workbench::load_switch(&self.path, &overrides)?;
+        let before = RefCell::new(None);
+        let second = |report: &SwitchReport| {
+            let before = before.replace(Some(report.clone()));
+            complain(&pulse(report, before.as_ref()));
+        };
+        let report = workbench::run_switch(
+            &plan,
+            SwitchOptions {
+                listening: &|paths| {
+                    if !self.quiet {
+                        listening(paths).iter().for_each(|line| complain(line));
+                    }
+                },
+                second: if self.quiet { None } else { Some(&second) },
+                interrupted: interrupt_flag(),
+            },
+        )?;
+        Ok(if self.json { pretty(&report) } else { page(&report) })
+    }
+}
+
+/// Where each host sends what is for the others, a line a host.
+fn listening(paths: &[SwitchPath]) -> Vec<String> {
+    let of_one = |paths: &[SwitchPath]| {
+        let to = paths.iter().map(|path| format!("{} for {}", path.at, path.to));
+        let from = paths.first().map_or(String::new(), |path| path.from.to_string());
+        format!("{from} sends to {}", to.collect::<Vec<_>>().join(", "))
+    };
+    paths.chunk_by(|a, b| a.from == b.from).map(of_one).collect()
+}
+
+/// A second: what has come since the report before.
+fn pulse(report: &SwitchReport, before: Option<&SwitchReport>) -> String {
+    let since = report.seconds - before.map_or(0.0, |before| before.seconds);
+    let sent = report.datagrams.sent - before.map_or(0, |before| before.datagrams.sent);
+    let sum = |report: &SwitchReport| {
+        report
+            .links
+            .iter()
+            .fold((0, 0), |(drops, marks), link| (drops + link.drops, marks + link.ecn_marks))
+    };
+    let (drops, marks) = sum(report);
+    let (drops_before, marks_before) = before.map_or((0, 0), sum);
+    // A share of the time until now, times that.
+    let busy = |report: &SwitchReport, port: usize| {
+        report.links[port].utilization.unwrap_or(0.0) * report.seconds
+    };
+    let used = |port: usize| {
+        (busy(report, port) - before.map_or(0.0, |before| busy(before, port))) / since
+    };
+    let busiest = (0..report.links.len()).max_by(|&a, &b| used(a).total_cmp(&used(b)));
+    let busiest = busiest.map(|port| {
+        let used = percent(Some(used(port).clamp(0.0, 1.0)));
+        let (from, to) = (&report.links[port].from, &report.links[port].to);
+        format!("{}->{} {used} used, ", shown(from), shown(to))
+    });
+    format!(
+        "{:.0} s: {} datagrams/s, {}{} dropped, {} marked, {} late (p99)",
+        report.seconds,
+        digits(sent as f64 / since),
+        busiest.unwrap_or_default(),
+        drops - drops_before,
+        marks - marks_before,
+        micros(report.late_us.p99)
+    )
+}
+
+/// All that was done.
+fn page(report: &SwitchReport) -> String {
+    let Datagrams { received, sent, strangers, too_long, unsent, overrun } = report.datagrams;
+    let mut text = format!(
+        "{}: {} s, {received} datagrams in, {sent} out\n",
+        shown(&report.name),
+        digits(report.seconds)
+    );
+    for (number, what) in [
+        (strangers, "from elsewhere than the host that the address is for"),
+        (too_long, "too long"),
+        (unsent, "refused by the kernel as they left"),
+        (overrun, "lost before the switch, which was too slow"),
+    ] {
+        if number > 0 {
+            text.push_str(&format!("{number} {what}\n"));
+        }
+    }
+    let late = &report.late_us;
+    text.push_str(&format!(
+        "Later than they should: {} on average, p99 {}, at most {}\n",
+        micros(late.mean),
+        micros(late.p99),
+        micros(late.max)
+    ));
+    for switch in &report.switches {
+        text.push_str(&format!(
+            "Buffer of {}: {} on average, at most {}\n",
+            shown(&switch.name),
+            bytes(switch.buffer_bytes.mean),
+            bytes(switch.buffer_bytes.max)
+        ));
+    }
+    text.push_str("\nPorts\n");
+    text.push_str(&table::link_table(&report.links.iter().collect::<Vec<_>>()));
+    text
+}

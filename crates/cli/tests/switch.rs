@@ -1,0 +1,147 @@
+//! `tidegate switch`: two hosts with plain sockets, a switch between them, and how it ends.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::io::{BufRead, BufReader, Read};
+use std::net::UdpSocket;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use common::{answer, tidegate};
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Two hosts, and the file of a switch between them.
+struct Hosts {
+    folder: TempDir,
+    hosts: [UdpSocket; 2],
+    /// What it listens at first: below the ports that the kernel gives to others.
+    listen: u16,
+}
+
+impl Hosts {
+    /// `number` tells tests apart, which may run at one time.
+    fn new(number: u16) -> Hosts {
+        let host = || UdpSocket::bind("127.0.0.1:0").unwrap();
+        let listen = 20_000 + (std::process::id() % 600) as u16 * 20 + 4 * number;
+        let hosts = Hosts { folder: tempfile::tempdir().unwrap(), hosts: [host(), host()], listen };
+        let [a, b] = [0, 1].map(|host: usize| hosts.hosts[host].local_addr().unwrap());
+        let text = format!(
+            "listen = '127.0.0.1:{listen}'\nswitch = {{ buffer = '50KB' }}\n[[port]]\nname = 'a'\n\
+             rate = '10Mbps'\nhosts = '{a}'\n[[port]]\nname = 'b'\nrate = '10Mbps'\nhosts = '{b}'\n"
+        );
+        std::fs::write(hosts.file(), text).unwrap();
+        hosts
+    }
+
+    fn file(&self) -> String {
+        self.folder.path().join("pair.toml").to_str().unwrap().to_owned()
+    }
+
+    /// The switch at work, and the line in which it says where to send.
+    fn start(&self, args: &[&str]) -> (Child, String) {
+        let file = self.file();
+        let args = [&["switch", &file], args].concat();
+        let mut child =
+            tidegate(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        BufReader::with_capacity(1, child.stderr.as_mut().unwrap()).read_line(&mut line).unwrap();
+        (child, line)
+    }
+}
+
+fn interrupt(child: &Child) {
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+}
+
+fn stdout(mut child: Child) -> String {
+    let mut text = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut text).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(0));
+    text
+}
+
+#[test]
+fn a_switch_forwards_until_it_is_interrupted() {
+    let hosts = Hosts::new(0);
+    let (mut child, line) = hosts.start(&["--json"]);
+    let [a, b] = &hosts.hosts;
+    let to = format!("127.0.0.1:{}", hosts.listen + 1);
+    let said = format!("{} sends to {to} for {}", a.local_addr().unwrap(), b.local_addr().unwrap());
+    assert_eq!(line.trim_end(), said);
+    (0..40u8).for_each(|i| assert_eq!(a.send_to(&[i; 434], &to).unwrap(), 434));
+    b.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
+    let mut bytes = [0; 1_000];
+    for i in 0..40u8 {
+        let (length, from) = b.recv_from(&mut bytes).unwrap();
+        assert_eq!((length, bytes[0]), (434, i));
+        // Where its own datagrams for the other go.
+        assert_eq!(from.port(), hosts.listen + 2);
+    }
+    // A line a second, once there is something to tell.
+    let mut second = String::new();
+    let mut lines = BufReader::new(child.stderr.take().unwrap());
+    while !second.contains("datagrams/s") {
+        second.clear();
+        assert!(lines.read_line(&mut second).unwrap() > 0);
+    }
+    interrupt(&child);
+    let report: Value = serde_json::from_str(&stdout(child)).unwrap();
+    assert_eq!(report["name"], "pair");
+    let [to_a, to_b] = &report["links"].as_array().unwrap()[..] else { panic!("{report}") };
+    assert_eq!((&to_b["from"], &to_b["to"]), (&"pair".into(), &"b".into()));
+    assert_eq!((&to_b["packets"], &to_a["packets"]), (&40.into(), &0.into()));
+    assert_eq!(report["datagrams"]["sent"], 40);
+    assert_eq!(to_b["drops"], 0);
+    // 500 bytes at 10 Mbit/s, 39 of them before the last.
+    let waited = to_b["queue_delay_us"]["max"].as_f64().unwrap();
+    assert!(waited > 100.0 && waited <= 39.0 * 400.0, "{waited} us");
+    // No thread wakes up within a tenth of a microsecond.
+    assert!(report["late_us"]["max"].as_f64().unwrap() > 0.1, "{report}");
+}
+
+#[test]
+fn a_switch_ends_when_its_time_is_over() {
+    let hosts = Hosts::new(1);
+    let answer = answer(&["switch", &hosts.file(), "--duration", "200ms", "-q"]);
+    assert_eq!(answer.stderr, "");
+    let text = answer.ok();
+    assert!(text.starts_with("pair: 0.2"), "{text}");
+    assert!(text.contains("0 datagrams in, 0 out"), "{text}");
+}
+
+#[test]
+fn a_fabric_takes_the_place_of_ports() {
+    let hosts = Hosts::new(3);
+    let [a, b] = [0, 1].map(|host: usize| hosts.hosts[host].local_addr().unwrap());
+    let text = format!(
+        "listen = '127.0.0.1:{}'\nhosts = ['{a}', '{b}']\n[fabric]\nkind = 'dumbbell'\npairs = 1\n\
+         host_link = {{ rate = '10Mbps', delay = '0us' }}\n\
+         bottleneck = {{ rate = '5Mbps', delay = '0us' }}\n",
+        hosts.listen
+    );
+    std::fs::write(hosts.file(), text).unwrap();
+    let report = answer(&["switch", &hosts.file(), "--duration", "50ms", "-q", "--json"]).json();
+    let links = report["links"].as_array().unwrap().iter();
+    let ends = |link: &Value| format!("{}-{}", link["from"], link["to"]).replace('"', "");
+    let ends: Vec<String> = links.map(ends).collect();
+    assert_eq!(ends, ["tor0-h0", "tor1-h1", "tor0-tor1", "tor1-tor0"]);
+    let settings = &report["switches"][1]["settings"];
+    assert_eq!(settings["buffer_size_bytes"], 1_000_000);
+}
+
+#[test]
+fn what_is_wrong_is_said_once_and_nothing_listens() {
+    let hosts = Hosts::new(2);
+    let file = hosts.file();
+    answer(&["switch", &file, "--set", "port.0.rate=10"])
+        .refused(2, &["--set port.0.rate=10", "port[0].rate", "a rate"]);
+    answer(&["switch", &file, "--duration", "soon"]).refused(2, &["--duration", "a duration"]);
+    answer(&["switch", "nowhere.toml"]).refused(2, &["nowhere.toml"]);
+    // Somebody else has one of the addresses.
+    let taken = UdpSocket::bind(("127.0.0.1", hosts.listen + 2)).unwrap();
+    let at = taken.local_addr().unwrap().to_string();
+    answer(&["switch", &file]).refused(1, &["switch pair: cannot listen at", &at]);
+}

@@ -1,0 +1,167 @@
+//! Files of switches in software: what they say, and what is said of wrong ones.
+#![allow(missing_docs)]
+
+use tidegate_core::fabric::{Buffer, CreditQueue, Node, Routing};
+use tidegate_core::{Rate, Span};
+use tidegate_scenario::{Override, SoftwareSwitch, software_switch};
+
+const FILE: &str = r#"listen = "127.0.0.1:20000"
+[switch]
+buffer = "200KB"
+alpha = 2
+ecn = { kmin = "30KB", kmax = "90KB", pmax = 0.5 }
+priorities = 4
+credit_queue = { share = 0.05 }
+[[port]]
+name = "a"
+rate = "100Mbps"
+hosts = "127.0.0.1:9001"
+[[port]]
+name = "b"
+rate = "50Mbps"
+delay = "20us"
+hosts = ["127.0.0.1:9002", "127.0.0.1:9003"]
+"#;
+
+const HOST_1: Node = Node::Host(1);
+const SWITCH: Node = Node::Switch(0);
+
+fn load(text: &str) -> Result<SoftwareSwitch, String> {
+    changed(text, &[])
+}
+
+fn changed(text: &str, changes: &[Override]) -> Result<SoftwareSwitch, String> {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("rack.toml");
+    std::fs::write(&path, text).unwrap();
+    software_switch(&path, changes).map_err(|error| {
+        let folder = format!("{}/", folder.path().display());
+        error.to_string().replace(&folder, "")
+    })
+}
+
+#[test]
+fn a_file_says_ports_and_what_scenarios_say_of_a_switch() {
+    let read = load(FILE).unwrap();
+    assert_eq!((read.name.as_str(), read.seed, read.duration), ("rack", 1, None));
+    let switch = &read.fabric.switches[0];
+    assert_eq!(switch.buffer, Buffer::Shared { bytes: 200_000, alpha: 2.0 });
+    let ecn = switch.ecn.unwrap();
+    assert_eq!((ecn.min_bytes, ecn.max_bytes, ecn.max_probability), (30e3, 90e3, 0.5));
+    let queue = CreditQueue { share: 0.05, bytes: 672, burst_bytes: 168 };
+    assert_eq!((switch.credit_queue, switch.priorities), (Some(queue), 4));
+    let b = &read.fabric.links[1];
+    assert_eq!((b.a, b.b, b.rate, b.delay), (HOST_1, SWITCH, Rate::mbps(50), Span::us(20)));
+    assert_eq!(read.fabric.hosts, ["a", "b"]);
+    assert_eq!(read.hosts[1], ["127.0.0.1:9002", "127.0.0.1:9003"].map(|at| at.parse().unwrap()));
+    // All that need not be said.
+    let (_, ports) = FILE.split_once("[[port]]").unwrap();
+    let least = load(&format!("[[port]]{ports}")).unwrap();
+    let switch = &least.fabric.switches[0];
+    assert_eq!(switch.buffer, Buffer::Shared { bytes: 1_000_000, alpha: 1.0 });
+    assert_eq!((switch.ecn, switch.credit_queue), (None, None));
+    assert_eq!(least.listen, read.listen);
+    let short = changed(FILE, &[Override::option("--duration", "duration", "2s")]).unwrap();
+    assert_eq!(short.duration, Some(Span::s(2)));
+}
+
+#[test]
+fn wrong_files_are_refused_with_their_place() {
+    // What is replaced, what by, the line, words of the message.
+    for (out, into, line, words) in [
+        ("listen", "listn", 1, "did you mean \"listen\""),
+        ("127.0.0.1:20000", "localhost", 1, "found \"localhost\", expected an IPv4 address"),
+        ("127.0.0.1:20000", "127.0.0.1:65530", 1, "a port of at most 65527, for 3 hosts"),
+        ("127.0.0.1:20000", "127.0.0.1:8995", 1, "a host at 127.0.0.1:9001"),
+        ("\"200KB\"", "\"unlimited\"\nsharing = 'complete'", 4, "while the buffer is unlimited"),
+        (
+            "\"200KB\"\nalpha = 2",
+            "\"unlimited\"",
+            3,
+            "buffer: found no end at switch rack, expected a size",
+        ),
+        ("alpha = 2", "alfa = 2", 4, "did you mean \"alpha\""),
+        ("alpha = 2", "pfc = {}", 4, "switch.pfc: found pauses at switch rack, expected \"off\""),
+        ("alpha = 2", "routing = 'ecpm'", 4, "did you mean \"ecmp\""),
+        (
+            "\"30KB\"",
+            "\"1BDP\"",
+            5,
+            "switch.ecn: found sizes in BDP at switch rack, expected sizes",
+        ),
+        ("\"30KB\"", "\"95KB\"", 5, "kmin 95000B above kmax 90000B"),
+        ("priorities = 4", "priorities = 9", 6, "a whole number from 1 to 8"),
+        ("share = 0.05", "", 7, "switch.credit_queue.share: found nothing, expected of a link"),
+        ("\"100Mbps\"", "100", 10, "port[0].rate: found 100, expected a rate in quotes"),
+        ("rate = \"100Mbps\"", "", 8, "port[0].rate: found nothing"),
+        ("127.0.0.1:9001", "127.0.0.1:0", 11, "port[0].hosts: found \"127.0.0.1:0\""),
+        (
+            "\"127.0.0.1:9001\"",
+            "9001",
+            11,
+            "hosts: found 9001, expected an IPv4 address with a UDP",
+        ),
+        ("\"b\"", "\"a\"", 13, "port[1].name: found \"a\", expected a name that no port"),
+        ("9003", "9001", 16, "found 127.0.0.1:9001 again"),
+    ] {
+        let text = FILE.replacen(out, into, 1);
+        assert_ne!(text, FILE, "{out}");
+        let error = load(&text).unwrap_err();
+        let is_there = error.starts_with(&format!("rack.toml:{line}: "));
+        assert!(is_there && error.contains(words), "{into}: {error}");
+    }
+    let (one, _) = FILE.split_once("[[port]]\nname = \"b\"").unwrap();
+    let error = load(one).unwrap_err();
+    assert!(error.contains("port: found a list of 1, expected 2 to 30 ports"), "{error}");
+    let many: Vec<String> = (0..31).map(|i| format!("'10.0.0.1:{}'", 100 + i)).collect();
+    let error =
+        load(&FILE.replacen("\"127.0.0.1:9001\"", &format!("{many:?}").replace('"', ""), 1));
+    assert!(error.unwrap_err().contains("found host 31, expected 30 hosts in all"));
+}
+
+/// Two racks of one host each.
+const RACKS: &str = r#"hosts = ["127.0.0.1:9001", "127.0.0.1:9002"]
+[fabric]
+kind = "leaf-spine"
+racks = 2
+hosts_per_rack = 1
+spines = 2
+host_link = { rate = "50Mbps", delay = "0us" }
+fabric_link = { rate = "100Mbps", delay = "10us" }
+[switch]
+routing = "spray"
+[[switch.override]]
+match = "spine*"
+buffer = "90KB"
+"#;
+
+#[test]
+fn a_file_says_a_fabric_as_scenarios_do() {
+    let read = load(RACKS).unwrap();
+    assert_eq!((read.fabric.switches.len(), read.fabric.links.len()), (4, 6));
+    assert_eq!((read.routing, read.hosts.len()), (Routing::Spray, 2));
+    assert_eq!(read.hosts[1], ["127.0.0.1:9002".parse().unwrap()]);
+    let bytes = |switch: usize| match read.fabric.switches[switch].buffer {
+        Buffer::Shared { bytes, .. } => bytes,
+        Buffer::Unlimited => u64::MAX,
+    };
+    assert_eq!([0, 1, 2, 3].map(bytes), [1_000_000, 1_000_000, 90_000, 90_000]);
+    for (out, into, line, words) in [
+        (", \"127.0.0.1:9002\"", "", 1, "hosts: found 1 addresses, expected 2, one for each host"),
+        ("racks = 2", "racks = 40", 3, "found 40 hosts, expected 30 hosts at most"),
+        ("\"leaf-spine\"", "\"reconfigurable\"", 3, ""),
+        ("racks = 2", "preset = \"x\"\nracks = 2", 4, "no such key here"),
+        (
+            "[switch]",
+            "[[port]]\nname = 'a'\nrate = '1Mbps'\nhosts = '127.0.0.1:1'\n[switch]",
+            9,
+            "either ports or a [fabric]",
+        ),
+    ] {
+        let error = load(&RACKS.replacen(out, into, 1)).unwrap_err();
+        let is_there = words.is_empty() || error.starts_with(&format!("rack.toml:{line}: "));
+        assert!(is_there && error.contains(words), "{into}: {error}");
+    }
+    let both = FILE.replacen("[switch]", "hosts = \"127.0.0.1:1\"\n[switch]", 1);
+    assert!(load(&both).unwrap_err().contains("no such key but beside [fabric]"));
+}

@@ -1,0 +1,230 @@
+//! What a switch reads of a datagram, and what it writes into it.
+//!
+//! | where | what |
+//! | --- | --- |
+//! | DSCP | a class selector: 8 · (7 − priority); its lowest two bits set: a credit |
+//! | ECN | marks, of what may be marked |
+//! | telemetry | [headers](tidegate_core::wire::telemetry) that the payload of UDP begins with |
+//!
+//! Without telemetry, or with some that makes no sense, a datagram is forwarded as it is. Codes
+//! that end in two ones are for local use (RFC 2474, section 6).
+
+use tidegate_core::wire::telemetry;
+use tidegate_core::{Frame, HopTrace, MIN_WIRE_BYTES, frame_flag};
+use tidegate_sim::Packet;
+
+/// Bytes of a datagram on the wire beside the payload of UDP: 8 UDP, 20 IP, 18 Ethernet, 20
+/// preamble and gap.
+pub const AROUND_BYTES: usize = 8 + 20 + 18 + 20;
+/// The most payload of UDP that is a packet.
+pub const MOST_BYTES: usize = u16::MAX as usize - AROUND_BYTES;
+
+const ECN: u8 = 0b11;
+/// Of a DSCP: local use.
+const CREDIT: u8 = 0b11;
+
+/// The type of service of a packet: its DSCP, and whether it may be marked or is.
+pub fn tos(frame: &Frame) -> u8 {
+    let is = |flag: u8| frame.flags & flag != 0;
+    let class = 8 * (7 - frame.priority.min(7));
+    let credit = if is(frame_flag::CREDIT) { CREDIT } else { 0 };
+    let ecn = match (is(frame_flag::CONGESTION_EXPERIENCED), is(frame_flag::ECN_CAPABLE)) {
+        (true, _) => ECN,
+        (false, true) => 0b10,
+        (false, false) => 0,
+    };
+    (class | credit) << 2 | ecn
+}
+
+/// How a switch sees datagrams.
+#[derive(Clone, Copy, Debug)]
+pub struct Reader {
+    /// It has so many priorities; those below share the lowest.
+    pub priorities: u8,
+    /// It writes telemetry.
+    pub stamps: bool,
+}
+
+/// A datagram that is on its way through the switch.
+#[derive(Clone, Debug, Default)]
+pub struct Datagram {
+    tos: u8,
+    bytes: Vec<u8>,
+    /// Stands in place of the first bytes when it leaves.
+    telemetry: Vec<u8>,
+    /// So many of them.
+    replaced: usize,
+}
+
+impl Datagram {
+    /// This payload of UDP instead, which came with this type of service.
+    pub fn fill(&mut self, tos: u8, payload: &[u8]) {
+        self.tos = tos;
+        self.bytes.clear();
+        self.bytes.extend_from_slice(payload);
+        self.telemetry.clear();
+        self.replaced = 0;
+    }
+
+    /// As a packet called `number` to a host of the fabric; `entropy` is what paths are chosen by.
+    /// None where it is too long.
+    pub fn packet(
+        &mut self,
+        reader: Reader,
+        number: u32,
+        host: u32,
+        entropy: u32,
+    ) -> Option<Packet> {
+        let wire_bytes = u16::try_from(self.bytes.len() + AROUND_BYTES).ok()?;
+        let mut frame = Frame::default();
+        let mut hops = HopTrace::default();
+        if reader.stamps {
+            match telemetry::parse(&self.bytes, &mut frame, &mut hops) {
+                Ok(rest) => self.replaced = self.bytes.len() - rest.len(),
+                Err(_) => (frame, hops) = Default::default(),
+            }
+        }
+        let ecn = self.tos & ECN;
+        let set = |on: bool, flag: u8| if on { flag } else { 0 };
+        frame.flags |= set(ecn != 0, frame_flag::ECN_CAPABLE)
+            | set(ecn == ECN, frame_flag::CONGESTION_EXPERIENCED)
+            | set(self.tos >> 2 & CREDIT == CREDIT, frame_flag::CREDIT);
+        (frame.dst, frame.entropy) = (host, entropy);
+        frame.wire_bytes = wire_bytes.max(MIN_WIRE_BYTES as u16);
+        frame.priority = (7 - (self.tos >> 5)).min(reader.priorities.saturating_sub(1));
+        Some(Packet { number, frame, hops })
+    }
+
+    /// Writes what the switch says of its packet into it.
+    pub fn stamp(&mut self, packet: &Packet) {
+        let Packet { frame, hops, .. } = packet;
+        if frame.flags & frame_flag::CONGESTION_EXPERIENCED != 0 {
+            self.tos |= ECN;
+        }
+        let asked = frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
+        self.telemetry.resize(telemetry::MOST_BYTES, 0);
+        let written = match asked {
+            0 => None,
+            _ => telemetry::emit(frame, hops, &mut self.telemetry).ok(),
+        };
+        self.telemetry.truncate(written.unwrap_or(0));
+        if written.is_none() {
+            self.replaced = 0;
+        }
+    }
+
+    /// The type of service that it leaves with.
+    pub fn tos(&self) -> u8 {
+        self.tos
+    }
+
+    /// The payload of UDP that it leaves with, in two pieces.
+    pub fn payload(&self) -> [&[u8]; 2] {
+        [&self.telemetry, &self.bytes[self.replaced..]]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::{Hop, Rate, Span, Time};
+
+    const READER: Reader = Reader { priorities: 8, stamps: true };
+
+    fn datagram(tos: u8, payload: &[u8]) -> Datagram {
+        let mut datagram = Datagram::default();
+        datagram.fill(tos, payload);
+        datagram
+    }
+
+    /// Telemetry that asks for both, with a record of a hop before, and what follows.
+    fn asking() -> Vec<u8> {
+        let flags = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
+        let frame = Frame { flags, peak_hop_delay: Span::us(3), ..Frame::default() };
+        let mut hops = HopTrace::default();
+        hops.push(Hop { port: 7, ..Hop::default() });
+        let mut bytes = vec![0; telemetry::MOST_BYTES];
+        let length = telemetry::emit(&frame, &hops, &mut bytes).unwrap();
+        bytes.truncate(length);
+        bytes.extend_from_slice(&[1, 2, 3, 4, 5, 6, 7]);
+        bytes
+    }
+
+    #[test]
+    fn classes_come_back_from_their_codes() {
+        for priority in 0..8 {
+            for flags in [
+                0,
+                frame_flag::ECN_CAPABLE,
+                frame_flag::ECN_CAPABLE | frame_flag::CONGESTION_EXPERIENCED,
+                frame_flag::CREDIT,
+            ] {
+                let frame = Frame { priority, flags, ..Frame::default() };
+                let packet = datagram(tos(&frame), b"x").packet(READER, 4, 2, 0).unwrap();
+                let Frame { priority: back, flags: said, dst, wire_bytes, .. } = packet.frame;
+                assert_eq!((back, said, dst, wire_bytes), (priority, flags, 2, 84));
+            }
+        }
+        // Best effort is the lowest, and network control the highest.
+        assert_eq!(tos(&Frame { priority: 7, ..Frame::default() }), 0);
+        assert_eq!(tos(&Frame { priority: 0, ..Frame::default() }) >> 2, 56);
+        let few = Reader { priorities: 2, ..READER };
+        let priority =
+            |dscp: u8| datagram(dscp << 2, b"").packet(few, 0, 0, 0).unwrap().frame.priority;
+        assert_eq!([56, 48, 40, 0].map(priority), [0, 1, 1, 1]);
+    }
+
+    #[test]
+    fn telemetry_is_written_where_it_is_asked_for() {
+        let mut datagram = datagram(0b10, &asking());
+        let mut packet = datagram.packet(READER, 0, 0, 0).unwrap();
+        assert_eq!(packet.frame.wire_bytes as usize, asking().len() + AROUND_BYTES);
+        packet.frame.peak_hop_delay = packet.frame.peak_hop_delay.max(Span::us(5));
+        let hop = Hop { at: Time::us(9), rate: Rate::mbps(100), port: 3, ..Hop::default() };
+        packet.hops.push(hop);
+        packet.frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
+        datagram.stamp(&packet);
+        let left = datagram.payload().concat();
+        assert_eq!((left.len(), datagram.tos()), (asking().len() + 32, 0b11));
+        let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+        let rest = telemetry::parse(&left, &mut frame, &mut hops).unwrap();
+        assert_eq!((rest, frame.peak_hop_delay), (&[1, 2, 3, 4, 5, 6, 7][..], Span::us(5)));
+        assert_eq!(hops.as_slice(), packet.hops.as_slice());
+    }
+
+    #[test]
+    fn what_asks_for_nothing_leaves_as_it_came() {
+        let echo = {
+            let mut hops = HopTrace::default();
+            hops.push(Hop::default());
+            let mut bytes = vec![9; 60];
+            telemetry::emit(&Frame::default(), &hops, &mut bytes).unwrap();
+            bytes
+        };
+        // Nothing, no header, other versions, halves of headers, unknown kinds, echoes.
+        let mut all = vec![vec![], vec![1], b"hello".to_vec(), vec![0xff; 40], echo];
+        all.extend((1..asking().len() - 7).map(|cut| asking()[..cut].to_vec()));
+        let mut unknown = asking();
+        unknown[1] = 0x7f;
+        all.push(unknown);
+        for payload in all {
+            let mut datagram = datagram(0, &payload);
+            let mut packet = datagram.packet(READER, 0, 0, 0).unwrap();
+            let asked = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
+            let is_whole = packet.frame.flags & asked != 0;
+            packet.frame.peak_hop_delay = Span::ZERO.max(packet.frame.peak_hop_delay);
+            datagram.stamp(&packet);
+            assert_eq!(datagram.payload().concat(), payload, "{is_whole}");
+        }
+        let mut silent = datagram(0, &asking());
+        let packet = silent.packet(Reader { stamps: false, ..READER }, 0, 0, 0).unwrap();
+        silent.stamp(&packet);
+        assert_eq!(silent.payload().concat(), asking());
+    }
+
+    #[test]
+    fn what_is_too_long_is_no_packet() {
+        assert!(datagram(0, &vec![0; MOST_BYTES]).packet(READER, 0, 0, 0).is_some());
+        assert!(datagram(0, &vec![0; MOST_BYTES + 1]).packet(READER, 0, 0, 0).is_none());
+    }
+}

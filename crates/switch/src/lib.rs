@@ -1,0 +1,90 @@
+//! Switches in software: real UDP datagrams meet the queues, marks and telemetry of the simulator's
+//! ports, by the [same code](tidegate_sim::OpenFabric). One switch is a fabric, too.
+//!
+//! Every pair of hosts has a socket for each direction. What host A sends to the one that stands
+//! for B goes through the fabric to the port of B, and leaves for B from the one that stands for A:
+//! hosts know nothing of switches between them.
+//!
+//! * [`datagram`](mod@datagram): what a switch reads of a datagram, and what it writes into it.
+//! * `sockets`: datagrams in, with the kernel's time of arrival, and out.
+//! * [`SoftwareSwitch`]: brings these together with the switches and a clock.
+//!
+//! What leaves when is computed from when it came, not from when this program was awake. That it
+//! wakes up late shows only in when the datagram is handed to the kernel, and is
+//! [measured](Report::late_us).
+//!
+//! Only Linux has what it takes; elsewhere there is nothing here.
+#![cfg(target_os = "linux")]
+
+mod clock;
+pub mod datagram;
+mod slots;
+mod sockets;
+mod software_switch;
+
+use std::net::SocketAddrV4;
+
+use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_sim::{LinkRecord, Spread, SwitchRecord};
+
+pub use software_switch::SoftwareSwitch;
+
+/// What switches are made from.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Config {
+    /// Switches and links; its hosts are places where real ones are.
+    pub fabric: Fabric,
+    /// How datagrams choose among equal paths; those from one host to one other are a connection.
+    pub routing: Routing,
+    /// By host of the fabric: where those that are there receive. They are not connected with each
+    /// other.
+    pub hosts: Vec<Vec<SocketAddrV4>>,
+    /// What real host i (counted over all) sends to host j of n goes to this address, at the port
+    /// `i · n + j` above its own; port 0: at ports that the kernel chooses.
+    pub listen: SocketAddrV4,
+    /// All chance in marks and paths comes from here.
+    pub seed: u64,
+}
+
+/// Where one host sends what is for another.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Path {
+    /// Who sends.
+    pub from: SocketAddrV4,
+    /// For whom.
+    pub to: SocketAddrV4,
+    /// Where to.
+    pub at: SocketAddrV4,
+}
+
+/// What became of datagrams, but for what the ports refused.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Came in, whatever became of them then.
+    pub received: u64,
+    /// Left.
+    pub sent: u64,
+    /// Not from the host that the socket is for.
+    pub strangers: u64,
+    /// Longer than the simulator's packets can be.
+    pub too_long: u64,
+    /// The kernel did not take them.
+    pub unsent: u64,
+    /// Came while a socket's buffer was full: the switch was too slow, and never saw them.
+    pub overrun: u64,
+}
+
+/// What a switch has done so far.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Report {
+    /// How long, in seconds.
+    pub seconds: f64,
+    /// The ports of switches, by number.
+    pub ports: Vec<LinkRecord>,
+    /// The switches.
+    pub switches: Vec<SwitchRecord>,
+    /// Datagrams.
+    pub counts: Counts,
+    /// How much later than they should datagrams were handed to the kernel, in microseconds.
+    pub late_us: Spread,
+}

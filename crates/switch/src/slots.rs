@@ -1,0 +1,34 @@
+//! Datagrams that are in the switch, by the number that their packet has there.
+
+use crate::datagram::Datagram;
+
+#[derive(Default)]
+pub(crate) struct Slots {
+    all: Vec<Slot>,
+    free: Vec<u32>,
+}
+
+/// A datagram and where it goes.
+#[derive(Default)]
+pub(crate) struct Slot {
+    pub(crate) path: u32,
+    pub(crate) datagram: Datagram,
+}
+
+impl Slots {
+    /// Takes a free one; its number.
+    pub(crate) fn take(&mut self) -> u32 {
+        self.free.pop().unwrap_or_else(|| {
+            self.all.push(Slot::default());
+            self.all.len() as u32 - 1
+        })
+    }
+
+    pub(crate) fn get(&mut self, number: u32) -> &mut Slot {
+        &mut self.all[number as usize]
+    }
+
+    pub(crate) fn free(&mut self, number: u32) {
+        self.free.push(number);
+    }
+}

@@ -1,0 +1,242 @@
+//! Real datagrams over 127.0.0.1, through a switch on a thread of its own. What is asserted of
+//! times allows for a machine with other work.
+#![cfg(target_os = "linux")]
+#![allow(missing_docs)]
+
+mod common;
+
+use std::time::Duration;
+
+use common::{Arrived, Host, WIRE_BYTES, asking, config, fabric, over, switch, through};
+use tidegate_core::fabric::{Buffer, CreditQueue, Ecn, Link, MarkAt, Node};
+use tidegate_core::wire::telemetry;
+use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
+use tidegate_switch::datagram::MOST_BYTES;
+
+/// Slow: a burst is over before much of it has left, even where its sender has to wait for a core.
+const RATE: Rate = Rate::mbps(5);
+/// May be marked.
+const ECT: u8 = 0b10;
+const CE: u8 = 0b11;
+
+#[test]
+fn a_flood_leaves_at_the_rate_of_the_port() {
+    let rate = Rate::mbps(20);
+    let mut switch = switch();
+    switch.buffer = Buffer::Shared { bytes: 100_000, alpha: f64::INFINITY };
+    let (arrived, report) = through(config(switch, 2, rate), |hosts, paths| {
+        // Twice the rate for a second, in bursts of ten milliseconds.
+        let each = 2 * rate.bytes_in(Span::ms(10)) as usize / WIRE_BYTES;
+        let start = hosts[0].clock();
+        for burst in 0..100 {
+            (0..each).for_each(|_| hosts[0].send(paths[0], 0, &common::payload(0)));
+            hosts[0].sleep_until(start + Duration::from_millis(10 * (burst + 1)));
+        }
+        hosts[1].all(Duration::from_millis(300))
+    });
+    let [first, .., last] = &arrived[..] else { panic!("{} arrived", arrived.len()) };
+    let bps = (arrived.len() - 1) as f64 * WIRE_BYTES as f64 * 8.0 / (last.at - first.at);
+    let share = bps / rate.as_bps() as f64;
+    assert!((0.95..=1.05).contains(&share), "{share} of the port's rate");
+    let port = &report.ports[1];
+    assert_eq!(port.packets, arrived.len() as u64);
+    assert_eq!(port.drops + port.packets, report.counts.received);
+    assert!(port.drops > port.packets / 2, "{} refused", port.drops);
+    assert!(port.queue_bytes.max > 98_000.0 && port.queue_bytes.max <= 100_000.0);
+    assert_eq!(report.counts.overrun, 0);
+}
+
+/// Sends so many at once; what arrives.
+fn burst(change: impl FnOnce(&mut tidegate_core::fabric::Switch), number: usize) -> Vec<Arrived> {
+    let mut switch = switch();
+    change(&mut switch);
+    let (arrived, _) = through(config(switch, 2, RATE), |hosts, paths| {
+        (0..number).for_each(|i| hosts[0].send(paths[0], ECT, &common::payload(i as u32)));
+        hosts[1].all(Duration::from_millis(300))
+    });
+    assert!(arrived.is_sorted_by_key(|datagram| datagram.number()), "in order");
+    arrived
+}
+
+#[test]
+fn marks_begin_where_they_should() {
+    let ecn = Ecn {
+        min_bytes: 20e3,
+        max_bytes: 20e3,
+        max_probability: 1.0,
+        at: MarkAt::Enqueue,
+        core_only: false,
+        per: None,
+    };
+    let arrived = burst(|switch| switch.ecn = Some(ecn), 60);
+    assert_eq!(arrived.len(), 60);
+    let first = arrived.iter().position(|datagram| datagram.tos == CE).expect("a mark");
+    // One is in service and nineteen wait when there are 20 KB; some may have left meanwhile.
+    assert!((20..26).contains(&first), "the first mark is on datagram {first}");
+    assert!(arrived[first..].iter().all(|datagram| datagram.tos == CE));
+    assert!(arrived[..first].iter().all(|datagram| datagram.tos == ECT));
+}
+
+#[test]
+fn the_buffer_takes_what_it_can() {
+    let bytes = 30 * WIRE_BYTES as u64;
+    let arrived = burst(|switch| switch.buffer = Buffer::Shared { bytes, alpha: 1e9 }, 60);
+    assert!((31..37).contains(&arrived.len()), "{} found room", arrived.len());
+    // By its dynamic threshold one port has half of it.
+    let arrived = burst(|switch| switch.buffer = Buffer::Shared { bytes, alpha: 1.0 }, 60);
+    assert!((16..22).contains(&arrived.len()), "{} found room", arrived.len());
+}
+
+#[test]
+fn telemetry_says_what_the_queue_was() {
+    const NUMBER: u32 = 40;
+    let ((sent, arrived), _) = through(config(switch(), 2, RATE), |hosts, paths| {
+        let send = |number| {
+            let at = hosts[0].clock().as_secs_f64();
+            hosts[0].send(paths[0], 0, &asking(number));
+            at
+        };
+        let sent: Vec<f64> = (0..NUMBER).map(send).collect();
+        (sent, hosts[1].all(Duration::from_millis(300)))
+    });
+    assert_eq!(arrived.len(), NUMBER as usize);
+    let mut errors = Vec::new();
+    let mut before = None;
+    for (number, datagram) in arrived.iter().enumerate() {
+        let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+        let rest = telemetry::parse(&datagram.bytes, &mut frame, &mut hops).unwrap();
+        assert_eq!(rest, common::payload(number as u32));
+        let [hop] = hops.as_slice() else { panic!("{hops:?}") };
+        let wire = asking(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
+        assert_eq!((hop.rate, hop.tx_bytes), (RATE, wire * number as u64));
+        // Back to back: the next starts when this one has left.
+        if let Some(before) = before.replace(hop.at)
+            && frame.peak_hop_delay > Span::ZERO
+        {
+            assert_eq!(hop.at, before + RATE.serialise(wire));
+        }
+        // Nothing joins once the burst is over: each leaves one less behind it.
+        let behind = (NUMBER as usize - 1 - number) as u32 * wire as u32;
+        assert!(hop.queue_bytes <= behind);
+        assert!(number < 20 || hop.queue_bytes == behind, "{} B behind", hop.queue_bytes);
+        let waited = frame.peak_hop_delay.as_s_f64() + RATE.serialise(wire).as_s_f64();
+        errors.push(datagram.at - sent[number] - waited);
+    }
+    let last = arrived.last().unwrap().at - sent[NUMBER as usize - 1];
+    assert!(last > 0.01, "the last waited for {last} s");
+    errors.sort_by(f64::total_cmp);
+    let (least, median) = (errors[0], errors[errors.len() / 2]);
+    assert!(least > -50e-6, "{least} s less than was stamped");
+    assert!(median < 2e-3, "{median} s more than was stamped, half of the time");
+}
+
+#[test]
+fn the_highest_priority_overtakes() {
+    let (arrived, report) = through(config(switch(), 2, RATE), |hosts, paths| {
+        (0..40).for_each(|i| hosts[0].send(paths[0], 0, &common::payload(i)));
+        (40..45).for_each(|i| hosts[0].send(paths[0], 56 << 2 | ECT, &common::payload(i)));
+        hosts[1].all(Duration::from_millis(300))
+    });
+    assert_eq!((arrived.len(), report.ports[1].drops), (45, 0));
+    let high: Vec<usize> = (0..45).filter(|&i| arrived[i].number() >= 40).collect();
+    let tos: Vec<u8> = high.iter().map(|&i| arrived[i].tos).collect();
+    assert_eq!(tos, [56 << 2 | ECT; 5]);
+    assert_eq!(high[4] - high[0], 4, "one after the other");
+    assert!(high[4] < 15, "the last of them is datagram {}", high[4]);
+}
+
+#[test]
+fn credits_wait_in_a_queue_of_their_own() {
+    let mut switch = switch();
+    switch.credit_queue = Some(CreditQueue { share: 0.05, bytes: 840, burst_bytes: 168 });
+    let credit = 56 << 2 | 0b11 << 2;
+    let (arrived, report) = through(config(switch, 2, RATE), |hosts, paths| {
+        (0..30).for_each(|i| hosts[0].send(paths[0], credit, &i32::to_be_bytes(i)));
+        hosts[1].all(Duration::from_millis(300))
+    });
+    // One at once, ten that wait, and perhaps some while others were still being sent.
+    assert!((11..16).contains(&arrived.len()), "{} credits left", arrived.len());
+    assert_eq!(report.ports[1].credit_drops, 30 - arrived.len() as u64);
+    // 84 B at a twentieth of 5 Mbit/s: 2688 us each.
+    let most = report.ports[1].queue_delay_us.max;
+    assert!((8.0 * 2688.0..10.0 * 2688.0 + 1.0).contains(&most), "the last waited for {most} us");
+}
+
+#[test]
+fn any_bytes_are_forwarded_as_they_are() {
+    let mut all: Vec<Vec<u8>> = (0..200u32)
+        .map(|i| {
+            let mut bytes = asking(i);
+            bytes[(i as usize * 7) % 16] ^= 1 << (i % 8);
+            bytes.truncate(1 + (i as usize * 13) % 40);
+            bytes
+        })
+        .filter(|bytes| {
+            let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+            let is_sound = telemetry::parse(bytes, &mut frame, &mut hops).is_ok();
+            !is_sound || frame.flags & (frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS) == 0
+        })
+        .collect();
+    assert!(all.len() > 100, "{} that ask for nothing", all.len());
+    all.push(Vec::new());
+    let (arrived, report) = through(config(switch(), 2, Rate::gbps(1)), |hosts, paths| {
+        all.iter().for_each(|bytes| hosts[0].send(paths[0], 0, bytes));
+        hosts[0].send(paths[0], 0, &vec![0; MOST_BYTES + 1]);
+        Host::new().send(paths[0], 0, b"from elsewhere");
+        hosts[1].all(Duration::from_millis(300))
+    });
+    assert_eq!(arrived.into_iter().map(|of| of.bytes).collect::<Vec<_>>(), all);
+    let counts = report.counts;
+    assert_eq!((counts.too_long, counts.strangers), (1, 1));
+    assert_eq!((counts.sent, counts.unsent), (all.len() as u64, 0));
+}
+
+#[test]
+fn each_host_sees_the_others_where_it_sends_to_them() {
+    let (seen, _) = through(config(switch(), 3, Rate::mbps(100)), |hosts, paths| {
+        // By sender, then receiver: 01 02 10 12 20 21.
+        hosts[2].send(paths[4], 0, b"from 2 to 0");
+        hosts[1].send(paths[2], 0, b"from 1 to 0");
+        hosts[0]
+            .all(Duration::from_millis(300))
+            .into_iter()
+            .map(|of| (of.bytes, paths.iter().position(|path| *path == of.from)))
+            .collect::<Vec<_>>()
+    });
+    let mut seen = seen;
+    seen.sort();
+    let expected = [(b"from 1 to 0".to_vec(), Some(0)), (b"from 2 to 0".to_vec(), Some(1))];
+    assert_eq!(seen, expected);
+}
+
+#[test]
+fn two_switches_in_a_row_are_two_hops() {
+    let link = |a, b, mbps| Link { a, b, rate: Rate::mbps(mbps), delay: Span::ZERO };
+    let links = vec![
+        link(Node::Host(0), Node::Switch(0), 100),
+        link(Node::Host(1), Node::Switch(1), 5),
+        link(Node::Switch(0), Node::Switch(1), 10),
+    ];
+    let mut second = switch();
+    second.name = "s1".into();
+    let fabric = fabric(vec![switch(), second], links, 2);
+    let hosts = vec![Host::new(), Host::new()];
+    let (arrived, _) = through(over(fabric, hosts), |hosts, paths| {
+        (0..30).for_each(|i| hosts[0].send(paths[0], 0, &asking(i)));
+        hosts[1].all(Duration::from_millis(300))
+    });
+    assert_eq!(arrived.len(), 30);
+    for (number, datagram) in arrived.iter().enumerate() {
+        let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+        telemetry::parse(&datagram.bytes, &mut frame, &mut hops).unwrap();
+        let [first, last] = hops.as_slice() else { panic!("{hops:?}") };
+        assert_eq!([first.rate, last.rate], [Rate::mbps(10), RATE]);
+        let wire = asking(0).len() as u64 + tidegate_switch::datagram::AROUND_BYTES as u64;
+        let landed = first.at + first.rate.serialise(wire);
+        assert!(landed <= last.at, "it has crossed the first link when it leaves by the second");
+        // The second queue is the longer one from the third packet on.
+        let waited = last.at - landed;
+        assert!(number < 2 || frame.peak_hop_delay >= waited);
+        assert!(number < 20 || waited > Span::ms(5), "{waited}");
+    }
+}
