@@ -84,6 +84,9 @@ pub struct Equipment {
     pub largest_credit: u32,
     /// Switches tell of links that come and go by schedule.
     pub circuits: bool,
+    /// Hosts do things at the same time: their clocks agree, and so do the round trips that they
+    /// were told.
+    pub same_clock: bool,
 }
 
 impl Equipment {
@@ -98,6 +101,7 @@ impl Equipment {
         credit_queue: None,
         largest_credit: 0,
         circuits: false,
+        same_clock: false,
     };
 
     /// What the fabric must have for this, in display order.
@@ -114,6 +118,7 @@ impl Equipment {
             (Need::Priorities, self.needs_class),
             (Need::Spraying, self.routing == Routing::Spray),
             (Need::SymmetricPaths, self.routing == Routing::SymmetricEcmp),
+            (Need::SameClock, self.same_clock),
         ];
         wanted.into_iter().filter_map(|(need, wanted)| wanted.then_some(need))
     }
@@ -142,6 +147,8 @@ pub enum Need {
     Spraying,
     /// Both directions of a connection take the same links.
     SymmetricPaths,
+    /// The clocks of all hosts agree.
+    SameClock,
 }
 
 impl Need {
@@ -158,6 +165,7 @@ impl Need {
             Need::Priorities => "priorities",
             Need::Spraying => "spraying",
             Need::SymmetricPaths => "symmetric paths",
+            Need::SameClock => "clocks that agree",
         }
     }
 }

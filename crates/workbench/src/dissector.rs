@@ -48,6 +48,7 @@ fn row(out: &mut String, field: &Field) {
     let (shown, unit) = match field.shown {
         Shown::Number => ("number", None),
         Shown::Bits => ("bits", None),
+        Shown::Bytes => ("bytes", None),
         Shown::Picoseconds => ("time", Some("ps")),
         Shown::BitsPerSecond => ("rate", Some("bit/s")),
     };

@@ -22,6 +22,7 @@ fn shown(field: &Field) -> &'static str {
     match field.shown {
         Shown::Number => "number",
         Shown::Bits => "bits",
+        Shown::Bytes => "bytes",
         Shown::Picoseconds => "ps",
         Shown::BitsPerSecond => "bit/s",
     }

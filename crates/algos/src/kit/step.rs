@@ -6,8 +6,8 @@ use alloc::collections::VecDeque;
 
 use tidegate_core::Time;
 
-/// Packets that wait to leave, from which on others wait no more that are said again anyway, or that
-/// others call for.
+/// Packets that wait to leave, from which on others wait no more that are said again anyway, or
+/// that others call for.
 pub(crate) const MOST_WAITING: usize = 1 << 16;
 
 /// A packet other than data, ready to go.

@@ -7,6 +7,8 @@ pub enum Shown {
     Number,
     /// One bit for each thing.
     Bits,
+    /// Bytes that mean nothing to people.
+    Bytes,
     /// A time.
     Picoseconds,
     /// A rate.

@@ -255,6 +255,22 @@ macro_rules! integers {
 }
 integers!(u32, u64);
 
+impl<const N: usize> Value for [u8; N] {
+    const BYTES: usize = N;
+    const SHOWN: Shown = Shown::Bytes;
+    fn put(self, out: &mut &mut [u8]) {
+        if let Some((first, rest)) = core::mem::take(out).split_first_chunk_mut() {
+            *first = self;
+            *out = rest;
+        }
+    }
+    fn take(bytes: &mut &[u8]) -> [u8; N] {
+        let Some((&first, rest)) = bytes.split_first_chunk() else { return [0; N] };
+        *bytes = rest;
+        first
+    }
+}
+
 macro_rules! picoseconds {
     ($($type:ty),*) => {$(
         impl Value for $type {

@@ -164,8 +164,7 @@ impl Outbox {
         }
         let channels = accept.channels.min(core::mem::take(&mut destination.granted));
         let prompt = accept.prompt.min(channels);
-        let booked =
-            channels.min(step.settings.channels - self.granting.bookings.of(epoch).taken);
+        let booked = channels.min(step.settings.channels - self.granting.bookings.of(epoch).taken);
         let at_once = prompt.min(booked);
         self.granting.bookings.book(epoch, booked, at_once);
         destination.bookings.book(epoch, booked, at_once);

@@ -270,7 +270,8 @@ impl Endpoint for Dcpim {
             Priorities::Seven => 6,
         };
         // Control that waits behind data is late for its round.
-        Equipment { classes, needs_class: true, routing: Routing::Spray, ..Equipment::NONE }
+        let routing = Routing::Spray;
+        Equipment { classes, needs_class: true, routing, same_clock: true, ..Equipment::NONE }
     }
 }
 
