@@ -3,11 +3,18 @@
 //! [`Endpoint`] is one host's driver: it owns packet memory, queues replies before data and keeps
 //! the transport's clock. It knows no socket and no clock; whoever has them calls it.
 //! [`pair`](fn@pair) is the first such caller: two endpoints on a link in memory, on a fake clock,
-//! with nothing of the simulator in between. Real sockets are the second, and not here yet.
+//! with nothing of the simulator in between. [`Node`](node::Node) is the second: an endpoint, its
+//! peers and the bytes of messages, as datagrams.
 
 mod datagram;
+#[cfg(target_os = "linux")]
+pub mod driver;
 mod endpoint;
+pub mod node;
 mod pair;
+pub mod session;
+#[cfg(target_os = "linux")]
+pub mod socket;
 mod torment;
 
 pub use datagram::datagram;

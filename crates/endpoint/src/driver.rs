@@ -1,0 +1,210 @@
+//! A node on a socket, in the thread of whoever calls.
+
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::time::Duration;
+
+use nix::poll::{PollFd, PollFlags, ppoll};
+use nix::sys::time::TimeSpec;
+use nix::time::{ClockId, clock_gettime};
+use tidegate_core::{Span, Time};
+
+use crate::node::{Arrival, Departure, Node};
+use crate::socket::{MOST_BYTES, MOST_SEGMENTS, Socket};
+
+/// Rows of datagrams that are taken, and sent, before the other is looked at.
+const ROWS: usize = 16;
+/// How exactly the system wakes this thread: its slack is 50 us unless it is told.
+const TIMER_SLACK_NS: u64 = 1;
+/// Time is told in picoseconds since the last multiple of this before: as long as they fit, and far
+/// longer than sessions.
+const ERA: Duration = Duration::from_secs(1 << 23);
+
+/// A node, its socket and the system's clock.
+pub struct Driver {
+    /// The node.
+    pub node: Node,
+    socket: Socket,
+    incoming: Box<[u8]>,
+    outgoing: Box<[u8]>,
+    /// A row that the system had no room for.
+    stuck: Option<Row>,
+    /// A datagram that was no part of the last row.
+    spare: Option<(Departure, Vec<u8>)>,
+    clock: Clock,
+    slack_is_set: bool,
+}
+
+/// The time since the last turn of an era. Clocks of hosts that are synchronised agree when they
+/// begin; from then on it goes as evenly as the system's, whoever sets that.
+#[derive(Clone, Copy, Debug)]
+pub struct Clock {
+    /// Of the clock that nobody sets.
+    origin: Duration,
+    /// Then.
+    began: Duration,
+}
+
+fn read(clock: ClockId) -> Duration {
+    clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
+}
+
+impl Clock {
+    /// Begins.
+    pub fn new() -> Clock {
+        let since = read(ClockId::CLOCK_REALTIME).as_nanos() % ERA.as_nanos();
+        let began = Duration::from_nanos(since as u64);
+        Clock { origin: read(ClockId::CLOCK_MONOTONIC), began }
+    }
+
+    /// What it is.
+    pub fn now(&self) -> Time {
+        let since = self.began + read(ClockId::CLOCK_MONOTONIC).saturating_sub(self.origin);
+        Time::ps((since.as_nanos() as u64).saturating_mul(1_000))
+    }
+}
+
+impl Default for Clock {
+    fn default() -> Clock {
+        Clock::new()
+    }
+}
+
+/// Datagrams to one address, in `outgoing`.
+#[derive(Clone, Copy)]
+struct Row {
+    to: SocketAddr,
+    tos: u8,
+    segment: usize,
+    bytes: usize,
+}
+
+impl Driver {
+    /// Puts the node on the socket.
+    pub fn new(node: Node, socket: Socket) -> Driver {
+        Driver {
+            node,
+            socket,
+            incoming: vec![0; 1 << 16].into(),
+            // A row, and one datagram more.
+            outgoing: vec![0; 2 << 16].into(),
+            stuck: None,
+            spare: None,
+            clock: Clock::new(),
+            slack_is_set: false,
+        }
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    /// Where the system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.socket.address()
+    }
+
+    /// The time.
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    /// Takes what has come, does what is due, sends what may be sent. If there was nothing, and
+    /// there is nothing to tell, it sleeps until something comes, or is due, or `waker` can be
+    /// read, or that time; without a time it does not.
+    ///
+    /// # Errors
+    /// Where the system has any.
+    pub fn turn(&mut self, until: Option<Time>, waker: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        let came = self.receive()?;
+        let now = self.now();
+        if self.node.deadline() <= now {
+            self.node.on_deadline(now);
+        }
+        let went = self.transmit()?;
+        match until {
+            Some(until) if !came && !went && !self.node.has_event() => self.sleep(until, waker),
+            _ => Ok(()),
+        }
+    }
+
+    /// Takes what has come; whether there was anything.
+    fn receive(&mut self) -> io::Result<bool> {
+        for row in 0..ROWS {
+            let Some(got) = self.socket.receive(&mut self.incoming)? else { return Ok(row > 0) };
+            let (now, held) = (self.now(), Span::ns(got.held.as_nanos() as u64));
+            for bytes in self.incoming[..got.bytes].chunks_mut(got.segment) {
+                self.node.receive(now, Arrival { from: got.from, tos: got.tos, held, bytes });
+            }
+        }
+        Ok(true)
+    }
+
+    /// Sends what may be sent; whether there was anything.
+    fn transmit(&mut self) -> io::Result<bool> {
+        let mut went = false;
+        for _ in 0..ROWS {
+            let Some(row) = self.stuck.take().or_else(|| self.row()) else { return Ok(went) };
+            let bytes = &self.outgoing[..row.bytes];
+            if !self.socket.send(row.to, row.tos, row.segment, bytes)? {
+                self.stuck = Some(row);
+                return Ok(went);
+            }
+            went = true;
+        }
+        Ok(went)
+    }
+
+    /// The next datagrams that may leave at once: alike but for the length of the last.
+    fn row(&mut self) -> Option<Row> {
+        let now = self.now();
+        let first = match self.spare.take() {
+            Some((first, bytes)) => {
+                self.outgoing[..first.bytes].copy_from_slice(&bytes);
+                first
+            }
+            None => self.node.transmit(now, &mut self.outgoing)?,
+        };
+        let Departure { to, tos, bytes: segment } = first;
+        let mut row = Row { to, tos, segment, bytes: segment };
+        let most = if self.socket.segments() { MOST_SEGMENTS } else { 1 };
+        for _ in 1..most {
+            if row.bytes + segment > MOST_BYTES {
+                break;
+            }
+            let room = &mut self.outgoing[row.bytes..];
+            let Some(next) = self.node.transmit(now, room) else { break };
+            if (next.to, next.tos) != (to, tos) || next.bytes > segment {
+                self.spare = Some((next, room[..next.bytes].to_vec()));
+                break;
+            }
+            row.bytes += next.bytes;
+            if next.bytes < segment {
+                break;
+            }
+        }
+        Some(row)
+    }
+
+    /// Sleeps until something comes, a deadline, or that time.
+    fn sleep(&mut self, until: Time, waker: Option<BorrowedFd<'_>>) -> io::Result<()> {
+        if !self.slack_is_set {
+            self.slack_is_set = true;
+            let _ = nix::sys::prctl::set_timerslack(TIMER_SLACK_NS);
+        }
+        let wait = until.min(self.node.deadline()).since(self.now());
+        let wait = TimeSpec::from(Duration::from_nanos(wait.as_ps().div_ceil(1_000)));
+        let out = if self.stuck.is_some() { PollFlags::POLLOUT } else { PollFlags::empty() };
+        let socket = PollFd::new(self.socket.as_fd(), PollFlags::POLLIN | out);
+        let polled = match waker {
+            Some(waker) => {
+                ppoll(&mut [socket, PollFd::new(waker, PollFlags::POLLIN)], Some(wait), None)
+            }
+            None => ppoll(&mut [socket], Some(wait), None),
+        };
+        match polled {
+            Ok(_) | Err(nix::Error::EINTR) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! How sessions begin.
+//!
+//! Who asks says [`Hello`]. Whoever hears that the first time keeps nothing of it: the answer is a
+//! cookie, and only who comes back with it from the same address within seconds is given a place
+//! among the peers. All proves the key; a `Hello` is longer than any answer to it.
+
+use std::net::SocketAddr;
+
+use ring::digest;
+use tidegate_algos::Stack;
+use tidegate_core::wire::Header as _;
+use tidegate_core::{Span, Time};
+
+use super::peers::{Asking, Open, Peer, State};
+use super::{Event, Gone, Node, PeerId};
+use crate::session::Session;
+use crate::session::header::{Accept, Header, Hello, Refuse, Reset, Retry};
+use crate::session::keys::Key;
+
+/// A question is asked again after so long, then after twice that, and so on.
+const ASK_AGAIN: Span = Span::ms(50);
+/// Longest time between two of them.
+const ASK_AT_MOST: Span = Span::s(2);
+/// A cookie is good for so long.
+const COOKIE_AGE: Span = Span::s(10);
+/// Bytes of a proof, at the end of each header.
+const PROOF_BYTES: usize = 16;
+
+/// Why there will be no session, as numbers on the wire.
+mod reason {
+    pub(super) const PROTOCOL: u32 = 1;
+    pub(super) const PARAMETERS: u32 = 2;
+    pub(super) const PAYLOAD: u32 = 3;
+    pub(super) const FULL: u32 = 4;
+    pub(super) const VERSION: u32 = 5;
+}
+
+/// What both sides have to have in common.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) struct Identity {
+    protocol: [u8; 16],
+    parameters: u64,
+    payload: u32,
+}
+
+impl Identity {
+    pub(super) fn of(stack: &Stack, payload: u32) -> Identity {
+        let name = stack.protocol().card().name.as_bytes();
+        let mut protocol = [0; 16];
+        let length = name.len().min(16);
+        protocol[..length].copy_from_slice(&name[..length]);
+        let values: Vec<_> =
+            stack.values().iter().map(|(name, value)| format!("{name}={value:?}\n")).collect();
+        let digest = digest::digest(&digest::SHA256, values.concat().as_bytes());
+        let first = digest.as_ref().first_chunk().copied().unwrap_or_default();
+        Identity { protocol, parameters: u64::from_be_bytes(first), payload }
+    }
+
+    /// Why whoever says that is not as this, if it is not.
+    fn refuses(&self, hello: &Hello) -> Option<(u32, u64)> {
+        if hello.protocol != self.protocol {
+            Some((reason::PROTOCOL, 0))
+        } else if hello.parameters != self.parameters {
+            Some((reason::PARAMETERS, self.parameters))
+        } else if hello.payload != self.payload {
+            Some((reason::PAYLOAD, self.payload.into()))
+        } else {
+            None
+        }
+    }
+}
+
+/// A header as bytes, with its proof at the end: the key's, over all before it and `also`.
+fn proved(key: &Key, header: impl Into<Header>, also: &[u8]) -> Vec<u8> {
+    let header = header.into();
+    let mut bytes = vec![0; header.bytes()];
+    // There is room: the length is the header's own.
+    let _ = header.emit(&mut bytes);
+    let (said, proof) = bytes.split_at_mut(header.bytes() - PROOF_BYTES);
+    proof.copy_from_slice(&key.proof("header", &[said, also]));
+    bytes
+}
+
+/// Whether the header's proof is right.
+fn proves(key: &Key, bytes: &[u8], also: &[u8]) -> bool {
+    let Some((said, proof)) = bytes.split_last_chunk::<PROOF_BYTES>() else { return false };
+    key.proves(proof, "header", &[said, also])
+}
+
+/// A description of who asks, for a cookie.
+fn whom(from: SocketAddr, hello: &Hello) -> [Vec<u8>; 3] {
+    [from.to_string().into_bytes(), hello.id.to_be_bytes().into(), hello.nonce.into()]
+}
+
+impl Node {
+    /// Asks for a session with whoever is at that address; if there is one, or one was asked for,
+    /// it is that.
+    ///
+    /// # Errors
+    /// Where there are as many peers as there may be.
+    pub fn connect(&mut self, now: Time, to: SocketAddr) -> Result<PeerId, Gone> {
+        let now = self.clock(now);
+        let there = self.peers.iter().find(|(_, peer)| peer.address == to && !peer.closing);
+        if let Some(name) = there.and_then(|(number, _)| self.peers.name(number)) {
+            return Ok(name);
+        }
+        let mut nonce = [0; 32];
+        (self.entropy)(&mut nonce);
+        let asking = Asking { nonce, cookie: [0; 32], tries: 0, rumour: None };
+        let random = self.random();
+        let name = self.peers.add(now, to, random, State::Asking(asking)).ok_or(Gone::Full)?;
+        self.ask(now, name.number);
+        Ok(name)
+    }
+
+    fn random(&mut self) -> u64 {
+        let mut bytes = [0; 8];
+        (self.entropy)(&mut bytes);
+        u64::from_be_bytes(bytes)
+    }
+
+    /// Asks, again or for the first time.
+    pub(super) fn ask(&mut self, now: Time, number: u32) {
+        let Some(peer) = self.peers.at_mut(number) else { return };
+        let State::Asking(asking) = &mut peer.state else { return };
+        let hello = Hello {
+            id: peer.id,
+            nonce: asking.nonce,
+            protocol: self.identity.protocol,
+            parameters: self.identity.parameters,
+            payload: self.identity.payload,
+            limit: self.config.limits.unread_bytes,
+            cookie: asking.cookie,
+            sent_at: now,
+            mac: [0; 16],
+        };
+        let pause = ASK_AGAIN.times(1 << asking.tries.min(16)).min(ASK_AT_MOST);
+        asking.tries += 1;
+        peer.due = now.after(pause).min(peer.heard_at.after(self.config.limits.silence));
+        self.timer = self.timer.min(peer.due);
+        let datagram = proved(&self.config.key, hello, &[]);
+        let to = peer.address;
+        self.post(to, datagram);
+    }
+
+    /// A header of sessions that is not sealed.
+    pub(super) fn on_header(
+        &mut self,
+        now: Time,
+        held: Span,
+        from: SocketAddr,
+        header: Header,
+        bytes: &[u8],
+    ) {
+        match header {
+            Header::Hello(hello) => self.on_hello(now, held, from, &hello, bytes),
+            Header::Retry(retry) => self.on_retry(now, from, &retry, bytes),
+            Header::Accept(accept) => self.on_accept(now, held, from, &accept, bytes),
+            Header::Refuse(refuse) => self.on_refuse(from, &refuse, bytes),
+            Header::Reset(reset) => self.on_reset(now, from, &reset, bytes),
+            Header::Data(_) | Header::Control(_) => self.counters.malformed += 1,
+        }
+    }
+
+    /// Somebody speaks another version: says which one is spoken here, without proof.
+    pub(super) fn on_other_version(&mut self, from: SocketAddr, theirs: u8, bytes: usize) {
+        self.counters.malformed += 1;
+        // Their own answer to ours, from which nothing follows but a better message.
+        let asked = self.peers.iter_mut().find(|(_, peer)| peer.address == from);
+        if let Some((_, Peer { state: State::Asking(asking), .. })) = asked {
+            asking.rumour = Some(Gone::OtherVersion { theirs: theirs.into() });
+            return;
+        }
+        let version = Header::FORMAT.version.into();
+        let refuse = Refuse { to: 0, reason: reason::VERSION, instead: version, mac: [0; 16] };
+        if bytes >= Refuse::BYTES {
+            self.post(from, proved(&self.config.key, refuse, &[]));
+        }
+    }
+
+    fn on_hello(&mut self, now: Time, held: Span, from: SocketAddr, hello: &Hello, bytes: &[u8]) {
+        let key = &self.config.key;
+        if !proves(key, bytes, &[]) {
+            self.counters.forged += 1;
+            return;
+        }
+        let whom = whom(from, hello);
+        let whom: Vec<&[u8]> = whom.iter().map(Vec::as_slice).collect();
+        let shown = self.cookies.made_at(&hello.cookie, &whom).map(Time::ps);
+        let Some(made_at) = shown.filter(|&at| now.since(at) <= COOKIE_AGE) else {
+            let cookie = self.cookies.bake(now.as_ps(), &whom);
+            let retry = Retry { to: hello.id, cookie, mac: [0; 16] };
+            let datagram = proved(key, retry, &hello.nonce);
+            self.post(from, datagram);
+            return;
+        };
+        self.counters.taken += 1;
+        if let Some((reason, instead)) = self.identity.refuses(hello) {
+            self.refuse(from, hello, reason, instead);
+            return;
+        }
+        // The same question again: so is the answer.
+        let asked = self.peers.iter().find_map(|(_, peer)| match &peer.state {
+            State::Open(open) if open.theirs == hello.id && open.asked == hello.nonce => {
+                Some(open.accept.clone())
+            }
+            _ => None,
+        });
+        if let Some(accept) = asked {
+            if let Some(accept) = accept {
+                self.post(from, accept);
+            }
+            return;
+        }
+        let mut nonce = [0; 32];
+        (self.entropy)(&mut nonce);
+        let random = self.random();
+        let [theirs, ours] = self.config.key.session(&hello.nonce, &nonce);
+        let session = Session::new(ours, theirs);
+        let open = Open::new(session, hello.id, hello.nonce, hello.limit, self.room());
+        let state = State::Open(Box::new(open));
+        let Some(name) = self.peers.add(now, from, random, state) else {
+            self.refuse(from, hello, reason::FULL, 0);
+            return;
+        };
+        let Some(peer) = self.peers.at_mut(name.number) else { return };
+        let accept = Accept {
+            to: hello.id,
+            id: peer.id,
+            nonce,
+            limit: self.config.limits.unread_bytes,
+            sent_at: hello.sent_at,
+            mac: [0; 16],
+        };
+        let accept = proved(&self.config.key, accept, &hello.nonce);
+        if let State::Open(open) = &mut peer.state {
+            open.accept = Some(accept.clone());
+        }
+        let others: Vec<_> = self.peers.iter().filter(|(_, p)| p.address == from).collect();
+        let others: Vec<_> = others.iter().map(|&(n, _)| n).filter(|&n| n != name.number).collect();
+        self.post(from, accept);
+        self.opened(now, name, now.since(made_at).beyond(held));
+        // Who begins anew may have forgotten what was before: it is asked.
+        for number in others {
+            self.ping(now, number);
+        }
+    }
+
+    fn refuse(&mut self, from: SocketAddr, hello: &Hello, reason: u32, instead: u64) {
+        let refuse = Refuse { to: hello.id, reason, instead, mac: [0; 16] };
+        let datagram = proved(&self.config.key, refuse, &hello.nonce);
+        self.post(from, datagram);
+    }
+
+    /// The nonce of the question that this answers; counts what answers none.
+    fn asked(&mut self, to: u64, bytes: &[u8]) -> Option<(u32, [u8; 32])> {
+        let found = self.peers.by_session(to);
+        let Some((number, Peer { state: State::Asking(asking), .. })) = found else {
+            self.counters.strangers += 1;
+            return None;
+        };
+        let nonce = asking.nonce;
+        if !proves(&self.config.key, bytes, &nonce) {
+            self.counters.forged += 1;
+            return None;
+        }
+        self.counters.taken += 1;
+        Some((number, nonce))
+    }
+
+    fn on_retry(&mut self, now: Time, _from: SocketAddr, retry: &Retry, bytes: &[u8]) {
+        let Some((number, _)) = self.asked(retry.to, bytes) else { return };
+        let Some(Peer { state: State::Asking(asking), .. }) = self.peers.at_mut(number) else {
+            return;
+        };
+        if asking.cookie != retry.cookie {
+            asking.cookie = retry.cookie;
+            asking.tries = 0;
+            self.ask(now, number);
+        }
+    }
+
+    fn on_accept(
+        &mut self,
+        now: Time,
+        held: Span,
+        from: SocketAddr,
+        accept: &Accept,
+        bytes: &[u8],
+    ) {
+        let Some((number, nonce)) = self.asked(accept.to, bytes) else { return };
+        let [ours, theirs] = self.config.key.session(&nonce, &accept.nonce);
+        let session = Session::new(ours, theirs);
+        let open = Open::new(session, accept.id, nonce, accept.limit, self.room());
+        let Some(peer) = self.peers.at_mut(number) else { return };
+        peer.state = State::Open(Box::new(open));
+        peer.address = from;
+        peer.heard_at = now;
+        if let Some(name) = self.peers.name(number) {
+            self.opened(now, name, now.since(accept.sent_at).beyond(held));
+        }
+    }
+
+    /// What a peer may send before its application has taken anything.
+    fn room(&self) -> u64 {
+        self.config.limits.unread_bytes
+    }
+
+    fn on_refuse(&mut self, from: SocketAddr, refuse: &Refuse, bytes: &[u8]) {
+        if refuse.reason == reason::VERSION {
+            self.on_other_version(from, refuse.instead as u8, 0);
+            return;
+        }
+        let Some((number, _)) = self.asked(refuse.to, bytes) else { return };
+        let why = match refuse.reason {
+            reason::PROTOCOL => Gone::OtherProtocol,
+            reason::PARAMETERS => Gone::OtherParameters,
+            reason::PAYLOAD => Gone::OtherPayload { theirs: refuse.instead },
+            reason::FULL => Gone::Full,
+            _ => Gone::Violation,
+        };
+        self.part(number, why);
+    }
+
+    /// There is a session. The first tells how long a round trip takes.
+    fn opened(&mut self, now: Time, name: PeerId, rtt: Span) {
+        self.saw_rtt(name.number, rtt);
+        self.begin(rtt);
+        self.events.push_back(Event::Opened(name));
+        // Now that the transport is there, and to see whether the path carries full datagrams.
+        self.probe(now, name.number);
+        self.submit_to(now, name.number);
+    }
+
+    /// Says that a session is unknown here, to whoever sends to it.
+    pub(super) fn reset(&mut self, from: SocketAddr, of: u64, bytes: usize) {
+        self.counters.strangers += 1;
+        if bytes >= Reset::BYTES {
+            let reset = Reset { of, token: [0; 16] };
+            self.post(from, proved(&self.config.key, reset, &[]));
+        }
+    }
+
+    /// Somebody says that the peer knows nothing of a session. Others with the key can be made to
+    /// say so, too: the peer is asked, and is gone if it does not answer.
+    fn on_reset(&mut self, now: Time, from: SocketAddr, reset: &Reset, bytes: &[u8]) {
+        if !proves(&self.config.key, bytes, &[]) {
+            self.counters.forged += 1;
+            return;
+        }
+        let suspect = self.peers.iter_mut().find_map(|(number, peer)| match &mut peer.state {
+            State::Open(open) if open.theirs == reset.of && peer.address == from => {
+                let is_first = open.doubts == 0;
+                open.doubts = open.doubts.max(1);
+                Some((number, is_first))
+            }
+            _ => None,
+        });
+        match suspect {
+            Some((number, true)) => self.doubt(now, number),
+            Some((_, false)) => {}
+            None => self.counters.strangers += 1,
+        }
+    }
+}

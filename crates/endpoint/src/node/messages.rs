@@ -1,0 +1,151 @@
+//! The bytes of messages: those that leave, and those of which something has arrived.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use tidegate_core::Role;
+
+use super::Ticket;
+
+/// Bytes that may stand before a message's own.
+const HEAD_BYTES: usize = 16;
+
+/// A message on its way out.
+pub(super) struct Outgoing {
+    pub(super) ticket: Ticket,
+    pub(super) peer: u32,
+    head: [u8; HEAD_BYTES],
+    head_bytes: usize,
+    body: Bytes,
+    pub(super) role: Role,
+}
+
+impl Outgoing {
+    pub(super) fn bytes(&self) -> u64 {
+        (self.head_bytes + self.body.len()) as u64
+    }
+
+    /// Copies what stands at `offset` and behind it; false where the message is shorter.
+    pub(super) fn copy(&self, offset: u64, to: &mut [u8]) -> bool {
+        if offset.checked_add(to.len() as u64).is_none_or(|end| end > self.bytes()) {
+            return false;
+        }
+        let offset = offset as usize;
+        let of_head = self.head_bytes.saturating_sub(offset).min(to.len());
+        let (head, body) = to.split_at_mut(of_head);
+        head.copy_from_slice(&self.head[offset.min(HEAD_BYTES)..][..of_head]);
+        let from = (offset + of_head).saturating_sub(self.head_bytes);
+        body.copy_from_slice(&self.body[from..][..body.len()]);
+        true
+    }
+}
+
+/// Messages on their way out, by the number that the transport knows them by.
+#[derive(Default)]
+pub(super) struct Outbox {
+    all: Vec<Option<Outgoing>>,
+    /// Numbers of no message, the one that has been free for longest first.
+    free: VecDeque<u32>,
+    tickets: u64,
+}
+
+impl Outbox {
+    /// A message; its number among those alive, and for ever.
+    pub(super) fn add(&mut self, peer: u32, head: &[u8], body: Bytes, role: Role) -> (u32, Ticket) {
+        let ticket = Ticket(self.tickets);
+        self.tickets += 1;
+        let head_bytes = head.len().min(HEAD_BYTES);
+        let mut kept = [0; HEAD_BYTES];
+        kept[..head_bytes].copy_from_slice(&head[..head_bytes]);
+        let message = Outgoing { ticket, peer, head: kept, head_bytes, body, role };
+        let id = match self.free.pop_front() {
+            Some(id) => {
+                self.all[id as usize] = Some(message);
+                id
+            }
+            None => {
+                self.all.push(Some(message));
+                self.all.len() as u32 - 1
+            }
+        };
+        (id, ticket)
+    }
+
+    pub(super) fn get(&self, id: u32) -> Option<&Outgoing> {
+        self.all.get(id as usize)?.as_ref()
+    }
+
+    pub(super) fn remove(&mut self, id: u32) -> Option<Outgoing> {
+        let message = self.all.get_mut(id as usize)?.take()?;
+        self.free.push_back(id);
+        Some(message)
+    }
+
+    /// Those to that peer.
+    pub(super) fn to(&self, peer: u32) -> Vec<u32> {
+        let all = (0..).zip(&self.all);
+        let ours = all.filter(|(_, message)| message.as_ref().is_some_and(|m| m.peer == peer));
+        ours.map(|(id, _)| id).collect()
+    }
+}
+
+/// A message of which something has arrived.
+#[derive(Default)]
+pub(super) struct Incoming {
+    pub(super) bytes: Vec<u8>,
+}
+
+impl Incoming {
+    /// Puts what has arrived in its place; by how much the message became longer.
+    pub(super) fn put(&mut self, offset: u64, arrived: &[u8]) -> u64 {
+        let (from, before) = (offset as usize, self.bytes.len());
+        let end = from + arrived.len();
+        if end > before {
+            self.bytes.resize(end, 0);
+        }
+        self.bytes[from..end].copy_from_slice(arrived);
+        (self.bytes.len() - before) as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_is_its_head_and_its_body() {
+        let mut outbox = Outbox::default();
+        let body = Bytes::from((0..100).collect::<Vec<u8>>());
+        let (id, _) = outbox.add(1, &[200, 201, 202], body, Role::Alone);
+        let whole: Vec<u8> = [200, 201, 202].into_iter().chain(0..100).collect();
+        let message = outbox.get(id).unwrap();
+        assert_eq!(message.bytes(), 103);
+        for from in 0..=103 {
+            for to in from..=103 {
+                let mut piece = vec![9; to - from];
+                assert!(message.copy(from as u64, &mut piece));
+                assert_eq!(piece, whole[from..to]);
+            }
+        }
+        assert!(!message.copy(103, &mut [0]) && !message.copy(u64::MAX, &mut [0]));
+    }
+
+    #[test]
+    fn numbers_come_again_when_they_are_free_and_tickets_never_do() {
+        let mut outbox = Outbox::default();
+        let add = |outbox: &mut Outbox| outbox.add(1, &[], Bytes::from_static(b"x"), Role::Alone);
+        assert_eq!([add(&mut outbox), add(&mut outbox)], [(0, Ticket(0)), (1, Ticket(1))]);
+        assert!(outbox.remove(0).is_some() && outbox.remove(0).is_none());
+        assert_eq!(add(&mut outbox), (0, Ticket(2)));
+        assert_eq!(outbox.to(1), [0, 1]);
+        assert_eq!(outbox.to(2), []);
+    }
+
+    #[test]
+    fn pieces_come_in_any_order() {
+        let mut incoming = Incoming::default();
+        assert_eq!(incoming.put(3, b"def"), 6);
+        assert_eq!(incoming.put(0, b"abc"), 0);
+        assert_eq!(incoming.bytes, b"abcdef");
+    }
+}

@@ -1,0 +1,419 @@
+//! A host on a real network, without socket and clock.
+//!
+//! Datagrams come in with the address they are from, their type of service and how long ago they
+//! arrived; others are asked for while the uplink is free. What the application is told waits as
+//! [`Event`]s. Times are those of a clock that the caller has; one that goes back is held, and a
+//! leap ahead is nobody's silence.
+
+mod care;
+mod config;
+mod handshake;
+mod messages;
+mod peers;
+mod traffic;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use tidegate_algos::Protocol;
+use tidegate_core::wire::{Header as _, HeaderError, START_BYTES};
+use tidegate_core::{
+    Application, HEADER_BYTES, Hop, HostContext, Message, MessageId, Path, PathOracle, Role, Span,
+    Time, frame_flag,
+};
+
+use crate::endpoint::{Endpoint, Packet};
+use crate::session::Opened;
+use crate::session::header::control::{Blocked, Limit, Ping, Pong, Told};
+use crate::session::header::{Control, Data, Header};
+use crate::session::keys::{Cookies, TAG_BYTES};
+
+pub use config::{Config, ConfigError, Limits};
+use messages::Outbox;
+use peers::{Peer, Peers, State};
+
+/// This host, as its transport numbers hosts; peers come after.
+const SELF: u32 = 0;
+/// Kinds of headers that a datagram without a transport's begins with.
+const OF_SESSIONS: std::ops::Range<u8> = 32..64;
+/// Datagrams of sessions that wait to leave, at most: what is more is lost, as it may be anywhere.
+const MOST_WAITING: usize = 4_096;
+/// Behind the header of a message's bytes on the wire: IP, UDP, Ethernet, its gap and preamble.
+const BELOW_BYTES: u32 = 20 + 8 + 18 + 20;
+
+/// A peer, as long as it is one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct PeerId {
+    pub(crate) number: u32,
+    pub(crate) generation: u32,
+}
+
+/// A message on its way out, until it is told of.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Ticket(pub u64);
+
+/// Why a session is over, or never was one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gone {
+    /// This side has ended it.
+    Closed,
+    /// The other side has ended it.
+    ClosedByPeer,
+    /// The other side knows nothing of it any more: it was restarted.
+    Restarted,
+    /// Nothing was heard for too long.
+    Silent,
+    /// The path does not carry datagrams as long as these.
+    TooLong {
+        /// Bytes of UDP payload.
+        datagram: usize,
+    },
+    /// The other side runs another protocol.
+    OtherProtocol,
+    /// The other side runs the same with other parameters.
+    OtherParameters,
+    /// The other side sends other full packets.
+    OtherPayload {
+        /// Their payload, in bytes.
+        theirs: u64,
+    },
+    /// The other side has as many peers as it takes.
+    Full,
+    /// The other side speaks another version of this.
+    OtherVersion {
+        /// Theirs.
+        theirs: u64,
+    },
+    /// The other side does not keep to what it was told.
+    Violation,
+}
+
+/// What the application is told.
+#[derive(Debug, PartialEq)]
+pub enum Event {
+    /// A session has begun, here or there.
+    Opened(PeerId),
+    /// A session is over, or never was one. Its messages have failed before.
+    Gone(PeerId, Gone),
+    /// A message has arrived, whole. [`Node::taken`] makes room for others.
+    Arrived(PeerId, Vec<u8>),
+    /// The peer has all of a message.
+    Delivered(Ticket),
+    /// Whether the peer has the message, nobody knows.
+    Failed(Ticket, Gone),
+}
+
+/// Why a message was not taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SendError {
+    /// There is no such peer any more.
+    Gone,
+    /// It has no bytes.
+    Empty,
+    /// It is longer than messages may be.
+    TooLong {
+        /// How long they may be.
+        most: u64,
+    },
+}
+
+/// A datagram that has come.
+#[derive(Debug)]
+pub struct Arrival<'a> {
+    /// Where from.
+    pub from: SocketAddr,
+    /// Its IP header's type of service: a class in the upper six bits, marks in the lower two.
+    pub tos: u8,
+    /// How long ago it arrived.
+    pub held: Span,
+    /// Its payload. Opened in place.
+    pub bytes: &'a mut [u8],
+}
+
+/// A datagram to send.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Departure {
+    /// Where to.
+    pub to: SocketAddr,
+    /// Type of service.
+    pub tos: u8,
+    /// Its length.
+    pub bytes: usize,
+}
+
+/// What became of datagrams that were of no use.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Counters {
+    /// Taken.
+    pub taken: u64,
+    /// No headers that anybody here knows.
+    pub malformed: u64,
+    /// Of no session.
+    pub strangers: u64,
+    /// Not sealed or proved with the key.
+    pub forged: u64,
+    /// Came before, or too late to tell.
+    pub old: u64,
+    /// Marked on the way.
+    pub marked: u64,
+}
+
+/// Fills bytes at random.
+pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;
+
+/// A host: its transport, peers and messages.
+pub struct Node {
+    config: Config,
+    protocol: Protocol,
+    /// Name and parameters, as a handshake has them.
+    identity: handshake::Identity,
+    entropy: Entropy,
+    cookies: Cookies,
+    /// Made with the first session, which tells how long a round trip takes.
+    endpoint: Option<Endpoint>,
+    context: HostContext,
+    peers: Peers,
+    outbox: Outbox,
+    /// Datagrams of sessions that wait to leave.
+    waiting: VecDeque<(SocketAddr, Vec<u8>)>,
+    events: VecDeque<Event>,
+    counters: Counters,
+    now: Time,
+    /// The uplink is busy until then.
+    free_at: Time,
+    /// The transport may have something to send that it was not asked for.
+    unasked: bool,
+    /// When peers want something at the earliest.
+    timer: Time,
+    /// What is beside sealed bytes.
+    bound: Vec<u8>,
+}
+
+impl Node {
+    /// A host as configured. `entropy` has to be unpredictable, but in tests.
+    ///
+    /// # Errors
+    /// Where the configuration makes no sense.
+    pub fn new(config: Config, mut entropy: Entropy) -> Result<Node, ConfigError> {
+        let context = config.context()?;
+        let mut secret = [0; 32];
+        entropy(&mut secret);
+        Ok(Node {
+            protocol: config.stack.protocol(),
+            identity: handshake::Identity::of(&config.stack, context.mtu),
+            cookies: Cookies::new(&secret),
+            endpoint: None,
+            peers: Peers::new(config.limits.peers),
+            outbox: Outbox::default(),
+            waiting: VecDeque::new(),
+            events: VecDeque::new(),
+            counters: Counters::default(),
+            now: Time::ZERO,
+            free_at: Time::ZERO,
+            unasked: false,
+            timer: Time::NEVER,
+            bound: Vec::new(),
+            config,
+            context,
+            entropy,
+        })
+    }
+
+    /// What the transport was told of this host: with its round trip once there is a session.
+    pub fn context(&self) -> &HostContext {
+        &self.context
+    }
+
+    /// What has come so far.
+    pub fn counters(&self) -> Counters {
+        self.counters
+    }
+
+    /// The next thing to tell the application.
+    pub fn event(&mut self) -> Option<Event> {
+        self.events.pop_front()
+    }
+
+    /// Whether there is something to tell the application.
+    pub fn has_event(&self) -> bool {
+        !self.events.is_empty()
+    }
+
+    /// Where the peer is, as far as is known.
+    pub fn address(&self, peer: PeerId) -> Option<SocketAddr> {
+        self.peers.get(peer).map(|peer| peer.address)
+    }
+
+    /// The shortest round trip to the peer that was seen.
+    pub fn base_rtt(&self, peer: PeerId) -> Option<Span> {
+        self.peers.get(peer).map(|peer| peer.rtt).filter(|&rtt| rtt < Span::FOREVER)
+    }
+
+    /// Gives a message to the transport, or keeps it until the peer is there and has room: `head`
+    /// and `body` in one.
+    ///
+    /// # Errors
+    /// Where the peer is gone, or the message too long or empty.
+    pub fn send(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        head: &[u8],
+        body: Bytes,
+        role: Role,
+    ) -> Result<Ticket, SendError> {
+        let now = self.clock(now);
+        let bytes = (head.len() + body.len()) as u64;
+        let most = self.config.limits.message_bytes;
+        match bytes {
+            0 => return Err(SendError::Empty),
+            _ if bytes > most => return Err(SendError::TooLong { most }),
+            _ => {}
+        }
+        let to = self.peers.get_mut(peer).filter(|peer| !peer.closing).ok_or(SendError::Gone)?;
+        let (id, ticket) = self.outbox.add(peer.number, head, body, role);
+        to.waiting.push_back(id);
+        self.submit_to(now, peer.number);
+        Ok(ticket)
+    }
+
+    /// The application has taken so many bytes of messages of that peer.
+    pub fn taken(&mut self, now: Time, peer: PeerId, bytes: u64) {
+        let now = self.clock(now);
+        let room = self.config.limits.unread_bytes;
+        let Some(Peer { state: State::Open(open), .. }) = self.peers.get_mut(peer) else { return };
+        open.taken += bytes;
+        // Told when it is worth a packet; who is blocked asks.
+        if open.taken + room - open.limit >= room / 4 {
+            open.limit = open.taken + room;
+            let told = Told::Limit(Limit { bytes: open.limit });
+            self.tell(now, peer.number, told, 0);
+        }
+    }
+
+    /// Ends the session once all that was to be sent has arrived.
+    pub fn close(&mut self, now: Time, peer: PeerId) {
+        let now = self.clock(now);
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.closing = true;
+            peer.due = now;
+            self.timer = self.timer.min(now);
+        }
+    }
+
+    /// When to call [`on_deadline`](Self::on_deadline), and to ask for datagrams again.
+    pub fn deadline(&self) -> Time {
+        if !self.waiting.is_empty() {
+            return self.now;
+        }
+        let free_at = self.free_at.before(self.config.burst);
+        let wish = self.endpoint.as_ref().map_or(Time::NEVER, Endpoint::deadline);
+        // What is still wished for now waits for the uplink.
+        let wish = if wish <= self.now { free_at.max(self.now) } else { wish };
+        wish.min(if self.unasked { free_at } else { Time::NEVER }).min(self.timer)
+    }
+
+    /// The deadline has come.
+    pub fn on_deadline(&mut self, now: Time) {
+        let now = self.clock(now);
+        if self.timer <= now {
+            self.care(now);
+        }
+        if let Some(endpoint) = self.endpoint.as_mut().filter(|e| e.deadline() <= now) {
+            let mut hearing = Hearing {
+                peers: &mut self.peers,
+                outbox: &mut self.outbox,
+                events: &mut self.events,
+                payload: &[],
+                violation: None,
+            };
+            endpoint.on_deadline(now, &mut hearing);
+            self.unasked = true;
+        }
+    }
+
+    /// A time never goes back here; and where it leaps, so does what waits for silence.
+    fn clock(&mut self, now: Time) -> Time {
+        let leap = now.since(self.now.min(now));
+        if leap > self.config.limits.silence.scale(0.5) {
+            self.peers.iter_mut().for_each(|(_, peer)| peer.heard_at = peer.heard_at.after(leap));
+        }
+        self.now = self.now.max(now);
+        self.now
+    }
+}
+
+/// What the transport says, on its way to the application.
+struct Hearing<'a> {
+    peers: &'a mut Peers,
+    outbox: &'a mut Outbox,
+    events: &'a mut VecDeque<Event>,
+    /// Of the packet in hand.
+    payload: &'a [u8],
+    /// A peer that has sent more than it was let.
+    violation: Option<u32>,
+}
+
+impl Application for Hearing<'_> {
+    fn delivered(&mut self, _now: Time, message: MessageId, offset: u64, bytes: u32) {
+        let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(message.src) else {
+            return;
+        };
+        let Some(payload) = self.payload.get(..bytes as usize) else { return };
+        let end = offset.checked_add(payload.len() as u64);
+        let incoming = open.incoming.entry(message.id).or_default();
+        let longer = end.map(|end| end.saturating_sub(incoming.bytes.len() as u64));
+        match longer.filter(|&longer| longer <= open.limit - open.come.min(open.limit)) {
+            Some(_) => open.come += incoming.put(offset, payload),
+            None => self.violation = Some(message.src),
+        }
+    }
+
+    fn completed(&mut self, _now: Time, message: MessageId) {
+        let Some(name) = self.peers.name(message.src) else { return };
+        let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(message.src) else {
+            return;
+        };
+        if let Some(whole) = open.incoming.remove(&message.id) {
+            self.events.push_back(Event::Arrived(name, whole.bytes));
+        }
+    }
+
+    fn acked(&mut self, _now: Time, message: MessageId) {
+        let Some(sent) = self.outbox.remove(message.id) else { return };
+        self.events.push_back(Event::Delivered(sent.ticket));
+        if let Some(Peer { state: State::Open(open), due, closing, .. }) =
+            self.peers.at_mut(sent.peer)
+        {
+            open.under_way -= 1;
+            if *closing {
+                *due = Time::ZERO;
+            }
+        }
+    }
+}
+
+/// What is known of paths.
+struct Paths<'a> {
+    peers: &'a Peers,
+    context: &'a HostContext,
+    hops: u32,
+}
+
+impl PathOracle for Paths<'_> {
+    fn path(&self, _src: u32, dst: u32) -> Path {
+        let fabric = self.context.fabric_base_rtt;
+        let seen = self.peers.at(dst).map_or(Span::FOREVER, |peer| peer.rtt);
+        Path {
+            base_rtt: if seen == Span::FOREVER { fabric } else { seen },
+            fabric_base_rtt: fabric,
+            nic_rate: self.context.nic_rate,
+            bottleneck_rate: self.context.nic_rate,
+            bdp_bytes: self.context.bdp_bytes,
+            mtu: self.context.mtu,
+            full_wire_bytes: self.context.mtu + HEADER_BYTES,
+            hops: self.hops,
+        }
+    }
+}

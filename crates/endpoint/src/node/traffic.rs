@@ -1,0 +1,268 @@
+//! Packets of the transport as datagrams, and back.
+
+use super::*;
+use crate::session::OVERHEAD_BYTES;
+
+/// Marks in the lower two bits of a type of service: the packet may be marked.
+const CAPABLE: u8 = 0b10;
+/// The packet was marked.
+const MARKED: u8 = 0b11;
+
+/// Bytes that telemetry takes at the beginning of a datagram.
+fn telemetry_bytes(packet: &Packet) -> (usize, usize) {
+    let peak = packet.frame.flags & frame_flag::STAMP_PEAK != 0;
+    let stamps = packet.frame.flags & frame_flag::STAMP_HOPS != 0;
+    let records = packet.hops.as_slice().len();
+    let hops = START_BYTES + records * Hop::FIELD_BYTES;
+    (if peak { START_BYTES + 8 } else { 0 }, if stamps || records > 0 { hops } else { 0 })
+}
+
+/// What nobody may change on the way, of what is in front of the sealed bytes: all but what
+/// switches write, of which it is bound that it is there.
+fn bind(bound: &mut Vec<u8>, packet: &Packet, headers: &[u8]) {
+    let (peak, hops) = telemetry_bytes(packet);
+    let stamps = packet.frame.flags & frame_flag::STAMP_HOPS != 0;
+    let from = if stamps { peak + hops } else { peak };
+    bound.clear();
+    bound.push(u8::from(peak > 0) | u8::from(stamps) << 1);
+    bound.extend_from_slice(headers.get(from..).unwrap_or_default());
+}
+
+impl Node {
+    /// Takes a datagram from the network.
+    pub fn receive(&mut self, now: Time, arrival: Arrival<'_>) {
+        let now = self.clock(now);
+        let Arrival { from, tos, held, bytes } = arrival;
+        match bytes.get(1) {
+            Some(kind) if OF_SESSIONS.contains(kind) => match Header::parse(bytes) {
+                Ok((Header::Control(control), _)) => {
+                    self.on_control(now, held, from, control, bytes)
+                }
+                Ok((header, [])) => self.on_header(now, held, from, header, bytes),
+                Err(HeaderError::Version { found, .. }) => {
+                    self.on_other_version(from, found, bytes.len());
+                }
+                _ => self.counters.malformed += 1,
+            },
+            Some(_) => self.on_packet(now, held, from, tos, bytes),
+            None => self.counters.malformed += 1,
+        }
+    }
+
+    /// A packet of a transport.
+    fn on_packet(&mut self, now: Time, held: Span, from: SocketAddr, tos: u8, bytes: &mut [u8]) {
+        let mut packet = Packet::default();
+        let parsed = self.protocol.parse(bytes, packet.as_mut());
+        let Some((headers, data)) = parsed.ok().and_then(|at| match Header::parse(&bytes[at..]) {
+            Ok((Header::Data(data), _)) => Some((at + Data::BYTES, data)),
+            _ => None,
+        }) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let Some((number, peer)) = self.peers.by_session(data.to) else {
+            self.reset(from, data.to, bytes.len());
+            return;
+        };
+        let State::Open(open) = &mut peer.state else {
+            self.counters.strangers += 1;
+            return;
+        };
+        let (headers, sealed) = bytes.split_at_mut(headers);
+        bind(&mut self.bound, &packet, headers);
+        let payload = match open.session.open(data.number, &self.bound, sealed) {
+            Opened::Fresh(payload, is_newest) => {
+                self.counters.taken += 1;
+                peer.heard_at = now;
+                open.doubts = 0;
+                open.accept = None;
+                let payload = &*payload;
+                if is_newest && peer.address != from {
+                    self.moved(now, number, from);
+                }
+                payload
+            }
+            Opened::Old => return self.counters.old += 1,
+            Opened::Forged => return self.counters.forged += 1,
+        };
+        if tos & MARKED == MARKED {
+            self.counters.marked += 1;
+            packet.frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
+        }
+        if tos & MARKED != 0 {
+            packet.frame.flags |= frame_flag::ECN_CAPABLE;
+        }
+        packet.frame.dst = SELF;
+        packet.frame.priority = self.priority(tos);
+        packet.body.src = number;
+        packet.body.payload_bytes = payload.len() as u32;
+        // A round trip ends where the kernel took the packet, and at the other end begins there.
+        if packet.body.sent_at != Time::ZERO {
+            packet.body.sent_at = packet.body.sent_at.after(held);
+        }
+        let Some(endpoint) = &mut self.endpoint else { return };
+        let mut hearing = Hearing {
+            peers: &mut self.peers,
+            outbox: &mut self.outbox,
+            events: &mut self.events,
+            payload,
+            violation: None,
+        };
+        endpoint.receive(now, packet, &mut hearing);
+        self.unasked = true;
+        if let Some(number) = hearing.violation {
+            self.part(number, Gone::Violation);
+        }
+        if let Some(peer) = self.peers.at(number) {
+            self.timer = self.timer.min(peer.due);
+        }
+    }
+
+    /// The next datagram, if the uplink is free and there is one: its beginning in `out`, which has
+    /// room for the longest.
+    pub fn transmit(&mut self, now: Time, out: &mut [u8]) -> Option<Departure> {
+        let now = self.clock(now);
+        if let Some((to, bytes)) = self.waiting.pop_front() {
+            let room = out.get_mut(..bytes.len())?;
+            room.copy_from_slice(&bytes);
+            let top = self.tos(0, 0);
+            return Some(Departure { to, tos: top, bytes: bytes.len() });
+        }
+        loop {
+            if self.free_at > now.after(self.config.burst) {
+                return None;
+            }
+            let Some(packet) = self.endpoint.as_mut()?.transmit(now) else {
+                self.unasked = false;
+                return None;
+            };
+            self.unasked = true;
+            let wire = self.context.nic_rate.serialise(packet.frame.wire_bytes.into());
+            self.free_at = self.free_at.max(now).after(wire);
+            if let Some(departure) = self.emit(&packet, out) {
+                return Some(departure);
+            }
+        }
+    }
+
+    /// Writes a packet as a datagram; none where its peer is gone.
+    fn emit(&mut self, packet: &Packet, out: &mut [u8]) -> Option<Departure> {
+        let peer = self.peers.at_mut(packet.frame.dst)?;
+        let State::Open(open) = &mut peer.state else { return None };
+        let Packet { frame, body, hops } = packet;
+        let transport = self.protocol.emit(frame, body, hops, out).ok()?;
+        let number = open.session.number();
+        let header = Header::Data(Data { to: open.theirs, number });
+        let headers = transport + header.emit(out.get_mut(transport..)?).ok()?;
+        let payload = body.payload_bytes as usize;
+        let bytes = headers + payload + TAG_BYTES;
+        let (headers, rest) = out.get_mut(..bytes)?.split_at_mut(headers);
+        if payload > 0 {
+            let offset = self.protocol.offset(body)?;
+            let message = self.outbox.get(body.message)?;
+            if !message.copy(offset, &mut rest[..payload]) {
+                return None;
+            }
+        }
+        bind(&mut self.bound, packet, headers);
+        open.session.seal(number, &self.bound, rest);
+        let to = peer.address;
+        Some(Departure { to, tos: self.tos(frame.priority, frame.flags), bytes })
+    }
+
+    /// Type of service of a packet. The lowest priority is class selector 0, best effort; the
+    /// highest is 7, those below it follow. Credits have the two bits below it set.
+    fn tos(&self, priority: u8, flags: u8) -> u8 {
+        let is_lowest = priority + 1 >= self.config.priorities;
+        let class = if is_lowest { 0 } else { 7 - priority.min(7) };
+        let credit = if flags & frame_flag::CREDIT != 0 { 0b11 } else { 0 };
+        let capable = if flags & frame_flag::ECN_CAPABLE != 0 { CAPABLE } else { 0 };
+        class << 5 | credit << 2 | capable
+    }
+
+    fn priority(&self, tos: u8) -> u8 {
+        let lowest = self.config.priorities.saturating_sub(1);
+        match tos >> 5 {
+            0 => lowest,
+            class => (7 - class).min(lowest),
+        }
+    }
+
+    /// What one side tells the other, sealed.
+    fn on_control(
+        &mut self,
+        now: Time,
+        held: Span,
+        from: SocketAddr,
+        control: Control,
+        bytes: &mut [u8],
+    ) {
+        let Some((number, peer)) = self.peers.by_session(control.to) else {
+            self.reset(from, control.to, bytes.len());
+            return;
+        };
+        let State::Open(open) = &mut peer.state else {
+            self.counters.strangers += 1;
+            return;
+        };
+        let (header, sealed) = bytes.split_at_mut(Control::BYTES);
+        let is_newest;
+        let told = match open.session.open(control.number, header, sealed) {
+            Opened::Fresh(text, newest) => {
+                is_newest = newest;
+                Told::parse(text)
+            }
+            Opened::Old => return self.counters.old += 1,
+            Opened::Forged => return self.counters.forged += 1,
+        };
+        self.counters.taken += 1;
+        peer.heard_at = now;
+        open.doubts = 0;
+        open.accept = None;
+        if is_newest && peer.address != from {
+            self.moved(now, number, from);
+        }
+        match told {
+            Ok((told, _)) => self.on_told(now, held, number, from, told),
+            Err(_) => self.counters.malformed += 1,
+        }
+    }
+
+    /// Seals what is told, followed by `padding` zeros, and sends it where the peer is.
+    pub(super) fn tell(&mut self, now: Time, number: u32, told: Told, padding: usize) {
+        let Some(peer) = self.peers.at(number) else { return };
+        self.tell_at(now, number, peer.address, told, padding);
+    }
+
+    pub(super) fn tell_at(
+        &mut self,
+        _now: Time,
+        number: u32,
+        to: SocketAddr,
+        told: Told,
+        padding: usize,
+    ) {
+        let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(number) else { return };
+        let text = told.bytes() + padding;
+        let mut datagram = vec![0; Control::BYTES + text + TAG_BYTES];
+        let packet = open.session.number();
+        let header = Header::Control(Control { to: open.theirs, number: packet });
+        let (head, rest) = datagram.split_at_mut(Control::BYTES);
+        // Both have room: the lengths are their own.
+        let _ = header.emit(head).and(told.emit(rest));
+        open.session.seal(packet, head, rest);
+        self.post(to, datagram);
+    }
+
+    /// A datagram of sessions joins those that wait.
+    pub(super) fn post(&mut self, to: SocketAddr, datagram: Vec<u8>) {
+        if self.waiting.len() < MOST_WAITING {
+            self.waiting.push_back((to, datagram));
+        }
+    }
+
+    /// What a control packet of `bytes` in all has to be filled up with.
+    pub(super) fn padding(&self, told: &Told) -> usize {
+        self.config.datagram.saturating_sub(told.bytes() + OVERHEAD_BYTES)
+    }
+}

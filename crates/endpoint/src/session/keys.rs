@@ -1,0 +1,269 @@
+//! What a shared key is good for: proofs, cookies, and the keys of a session.
+
+use std::fmt;
+
+use ring::{aead, hkdf, hmac};
+
+/// Bytes that sealing adds.
+pub(crate) const TAG_BYTES: usize = 16;
+/// Packets under one key: far below what AES-GCM is good for. Which key a packet has follows from
+/// its number.
+const EPOCH_BITS: u32 = 24;
+
+/// What all endpoints of a fabric share. Who has it may open sessions.
+#[derive(Clone)]
+pub struct Key {
+    prk: hkdf::Prk,
+    mac: hmac::Key,
+}
+
+impl fmt::Debug for Key {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Key")
+    }
+}
+
+/// A length, as the library asks for it.
+struct Bytes(usize);
+
+impl hkdf::KeyType for Bytes {
+    fn len(&self) -> usize {
+        self.0
+    }
+}
+
+/// Derives so many bytes.
+fn expand<const N: usize>(prk: &hkdf::Prk, info: &[&[u8]]) -> [u8; N] {
+    let mut out = [0; N];
+    let filled = prk.expand(info, Bytes(N)).and_then(|okm| okm.fill(&mut out));
+    debug_assert!(filled.is_ok(), "{N} bytes are no more than 255 blocks");
+    out
+}
+
+impl Key {
+    /// Of any bytes: 16 random ones at least, if it is to keep anybody out.
+    pub fn new(secret: &[u8]) -> Key {
+        let prk = hkdf::Salt::new(hkdf::HKDF_SHA256, b"tidegate 1").extract(secret);
+        let mac = hmac::Key::new(hmac::HMAC_SHA256, &expand::<32>(&prk, &[b"proof"]));
+        Key { prk, mac }
+    }
+
+    /// Proves that whoever said this has the key.
+    pub(crate) fn proof(&self, label: &str, parts: &[&[u8]]) -> [u8; 16] {
+        shortened(tag(&self.mac, label, parts))
+    }
+
+    /// Whether that is [`proof`](Self::proof) of it; takes as long if it is not.
+    pub(crate) fn proves(&self, proof: &[u8; 16], label: &str, parts: &[&[u8]]) -> bool {
+        constant_time_eq(proof, &self.proof(label, parts))
+    }
+
+    /// The keys of a session between who asked with the one nonce and who answered with the other:
+    /// of packets from the first, and of packets from the second.
+    pub(crate) fn session(&self, asked: &[u8; 32], answered: &[u8; 32]) -> [Secret; 2] {
+        ["asked", "answered"].map(|from| {
+            let info = [from.as_bytes(), asked, answered];
+            Secret(hkdf::Prk::new_less_safe(hkdf::HKDF_SHA256, &expand::<32>(&self.prk, &info)))
+        })
+    }
+}
+
+fn tag(key: &hmac::Key, label: &str, parts: &[&[u8]]) -> hmac::Tag {
+    let mut context = hmac::Context::with_key(key);
+    context.update(&[label.len() as u8]);
+    context.update(label.as_bytes());
+    for part in parts {
+        context.update(&(part.len() as u64).to_be_bytes());
+        context.update(part);
+    }
+    context.sign()
+}
+
+fn shortened<const N: usize>(tag: hmac::Tag) -> [u8; N] {
+    let mut short = [0; N];
+    short.copy_from_slice(&tag.as_ref()[..N]);
+    short
+}
+
+/// Compares without telling by its time where they differ.
+fn constant_time_eq(a: &[u8], b: &[u8]) -> bool {
+    a.len() == b.len() && a.iter().zip(b).fold(0, |differ, (x, y)| differ | (x ^ y)) == 0
+}
+
+/// Makes cookies: who shows one has been at its address shortly before, and that is all that there
+/// is to keep of it.
+pub(crate) struct Cookies(hmac::Key);
+
+impl Cookies {
+    /// With a secret of this process.
+    pub(crate) fn new(secret: &[u8; 32]) -> Cookies {
+        Cookies(hmac::Key::new(hmac::HMAC_SHA256, secret))
+    }
+
+    /// A cookie made at that time, in picoseconds, for whoever that describes.
+    pub(crate) fn bake(&self, at: u64, whom: &[&[u8]]) -> [u8; 32] {
+        let mut cookie = [0; 32];
+        cookie[..8].copy_from_slice(&at.to_be_bytes());
+        cookie[8..].copy_from_slice(&shortened::<24>(self.tag(at, whom)));
+        cookie
+    }
+
+    /// When the cookie was made, if it was made here and for whoever that describes.
+    pub(crate) fn made_at(&self, cookie: &[u8; 32], whom: &[&[u8]]) -> Option<u64> {
+        let (at, proof) = cookie.split_first_chunk::<8>()?;
+        let at = u64::from_be_bytes(*at);
+        constant_time_eq(proof, &shortened::<24>(self.tag(at, whom))).then_some(at)
+    }
+
+    fn tag(&self, at: u64, whom: &[&[u8]]) -> hmac::Tag {
+        let at = at.to_be_bytes();
+        let mut parts = vec![&at[..]];
+        parts.extend(whom);
+        tag(&self.0, "cookie", &parts)
+    }
+}
+
+/// One direction of a session: the key of any packet, by its number.
+pub(crate) struct Secret(hkdf::Prk);
+
+/// The key of a row of packets.
+struct EpochKey {
+    epoch: u64,
+    key: aead::LessSafeKey,
+    iv: [u8; 12],
+}
+
+impl EpochKey {
+    fn new(secret: &Secret, epoch: u64) -> Option<EpochKey> {
+        let number = epoch.to_be_bytes();
+        let key = expand::<16>(&secret.0, &[b"key", &number]);
+        let key = aead::UnboundKey::new(&aead::AES_128_GCM, &key).ok()?;
+        Some(EpochKey {
+            epoch,
+            key: aead::LessSafeKey::new(key),
+            iv: expand::<12>(&secret.0, &[b"iv", &number]),
+        })
+    }
+
+    fn nonce(&self, number: u64) -> aead::Nonce {
+        let mut nonce = self.iv;
+        for (byte, of_number) in nonce[4..].iter_mut().zip(number.to_be_bytes()) {
+            *byte ^= of_number;
+        }
+        aead::Nonce::assume_unique_for_key(nonce)
+    }
+}
+
+/// Seals or opens what goes one way.
+pub(crate) struct Sealer {
+    secret: Secret,
+    /// Of the last packet, and of the one before that had another: packets overtake each other.
+    keys: [Option<EpochKey>; 2],
+}
+
+impl Sealer {
+    pub(crate) fn new(secret: Secret) -> Sealer {
+        Sealer { secret, keys: [None, None] }
+    }
+
+    fn key(&mut self, number: u64) -> Option<&EpochKey> {
+        let epoch = number >> EPOCH_BITS;
+        let is_it = |key: &Option<EpochKey>| key.as_ref().is_some_and(|key| key.epoch == epoch);
+        if !is_it(&self.keys[0]) {
+            if !is_it(&self.keys[1]) {
+                self.keys[1] = EpochKey::new(&self.secret, epoch);
+            }
+            self.keys.swap(0, 1);
+        }
+        self.keys[0].as_ref()
+    }
+
+    /// Seals `text` in place: its tag, which goes behind it. `bound` is what it stands beside.
+    pub(crate) fn seal(
+        &mut self,
+        number: u64,
+        bound: &[u8],
+        text: &mut [u8],
+    ) -> Option<[u8; TAG_BYTES]> {
+        let key = self.key(number)?;
+        let bound = aead::Aad::from(bound);
+        let tag = key.key.seal_in_place_separate_tag(key.nonce(number), bound, text).ok()?;
+        tag.as_ref().try_into().ok()
+    }
+
+    /// Opens `sealed`, its tag at its end, in place: the text; none where anything was changed.
+    pub(crate) fn open<'a>(
+        &mut self,
+        number: u64,
+        bound: &[u8],
+        sealed: &'a mut [u8],
+    ) -> Option<&'a mut [u8]> {
+        let key = self.key(number)?;
+        key.key.open_in_place(key.nonce(number), aead::Aad::from(bound), sealed).ok()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn pair() -> (Sealer, Sealer) {
+        let [one, _] = Key::new(b"key").session(&[1; 32], &[2; 32]);
+        let [again, _] = Key::new(b"key").session(&[1; 32], &[2; 32]);
+        (Sealer::new(one), Sealer::new(again))
+    }
+
+    fn sealed(sealer: &mut Sealer, number: u64) -> Vec<u8> {
+        let mut text = b"some text".to_vec();
+        let tag = sealer.seal(number, b"beside", &mut text).unwrap();
+        assert_ne!(&text[..], b"some text");
+        text.extend(tag);
+        text
+    }
+
+    #[test]
+    fn what_is_sealed_opens_and_nothing_else_does() {
+        let (mut sealer, mut opener) = pair();
+        let text = sealed(&mut sealer, 7);
+        let opened = |opener: &mut Sealer, number, bound: &[u8], sealed: &[u8]| {
+            opener.open(number, bound, &mut sealed.to_vec()).map(|text| text.to_vec())
+        };
+        assert_eq!(opened(&mut opener, 7, b"beside", &text).unwrap(), b"some text");
+        assert_eq!(opened(&mut opener, 8, b"beside", &text), None);
+        assert_eq!(opened(&mut opener, 7 + (1 << EPOCH_BITS), b"beside", &text), None);
+        assert_eq!(opened(&mut opener, 7, b"other", &text), None);
+        for byte in 0..text.len() {
+            let mut other = text.clone();
+            other[byte] ^= 1;
+            assert_eq!(opened(&mut opener, 7, b"beside", &other), None);
+        }
+        assert_eq!(opened(&mut opener, 7, b"beside", &text[..TAG_BYTES - 1]), None);
+        let [_, other] = Key::new(b"key").session(&[1; 32], &[2; 32]);
+        assert_eq!(opened(&mut Sealer::new(other), 7, b"beside", &text), None);
+    }
+
+    #[test]
+    fn keys_change_with_numbers_and_packets_around_the_change_may_be_in_any_order() {
+        let (mut sealer, mut opener) = pair();
+        let change = 1 << EPOCH_BITS;
+        let all: Vec<_> = (change - 2..change + 2).map(|n| (n, sealed(&mut sealer, n))).collect();
+        for i in [2, 0, 3, 1] {
+            let (number, text) = &all[i];
+            assert!(opener.open(*number, b"beside", &mut text.clone()).is_some());
+        }
+    }
+
+    #[test]
+    fn a_cookie_is_for_one_only() {
+        let cookies = Cookies::new(&[1; 32]);
+        let cookie = cookies.bake(5, &[b"one", b"two"]);
+        assert_eq!(cookies.made_at(&cookie, &[b"one", b"two"]), Some(5));
+        assert_eq!(cookies.made_at(&cookie, &[b"onet", b"wo"]), None);
+        assert_eq!(Cookies::new(&[2; 32]).made_at(&cookie, &[b"one", b"two"]), None);
+        for byte in 0..cookie.len() {
+            let mut other = cookie;
+            other[byte] ^= 1;
+            assert_eq!(cookies.made_at(&other, &[b"one", b"two"]), None);
+        }
+    }
+}

@@ -1,0 +1,287 @@
+//! A UDP socket that tells marks and times of arrival, and takes and gives many datagrams at once.
+
+use std::io::{self, IoSlice, IoSliceMut};
+use std::net::{SocketAddr, UdpSocket};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::time::Duration;
+
+use nix::sys::socket::{
+    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrStorage, recvmsg, sendmsg, setsockopt,
+    sockopt,
+};
+use nix::time::{ClockId, clock_gettime};
+
+/// Room for control messages: a time stamp, a type of service and a segment's length take 24 bytes
+/// each and more; where there is too little, the kernel leaves out the last.
+const CONTROL_BYTES: usize = 256;
+/// Kernels take so many segments at once, and so many bytes.
+pub(crate) const MOST_SEGMENTS: usize = 64;
+pub(crate) const MOST_BYTES: usize = 65_000;
+/// A stamp older than that is of a clock that was set meanwhile.
+const OLDEST: Duration = Duration::from_secs(1);
+
+#[allow(unsafe_code)]
+mod options {
+    use nix::{libc, setsockopt_impl, sockopt_impl};
+
+    sockopt_impl!(
+        /// Whether datagrams are cut: 3 never, and whatever was heard of the path.
+        MtuDiscover, SetOnly, libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, i32
+    );
+    sockopt_impl!(
+        /// The same for IPv6.
+        MtuDiscover6, SetOnly, libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, i32
+    );
+    sockopt_impl!(
+        /// Microseconds to look at the device for before sleeping.
+        BusyPoll, SetOnly, libc::SOL_SOCKET, libc::SO_BUSY_POLL, i32
+    );
+}
+
+/// What a socket does for speed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SocketOptions {
+    /// The kernel, or the device, cuts what is handed over in one piece (GSO).
+    pub segment: bool,
+    /// The kernel hands over in one piece what came in a row (GRO).
+    pub coalesce: bool,
+    /// Bytes of the kernel's buffers, each way.
+    pub buffer_bytes: usize,
+    /// For so long the device is looked at before the thread sleeps.
+    pub busy_poll: Duration,
+}
+
+impl Default for SocketOptions {
+    fn default() -> SocketOptions {
+        SocketOptions {
+            segment: true,
+            coalesce: true,
+            buffer_bytes: 4 << 20,
+            busy_poll: Duration::ZERO,
+        }
+    }
+}
+
+/// Datagrams that came in a row: all but the last have the segment's length.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Received {
+    /// Where from.
+    pub from: SocketAddr,
+    /// Type of service.
+    pub tos: u8,
+    /// How long ago the kernel had the first of them.
+    pub held: Duration,
+    /// Their length in all.
+    pub bytes: usize,
+    /// Length of each.
+    pub segment: usize,
+}
+
+/// A UDP socket.
+pub struct Socket {
+    udp: UdpSocket,
+    is_v6: bool,
+    segments: bool,
+    control: Box<[u8]>,
+}
+
+impl AsFd for Socket {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.udp.as_fd()
+    }
+}
+
+impl Socket {
+    /// A socket at that address.
+    ///
+    /// # Errors
+    /// Where the system refuses it.
+    pub fn bind(address: SocketAddr, options: SocketOptions) -> io::Result<Socket> {
+        let udp = UdpSocket::bind(address)?;
+        udp.set_nonblocking(true)?;
+        let is_v6 = address.is_ipv6();
+        setsockopt(&udp, sockopt::ReceiveTimestampns, &true)?;
+        if is_v6 {
+            setsockopt(&udp, sockopt::Ipv6RecvTClass, &true)?;
+            setsockopt(&udp, options::MtuDiscover6, &3)?;
+        } else {
+            setsockopt(&udp, sockopt::IpRecvTos, &true)?;
+            setsockopt(&udp, options::MtuDiscover, &3)?;
+        }
+        // Without these it works, only slower.
+        let _ = setsockopt(&udp, sockopt::RcvBuf, &options.buffer_bytes);
+        let _ = setsockopt(&udp, sockopt::SndBuf, &options.buffer_bytes);
+        let coalesces =
+            !options.coalesce || setsockopt(&udp, sockopt::UdpGroSegment, &true).is_ok();
+        let segments = options.segment && coalesces;
+        if options.busy_poll > Duration::ZERO {
+            let us = options.busy_poll.as_micros().min(i32::MAX as u128) as i32;
+            let _ = setsockopt(&udp, options::BusyPoll, &us);
+        }
+        Ok(Socket { udp, is_v6, segments, control: vec![0; CONTROL_BYTES].into() })
+    }
+
+    /// Where it is.
+    ///
+    /// # Errors
+    /// Where the system does not say.
+    pub fn address(&self) -> io::Result<SocketAddr> {
+        self.udp.local_addr()
+    }
+
+    /// Whether it takes several datagrams at once.
+    pub fn segments(&self) -> bool {
+        self.segments
+    }
+
+    /// Takes what is there, if there is something, into `buffer`: 64 KiB hold any of it.
+    ///
+    /// # Errors
+    /// Where the system has any but to wait.
+    pub fn receive(&mut self, buffer: &mut [u8]) -> io::Result<Option<Received>> {
+        let fd = self.udp.as_raw_fd();
+        let mut parts = [IoSliceMut::new(buffer)];
+        let control = Some(&mut self.control[..]);
+        let got = recvmsg::<SockaddrStorage>(fd, &mut parts, control, MsgFlags::empty());
+        let got = match got {
+            Ok(got) => got,
+            // What came back for a datagram that nobody took is of no use here.
+            Err(nix::Error::EAGAIN | nix::Error::ECONNREFUSED | nix::Error::EINTR) => {
+                return Ok(None);
+            }
+            Err(error) => return Err(error.into()),
+        };
+        let Some(from) = got.address.as_ref().and_then(address_of) else { return Ok(None) };
+        let (mut tos, mut segment, mut held) = (0, got.bytes, Duration::ZERO);
+        for message in got.cmsgs()? {
+            match message {
+                ControlMessageOwned::Ipv4Tos(value) => tos = value,
+                ControlMessageOwned::Ipv6TClass(value) => tos = value as u8,
+                ControlMessageOwned::UdpGroSegments(bytes) if bytes > 0 => segment = bytes as usize,
+                ControlMessageOwned::ScmTimestampns(at) => {
+                    let at = Duration::from(at);
+                    let now = clock_gettime(ClockId::CLOCK_REALTIME).map(Duration::from);
+                    let age = now.unwrap_or(at).saturating_sub(at);
+                    held = if age <= OLDEST { age } else { Duration::ZERO };
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(Received { from, tos, held, bytes: got.bytes, segment: segment.max(1) }))
+    }
+
+    /// Sends `bytes`, cut into datagrams of `segment` bytes and a last that may be shorter; whether
+    /// the system had room.
+    ///
+    /// # Errors
+    /// Where the system has any but to wait.
+    pub fn send(
+        &mut self,
+        to: SocketAddr,
+        tos: u8,
+        segment: usize,
+        bytes: &[u8],
+    ) -> io::Result<bool> {
+        let class = i32::from(tos);
+        let tos = match self.is_v6 {
+            true => ControlMessage::Ipv6TClass(&class),
+            false => ControlMessage::Ipv4Tos(&tos),
+        };
+        let length = segment.min(usize::from(u16::MAX)) as u16;
+        let messages = [tos, ControlMessage::UdpGsoSegments(&length)];
+        let messages = &messages[..if bytes.len() > segment { 2 } else { 1 }];
+        let parts = [IoSlice::new(bytes)];
+        let fd = self.udp.as_raw_fd();
+        let flags = MsgFlags::empty();
+        match sendmsg(fd, &parts, messages, flags, Some(&SockaddrStorage::from(to))) {
+            Ok(_) => Ok(true),
+            Err(nix::Error::EAGAIN | nix::Error::ENOBUFS | nix::Error::EINTR) => Ok(false),
+            // Lost, as it may be anywhere on its way: nobody there, no way there, too long.
+            Err(
+                nix::Error::ECONNREFUSED
+                | nix::Error::EHOSTUNREACH
+                | nix::Error::ENETUNREACH
+                | nix::Error::ENETDOWN
+                | nix::Error::EMSGSIZE
+                | nix::Error::EPERM,
+            ) => Ok(true),
+            // No segments on this device: one by one from now on.
+            Err(nix::Error::EIO | nix::Error::EINVAL) if bytes.len() > segment => {
+                self.segments = false;
+                for datagram in bytes.chunks(segment) {
+                    self.send_one(to, class as u8, datagram)?;
+                }
+                Ok(true)
+            }
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    fn send_one(&mut self, to: SocketAddr, tos: u8, datagram: &[u8]) -> io::Result<bool> {
+        self.send(to, tos, datagram.len(), datagram)
+    }
+}
+
+fn address_of(address: &SockaddrStorage) -> Option<SocketAddr> {
+    if let Some(v4) = address.as_sockaddr_in() {
+        return Some(SocketAddr::from((v4.ip(), v4.port())));
+    }
+    let v6 = address.as_sockaddr_in6()?;
+    Some(SocketAddr::from((v6.ip(), v6.port())))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+
+    fn receive(socket: &mut Socket, buffer: &mut [u8]) -> Received {
+        poll(&mut [PollFd::new(socket.as_fd(), PollFlags::POLLIN)], PollTimeout::from(2_000u16))
+            .unwrap();
+        socket.receive(buffer).unwrap().expect("something came")
+    }
+
+    /// Marks, stamps and segments come together: with little room for control messages one of them
+    /// would be missing.
+    #[test]
+    fn marks_and_stamps_arrive_with_segments() {
+        for host in ["127.0.0.1:0", "[::1]:0"] {
+            let bind = || Socket::bind(host.parse().unwrap(), SocketOptions::default());
+            let (Ok(mut from), Ok(mut to)) = (bind(), bind()) else {
+                println!("SKIPPED: no {host} here");
+                continue;
+            };
+            // The system begins to stamp a moment after it is asked.
+            std::thread::sleep(Duration::from_millis(50));
+            let sent: Vec<u8> = (0..3_500u32).map(|byte| byte as u8).collect();
+            let address = to.address().unwrap();
+            assert!(from.send(address, 0xb9, 1_000, &sent).unwrap());
+            std::thread::sleep(Duration::from_millis(20));
+            let (mut buffer, mut all) = (vec![0; 1 << 16], Vec::new());
+            while all.len() < sent.len() {
+                let got = receive(&mut to, &mut buffer);
+                assert_eq!((got.from, got.tos), (from.address().unwrap(), 0xb9));
+                assert!(got.segment == 1_000 || got.bytes == 500, "{got:?}");
+                let held = got.held.as_millis();
+                assert!((15..1_000).contains(&held), "{held} ms");
+                all.extend_from_slice(&buffer[..got.bytes]);
+            }
+            assert_eq!(all, sent);
+            assert_eq!(to.receive(&mut buffer).unwrap(), None);
+        }
+    }
+
+    #[test]
+    fn without_offloads_datagrams_come_one_by_one() {
+        let options = SocketOptions { segment: false, coalesce: false, ..SocketOptions::default() };
+        let bind = || Socket::bind("127.0.0.1:0".parse().unwrap(), options).unwrap();
+        let (mut from, mut to) = (bind(), bind());
+        assert!(!from.segments());
+        let mut buffer = vec![0; 1 << 16];
+        for (tos, bytes) in [(0, 10), (1, 1_400), (3, 1)] {
+            assert!(from.send(to.address().unwrap(), tos, bytes, &vec![7; bytes]).unwrap());
+            let got = receive(&mut to, &mut buffer);
+            assert_eq!((got.tos, got.bytes, got.segment), (tos, bytes, bytes));
+        }
+    }
+}

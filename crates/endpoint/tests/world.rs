@@ -1,0 +1,455 @@
+//! Nodes on a network in memory, on fake clocks, under everything that a network does and some
+//! things that it should not: loss, reordering, duplication, damage, other addresses, restarts,
+//! clocks that leap, datagrams made up or heard before. No message is lost without a word, none
+//! comes twice, none is altered.
+//!
+//! `TIDEGATE_SEEDS=1000000 cargo test --release -p tidegate-endpoint --test world` tries more.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use tidegate_algos::Protocol;
+use tidegate_core::{Domain, Facts, Need, Rate, Rng, Role, Span, Time};
+use tidegate_endpoint::node::{Arrival, Config, Event, Gone, Limits, Node, PeerId, Ticket};
+use tidegate_endpoint::session::Key;
+
+/// What happens to datagrams and nodes, as shares of either.
+#[derive(Clone, Copy, Debug, Default)]
+struct Faults {
+    loss: f64,
+    duplication: f64,
+    damage: f64,
+    replays: f64,
+    forgeries: f64,
+    marks: f64,
+    /// Datagrams take up to so much longer.
+    jitter: Span,
+    moves: bool,
+    restarts: bool,
+    leaps: bool,
+}
+
+struct Host {
+    node: Node,
+    address: SocketAddr,
+    /// Its clock is ahead of the world's by that, in picoseconds.
+    ahead: i64,
+    /// Restarted so often.
+    life: u32,
+    peers: BTreeMap<SocketAddr, PeerId>,
+    /// What became of what it sent in this life, by ticket.
+    sent: BTreeMap<Ticket, u64>,
+}
+
+/// From, to, type of service, bytes.
+type OnTheWire = (SocketAddr, SocketAddr, u8, Vec<u8>);
+
+struct World {
+    rng: Rng,
+    now: Time,
+    hosts: Vec<Host>,
+    faults: Faults,
+    /// On their way, by when they arrive, and the order in which they left.
+    wires: BTreeMap<(Time, u64), OnTheWire>,
+    order: u64,
+    /// Heard by somebody on the way.
+    heard: Vec<(SocketAddr, SocketAddr, Vec<u8>)>,
+    /// By key: to whom.
+    messages: BTreeMap<u64, usize>,
+    arrived: BTreeSet<u64>,
+    delivered: BTreeSet<u64>,
+    failed: BTreeMap<u64, Gone>,
+    config: Config,
+}
+
+fn address(host: usize, life: u32) -> SocketAddr {
+    SocketAddr::from(([10, 0, host as u8, 1], 4_000 + life as u16))
+}
+
+/// The bytes of a message follow from its key, which it begins with.
+fn bytes_of(key: u64, length: usize) -> Vec<u8> {
+    let mut rng = Rng::stream(key, Domain::Traffic, 9);
+    let mut bytes = key.to_be_bytes().to_vec();
+    bytes.extend_from_slice(&(length as u64).to_be_bytes());
+    bytes.resize_with(16.max(length), || rng.below(256) as u8);
+    bytes
+}
+
+/// Whether its hosts have to agree on the time, as its paper has it.
+fn keeps_time(protocol: Protocol) -> bool {
+    let facts = Facts {
+        bdp_bytes: 1e5,
+        base_rtt: RTT,
+        host_rate: Rate::gbps(1),
+        slowest: Rate::gbps(1),
+        fastest: Rate::gbps(1),
+        mtu: 1_000,
+        hops: 1,
+    };
+    protocol.stack().equipment(&facts).same_clock
+}
+
+/// Without jitter.
+const RTT: Span = Span::us(60);
+
+fn config(protocol: Protocol) -> Config {
+    Config {
+        datagram: 1_200,
+        base_rtt: keeps_time(protocol).then_some(RTT),
+        priorities: 8,
+        hops: 2,
+        switches: vec![
+            Need::Ecn,
+            Need::CoreEcn,
+            Need::PeakHopDelay,
+            Need::HopRecords,
+            Need::Lossless,
+            Need::CreditQueues,
+            Need::Circuits,
+            Need::Priorities,
+            Need::SameClock,
+        ],
+        limits: Limits {
+            peers: 16,
+            message_bytes: 60_000,
+            unread_bytes: 100_000,
+            silence: Span::s(2),
+        },
+        ..Config::new(protocol.stack(), Key::new(b"of the world"), Rate::gbps(1))
+    }
+}
+
+fn node(config: &Config, seed: u64) -> Node {
+    let mut rng = Rng::stream(seed, Domain::Stack, 3);
+    let entropy = Box::new(move |bytes: &mut [u8]| {
+        bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
+    });
+    Node::new(config.clone(), entropy).unwrap()
+}
+
+impl World {
+    fn new(protocol: Protocol, hosts: usize, seed: u64, faults: Faults) -> World {
+        let config = config(protocol);
+        let apart = if keeps_time(protocol) { 0 } else { 1_000_000_000 };
+        let host = |i| Host {
+            node: node(&config, seed * 64 + i as u64),
+            address: address(i, 0),
+            ahead: apart * i as i64,
+            life: 0,
+            peers: BTreeMap::new(),
+            sent: BTreeMap::new(),
+        };
+        World {
+            rng: Rng::stream(seed, Domain::Faults, 1),
+            now: Time::ms(1),
+            hosts: (0..hosts).map(host).collect(),
+            faults,
+            wires: BTreeMap::new(),
+            order: 0,
+            heard: Vec::new(),
+            messages: BTreeMap::new(),
+            arrived: BTreeSet::new(),
+            delivered: BTreeSet::new(),
+            failed: BTreeMap::new(),
+            config,
+        }
+    }
+
+    fn chance(&mut self, share: f64) -> bool {
+        share > 0.0 && (self.rng.below(1 << 20) as f64) < share * f64::from(1 << 20)
+    }
+
+    fn local(&self, host: usize) -> Time {
+        Time::ps((self.now.as_ps() as i64 + self.hosts[host].ahead) as u64)
+    }
+
+    fn send(&mut self, from: usize, to: usize, length: usize) {
+        let key = self.messages.len() as u64;
+        self.messages.insert(key, to);
+        let (now, there) = (self.local(from), self.hosts[to].address);
+        let host = &mut self.hosts[from];
+        let known = host.peers.get(&there).copied();
+        let peer = known.unwrap_or_else(|| host.node.connect(now, there).unwrap());
+        host.peers.insert(there, peer);
+        let body = Bytes::from(bytes_of(key, length));
+        match host.node.send(now, peer, &[], body, Role::Alone) {
+            Ok(ticket) => {
+                host.sent.insert(ticket, key);
+            }
+            Err(_) => {
+                host.peers.remove(&there);
+                self.failed.insert(key, Gone::Closed);
+            }
+        }
+    }
+
+    fn put(&mut self, from: SocketAddr, to: SocketAddr, tos: u8, bytes: Vec<u8>) {
+        let late = Span::ps(self.rng.below(self.faults.jitter.as_ps() + 1));
+        self.order += 1;
+        self.wires.insert((self.now + Span::us(20) + late, self.order), (from, to, tos, bytes));
+    }
+
+    /// Lets all hosts send what they may now.
+    fn transmit(&mut self) {
+        let mut out = vec![0; 2_048];
+        for i in 0..self.hosts.len() {
+            let now = self.local(i);
+            while let Some(departure) = self.hosts[i].node.transmit(now, &mut out) {
+                assert!(departure.bytes <= self.config.datagram, "{departure:?}");
+                let (from, bytes) = (self.hosts[i].address, &out[..departure.bytes]);
+                let mut bytes = bytes.to_vec();
+                if self.chance(self.faults.replays) {
+                    self.heard.push((from, departure.to, bytes.clone()));
+                }
+                if self.chance(self.faults.loss) {
+                    continue;
+                }
+                if self.chance(self.faults.duplication) {
+                    self.put(from, departure.to, departure.tos, bytes.clone());
+                }
+                if self.chance(self.faults.damage) {
+                    self.damage(&mut bytes);
+                }
+                let marked = departure.tos & 2 == 2 && self.chance(self.faults.marks);
+                self.put(from, departure.to, departure.tos | u8::from(marked), bytes);
+            }
+        }
+    }
+
+    fn damage(&mut self, bytes: &mut Vec<u8>) {
+        match self.rng.below(4) {
+            0 => bytes.truncate(self.rng.below(bytes.len() as u64) as usize),
+            1 => bytes.push(7),
+            _ => {
+                for _ in 0..=self.rng.below(3) {
+                    let at = self.rng.below(bytes.len() as u64) as usize;
+                    bytes[at] ^= 1 << self.rng.below(8);
+                }
+            }
+        }
+    }
+
+    /// Something that should not happen.
+    fn mischief(&mut self) {
+        let host = self.rng.below(self.hosts.len() as u64) as usize;
+        if self.chance(self.faults.forgeries) {
+            let length = self.rng.below(300) as usize;
+            let mut bytes = vec![0; length];
+            bytes.iter_mut().for_each(|byte| *byte = self.rng.below(256) as u8);
+            if let Some(kind) = bytes.get_mut(1) {
+                *kind %= 70;
+            }
+            if let Some(version) = bytes.get_mut(0) {
+                *version = 1;
+            }
+            let to = self.hosts[host].address;
+            let from = self.hosts[(host + 1) % self.hosts.len()].address;
+            self.put(from, to, 0, bytes);
+        }
+        if self.chance(self.faults.replays) && !self.heard.is_empty() {
+            let which = self.rng.below(self.heard.len() as u64) as usize;
+            let (mut from, to, bytes) = self.heard[which].clone();
+            if self.rng.below(2) == 0 {
+                from = SocketAddr::from(([10, 9, 9, 9], 9));
+            }
+            self.put(from, to, 0, bytes);
+        }
+        if self.faults.moves && self.chance(0.01) {
+            self.hosts[host].life += 1;
+            self.hosts[host].address = address(host, self.hosts[host].life);
+        }
+        if self.faults.restarts && self.chance(0.005) {
+            let seed = self.rng.below(1 << 40);
+            let config = self.config.clone();
+            let host = &mut self.hosts[host];
+            host.node = node(&config, seed);
+            host.peers.clear();
+            // Who was restarted does not know what it has sent.
+            for (_, key) in std::mem::take(&mut host.sent) {
+                self.failed.insert(key, Gone::Restarted);
+            }
+        }
+        if self.faults.leaps && self.chance(0.02) {
+            let leap = self.rng.below(10_000) as i64 * 1_000_000_000;
+            let back = self.rng.below(3) == 0;
+            self.hosts[host].ahead += if back { -leap.min(1_000_000) } else { leap };
+        }
+    }
+
+    fn events(&mut self) {
+        for i in 0..self.hosts.len() {
+            while let Some(event) = self.hosts[i].node.event() {
+                let now = self.local(i);
+                match event {
+                    Event::Opened(_) => {}
+                    Event::Gone(peer, _) => {
+                        self.hosts[i].peers.retain(|_, &mut other| other != peer);
+                    }
+                    Event::Arrived(peer, bytes) => {
+                        let key = u64::from_be_bytes(*bytes.first_chunk().unwrap());
+                        let length = u64::from_be_bytes(*bytes[8..].first_chunk().unwrap());
+                        assert!(bytes == bytes_of(key, length as usize), "message {key} altered");
+                        assert_eq!(self.messages[&key], i, "message {key} came to another");
+                        assert!(self.arrived.insert(key), "message {key} came twice");
+                        self.hosts[i].node.taken(now, peer, bytes.len() as u64);
+                    }
+                    Event::Delivered(ticket) => {
+                        let key = self.hosts[i].sent.remove(&ticket).expect("told once");
+                        assert!(self.arrived.contains(&key), "message {key} is said to be there");
+                        assert!(self.delivered.insert(key));
+                    }
+                    Event::Failed(ticket, why) => {
+                        let key = self.hosts[i].sent.remove(&ticket).expect("told once");
+                        self.failed.insert(key, why);
+                    }
+                }
+            }
+        }
+    }
+
+    fn tell(&self) -> String {
+        let host = |i: usize| {
+            let Host { node, sent, .. } = &self.hosts[i];
+            format!("{} {} {sent:?}", self.local(i), node.deadline())
+        };
+        (0..self.hosts.len()).map(host).collect::<Vec<_>>().join("; ")
+    }
+
+    /// Runs until everything that was sent is told of, or `end`.
+    fn run(&mut self, end: Time, mischief: bool) {
+        let mut next_mischief = self.now;
+        let mut steps = 0;
+        while self.now < end {
+            steps += 1;
+            assert!(steps < 1_000_000, "it spins: {}", self.tell());
+            self.transmit();
+            self.events();
+            if mischief && next_mischief <= self.now {
+                self.mischief();
+                next_mischief = self.now + Span::us(200);
+            }
+            let mut next = end.min(if mischief { next_mischief } else { end });
+            if let Some((&(at, _), _)) = self.wires.first_key_value() {
+                next = next.min(at);
+            }
+            for (i, host) in self.hosts.iter().enumerate() {
+                let deadline = host.node.deadline();
+                if deadline != Time::NEVER {
+                    let wait = deadline.since(self.local(i)).max(Span::ns(1));
+                    next = next.min(self.now + wait);
+                }
+            }
+            self.now = next.max(self.now + Span::ps(1));
+            while let Some(entry) = self.wires.first_entry().filter(|e| e.key().0 <= self.now) {
+                let (from, to, tos, mut bytes) = entry.remove();
+                if let Some(i) = self.hosts.iter().position(|host| host.address == to) {
+                    let now = self.local(i);
+                    let arrival = Arrival { from, tos, held: Span::ZERO, bytes: &mut bytes };
+                    self.hosts[i].node.receive(now, arrival);
+                }
+            }
+            for i in 0..self.hosts.len() {
+                let now = self.local(i);
+                if self.hosts[i].node.deadline() <= now {
+                    self.hosts[i].node.on_deadline(now);
+                }
+            }
+            if !mischief && self.hosts.iter().all(|host| host.sent.is_empty()) {
+                break;
+            }
+        }
+        self.events();
+    }
+}
+
+/// Lets nodes send messages to each other under these faults, then on a quiet network until all is
+/// told.
+fn live(protocol: Protocol, seed: u64, faults: Faults) -> World {
+    let faults = Faults { leaps: faults.leaps && !keeps_time(protocol), ..faults };
+    let hosts = 2 + (seed % 3) as usize;
+    let mut world = World::new(protocol, hosts, seed, faults);
+    for _ in 0..4 {
+        for _ in 0..1 + world.rng.below(5) {
+            let from = world.rng.below(hosts as u64) as usize;
+            let to = (from + 1 + world.rng.below(hosts as u64 - 1) as usize) % hosts;
+            let most = [20, 3_000, 50_000][world.rng.below(3) as usize];
+            let length = 16 + world.rng.below(most) as usize;
+            world.send(from, to, length);
+        }
+        let end = world.now + Span::us(100 + world.rng.below(5_000));
+        world.run(end, true);
+    }
+    world.faults = Faults::default();
+    world.run(world.now + Span::s(60), false);
+    let open: Vec<_> = world.hosts.iter().map(|host| host.sent.len()).collect();
+    assert!(open.iter().all(|&n| n == 0), "not told of: {open:?}");
+    world
+}
+
+fn seeds() -> u64 {
+    std::env::var("TIDEGATE_SEEDS").ok().and_then(|seeds| seeds.parse().ok()).unwrap_or(200)
+}
+
+/// All protocols in turn.
+fn all(faults: impl Fn(u64) -> Faults, check: impl Fn(&World)) {
+    // The toy does not recover from losses.
+    let protocols = Protocol::ALL.iter().filter(|protocol| protocol.card().name != "toy-credit");
+    let protocols: Vec<_> = protocols.collect();
+    for seed in std::env::var("ONLY")
+        .ok()
+        .and_then(|s| s.parse().ok())
+        .map_or(0..seeds(), |s: u64| s..s + 1)
+    {
+        let protocol = *protocols[seed as usize % protocols.len()];
+        let faults = faults(seed);
+        let lived = std::panic::catch_unwind(|| live(protocol, seed, faults));
+        let world = lived.unwrap_or_else(|_| {
+            panic!("seed {seed}, {}, {faults:?}", protocol.card().name);
+        });
+        check(&world);
+    }
+}
+
+/// A poor network.
+fn poor(seed: u64) -> Faults {
+    let share = |bit: u64, share| if seed >> bit & 1 == 1 { share } else { 0.0 };
+    Faults {
+        loss: share(0, 0.05),
+        duplication: share(1, 0.05),
+        damage: share(2, 0.02),
+        marks: share(3, 0.3),
+        jitter: Span::us(if seed >> 4 & 1 == 1 { 100 } else { 0 }),
+        ..Faults::default()
+    }
+}
+
+#[test]
+fn on_a_poor_network_all_messages_arrive_once() {
+    all(poor, |world| {
+        assert_eq!(world.failed.len(), 0, "{:?}", world.failed);
+        assert_eq!(world.delivered.len(), world.messages.len());
+    });
+}
+
+#[test]
+fn among_strangers_who_forge_and_repeat_they_do_too() {
+    let faults = |seed| Faults { replays: 0.1, forgeries: 0.5, ..poor(seed) };
+    all(faults, |world| assert_eq!(world.delivered.len(), world.messages.len()));
+}
+
+#[test]
+fn nothing_is_lost_without_a_word_where_hosts_move_and_restart_and_clocks_leap() {
+    let faults = |seed: u64| Faults {
+        moves: seed >> 5 & 1 == 1,
+        restarts: seed >> 6 & 1 == 1,
+        leaps: seed >> 7 & 1 == 1,
+        replays: 0.05,
+        forgeries: 0.2,
+        ..poor(seed)
+    };
+    all(faults, |world| {
+        let told = world.delivered.len() + world.failed.len();
+        assert_eq!(told, world.messages.len(), "each is told of once");
+    });
+}
