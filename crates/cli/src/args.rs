@@ -84,6 +84,12 @@ pub(crate) enum Command {
         #[command(flatten)]
         exchanged: Exchanged,
     },
+    /// Take real messages over UDP, and answer requests
+    #[cfg(target_os = "linux")]
+    Serve(crate::net::Serve),
+    /// Send real messages to who serves, and measure
+    #[cfg(target_os = "linux")]
+    Send(crate::net::Send),
     /// Forward real UDP datagrams as a switch of the simulator would (Linux)
     Switch(Switch),
     /// Print a dissector of captured packets for Wireshark

@@ -70,6 +70,10 @@ pub(crate) fn run(command: Command) -> Result<String> {
             workbench::export(format, &scenario.path, &overrides, &out, force)
                 .map(|made| exchanged(&made))
         }
+        #[cfg(target_os = "linux")]
+        Command::Serve(args) => crate::net::serve(&args),
+        #[cfg(target_os = "linux")]
+        Command::Send(args) => crate::net::send(&args),
         Command::Switch(switch) => switch.run(),
         Command::Dissector => Ok(workbench::dissector()),
         Command::Schema => Ok(pretty(&workbench::schema())),

@@ -11,6 +11,8 @@ mod engine;
 mod format;
 mod jobs;
 mod man;
+#[cfg(target_os = "linux")]
+mod net;
 mod page;
 mod progress;
 mod reproduce;

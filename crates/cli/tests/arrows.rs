@@ -14,7 +14,7 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("scenario", &["core", "algos"]),
     ("results", &["core", "algos"]),
     ("fluid", &[]),
-    ("workbench", &["core", "algos", "sim", "switch", "scenario", "results", "fluid"]),
+    ("workbench", &["core", "algos", "sim", "endpoint", "switch", "scenario", "results", "fluid"]),
     ("cli", &["workbench"]),
     ("book", &[]),
     ("python", &["workbench", "cli"]),

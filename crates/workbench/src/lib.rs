@@ -22,6 +22,8 @@ mod headers;
 mod interrupt;
 mod machine;
 pub mod markdown;
+#[cfg(target_os = "linux")]
+pub mod net;
 mod observe;
 mod pcap;
 mod ranks;

@@ -1,0 +1,122 @@
+//! Real packets over loopback: who serves and who sends are processes of their own.
+#![cfg(target_os = "linux")]
+
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::process::{Child, Command, Output, Stdio};
+
+use serde_json::Value;
+
+/// A server at a port of its own, and where it is.
+struct Server(Child, String);
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn tidegate(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_tidegate"));
+    command.args(args);
+    command
+}
+
+fn serve(args: &[&str]) -> Server {
+    let mut command = tidegate(&["serve", "--listen", "127.0.0.1:0", "--duration", "60s"]);
+    let mut child =
+        command.args(args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+    stderr.read_line(&mut line).unwrap();
+    let address = line.strip_prefix("listening on ").and_then(|rest| rest.split(',').next());
+    let address = address.unwrap_or_else(|| panic!("{line}")).to_owned();
+    // Read on, so that it is never stopped by a full pipe.
+    std::thread::spawn(move || stderr.lines().count());
+    Server(child, address)
+}
+
+fn send(server: &Server, args: &[&str]) -> Output {
+    tidegate(&["send", &server.1]).args(args).output().unwrap()
+}
+
+fn error_of(output: &Output, status: i32) -> String {
+    let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(status), "{stderr}");
+    stderr
+}
+
+#[test]
+fn messages_and_requests_arrive_under_every_kind_of_protocol() {
+    let all: [(&str, &[&str]); 4] = [
+        ("swift", &[]),
+        ("dctcp", &["--switches", "ecn"]),
+        ("sird", &["--switches", "core-ecn"]),
+        ("homa", &["--priorities", "8"]),
+    ];
+    for (protocol, more) in all {
+        let more: Vec<_> =
+            ["--protocol", protocol, "--rate", "200Mbps"].iter().chain(more).copied().collect();
+        let mut server = serve(&[&more[..], &["--once", "--json"]].concat());
+        let args = ["--count", "60", "--size", "30KB", "--reply", "2000", "--json", "-q"];
+        let output = send(&server, &[&more[..], &args].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{protocol}: {stderr}");
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        for times in [&summary["fct"], &summary["exchanges"]] {
+            assert_eq!((&times["count"], &times["unfinished"]), (&60.into(), &0.into()));
+            let [p50, p99] = ["p50_us", "p99_us"].map(|key| times[key].as_f64().unwrap());
+            assert!(50.0 < p50 && p50 <= p99 && p99 < 5e6, "{protocol}: {times}");
+        }
+        // 1.8 MB at 200 Mbit/s take 72 ms at least.
+        let goodput = summary["goodput_gbps"].as_f64().unwrap();
+        assert!(goodput > 0.0 && goodput < 0.2, "{protocol}: {goodput}");
+        assert_eq!(summary["network"]["forged"], 0);
+
+        let status = server.0.wait().unwrap();
+        assert!(status.success());
+        let heard: Value = serde_json::from_reader(server.0.stdout.take().unwrap()).unwrap();
+        let bytes = heard["received_gbps"].as_f64().unwrap() * heard["seconds"].as_f64().unwrap();
+        assert!((bytes / 8e-9 / (60.0 * 30_012.0) - 1.0).abs() < 0.01, "{heard}");
+    }
+}
+
+#[test]
+fn who_does_not_fit_is_told_so() {
+    let server = serve(&[]);
+    let refused = |args: &[&str]| error_of(&send(&server, args), 1);
+    let other = refused(&["--protocol", "timely"]);
+    assert!(other.contains("runs another protocol than timely: --protocol"), "{other}");
+    let params = refused(&["--param", "per_hop=2us"]);
+    assert!(params.contains("runs swift with other parameters: --param"), "{params}");
+    let payload = refused(&["--datagram", "1000B"]);
+    assert!(payload.contains("bytes of payload: --datagram"), "{payload}");
+    let folder = tempfile::tempdir().unwrap();
+    let key = folder.path().join("key");
+    fs::write(&key, "sixteen bytes at least").unwrap();
+    let stranger = refused(&["--key", key.to_str().unwrap()]);
+    assert!(stranger.contains("does not answer; is it there, with the same key?"), "{stranger}");
+}
+
+#[test]
+fn what_cannot_be_is_refused_at_once() {
+    let server = serve(&[]);
+    let wrong = |args: &[&str]| error_of(&send(&server, args), 2);
+    for (args, expected) in [
+        (&["--protocol", "hpcc"][..], "hpcc needs per-hop records of the network"),
+        (&["--protocol", "swft"], "did you mean \"swift\"?"),
+        (&["--rate", "fast"], "--rate"),
+        (&["--param", "nothing"], "expected name=value"),
+        (&["--datagram", "70000B"], "datagram: found 70000, expected 576 to 65507 bytes"),
+        (&["--switches", "magic"], "expected some of ecn, core-ecn"),
+        (&["--size", "huge"], "--size"),
+        (&["--key", "/nowhere/key"], "--key: /nowhere/key"),
+    ] {
+        let said = wrong(args);
+        assert!(said.contains(expected) && said.lines().count() <= 3, "{args:?}: {said}");
+    }
+    let taken = tidegate(&["serve", "--listen", &server.1]).output().unwrap();
+    let said = error_of(&taken, 2);
+    assert!(said.contains(&format!("--listen: {}", server.1)), "{said}");
+}

@@ -1,0 +1,287 @@
+//! Real endpoints: who serves, who sends, and what both measure.
+
+mod report;
+mod send;
+mod serve;
+
+use std::io;
+use std::net::SocketAddr;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use ring::rand::{SecureRandom, SystemRandom};
+use tidegate_core::workload::{Sizes, Traffic};
+use tidegate_core::{Need, Rate, Span};
+use tidegate_endpoint::driver::Driver;
+use tidegate_endpoint::node::{Config, Gone, Node};
+use tidegate_endpoint::session::Key;
+use tidegate_endpoint::socket::{Socket, SocketOptions};
+use tidegate_scenario::{Override, load, magnitude};
+
+use crate::Error;
+
+pub use report::{Completed, NetEngine, NetSummary, Network};
+pub use send::{Mode, SendOptions, send};
+pub use serve::{ServeOptions, serve};
+
+/// Smallest key that keeps anybody out.
+const LEAST_KEY_BYTES: usize = 16;
+/// Who does not answer for so long is not there.
+const SILENCE: Span = Span::s(5);
+/// What an endpoint without a key has: whoever has none, too, may speak with it.
+const NO_KEY: &[u8] = b"no key";
+/// The fabric behind an endpoint, as far as it is known. Options change it as `--set` changes a
+/// scenario, so that there is one way to read quantities and parameters.
+const BEHIND: &str = r#"
+duration = "1ms"
+warmup = "0ms"
+[fabric]
+kind = "star"
+hosts = 2
+mtu = "1024B"
+host_link = { rate = "1Gbps", delay = "1us" }
+[transport]
+protocol = "swift"
+[[traffic]]
+kind = "poisson"
+label = "messages"
+sizes = "1MB"
+load = 0.5
+"#;
+
+/// What an endpoint is told, as people write it.
+#[derive(Clone, Debug, Default)]
+pub struct EndpointOptions {
+    /// The protocol.
+    pub protocol: String,
+    /// Parameters of it that differ, `name=value`.
+    pub params: Vec<String>,
+    /// Rate of the link.
+    pub rate: String,
+    /// UDP payload of a full packet.
+    pub datagram: String,
+    /// Round trip on an empty network.
+    pub base_rtt: Option<String>,
+    /// Bandwidth-delay product.
+    pub bdp: Option<String>,
+    /// Switches on the path.
+    pub hops: u32,
+    /// What switches do.
+    pub switches: Vec<String>,
+    /// Strict priorities of the network.
+    pub priorities: u8,
+    /// File with the key.
+    pub key: Option<PathBuf>,
+    /// Neither segments nor coalesces.
+    pub no_offloads: bool,
+    /// Does not sleep while something is under way.
+    pub spin: bool,
+}
+
+/// What switches may be said to do, by the name on the command line.
+pub const SWITCHES: [(&str, Need); 8] = [
+    ("ecn", Need::Ecn),
+    ("core-ecn", Need::CoreEcn),
+    ("peak", Need::PeakHopDelay),
+    ("hops", Need::HopRecords),
+    ("pfc", Need::Lossless),
+    ("credit-queues", Need::CreditQueues),
+    ("circuits", Need::Circuits),
+    ("same-clock", Need::SameClock),
+];
+
+/// An endpoint that was set up.
+struct Endpoint {
+    driver: Driver,
+    protocol: &'static str,
+    rate: Rate,
+    sizes: Sizes,
+    /// Messages in the mean a second that load it so far.
+    load: f64,
+}
+
+fn usage(option: &'static str, message: impl Into<String>) -> Error {
+    Error::Usage { option, message: message.into() }
+}
+
+/// A quantity of an option.
+fn quantity(option: &'static str, text: &str, unit: &str, example: &str) -> Result<f64, Error> {
+    let known = magnitude(text).filter(|&(value, of)| of == unit && value > 0.0);
+    known.map(|(value, _)| value).ok_or_else(|| {
+        usage(option, format!("found {text:?}, expected a quantity such as {example}"))
+    })
+}
+
+fn span(option: &'static str, text: &str) -> Result<Span, Error> {
+    quantity(option, text, "us", "20us").map(Span::from_us_f64)
+}
+
+/// A duration of the clock, as scenarios write it.
+pub fn duration(text: &str) -> Option<Duration> {
+    let (us, _) =
+        magnitude(text).filter(|&(us, unit)| unit == "us" && (0.0..1e12).contains(&us))?;
+    Some(Duration::from_nanos((us * 1e3) as u64))
+}
+
+/// A host that has no address.
+pub fn no_address(host: &str) -> Error {
+    usage("ADDRESS", format!("found {host:?}, expected an address and a port, 127.0.0.1:5270 say"))
+}
+
+fn key(options: &EndpointOptions) -> Result<Key, Error> {
+    let Some(path) = &options.key else { return Ok(Key::new(NO_KEY)) };
+    let bytes = tidegate_scenario::files::read(path, 1 << 20)
+        .map_err(|why| usage("--key", format!("{}: {why}", path.display())))?;
+    let text = bytes.trim_ascii();
+    if text.len() < LEAST_KEY_BYTES {
+        let found = format!("{}: found {} bytes", path.display(), text.len());
+        return Err(usage("--key", format!("{found}, expected {LEAST_KEY_BYTES} at least")));
+    }
+    Ok(Key::new(text))
+}
+
+impl Endpoint {
+    /// Sets up an endpoint at that address. Sizes and load are those of what it will send.
+    fn open(
+        options: &EndpointOptions,
+        address: SocketAddr,
+        sizes: Option<&str>,
+        load_of: Option<&str>,
+    ) -> Result<Endpoint, Error> {
+        let mut changes = vec![
+            Override::protocol("--protocol", &options.protocol),
+            Override::option("--rate", "fabric.host_link.rate", &options.rate),
+        ];
+        for param in &options.params {
+            let (name, value) = param
+                .split_once('=')
+                .ok_or_else(|| usage("--param", format!("found {param:?}, expected name=value")))?;
+            let key = format!("transport.params.{}", name.trim());
+            changes.push(Override::option("--param", &key, value.trim()));
+        }
+        let of_traffic = [("--size", "sizes", sizes), ("--load", "load", load_of)];
+        for (option, key, value) in of_traffic {
+            if let Some(value) = value {
+                let key = format!("traffic.messages.{key}");
+                changes.push(Override::option(option, &key, value));
+            }
+        }
+        let plan = load(BEHIND, "the fabric behind it", &changes)
+            .map_err(|why| Error::Scenario(why.to_string()))?;
+        let (Some(stack), Some(traffic)) = (plan.stacks.first(), plan.workload.traffic.first())
+        else {
+            return Err(Error::Run("the fabric behind an endpoint has no traffic".into()));
+        };
+        let rate = plan.fabric.links.first().map_or(Rate::gbps(1), |link| link.rate);
+        let datagram = quantity("--datagram", &options.datagram, "B", "1472B")? as usize;
+        let mut config = Config {
+            datagram,
+            hops: options.hops,
+            priorities: options.priorities,
+            connections: plan.connections,
+            ..Config::new(stack.clone(), key(options)?, rate)
+        };
+        config.base_rtt = options.base_rtt.as_deref().map(|t| span("--base-rtt", t)).transpose()?;
+        let bdp = options.bdp.as_deref().map(|text| quantity("--bdp", text, "B", "100KB"));
+        config.bdp_bytes = bdp.transpose()?;
+        // What one turn of the driver hands over at once.
+        config.burst = Span::us(200);
+        config.limits.silence = SILENCE;
+        config.most_held = Span::ms(1);
+        for name in &options.switches {
+            let known = SWITCHES.iter().find(|(known, _)| known == name);
+            let names = || SWITCHES.map(|(name, _)| name).join(", ");
+            let &(_, need) = known.ok_or_else(|| {
+                usage("--switches", format!("found {name:?}, expected some of {}", names()))
+            })?;
+            config.switches.push(need);
+        }
+        if options.priorities > 1 {
+            config.switches.push(Need::Priorities);
+        }
+        let random = SystemRandom::new();
+        config.seed = {
+            let mut bytes = [0; 8];
+            let filled = random.fill(&mut bytes);
+            filled.map_err(|_| Error::Run("the system has no random numbers".into()))?;
+            u64::from_be_bytes(bytes)
+        };
+        let entropy = Box::new(move |bytes: &mut [u8]| {
+            // It was there a moment ago; where it is gone, nothing that follows is safe.
+            assert!(random.fill(bytes).is_ok(), "the system has no random numbers");
+        });
+        let node = Node::new(config, entropy).map_err(|why| {
+            let how = match &why {
+                tidegate_endpoint::node::ConfigError::Needs { needs, .. } => {
+                    let named = SWITCHES.iter().filter(|(_, need)| needs.contains(need));
+                    let names: Vec<_> = named.map(|(name, _)| *name).collect();
+                    let switches = match names.is_empty() {
+                        true => String::new(),
+                        false => format!(" --switches {}", names.join(",")),
+                    };
+                    let priorities = match needs.contains(&Need::Priorities) {
+                        true => " --priorities 2",
+                        false => "",
+                    };
+                    format!(":{switches}{priorities} says that it is")
+                }
+                _ => String::new(),
+            };
+            usage("--protocol", format!("{why}{how}"))
+        })?;
+        let socket_options = SocketOptions {
+            segment: !options.no_offloads,
+            coalesce: !options.no_offloads,
+            ..SocketOptions::default()
+        };
+        let socket = Socket::bind(address, socket_options).map_err(|why| at(address, why))?;
+        let mean = match &traffic.sizes {
+            Sizes::Fixed(bytes) => *bytes as f64,
+            Sizes::Drawn(distribution) => distribution.mean_bytes,
+        };
+        let load = load_of.map_or(0.0, |_| plan_load(&plan.workload.traffic) / 8.0 / mean);
+        Ok(Endpoint {
+            driver: Driver::new(node, socket),
+            protocol: stack.protocol().card().name,
+            rate,
+            sizes: traffic.sizes.clone(),
+            load,
+        })
+    }
+}
+
+/// Payload that generators offer one host, in bit/s: both that there are send.
+fn plan_load(traffic: &[Traffic]) -> f64 {
+    traffic.first().and_then(tidegate_scenario::asked_bps).unwrap_or(0.0) / 2.0
+}
+
+/// What the system says of an address.
+fn at(address: SocketAddr, why: io::Error) -> Error {
+    usage("--listen", format!("{address}: {why}"))
+}
+
+/// What a node on its socket says.
+fn failed(why: io::Error) -> Error {
+    Error::Run(format!("the socket failed: {why}"))
+}
+
+/// Why a session is over, as people read it.
+fn because(why: Gone, to: SocketAddr, protocol: &str) -> String {
+    match why {
+        Gone::Closed => format!("{to}: closed"),
+        Gone::ClosedByPeer => format!("{to} has ended the session"),
+        Gone::Restarted => format!("{to} was restarted and knows nothing of the session"),
+        Gone::Silent => format!("{to} does not answer; is it there, with the same key?"),
+        Gone::TooLong { datagram } => {
+            format!("the path to {to} does not carry datagrams of {datagram} bytes: --datagram")
+        }
+        Gone::OtherProtocol => format!("{to} runs another protocol than {protocol}: --protocol"),
+        Gone::OtherParameters => format!("{to} runs {protocol} with other parameters: --param"),
+        Gone::OtherPayload { theirs } => {
+            format!("{to} sends full packets of {theirs} bytes of payload: --datagram, --hops")
+        }
+        Gone::Full => format!("{to} has as many peers as it takes"),
+        Gone::OtherVersion { theirs } => format!("{to} speaks version {theirs} of sessions, not 1"),
+        Gone::Violation => format!("{to} does not keep to what it was told"),
+    }
+}

@@ -1,0 +1,144 @@
+//! What endpoints have measured.
+
+use std::time::Duration;
+
+use hdrhistogram::Histogram;
+use serde::Serialize;
+use tidegate_endpoint::node::Counters;
+
+use crate::machine::Stopwatch;
+
+/// Three digits of any time are kept.
+const DIGITS: u8 = 3;
+
+/// An endpoint's run in numbers, named as those of a simulated one.
+#[derive(Clone, Debug, Serialize)]
+pub struct NetSummary {
+    /// Of this format.
+    pub schema: u32,
+    /// Which side.
+    pub name: &'static str,
+    /// Packets were real.
+    pub real: bool,
+    /// The protocol.
+    pub protocols: [String; 1],
+    /// How long it was measured.
+    pub seconds: f64,
+    /// About the run itself.
+    pub engine: NetEngine,
+    /// Payload of messages that arrived here, over that time.
+    pub received_gbps: f64,
+    /// Payload of messages that the other side has, over that time.
+    pub goodput_gbps: f64,
+    /// Messages, from submission to the word that all of it is there; null where none were timed.
+    pub fct: Option<Completed>,
+    /// Requests, from submission to the last byte of the reply; null where none were sent.
+    pub exchanges: Option<Completed>,
+    /// What the network did.
+    pub network: Network,
+}
+
+/// What the run took.
+#[derive(Clone, Copy, Debug, Serialize)]
+pub struct NetEngine {
+    /// By the clock.
+    pub wall_seconds: f64,
+    /// Of all cores.
+    pub cpu_seconds: f64,
+}
+
+/// Times, under the names of a summary's.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Completed {
+    /// So many were submitted.
+    pub count: u64,
+    /// So many of them were not done.
+    pub unfinished: u64,
+    /// Mean of those that were.
+    pub mean_us: Option<f64>,
+    /// Median.
+    pub p50_us: Option<f64>,
+    /// 99th percentile.
+    pub p99_us: Option<f64>,
+    /// 99.9th percentile.
+    pub p999_us: Option<f64>,
+}
+
+/// What the network did, as far as this side knows.
+#[derive(Clone, Copy, Debug, Default, Serialize)]
+pub struct Network {
+    /// The shortest round trip to a peer.
+    pub base_rtt_us: Option<f64>,
+    /// Datagrams that were taken.
+    pub datagrams: u64,
+    /// Those of them that switches had marked.
+    pub ecn_marks: u64,
+    /// Datagrams that came before.
+    pub repeated: u64,
+    /// Datagrams that were not sealed with the key, or damaged.
+    pub forged: u64,
+    /// Datagrams of no session.
+    pub strangers: u64,
+    /// Datagrams that nobody here can read.
+    pub malformed: u64,
+}
+
+impl Network {
+    pub(super) fn of(counters: Counters, base_rtt_us: Option<f64>) -> Network {
+        Network {
+            base_rtt_us,
+            datagrams: counters.taken,
+            ecn_marks: counters.marked,
+            repeated: counters.old,
+            forged: counters.forged,
+            strangers: counters.strangers,
+            malformed: counters.malformed,
+        }
+    }
+}
+
+/// Times as they come.
+pub(super) struct Times {
+    histogram: Histogram<u64>,
+    pub(super) submitted: u64,
+}
+
+impl Times {
+    pub(super) fn new() -> Times {
+        // Never above a day.
+        let histogram = Histogram::new_with_bounds(1, 86_400_000_000_000, DIGITS);
+        Times { histogram: histogram.expect("bounds and digits are valid"), submitted: 0 }
+    }
+
+    pub(super) fn add(&mut self, took: Duration) {
+        self.histogram.saturating_record(took.as_nanos() as u64);
+    }
+
+    pub(super) fn summary(&self) -> Completed {
+        let finished = self.histogram.len();
+        let some = |us: f64| (finished > 0).then_some((us * 1e3).round() / 1e3);
+        let at = |q| some(self.histogram.value_at_quantile(q) as f64 / 1e3);
+        Completed {
+            count: self.submitted,
+            unfinished: self.submitted.saturating_sub(finished),
+            mean_us: some(self.histogram.mean() / 1e3),
+            p50_us: at(0.5),
+            p99_us: at(0.99),
+            p999_us: at(0.999),
+        }
+    }
+}
+
+impl NetEngine {
+    pub(super) fn of(stopwatch: &Stopwatch) -> NetEngine {
+        // Of all threads: the kernel's work for a socket is some of it.
+        let cpu = stopwatch.cpu(2);
+        NetEngine { wall_seconds: stopwatch.wall().as_secs_f64(), cpu_seconds: cpu.as_secs_f64() }
+    }
+}
+
+/// Rate of so many bytes in that time.
+pub(super) fn gbps(bytes: u64, seconds: f64) -> f64 {
+    let rate = bytes as f64 * 8e-9 / seconds.max(1e-9);
+    (rate * 1e6).round() / 1e6
+}

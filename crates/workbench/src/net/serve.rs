@@ -1,0 +1,137 @@
+//! Takes messages, and answers requests.
+
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::{Role, Span};
+use tidegate_endpoint::node::{Event, Gone};
+
+use super::report::{NetEngine, NetSummary, Network, gbps};
+use super::{Endpoint, EndpointOptions, failed};
+use crate::Error;
+use crate::machine::Stopwatch;
+
+/// A message's head: what it is, and a number.
+pub(super) const HEAD_BYTES: usize = 12;
+/// What messages are.
+pub(super) mod kind {
+    /// To be taken.
+    pub(in super::super) const PLAIN: u32 = 0;
+    /// To be answered with a message as long as its first eight bytes say.
+    pub(in super::super) const REQUEST: u32 = 1;
+    /// An answer.
+    pub(in super::super) const REPLY: u32 = 2;
+}
+
+/// What a message begins with.
+pub(super) fn head(kind: u32, number: u64) -> [u8; HEAD_BYTES] {
+    let mut head = [0; HEAD_BYTES];
+    head[..4].copy_from_slice(&kind.to_be_bytes());
+    head[4..].copy_from_slice(&number.to_be_bytes());
+    head
+}
+
+/// The same, read; and what follows.
+pub(super) fn parsed(message: &[u8]) -> Option<(u32, u64, &[u8])> {
+    let (kind, rest) = message.split_first_chunk()?;
+    let (number, rest) = rest.split_first_chunk()?;
+    Some((u32::from_be_bytes(*kind), u64::from_be_bytes(*number), rest))
+}
+
+/// How to serve.
+pub struct ServeOptions<'a> {
+    /// The endpoint.
+    pub endpoint: EndpointOptions,
+    /// Where.
+    pub listen: SocketAddr,
+    /// For so long; none: until it is interrupted.
+    pub duration: Option<Duration>,
+    /// Ends when the first peer has gone.
+    pub once: bool,
+    /// Set when it is to end.
+    pub interrupted: &'a AtomicBool,
+    /// Hears what happens.
+    pub says: &'a dyn Fn(&str),
+}
+
+/// Serves; what came.
+///
+/// # Errors
+/// Where an option is wrong, or the socket fails.
+pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
+    let Endpoint { mut driver, protocol, rate, .. } =
+        Endpoint::open(&options.endpoint, options.listen, None, None)?;
+    let says = options.says;
+    let address = driver.address().map_err(failed)?;
+    says(&format!("listening on {address}, {protocol} at {rate}"));
+    let stopwatch = Stopwatch::start();
+    let mut received = 0;
+    let mut told = (Duration::ZERO, 0);
+    let mut base_rtt = None;
+    let mut over = false;
+    let zeros = Bytes::from(vec![0; MOST_REPLY]);
+    while !over && !options.interrupted.load(Ordering::Relaxed) {
+        let elapsed = stopwatch.wall();
+        over |= options.duration.is_some_and(|most| elapsed >= most);
+        if elapsed - told.0 >= Duration::from_secs(1) {
+            let seconds = (elapsed - told.0).as_secs_f64();
+            if received > told.1 {
+                let rate = gbps(received - told.1, seconds);
+                says(&format!("{:.0} s: {rate:.3} Gbit/s", elapsed.as_secs_f64()));
+            }
+            told = (elapsed, received);
+        }
+        let until = driver.now() + Span::ms(100);
+        let until = (!options.endpoint.spin).then_some(until);
+        driver.turn(until, None).map_err(failed)?;
+        while let Some(event) = driver.node.event() {
+            let now = driver.now();
+            match event {
+                Event::Opened(peer) => {
+                    if let Some(from) = driver.node.address(peer) {
+                        says(&format!("{from} has begun a session"));
+                    }
+                }
+                Event::Gone(_, why) => {
+                    let ended = matches!(why, Gone::Closed | Gone::ClosedByPeer);
+                    says(if ended { "a session has ended" } else { "a peer is gone" });
+                    over |= options.once;
+                }
+                Event::Arrived(peer, message) => {
+                    received += message.len() as u64;
+                    driver.node.taken(now, peer, message.len() as u64);
+                    let rtt = driver.node.base_rtt(peer).map(Span::as_us_f64);
+                    base_rtt = [base_rtt, rtt].into_iter().flatten().reduce(f64::min);
+                    if let Some((kind::REQUEST, number, asked)) = parsed(&message) {
+                        let length = asked.first_chunk().map_or(0, |n| u64::from_be_bytes(*n));
+                        let length = length.min(MOST_REPLY as u64) as usize;
+                        let head = head(kind::REPLY, number);
+                        let reply = zeros.slice(..length);
+                        // Who has gone meanwhile needs no answer.
+                        let _ = driver.node.send(now, peer, &head, reply, Role::Alone);
+                    }
+                }
+                Event::Delivered(_) | Event::Failed(..) => {}
+            }
+        }
+    }
+    let seconds = stopwatch.wall().as_secs_f64();
+    Ok(NetSummary {
+        schema: 1,
+        name: "serve",
+        real: true,
+        protocols: [protocol.to_owned()],
+        seconds,
+        engine: NetEngine::of(&stopwatch),
+        received_gbps: gbps(received, seconds),
+        goodput_gbps: 0.0,
+        fct: None,
+        exchanges: None,
+        network: Network::of(driver.node.counters(), base_rtt),
+    })
+}
+
+/// Longest reply.
+pub(super) const MOST_REPLY: usize = 16 << 20;
