@@ -86,8 +86,8 @@ fn messages_and_requests_arrive_under_every_kind_of_protocol() {
 fn who_does_not_fit_is_told_so() {
     let server = serve(&[]);
     let refused = |args: &[&str]| error_of(&send(&server, args), 1);
-    let other = refused(&["--protocol", "timely"]);
-    assert!(other.contains("runs another protocol than timely: --protocol"), "{other}");
+    let other = refused(&["--protocol", "reno"]);
+    assert!(other.contains("runs another protocol than reno: --protocol"), "{other}");
     let params = refused(&["--param", "per_hop=2us"]);
     assert!(params.contains("runs swift with other parameters: --param"), "{params}");
     let payload = refused(&["--datagram", "1000B"]);
