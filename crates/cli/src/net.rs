@@ -16,7 +16,7 @@ use crate::{Result, complain};
 #[derive(Debug, Group)]
 struct Endpoint {
     /// The protocol; see `tidegate protocols`
-    #[arg(long, value_name = "NAME", default_value = "swift")]
+    #[arg(long, value_name = "NAME", default_value = net::USUAL)]
     protocol: String,
     /// A parameter of the protocol, `fs_range=5.0` say; may stand several times
     #[arg(long = "param", value_name = "NAME=VALUE")]

@@ -10,6 +10,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use ring::rand::{SecureRandom, SystemRandom};
+use tidegate_algos::Protocol;
 use tidegate_core::workload::{Sizes, Traffic};
 use tidegate_core::{Need, Rate, Span};
 use tidegate_endpoint::driver::Driver;
@@ -40,14 +41,15 @@ kind = "star"
 hosts = 2
 mtu = "1024B"
 host_link = { rate = "1Gbps", delay = "1us" }
-[transport]
-protocol = "swift"
 [[traffic]]
 kind = "poisson"
 label = "messages"
 sizes = "1MB"
 load = 0.5
 "#;
+
+/// The protocol of who names none.
+pub const USUAL: &str = Protocol::USUAL.card().name;
 
 /// What an endpoint is told, as people write it.
 #[derive(Clone, Debug, Default)]
