@@ -4,7 +4,7 @@ use super::*;
 use crate::session::header::control::Close;
 
 /// A path is asked whether it carries full datagrams so often, so long apart.
-const PROBES: u32 = 4;
+const PROBES: u32 = 12;
 const PROBE_AGAIN: Span = Span::ms(100);
 /// A peer that is said to have forgotten us is asked so often whether that is so.
 const DOUBTS: u32 = 4;
@@ -18,14 +18,12 @@ const END_AGAIN: Span = Span::ms(50);
 const MOVE_AGAIN: Span = Span::ms(50);
 
 impl Node {
-    /// Makes the transport, unless there is one.
-    pub(super) fn begin(&mut self, rtt: Span) {
-        if self.endpoint.is_none() {
-            if self.config.base_rtt.is_none() {
-                self.config.tell_rtt(&mut self.context, rtt);
-            }
-            self.endpoint = Some(Endpoint::new(&self.config.stack, &self.context));
+    /// Makes the transport.
+    fn begin(&mut self, rtt: Span) {
+        if self.config.base_rtt.is_none() {
+            self.config.tell_rtt(&mut self.context, rtt);
         }
+        self.endpoint = Some(Endpoint::new(&self.config.stack, &self.context));
     }
 
     /// Gives the transport what waits for that peer, as far as there is room.
@@ -57,10 +55,22 @@ impl Node {
         }
     }
 
-    /// A round trip was seen.
-    pub(super) fn saw_rtt(&mut self, number: u32, rtt: Span) {
+    /// How long something took that began at `since`, less what it was held here; unknown where the
+    /// clock has leapt meanwhile.
+    pub(super) fn round_trip(&self, since: Time, now: Time, held: Span) -> Option<Span> {
+        (since >= self.leapt_at).then_some(now.since(since).beyond(held).max(Span::ps(1)))
+    }
+
+    /// A round trip was seen. The first tells the transport what to expect of the network.
+    pub(super) fn saw_rtt(&mut self, now: Time, number: u32, rtt: Span) {
         if let Some(peer) = self.peers.at_mut(number) {
-            peer.rtt = peer.rtt.min(rtt.max(Span::ps(1)));
+            peer.rtt = peer.rtt.min(rtt);
+        }
+        if self.endpoint.is_none() {
+            self.begin(rtt);
+            // Others may have waited for it, too.
+            let all: Vec<u32> = self.peers.iter().map(|(number, _)| number).collect();
+            all.into_iter().for_each(|number| self.submit_to(now, number));
         }
     }
 
@@ -153,9 +163,13 @@ impl Node {
                     && asked == token
                 {
                     open.pinged = None;
-                    open.carries |= token & 1 == 1;
-                    if token & 1 == 0 {
-                        self.saw_rtt(number, now.since(at).beyond(held));
+                    let is_full = token & 1 == 1;
+                    open.carries |= is_full;
+                    // A full one takes longer than what is asked for, unless nothing else is known.
+                    if let Some(rtt) = self.round_trip(at, now, held)
+                        && (!is_full || self.endpoint.is_none())
+                    {
+                        self.saw_rtt(now, number, rtt);
                     }
                 }
             }

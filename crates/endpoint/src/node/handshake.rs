@@ -239,7 +239,7 @@ impl Node {
         let others: Vec<_> = self.peers.iter().filter(|(_, p)| p.address == from).collect();
         let others: Vec<_> = others.iter().map(|&(n, _)| n).filter(|&n| n != name.number).collect();
         self.post(from, accept);
-        self.opened(now, name, now.since(made_at).beyond(held));
+        self.opened(now, name, self.round_trip(made_at, now, held));
         // Who begins anew may have forgotten what was before: it is asked.
         for number in others {
             self.ping(now, number);
@@ -297,7 +297,7 @@ impl Node {
         peer.address = from;
         peer.heard_at = now;
         if let Some(name) = self.peers.name(number) {
-            self.opened(now, name, now.since(accept.sent_at).beyond(held));
+            self.opened(now, name, self.round_trip(accept.sent_at, now, held));
         }
     }
 
@@ -322,12 +322,13 @@ impl Node {
         self.part(number, why);
     }
 
-    /// There is a session. The first tells how long a round trip takes.
-    fn opened(&mut self, now: Time, name: PeerId, rtt: Span) {
-        self.saw_rtt(name.number, rtt);
-        self.begin(rtt);
+    /// There is a session, and the round trip that it began with, if that is known.
+    fn opened(&mut self, now: Time, name: PeerId, rtt: Option<Span>) {
         self.events.push_back(Event::Opened(name));
-        // Now that the transport is there, and to see whether the path carries full datagrams.
+        if let Some(rtt) = rtt {
+            self.saw_rtt(now, name.number, rtt);
+        }
+        // Whether the path carries full datagrams; and how long it takes, if nothing else told.
         self.probe(now, name.number);
         self.submit_to(now, name.number);
     }

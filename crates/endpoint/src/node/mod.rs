@@ -180,6 +180,8 @@ pub struct Node {
     events: VecDeque<Event>,
     counters: Counters,
     now: Time,
+    /// When the clock last leapt: what was timed across that is not known.
+    leapt_at: Time,
     /// The uplink is busy until then.
     free_at: Time,
     /// The transport may have something to send that it was not asked for.
@@ -210,6 +212,7 @@ impl Node {
             events: VecDeque::new(),
             counters: Counters::default(),
             now: Time::ZERO,
+            leapt_at: Time::ZERO,
             free_at: Time::ZERO,
             unasked: false,
             timer: Time::NEVER,
@@ -333,11 +336,13 @@ impl Node {
         }
     }
 
-    /// A time never goes back here; and where it leaps, so does what waits for silence.
+    /// A time never goes back here; and where it leaps over what is due, so does what waits for
+    /// silence: nobody could have been heard.
     fn clock(&mut self, now: Time) -> Time {
-        let leap = now.since(self.now.min(now));
+        let leap = now.since(self.timer.max(self.now));
         if leap > self.config.limits.silence.scale(0.5) {
             self.peers.iter_mut().for_each(|(_, peer)| peer.heard_at = peer.heard_at.after(leap));
+            self.leapt_at = now;
         }
         self.now = self.now.max(now);
         self.now
