@@ -1,0 +1,522 @@
+//! Nodes send what the simulator sends: real datagrams through the simulator's switch in memory,
+//! held against a run of the same messages.
+//!
+//! Every packet is written, sealed, stamped and marked by the switch in its bytes, opened and
+//! parsed. Each that leaves a host has to leave at the simulator's picosecond, with the bytes of
+//! the simulator's headers and telemetry, its class, its marks and as much payload; each message
+//! has to arrive unaltered.
+//!
+//! Three things are not the simulator's own, and are translated:
+//!
+//! * A packet takes as long on a link as the simulated one, of which it has the wire size from the
+//!   run. The datagram is longer: its headers are wider, and it has a session's header and a tag.
+//!   The node's own pace needs no help, for it counts the bytes of the simulator, too.
+//! * A node is host 0 to itself and numbers its peers as they come. Receivers of ExpressPass draw
+//!   by the number of their host, so its messages all go to host 0; dcPIM draws by it among
+//!   several peers, and is held against the simulator with one.
+//! * A node gives a message the number of one that is over; the simulator counts on. Under the toy,
+//!   which takes numbers for an order, all messages are there before the first is over.
+//!
+//! What sessions say for themselves takes no time on links. They open before the first message,
+//! with the base RTT of the simulated paths, which is what nodes take for it then.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::{
+    Buffer, Fabric, Link as FabricLink, Node as FabricNode, Routing, Switch,
+};
+use tidegate_core::routes::Routes;
+use tidegate_core::wire::{Header as _, MAX_HEADER_BYTES};
+use tidegate_core::workload::{Flow, Workload};
+use tidegate_core::{
+    ConnectionPolicy, Domain, Equipment, Extent, Facts, HEADER_BYTES, Marking, Need, Rate, Rng,
+    Role, Span, Time, frame_flag,
+};
+use tidegate_endpoint::Packet;
+use tidegate_endpoint::node::{Arrival, Config, Event, Node, PeerId};
+use tidegate_endpoint::session::header::Header;
+use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
+use tidegate_sim::{Departure, Engine, OpenFabric, Probe, Setup};
+use tidegate_switch::datagram::{Datagram, Reader, tos};
+
+const MTU: u32 = 1_000;
+const DELAY: Span = Span::ns(600);
+const PRIORITIES: u8 = 8;
+/// Messages begin from here on; sessions are open long before.
+const START: Time = Time::us(1_000);
+const END: Time = Time::us(6_000);
+/// IP, UDP, Ethernet, gap and preamble.
+const BELOW_BYTES: u64 = 66;
+
+fn rate() -> Rate {
+    Rate::gbps(100)
+}
+
+/// A message: when who sends what to whom.
+struct Submission {
+    at: Time,
+    src: usize,
+    dst: usize,
+    bytes: Vec<u8>,
+}
+
+/// What a receiver draws depends on the number of its host.
+fn draws_by_number(protocol: Protocol) -> bool {
+    protocol.card().name == "expresspass"
+}
+
+/// It takes numbers of messages for the order in which they were submitted.
+fn counts_on(protocol: Protocol) -> bool {
+    protocol.card().name == "toy-credit"
+}
+
+/// Messages among all hosts, of one byte to many packets.
+fn submissions(protocol: Protocol, hosts: u64, seed: u64) -> Vec<Submission> {
+    let within = if counts_on(protocol) { Span::us(1) } else { Span::us(150) };
+    let mut rng = Rng::stream(seed, Domain::Traffic, 5);
+    let mut all: Vec<_> = (0..100)
+        .map(|_| {
+            let src = rng.below(hosts);
+            let dst = (src + 1 + rng.below(hosts - 1)) % hosts;
+            // Host 0 draws what node 0 draws.
+            let (src, dst) = if draws_by_number(protocol) { (1, 0) } else { (src, dst) };
+            let most = [100, 5_000, 200_000][rng.below(3) as usize];
+            let length = 1 + rng.below(most);
+            let at = START + Span::ps(1 + rng.below(within.as_ps()));
+            let bytes = (0..length).map(|_| rng.below(256) as u8).collect();
+            Submission { at, src: src as usize, dst: dst as usize, bytes }
+        })
+        .collect();
+    all.sort_by_key(|submission| submission.at);
+    all
+}
+
+/// Hosts around a switch that has what the protocol asks for, and marks from the first byte that
+/// waits on.
+fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
+    let mut fabric = Fabric {
+        hosts: (0..hosts).map(|host| format!("h{host}")).collect(),
+        switches: vec![Switch {
+            name: "s0".into(),
+            latency: Span::ZERO,
+            telemetry: true,
+            buffer: Buffer::Unlimited,
+            ecn: None,
+            priorities: PRIORITIES,
+            discipline: None,
+            pausing: None,
+            credit_queue: None,
+        }],
+        links: (0..hosts as u32)
+            .map(|host| FabricLink {
+                a: FabricNode::Host(host),
+                b: FabricNode::Switch(0),
+                rate: rate(),
+                delay: DELAY,
+            })
+            .collect(),
+        mtu: MTU,
+        rate_changes: Vec::new(),
+        circuits: None,
+    };
+    let reach = Routes::new(&fabric).unwrap().reach();
+    let Equipment { ecn, credit_queue, routing, .. } =
+        protocol.stack().equipment(&Facts::of(&fabric, reach, None));
+    let switch = &mut fabric.switches[0];
+    switch.credit_queue = credit_queue;
+    switch.ecn = ecn.map(|_| Marking::step(Extent::Bytes(1.0)).settled(0.0));
+    (fabric, routing)
+}
+
+/// What leaves each host, in its order.
+struct Recorder(Vec<VecDeque<(Time, Packet)>>);
+
+impl Probe for Recorder {
+    fn departed(&mut self, d: &Departure<'_>) {
+        // Links lead from hosts to the switch.
+        if d.port.is_multiple_of(2) {
+            let packet = Packet { frame: *d.frame, body: *d.body, hops: *d.hops };
+            self.0[d.port as usize / 2].push_back((d.at, packet));
+        }
+    }
+}
+
+/// A host, and what the simulator's numbers are to it.
+struct Host {
+    node: Node,
+    /// By host; none for itself.
+    peers: Vec<Option<PeerId>>,
+    /// Of its messages, the number on the wire, by the simulator's.
+    numbers: Vec<u32>,
+    /// Numbers of messages that are over.
+    free: VecDeque<u32>,
+    /// What the simulator's host still sends.
+    expected: VecDeque<(Time, Packet)>,
+}
+
+/// A datagram of a session alone: to whom, from whom.
+type Aside = (usize, usize, Vec<u8>);
+
+struct World {
+    protocol: Protocol,
+    name: String,
+    now: Time,
+    hosts: Vec<Host>,
+    fabric: OpenFabric,
+    /// On their way to the switch: from whom, as it sees it.
+    uplinks: BTreeMap<(Time, u32), (u32, tidegate_sim::Packet)>,
+    /// Datagrams at the switch or on their way, by number.
+    datagrams: BTreeMap<u32, (usize, Datagram)>,
+    sent: u32,
+    /// On their way from the switch.
+    downlinks: BTreeMap<(Time, u32), tidegate_sim::Packet>,
+    asides: BTreeMap<(Time, u32), Aside>,
+    /// One way, of those.
+    half_rtt: Span,
+    /// Messages that have not arrived: from whom, to whom.
+    missing: Vec<(usize, usize, Vec<u8>)>,
+    delivered: usize,
+    seen: Seen,
+}
+
+/// What of the switch's work has come to the hosts.
+#[derive(Clone, Copy, Debug, Default)]
+struct Seen {
+    packets: u64,
+    marks: u64,
+    records: u64,
+    peaks: u64,
+    classes: u8,
+}
+
+fn address(host: usize) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, host as u8], 5_270))
+}
+
+fn host_at(address: SocketAddr) -> usize {
+    match address.ip() {
+        std::net::IpAddr::V4(ip) => usize::from(ip.octets()[3]),
+        std::net::IpAddr::V6(_) => unreachable!(),
+    }
+}
+
+/// As the simulator's hosts are configured. The link is as much faster as its datagrams are longer.
+fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes: f64) -> Config {
+    let mut config = Config {
+        base_rtt: Some(base_rtt),
+        bdp_bytes: Some(bdp_bytes),
+        priorities: PRIORITIES,
+        connections: ConnectionPolicy::Pool(2),
+        switches: vec![
+            Need::Ecn,
+            Need::CoreEcn,
+            Need::PeakHopDelay,
+            Need::HopRecords,
+            Need::Lossless,
+            Need::CreditQueues,
+            Need::Circuits,
+            Need::Priorities,
+            Need::SameClock,
+        ],
+        seed,
+        ..Config::new(protocol.stack(), Key::new(b"of these"), rate())
+    };
+    config.limits.peers = hosts as u32 - 1;
+    let headers = config.datagram as u32 - node(&config, 0).context().mtu;
+    config.datagram = (MTU + headers) as usize;
+    let (carried, counted) = (config.datagram as u64 + BELOW_BYTES, u64::from(MTU + HEADER_BYTES));
+    config.rate = Rate::bps((rate().as_bps() * carried).div_ceil(counted));
+    config
+}
+
+fn node(config: &Config, host: usize) -> Node {
+    let mut rng = Rng::stream(config.seed, Domain::Stack, host as u64);
+    let entropy = Box::new(move |bytes: &mut [u8]| {
+        bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
+    });
+    Node::new(config.clone(), entropy).unwrap()
+}
+
+impl World {
+    /// The first packet to this host is what the simulator sent, and what it said of it.
+    fn leaves(&mut self, from: usize, to: usize, tos_said: u8, bytes: &[u8]) {
+        let (protocol, now, name) = (self.protocol, self.now, self.name.clone());
+        let expected = self.hosts[from].expected.pop_front();
+        let (at, theirs) = expected.unwrap_or_else(|| panic!("{name}: {from} sends more at {now}"));
+        let frame = theirs.frame;
+        assert_eq!((now, to), (at, frame.dst as usize), "{name}: host {from}, {theirs:?}");
+        assert_eq!(tos_said, tos(&frame), "{name}: {theirs:?}");
+
+        let mut ours = Packet::default();
+        let headers = protocol.parse(bytes, ours.as_mut()).unwrap();
+        // Data and what asks for it name a message of its sender, answers one of theirs.
+        let number = |owner: usize| self.hosts[owner].numbers.get(theirs.body.message as usize);
+        let owner = [from, to].into_iter().find(|&owner| number(owner) == Some(&ours.body.message));
+        let is_named = owner.is_some() || ours.body.message == theirs.body.message;
+        assert!(is_named, "{name} at {now}: message {}, {theirs:?}", ours.body.message);
+        let mut body = theirs.body;
+        body.message = ours.body.message;
+        let mut written = vec![0; 3 * MAX_HEADER_BYTES];
+        let length = protocol.emit(&frame, &body, &theirs.hops, &mut written).unwrap();
+        assert_eq!(&bytes[..headers], &written[..length], "{name} at {now}: {theirs:?}");
+        assert!(matches!(Header::parse(&bytes[headers..]), Ok((Header::Data(_), _))));
+        let payload = bytes.len() - headers - OVERHEAD_BYTES;
+        assert_eq!(payload, theirs.body.payload_bytes as usize, "{name} at {now}");
+
+        self.sent += 1;
+        let mut datagram = Datagram::default();
+        datagram.fill(tos_said, bytes);
+        let reader = Reader { priorities: PRIORITIES, stamps: true };
+        let mut packet = datagram.packet(reader, self.sent, to as u32, 0).unwrap();
+        packet.frame.wire_bytes = frame.wire_bytes;
+        let lands = now + rate().serialise(frame.wire_bytes.into()) + DELAY;
+        self.datagrams.insert(self.sent, (from, datagram));
+        self.uplinks.insert((lands, self.sent), (from as u32, packet));
+    }
+
+    fn transmit(&mut self) {
+        let mut out = vec![0; 4_096];
+        for from in 0..self.hosts.len() {
+            while let Some(departure) = self.hosts[from].node.transmit(self.now, &mut out) {
+                let (to, bytes) = (host_at(departure.to), &out[..departure.bytes]);
+                if Header::FORMAT.kinds.iter().any(|kind| kind.number == bytes[1]) {
+                    self.sent += 1;
+                    let at = (self.now + self.half_rtt, self.sent);
+                    self.asides.insert(at, (to, from, bytes.to_vec()));
+                } else {
+                    self.leaves(from, to, departure.tos, bytes);
+                }
+            }
+        }
+    }
+
+    fn receive(&mut self, to: usize, from: usize, tos: u8, bytes: &mut [u8]) {
+        let arrival = Arrival { from: address(from), tos, held: Span::ZERO, bytes };
+        self.hosts[to].node.receive(self.now, arrival);
+    }
+
+    /// Lets arrive what has come to the switch, or from it, by now.
+    fn land(&mut self) {
+        while let Some(entry) = self.uplinks.first_entry().filter(|e| e.key().0 <= self.now) {
+            let (from, packet) = entry.remove();
+            assert!(self.fabric.arrive(self.now, from, &packet));
+        }
+        let (mut leaving, mut dropped) = (Vec::new(), Vec::new());
+        self.fabric.advance(self.now, &mut leaving, &mut dropped);
+        dropped.iter().for_each(|number| _ = self.datagrams.remove(number));
+        for leaving in leaving {
+            self.downlinks.insert((leaving.landing, leaving.packet.number), leaving.packet);
+        }
+        while let Some(entry) = self.downlinks.first_entry().filter(|e| e.key().0 <= self.now) {
+            let packet = entry.remove();
+            let (from, mut datagram) = self.datagrams.remove(&packet.number).unwrap();
+            datagram.stamp(&packet);
+            let mut bytes = datagram.payload().concat();
+            self.receive(packet.frame.dst as usize, from, datagram.tos(), &mut bytes);
+            let is = |flag: u8| packet.frame.flags & flag != 0;
+            self.seen.packets += 1;
+            self.seen.marks += u64::from(is(frame_flag::CONGESTION_EXPERIENCED));
+            self.seen.peaks += u64::from(packet.frame.peak_hop_delay > Span::ZERO);
+            self.seen.records +=
+                u64::from(is(frame_flag::STAMP_HOPS) && !packet.hops.as_slice().is_empty());
+            self.seen.classes |= 1 << packet.frame.priority;
+        }
+        while let Some(entry) = self.asides.first_entry().filter(|e| e.key().0 <= self.now) {
+            let (to, from, mut bytes) = entry.remove();
+            self.receive(to, from, 0, &mut bytes);
+        }
+    }
+
+    fn submit(&mut self, Submission { src, dst, bytes, .. }: &Submission) {
+        self.events();
+        let Host { node, peers, numbers, free, .. } = &mut self.hosts[*src];
+        let unused = numbers.iter().max().map_or(0, |most| most + 1);
+        numbers.push(free.pop_front().unwrap_or(unused));
+        let body = Bytes::from(bytes.clone());
+        let ticket = node.send(self.now, peers[*dst].unwrap(), &[], body, Role::Alone).unwrap();
+        assert_eq!(ticket.0 as usize, numbers.len() - 1);
+        self.missing.push((*src, *dst, bytes.clone()));
+    }
+
+    fn events(&mut self) {
+        for to in 0..self.hosts.len() {
+            while let Some(event) = self.hosts[to].node.event() {
+                match event {
+                    Event::Opened(peer) => {
+                        let from = host_at(self.hosts[to].node.address(peer).unwrap());
+                        self.hosts[to].peers[from] = Some(peer);
+                    }
+                    Event::Arrived(peer, bytes) => {
+                        let Host { node, peers, .. } = &mut self.hosts[to];
+                        let from = peers.iter().position(|&other| other == Some(peer)).unwrap();
+                        node.taken(self.now, peer, bytes.len() as u64);
+                        let whole = (from, to, bytes);
+                        let found = self.missing.iter().position(|missing| *missing == whole);
+                        self.missing.swap_remove(found.expect("a message as it was sent"));
+                    }
+                    Event::Delivered(ticket) => {
+                        let Host { numbers, free, .. } = &mut self.hosts[to];
+                        free.push_back(numbers[ticket.0 as usize]);
+                        self.delivered += 1;
+                    }
+                    other => panic!("{}: {other:?}", self.name),
+                }
+            }
+        }
+    }
+
+    fn deadlines(&mut self) {
+        for host in &mut self.hosts {
+            if host.node.deadline() <= self.now {
+                host.node.on_deadline(self.now);
+            }
+        }
+    }
+
+    /// In the simulator's order: at one moment, what may leave does so first, then packets arrive,
+    /// then messages are submitted, then deadlines fire.
+    fn run(&mut self, submissions: &[Submission], end: Time) {
+        let mut submissions = submissions.iter().peekable();
+        loop {
+            self.transmit();
+            self.land();
+            while let Some(submission) = submissions.next_if(|next| next.at <= self.now) {
+                self.submit(submission);
+            }
+            self.deadlines();
+            self.transmit();
+            self.events();
+            let first = |at: Option<Time>| at.unwrap_or(Time::NEVER);
+            let ways = first(self.uplinks.keys().next().map(|key| key.0))
+                .min(first(self.downlinks.keys().next().map(|key| key.0)))
+                .min(first(self.asides.keys().next().map(|key| key.0)));
+            let nodes = self.hosts.iter().map(|host| host.node.deadline()).min();
+            let next = ways.min(self.fabric.next()).min(first(nodes));
+            let next = next.min(first(submissions.peek().map(|next| next.at)));
+            if next > end {
+                return;
+            }
+            self.now = next.max(self.now + Span::ps(1));
+        }
+    }
+}
+
+/// Runs both; what the switch did.
+fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
+    let (fabric, routing) = fabric(protocol, hosts);
+    let submissions = submissions(protocol, hosts as u64, seed);
+    let flow = |s: &Submission| Flow {
+        src: s.src as u32,
+        dst: s.dst as u32,
+        bytes: s.bytes.len() as u64,
+        start: s.at,
+        stop: Time::NEVER,
+        stack: 0,
+        label: 0,
+        dedicated: false,
+    };
+    let setup = Setup {
+        fabric: fabric.clone(),
+        routing,
+        stacks: vec![protocol.stack()],
+        connections: ConnectionPolicy::Pool(2),
+        bdp_bytes: None,
+        workload: Workload { flows: submissions.iter().map(flow).collect(), traffic: Vec::new() },
+        weights: Vec::new(),
+        seed,
+        duration: END,
+        warmup: Time::ZERO,
+        drain: Span::ZERO,
+        faults: Default::default(),
+        stack_time: Default::default(),
+        histograms: false,
+    };
+    let recorder = Recorder(vec![VecDeque::new(); hosts]);
+    let mut engine = Engine::new(setup, recorder).unwrap();
+    let path = engine.paths().path(0, 1);
+    engine.advance(END);
+    let expected = engine.probe().0.clone();
+    let sent: usize = expected.iter().map(VecDeque::len).sum();
+    assert!(sent > 1_000, "{sent} packets are too few to mean anything");
+
+    let config = config(protocol, hosts, seed, path.base_rtt, path.bdp_bytes);
+    let host = |(number, expected)| Host {
+        node: node(&config, number),
+        peers: vec![None; hosts],
+        numbers: Vec::new(),
+        free: VecDeque::new(),
+        expected,
+    };
+    let mut world = World {
+        protocol,
+        name: format!("{}, {hosts} hosts, seed {seed}", protocol.card().name),
+        now: Time::us(1),
+        hosts: expected.into_iter().enumerate().map(host).collect(),
+        fabric: OpenFabric::new(fabric, routing, seed).unwrap(),
+        uplinks: BTreeMap::new(),
+        datagrams: BTreeMap::new(),
+        sent: 0,
+        downlinks: BTreeMap::new(),
+        asides: BTreeMap::new(),
+        half_rtt: Span::ps(path.base_rtt.as_ps() / 2),
+        missing: Vec::new(),
+        delivered: 0,
+        seen: Seen::default(),
+    };
+    assert_eq!(world.half_rtt.times(2), path.base_rtt);
+    // One after the other, so that nodes number their peers in the order of hosts.
+    for (from, to) in (0..hosts).flat_map(|from| (from + 1..hosts).map(move |to| (from, to))) {
+        world.hosts[from].node.connect(world.now, address(to)).unwrap();
+        let soon = world.now + path.base_rtt.times(4);
+        world.run(&[], soon);
+        world.now = soon;
+    }
+    for (number, host) in world.hosts.iter().enumerate() {
+        let others = (0..hosts).filter(|&other| other != number);
+        assert!(others.map(|other| host.peers[other]).all(|peer| peer.is_some()));
+        assert_eq!((host.node.context().nic_rate, host.node.context().mtu), (rate(), MTU));
+    }
+    world.run(&submissions, END);
+    let World { name, hosts, missing, delivered, seen, .. } = world;
+    assert_eq!((missing.len(), delivered), (0, submissions.len()), "{name}");
+    for (number, Host { expected, node, .. }) in hosts.iter().enumerate() {
+        assert_eq!(expected.front(), None, "{name}: host {number} sent less");
+        let counters = node.counters();
+        let refused = [counters.malformed, counters.strangers, counters.forged, counters.old];
+        assert_eq!(refused, [0; 4], "{name}");
+        assert!(counters.taken > 0);
+    }
+    seen
+}
+
+#[test]
+fn nodes_send_what_the_simulator_sends() {
+    for &protocol in Protocol::ALL {
+        let seen: Vec<_> = (1..=4).map(|seed| agree(protocol, 2, seed)).collect();
+        assert!(seen.iter().all(|seen| seen.packets > 1_000), "{seen:?}");
+    }
+}
+
+/// Two that send to a third meet in a queue: marks, hop delays and records tell of it.
+#[test]
+fn nodes_among_others_do_too_and_read_what_switches_say() {
+    // Among several peers dcPIM draws, too.
+    let draws = |protocol| draws_by_number(protocol) || protocol.card().name == "dcpim";
+    let protocols = Protocol::ALL.iter().filter(|&&protocol| !draws(protocol));
+    for &protocol in protocols {
+        let seen: Vec<_> = (1..=4).map(|seed| agree(protocol, 3, seed)).collect();
+        let sum = |of: fn(&Seen) -> u64| seen.iter().map(of).sum::<u64>();
+        let name = protocol.card().name;
+        let (fabric, _) = fabric(protocol, 3);
+        let reach = Routes::new(&fabric).unwrap().reach();
+        let asks = protocol.stack().equipment(&Facts::of(&fabric, reach, None));
+        assert_eq!(sum(|seen| seen.marks) > 100, asks.ecn.is_some(), "{name}: {seen:?}");
+        assert_eq!(sum(|seen| seen.peaks) > 100, asks.telemetry.peak_on_data, "{name}: {seen:?}");
+        assert_eq!(sum(|seen| seen.records) > 100, asks.telemetry.hop_records, "{name}: {seen:?}");
+        let classes = seen.iter().fold(0, |all, seen| all | seen.classes);
+        assert_eq!(classes.count_ones() > 1, asks.classes > 0, "{name}: {seen:?}");
+    }
+}
