@@ -8,6 +8,11 @@ use tidegate_core::{
     Time, Transmit, Transport,
 };
 
+/// Replies that wait for the uplink, at most: what is more is lost, as it may be anywhere. Peers
+/// that keep to what they are told have far fewer packets under way, and a peer that does not could
+/// else fill the memory while the uplink stands still.
+const MOST_REPLIES: usize = 1 << 16;
+
 /// A packet in memory of its own.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Packet {
@@ -50,7 +55,8 @@ impl Endpoint {
 
     /// Takes a packet from the wire.
     pub fn receive(&mut self, now: Time, mut packet: Packet, app: &mut impl Application) {
-        if self.transport.receive(now, packet.as_mut(), app) != Reply::None {
+        let reply = self.transport.receive(now, packet.as_mut(), app);
+        if reply != Reply::None && self.replies.len() < MOST_REPLIES {
             self.replies.push_back(packet);
         }
     }

@@ -1,4 +1,4 @@
-//! Many packets at a call are those of as many calls.
+//! Many packets at a call are those of as many calls; and replies that wait are bounded.
 
 use tidegate_algos::Protocol;
 use tidegate_core::{
@@ -100,4 +100,22 @@ fn batches_of_any_size_are_what_single_calls_give() {
             assert!(sent(protocol, Some(places)) == single, "{}", protocol.card().name);
         }
     }
+}
+
+/// One packet of data again and again, to a host whose uplink stands still.
+#[test]
+fn replies_wait_in_bounded_memory_and_the_rest_is_lost() {
+    let mut waited = 0;
+    for &protocol in Protocol::ALL {
+        let [mut from, mut to] = [endpoint(protocol, 0), endpoint(protocol, 1)];
+        let message =
+            Message { id: 0, dst: 1, bytes: 100, dedicated: false, weight: 1, role: Role::Alone };
+        from.submit(Time::ZERO, message, &OnePath);
+        let Some(packet) = from.transmit(Time::us(1)) else { continue };
+        (0..100_000).for_each(|_| to.receive(Time::us(2), packet, &mut Deaf));
+        let replies = (0..100_000).take_while(|_| to.transmit(Time::us(2)).is_some()).count();
+        assert!(replies <= 66_000, "{}: {replies} replies", protocol.card().name);
+        waited += u32::from(replies > 65_000);
+    }
+    assert!(waited > 5, "a full queue in {waited} protocols");
 }
