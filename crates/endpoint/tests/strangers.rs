@@ -1,0 +1,186 @@
+//! Any datagrams at a node before, during and after a handshake, from somebody without the key:
+//! nothing comes of them, they are answered with no more bytes than they have, and the honest peer
+//! is served. And headers of sessions are those of their bytes.
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use proptest::prelude::*;
+use proptest::sample::Index;
+use tidegate_algos::Protocol;
+use tidegate_core::wire::{Header as _, Kind, START_BYTES};
+use tidegate_core::{Domain, Rate, Rng, Role, Span, Time};
+use tidegate_endpoint::node::{Arrival, Config, Event, Node};
+use tidegate_endpoint::session::Key;
+use tidegate_endpoint::session::header::Header;
+
+fn node(seed: u64) -> Node {
+    let mut rng = Rng::stream(seed, Domain::Stack, 0);
+    let entropy = Box::new(move |bytes: &mut [u8]| {
+        bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
+    });
+    let stack = Protocol::named("swift").unwrap().stack();
+    let config = Config::new(stack, Key::new(b"not theirs"), Rate::gbps(10));
+    Node::new(config, entropy).unwrap()
+}
+
+fn address(last: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, last], 5_270))
+}
+
+/// A header of a session with these bytes for its fields, again and again.
+fn header(kind: &Kind, bytes: &[u8]) -> Vec<u8> {
+    let fields: usize = kind.fields.iter().map(|field| field.bytes).sum();
+    let mut header = vec![1, kind.number, 0, ((START_BYTES + fields) / 4) as u8];
+    header.extend(bytes.iter().chain([&0]).cycle().take(fields));
+    header
+}
+
+/// What a stranger sends next.
+#[derive(Clone, Debug)]
+enum Said {
+    Bytes(Vec<u8>),
+    Header(Index, Vec<u8>),
+    /// Something that the peer has said before, as it was or with a byte changed.
+    Again(Index, Option<(Index, u8)>),
+}
+
+fn said() -> impl Strategy<Value = Said> {
+    let bytes = || prop::collection::vec(any::<u8>(), 0..200);
+    let changed = prop::option::of((any::<Index>(), 1..=u8::MAX));
+    prop_oneof![
+        bytes().prop_map(Said::Bytes),
+        (any::<Index>(), bytes()).prop_map(|(kind, bytes)| Said::Header(kind, bytes)),
+        (any::<Index>(), changed).prop_map(|(which, changed)| Said::Again(which, changed)),
+    ]
+}
+
+/// A node that serves (1), an honest peer (0), and a stranger (2) who sees what the peer has said.
+struct Scene {
+    now: Time,
+    nodes: [Node; 2],
+    wires: [VecDeque<Vec<u8>>; 2],
+    heard: Vec<Vec<u8>>,
+    from_stranger: usize,
+    to_stranger: usize,
+}
+
+impl Scene {
+    fn transmit(&mut self) {
+        let mut out = vec![0; 2_048];
+        for from in 0..2 {
+            while let Some(departure) = self.nodes[from].transmit(self.now, &mut out) {
+                match departure.to {
+                    to if to == address(2) => self.to_stranger += departure.bytes,
+                    _ => self.wires[1 - from].push_back(out[..departure.bytes].to_vec()),
+                }
+            }
+        }
+        assert!(self.to_stranger <= self.from_stranger, "answered with more than was asked");
+    }
+
+    fn receive(&mut self, to: usize, from: u8, mut bytes: Vec<u8>) {
+        let arrival = Arrival { from: address(from), tos: 0, held: Span::ZERO, bytes: &mut bytes };
+        self.nodes[to].receive(self.now, arrival);
+        self.transmit();
+    }
+
+    /// One datagram of each side arrives at the other.
+    fn step(&mut self) {
+        self.now = self.now + Span::us(10);
+        for to in 0..2 {
+            let Some(bytes) = self.wires[to].pop_front() else { continue };
+            if to == 1 {
+                self.heard.push(bytes.clone());
+            }
+            self.receive(to, 1 - to as u8, bytes);
+        }
+        for node in &mut self.nodes {
+            if node.deadline() <= self.now {
+                node.on_deadline(self.now);
+            }
+        }
+        self.transmit();
+    }
+
+    fn stranger(&mut self, said: &Said) {
+        let bytes = match said {
+            Said::Bytes(bytes) => bytes.clone(),
+            Said::Header(kind, bytes) => header(kind.get(Header::FORMAT.kinds), bytes),
+            Said::Again(..) if self.heard.is_empty() => return,
+            Said::Again(which, changed) => {
+                let mut bytes = which.get(&self.heard).clone();
+                if let Some((at, by)) = changed {
+                    let at = at.index(bytes.len());
+                    bytes[at] ^= by;
+                }
+                bytes
+            }
+        };
+        self.from_stranger += bytes.len();
+        self.receive(1, 2, bytes);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 3_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn nothing_comes_of_strangers(script in prop::collection::vec((said(), any::<bool>()), 0..60)) {
+        let mut scene = Scene {
+            now: Time::us(1),
+            nodes: [node(1), node(2)],
+            wires: [VecDeque::new(), VecDeque::new()],
+            heard: Vec::new(),
+            from_stranger: 0,
+            to_stranger: 0,
+        };
+        let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
+        let body = Bytes::from_static(&[7; 5_000]);
+        let ticket = scene.nodes[0].send(scene.now, peer, &[], body, Role::Alone).unwrap();
+        scene.transmit();
+        for (said, steps) in &script {
+            scene.stranger(said);
+            if *steps {
+                scene.step();
+            }
+        }
+        (0..200).for_each(|_| scene.step());
+        let [client, server] = &mut scene.nodes;
+        prop_assert_eq!(client.event(), Some(Event::Opened(peer)));
+        prop_assert_eq!(client.event(), Some(Event::Delivered(ticket)));
+        prop_assert_eq!(client.event(), None);
+        let opened = server.event();
+        let Some(Event::Opened(peer)) = opened else { panic!("{opened:?}") };
+        prop_assert_eq!(server.event(), Some(Event::Arrived(peer, vec![7; 5_000])));
+        prop_assert_eq!(server.event(), None);
+        prop_assert_eq!(server.address(peer), Some(address(0)));
+    }
+
+    #[test]
+    fn a_header_of_a_session_is_that_of_its_bytes(
+        kind in any::<Index>(),
+        bytes in prop::collection::vec(any::<u8>(), 1..120),
+        place in any::<Index>(),
+        other in any::<u8>()
+    ) {
+        let mut bytes = header(kind.get(Header::FORMAT.kinds), &bytes);
+        prop_assert!(Header::parse(&bytes).is_ok());
+        let place = place.index(bytes.len());
+        bytes[place] = other;
+        if let Ok((read, rest)) = Header::parse(&bytes) {
+            let mut again = vec![0; bytes.len()];
+            let written = read.emit(&mut again);
+            prop_assert_eq!((written, rest.len()), (Ok(bytes.len()), 0));
+            prop_assert_eq!(&again, &bytes);
+        }
+        for cut in 0..bytes.len() {
+            prop_assert!(Header::parse(&bytes[..cut]).is_err());
+        }
+    }
+}
