@@ -67,6 +67,17 @@ struct Scene {
 }
 
 impl Scene {
+    fn new() -> Scene {
+        Scene {
+            now: Time::us(1),
+            nodes: [node(1), node(2)],
+            wires: [VecDeque::new(), VecDeque::new()],
+            heard: Vec::new(),
+            from_stranger: 0,
+            to_stranger: 0,
+        }
+    }
+
     fn transmit(&mut self) {
         let mut out = vec![0; 2_048];
         for from in 0..2 {
@@ -123,6 +134,45 @@ impl Scene {
     }
 }
 
+#[test]
+fn what_was_heard_before_is_old() {
+    let mut scene = Scene::new();
+    let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
+    let body = Bytes::from_static(&[7; 50_000]);
+    scene.nodes[0].send(scene.now, peer, &[], body, Role::Alone).unwrap();
+    scene.transmit();
+    (0..200).for_each(|_| scene.step());
+    let before = scene.nodes[1].counters();
+    let heard = scene.heard.clone();
+    let hello = Header::FORMAT.kinds[0].number;
+    let sealed = heard.iter().filter(|bytes| bytes[1] != hello).count() as u64;
+    assert!(sealed > 30, "{sealed} datagrams");
+    for bytes in heard {
+        scene.from_stranger += bytes.len();
+        scene.receive(1, 2, bytes);
+    }
+    let after = scene.nodes[1].counters();
+    assert_eq!((after.taken, after.old), (before.taken, before.old + sealed));
+}
+
+#[test]
+fn a_cookie_is_good_for_ten_seconds() {
+    for (seconds, opens) in [(9, true), (11, false)] {
+        let mut scene = Scene::new();
+        scene.nodes[0].connect(scene.now, address(1)).unwrap();
+        scene.transmit();
+        let hello = scene.wires[1].pop_front().unwrap();
+        scene.receive(1, 0, hello);
+        let retry = scene.wires[0].pop_front().unwrap();
+        scene.receive(0, 1, retry);
+        let with_cookie = scene.wires[1].pop_front().unwrap();
+        scene.now = scene.now + Span::s(seconds);
+        scene.receive(1, 0, with_cookie);
+        let opened = matches!(scene.nodes[1].event(), Some(Event::Opened(_)));
+        assert_eq!(opened, opens, "after {seconds} s");
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig {
         cases: 3_000,
@@ -132,14 +182,7 @@ proptest! {
 
     #[test]
     fn nothing_comes_of_strangers(script in prop::collection::vec((said(), any::<bool>()), 0..60)) {
-        let mut scene = Scene {
-            now: Time::us(1),
-            nodes: [node(1), node(2)],
-            wires: [VecDeque::new(), VecDeque::new()],
-            heard: Vec::new(),
-            from_stranger: 0,
-            to_stranger: 0,
-        };
+        let mut scene = Scene::new();
         let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
         let body = Bytes::from_static(&[7; 5_000]);
         let ticket = scene.nodes[0].send(scene.now, peer, &[], body, Role::Alone).unwrap();
