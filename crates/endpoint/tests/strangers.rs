@@ -99,7 +99,7 @@ impl Scene {
 
     /// One datagram of each side arrives at the other.
     fn step(&mut self) {
-        self.now = self.now + Span::us(10);
+        self.now += Span::us(10);
         for to in 0..2 {
             let Some(bytes) = self.wires[to].pop_front() else { continue };
             if to == 1 {
@@ -166,7 +166,7 @@ fn a_cookie_is_good_for_ten_seconds() {
         let retry = scene.wires[0].pop_front().unwrap();
         scene.receive(0, 1, retry);
         let with_cookie = scene.wires[1].pop_front().unwrap();
-        scene.now = scene.now + Span::s(seconds);
+        scene.now += Span::s(seconds);
         scene.receive(1, 0, with_cookie);
         let opened = matches!(scene.nodes[1].event(), Some(Event::Opened(_)));
         assert_eq!(opened, opens, "after {seconds} s");
