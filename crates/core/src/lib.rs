@@ -11,6 +11,7 @@ mod card;
 pub mod circuits;
 pub mod collective;
 mod congestion;
+mod dilation;
 mod equipment;
 pub mod fabric;
 pub mod faults;
@@ -31,6 +32,7 @@ pub use card::{Card, Marker, TelemetryBytes};
 pub use congestion::{
     Ack, CongestionControl, Limit, Loss, LossKind, Path, RecoveryRule, WindowRule,
 };
+pub use dilation::Dilation;
 pub use equipment::{Equipment, Facts, Marking, Need, Telemetry};
 pub use packet::{
     Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, frame_flag,

@@ -141,6 +141,13 @@ impl OpenFabric {
         self.part.next_at()
     }
 
+    /// What has been measured so far is forgotten; as of when.
+    pub fn measure_anew(&mut self) -> Time {
+        let now = self.part.now;
+        self.part.measure_from(now);
+        now
+    }
+
     /// What the ports of switches, by number, and the switches have done so far. Of buffers there
     /// is no percentile: they are not sampled.
     pub fn records(&mut self) -> (Vec<LinkRecord>, Vec<SwitchRecord>) {

@@ -1,34 +1,43 @@
-//! Time since a switch was opened, by the clock that nobody sets.
+//! The time that switches see, by the clock that nobody sets.
 
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use tidegate_core::{Span, Time};
+use tidegate_core::{Dilation, Span, Time};
 
 /// Two readings of a clock that are so close have nothing between them but a third.
 const CLOSE: Duration = Duration::from_micros(2);
 /// Tries to read them so close.
 const TRIES: usize = 8;
 
-pub(crate) struct Clock {
-    start: Duration,
+pub(crate) struct Clock(Dilation);
+
+/// What the clock of the kernel's time stamps, which people set, is ahead of the one that nobody
+/// sets.
+#[derive(Clone, Copy)]
+pub(crate) struct Start {
+    ahead: Duration,
+    dilation: Dilation,
 }
 
-/// What the clock of the kernel's time stamps, which people set, shows at the start of a [`Clock`].
-#[derive(Clone, Copy)]
-pub(crate) struct Start(Duration);
-
 impl Clock {
-    pub(crate) fn new() -> Clock {
-        Clock { start: read(ClockId::CLOCK_MONOTONIC) }
+    /// One that begins now, unless it is told how it goes.
+    pub(crate) fn new(dilation: Option<Dilation>) -> Clock {
+        Clock(dilation.unwrap_or_else(|| Dilation::none(read(ClockId::CLOCK_MONOTONIC))))
     }
 
     pub(crate) fn now(&self) -> Time {
-        Time::ZERO + self.elapsed()
+        self.0.time(read(ClockId::CLOCK_MONOTONIC))
     }
 
-    fn elapsed(&self) -> Span {
-        span(read(ClockId::CLOCK_MONOTONIC).saturating_sub(self.start))
+    /// How long that is for who sleeps.
+    pub(crate) fn real(&self, span: Span) -> Duration {
+        self.0.real(span)
+    }
+
+    /// How long that is here.
+    pub(crate) fn span(&self, real: Duration) -> Span {
+        self.0.span(real)
     }
 
     /// Reads both clocks together: what stamps of about now are to be held against. A thread can
@@ -40,28 +49,21 @@ impl Clock {
             let shown = read(ClockId::CLOCK_REALTIME);
             let apart = read(ClockId::CLOCK_MONOTONIC).saturating_sub(before);
             if apart < best.0 {
-                let elapsed = before.saturating_sub(self.start) + apart / 2;
-                best = (apart, shown.saturating_sub(elapsed));
+                best = (apart, shown.saturating_sub(before + apart / 2));
             }
             if apart <= CLOSE {
                 break;
             }
         }
-        Start(best.1)
+        Start { ahead: best.1, dilation: self.0 }
     }
 }
 
 impl Start {
     /// When something happened that has this stamp.
     pub(crate) fn time(self, stamp: Duration) -> Time {
-        Time::ZERO + span(stamp.saturating_sub(self.0))
+        self.dilation.time(stamp.saturating_sub(self.ahead))
     }
-}
-
-/// Up to the length of a [`Span`], which is that of half a year.
-fn span(duration: Duration) -> Span {
-    const MOST: u64 = u64::MAX / 1_000;
-    Span::ns(u64::try_from(duration.as_nanos()).map_or(MOST, |ns| ns.min(MOST)))
 }
 
 fn read(clock: ClockId) -> Duration {

@@ -1,9 +1,9 @@
 //! Switches in software: real UDP datagrams meet the queues, marks and telemetry of the simulator's
 //! ports, by the [same code](tidegate_sim::OpenFabric). One switch is a fabric, too.
 //!
-//! Every pair of hosts has a socket for each direction. What host A sends to the one that stands
-//! for B goes through the fabric to the port of B, and leaves for B from the one that stands for A:
-//! hosts know nothing of switches between them.
+//! There is a socket for each host. What host A sends to the one that stands for B goes through the
+//! fabric to the port of B, and leaves for B from the one that stands for A: hosts know nothing of
+//! switches between them.
 //!
 //! * [`datagram`](mod@datagram): what a switch reads of a datagram, and what it writes into it.
 //! * `sockets`: datagrams in, with the kernel's time of arrival, and out.
@@ -21,9 +21,11 @@ pub mod datagram;
 mod slots;
 mod sockets;
 mod software_switch;
+mod uplinks;
 
 use std::net::SocketAddrV4;
 
+use tidegate_core::Dilation;
 use tidegate_core::fabric::{Fabric, Routing};
 use tidegate_sim::{LinkRecord, Spread, SwitchRecord};
 
@@ -39,9 +41,14 @@ pub struct Config {
     /// By host of the fabric: where those that are there receive. They are not connected with each
     /// other.
     pub hosts: Vec<Vec<SocketAddrV4>>,
-    /// What real host i (counted over all) sends to host j of n goes to this address, at the port
-    /// `i · n + j` above its own; port 0: at ports that the kernel chooses.
+    /// What is for real host j (counted over all) is sent to this address, at the port j above its
+    /// own; port 0: at ports that the kernel chooses.
     pub listen: SocketAddrV4,
+    /// The links from hosts are here, too, with rate and delay: for hosts that have none of their
+    /// own.
+    pub uplinks: bool,
+    /// How its clock goes; none: as the system's, from when the switch is opened.
+    pub clock: Option<Dilation>,
     /// All chance in marks and paths comes from here.
     pub seed: u64,
 }
@@ -64,10 +71,12 @@ pub struct Counts {
     pub received: u64,
     /// Left.
     pub sent: u64,
-    /// Not from the host that the socket is for.
+    /// From no host, or for one of the same place.
     pub strangers: u64,
     /// Longer than the simulator's packets can be.
     pub too_long: u64,
+    /// Lost before a host's link, which had more to send than a host may hold.
+    pub too_fast: u64,
     /// The kernel did not take them.
     pub unsent: u64,
     /// Came while a socket's buffer was full: the switch was too slow, and never saw them.
@@ -81,6 +90,8 @@ pub struct Report {
     pub seconds: f64,
     /// The ports of switches, by number.
     pub ports: Vec<LinkRecord>,
+    /// The links from hosts, where they are here, by host.
+    pub uplinks: Vec<LinkRecord>,
     /// The switches.
     pub switches: Vec<SwitchRecord>,
     /// Datagrams.

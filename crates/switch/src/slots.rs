@@ -1,5 +1,7 @@
 //! Datagrams that are in the switch, by the number that their packet has there.
 
+use tidegate_sim::Packet;
+
 use crate::datagram::Datagram;
 
 #[derive(Default)]
@@ -13,6 +15,8 @@ pub(crate) struct Slots {
 pub(crate) struct Slot {
     pub(crate) path: u32,
     pub(crate) datagram: Datagram,
+    /// What switches see of it.
+    pub(crate) packet: Packet,
 }
 
 impl Slots {

@@ -1,5 +1,6 @@
-//! The sockets of a switch, one for each ordered pair of hosts: datagrams in and out.
+//! The sockets of a switch, one that stands for each host: datagrams in and out.
 
+use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::{AsFd, AsRawFd};
@@ -42,10 +43,8 @@ struct Socket {
 
 /// A datagram that has come in.
 pub(crate) struct Received<'a> {
-    /// The path that it is on.
-    pub(crate) path: u32,
-    /// From the host that the path is from.
-    pub(crate) is_own: bool,
+    /// The path that it is on; none where it is from no host, or from one of the same place.
+    pub(crate) path: Option<u32>,
     pub(crate) tos: u8,
     /// When the kernel had it, by the clock that people set.
     pub(crate) stamp: Duration,
@@ -54,8 +53,11 @@ pub(crate) struct Received<'a> {
 
 pub(crate) struct Sockets {
     hosts: Vec<Host>,
-    /// By path, the hosts from and to: none between those of one place.
-    sockets: Vec<Option<Socket>>,
+    /// By address, the number of the host that is there.
+    numbers: BTreeMap<SocketAddrV4, u32>,
+    /// By host, the one that stands for it: others send there what is for it, and what it receives
+    /// from them comes from theirs.
+    sockets: Vec<Socket>,
     epoll: Epoll,
     scratch: Vec<u8>,
     control: Vec<u8>,
@@ -72,33 +74,33 @@ impl Sockets {
         let hosts: Vec<Host> = (0..).zip(&config.hosts).flat_map(there).collect();
         let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
         let mut sockets = Vec::new();
-        for (i, from) in hosts.iter().enumerate() {
-            for (j, to) in hosts.iter().enumerate() {
-                if from.place == to.place {
-                    sockets.push(None);
-                    continue;
-                }
-                let at = address(config.listen, i * hosts.len() + j)?;
-                let socket = listen(at).map_err(|why| {
-                    io::Error::new(why.kind(), format!("cannot listen at {at}: {why}"))
-                })?;
-                epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, sockets.len() as u64))?;
-                sockets.push(Some(Socket { socket, overrun: 0 }));
-            }
+        for number in 0..hosts.len() {
+            let at = address(config.listen, number)?;
+            let socket = listen(at).map_err(|why| {
+                io::Error::new(why.kind(), format!("cannot listen at {at}: {why}"))
+            })?;
+            epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
+            sockets.push(Socket { socket, overrun: 0 });
         }
+        let numbers = (0..).zip(&hosts).map(|(number, host)| (host.address, number)).collect();
         let (scratch, control) = (vec![0; MOST_BYTES], cmsg_space!(u8, TimeSpec, u32));
-        Ok(Sockets { hosts, sockets, epoll, scratch, control })
+        Ok(Sockets { hosts, numbers, sockets, epoll, scratch, control })
     }
 
-    /// Where hosts send to.
+    /// Where hosts send to, by who sends and then for whom.
     pub(crate) fn paths(&self) -> Vec<Path> {
-        let path = |(number, socket): (usize, &Option<Socket>)| {
-            let at = socket.as_ref()?.socket.local_addr().ok()?;
-            let SocketAddr::V4(at) = at else { return None };
-            let [from, to] = self.ends(number as u32).map(|host| host.address);
-            Some(Path { from, to, at })
+        let at = |socket: &Socket| match socket.socket.local_addr() {
+            Ok(SocketAddr::V4(at)) => Some(at),
+            _ => None,
         };
-        self.sockets.iter().enumerate().filter_map(path).collect()
+        let stand: Vec<_> = self.hosts.iter().zip(self.sockets.iter().map(at)).collect();
+        let paths = self.hosts.iter().flat_map(|from| {
+            let others = stand.iter().filter(move |(to, _)| to.place != from.place);
+            others.filter_map(move |(to, at)| {
+                at.map(|at| Path { from: from.address, to: to.address, at })
+            })
+        });
+        paths.collect()
     }
 
     fn ends(&self, path: u32) -> [Host; 2] {
@@ -136,17 +138,15 @@ impl Sockets {
         Ok(more)
     }
 
-    fn receive_from(&mut self, path: u32, each: &mut impl FnMut(Received<'_>)) -> io::Result<bool> {
-        let from = self.ends(path)[0].address;
-        let Some(Socket { socket, overrun }) = &mut self.sockets[path as usize] else {
-            return Ok(false);
-        };
+    fn receive_from(&mut self, to: u32, each: &mut impl FnMut(Received<'_>)) -> io::Result<bool> {
+        let Sockets { hosts, numbers, sockets, scratch, control, .. } = self;
+        let Socket { socket, overrun } = &mut sockets[to as usize];
         for _ in 0..TURN {
-            let mut slices = [IoSliceMut::new(&mut self.scratch)];
+            let mut slices = [IoSliceMut::new(scratch)];
             let message = match recvmsg::<SockaddrIn>(
                 socket.as_raw_fd(),
                 &mut slices,
-                Some(&mut self.control),
+                Some(&mut *control),
                 MsgFlags::MSG_DONTWAIT,
             ) {
                 Ok(message) => message,
@@ -164,21 +164,19 @@ impl Sockets {
                     _ => {}
                 }
             }
-            let is_own = message.address.map(SocketAddrV4::from) == Some(from);
+            let from = message.address.and_then(|from| numbers.get(&SocketAddrV4::from(from)));
+            let place = |host: u32| hosts[host as usize].place;
+            let path = from.filter(|&&from| place(from) != place(to));
+            let path = path.map(|from| from * hosts.len() as u32 + to);
             let bytes = message.bytes;
-            let payload = &self.scratch[..bytes];
-            each(Received { path, is_own, tos, stamp, payload });
+            each(Received { path, tos, stamp, payload: &scratch[..bytes] });
         }
         Ok(true)
     }
 
     /// Hands a datagram to the kernel, for the host that its path leads to.
     pub(crate) fn send(&self, path: u32, datagram: &Datagram) -> io::Result<()> {
-        let hosts = self.hosts.len() as u32;
-        let back = path % hosts * hosts + path / hosts;
-        let Some(Socket { socket, .. }) = &self.sockets[back as usize] else {
-            return Err(ErrorKind::NotFound.into());
-        };
+        let Socket { socket, .. } = &self.sockets[path as usize / self.hosts.len()];
         let to = SockaddrIn::from(self.ends(path)[1].address);
         let slices = datagram.payload().map(IoSlice::new);
         let tos = datagram.tos();
@@ -190,7 +188,7 @@ impl Sockets {
     /// Datagrams that found the buffer of their socket full, as far as is known: the kernel tells
     /// with the next one that it hands over.
     pub(crate) fn overrun(&self) -> u64 {
-        self.sockets.iter().flatten().map(|socket| u64::from(socket.overrun)).sum()
+        self.sockets.iter().map(|socket| u64::from(socket.overrun)).sum()
     }
 }
 

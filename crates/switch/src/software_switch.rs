@@ -15,16 +15,17 @@ use crate::clock::Clock;
 use crate::datagram::Reader;
 use crate::slots::Slots;
 use crate::sockets::{Received, Sockets};
+use crate::uplinks::Uplinks;
 use crate::{Config, Counts, Path, Report};
 
 /// Datagrams that are taken in before those that are due are seen to.
 const MOST_AT_ONCE: usize = 1 << 10;
 /// The longest that is slept where nothing is due.
-const DOZE: Span = Span::ms(50);
+const DOZE: Duration = Duration::from_millis(50);
 /// Who is later than that is so late.
 const MOST_LATE: Span = Span::s(100);
 /// The kernel wakes a thread up so much late; it is awake so long before instead.
-const SPIN: Span = Span::us(50);
+const SPIN: Duration = Duration::from_micros(50);
 
 /// A switch at work, or several.
 pub struct SoftwareSwitch {
@@ -37,6 +38,7 @@ pub struct SoftwareSwitch {
     slots: Slots,
     /// What has come in since the last step: when, and its number.
     inbox: Vec<(Time, u32)>,
+    uplinks: Uplinks,
     leaving: Vec<Leaving>,
     dropped: Vec<u32>,
     /// What is to be sent: when, in which order, and its number.
@@ -45,6 +47,8 @@ pub struct SoftwareSwitch {
     /// Datagrams that have been handed to the switches.
     taken: u64,
     counts: Counts,
+    /// Since then.
+    measured: Time,
     late_ns: Histogram<u64>,
 }
 
@@ -57,6 +61,7 @@ impl SoftwareSwitch {
         let Config { fabric, routing, seed, .. } = config;
         let priorities = fabric.switches.iter().map(|switch| switch.priorities).min();
         let stamps = fabric.switches.iter().any(|switch| switch.telemetry);
+        let uplinks = Uplinks::new(fabric, config.uplinks);
         let fabric = OpenFabric::new(fabric.clone(), *routing, *seed)
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         let late_ns = Histogram::new_with_max(MOST_LATE.as_ps() / 1_000, 2);
@@ -66,15 +71,17 @@ impl SoftwareSwitch {
             reader: Reader { priorities: priorities.unwrap_or(1), stamps },
             sprays: config.routing == Routing::Spray,
             sockets: Sockets::open(config)?,
-            clock: Clock::new(),
+            clock: Clock::new(config.clock),
             slots: Slots::default(),
             inbox: Vec::new(),
+            uplinks,
             leaving: Vec::new(),
             dropped: Vec::new(),
             due: BinaryHeap::new(),
             order: 0,
             taken: 0,
             counts: Counts::default(),
+            measured: Time::ZERO,
             late_ns,
         })
     }
@@ -115,17 +122,30 @@ impl SoftwareSwitch {
             p99: Some(us(self.late_ns.value_at_quantile(0.99))),
             max: us(self.late_ns.max()),
         };
-        Report { seconds: self.fabric.now().as_s_f64(), ports, switches, counts, late_us }
+        Report {
+            seconds: self.fabric.now().since(self.measured).as_s_f64(),
+            ports,
+            uplinks: self.uplinks.records(self.fabric.now()),
+            switches,
+            counts,
+            late_us,
+        }
+    }
+
+    /// What has been measured so far is forgotten, but for what became of datagrams.
+    pub fn measure_anew(&mut self) {
+        self.measured = self.fabric.measure_anew();
+        self.uplinks.measure_from(self.measured);
+        self.late_ns.reset();
     }
 
     /// Waits until something comes in or is due. Shortly before it is due there is no sleep any
     /// more, but a look at the sockets again and again.
     fn wait(&self) -> io::Result<()> {
-        let until = self.next().min(self.clock.now() + DOZE);
+        let until = self.next().min(self.clock.now() + self.clock.span(DOZE));
         loop {
-            let left = until.since(self.clock.now());
-            let asleep = Duration::from_nanos(left.beyond(SPIN).as_ps() / 1_000);
-            if left == Span::ZERO || self.sockets.wait(asleep)? {
+            let left = self.clock.real(until.since(self.clock.now()));
+            if left == Duration::ZERO || self.sockets.wait(left.saturating_sub(SPIN))? {
                 return Ok(());
             }
         }
@@ -134,7 +154,7 @@ impl SoftwareSwitch {
     /// When something is due.
     fn next(&self) -> Time {
         let due = self.due.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
-        due.min(self.fabric.next())
+        due.min(self.fabric.next()).min(self.uplinks.next())
     }
 
     /// Takes in what has come, at the times at which the kernel had it, and starts what was due to
@@ -146,13 +166,13 @@ impl SoftwareSwitch {
         while more && inbox.len() < MOST_AT_ONCE {
             more = sockets.receive(|of: Received<'_>| {
                 counts.received += 1;
-                if !of.is_own {
+                let Some(path) = of.path else {
                     counts.strangers += 1;
                     return;
-                }
+                };
                 let number = slots.take();
                 let slot = slots.get(number);
-                slot.path = of.path;
+                slot.path = path;
                 slot.datagram.fill(of.tos, of.payload);
                 // Nothing comes from the future, whatever has been done to the kernel's clock.
                 inbox.push((start.time(of.stamp).min(clock.now()), number));
@@ -160,16 +180,13 @@ impl SoftwareSwitch {
         }
         // Stable: those of one socket and one time stamp keep their order.
         inbox.sort_by_key(|&(at, _)| at);
-        for (at, number) in self.inbox.drain(..) {
+        let mut inbox = std::mem::take(&mut self.inbox);
+        inbox.drain(..).for_each(|(at, number)| self.enter(at, number));
+        self.inbox = inbox;
+        while let Some((at, number)) = self.uplinks.arrived(now) {
             let slot = self.slots.get(number);
-            let [from, to] = self.sockets.places(slot.path);
-            self.taken += 1;
-            // Of both directions the same; sprayed, each datagram's own.
-            let connection = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
-            let entropy = mix64(if self.sprays { self.taken } else { connection });
-            let packet = slot.datagram.packet(self.reader, number, to, entropy as u32);
-            self.counts.too_long += u64::from(packet.is_none());
-            if !packet.is_some_and(|packet| self.fabric.arrive(at, from, &packet)) {
+            let [from, _] = self.sockets.places(slot.path);
+            if !self.fabric.arrive(at, from, &slot.packet) {
                 self.slots.free(number);
             }
         }
@@ -182,6 +199,26 @@ impl SoftwareSwitch {
             self.due.push(Reverse((leaving.landing, self.order, number)));
         }
         Ok(())
+    }
+
+    /// A datagram came in then: it becomes a packet on the link of its host.
+    fn enter(&mut self, at: Time, number: u32) {
+        let slot = self.slots.get(number);
+        let [from, to] = self.sockets.places(slot.path);
+        self.taken += 1;
+        // Of both directions the same; sprayed, each datagram's own.
+        let connection = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
+        let entropy = mix64(if self.sprays { self.taken } else { connection });
+        let Some(packet) = slot.datagram.packet(self.reader, number, to, entropy as u32) else {
+            self.counts.too_long += 1;
+            return self.slots.free(number);
+        };
+        let wire_bytes = packet.frame.wire_bytes.into();
+        slot.packet = packet;
+        if !self.uplinks.enter(at, from, wire_bytes, number) {
+            self.counts.too_fast += 1;
+            self.slots.free(number);
+        }
     }
 
     /// Sends what is due.

@@ -7,11 +7,13 @@ mod common;
 
 use std::time::Duration;
 
-use common::{Arrived, Host, WIRE_BYTES, asking, config, fabric, over, switch, through};
+use common::{Arrived, Host, Network, WIRE_BYTES, asking, config, fabric, over, switch, through};
+use nix::time::{ClockId, clock_gettime};
 use tidegate_core::fabric::{Buffer, CreditQueue, Ecn, Link, MarkAt, Node};
 use tidegate_core::wire::telemetry;
-use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
+use tidegate_core::{Dilation, Frame, HopTrace, Rate, Span, frame_flag};
 use tidegate_switch::datagram::MOST_BYTES;
+use tidegate_switch::{Report, SoftwareSwitch};
 
 /// Slow: a burst is over before much of it has left, even where its sender has to wait for a core.
 const RATE: Rate = Rate::mbps(5);
@@ -239,4 +241,89 @@ fn two_switches_in_a_row_are_two_hops() {
         assert!(number < 2 || frame.peak_hop_delay >= waited);
         assert!(number < 20 || waited > Span::ms(5), "{waited}");
     }
+}
+
+/// Sends forty at once; what arrives, and what the switch has done.
+fn forty(network: Network) -> (Vec<Arrived>, Report) {
+    through(network, |hosts, paths| {
+        (0..40).for_each(|i| hosts[0].send(paths[0], 0, &common::payload(i)));
+        hosts[1].all(Duration::from_millis(300))
+    })
+}
+
+/// Seconds from the first to the last.
+fn lasted(arrived: &[Arrived]) -> f64 {
+    assert_eq!(arrived.len(), 40);
+    arrived[39].at - arrived[0].at
+}
+
+#[test]
+fn links_from_hosts_hold_back_what_is_faster_than_they_are() {
+    let mut network = config(switch(), 2, RATE);
+    network.config.uplinks = true;
+    let (arrived, report) = forty(network);
+    let packet = RATE.serialise(WIRE_BYTES as u64).as_s_f64();
+    assert!((lasted(&arrived) / (39.0 * packet) - 1.0).abs() < 0.1, "{}", lasted(&arrived));
+    // They have waited before the switch, and find its port as fast as their link.
+    assert_eq!(report.ports[1].queue_bytes.max, 0.0);
+    let [uplink, other] = &report.uplinks[..] else { panic!("{:?}", report.uplinks) };
+    assert_eq!((uplink.from, uplink.to), (Node::Host(0), Node::Switch(0)));
+    assert_eq!((uplink.packets, uplink.wire_bytes), (40, 40 * WIRE_BYTES as u64));
+    let used = 40.0 * packet / report.seconds;
+    assert!((uplink.utilisation / used - 1.0).abs() < 0.05, "{} of {used}", uplink.utilisation);
+    assert_eq!((other.packets, other.utilisation), (0, 0.0));
+    let (_, report) = forty(config(switch(), 2, RATE));
+    assert!(report.ports[1].queue_bytes.max > 30.0 * WIRE_BYTES as f64);
+    assert!(report.uplinks.is_empty());
+}
+
+#[test]
+fn a_host_that_sends_without_end_loses_what_its_link_cannot_hold() {
+    let mut network = config(switch(), 2, Rate::mbps(1));
+    network.config.uplinks = true;
+    let (_, report) = through(network, |hosts, paths| {
+        let big = vec![0; 60_000];
+        for _ in 0..150 {
+            hosts[0].send(paths[0], 0, &big);
+            std::thread::sleep(Duration::from_millis(1));
+        }
+    });
+    // 4 MiB are 69 of them.
+    let taken = report.uplinks[0].packets;
+    assert!((70..=72).contains(&taken), "{taken} of {:?}", report.counts);
+    assert_eq!(report.counts.too_fast + taken, report.counts.received);
+}
+
+#[test]
+fn by_a_slow_clock_fast_links_are_slow() {
+    let mut network = config(switch(), 2, Rate::mbps(500));
+    let origin = clock_gettime(ClockId::CLOCK_MONOTONIC).unwrap().into();
+    network.config.clock = Some(Dilation { origin, factor: 100 });
+    let (arrived, report) = forty(network);
+    let packet = RATE.serialise(WIRE_BYTES as u64).as_s_f64();
+    assert!((lasted(&arrived) / (39.0 * packet) - 1.0).abs() < 0.1, "{}", lasted(&arrived));
+    // 0.3 s and more of silence, a hundredth.
+    assert!((0.003..0.03).contains(&report.seconds), "{}", report.seconds);
+    // Who waits for 38 others at 500 Mbit/s, waits so long in the switch's time.
+    let most = 39.0 * 16.0;
+    let waited = report.ports[1].queue_delay_us.max;
+    assert!(waited > 0.7 * most && waited <= most, "{waited} us");
+}
+
+#[test]
+fn what_was_measured_can_be_forgotten() {
+    let network = config(switch(), 2, RATE);
+    let mut switch = SoftwareSwitch::open(&network.config).unwrap();
+    let to = switch.paths()[0].at;
+    network.hosts[0].send(to, 0, &common::payload(0));
+    let start = network.hosts[0].clock();
+    let until = |after: u64| start + Duration::from_millis(after);
+    switch.run(|_| network.hosts[0].clock() < until(100)).unwrap();
+    let before = switch.report();
+    assert_eq!((before.ports[1].packets, before.counts.sent), (1, 1));
+    switch.measure_anew();
+    switch.run(|_| network.hosts[0].clock() < until(150)).unwrap();
+    let after = switch.report();
+    assert_eq!((after.ports[1].packets, after.ports[1].utilisation), (0, 0.0));
+    assert!(after.seconds > 0.03 && after.seconds < before.seconds, "{}", after.seconds);
 }

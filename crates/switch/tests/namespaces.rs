@@ -90,7 +90,7 @@ fn a_switch_forwards_between_namespaces() {
     assert_eq!((arrived.len(), report.counts.sent), (20, 20));
     for (number, datagram) in (0..).zip(&arrived) {
         // B answers to where A seems to be.
-        assert_eq!((datagram.from, datagram.tos), (address("10.0.2.1:20002"), 40 << 2 | 0b10));
+        assert_eq!((datagram.from, datagram.tos), (address("10.0.2.1:20000"), 40 << 2 | 0b10));
         let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
         let rest = telemetry::parse(&datagram.bytes, &mut frame, &mut hops).unwrap();
         assert_eq!((rest, hops.as_slice().len()), (&payload(number)[..], 1));

@@ -36,7 +36,7 @@ pub struct Datagrams {
     pub received: u64,
     /// Left.
     pub sent: u64,
-    /// Not from the host that the address is for.
+    /// From no host, or for one behind the same port.
     pub strangers: u64,
     /// Longer than packets can be.
     pub too_long: u64,
@@ -142,14 +142,16 @@ mod at_work {
             routing: plan.routing,
             hosts: plan.hosts.clone(),
             listen: plan.listen,
+            uplinks: false,
+            clock: None,
             seed: plan.seed,
         }
     }
 
     fn report(plan: &SoftwareSwitch, report: &Report) -> SwitchReport {
-        let Report { seconds, ports, switches, counts, late_us } = report;
+        let Report { seconds, ports, switches, counts, late_us, .. } = report;
         let link = |record| convert::link_of(&plan.fabric, record, *seconds > 0.0);
-        let Counts { received, sent, strangers, too_long, unsent, overrun } = *counts;
+        let Counts { received, sent, strangers, too_long, unsent, overrun, .. } = *counts;
         let micros = |us: f64| Fixed::nearest(us).filter(|_| sent > 0);
         SwitchReport {
             schema: SCHEMA,

@@ -12,8 +12,8 @@ use crate::error::Error;
 use crate::read::keys::{Default, FLIGHT, Key, LINK_RATE, Optional, Required, Shape, key};
 use crate::read::table::Table;
 
-/// Most hosts: each pair takes two sockets, and a process has 1,024 files unless it asks for more.
-const MOST_HOSTS: usize = 30;
+/// Most hosts: each takes a socket, and a process has 1,024 files unless it asks for more.
+const MOST_HOSTS: usize = 250;
 /// Payload of a full packet where no fabric says one; nothing real depends on it.
 const MTU: u32 = 1_500;
 
@@ -26,7 +26,7 @@ pub struct SoftwareSwitch {
     pub seed: u64,
     /// How long they are there; `None`: until somebody ends them.
     pub duration: Option<Span>,
-    /// What host i of n sends to host j goes to the port `i · n + j` above this one.
+    /// What is for host j goes to the port j above this one.
     pub listen: SocketAddrV4,
     /// Switches and links; each port, or each host of the fabric, is a host of it.
     pub fabric: Fabric,
@@ -197,12 +197,11 @@ fn unique(root: &Table, tables: &[Table], hosts: &[Vec<SocketAddrV4>]) -> Result
 /// Refuses to listen where there are no ports, or at ports of hosts.
 fn apart(root: &Table, listen: SocketAddrV4, hosts: &[Vec<SocketAddrV4>]) -> Result<(), Error> {
     let number = hosts.iter().flatten().count();
-    let paths = number * number;
-    let last = listen.port() as usize + paths - 1;
+    let last = listen.port() as usize + number - 1;
     if last > u16::MAX as usize {
-        let most = u16::MAX as usize + 1 - paths;
+        let most = u16::MAX as usize + 1 - number;
         let expected = format!(
-            "a port of at most {most}, for {number} hosts are sent to at {paths} ports from it on"
+            "a port of at most {most}, for {number} hosts are sent to at as many ports from it on"
         );
         return Err(root.error("listen", expected));
     }
@@ -214,7 +213,7 @@ fn apart(root: &Table, listen: SocketAddrV4, hosts: &[Vec<SocketAddrV4>]) -> Res
         None => Ok(()),
         Some(host) => {
             let found = format!("{listen}, and a host at {host}");
-            let expected = format!("{paths} ports in a row that are no host's");
+            let expected = format!("{number} ports in a row that are no host's");
             Err(root.error_found("listen", found, expected))
         }
     }

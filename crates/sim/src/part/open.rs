@@ -2,6 +2,7 @@
 //! it and go back there.
 
 use std::cell::RefCell;
+use std::sync::Arc;
 
 use tidegate_core::{Body, HopTrace};
 
@@ -34,6 +35,12 @@ impl<P: Probe, N: Naming> Part<P, N> {
         if port.append(slot, landing, &mut self.packets.frames) {
             self.events.set(index, landing);
         }
+    }
+
+    /// What is measured begins there, which is now.
+    pub(crate) fn measure_from(&mut self, now: Time) {
+        Arc::make_mut(&mut self.setup).warmup = now;
+        self.warm_up();
     }
 
     /// Hands over what has begun to leave for hosts by now.

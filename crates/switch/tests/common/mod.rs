@@ -167,7 +167,15 @@ pub fn fabric(switches: Vec<Switch>, links: Vec<Link>, hosts: usize) -> Fabric {
 pub fn over(fabric: Fabric, hosts: Vec<Host>) -> Network {
     let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
     let places = hosts.iter().map(|host| vec![host.address()]).collect();
-    let config = Config { fabric, routing: Routing::Ecmp, hosts: places, listen, seed: 1 };
+    let config = Config {
+        fabric,
+        routing: Routing::Ecmp,
+        hosts: places,
+        listen,
+        uplinks: false,
+        clock: None,
+        seed: 1,
+    };
     Network { config, hosts }
 }
 

@@ -1,0 +1,126 @@
+//! The links that lead from hosts: what comes in earlier than they can carry waits for them.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+
+use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::{Rate, Span, Time};
+use tidegate_sim::{LinkRecord, Spread};
+
+/// What a host may have handed over that its link has not carried.
+const MOST_BYTES: u64 = 4 << 20;
+
+/// One of them; none where hosts have links of their own.
+struct Link {
+    from: Node,
+    to: Node,
+    rate: Rate,
+    delay: Span,
+    /// It is sending until then.
+    free_at: Time,
+    wire_bytes: u64,
+    packets: u64,
+    busy: Span,
+}
+
+/// Those of all hosts of a fabric, and what is on its way over them.
+pub(crate) struct Uplinks {
+    links: Vec<Link>,
+    /// When it arrives, in which order it came, and its number.
+    pending: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    order: u64,
+    since: Time,
+}
+
+impl Uplinks {
+    /// Of a fabric's hosts, or none.
+    pub(crate) fn new(fabric: &Fabric, there: bool) -> Uplinks {
+        let of_host = |host: u32| {
+            let is_own = |end: &Node| *end == Node::Host(host);
+            let link = fabric.links.iter().find(|link| is_own(&link.a) || is_own(&link.b))?;
+            let (from, to) = if is_own(&link.a) { (link.a, link.b) } else { (link.b, link.a) };
+            Some(Link {
+                from,
+                to,
+                rate: link.rate,
+                delay: link.delay,
+                free_at: Time::ZERO,
+                wire_bytes: 0,
+                packets: 0,
+                busy: Span::ZERO,
+            })
+        };
+        let hosts = if there { fabric.hosts.len() as u32 } else { 0 };
+        Uplinks {
+            links: (0..hosts).filter_map(of_host).collect(),
+            pending: BinaryHeap::new(),
+            order: 0,
+            since: Time::ZERO,
+        }
+    }
+
+    /// A packet of so many bytes has come from a host; false where its link has too much to carry.
+    pub(crate) fn enter(&mut self, at: Time, host: u32, wire_bytes: u64, number: u32) -> bool {
+        let mut arrival = at;
+        if let Some(link) = self.links.get_mut(host as usize) {
+            let start = link.free_at.max(at);
+            if start.since(at) > link.rate.serialise(MOST_BYTES) {
+                return false;
+            }
+            let took = link.rate.serialise(wire_bytes);
+            link.free_at = start.after(took);
+            link.wire_bytes += wire_bytes;
+            link.packets += 1;
+            link.busy = link.busy.plus(took);
+            arrival = link.free_at.after(link.delay);
+        }
+        self.order += 1;
+        self.pending.push(Reverse((arrival, self.order, number)));
+        true
+    }
+
+    /// The next packet that arrives at its switch by then, and when.
+    pub(crate) fn arrived(&mut self, now: Time) -> Option<(Time, u32)> {
+        let &Reverse((at, _, number)) = self.pending.peek().filter(|next| next.0.0 <= now)?;
+        self.pending.pop();
+        Some((at, number))
+    }
+
+    /// When the next one arrives.
+    pub(crate) fn next(&self) -> Time {
+        self.pending.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
+    }
+
+    /// What they have carried is forgotten.
+    pub(crate) fn measure_from(&mut self, now: Time) {
+        self.since = now;
+        for link in &mut self.links {
+            (link.wire_bytes, link.packets, link.busy) = (0, 0, Span::ZERO);
+        }
+    }
+
+    /// What they have carried by now. Nothing is known of queues: those are the hosts'.
+    pub(crate) fn records(&self, now: Time) -> Vec<LinkRecord> {
+        let seconds = now.since(self.since).as_s_f64();
+        let record = |link: &Link| {
+            let unsent = link.free_at.since(now);
+            let busy = link.busy.beyond(unsent).as_s_f64();
+            LinkRecord {
+                from: link.from,
+                to: link.to,
+                rate_bps: link.rate.as_bps(),
+                wire_bytes: link.wire_bytes,
+                utilisation: if seconds > 0.0 { (busy / seconds).min(1.0) } else { 0.0 },
+                packets: link.packets,
+                queue_bytes: Spread::default(),
+                queue_delay_us: Spread::default(),
+                drops: 0,
+                credit_drops: 0,
+                ecn_marks: 0,
+                pfc_pauses: 0,
+                paused: Span::ZERO,
+            }
+        };
+        self.links.iter().map(record).collect()
+    }
+}
