@@ -10,6 +10,7 @@ mod datagram;
 #[cfg(target_os = "linux")]
 pub mod driver;
 mod endpoint;
+pub mod message;
 pub mod node;
 mod pair;
 pub mod session;

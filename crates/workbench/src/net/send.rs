@@ -6,11 +6,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::{Domain, Rng, Role, Span, Time};
+use tidegate_core::wire::Header as _;
+use tidegate_core::{Domain, Rng, Span, Time};
+use tidegate_endpoint::message::{Head, Plain, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 
 use super::report::{NetEngine, NetSummary, Network, Times, gbps};
-use super::serve::{MOST_REPLY, head, kind, parsed};
+use super::serve::{self, MOST_REPLY};
 use super::{Endpoint, EndpointOptions, because, failed, usage};
 use crate::Error;
 use crate::machine::Stopwatch;
@@ -241,13 +243,13 @@ impl Sender<'_> {
                 body[..8].copy_from_slice(&reply.to_be_bytes());
                 self.requests.insert(self.sent, (since, measured));
                 self.exchanges.submitted += u64::from(measured);
-                (head(kind::REQUEST, self.sent), Bytes::from(body))
+                (Head::from(Request { number: self.sent }), Bytes::from(body))
             }
-            None => (head(kind::PLAIN, self.sent), self.zeros.slice(..bytes as usize)),
+            None => (Head::from(Plain {}), self.zeros.slice(..bytes as usize)),
         };
         self.sent += 1;
         let node = &mut endpoint.driver.node;
-        let ticket = node.send(now, self.peer, &head, body, Role::Alone).map_err(|why| {
+        let ticket = serve::send(node, now, self.peer, head, body).map_err(|why| {
             Error::Run(match why {
                 SendError::Gone => because(Gone::Closed, self.options.to, endpoint.protocol),
                 SendError::Empty => "a message is empty".into(),
@@ -278,7 +280,7 @@ impl Sender<'_> {
                 }
                 Event::Arrived(peer, message) => {
                     endpoint.driver.node.taken(now, peer, message.len() as u64);
-                    if let Some((kind::REPLY, number, bytes)) = parsed(&message)
+                    if let Ok((Head::Reply(Reply { number }), bytes)) = Head::parse(&message)
                         && let Some((since, true)) = self.requests.remove(&number)
                     {
                         self.exchanges.add(took(since));

@@ -5,39 +5,33 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use tidegate_core::{Role, Span};
-use tidegate_endpoint::node::{Event, Gone};
+use tidegate_core::wire::Header as _;
+use tidegate_core::{Role, Span, Time};
+use tidegate_endpoint::message::{Head, Reply, Request};
+use tidegate_endpoint::node::{Event, Gone, Node, PeerId, SendError, Ticket};
 
 use super::report::{NetEngine, NetSummary, Network, gbps};
 use super::{Endpoint, EndpointOptions, failed};
 use crate::Error;
 use crate::machine::Stopwatch;
 
-/// A message's head: what it is, and a number.
-pub(super) const HEAD_BYTES: usize = 12;
-/// What messages are.
-pub(super) mod kind {
-    /// To be taken.
-    pub(in super::super) const PLAIN: u32 = 0;
-    /// To be answered with a message as long as its first eight bytes say.
-    pub(in super::super) const REQUEST: u32 = 1;
-    /// An answer.
-    pub(in super::super) const REPLY: u32 = 2;
-}
+/// Longest reply.
+pub(super) const MOST_REPLY: usize = 16 << 20;
+/// The longest head of a message.
+const MOST_HEAD_BYTES: usize = Request::BYTES;
 
-/// What a message begins with.
-pub(super) fn head(kind: u32, number: u64) -> [u8; HEAD_BYTES] {
-    let mut head = [0; HEAD_BYTES];
-    head[..4].copy_from_slice(&kind.to_be_bytes());
-    head[4..].copy_from_slice(&number.to_be_bytes());
-    head
-}
-
-/// The same, read; and what follows.
-pub(super) fn parsed(message: &[u8]) -> Option<(u32, u64, &[u8])> {
-    let (kind, rest) = message.split_first_chunk()?;
-    let (number, rest) = rest.split_first_chunk()?;
-    Some((u32::from_be_bytes(*kind), u64::from_be_bytes(*number), rest))
+/// Sends a message: its head and body.
+pub(super) fn send(
+    node: &mut Node,
+    now: Time,
+    peer: PeerId,
+    head: impl Into<Head>,
+    body: Bytes,
+) -> Result<Ticket, SendError> {
+    let (head, mut bytes) = (head.into(), [0; MOST_HEAD_BYTES]);
+    // There is room: none is longer.
+    let length = head.emit(&mut bytes).unwrap_or(0);
+    node.send(now, peer, &bytes[..length], body, Role::Alone)
 }
 
 /// How to serve.
@@ -104,13 +98,12 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                     driver.node.taken(now, peer, message.len() as u64);
                     let rtt = driver.node.base_rtt(peer).map(Span::as_us_f64);
                     base_rtt = [base_rtt, rtt].into_iter().flatten().reduce(f64::min);
-                    if let Some((kind::REQUEST, number, asked)) = parsed(&message) {
+                    if let Ok((Head::Request(Request { number }), asked)) = Head::parse(&message) {
                         let length = asked.first_chunk().map_or(0, |n| u64::from_be_bytes(*n));
                         let length = length.min(MOST_REPLY as u64) as usize;
-                        let head = head(kind::REPLY, number);
                         let reply = zeros.slice(..length);
                         // Who has gone meanwhile needs no answer.
-                        let _ = driver.node.send(now, peer, &head, reply, Role::Alone);
+                        let _ = send(&mut driver.node, now, peer, Reply { number }, reply);
                     }
                 }
                 Event::Delivered(_) | Event::Failed(..) => {}
@@ -132,6 +125,3 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
         network: Network::of(driver.node.counters(), base_rtt),
     })
 }
-
-/// Longest reply.
-pub(super) const MOST_REPLY: usize = 16 << 20;
