@@ -98,7 +98,7 @@ fn ignores_hang_up() -> bool {
 
 #[test]
 fn signals_that_ask_for_an_end_are_answered_alike() {
-    // Who runs this under nohup ignores that signal, and so does what is started here, as it should.
+    // Under nohup that signal is ignored, by what is started here too, as it should be.
     let hup = if ignores_hang_up() { None } else { Some("HUP") };
     for name in ["INT", "TERM"].into_iter().chain(hup) {
         let place = Place::usual();
