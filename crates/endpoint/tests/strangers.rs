@@ -64,6 +64,8 @@ struct Scene {
     heard: Vec<Vec<u8>>,
     from_stranger: usize,
     to_stranger: usize,
+    /// Where the last datagram of each went.
+    last_to: [Option<SocketAddr>; 2],
 }
 
 impl Scene {
@@ -75,6 +77,7 @@ impl Scene {
             heard: Vec::new(),
             from_stranger: 0,
             to_stranger: 0,
+            last_to: [None; 2],
         }
     }
 
@@ -82,6 +85,7 @@ impl Scene {
         let mut out = vec![0; 2_048];
         for from in 0..2 {
             while let Some(departure) = self.nodes[from].transmit(self.now, &mut out) {
+                self.last_to[from] = Some(departure.to);
                 match departure.to {
                     to if to == address(2) => self.to_stranger += departure.bytes,
                     _ => self.wires[1 - from].push_back(out[..departure.bytes].to_vec()),
@@ -171,6 +175,68 @@ fn a_cookie_is_good_for_ten_seconds() {
         let opened = matches!(scene.nodes[1].event(), Some(Event::Opened(_)));
         assert_eq!(opened, opens, "after {seconds} s");
     }
+}
+
+#[test]
+fn the_same_cookie_again_is_no_new_question() {
+    let mut scene = Scene::new();
+    scene.nodes[0].connect(scene.now, address(1)).unwrap();
+    scene.transmit();
+    let hello = scene.wires[1].pop_front().unwrap();
+    scene.receive(1, 0, hello);
+    let retry = scene.wires[0].pop_front().unwrap();
+    (0..5).for_each(|_| scene.receive(0, 1, retry.clone()));
+    assert_eq!(scene.wires[1].len(), 1);
+}
+
+#[test]
+fn who_sends_from_elsewhere_is_asked_there_and_then_sent_to() {
+    let mut scene = Scene::new();
+    let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
+    scene.transmit();
+    (0..50).for_each(|_| scene.step());
+    let Some(Event::Opened(seen)) = scene.nodes[1].event() else { panic!("no session") };
+    assert!(scene.wires.iter().all(VecDeque::is_empty), "quiet");
+    // A packet with payload, which nobody has asked for.
+    let body = Bytes::from_static(&[7; 100]);
+    scene.nodes[0].send(scene.now, peer, &[], body, Role::Alone).unwrap();
+    scene.transmit();
+    let data = scene.wires[1].pop_front().unwrap();
+    scene.now += Span::us(10);
+    scene.receive(1, 3, data);
+    assert!(matches!(scene.nodes[1].event(), Some(Event::Arrived(..))));
+    assert_eq!(scene.nodes[1].address(seen), Some(address(0)), "nothing is proved yet");
+    let asked: Vec<_> = std::mem::take(&mut scene.wires[0]).into();
+    for bytes in asked {
+        scene.receive(0, 1, bytes);
+    }
+    let answers: Vec<_> = std::mem::take(&mut scene.wires[1]).into();
+    assert!(!answers.is_empty(), "it was asked where it is now");
+    for bytes in answers {
+        scene.receive(1, 3, bytes);
+    }
+    assert_eq!(scene.nodes[1].address(seen), Some(address(3)));
+    scene.nodes[1].send(scene.now, seen, &[], Bytes::from_static(b"x"), Role::Alone).unwrap();
+    scene.now += Span::us(10);
+    scene.transmit();
+    assert_eq!(scene.last_to[1], Some(address(3)));
+}
+
+#[test]
+fn a_leap_of_the_clock_is_no_round_trip() {
+    let mut scene = Scene::new();
+    let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
+    scene.transmit();
+    for to in [1, 0, 1] {
+        let bytes = scene.wires[to].pop_front().unwrap();
+        scene.receive(to, 1 - to as u8, bytes);
+    }
+    scene.now += Span::s(1_000);
+    (0..50).for_each(|_| scene.step());
+    assert_eq!(scene.nodes[0].event(), Some(Event::Opened(peer)));
+    let rtt = scene.nodes[0].base_rtt(peer).expect("a later one was seen");
+    let told = scene.nodes[0].context().fabric_base_rtt;
+    assert!(rtt < Span::ms(1) && told < Span::ms(1), "{rtt:?}, the transport was told {told:?}");
 }
 
 proptest! {
