@@ -365,7 +365,9 @@ impl Application for Hearing<'_> {
         let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(message.src) else {
             return;
         };
-        let Some(payload) = self.payload.get(..bytes as usize) else { return };
+        // A message of which nothing has come takes no room, so there could be any number of them.
+        let payload = self.payload.get(..bytes as usize).filter(|payload| !payload.is_empty());
+        let Some(payload) = payload else { return };
         let end = offset.checked_add(payload.len() as u64);
         let incoming = open.incoming.entry(message.id).or_default();
         let longer = end.map(|end| end.saturating_sub(incoming.bytes.len() as u64));
@@ -420,5 +422,58 @@ impl PathOracle for Paths<'_> {
             full_wire_bytes: self.context.mtu + HEADER_BYTES,
             hops: self.hops,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::{Key, Session};
+
+    /// What a peer with room for so many bytes is let do: the payloads, each of a message of its
+    /// own at that offset; how many messages are kept, and whether it was too much.
+    fn let_in(room: u64, payloads: &[(u64, usize)]) -> (usize, bool) {
+        let mut peers = Peers::new(1);
+        let [ours, theirs] = Key::new(b"key").session(&[1; 32], &[2; 32]);
+        let open = peers::Open::new(Session::new(ours, theirs), 0, [0; 32], 0, room);
+        let address = SocketAddr::from(([10, 0, 0, 1], 1));
+        let state = State::Open(Box::new(open));
+        let name = peers.add(Time::ZERO, address, 0, state).unwrap();
+        let (mut outbox, mut events) = (Outbox::default(), VecDeque::new());
+        let mut violation = None;
+        for (id, &(offset, bytes)) in (0..).zip(payloads) {
+            let payload = vec![7; bytes];
+            let mut hearing = Hearing {
+                peers: &mut peers,
+                outbox: &mut outbox,
+                events: &mut events,
+                payload: &payload,
+                violation: None,
+            };
+            let message = MessageId { src: name.number, id };
+            hearing.delivered(Time::ZERO, message, offset, bytes as u32);
+            violation = violation.or(hearing.violation);
+        }
+        assert!(violation.is_none_or(|number| number == name.number));
+        let Some(Peer { state: State::Open(open), .. }) = peers.get(name) else { panic!() };
+        let bytes: usize = open.incoming.values().map(|incoming| incoming.bytes.len()).sum();
+        assert!(bytes as u64 == open.come && open.come <= room);
+        (open.incoming.len(), violation.is_some())
+    }
+
+    #[test]
+    fn a_peer_keeps_to_the_room_that_it_was_promised() {
+        assert_eq!(let_in(1_000, &[(0, 600), (0, 400)]), (2, false));
+        // The one that was too much goes with the peer.
+        assert_eq!(let_in(1_000, &[(0, 600), (0, 401)]), (2, true));
+        // What stands before it is kept free for what comes later.
+        assert_eq!(let_in(1_000, &[(999, 1)]), (1, false));
+        assert_eq!(let_in(1_000, &[(1_000, 1)]), (1, true));
+        assert_eq!(let_in(1_000, &[(u64::MAX, 1)]), (1, true));
+    }
+
+    #[test]
+    fn messages_of_which_nothing_comes_are_not_kept() {
+        assert_eq!(let_in(1_000, &[(0, 0); 100]), (0, false));
     }
 }
