@@ -1,0 +1,133 @@
+//! Sessions are asked for at the full rate of the loopback by hosts that never come back: nothing is
+//! kept of them, they are answered with no more bytes than they send, and an honest peer is served.
+//!
+//! `TIDEGATE_FLOOD=10` floods for ten seconds.
+#![cfg(target_os = "linux")]
+
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use bytes::Bytes;
+use tidegate_algos::Protocol;
+use tidegate_core::{Domain, Rate, Rng, Role, Span, Time};
+use tidegate_endpoint::driver::Driver;
+use tidegate_endpoint::node::{Config, Event, Node};
+use tidegate_endpoint::session::Key;
+use tidegate_endpoint::socket::{Socket, SocketOptions};
+
+/// Different questions, and hosts that ask them.
+const QUESTIONS: u64 = 500;
+const HOSTS: u8 = 20;
+/// What the memory of a process may grow by that keeps nothing: its allocator takes some ahead.
+const MOST_GROWTH: u64 = 4 << 20;
+/// An honest peer has to get in by then, however often its question is lost among the others.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+fn node(seed: u64) -> Node {
+    let mut rng = Rng::stream(seed, Domain::Stack, 0);
+    let entropy = Box::new(move |bytes: &mut [u8]| {
+        bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
+    });
+    let stack = Protocol::named("swift").unwrap().stack();
+    Node::new(Config::new(stack, Key::new(b"known to all"), Rate::gbps(10)), entropy).unwrap()
+}
+
+fn driver(seed: u64) -> Driver {
+    let at = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+    Driver::new(node(seed), Socket::bind(at, SocketOptions::default()).unwrap())
+}
+
+/// What somebody sends first.
+fn question(seed: u64, to: SocketAddr) -> Vec<u8> {
+    let (mut node, mut out) = (node(seed), vec![0; 2_048]);
+    node.connect(Time::us(1), to).unwrap();
+    let departure = node.transmit(Time::us(1), &mut out).unwrap();
+    out[..departure.bytes].to_vec()
+}
+
+/// Bytes of memory that this process has.
+fn resident() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:")).unwrap();
+    line.trim().trim_end_matches(" kB").parse::<u64>().unwrap() * 1_024
+}
+
+#[test]
+fn questions_without_end_take_no_memory_and_keep_nobody_out() {
+    let seconds = std::env::var("TIDEGATE_FLOOD").map_or(1, |text| text.parse().unwrap());
+    let mut server = driver(1);
+    let to = server.address().unwrap();
+    let questions: Vec<Vec<u8>> = (100..100 + QUESTIONS).map(|seed| question(seed, to)).collect();
+    let socket = |host: u8| {
+        let socket = UdpSocket::bind((Ipv4Addr::new(127, 0, 1, host), 0)).unwrap();
+        socket.set_nonblocking(true).unwrap();
+        socket
+    };
+    let sockets: Vec<UdpSocket> = (1..=HOSTS).map(socket).collect();
+    let (over, is_in) = (AtomicBool::new(false), AtomicBool::new(false));
+    let (asked, answered) = (AtomicU64::new(0), AtomicU64::new(0));
+    let (grown, opened, arrived) = thread::scope(|scope| {
+        scope.spawn(|| {
+            let mut room = [0; 2_048];
+            for (question, socket) in questions.iter().cycle().zip(sockets.iter().cycle()) {
+                if over.load(Ordering::Relaxed) {
+                    return;
+                }
+                if let Ok(sent) = socket.send_to(question, to) {
+                    asked.fetch_add(sent as u64, Ordering::Relaxed);
+                }
+                while let Ok(bytes) = socket.recv(&mut room) {
+                    answered.fetch_add(bytes as u64, Ordering::Relaxed);
+                }
+            }
+        });
+        scope.spawn(|| {
+            let mut client = driver(2);
+            let peer = client.node.connect(client.now(), to).unwrap();
+            let body = Bytes::from_static(&[7; 10_000]);
+            client.node.send(client.now(), peer, &[], body, Role::Alone).unwrap();
+            while !over.load(Ordering::Relaxed) {
+                let until = client.now() + Span::ms(10);
+                client.turn(Some(until), None).unwrap();
+                while let Some(event) = client.node.event() {
+                    if matches!(event, Event::Delivered(_)) {
+                        is_in.store(true, Ordering::Relaxed);
+                    }
+                }
+            }
+        });
+        let begun = Instant::now();
+        let (mut opened, mut arrived, mut before) = (0, 0, None);
+        while begun.elapsed() < Duration::from_secs(seconds)
+            || (!is_in.load(Ordering::Relaxed) && begun.elapsed() < PATIENCE)
+        {
+            let until = server.now() + Span::ms(10);
+            server.turn(Some(until), None).unwrap();
+            while let Some(event) = server.node.event() {
+                match event {
+                    Event::Opened(_) => opened += 1,
+                    Event::Arrived(_, bytes) => arrived += bytes.len(),
+                    _ => {}
+                }
+            }
+            // What is set up once is there by then.
+            if before.is_none() && begun.elapsed() > Duration::from_millis(300) {
+                before = Some(resident());
+            }
+        }
+        let grown = resident().saturating_sub(before.unwrap());
+        over.store(true, Ordering::Relaxed);
+        (grown, opened, arrived)
+    });
+    let (asked, answered) = (asked.into_inner(), answered.into_inner());
+    let questions = asked / questions[0].len() as u64;
+    println!("{questions} questions in {seconds} s, {asked} B, {answered} B of answers");
+    println!("{grown} B more memory");
+    assert!(questions > 2_000 * seconds, "{questions} questions are no flood");
+    assert!(answered > 0 && answered <= asked, "{answered} B for {asked} B");
+    assert!(grown < MOST_GROWTH, "{grown} B more memory");
+    assert!(is_in.into_inner(), "the honest peer was kept out");
+    assert_eq!((opened, arrived), (1, 10_000));
+}
