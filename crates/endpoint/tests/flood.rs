@@ -7,7 +7,6 @@
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
-use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidegate_algos::Protocol;
@@ -23,7 +22,7 @@ const HOSTS: u8 = 20;
 /// What the memory of a process may grow by that keeps nothing: its allocator takes some ahead.
 const MOST_GROWTH: u64 = 4 << 20;
 /// An honest peer has to get in by then, however often its question is lost among the others.
-const PATIENCE: Duration = Duration::from_secs(60);
+const PATIENCE: Span = Span::s(60);
 
 fn node(seed: u64) -> Node {
     let mut rng = Rng::stream(seed, Domain::Stack, 0);
@@ -98,10 +97,10 @@ fn questions_without_end_take_no_memory_and_keep_nobody_out() {
                 }
             }
         });
-        let begun = Instant::now();
+        let begun = server.now();
         let (mut opened, mut arrived, mut before) = (0, 0, None);
-        while begun.elapsed() < Duration::from_secs(seconds)
-            || (!is_in.load(Ordering::Relaxed) && begun.elapsed() < PATIENCE)
+        while server.now() < begun + Span::s(seconds)
+            || (!is_in.load(Ordering::Relaxed) && server.now() < begun + PATIENCE)
         {
             let until = server.now() + Span::ms(10);
             server.turn(Some(until), None).unwrap();
@@ -113,7 +112,7 @@ fn questions_without_end_take_no_memory_and_keep_nobody_out() {
                 }
             }
             // What is set up once is there by then.
-            if before.is_none() && begun.elapsed() > Duration::from_millis(300) {
+            if before.is_none() && server.now() > begun + Span::ms(300) {
                 before = Some(resident());
             }
         }
