@@ -1,5 +1,6 @@
-//! Sessions are asked for at the full rate of the loopback by hosts that never come back: nothing is
-//! kept of them, they are answered with no more bytes than they send, and an honest peer is served.
+//! Sessions are asked for at the full rate of the loopback by hosts that never come back: nothing
+//! is kept of them, they are answered with no more bytes than they send, and an honest peer is
+//! served.
 //!
 //! `TIDEGATE_FLOOD=10` floods for ten seconds.
 #![cfg(target_os = "linux")]
