@@ -90,6 +90,13 @@ pub(crate) enum Command {
     /// Send real messages to who serves, and measure
     #[cfg(target_os = "linux")]
     Send(crate::net::Send),
+    /// Run one scenario with real packets: a process for each host, a switch in software
+    #[cfg(target_os = "linux")]
+    Testbed(crate::testbed::Testbed),
+    /// Be a host of a testbed, which starts it
+    #[cfg(target_os = "linux")]
+    #[command(hide = true)]
+    TestbedHost,
     /// Forward real UDP datagrams as a switch of the simulator would (Linux)
     Switch(Switch),
     /// Print a dissector of captured packets for Wireshark

@@ -39,7 +39,7 @@ pub(crate) fn run(command: Command) -> Result<String> {
                 return Ok(json(|to| comparison.write(to)));
             }
             let mut text = table::comparison(&comparison);
-            text.push_str(&written(&how));
+            text.push_str(&written(how.out.as_deref()));
             Ok(text)
         }
         Command::Sweep(args) => sweep::sweep(&args),
@@ -74,6 +74,10 @@ pub(crate) fn run(command: Command) -> Result<String> {
         Command::Serve(args) => crate::net::serve(&args),
         #[cfg(target_os = "linux")]
         Command::Send(args) => crate::net::send(&args),
+        #[cfg(target_os = "linux")]
+        Command::Testbed(args) => crate::testbed::testbed(&args),
+        #[cfg(target_os = "linux")]
+        Command::TestbedHost => workbench::testbed::testbed_host().map(|()| String::new()),
         Command::Switch(switch) => switch.run(),
         Command::Dissector => Ok(workbench::dissector()),
         Command::Schema => Ok(pretty(&workbench::schema())),
@@ -135,7 +139,7 @@ fn run_one(
         (None, None) => Threads::Of(threads, "parts too small"),
     };
     let mut text = table::run(&summary, threads);
-    text.push_str(&written(how));
+    text.push_str(&written(how.out.as_deref()));
     Ok(text)
 }
 
@@ -171,7 +175,7 @@ fn run_several(
         return Ok(json(|to| aggregate.write(to)));
     }
     let mut text = aggregate::tables(&aggregate, &seeds.to_string());
-    text.push_str(&written(how));
+    text.push_str(&written(how.out.as_deref()));
     Ok(text)
 }
 
@@ -286,14 +290,12 @@ fn signals() -> Vec<i32> {
 }
 
 /// Where the results are.
-fn written(how: &How) -> String {
-    how.out
-        .as_ref()
-        .map(|out| format!("\nResults are in {}\n", shown(&out.display().to_string())))
+pub(crate) fn written(out: Option<&Path>) -> String {
+    out.map(|out| format!("\nResults are in {}\n", shown(&out.display().to_string())))
         .unwrap_or_default()
 }
 
-fn json(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
+pub(crate) fn json(write: impl FnOnce(&mut Vec<u8>) -> std::io::Result<()>) -> String {
     let mut bytes = Vec::new();
     write(&mut bytes).expect("memory can be written, and every key is a string");
     String::from_utf8_lossy(&bytes).into_owned()

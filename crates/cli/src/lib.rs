@@ -19,6 +19,8 @@ mod reproduce;
 mod sweep;
 mod switch;
 mod table;
+#[cfg(target_os = "linux")]
+mod testbed;
 
 use std::ffi::OsString;
 use std::io::{self, Write};

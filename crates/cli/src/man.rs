@@ -50,7 +50,8 @@ fn built() -> Command {
 }
 
 fn subcommands(root: &Command) -> impl Iterator<Item = &Command> {
-    root.get_subcommands().filter(|command| command.get_name() != "help")
+    let shown = |command: &&Command| command.get_name() != "help" && !command.is_hide_set();
+    root.get_subcommands().filter(shown)
 }
 
 /// The whole name of a command, behind `prefix` unless it is the program itself.

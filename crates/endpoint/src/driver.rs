@@ -8,7 +8,7 @@ use std::time::Duration;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::time::TimeSpec;
 use nix::time::{ClockId, clock_gettime};
-use tidegate_core::{Span, Time};
+use tidegate_core::{Dilation, Span, Time};
 
 use crate::node::{Arrival, Departure, Node};
 use crate::socket::{MOST_BYTES, MOST_SEGMENTS, Socket};
@@ -36,14 +36,13 @@ pub struct Driver {
     slack_is_set: bool,
 }
 
-/// The time since the last turn of an era. Clocks of hosts that are synchronised agree when they
-/// begin; from then on it goes as evenly as the system's, whoever sets that.
+/// A clock that goes as evenly as the one of the system that nobody sets.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
-    /// Of the clock that nobody sets.
-    origin: Duration,
-    /// Then.
-    began: Duration,
+    /// By that clock.
+    dilation: Dilation,
+    /// What it showed at the origin.
+    began: Span,
 }
 
 fn read(clock: ClockId) -> Duration {
@@ -51,17 +50,24 @@ fn read(clock: ClockId) -> Duration {
 }
 
 impl Clock {
-    /// Begins.
+    /// The time since the last turn of an era. Clocks of hosts that are synchronised agree when
+    /// they begin, whoever sets the system's afterwards.
     pub fn new() -> Clock {
         let since = read(ClockId::CLOCK_REALTIME).as_nanos() % ERA.as_nanos();
-        let began = Duration::from_nanos(since as u64);
-        Clock { origin: read(ClockId::CLOCK_MONOTONIC), began }
+        let dilation = Dilation::none(read(ClockId::CLOCK_MONOTONIC));
+        Clock { dilation, began: Span::ns(since as u64) }
     }
 
     /// What it is.
     pub fn now(&self) -> Time {
-        let since = self.began + read(ClockId::CLOCK_MONOTONIC).saturating_sub(self.origin);
-        Time::ps((since.as_nanos() as u64).saturating_mul(1_000))
+        self.dilation.time(read(ClockId::CLOCK_MONOTONIC)).after(self.began)
+    }
+}
+
+impl From<Dilation> for Clock {
+    /// Slower than the system's, from zero at the origin.
+    fn from(dilation: Dilation) -> Clock {
+        Clock { dilation, began: Span::ZERO }
     }
 }
 
@@ -83,6 +89,11 @@ struct Row {
 impl Driver {
     /// Puts the node on the socket.
     pub fn new(node: Node, socket: Socket) -> Driver {
+        Driver::by(Clock::new(), node, socket)
+    }
+
+    /// The same by that clock.
+    pub fn by(clock: Clock, node: Node, socket: Socket) -> Driver {
         Driver {
             node,
             socket,
@@ -91,7 +102,7 @@ impl Driver {
             outgoing: vec![0; 2 << 16].into(),
             stuck: None,
             spare: None,
-            clock: Clock::new(),
+            clock,
             slack_is_set: false,
         }
     }
@@ -132,7 +143,7 @@ impl Driver {
     fn receive(&mut self) -> io::Result<bool> {
         for row in 0..ROWS {
             let Some(got) = self.socket.receive(&mut self.incoming)? else { return Ok(row > 0) };
-            let (now, held) = (self.now(), Span::ns(got.held.as_nanos() as u64));
+            let (now, held) = (self.now(), self.clock.dilation.span(got.held));
             for bytes in self.incoming[..got.bytes].chunks_mut(got.segment) {
                 self.node.receive(now, Arrival { from: got.from, tos: got.tos, held, bytes });
             }
@@ -193,7 +204,7 @@ impl Driver {
             let _ = nix::sys::prctl::set_timerslack(TIMER_SLACK_NS);
         }
         let wait = until.min(self.node.deadline()).since(self.now());
-        let wait = TimeSpec::from(Duration::from_nanos(wait.as_ps().div_ceil(1_000)));
+        let wait = TimeSpec::from(self.clock.dilation.real(wait));
         let out = if self.stuck.is_some() { PollFlags::POLLOUT } else { PollFlags::empty() };
         let socket = PollFd::new(self.socket.as_fd(), PollFlags::POLLIN | out);
         let polled = match waker {

@@ -11,9 +11,9 @@ use std::thread;
 
 use bytes::Bytes;
 use tidegate_algos::Protocol;
-use tidegate_core::{Domain, Rate, Rng, Role, Span, Time};
+use tidegate_core::{Domain, Rate, Rng, Span, Time};
 use tidegate_endpoint::driver::Driver;
-use tidegate_endpoint::node::{Config, Event, Node};
+use tidegate_endpoint::node::{Config, Event, Node, Terms};
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
@@ -87,7 +87,7 @@ fn questions_without_end_take_no_memory_and_keep_nobody_out() {
             let mut client = driver(2);
             let peer = client.node.connect(client.now(), to).unwrap();
             let body = Bytes::from_static(&[7; 10_000]);
-            client.node.send(client.now(), peer, &[], body, Role::Alone).unwrap();
+            client.node.send(client.now(), peer, &[], body, Terms::default()).unwrap();
             while !over.load(Ordering::Relaxed) {
                 let until = client.now() + Span::ms(10);
                 client.turn(Some(until), None).unwrap();

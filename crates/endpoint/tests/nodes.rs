@@ -33,10 +33,10 @@ use tidegate_core::wire::{Header as _, MAX_HEADER_BYTES};
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
     ConnectionPolicy, Domain, Equipment, Extent, Facts, HEADER_BYTES, Marking, Need, Rate, Rng,
-    Role, Span, Time, frame_flag,
+    Span, Time, frame_flag,
 };
 use tidegate_endpoint::Packet;
-use tidegate_endpoint::node::{Arrival, Config, Event, Node, PeerId};
+use tidegate_endpoint::node::{Arrival, Config, Event, Node, PeerId, Terms};
 use tidegate_endpoint::session::header::Header;
 use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
 use tidegate_sim::{Departure, Engine, OpenFabric, Probe, Setup};
@@ -269,7 +269,7 @@ impl World {
         self.sent += 1;
         let mut datagram = Datagram::default();
         datagram.fill(tos_said, bytes);
-        let reader = Reader { priorities: PRIORITIES, stamps: true };
+        let reader = Reader { priorities: PRIORITIES, stamps: true, sized: false };
         let mut packet = datagram.packet(reader, self.sent, to as u32, 0).unwrap();
         packet.frame.wire_bytes = frame.wire_bytes;
         let lands = now + rate().serialise(frame.wire_bytes.into()) + DELAY;
@@ -336,7 +336,8 @@ impl World {
         let unused = numbers.iter().max().map_or(0, |most| most + 1);
         numbers.push(free.pop_front().unwrap_or(unused));
         let body = Bytes::from(bytes.clone());
-        let ticket = node.send(self.now, peers[*dst].unwrap(), &[], body, Role::Alone).unwrap();
+        let ticket =
+            node.send(self.now, peers[*dst].unwrap(), &[], body, Terms::default()).unwrap();
         assert_eq!(ticket.0 as usize, numbers.len() - 1);
         self.missing.push((*src, *dst, bytes.clone()));
     }

@@ -10,8 +10,8 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tidegate_algos::Protocol;
 use tidegate_core::wire::{Header as _, Kind, START_BYTES};
-use tidegate_core::{Domain, Rate, Rng, Role, Span, Time};
-use tidegate_endpoint::node::{Arrival, Config, Event, Node};
+use tidegate_core::{Domain, Rate, Rng, Span, Time};
+use tidegate_endpoint::node::{Arrival, Config, Event, Node, Terms};
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::session::header::Header;
 
@@ -143,7 +143,7 @@ fn what_was_heard_before_is_old() {
     let mut scene = Scene::new();
     let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
     let body = Bytes::from_static(&[7; 50_000]);
-    scene.nodes[0].send(scene.now, peer, &[], body, Role::Alone).unwrap();
+    scene.nodes[0].send(scene.now, peer, &[], body, Terms::default()).unwrap();
     scene.transmit();
     (0..200).for_each(|_| scene.step());
     let before = scene.nodes[1].counters();
@@ -199,7 +199,7 @@ fn who_sends_from_elsewhere_is_asked_there_and_then_sent_to() {
     assert!(scene.wires.iter().all(VecDeque::is_empty), "quiet");
     // A packet with payload, which nobody has asked for.
     let body = Bytes::from_static(&[7; 100]);
-    scene.nodes[0].send(scene.now, peer, &[], body, Role::Alone).unwrap();
+    scene.nodes[0].send(scene.now, peer, &[], body, Terms::default()).unwrap();
     scene.transmit();
     let data = scene.wires[1].pop_front().unwrap();
     scene.now += Span::us(10);
@@ -216,7 +216,7 @@ fn who_sends_from_elsewhere_is_asked_there_and_then_sent_to() {
         scene.receive(1, 3, bytes);
     }
     assert_eq!(scene.nodes[1].address(seen), Some(address(3)));
-    scene.nodes[1].send(scene.now, seen, &[], Bytes::from_static(b"x"), Role::Alone).unwrap();
+    scene.nodes[1].send(scene.now, seen, &[], Bytes::from_static(b"x"), Terms::default()).unwrap();
     scene.now += Span::us(10);
     scene.transmit();
     assert_eq!(scene.last_to[1], Some(address(3)));
@@ -251,7 +251,7 @@ proptest! {
         let mut scene = Scene::new();
         let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
         let body = Bytes::from_static(&[7; 5_000]);
-        let ticket = scene.nodes[0].send(scene.now, peer, &[], body, Role::Alone).unwrap();
+        let ticket = scene.nodes[0].send(scene.now, peer, &[], body, Terms::default()).unwrap();
         scene.transmit();
         for (said, steps) in &script {
             scene.stranger(said);

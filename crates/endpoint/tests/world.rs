@@ -13,8 +13,8 @@ use std::panic::RefUnwindSafe;
 
 use bytes::Bytes;
 use tidegate_algos::Protocol;
-use tidegate_core::{Domain, Facts, Need, Rate, Rng, Role, Span, Time};
-use tidegate_endpoint::node::{Arrival, Config, Event, Gone, Limits, Node, PeerId, Ticket};
+use tidegate_core::{Domain, Facts, Need, Rate, Rng, Span, Time};
+use tidegate_endpoint::node::{Arrival, Config, Event, Gone, Limits, Node, PeerId, Terms, Ticket};
 use tidegate_endpoint::session::Key;
 
 /// What happens to datagrams and nodes, as shares of either.
@@ -176,7 +176,7 @@ impl World {
         let peer = known.unwrap_or_else(|| host.node.connect(now, there).unwrap());
         host.peers.insert(there, peer);
         let body = Bytes::from(bytes_of(key, length));
-        match host.node.send(now, peer, &[], body, Role::Alone) {
+        match host.node.send(now, peer, &[], body, Terms::default()) {
             Ok(ticket) => {
                 host.sent.insert(ticket, key);
             }
@@ -306,6 +306,7 @@ impl World {
                         let key = self.hosts[i].sent.remove(&ticket).expect("told once");
                         self.failed.insert(key, why);
                     }
+                    other => panic!("{other:?}, where messages come whole"),
                 }
             }
         }

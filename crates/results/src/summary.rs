@@ -2,6 +2,7 @@
 
 use crate::fixed::Fixed;
 use crate::jobs::JobSummary;
+use crate::real::RealSummary;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::io;
@@ -52,6 +53,9 @@ pub struct Summary {
     pub warnings: Vec<String>,
     /// About the run itself.
     pub engine: Engine,
+    /// Where packets were real: what is behind the numbers.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub real: Option<RealSummary>,
     /// Every flow by id, where there are at most [`FLOWS_MAX`].
     #[serde(skip_serializing_if = "Option::is_none", default)]
     pub flows: Option<Vec<FlowSummary>>,

@@ -83,6 +83,7 @@ fn summary() -> Summary {
             threads: 1,
             peak_rss_bytes: None,
         },
+        real: None,
         flows: recorded.flows,
         flows_in: None,
         groups: recorded.groups,

@@ -123,16 +123,7 @@ impl Flows {
     pub(crate) fn receive(&mut self, submission: &Submission, packet_time: Span) {
         let Submission { flow, id, number } = *submission;
         let message = MessageId { src: flow.src, id: number };
-        let receiving = Receiving {
-            id,
-            message,
-            packet_time,
-            delivered_bytes: 0,
-            window_bytes: 0,
-            last_delivery: Time::NEVER,
-            completed: None,
-            bytes: flow.bytes,
-        };
+        let receiving = Receiving::new(id, message, packet_time, flow.bytes);
         self.receiving.add(message, receiving);
     }
 
@@ -253,7 +244,41 @@ impl Flows {
     }
 }
 
+impl Done {
+    /// Adds those of others.
+    pub(crate) fn join(&mut self, others: Done) {
+        let Done { sent, received, asked } = others;
+        self.sent.extend(sent);
+        self.received.extend(received);
+        self.asked.extend(asked);
+    }
+
+    /// Adds the receiving ends of flows of which nothing has arrived, so that nobody there knows
+    /// of them. `packet_time` is as in [`Receiving`].
+    pub(crate) fn expect_rest(&mut self, packet_time: impl Fn(&Flow) -> Span) {
+        let known: BTreeSet<u64> = self.received.iter().map(|end| end.id).collect();
+        let unknown = self.sent.iter().filter(|end| !known.contains(&end.id));
+        self.received.extend(unknown.map(|end| {
+            let message = MessageId { src: end.flow.src, id: 0 };
+            Receiving::new(end.id, message, packet_time(&end.flow), end.flow.bytes)
+        }));
+    }
+}
+
 impl Receiving {
+    fn new(id: u64, message: MessageId, packet_time: Span, bytes: u64) -> Receiving {
+        Receiving {
+            id,
+            message,
+            packet_time,
+            delivered_bytes: 0,
+            window_bytes: 0,
+            last_delivery: Time::NEVER,
+            completed: None,
+            bytes,
+        }
+    }
+
     /// What the slowest link of the path carries in `span` of a packet with `bytes` of payload.
     #[cold]
     fn part_of(&self, bytes: u32, span: Span, mtu: u32) -> u64 {

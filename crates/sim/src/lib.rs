@@ -29,6 +29,7 @@ mod loops;
 mod marking;
 mod naming;
 mod open_fabric;
+mod open_hosts;
 mod outcome;
 mod packets;
 mod part;
@@ -55,6 +56,7 @@ pub use failure::Failure;
 pub use generate::flows;
 
 pub use open_fabric::{Leaving, OpenFabric, Packet};
+pub use open_hosts::{Begun, Delivery, NAME_BYTES, OpenHost, OpenOutcome, OpenRows};
 pub use outcome::{
     Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
     Sample, Spread, Step, SwitchRecord, Window,

@@ -148,6 +148,13 @@ impl OpenFabric {
         now
     }
 
+    /// Bytes queued now at the ports of switches: each as [`Sample::entity`](crate::Sample) names
+    /// it.
+    pub fn queues(&mut self) -> impl Iterator<Item = (u64, u32)> {
+        self.part.commit_all();
+        self.part.queues().map(|(port, bytes)| (u64::from(port), bytes))
+    }
+
     /// What the ports of switches, by number, and the switches have done so far. Of buffers there
     /// is no percentile: they are not sampled.
     pub fn records(&mut self) -> (Vec<LinkRecord>, Vec<SwitchRecord>) {

@@ -19,6 +19,7 @@ mod lossless;
 mod measures;
 mod nics;
 mod open_fabric;
+mod open_hosts;
 mod parts;
 mod ranks;
 mod rates;

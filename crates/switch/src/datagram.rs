@@ -43,6 +43,8 @@ pub struct Reader {
     pub priorities: u8,
     /// It writes telemetry.
     pub stamps: bool,
+    /// The last two bytes of each datagram say what links carry of it.
+    pub sized: bool,
 }
 
 /// A datagram that is on its way through the switch.
@@ -75,7 +77,10 @@ impl Datagram {
         host: u32,
         entropy: u32,
     ) -> Option<Packet> {
-        let wire_bytes = u16::try_from(self.bytes.len() + AROUND_BYTES).ok()?;
+        let wire_bytes = match self.bytes.last_chunk() {
+            Some(&said) if reader.sized => u16::from_be_bytes(said),
+            _ => u16::try_from(self.bytes.len() + AROUND_BYTES).ok()?,
+        };
         let mut frame = Frame::default();
         let mut hops = HopTrace::default();
         if reader.stamps {
@@ -129,7 +134,7 @@ mod tests {
     use super::*;
     use tidegate_core::{Hop, Rate, Span, Time};
 
-    const READER: Reader = Reader { priorities: 8, stamps: true };
+    const READER: Reader = Reader { priorities: 8, stamps: true, sized: false };
 
     fn datagram(tos: u8, payload: &[u8]) -> Datagram {
         let mut datagram = Datagram::default();
@@ -220,6 +225,20 @@ mod tests {
         let packet = silent.packet(Reader { stamps: false, ..READER }, 0, 0, 0).unwrap();
         silent.stamp(&packet);
         assert_eq!(silent.payload().concat(), asking());
+    }
+
+    #[test]
+    fn a_datagram_may_say_what_links_carry_of_it() {
+        let sized = Reader { sized: true, ..READER };
+        let wire_bytes = |reader: Reader, payload: &[u8]| {
+            datagram(0, payload).packet(reader, 0, 0, 0).unwrap().frame.wire_bytes
+        };
+        let mut long = vec![7; 300];
+        assert_eq!(wire_bytes(READER, &long), 300 + AROUND_BYTES as u16);
+        long[298..].copy_from_slice(&1_080_u16.to_be_bytes());
+        assert_eq!(wire_bytes(sized, &long), 1_080);
+        // No packet is shorter than the shortest, whatever is said.
+        assert_eq!([&[0, 1][..], &[9], &[]].map(|payload| wire_bytes(sized, payload)), [84; 3]);
     }
 
     #[test]

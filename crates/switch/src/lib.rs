@@ -47,6 +47,8 @@ pub struct Config {
     /// The links from hosts are here, too, with rate and delay: for hosts that have none of their
     /// own.
     pub uplinks: bool,
+    /// The last two bytes of each datagram say what links carry of it, most significant first.
+    pub sized: bool,
     /// How its clock goes; none: as the system's, from when the switch is opened.
     pub clock: Option<Dilation>,
     /// All chance in marks and paths comes from here.

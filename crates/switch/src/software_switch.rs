@@ -68,7 +68,7 @@ impl SoftwareSwitch {
         let late_ns = late_ns.map_err(io::Error::other)?;
         Ok(SoftwareSwitch {
             fabric,
-            reader: Reader { priorities: priorities.unwrap_or(1), stamps },
+            reader: Reader { priorities: priorities.unwrap_or(1), stamps, sized: config.sized },
             sprays: config.routing == Routing::Spray,
             sockets: Sockets::open(config)?,
             clock: Clock::new(config.clock),
@@ -130,6 +130,12 @@ impl SoftwareSwitch {
             counts,
             late_us,
         }
+    }
+
+    /// Bytes queued now at the ports of switches, as
+    /// [`OpenFabric::queues`](tidegate_sim::OpenFabric::queues) names them.
+    pub fn queues(&mut self) -> impl Iterator<Item = (u64, u32)> {
+        self.fabric.queues()
     }
 
     /// What has been measured so far is forgotten, but for what became of datagrams.

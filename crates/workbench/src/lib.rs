@@ -36,6 +36,8 @@ mod seeds;
 mod source;
 mod sweep;
 mod switch;
+#[cfg(target_os = "linux")]
+pub mod testbed;
 mod warnings;
 
 pub use cache::{BUILD, can_keep, default_cache};

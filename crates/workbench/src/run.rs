@@ -10,7 +10,8 @@ use tidegate_scenario::Plan;
 
 use crate::machine::{self, Stopwatch};
 use crate::observe::{
-    Control, Measure, Progress, RowsFile, SamplesFile, Shelf, Summarised, adapt, build_among, drive,
+    Control, Left, Measure, Progress, RowsFile, SamplesFile, Shelf, Summarised, adapt, build_among,
+    drive,
 };
 use crate::pcap::{Capture, Capturing};
 use crate::ranks::Ranks;
@@ -131,8 +132,31 @@ fn run_in_chunks(
     options: &RunOptions<'_>,
     threads: usize,
     (number, out): (usize, Option<Destination>),
-    mut measures: Vec<Box<dyn Measure>>,
+    measures: Vec<Box<dyn Measure>>,
     chunk: impl Fn(Span, Duration) -> Span,
+) -> Result<(Summary, Option<Staged>), Error> {
+    let tell = |progress: &Progress| {
+        if let Some(tell) = options.progress {
+            tell(number, progress);
+        }
+    };
+    let asks = || options.is_interrupted();
+    let ranks = match options.ranks {
+        Some(ranks) => Some((ranks, ranks.greet(plan, options.threads)?)),
+        None => None,
+    };
+    let control = Control { threads, ranks, asks: &asks, tell: &tell, chunk: &chunk };
+    recorded(plan, options, (number, out), measures, |measures| drive(plan, measures, &control))
+}
+
+/// Has a run heard by measures of its files and of the summary, and some more, and keeps what they
+/// leave. Its files wait for their names.
+pub(crate) fn recorded(
+    plan: &Plan,
+    options: &RunOptions<'_>,
+    (number, out): (usize, Option<Destination>),
+    mut measures: Vec<Box<dyn Measure>>,
+    happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<Left, Error>,
 ) -> Result<(Summary, Option<Staged>), Error> {
     let watch = Stopwatch::start();
     measures.push(Box::new(Summarised::new(plan)));
@@ -147,18 +171,7 @@ fn run_in_chunks(
             Box::new(file) as Box<dyn Measure>
         }));
     }
-    let tell = |progress: &Progress| {
-        if let Some(tell) = options.progress {
-            tell(number, progress);
-        }
-    };
-    let asks = || options.is_interrupted();
-    let ranks = match options.ranks {
-        Some(ranks) => Some((ranks, ranks.greet(plan, options.threads)?)),
-        None => None,
-    };
-    let control = Control { threads, ranks, asks: &asks, tell: &tell, chunk: &chunk };
-    let left = drive(plan, measures, &control)?;
+    let left = happen(measures)?;
     let missing = || Error::Run("a run ended without a summary".to_owned());
     let summary = left.seen.summary.ok_or_else(missing)?;
     if let Some(take) = options.tables.filter(|_| out.is_none()) {

@@ -143,6 +143,7 @@ mod at_work {
             hosts: plan.hosts.clone(),
             listen: plan.listen,
             uplinks: false,
+            sized: false,
             clock: None,
             seed: plan.seed,
         }

@@ -46,8 +46,8 @@ impl Node {
             open.sent += bytes;
             open.under_way += 1;
             peer.waiting.pop_front();
-            let role = message.role;
-            let message = Message { id, dst: number, bytes, dedicated: false, weight: 1, role };
+            let Terms { role, weight, dedicated } = message.terms;
+            let message = Message { id, dst: number, bytes, dedicated, weight, role };
             let paths =
                 Paths { peers: &self.peers, context: &self.context, hops: self.config.hops };
             endpoint.submit(now, message, &paths);

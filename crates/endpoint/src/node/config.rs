@@ -52,8 +52,31 @@ pub struct Config {
     pub most_held: Span,
     /// What it takes of others.
     pub limits: Limits,
+    /// How messages come to the application.
+    pub delivery: Delivery,
+    /// What links are taken to carry of a datagram.
+    pub sizes: Sizes,
     /// Of the transport's random numbers.
     pub seed: u64,
+}
+
+/// How messages come to the application.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// Whole, when all is there.
+    Whole,
+    /// In the pieces in which they arrive, in any order. Nothing is kept here.
+    Pieces,
+}
+
+/// What links are taken to carry of a datagram.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sizes {
+    /// All of it, and what Ethernet adds.
+    Real,
+    /// What a simulated link does: the bytes that the protocol counts for the packet. They stand
+    /// in the last two of each datagram, for links that exist in software alone.
+    Simulated,
 }
 
 /// How much a node takes of others.
@@ -139,8 +162,17 @@ impl Config {
             burst: Span::ZERO,
             most_held: Span::ZERO,
             limits: Limits::default(),
+            delivery: Delivery::Whole,
+            sizes: Sizes::Real,
             seed: 1,
         }
+    }
+
+    /// Full packets have so many bytes of payload, and links carry what simulated ones do.
+    pub fn as_simulated(mut self, mtu: u32) -> Config {
+        self.sizes = Sizes::Simulated;
+        self.datagram = mtu as usize + self.header_bytes();
+        self
     }
 
     /// What the transport is told, as far as that is known before the first session.
@@ -229,6 +261,9 @@ impl Config {
     /// What a transport is told of the link's rate. It counts the bytes of its paper; the link
     /// carries more, and so is slower by that share.
     fn nominal_rate(&self, mtu: u32) -> Rate {
+        if self.sizes == Sizes::Simulated {
+            return self.rate;
+        }
         let counted = u64::from(mtu + HEADER_BYTES);
         let carried = self.datagram as u64 + u64::from(BELOW_BYTES);
         Rate::bps(

@@ -2,13 +2,11 @@
 
 use std::collections::VecDeque;
 
+use super::{Terms, Ticket};
 use bytes::Bytes;
-use tidegate_core::Role;
-
-use super::Ticket;
 
 /// Bytes that may stand before a message's own.
-const HEAD_BYTES: usize = 16;
+const HEAD_BYTES: usize = 24;
 
 /// A message on its way out.
 pub(super) struct Outgoing {
@@ -17,7 +15,7 @@ pub(super) struct Outgoing {
     head: [u8; HEAD_BYTES],
     head_bytes: usize,
     body: Bytes,
-    pub(super) role: Role,
+    pub(super) terms: Terms,
 }
 
 impl Outgoing {
@@ -51,13 +49,19 @@ pub(super) struct Outbox {
 
 impl Outbox {
     /// A message; its number among those alive, and for ever.
-    pub(super) fn add(&mut self, peer: u32, head: &[u8], body: Bytes, role: Role) -> (u32, Ticket) {
+    pub(super) fn add(
+        &mut self,
+        peer: u32,
+        head: &[u8],
+        body: Bytes,
+        terms: Terms,
+    ) -> (u32, Ticket) {
         let ticket = Ticket(self.tickets);
         self.tickets += 1;
         let head_bytes = head.len().min(HEAD_BYTES);
         let mut kept = [0; HEAD_BYTES];
         kept[..head_bytes].copy_from_slice(&head[..head_bytes]);
-        let message = Outgoing { ticket, peer, head: kept, head_bytes, body, role };
+        let message = Outgoing { ticket, peer, head: kept, head_bytes, body, terms };
         let id = match self.free.pop_front() {
             Some(id) => {
                 self.all[id as usize] = Some(message);
@@ -116,7 +120,7 @@ mod tests {
     fn a_message_is_its_head_and_its_body() {
         let mut outbox = Outbox::default();
         let body = Bytes::from((0..100).collect::<Vec<u8>>());
-        let (id, _) = outbox.add(1, &[200, 201, 202], body, Role::Alone);
+        let (id, _) = outbox.add(1, &[200, 201, 202], body, Terms::default());
         let whole: Vec<u8> = [200, 201, 202].into_iter().chain(0..100).collect();
         let message = outbox.get(id).unwrap();
         assert_eq!(message.bytes(), 103);
@@ -133,7 +137,8 @@ mod tests {
     #[test]
     fn numbers_come_again_when_they_are_free_and_tickets_never_do() {
         let mut outbox = Outbox::default();
-        let add = |outbox: &mut Outbox| outbox.add(1, &[], Bytes::from_static(b"x"), Role::Alone);
+        let add =
+            |outbox: &mut Outbox| outbox.add(1, &[], Bytes::from_static(b"x"), Terms::default());
         assert_eq!([add(&mut outbox), add(&mut outbox)], [(0, Ticket(0)), (1, Ticket(1))]);
         assert!(outbox.remove(0).is_some() && outbox.remove(0).is_none());
         assert_eq!(add(&mut outbox), (0, Ticket(2)));

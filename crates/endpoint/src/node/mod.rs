@@ -29,7 +29,7 @@ use crate::session::header::control::{Blocked, Limit, Ping, Pong, Told};
 use crate::session::header::{Control, Data, Header};
 use crate::session::keys::{Cookies, TAG_BYTES};
 
-pub use config::{Config, ConfigError, Limits};
+pub use config::{Config, ConfigError, Delivery, Limits, Sizes};
 use messages::Outbox;
 use peers::{Peer, Peers, State};
 
@@ -102,6 +102,42 @@ pub enum Event {
     Delivered(Ticket),
     /// Whether the peer has the message, nobody knows.
     Failed(Ticket, Gone),
+    /// A part of a message has arrived that had not before. Only with [`Delivery::Pieces`].
+    Piece(PeerId, Piece),
+    /// All pieces of the message of that number have come; another may have the number next. Only
+    /// with [`Delivery::Pieces`].
+    Ended(PeerId, u32),
+    /// So many bytes of a message have left again. Only with [`Delivery::Pieces`].
+    Resent(Ticket, u32),
+}
+
+/// A part of a message.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Piece {
+    /// The message: what its sender's transport calls it while it lasts.
+    pub message: u32,
+    /// Where the piece begins in it.
+    pub offset: u64,
+    /// The piece.
+    pub bytes: Vec<u8>,
+}
+
+/// What a message is to the transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Whether it asks for another, or was asked for.
+    pub role: Role,
+    /// What it counts among others where protocols tell tenants apart: 1 to
+    /// [`Message::MOST_WEIGHT`].
+    pub weight: u8,
+    /// Has a connection of its own, whatever messages share.
+    pub dedicated: bool,
+}
+
+impl Default for Terms {
+    fn default() -> Terms {
+        Terms { role: Role::Alone, weight: 1, dedicated: false }
+    }
 }
 
 /// Why a message was not taken.
@@ -264,7 +300,7 @@ impl Node {
         peer: PeerId,
         head: &[u8],
         body: Bytes,
-        role: Role,
+        terms: Terms,
     ) -> Result<Ticket, SendError> {
         let now = self.clock(now);
         let bytes = (head.len() + body.len()) as u64;
@@ -275,7 +311,7 @@ impl Node {
             _ => {}
         }
         let to = self.peers.get_mut(peer).filter(|peer| !peer.closing).ok_or(SendError::Gone)?;
-        let (id, ticket) = self.outbox.add(peer.number, head, body, role);
+        let (id, ticket) = self.outbox.add(peer.number, head, body, terms);
         to.waiting.push_back(id);
         self.submit_to(now, peer.number);
         Ok(ticket)
@@ -329,6 +365,7 @@ impl Node {
                 outbox: &mut self.outbox,
                 events: &mut self.events,
                 payload: &[],
+                delivery: self.config.delivery,
                 violation: None,
             };
             endpoint.on_deadline(now, &mut hearing);
@@ -356,12 +393,14 @@ struct Hearing<'a> {
     events: &'a mut VecDeque<Event>,
     /// Of the packet in hand.
     payload: &'a [u8],
+    delivery: Delivery,
     /// A peer that has sent more than it was let.
     violation: Option<u32>,
 }
 
 impl Application for Hearing<'_> {
     fn delivered(&mut self, _now: Time, message: MessageId, offset: u64, bytes: u32) {
+        let Some(name) = self.peers.name(message.src) else { return };
         let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(message.src) else {
             return;
         };
@@ -369,6 +408,16 @@ impl Application for Hearing<'_> {
         let payload = self.payload.get(..bytes as usize).filter(|payload| !payload.is_empty());
         let Some(payload) = payload else { return };
         let end = offset.checked_add(payload.len() as u64);
+        if self.delivery == Delivery::Pieces {
+            let room = open.limit.saturating_sub(open.come);
+            if end.is_none() || payload.len() as u64 > room {
+                self.violation = Some(message.src);
+                return;
+            }
+            open.come += payload.len() as u64;
+            let piece = Piece { message: message.id, offset, bytes: payload.to_vec() };
+            return self.events.push_back(Event::Piece(name, piece));
+        }
         let incoming = open.incoming.entry(message.id).or_default();
         let longer = end.map(|end| end.saturating_sub(incoming.bytes.len() as u64));
         match longer.filter(|&longer| longer <= open.limit - open.come.min(open.limit)) {
@@ -382,6 +431,9 @@ impl Application for Hearing<'_> {
         let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(message.src) else {
             return;
         };
+        if self.delivery == Delivery::Pieces {
+            return self.events.push_back(Event::Ended(name, message.id));
+        }
         if let Some(whole) = open.incoming.remove(&message.id) {
             self.events.push_back(Event::Arrived(name, whole.bytes));
         }
@@ -448,6 +500,7 @@ mod tests {
                 outbox: &mut outbox,
                 events: &mut events,
                 payload: &payload,
+                delivery: Delivery::Whole,
                 violation: None,
             };
             let message = MessageId { src: name.number, id };

@@ -7,6 +7,8 @@ use crate::session::OVERHEAD_BYTES;
 const CAPABLE: u8 = 0b10;
 /// The packet was marked.
 const MARKED: u8 = 0b11;
+/// What says how much of a datagram simulated links carry.
+const SIZE_BYTES: usize = 2;
 
 /// Bytes that telemetry takes at the beginning of a datagram.
 fn telemetry_bytes(packet: &Packet) -> (usize, usize) {
@@ -33,6 +35,12 @@ impl Node {
     pub fn receive(&mut self, now: Time, arrival: Arrival<'_>) {
         let now = self.clock(now);
         let Arrival { from, tos, held, bytes } = arrival;
+        let said = if self.config.sizes == Sizes::Simulated { SIZE_BYTES } else { 0 };
+        let Some(end) = bytes.len().checked_sub(said) else {
+            self.counters.malformed += 1;
+            return;
+        };
+        let bytes = &mut bytes[..end];
         match bytes.get(1) {
             Some(kind) if OF_SESSIONS.contains(kind) => match Header::parse(bytes) {
                 Ok((Header::Control(control), _)) => {
@@ -106,6 +114,7 @@ impl Node {
             outbox: &mut self.outbox,
             events: &mut self.events,
             payload,
+            delivery: self.config.delivery,
             violation: None,
         };
         endpoint.receive(now, packet, &mut hearing);
@@ -126,7 +135,9 @@ impl Node {
             let room = out.get_mut(..bytes.len())?;
             room.copy_from_slice(&bytes);
             let top = self.tos(0, 0);
-            return Some(Departure { to, tos: top, bytes: bytes.len() });
+            let departure = Departure { to, tos: top, bytes: bytes.len() };
+            let wire_bytes = (bytes.len() as u32 + BELOW_BYTES).min(u16::MAX.into());
+            return self.say_size(departure, wire_bytes as u16, out);
         }
         loop {
             if self.free_at > now.after(self.config.burst) {
@@ -140,9 +151,29 @@ impl Node {
             let wire = self.context.nic_rate.serialise(packet.frame.wire_bytes.into());
             self.free_at = self.free_at.max(now).after(wire);
             if let Some(departure) = self.emit(&packet, out) {
-                return Some(departure);
+                if packet.body.is_retransmission && self.config.delivery == Delivery::Pieces {
+                    self.note_resent(&packet);
+                }
+                return self.say_size(departure, packet.frame.wire_bytes, out);
             }
         }
+    }
+
+    /// A part of a message leaves again.
+    fn note_resent(&mut self, packet: &Packet) {
+        if let Some(message) = self.outbox.get(packet.body.message) {
+            let resent = Event::Resent(message.ticket, packet.body.payload_bytes);
+            self.events.push_back(resent);
+        }
+    }
+
+    /// Adds to a datagram what links carry of it, where they do not see that.
+    fn say_size(&self, of: Departure, wire_bytes: u16, out: &mut [u8]) -> Option<Departure> {
+        if self.config.sizes == Sizes::Real {
+            return Some(of);
+        }
+        out.get_mut(of.bytes..)?.first_chunk_mut().map(|room| *room = wire_bytes.to_be_bytes())?;
+        Some(Departure { bytes: of.bytes + SIZE_BYTES, ..of })
     }
 
     /// Writes a packet as a datagram; none where its peer is gone.

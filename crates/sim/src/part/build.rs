@@ -124,7 +124,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
 }
 
 /// What a host tells its transports.
-fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContext {
+pub(crate) fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContext {
     let fabric = &setup.fabric;
     HostContext {
         host,

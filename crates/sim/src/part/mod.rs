@@ -21,6 +21,7 @@ mod switching;
 mod uplinks;
 
 pub(crate) use border::Mail;
+pub(crate) use build::context;
 use racks::Racks;
 use std::sync::Arc;
 

@@ -173,6 +173,7 @@ pub fn over(fabric: Fabric, hosts: Vec<Host>) -> Network {
         hosts: places,
         listen,
         uplinks: false,
+        sized: false,
         clock: None,
         seed: 1,
     };

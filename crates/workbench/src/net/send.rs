@@ -269,7 +269,6 @@ impl Sender<'_> {
             match event {
                 Event::Opened(_) => self.opened = Some(now),
                 Event::Gone(peer, why) if peer == self.peer => self.gone = Some(why),
-                Event::Gone(..) | Event::Failed(..) => {}
                 Event::Delivered(ticket) => {
                     if let Some(message) = self.tickets.remove(&ticket)
                         && message.measured
@@ -287,6 +286,8 @@ impl Sender<'_> {
                         self.received += bytes.len() as u64;
                     }
                 }
+                // Sessions of others, what failed with this one; and messages come whole.
+                _ => {}
             }
         }
     }

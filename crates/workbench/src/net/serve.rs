@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::wire::Header as _;
-use tidegate_core::{Role, Span, Time};
+use tidegate_core::{Span, Time};
 use tidegate_endpoint::message::{Head, Reply, Request};
-use tidegate_endpoint::node::{Event, Gone, Node, PeerId, SendError, Ticket};
+use tidegate_endpoint::node::{Event, Gone, Node, PeerId, SendError, Terms, Ticket};
 
 use super::report::{NetEngine, NetSummary, Network, gbps};
 use super::{Endpoint, EndpointOptions, failed};
@@ -31,7 +31,7 @@ pub(super) fn send(
     let (head, mut bytes) = (head.into(), [0; MOST_HEAD_BYTES]);
     // There is room: none is longer.
     let length = head.emit(&mut bytes).unwrap_or(0);
-    node.send(now, peer, &bytes[..length], body, Role::Alone)
+    node.send(now, peer, &bytes[..length], body, Terms::default())
 }
 
 /// How to serve.
@@ -106,7 +106,8 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                         let _ = send(&mut driver.node, now, peer, Reply { number }, reply);
                     }
                 }
-                Event::Delivered(_) | Event::Failed(..) => {}
+                // Of its own messages, replies, nobody hears; and messages come whole.
+                _ => {}
             }
         }
     }

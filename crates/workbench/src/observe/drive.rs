@@ -197,6 +197,7 @@ fn pass<P: Probe>(
     left.seen.digest = format!("{:016x}", outcome.digest);
     left.seen.warmup_us = plan.warmup.as_us_f64();
     left.seen.duration_us = plan.duration.as_us_f64();
-    measures.finish(&End { plan, outcome: &outcome, drained, threads, watch }, &mut left)?;
+    let outcome = &outcome;
+    measures.finish(&End { plan, outcome, drained, threads, watch, real: None }, &mut left)?;
     Ok(left)
 }

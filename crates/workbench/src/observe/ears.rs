@@ -1,5 +1,6 @@
 //! The measures of a run, and how they hear of what happens inside the engine.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Feedback, Span, Time};
@@ -45,6 +46,24 @@ impl Measures {
             seat.measure.begin(start)?;
         }
         Ok(())
+    }
+
+    /// When samples have to be taken, over the whole run.
+    pub(super) fn sample_times(&self, plan: &Plan) -> BTreeSet<Time> {
+        let of = |seat: &Seat| {
+            let first = sample_after(Time::ZERO, &*seat.measure, plan);
+            std::iter::successors(Some(first), |at| Some(sample_after(*at, &*seat.measure, plan)))
+                .take_while(|at| *at < Time::NEVER)
+                .collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of).collect()
+    }
+
+    /// Payload has arrived.
+    pub(super) fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
+        for seat in self.0.iter_mut().filter(|seat| seat.hears.delivered) {
+            seat.measure.delivered(now, flow, bytes);
+        }
     }
 
     /// When samples have to be taken next.
@@ -119,11 +138,8 @@ impl Ears {
 
 impl Probe for Ears {
     fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
-        if !self.hears.delivered {
-            return;
-        }
-        for seat in self.lock().0.iter_mut().filter(|seat| seat.hears.delivered) {
-            seat.measure.delivered(now, flow, bytes);
+        if self.hears.delivered {
+            self.lock().delivered(now, flow, bytes);
         }
     }
 

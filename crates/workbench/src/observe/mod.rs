@@ -15,6 +15,8 @@ mod followed;
 mod links;
 mod messages;
 mod queues;
+#[cfg(target_os = "linux")]
+mod replay;
 mod round_trips;
 mod rows;
 mod series;
@@ -29,7 +31,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use tidegate_core::{Feedback, PathOracle, Span, Time};
-use tidegate_results::{LinkSummary, Partial, Summary};
+use tidegate_results::{LinkSummary, Partial, RealSummary, Summary};
 use tidegate_scenario::Plan;
 use tidegate_sim::{Departure, FlowRecord, Outcome, Sample};
 
@@ -40,12 +42,12 @@ pub(crate) use buffers::{BufferTrace, EVERY};
 pub(crate) use circuits::CircuitTrace;
 pub(crate) use delivered::Delivered;
 pub use drive::Progress;
-#[cfg(test)]
-pub(crate) use drive::setup;
-pub(crate) use drive::{Control, adapt, build_among, drive};
+pub(crate) use drive::{Control, adapt, build_among, drive, setup};
 pub(crate) use followed::{Followed, Trajectory};
 pub(crate) use messages::Messages;
 pub(crate) use queues::QueueTrace;
+#[cfg(target_os = "linux")]
+pub(crate) use replay::{Acted, Audience};
 pub(crate) use rows::RowsFile;
 pub(crate) use series::SamplesFile;
 pub(crate) use slowdowns::{Slowdown, quantile};
@@ -135,6 +137,8 @@ pub(crate) struct End<'a> {
     pub(crate) threads: usize,
     /// Running since it was asked for.
     pub(crate) watch: &'a Stopwatch,
+    /// Where packets were real: what is behind the numbers.
+    pub(crate) real: Option<RealSummary>,
 }
 
 /// Events inside the engine that a measure hears of. Where none hears of any, the engine tells

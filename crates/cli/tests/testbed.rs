@@ -1,0 +1,159 @@
+//! Scenarios with real packets: processes over loopback, held against the simulator.
+#![cfg(target_os = "linux")]
+
+mod common;
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+use common::{Place, files, tidegate};
+use serde_json::Value;
+
+const STAR: &str = r#"
+name = "star"
+duration = "2ms"
+drain = "20ms"
+[fabric]
+kind = "star"
+hosts = 4
+mtu = "1000B"
+host_link = { rate = "10Gbps", delay = "2us" }
+[switch]
+buffer = "1MB"
+[transport]
+protocol = "swift"
+"#;
+
+/// A folder with that scenario.
+fn place(scenario: &str) -> Place {
+    let place = Place::usual();
+    std::fs::write(place.path("scenario.toml"), scenario).unwrap();
+    place
+}
+
+fn json(place: &Place, subcommand: &str, args: &[&str]) -> Value {
+    place.call(subcommand, &[&["--json", "-q"], args].concat()).json()
+}
+
+/// Columns of flows that no network changes.
+fn sent(summary: &Value) -> Vec<Value> {
+    let flows = summary["flows"].as_array().unwrap().iter();
+    let of = |flow: &Value| {
+        let keys = ["id", "label", "src", "dst", "protocol", "size_bytes", "start_us"];
+        keys.iter().map(|key| flow[key].clone()).collect()
+    };
+    flows.map(of).collect()
+}
+
+#[test]
+fn messages_of_a_scenario_are_sent_and_arrive() {
+    let traffic = "[[traffic]]\nkind = 'poisson'\nlabel = 'drawn'\nsizes = '30KB'\nload = 0.2\n\
+                   [[flows]]\nsrc = 'h1'\ndst = 'h0'\nsize = '8B'\nstart = '20us'\n";
+    for protocol in ["swift", "poseidon", "hpcc", "homa", "sird"] {
+        let place = place(&(STAR.replace("swift", protocol) + traffic));
+        let out = place.arg("out");
+        let real = json(&place, "testbed", &["--out", &out]);
+        let simulated = json(&place, "run", &[]);
+        assert_eq!(sent(&real), sent(&simulated), "{protocol}");
+        let of = |summary: &Value, key: &str| summary["fct"]["all"][key].clone();
+        assert_eq!(of(&real, "count"), of(&simulated, "count"));
+        assert_eq!(of(&real, "unfinished"), 0, "{protocol}");
+        for flow in real["flows"].as_array().unwrap() {
+            assert_eq!(flow["delivered_bytes"], flow["size_bytes"], "{protocol}");
+            // Nothing is faster than the network, but for what a clock is late.
+            assert!(flow["slowdown"].as_f64().unwrap() > 0.9, "{protocol}: {flow}");
+        }
+        let behind = &real["real"];
+        assert_eq!((&behind["hosts"], &behind["lost"]), (&4.into(), &0.into()), "{protocol}");
+        assert!(behind["datagrams"].as_u64().unwrap() > 1_000, "{protocol}: {behind}");
+        assert!(simulated.get("real").is_none());
+        assert_eq!(files(&place.path("out")), ["flows.parquet", "manifest.json", "summary.json"]);
+        // What switches saw is there, too: every packet went to a host, and most from one.
+        let links = real["links"].as_array().unwrap();
+        assert_eq!(links.len(), simulated["links"].as_array().unwrap().len());
+        assert!(links.iter().any(|link| link["from"] == "tor0" && link["utilization"] != 0.0));
+    }
+}
+
+/// The share that flows get is the protocol's, not the machine's.
+#[test]
+fn flows_share_a_link_as_simulated_ones_do() {
+    let flows = "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n[[flows]]\nsrc = 'h2'\ndst = 'h0'\n";
+    let place = place(&(STAR.to_owned() + flows));
+    let args = ["--set", "drain=0ms", "--set", "duration=8ms", "--set", "warmup=3ms"];
+    let goodputs = |subcommand: &str| {
+        let summary = json(&place, subcommand, &args);
+        let flows = summary["flows"].as_array().unwrap().iter();
+        flows.map(|flow| flow["goodput_gbps"].as_f64().unwrap()).collect::<Vec<f64>>()
+    };
+    let (real, simulated) = (goodputs("testbed"), goodputs("run"));
+    // The link is full, and nobody gets more than twice what the other does.
+    let sum: f64 = real.iter().sum();
+    assert!((8.0..9.4).contains(&sum), "{real:?}, simulated {simulated:?}");
+    assert!(real.iter().all(|gbps| *gbps > sum / 3.0), "{real:?}, simulated {simulated:?}");
+}
+
+#[test]
+fn exchanges_and_collectives_go_on_as_messages_arrive() {
+    let traffic = "[[traffic]]\nkind = 'closed-loop'\nlabel = 'ask'\nclients = 'h[1-2]'\n\
+                   servers = 'h3'\nrequest = '100B'\nreply = '20KB'\nthink = '20us'\n\
+                   [[traffic]]\nkind = 'collective'\nlabel = 'ring'\nop = 'ring-all-reduce'\n\
+                   hosts = ['h0', 'h1', 'h2', 'h3']\nsize = '200KB'\niterations = 2\n";
+    let place = place(&(STAR.to_owned() + traffic));
+    let real = json(&place, "testbed", &[]);
+    let exchanges = &real["exchanges"]["ask"];
+    assert!(exchanges["count"].as_u64().unwrap() > 10, "{exchanges}");
+    assert_eq!(exchanges["unfinished"], 0);
+    // Two ways of the network, and a link that carries 20 KB.
+    assert!(exchanges["p50_us"].as_f64().unwrap() > 16.0 + 8.0, "{exchanges}");
+    assert_eq!(real["jobs"][0]["finished"], 2, "{}", real["jobs"]);
+}
+
+#[test]
+fn what_is_only_simulated_is_refused() {
+    let flow = "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n";
+    let place = place(&(STAR.to_owned() + flow + flow));
+    let out = place.arg("out");
+    for (args, words) in [
+        (&["--set", "faults.loss=0.001"][..], &["faults"][..]),
+        (&["--set", "flows[0].stop=1ms"], &["flows.stop"]),
+        (&["--set", "switch.pfc={}"], &["switch.pfc"]),
+        (&["--set", "hosts.stack_delay=1us"], &["hosts.stack_delay"]),
+        (&["--set", "flows[0].protocol=dctcp"], &["several protocols"]),
+        (&["--seeds", "2"], &["--seeds", "one seed"]),
+        (&["--dilation", "0"], &["--dilation", "1..=1000000"]),
+        (&["--set", "fabric.kind=nothing"], &["fabric.kind"]),
+    ] {
+        let args = [args, &["--out", &out]].concat();
+        place.call("testbed", &args).refused(2, words);
+    }
+    place.call("testbed", &["--force"]).refused(2, &["--force", "--out"]);
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}
+
+#[test]
+fn an_interrupt_ends_it_and_leaves_nothing() {
+    let place = place(&(STAR.to_owned() + "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n"));
+    let out = place.arg("out");
+    let scenario = place.arg("scenario.toml");
+    let args = ["testbed", &scenario, "--set", "duration=100s", "--out", &out, "-q"];
+    let mut child = tidegate(&args).stderr(Stdio::piped()).spawn().unwrap();
+    let hosts = || {
+        let listed = Command::new("ps").args(["--ppid", &child.id().to_string()]).output();
+        String::from_utf8_lossy(&listed.unwrap().stdout).matches("tidegate").count()
+    };
+    while hosts() < 2 {
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
+    assert!(kill.unwrap().success());
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(files(&place.path("")), ["scenario.toml"]);
+}
+
+#[test]
+fn a_host_without_a_testbed_ends() {
+    let output = tidegate(&["testbed-host"]).stdin(Stdio::null()).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && said.contains("is told first who it is"), "{said}");
+}

@@ -1,0 +1,78 @@
+//! What is behind the numbers of a run of real packets.
+
+use serde::{Deserialize, Serialize};
+
+use crate::fixed::Fixed;
+use crate::summary::QueueDelay;
+
+/// A larger share of datagrams lost outside the fabric is warned of.
+const MOST_LOST: f64 = 1e-4;
+/// So is a 99th percentile of lateness above this share of a base RTT.
+const MOST_LATE: f64 = 0.2;
+
+/// A run of real packets: processes as hosts, and what the machine did that a network would not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RealSummary {
+    /// So many times slower than clocks the time of the run passed.
+    pub dilation: u32,
+    /// Processes that were hosts.
+    pub hosts: u32,
+    /// Datagrams that came to the switches.
+    pub datagrams: u64,
+    /// Of those, and of others that were sent: lost where the fabric has no queue, for the machine
+    /// was too slow.
+    pub lost: u64,
+    /// How much later than they should datagrams left the switches, in the time of the run.
+    pub late_us: QueueDelay,
+    /// The largest base RTT of the fabric: lateness is little where it is little beside this.
+    pub base_rtt_us: Option<Fixed>,
+}
+
+impl RealSummary {
+    /// What the machine did that tells in the results, if it did.
+    pub fn warning(&self) -> Option<String> {
+        let RealSummary { lost, datagrams, dilation, late_us, base_rtt_us, .. } = self;
+        let share = *lost as f64 / (*datagrams).max(1) as f64;
+        let what = if share > MOST_LOST {
+            format!("{lost} of {datagrams} datagrams were lost outside the fabric")
+        } else {
+            let (p99, rtt) = (late_us.p99?.as_f64(), (*base_rtt_us)?.as_f64());
+            let late = p99 > MOST_LATE * rtt;
+            late.then(|| {
+                format!(
+                    "one datagram in a hundred left the switches {p99:.1} us late and more, where \
+                     a base RTT is {rtt:.1} us"
+                )
+            })?
+        };
+        Some(format!(
+            "{what}: the machine is too slow, or too busy, for a dilation of {dilation} \
+             (--dilation)"
+        ))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_machine_that_is_too_slow_is_warned_of() {
+        let fixed = |us| Fixed::nearest(us);
+        let late_us = QueueDelay { mean: fixed(0.1), p99: fixed(1.9), max: fixed(30.0) };
+        let good = RealSummary {
+            dilation: 400,
+            hosts: 3,
+            datagrams: 100_000,
+            lost: 10,
+            late_us: late_us.clone(),
+            base_rtt_us: fixed(10.0),
+        };
+        assert_eq!(good.warning(), None);
+        let lossy = RealSummary { lost: 11, ..good.clone() }.warning().unwrap();
+        assert!(lossy.starts_with("11 of 100000 datagrams were lost"), "{lossy}");
+        let late_us = QueueDelay { p99: fixed(2.1), ..late_us };
+        let late = RealSummary { late_us, ..good }.warning().unwrap();
+        assert!(late.contains("2.1 us late") && late.contains("dilation of 400"), "{late}");
+    }
+}

@@ -1,0 +1,346 @@
+//! The messages of a run at hosts that are not simulated: what each of them is to send and when,
+//! and what becomes of that.
+//!
+//! Every host draws all flows for itself, as parts of a run do, so that none has to be told; what
+//! waits for arrivals is told by the same code, too. What hosts have seen goes to one place as
+//! bytes, where it becomes the rows of a run.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use tidegate_core::workload::Flow;
+use tidegate_core::{HostContext, Message, MessageId, Path, PathOracle, Span, Time};
+
+use crate::agenda::{Action, Agenda};
+use crate::bytes::{Bytes, bytes};
+use crate::engine::Ground;
+use crate::feed::Feed;
+use crate::flows::{Done, Flows, Rows, Submission};
+use crate::outcome::FlowRecord;
+use crate::part::context;
+use crate::routing::Routing;
+use crate::setup::Setup;
+use crate::turns::Turns;
+
+/// What the bytes of a message begin with, so that its destination knows it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Name {
+    /// As [`FlowRecord::id`].
+    id: u64,
+    /// When it was submitted.
+    start: Time,
+    bytes: u64,
+}
+
+/// Bytes of a name.
+pub const NAME_BYTES: usize = 24;
+
+/// Payload that has arrived.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// When.
+    pub at: Time,
+    /// Of which flow.
+    pub flow: u64,
+    /// How much.
+    pub bytes: u32,
+}
+
+/// All that one host has seen.
+#[derive(Default)]
+struct Seen {
+    done: Done,
+    deliveries: Vec<Delivery>,
+}
+
+bytes! {
+    Name { id, start, bytes }
+    Delivery { at, flow, bytes }
+    Seen { done, deliveries }
+}
+
+/// A message that a host sends now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Begun {
+    /// To which host.
+    pub to: u32,
+    /// Payload, its name included; [`Message::UNLIMITED`] where it does not end by itself.
+    pub bytes: u64,
+    /// What its bytes have to begin with.
+    pub name: [u8; NAME_BYTES],
+    /// What it counts among others.
+    pub weight: u8,
+    /// It has a connection of its own.
+    pub dedicated: bool,
+    /// What it is called here until it is acknowledged.
+    pub number: u32,
+}
+
+/// One host's share of a run.
+pub struct OpenHost {
+    host: u32,
+    setup: Arc<Setup>,
+    routing: Routing,
+    feed: Feed,
+    agenda: Agenda,
+    turns: Option<Box<Turns>>,
+    flows: Flows,
+    /// Messages submitted here.
+    begun: u32,
+    /// By sender and its number: messages that are arriving, and what of them has before their
+    /// names.
+    arriving: BTreeMap<(u32, u32), Arriving>,
+    deliveries: Vec<Delivery>,
+}
+
+/// A message that is arriving.
+#[derive(Clone, Copy, Default)]
+struct Arriving {
+    /// Payload so far.
+    bytes: u64,
+    name: Option<Name>,
+}
+
+impl OpenHost {
+    /// # Errors
+    /// What no host but a simulated one can do, and what [`Engine::new`](crate::Engine::new)
+    /// refuses.
+    pub fn new(setup: Setup, host: u32) -> Result<OpenHost, String> {
+        let ground = ground(setup)?;
+        let setup = ground.setup.clone();
+        let hosts = setup.fabric.hosts.len();
+        let parts: Vec<u32> = (0..hosts as u32).collect();
+        let mut turns = Turns::new(&setup, &parts, host);
+        let mut agenda = Agenda::default();
+        for turn in turns.iter_mut().flat_map(|turns| turns.first(|other| other == host)) {
+            agenda.turn(turn);
+        }
+        Ok(OpenHost {
+            host,
+            routing: Routing::new(&setup, ground.routes),
+            feed: Feed::new(&setup, parts),
+            agenda,
+            turns,
+            flows: Flows::new(hosts, setup.measured(), setup.fabric.mtu),
+            begun: 0,
+            arriving: BTreeMap::new(),
+            deliveries: Vec::new(),
+            setup,
+        })
+    }
+
+    /// What a simulated host would be told.
+    pub fn context(&self) -> HostContext {
+        context(&self.setup, &self.routing, self.host)
+    }
+
+    /// What paths look like.
+    pub fn paths(&self) -> &dyn PathOracle {
+        &self.routing
+    }
+
+    /// When the next message is to begin, or to ask again.
+    pub fn next_at(&self) -> Time {
+        let unknown = self.feed.known();
+        let look = if unknown == Time::NEVER { unknown } else { unknown.after(Span::ps(1)) };
+        self.agenda.next_at().min(look)
+    }
+
+    /// A message that is to begin by `now`.
+    pub fn begin(&mut self, now: Time) -> Option<Begun> {
+        let (feed, agenda, host) = (&mut self.feed, &mut self.agenda, self.host);
+        while feed.known() < now {
+            feed.hand_out(now, |to, submission| {
+                if to == host && submission.flow.src == host {
+                    agenda.submit(submission);
+                }
+            });
+        }
+        let Action::Submit(submission) = self.agenda.take(now)? else { return None };
+        let Submission { flow, id, .. } = submission;
+        let unlimited = flow.bytes == Message::UNLIMITED;
+        let ideal = match unlimited {
+            true => Span::ZERO,
+            false => self.routing.ideal(flow.src, flow.dst, flow.bytes),
+        };
+        let number = self.begun;
+        self.begun = self.begun.wrapping_add(1);
+        self.flows.send(&Submission { number, ..submission }, flow.start, ideal);
+        let mut name = Vec::with_capacity(NAME_BYTES);
+        Name { id, start: flow.start, bytes: flow.bytes }.put(&mut name);
+        Some(Begun {
+            to: flow.dst,
+            bytes: flow.bytes.max(NAME_BYTES as u64),
+            // As long as a name is.
+            name: name.try_into().unwrap_or([0; NAME_BYTES]),
+            weight: self.setup.weights.get(usize::from(flow.label)).copied().unwrap_or(1),
+            dedicated: flow.dedicated,
+            number,
+        })
+    }
+
+    /// A piece of a message has arrived, which its sender calls `number`; false where it cannot be
+    /// of this run.
+    pub fn delivered(
+        &mut self,
+        now: Time,
+        from: u32,
+        number: u32,
+        offset: u64,
+        piece: &[u8],
+    ) -> bool {
+        let arriving = self.arriving.entry((from, number)).or_default();
+        arriving.bytes += piece.len() as u64;
+        let mut fresh = piece.len() as u64;
+        if offset == 0 {
+            let Some(name) = Name::take(&mut &piece[..]) else { return false };
+            arriving.name = Some(name);
+            // With what has overtaken it.
+            fresh = arriving.bytes;
+            self.expect(from, number, name);
+        }
+        let Some(Arriving { name: Some(name), .. }) = self.arriving.get(&(from, number)) else {
+            return true;
+        };
+        // What is shorter than a name was sent longer.
+        let bytes = name.bytes.min(fresh).min(u32::MAX.into()) as u32;
+        self.flows.delivered(now, now, MessageId { src: from, id: number }, bytes);
+        self.deliveries.push(Delivery { at: now, flow: name.id, bytes });
+        true
+    }
+
+    fn expect(&mut self, from: u32, number: u32, name: Name) {
+        let flow = Flow {
+            src: from,
+            dst: self.host,
+            bytes: name.bytes,
+            start: name.start,
+            stop: Time::NEVER,
+            stack: 0,
+            label: 0,
+            dedicated: false,
+        };
+        let submission = Submission { flow, id: name.id, number };
+        self.flows.receive(&submission, packet_time(&self.routing, from, self.host));
+        if let Some(turns) = &mut self.turns {
+            turns.expect(&submission);
+        }
+    }
+
+    /// All of a message has arrived: others may begin.
+    pub fn completed(&mut self, now: Time, from: u32, number: u32) {
+        self.arriving.remove(&(from, number));
+        self.flows.completed(now, MessageId { src: from, id: number });
+        let Some(turns) = &mut self.turns else { return };
+        for id in self.flows.turns.drain(..) {
+            let asked = &mut self.flows.done.asked;
+            turns.arrived(id, now, asked, |next| self.agenda.turn(next));
+        }
+    }
+
+    /// The destination has all of the message.
+    pub fn acked(&mut self, now: Time, number: u32) {
+        self.flows.acked(now, MessageId { src: self.host, id: number });
+    }
+
+    /// So much of a message was sent again.
+    pub fn resent(&mut self, number: u32, bytes: u32) {
+        self.flows.resent(MessageId { src: self.host, id: number }, bytes);
+    }
+
+    /// No more messages begin.
+    pub fn close(&mut self) {
+        self.feed.close();
+        self.agenda.close();
+        if let Some(turns) = &mut self.turns {
+            turns.close();
+        }
+    }
+
+    /// Messages that end by themselves and are not acknowledged.
+    pub fn open(&self) -> u64 {
+        self.flows.open()
+    }
+
+    /// All that was seen here, for [`OpenRows::add`].
+    pub fn leave(mut self) -> Vec<u8> {
+        let (done, deliveries) = (self.flows.take_rest(), self.deliveries);
+        let mut bytes = Vec::new();
+        Seen { done, deliveries }.put(&mut bytes);
+        bytes
+    }
+}
+
+/// The rows of a run that nobody has simulated.
+pub struct OpenRows {
+    rows: Rows,
+    routing: Routing,
+    all: Done,
+    deliveries: Vec<Delivery>,
+}
+
+/// What the hosts of a run have seen, all together.
+pub struct OpenOutcome {
+    /// Flows that have finished, by completion, then id.
+    pub finished: Vec<FlowRecord>,
+    /// Others, by id.
+    pub unfinished: Vec<FlowRecord>,
+    /// Payload as it has arrived, by time.
+    pub deliveries: Vec<Delivery>,
+    /// Of the rows.
+    pub digest: u64,
+}
+
+impl OpenRows {
+    /// # Errors
+    /// As [`OpenHost::new`].
+    pub fn new(setup: Setup) -> Result<OpenRows, String> {
+        let ground = ground(setup)?;
+        let setup = &ground.setup;
+        Ok(OpenRows {
+            rows: Rows::new(setup.fabric.hosts.len(), setup.measured()),
+            routing: Routing::new(setup, ground.routes),
+            all: Done::default(),
+            deliveries: Vec::new(),
+        })
+    }
+
+    /// What paths look like.
+    pub fn paths(&self) -> &dyn PathOracle {
+        &self.routing
+    }
+
+    /// Takes what a host has seen; false where that is not it.
+    pub fn add(&mut self, mut seen: &[u8]) -> bool {
+        let Some(mut of_host) = Seen::take(&mut seen).filter(|_| seen.is_empty()) else {
+            return false;
+        };
+        self.all.join(of_host.done);
+        self.deliveries.append(&mut of_host.deliveries);
+        true
+    }
+
+    /// Makes rows of all, at the end of a run.
+    pub fn finish(mut self, now: Time) -> OpenOutcome {
+        let routing = &self.routing;
+        self.all.expect_rest(|flow| packet_time(routing, flow.src, flow.dst));
+        let (finished, unfinished, digest, _) = self.rows.take_rest(vec![self.all], now);
+        self.deliveries.sort_by_key(|delivery| delivery.at);
+        OpenOutcome { finished, unfinished, deliveries: self.deliveries, digest }
+    }
+}
+
+/// What a full packet takes on the slowest link between two hosts.
+fn packet_time(routing: &Routing, src: u32, dst: u32) -> Span {
+    let Path { bottleneck_rate, full_wire_bytes, .. } = routing.path(src, dst);
+    bottleneck_rate.serialise(full_wire_bytes.into())
+}
+
+/// # Errors
+/// What only a simulated host can do.
+fn ground(setup: Setup) -> Result<Ground, String> {
+    if setup.stacks.len() > 1 {
+        return Err("several protocols side by side; hosts that are real have one".to_owned());
+    }
+    Ground::of(setup)
+}

@@ -1,0 +1,134 @@
+//! A run that was acted out by others, told to measures afterwards in the order of its time.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate_core::{PathOracle, Span, Time};
+use tidegate_results::RealSummary;
+use tidegate_scenario::Plan;
+use tidegate_sim::{Delivery, FlowRecord, Outcome, Quantity, Sample};
+
+use super::ears::Measures;
+use super::{End, Left, Measure, Start};
+use crate::Error;
+use crate::machine::Stopwatch;
+
+/// Measures that wait for a run.
+pub(crate) struct Audience<'a> {
+    plan: &'a Plan,
+    measures: Measures,
+}
+
+/// What others have acted out.
+pub(crate) struct Acted<'a> {
+    pub(crate) outcome: Outcome,
+    /// By time.
+    pub(crate) deliveries: Vec<Delivery>,
+    /// When samples were to be taken: bytes queued at ports.
+    pub(crate) queues: BTreeMap<Time, Vec<(u64, u32)>>,
+    /// How long it went on after its duration.
+    pub(crate) drained: Span,
+    pub(crate) real: RealSummary,
+    pub(crate) watch: &'a Stopwatch,
+}
+
+impl<'a> Audience<'a> {
+    /// Seats the measures.
+    pub(crate) fn new(
+        plan: &'a Plan,
+        paths: &dyn PathOracle,
+        measures: Vec<Box<dyn Measure>>,
+    ) -> Result<Audience<'a>, Error> {
+        let mut measures = Measures::new(measures);
+        measures.begin(&Start { plan, paths })?;
+        Ok(Audience { plan, measures })
+    }
+
+    /// When samples are to be taken.
+    pub(crate) fn sample_times(&self) -> BTreeSet<Time> {
+        self.measures.sample_times(self.plan)
+    }
+
+    /// Tells them what has happened. Nobody hears of packets but of what they delivered.
+    pub(crate) fn hear(mut self, acted: Acted<'_>) -> Result<Left, Error> {
+        let Audience { plan, measures } = &mut self;
+        let Acted { mut outcome, deliveries, queues, drained, real, watch } = acted;
+        let mut finished = std::mem::take(&mut outcome.finished).into_iter().peekable();
+        let mut deliveries = deliveries.into_iter().peekable();
+        let mut running = Running::of(finished.clone().chain(outcome.unfinished.iter().copied()));
+        for (at, queues) in queues {
+            while let Some(of) = deliveries.next_if(|of| of.at <= at) {
+                measures.delivered(of.at, of.flow, of.bytes);
+                running.add(&of);
+            }
+            while let Some(record) = finished.next_if(|of| of.completed.is_some_and(|t| t <= at)) {
+                running.end(at, record.id);
+                measures.flows(plan, [record])?;
+            }
+            let mut samples = running.samples(at);
+            let queue = |(entity, bytes): (u64, u32)| Sample {
+                at,
+                entity,
+                quantity: Quantity::QueueBytes,
+                value: f64::from(bytes),
+            };
+            samples.extend(queues.into_iter().map(queue));
+            measures.sampled(plan, at, &samples)?;
+        }
+        deliveries.for_each(|of| measures.delivered(of.at, of.flow, of.bytes));
+        measures.flows(plan, finished)?;
+        measures.flows(plan, outcome.unfinished.iter().copied())?;
+        let mut left = Left::default();
+        left.seen.digest = format!("{:016x}", outcome.digest);
+        left.seen.warmup_us = plan.warmup.as_us_f64();
+        left.seen.duration_us = plan.duration.as_us_f64();
+        let (outcome, real) = (&outcome, Some(real));
+        measures.finish(&End { plan, outcome, drained, threads: 1, watch, real }, &mut left)?;
+        Ok(left)
+    }
+}
+
+/// What the flows that run have delivered.
+struct Running {
+    /// Those to come, the last first.
+    to_come: Vec<(Time, u64)>,
+    /// By id.
+    delivered: BTreeMap<u64, u64>,
+}
+
+impl Running {
+    fn of(records: impl Iterator<Item = FlowRecord>) -> Running {
+        let mut to_come: Vec<_> = records.map(|record| (record.start, record.id)).collect();
+        to_come.sort_unstable_by(|a, b| b.cmp(a));
+        Running { to_come, delivered: BTreeMap::new() }
+    }
+
+    fn begin(&mut self, until: Time) {
+        while let Some((_, id)) = self.to_come.pop_if(|(start, _)| *start <= until) {
+            self.delivered.entry(id).or_insert(0);
+        }
+    }
+
+    fn add(&mut self, of: &Delivery) {
+        self.begin(of.at);
+        if let Some(bytes) = self.delivered.get_mut(&of.flow) {
+            *bytes += u64::from(of.bytes);
+        }
+    }
+
+    fn end(&mut self, by: Time, id: u64) {
+        self.begin(by);
+        self.delivered.remove(&id);
+    }
+
+    fn samples(&mut self, at: Time) -> Vec<Sample> {
+        self.begin(at);
+        let all = self.delivered.iter();
+        all.map(|(&entity, &bytes)| Sample {
+            at,
+            entity,
+            quantity: Quantity::DeliveredBytes,
+            value: bytes as f64,
+        })
+        .collect()
+    }
+}

@@ -1,0 +1,284 @@
+//! A host of a testbed, which is a process: a node on a socket, told what to send by the same code
+//! as a simulated host, by a clock that all share.
+
+use std::collections::BTreeMap;
+use std::io::{self, BufReader, StdinLock, Write};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::os::fd::AsFd;
+use std::time::Duration;
+
+use bytes::Bytes;
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use ring::rand::{SecureRandom, SystemRandom};
+use tidegate_core::{Dilation, Message, Need, Span, Time, mix64};
+use tidegate_endpoint::driver::{Clock, Driver};
+use tidegate_endpoint::node::{
+    Config, Delivery, Event, Limits, Node, PeerId, Piece, SendError, Terms, Ticket,
+};
+use tidegate_endpoint::session::Key;
+use tidegate_endpoint::socket::{Socket, SocketOptions};
+use tidegate_scenario::Plan;
+use tidegate_sim::{Begun, NAME_BYTES, OpenHost};
+
+use super::words::{FromHost, Role, ToHost, hear, say};
+use crate::observe::setup;
+use crate::{Error, Source, load};
+
+/// The link may be given so much ahead of time, by the system's clock: as long as it takes to wake
+/// up.
+const AHEAD: Duration = Duration::from_micros(300);
+/// The longest that is waited for the next thing to do, by the system's clock.
+const DOZE: Duration = Duration::from_millis(50);
+/// What nobody has to wait for room for.
+const MOST_BYTES: u64 = 1 << 40;
+/// Longest message.
+const MOST_ZEROS: u64 = 4 << 30;
+/// Whatever a switch may do: the plan has seen to it that it does what the protocol needs.
+const SWITCHES: [Need; 9] = [
+    Need::Ecn,
+    Need::CoreEcn,
+    Need::PeakHopDelay,
+    Need::HopRecords,
+    Need::Lossless,
+    Need::CreditQueues,
+    Need::Circuits,
+    Need::Priorities,
+    Need::SameClock,
+];
+
+/// What this process does as a host, whose testbed speaks with it over its standard input and
+/// output.
+///
+/// # Errors
+/// Where the testbed is gone.
+pub fn testbed_host() -> Result<(), Error> {
+    let mut from = BufReader::new(io::stdin().lock());
+    let mut to = io::stdout().lock();
+    let Err(why) = act(&mut from, &mut to) else { return Ok(()) };
+    say(&mut to, &FromHost::Failed(why)).map_err(gone)
+}
+
+fn gone(why: io::Error) -> Error {
+    Error::Run(format!("the testbed is gone: {why}"))
+}
+
+fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), String> {
+    let Some(ToHost::Be(role)) = hear(from).map_err(text)? else {
+        return Err("a host is told first who it is".to_owned());
+    };
+    let plan = load(Source::Made(role.scenario.clone()), &[]).map_err(text)?;
+    let mut host = Host::new(&plan, &role)?;
+    say(to, &FromHost::Bound(host.driver.address().map_err(text)?)).map_err(text)?;
+    let Some(ToHost::Peers(addresses)) = hear(from).map_err(text)? else { return Ok(()) };
+    host.meet(addresses)?;
+    while host.sessions.len() < host.addresses.len() {
+        host.turn(from, Time::NEVER)?;
+    }
+    say(to, &FromHost::Ready).map_err(text)?;
+    while !is_readable(from)? {
+        host.turn(from, Time::NEVER)?;
+    }
+    let Some(ToHost::Start { at_ps }) = hear(from).map_err(text)? else { return Ok(()) };
+    host.start = Time::ps(at_ps);
+    let end = host.start.after(plan.duration.since(Time::ZERO));
+    let (mut closed, mut done) = (false, false);
+    while !is_readable(from)? {
+        if !closed && host.driver.now() >= end {
+            closed = true;
+            host.share.close();
+        }
+        if closed && !done && host.share.open() == 0 {
+            done = true;
+            say(to, &FromHost::Done).map_err(text)?;
+        }
+        host.begin()?;
+        let next = host.start.after(host.share.next_at().since(Time::ZERO));
+        host.turn(from, next.min(if closed { Time::NEVER } else { end }))?;
+    }
+    let Some(ToHost::Finish) = hear(from).map_err(text)? else { return Ok(()) };
+    let seen = host.share.leave();
+    say(to, &FromHost::Seen(seen.len())).map_err(text)?;
+    to.write_all(&seen).and_then(|()| to.flush()).map_err(text)
+}
+
+/// A host.
+struct Host {
+    driver: Driver,
+    dilation: Dilation,
+    share: OpenHost,
+    /// Its number.
+    own: u32,
+    /// By address: the others.
+    addresses: BTreeMap<SocketAddr, u32>,
+    /// Those that there is a session with, and the other way round.
+    sessions: BTreeMap<u32, PeerId>,
+    hosts: BTreeMap<PeerId, u32>,
+    /// By ticket: messages under way, as its share calls them.
+    tickets: BTreeMap<Ticket, u32>,
+    /// When the run begins.
+    start: Time,
+    /// What messages are made of, which nobody looks at.
+    zeros: Bytes,
+}
+
+impl Host {
+    fn new(plan: &Plan, role: &Role) -> Result<Host, String> {
+        let share = OpenHost::new(setup(plan), role.host)?;
+        let config = config(plan, role, &share);
+        let dilation =
+            Dilation { origin: Duration::from_nanos(role.origin_ns), factor: role.dilation };
+        let burst = dilation.span(AHEAD);
+        let random = SystemRandom::new();
+        let entropy = Box::new(move |bytes: &mut [u8]| {
+            assert!(random.fill(bytes).is_ok(), "the system has no random numbers");
+        });
+        let node = Node::new(Config { burst, ..config }, entropy).map_err(text)?;
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        // One by one: a row would reach the switch at one time.
+        let options = SocketOptions { segment: false, coalesce: false, ..SocketOptions::default() };
+        let socket = Socket::bind(address, options).map_err(text)?;
+        // What the link may carry in the run: memory that nobody writes to costs nothing.
+        let nic = share.context().nic_rate;
+        let whole = plan.duration.since(Time::ZERO).plus(plan.drain);
+        let most = nic.bytes_in(whole).saturating_mul(2).clamp(1 << 20, MOST_ZEROS);
+        Ok(Host {
+            driver: Driver::by(Clock::from(dilation), node, socket),
+            dilation,
+            share,
+            own: role.host,
+            addresses: BTreeMap::new(),
+            sessions: BTreeMap::new(),
+            hosts: BTreeMap::new(),
+            tickets: BTreeMap::new(),
+            start: Time::NEVER,
+            zeros: Bytes::from(vec![0; most as usize]),
+        })
+    }
+
+    /// Asks for sessions with those of higher numbers; the others ask.
+    fn meet(&mut self, addresses: Vec<Option<SocketAddr>>) -> Result<(), String> {
+        let others = (0..).zip(addresses).filter(|(host, _)| *host != self.own);
+        self.addresses = others.filter_map(|(host, address)| Some((address?, host))).collect();
+        let now = self.driver.now();
+        for (&address, _) in self.addresses.iter().filter(|(_, host)| **host > self.own) {
+            let asked = self.driver.node.connect(now, address);
+            asked.map_err(|why| format!("no session with {address}: {why:?}"))?;
+        }
+        Ok(())
+    }
+
+    /// Does what there is to do, or waits until then, or until the testbed says something.
+    fn turn(&mut self, from: &BufReader<StdinLock<'_>>, until: Time) -> Result<(), String> {
+        let now = self.driver.now();
+        let until = until.min(now.after(self.dilation.span(DOZE)));
+        self.driver.turn(Some(until), Some(from.get_ref().as_fd())).map_err(text)?;
+        while let Some(event) = self.driver.node.event() {
+            self.hear(event)?;
+        }
+        Ok(())
+    }
+
+    /// The time of the run.
+    fn now(&self) -> Time {
+        Time::ZERO.after(self.driver.now().since(self.start))
+    }
+
+    fn hear(&mut self, event: Event) -> Result<(), String> {
+        let now = self.now();
+        match event {
+            Event::Opened(peer) => {
+                let address = self.driver.node.address(peer);
+                let host = address.and_then(|address| self.addresses.get(&address));
+                let &host = host.ok_or_else(|| format!("a stranger at {address:?}"))?;
+                self.sessions.insert(host, peer);
+                self.hosts.insert(peer, host);
+            }
+            Event::Gone(_, why) => return Err(format!("a session ended: {why:?}")),
+            Event::Piece(peer, Piece { message, offset, bytes }) => {
+                let Some(&from) = self.hosts.get(&peer) else { return Ok(()) };
+                self.driver.node.taken(self.driver.now(), peer, bytes.len() as u64);
+                if !self.share.delivered(now, from, message, offset, &bytes) {
+                    return Err("a message of another run".to_owned());
+                }
+            }
+            Event::Ended(peer, message) => {
+                if let Some(&from) = self.hosts.get(&peer) {
+                    self.share.completed(now, from, message);
+                }
+            }
+            Event::Delivered(ticket) => {
+                if let Some(number) = self.tickets.remove(&ticket) {
+                    self.share.acked(now, number);
+                }
+            }
+            Event::Resent(ticket, bytes) => {
+                if let Some(&number) = self.tickets.get(&ticket) {
+                    self.share.resent(number, bytes);
+                }
+            }
+            // Sessions say themselves why; nothing comes whole.
+            Event::Failed(..) | Event::Arrived(..) => {}
+        }
+        Ok(())
+    }
+
+    /// Sends what is to begin by now.
+    fn begin(&mut self) -> Result<(), String> {
+        while let Some(begun) = self.share.begin(self.now()) {
+            let Begun { to, bytes, name, weight, dedicated, number } = begun;
+            let Some(&peer) = self.sessions.get(&to) else {
+                return Err(format!("host {to} is not there"));
+            };
+            // What does not end by itself is as long as the link can carry in the run.
+            let most = self.zeros.len() as u64;
+            let length = if bytes == Message::UNLIMITED { most } else { bytes };
+            if length > most {
+                return Err(format!("a message of {length} bytes is longer than {most}"));
+            }
+            let body = self.zeros.slice(..length as usize - NAME_BYTES);
+            let terms = Terms { weight, dedicated, ..Terms::default() };
+            let now = self.driver.now();
+            let ticket = self.driver.node.send(now, peer, &name, body, terms);
+            let ticket = ticket.map_err(|why: SendError| format!("a message: {why:?}"))?;
+            self.tickets.insert(ticket, number);
+        }
+        Ok(())
+    }
+}
+
+/// What the node of a host is told: what a simulated host would be.
+fn config(plan: &Plan, role: &Role, share: &OpenHost) -> Config {
+    let context = share.context();
+    let hosts = (0..context.hosts).filter(|&host| host != role.host);
+    let hops = hosts.map(|host| share.paths().path(role.host, host).hops);
+    let limits = Limits {
+        peers: context.hosts,
+        message_bytes: MOST_BYTES,
+        unread_bytes: MOST_BYTES,
+        // Whoever is gone ends the run.
+        silence: Span::s(1 << 20),
+    };
+    Config {
+        base_rtt: Some(context.fabric_base_rtt),
+        bdp_bytes: Some(context.bdp_bytes),
+        hops: hops.max().unwrap_or(1),
+        switches: SWITCHES.to_vec(),
+        priorities: context.priorities,
+        connections: context.connections,
+        limits,
+        delivery: Delivery::Pieces,
+        seed: mix64(context.seed ^ u64::from(role.host)),
+        ..Config::new(plan.stacks[0].clone(), Key::new(&role.key), context.nic_rate)
+    }
+    .as_simulated(context.mtu)
+}
+
+/// Whether the testbed has said something.
+fn is_readable(from: &BufReader<StdinLock<'_>>) -> Result<bool, String> {
+    let mut polled = [PollFd::new(from.get_ref().as_fd(), PollFlags::POLLIN)];
+    poll(&mut polled, PollTimeout::ZERO).map(|ready| ready > 0).map_err(text)
+}
+
+fn text(why: impl std::fmt::Display) -> String {
+    why.to_string()
+}

@@ -1,0 +1,125 @@
+//! The processes that are hosts, as their testbed sees them.
+
+use std::io::{BufReader, Read};
+use std::os::unix::process::CommandExt;
+use std::path::Path;
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::mpsc::{self, Receiver, Sender};
+use std::thread;
+use std::time::Duration;
+
+use super::words::{FromHost, Role, ToHost, hear, say};
+use crate::Error;
+
+/// Most bytes that one has seen: some 10^8 packets.
+const MOST_SEEN: usize = 4 << 30;
+
+/// What a host has said.
+pub(super) enum Said {
+    Word(FromHost),
+    /// All that it has seen.
+    Seen(Vec<u8>),
+}
+
+/// The hosts of a run. They end with it.
+pub(super) struct Hosts {
+    all: Vec<Host>,
+    said: Receiver<(usize, Result<Said, String>)>,
+}
+
+/// A host.
+struct Host {
+    /// As the scenario calls it.
+    name: String,
+    process: Child,
+    to: ChildStdin,
+}
+
+impl Drop for Hosts {
+    fn drop(&mut self) {
+        for Host { process, .. } in &mut self.all {
+            // It may be gone.
+            let _ = process.kill();
+            let _ = process.wait();
+        }
+    }
+}
+
+impl Hosts {
+    /// Starts the processes: `program` with the one argument that makes it a host.
+    pub(super) fn start(
+        program: &Path,
+        roles: impl Iterator<Item = (String, Role)>,
+    ) -> Result<Hosts, Error> {
+        let (tell, said) = mpsc::channel();
+        let mut hosts = Hosts { all: Vec::new(), said };
+        for (number, (name, role)) in roles.enumerate() {
+            let failed = |why| Error::Run(format!("host {name}: {}: {why}", program.display()));
+            let command = Command::new(program)
+                .arg(super::HOST_COMMAND)
+                .stdin(Stdio::piped())
+                .stdout(Stdio::piped())
+                // What a terminal interrupts is the testbed, which ends its hosts.
+                .process_group(0)
+                .spawn();
+            let mut process = command.map_err(failed)?;
+            let (Some(to), Some(from)) = (process.stdin.take(), process.stdout.take()) else {
+                return Err(Error::Run(format!("host {name} has no pipes")));
+            };
+            let tell = tell.clone();
+            thread::spawn(move || listen(number, from, &tell));
+            hosts.all.push(Host { name, process, to });
+            hosts.tell(number, &ToHost::Be(role))?;
+        }
+        Ok(hosts)
+    }
+
+    pub(super) fn count(&self) -> usize {
+        self.all.len()
+    }
+
+    /// Tells one of them something.
+    pub(super) fn tell(&mut self, host: usize, word: &ToHost) -> Result<(), Error> {
+        let Host { name, to, .. } = &mut self.all[host];
+        say(to, word).map_err(|why| Error::Run(format!("host {name} is gone: {why}")))
+    }
+
+    /// Tells all of them something.
+    pub(super) fn tell_all(&mut self, word: &ToHost) -> Result<(), Error> {
+        (0..self.all.len()).try_for_each(|host| self.tell(host, word))
+    }
+
+    /// What one of them has said, and which; none for as long as that.
+    pub(super) fn hear(&mut self, patience: Duration) -> Result<Option<(usize, Said)>, Error> {
+        let Ok((host, said)) = self.said.recv_timeout(patience) else { return Ok(None) };
+        let name = &self.all[host].name;
+        match said {
+            Ok(Said::Word(FromHost::Failed(why))) | Err(why) => {
+                Err(Error::Run(format!("host {name}: {why}")))
+            }
+            Ok(said) => Ok(Some((host, said))),
+        }
+    }
+}
+
+/// Hears a host until its end.
+fn listen(number: usize, from: ChildStdout, tell: &Sender<(usize, Result<Said, String>)>) {
+    let mut from = BufReader::new(from);
+    loop {
+        let said = match hear(&mut from) {
+            Ok(Some(FromHost::Seen(bytes))) if bytes <= MOST_SEEN => {
+                let mut seen = Vec::new();
+                let read = (&mut from).take(bytes as u64).read_to_end(&mut seen);
+                read.map(|_| Said::Seen(seen)).map_err(|why| why.to_string())
+            }
+            Ok(Some(word)) => Ok(Said::Word(word)),
+            Ok(None) => Err("the process has ended".to_owned()),
+            Err(why) => Err(why.to_string()),
+        };
+        let ends = !matches!(said, Ok(Said::Word(_)));
+        // Nobody may be listening any more.
+        if tell.send((number, said)).is_err() || ends {
+            return;
+        }
+    }
+}
