@@ -110,7 +110,8 @@ fn a_protocol_that_is_not_at_home_on_the_path_says_so() {
         let output = send(&server, &[&params[..], &args].concat());
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert!(output.status.success(), "{stderr}");
-        let said = "warning: swift: the target of a large window is 0.10 us, not above the base RTT";
+        let said =
+            "warning: swift: the target of a large window is 0.10 us, not above the base RTT";
         assert_eq!(stderr.contains(said), warns, "{stderr}");
         let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
         server.0.wait().unwrap();

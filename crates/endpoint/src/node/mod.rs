@@ -248,7 +248,7 @@ impl Node {
         self.peers.get(peer).map(|peer| peer.address)
     }
 
-    /// The shortest round trip to the peer that was seen.
+    /// The shortest round trip to the peer that was seen: of a full datagram and a short answer.
     pub fn base_rtt(&self, peer: PeerId) -> Option<Span> {
         self.peers.get(peer).map(|peer| peer.rtt).filter(|&rtt| rtt < Span::FOREVER)
     }

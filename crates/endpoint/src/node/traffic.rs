@@ -38,7 +38,10 @@ impl Node {
                 Ok((Header::Control(control), _)) => {
                     self.on_control(now, held, from, control, bytes)
                 }
-                Ok((header, [])) => self.on_header(now, held, from, header, bytes),
+                // What a question is filled up with means nothing.
+                Ok((header, rest)) if rest.is_empty() || matches!(header, Header::Hello(_)) => {
+                    self.on_header(now, held, from, header, &bytes[..header.bytes()]);
+                }
                 Err(HeaderError::Version { found, .. }) => {
                     self.on_other_version(from, found, bytes.len());
                 }
