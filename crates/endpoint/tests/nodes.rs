@@ -34,8 +34,8 @@ use tidegate_core::routes::Routes;
 use tidegate_core::wire::{Header as _, MAX_HEADER_BYTES};
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
-    ConnectionPolicy, Domain, Equipment, Extent, Facts, HEADER_BYTES, Marking, Rate, Rng, Role,
-    Span, Time, frame_flag,
+    ConnectionPolicy, Domain, Equipment, Extent, Facts, HEADER_BYTES, Marking, Need, Rate, Rng,
+    Role, Span, Time, frame_flag,
 };
 use tidegate_endpoint::Packet;
 use tidegate_endpoint::node::{Arrival, Config, Event, Node, PeerId};
@@ -44,7 +44,7 @@ use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
 use tidegate_sim::{Departure, Engine, OpenFabric, Probe, Setup};
 use tidegate_switch::datagram::{Datagram, Reader, tos};
 
-use common::{EVERYTHING, entropy};
+use common::entropy;
 
 const MTU: u32 = 1_000;
 const DELAY: Span = Span::ns(600);
@@ -214,7 +214,7 @@ fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes
         bdp_bytes: Some(bdp_bytes),
         priorities: PRIORITIES,
         connections: ConnectionPolicy::Pool(2),
-        switches: EVERYTHING.into(),
+        switches: Need::ALL.into(),
         seed,
         ..Config::new(protocol.stack(), Key::new(b"of these"), rate())
     };

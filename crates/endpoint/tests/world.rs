@@ -15,11 +15,11 @@ use std::panic::RefUnwindSafe;
 
 use bytes::Bytes;
 use tidegate_algos::Protocol;
-use tidegate_core::{Domain, Facts, Rate, Rng, Role, Span, Time};
+use tidegate_core::{Domain, Facts, Need, Rate, Rng, Role, Span, Time};
 use tidegate_endpoint::node::{Arrival, Config, Event, Gone, Limits, Node, PeerId, Ticket};
 use tidegate_endpoint::session::Key;
 
-use common::{EVERYTHING, entropy};
+use common::entropy;
 
 /// What happens to datagrams and nodes, as shares of either.
 #[derive(Clone, Copy, Debug, Default)]
@@ -106,7 +106,7 @@ fn config(protocol: Protocol) -> Config {
         base_rtt: keeps_time(protocol).then_some(RTT),
         priorities: 8,
         hops: 2,
-        switches: EVERYTHING.into(),
+        switches: Need::ALL.into(),
         limits: Limits {
             peers: 16,
             message_bytes: 60_000,

@@ -36,6 +36,8 @@ mod seeds;
 mod source;
 mod sweep;
 mod switch;
+#[cfg(test)]
+mod tshark;
 mod warnings;
 
 pub use cache::{BUILD, can_keep, default_cache};

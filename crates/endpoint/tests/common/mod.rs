@@ -4,22 +4,9 @@
 use std::net::SocketAddr;
 
 use tidegate_algos::Protocol;
-use tidegate_core::{Domain, Need, Rate, Rng};
+use tidegate_core::{Domain, Rate, Rng};
 use tidegate_endpoint::node::{Config, Entropy, Node};
 use tidegate_endpoint::session::Key;
-
-/// All that switches can do.
-pub const EVERYTHING: [Need; 9] = [
-    Need::Ecn,
-    Need::CoreEcn,
-    Need::PeakHopDelay,
-    Need::HopRecords,
-    Need::Lossless,
-    Need::CreditQueues,
-    Need::Circuits,
-    Need::Priorities,
-    Need::SameClock,
-];
 
 /// Bytes that follow from a seed, and are others for every host.
 pub fn entropy(seed: u64, host: u64) -> Entropy {
