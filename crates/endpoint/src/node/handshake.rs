@@ -71,7 +71,7 @@ impl Identity {
 }
 
 /// A header as bytes, with its proof at the end: the key's, over all before it and `also`.
-fn proved(key: &Key, header: impl Into<Header>, also: &[u8]) -> Vec<u8> {
+pub(super) fn proved(key: &Key, header: impl Into<Header>, also: &[u8]) -> Vec<u8> {
     let header = header.into();
     let mut bytes = vec![0; header.bytes()];
     // There is room: the length is the header's own.

@@ -8,6 +8,7 @@
 mod care;
 mod config;
 mod handshake;
+mod hostile;
 mod messages;
 mod peers;
 mod traffic;
@@ -30,6 +31,7 @@ use crate::session::header::{Control, Data, Header};
 use crate::session::keys::{Cookies, TAG_BYTES};
 
 pub use config::{Config, ConfigError, Limits};
+pub use hostile::hostile;
 use messages::Outbox;
 use peers::{Peer, Peers, State};
 

@@ -19,7 +19,7 @@ fn telemetry_bytes(packet: &Packet) -> (usize, usize) {
 
 /// What nobody may change on the way, of what is in front of the sealed bytes: all but what
 /// switches write, of which it is bound that it is there.
-fn bind(bound: &mut Vec<u8>, packet: &Packet, headers: &[u8]) {
+pub(super) fn bind(bound: &mut Vec<u8>, packet: &Packet, headers: &[u8]) {
     let (peak, hops) = telemetry_bytes(packet);
     let stamps = packet.frame.flags & frame_flag::STAMP_HOPS != 0;
     let from = if stamps { peak + hops } else { peak };
