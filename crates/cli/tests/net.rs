@@ -100,6 +100,30 @@ fn who_does_not_fit_is_told_so() {
 }
 
 #[test]
+fn a_protocol_that_is_not_at_home_on_the_path_says_so() {
+    // No round trip is as short as the one, and none on loopback as long as the other.
+    let (tight, wide) = ("base_target=100ns", "base_target=100ms");
+    for (target, warns) in [(tight, true), (wide, false)] {
+        let params = ["--param", target, "--param", "per_hop=0us", "--param", "fs_range=200us"];
+        let mut server = serve(&[&params[..], &["--once", "--json"]].concat());
+        let args = ["--count", "1", "--size", "100B", "--json"];
+        let output = send(&server, &[&params[..], &args].concat());
+        let stderr = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{stderr}");
+        let said =
+            "warning: swift: the target of a large window is 0.10 us, not above the base RTT";
+        assert_eq!(stderr.contains(said), warns, "{stderr}");
+        let sent: Value = serde_json::from_slice(&output.stdout).unwrap();
+        server.0.wait().unwrap();
+        let served: Value = serde_json::from_reader(server.0.stdout.take().unwrap()).unwrap();
+        for summary in [sent, served] {
+            let warnings = summary["warnings"].as_array().unwrap();
+            assert_eq!(warnings.len(), usize::from(warns), "{summary}");
+        }
+    }
+}
+
+#[test]
 fn what_cannot_be_is_refused_at_once() {
     let server = serve(&[]);
     let wrong = |args: &[&str]| error_of(&send(&server, args), 2);

@@ -152,6 +152,21 @@ pub enum Need {
 }
 
 impl Need {
+    /// All there are.
+    pub const ALL: [Need; 11] = [
+        Need::Ecn,
+        Need::CoreEcn,
+        Need::PeakHopDelay,
+        Need::HopRecords,
+        Need::Lossless,
+        Need::CreditQueues,
+        Need::Circuits,
+        Need::Priorities,
+        Need::Spraying,
+        Need::SymmetricPaths,
+        Need::SameClock,
+    ];
+
     /// As people read it.
     pub const fn name(self) -> &'static str {
         match self {

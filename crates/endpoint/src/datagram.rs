@@ -1,9 +1,11 @@
 //! Any bytes as a datagram: what a parser must survive.
 
 use tidegate_algos::Protocol;
-use tidegate_core::wire::HeaderError;
+use tidegate_core::wire::{self, HeaderError};
 
 use crate::endpoint::Packet;
+use crate::message::Head;
+use crate::session::header::{Header, control::Told};
 
 /// Reads a datagram of a protocol; the packet, but for what stands in the IP header, and the length
 /// of its headers.
@@ -27,5 +29,27 @@ pub fn datagram(protocol: Protocol, bytes: &[u8]) {
         assert!(parsed(protocol, &bytes[..cut]).is_err(), "{cut} bytes of {headers}");
         let emitted = protocol.emit(&packet.frame, &packet.body, &packet.hops, &mut again[..cut]);
         assert!(emitted.is_err(), "{headers} bytes in {cut}");
+    }
+}
+
+/// Reads any bytes as a header of a session, as what one seals, and as the head of a message, and
+/// writes again what they are.
+///
+/// # Panics
+/// When a parser does, takes what it would not write, or takes a header that is not whole.
+pub fn header(bytes: &[u8]) {
+    same::<Header>(bytes);
+    same::<Told>(bytes);
+    same::<Head>(bytes);
+}
+
+fn same<H: wire::Header>(bytes: &[u8]) {
+    let Ok((header, rest)) = H::parse(bytes) else { return };
+    let length = bytes.len() - rest.len();
+    let mut again = vec![0; length];
+    assert_eq!((header.emit(&mut again), &again[..]), (Ok(length), &bytes[..length]));
+    for cut in 0..length {
+        assert!(H::parse(&bytes[..cut]).is_err(), "{cut} bytes of {length}");
+        assert!(header.emit(&mut again[..cut]).is_err(), "{length} bytes in {cut}");
     }
 }

@@ -13,12 +13,14 @@ mod endpoint;
 pub mod message;
 pub mod node;
 mod pair;
+mod script;
 pub mod session;
 #[cfg(target_os = "linux")]
 pub mod socket;
 mod torment;
 
-pub use datagram::datagram;
+pub use datagram::{datagram, header};
 pub use endpoint::{Endpoint, Packet};
+pub use node::hostile;
 pub use pair::{Departure, Link, Submission, pair};
 pub use torment::torment;

@@ -9,33 +9,11 @@ use tidegate_core::{
 };
 
 use crate::endpoint::{Endpoint, Packet};
+use crate::script::Script;
 
 /// Packets that a transport may hand over at one moment, beyond what its rate owes since the start,
 /// before it is said to spin: a wild grant is for 65,536 of each of some messages.
 const MOST_AT_ONCE: u64 = 1 << 20;
-
-/// Reads numbers from bytes; zeros once they are used up.
-struct Bytes<'a>(&'a [u8]);
-
-impl Bytes<'_> {
-    fn u8(&mut self) -> u8 {
-        let Some((&first, rest)) = self.0.split_first() else { return 0 };
-        self.0 = rest;
-        first
-    }
-
-    /// Small numbers mostly, any number at times.
-    fn number(&mut self) -> u64 {
-        let kind = self.u8();
-        match kind % 8 {
-            0..=3 => (kind / 8) as u64 % 4,
-            4 => self.u8() as u64,
-            5 => self.u8() as u64 * 1_000,
-            6 => u64::MAX - self.u8() as u64,
-            _ => (0..8).fold(0, |sum, _| sum << 8 | self.u8() as u64),
-        }
-    }
-}
 
 /// Counts what the transport claims.
 #[derive(Default)]
@@ -101,12 +79,12 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
         priorities: 1 + (script.len() % 8) as u8,
         most_held: Span::ZERO,
     };
-    let mut script = Bytes(script);
+    let mut script = Script::new(script);
     let mut endpoint = Endpoint::new(&protocol.stack(), &host);
     let mut heard = Heard::default();
     let mut now = Time::us(1);
     let mut last = Packet::default();
-    while !script.0.is_empty() {
+    while !script.is_over() {
         match script.u8() % 9 {
             0 => {
                 let bytes = script.number().clamp(1, 1 << 40);
@@ -159,7 +137,7 @@ fn forget(endpoint: &mut Endpoint, now: Time, peer: u32, heard: &mut Heard) {
 
 /// The packet as it comes back to its own sender: as if the peer ran the same protocol on the same
 /// host number.
-fn echoed(packet: Packet, script: &mut Bytes<'_>) -> Packet {
+pub(crate) fn echoed(packet: Packet, script: &mut Script<'_>) -> Packet {
     let mut echo = packet;
     echo.body.src = packet.frame.dst;
     echo.body.tag = script.u8() % 24;
@@ -172,7 +150,7 @@ fn echoed(packet: Packet, script: &mut Bytes<'_>) -> Packet {
 }
 
 /// The packet with a few fields changed.
-fn bent(mut packet: Packet, script: &mut Bytes<'_>) -> Packet {
+pub(crate) fn bent(mut packet: Packet, script: &mut Script<'_>) -> Packet {
     packet.frame.dst = 0;
     for _ in 0..1 + script.u8() % 6 {
         let field = script.u8() % 18;

@@ -5,16 +5,16 @@
 //! `TIDEGATE_FLOOD=10` floods for ten seconds.
 #![cfg(target_os = "linux")]
 
+mod common;
+
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use bytes::Bytes;
-use tidegate_algos::Protocol;
-use tidegate_core::{Domain, Rate, Rng, Span, Time};
+use tidegate_core::{Span, Time};
 use tidegate_endpoint::driver::Driver;
-use tidegate_endpoint::node::{Config, Event, Node, Terms};
-use tidegate_endpoint::session::Key;
+use tidegate_endpoint::node::{Event, Node, Terms};
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
 /// Different questions, and hosts that ask them.
@@ -26,12 +26,7 @@ const MOST_GROWTH: u64 = 4 << 20;
 const PATIENCE: Span = Span::s(60);
 
 fn node(seed: u64) -> Node {
-    let mut rng = Rng::stream(seed, Domain::Stack, 0);
-    let entropy = Box::new(move |bytes: &mut [u8]| {
-        bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
-    });
-    let stack = Protocol::named("swift").unwrap().stack();
-    Node::new(Config::new(stack, Key::new(b"known to all"), Rate::gbps(10)), entropy).unwrap()
+    common::node(seed, b"known to all")
 }
 
 fn driver(seed: u64) -> Driver {

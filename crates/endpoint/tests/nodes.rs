@@ -20,6 +20,8 @@
 //! What sessions say for themselves takes no time on links. They open before the first message,
 //! with the base RTT of the simulated paths, which is what nodes take for it then.
 
+mod common;
+
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
@@ -41,6 +43,8 @@ use tidegate_endpoint::session::header::Header;
 use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
 use tidegate_sim::{Departure, Engine, OpenFabric, Probe, Setup};
 use tidegate_switch::datagram::{Datagram, Reader, tos};
+
+use common::entropy;
 
 const MTU: u32 = 1_000;
 const DELAY: Span = Span::ns(600);
@@ -210,17 +214,7 @@ fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes
         bdp_bytes: Some(bdp_bytes),
         priorities: PRIORITIES,
         connections: ConnectionPolicy::Pool(2),
-        switches: vec![
-            Need::Ecn,
-            Need::CoreEcn,
-            Need::PeakHopDelay,
-            Need::HopRecords,
-            Need::Lossless,
-            Need::CreditQueues,
-            Need::Circuits,
-            Need::Priorities,
-            Need::SameClock,
-        ],
+        switches: Need::ALL.into(),
         seed,
         ..Config::new(protocol.stack(), Key::new(b"of these"), rate())
     };
@@ -233,11 +227,7 @@ fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes
 }
 
 fn node(config: &Config, host: usize) -> Node {
-    let mut rng = Rng::stream(config.seed, Domain::Stack, host as u64);
-    let entropy = Box::new(move |bytes: &mut [u8]| {
-        bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
-    });
-    Node::new(config.clone(), entropy).unwrap()
+    Node::new(config.clone(), entropy(config.seed, host as u64)).unwrap()
 }
 
 impl World {

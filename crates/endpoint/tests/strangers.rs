@@ -2,32 +2,20 @@
 //! nothing comes of them, they are answered with no more bytes than they have, and the honest peer
 //! is served. And headers of sessions are those of their bytes.
 
+mod common;
+
 use std::collections::VecDeque;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
 use proptest::prelude::*;
 use proptest::sample::Index;
-use tidegate_algos::Protocol;
 use tidegate_core::wire::{Header as _, Kind, START_BYTES};
-use tidegate_core::{Domain, Rate, Rng, Span, Time};
-use tidegate_endpoint::node::{Arrival, Config, Event, Node, Terms};
-use tidegate_endpoint::session::Key;
+use tidegate_core::{Span, Time};
+use tidegate_endpoint::node::{Arrival, Event, Node, Terms};
 use tidegate_endpoint::session::header::Header;
 
-fn node(seed: u64) -> Node {
-    let mut rng = Rng::stream(seed, Domain::Stack, 0);
-    let entropy = Box::new(move |bytes: &mut [u8]| {
-        bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
-    });
-    let stack = Protocol::named("swift").unwrap().stack();
-    let config = Config::new(stack, Key::new(b"not theirs"), Rate::gbps(10));
-    Node::new(config, entropy).unwrap()
-}
-
-fn address(last: u8) -> SocketAddr {
-    SocketAddr::from(([10, 0, 0, last], 5_270))
-}
+use common::{address, node};
 
 /// A header of a session with these bytes for its fields, again and again.
 fn header(kind: &Kind, bytes: &[u8]) -> Vec<u8> {
@@ -72,7 +60,7 @@ impl Scene {
     fn new() -> Scene {
         Scene {
             now: Time::us(1),
-            nodes: [node(1), node(2)],
+            nodes: [1, 2].map(|seed| node(seed, b"not theirs")),
             wires: [VecDeque::new(), VecDeque::new()],
             heard: Vec::new(),
             from_stranger: 0,
@@ -119,6 +107,15 @@ impl Scene {
         self.transmit();
     }
 
+    /// The peer asks for a session: the cookie that it is answered with.
+    fn asked(&mut self) -> Vec<u8> {
+        self.nodes[0].connect(self.now, address(1)).unwrap();
+        self.transmit();
+        let hello = self.wires[1].pop_front().unwrap();
+        self.receive(1, 0, hello);
+        self.wires[0].pop_front().unwrap()
+    }
+
     fn stranger(&mut self, said: &Said) {
         let bytes = match said {
             Said::Bytes(bytes) => bytes.clone(),
@@ -163,11 +160,7 @@ fn what_was_heard_before_is_old() {
 fn a_cookie_is_good_for_ten_seconds() {
     for (seconds, opens) in [(9, true), (11, false)] {
         let mut scene = Scene::new();
-        scene.nodes[0].connect(scene.now, address(1)).unwrap();
-        scene.transmit();
-        let hello = scene.wires[1].pop_front().unwrap();
-        scene.receive(1, 0, hello);
-        let retry = scene.wires[0].pop_front().unwrap();
+        let retry = scene.asked();
         scene.receive(0, 1, retry);
         let with_cookie = scene.wires[1].pop_front().unwrap();
         scene.now += Span::s(seconds);
@@ -180,11 +173,7 @@ fn a_cookie_is_good_for_ten_seconds() {
 #[test]
 fn the_same_cookie_again_is_no_new_question() {
     let mut scene = Scene::new();
-    scene.nodes[0].connect(scene.now, address(1)).unwrap();
-    scene.transmit();
-    let hello = scene.wires[1].pop_front().unwrap();
-    scene.receive(1, 0, hello);
-    let retry = scene.wires[0].pop_front().unwrap();
+    let retry = scene.asked();
     (0..5).for_each(|_| scene.receive(0, 1, retry.clone()));
     assert_eq!(scene.wires[1].len(), 1);
 }

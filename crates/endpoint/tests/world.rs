@@ -6,6 +6,8 @@
 //! `TIDEGATE_SEEDS=1000000 cargo test --release -p tidegate-endpoint --test world` tries more,
 //! `TIDEGATE_SEED=12` one of them.
 
+mod common;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::ops::Range;
@@ -16,6 +18,8 @@ use tidegate_algos::Protocol;
 use tidegate_core::{Domain, Facts, Need, Rate, Rng, Span, Time};
 use tidegate_endpoint::node::{Arrival, Config, Event, Gone, Limits, Node, PeerId, Terms, Ticket};
 use tidegate_endpoint::session::Key;
+
+use common::entropy;
 
 /// What happens to datagrams and nodes, as shares of either.
 #[derive(Clone, Copy, Debug, Default)]
@@ -102,17 +106,7 @@ fn config(protocol: Protocol) -> Config {
         base_rtt: keeps_time(protocol).then_some(RTT),
         priorities: 8,
         hops: 2,
-        switches: vec![
-            Need::Ecn,
-            Need::CoreEcn,
-            Need::PeakHopDelay,
-            Need::HopRecords,
-            Need::Lossless,
-            Need::CreditQueues,
-            Need::Circuits,
-            Need::Priorities,
-            Need::SameClock,
-        ],
+        switches: Need::ALL.into(),
         limits: Limits {
             peers: 16,
             message_bytes: 60_000,
@@ -124,11 +118,7 @@ fn config(protocol: Protocol) -> Config {
 }
 
 fn node(config: &Config, seed: u64) -> Node {
-    let mut rng = Rng::stream(seed, Domain::Stack, 3);
-    let entropy = Box::new(move |bytes: &mut [u8]| {
-        bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
-    });
-    Node::new(config.clone(), entropy).unwrap()
+    Node::new(config.clone(), entropy(seed, 3)).unwrap()
 }
 
 impl World {

@@ -6,6 +6,7 @@
 //! switches between them.
 //!
 //! * [`datagram`](mod@datagram): what a switch reads of a datagram, and what it writes into it.
+//! * `crossing`: datagrams on their way through the switches.
 //! * `sockets`: datagrams in, with the kernel's time of arrival, and out.
 //! * [`SoftwareSwitch`]: brings these together with the switches and a clock.
 //!
@@ -16,7 +17,9 @@
 //! Only Linux has what it takes; elsewhere there is nothing here.
 #![cfg(target_os = "linux")]
 
+mod any_traffic;
 mod clock;
+mod crossing;
 pub mod datagram;
 mod slots;
 mod sockets;
@@ -29,6 +32,7 @@ use tidegate_core::Dilation;
 use tidegate_core::fabric::{Fabric, Routing};
 use tidegate_sim::{LinkRecord, Spread, SwitchRecord};
 
+pub use any_traffic::any_traffic;
 pub use software_switch::SoftwareSwitch;
 
 /// What switches are made from.

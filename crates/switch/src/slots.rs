@@ -10,10 +10,20 @@ pub(crate) struct Slots {
     free: Vec<u32>,
 }
 
+/// Where a datagram goes.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Way {
+    /// Number of the path: from which real host to which.
+    pub(crate) path: u32,
+    /// The hosts of the fabric that it leads from and to.
+    pub(crate) from: u32,
+    pub(crate) to: u32,
+}
+
 /// A datagram and where it goes.
 #[derive(Default)]
 pub(crate) struct Slot {
-    pub(crate) path: u32,
+    pub(crate) way: Way,
     pub(crate) datagram: Datagram,
     /// What switches see of it.
     pub(crate) packet: Packet,
@@ -34,5 +44,10 @@ impl Slots {
 
     pub(crate) fn free(&mut self, number: u32) {
         self.free.push(number);
+    }
+
+    /// So many are not free.
+    pub(crate) fn used(&self) -> usize {
+        self.all.len() - self.free.len()
     }
 }

@@ -17,6 +17,7 @@ use nix::sys::socket::{
 use nix::sys::time::TimeSpec;
 
 use crate::datagram::Datagram;
+use crate::slots::Way;
 use crate::{Config, Path};
 
 /// Room that is asked for in each socket; the kernel may give less.
@@ -43,8 +44,8 @@ struct Socket {
 
 /// A datagram that has come in.
 pub(crate) struct Received<'a> {
-    /// The path that it is on; none where it is from no host, or from one of the same place.
-    pub(crate) path: Option<u32>,
+    /// Where it goes; none where it is from no host, or from one of the same place.
+    pub(crate) way: Option<Way>,
     pub(crate) tos: u8,
     /// When the kernel had it, by the clock that people set.
     pub(crate) stamp: Duration,
@@ -108,11 +109,6 @@ impl Sockets {
         [self.hosts[path as usize / hosts], self.hosts[path as usize % hosts]]
     }
 
-    /// The hosts of the fabric that a path leads from and to.
-    pub(crate) fn places(&self, path: u32) -> [u32; 2] {
-        self.ends(path).map(|host| host.place)
-    }
-
     /// Waits for something to come in, for at most so long.
     pub(crate) fn wait(&self, most: Duration) -> io::Result<bool> {
         let mut fds = [PollFd::new(self.epoll.0.as_fd(), PollFlags::POLLIN)];
@@ -166,10 +162,13 @@ impl Sockets {
             }
             let from = message.address.and_then(|from| numbers.get(&SocketAddrV4::from(from)));
             let place = |host: u32| hosts[host as usize].place;
-            let path = from.filter(|&&from| place(from) != place(to));
-            let path = path.map(|from| from * hosts.len() as u32 + to);
+            let way = from.filter(|&&from| place(from) != place(to)).map(|&from| Way {
+                path: from * hosts.len() as u32 + to,
+                from: place(from),
+                to: place(to),
+            });
             let bytes = message.bytes;
-            each(Received { path, tos, stamp, payload: &scratch[..bytes] });
+            each(Received { way, tos, stamp, payload: &scratch[..bytes] });
         }
         Ok(true)
     }

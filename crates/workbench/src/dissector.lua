@@ -1,4 +1,7 @@
--- The same for every format: a row of headers, then payload.
+-- The same for every format: a row of headers, then payload. Real endpoints put a header of their
+-- session behind those of a transport, then what is sealed, or send one of a session alone.
+
+local TAG_BYTES = 16
 
 local function text(name) return (name:gsub("_", " ")) end
 
@@ -31,9 +34,23 @@ local function declare(format)
         local shown, unit = base.DEC, nil
         if field.shown == "bits" then shown = base.HEX end
         if field.unit then shown, unit = base.DEC + base.UNIT_STRING, { " " .. field.unit } end
-        field.field = add(make(start .. field.name, text(field.name), shown, unit, nil, field.doc))
+        if field.shown == "bytes" then
+          field.field = add(ProtoField.bytes(start .. field.name, text(field.name), base.NONE,
+            field.doc))
+        else
+          field.field = add(make(start .. field.name, text(field.name), shown, unit, nil,
+            field.doc))
+        end
       end
     end
+  end
+  if format.place == "session" then
+    format.other_field = add(ProtoField.bytes(prefix .. "transport", "Header of a transport",
+      base.NONE, "Of one that is not known: the handshake is not in the capture"))
+    format.sealed_field = add(ProtoField.bytes(prefix .. "sealed", "Sealed", base.NONE,
+      "Payload, or what one side has to tell the other; only who has the key reads it"))
+    format.tag_field = add(ProtoField.bytes(prefix .. "tag", "Tag", base.NONE,
+      "Proves that nothing was changed"))
   end
   format.wrong = ProtoExpert.new(prefix .. "wrong", "Not a header that is known",
     expert.group.MALFORMED, expert.severity.ERROR)
@@ -105,25 +122,131 @@ local function header(format, buffer, at, tree)
   return at + length, said .. values, tree
 end
 
-local function dissector(telemetry, format)
+-- Shows telemetry at the beginning; where it ends. Nothing where it makes no sense.
+local function stamps(telemetry, buffer, tree)
+  local at = 0
+  while at and buffer:len() >= at + 4 and buffer(at + 1, 1):uint() >= telemetry.first do
+    at = header(telemetry, buffer, at, tree)
+  end
+  return at
+end
+
+local function columns(pinfo, said)
+  pinfo.cols.protocol = "tidegate"
+  pinfo.cols.info = said
+end
+
+-- Packets of the simulator.
+local function simulated(telemetry, format)
   return function(buffer, pinfo, tree)
-    local at = 0
-    while buffer:len() >= at + 4 and buffer(at + 1, 1):uint() >= telemetry.first do
-      at = header(telemetry, buffer, at, tree)
-      if not at then return end
-    end
+    local at = stamps(telemetry, buffer, tree)
+    if not at then return end
     local next, said, own = header(format, buffer, at, tree)
     if not next then return end
     local payload = buffer:reported_len() - next
     own:add(format.payload_field, payload):set_generated()
-    pinfo.cols.protocol = "tidegate"
-    pinfo.cols.info = text(format.name) .. " " .. said .. " payload=" .. payload
+    columns(pinfo, text(format.name) .. " " .. said .. " payload=" .. payload)
   end
 end
 
-for _, format in ipairs(formats) do declare(format) end
-for place = 2, #formats do
-  local format = formats[place]
-  format.proto.dissector = dissector(formats[1], format)
-  DissectorTable.get("udp.port"):add(format.port, format.proto)
+-- Where the session's header begins; nothing where there is none. Lengths are counted alike in
+-- all headers, whoever's they are.
+local function session_at(session, buffer)
+  local at = 0
+  while buffer:len() >= at + 4 do
+    local version, number = buffer(at, 1):uint(), buffer(at + 1, 1):uint()
+    local length = 4 * buffer(at + 3, 1):uint()
+    local kind = find(session, number)
+    if kind then
+      local is_whole = length == 4 + bytes_of(kind.fields) and buffer:len() >= at + length
+      local is_alone = buffer:reported_len() == at + length
+      -- What a question is filled up with means nothing.
+      is_alone = is_alone or kind.name == "Hello"
+      local is_right = version == session.version and is_whole and buffer(at + 2, 1):uint() == 0
+      local is_data, is_control = kind.name == "Data", kind.name == "Control"
+      local is_there = is_data == (at > 0) and is_alone ~= (is_data or is_control)
+      return is_right and is_there and at or nil
+    end
+    if length < 4 then return nil end
+    at = at + length
+  end
 end
+
+-- A field of the session's header at `at`.
+local function value(session, buffer, at, name)
+  local kind = find(session, buffer(at + 1, 1):uint())
+  at = at + 4
+  for _, field in ipairs(kind.fields) do
+    if field.name == name then return buffer(at, field.bytes) end
+    at = at + field.bytes
+  end
+end
+
+-- By the number of a session, which transport it is of; the handshake tells.
+local spoken = {}
+
+-- Hears which transport a session is of.
+local function hear(session, by_protocol, buffer, name)
+  local function id(field) return tostring(value(session, buffer, 0, field):uint64()) end
+  if name == "Hello" then
+    spoken[id("id")] = by_protocol[value(session, buffer, 0, "protocol"):stringz()]
+  elseif name == "Accept" then
+    spoken[id("id")] = spoken[id("to")]
+  end
+end
+
+-- Packets of real endpoints, whatever their ports.
+local function real(telemetry, session, by_protocol)
+  return function(buffer, pinfo, tree)
+    local at = session_at(session, buffer)
+    if not at then return false end
+    local said, line = "", nil
+    if at > 0 then
+      local next = stamps(telemetry, buffer, tree)
+      local transport = spoken[tostring(value(session, buffer, at, "to"):uint64())]
+      if next and next < at then
+        if transport then
+          next, line = header(transport, buffer, next, tree)
+          said = next and text(transport.name) .. " " .. line .. ", " or ""
+        else
+          tree:add(session.other_field, buffer(next, at - next))
+        end
+      end
+    end
+    local name = find(session, buffer(at + 1, 1):uint()).name
+    local next, told, own = header(session, buffer, at, tree)
+    if at == 0 then hear(session, by_protocol, buffer, name) end
+    local sealed = buffer:reported_len() - next - TAG_BYTES
+    if sealed >= 0 and (name == "Data" or name == "Control") then
+      local kept = math.min(sealed, buffer:len() - next)
+      if kept > 0 then own:add(session.sealed_field, buffer(next, kept)) end
+      if buffer:len() == buffer:reported_len() then
+        own:add(session.tag_field, buffer(next + sealed, TAG_BYTES))
+      end
+      told = told .. " sealed=" .. sealed
+    end
+    columns(pinfo, said .. "session " .. told)
+    return true
+  end
+end
+
+local placed, by_protocol = {}, {}
+for _, format in ipairs(formats) do
+  declare(format)
+  placed[format.place] = format
+  for _, protocol in ipairs(format.protocols) do by_protocol[protocol] = format end
+end
+local telemetry, session = placed.telemetry, placed.session
+for _, format in ipairs(formats) do
+  if format.place == "transport" then
+    format.proto.dissector = simulated(telemetry, format)
+    DissectorTable.get("udp.port"):add(format.port, format.proto)
+  end
+end
+local of_session = real(telemetry, session, by_protocol)
+session.proto.init = function() spoken = {} end
+session.proto.dissector = function(buffer, pinfo, tree)
+  return of_session(buffer, pinfo, tree) and buffer:len() or 0
+end
+session.proto:register_heuristic("udp", of_session)
+DissectorTable.get("udp.port"):add(session.port, session.proto)

@@ -4,7 +4,10 @@ use std::fmt::Write;
 
 use tidegate_core::wire::{Field, Flag, Kind, Shown, meaning, telemetry};
 
-use crate::headers::formats;
+use crate::headers::{Place, formats};
+
+#[cfg(test)]
+mod tests;
 
 /// What every dissector of these tables does.
 const CODE: &str = include_str!("dissector.lua");
@@ -14,13 +17,21 @@ pub fn dissector() -> String {
     let version = env!("CARGO_PKG_VERSION");
     let mut out = format!("-- Headers of tidegate {version}, by `tidegate dissector`.\n\n");
     out += "local formats = {\n";
-    for (format, _) in formats() {
-        let (name, version, port) = (format.name, format.version, format.port);
+    for (format, place) in formats() {
+        let (place, protocols) = match place {
+            Place::Telemetry => ("telemetry", Vec::new()),
+            Place::Transport(protocols) => ("transport", protocols),
+            Place::Session => ("session", Vec::new()),
+            Place::Sealed => continue,
+        };
+        let (name, version, port) = (quoted(format.name), format.version, format.port);
         let first = telemetry::FIRST_KIND;
+        let protocols: Vec<_> = protocols.into_iter().map(quoted).collect();
+        let protocols = protocols.join(", ");
         writeln!(
             out,
-            "  {{ name = {}, version = {version}, port = {port}, first = {first}, kinds = {{",
-            quoted(name)
+            "  {{ name = {name}, version = {version}, port = {port}, first = {first},\n    \
+             place = \"{place}\", protocols = {{ {protocols} }}, kinds = {{"
         )
         .expect("memory");
         format.kinds.iter().for_each(|kind| table(&mut out, kind));

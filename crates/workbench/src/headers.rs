@@ -3,18 +3,35 @@
 use std::fmt::Write;
 
 use tidegate_algos::Protocol;
-use tidegate_core::wire::{Field, Format, START_BYTES, Shown, meaning, telemetry};
+use tidegate_core::wire::{Field, Format, Header as _, START_BYTES, Shown, meaning, telemetry};
+use tidegate_endpoint::message::Head;
+use tidegate_endpoint::session::header::{Header, control::Told};
 
-/// The headers there are: telemetry, and those of each transport, and which protocols have them.
-pub(crate) fn formats() -> Vec<(&'static Format, Vec<&'static str>)> {
-    let mut all: Vec<(&Format, Vec<&str>)> = vec![(&telemetry::FORMAT, Vec::new())];
+/// Where in a datagram headers stand.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) enum Place {
+    /// First, where it is asked for or echoed.
+    Telemetry,
+    /// Then those of the transport, which is that of these protocols.
+    Transport(Vec<&'static str>),
+    /// Then, between real endpoints, one of their session; or that alone.
+    Session,
+    /// Behind that, where only who has the key reads it.
+    Sealed,
+}
+
+/// The headers there are, and where they stand.
+pub(crate) fn formats() -> Vec<(&'static Format, Place)> {
+    let mut all: Vec<(&Format, Place)> = vec![(&telemetry::FORMAT, Place::Telemetry)];
     for protocol in Protocol::ALL {
         let (format, name) = (protocol.headers(), protocol.card().name);
         match all.iter_mut().find(|(known, _)| known.name == format.name) {
-            Some((_, names)) => names.push(name),
-            None => all.push((format, vec![name])),
+            Some((_, Place::Transport(names))) => names.push(name),
+            _ => all.push((format, Place::Transport(vec![name]))),
         }
     }
+    all.push((&Header::FORMAT, Place::Session));
+    all.extend([(&Told::FORMAT, Place::Sealed), (&Head::FORMAT, Place::Sealed)]);
     all
 }
 
@@ -31,12 +48,20 @@ fn shown(field: &Field) -> &'static str {
 /// Every header in Markdown, field by field.
 pub fn headers() -> String {
     let mut out = String::new();
-    for (format, protocols) in formats() {
+    for (format, place) in formats() {
         let title = format.name.replace('_', " ");
         write!(out, "\n## {title}\n\n{}", meaning(format.doc)).expect("memory");
-        if !protocols.is_empty() {
-            let (protocols, port) = (protocols.join(", "), format.port);
-            write!(out, " Protocols: {protocols}. UDP port {port}.").expect("memory");
+        let port = format.port;
+        match place {
+            Place::Telemetry => {}
+            Place::Transport(protocols) => {
+                let protocols = protocols.join(", ");
+                write!(out, " Protocols: {protocols}. UDP port {port}.").expect("memory");
+            }
+            Place::Session => {
+                write!(out, " UDP port {port}, unless another is chosen.").expect("memory");
+            }
+            Place::Sealed => out += " Sealed: only who has the key reads them.",
         }
         writeln!(out, " Version {}.", format.version).expect("memory");
         for kind in format.kinds {

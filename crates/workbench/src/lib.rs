@@ -38,6 +38,8 @@ mod sweep;
 mod switch;
 #[cfg(target_os = "linux")]
 pub mod testbed;
+#[cfg(test)]
+mod tshark;
 mod warnings;
 
 pub use cache::{BUILD, can_keep, default_cache};

@@ -39,7 +39,8 @@
 //!   Poseidon's evaluation by default. SIRD's are base_target = 15us, fs_range = 75us.
 //! * Windows above one packet are not paced, as in its public simulators; Poseidon's evaluation,
 //!   too, paces below one only.
-//! * A base target that is not above the base RTT never fills a link: a warning says so.
+//! * A base target that is not above the base RTT never fills a link, and one that flow scaling
+//!   does not raise above it lets no window grow: a warning says so.
 //! * A connection that idled for longer than a fixed time (the retransmission timeout before any
 //!   sample) starts anew.
 
@@ -221,11 +222,16 @@ fn queue_target(params: &SwiftParams, path: &Path, rate_bps: f64) -> Span {
 /// Why these parameters do not suit the path, if they do not.
 fn domain_warning(params: &SwiftParams, path: &Path) -> Option<String> {
     let target = Span::from_ps_f64(Swift::start(params, path, Time::ZERO, 0).fixed_target);
+    // No target is above these two (Swift section 3.5).
+    let come = if target.plus(params.fs_range) > path.base_rtt {
+        "windows fall until flow scaling makes up for it, and links stay idle"
+    } else {
+        "flow scaling does not make up for it, and windows fall to the smallest"
+    };
     (target <= path.base_rtt).then(|| {
         format!(
-            "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: windows \
-             fall until flow scaling makes up for it, and links stay idle; a base_target above the \
-             base RTT fills them",
+            "the target of a large window is {:.2} us, not above the base RTT of {:.2} us: {come}; \
+             a base_target above the base RTT fills links",
             target.as_us_f64(),
             path.base_rtt.as_us_f64()
         )
@@ -257,6 +263,22 @@ mod tests {
         for (cwnd, target_us) in table {
             flow.cwnd = cwnd;
             assert_near(flow.target(&params) * 1e-6, target_us, 1e-3);
+        }
+    }
+
+    #[test]
+    fn warns_of_targets_that_are_not_above_the_base_rtt() {
+        let params = SwiftParams::default();
+        let warning = |base_rtt| domain_warning(&params, &Path { base_rtt, ..contract::path() });
+        // Three switches.
+        assert_eq!(warning(Span::ns(27_999)), None);
+        for (base_us, expected) in [
+            (28, "28.00 us: windows fall until flow scaling"),
+            (127, "127.00 us: windows fall until flow scaling"),
+            (128, "128.00 us: flow scaling does not make up"),
+        ] {
+            let said = warning(Span::us(base_us)).unwrap();
+            assert!(said.contains(expected), "{said}");
         }
     }
 

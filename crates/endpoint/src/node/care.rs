@@ -165,10 +165,8 @@ impl Node {
                     open.pinged = None;
                     let is_full = token & 1 == 1;
                     open.carries |= is_full;
-                    // A full one takes longer than what is asked for, unless nothing else is known.
-                    if let Some(rtt) = self.round_trip(at, now, held)
-                        && (!is_full || self.endpoint.is_none())
-                    {
+                    // Others are back sooner than a packet can be.
+                    if is_full && let Some(rtt) = self.round_trip(at, now, held) {
                         self.saw_rtt(now, number, rtt);
                     }
                 }
@@ -245,7 +243,7 @@ impl Node {
             return self.tell(now, number, Told::Blocked(Blocked { bytes }), 0);
         }
         if silent >= silence.scale(0.25) {
-            self.ping(now, number);
+            self.ask_whether(now, number, true);
         }
     }
 

@@ -32,8 +32,8 @@ pub struct Config {
     pub rate: Rate,
     /// Bytes of UDP payload of a full packet: the same on all hosts.
     pub datagram: usize,
-    /// Round trip of a full packet and its answer on an empty network; unless it is told, the
-    /// shortest that the first handshake sees.
+    /// Round trip of a full packet and its answer on an empty network; unless it is told, what the
+    /// first handshake sees.
     pub base_rtt: Option<Span>,
     /// Bandwidth-delay product in bytes; unless it is told, rate times base RTT, and no less than
     /// eight packets.

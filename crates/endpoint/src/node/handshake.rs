@@ -71,7 +71,7 @@ impl Identity {
 }
 
 /// A header as bytes, with its proof at the end: the key's, over all before it and `also`.
-fn proved(key: &Key, header: impl Into<Header>, also: &[u8]) -> Vec<u8> {
+pub(super) fn proved(key: &Key, header: impl Into<Header>, also: &[u8]) -> Vec<u8> {
     let header = header.into();
     let mut bytes = vec![0; header.bytes()];
     // There is room: the length is the header's own.
@@ -135,10 +135,16 @@ impl Node {
             mac: [0; 16],
         };
         let pause = ASK_AGAIN.times(1 << asking.tries.min(16)).min(ASK_AT_MOST);
+        // The answer to a full datagram takes as long as that to a packet. Where the path does not
+        // carry one, that is found out once there is a session.
+        let is_full = asking.cookie != [0; 32] && asking.tries == 0;
         asking.tries += 1;
         peer.due = now.after(pause).min(peer.heard_at.after(self.config.limits.silence));
         self.timer = self.timer.min(peer.due);
-        let datagram = proved(&self.config.key, hello, &[]);
+        let mut datagram = proved(&self.config.key, hello, &[]);
+        if is_full {
+            datagram.resize(self.config.datagram, 0);
+        }
         let to = peer.address;
         self.post(to, datagram);
     }

@@ -8,6 +8,7 @@
 mod care;
 mod config;
 mod handshake;
+mod hostile;
 mod messages;
 mod peers;
 mod traffic;
@@ -30,6 +31,7 @@ use crate::session::header::{Control, Data, Header};
 use crate::session::keys::{Cookies, TAG_BYTES};
 
 pub use config::{Config, ConfigError, Delivery, Limits, Sizes};
+pub use hostile::hostile;
 use messages::Outbox;
 use peers::{Peer, Peers, State};
 
@@ -284,9 +286,20 @@ impl Node {
         self.peers.get(peer).map(|peer| peer.address)
     }
 
-    /// The shortest round trip to the peer that was seen.
+    /// The shortest round trip to the peer that was seen: of a full datagram and a short answer.
     pub fn base_rtt(&self, peer: PeerId) -> Option<Span> {
         self.peers.get(peer).map(|peer| peer.rtt).filter(|&rtt| rtt < Span::FOREVER)
+    }
+
+    /// Why the protocol is outside the range it was designed for on the path to the peer, by what
+    /// its transport is told of that; none before the session tells how long a round trip takes.
+    pub fn domain_warning(&self, peer: PeerId) -> Option<String> {
+        self.endpoint.as_ref()?;
+        self.peers.get(peer)?;
+        let paths = Paths { peers: &self.peers, context: &self.context, hops: self.config.hops };
+        let path = paths.path(SELF, peer.number);
+        let rate_bps = path.nic_rate.as_bps() as f64;
+        self.config.stack.profile(&path, rate_bps).domain_warning
     }
 
     /// Gives a message to the transport, or keeps it until the peer is there and has room: `head`

@@ -17,7 +17,7 @@ pub(super) struct Peer {
     pub(super) state: State,
     /// Messages that the transport has not got yet.
     pub(super) waiting: VecDeque<u32>,
-    /// The shortest round trip that was seen.
+    /// The shortest round trip that was seen: of a full datagram and a short answer.
     pub(super) rtt: Span,
     pub(super) heard_at: Time,
     /// When it is looked at next.

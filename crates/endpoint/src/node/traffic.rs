@@ -21,7 +21,7 @@ fn telemetry_bytes(packet: &Packet) -> (usize, usize) {
 
 /// What nobody may change on the way, of what is in front of the sealed bytes: all but what
 /// switches write, of which it is bound that it is there.
-fn bind(bound: &mut Vec<u8>, packet: &Packet, headers: &[u8]) {
+pub(super) fn bind(bound: &mut Vec<u8>, packet: &Packet, headers: &[u8]) {
     let (peak, hops) = telemetry_bytes(packet);
     let stamps = packet.frame.flags & frame_flag::STAMP_HOPS != 0;
     let from = if stamps { peak + hops } else { peak };
@@ -46,7 +46,10 @@ impl Node {
                 Ok((Header::Control(control), _)) => {
                     self.on_control(now, held, from, control, bytes)
                 }
-                Ok((header, [])) => self.on_header(now, held, from, header, bytes),
+                // What a question is filled up with means nothing.
+                Ok((header, rest)) if rest.is_empty() || matches!(header, Header::Hello(_)) => {
+                    self.on_header(now, held, from, header, &bytes[..header.bytes()]);
+                }
                 Err(HeaderError::Version { found, .. }) => {
                     self.on_other_version(from, found, bytes.len());
                 }

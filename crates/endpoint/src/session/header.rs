@@ -7,8 +7,8 @@ use tidegate_core::{Time, headers};
 
 headers! {
     /// Sessions of real endpoints: who speaks to whom, and under which key.
-    pub enum Header = "session", version 1, port 52798;
-    /// Asks for a session.
+    pub enum Header = "session", version 1, port 5270;
+    /// Asks for a session. Zeros behind it fill up a datagram, whose round trip is measured.
     Hello = 32 {
         flags {}
         fields {

@@ -14,7 +14,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::workload::{Sizes, Traffic};
 use tidegate_core::{Need, Rate, Span};
 use tidegate_endpoint::driver::Driver;
-use tidegate_endpoint::node::{Config, Gone, Node};
+use tidegate_endpoint::node::{Config, Gone, Node, PeerId};
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 use tidegate_scenario::{Override, load, magnitude};
@@ -250,6 +250,13 @@ impl Endpoint {
             load,
         })
     }
+}
+
+/// Tells whoever listens that the protocol is not at home on the path to a peer, where that is so.
+fn warned(node: &Node, peer: PeerId, protocol: &str, says: &dyn Fn(&str)) -> Option<String> {
+    let warning = format!("{protocol}: {}", node.domain_warning(peer)?);
+    says(&format!("warning: {warning}"));
+    Some(warning)
 }
 
 /// Payload that generators offer one host, in bit/s: both that there are send.

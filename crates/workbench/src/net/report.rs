@@ -22,6 +22,8 @@ pub struct NetSummary {
     pub real: bool,
     /// The protocol.
     pub protocols: [String; 1],
+    /// Why the protocol was not at home on the path to the first peer for which that is so.
+    pub warnings: Vec<String>,
     /// How long it was measured.
     pub seconds: f64,
     /// About the run itself.

@@ -13,7 +13,7 @@ use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 
 use super::report::{NetEngine, NetSummary, Network, Times, gbps};
 use super::serve::{self, MOST_REPLY};
-use super::{Endpoint, EndpointOptions, because, failed, usage};
+use super::{Endpoint, EndpointOptions, because, failed, usage, warned};
 use crate::Error;
 use crate::machine::Stopwatch;
 
@@ -100,6 +100,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         received: 0,
         opened: None,
         gone: None,
+        warnings: Vec::new(),
     };
     let ended = sender.run(&mut endpoint)?;
     // Politely, but not for long.
@@ -117,6 +118,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         name: "send",
         real: true,
         protocols: [endpoint.protocol.to_owned()],
+        warnings: sender.warnings,
         seconds,
         engine: NetEngine::of(&stopwatch),
         received_gbps: gbps(sender.received, seconds),
@@ -143,6 +145,7 @@ struct Sender<'a> {
     received: u64,
     opened: Option<Time>,
     gone: Option<Gone>,
+    warnings: Vec<String>,
 }
 
 impl Sender<'_> {
@@ -267,7 +270,11 @@ impl Sender<'_> {
             let now = endpoint.driver.now();
             let took = |since: Time| Duration::from_nanos(now.since(since).as_ps() / 1_000);
             match event {
-                Event::Opened(_) => self.opened = Some(now),
+                Event::Opened(peer) => {
+                    self.opened = Some(now);
+                    let Endpoint { driver, protocol, .. } = &*endpoint;
+                    self.warnings.extend(warned(&driver.node, peer, protocol, self.options.says));
+                }
                 Event::Gone(peer, why) if peer == self.peer => self.gone = Some(why),
                 Event::Delivered(ticket) => {
                     if let Some(message) = self.tickets.remove(&ticket)

@@ -11,7 +11,7 @@ use tidegate_endpoint::message::{Head, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone, Node, PeerId, SendError, Terms, Ticket};
 
 use super::report::{NetEngine, NetSummary, Network, gbps};
-use super::{Endpoint, EndpointOptions, failed};
+use super::{Endpoint, EndpointOptions, failed, warned};
 use crate::Error;
 use crate::machine::Stopwatch;
 
@@ -65,6 +65,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let mut told = (Duration::ZERO, 0);
     let mut base_rtt = None;
     let mut over = false;
+    let mut warnings = Vec::new();
     let zeros = Bytes::from(vec![0; MOST_REPLY]);
     while !over && !options.interrupted.load(Ordering::Relaxed) {
         let elapsed = stopwatch.wall();
@@ -86,6 +87,9 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                 Event::Opened(peer) => {
                     if let Some(from) = driver.node.address(peer) {
                         says(&format!("{from} has begun a session"));
+                    }
+                    if warnings.is_empty() {
+                        warnings.extend(warned(&driver.node, peer, protocol, says));
                     }
                 }
                 Event::Gone(_, why) => {
@@ -117,6 +121,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
         name: "serve",
         real: true,
         protocols: [protocol.to_owned()],
+        warnings,
         seconds,
         engine: NetEngine::of(&stopwatch),
         received_gbps: gbps(received, seconds),

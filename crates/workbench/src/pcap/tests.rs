@@ -1,13 +1,14 @@
 //! Captures against what a probe of the same run saw, byte by byte and by the eyes of tshark.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
 use std::fs;
-use std::process::{Command, Stdio};
 
 use super::*;
+use crate::headers::{Place, formats};
 use crate::observe::setup;
 use crate::run::{RunOptions, run};
-use tidegate_core::wire::{Kind, telemetry};
+use crate::tshark::{self, Fields};
+use tidegate_core::wire::{Shown, telemetry};
 use tidegate_core::{Body, Frame, HopTrace, PacketMut, frame_flag};
 use tidegate_sim::{Engine, Probe};
 
@@ -266,108 +267,48 @@ fn a_file_is_there_when_it_is_complete_and_not_replaced_unasked() {
     assert_eq!(names(), 1);
 }
 
-/// The fields of the headers at the beginning of a datagram, by the tables, as a dissector names
-/// them; in a list, several values.
-fn fields(protocol: Protocol, mut bytes: &[u8], payload: u32) -> BTreeMap<String, Vec<u64>> {
-    let mut found: BTreeMap<String, Vec<u64>> = BTreeMap::new();
-    while !bytes.is_empty() {
-        let format =
-            if bytes[1] >= telemetry::FIRST_KIND { &telemetry::FORMAT } else { protocol.headers() };
-        let is = |kind: &&Kind| kind.number == bytes[1];
-        let kind = format.kinds.iter().find(is).unwrap();
-        let start = format!("tidegate_{}.", format.name);
-        let own = format!("{start}{}.", kind.name.to_lowercase());
-        for (bit, flag) in kind.flags.iter().enumerate() {
-            found.insert(format!("{own}{}", flag.name), vec![(bytes[2] >> bit & 1) as u64]);
-        }
-        let (header, rest) = bytes.split_at(4 * bytes[3] as usize);
-        let mut left = &header[4..];
-        for field in kind.fields.iter().chain(kind.list.iter().cycle()) {
-            if left.is_empty() {
-                break;
-            }
-            let (value, behind) = left.split_at(field.bytes);
-            let value = value.iter().fold(0, |value, &byte| value << 8 | byte as u64);
-            found.entry(format!("{own}{}", field.name)).or_default().push(value);
-            left = behind;
-        }
-        if rest.is_empty() {
-            found.insert(format!("{start}payload_bytes"), vec![payload as u64]);
-        }
-        bytes = rest;
+/// The fields of the headers at the beginning of a datagram, and the length of its payload.
+fn fields(protocol: Protocol, mut bytes: &[u8], payload: u32) -> Fields {
+    let mut found = Fields::new();
+    while bytes[1] >= telemetry::FIRST_KIND {
+        bytes = tshark::header(&telemetry::FORMAT, bytes, &mut found);
     }
+    let rest = tshark::header(protocol.headers(), bytes, &mut found);
+    assert!(rest.is_empty());
+    found.insert(payload_bytes(protocol), vec![payload.to_string()]);
     found
 }
 
-/// Whether there is a tshark; says so where there is none.
-fn has_tshark() -> bool {
-    let version = Command::new("tshark").arg("--version").stderr(Stdio::null()).output();
-    let found = version.is_ok_and(|output| output.status.success());
-    let demanded = std::env::var("TIDEGATE_TSHARK").is_ok_and(|value| value == "required");
-    assert!(found || !demanded, "TIDEGATE_TSHARK=required, but there is no tshark in PATH");
-    if !found {
-        eprintln!("SKIPPED: there is no tshark in PATH");
-    }
-    found
+fn payload_bytes(protocol: Protocol) -> String {
+    format!("tidegate_{}.payload_bytes", protocol.headers().name)
 }
 
 #[test]
 fn tshark_sees_what_left() {
-    if !has_tshark() {
+    if !tshark::has_tshark() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let (script, file) = (folder.path().join("tidegate.lua"), folder.path().join("run.pcapng"));
-    fs::write(&script, crate::dissector()).unwrap();
+    let file = folder.path().join("run.pcapng");
     let mut seen = BTreeSet::new();
     for (protocol, loss) in anywhere().flat_map(|all| LOSSES.map(|loss| (all, loss))) {
-        let plan = plan(protocol, loss);
-        let bytes = captured(&plan, &["*"]);
+        let bytes = captured(&plan(protocol, loss), &["*"]);
         fs::write(&file, &bytes).unwrap();
-        let mut names = Vec::new();
-        for format in [&telemetry::FORMAT, protocol.headers()] {
-            let start = format!("tidegate_{}.", format.name);
-            for kind in format.kinds {
-                let own = format!("{start}{}.", kind.name.to_lowercase());
-                names.extend(kind.flags.iter().map(|flag| format!("{own}{}", flag.name)));
-                let fields = kind.fields.iter().chain(kind.list);
-                names.extend(fields.map(|field| format!("{own}{}", field.name)));
-            }
-        }
-        names.push(format!("tidegate_{}.payload_bytes", protocol.headers().name));
-        let wrong = ["_ws.malformed", "_ws.expert.message", "_ws.lua.error"].map(str::to_owned);
-        let mut tshark = Command::new("tshark");
-        // By itself it would read other people's plugins and settings.
-        tshark.env("HOME", folder.path()).env("XDG_CONFIG_HOME", folder.path());
-        tshark.arg("-r").arg(&file).arg("-X").arg(format!("lua_script:{}", script.display()));
-        tshark.args(["-T", "fields", "-E", "separator=|", "-E", "occurrence=a"]);
-        wrong.iter().chain(&names).for_each(|name| {
-            tshark.args(["-e", name]);
-        });
-        let output = tshark.output().unwrap();
-        let errors = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && !errors.contains("Lua"), "{errors}");
-        let text = String::from_utf8(output.stdout).unwrap();
-        let packets = packets(&bytes);
-        assert_eq!(text.lines().count(), packets.len());
-        for (line, packet) in text.lines().zip(&packets) {
-            let mut columns = line.split('|');
-            let complaint: String = columns.by_ref().take(wrong.len()).collect();
-            assert_eq!(complaint, "", "{line}");
+        let mut asked = tshark::fields(&telemetry::FORMAT);
+        asked.extend(tshark::fields(protocol.headers()));
+        asked.push((payload_bytes(protocol), Shown::Number));
+        let (shown, packets) = (tshark::seen(&file, &asked), packets(&bytes));
+        assert_eq!(shown.len(), packets.len());
+        for (shown, packet) in shown.into_iter().zip(&packets) {
             let payload = packet.length - packet.bytes.len() as u32;
             let expected = fields(protocol, &packet.bytes[42..], payload);
-            let shown: BTreeMap<_, _> = names
-                .iter()
-                .zip(columns)
-                .filter(|(_, values)| !values.is_empty())
-                .map(|(name, values)| (name.clone(), values.split(',').map(number).collect()))
-                .collect();
             assert_eq!(shown, expected, "{}", protocol.card().name);
             seen.extend(shown.into_keys());
         }
     }
     // All kinds of header were there.
-    for (format, _) in crate::headers::formats() {
+    let simulated = |place: &Place| matches!(place, Place::Telemetry | Place::Transport(_));
+    for (format, _) in formats().into_iter().filter(|(_, place)| simulated(place)) {
         for kind in format.kinds {
             let own = format!("tidegate_{}.{}.", format.name, kind.name.to_lowercase());
             let is_seen = seen.iter().any(|name| name.starts_with(&own));
@@ -376,15 +317,5 @@ fn tshark_sees_what_left() {
             let is_unsaid = own.ends_with(UNSAID);
             assert!(is_seen || is_others || is_unsaid, "{own} is in no capture");
         }
-    }
-}
-
-/// Of decimals, hexadecimals and flags.
-fn number(text: &str) -> u64 {
-    match (text, text.strip_prefix("0x")) {
-        ("True", _) => 1,
-        ("False", _) => 0,
-        (_, Some(hex)) => u64::from_str_radix(hex, 16).unwrap(),
-        (decimal, None) => decimal.parse().unwrap_or_else(|_| panic!("{decimal}")),
     }
 }

@@ -1,0 +1,355 @@
+//! Any datagrams at a node, from strangers and from a peer that has the key and keeps to nothing:
+//! what a node must survive.
+
+mod intruder;
+
+use std::collections::VecDeque;
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use tidegate_algos::Protocol;
+use tidegate_core::wire::{Header as _, START_BYTES};
+use tidegate_core::{Domain, Hop, HopTrace, Need, Rate, Rng, Span, Time};
+
+use super::handshake::proved;
+use super::{Arrival, Config, Event, Limits, Node, PeerId, Terms};
+use crate::endpoint::Packet;
+use crate::script::Script;
+use crate::session::Key;
+use crate::session::header::Header;
+use crate::torment::{bent, echoed};
+use intruder::Intruder;
+
+/// Last numbers of addresses: of the node, of an honest peer, and of others.
+const NODE: u8 = 0;
+const FRIEND: u8 = 1;
+const INTRUDER: u8 = 2;
+const STRANGER: u8 = 3;
+
+const RTT: Span = Span::us(60);
+const SILENCE: Span = Span::ms(400);
+/// So many datagrams are remembered, to be sent again.
+const REMEMBERED: usize = 16;
+/// What the honest peer sends.
+const HONEST: &[u8] = &[7; 3_000];
+/// Looks at what is due before a node is said to spin.
+const MOST_LOOKS: usize = 64;
+/// What happens until the honest peer is served.
+const MOST_EVENTS: usize = 100_000;
+
+fn address(last: u8) -> SocketAddr {
+    SocketAddr::from(([10, 0, 0, last], 5_270))
+}
+
+fn key() -> Key {
+    Key::new(b"known to the intruder")
+}
+
+fn node(protocol: Protocol, seed: u64) -> Node {
+    let mut rng = Rng::stream(seed, Domain::Stack, 0);
+    let entropy =
+        move |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
+    let config = Config {
+        base_rtt: Some(RTT),
+        hops: 2,
+        switches: Need::ALL.into(),
+        priorities: 8,
+        limits: Limits { peers: 4, message_bytes: 60_000, unread_bytes: 100_000, silence: SILENCE },
+        ..Config::new(protocol.stack(), key(), Rate::gbps(10))
+    };
+    match Node::new(config, Box::new(entropy)) {
+        Ok(node) => node,
+        Err(why) => panic!("{}: {why}", protocol.card().name),
+    }
+}
+
+/// Lets a node live through what `script` says: datagrams of strangers, made up, heard before or
+/// damaged; and of a peer that has the key: handshakes that make no sense, packets of its transport
+/// as [`torment`](crate::torment()) has them, and what sessions tell each other, all sealed.
+///
+/// # Panics
+/// When the node does, does not come to rest, answers strangers with more bytes than they sent,
+/// keeps anything of the peer that has fallen silent, or does not serve another then.
+pub fn hostile(protocol: Protocol, script: &[u8]) {
+    let mut script = Script::new(script);
+    let choice = script.u8();
+    let mut scene = Scene::new(protocol);
+    let is_honest_early = choice & 1 == 1;
+    if is_honest_early {
+        scene.be_honest();
+    }
+    if choice & 6 != 0 {
+        scene.intrude();
+    }
+    while !script.is_over() {
+        scene.play(&mut script);
+    }
+    scene.fall_silent();
+    // It takes time, so that not every script does it.
+    if is_honest_early || choice & 24 == 24 {
+        scene.serve(is_honest_early);
+    }
+}
+
+struct Scene {
+    protocol: Protocol,
+    now: Time,
+    node: Node,
+    friend: Node,
+    intruder: Intruder,
+    /// On their way from the node to the friend, and back.
+    wires: [VecDeque<Vec<u8>>; 2],
+    /// Peers of the node that are not the friend.
+    others: Vec<PeerId>,
+    from_strangers: usize,
+    to_strangers: usize,
+    /// How often what the honest peer sends has arrived, and was acknowledged.
+    arrived: u32,
+    delivered: u32,
+    out: Vec<u8>,
+}
+
+impl Scene {
+    fn new(protocol: Protocol) -> Scene {
+        let mut scene = Scene {
+            protocol,
+            now: Time::ms(1),
+            node: node(protocol, 1),
+            friend: node(protocol, 2),
+            intruder: Intruder::new(protocol),
+            wires: [VecDeque::new(), VecDeque::new()],
+            others: Vec::new(),
+            from_strangers: 0,
+            to_strangers: 0,
+            arrived: 0,
+            delivered: 0,
+            out: vec![0; 2_048],
+        };
+        scene.settle();
+        scene
+    }
+
+    fn be_honest(&mut self) {
+        let Ok(peer) = self.friend.connect(self.now, address(NODE)) else { return };
+        let body = Bytes::from_static(HONEST);
+        let sent = self.friend.send(self.now, peer, &[], body, Terms::default());
+        assert!(sent.is_ok(), "{sent:?}");
+        self.settle();
+    }
+
+    /// Opens a session as one should.
+    fn intrude(&mut self) {
+        for _ in 0..2 {
+            let hello = self.intruder.hello;
+            self.hand(INTRUDER, 0, proved(&key(), hello, &[]));
+        }
+        assert!(self.intruder.session.is_some(), "who has the key gets in");
+    }
+
+    /// What comes next.
+    fn play(&mut self, script: &mut Script<'_>) {
+        let what = script.u8();
+        match what % 14 {
+            0 => {
+                let bytes = script.bytes(usize::from(what)).to_vec();
+                self.strangers(bytes);
+            }
+            1 => {
+                let bytes = shaped(script);
+                self.strangers(bytes);
+            }
+            2 => {
+                if let Some(bytes) = self.intruder.again(script) {
+                    self.strangers(bytes);
+                }
+            }
+            3 => {
+                let bytes = self.intruder.handshake(script);
+                self.hand(INTRUDER, 0, bytes);
+            }
+            4..=7 => {
+                let last = self.intruder.last;
+                let mut packet = match what % 14 {
+                    4 => bent(last, script),
+                    5 => bent(Packet::default(), script),
+                    _ => echoed(last, script),
+                };
+                if what.is_multiple_of(3) {
+                    packet.hops = records(script);
+                }
+                let tos = script.u8();
+                if let Some(bytes) = self.intruder.packet(packet, script) {
+                    self.hand(INTRUDER, tos, bytes);
+                }
+            }
+            8 => {
+                if let Some(bytes) = self.intruder.told(script) {
+                    self.hand(INTRUDER, 0, bytes);
+                }
+            }
+            9 => self.pass(Span::ps(script.number() % Span::ms(1).as_ps())),
+            10 => self.pass(SILENCE.scale(0.1)),
+            11 => {
+                // The application's turn.
+                let which = usize::from(script.u8());
+                let Some(&peer) = self.others.get(which % self.others.len().max(1)) else { return };
+                match script.u8() % 4 {
+                    0 => self.node.close(self.now, peer),
+                    1 => drop(self.node.connect(self.now, address(INTRUDER))),
+                    _ => {
+                        let body = Bytes::from(vec![9; 1 + usize::from(script.u8()) * 200]);
+                        let _ = self.node.send(self.now, peer, &[1], body, Terms::default());
+                    }
+                }
+                self.settle();
+            }
+            _ => self.pass(RTT.scale(0.5)),
+        }
+    }
+
+    fn strangers(&mut self, bytes: Vec<u8>) {
+        self.from_strangers += bytes.len();
+        self.hand(STRANGER, 0, bytes);
+    }
+
+    /// The node is handed a datagram from there.
+    fn hand(&mut self, from: u8, tos: u8, mut bytes: Vec<u8>) {
+        self.intruder.remember(&bytes);
+        let bytes = &mut bytes[..];
+        let arrival = Arrival { from: address(from), tos, held: Span::ZERO, bytes };
+        self.node.receive(self.now, arrival);
+        self.settle();
+    }
+
+    /// Time passes, and what was on its way between the honest arrives.
+    fn pass(&mut self, span: Span) {
+        self.now += span;
+        for mut bytes in std::mem::take(&mut self.wires[1]) {
+            self.intruder.remember(&bytes);
+            let bytes = &mut bytes[..];
+            let arrival = Arrival { from: address(FRIEND), tos: 0, held: Span::ZERO, bytes };
+            self.node.receive(self.now, arrival);
+        }
+        for mut bytes in std::mem::take(&mut self.wires[0]) {
+            let bytes = &mut bytes[..];
+            let arrival = Arrival { from: address(NODE), tos: 0, held: Span::ZERO, bytes };
+            self.friend.receive(self.now, arrival);
+        }
+        self.settle();
+    }
+
+    /// Both do what is due.
+    fn settle(&mut self) {
+        let rests = (0..MOST_LOOKS).any(|_| {
+            if self.node.deadline() <= self.now {
+                self.node.on_deadline(self.now);
+            }
+            while let Some(departure) = self.node.transmit(self.now, &mut self.out) {
+                assert!(departure.bytes <= self.node.config.datagram, "{departure:?}");
+                self.route(departure.to, departure.bytes);
+            }
+            self.hear();
+            self.node.deadline() > self.now
+        });
+        assert!(rests, "{}: does not come to rest", self.protocol.card().name);
+        assert!(self.to_strangers <= self.from_strangers, "answered with more than was asked");
+        if self.friend.deadline() <= self.now {
+            self.friend.on_deadline(self.now);
+        }
+        while let Some(departure) = self.friend.transmit(self.now, &mut self.out) {
+            self.wires[1].push_back(self.out[..departure.bytes].to_vec());
+        }
+        while let Some(event) = self.friend.event() {
+            match event {
+                Event::Delivered(_) => self.delivered += 1,
+                Event::Opened(_) => {}
+                other => panic!("{}: the friend hears {other:?}", self.protocol.card().name),
+            }
+        }
+    }
+
+    /// The node has sent something.
+    fn route(&mut self, to: SocketAddr, bytes: usize) {
+        let bytes = &self.out[..bytes];
+        if to == address(FRIEND) {
+            self.wires[0].push_back(bytes.to_vec());
+        } else if to == address(INTRUDER) {
+            self.intruder.hear(bytes);
+        } else {
+            self.to_strangers += bytes.len();
+        }
+    }
+
+    /// What the node tells its application.
+    fn hear(&mut self) {
+        while let Some(event) = self.node.event() {
+            match event {
+                Event::Opened(peer) if self.node.address(peer) != Some(address(FRIEND)) => {
+                    self.others.push(peer);
+                }
+                Event::Arrived(peer, bytes) => {
+                    self.arrived += u32::from(bytes == HONEST && !self.others.contains(&peer));
+                    self.node.taken(self.now, peer, bytes.len() as u64);
+                }
+                Event::Gone(peer, _) => self.others.retain(|&other| other != peer),
+                _ => {}
+            }
+        }
+    }
+
+    /// Nothing comes from the intruder any more.
+    fn fall_silent(&mut self) {
+        for _ in 0..8 {
+            self.pass(SILENCE.scale(0.4));
+            // Long enough for who is asked to answer.
+            (0..4).for_each(|_| self.pass(RTT.scale(0.5)));
+        }
+        let left: Vec<_> = self.node.peers.iter().map(|(_, peer)| peer.address).collect();
+        assert!(left.iter().all(|&left| left == address(FRIEND)), "{left:?}");
+    }
+
+    /// The honest peer's message arrives, once.
+    fn serve(&mut self, is_sent: bool) {
+        if !is_sent {
+            self.be_honest();
+        }
+        for _ in 0..MOST_EVENTS {
+            if self.delivered == 1 {
+                break;
+            }
+            let next = self.node.deadline().min(self.friend.deadline());
+            let wires_are_empty = self.wires.iter().all(VecDeque::is_empty);
+            let rest = if wires_are_empty { next.since(self.now) } else { RTT.scale(0.5) };
+            self.pass(rest.max(Span::ns(1)));
+        }
+        let name = self.protocol.card().name;
+        assert_eq!((self.arrived, self.delivered), (1, 1), "{name}: the friend is not served");
+    }
+}
+
+/// A header of a session with anything for its fields.
+fn shaped(script: &mut Script<'_>) -> Vec<u8> {
+    let kinds = Header::FORMAT.kinds;
+    let kind = &kinds[usize::from(script.u8()) % kinds.len()];
+    let fields: usize = kind.fields.iter().map(|field| field.bytes).sum();
+    let mut bytes =
+        vec![Header::FORMAT.version, kind.number, 0, ((START_BYTES + fields) / 4) as u8];
+    bytes.extend_from_slice(script.bytes(fields));
+    bytes.resize(START_BYTES + fields, 0);
+    bytes
+}
+
+/// Telemetry as no switch writes it.
+fn records(script: &mut Script<'_>) -> HopTrace {
+    let mut hops = HopTrace::default();
+    for _ in 0..script.u8() % 4 {
+        hops.push(Hop {
+            at: Time::ps(script.number()),
+            tx_bytes: script.number(),
+            rate: Rate::bps(script.number()),
+            queue_bytes: script.number() as u32,
+            port: script.number() as u32,
+        });
+    }
+    hops
+}

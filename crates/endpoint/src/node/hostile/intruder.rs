@@ -1,0 +1,192 @@
+//! A peer that has the key and keeps to nothing.
+
+use std::collections::VecDeque;
+
+use tidegate_algos::Protocol;
+use tidegate_core::Time;
+use tidegate_core::wire::Header as _;
+
+use super::super::handshake::proved;
+use super::super::traffic::bind;
+use super::{NODE, REMEMBERED, address, key, node};
+use crate::endpoint::Packet;
+use crate::script::Script;
+use crate::session::header::control::{Blocked, Close, Limit, Ping, Pong, Told};
+use crate::session::header::{Accept, Control, Data, Header, Hello, Refuse, Reset, Retry};
+use crate::session::keys::TAG_BYTES;
+use crate::session::{Opened, Session};
+
+/// Who has the key.
+pub(super) struct Intruder {
+    protocol: Protocol,
+    /// What it asks with.
+    pub(super) hello: Hello,
+    /// What it was asked with.
+    asked: Hello,
+    pub(super) session: Option<(Session, u64)>,
+    /// The last packet of the node.
+    pub(super) last: Packet,
+    /// The last thing that it was asked.
+    token: u64,
+    remembered: VecDeque<Vec<u8>>,
+}
+
+impl Intruder {
+    pub(super) fn new(protocol: Protocol) -> Intruder {
+        let (mut asking, mut out) = (node(protocol, 3), vec![0; 2_048]);
+        let asked = asking.connect(Time::ms(1), address(NODE));
+        let bytes = asking.transmit(Time::ms(1), &mut out).map_or(0, |departure| departure.bytes);
+        let Ok((Header::Hello(hello), _)) = Header::parse(&out[..bytes]) else {
+            panic!("{asked:?} begins with another header")
+        };
+        Intruder {
+            protocol,
+            hello,
+            asked: hello,
+            session: None,
+            last: Packet::default(),
+            token: 0,
+            remembered: VecDeque::new(),
+        }
+    }
+
+    pub(super) fn remember(&mut self, bytes: &[u8]) {
+        self.remembered.push_back(bytes.to_vec());
+        if self.remembered.len() > REMEMBERED {
+            self.remembered.pop_front();
+        }
+    }
+
+    /// Something that was heard before, or nearly.
+    pub(super) fn again(&self, script: &mut Script<'_>) -> Option<Vec<u8>> {
+        let which = usize::from(script.u8()) % self.remembered.len().max(1);
+        let mut bytes = self.remembered.get(which)?.clone();
+        let (at, change) = (script.number() as usize, script.u8());
+        if !bytes.is_empty() {
+            let at = at % bytes.len();
+            bytes[at] ^= change;
+        }
+        Some(bytes)
+    }
+
+    /// Learns from what the node sends.
+    pub(super) fn hear(&mut self, bytes: &[u8]) {
+        self.remember(bytes);
+        let mut bytes = bytes.to_vec();
+        match Header::parse(&bytes) {
+            Ok((Header::Hello(hello), _)) => self.asked = hello,
+            Ok((Header::Retry(retry), _)) => self.hello.cookie = retry.cookie,
+            Ok((Header::Accept(accept), _)) => {
+                let [ours, theirs] = key().session(&self.hello.nonce, &accept.nonce);
+                self.session = Some((Session::new(ours, theirs), accept.id));
+            }
+            Ok((Header::Control(control), _)) => {
+                let Some((session, _)) = &mut self.session else { return };
+                let (header, sealed) = bytes.split_at_mut(Control::BYTES);
+                if let Opened::Fresh(text, _) = session.open(control.number, header, sealed)
+                    && let Ok((Told::Ping(Ping { token }), _)) = Told::parse(text)
+                {
+                    self.token = token;
+                }
+            }
+            Ok(_) => {}
+            Err(_) => {
+                let mut packet = Packet::default();
+                if self.protocol.parse(&bytes, packet.as_mut()).is_ok() {
+                    self.last = packet;
+                }
+            }
+        }
+    }
+
+    /// A header of a handshake, with its proof.
+    pub(super) fn handshake(&mut self, script: &mut Script<'_>) -> Vec<u8> {
+        let (key, nonce) = (key(), self.asked.nonce);
+        let whom = if script.u8().is_multiple_of(4) { script.number() } else { self.asked.id };
+        match script.u8() % 6 {
+            0 => proved(&key, self.hello, &[]),
+            1 => {
+                let (id, limit) = (self.hello.id.wrapping_add(script.number()), script.number());
+                let sent_at = Time::ps(script.number());
+                proved(&key, Hello { id, limit, sent_at, ..self.hello }, &[])
+            }
+            2 => {
+                let cookie = [script.u8(); 32];
+                proved(&key, Retry { to: whom, cookie, mac: [0; 16] }, &nonce)
+            }
+            3 => {
+                let [theirs, ours] = key.session(&nonce, &self.hello.nonce);
+                let (limit, sent_at) = (script.number(), Time::ps(script.number()));
+                let id = script.number();
+                self.session = Some((Session::new(ours, theirs), whom));
+                let nonce_of_ours = self.hello.nonce;
+                let accept =
+                    Accept { to: whom, id, nonce: nonce_of_ours, limit, sent_at, mac: [0; 16] };
+                proved(&key, accept, &nonce)
+            }
+            4 => {
+                let (reason, instead) = (script.number() as u32, script.number());
+                proved(&key, Refuse { to: whom, reason, instead, mac: [0; 16] }, &nonce)
+            }
+            _ => {
+                let of = if script.u8() % 2 == 0 { self.hello.id } else { script.number() };
+                proved(&key, Reset { of, token: [0; 16] }, &[])
+            }
+        }
+    }
+
+    /// A packet of the transport, sealed, with some payload.
+    pub(super) fn packet(&mut self, packet: Packet, script: &mut Script<'_>) -> Option<Vec<u8>> {
+        let payload = [0, 1, 1_000, 1_400][usize::from(script.u8() % 4)];
+        let number = self.number(script)?;
+        let (session, theirs) = self.session.as_mut()?;
+        let Packet { frame, body, hops } = &packet;
+        let mut out = vec![0; 4_096];
+        let transport = self.protocol.emit(frame, body, hops, &mut out).ok()?;
+        let header = Header::Data(Data { to: *theirs, number });
+        let headers = transport + header.emit(&mut out[transport..]).ok()?;
+        out.resize(headers + payload + TAG_BYTES, 0);
+        let (headers, text) = out.split_at_mut(headers);
+        let mut bound = Vec::new();
+        bind(&mut bound, &packet, headers);
+        session.seal(number, &bound, text);
+        Some(out)
+    }
+
+    /// What one side tells the other, sealed: or bytes in its place.
+    pub(super) fn told(&mut self, script: &mut Script<'_>) -> Option<Vec<u8>> {
+        let text = match script.u8() % 8 {
+            0 => Told::Limit(Limit { bytes: script.number() }),
+            1 => Told::Blocked(Blocked { bytes: script.number() }),
+            2 => Told::Ping(Ping { token: script.number() }),
+            3 | 4 => Told::Pong(Pong { token: self.token }),
+            5 => Told::Pong(Pong { token: script.number() }),
+            6 => {
+                let answer = script.u8() % 2 == 0;
+                Told::Close(Close { answer, reason: script.number() as u32 })
+            }
+            _ => return self.control(script.bytes(40).to_vec(), script),
+        };
+        let mut bytes = vec![0; text.bytes()];
+        text.emit(&mut bytes).ok()?;
+        self.control(bytes, script)
+    }
+
+    fn control(&mut self, mut text: Vec<u8>, script: &mut Script<'_>) -> Option<Vec<u8>> {
+        let number = self.number(script)?;
+        let (session, theirs) = self.session.as_mut()?;
+        let mut out = vec![0; Control::BYTES];
+        Header::Control(Control { to: *theirs, number }).emit(&mut out).ok()?;
+        text.resize(text.len() + TAG_BYTES, 0);
+        session.seal(number, &out, &mut text);
+        out.extend(text);
+        Some(out)
+    }
+
+    /// The next number of a packet, or any.
+    fn number(&mut self, script: &mut Script<'_>) -> Option<u64> {
+        let next = self.session.as_mut()?.0.number();
+        let is_any = script.u8() == u8::MAX;
+        Some(if is_any { script.number() } else { next })
+    }
+}

@@ -1,0 +1,39 @@
+//! Bytes as a script of what happens, for tests that try anything.
+
+/// Reads numbers from bytes; zeros once they are used up.
+pub(crate) struct Script<'a>(&'a [u8]);
+
+impl<'a> Script<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Script<'a> {
+        Script(bytes)
+    }
+
+    pub(crate) fn is_over(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub(crate) fn u8(&mut self) -> u8 {
+        let Some((&first, rest)) = self.0.split_first() else { return 0 };
+        self.0 = rest;
+        first
+    }
+
+    /// Small numbers mostly, any number at times.
+    pub(crate) fn number(&mut self) -> u64 {
+        let kind = self.u8();
+        match kind % 8 {
+            0..=3 => (kind / 8) as u64 % 4,
+            4 => self.u8() as u64,
+            5 => self.u8() as u64 * 1_000,
+            6 => u64::MAX - self.u8() as u64,
+            _ => (0..8).fold(0, |sum, _| sum << 8 | self.u8() as u64),
+        }
+    }
+
+    /// As many bytes as are left, and no more than so many.
+    pub(crate) fn bytes(&mut self, most: usize) -> &'a [u8] {
+        let (bytes, rest) = self.0.split_at(most.min(self.0.len()));
+        self.0 = rest;
+        bytes
+    }
+}

@@ -1,0 +1,132 @@
+//! What nodes learn of their path: the round trip of a full datagram and a short answer, which is
+//! what protocols are told as base RTT, and whether the protocol is at home there.
+
+mod common;
+
+use std::collections::BTreeMap;
+
+use bytes::Bytes;
+use tidegate_algos::Protocol;
+use tidegate_core::{Rate, Span, Time};
+use tidegate_endpoint::Packet;
+use tidegate_endpoint::node::{Arrival, Config, Event, Node, Terms};
+use tidegate_endpoint::session::Key;
+
+use common::{address, entropy};
+
+const DELAY: Span = Span::us(2);
+/// IP, UDP, Ethernet, gap and preamble.
+const BELOW_BYTES: usize = 66;
+/// An answer to the question whether somebody is there: header of its session, its own, a tag.
+const PONG_BYTES: usize = 20 + 12 + 16;
+/// An answer to the question for a session.
+const ACCEPT_BYTES: usize = 84;
+
+/// One way.
+fn takes(rate: Rate, bytes: usize) -> Span {
+    rate.serialise((bytes + BELOW_BYTES) as u64) + DELAY
+}
+
+/// Two nodes that open a session over a link of that rate, and hear of datagrams so long after they
+/// have come: what each says of the other when it opens, and in the end.
+fn learned(rate: Rate, held: Span) -> [[(Span, Option<String>); 2]; 2] {
+    let config = Config::new(Protocol::named("swift").unwrap().stack(), Key::new(b"key"), rate);
+    let mut nodes = [1, 2].map(|seed| Node::new(config.clone(), entropy(seed, 0)).unwrap());
+    let (mut now, mut out, mut order) = (Time::ms(1), vec![0; 2_048], 0);
+    let mut wires = BTreeMap::new();
+    let peer = nodes[0].connect(now, address(1)).unwrap();
+    assert_eq!(nodes[0].domain_warning(peer), None, "nothing is known yet");
+    let said = |node: &Node, peer| (node.base_rtt(peer).unwrap(), node.domain_warning(peer));
+    let mut peers = [None, None];
+    let mut first = [None, None];
+    while now < Time::ms(20) {
+        for (from, node) in nodes.iter_mut().enumerate() {
+            if node.deadline() <= now {
+                node.on_deadline(now);
+            }
+            while let Some(departure) = node.transmit(now, &mut out) {
+                order += 1;
+                let lands = now + takes(rate, departure.bytes) + held;
+                wires.insert((lands, order), (1 - from, out[..departure.bytes].to_vec()));
+            }
+            while let Some(event) = node.event() {
+                let Event::Opened(peer) = event else { panic!("{event:?}") };
+                (peers[from], first[from]) = (Some(peer), Some(said(node, peer)));
+            }
+        }
+        let deadlines = nodes.iter().map(Node::deadline).min().unwrap();
+        let landing = wires.first_key_value().map_or(Time::NEVER, |((at, _), _)| *at);
+        now = landing.min(deadlines.max(now + Span::ns(1)));
+        if landing <= now {
+            let (_, (to, mut bytes)) = wires.pop_first().unwrap();
+            let from = address(1 - to as u8);
+            nodes[to].receive(now, Arrival { from, tos: 0, held, bytes: &mut bytes });
+        }
+    }
+    let last = [0, 1].map(|at: usize| said(&nodes[at], peers[at].unwrap()));
+    [first.map(Option::unwrap), last]
+}
+
+#[test]
+fn the_base_rtt_is_that_of_a_full_datagram_and_swift_says_where_it_is_too_long() {
+    for (rate, warns) in [(Rate::mbps(100), true), (Rate::gbps(1), false)] {
+        let full = takes(rate, 1_472);
+        let least = full + takes(rate, PONG_BYTES);
+        let [opened, ended] = learned(rate, Span::ZERO);
+        for (rtt, warning) in opened {
+            assert!(least <= rtt && rtt <= full + takes(rate, ACCEPT_BYTES), "{rate}: {rtt}");
+            assert_eq!(warning.is_some(), warns, "{rate}: {warning:?}");
+        }
+        for (rtt, warning) in ended {
+            assert_eq!((rtt, warning.is_some()), (least, warns), "{rate}: {warning:?}");
+        }
+    }
+}
+
+/// Who answers cannot say how long it was held there.
+#[test]
+fn what_a_datagram_was_held_where_it_came_back_is_no_part_of_a_round_trip() {
+    let (rate, held) = (Rate::gbps(1), Span::us(5));
+    let least = takes(rate, 1_472) + takes(rate, PONG_BYTES);
+    let [opened, ended] = learned(rate, held);
+    for (rtt, _) in opened {
+        assert!(rtt < least + held + takes(rate, ACCEPT_BYTES), "{rtt}");
+    }
+    for (rtt, _) in ended {
+        assert_eq!(rtt, least + held);
+    }
+}
+
+/// An acknowledgement says when its packet would have left had it not been held.
+#[test]
+fn what_a_packet_was_held_is_no_part_of_its_round_trip() {
+    let protocol = Protocol::named("swift").unwrap();
+    let config = Config::new(protocol.stack(), Key::new(b"key"), Rate::gbps(10));
+    let mut nodes = [1, 2].map(|seed| Node::new(config.clone(), entropy(seed, 0)).unwrap());
+    let (mut now, mut out, held) = (Time::ms(1), vec![0; 2_048], Span::us(7));
+    let peer = nodes[0].connect(now, address(1)).unwrap();
+    nodes[0].send(now, peer, &[], Bytes::from_static(b"one packet"), Terms::default()).unwrap();
+    let mut sent_at = [Time::ZERO; 2];
+    for _ in 0..20 {
+        for from in [0, 1] {
+            let mut landed = Vec::new();
+            while let Some(departure) = nodes[from].transmit(now, &mut out) {
+                let bytes = out[..departure.bytes].to_vec();
+                let mut packet = Packet::default();
+                if protocol.parse(&bytes, packet.as_mut()).is_ok() {
+                    assert_eq!(sent_at[from], Time::ZERO, "one packet, and one answer");
+                    sent_at[from] = packet.body.sent_at;
+                }
+                landed.push(bytes);
+            }
+            now += Span::us(10);
+            for mut bytes in landed {
+                let arrival =
+                    Arrival { from: address(from as u8), tos: 0, held, bytes: &mut bytes };
+                nodes[1 - from].receive(now, arrival);
+            }
+        }
+    }
+    assert!(sent_at[0] > Time::ZERO);
+    assert_eq!(sent_at[1], sent_at[0] + held);
+}

@@ -1,0 +1,181 @@
+//! Any datagrams at any times: what a switch must survive.
+
+use std::net::{Ipv4Addr, SocketAddrV4};
+
+use tidegate_core::fabric::{Buffer, CreditQueue, Fabric, Link, Node, Routing, Switch};
+use tidegate_core::wire::telemetry;
+use tidegate_core::{Extent, Frame, Hop, HopTrace, Marking, Rate, Span, Time, frame_flag};
+
+use crate::Config;
+use crate::crossing::Crossing;
+use crate::datagram::{AROUND_BYTES, MOST_BYTES};
+use crate::slots::Way;
+
+const HOSTS: u32 = 4;
+/// Bytes of a script that say what comes next.
+const STEP: usize = 8;
+const ECN: u8 = 0b11;
+
+/// Two racks of two hosts on two spines, and what its switches have, by the bits of `choice`.
+fn config(choice: u8) -> Config {
+    let is = |bit: u8| choice >> bit & 1 == 1;
+    let credit_queue = CreditQueue { share: 0.05, bytes: 1_000, burst_bytes: 200 };
+    let switch = |number: u32| Switch {
+        name: format!("s{number}"),
+        latency: Span::ns(300),
+        telemetry: is(0) || number == 0,
+        buffer: match is(1) {
+            true => Buffer::Shared { bytes: 20_000, alpha: 1.0 },
+            false => Buffer::Unlimited,
+        },
+        ecn: is(2).then(|| Marking::step(Extent::Bytes(3_000.0)).settled(0.0)),
+        priorities: if is(3) { 8 } else { 2 },
+        discipline: None,
+        pausing: None,
+        credit_queue: is(4).then_some(credit_queue),
+    };
+    let link = |a, b| Link { a, b, rate: Rate::mbps(100), delay: Span::us(1) };
+    let down = (0..HOSTS).map(|host| link(Node::Host(host), Node::Switch(host / 2)));
+    let up = [0, 1]
+        .into_iter()
+        .flat_map(|rack| [2, 3].map(|spine| link(Node::Switch(rack), Node::Switch(spine))));
+    let address = |host: u32| SocketAddrV4::new(Ipv4Addr::LOCALHOST, 9_000 + host as u16);
+    Config {
+        fabric: Fabric {
+            hosts: (0..HOSTS).map(|host| format!("h{host}")).collect(),
+            switches: (0..4).map(switch).collect(),
+            links: down.chain(up).collect(),
+            rate_changes: Vec::new(),
+            circuits: None,
+            mtu: 1_000,
+        },
+        routing: if is(5) { Routing::Spray } else { Routing::Ecmp },
+        hosts: (0..HOSTS).map(|host| vec![address(host)]).collect(),
+        listen: address(100),
+        uplinks: is(6),
+        sized: is(7),
+        clock: None,
+        seed: 1,
+    }
+}
+
+/// A datagram as it came.
+struct Came {
+    at: Time,
+    way: Way,
+    tos: u8,
+    payload: Vec<u8>,
+}
+
+/// Sends through switches what `script` says, at the times that it says: any bytes, telemetry of
+/// any kind, whole, damaged and in part, and datagrams of any length.
+///
+/// # Panics
+/// When the switches do, lose one without counting it, keep one, or alter more of one than its
+/// marks and the values of its telemetry.
+pub fn any_traffic(script: &[u8]) {
+    let Some((&choice, script)) = script.split_first() else { return };
+    let mut crossing = match Crossing::new(&config(choice)) {
+        Ok(crossing) => crossing,
+        Err(why) => panic!("{why}"),
+    };
+    let (mut now, mut came, mut left) = (Time::ZERO, Vec::new(), 0);
+    let (steps, _) = script.as_chunks::<STEP>();
+    for step in steps {
+        let &[gap, ago, hosts, tos, ..] = step;
+        now += Span::us(u64::from(gap) * u64::from(gap));
+        // It may have come before what is known already, as the kernel tells it.
+        let at = Time::ZERO.max(now.before(Span::us(u64::from(ago) / 4)));
+        let (from, to) = (u32::from(hosts) % HOSTS, u32::from(hosts >> 4) % HOSTS);
+        let number = came.len() as u32;
+        if from != to {
+            let payload = payload(number, step, script);
+            // The path tells which it is when it comes out.
+            let way = Way { path: number, from, to };
+            crossing.take(at, way, tos, &payload);
+            came.push(Came { at, way, tos, payload });
+        }
+        if gap % 4 != 0 {
+            crossing.advance(now);
+            left += leave(&mut crossing, now, &came);
+        }
+    }
+    // All queues are empty before then.
+    now += Span::s(100);
+    crossing.advance(now);
+    left += leave(&mut crossing, now, &came);
+    assert_eq!(crossing.held(), 0, "something is kept");
+    let (ports, _) = crossing.fabric.records();
+    let dropped: u64 = ports.iter().map(|port| port.drops + port.credit_drops).sum();
+    let refused = crossing.counts.too_long + crossing.counts.too_fast;
+    assert_eq!(left + dropped + refused, came.len() as u64, "{left}, {dropped}, {refused}");
+}
+
+/// What a datagram has in it.
+fn payload(number: u32, step: &[u8; STEP], script: &[u8]) -> Vec<u8> {
+    let &[_, _, _, _, what, records, at, by] = step;
+    let mut bytes = match what % 4 {
+        0 => script[usize::from(at).min(script.len())..].iter().take(80).copied().collect(),
+        1 => vec![by; usize::from(at) * 300],
+        _ => {
+            let asked = [frame_flag::STAMP_PEAK, frame_flag::STAMP_HOPS];
+            let flags = asked.into_iter().zip([4, 8]).filter(|(_, bit)| what & bit != 0);
+            let flags = flags.fold(0, |all, (flag, _)| all | flag);
+            let wide = u64::from(by) << (at % 57);
+            let frame = Frame { flags, peak_hop_delay: Span::ps(wide), ..Frame::default() };
+            let mut hops = HopTrace::default();
+            let hop = Hop { at: Time::ps(wide), tx_bytes: !wide, port: number, ..Hop::default() };
+            (0..records % 10).for_each(|_| hops.push(hop));
+            let mut bytes = vec![0; telemetry::MOST_BYTES];
+            let length = telemetry::emit(&frame, &hops, &mut bytes).unwrap_or(0);
+            bytes.truncate(length);
+            bytes.extend([number as u8; 100]);
+            bytes
+        }
+    };
+    if what % 4 == 3 {
+        let at = usize::from(at) % bytes.len();
+        bytes[at] ^= by;
+        bytes.truncate(usize::from(records) * 8);
+    }
+    bytes
+}
+
+/// Takes out what leaves by now, and holds it against what came; how many.
+fn leave(crossing: &mut Crossing, now: Time, came: &[Came]) -> u64 {
+    let (mut count, mut last) = (0, Time::ZERO);
+    while let Some((at, number)) = crossing.due(now) {
+        let slot = crossing.slot(number);
+        let Came { at: came_at, way, tos, payload } = &came[slot.way.path as usize];
+        assert_eq!(slot.way, *way);
+        assert!(payload.len() <= MOST_BYTES, "{} bytes are no packet", payload.len());
+        let takes = Rate::mbps(100).serialise((payload.len() + AROUND_BYTES) as u64);
+        assert!(last <= at && *came_at + takes < at, "{came_at}, {at}");
+        let datagram = &slot.datagram;
+        assert!(datagram.tos() == *tos || (tos & ECN != 0 && datagram.tos() == tos | ECN));
+        altered(payload, &datagram.payload().concat());
+        crossing.free(number);
+        (count, last) = (count + 1, at);
+    }
+    count
+}
+
+/// Asserts that nothing but the values of telemetry differ, and as they may.
+fn altered(before: &[u8], after: &[u8]) {
+    let read = |bytes: &[u8]| {
+        let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+        let rest = telemetry::parse(bytes, &mut frame, &mut hops).ok()?.to_vec();
+        Some((frame, hops, rest))
+    };
+    let asked = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
+    match (read(before), read(after)) {
+        (Some((old, old_hops, rest)), Some((new, hops, same))) if old.flags & asked != 0 => {
+            assert_eq!((rest, old.flags), (same, new.flags));
+            assert!(new.peak_hop_delay >= old.peak_hop_delay);
+            assert!(hops.as_slice().starts_with(old_hops.as_slice()));
+            let stamps = old.flags & frame_flag::STAMP_HOPS != 0;
+            assert!(stamps || hops.as_slice().len() == old_hops.as_slice().len());
+        }
+        _ => assert_eq!(before, after),
+    }
+}

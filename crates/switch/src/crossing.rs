@@ -1,0 +1,146 @@
+//! Between the sockets: datagrams as packets of the switches, from when they came to when they
+//! leave. Neither sockets nor a clock are here.
+
+use std::cmp::Reverse;
+use std::collections::BinaryHeap;
+use std::io;
+
+use tidegate_core::fabric::Routing;
+use tidegate_core::{Time, mix64};
+use tidegate_sim::{Leaving, OpenFabric};
+
+use crate::datagram::Reader;
+use crate::slots::{Slot, Slots, Way};
+use crate::uplinks::Uplinks;
+use crate::{Config, Counts};
+
+pub(crate) struct Crossing {
+    pub(crate) fabric: OpenFabric,
+    reader: Reader,
+    /// Each datagram takes a path for itself.
+    sprays: bool,
+    slots: Slots,
+    /// What has come in since the last step: when, and its number.
+    inbox: Vec<(Time, u32)>,
+    pub(crate) uplinks: Uplinks,
+    leaving: Vec<Leaving>,
+    dropped: Vec<u32>,
+    /// What is to be sent: when, in which order, and its number.
+    due: BinaryHeap<Reverse<(Time, u64, u32)>>,
+    order: u64,
+    /// Datagrams that have been handed to the switches.
+    taken: u64,
+    pub(crate) counts: Counts,
+}
+
+impl Crossing {
+    /// # Errors
+    /// Where there are no such switches.
+    pub(crate) fn new(config: &Config) -> io::Result<Crossing> {
+        let Config { fabric, routing, seed, .. } = config;
+        let priorities = fabric.switches.iter().map(|switch| switch.priorities).min();
+        let stamps = fabric.switches.iter().any(|switch| switch.telemetry);
+        let uplinks = Uplinks::new(fabric, config.uplinks);
+        let fabric = OpenFabric::new(fabric.clone(), *routing, *seed)
+            .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
+        Ok(Crossing {
+            fabric,
+            reader: Reader { priorities: priorities.unwrap_or(1), stamps, sized: config.sized },
+            sprays: *routing == Routing::Spray,
+            slots: Slots::default(),
+            inbox: Vec::new(),
+            uplinks,
+            leaving: Vec::new(),
+            dropped: Vec::new(),
+            due: BinaryHeap::new(),
+            order: 0,
+            taken: 0,
+            counts: Counts::default(),
+        })
+    }
+
+    /// A datagram came in then, and waits for the next step.
+    pub(crate) fn take(&mut self, at: Time, way: Way, tos: u8, payload: &[u8]) {
+        let number = self.slots.take();
+        let slot = self.slots.get(number);
+        slot.way = way;
+        slot.datagram.fill(tos, payload);
+        self.inbox.push((at, number));
+    }
+
+    /// So many wait for it.
+    pub(crate) fn waiting(&self) -> usize {
+        self.inbox.len()
+    }
+
+    /// Hands on what has come, in the order in which it did, and starts what was due to leave by
+    /// now.
+    pub(crate) fn advance(&mut self, now: Time) {
+        // Stable: those of one socket and one time stamp keep their order.
+        self.inbox.sort_by_key(|&(at, _)| at);
+        let mut inbox = std::mem::take(&mut self.inbox);
+        inbox.drain(..).for_each(|(at, number)| self.enter(at, number));
+        self.inbox = inbox;
+        while let Some((at, number)) = self.uplinks.arrived(now) {
+            let slot = self.slots.get(number);
+            if !self.fabric.arrive(at, slot.way.from, &slot.packet) {
+                self.slots.free(number);
+            }
+        }
+        self.fabric.advance(now, &mut self.leaving, &mut self.dropped);
+        self.dropped.drain(..).for_each(|number| self.slots.free(number));
+        for leaving in self.leaving.drain(..) {
+            let number = leaving.packet.number;
+            self.slots.get(number).datagram.stamp(&leaving.packet);
+            self.order += 1;
+            self.due.push(Reverse((leaving.landing, self.order, number)));
+        }
+    }
+
+    /// A datagram came in then: it becomes a packet on the link of its host.
+    fn enter(&mut self, at: Time, number: u32) {
+        let slot = self.slots.get(number);
+        let Way { from, to, .. } = slot.way;
+        self.taken += 1;
+        // Of both directions the same; sprayed, each datagram's own.
+        let connection = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
+        let entropy = mix64(if self.sprays { self.taken } else { connection });
+        let Some(packet) = slot.datagram.packet(self.reader, number, to, entropy as u32) else {
+            self.counts.too_long += 1;
+            return self.slots.free(number);
+        };
+        let wire_bytes = packet.frame.wire_bytes.into();
+        slot.packet = packet;
+        if !self.uplinks.enter(at, from, wire_bytes, number) {
+            self.counts.too_fast += 1;
+            self.slots.free(number);
+        }
+    }
+
+    /// When something happens next.
+    pub(crate) fn next(&self) -> Time {
+        let due = self.due.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
+        due.min(self.fabric.next()).min(self.uplinks.next())
+    }
+
+    /// The next datagram that is to be sent by now, and when it was. It has to be
+    /// [freed](Self::free).
+    pub(crate) fn due(&mut self, now: Time) -> Option<(Time, u32)> {
+        let &Reverse((at, _, number)) = self.due.peek().filter(|next| next.0.0 <= now)?;
+        self.due.pop();
+        Some((at, number))
+    }
+
+    pub(crate) fn slot(&mut self, number: u32) -> &Slot {
+        self.slots.get(number)
+    }
+
+    pub(crate) fn free(&mut self, number: u32) {
+        self.slots.free(number);
+    }
+
+    /// So many datagrams are here.
+    pub(crate) fn held(&self) -> usize {
+        self.slots.used()
+    }
+}

@@ -1,0 +1,17 @@
+//! The fuzz target's function on random scripts, so that a stable toolchain runs it too.
+#![cfg(target_os = "linux")]
+
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 4_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn any_datagrams_at_any_times(script in prop::collection::vec(any::<u8>(), 0..600)) {
+        tidegate_switch::any_traffic(&script);
+    }
+}
