@@ -8,11 +8,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use tidegate_core::wire::Header as _;
 use tidegate_core::{Domain, Rng, Span, Time};
-use tidegate_endpoint::message::{Head, Plain, Reply, Request};
+use tidegate_endpoint::message::{self, Head, Plain, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 
 use super::report::{NetEngine, NetSummary, Network, Times, gbps};
-use super::serve::{self, MOST_REPLY};
+use super::serve::MOST_REPLY;
 use super::{Endpoint, EndpointOptions, because, failed, usage};
 use crate::Error;
 use crate::machine::Stopwatch;
@@ -249,7 +249,7 @@ impl Sender<'_> {
         };
         self.sent += 1;
         let node = &mut endpoint.driver.node;
-        let ticket = serve::send(node, now, self.peer, head, body).map_err(|why| {
+        let ticket = message::send(node, now, self.peer, head, body).map_err(|why| {
             Error::Run(match why {
                 SendError::Gone => because(Gone::Closed, self.options.to, endpoint.protocol),
                 SendError::Empty => "a message is empty".into(),

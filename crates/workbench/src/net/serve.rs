@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_core::Span;
 use tidegate_core::wire::Header as _;
-use tidegate_core::{Role, Span, Time};
-use tidegate_endpoint::message::{Head, Reply, Request};
-use tidegate_endpoint::node::{Event, Gone, Node, PeerId, SendError, Ticket};
+use tidegate_endpoint::message::{self, Head, Reply, Request};
+use tidegate_endpoint::node::{Event, Gone};
 
 use super::report::{NetEngine, NetSummary, Network, gbps};
 use super::{Endpoint, EndpointOptions, failed};
@@ -17,23 +17,6 @@ use crate::machine::Stopwatch;
 
 /// Longest reply.
 pub(super) const MOST_REPLY: usize = 16 << 20;
-/// The longest head of a message.
-const MOST_HEAD_BYTES: usize = Request::BYTES;
-
-/// Sends a message: its head and body.
-pub(super) fn send(
-    node: &mut Node,
-    now: Time,
-    peer: PeerId,
-    head: impl Into<Head>,
-    body: Bytes,
-) -> Result<Ticket, SendError> {
-    let (head, mut bytes) = (head.into(), [0; MOST_HEAD_BYTES]);
-    // There is room: none is longer.
-    let length = head.emit(&mut bytes).unwrap_or(0);
-    node.send(now, peer, &bytes[..length], body, Role::Alone)
-}
-
 /// How to serve.
 pub struct ServeOptions<'a> {
     /// The endpoint.
@@ -103,7 +86,8 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                         let length = length.min(MOST_REPLY as u64) as usize;
                         let reply = zeros.slice(..length);
                         // Who has gone meanwhile needs no answer.
-                        let _ = send(&mut driver.node, now, peer, Reply { number }, reply);
+                        let reply_head = Reply { number };
+                        let _ = message::send(&mut driver.node, now, peer, reply_head, reply);
                     }
                 }
                 Event::Delivered(_) | Event::Failed(..) => {}
