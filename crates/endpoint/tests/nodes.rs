@@ -205,6 +205,7 @@ fn host_at(address: SocketAddr) -> usize {
 
 /// As the simulator's hosts are configured. The link is as much faster as its datagrams are longer.
 fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes: f64) -> Config {
+    let seed = Some(seed);
     let mut config = Config {
         base_rtt: Some(base_rtt),
         bdp_bytes: Some(bdp_bytes),
@@ -233,7 +234,7 @@ fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes
 }
 
 fn node(config: &Config, host: usize) -> Node {
-    let mut rng = Rng::stream(config.seed, Domain::Stack, host as u64);
+    let mut rng = Rng::stream(config.seed.unwrap(), Domain::Stack, host as u64);
     let entropy = Box::new(move |bytes: &mut [u8]| {
         bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
     });

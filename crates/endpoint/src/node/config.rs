@@ -52,8 +52,8 @@ pub struct Config {
     pub most_held: Span,
     /// What it takes of others.
     pub limits: Limits,
-    /// Of the transport's random numbers.
-    pub seed: u64,
+    /// Of the transport's random numbers; unless it is told, drawn from the node's entropy.
+    pub seed: Option<u64>,
 }
 
 /// How much a node takes of others.
@@ -139,18 +139,18 @@ impl Config {
             burst: Span::ZERO,
             most_held: Span::ZERO,
             limits: Limits::default(),
-            seed: 1,
+            seed: None,
         }
     }
 
     /// What the transport is told, as far as that is known before the first session.
-    pub(super) fn context(&self) -> Result<HostContext, ConfigError> {
+    pub(super) fn context(&self, seed: u64) -> Result<HostContext, ConfigError> {
         self.check()?;
         let mtu = (self.datagram - self.header_bytes()) as u32;
         let mut context = HostContext {
             host: SELF,
             hosts: self.limits.peers + 1,
-            seed: self.seed,
+            seed,
             mtu,
             nic_rate: self.nominal_rate(mtu),
             fabric_base_rtt: Span::ZERO,

@@ -9,12 +9,11 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ring::rand::{SecureRandom, SystemRandom};
 use tidegate_algos::Protocol;
 use tidegate_core::workload::{Sizes, Traffic};
 use tidegate_core::{Need, Rate, Span};
 use tidegate_endpoint::driver::Driver;
-use tidegate_endpoint::node::{Config, Gone, Node};
+use tidegate_endpoint::node::{self, Config, ConfigError, Gone, Node};
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 use tidegate_scenario::{Override, load, magnitude};
@@ -201,20 +200,10 @@ impl Endpoint {
         if options.priorities > 1 {
             config.switches.push(Need::Priorities);
         }
-        let random = SystemRandom::new();
-        config.seed = {
-            let mut bytes = [0; 8];
-            let filled = random.fill(&mut bytes);
-            filled.map_err(|_| Error::Run("the system has no random numbers".into()))?;
-            u64::from_be_bytes(bytes)
-        };
-        let entropy = Box::new(move |bytes: &mut [u8]| {
-            // It was there a moment ago; where it is gone, nothing that follows is safe.
-            assert!(random.fill(bytes).is_ok(), "the system has no random numbers");
-        });
+        let entropy = node::entropy().map_err(|why| Error::Run(why.to_string()))?;
         let node = Node::new(config, entropy).map_err(|why| {
             let how = match &why {
-                tidegate_endpoint::node::ConfigError::Needs { needs, .. } => {
+                ConfigError::Needs { needs, .. } => {
                     let named = SWITCHES.iter().filter(|(_, need)| needs.contains(need));
                     let names: Vec<_> = named.map(|(name, _)| *name).collect();
                     let switches = match names.is_empty() {
@@ -270,20 +259,10 @@ fn failed(why: io::Error) -> Error {
 /// Why a session is over, as people read it.
 fn because(why: Gone, to: SocketAddr, protocol: &str) -> String {
     match why {
-        Gone::Closed => format!("{to}: closed"),
-        Gone::ClosedByPeer => format!("{to} has ended the session"),
-        Gone::Restarted => format!("{to} was restarted and knows nothing of the session"),
-        Gone::Silent => format!("{to} does not answer; is it there, with the same key?"),
-        Gone::TooLong { datagram } => {
-            format!("the path to {to} does not carry datagrams of {datagram} bytes: --datagram")
-        }
+        Gone::TooLong { .. } => format!("{to}: {why}: --datagram"),
         Gone::OtherProtocol => format!("{to} runs another protocol than {protocol}: --protocol"),
         Gone::OtherParameters => format!("{to} runs {protocol} with other parameters: --param"),
-        Gone::OtherPayload { theirs } => {
-            format!("{to} sends full packets of {theirs} bytes of payload: --datagram, --hops")
-        }
-        Gone::Full => format!("{to} has as many peers as it takes"),
-        Gone::OtherVersion { theirs } => format!("{to} speaks version {theirs} of sessions, not 1"),
-        Gone::Violation => format!("{to} does not keep to what it was told"),
+        Gone::OtherPayload { .. } => format!("{to}: {why}: --datagram, --hops"),
+        _ => format!("{to}: {why}"),
     }
 }
