@@ -50,9 +50,9 @@ struct Endpoint {
     /// Send and take each datagram by itself
     #[arg(long)]
     no_offloads: bool,
-    /// Never sleep: a core for shorter round trips
-    #[arg(long)]
-    spin: bool,
+    /// Look at the socket for so long before sleeping: a core for shorter round trips
+    #[arg(long, value_name = "TIME")]
+    busy_poll: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -74,7 +74,7 @@ impl Endpoint {
             priorities: self.priorities,
             key: self.key.clone(),
             no_offloads: self.no_offloads,
-            spin: self.spin,
+            busy_poll: self.busy_poll.clone(),
         }
     }
 

@@ -75,8 +75,8 @@ pub struct EndpointOptions {
     pub key: Option<PathBuf>,
     /// Neither segments nor coalesces.
     pub no_offloads: bool,
-    /// Does not sleep while something is under way.
-    pub spin: bool,
+    /// For so long it is looked at the socket before sleeping.
+    pub busy_poll: Option<String>,
 }
 
 /// What switches may be said to do, by the name on the command line.
@@ -223,6 +223,11 @@ impl Endpoint {
         let socket_options = SocketOptions {
             segment: !options.no_offloads,
             coalesce: !options.no_offloads,
+            busy_poll: options.busy_poll.as_deref().map_or(Ok(Duration::ZERO), |text| {
+                duration(text).ok_or_else(|| {
+                    usage("--busy-poll", format!("found {text:?}, expected a time such as 50us"))
+                })
+            })?,
             ..SocketOptions::default()
         };
         let socket = Socket::bind(address, socket_options).map_err(|why| at(address, why))?;

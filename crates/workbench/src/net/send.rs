@@ -108,7 +108,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     endpoint.driver.node.close(now, peer);
     let most = now + Span::ms(500);
     while sender.gone.is_none() && endpoint.driver.now() < most {
-        endpoint.driver.turn(Some(most), None).map_err(failed)?;
+        endpoint.driver.turn(most).map_err(failed)?;
         sender.hear(&mut endpoint);
     }
     let seconds = ended.as_secs_f64();
@@ -198,8 +198,7 @@ impl Sender<'_> {
     }
 
     fn turn(&mut self, endpoint: &mut Endpoint, until: Time) -> Result<(), Error> {
-        let until = (!self.options.endpoint.spin).then_some(until);
-        endpoint.driver.turn(until, None).map_err(failed)?;
+        endpoint.driver.turn(until).map_err(failed)?;
         self.hear(endpoint);
         Ok(())
     }

@@ -61,8 +61,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
             told = (elapsed, received);
         }
         let until = driver.now() + Span::ms(100);
-        let until = (!options.endpoint.spin).then_some(until);
-        driver.turn(until, None).map_err(failed)?;
+        driver.turn(until).map_err(failed)?;
         while let Some(event) = driver.node.event() {
             let now = driver.now();
             match event {
