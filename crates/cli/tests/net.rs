@@ -83,6 +83,41 @@ fn messages_and_requests_arrive_under_every_kind_of_protocol() {
 }
 
 #[test]
+fn each_second_is_told_and_kept() {
+    let server = serve(&["--rate", "200Mbps"]);
+    let args = ["--rate", "200Mbps", "--size", "30KB", "--reply", "2000", "--warmup", "100ms"];
+    let output = send(&server, &[&args[..], &["--duration", "2300ms", "--json"]].concat());
+    let told = error_of(&output, 0);
+    let lines: Vec<_> = told.lines().filter(|line| line.contains(" Gbit/s, ")).collect();
+    assert_eq!(lines.len(), 2, "{told}");
+    for (line, start) in lines.iter().zip(["1 s: 0.", "2 s: 0."]) {
+        assert!(line.starts_with(start) && line.contains(" back, "), "{line}");
+        assert!([" p50 ", " p99 ", " p99.9 "].iter().all(|part| line.contains(part)), "{line}");
+    }
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let intervals = summary["intervals"].as_array().unwrap();
+    assert_eq!(intervals.len(), 3, "{intervals:?}");
+    let sum = |key: &str| {
+        let of = |interval: &Value| {
+            interval[key].as_f64().unwrap() * interval["seconds"].as_f64().unwrap()
+        };
+        intervals.iter().map(of).sum::<f64>() / summary["seconds"].as_f64().unwrap()
+    };
+    for key in ["goodput_gbps", "received_gbps"] {
+        let of_all = summary[key].as_f64().unwrap();
+        assert!(of_all > 0.0 && (sum(key) / of_all - 1.0).abs() < 0.01, "{key}: {summary}");
+    }
+    let done: u64 = intervals.iter().map(|interval| interval["done"].as_u64().unwrap()).sum();
+    assert_eq!(summary["exchanges"]["count"], done);
+    for [p50, p99, p999] in intervals
+        .iter()
+        .map(|interval| ["p50_us", "p99_us", "p999_us"].map(|key| interval[key].as_f64().unwrap()))
+    {
+        assert!(50.0 < p50 && p50 <= p99 && p99 <= p999, "{p50} {p99} {p999}");
+    }
+}
+
+#[test]
 fn who_does_not_fit_is_told_so() {
     let server = serve(&[]);
     let refused = |args: &[&str]| error_of(&send(&server, args), 1);
@@ -112,6 +147,7 @@ fn what_cannot_be_is_refused_at_once() {
         (&["--switches", "magic"], "expected some of ecn, core-ecn"),
         (&["--size", "huge"], "--size"),
         (&["--key", "/nowhere/key"], "--key: /nowhere/key"),
+        (&["--busy-poll", "soon"], "--busy-poll: found \"soon\", expected a time such as 50us"),
     ] {
         let said = wrong(args);
         assert!(said.contains(expected) && said.lines().count() <= 3, "{args:?}: {said}");

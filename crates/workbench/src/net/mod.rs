@@ -1,5 +1,6 @@
 //! Real endpoints: who serves, who sends, and what both measure.
 
+mod intervals;
 mod report;
 mod send;
 mod serve;
@@ -20,6 +21,7 @@ use tidegate_scenario::{Override, load, magnitude};
 
 use crate::Error;
 
+pub use intervals::Interval;
 pub use report::{Completed, NetEngine, NetSummary, Network};
 pub use send::{Mode, SendOptions, send};
 pub use serve::{ServeOptions, serve};

@@ -11,6 +11,7 @@ use tidegate_core::{Domain, Rng, Span, Time};
 use tidegate_endpoint::message::{self, Head, Plain, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 
+use super::intervals::Intervals;
 use super::report::{NetEngine, NetSummary, Network, Times, gbps};
 use super::serve::MOST_REPLY;
 use super::{Endpoint, EndpointOptions, because, failed, usage};
@@ -99,11 +100,13 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         delivered: 0,
         received: 0,
         opened: None,
+        intervals: Intervals::new(Time::NEVER),
         gone: None,
     };
     let ended = sender.run(&mut endpoint)?;
-    // Politely, but not for long.
     let now = endpoint.driver.now();
+    let intervals = sender.intervals.all(now);
+    // Politely, but not for long.
     let base_rtt = endpoint.driver.node.base_rtt(peer).map(Span::as_us_f64);
     endpoint.driver.node.close(now, peer);
     let most = now + Span::ms(500);
@@ -123,6 +126,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         goodput_gbps: gbps(sender.delivered, seconds),
         fct: Some(sender.fct.summary()),
         exchanges: options.reply.map(|_| sender.exchanges.summary()),
+        intervals,
         network: Network::of(endpoint.driver.node.counters(), base_rtt),
     })
 }
@@ -142,6 +146,8 @@ struct Sender<'a> {
     delivered: u64,
     received: u64,
     opened: Option<Time>,
+    /// From when on it is measured.
+    intervals: Intervals,
     gone: Option<Gone>,
 }
 
@@ -150,7 +156,7 @@ impl Sender<'_> {
     fn run(&mut self, endpoint: &mut Endpoint) -> Result<Duration, Error> {
         let span = |duration: Duration| Span::ns(duration.as_nanos() as u64);
         let options = self.options;
-        let (mut told, mut ended) = ((Time::ZERO, 0), None);
+        let mut ended = None;
         loop {
             let now = endpoint.driver.now();
             let interrupted = options.interrupted.load(Ordering::Relaxed);
@@ -166,15 +172,8 @@ impl Sender<'_> {
             };
             let measured_from = opened + span(options.warmup);
             let stop = measured_from + span(options.duration);
-            if told.0 == Time::ZERO {
-                told.0 = opened;
-                self.next_at = opened;
-            }
-            if now.since(told.0) >= Span::s(1) {
-                let rate = gbps(self.delivered - told.1, now.since(told.0).as_s_f64());
-                let seconds = now.since(opened).as_s_f64();
-                (options.says)(&format!("{seconds:.0} s: {rate:.3} Gbit/s"));
-                told = (now, self.delivered);
+            if let Some(second) = self.intervals.next(now) {
+                (options.says)(&second.shown());
             }
             let is_last = options.count.is_some_and(|count| self.sent >= count);
             if now >= stop || is_last || interrupted {
@@ -266,15 +265,23 @@ impl Sender<'_> {
             let now = endpoint.driver.now();
             let took = |since: Time| Duration::from_nanos(now.since(since).as_ps() / 1_000);
             match event {
-                Event::Opened(_) => self.opened = Some(now),
+                Event::Opened(peer) if peer == self.peer => {
+                    (self.opened, self.next_at) = (Some(now), now);
+                    let warmup = Span::ns(self.options.warmup.as_nanos() as u64);
+                    self.intervals = Intervals::new(now + warmup);
+                }
                 Event::Gone(peer, why) if peer == self.peer => self.gone = Some(why),
-                Event::Gone(..) | Event::Failed(..) => {}
+                Event::Opened(_) | Event::Gone(..) | Event::Failed(..) => {}
                 Event::Delivered(ticket) => {
                     if let Some(message) = self.tickets.remove(&ticket)
                         && message.measured
                     {
                         self.fct.add(took(message.since));
                         self.delivered += message.bytes;
+                        self.intervals.delivered(message.bytes);
+                        if self.options.reply.is_none() {
+                            self.intervals.took(took(message.since));
+                        }
                     }
                 }
                 Event::Arrived(peer, message) => {
@@ -284,6 +291,8 @@ impl Sender<'_> {
                     {
                         self.exchanges.add(took(since));
                         self.received += bytes.len() as u64;
+                        self.intervals.received(bytes.len() as u64);
+                        self.intervals.took(took(since));
                     }
                 }
             }

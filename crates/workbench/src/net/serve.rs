@@ -105,6 +105,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
         goodput_gbps: 0.0,
         fct: None,
         exchanges: None,
+        intervals: Vec::new(),
         network: Network::of(driver.node.counters(), base_rtt),
     })
 }
