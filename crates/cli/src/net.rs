@@ -121,6 +121,7 @@ pub(crate) struct Send {
     reply: Option<u64>,
     /// Messages at a time: the next is sent when one is done
     #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "load")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     streams: u32,
     /// Send at random times instead, so that payload is this share of the link
     #[arg(long, value_name = "SHARE")]
@@ -129,7 +130,7 @@ pub(crate) struct Send {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
     /// At most so many messages
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Do not measure what is sent before
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]

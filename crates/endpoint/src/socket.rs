@@ -204,15 +204,6 @@ impl Socket {
         match sendmsg(fd, &parts, messages, flags, Some(&SockaddrStorage::from(to))) {
             Ok(_) => Ok(true),
             Err(nix::Error::EAGAIN | nix::Error::ENOBUFS | nix::Error::EINTR) => Ok(false),
-            // Lost, as it may be anywhere on its way: nobody there, no way there, too long.
-            Err(
-                nix::Error::ECONNREFUSED
-                | nix::Error::EHOSTUNREACH
-                | nix::Error::ENETUNREACH
-                | nix::Error::ENETDOWN
-                | nix::Error::EMSGSIZE
-                | nix::Error::EPERM,
-            ) => Ok(true),
             // No segments on this device: one by one from now on.
             Err(nix::Error::EIO | nix::Error::EINVAL) if bytes.len() > segment => {
                 self.segments = false;
@@ -221,6 +212,20 @@ impl Socket {
                 }
                 Ok(true)
             }
+            // Lost, as it may be anywhere on its way: nobody there, no way there, no address that
+            // can be sent to from here, too long.
+            Err(
+                nix::Error::ECONNREFUSED
+                | nix::Error::EHOSTUNREACH
+                | nix::Error::ENETUNREACH
+                | nix::Error::ENETDOWN
+                | nix::Error::EADDRNOTAVAIL
+                | nix::Error::EAFNOSUPPORT
+                | nix::Error::EACCES
+                | nix::Error::EINVAL
+                | nix::Error::EMSGSIZE
+                | nix::Error::EPERM,
+            ) => Ok(true),
             Err(error) => Err(error.into()),
         }
     }

@@ -365,6 +365,20 @@ fn who_cannot_be_spoken_with_is_told_why() {
     assert_eq!(soon(client.connect(anywhere())).unwrap_err(), Error::Full);
 }
 
+/// Nor does asking there end anything else.
+#[test]
+fn nobody_answers_where_nothing_can_be_sent_to() {
+    let mut config = config();
+    config.limits.silence = Span::ms(500);
+    let (server, client, peer) = pair(config);
+    for nowhere in ["127.0.0.1:0", "255.255.255.255:9", "[::1]:9", "0.0.0.0:0"] {
+        let outcome = soon(client.connect(nowhere.parse().unwrap()));
+        assert_eq!(outcome.unwrap_err(), Error::Gone(Gone::Silent), "{nowhere}");
+    }
+    peer.send("still there");
+    assert_eq!(plain(&server).1, "still there");
+}
+
 #[test]
 fn a_host_that_cannot_be_is_refused() {
     let taken = host(config());

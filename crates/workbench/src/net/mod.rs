@@ -1,4 +1,8 @@
 //! Real endpoints: who serves, who sends, and what both measure.
+//!
+//! Both turn a [`Driver`] in their own thread, where a [`Host`](tidegate_endpoint::host::Host) has
+//! one more at each end to be woken: a request of 8 bytes and its reply took 95 us by it and 65 us
+//! so, on loopback with two cores.
 
 mod intervals;
 mod report;
@@ -144,10 +148,11 @@ fn key(options: &EndpointOptions) -> Result<Key, Error> {
 }
 
 impl Endpoint {
-    /// Sets up an endpoint at that address. Sizes and load are those of what it will send.
+    /// Sets up an endpoint at the address of that option. Sizes and load are those of what it will
+    /// send.
     fn open(
         options: &EndpointOptions,
-        address: SocketAddr,
+        (option, address): (&'static str, SocketAddr),
         sizes: Option<&str>,
         load_of: Option<&str>,
     ) -> Result<Endpoint, Error> {
@@ -232,7 +237,8 @@ impl Endpoint {
             })?,
             ..SocketOptions::default()
         };
-        let socket = Socket::bind(address, socket_options).map_err(|why| at(address, why))?;
+        let socket = Socket::bind(address, socket_options)
+            .map_err(|why| usage(option, format!("{address}: {why}")))?;
         let mean = match &traffic.sizes {
             Sizes::Fixed(bytes) => *bytes as f64,
             Sizes::Drawn(distribution) => distribution.mean_bytes,
@@ -251,11 +257,6 @@ impl Endpoint {
 /// Payload that generators offer one host, in bit/s: both that there are send.
 fn plan_load(traffic: &[Traffic]) -> f64 {
     traffic.first().and_then(tidegate_scenario::asked_bps).unwrap_or(0.0) / 2.0
-}
-
-/// What the system says of an address.
-fn at(address: SocketAddr, why: io::Error) -> Error {
-    usage("--listen", format!("{address}: {why}"))
 }
 
 /// What a node on its socket says.

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::wire::Header as _;
+use tidegate_core::workload::Sizes;
 use tidegate_core::{Domain, Rng, Span, Time};
 use tidegate_endpoint::message::{self, Head, Plain, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
@@ -14,12 +15,12 @@ use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 use super::intervals::Intervals;
 use super::report::{NetEngine, NetSummary, Network, Times, gbps};
 use super::serve::MOST_REPLY;
-use super::{Endpoint, EndpointOptions, because, failed, usage};
+use super::{Endpoint, EndpointOptions, because, failed, no_address, usage};
 use crate::Error;
 use crate::machine::Stopwatch;
 
-/// Longest message.
-const MOST_BYTES: u64 = 64 << 20;
+/// Longest message, so that there is room for a head.
+const MOST_BYTES: u64 = (64 << 20) - 64;
 /// After the last message, so long may those under way take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -81,7 +82,23 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     if options.reply.is_some_and(|bytes| bytes > MOST_REPLY as u64) {
         return Err(usage("--reply", format!("expected at most {MOST_REPLY} bytes")));
     }
-    let mut endpoint = Endpoint::open(&options.endpoint, from, Some(&options.size), load)?;
+    if options.to.port() == 0 {
+        return Err(no_address(&options.to.to_string()));
+    }
+    if from.is_ipv4() != options.to.is_ipv4() {
+        let expected = format!("expected one from which {} can be reached", options.to);
+        return Err(usage("--from", format!("found {from}, {expected}")));
+    }
+    let mut endpoint =
+        Endpoint::open(&options.endpoint, ("--from", from), Some(&options.size), load)?;
+    let longest = match &endpoint.sizes {
+        Sizes::Fixed(bytes) => *bytes as f64,
+        Sizes::Drawn(drawn) => drawn.points.last().map_or(0.0, |&(bytes, _)| bytes),
+    };
+    if longest > MOST_BYTES as f64 {
+        let found = format!("found messages of up to {longest} bytes");
+        return Err(usage("--size", format!("{found}, expected at most {MOST_BYTES}")));
+    }
     let now = endpoint.driver.now();
     let peer = endpoint.driver.node.connect(now, options.to);
     let peer = peer.map_err(|_| Error::Run("no peer may be asked".into()))?;
@@ -234,7 +251,7 @@ impl Sender<'_> {
         since: Time,
         measured: bool,
     ) -> Result<(), Error> {
-        let bytes = endpoint.sizes.draw(&mut self.rng).clamp(1, MOST_BYTES - 64);
+        let bytes = endpoint.sizes.draw(&mut self.rng).clamp(1, MOST_BYTES);
         let (head, body) = match self.options.reply {
             Some(reply) => {
                 let mut body = vec![0; bytes.max(8) as usize];

@@ -39,7 +39,7 @@ pub struct ServeOptions<'a> {
 /// Where an option is wrong, or the socket fails.
 pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let Endpoint { mut driver, protocol, rate, .. } =
-        Endpoint::open(&options.endpoint, options.listen, None, None)?;
+        Endpoint::open(&options.endpoint, ("--listen", options.listen), None, None)?;
     let says = options.says;
     let address = driver.address().map_err(failed)?;
     says(&format!("listening on {address}, {protocol} at {rate}"));
