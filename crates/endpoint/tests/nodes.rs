@@ -19,6 +19,7 @@
 //!
 //! What sessions say for themselves takes no time on links. They open before the first message,
 //! with the base RTT of the simulated paths, which is what nodes take for it then.
+#![cfg(target_os = "linux")]
 
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
