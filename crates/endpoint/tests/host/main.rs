@@ -1,9 +1,10 @@
 //! Hosts on real sockets, as applications use them.
 #![cfg(target_os = "linux")]
 
+mod ends;
+
 use std::collections::BTreeSet;
 use std::net::{Ipv4Addr, SocketAddr};
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
@@ -226,110 +227,6 @@ fn replies_need_no_room() {
         }
         assert_eq!(soon(server.close()), Ok(()));
     });
-}
-
-#[test]
-fn all_that_waits_for_a_peer_fails_when_the_peer_dies() {
-    let mut config = config();
-    (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 20_000);
-    config.limits.silence = Span::s(1);
-    let node = Node::new(config.clone(), entropy().unwrap()).unwrap();
-    let socket = Socket::bind(anywhere(), SocketOptions::default()).unwrap();
-    let mut dies = Driver::new(node, socket);
-    let address = dies.address().unwrap();
-    let is_dead = AtomicBool::new(false);
-    thread::scope(|scope| {
-        scope.spawn(|| {
-            while !is_dead.load(Ordering::Relaxed) {
-                let until = dies.now() + Span::ms(10);
-                dies.turn(until).unwrap();
-                while dies.node.event().is_some() {}
-            }
-            drop(dies);
-        });
-        let client = host(config);
-        let peer = soon(client.connect(address)).unwrap();
-        let waits = peer.request("for ever");
-        // More than it ever has room for.
-        let sent: Vec<_> = (0..5).map(|_| peer.send(vec![0; 15_000])).collect();
-        let (room, closed) = (peer.room(1), peer.closed());
-        assert_eq!(soon(peer.room(70_000)), Ok(()), "some of it arrives");
-        is_dead.store(true, Ordering::Relaxed);
-
-        let gone = Error::Gone(Gone::Silent);
-        assert_eq!(soon(waits), Err(gone));
-        assert_eq!(soon(room), Err(gone));
-        assert_eq!(soon(closed), Ok(Gone::Silent));
-        let failed = sent.into_iter().map(soon).filter(|outcome| *outcome == Err(gone));
-        assert!(failed.count() >= 4);
-        // So does what comes after it, at once; and the host goes on.
-        assert_eq!(soon(peer.send("late")), Err(gone));
-        assert_eq!(soon(peer.close()), Ok(Gone::Silent));
-        assert_eq!(soon(client.close()), Ok(()));
-    });
-}
-
-#[test]
-fn a_session_that_is_closed_delivers_what_was_sent_before() {
-    let (server, _client, peer) = pair(config());
-    let sent: Vec<_> = (0..20).map(|n| peer.send(vec![n; 100_000])).collect();
-    let waits = peer.request("nobody answers");
-    let closed = peer.close();
-    let late = peer.send("late");
-    sent.into_iter().for_each(|sent| assert_eq!(soon(sent), Ok(())));
-    assert_eq!(soon(closed), Ok(Gone::Closed));
-    assert_eq!(soon(late), Err(Error::Gone(Gone::Closed)));
-    assert_eq!(soon(waits), Err(Error::Gone(Gone::Closed)));
-    // What has arrived can still be taken, and cannot be answered.
-    let mut bytes = 0;
-    for _ in 0..21 {
-        match soon(server.receive()).unwrap().1 {
-            Message::Plain(body) => bytes += body.len(),
-            Message::Request(request) => {
-                let replied = soon(request.reply("late"));
-                assert_eq!(replied, Err(Error::Gone(Gone::ClosedByPeer)));
-            }
-        }
-    }
-    assert_eq!(bytes, 2_000_000);
-}
-
-#[test]
-fn a_host_that_is_closed_delivers_what_was_sent_and_fails_what_comes() {
-    let (server, client, peer) = pair(config());
-    let waits = client.receive();
-    let sent: Vec<_> = (0..20).map(|n| peer.send(vec![n; 100_000])).collect();
-    let (address, closed) = (client.address(), client.close());
-    sent.into_iter().for_each(|sent| assert_eq!(soon(sent), Ok(())));
-    assert_eq!(soon(closed), Ok(()));
-    assert_eq!(soon(waits).unwrap_err(), Error::Closed);
-    assert_eq!(soon(client.connect(server.address())).unwrap_err(), Error::Closed);
-    assert_eq!(soon(peer.request("late")), Err(Error::Closed));
-    assert_eq!(soon(peer.closed()), Ok(Gone::Closed));
-    assert_eq!(soon(client.close()), Ok(()));
-    // Its address is free, though there are still handles.
-    let again = Host::bind(address, config()).unwrap();
-    let (from, body) = plain(&server);
-    assert_eq!((from.address(), body.len()), (address, 100_000));
-    assert_eq!(soon(from.closed()), Ok(Gone::ClosedByPeer));
-    drop(again);
-}
-
-#[test]
-fn a_host_whose_handles_are_dropped_closes_by_itself() {
-    let (server, client, peer) = pair(config());
-    let address = client.address();
-    (0..20).for_each(|n| drop(peer.send(vec![n; 100_000])));
-    drop((client, peer));
-    for _ in 0..20 {
-        assert_eq!(plain(&server).1.len(), 100_000);
-    }
-    let mut tries = (0..600).map(|_| Host::bind(address, config()));
-    let free = tries.find(|host| {
-        thread::sleep(Duration::from_millis(100 * u64::from(host.is_err())));
-        host.is_ok()
-    });
-    assert!(free.is_some(), "the address is never free");
 }
 
 #[test]
