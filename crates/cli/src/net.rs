@@ -50,9 +50,9 @@ struct Endpoint {
     /// Send and take each datagram by itself
     #[arg(long)]
     no_offloads: bool,
-    /// Never sleep: a core for shorter round trips
-    #[arg(long)]
-    spin: bool,
+    /// Look at the socket for so long before sleeping: a core for shorter round trips
+    #[arg(long, value_name = "TIME")]
+    busy_poll: Option<String>,
     /// Print JSON
     #[arg(long)]
     json: bool,
@@ -74,7 +74,7 @@ impl Endpoint {
             priorities: self.priorities,
             key: self.key.clone(),
             no_offloads: self.no_offloads,
-            spin: self.spin,
+            busy_poll: self.busy_poll.clone(),
         }
     }
 
@@ -121,6 +121,7 @@ pub(crate) struct Send {
     reply: Option<u64>,
     /// Messages at a time: the next is sent when one is done
     #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "load")]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
     streams: u32,
     /// Send at random times instead, so that payload is this share of the link
     #[arg(long, value_name = "SHARE")]
@@ -129,7 +130,7 @@ pub(crate) struct Send {
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
     /// At most so many messages
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Do not measure what is sent before
     #[arg(long, value_name = "TIME", default_value = "0ms", value_parser = duration)]

@@ -3,6 +3,8 @@
 
 use std::fs;
 use std::io::{BufRead, BufReader};
+use std::net::UdpSocket;
+use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Command, Output, Stdio};
 
 use serde_json::Value;
@@ -83,6 +85,41 @@ fn messages_and_requests_arrive_under_every_kind_of_protocol() {
 }
 
 #[test]
+fn each_second_is_told_and_kept() {
+    let server = serve(&["--rate", "200Mbps"]);
+    let args = ["--rate", "200Mbps", "--size", "30KB", "--reply", "2000", "--warmup", "100ms"];
+    let output = send(&server, &[&args[..], &["--duration", "2300ms", "--json"]].concat());
+    let told = error_of(&output, 0);
+    let lines: Vec<_> = told.lines().filter(|line| line.contains(" Gbit/s, ")).collect();
+    assert_eq!(lines.len(), 2, "{told}");
+    for (line, start) in lines.iter().zip(["1 s: 0.", "2 s: 0."]) {
+        assert!(line.starts_with(start) && line.contains(" back, "), "{line}");
+        assert!([" p50 ", " p99 ", " p99.9 "].iter().all(|part| line.contains(part)), "{line}");
+    }
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    let intervals = summary["intervals"].as_array().unwrap();
+    assert_eq!(intervals.len(), 3, "{intervals:?}");
+    let sum = |key: &str| {
+        let of = |interval: &Value| {
+            interval[key].as_f64().unwrap() * interval["seconds"].as_f64().unwrap()
+        };
+        intervals.iter().map(of).sum::<f64>() / summary["seconds"].as_f64().unwrap()
+    };
+    for key in ["goodput_gbps", "received_gbps"] {
+        let of_all = summary[key].as_f64().unwrap();
+        assert!(of_all > 0.0 && (sum(key) / of_all - 1.0).abs() < 0.01, "{key}: {summary}");
+    }
+    let done: u64 = intervals.iter().map(|interval| interval["done"].as_u64().unwrap()).sum();
+    assert_eq!(summary["exchanges"]["count"], done);
+    for [p50, p99, p999] in intervals
+        .iter()
+        .map(|interval| ["p50_us", "p99_us", "p999_us"].map(|key| interval[key].as_f64().unwrap()))
+    {
+        assert!(50.0 < p50 && p50 <= p99 && p99 <= p999, "{p50} {p99} {p999}");
+    }
+}
+
+#[test]
 fn who_does_not_fit_is_told_so() {
     let server = serve(&[]);
     let refused = |args: &[&str]| error_of(&send(&server, args), 1);
@@ -136,6 +173,12 @@ fn what_cannot_be_is_refused_at_once() {
         (&["--switches", "magic"], "expected some of ecn, core-ecn"),
         (&["--size", "huge"], "--size"),
         (&["--key", "/nowhere/key"], "--key: /nowhere/key"),
+        (&["--size", "100MB"], "--size: found messages of up to 100000000 bytes"),
+        (&["--streams", "0"], "--streams"),
+        (&["--count", "0"], "--count"),
+        (&["--from", "[::1]:0"], "--from: found [::1]:0"),
+        (&["--from", "192.0.2.1:0"], "--from: 192.0.2.1:0: "),
+        (&["--busy-poll", "soon"], "--busy-poll: found \"soon\", expected a time such as 50us"),
     ] {
         let said = wrong(args);
         assert!(said.contains(expected) && said.lines().count() <= 3, "{args:?}: {said}");
@@ -143,4 +186,46 @@ fn what_cannot_be_is_refused_at_once() {
     let taken = tidegate(&["serve", "--listen", &server.1]).output().unwrap();
     let said = error_of(&taken, 2);
     assert!(said.contains(&format!("--listen: {}", server.1)), "{said}");
+    let taken = wrong(&["--from", &server.1]);
+    assert!(taken.contains(&format!("--from: {}", server.1)), "{taken}");
+    let nowhere = tidegate(&["send", "127.0.0.1:0"]).output().unwrap();
+    let said = error_of(&nowhere, 2);
+    assert!(said.contains("ADDRESS: found \"127.0.0.1:0\""), "{said}");
+}
+
+/// Without privileges, which root gives up for it.
+#[test]
+fn a_port_that_this_user_may_not_have_is_refused() {
+    let first = fs::read_to_string("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+    let mut served = tidegate(&["serve", "--listen", "127.0.0.1:80", "--duration", "1s"]);
+    let nobody = served.uid(65_534).gid(65_534).output();
+    match (first.map(|first| first.trim().parse::<u16>()), nobody) {
+        (Ok(Ok(81..)), Ok(output)) => {
+            let said = error_of(&output, 2);
+            assert!(said.contains("--listen: 127.0.0.1:80: Permission denied"), "{said}");
+        }
+        (first, output) => println!("SKIPPED: {first:?}, {output:?}"),
+    }
+}
+
+/// Somebody is there, but of another version, or not at all like us.
+#[test]
+fn who_answers_otherwise_is_told_from_who_does_not() {
+    for (version, expected) in [
+        (2, "speaks version 2 of sessions, not 1"),
+        // What was sent, sent back: nobody's answer.
+        (1, "does not answer; is it there"),
+    ] {
+        let other = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let to = other.local_addr().unwrap().to_string();
+        std::thread::spawn(move || {
+            let mut room = [0; 2_048];
+            while let Ok((bytes, from)) = other.recv_from(&mut room) {
+                room[0] = version;
+                let _ = other.send_to(&room[..bytes], from);
+            }
+        });
+        let said = error_of(&tidegate(&["send", &to]).output().unwrap(), 1);
+        assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
+    }
 }

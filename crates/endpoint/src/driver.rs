@@ -34,6 +34,9 @@ pub struct Driver {
     spare: Option<(Departure, Vec<u8>)>,
     clock: Clock,
     slack_is_set: bool,
+    busy_poll: Span,
+    /// Before that the thread does not sleep.
+    looks_until: Time,
 }
 
 /// A clock that goes as evenly as the one of the system that nobody sets.
@@ -94,6 +97,7 @@ impl Driver {
 
     /// The same by that clock.
     pub fn by(clock: Clock, node: Node, socket: Socket) -> Driver {
+        let busy_poll = Span::ns(socket.busy_poll().as_nanos() as u64);
         Driver {
             node,
             socket,
@@ -104,6 +108,8 @@ impl Driver {
             spare: None,
             clock,
             slack_is_set: false,
+            busy_poll,
+            looks_until: Time::ZERO,
         }
     }
 
@@ -120,23 +126,35 @@ impl Driver {
         self.clock.now()
     }
 
-    /// Takes what has come, does what is due, sends what may be sent. If there was nothing, and
-    /// there is nothing to tell, it sleeps until something comes, or is due, or `waker` can be
-    /// read, or that time; without a time it does not.
+    /// Works, and sleeps where there is nothing to do until something comes, or is due, or until
+    /// that time.
     ///
     /// # Errors
     /// Where the system has any.
-    pub fn turn(&mut self, until: Option<Time>, waker: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    pub fn turn(&mut self, until: Time) -> io::Result<()> {
+        if self.work()? {
+            self.sleep(until, None)?;
+        }
+        Ok(())
+    }
+
+    /// Takes what has come, does what is due, sends what may be sent. Whether the thread may sleep
+    /// then: there was nothing, there is nothing to tell, and it has looked long enough.
+    ///
+    /// # Errors
+    /// Where the system has any.
+    pub fn work(&mut self) -> io::Result<bool> {
         let came = self.receive()?;
         let now = self.now();
         if self.node.deadline() <= now {
             self.node.on_deadline(now);
         }
         let went = self.transmit()?;
-        match until {
-            Some(until) if !came && !went && !self.node.has_event() => self.sleep(until, waker),
-            _ => Ok(()),
+        if came || went || self.node.has_event() {
+            self.looks_until = now.after(self.busy_poll);
+            return Ok(false);
         }
+        Ok(now >= self.looks_until)
     }
 
     /// Takes what has come; whether there was anything.
@@ -197,8 +215,12 @@ impl Driver {
         Some(row)
     }
 
-    /// Sleeps until something comes, a deadline, or that time.
-    fn sleep(&mut self, until: Time, waker: Option<BorrowedFd<'_>>) -> io::Result<()> {
+    /// Sleeps until something comes, or is due, or `waker` can be read, or until that time; whether
+    /// `waker` can be read.
+    ///
+    /// # Errors
+    /// Where the system has any.
+    pub fn sleep(&mut self, until: Time, waker: Option<BorrowedFd<'_>>) -> io::Result<bool> {
         if !self.slack_is_set {
             self.slack_is_set = true;
             let _ = nix::sys::prctl::set_timerslack(TIMER_SLACK_NS);
@@ -207,14 +229,12 @@ impl Driver {
         let wait = TimeSpec::from(self.clock.dilation.real(wait));
         let out = if self.stuck.is_some() { PollFlags::POLLOUT } else { PollFlags::empty() };
         let socket = PollFd::new(self.socket.as_fd(), PollFlags::POLLIN | out);
-        let polled = match waker {
-            Some(waker) => {
-                ppoll(&mut [socket, PollFd::new(waker, PollFlags::POLLIN)], Some(wait), None)
-            }
-            None => ppoll(&mut [socket], Some(wait), None),
-        };
-        match polled {
-            Ok(_) | Err(nix::Error::EINTR) => Ok(()),
+        let second = PollFd::new(waker.unwrap_or(self.socket.as_fd()), PollFlags::POLLIN);
+        let mut both = [socket, second];
+        let watched = &mut both[..if waker.is_some() { 2 } else { 1 }];
+        match ppoll(watched, Some(wait), None) {
+            Ok(_) => Ok(watched.get(1).is_some_and(|waker| waker.any() == Some(true))),
+            Err(nix::Error::EINTR) => Ok(false),
             Err(error) => Err(error.into()),
         }
     }

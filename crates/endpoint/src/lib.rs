@@ -4,12 +4,15 @@
 //! the transport's clock. It knows no socket and no clock; whoever has them calls it.
 //! [`pair`](fn@pair) is the first such caller: two endpoints on a link in memory, on a fake clock,
 //! with nothing of the simulator in between. [`Node`](node::Node) is the second: an endpoint, its
-//! peers and the bytes of messages, as datagrams.
+//! peers and the bytes of messages, as datagrams. [`Driver`](driver::Driver) puts that on a socket,
+//! and [`Host`](host::Host) in a thread: that is what applications use.
 
 mod datagram;
 #[cfg(target_os = "linux")]
 pub mod driver;
 mod endpoint;
+#[cfg(target_os = "linux")]
+pub mod host;
 pub mod message;
 pub mod node;
 mod pair;

@@ -47,7 +47,8 @@ pub struct SocketOptions {
     pub coalesce: bool,
     /// Bytes of the kernel's buffers, each way.
     pub buffer_bytes: usize,
-    /// For so long the device is looked at before the thread sleeps.
+    /// For so long after the last thing to do, socket and device are looked at before the thread
+    /// sleeps: a core for shorter round trips.
     pub busy_poll: Duration,
 }
 
@@ -82,6 +83,7 @@ pub struct Socket {
     udp: UdpSocket,
     is_v6: bool,
     segments: bool,
+    busy_poll: Duration,
     control: Box<[u8]>,
 }
 
@@ -118,7 +120,8 @@ impl Socket {
             let us = options.busy_poll.as_micros().min(i32::MAX as u128) as i32;
             let _ = setsockopt(&udp, options::BusyPoll, &us);
         }
-        Ok(Socket { udp, is_v6, segments, control: vec![0; CONTROL_BYTES].into() })
+        let control = vec![0; CONTROL_BYTES].into();
+        Ok(Socket { udp, is_v6, segments, busy_poll: options.busy_poll, control })
     }
 
     /// Where it is.
@@ -132,6 +135,11 @@ impl Socket {
     /// Whether it takes several datagrams at once.
     pub fn segments(&self) -> bool {
         self.segments
+    }
+
+    /// For so long it is looked at before its thread sleeps.
+    pub fn busy_poll(&self) -> Duration {
+        self.busy_poll
     }
 
     /// Takes what is there, if there is something, into `buffer`: 64 KiB hold any of it.
@@ -196,15 +204,6 @@ impl Socket {
         match sendmsg(fd, &parts, messages, flags, Some(&SockaddrStorage::from(to))) {
             Ok(_) => Ok(true),
             Err(nix::Error::EAGAIN | nix::Error::ENOBUFS | nix::Error::EINTR) => Ok(false),
-            // Lost, as it may be anywhere on its way: nobody there, no way there, too long.
-            Err(
-                nix::Error::ECONNREFUSED
-                | nix::Error::EHOSTUNREACH
-                | nix::Error::ENETUNREACH
-                | nix::Error::ENETDOWN
-                | nix::Error::EMSGSIZE
-                | nix::Error::EPERM,
-            ) => Ok(true),
             // No segments on this device: one by one from now on.
             Err(nix::Error::EIO | nix::Error::EINVAL) if bytes.len() > segment => {
                 self.segments = false;
@@ -213,6 +212,20 @@ impl Socket {
                 }
                 Ok(true)
             }
+            // Lost, as it may be anywhere on its way: nobody there, no way there, no address that
+            // can be sent to from here, too long.
+            Err(
+                nix::Error::ECONNREFUSED
+                | nix::Error::EHOSTUNREACH
+                | nix::Error::ENETUNREACH
+                | nix::Error::ENETDOWN
+                | nix::Error::EADDRNOTAVAIL
+                | nix::Error::EAFNOSUPPORT
+                | nix::Error::EACCES
+                | nix::Error::EINVAL
+                | nix::Error::EMSGSIZE
+                | nix::Error::EPERM,
+            ) => Ok(true),
             Err(error) => Err(error.into()),
         }
     }

@@ -19,6 +19,7 @@
 //!
 //! What sessions say for themselves takes no time on links. They open before the first message,
 //! with the base RTT of the simulated paths, which is what nodes take for it then.
+#![cfg(target_os = "linux")]
 
 mod common;
 
@@ -209,6 +210,7 @@ fn host_at(address: SocketAddr) -> usize {
 
 /// As the simulator's hosts are configured. The link is as much faster as its datagrams are longer.
 fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes: f64) -> Config {
+    let seed = Some(seed);
     let mut config = Config {
         base_rtt: Some(base_rtt),
         bdp_bytes: Some(bdp_bytes),
@@ -227,7 +229,7 @@ fn config(protocol: Protocol, hosts: usize, seed: u64, base_rtt: Span, bdp_bytes
 }
 
 fn node(config: &Config, host: usize) -> Node {
-    Node::new(config.clone(), entropy(config.seed, host as u64)).unwrap()
+    Node::new(config.clone(), entropy(config.seed.unwrap(), host as u64)).unwrap()
 }
 
 impl World {

@@ -56,8 +56,8 @@ pub struct Config {
     pub delivery: Delivery,
     /// What links are taken to carry of a datagram.
     pub sizes: Sizes,
-    /// Of the transport's random numbers.
-    pub seed: u64,
+    /// Of the transport's random numbers; unless it is told, drawn from the node's entropy.
+    pub seed: Option<u64>,
 }
 
 /// How messages come to the application.
@@ -164,7 +164,7 @@ impl Config {
             limits: Limits::default(),
             delivery: Delivery::Whole,
             sizes: Sizes::Real,
-            seed: 1,
+            seed: None,
         }
     }
 
@@ -176,13 +176,13 @@ impl Config {
     }
 
     /// What the transport is told, as far as that is known before the first session.
-    pub(super) fn context(&self) -> Result<HostContext, ConfigError> {
+    pub(super) fn context(&self, seed: u64) -> Result<HostContext, ConfigError> {
         self.check()?;
         let mtu = (self.datagram - self.header_bytes()) as u32;
         let mut context = HostContext {
             host: SELF,
             hosts: self.limits.peers + 1,
-            seed: self.seed,
+            seed,
             mtu,
             nic_rate: self.nominal_rate(mtu),
             fabric_base_rtt: Span::ZERO,

@@ -7,6 +7,7 @@
 
 mod care;
 mod config;
+mod event;
 mod handshake;
 mod hostile;
 mod messages;
@@ -14,14 +15,16 @@ mod peers;
 mod traffic;
 
 use std::collections::VecDeque;
+use std::io;
 use std::net::SocketAddr;
 
 use bytes::Bytes;
+use ring::rand::{SecureRandom, SystemRandom};
 use tidegate_algos::Protocol;
 use tidegate_core::wire::{Header as _, HeaderError, START_BYTES};
 use tidegate_core::{
-    Application, HEADER_BYTES, Hop, HostContext, Message, MessageId, Path, PathOracle, Role, Span,
-    Time, frame_flag,
+    Application, HEADER_BYTES, Hop, HostContext, Message, MessageId, Path, PathOracle, Span, Time,
+    frame_flag,
 };
 
 use crate::endpoint::{Endpoint, Packet};
@@ -31,6 +34,7 @@ use crate::session::header::{Control, Data, Header};
 use crate::session::keys::{Cookies, TAG_BYTES};
 
 pub use config::{Config, ConfigError, Delivery, Limits, Sizes};
+pub use event::{Event, Gone, PeerId, Piece, SendError, Terms, Ticket};
 pub use hostile::hostile;
 use messages::Outbox;
 use peers::{Peer, Peers, State};
@@ -43,118 +47,6 @@ const OF_SESSIONS: std::ops::Range<u8> = 32..64;
 const MOST_WAITING: usize = 4_096;
 /// Behind the header of a message's bytes on the wire: IP, UDP, Ethernet, its gap and preamble.
 const BELOW_BYTES: u32 = 20 + 8 + 18 + 20;
-
-/// A peer, as long as it is one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct PeerId {
-    pub(crate) number: u32,
-    pub(crate) generation: u32,
-}
-
-/// A message on its way out, until it is told of.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Ticket(pub u64);
-
-/// Why a session is over, or never was one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Gone {
-    /// This side has ended it.
-    Closed,
-    /// The other side has ended it.
-    ClosedByPeer,
-    /// The other side knows nothing of it any more: it was restarted.
-    Restarted,
-    /// Nothing was heard for too long.
-    Silent,
-    /// The path does not carry datagrams as long as these.
-    TooLong {
-        /// Bytes of UDP payload.
-        datagram: usize,
-    },
-    /// The other side runs another protocol.
-    OtherProtocol,
-    /// The other side runs the same with other parameters.
-    OtherParameters,
-    /// The other side sends other full packets.
-    OtherPayload {
-        /// Their payload, in bytes.
-        theirs: u64,
-    },
-    /// The other side has as many peers as it takes.
-    Full,
-    /// The other side speaks another version of this.
-    OtherVersion {
-        /// Theirs.
-        theirs: u64,
-    },
-    /// The other side does not keep to what it was told.
-    Violation,
-}
-
-/// What the application is told.
-#[derive(Debug, PartialEq)]
-pub enum Event {
-    /// A session has begun, here or there.
-    Opened(PeerId),
-    /// A session is over, or never was one. Its messages have failed before.
-    Gone(PeerId, Gone),
-    /// A message has arrived, whole. [`Node::taken`] makes room for others.
-    Arrived(PeerId, Vec<u8>),
-    /// The peer has all of a message.
-    Delivered(Ticket),
-    /// Whether the peer has the message, nobody knows.
-    Failed(Ticket, Gone),
-    /// A part of a message has arrived that had not before. Only with [`Delivery::Pieces`].
-    Piece(PeerId, Piece),
-    /// All pieces of the message of that number have come; another may have the number next. Only
-    /// with [`Delivery::Pieces`].
-    Ended(PeerId, u32),
-    /// So many bytes of a message have left again. Only with [`Delivery::Pieces`].
-    Resent(Ticket, u32),
-}
-
-/// A part of a message.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Piece {
-    /// The message: what its sender's transport calls it while it lasts.
-    pub message: u32,
-    /// Where the piece begins in it.
-    pub offset: u64,
-    /// The piece.
-    pub bytes: Vec<u8>,
-}
-
-/// What a message is to the transport.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Terms {
-    /// Whether it asks for another, or was asked for.
-    pub role: Role,
-    /// What it counts among others where protocols tell tenants apart: 1 to
-    /// [`Message::MOST_WEIGHT`].
-    pub weight: u8,
-    /// Has a connection of its own, whatever messages share.
-    pub dedicated: bool,
-}
-
-impl Default for Terms {
-    fn default() -> Terms {
-        Terms { role: Role::Alone, weight: 1, dedicated: false }
-    }
-}
-
-/// Why a message was not taken.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum SendError {
-    /// There is no such peer any more.
-    Gone,
-    /// It has no bytes.
-    Empty,
-    /// It is longer than messages may be.
-    TooLong {
-        /// How long they may be.
-        most: u64,
-    },
-}
 
 /// A datagram that has come.
 #[derive(Debug)]
@@ -200,6 +92,19 @@ pub struct Counters {
 /// Fills bytes at random.
 pub type Entropy = Box<dyn FnMut(&mut [u8]) + Send>;
 
+/// The system's random numbers.
+///
+/// # Errors
+/// Where it has none.
+pub fn entropy() -> io::Result<Entropy> {
+    let random = SystemRandom::new();
+    random.fill(&mut [0]).map_err(|_| io::Error::other("the system has no random numbers"))?;
+    Ok(Box::new(move |bytes| {
+        // They were there a moment ago; where they are gone, nothing that follows is safe.
+        assert!(random.fill(bytes).is_ok(), "the system has no random numbers");
+    }))
+}
+
 /// A host: its transport, peers and messages.
 pub struct Node {
     config: Config,
@@ -236,9 +141,10 @@ impl Node {
     /// # Errors
     /// Where the configuration makes no sense.
     pub fn new(config: Config, mut entropy: Entropy) -> Result<Node, ConfigError> {
-        let context = config.context()?;
-        let mut secret = [0; 32];
+        let (mut secret, mut seed) = ([0; 32], [0; 8]);
         entropy(&mut secret);
+        entropy(&mut seed);
+        let context = config.context(config.seed.unwrap_or(u64::from_be_bytes(seed)))?;
         Ok(Node {
             protocol: config.stack.protocol(),
             identity: handshake::Identity::of(&config.stack, context.mtu),
@@ -264,6 +170,11 @@ impl Node {
     /// What the transport was told of this host: with its round trip once there is a session.
     pub fn context(&self) -> &HostContext {
         &self.context
+    }
+
+    /// What it takes of others.
+    pub fn limits(&self) -> Limits {
+        self.config.limits
     }
 
     /// What has come so far.

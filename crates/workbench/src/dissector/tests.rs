@@ -8,8 +8,8 @@ use std::path::Path;
 use bytes::Bytes;
 use tidegate_algos::Protocol;
 use tidegate_core::wire::{Format, Header as _, Shown, telemetry};
-use tidegate_core::{Domain, Need, Rate, Rng, Role, Span, Time};
-use tidegate_endpoint::node::{Arrival, Config, Event, Node};
+use tidegate_core::{Domain, Need, Rate, Rng, Span, Time};
+use tidegate_endpoint::node::{Arrival, Config, Event, Node, Terms};
 use tidegate_endpoint::session::header::{Data, Header, Refuse, Reset};
 use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
 
@@ -48,7 +48,7 @@ fn session(protocol: Protocol) -> Vec<Sent> {
     let (mut sent, mut landed, mut ended) = (Vec::new(), 0, false);
     let peer = nodes[0].connect(now, address(1)).unwrap();
     let body = Bytes::from_static(&[7; 20_000]);
-    nodes[0].send(now, peer, &[], body, Role::Alone).unwrap();
+    nodes[0].send(now, peer, &[], body, Terms::default()).unwrap();
     while !ended {
         assert!(now < Time::s(2), "{}: no end", protocol.card().name);
         for (from, node) in nodes.iter_mut().enumerate() {

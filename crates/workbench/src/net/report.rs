@@ -6,6 +6,7 @@ use hdrhistogram::Histogram;
 use serde::Serialize;
 use tidegate_endpoint::node::Counters;
 
+use super::intervals::Interval;
 use crate::machine::Stopwatch;
 
 /// Three digits of any time are kept.
@@ -36,6 +37,8 @@ pub struct NetSummary {
     pub fct: Option<Completed>,
     /// Requests, from submission to the last byte of the reply; null where none were sent.
     pub exchanges: Option<Completed>,
+    /// Each second of what was measured; of who sends.
+    pub intervals: Vec<Interval>,
     /// What the network did.
     pub network: Network,
 }
@@ -114,6 +117,17 @@ impl Times {
 
     pub(super) fn add(&mut self, took: Duration) {
         self.histogram.saturating_record(took.as_nanos() as u64);
+    }
+
+    /// So many are done.
+    pub(super) fn done(&self) -> u64 {
+        self.histogram.len()
+    }
+
+    /// Forgets all.
+    pub(super) fn clear(&mut self) {
+        self.histogram.reset();
+        self.submitted = 0;
     }
 
     pub(super) fn summary(&self) -> Completed {

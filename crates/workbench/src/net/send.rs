@@ -7,18 +7,20 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::wire::Header as _;
+use tidegate_core::workload::Sizes;
 use tidegate_core::{Domain, Rng, Span, Time};
-use tidegate_endpoint::message::{Head, Plain, Reply, Request};
+use tidegate_endpoint::message::{self, Head, Plain, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 
+use super::intervals::Intervals;
 use super::report::{NetEngine, NetSummary, Network, Times, gbps};
-use super::serve::{self, MOST_REPLY};
-use super::{Endpoint, EndpointOptions, because, failed, usage, warned};
+use super::serve::MOST_REPLY;
+use super::{Endpoint, EndpointOptions, because, failed, no_address, usage, warned};
 use crate::Error;
 use crate::machine::Stopwatch;
 
-/// Longest message.
-const MOST_BYTES: u64 = 64 << 20;
+/// Longest message, so that there is room for a head.
+const MOST_BYTES: u64 = (64 << 20) - 64;
 /// After the last message, so long may those under way take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -80,7 +82,23 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     if options.reply.is_some_and(|bytes| bytes > MOST_REPLY as u64) {
         return Err(usage("--reply", format!("expected at most {MOST_REPLY} bytes")));
     }
-    let mut endpoint = Endpoint::open(&options.endpoint, from, Some(&options.size), load)?;
+    if options.to.port() == 0 {
+        return Err(no_address(&options.to.to_string()));
+    }
+    if from.is_ipv4() != options.to.is_ipv4() {
+        let expected = format!("expected one from which {} can be reached", options.to);
+        return Err(usage("--from", format!("found {from}, {expected}")));
+    }
+    let mut endpoint =
+        Endpoint::open(&options.endpoint, ("--from", from), Some(&options.size), load)?;
+    let longest = match &endpoint.sizes {
+        Sizes::Fixed(bytes) => *bytes as f64,
+        Sizes::Drawn(drawn) => drawn.points.last().map_or(0.0, |&(bytes, _)| bytes),
+    };
+    if longest > MOST_BYTES as f64 {
+        let found = format!("found messages of up to {longest} bytes");
+        return Err(usage("--size", format!("{found}, expected at most {MOST_BYTES}")));
+    }
     let now = endpoint.driver.now();
     let peer = endpoint.driver.node.connect(now, options.to);
     let peer = peer.map_err(|_| Error::Run("no peer may be asked".into()))?;
@@ -99,17 +117,19 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         delivered: 0,
         received: 0,
         opened: None,
+        intervals: Intervals::new(Time::NEVER),
         gone: None,
         warnings: Vec::new(),
     };
     let ended = sender.run(&mut endpoint)?;
-    // Politely, but not for long.
     let now = endpoint.driver.now();
+    let intervals = sender.intervals.all(now);
+    // Politely, but not for long.
     let base_rtt = endpoint.driver.node.base_rtt(peer).map(Span::as_us_f64);
     endpoint.driver.node.close(now, peer);
     let most = now + Span::ms(500);
     while sender.gone.is_none() && endpoint.driver.now() < most {
-        endpoint.driver.turn(Some(most), None).map_err(failed)?;
+        endpoint.driver.turn(most).map_err(failed)?;
         sender.hear(&mut endpoint);
     }
     let seconds = ended.as_secs_f64();
@@ -125,6 +145,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         goodput_gbps: gbps(sender.delivered, seconds),
         fct: Some(sender.fct.summary()),
         exchanges: options.reply.map(|_| sender.exchanges.summary()),
+        intervals,
         network: Network::of(endpoint.driver.node.counters(), base_rtt),
     })
 }
@@ -144,6 +165,8 @@ struct Sender<'a> {
     delivered: u64,
     received: u64,
     opened: Option<Time>,
+    /// From when on it is measured.
+    intervals: Intervals,
     gone: Option<Gone>,
     warnings: Vec<String>,
 }
@@ -153,7 +176,7 @@ impl Sender<'_> {
     fn run(&mut self, endpoint: &mut Endpoint) -> Result<Duration, Error> {
         let span = |duration: Duration| Span::ns(duration.as_nanos() as u64);
         let options = self.options;
-        let (mut told, mut ended) = ((Time::ZERO, 0), None);
+        let mut ended = None;
         loop {
             let now = endpoint.driver.now();
             let interrupted = options.interrupted.load(Ordering::Relaxed);
@@ -169,15 +192,8 @@ impl Sender<'_> {
             };
             let measured_from = opened + span(options.warmup);
             let stop = measured_from + span(options.duration);
-            if told.0 == Time::ZERO {
-                told.0 = opened;
-                self.next_at = opened;
-            }
-            if now.since(told.0) >= Span::s(1) {
-                let rate = gbps(self.delivered - told.1, now.since(told.0).as_s_f64());
-                let seconds = now.since(opened).as_s_f64();
-                (options.says)(&format!("{seconds:.0} s: {rate:.3} Gbit/s"));
-                told = (now, self.delivered);
+            if let Some(second) = self.intervals.next(now) {
+                (options.says)(&second.shown());
             }
             let is_last = options.count.is_some_and(|count| self.sent >= count);
             if now >= stop || is_last || interrupted {
@@ -201,8 +217,7 @@ impl Sender<'_> {
     }
 
     fn turn(&mut self, endpoint: &mut Endpoint, until: Time) -> Result<(), Error> {
-        let until = (!self.options.endpoint.spin).then_some(until);
-        endpoint.driver.turn(until, None).map_err(failed)?;
+        endpoint.driver.turn(until).map_err(failed)?;
         self.hear(endpoint);
         Ok(())
     }
@@ -239,7 +254,7 @@ impl Sender<'_> {
         since: Time,
         measured: bool,
     ) -> Result<(), Error> {
-        let bytes = endpoint.sizes.draw(&mut self.rng).clamp(1, MOST_BYTES - 64);
+        let bytes = endpoint.sizes.draw(&mut self.rng).clamp(1, MOST_BYTES);
         let (head, body) = match self.options.reply {
             Some(reply) => {
                 let mut body = vec![0; bytes.max(8) as usize];
@@ -252,7 +267,7 @@ impl Sender<'_> {
         };
         self.sent += 1;
         let node = &mut endpoint.driver.node;
-        let ticket = serve::send(node, now, self.peer, head, body).map_err(|why| {
+        let ticket = message::send(node, now, self.peer, head, body).map_err(|why| {
             Error::Run(match why {
                 SendError::Gone => because(Gone::Closed, self.options.to, endpoint.protocol),
                 SendError::Empty => "a message is empty".into(),
@@ -271,9 +286,13 @@ impl Sender<'_> {
             let took = |since: Time| Duration::from_nanos(now.since(since).as_ps() / 1_000);
             match event {
                 Event::Opened(peer) => {
-                    self.opened = Some(now);
                     let Endpoint { driver, protocol, .. } = &*endpoint;
                     self.warnings.extend(warned(&driver.node, peer, protocol, self.options.says));
+                    if peer == self.peer {
+                        (self.opened, self.next_at) = (Some(now), now);
+                        let warmup = Span::ns(self.options.warmup.as_nanos() as u64);
+                        self.intervals = Intervals::new(now + warmup);
+                    }
                 }
                 Event::Gone(peer, why) if peer == self.peer => self.gone = Some(why),
                 Event::Delivered(ticket) => {
@@ -282,6 +301,10 @@ impl Sender<'_> {
                     {
                         self.fct.add(took(message.since));
                         self.delivered += message.bytes;
+                        self.intervals.delivered(message.bytes);
+                        if self.options.reply.is_none() {
+                            self.intervals.took(took(message.since));
+                        }
                     }
                 }
                 Event::Arrived(peer, message) => {
@@ -291,6 +314,8 @@ impl Sender<'_> {
                     {
                         self.exchanges.add(took(since));
                         self.received += bytes.len() as u64;
+                        self.intervals.received(bytes.len() as u64);
+                        self.intervals.took(took(since));
                     }
                 }
                 // Sessions of others, what failed with this one; and messages come whole.

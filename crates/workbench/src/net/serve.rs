@@ -5,10 +5,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
+use tidegate_core::Span;
 use tidegate_core::wire::Header as _;
-use tidegate_core::{Span, Time};
-use tidegate_endpoint::message::{Head, Reply, Request};
-use tidegate_endpoint::node::{Event, Gone, Node, PeerId, SendError, Terms, Ticket};
+use tidegate_endpoint::message::{self, Head, Reply, Request};
+use tidegate_endpoint::node::{Event, Gone};
 
 use super::report::{NetEngine, NetSummary, Network, gbps};
 use super::{Endpoint, EndpointOptions, failed, warned};
@@ -17,23 +17,6 @@ use crate::machine::Stopwatch;
 
 /// Longest reply.
 pub(super) const MOST_REPLY: usize = 16 << 20;
-/// The longest head of a message.
-const MOST_HEAD_BYTES: usize = Request::BYTES;
-
-/// Sends a message: its head and body.
-pub(super) fn send(
-    node: &mut Node,
-    now: Time,
-    peer: PeerId,
-    head: impl Into<Head>,
-    body: Bytes,
-) -> Result<Ticket, SendError> {
-    let (head, mut bytes) = (head.into(), [0; MOST_HEAD_BYTES]);
-    // There is room: none is longer.
-    let length = head.emit(&mut bytes).unwrap_or(0);
-    node.send(now, peer, &bytes[..length], body, Terms::default())
-}
-
 /// How to serve.
 pub struct ServeOptions<'a> {
     /// The endpoint.
@@ -56,7 +39,7 @@ pub struct ServeOptions<'a> {
 /// Where an option is wrong, or the socket fails.
 pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let Endpoint { mut driver, protocol, rate, .. } =
-        Endpoint::open(&options.endpoint, options.listen, None, None)?;
+        Endpoint::open(&options.endpoint, ("--listen", options.listen), None, None)?;
     let says = options.says;
     let address = driver.address().map_err(failed)?;
     says(&format!("listening on {address}, {protocol} at {rate}"));
@@ -79,8 +62,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
             told = (elapsed, received);
         }
         let until = driver.now() + Span::ms(100);
-        let until = (!options.endpoint.spin).then_some(until);
-        driver.turn(until, None).map_err(failed)?;
+        driver.turn(until).map_err(failed)?;
         while let Some(event) = driver.node.event() {
             let now = driver.now();
             match event {
@@ -107,7 +89,8 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                         let length = length.min(MOST_REPLY as u64) as usize;
                         let reply = zeros.slice(..length);
                         // Who has gone meanwhile needs no answer.
-                        let _ = send(&mut driver.node, now, peer, Reply { number }, reply);
+                        let reply_head = Reply { number };
+                        let _ = message::send(&mut driver.node, now, peer, reply_head, reply);
                     }
                 }
                 // Of its own messages, replies, nobody hears; and messages come whole.
@@ -128,6 +111,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
         goodput_gbps: 0.0,
         fct: None,
         exchanges: None,
+        intervals: Vec::new(),
         network: Network::of(driver.node.counters(), base_rtt),
     })
 }

@@ -9,11 +9,10 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use ring::rand::{SecureRandom, SystemRandom};
 use tidegate_core::{Dilation, Message, Need, Span, Time, mix64};
 use tidegate_endpoint::driver::{Clock, Driver};
 use tidegate_endpoint::node::{
-    Config, Delivery, Event, Limits, Node, PeerId, Piece, SendError, Terms, Ticket,
+    Config, Delivery, Event, Limits, Node, PeerId, Piece, SendError, Terms, Ticket, entropy,
 };
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
@@ -128,11 +127,7 @@ impl Host {
         let dilation =
             Dilation { origin: Duration::from_nanos(role.origin_ns), factor: role.dilation };
         let burst = dilation.span(AHEAD);
-        let random = SystemRandom::new();
-        let entropy = Box::new(move |bytes: &mut [u8]| {
-            assert!(random.fill(bytes).is_ok(), "the system has no random numbers");
-        });
-        let node = Node::new(Config { burst, ..config }, entropy).map_err(text)?;
+        let node = Node::new(Config { burst, ..config }, entropy().map_err(text)?).map_err(text)?;
         let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
         // One by one: a row would reach the switch at one time.
         let options = SocketOptions { segment: false, coalesce: false, ..SocketOptions::default() };
@@ -171,7 +166,9 @@ impl Host {
     fn turn(&mut self, from: &BufReader<StdinLock<'_>>, until: Time) -> Result<(), String> {
         let now = self.driver.now();
         let until = until.min(now.after(self.dilation.span(DOZE)));
-        self.driver.turn(Some(until), Some(from.get_ref().as_fd())).map_err(text)?;
+        if self.driver.work().map_err(text)? {
+            self.driver.sleep(until, Some(from.get_ref().as_fd())).map_err(text)?;
+        }
         while let Some(event) = self.driver.node.event() {
             self.hear(event)?;
         }
@@ -267,7 +264,7 @@ fn config(plan: &Plan, role: &Role, share: &OpenHost) -> Config {
         connections: context.connections,
         limits,
         delivery: Delivery::Pieces,
-        seed: mix64(context.seed ^ u64::from(role.host)),
+        seed: Some(mix64(context.seed ^ u64::from(role.host))),
         ..Config::new(plan.stacks[0].clone(), Key::new(&role.key), context.nic_rate)
     }
     .as_simulated(context.mtu)

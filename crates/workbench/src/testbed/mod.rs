@@ -16,10 +16,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use nix::time::{ClockId, clock_gettime};
-use ring::rand::{SecureRandom, SystemRandom};
 use tidegate_core::fabric::Node;
 use tidegate_core::faults::Faults;
 use tidegate_core::{Dilation, HEADER_BYTES, PathOracle, Span, Time};
+use tidegate_endpoint::node::entropy;
 use tidegate_results::{Fixed, QueueDelay, RealSummary, Summary};
 use tidegate_scenario::Plan;
 use tidegate_sim::{LinkRecord, OpenRows, Outcome};
@@ -234,8 +234,7 @@ impl<'a> Stage<'a> {
     ) -> Result<(Stage<'a>, SoftwareSwitch), Error> {
         let dilation = Dilation { origin: monotonic(), factor: control.dilation };
         let mut key = [0; 32];
-        let random = SystemRandom::new().fill(&mut key);
-        random.map_err(|_| Error::Run("the system has no random numbers".into()))?;
+        entropy().map_err(|why| Error::Run(why.to_string()))?(&mut key);
         let scenario = toml::to_string(&tidegate_scenario::resolved(plan));
         let scenario = scenario.map_err(|why| Error::Run(why.to_string()))?;
         let role = |&host: &u32| {

@@ -1,0 +1,168 @@
+//! Outcomes that are not known yet.
+
+use std::fmt;
+use std::future::Future;
+use std::pin::Pin;
+use std::sync::{Arc, Mutex};
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use event_listener::{Event, EventListener, Listener};
+use tidegate_core::Span;
+
+use super::Error;
+use super::shared::{Handle, lock};
+use crate::driver::Clock;
+
+/// An outcome that is not known yet: threads wait for it, tasks of any executor await it. What it
+/// is the outcome of goes on whether or not anybody does.
+pub struct Completion<T> {
+    source: Arc<dyn Source<T>>,
+    listener: Option<EventListener>,
+    /// The host goes on as long as anybody may wait for it.
+    _host: Handle,
+}
+
+/// Where outcomes come from.
+pub(super) trait Source<T>: Send + Sync {
+    /// The outcome, if it is there.
+    fn take(&self) -> Option<Result<T, Error>>;
+
+    /// Notified when it may be.
+    fn changed(&self) -> &Event;
+}
+
+impl<T> Completion<T> {
+    pub(super) fn new(source: Arc<dyn Source<T>>, host: Handle) -> Completion<T> {
+        Completion { source, listener: None, _host: host }
+    }
+
+    /// Waits until it is there.
+    ///
+    /// # Errors
+    /// Why there is none.
+    pub fn wait(mut self) -> Result<T, Error> {
+        loop {
+            if let Some(outcome) = self.source.take() {
+                return outcome;
+            }
+            // Whoever listens looks once more: it may have come in between.
+            match self.listener.take() {
+                Some(listener) => listener.wait(),
+                None => self.listener = Some(self.source.changed().listen()),
+            }
+        }
+    }
+
+    /// Waits until it is there, but no longer than that; it can be waited for again.
+    ///
+    /// # Errors
+    /// Why there is none; [`Error::TimedOut`] if it is not there yet.
+    pub fn wait_for(&mut self, most: Duration) -> Result<T, Error> {
+        let clock = Clock::new();
+        let (begun, most) = (clock.now(), Span::ns(most.as_nanos().min(u64::MAX.into()) as u64));
+        loop {
+            if let Some(outcome) = self.source.take() {
+                return outcome;
+            }
+            let left = most.beyond(clock.now().since(begun));
+            if left == Span::ZERO {
+                return Err(Error::TimedOut);
+            }
+            match self.listener.take() {
+                Some(listener) => {
+                    listener.wait_timeout(Duration::from_nanos(left.as_ps().div_ceil(1_000)));
+                }
+                None => self.listener = Some(self.source.changed().listen()),
+            }
+        }
+    }
+}
+
+impl<T> fmt::Debug for Completion<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Completion")
+    }
+}
+
+impl<T> Future for Completion<T> {
+    type Output = Result<T, Error>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        loop {
+            if let Some(outcome) = self.source.take() {
+                return Poll::Ready(outcome);
+            }
+            match &mut self.listener {
+                Some(listener) => match Pin::new(listener).poll(context) {
+                    Poll::Ready(()) => self.listener = None,
+                    Poll::Pending => return Poll::Pending,
+                },
+                None => self.listener = Some(self.source.changed().listen()),
+            }
+        }
+    }
+}
+
+/// The place of one outcome.
+struct Slot<T> {
+    outcome: Mutex<Outcome<T>>,
+    changed: Event,
+}
+
+enum Outcome<T> {
+    Open,
+    Known(Result<T, Error>),
+    Given,
+}
+
+impl<T: Send> Source<T> for Slot<T> {
+    fn take(&self) -> Option<Result<T, Error>> {
+        let mut outcome = lock(&self.outcome);
+        match std::mem::replace(&mut *outcome, Outcome::Given) {
+            Outcome::Known(known) => Some(known),
+            Outcome::Given => Some(Err(Error::Given)),
+            Outcome::Open => {
+                *outcome = Outcome::Open;
+                None
+            }
+        }
+    }
+
+    fn changed(&self) -> &Event {
+        &self.changed
+    }
+}
+
+/// The duty to settle an outcome. One that is dropped settles it, too: the host is closed.
+pub(super) struct Promise<T>(Arc<Slot<T>>);
+
+impl<T: Send + 'static> Promise<T> {
+    /// With what waits for it.
+    pub(super) fn new(host: &Handle) -> (Promise<T>, Completion<T>) {
+        let slot = Arc::new(Slot { outcome: Mutex::new(Outcome::Open), changed: Event::new() });
+        (Promise(slot.clone()), Completion::new(slot, host.clone()))
+    }
+}
+
+impl<T> Promise<T> {
+    pub(super) fn settle(self, outcome: Result<T, Error>) {
+        self.set(outcome);
+    }
+
+    /// Once: what comes later is nothing.
+    fn set(&self, known: Result<T, Error>) {
+        let mut outcome = lock(&self.0.outcome);
+        if matches!(*outcome, Outcome::Open) {
+            *outcome = Outcome::Known(known);
+            drop(outcome);
+            self.0.changed.notify(usize::MAX);
+        }
+    }
+}
+
+impl<T> Drop for Promise<T> {
+    fn drop(&mut self) {
+        self.set(Err(Error::Closed));
+    }
+}

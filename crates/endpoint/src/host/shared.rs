@@ -1,0 +1,248 @@
+//! What handles and the host's thread share.
+
+use std::collections::VecDeque;
+use std::io::Write as _;
+use std::net::SocketAddr;
+use std::os::unix::net::UnixStream;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+use bytes::Bytes;
+use event_listener::{Event, IntoNotification as _};
+
+use super::completion::Promise;
+use super::{Error, Peer};
+use crate::node::{Gone, PeerId};
+
+/// Locks; who has panicked meanwhile has left nothing half-done.
+pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What the thread is told to do.
+pub(super) enum Order {
+    /// Ask for a session. Whoever asks waits for a handle, so the host has one to give.
+    Connect(SocketAddr, Promise<Peer>, Handle),
+    /// Send a message.
+    Send { to: Arc<PeerState>, body: Bytes, of: Purpose },
+    /// The application has taken so many bytes of that peer's messages.
+    Taken(PeerId, u64),
+    /// End a session when what was sent has arrived.
+    End(PeerId),
+    /// End all.
+    Close,
+}
+
+/// What a message is for, and whom its outcome is told.
+pub(super) enum Purpose {
+    Plain(Promise<()>),
+    Request(Promise<Bytes>),
+    Reply(u64, Promise<()>),
+    Unanswered(u64),
+}
+
+impl Order {
+    /// It will not be done.
+    fn fail(self, why: Error) {
+        match self {
+            Order::Connect(_, promise, _) => promise.settle(Err(why)),
+            Order::Send { of, .. } => of.fail(why),
+            Order::Taken(..) | Order::End(_) | Order::Close => {}
+        }
+    }
+}
+
+impl Purpose {
+    /// It will not be sent.
+    pub(super) fn fail(self, why: Error) {
+        match self {
+            Purpose::Plain(promise) | Purpose::Reply(_, promise) => promise.settle(Err(why)),
+            Purpose::Request(promise) => promise.settle(Err(why)),
+            Purpose::Unanswered(_) => {}
+        }
+    }
+}
+
+/// A session as its handles see it.
+pub(super) struct PeerState {
+    pub(super) id: PeerId,
+    pub(super) address: SocketAddr,
+    /// Bytes that were sent and are neither delivered nor failed.
+    pub(super) under_way: AtomicU64,
+    /// How it ended.
+    pub(super) end: OnceLock<Result<Gone, Error>>,
+    /// Notified when there are fewer bytes under way, or never will be any.
+    pub(super) drained: Event,
+    /// Notified when it has ended.
+    pub(super) over: Event,
+}
+
+impl PeerState {
+    pub(super) fn new(id: PeerId, address: SocketAddr) -> PeerState {
+        PeerState {
+            id,
+            address,
+            under_way: AtomicU64::new(0),
+            end: OnceLock::new(),
+            drained: Event::new(),
+            over: Event::new(),
+        }
+    }
+
+    /// It is over.
+    pub(super) fn ended(&self, how: Result<Gone, Error>) {
+        let _ = self.end.set(how);
+        self.over.notify(usize::MAX);
+        self.drained.notify(usize::MAX);
+    }
+
+    /// Bytes have arrived, or never will.
+    pub(super) fn done(&self, bytes: u64) {
+        self.under_way.fetch_sub(bytes, Ordering::Relaxed);
+        self.drained.notify(usize::MAX);
+    }
+
+    /// Why nothing can be sent any more, once that is so.
+    pub(super) fn why_over(&self) -> Option<Error> {
+        self.end.get().map(|end| end.map_or_else(|error| error, Error::Gone))
+    }
+}
+
+/// A message that nobody has taken yet.
+pub(super) struct Arrived {
+    pub(super) from: Arc<PeerState>,
+    pub(super) body: Bytes,
+    /// Its length with its head, which is what takes room.
+    pub(super) bytes: u64,
+    /// The number of a request.
+    pub(super) request: Option<u64>,
+}
+
+/// Shared by all handles and the thread.
+pub(super) struct Shared {
+    pub(super) address: SocketAddr,
+    orders: Mutex<Orders>,
+    inbox: Mutex<VecDeque<Arrived>>,
+    /// A message has arrived, or none will any more.
+    pub(super) arrived: Event,
+    /// How it ended.
+    pub(super) end: OnceLock<Error>,
+    /// Notified when it has.
+    pub(super) over: Event,
+    waker: UnixStream,
+    /// A peer hears of room when the application has taken so much.
+    worth: u64,
+}
+
+#[derive(Default)]
+struct Orders {
+    list: Vec<Order>,
+    /// The thread has to be woken.
+    asleep: bool,
+    /// Bytes taken that the thread was not woken for.
+    untold: u64,
+    /// Why nobody takes orders any more.
+    over: Option<Error>,
+}
+
+impl Shared {
+    /// Of a host at that address, woken by what can be read at the other end of `waker`.
+    pub(super) fn new(address: SocketAddr, waker: UnixStream, unread_bytes: u64) -> Shared {
+        Shared {
+            address,
+            orders: Mutex::default(),
+            inbox: Mutex::default(),
+            arrived: Event::new(),
+            end: OnceLock::new(),
+            over: Event::new(),
+            waker,
+            worth: unread_bytes / 8,
+        }
+    }
+
+    /// Gives the thread an order; where there is none any more, it fails.
+    pub(super) fn order(&self, order: Order) {
+        let mut orders = lock(&self.orders);
+        if let Some(why) = orders.over {
+            drop(orders);
+            return order.fail(why);
+        }
+        let is_worth = match order {
+            // It is heard of before the next packet is, and that of a peer without room is soon.
+            Order::Taken(_, bytes) => {
+                orders.untold += bytes;
+                orders.untold >= self.worth
+            }
+            _ => true,
+        };
+        orders.list.push(order);
+        let wakes = is_worth && std::mem::take(&mut orders.asleep);
+        drop(orders);
+        if wakes {
+            // There is room: it is written to only once for each sleep.
+            let _ = (&self.waker).write(&[1]);
+        }
+    }
+
+    /// Takes all orders.
+    pub(super) fn orders(&self, into: &mut Vec<Order>) {
+        let mut orders = lock(&self.orders);
+        orders.asleep = false;
+        orders.untold = 0;
+        std::mem::swap(&mut orders.list, into);
+    }
+
+    /// The thread sleeps from now on, unless there are orders; whether it does.
+    pub(super) fn falls_asleep(&self) -> bool {
+        let mut orders = lock(&self.orders);
+        orders.asleep = orders.list.is_empty();
+        orders.asleep
+    }
+
+    /// A message has arrived.
+    pub(super) fn put(&self, message: Arrived) {
+        lock(&self.inbox).push_back(message);
+        self.arrived.notify(1.additional());
+    }
+
+    /// The message that arrived first.
+    pub(super) fn next(&self) -> Option<Arrived> {
+        let message = lock(&self.inbox).pop_front()?;
+        self.order(Order::Taken(message.from.id, message.bytes));
+        Some(message)
+    }
+
+    /// The thread is gone.
+    pub(super) fn ended(&self, how: Error) {
+        let mut orders = lock(&self.orders);
+        orders.over = Some(how);
+        let left = std::mem::take(&mut orders.list);
+        drop(orders);
+        left.into_iter().for_each(|order| order.fail(how));
+        let _ = self.end.set(how);
+        self.over.notify(usize::MAX);
+        self.arrived.notify(usize::MAX);
+    }
+}
+
+/// As long as there is one, the host goes on.
+#[derive(Clone)]
+pub(super) struct Handle(Arc<Lease>);
+
+struct Lease(Arc<Shared>);
+
+impl Handle {
+    pub(super) fn new(shared: Arc<Shared>) -> Handle {
+        Handle(Arc::new(Lease(shared)))
+    }
+
+    pub(super) fn shared(&self) -> &Arc<Shared> {
+        &self.0.0
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        self.0.order(Order::Close);
+    }
+}

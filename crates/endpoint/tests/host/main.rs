@@ -1,0 +1,311 @@
+//! Hosts on real sockets, as applications use them.
+#![cfg(target_os = "linux")]
+
+mod ends;
+
+use std::collections::BTreeSet;
+use std::net::{Ipv4Addr, SocketAddr};
+use std::thread;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_algos::Protocol;
+use tidegate_core::{Rate, Span};
+use tidegate_endpoint::driver::Driver;
+use tidegate_endpoint::host::{BindError, Completion, Error, Host, Message, Peer, Request};
+use tidegate_endpoint::node::{Config, ConfigError, Gone, Node, entropy};
+use tidegate_endpoint::session::Key;
+use tidegate_endpoint::socket::{Socket, SocketOptions};
+
+/// Longer than anything takes, however busy the machine is.
+const PATIENCE: Duration = Duration::from_secs(60);
+/// Long enough for what is sent at once to arrive.
+const A_WHILE: Duration = Duration::from_millis(300);
+
+fn anywhere() -> SocketAddr {
+    SocketAddr::from((Ipv4Addr::LOCALHOST, 0))
+}
+
+fn config() -> Config {
+    Config::new(Protocol::USUAL.stack(), Key::new(b"of these tests"), Rate::gbps(10))
+}
+
+fn host(config: Config) -> Host {
+    Host::bind(anywhere(), config).unwrap()
+}
+
+fn pair(config: Config) -> (Host, Host, Peer) {
+    let (server, client) = (host(config.clone()), host(config));
+    let peer = soon(client.connect(server.address())).unwrap();
+    (server, client, peer)
+}
+
+/// The outcome, which is never long in coming.
+fn soon<T>(mut completion: Completion<T>) -> Result<T, Error> {
+    let outcome = completion.wait_for(PATIENCE);
+    assert!(!matches!(outcome, Err(Error::TimedOut)), "nothing came");
+    outcome
+}
+
+fn plain(host: &Host) -> (Peer, Bytes) {
+    match soon(host.receive()).unwrap() {
+        (peer, Message::Plain(body)) => (peer, body),
+        (peer, Message::Request(request)) => panic!("{request:?} of {peer:?}"),
+    }
+}
+
+fn request(host: &Host) -> Request {
+    match soon(host.receive()).unwrap() {
+        (_, Message::Request(request)) => request,
+        (peer, Message::Plain(body)) => panic!("{} B of {peer:?}", body.len()),
+    }
+}
+
+/// Answers all requests with what they say, until the host is closed.
+fn echo(server: &Host) {
+    while let Ok((_, message)) = server.receive().wait() {
+        if let Message::Request(request) = message {
+            let body = request.body().clone();
+            request.reply(body);
+        }
+    }
+}
+
+#[test]
+fn messages_requests_and_replies_arrive() {
+    let (server, client, peer) = pair(config());
+    assert_eq!(peer.address(), server.address());
+    let long = Bytes::from((0..3_000_000u32).map(|i| i as u8).collect::<Vec<_>>());
+    let sent = peer.send(long.clone());
+    let (from, body) = plain(&server);
+    assert_eq!((from.address(), body), (client.address(), long.clone()));
+    assert_eq!(soon(sent), Ok(()));
+
+    // The session has two directions, and one end of it a handle.
+    let empty = from.send(Bytes::new());
+    assert_eq!(plain(&client), (peer.clone(), Bytes::new()));
+    assert_eq!(soon(empty), Ok(()));
+    assert_eq!(soon(client.connect(server.address())).unwrap(), peer);
+
+    let asked = peer.request("how long?");
+    let taken = request(&server);
+    assert_eq!(taken.body(), "how long?");
+    let replied = taken.reply(long.clone());
+    assert_eq!(soon(asked), Ok(long));
+    assert_eq!(soon(replied), Ok(()));
+
+    // One that is dropped is not waited for.
+    let asked = peer.request("anybody?");
+    drop(request(&server));
+    assert_eq!(soon(asked), Err(Error::Unanswered));
+}
+
+#[test]
+fn outcomes_are_awaited_as_well_as_waited_for() {
+    let outcome: Result<(), Error> = pollster::block_on(async {
+        let (server, client) = (host(config()), host(config()));
+        let peer = client.connect(server.address()).await?;
+        let (asked, sent) = (peer.request("first"), peer.send("second"));
+        for _ in 0..2 {
+            match server.receive().await? {
+                (_, Message::Request(request)) => request.reply("reply").await?,
+                (_, Message::Plain(body)) => assert_eq!(body, "second"),
+            }
+        }
+        sent.await?;
+        assert_eq!(asked.await?, "reply");
+        assert_eq!(peer.close().await?, Gone::Closed);
+        server.close().await
+    });
+    assert_eq!(outcome, Ok(()));
+}
+
+#[test]
+fn what_is_not_there_yet_can_be_waited_for_again() {
+    let (server, _client, peer) = pair(config());
+    let mut asked = peer.request("late");
+    let taken = request(&server);
+    for _ in 0..2 {
+        assert_eq!(asked.wait_for(Duration::from_millis(20)), Err(Error::TimedOut));
+    }
+    let mut nothing = server.receive();
+    assert_eq!(nothing.wait_for(Duration::ZERO).unwrap_err(), Error::TimedOut);
+    taken.reply("reply");
+    assert_eq!(asked.wait_for(PATIENCE).unwrap(), "reply");
+    assert_eq!(asked.wait(), Err(Error::Given));
+    // What was waited for in vain takes nothing from others.
+    peer.send("message");
+    assert_eq!(plain(&server).1, "message");
+    drop(nothing);
+}
+
+#[test]
+fn many_threads_share_a_host_and_its_peers() {
+    const HOSTS: usize = 3;
+    const THREADS: usize = 4;
+    const EACH: usize = 50;
+    let server = host(config());
+    let clients: Vec<Host> = (0..HOSTS).map(|_| host(config())).collect();
+    thread::scope(|scope| {
+        // More than one takes requests, too.
+        for _ in 0..2 {
+            scope.spawn(|| echo(&server));
+        }
+        let ask = |i: usize, thread: usize| {
+            let peer = soon(clients[i].connect(server.address())).unwrap();
+            let name = |n: usize| format!("{i} {thread} {n} ").repeat(1 + n * 10);
+            let asked: Vec<_> = (0..EACH).map(|n| peer.request(name(n))).collect();
+            for (n, asked) in asked.into_iter().enumerate() {
+                assert_eq!(soon(asked).unwrap(), name(n));
+            }
+        };
+        let all = (0..HOSTS).flat_map(|i| (0..THREADS).map(move |thread| (i, thread)));
+        let asking: Vec<_> = all.map(|(i, t)| scope.spawn(move || ask(i, t))).collect();
+        let results: Vec<_> = asking.into_iter().map(|thread| thread.join()).collect();
+        // Before anything is said of them: who echoes would go on.
+        assert_eq!(soon(server.close()), Ok(()));
+        assert!(results.into_iter().all(|result| result.is_ok()));
+    });
+}
+
+/// Each message to one of those that wait for any, and to no more.
+#[test]
+fn each_message_is_given_to_one_of_those_who_ask() {
+    let (server, _client, peer) = pair(config());
+    let got: Vec<Bytes> = thread::scope(|scope| {
+        let takers: Vec<_> = (0..8).map(|_| scope.spawn(|| plain(&server).1)).collect();
+        for n in 0..8u8 {
+            peer.send(vec![n; 10]);
+        }
+        takers.into_iter().map(|taker| taker.join().unwrap()).collect()
+    });
+    let which: BTreeSet<u8> = got.iter().map(|body| body[0]).collect();
+    assert_eq!(which.len(), 8, "{which:?}");
+    assert_eq!(server.receive().wait_for(A_WHILE).unwrap_err(), Error::TimedOut);
+}
+
+#[test]
+fn who_does_not_take_what_arrives_stops_its_senders_each_for_itself() {
+    let mut config = config();
+    (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 100_000);
+    let (server, _first, to_server) = pair(config.clone());
+    let (other, second) = (host(config.clone()), host(config));
+    let mut sent: Vec<_> = (0..50).map(|_| to_server.send(vec![1; 10_000])).collect();
+    // Nine with their heads are as much as there is room for.
+    for sent in sent.drain(..9) {
+        assert_eq!(soon(sent), Ok(()));
+    }
+    assert_eq!(sent[0].wait_for(A_WHILE), Err(Error::TimedOut));
+    assert_eq!(to_server.room(1_000).wait_for(Duration::ZERO), Err(Error::TimedOut));
+    assert_eq!(soon(to_server.room(1_000_000)), Ok(()));
+
+    // Another host's messages have room of their own, and so has what goes the other way.
+    let beside = soon(second.connect(server.address())).unwrap();
+    assert_eq!(soon(beside.send(vec![2; 10_000])), Ok(()));
+    let elsewhere = soon(second.connect(other.address())).unwrap();
+    assert_eq!(soon(elsewhere.send(vec![3; 10_000])), Ok(()));
+
+    // Room comes back with what is taken.
+    for _ in 0..51 {
+        plain(&server);
+    }
+    sent.into_iter().for_each(|sent| assert_eq!(soon(sent), Ok(())));
+    assert_eq!(soon(to_server.room(1)), Ok(()));
+}
+
+/// Replies of more than all the room, none of which is looked at before the last is there.
+#[test]
+fn replies_need_no_room() {
+    let mut config = config();
+    (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 20_000);
+    let (server, _client, peer) = pair(config);
+    thread::scope(|scope| {
+        scope.spawn(|| echo(&server));
+        let asked: Vec<_> = (0..20).map(|n| peer.request(vec![n; 10_000])).collect();
+        for (n, asked) in asked.into_iter().enumerate().rev() {
+            assert_eq!(soon(asked).unwrap(), vec![n as u8; 10_000]);
+        }
+        assert_eq!(soon(server.close()), Ok(()));
+    });
+}
+
+#[test]
+fn who_cannot_be_spoken_with_is_told_why() {
+    let mut small = config();
+    small.limits.peers = 1;
+    small.limits.silence = Span::ms(500);
+    (small.limits.message_bytes, small.limits.unread_bytes) = (20_000, 20_000);
+    let server = host(small.clone());
+    let client = host(small.clone());
+
+    let mut other = small.clone();
+    other.datagram = 1_000;
+    let why = soon(host(other).connect(server.address())).unwrap_err();
+    assert!(matches!(why, Error::Gone(Gone::OtherPayload { .. })), "{why}");
+    let stranger = Config { key: Key::new(b"another"), ..small };
+    let why = soon(host(stranger).connect(server.address())).unwrap_err();
+    assert_eq!(why, Error::Gone(Gone::Silent));
+    assert_eq!(why.to_string(), "the peer does not answer; is it there, with the same key?");
+
+    let peer = soon(client.connect(server.address())).unwrap();
+    let most = 20_000 - 4;
+    assert_eq!(soon(peer.send(vec![0; 19_997])), Err(Error::TooLong { most }));
+    let most = 20_000 - 12;
+    let why = soon(peer.request(vec![0; 19_989])).unwrap_err();
+    assert_eq!(why, Error::TooLong { most });
+    assert_eq!(why.to_string(), "a message has no more than 19988 bytes");
+    // A reply that is too long is none, and whoever asked does not wait for it.
+    let asked = peer.request(vec![0; 19_988]);
+    let replied = request(&server).reply(vec![0; 19_989]);
+    assert_eq!(soon(replied), Err(Error::TooLong { most }));
+    assert_eq!(soon(asked), Err(Error::Unanswered));
+    assert_eq!(soon(client.connect(anywhere())).unwrap_err(), Error::Full);
+}
+
+/// Nor does asking there end anything else.
+#[test]
+fn nobody_answers_where_nothing_can_be_sent_to() {
+    let mut config = config();
+    config.limits.silence = Span::ms(500);
+    let (server, client, peer) = pair(config);
+    for nowhere in ["127.0.0.1:0", "255.255.255.255:9", "[::1]:9", "0.0.0.0:0"] {
+        let outcome = soon(client.connect(nowhere.parse().unwrap()));
+        assert_eq!(outcome.unwrap_err(), Error::Gone(Gone::Silent), "{nowhere}");
+    }
+    peer.send("still there");
+    assert_eq!(plain(&server).1, "still there");
+}
+
+#[test]
+fn a_host_that_cannot_be_is_refused() {
+    let taken = host(config());
+    match Host::bind(taken.address(), config()) {
+        Err(BindError::System(why)) => assert_eq!(why.kind(), std::io::ErrorKind::AddrInUse),
+        other => panic!("{other:?}"),
+    }
+    match Host::bind(anywhere(), Config { hops: 0, ..config() }) {
+        Err(BindError::Config(ConfigError::Range { what, .. })) => assert_eq!(what, "hops"),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Awake as long as it is asked to be after the last thing to do, and no longer.
+#[test]
+fn a_driver_looks_at_its_socket_for_as_long_as_it_is_told() {
+    for busy_poll in [Duration::ZERO, Duration::from_millis(20)] {
+        let options = SocketOptions { busy_poll, ..SocketOptions::default() };
+        let node = Node::new(config(), entropy().unwrap()).unwrap();
+        let mut driver = Driver::new(node, Socket::bind(anywhere(), options).unwrap());
+        assert!(driver.work().unwrap(), "nothing was to do yet");
+        let now = driver.now();
+        driver.node.connect(now, SocketAddr::from((Ipv4Addr::LOCALHOST, 9))).unwrap();
+        assert!(!driver.work().unwrap(), "a question has left");
+        let mut turns = 0;
+        while !driver.work().unwrap() {
+            turns += 1;
+        }
+        let (took, busy) = (driver.now().since(now), Span::ns(busy_poll.as_nanos() as u64));
+        assert!(took >= busy, "{took} of {busy}");
+        assert_eq!(turns > 10, busy_poll > Duration::ZERO, "{turns} turns");
+    }
+}
