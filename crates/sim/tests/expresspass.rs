@@ -2,6 +2,7 @@
 //! convergence and waste. Tolerances were written down before the first run; where one did not
 //! hold, the test says so and holds what was measured.
 
+use crate::common::ears::{Ears, Hears};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Buffer, Fabric, Node};
@@ -133,13 +134,13 @@ fn round_trips_to_half(set: &[(&str, Value)]) -> u64 {
     let start = Time::ms(10);
     let flows = vec![unlimited(1, 0, Time::ZERO), unlimited(2, 0, start)];
     let setup = crediting(setup(fabric, expresspass(set), flows, Time::ms(30)));
-    let mut engine = tidegate_sim::Engine::new(setup, Arrivals::default()).unwrap();
+    let mut engine = tidegate_sim::Engine::new(setup, Ears::of(Arrivals::default())).unwrap();
     let (mut fair, mut before) = (0, [0; 3]);
     let round = Span::us(100);
     let half = rate.bytes_in(round) as f64 * GOAL / 2.0;
     for number in 1..=200 {
         engine.advance(start + round.times(number));
-        let seen = engine.probe().bytes;
+        let seen = engine.probe().heard::<Arrivals>().bytes;
         let near = |from: usize| ((seen[from] - before[from]) as f64 / half - 1.0).abs() < 0.25;
         fair = if number > 1 && near(1) && near(2) { fair + 1 } else { 0 };
         before = seen;
@@ -156,7 +157,7 @@ struct Arrivals {
     bytes: [u64; 3],
 }
 
-impl tidegate_sim::Probe for Arrivals {
+impl Hears for Arrivals {
     fn arrived(
         &mut self,
         _now: Time,

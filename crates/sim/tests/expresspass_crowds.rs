@@ -1,6 +1,7 @@
 //! ExpressPass where many share a link, and where credits and data meet. Tolerances were written
 //! down before the first run.
 
+use crate::common::ears::{Ears, Hears};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Buffer, Node};
@@ -16,7 +17,7 @@ const GOAL: f64 = FULL / (FULL + 88.0);
 #[derive(Default)]
 struct Arrivals([u64; 2]);
 
-impl tidegate_sim::Probe for Arrivals {
+impl Hears for Arrivals {
     fn arrived(&mut self, _now: Time, host: u32, _frame: &Frame, body: &Body) {
         if host == 0 {
             self.0[usize::from(body.payload_bytes == 0)] += 1;
@@ -49,12 +50,12 @@ fn crowd(flows: u32, buffer: u64) -> Setup {
 fn a_crowd_asks_once_and_waits() {
     for flows in [200, 1_000, 2_000] {
         let setup = crowd(flows, 2 * 84 * u64::from(flows));
-        let mut engine = Engine::new(setup, Arrivals::default()).unwrap();
+        let mut engine = Engine::new(setup, Ears::of(Arrivals::default())).unwrap();
         engine.advance(Time::ms(40));
-        let [_, first] = engine.probe().0;
-        let [data_before, control_before] = engine.probe().0;
+        let [_, first] = engine.probe().heard::<Arrivals>().0;
+        let [data_before, control_before] = engine.probe().heard::<Arrivals>().0;
         engine.advance(Time::ms(100));
-        let [data, control] = engine.probe().0;
+        let [data, control] = engine.probe().heard::<Arrivals>().0;
         let (data, control) = (data - data_before, control - control_before);
         let mut outcome = engine.finish().unwrap();
         let finished = std::mem::take(&mut outcome.finished);

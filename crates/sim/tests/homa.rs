@@ -1,5 +1,6 @@
 //! Homa on small fabrics, against arithmetic.
 
+use crate::common::ears::{Ears, Hears};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_algos::message::homa::header::Header;
@@ -9,7 +10,7 @@ use tidegate_core::routes::Routes;
 use tidegate_core::wire::Carried;
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
 use tidegate_core::{Extent, Facts, Rate, Span, Time};
-use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
+use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Setup};
 
 const MTU: u32 = 1442;
 const RATE: Rate = Rate::gbps(100);
@@ -164,7 +165,7 @@ fn priorities_let_a_short_message_pass() {
 #[derive(Default)]
 struct Levels([u64; 8]);
 
-impl Probe for Levels {
+impl Hears for Levels {
     fn departed(&mut self, d: &Departure<'_>) {
         // From the switch.
         if d.port == 1
@@ -222,9 +223,9 @@ fn waits(rows: &[FlowRecord], bytes: std::ops::Range<u64>) -> [f64; 2] {
 fn levels_fitted_to_sizes_carry_as_many_bytes_each() {
     let shares = |is_fitted| {
         let setup = unscheduled_crowd(&[], is_fitted);
-        let mut engine = Engine::new(setup, Levels::default()).unwrap();
+        let mut engine = Engine::new(setup, Ears::of(Levels::default())).unwrap();
         engine.advance(Time::NEVER);
-        let bytes = engine.probe().0;
+        let bytes = engine.probe().heard::<Levels>().0;
         let all: u64 = bytes.iter().sum();
         bytes.map(|bytes| bytes as f64 / all as f64)
     };

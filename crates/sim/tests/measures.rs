@@ -6,13 +6,14 @@
 
 use std::collections::BTreeMap;
 
+use crate::common::ears::{Ears, Hears};
 use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::faults::{Failing, Faults, Outage};
 use tidegate_core::params::Value;
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
 use tidegate_core::{ConnectionPolicy, Message, Rate, Span, Time};
-use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
+use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Setup};
 
 /// What full packets of 4,096 B leave of a link for payload.
 const SHARE: f64 = 4096.0 / 4176.0;
@@ -198,7 +199,7 @@ struct Queues {
     sent: Vec<Vec<(Time, u64)>>,
 }
 
-impl Probe for Queues {
+impl Hears for Queues {
     fn departed(&mut self, d: &Departure<'_>) {
         let port = d.port as usize;
         self.sent.resize(self.sent.len().max(port + 1), Vec::new());
@@ -242,10 +243,11 @@ fn buffers_are_exact_for_packets_of_every_size() {
         ];
         setup.warmup = Time::us(77);
         let (warmup, end) = (setup.warmup, setup.duration);
-        let mut engine = Engine::new(setup, Queues { hosts, ..Queues::default() }).unwrap();
+        let mut engine =
+            Engine::new(setup, Ears::of(Queues { hosts, ..Queues::default() })).unwrap();
         engine.advance(end);
         assert_eq!(engine.packets_in_flight(), 0, "every queue must be empty for what follows");
-        let mut changes = engine.probe().changes.clone();
+        let mut changes = engine.probe().heard::<Queues>().changes.clone();
         // Departures before arrivals at equal times.
         changes.sort();
         let (mut level, mut since, mut area, mut max) = (0i64, warmup, 0u128, 0i64);
@@ -466,7 +468,7 @@ fn a_packet_under_way_at_warm_up_counts_for_what_its_slowest_link_carries_after_
 #[derive(Default)]
 struct Deliveries(BTreeMap<u64, Time>);
 
-impl Probe for Deliveries {
+impl Hears for Deliveries {
     fn delivered(&mut self, now: Time, flow: u64, _bytes: u32) {
         self.0.insert(flow, now);
     }
@@ -478,9 +480,9 @@ fn a_message_that_waits_for_another_is_measured_up_to_its_own_last_byte() {
     let fabric = star(2, Rate::gbps(25), Span::us(1), 1000);
     let mut setup = setup(fabric, stack("dctcp"), (0..200).map(shared).collect(), Time::ms(50));
     setup.faults = Faults { loss: 0.02, ..Faults::default() };
-    let mut engine = Engine::new(setup, Deliveries::default()).unwrap();
+    let mut engine = Engine::new(setup, Ears::of(Deliveries::default())).unwrap();
     engine.advance(Time::NEVER);
-    let last = engine.probe().0.clone();
+    let last = engine.probe().heard::<Deliveries>().0.clone();
     let finished = engine.finish().unwrap().finished;
     assert_eq!(finished.len(), 200);
     finished
@@ -498,10 +500,11 @@ fn what_stands_in_a_queue_at_warm_up_is_measured_from_there() {
         setup(star(5, Rate::gbps(100), Span::us(1), 4096), at_full_rate(), flows, Time::us(60));
     setup.warmup = Time::ns(20_001);
     let (warmup, end) = (setup.warmup, setup.duration);
-    let mut engine = Engine::new(setup, Queues { hosts: 5, ..Queues::default() }).unwrap();
+    let mut engine =
+        Engine::new(setup, Ears::of(Queues { hosts: 5, ..Queues::default() })).unwrap();
     engine.advance(end);
     // Acknowledgements, of 84 B, wait for nothing: every other queue is empty.
-    let changes = engine.probe().changes.clone();
+    let changes = engine.probe().heard::<Queues>().changes.clone();
     let standing: i64 =
         changes.iter().filter(|(at, _)| *at < warmup).map(|(_, change)| change).sum();
     let later = || changes.iter().filter(|(at, _)| *at >= warmup);

@@ -2,6 +2,7 @@
 
 use crate::common::busy::{Record, Recorder, busy};
 use crate::common::cuts::{self, Cuts};
+use crate::common::ears::Ears;
 use crate::common::left::Left;
 use crate::common::{Trace, flow, leaf_spine, stack};
 use tidegate_core::{Rate, Span, Time, frame_flag};
@@ -147,11 +148,11 @@ fn of_a_longer_run_under_load() {
         for block in &mut setup.workload.traffic {
             block.stop = Time::ms(2);
         }
-        let probes = (0..parts).map(|_| Trace::default()).collect();
+        let probes = (0..parts).map(|_| Ears::of(Trace::default())).collect();
         let mut engine = Engine::in_parts(setup, probes).unwrap();
         engine.advance(Time::NEVER);
         assert_eq!(engine.parts(), parts);
-        let trace = Trace::merged(engine.probes());
+        let trace = Trace::merged(engine.probes().map(Ears::heard));
         (trace, engine.finish().unwrap().digest)
     };
     let whole = digests(1);

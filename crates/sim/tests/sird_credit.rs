@@ -10,6 +10,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::common::ears::{Ears, Hears};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_algos::message::sird::header::{Data, Header};
@@ -17,7 +18,7 @@ use tidegate_core::params::Value;
 use tidegate_core::wire::Carried;
 use tidegate_core::workload::Flow;
 use tidegate_core::{Extent, Rate, Span, Time};
-use tidegate_sim::{Departure, Engine, Probe, Setup};
+use tidegate_sim::{Departure, Engine, Setup};
 
 const MTU: u32 = 1458;
 const FULL: u64 = 1538;
@@ -80,7 +81,7 @@ impl Watch {
     }
 }
 
-impl Probe for Watch {
+impl Hears for Watch {
     fn departed(&mut self, d: &Departure<'_>) {
         let (host, is_downlink) = (d.port / 2, d.port % 2 == 1);
         if host >= self.hosts {
@@ -157,10 +158,11 @@ fn check(watch: &Watch, host: u32, budget: u64, delay: Span, what: &str) -> Foun
 fn held(setup: Setup, receivers: u32, budget: u64, what: &str) -> Vec<Found> {
     let (duration, hosts) = (setup.duration, setup.fabric.hosts.len() as u32);
     let delay = setup.fabric.links[0].delay;
-    let mut engine = Engine::new(setup, Watch::new(hosts)).expect("a valid setup");
+    let mut engine = Engine::new(setup, Ears::of(Watch::new(hosts))).expect("a valid setup");
     engine.advance(duration);
-    let found: Vec<Found> =
-        (0..receivers).map(|host| check(engine.probe(), host, budget, delay, what)).collect();
+    let found: Vec<Found> = (0..receivers)
+        .map(|host| check(engine.probe().heard(), host, budget, delay, what))
+        .collect();
     println!("{what}: {found:?}");
     found
 }

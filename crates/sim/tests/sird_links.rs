@@ -1,6 +1,7 @@
 //! SIRD keeps links full: alone and among its own, whatever the rates, paths and parameters; and it
 //! shares them with others.
 
+use crate::common::ears::{Ears, Hears};
 use crate::common::*;
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
@@ -9,7 +10,7 @@ use tidegate_core::params::{Bounds, Kind, Value};
 use tidegate_core::wire::Carried;
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
 use tidegate_core::{Body, Extent, Frame, Message, Rate, Span, Time};
-use tidegate_sim::{Engine, Outcome, Probe, Setup};
+use tidegate_sim::{Engine, Outcome, Setup};
 
 const MTU: u32 = 1458;
 
@@ -185,7 +186,7 @@ fn no_value_of_a_parameter_starves_a_link_unsaid() {
 #[derive(Default)]
 struct Asked(u64);
 
-impl Probe for Asked {
+impl Hears for Asked {
     fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, body: &Body) {
         self.0 += matches!(Header::read(body), Some(Header::Resend(_))) as u64;
     }
@@ -206,9 +207,9 @@ fn messages_that_wait_their_turn_are_not_asked_for() {
                 let mut setup =
                     setup(star(2, Rate::gbps(100), Span::us(1), MTU), stack, flows, Time::ms(12));
                 setup.warmup = Time::ms(4);
-                let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
+                let mut engine = Engine::new(setup.clone(), Ears::of(Asked::default())).unwrap();
                 engine.advance(setup.duration);
-                let asked = engine.probe().0;
+                let asked = engine.probe().heard::<Asked>().0;
                 let used = used(&setup, &engine.finish().unwrap(), 0);
                 println!(
                     "{messages} messages, {policy:?}, {rules}, {endless}: {used:.4} used, {asked} \
@@ -245,9 +246,9 @@ fn nothing_is_asked_for_in_a_busy_fabric_without_loss() {
         jitter: Span::ZERO,
     };
     setup.workload.traffic = vec![traffic(poisson, 1_000_000), traffic(incast, 300_000)];
-    let mut engine = Engine::new(setup.clone(), Asked::default()).unwrap();
+    let mut engine = Engine::new(setup.clone(), Ears::of(Asked::default())).unwrap();
     engine.advance(setup.duration);
-    let asked = engine.probe().0;
+    let asked = engine.probe().heard::<Asked>().0;
     let finished = engine.finish().unwrap().finished;
     println!("{} messages, {asked} asked for", finished.len());
     assert!(finished.len() > 1_500, "{} messages", finished.len());

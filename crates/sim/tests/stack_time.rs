@@ -1,5 +1,6 @@
 //! Hosts that take time with what they receive.
 
+use crate::common::ears::{Ears, Hears};
 use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_algos::windowed::header::Header;
@@ -20,7 +21,7 @@ struct Log {
     rtts: Vec<Span>,
 }
 
-impl Probe for Log {
+impl Hears for Log {
     fn departed(&mut self, d: &Departure<'_>) {
         self.left.push((d.at, d.port, Header::read(d.body).unwrap()));
     }
@@ -41,9 +42,9 @@ fn pair(protocol: &str, bytes: u64, delay: Span, jitter: Span) -> Setup {
     setup
 }
 
-fn logged(setup: Setup) -> Engine<Log> {
+fn logged(setup: Setup) -> Engine<Ears> {
     let duration = setup.duration;
-    let mut engine = Engine::new(setup, Log::default()).unwrap();
+    let mut engine = Engine::new(setup, Ears::of(Log::default())).unwrap();
     engine.advance(duration);
     engine
 }
@@ -54,7 +55,7 @@ fn a_lone_packet_is_later_by_the_delay_at_each_end_and_its_rtt_is_what_it_was() 
     let one_way = |wire: Span| wire.times(2) + Span::us(2);
     let delay = Span::ps(7_654_321);
     let engine = logged(pair("dctcp", 1_000, delay, Span::ZERO));
-    assert_eq!(engine.probe().rtts, [one_way(full) + one_way(least)]);
+    assert_eq!(engine.probe().heard::<Log>().rtts, [one_way(full) + one_way(least)]);
     let row = engine.finish().unwrap().finished[0];
     assert_eq!(row.completed, Some(Time::us(3) + one_way(full) + delay));
     assert_eq!(row.acked, Some(Time::us(3) + one_way(full) + delay + one_way(least) + delay));
@@ -63,7 +64,9 @@ fn a_lone_packet_is_later_by_the_delay_at_each_end_and_its_rtt_is_what_it_was() 
 #[test]
 fn rtt_samples_do_not_depend_on_the_delay() {
     // Nothing waits for a window here, so the packets leave as they would without delay.
-    let of = |delay, jitter| logged(pair("open-loop", 200_000, delay, jitter)).probe().rtts.clone();
+    let of = |delay, jitter| {
+        logged(pair("open-loop", 200_000, delay, jitter)).probe().heard::<Log>().rtts.clone()
+    };
     let plain = of(Span::ZERO, Span::ZERO);
     assert_eq!(plain.len(), 200);
     assert_eq!(of(Span::us(5), Span::ZERO), plain);
@@ -83,7 +86,7 @@ fn jitter_has_its_mean_and_keeps_the_order() {
     setup.workload.flows = (0..2_000).map(|i| flow(0, 1, 1_000, Time::us(10 * i))).collect();
     setup.duration = Time::ms(21);
     let engine = logged(setup);
-    let log = engine.probe();
+    let log: &Log = engine.probe().heard();
     let seq = |seen: &Seen| match seen.2 {
         Header::Data(data) => Some(data.seq),
         Header::Ack(_) => None,
@@ -102,7 +105,7 @@ fn jitter_has_its_mean_and_keeps_the_order() {
 
     // Back to back, with a jitter of many packets: the order stays.
     let engine = logged(pair("open-loop", 300_000, Span::us(2), Span::us(30)));
-    let order: Vec<u64> = engine.probe().taken.iter().filter_map(seq).collect();
+    let order: Vec<u64> = engine.probe().heard::<Log>().taken.iter().filter_map(seq).collect();
     assert!(order.len() == 300 && order.is_sorted(), "{order:?}");
 }
 

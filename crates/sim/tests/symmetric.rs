@@ -1,5 +1,6 @@
 //! Under symmetric ECMP acknowledgements cross the links that their data crossed.
 
+use crate::common::ears::{Ears, Hears};
 use crate::common::*;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_algos::Protocol;
@@ -8,7 +9,7 @@ use tidegate_core::fabric::Routing;
 use tidegate_core::params::Value;
 use tidegate_core::wire::Carried;
 use tidegate_core::{Rate, Span, Time};
-use tidegate_sim::{Departure, Engine, Probe, Setup};
+use tidegate_sim::{Departure, Engine, Setup};
 
 /// Links that packets of each kind crossed, by the pair of hosts whose data it is.
 #[derive(Default)]
@@ -17,7 +18,7 @@ struct Links {
     acks: BTreeMap<(u32, u32), BTreeSet<u32>>,
 }
 
-impl Probe for Links {
+impl Hears for Links {
     fn departed(&mut self, d: &Departure<'_>) {
         let (from, to) = (d.body.src, d.frame.dst);
         match Header::read(d.body) {
@@ -34,9 +35,10 @@ fn links(routing: Routing, protocol: Protocol, ack_every: u64) -> Links {
     let mut stack = protocol.stack();
     stack.set("ack_every", Value::Integer(ack_every)).unwrap();
     let setup = Setup { routing, ..setup(fabric, stack, flows, Time::ms(1)) };
-    let mut engine = Engine::new(setup, Links::default()).unwrap();
+    let mut engine = Engine::new(setup, Ears::of(Links::default())).unwrap();
     engine.advance(Time::ms(1));
-    Links { data: engine.probe().data.clone(), acks: engine.probe().acks.clone() }
+    let Links { data, acks } = engine.probe().heard();
+    Links { data: data.clone(), acks: acks.clone() }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Windows, thresholds and arrivals against what their papers compute of them.
 
+use crate::common::ears::{Ears, Hears};
 use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
@@ -9,7 +10,7 @@ use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
 use tidegate_core::{
     ConnectionPolicy, Domain, Extent, HEADER_BYTES, Marking, Rate, Rng, Span, Time,
 };
-use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe};
+use tidegate_sim::{Departure, Engine, FlowRecord, Outcome};
 
 /// `senders` hosts and one receiver around a switch, and the number of the port that leads to the
 /// receiver.
@@ -330,7 +331,7 @@ struct Swings {
     troughs: Vec<f64>,
 }
 
-impl Probe for Swings {
+impl Hears for Swings {
     fn departed(&mut self, d: &Departure<'_>) {
         if d.port != self.port || d.at < self.from {
             return;
@@ -404,10 +405,10 @@ fn dctcp_swings_below_the_threshold_as_its_paper_computes() {
             peaks: Vec::new(),
             troughs: Vec::new(),
         };
-        let mut engine = Engine::new(setup, swings).unwrap();
+        let mut engine = Engine::new(setup, Ears::of(swings)).unwrap();
         let pipe = rate.bytes_in(engine.paths().path(0, n).base_rtt) as f64 / packet;
         engine.advance(Time::ms(300));
-        let probe = engine.probe();
+        let probe: &Swings = engine.probe().heard();
         let swing = (mean(&probe.peaks[1..]) - mean(&probe.troughs[1..])) / packet;
         let swings = probe.troughs.len();
         let mut outcome = engine.finish().unwrap();

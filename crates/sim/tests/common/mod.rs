@@ -3,6 +3,7 @@
 
 pub mod busy;
 pub mod cuts;
+pub mod ears;
 pub mod left;
 pub mod racks;
 
@@ -20,6 +21,8 @@ use tidegate_core::{
     Body, ConnectionPolicy, Equipment, Extent, Facts, Marking, Message, Rate, Span, Time, mix64,
 };
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
+
+use ears::{Ears, Hears};
 
 pub fn switch(name: &str) -> Switch {
     Switch {
@@ -274,7 +277,7 @@ fn what_it_said(body: &Body) -> (u64, u64, u64) {
     }
 }
 
-impl Probe for Trace {
+impl Hears for Trace {
     fn departed(&mut self, d: &Departure<'_>) {
         let port = d.port as usize;
         if self.ports.len() <= port {
@@ -291,7 +294,7 @@ impl Probe for Trace {
 /// Of all packets of a run.
 pub fn trace(setup: Setup) -> u64 {
     let duration = setup.duration;
-    let mut engine = Engine::new(setup, Trace::default()).expect("a valid setup");
+    let mut engine = Engine::new(setup, Ears::of(Trace::default())).expect("a valid setup");
     engine.advance(duration);
-    engine.probe().digest()
+    engine.probe().heard::<Trace>().digest()
 }
