@@ -111,12 +111,15 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
         total.tell(step);
     };
     let forecast = |all: &workbench::Forecast| complain(&said(all));
+    // Where it does not know where it is, only real packets are refused.
+    let host = std::env::current_exe().ok();
     let options = ReproduceOptions {
         forecast: (!args.voice.quiet).then_some(&forecast),
         quick: args.quick,
         sensitivity: args.sensitivity,
         threads: args.threads.map(usize::from),
         cache: cache.as_deref(),
+        host: host.as_deref(),
         progress: Some(&tell),
         interrupted: Some(commands::interrupt_flag()),
     };

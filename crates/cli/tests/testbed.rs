@@ -6,7 +6,7 @@ mod common;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-use common::{Place, files, tidegate};
+use common::{Place, answer, files, tidegate};
 use serde_json::Value;
 
 const STAR: &str = r#"
@@ -81,8 +81,11 @@ fn flows_share_a_link_as_simulated_ones_do() {
     let flows = "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n[[flows]]\nsrc = 'h2'\ndst = 'h0'\n";
     let place = place(&(STAR.to_owned() + flows));
     let args = ["--set", "drain=0ms", "--set", "duration=8ms", "--set", "warmup=3ms"];
+    let folder = |subcommand: &str| place.arg(&format!("by-{subcommand}"));
     let goodputs = |subcommand: &str| {
-        let summary = json(&place, subcommand, &args);
+        // Of two seeds, which alone would be drawn as one.
+        let more = ["--out", &folder(subcommand), "--seed", &subcommand.len().to_string()];
+        let summary = json(&place, subcommand, &[&args, &more[..]].concat());
         let flows = summary["flows"].as_array().unwrap().iter();
         flows.map(|flow| flow["goodput_gbps"].as_f64().unwrap()).collect::<Vec<f64>>()
     };
@@ -91,6 +94,11 @@ fn flows_share_a_link_as_simulated_ones_do() {
     let sum: f64 = real.iter().sum();
     assert!((8.0..9.4).contains(&sum), "{real:?}, simulated {simulated:?}");
     assert!(real.iter().all(|gbps| *gbps > sum / 3.0), "{real:?}, simulated {simulated:?}");
+    // One page shows both, and says which is which.
+    let page = place.arg("page.html");
+    answer(&["report", &folder("testbed"), &folder("run"), "--out", &page]).ok();
+    let page = std::fs::read_to_string(&page).unwrap();
+    assert!(page.contains("swift, real packets") && page.contains("swift, simulated"));
 }
 
 #[test]

@@ -165,6 +165,7 @@ pub(crate) fn reproduce(
                 sensitivity,
                 threads: at_least_one(threads)?,
                 cache: cache.as_deref(),
+                host: None,
                 forecast: None,
                 progress: Some(&hear),
                 interrupted: Some(&watch.interrupted),

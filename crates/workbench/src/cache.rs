@@ -12,7 +12,7 @@ use tidegate_results::{Partial, clear_abandoned};
 use tidegate_scenario::{Plan, content_hash};
 
 use crate::Error;
-use crate::observe::{Control, Observations, Part, drive, measures};
+use crate::observe::{Left, Measure, Observations, Part, measures};
 
 /// Hash of the sources that decide what is observed, so that no other build's observations are
 /// taken for this one's. Not the revision, which stays while somebody edits; and not the whole
@@ -28,6 +28,8 @@ pub(crate) struct Recording {
     /// At which flows and queues are looked at.
     pub(crate) interval: Option<Span>,
     pub(crate) parts: BTreeSet<Part>,
+    /// Packets are real.
+    pub(crate) real: bool,
 }
 
 impl Recording {
@@ -62,7 +64,8 @@ struct Kept<'a> {
 
 fn key(plan: &Plan, recording: &Recording) -> String {
     let interval = recording.interval.map_or(0, Span::as_ps);
-    format!("{}-{interval}-{BUILD}", content_hash(plan))
+    let real = if recording.real { "real-" } else { "" };
+    format!("{real}{}-{interval}-{BUILD}", content_hash(plan))
 }
 
 impl Cache {
@@ -91,16 +94,15 @@ impl Cache {
         self.0.as_ref().is_some_and(|folder| path(folder, &key(plan, recording)).is_file())
     }
 
-    /// Makes the run, and keeps what was seen of it.
+    /// Has the run made by `happen`, and keeps what was seen of it.
     pub(crate) fn make(
         &self,
         plan: &Plan,
         recording: &Recording,
-        control: &Control<'_>,
+        happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<Left, Error>,
     ) -> Result<Observations, Error> {
         let interval = recording.interval.unwrap_or(plan.duration - Time::ZERO);
-        let measures = measures(plan, recording.parts.iter().copied(), interval);
-        let seen = drive(plan, measures, control)?.seen;
+        let seen = happen(measures(plan, recording.parts.iter().copied(), interval))?.seen;
         self.put(plan, recording, &seen);
         Ok(seen)
     }

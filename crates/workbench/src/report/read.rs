@@ -146,8 +146,9 @@ fn run(folder: &Path) -> Result<Option<Run>, Error> {
 }
 
 /// Runs of one title, and all of them where what they were run on differs, get what tells them
-/// apart: the scenario's name, then what differs in it, then the seed, then the folder. Scenarios
-/// of which some lack what others have are not alike enough to be told apart by what differs.
+/// apart: the scenario's name, then whether packets were real, then what differs in the scenario,
+/// then the seed, then the folder. Scenarios of which some lack what others have are not alike
+/// enough to be told apart by what differs.
 pub(crate) fn name_apart(runs: &mut [Run]) {
     let settings: Vec<_> =
         differences(runs).0.into_iter().filter(|(key, _)| !follows_protocol(key)).collect();
@@ -161,6 +162,8 @@ pub(crate) fn name_apart(runs: &mut [Run]) {
     let folders = folders(runs);
     let mut additions: Vec<Vec<String>> =
         vec![runs.iter().map(|run| run.summary.name.clone()).collect()];
+    let packets = |run: &Run| if run.summary.real.is_some() { "real packets" } else { "simulated" };
+    additions.push(runs.iter().map(|run| packets(run).to_owned()).collect());
     if are_mixed {
         additions.push(folders.clone());
     } else {

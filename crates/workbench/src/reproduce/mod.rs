@@ -30,8 +30,10 @@ pub use registry::Verdict;
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
 use crate::markdown::wrapped;
-use crate::observe::{Control, Observations, adapt};
+use crate::observe::{Control, Left, Measure, Observations, adapt, drive};
 use crate::report::plot::Plot;
+#[cfg(target_os = "linux")]
+use crate::testbed;
 use crate::{Error, machine};
 use judge::{Measured, Varied};
 use record::Record;
@@ -79,6 +81,8 @@ pub struct ReproduceOptions<'a> {
     pub threads: Option<usize>,
     /// Runs that were made before are looked for here, and new ones are kept.
     pub cache: Option<&'a Path>,
+    /// What becomes a host of a testbed, for runs of real packets.
+    pub host: Option<&'a Path>,
     /// Told what is going to be done.
     pub forecast: Option<&'a (dyn Fn(&Forecast) + Sync)>,
     /// Told of every run that is done.
@@ -187,7 +191,7 @@ pub struct Reproduction {
     pub records: Vec<PaperRecord>,
 }
 
-/// All figures of `selection`: everything, a paper, or `paper/figure`.
+/// All figures of `selection`: everything but those of real packets, a paper, or `paper/figure`.
 ///
 /// # Errors
 /// When there is no such paper or figure.
@@ -209,7 +213,9 @@ fn selected<'a>(
 ) -> Result<Vec<(&'a Paper, &'a Figure)>, Error> {
     let all =
         papers.iter().flat_map(|paper| paper.figures.iter().map(move |figure| (paper, figure)));
-    let Some(selection) = selection else { return Ok(all.collect()) };
+    let Some(selection) = selection else {
+        return Ok(all.filter(|(_, figure)| !figure.is_real()).collect());
+    };
     let (name, number) = selection.split_once('/').map_or((selection, None), |(a, b)| (a, Some(b)));
     let usage = |message| Error::Usage { option: "reproduce", message };
     let known = papers.iter().map(|paper| paper.name.as_str()).collect::<Vec<_>>().join(", ");
@@ -368,8 +374,9 @@ pub fn reproduce(
 #[derive(Default)]
 struct Jobs {
     jobs: Vec<Job>,
-    /// By hash of the plan, and interval; by what the registry says of a model.
-    known: BTreeMap<(String, Option<Span>), usize>,
+    /// By hash of the plan, interval, and whether packets are real; by what the registry says of a
+    /// model.
+    known: BTreeMap<(String, Option<Span>, bool), usize>,
 }
 
 impl Jobs {
@@ -384,13 +391,14 @@ impl Jobs {
         let mut number = |run: &Run, seed| {
             let recording = figure.recording(run);
             let (work, key) = match &run.model {
-                Some(model) => (Work::Model(model.clone()), (model.said.clone(), None)),
+                Some(model) => (Work::Model(model.clone()), (model.said.clone(), None, false)),
                 None => {
                     // What no claim asks about is drawn as chosen.
                     let choice = choice.filter(|_| figure.is_claimed(run));
                     let plan = figure.plan(paper, run, seed, choice)?;
                     let hash = tidegate_scenario::content_hash(&plan);
-                    (Work::Packets(Box::new(plan)), (hash, recording.interval))
+                    let key = (hash, recording.interval, recording.real);
+                    (Work::Packets(Box::new(plan)), key)
                 }
             };
             let number = *self.known.entry(key).or_insert(self.jobs.len());
@@ -457,7 +465,7 @@ fn make(
     // How many runs are done, and what those of them took that had to be made.
     let state = Mutex::new((0, 0.0));
     let is_interrupted = || options.is_interrupted();
-    let seen = in_parallel(jobs.len(), threads(options), |i, threads| {
+    let one = |i: usize, threads: usize| {
         let Job { work, recording, name, cpu_s } = &jobs[i];
         let mut spent = 0.0;
         let seen = match work {
@@ -467,15 +475,20 @@ fn make(
             Work::Packets(plan) => match cache.get(plan, recording) {
                 Some(seen) => seen,
                 None => {
-                    let control = Control {
-                        threads,
-                        ranks: None,
-                        asks: &is_interrupted,
-                        tell: &|_| {},
-                        chunk: &adapt,
-                    };
                     spent = *cpu_s;
-                    cache.make(plan, recording, &control)?
+                    cache.make(plan, recording, |measures| {
+                        if recording.real {
+                            return acted_out(plan, measures, options);
+                        }
+                        let control = Control {
+                            threads,
+                            ranks: None,
+                            asks: &is_interrupted,
+                            tell: &|_| {},
+                            chunk: &adapt,
+                        };
+                        drive(plan, measures, &control)
+                    })?
                 }
             },
         };
@@ -489,8 +502,45 @@ fn make(
             tell(&Step { done, all, share: share.min(1.0), name });
         }
         Ok(seen)
-    });
-    seen.into_iter().collect()
+    };
+    // Real packets go by clocks: nothing runs beside them.
+    let is_real = |i: &usize| jobs[*i].recording.real;
+    let (real, simulated): (Vec<usize>, Vec<usize>) = (0..jobs.len()).partition(is_real);
+    let first = in_parallel(simulated.len(), threads(options), |n, all| one(simulated[n], all));
+    let then = in_parallel(real.len(), 1, |n, all| one(real[n], all));
+    let mut seen: Vec<_> =
+        simulated.into_iter().zip(first).chain(real.into_iter().zip(then)).collect();
+    seen.sort_by_key(|(i, _)| *i);
+    seen.into_iter().map(|(_, seen)| seen).collect()
+}
+
+/// A run of real packets.
+#[cfg(target_os = "linux")]
+fn acted_out(
+    plan: &Plan,
+    measures: Vec<Box<dyn Measure>>,
+    options: &ReproduceOptions<'_>,
+) -> Result<Left, Error> {
+    let Some(program) = options.host else {
+        let message = "real packets need processes, which only the command starts";
+        return Err(Error::Run(message.to_owned()));
+    };
+    let dilation = testbed::usual_dilation(plan)?;
+    let asks = || options.is_interrupted();
+    testbed::act(
+        plan,
+        measures,
+        &testbed::Control { program, dilation, asks: &asks, tell: &|_| {} },
+    )
+}
+
+#[cfg(not(target_os = "linux"))]
+fn acted_out(
+    plan: &Plan,
+    _: Vec<Box<dyn Measure>>,
+    _: &ReproduceOptions<'_>,
+) -> Result<Left, Error> {
+    Err(Error::Run(format!("{}: real packets need Linux", plan.name)))
 }
 
 /// A claim's value over all seeds and over each.

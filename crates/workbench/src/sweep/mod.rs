@@ -16,7 +16,7 @@ pub use forecast::{SweepForecast, forecast_sweep};
 
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
-use crate::observe::{Control, Observations, Part, adapt};
+use crate::observe::{Control, Observations, Part, adapt, drive};
 use crate::readings::{Reading, readings};
 use crate::resolution::resolution;
 use crate::seeds::{aggregated, is_fixed, only_seeds};
@@ -317,7 +317,9 @@ fn make(
         };
         let asks = || options.is_interrupted();
         let control = Control { threads, ranks: None, asks: &asks, tell: &tell, chunk: &adapt };
-        measured(&cache.make(&design.plan(point, Some(seed))?, &recording(), &control)?)
+        let plan = design.plan(point, Some(seed))?;
+        let happen = |measures| drive(&plan, measures, &control);
+        measured(&cache.make(&plan, &recording(), happen)?)
     })
 }
 
@@ -352,7 +354,7 @@ fn place(run: usize, seeds: &SeedList) -> (usize, u64) {
 
 /// What is observed of every run.
 fn recording() -> Recording {
-    Recording { interval: None, parts: [Part::Summary].into() }
+    Recording { parts: [Part::Summary].into(), ..Recording::default() }
 }
 
 fn measured(seen: &Observations) -> Result<Known, Error> {

@@ -72,6 +72,9 @@ pub(crate) struct Run {
     pub(super) set: Vec<String>,
     /// Followed in the place of packets.
     pub(crate) model: Option<Model>,
+    /// Acted out with real packets in the place of simulated ones.
+    #[serde(default)]
+    pub(super) real: bool,
     /// Another interval of its trace than the figure's.
     pub(super) trace_us: Option<f64>,
     /// Where it stands on the x axis of a sweep.
@@ -123,6 +126,12 @@ impl Figure {
     pub(crate) fn is_meant(&self, number: &str) -> bool {
         let rest = self.name.strip_prefix(number);
         rest.is_some_and(|rest| !rest.starts_with(|c: char| c.is_ascii_digit()))
+    }
+
+    /// Whether any of its runs is of real packets, which nobody gets who does not ask for it: they
+    /// take the machine for themselves.
+    pub(crate) fn is_real(&self) -> bool {
+        self.runs.iter().any(|run| run.real)
     }
 
     /// Whether a claim's value may hang on the seed: not that of models.
@@ -197,6 +206,7 @@ impl Figure {
         Recording {
             interval: run.trace_us.or(self.trace_us).map(Span::from_us_f64),
             parts: parts.chain(drawn.flat_map(Chart::needs)).collect(),
+            real: run.real,
         }
     }
 

@@ -134,6 +134,7 @@ impl Grid {
             scenario: self.scenario.as_ref().map(fill).transpose()?,
             set: self.set.iter().chain(with).map(fill).collect::<Result<_, _>>()?,
             model: None,
+            real: false,
             trace_us: self.trace_us,
             x,
             line: self.line.as_ref().map(fill).transpose()?,

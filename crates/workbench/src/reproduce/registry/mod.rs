@@ -326,7 +326,7 @@ mod tests {
         assert_eq!((paper.name.as_str(), figure.name.as_str()), ("x", "7a"));
         let recording = figure.recording(&figure.runs[0]);
         let parts = [Part::Traces, Part::Windows, Part::Queues];
-        let expected = Recording { interval: Some(Span::us(10)), parts: parts.into() };
+        let expected = Recording { interval: Some(Span::us(10)), parts: parts.into(), real: false };
         assert_eq!(recording, expected);
         let hidden = FIGURE.replace("name = 'a'\n", "name = 'a'\ndrawn = false\n");
         let paper = Paper::read("x", &[("figure-1", &hidden), ("paper", PAPER)], false).unwrap();
