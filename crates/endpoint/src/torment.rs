@@ -93,7 +93,7 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
                     id: heard.to.len() as u32,
                     dst,
                     bytes,
-                    dedicated: script.u8() % 2 == 0,
+                    dedicated: script.u8().is_multiple_of(2),
                     weight: script.u8() % 40,
                     role: Role::Alone,
                 };

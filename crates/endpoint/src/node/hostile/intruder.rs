@@ -129,7 +129,8 @@ impl Intruder {
                 proved(&key, Refuse { to: whom, reason, instead, mac: [0; 16] }, &nonce)
             }
             _ => {
-                let of = if script.u8() % 2 == 0 { self.hello.id } else { script.number() };
+                let of =
+                    if script.u8().is_multiple_of(2) { self.hello.id } else { script.number() };
                 proved(&key, Reset { of, token: [0; 16] }, &[])
             }
         }
@@ -162,7 +163,7 @@ impl Intruder {
             3 | 4 => Told::Pong(Pong { token: self.token }),
             5 => Told::Pong(Pong { token: script.number() }),
             6 => {
-                let answer = script.u8() % 2 == 0;
+                let answer = script.u8().is_multiple_of(2);
                 Told::Close(Close { answer, reason: script.number() as u32 })
             }
             _ => return self.control(script.bytes(40).to_vec(), script),
