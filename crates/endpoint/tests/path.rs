@@ -199,3 +199,31 @@ fn who_has_room_again_says_so_unasked() {
         assert!(now < begun + Span::ms(15), "{arrived} messages");
     }
 }
+
+/// Two nodes that say nothing for a second, of which clocks leap over so much: neither is gone.
+fn idle(leap: Span) {
+    let stack = Protocol::named("reno").unwrap().stack();
+    let mut config = Config::new(stack, Key::new(b"key"), Rate::gbps(1));
+    config.limits.silence = Span::ms(100);
+    let (mut nodes, begun) = busy(config, 0, 0);
+    let mut now = begun + leap;
+    while now < begun + leap + Span::s(1) {
+        now = exchange(&mut nodes, now);
+        let due = nodes.iter().map(Node::deadline).min().unwrap();
+        now = now.max(due);
+    }
+    for node in &mut nodes {
+        assert!(matches!(node.event(), Some(Event::Opened(_))));
+        assert_eq!(node.event(), None);
+    }
+}
+
+#[test]
+fn a_session_goes_on_where_nothing_is_said() {
+    idle(Span::ZERO);
+}
+
+#[test]
+fn a_leap_of_clocks_is_nobodys_silence() {
+    idle(Span::s(10));
+}

@@ -241,6 +241,19 @@ fn who_sends_from_elsewhere_again_and_again_is_asked_once_in_a_while() {
 }
 
 #[test]
+fn a_question_is_not_answered_again_once_its_answer_has_come() {
+    let mut scene = Scene::new();
+    scene.nodes[0].connect(scene.now, address(1)).unwrap();
+    scene.transmit();
+    (0..50).for_each(|_| scene.step());
+    let hello = Header::FORMAT.kinds[0].number;
+    let asked = scene.heard.iter().rfind(|bytes| bytes[1] == hello).unwrap().clone();
+    assert!(scene.wires[0].is_empty());
+    scene.receive(1, 0, asked);
+    assert!(scene.wires[0].is_empty());
+}
+
+#[test]
 fn a_peer_that_was_here_before_is_not_taken_for_the_one_in_its_place() {
     let mut scene = Scene::new();
     scene.nodes[0].connect(scene.now, address(1)).unwrap();

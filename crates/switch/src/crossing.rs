@@ -151,10 +151,6 @@ mod tests {
     use crate::any_traffic::config;
     use tidegate_core::fabric::Node;
 
-    fn crossing(routing: Routing) -> Crossing {
-        Crossing::new(&Config { routing, ..config(0) }).unwrap()
-    }
-
     /// Numbers of paths, in the order in which their datagrams leave by then.
     fn leaving(crossing: &mut Crossing, now: Time) -> Vec<u32> {
         crossing.advance(now);
@@ -168,10 +164,10 @@ mod tests {
 
     #[test]
     fn who_came_first_is_first_whoever_was_heard_of_first() {
-        let mut crossing = crossing(Routing::Ecmp);
-        // From one rack, to one host.
-        for (path, from, at) in [(7, 0, 30), (8, 1, 10), (9, 0, 20)] {
-            crossing.take(Time::us(at), Way { path, from, to: 2 }, 0, &[0; 900]);
+        let mut crossing = Crossing::new(&Config { uplinks: true, ..config(0) }).unwrap();
+        // They share the link of their host.
+        for (path, to, at) in [(7, 2, 30), (8, 3, 10), (9, 2, 20)] {
+            crossing.take(Time::us(at), Way { path, from: 0, to }, 0, &[0; 900]);
         }
         assert_eq!(leaving(&mut crossing, Time::ms(10)), [8, 9, 7]);
     }
@@ -179,7 +175,8 @@ mod tests {
     #[test]
     fn both_directions_of_a_pair_take_the_same_spine() {
         let spine = |from, to| {
-            let mut crossing = crossing(Routing::SymmetricEcmp);
+            let config = Config { routing: Routing::SymmetricEcmp, ..config(0) };
+            let mut crossing = Crossing::new(&config).unwrap();
             crossing.take(Time::us(1), Way { path: 0, from, to }, 0, &[0; 900]);
             assert_eq!(leaving(&mut crossing, Time::ms(10)), [0]);
             let (ports, _) = crossing.fabric.records();
