@@ -130,3 +130,100 @@ fn what_a_packet_was_held_is_no_part_of_its_round_trip() {
     assert!(sent_at[0] > Time::ZERO);
     assert_eq!(sent_at[1], sent_at[0] + held);
 }
+
+/// A node that has a session with another, and messages for it.
+fn busy(config: Config, messages: usize, bytes: usize) -> ([Node; 2], Time) {
+    let mut nodes = [1, 2].map(|seed| Node::new(config.clone(), entropy(seed, 0)).unwrap());
+    let mut now = Time::ms(1);
+    let peer = nodes[0].connect(now, address(1)).unwrap();
+    (0..10).for_each(|_| now = exchange(&mut nodes, now));
+    for _ in 0..messages {
+        let body = Bytes::from(vec![7; bytes]);
+        nodes[0].send(now, peer, &[], body, Role::Alone).unwrap();
+    }
+    (nodes, now)
+}
+
+/// All that both send now arrives ten microseconds later.
+fn exchange(nodes: &mut [Node; 2], now: Time) -> Time {
+    let mut out = vec![0; 2_048];
+    let mut landed = Vec::new();
+    for (from, node) in nodes.iter_mut().enumerate() {
+        if node.deadline() <= now {
+            node.on_deadline(now);
+        }
+        while let Some(departure) = node.transmit(now, &mut out) {
+            landed.push((from, out[..departure.bytes].to_vec()));
+        }
+    }
+    let now = now + Span::us(10);
+    for (from, mut bytes) in landed {
+        let (from, held) = (address(from as u8), Span::ZERO);
+        let arrival = Arrival { from, tos: 0, held, bytes: &mut bytes };
+        nodes[usize::from(from == address(0))].receive(now, arrival);
+    }
+    now
+}
+
+#[test]
+fn a_burst_is_no_longer_than_it_may_be_and_the_link_is_busy_for_that_long() {
+    let stack = Protocol::named("reno").unwrap().stack();
+    let (rate, burst) = (Rate::gbps(1), Span::us(50));
+    let config = Config { burst, ..Config::new(stack, Key::new(b"key"), rate) };
+    let ([mut node, _], now) = busy(config, 1, 1_000_000);
+    let mut out = vec![0; 2_048];
+    let mut most =
+        |at: Time| (0..100).take_while(|_| node.transmit(at, &mut out).is_some()).count();
+    // A packet takes 12.3 us, and the one that is on its way when the burst is full is whole.
+    assert_eq!(most(now), 5);
+    assert_eq!(most(now + Span::us(5)), 0);
+    assert_eq!(most(now + Span::us(25)), 2);
+}
+
+#[test]
+fn who_has_room_again_says_so_unasked() {
+    let stack = Protocol::named("reno").unwrap().stack();
+    let mut config = Config::new(stack, Key::new(b"key"), Rate::gbps(10));
+    (config.limits.message_bytes, config.limits.unread_bytes) = (10_000, 20_000);
+    let (mut nodes, mut now) = busy(config, 20, 10_000);
+    let (begun, mut arrived) = (now, 0);
+    while arrived < 20 {
+        now = exchange(&mut nodes, now);
+        while let Some(event) = nodes[1].event() {
+            if let Event::Arrived(peer, bytes) = event {
+                nodes[1].taken(now, peer, bytes.len() as u64);
+                arrived += 1;
+            }
+        }
+        // Who has to ask does so every twenty milliseconds.
+        assert!(now < begun + Span::ms(15), "{arrived} messages");
+    }
+}
+
+/// Two nodes that say nothing for a second, of which clocks leap over so much: neither is gone.
+fn idle(leap: Span) {
+    let stack = Protocol::named("reno").unwrap().stack();
+    let mut config = Config::new(stack, Key::new(b"key"), Rate::gbps(1));
+    config.limits.silence = Span::ms(100);
+    let (mut nodes, begun) = busy(config, 0, 0);
+    let mut now = begun + leap;
+    while now < begun + leap + Span::s(1) {
+        now = exchange(&mut nodes, now);
+        let due = nodes.iter().map(Node::deadline).min().unwrap();
+        now = now.max(due);
+    }
+    for node in &mut nodes {
+        assert!(matches!(node.event(), Some(Event::Opened(_))));
+        assert_eq!(node.event(), None);
+    }
+}
+
+#[test]
+fn a_session_goes_on_where_nothing_is_said() {
+    idle(Span::ZERO);
+}
+
+#[test]
+fn a_leap_of_clocks_is_nobodys_silence() {
+    idle(Span::s(10));
+}

@@ -17,6 +17,9 @@ use tidegate_endpoint::session::header::Header;
 
 use common::{address, node};
 
+/// Kind of what sessions tell each other.
+const CONTROL: u8 = 37;
+
 /// A header of a session with these bytes for its fields, again and again.
 fn header(kind: &Kind, bytes: &[u8]) -> Vec<u8> {
     let fields: usize = kind.fields.iter().map(|field| field.bytes).sum();
@@ -209,6 +212,63 @@ fn who_sends_from_elsewhere_is_asked_there_and_then_sent_to() {
     scene.now += Span::us(10);
     scene.transmit();
     assert_eq!(scene.last_to[1], Some(address(3)));
+}
+
+#[test]
+fn who_sends_from_elsewhere_again_and_again_is_asked_once_in_a_while() {
+    let mut scene = Scene::new();
+    let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
+    scene.transmit();
+    (0..50).for_each(|_| scene.step());
+    let mut asked = 0;
+    for _ in 0..100 {
+        let body = Bytes::from_static(&[7; 100]);
+        scene.nodes[0].send(scene.now, peer, &[], body, Role::Alone).unwrap();
+        scene.transmit();
+        scene.now += Span::ms(1);
+        for data in std::mem::take(&mut scene.wires[1]) {
+            scene.receive(1, 3, data);
+        }
+        // Acknowledgements go where the peer was last known to be, which hears no questions.
+        for bytes in std::mem::take(&mut scene.wires[0]) {
+            asked += usize::from(bytes[1] == CONTROL);
+            if bytes[1] != CONTROL {
+                scene.receive(0, 1, bytes);
+            }
+        }
+    }
+    assert!((2..=3).contains(&asked), "{asked} questions in 100 ms");
+}
+
+#[test]
+fn a_question_is_not_answered_again_once_its_answer_has_come() {
+    let mut scene = Scene::new();
+    scene.nodes[0].connect(scene.now, address(1)).unwrap();
+    scene.transmit();
+    (0..50).for_each(|_| scene.step());
+    let hello = Header::FORMAT.kinds[0].number;
+    let asked = scene.heard.iter().rfind(|bytes| bytes[1] == hello).unwrap().clone();
+    assert!(scene.wires[0].is_empty());
+    scene.receive(1, 0, asked);
+    assert!(scene.wires[0].is_empty());
+}
+
+#[test]
+fn a_peer_that_was_here_before_is_not_taken_for_the_one_in_its_place() {
+    let mut scene = Scene::new();
+    scene.nodes[0].connect(scene.now, address(1)).unwrap();
+    scene.transmit();
+    (0..50).for_each(|_| scene.step());
+    let sealed = scene.heard.iter().rfind(|bytes| bytes[1] == CONTROL).unwrap().clone();
+    let before = scene.nodes[1].counters();
+    // Another session of the same place: ids end in the number of that.
+    let mut other = sealed;
+    other[4] ^= 1;
+    scene.from_stranger += other.len();
+    scene.receive(1, 2, other);
+    let after = scene.nodes[1].counters();
+    assert_eq!((after.strangers, after.forged), (before.strangers + 1, before.forged));
+    assert!(scene.to_stranger > 0, "it is told that nobody here knows of that session");
 }
 
 #[test]

@@ -17,7 +17,7 @@ const STEP: usize = 8;
 const ECN: u8 = 0b11;
 
 /// Two racks of two hosts on two spines, and what its switches have, by the bits of `choice`.
-fn config(choice: u8) -> Config {
+pub(crate) fn config(choice: u8) -> Config {
     let is = |bit: u8| choice >> bit & 1 == 1;
     let credit_queue = CreditQueue { share: 0.05, bytes: 1_000, burst_bytes: 200 };
     let switch = |number: u32| Switch {

@@ -144,3 +144,52 @@ impl Crossing {
         self.slots.used()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::any_traffic::config;
+    use tidegate_core::fabric::Node;
+
+    /// Numbers of paths, in the order in which their datagrams leave by then.
+    fn leaving(crossing: &mut Crossing, now: Time) -> Vec<u32> {
+        crossing.advance(now);
+        let mut paths = Vec::new();
+        while let Some((_, number)) = crossing.due(now) {
+            paths.push(crossing.slot(number).way.path);
+            crossing.free(number);
+        }
+        paths
+    }
+
+    #[test]
+    fn who_came_first_is_first_whoever_was_heard_of_first() {
+        let mut crossing = Crossing::new(&Config { uplinks: true, ..config(0) }).unwrap();
+        // They share the link of their host.
+        for (path, to, at) in [(7, 2, 30), (8, 3, 10), (9, 2, 20)] {
+            crossing.take(Time::us(at), Way { path, from: 0, to }, 0, &[0; 900]);
+        }
+        assert_eq!(leaving(&mut crossing, Time::ms(10)), [8, 9, 7]);
+    }
+
+    #[test]
+    fn both_directions_of_a_pair_take_the_same_spine() {
+        let spine = |from, to| {
+            let config = Config { routing: Routing::SymmetricEcmp, ..config(0) };
+            let mut crossing = Crossing::new(&config).unwrap();
+            crossing.take(Time::us(1), Way { path: 0, from, to }, 0, &[0; 900]);
+            assert_eq!(leaving(&mut crossing, Time::ms(10)), [0]);
+            let (ports, _) = crossing.fabric.records();
+            let up = |node: Node| matches!(node, Node::Switch(2..));
+            let used = ports.iter().filter(|port| port.packets > 0 && up(port.to));
+            used.map(|port| port.to).collect::<Vec<_>>()
+        };
+        let mut spines = Vec::new();
+        for (a, b) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
+            let [there, back] = [spine(a, b), spine(b, a)];
+            assert_eq!((&there, there.len()), (&back, 1), "{a} and {b}");
+            spines.extend(there);
+        }
+        assert!(spines.contains(&Node::Switch(2)) && spines.contains(&Node::Switch(3)));
+    }
+}

@@ -327,3 +327,20 @@ fn what_was_measured_can_be_forgotten() {
     assert_eq!((after.ports[1].packets, after.ports[1].utilisation), (0, 0.0));
     assert!(after.seconds > 0.03 && after.seconds < before.seconds, "{}", after.seconds);
 }
+
+#[test]
+fn hosts_of_one_place_do_not_reach_each_other_here() {
+    let mut network = config(switch(), 3, RATE);
+    // The first two are at one port, the third at another.
+    let [first, second, third] = [0, 1, 2].map(|host: usize| network.config.hosts[host][0]);
+    network.config.hosts = vec![vec![first, second], vec![third], Vec::new()];
+    let (arrived, report) = through(network, |hosts, paths| {
+        // Where the third sends what is for the second, the first sends, too.
+        hosts[0].send(paths[3], 0, b"neighbour");
+        hosts[2].send(paths[3], 0, b"from afar");
+        hosts[1].all(Duration::from_millis(300))
+    });
+    let [only] = &arrived[..] else { panic!("{} arrived", arrived.len()) };
+    assert_eq!(only.bytes, b"from afar");
+    assert_eq!(report.counts.strangers, 1);
+}

@@ -251,6 +251,11 @@ mod tests {
             let (number, text) = &all[i];
             assert!(opener.open(*number, b"beside", &mut text.clone()).is_some());
         }
+        for sealer in [sealer, opener] {
+            let [last, before] = sealer.keys.map(Option::unwrap);
+            assert_eq!(last.epoch + before.epoch, 1);
+            assert_ne!(last.iv, before.iv);
+        }
     }
 
     #[test]

@@ -57,8 +57,7 @@ fn session(protocol: Protocol) -> Vec<Sent> {
             }
         }
         now += Span::us(10);
-        let flying = sent[landed..].to_vec();
-        for (from, mut bytes) in flying {
+        for (from, mut bytes) in sent[landed..].iter().cloned() {
             let bytes = &mut bytes[..];
             let arrival = Arrival { from: address(from), tos: 0, held: Span::ZERO, bytes };
             nodes[1 - from].receive(now, arrival);

@@ -9,6 +9,10 @@ use super::Settings;
 /// slower links).
 const PACER_SLACK_BYTES: u64 = 562;
 
+/// So many BDPs of credit a sender is believed to have taken itself, in all. One that keeps to the
+/// rules takes one at a time; what of that is lost is noticed late.
+const MOST_TAKEN_BDPS: i64 = 16;
+
 /// Spaces credits by the time that the data they call for takes on this host's link.
 pub(super) struct Pacer {
     rate: Rate,
@@ -141,6 +145,18 @@ impl Bucket {
     #[inline]
     pub(super) fn admits(&self, settings: &Settings, wire: i64) -> bool {
         self.outstanding + wire <= settings.most && self.outstanding as f64 <= self.bytes()
+    }
+
+    /// For so many of a new message's packets the sender is believed to have taken credit itself,
+    /// where it says that of `unscheduled`: for a BDP at most, or a packet where that is less.
+    pub(super) fn believed(&self, settings: &Settings, size: u64, unscheduled: u64) -> u64 {
+        let full = settings.full as i64;
+        let left = MOST_TAKEN_BDPS * settings.bdp - self.outstanding;
+        let room = left.min(settings.bdp.max(full)).max(0);
+        match settings.segments.wire_below(size, unscheduled) as i64 <= room {
+            true => unscheduled,
+            false => (room / full) as u64,
+        }
     }
 }
 

@@ -250,8 +250,9 @@ impl Inbox {
     }
 
     /// A message that was not known: books the credit that its sender took for the unscheduled
-    /// packets. What is known of it then: it can never be where there is no room for it, or it
-    /// makes no sense.
+    /// packets. What it took beyond belief it is to forget once the message has arrived, for credit
+    /// is handed out for those packets as for others. What is known of it then: it can never be
+    /// where there is no room for it, or it makes no sense.
     #[cold]
     fn open(&mut self, step: &Step<'_>, number: u32, said: &Announced) -> Known<u64> {
         let (settings, now) = (step.settings, step.now);
@@ -261,6 +262,10 @@ impl Inbox {
         if !sane || self.messages.len() >= MAX_MESSAGES {
             return Known::Never;
         }
+        let bucket = &self.sources[number as usize].bucket;
+        let believed = bucket.believed(settings, size, unscheduled);
+        let [taken, booked] =
+            [unscheduled, believed].map(|packets| settings.segments.wire_below(size, packets));
         let order = settings.receiver_policy.first_turn(&mut self.order);
         let slot = self.messages.insert(|last| Incoming {
             id: said.message,
@@ -270,14 +275,15 @@ impl Inbox {
             connection: said.connection,
             size,
             packets,
-            granted: unscheduled,
+            granted: believed,
+            excess: taken - booked,
             window: last.window.cleared(),
             order,
             weight: said.weight.clamp(1, Message::MOST_WEIGHT as u32) as u8,
             waits_since: now,
             ..Incoming::default()
         });
-        self.book(number, settings.segments.wire_below(size, unscheduled) as i64);
+        self.book(number, booked as i64);
         self.sources[number as usize].lanes.open(said.lane, said.generation, slot);
         self.place(settings, slot);
         self.arm(step, slot);
@@ -337,10 +343,11 @@ impl Inbox {
         let (Message::UNLIMITED, Some(packets)) = (message.size, ended) else { return };
         (message.size, message.packets) = (size, packets);
         if message.granted > packets {
-            message.excess = (message.granted - packets) * settings.full;
+            let excess = (message.granted - packets) * settings.full;
+            message.excess += excess;
             message.granted = packets;
-            let (source, excess) = (message.source, message.excess as i64);
-            self.book(source, -excess);
+            let source = message.source;
+            self.book(source, -(excess as i64));
         }
         self.place(settings, slot);
     }

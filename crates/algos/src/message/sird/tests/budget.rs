@@ -1,6 +1,9 @@
 //! What a receiver has out never exceeds its budget, nor any sender's share its bucket: looked at
 //! after everything that happens to any host.
 
+use alloc::collections::VecDeque;
+
+use super::super::header::Request;
 use super::*;
 use tidegate_core::{Domain, Rng};
 
@@ -140,4 +143,40 @@ fn what_senders_take_themselves_counts_and_nothing_is_handed_out_beyond() {
         above += (ledger.peak > ledger.budget) as u64;
     }
     assert!(above > 24, "senders took more than the budget in {above} of 48 runs");
+}
+
+#[test]
+fn who_lies_of_what_it_took_has_a_bounded_share() {
+    let (settings, mut inbox) = (settings(), Inbox::new(Pacer::new(RATE, true)));
+    let source = inbox.source(&settings, 1, true).unwrap();
+    let (mut control, mut booked) = (VecDeque::new(), Vec::new());
+    for lane in 0..100 {
+        let (unscheduled, size) = (1 << 20, (1 << 20) * MTU as u64);
+        let request = Request { lane, message: FORGED, unscheduled, size, ..Request::default() };
+        let step = &mut Step { settings: &settings, now: Time::ZERO, control: &mut control };
+        inbox.on_request(step, source, &request, &mut Checking::default());
+        booked.push(inbox.outstanding);
+    }
+    // Whole packets of each.
+    assert_eq!(booked[0], BDP / FULL * FULL);
+    assert!(booked[99] > 15 * BDP && booked[99] <= 16 * BDP, "{booked:?}");
+}
+
+#[test]
+fn books_are_right_where_hosts_know_different_bdps() {
+    for seed in 0..48 {
+        let params = SirdParams { receiver_policy: POLICIES[seed as usize % 4], ..Default::default() };
+        let faults = Faults { loss: [0.0, 0.03][seed as usize / 4 % 2], ..NO_FAULTS };
+        let mut net = Net::new(4, &params, faults, seed);
+        for (host, of) in [(0, 0.02), (1, 20.0), (2, 0.3)] {
+            let bdp_bytes = of * BDP as f64;
+            net.hosts[host as usize] = Sird::new(&params, &HostContext { bdp_bytes, ..context(host) });
+        }
+        for number in 0..24u64 {
+            let (src, ahead) = ((number % 4) as u32, 1 + (number / 4 % 3) as u32);
+            net.submit(src, (src + ahead) % 4, 1 + (number * 7_919 + seed * 104_729) % 150_000);
+        }
+        net.run(Time::s(20));
+        net.assert_all_delivered(&alloc::format!("seed {seed}"));
+    }
 }
