@@ -25,7 +25,7 @@ fn a_host_that_hears_itself_opens_no_session() {
     let ticket = node.send(now, peer, &[], body, Role::Alone).unwrap();
     let mut out = vec![0; 2_048];
     while now < Time::ms(1).after(silence.times(2)) {
-        now = now + Span::us(100);
+        now += Span::us(100);
         while let Some(departure) = node.transmit(now, &mut out) {
             sent += 1;
             let bytes = &mut out[..departure.bytes];

@@ -27,7 +27,7 @@ fn anywhere() -> SocketAddr {
 }
 
 fn config() -> Config {
-    Config::new(Protocol::USUAL.stack(), Key::new(b"of these tests"), Rate::gbps(10))
+    Config::real(Protocol::USUAL.stack(), Key::new(b"of these tests"), Rate::gbps(10))
 }
 
 fn host(config: Config) -> Host {
