@@ -10,7 +10,7 @@ use tidegate_endpoint::host::{Error, Host, Message};
 use tidegate_endpoint::node::{Gone, Node, entropy};
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
-use super::{PATIENCE, anywhere, config, echo, host, pair, plain, request, soon};
+use super::{Closes, PATIENCE, anywhere, config, echo, host, pair, plain, request, soon};
 
 #[test]
 fn all_that_waits_for_a_peer_fails_when_the_peer_dies() {
@@ -139,6 +139,7 @@ fn nothing_hangs_where_a_host_is_closed_amid_requests() {
     for closes_client in [true, false] {
         let (server, client, peer) = pair(config());
         thread::scope(|scope| {
+            let _closes = [Closes(&server), Closes(&client)];
             scope.spawn(|| echo(&server));
             let ask = |thread: u8| {
                 let mut answered = 0;
