@@ -166,3 +166,34 @@ impl<T> Drop for Promise<T> {
         self.set(Err(Error::Closed));
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::host::shared::Shared;
+
+    fn promise() -> (Promise<u8>, Completion<u8>) {
+        let (_, waker) = UnixStream::pair().unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Promise::new(&Handle::new(Arc::new(Shared::new(address, waker, 1))))
+    }
+
+    #[test]
+    fn a_promise_that_is_dropped_is_settled() {
+        let (promise, mut completion) = promise();
+        assert_eq!(completion.wait_for(Duration::ZERO), Err(Error::TimedOut));
+        drop(promise);
+        assert_eq!(completion.wait_for(Duration::ZERO), Err(Error::Closed));
+    }
+
+    #[test]
+    fn an_outcome_is_settled_once_and_given_once() {
+        let (promise, mut completion) = promise();
+        promise.settle(Ok(7));
+        assert_eq!(completion.wait_for(Duration::MAX), Ok(7));
+        assert_eq!(completion.wait(), Err(Error::Given));
+    }
+}

@@ -104,7 +104,8 @@ impl Host {
     }
 
     /// Ends all sessions when what was sent has arrived, and the host; the outcome is that it has
-    /// ended. What makes no way for [`silence`](crate::node::Limits::silence) fails.
+    /// ended. Where no message is delivered for [`silence`](crate::node::Limits::silence), those
+    /// that are left fail.
     pub fn close(&self) -> Completion<()> {
         self.0.shared().order(Order::Close);
         Completion::new(Arc::new(End(self.0.shared().clone())), self.0.clone())
