@@ -49,6 +49,11 @@ pub struct Clock {
     began: Duration,
 }
 
+/// As long, or as long as spans are.
+pub(crate) fn span(duration: Duration) -> Span {
+    Span::ns(duration.as_nanos().min(u128::from(u64::MAX / 1_000)) as u64)
+}
+
 fn read(clock: ClockId) -> Duration {
     clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
@@ -86,7 +91,7 @@ struct Row {
 impl Driver {
     /// Puts the node on the socket.
     pub fn new(node: Node, socket: Socket) -> Driver {
-        let busy_poll = Span::ns(socket.busy_poll().as_nanos() as u64);
+        let busy_poll = span(socket.busy_poll());
         Driver {
             node,
             socket,

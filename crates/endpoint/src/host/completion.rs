@@ -12,7 +12,7 @@ use tidegate_core::Span;
 
 use super::Error;
 use super::shared::{Handle, lock};
-use crate::driver::Clock;
+use crate::driver::{Clock, span};
 
 /// An outcome that is not known yet: threads wait for it, tasks of any executor await it. What it
 /// is the outcome of goes on whether or not anybody does.
@@ -60,7 +60,7 @@ impl<T> Completion<T> {
     /// Why there is none; [`Error::TimedOut`] if it is not there yet.
     pub fn wait_for(&mut self, most: Duration) -> Result<T, Error> {
         let clock = Clock::new();
-        let (begun, most) = (clock.now(), Span::ns(most.as_nanos().min(u64::MAX.into()) as u64));
+        let (begun, most) = (clock.now(), span(most));
         loop {
             if let Some(outcome) = self.source.take() {
                 return outcome;
