@@ -50,7 +50,7 @@ struct Endpoint {
     /// Send and take each datagram by itself
     #[arg(long)]
     no_offloads: bool,
-    /// Look at the socket for so long before sleeping: a core for shorter round trips
+    /// Look at the socket for so long before sleeping: shorter round trips where a core is free
     #[arg(long, value_name = "TIME")]
     busy_poll: Option<String>,
     /// Print JSON

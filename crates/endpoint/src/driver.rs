@@ -48,6 +48,11 @@ pub struct Clock {
     began: Span,
 }
 
+/// As long, or as long as spans are.
+pub(crate) fn span(duration: Duration) -> Span {
+    Span::ns(duration.as_nanos().min(u128::from(u64::MAX / 1_000)) as u64)
+}
+
 fn read(clock: ClockId) -> Duration {
     clock_gettime(clock).map_or(Duration::ZERO, Duration::from)
 }
@@ -97,7 +102,7 @@ impl Driver {
 
     /// The same by that clock.
     pub fn by(clock: Clock, node: Node, socket: Socket) -> Driver {
-        let busy_poll = Span::ns(socket.busy_poll().as_nanos() as u64);
+        let busy_poll = span(socket.busy_poll());
         Driver {
             node,
             socket,

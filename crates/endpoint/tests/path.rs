@@ -139,7 +139,7 @@ fn busy(config: Config, messages: usize, bytes: usize) -> ([Node; 2], Time) {
     (0..10).for_each(|_| now = exchange(&mut nodes, now));
     for _ in 0..messages {
         let body = Bytes::from(vec![7; bytes]);
-        nodes[0].send(now, peer, &[], body, Role::Alone).unwrap();
+        nodes[0].send(now, peer, &[], body, Terms::default()).unwrap();
     }
     (nodes, now)
 }

@@ -18,7 +18,7 @@ const SOME: u8 = 1;
 
 /// What both sides have in common. Who has the key may speak with the store.
 pub(crate) fn config(key: &str) -> Config {
-    Config::new(Protocol::USUAL.stack(), Key::new(key.as_bytes()), Rate::gbps(10))
+    Config::real(Protocol::USUAL.stack(), Key::new(key.as_bytes()), Rate::gbps(10))
 }
 
 /// Answers requests until the host is closed.
@@ -43,10 +43,10 @@ fn answer(values: &mut BTreeMap<Bytes, Bytes>, request: Request) {
         _ => return,
     };
     // Whether the reply arrives is of no concern here.
-    drop(request.reply(match before {
+    request.reply(match before {
         Some(value) => Bytes::from([&[SOME], &value[..]].concat()),
         None => Bytes::from_static(NONE),
-    }));
+    });
 }
 
 /// Operation, key and value: a byte, the key's length in four, the key, and the rest.

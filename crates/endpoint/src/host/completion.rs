@@ -12,7 +12,7 @@ use tidegate_core::Span;
 
 use super::Error;
 use super::shared::{Handle, lock};
-use crate::driver::Clock;
+use crate::driver::{Clock, span};
 
 /// An outcome that is not known yet: threads wait for it, tasks of any executor await it. What it
 /// is the outcome of goes on whether or not anybody does.
@@ -60,7 +60,7 @@ impl<T> Completion<T> {
     /// Why there is none; [`Error::TimedOut`] if it is not there yet.
     pub fn wait_for(&mut self, most: Duration) -> Result<T, Error> {
         let clock = Clock::new();
-        let (begun, most) = (clock.now(), Span::ns(most.as_nanos().min(u64::MAX.into()) as u64));
+        let (begun, most) = (clock.now(), span(most));
         loop {
             if let Some(outcome) = self.source.take() {
                 return outcome;
@@ -164,5 +164,36 @@ impl<T> Promise<T> {
 impl<T> Drop for Promise<T> {
     fn drop(&mut self) {
         self.set(Err(Error::Closed));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::os::unix::net::UnixStream;
+
+    use super::*;
+    use crate::host::shared::Shared;
+
+    fn promise() -> (Promise<u8>, Completion<u8>) {
+        let (_, waker) = UnixStream::pair().unwrap();
+        let address = SocketAddr::from((Ipv4Addr::LOCALHOST, 0));
+        Promise::new(&Handle::new(Arc::new(Shared::new(address, waker, 1))))
+    }
+
+    #[test]
+    fn a_promise_that_is_dropped_is_settled() {
+        let (promise, mut completion) = promise();
+        assert_eq!(completion.wait_for(Duration::ZERO), Err(Error::TimedOut));
+        drop(promise);
+        assert_eq!(completion.wait_for(Duration::ZERO), Err(Error::Closed));
+    }
+
+    #[test]
+    fn an_outcome_is_settled_once_and_given_once() {
+        let (promise, mut completion) = promise();
+        promise.settle(Ok(7));
+        assert_eq!(completion.wait_for(Duration::MAX), Ok(7));
+        assert_eq!(completion.wait(), Err(Error::Given));
     }
 }

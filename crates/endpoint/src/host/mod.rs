@@ -9,7 +9,7 @@
 //!
 //! # fn main() -> Result<(), Box<dyn std::error::Error>> {
 //! let key = Key::new(b"sixteen bytes or more, at random");
-//! let config = Config::new(Protocol::USUAL.stack(), key, Rate::gbps(10));
+//! let config = Config::real(Protocol::USUAL.stack(), key, Rate::gbps(10));
 //! let server = Host::bind("127.0.0.1:0".parse()?, config.clone())?;
 //! let address = server.address();
 //! std::thread::spawn(move || {
@@ -105,7 +105,8 @@ impl Host {
     }
 
     /// Ends all sessions when what was sent has arrived, and the host; the outcome is that it has
-    /// ended. What makes no way for [`silence`](crate::node::Limits::silence) fails.
+    /// ended. Where no message is delivered for [`silence`](crate::node::Limits::silence), those
+    /// that are left fail.
     pub fn close(&self) -> Completion<()> {
         self.0.shared().order(Order::Close);
         Completion::new(Arc::new(End(self.0.shared().clone())), self.0.clone())

@@ -62,7 +62,7 @@ struct Thread {
     asked: BTreeMap<(PeerId, u64), Promise<Bytes>>,
     /// Requests so far, which are numbered by it.
     requests: u64,
-    /// While the host closes: when something last made way.
+    /// While the host closes: when a message was last delivered, or failed.
     closing: Option<Time>,
     /// After the driver: whoever hears of the end finds the address free.
     end: Ending,

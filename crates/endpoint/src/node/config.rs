@@ -146,7 +146,8 @@ impl fmt::Display for ConfigError {
 impl std::error::Error for ConfigError {}
 
 impl Config {
-    /// A link of this rate, and nothing known of what is behind it.
+    /// A link of this rate, and nothing known of what is behind it. Datagrams leave one by one, and
+    /// nothing waits for a thread: see [`real`](Self::real).
     pub fn new(stack: Stack, key: Key, rate: Rate) -> Config {
         Config {
             stack,
@@ -173,6 +174,13 @@ impl Config {
         self.sizes = Sizes::Simulated;
         self.datagram = mtu as usize + self.header_bytes();
         self
+    }
+
+    /// The same for sockets and threads: rows of datagrams for the kernel, and as long as these
+    /// wait for a thread that has to be woken.
+    pub fn real(stack: Stack, key: Key, rate: Rate) -> Config {
+        let (burst, most_held) = (Span::us(200), Span::ms(1));
+        Config { burst, most_held, ..Config::new(stack, key, rate) }
     }
 
     /// What the transport is told, as far as that is known before the first session.

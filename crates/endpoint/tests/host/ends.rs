@@ -10,7 +10,7 @@ use tidegate_endpoint::host::{Error, Host, Message};
 use tidegate_endpoint::node::{Gone, Node, entropy};
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 
-use super::{PATIENCE, anywhere, config, echo, host, pair, plain, request, soon};
+use super::{Closes, PATIENCE, anywhere, config, echo, host, pair, plain, request, soon};
 
 #[test]
 fn all_that_waits_for_a_peer_fails_when_the_peer_dies() {
@@ -24,7 +24,8 @@ fn all_that_waits_for_a_peer_fails_when_the_peer_dies() {
     let is_dead = AtomicBool::new(false);
     thread::scope(|scope| {
         scope.spawn(|| {
-            while !is_dead.load(Ordering::Relaxed) {
+            let most = dies.now() + Span::s(120);
+            while !is_dead.load(Ordering::Relaxed) && dies.now() < most {
                 let until = dies.now() + Span::ms(10);
                 dies.turn(until).unwrap();
                 while dies.node.event().is_some() {}
@@ -139,6 +140,7 @@ fn nothing_hangs_where_a_host_is_closed_amid_requests() {
     for closes_client in [true, false] {
         let (server, client, peer) = pair(config());
         thread::scope(|scope| {
+            let _closes = [Closes(&server), Closes(&client)];
             scope.spawn(|| echo(&server));
             let ask = |thread: u8| {
                 let mut answered = 0;
@@ -173,14 +175,34 @@ fn a_host_closes_though_a_peer_has_no_room_for_what_was_sent() {
     let mut config = config();
     (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 20_000);
     config.limits.silence = Span::s(1);
-    let (server, client, peer) = pair(config);
+    let (server, client, peer) = pair(config.clone());
     let sent: Vec<_> = (0..5).map(|_| peer.send(vec![0; 15_000])).collect();
     let mut closed = client.close();
-    assert_eq!(closed.wait_for(Duration::from_millis(500)), Err(Error::TimedOut));
+    // Who begins a session meanwhile is sent away.
+    let late = soon(host(config).connect(client.address())).unwrap();
+    assert_eq!(soon(late.closed()), Ok(Gone::ClosedByPeer));
+    assert_eq!(closed.wait_for(Duration::from_millis(300)), Err(Error::TimedOut));
     assert_eq!(closed.wait_for(PATIENCE), Ok(()));
     let outcomes: Vec<_> = sent.into_iter().map(soon).collect();
     assert_eq!(outcomes.iter().filter(|&&outcome| outcome == Ok(())).count(), 1, "{outcomes:?}");
     assert!(outcomes[1..].iter().all(|&outcome| outcome == Err(Error::Closed)), "{outcomes:?}");
     assert_eq!(soon(peer.closed()), Err(Error::Closed));
     assert_eq!(plain(&server).1.len(), 15_000);
+}
+
+/// Longer than a peer may be silent, while some of it is delivered every now and then.
+#[test]
+fn a_host_that_closes_waits_as_long_as_messages_are_delivered() {
+    let mut config = config();
+    (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 20_000);
+    config.limits.silence = Span::s(1);
+    let (server, client, peer) = pair(config);
+    let sent: Vec<_> = (0..5).map(|_| peer.send(vec![0; 15_000])).collect();
+    let closed = client.close();
+    for _ in 0..5 {
+        thread::sleep(Duration::from_millis(400));
+        plain(&server);
+    }
+    assert_eq!(soon(closed), Ok(()));
+    sent.into_iter().for_each(|sent| assert_eq!(soon(sent), Ok(())));
 }

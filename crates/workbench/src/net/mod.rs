@@ -187,15 +187,12 @@ impl Endpoint {
             hops: options.hops,
             priorities: options.priorities,
             connections: plan.connections,
-            ..Config::new(stack.clone(), key(options)?, rate)
+            ..Config::real(stack.clone(), key(options)?, rate)
         };
         config.base_rtt = options.base_rtt.as_deref().map(|t| span("--base-rtt", t)).transpose()?;
         let bdp = options.bdp.as_deref().map(|text| quantity("--bdp", text, "B", "100KB"));
         config.bdp_bytes = bdp.transpose()?;
-        // What one turn of the driver hands over at once.
-        config.burst = Span::us(200);
         config.limits.silence = SILENCE;
-        config.most_held = Span::ms(1);
         for name in &options.switches {
             let known = SWITCHES.iter().find(|(known, _)| known == name);
             let names = || SWITCHES.map(|(name, _)| name).join(", ");
