@@ -98,8 +98,9 @@ impl Host {
     }
 
     /// The next message, of any peer, in the order in which they arrived. Who asks for none lets
-    /// its peers send no more than [`unread_bytes`](crate::node::Limits::unread_bytes) each. Once
-    /// the host is closed and what had arrived is taken, it fails.
+    /// its peers send no more than [`unread_bytes`](crate::node::Limits::unread_bytes) each, and
+    /// loses what is more than that of all whose sessions are over. Once the host is closed and
+    /// what had arrived is taken, it fails.
     pub fn receive(&self) -> Completion<(Peer, Message)> {
         Completion::new(Arc::new(Inbox(self.0.clone())), self.0.clone())
     }

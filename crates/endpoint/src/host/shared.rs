@@ -130,8 +130,8 @@ pub(super) struct Shared {
     /// Notified when it has.
     pub(super) over: Event,
     waker: UnixStream,
-    /// A peer hears of room when the application has taken so much.
-    worth: u64,
+    /// What a peer may send before the application has taken anything.
+    unread_bytes: u64,
 }
 
 #[derive(Default)]
@@ -156,7 +156,7 @@ impl Shared {
             end: OnceLock::new(),
             over: Event::new(),
             waker,
-            worth: unread_bytes / 8,
+            unread_bytes,
         }
     }
 
@@ -171,7 +171,7 @@ impl Shared {
             // It is heard of before the next packet is, and that of a peer without room is soon.
             Order::Taken(_, bytes) => {
                 orders.untold += bytes;
-                orders.untold >= self.worth
+                orders.untold >= self.unread_bytes / 8
             }
             _ => true,
         };
@@ -203,6 +203,22 @@ impl Shared {
     pub(super) fn put(&self, message: Arrived) {
         lock(&self.inbox).push_back(message);
         self.arrived.notify(1.additional());
+    }
+
+    /// A session is over. Of what such have left, no more is kept than one may send, and that came
+    /// last: who begins one after the other would fill all memory.
+    pub(super) fn forget_left(&self) {
+        let mut inbox = lock(&self.inbox);
+        let is_left = |message: &Arrived| message.from.end.get().is_some();
+        let left = inbox.iter().filter(|message| is_left(message));
+        let mut bytes: u64 = left.map(|message| message.bytes).sum();
+        inbox.retain(|message| {
+            let is_kept = bytes <= self.unread_bytes || !is_left(message);
+            if !is_kept {
+                bytes -= message.bytes;
+            }
+            is_kept
+        });
     }
 
     /// The message that arrived first.

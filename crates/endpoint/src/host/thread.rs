@@ -252,6 +252,7 @@ impl Thread {
         let why = how.map_or_else(|error| error, Error::Gone);
         let Some(Known { state, asked, .. }) = self.peers.remove(&peer) else { return };
         state.ended(how);
+        self.shared.forget_left();
         asked.into_iter().for_each(|(promise, _)| promise.settle(Err(why)));
         let theirs = self.asked.extract_if((peer, 0)..=(peer, u64::MAX), |_, _| true);
         theirs.for_each(|(_, promise)| promise.settle(Err(why)));

@@ -206,3 +206,24 @@ fn a_host_that_closes_waits_as_long_as_messages_are_delivered() {
     assert_eq!(soon(closed), Ok(()));
     sent.into_iter().for_each(|sent| assert_eq!(soon(sent), Ok(())));
 }
+
+/// One session after the other, each of which leaves something that nobody takes.
+#[test]
+fn what_sessions_leave_behind_is_bounded() {
+    let mut config = config();
+    (config.limits.message_bytes, config.limits.unread_bytes) = (20_000, 50_000);
+    let (server, _client, stays) = pair(config.clone());
+    assert_eq!(soon(stays.send(vec![99; 15_000])), Ok(()));
+    for n in 0..7 {
+        let peer = soon(host(config.clone()).connect(server.address())).unwrap();
+        assert_eq!(soon(peer.send(vec![n; 15_000])), Ok(()));
+        assert_eq!(soon(peer.close()), Ok(Gone::Closed));
+    }
+    // When this is there, the server has heard of the last end.
+    assert_eq!(soon(stays.send(vec![100; 10])), Ok(()));
+    // Of who is still there, and the last three.
+    let which: Vec<u8> = (0..5).map(|_| plain(&server).1[0]).collect();
+    assert_eq!(which, [99, 4, 5, 6, 100]);
+    let nothing = server.receive().wait_for(Duration::from_millis(300));
+    assert_eq!(nothing.unwrap_err(), Error::TimedOut);
+}
