@@ -1,6 +1,6 @@
 #!/bin/sh
-# Fuzzes everything for so many seconds each, a minute unless told: for a machine's nights. Ends with
-# what was found. Needs a nightly toolchain and cargo-fuzz.
+# Fuzzes everything for so many seconds each, a minute unless told: for a machine's nights. Ends at
+# the first finding. Needs a nightly toolchain and cargo-fuzz.
 set -eu
 cd "$(dirname "$0")/../fuzz"
 for target in $(cargo +nightly fuzz list); do

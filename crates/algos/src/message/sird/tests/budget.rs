@@ -165,12 +165,14 @@ fn who_lies_of_what_it_took_has_a_bounded_share() {
 #[test]
 fn books_are_right_where_hosts_know_different_bdps() {
     for seed in 0..48 {
-        let params = SirdParams { receiver_policy: POLICIES[seed as usize % 4], ..Default::default() };
+        let params =
+            SirdParams { receiver_policy: POLICIES[seed as usize % 4], ..Default::default() };
         let faults = Faults { loss: [0.0, 0.03][seed as usize / 4 % 2], ..NO_FAULTS };
         let mut net = Net::new(4, &params, faults, seed);
         for (host, of) in [(0, 0.02), (1, 20.0), (2, 0.3)] {
             let bdp_bytes = of * BDP as f64;
-            net.hosts[host as usize] = Sird::new(&params, &HostContext { bdp_bytes, ..context(host) });
+            net.hosts[host as usize] =
+                Sird::new(&params, &HostContext { bdp_bytes, ..context(host) });
         }
         for number in 0..24u64 {
             let (src, ahead) = ((number % 4) as u32, 1 + (number / 4 % 3) as u32);
