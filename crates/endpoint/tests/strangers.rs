@@ -223,7 +223,7 @@ fn who_sends_from_elsewhere_again_and_again_is_asked_once_in_a_while() {
     let mut asked = 0;
     for _ in 0..100 {
         let body = Bytes::from_static(&[7; 100]);
-        scene.nodes[0].send(scene.now, peer, &[], body, Role::Alone).unwrap();
+        scene.nodes[0].send(scene.now, peer, &[], body, Terms::default()).unwrap();
         scene.transmit();
         scene.now += Span::ms(1);
         for data in std::mem::take(&mut scene.wires[1]) {
