@@ -172,8 +172,8 @@ fn over_seeds(means: &Means) -> String {
     }
     if html.contains('≥') {
         html.push_str(&note(
-            "≥: a lower bound. Under some seed more messages did not finish than the percentile \
-             leaves above it.",
+            "≥: a lower bound. Under some seed too many messages did not finish for the percentile \
+             to be known, or a mean is of those that did.",
         ));
     }
     html
