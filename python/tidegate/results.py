@@ -379,6 +379,7 @@ class Sweep:
     points: tuple[SweepPoint, ...]
     failed: tuple[FailedRun, ...]
     table: Table
+    warnings: tuple[str, ...] = ()
     kept: int = 0
     folder: Path | None = None
 
@@ -403,7 +404,10 @@ class Forecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A paper's claim, and how it fared."""
+    """A paper's claim, and how it fared.
+
+    `seeds` are how many led to different runs, and the least and the most that one of them gave.
+    """
 
     paper: str
     figure: str
@@ -418,6 +422,7 @@ class Claim:
     verdict: str
     as_chosen: str
     why: str
+    seeds: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,7 +8,7 @@ use super::charts;
 use super::configurations::Configuration;
 use super::data::Data;
 use super::differences::{LACKING, differences};
-use super::html::{NONE, Row, figures, note, section, table};
+use super::html::{NONE, Row, figures, note, notes, section, table};
 use super::jobs::jobs;
 use super::markup::escaped;
 use super::over_keys;
@@ -24,7 +24,7 @@ const BOUND: &str = "≥";
 /// Of more runs than that, the others are counted where runs are named in a text.
 const TITLES_MAX: usize = 12;
 /// Warnings that are shown at most.
-const WARNINGS_MAX: usize = 40;
+pub(crate) const WARNINGS_MAX: usize = 40;
 
 /// Everything about runs, of whose configurations the first are drawn by themselves: a section each
 /// for what differs, messages, goodput, queues, the fabric, where there are any.
@@ -62,15 +62,10 @@ fn warnings(runs: &[Run]) -> String {
         let own = run.protocol.as_ref().map(|protocol| format!("{protocol}: "));
         for warning in &run.summary.warnings {
             let text = own.as_ref().and_then(|own| warning.strip_prefix(own.as_str()));
-            all.push(note(&format!("{}: {}", run.title, text.unwrap_or(warning))));
+            all.push(format!("{}: {}", run.title, text.unwrap_or(warning)));
         }
     }
-    let more = all.len().saturating_sub(WARNINGS_MAX);
-    all.truncate(WARNINGS_MAX);
-    if more > 0 {
-        all.push(note(&format!("And {more} warnings more, in the summaries of the runs.")));
-    }
-    all.concat()
+    notes(&all, WARNINGS_MAX, "warnings more, in the summaries of the runs.")
 }
 
 /// What plots leave out, and what they join.
