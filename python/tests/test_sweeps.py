@@ -86,6 +86,16 @@ def test_a_sweep_is_that_of_the_command(scenario: dict[str, Any], tmp_path: Path
     assert metric.mean == pytest.approx(rows["value"].mean())
 
 
+def test_a_sweep_warns_of_what_its_runs_do(scenario: dict[str, Any], tmp_path: Path) -> None:
+    cut = {**scenario, "drain": "0ms"}
+    out, vary = tmp_path / "out", {"traffic.search.load": [0.8, 0.9]}
+    with pytest.warns(tidegate.TidegateWarning, match="did not finish") as warned:
+        sweep = tidegate.sweep(cut, vary, cache=False, out=out)
+    assert [str(one.message) for one in warned] == list(sweep.warnings)
+    read = tidegate.read(out)
+    assert isinstance(read, Sweep) and read.warnings == sweep.warnings
+
+
 def test_a_sweep_has_modes_and_files(scenario: dict[str, Any], tmp_path: Path) -> None:
     durations = ["0.4ms", "0.5ms", "0.6ms"]
     vary: dict[str, list[Any]] = {"traffic.search.load": LOADS, "duration": durations}

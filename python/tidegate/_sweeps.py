@@ -86,6 +86,7 @@ def sweep(
     if done.failed:
         first = done.failed[0]
         runs = len(done.points) * len(done.seeds)
+    warn(done.warnings)
         warn([f"{len(done.failed)} of {runs} runs failed, seed {first.seed} first: {first.why}"])
     return done
 

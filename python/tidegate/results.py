@@ -22,11 +22,12 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, kw_only=True)
 class Percentiles:
-    """Percentiles of the slowdown."""
+    """Percentiles of the slowdown, and the share of messages up to which they are known."""
 
     p50: float | None
     p99: float | None
     p999: float | None
+    reach: float | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +41,7 @@ class Fct:
     p99_us: float | None
     p999_us: float | None
     slowdown: Percentiles
+    reach: float | None = None
     by_size: tuple[FctBySize, ...] = ()
 
 
@@ -70,6 +72,7 @@ class Flow:
     slowdown: float | None
     retransmitted_bytes: int
     measured: bool
+    ideal_us: float | None = None
     exchange_us: float | None = None
 
 
@@ -376,6 +379,7 @@ class Sweep:
     points: tuple[SweepPoint, ...]
     failed: tuple[FailedRun, ...]
     table: Table
+    warnings: tuple[str, ...] = ()
     kept: int = 0
     folder: Path | None = None
 
@@ -400,7 +404,10 @@ class Forecast:
 
 @dataclass(frozen=True, kw_only=True)
 class Claim:
-    """A paper's claim, and how it fared."""
+    """A paper's claim, and how it fared.
+
+    `seeds` are how many led to different runs, and the least and the most that one of them gave.
+    """
 
     paper: str
     figure: str
@@ -415,6 +422,7 @@ class Claim:
     verdict: str
     as_chosen: str
     why: str
+    seeds: tuple[float | None, ...]
 
 
 @dataclass(frozen=True, kw_only=True)

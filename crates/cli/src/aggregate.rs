@@ -65,8 +65,8 @@ pub(crate) fn legend(text: &str, seeds: usize) -> String {
     }
     if text.contains(BOUND) {
         said.push_str(&format!(
-            "{BOUND}: a lower bound: under some seed more messages did not finish than the \
-             percentile leaves above it.\n"
+            "{BOUND}: a lower bound: under some seed too many messages did not finish for the \
+             percentile to be known, or a mean is of those that did.\n"
         ));
     }
     if said.is_empty() { said } else { format!("\n{said}") }

@@ -193,21 +193,24 @@ fn table(result: &Reproduction) -> String {
         return said_of_figures(result);
     }
     let mut table = new(&["figure", "claim", "what", "paper", "measured", "unit", "verdict"], 7);
+    let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), digits);
     for claim in &result.claims {
-        let number = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), digits);
+        let paper = number(claim.paper_value);
         table.add_row([
             format!("{}/{}", claim.paper, claim.figure),
             claim.claim.clone(),
             claim.text.clone(),
-            number(claim.paper_value),
+            if claim.derived { format!("({paper})") } else { paper },
             number(claim.measured),
             claim.unit.clone(),
             claim.verdict.name().to_owned(),
         ]);
     }
     let Counts { numbers, others } = result.counts();
+    let is_any_derived = result.claims.iter().any(|claim| claim.derived);
+    let derived = if is_any_derived { format!("{}\n", workbench::DERIVED) } else { String::new() };
     format!(
-        "{}\nOf {} that the papers print: {numbers}.\nOf {}: {others}.\n",
+        "{}\n{derived}Of {} that the papers print: {numbers}.\nOf {}: {others}.\n",
         drawn(&table),
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
@@ -217,6 +220,31 @@ fn table(result: &Reproduction) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_the_paper_does_not_print_stands_in_parentheses() {
+        let claim = |paper_value, derived| workbench::ClaimResult {
+            paper: "p".to_owned(),
+            figure: "1".to_owned(),
+            claim: "c".to_owned(),
+            sentence: "c".to_owned(),
+            is_part: false,
+            text: "it is so".to_owned(),
+            paper_value: Some(paper_value),
+            derived,
+            measured: Some(2.0),
+            unit: String::new(),
+            verdict: workbench::Verdict::Direction,
+            as_chosen: workbench::Verdict::Direction,
+            why: String::new(),
+            seeds: workbench::Seeds { count: 1, least: None, most: None },
+        };
+        let of = |claims| table(&Reproduction { claims, ..Reproduction::default() });
+        let both = of(vec![claim(1.77, true), claim(3.5, false)]);
+        assert!(both.contains("(1.77)") && both.contains(workbench::DERIVED), "{both}");
+        assert!(both.contains(" 3.50 ") && both.contains("Of 1 number"), "{both}");
+        assert!(!of(vec![claim(3.5, false)]).contains('('));
+    }
 
     #[test]
     fn what_is_going_to_be_done_is_said_in_a_line() {

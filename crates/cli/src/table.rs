@@ -195,8 +195,8 @@ fn message_table(rows: &[Row<'_>]) -> String {
             finished(fct),
             bound(fct.hides(500), micros(fct.p50_us)),
             bound(fct.hides(10), micros(fct.p99_us)),
-            bound(fct.hides(500), ratio(fct.slowdown.p50)),
-            bound(fct.hides(10), ratio(fct.slowdown.p99)),
+            bound(fct.hides_slowdown(500), ratio(fct.slowdown.p50)),
+            bound(fct.hides_slowdown(10), ratio(fct.slowdown.p99)),
         ]);
     }
     drawn(&table)
@@ -228,8 +228,8 @@ fn size_table(rows: &[Row<'_>]) -> String {
             row.map_or_else(
                 || NONE.to_owned(),
                 |BySize { fct, .. }| {
-                    let p50 = bound(fct.hides(500), ratio(fct.slowdown.p50));
-                    let p99 = bound(fct.hides(10), ratio(fct.slowdown.p99));
+                    let p50 = bound(fct.hides_slowdown(500), ratio(fct.slowdown.p50));
+                    let p99 = bound(fct.hides_slowdown(10), ratio(fct.slowdown.p99));
                     format!("{p50} / {p99} ({})", finished(fct))
                 },
             )
@@ -260,9 +260,8 @@ pub(crate) fn size_range(min: u64, below: Option<u64>) -> String {
 fn explain_bounds(text: &mut String) {
     if text.contains(BOUND) {
         text.push_str(&format!(
-            "{BOUND}: a lower bound. More messages of this class did not finish than the \
-             percentile leaves above it;\n   it is that of those that did, and longer the longer \
-             the others take.\n"
+            "{BOUND}: a lower bound: the longest that finished. Too many of this class did not for \
+             the percentile to be known.\n"
         ));
     }
 }

@@ -386,18 +386,22 @@ fn arrivals_after_the_end_are_counted_and_said() {
 
 #[test]
 fn messages_that_do_not_finish_are_said_where_they_are_many() {
-    let flows = |late: u32| {
-        let flow = |start: &str, count| {
+    // What is sent by h1 never leaves it.
+    let flows = |stuck: u32, late: u32| {
+        let flow = |src: &str, start: &str, count| {
             format!(
-                "[[flows]]\nsrc = \"h0\"\ndst = \"h2\"\nsize = \"100B\"\nstart = \
+                "[[flows]]\nsrc = \"{src}\"\ndst = \"h2\"\nsize = \"100B\"\nstart = \
                  \"{start}\"\ncount = {count}\nlabel = \"some\"\n"
             )
         };
-        flow("60us", 100 - late) + &flow("299.9us", late)
+        flow("h0", "60us", 100 - stuck - late)
+            + &flow("h1", "60us", stuck)
+            + &flow("h0", "299.9us", late)
+            + "[[faults.host]]\nhost = \"h1\"\ndown = \"10us\"\n"
     };
-    let answer = Place::new(&flows(3)).run(&[]);
+    let answer = Place::new(&flows(3, 0)).run(&[]);
     assert!(answer.stderr.contains("some: 3 of 100 messages"), "{}", answer.stderr);
-    assert_eq!(Place::new(&flows(2)).run(&[]).stderr, "");
+    assert!(!Place::new(&flows(2, 0)).run(&[]).stderr.contains("some: 2"));
     // The median is known, the 99th percentile is not.
     for counted in ["97 of 100 ", " / ≥ ", "(97 of 100)"] {
         assert!(answer.stdout.contains(counted), "no `{counted}` in {}", answer.stdout);
@@ -409,10 +413,14 @@ fn messages_that_do_not_finish_are_said_where_they_are_many() {
         answer.stdout
     );
     // As many as lie above it: the slowest that finished is the 99th percentile.
-    assert!(!Place::new(&flows(1)).run(&[]).ok().contains('≥'));
+    assert!(!Place::new(&flows(1, 0)).run(&[]).ok().contains('≥'));
     // Half of them: nor is the median.
-    let half = Place::new(&flows(51)).run(&[]).ok();
+    let half = Place::new(&flows(51, 0)).run(&[]).ok();
     assert_eq!(half.matches("≥").count(), 7, "{half}");
+    // What was cut off at once is as long as the others: all percentiles are known.
+    let late = Place::new(&flows(0, 51)).run(&[]);
+    assert!(late.stdout.contains("49 of 100 ") && !late.stdout.contains('≥'), "{}", late.stdout);
+    assert!(late.stderr.contains("some: 51 of 100 messages"), "{}", late.stderr);
 }
 
 #[test]

@@ -109,6 +109,7 @@ impl FlowSummary {
             fair_share_gbps: None,
             fct_us: micros("fct_us"),
             acked_us: micros("acked_us"),
+            ideal_us: micros("ideal_us"),
             slowdown: micros("slowdown"),
             retransmitted_bytes: cells.integer("retransmitted_bytes")?,
             measured: cells.flag("measured").unwrap_or_else(is_late),

@@ -1,86 +1,97 @@
 //! Statistics over flows of one label and protocol, mergeable into those of a label and of all.
 
+use crate::fct::{BySize, FctSummary, Slowdown};
 use crate::fixed::Fixed;
 use crate::recorder::FlowRow;
-use crate::sketch::Sketch;
-use crate::summary::{BySize, FctSummary, Goodput, Slowdown};
-use tidegate_core::Span;
+use crate::summary::Goodput;
+use crate::survival::Lifetimes;
+use tidegate_core::{Span, Time};
 
 /// Messages are grouped by size at these bounds: decades, whatever the fabric, so that runs
 /// compare.
 pub const SIZE_BOUNDS: [u64; 5] = [1_000, 10_000, 100_000, 1_000_000, 10_000_000];
 
-/// Completion times of some messages.
+/// Completion times of some messages, and how long the others had taken by the end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Fct {
-    unfinished: u64,
     /// In picoseconds.
-    times: Sketch,
+    times: Lifetimes,
     /// In millionths.
-    slowdowns: Sketch,
+    slowdowns: Lifetimes,
 }
 
 impl Fct {
-    fn add(&mut self, row: &FlowRow) {
+    /// `over`: when the run was.
+    fn add(&mut self, row: &FlowRow, over: Time) {
+        let slowdown = |took| row.slowdown_of(took).map(Fixed::as_millionths);
         match row.fct() {
-            Some(fct) => {
-                self.times.add(fct.as_ps());
-                if let Some(slowdown) = row.slowdown() {
-                    self.slowdowns.add(slowdown.as_millionths());
-                }
+            Some(took) => {
+                self.times.add(took.as_ps());
+                slowdown(took).into_iter().for_each(|times| self.slowdowns.add(times));
             }
-            None => self.unfinished += 1,
+            None => {
+                let took = over.since(row.start);
+                self.times.add_open(took.as_ps());
+                slowdown(took).into_iter().for_each(|times| self.slowdowns.add_open(times));
+            }
         }
     }
 
     fn merge(&mut self, other: &Fct) {
-        self.unfinished += other.unfinished;
         self.times.merge(&other.times);
         self.slowdowns.merge(&other.slowdowns);
     }
 
     fn summary(&self, by_size: Vec<BySize>) -> FctSummary {
         let micros = |ps: Option<u64>| ps.map(Fixed::millionths);
-        let [p50, p99, p999] = self.times.percentiles([0.5, 0.99, 0.999]).map(micros);
-        let [s50, s99, s999] = self.slowdowns.percentiles([0.5, 0.99, 0.999]).map(micros);
+        let (times, slowdowns) = (self.times.curve(), self.slowdowns.curve());
+        let [p50, p99, p999] = times.percentiles([0.5, 0.99, 0.999]).map(micros);
+        let [s50, s99, s999] = slowdowns.percentiles([0.5, 0.99, 0.999]).map(micros);
         FctSummary {
-            count: self.times.count() + self.unfinished,
-            unfinished: self.unfinished,
+            count: self.times.known() + self.times.open(),
+            unfinished: self.times.open(),
+            reach: times.reach(),
             mean_us: micros(self.times.mean()),
             p50_us: p50,
             p99_us: p99,
             p999_us: p999,
-            slowdown: Slowdown { p50: s50, p99: s99, p999: s999 },
+            slowdown: Slowdown { reach: slowdowns.reach(), p50: s50, p99: s99, p999: s999 },
             by_size,
         }
     }
 }
 
-/// Times from request to reply.
+/// Times from request to reply, and how long the requests without one had waited by the end.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Exchanges {
     requests: u64,
-    /// Of those whose replies arrived, in picoseconds.
-    times: Sketch,
+    fct: Fct,
 }
 
 impl Exchanges {
-    /// Adds a request or a reply.
-    pub(crate) fn add(&mut self, row: &FlowRow) {
-        self.requests += u64::from(row.exchange.is_some_and(|exchange| !exchange.is_reply));
-        if let Some(time) = row.exchange() {
-            self.times.add(time.as_ps());
+    /// Adds a request or a reply of a run that was over at `over`.
+    pub(crate) fn add(&mut self, row: &FlowRow, over: Time) {
+        let Some(exchange) = row.exchange else { return };
+        self.requests += u64::from(!exchange.is_reply);
+        match (exchange.is_reply, row.completed) {
+            (true, Some(at)) => self.fct.times.add(at.since(exchange.asked).as_ps()),
+            // Its reply tells how long both took.
+            (false, Some(_)) => {}
+            (_, None) => self.fct.times.add_open(over.since(exchange.asked).as_ps()),
         }
     }
 
     pub(crate) fn merge(&mut self, other: &Exchanges) {
         self.requests += other.requests;
-        self.times.merge(&other.times);
+        self.fct.merge(&other.fct);
     }
 
     pub(crate) fn summary(&self) -> FctSummary {
-        let unfinished = self.requests.saturating_sub(self.times.count());
-        Fct { unfinished, times: self.times.clone(), ..Fct::default() }.summary(Vec::new())
+        let mut fct = self.fct.clone();
+        // Of those whose reply was never submitted nothing is known.
+        let told = fct.times.known() + fct.times.open();
+        (told..self.requests).for_each(|_| fct.times.add_open(0));
+        fct.summary(Vec::new())
     }
 }
 
@@ -91,9 +102,9 @@ pub(crate) struct SizedFct {
 }
 
 impl SizedFct {
-    /// Adds a message of `bytes`.
-    pub(crate) fn add(&mut self, bytes: u64, row: &FlowRow) {
-        self.bins[SIZE_BOUNDS.partition_point(|&bound| bound <= bytes)].add(row);
+    /// Adds a message of `bytes`, of a run that was over at `over`.
+    pub(crate) fn add(&mut self, bytes: u64, row: &FlowRow, over: Time) {
+        self.bins[SIZE_BOUNDS.partition_point(|&bound| bound <= bytes)].add(row, over);
     }
 
     pub(crate) fn merge(&mut self, other: &SizedFct) {

@@ -6,7 +6,7 @@ use tidegate_core::{Span, Time};
 use crate::fixed::Fixed;
 use crate::groups::gbps;
 use crate::recorder::{FlowRow, Names, name};
-use crate::sketch::Sketch;
+use crate::survival::Lifetimes;
 
 /// A collective of the scenario.
 #[derive(Clone, Copy, Debug)]
@@ -133,7 +133,7 @@ impl Tally {
         let finished = || self.steps.iter().filter(|step| step.arrived == job.messages);
         let last = finished().map(|step| step.last).max();
         let is_done = finished().count() == job.iterations as usize;
-        let mut times = Sketch::default();
+        let mut times = Lifetimes::default();
         let mut max = None;
         for step in finished().filter(|step| step.first >= warmup) {
             let time = step.last.since(step.first).as_ps();
@@ -145,7 +145,7 @@ impl Tally {
             (step.arrived == job.messages).then(|| Fixed::micros(step.last.since(step.first)))
         };
         let listed = self.steps.iter().filter(|_| self.steps.len() <= LISTED_MAX);
-        let [p50, p99] = times.percentiles([0.5, 0.99]).map(micros);
+        let [p50, p99] = times.curve().percentiles([0.5, 0.99]).map(micros);
         let algbw = times.mean().and_then(|mean| gbps(job.size_bytes, Span::ps(mean)));
         JobSummary {
             label: name(&names.labels, usize::from(job.label)).to_owned(),
@@ -155,7 +155,7 @@ impl Tally {
             size_bytes: job.size_bytes,
             iterations: job.iterations,
             finished: finished().count() as u32,
-            measured: times.count() as u32,
+            measured: times.known() as u32,
             completion_us: last.filter(|_| is_done).map(|at| Fixed::micros(at.since(job.start))),
             iteration_us: IterationTimes { mean: micros(times.mean()), p50, p99, max: micros(max) },
             iterations_us: listed.map(time).collect(),

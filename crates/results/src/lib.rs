@@ -6,11 +6,13 @@
 //! a simulation nor prints a table.
 //!
 //! * [`Recorder`] takes flows one at a time and keeps what a [`Summary`] needs, in bounded memory.
+//! * [`Curve`] is the distribution of times of which some are only known to be longer than others.
 //! * [`FlowFile`] and [`SeriesFile`] stream rows into Parquet; [`FlowSummary::read`] and
 //!   [`SeriesEntry::read`] read them back.
 //! * [`SweepTable`] makes one long table of what many runs measured.
 //! * [`Folder`] gives files their names only when all of them are complete.
 
+mod fct;
 mod fixed;
 mod flow_file;
 mod folder;
@@ -22,9 +24,11 @@ mod recorder;
 mod series_file;
 mod sketch;
 mod summary;
+mod survival;
 mod sweep_table;
 mod table_file;
 
+pub use fct::{BySize, FctSummary, Slowdown};
 pub use fixed::Fixed;
 pub use flow_file::FlowFile;
 pub use folder::{FILES, Folder, Partial, clear_abandoned};
@@ -34,10 +38,10 @@ pub use manifest::{Host, Manifest};
 pub use real::RealSummary;
 pub use recorder::{ExchangeRow, FlowRow, Names, Recorded, Recorder};
 pub use series_file::{Entity, EntryOf, SeriesEntry, SeriesFile, SeriesRow};
-pub use sketch::Sketch;
 pub use summary::{
-    BySize, CircuitSettings, Engine, FLOWS_MAX, FaultSummary, FctSummary, FlowSummary, Goodput,
-    GroupSummary, LINKS_MAX, LinkSummary, MarkedAt, PauseStormSummary, QueueBytes, QueueDelay,
-    Slowdown, Summary, SwitchSettings, SwitchSummary, busiest, write_json,
+    CircuitSettings, Engine, FLOWS_MAX, FaultSummary, FlowSummary, Goodput, GroupSummary,
+    LINKS_MAX, LinkSummary, MarkedAt, PauseStormSummary, QueueBytes, QueueDelay, Summary,
+    SwitchSettings, SwitchSummary, busiest, write_json,
 };
+pub use survival::Curve;
 pub use sweep_table::{AxisCell, SweepRow, SweepTable};

@@ -1,9 +1,10 @@
 //! Flows in, one at a time; a summary of them out.
 
+use crate::fct::FctSummary;
 use crate::fixed::Fixed;
 use crate::groups::{Exchanges, Rates, SizedFct, gbps};
 use crate::jobs::{Job, JobSummary, StepRow, Tally};
-use crate::summary::{FLOWS_MAX, FctSummary, FlowSummary, GroupSummary};
+use crate::summary::{FLOWS_MAX, FlowSummary, GroupSummary};
 use std::collections::BTreeMap;
 use tidegate_core::{Span, Time};
 
@@ -88,9 +89,12 @@ impl FlowRow {
     }
     /// Completion time over the ideal one, to six decimals.
     pub fn slowdown(&self) -> Option<Fixed> {
-        let ideal = u128::from(self.ideal.as_ps());
-        let fct = u128::from(self.fct()?.as_ps());
-        (ideal > 0).then(|| Fixed::millionths(((fct * 1_000_000 + ideal / 2) / ideal) as u64))
+        self.slowdown_of(self.fct()?)
+    }
+    /// The same where it takes so long.
+    pub(crate) fn slowdown_of(&self, took: Span) -> Option<Fixed> {
+        let (ideal, took) = (u128::from(self.ideal.as_ps()), u128::from(took.as_ps()));
+        (ideal > 0).then(|| Fixed::millionths(((took * 1_000_000 + ideal / 2) / ideal) as u64))
     }
     /// Payload delivered between warm-up and the end, over the part of its life that lay there.
     pub fn goodput_gbps(&self) -> Option<f64> {
@@ -117,6 +121,8 @@ pub struct Recorder {
     names: Names,
     warmup: Time,
     end: Time,
+    /// When the run was over.
+    over: Time,
     /// `None` once there are too many.
     flows: Option<Vec<FlowSummary>>,
     /// By label and protocol; a protocol is known by its first stack.
@@ -156,6 +162,7 @@ impl Recorder {
             names,
             warmup,
             end,
+            over: end,
             flows: Some(Vec::new()),
             groups: BTreeMap::new(),
             exchanges: BTreeMap::new(),
@@ -167,6 +174,12 @@ impl Recorder {
     /// Of a run with these collectives, by number.
     pub fn with_jobs(self, jobs: Vec<Job>) -> Recorder {
         Recorder { jobs: jobs.into_iter().map(Tally::new).collect(), ..self }
+    }
+
+    /// The run went on until then for messages to finish: of flows that are added from here on, what
+    /// did not finish took longer than that.
+    pub fn over(&mut self, at: Time) {
+        self.over = at;
     }
 
     /// Takes one flow.
@@ -185,10 +198,10 @@ impl Recorder {
         group.rates.add(row);
         if let Some(bytes) = row.size_bytes.filter(|_| row.measured) {
             group.offered_bytes = group.offered_bytes.saturating_add(bytes);
-            group.fct.add(bytes, row);
+            group.fct.add(bytes, row, self.over);
         }
         if let Some(exchange) = row.exchange.filter(|exchange| exchange.asked >= self.warmup) {
-            self.exchanges.entry(exchange.label).or_default().add(row);
+            self.exchanges.entry(exchange.label).or_default().add(row, self.over);
         }
         if let Some(StepRow { job, iteration }) = row.step
             && let Some(job) = self.jobs.get_mut(job as usize)
@@ -274,6 +287,7 @@ fn flow_summary(names: &Names, row: &FlowRow) -> FlowSummary {
         fair_share_gbps: row.fair_share_gbps,
         fct_us: row.fct().map(Fixed::micros),
         acked_us: row.acked_after().map(Fixed::micros),
+        ideal_us: (row.ideal > Span::ZERO).then(|| Fixed::micros(row.ideal)),
         slowdown: row.slowdown(),
         retransmitted_bytes: row.retransmitted_bytes,
         measured: row.measured,

@@ -1,6 +1,7 @@
-//! Percentiles in bounded memory.
+//! Many values in bounded memory.
 
 use hdrhistogram::Histogram;
+use hdrhistogram::iterators::IterationValue;
 
 /// Up to so many values are kept as they are, and percentiles are exact.
 const EXACT_MAX: usize = 1 << 16;
@@ -9,12 +10,12 @@ const SIGNIFICANT_FIGURES: u8 = 2;
 /// Larger values count as this one. In picoseconds: 53 days.
 const VALUE_MAX: u64 = 1 << 62;
 
-/// A multiset of whole numbers that answers for its mean and percentiles.
+/// A multiset of whole numbers that answers for its mean and its values in order.
 ///
 /// Exact while it is small (512 KiB at most); from then on a histogram (57 KiB) that is wrong by
 /// less than 1 %.
 #[derive(Clone, Debug, Default)]
-pub struct Sketch {
+pub(crate) struct Sketch {
     count: u64,
     sum: u128,
     exact: Vec<u64>,
@@ -23,7 +24,7 @@ pub struct Sketch {
 
 impl Sketch {
     /// Adds a value.
-    pub fn add(&mut self, value: u64) {
+    pub(crate) fn add(&mut self, value: u64) {
         self.count += 1;
         self.sum += u128::from(value);
         match &mut self.histogram {
@@ -34,7 +35,7 @@ impl Sketch {
     }
 
     /// Adds everything that `other` holds.
-    pub fn merge(&mut self, other: &Sketch) {
+    pub(crate) fn merge(&mut self, other: &Sketch) {
         self.count += other.count;
         self.sum += other.sum;
         let fits = self.exact.len() + other.exact.len() <= EXACT_MAX;
@@ -50,36 +51,29 @@ impl Sketch {
     }
 
     /// How many values.
-    pub fn count(&self) -> u64 {
+    pub(crate) fn count(&self) -> u64 {
         self.count
     }
 
     /// The mean, rounded to a whole number; `None` of nothing. Exact however many values there are.
-    pub fn mean(&self) -> Option<u64> {
+    pub(crate) fn mean(&self) -> Option<u64> {
         let n = u128::from(self.count);
         (n > 0).then(|| ((self.sum + n / 2) / n) as u64)
     }
 
-    /// The smallest value that at least this share of the values does not exceed (nearest rank),
-    /// for each share in `0..=1`; `None` of nothing.
-    pub fn percentiles<const N: usize>(&self, shares: [f64; N]) -> [Option<u64>; N] {
-        if self.count == 0 {
-            return [None; N];
-        }
+    /// The values in order, each with how many there are of it; of a histogram the middle of each
+    /// bucket, not its end: half the error, on either side.
+    pub(crate) fn classes(&self) -> Vec<(u64, u64)> {
         if let Some(histogram) = &self.histogram {
-            // The middle of its bucket, not the end: half the error, on either side.
-            return shares.map(|share| {
-                Some(histogram.median_equivalent(histogram.value_at_quantile(share)))
-            });
+            let class = |bucket: IterationValue<u64>| {
+                let value = histogram.median_equivalent(bucket.value_iterated_to());
+                (value, bucket.count_at_value())
+            };
+            return histogram.iter_recorded().map(class).collect();
         }
         let mut sorted = self.exact.clone();
         sorted.sort_unstable();
-        shares.map(|share| {
-            // A share such as 0.999 is not exact in binary: what is above a rank by rounding alone
-            // is that rank.
-            let rank = (share * sorted.len() as f64 - 1e-9).ceil().max(1.0) as usize;
-            Some(sorted[rank.min(sorted.len()) - 1])
-        })
+        sorted.into_iter().map(|value| (value, 1)).collect()
     }
 
     /// Turns the exact values into a histogram, once.
@@ -99,33 +93,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn percentiles_are_nearest_rank() {
+    fn values_come_back_in_order() {
         let mut sketch = Sketch::default();
-        assert_eq!(sketch.percentiles([0.5]), [None]);
-        assert_eq!(sketch.mean(), None);
+        assert_eq!((sketch.classes(), sketch.mean()), (vec![], None));
         (1..=1000).rev().for_each(|value| sketch.add(value));
-        assert_eq!(
-            sketch.percentiles([0.0, 0.5, 0.99, 0.999, 1.0]),
-            [1, 500, 990, 999, 1000].map(Some)
-        );
+        assert_eq!(sketch.classes(), (1..=1000).map(|value| (value, 1)).collect::<Vec<_>>());
         assert_eq!(sketch.mean(), Some(501));
-        let mut one = Sketch::default();
-        one.add(7);
-        assert_eq!(one.percentiles([0.5, 0.999]), [Some(7); 2]);
     }
 
     #[test]
-    fn percentiles_stay_within_half_a_per_cent_when_values_do_not_fit() {
+    fn values_that_do_not_fit_stay_within_half_a_per_cent() {
         let mut sketch = Sketch::default();
         let n = 4 * EXACT_MAX as u64;
         (0..n).for_each(|i| sketch.add(1_000 + i * 1_000));
         assert!(sketch.exact.is_empty());
         assert_eq!(sketch.mean(), Some(1_000 + (n - 1) * 500));
-        for share in [0.01, 0.5, 0.99, 0.999] {
-            let exact = share * n as f64 * 1_000.0;
-            let ours = sketch.percentiles([share])[0].unwrap() as f64;
-            assert!((ours / exact - 1.0).abs() < 0.005, "{share}: {ours} against {exact}");
+        let mut before = 0;
+        for (value, count) in sketch.classes() {
+            // Those of a bucket are neighbours.
+            for rank in [before + 1, before + count] {
+                let (exact, ours) = (rank as f64 * 1_000.0, value as f64);
+                assert!((ours / exact - 1.0).abs() < 0.0051, "{ours} against {exact}");
+            }
+            before += count;
         }
+        assert_eq!(before, n);
     }
 
     #[test]
@@ -140,7 +132,7 @@ mod tests {
             left.merge(&right);
             assert_eq!(left.count(), n);
             assert_eq!(left.mean(), whole.mean());
-            assert_eq!(left.percentiles([0.5, 0.99]), whole.percentiles([0.5, 0.99]), "{n} values");
+            assert_eq!(left.classes(), whole.classes(), "{n} values");
         }
     }
 }

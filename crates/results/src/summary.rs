@@ -1,5 +1,6 @@
 //! The model of `summary.json`.
 
+use crate::fct::FctSummary;
 use crate::fixed::Fixed;
 use crate::jobs::JobSummary;
 use crate::real::RealSummary;
@@ -209,7 +210,10 @@ pub struct FlowSummary {
     pub fct_us: Option<Fixed>,
     /// From submission to the sender's knowledge of it.
     pub acked_us: Option<Fixed>,
-    /// Completion time over that of the same transfer in an empty network.
+    /// The same transfer in an empty network; null where that is undefined.
+    #[serde(default)]
+    pub ideal_us: Option<Fixed>,
+    /// Completion time over that.
     pub slowdown: Option<Fixed>,
     /// Payload sent again.
     pub retransmitted_bytes: u64,
@@ -269,65 +273,6 @@ pub struct Goodput {
     pub total: Option<f64>,
     /// Jain's index of the flows' goodputs: 1 when all are equal, 1/n when one has everything.
     pub jain: Option<f64>,
-}
-
-/// Completion times of messages (flows of a limited size).
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct FctSummary {
-    /// Messages submitted after warm-up, finished or not.
-    pub count: u64,
-    /// Those of them that did not finish. What follows is about the others.
-    pub unfinished: u64,
-    /// Mean.
-    pub mean_us: Option<Fixed>,
-    /// Median.
-    pub p50_us: Option<Fixed>,
-    /// 99th percentile.
-    pub p99_us: Option<Fixed>,
-    /// 99.9th percentile.
-    pub p999_us: Option<Fixed>,
-    /// Completion time over that in an empty network.
-    pub slowdown: Slowdown,
-    /// The same by message size, where messages of that size exist.
-    #[serde(skip_serializing_if = "Vec::is_empty", default)]
-    pub by_size: Vec<BySize>,
-}
-
-impl FctSummary {
-    /// Messages that finished: so many are behind the mean and the percentiles.
-    pub fn finished(&self) -> u64 {
-        self.count - self.unfinished
-    }
-
-    /// Whether a percentile above which `per_mille` of all messages lie (10 of a 99th) is hidden:
-    /// more than those did not finish, so that the one given, which is of the others, is only a
-    /// lower bound.
-    pub fn hides(&self, per_mille: u64) -> bool {
-        u128::from(self.unfinished) * 1000 > u128::from(self.count) * u128::from(per_mille)
-    }
-}
-
-/// Percentiles of the slowdown.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Slowdown {
-    /// Median.
-    pub p50: Option<Fixed>,
-    /// 99th percentile.
-    pub p99: Option<Fixed>,
-    /// 99.9th percentile.
-    pub p999: Option<Fixed>,
-}
-
-/// Completion times of messages of `min_bytes` and more, but less than `below_bytes`.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct BySize {
-    /// Smallest size.
-    pub min_bytes: u64,
-    /// All are smaller than this; null: no bound.
-    pub below_bytes: Option<u64>,
-    /// What they took.
-    #[serde(flatten)]
-    pub fct: FctSummary,
 }
 
 /// One direction of a link, from warm-up to the end.

@@ -5,8 +5,8 @@ use parquet::record::{Field, Row};
 use tidegate_core::fabric::Node;
 use tidegate_core::{Span, Time};
 use tidegate_results::{
-    Entity, EntryOf, ExchangeRow, Fixed, FlowFile, FlowRow, FlowSummary, Job, Names, Recorder,
-    SeriesEntry, SeriesFile, SeriesRow, StepRow,
+    Entity, EntryOf, ExchangeRow, FctSummary, Fixed, FlowFile, FlowRow, FlowSummary, Job, Names,
+    Recorder, SeriesEntry, SeriesFile, SeriesRow, StepRow,
 };
 
 fn names() -> Names {
@@ -182,6 +182,45 @@ fn recorder_counts_messages_after_warmup_and_never_drops_unfinished_ones() {
     assert_eq!(recorded.groups[0].flows, 6);
     assert_eq!(recorded.groups[0].goodput_gbps.min, Some(4.0));
     assert_eq!(recorded.flows.unwrap().len(), 12);
+}
+
+/// Four took 1 to 4 times the ideal; of two others it is known that they took longer than twice.
+#[test]
+fn percentiles_know_how_long_unfinished_messages_had_taken() {
+    let ideal = Span::us(2);
+    let at = |id: u64, start: u64, completed: Option<u64>| FlowRow {
+        start: Time::us(start),
+        completed: completed.map(Time::us),
+        ideal,
+        measured: true,
+        ..flow(id)
+    };
+    let rows = [(10, 12), (10, 14), (10, 16), (10, 18)].map(|(start, end)| (start, Some(end)));
+    let cut = [(96, None), (96, None)];
+    let fct = |over: Option<u64>| {
+        let mut recorder = Recorder::new(names(), Time::ZERO, Time::us(90));
+        over.into_iter().for_each(|us| recorder.over(Time::us(us)));
+        let rows = (0..).zip(rows.into_iter().chain(cut));
+        rows.for_each(|(id, (start, completed))| recorder.add(&at(id, start, completed)));
+        recorder.finish().fct.remove("all").unwrap()
+    };
+    let us = |us| Some(Fixed::micros(Span::us(us)));
+    let known = fct(Some(100));
+    assert_eq!((known.count, known.unfinished, known.reach), (6, 2, Some(1.0)));
+    // Each of the two was longer than 4 us: it stands for the half of one of 6 and one of 8.
+    assert_eq!((known.p50_us, known.p99_us), (us(6), us(8)));
+    assert_eq!((known.slowdown.p50, known.slowdown.reach), (us(3), Some(1.0)));
+    assert_eq!(known.mean_us, us(5), "of those that finished");
+    assert!(!known.hides(1) && !known.hides_slowdown(1));
+    // Of the others alone.
+    assert_eq!(fct(None).p50_us, us(4), "nothing is known of those that just began");
+    let long = fct(Some(200));
+    assert_eq!((long.p50_us, long.p99_us, long.slowdown.p99), (us(6), us(8), us(4)));
+    assert!((long.reach.unwrap() - 4.0 / 6.0).abs() < 1e-12);
+    assert!(long.hides(10) && !long.hides(500) && long.hides_slowdown(10));
+    // Older results do not say how far they reach.
+    let old = FctSummary { reach: None, ..long };
+    assert!(old.hides(10) && !old.hides(500));
 }
 
 #[test]

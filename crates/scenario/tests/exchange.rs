@@ -164,6 +164,10 @@ fn ns3_files_are_read() {
 fn htsim_files_are_read() {
     let made = import(Format::Htsim, &inputs(&[("a.topo", TOPO), ("b.cm", CM)]), None).unwrap();
     assert_eq!(made.warnings.len(), 2, "{:?}", made.warnings);
+    let between = CM.replace("start 5000001 ", "start 5000001.5 ");
+    let texts = [("a.topo", TOPO), ("b.cm", between.as_str())];
+    let rounded = import(Format::Htsim, &inputs(&texts), None).unwrap().warnings;
+    assert_eq!(rounded.last().unwrap(), "b.cm: 1 start is rounded to a picosecond");
     let plan = plan(&made);
     assert_eq!(
         names(&plan.fabric)[8..],
@@ -231,6 +235,7 @@ fn lists_of_links_are_read() {
     let twice = format!("{EDGES}tor2 tor1\n");
     let made = import(Format::Edges, &inputs(&[("e", &twice)]), None).unwrap();
     assert!(made.warnings[0].contains("lines 5 and 8 both link \"tor1\" and \"tor2\""), "{made:?}");
+    assert!(made.warnings[0].ends_with("1 link is parallel to another, and all are kept"));
 }
 
 /// What is said about files of which `out` is replaced by `into`.
@@ -487,7 +492,18 @@ fn what_a_format_cannot_say_is_refused_or_warned_of() {
     assert!(said(&star, Format::Ns3).contains("x.toml: found a flow without end, h0 to h1"));
     assert!(said(&star, Format::Htsim).contains("the fabric is left out"));
     let more = format!("{star}\nfaults = {{ duplication = 0.1 }}");
-    assert!(said(&more, Format::Htsim).contains("faults other than loss are left out"));
+    for format in [Format::Htsim, Format::Edges] {
+        let finite = more.replace("dst = 'h1'", "dst = 'h1', size = '3MB'");
+        assert!(said(&finite, format).contains("\nfaults are left out"), "{format:?}");
+    }
+    let lossy = star.replace("dst = 'h1'", "dst = 'h1', size = '3MB'") + "\nfaults = { loss = 0.1";
+    for format in [Format::Htsim, Format::Edges] {
+        let said = said(&format!("{lossy} }}"), format);
+        assert!(said.contains("\nloss is left out"), "{said}");
+    }
+    assert!(!said(&format!("{lossy} }}"), Format::Ns3).contains("loss"), "it has a column for it");
+    let both = format!("{lossy}, duplication = 0.1 }}");
+    assert!(said(&both, Format::Ns3).contains("faults other than loss are left out"));
     let job = "\ntraffic = [{ kind = 'collective', op = 'all-to-all', size = '1MB', label = 'x' }]";
     let wait = "found \"x\" traffic, which begins when other has arrived";
     assert!(said(&(star.clone() + job), Format::Ns3).contains(wait));

@@ -59,9 +59,9 @@ pub use readings::{Better, METRICS};
 pub use report::plot::PALETTE;
 pub use report::{FigureWidth, report, reproduction_files, write_pdf, write_report, write_svg};
 pub use reproduce::{
-    Alternative, ClaimResult, Count, Counts, FigureInfo, FigureText, Forecast, PaperRecord,
-    PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step, Teller, Verdict,
-    figures, reproduce,
+    Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureText, Forecast,
+    PaperRecord, PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step,
+    Teller, Verdict, figures, reproduce,
 };
 pub use run::{Listener, RunOptions, Says, Tables, run, serve};
 pub use seeds::{Aggregate, Aggregated, SeededRun, only_seeds, run_seeds};

@@ -43,7 +43,7 @@ pub const METRICS: [(&str, &str, Better, &str); 43] = [
     ("messages", "", Neither, "Messages submitted after warm-up."),
     ("unfinished", "", Less, "Those of them that did not finish."),
     ("fct_mean_us", "us", Less, "Completion time of those that did: mean."),
-    ("fct_p50_us", "us", Less, "Median."),
+    ("fct_p50_us", "us", Less, "Of all of them: median."),
     ("fct_p99_us", "us", Less, "99th percentile."),
     ("fct_p999_us", "us", Less, "99.9th percentile."),
     ("slowdown_p50", "", Less, "Completion time over that in an empty network: median."),
@@ -184,16 +184,16 @@ impl<'a> Reader<'a> {
         self.bounded("fct_p50_us", float(fct.p50_us), fct.hides(500));
         self.bounded("fct_p99_us", float(fct.p99_us), fct.hides(10));
         self.bounded("fct_p999_us", float(fct.p999_us), fct.hides(1));
-        self.bounded("slowdown_p50", float(fct.slowdown.p50), fct.hides(500));
-        self.bounded("slowdown_p99", float(fct.slowdown.p99), fct.hides(10));
-        self.bounded("slowdown_p999", float(fct.slowdown.p999), fct.hides(1));
+        self.bounded("slowdown_p50", float(fct.slowdown.p50), fct.hides_slowdown(500));
+        self.bounded("slowdown_p99", float(fct.slowdown.p99), fct.hides_slowdown(10));
+        self.bounded("slowdown_p999", float(fct.slowdown.p999), fct.hides_slowdown(1));
         for row in &fct.by_size {
             self.sizes = Some((row.min_bytes, row.below_bytes));
             let fct = &row.fct;
             self.note("size_messages", Some(fct.count as f64));
             self.note("size_unfinished", Some(fct.unfinished as f64));
-            self.bounded("size_slowdown_p50", float(fct.slowdown.p50), fct.hides(500));
-            self.bounded("size_slowdown_p99", float(fct.slowdown.p99), fct.hides(10));
+            self.bounded("size_slowdown_p50", float(fct.slowdown.p50), fct.hides_slowdown(500));
+            self.bounded("size_slowdown_p99", float(fct.slowdown.p99), fct.hides_slowdown(10));
         }
     }
 
@@ -401,10 +401,10 @@ pub(crate) mod tests {
     fn percentiles_that_unfinished_messages_hide_are_lower_bounds() {
         let mut summary = summary(1);
         let fct = &mut summary.groups.iter_mut().find(|group| group.fct.count > 0).unwrap().fct;
-        fct.unfinished = fct.count / 10;
+        (fct.unfinished, fct.reach, fct.slowdown.reach) = (fct.count / 10, Some(0.9), Some(0.9));
         // Most of those of a size hide the median, too.
         let of_size = &mut fct.by_size[0].fct;
-        of_size.unfinished = of_size.count - 1;
+        (of_size.unfinished, of_size.slowdown.reach) = (of_size.count - 1, Some(0.1));
         let hidden: BTreeSet<&str> = readings(&summary)
             .iter()
             .filter(|reading| reading.is_lower_bound)

@@ -82,7 +82,11 @@ pub(crate) static OUTPUT: &[Key] = &[
 pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> {
     let (duration, warmup): (Time, Time) = (root.get("duration"), root.get("warmup"));
     if warmup >= duration {
-        return Err(root.error("warmup", format!("less than duration, which is {duration}")));
+        // What was changed is what is wrong, not what fitted before.
+        return Err(match root.is_changed("duration") {
+            true => root.error("duration", format!("more than warmup, which is {warmup}")),
+            false => root.error("warmup", format!("less than duration, which is {duration}")),
+        });
     }
     let course = Course { duration, seed: root.get("seed") };
     let fabric_table: &Table = root.get("fabric");

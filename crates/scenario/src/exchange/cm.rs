@@ -32,11 +32,11 @@ pub(super) fn flows(
 ) -> Result<Vec<Arrival>, Error> {
     let mut announced = None;
     let mut arrivals = Vec::new();
-    let mut has_priorities = false;
+    let mut lost = Lost::default();
     for mut words in rows(input) {
         let Some(first) = words.next().filter(|word| !word.text.starts_with('#')) else { continue };
         if first.text.contains("->") {
-            arrivals.push(flow(first, words, hosts, &mut has_priorities)?);
+            arrivals.push(flow(first, words, hosts, &mut lost)?);
             continue;
         }
         let mut number = |min, max| {
@@ -78,11 +78,24 @@ pub(super) fn flows(
             .named("Connections")
             .error_found(found, format!("{count}, as this line says")));
     }
-    if has_priorities {
+    if lost.priorities {
         warnings.push(format!("{}: priorities of flows are left out", input.name));
+    }
+    if lost.fractions > 0 {
+        let starts = if lost.fractions == 1 { "start is" } else { "starts are" };
+        let count = lost.fractions;
+        warnings.push(format!("{}: {count} {starts} rounded to a picosecond", input.name));
     }
     arrivals.sort_by_key(|arrival: &Arrival| arrival.at);
     Ok(arrivals)
+}
+
+/// What scenarios do not keep of flows.
+#[derive(Default)]
+struct Lost {
+    priorities: bool,
+    /// Starts between two picoseconds.
+    fractions: usize,
 }
 
 /// Something of which a scenario has nothing like it.
@@ -101,7 +114,7 @@ fn flow<'a>(
     ends: Cell<'a>,
     mut words: impl Iterator<Item = Cell<'a>>,
     hosts: usize,
-    has_priorities: &mut bool,
+    lost: &mut Lost,
 ) -> Result<Arrival, Error> {
     let host = |heading, text| {
         let cell = Cell { heading, text, ..ends };
@@ -126,9 +139,13 @@ fn flow<'a>(
         };
         let value = value.named(word.text);
         match word.text {
-            "start" => start = Some(value.time("ps", LATEST)?),
+            "start" => {
+                start = Some(value.time("ps", LATEST)?);
+                let is_between = value.text.parse().is_ok_and(|ps: f64| ps.fract() != 0.0);
+                lost.fractions += usize::from(is_between);
+            }
             "size" => size = Some(value.whole(0, MOST_FLOW)?),
-            "prio" => *has_priorities = true,
+            "prio" => lost.priorities = true,
             _ => {
                 value.whole(1, u32::MAX.into())?;
             }

@@ -99,10 +99,13 @@ impl Joins {
         if let Some([(ends, first), (_, second)]) = twice().next() {
             let [a, b] = ends.map(named);
             warnings.push(format!(
-                "{}: lines {first} and {second} both link {a:?} and {b:?}; {} links are parallel \
-                 to another, which is kept",
+                "{}: lines {first} and {second} both link {a:?} and {b:?}; {} to another, and all \
+                 are kept",
                 input.name,
-                twice().count()
+                match twice().count() {
+                    1 => "1 link is parallel".to_owned(),
+                    count => format!("{count} links are parallel"),
+                }
             ));
         }
         Ok(self.topology)

@@ -231,7 +231,7 @@ pub fn export(
             return wrong(found, "flows that begin at times known beforehand, for an export");
         }
     }
-    let mut warnings = left_out(plan);
+    let mut warnings = left_out(plan, format);
     let mut arrivals = Vec::new();
     let mut stopped = 0;
     for flow in flows {
@@ -265,8 +265,8 @@ pub fn export(
     Ok(Files { files, warnings })
 }
 
-/// What of a plan no format has.
-fn left_out(plan: &Plan) -> Vec<String> {
+/// What of a plan this format has not.
+fn left_out(plan: &Plan, format: Format) -> Vec<String> {
     let mut warnings = vec![
         "only hosts, links and flows are written: protocols, switches and times of the run are not"
             .to_owned(),
@@ -279,11 +279,16 @@ fn left_out(plan: &Plan) -> Vec<String> {
     }
     let faults = &plan.faults;
     let others = [faults.corruption, faults.duplication, faults.reordering];
-    if others.iter().any(|share| *share > 0.0)
+    let has_others = others.iter().any(|share| *share > 0.0)
         || faults.flaps.is_some()
-        || !faults.outages.is_empty()
-    {
-        warnings.push("faults other than loss are left out".to_owned());
+        || !faults.outages.is_empty();
+    // Of the formats one alone says how much links lose.
+    let says_loss = format == Format::Ns3;
+    match (has_others, faults.loss > 0.0 && !says_loss) {
+        (true, _) if says_loss => warnings.push("faults other than loss are left out".to_owned()),
+        (true, _) => warnings.push("faults are left out".to_owned()),
+        (false, true) => warnings.push("loss is left out".to_owned()),
+        (false, false) => {}
     }
     warnings
 }

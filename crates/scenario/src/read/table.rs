@@ -88,6 +88,11 @@ impl Table {
         self.find(key).unwrap_or(&[])
     }
 
+    /// Whether the value of a key comes from an option, and not from the file or by default.
+    pub(crate) fn is_changed(&self, key: &str) -> bool {
+        self.item(key).is_some_and(|item| item.at.is_changed())
+    }
+
     /// An error about the value of a key or, where there is none, about its absence.
     pub(crate) fn error(&self, key: &str, expected: impl Into<Box<str>>) -> Error {
         match self.item(key) {

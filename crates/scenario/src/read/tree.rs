@@ -52,6 +52,11 @@ impl Place {
         self.source.builtin
     }
 
+    /// Comes from an option, not from a file.
+    pub(crate) fn is_changed(&self) -> bool {
+        !self.source.lines
+    }
+
     /// As written, cut where it gets long.
     pub(crate) fn excerpt(&self) -> String {
         let text = self.text();

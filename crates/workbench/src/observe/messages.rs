@@ -1,4 +1,5 @@
-//! How long messages and exchanges took, by label.
+//! How long messages and exchanges took, by label: those that finished. Unlike percentiles of the
+//! summary, which know how long the others had taken, these are what papers' figures were made of.
 
 use std::collections::BTreeMap;
 
@@ -20,7 +21,7 @@ const STEPS: usize = 100;
 pub(crate) struct Messages {
     pub(crate) count: u64,
     pub(crate) unfinished: u64,
-    /// (completion time in microseconds, share of messages that took no longer).
+    /// (completion time in microseconds, share of those that finished and took no longer).
     pub(crate) cdf: Vec<(f64, f64)>,
 }
 
@@ -40,7 +41,7 @@ impl Messages {
         Messages { count: times.len() as u64 + unfinished, unfinished, cdf }
     }
 
-    /// The completion time that a share of the messages did not exceed.
+    /// The completion time that a share of those that finished did not exceed.
     pub(crate) fn quantile(&self, share: f64) -> Option<f64> {
         self.cdf.iter().find(|(_, cumulative)| *cumulative >= share - 1e-9).map(|(us, _)| *us)
     }

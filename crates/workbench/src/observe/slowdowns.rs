@@ -34,7 +34,8 @@ impl From<Slowdown> for (u64, Option<f32>) {
 }
 
 /// The slowdown that a share of the messages of `min_bytes` and more, but less than `below_bytes`,
-/// did not exceed; none where there are none, or where that one did not finish.
+/// did not exceed; none where there are none, or where that one did not finish. What did not finish
+/// counts as the slowest of all, unlike in the summary, which knows how long each had taken.
 pub(crate) fn quantile(
     slowdowns: &[Slowdown],
     min_bytes: u64,

@@ -38,6 +38,11 @@ impl Summarised {
         let shares = FairShares::default();
         Summarised { recorder, shares, last_start: Time::ZERO, messages: 0 }
     }
+
+    fn add(&mut self, plan: &Plan, record: &FlowRecord) {
+        let share = self.shares.get(record.src, record.dst, record.stack);
+        self.recorder.add(&convert::flow(plan, record, share));
+    }
 }
 
 impl Measure for Summarised {
@@ -49,12 +54,16 @@ impl Measure for Summarised {
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
         self.last_start = self.last_start.max(record.start);
         self.messages += u64::from(record.bytes != Message::UNLIMITED);
-        let share = self.shares.get(record.src, record.dst, record.stack);
-        self.recorder.add(&convert::flow(plan, record, share));
+        // Of the others it is known only at the end how long they have taken by then.
+        if record.completed.is_some() {
+            self.add(plan, record);
+        }
         Ok(())
     }
 
-    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        self.recorder.over(end.plan.duration.after(end.drained));
+        end.outcome.unfinished.iter().for_each(|record| self.add(end.plan, record));
         let Summarised { recorder, shares, last_start, messages } = *self;
         let mut recorded = recorder.finish();
         for group in &mut recorded.groups {
@@ -200,16 +209,16 @@ fn uncounted(plan: &Plan, recorded: &Recorded, messages: u64) -> Option<String> 
     })
 }
 
-/// A warning about messages that did not finish, where they are so many that the percentiles of the
-/// others mislead.
+/// A warning about messages that did not finish, where they are so many that the mean of the others
+/// misleads.
 fn unfinished(group: &GroupSummary) -> Option<String> {
     let share = group.fct.unfinished as f64 / group.fct.count as f64;
     (share > UNFINISHED_MAX).then(|| {
         let label =
             if group.label.is_empty() { String::new() } else { format!("{}: ", group.label) };
         format!(
-            "{label}{} of {} messages of {} ({:.1} %) did not finish: percentiles are of the \
-             others, and too low",
+            "{label}{} of {} messages of {} ({:.1} %) did not finish: the mean is of the \
+             others, and too low; percentiles are estimates over all",
             group.fct.unfinished,
             group.fct.count,
             group.protocol,

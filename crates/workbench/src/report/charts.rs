@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_algos::Protocol;
-use tidegate_results::{BySize, FctSummary, Fixed, FlowSummary};
+use tidegate_results::{BySize, Curve, FctSummary, Fixed, FlowSummary};
 
 use super::configurations::Configuration;
 use super::flows::Message;
@@ -24,16 +24,19 @@ type Quantity<'a> = &'a dyn Fn(&FctSummary) -> Option<Fixed>;
 /// How long messages take: the distribution, some of them one by one, and by their size.
 pub(crate) fn messages(all: &[Configuration<'_>]) -> Vec<Plot> {
     let mut plots = vec![slowdowns(all), single(all)];
-    let known =
-        |fct: &FctSummary, per_mille, value: Option<Fixed>| value.filter(|_| !fct.hides(per_mille));
+    let known = |value: Option<Fixed>, hidden: bool| value.filter(|_| !hidden);
     let quantities: [(&str, &str, Quantity); 4] = [
-        ("Slowdown by size, median", "slowdown", &|fct| known(fct, 500, fct.slowdown.p50)),
-        ("Slowdown by size, 99th percentile", "slowdown", &|fct| known(fct, 10, fct.slowdown.p99)),
+        ("Slowdown by size, median", "slowdown", &|fct| {
+            known(fct.slowdown.p50, fct.hides_slowdown(500))
+        }),
+        ("Slowdown by size, 99th percentile", "slowdown", &|fct| {
+            known(fct.slowdown.p99, fct.hides_slowdown(10))
+        }),
         ("Completion time by size, median", "completion time (µs)", &|fct| {
-            known(fct, 500, fct.p50_us)
+            known(fct.p50_us, fct.hides(500))
         }),
         ("Completion time by size, 99th percentile", "completion time (µs)", &|fct| {
-            known(fct, 10, fct.p99_us)
+            known(fct.p99_us, fct.hides(10))
         }),
     ];
     plots.extend(quantities.map(|(title, unit, of)| Plot {
@@ -73,10 +76,18 @@ pub(crate) fn axis(label: &str, log: bool) -> Axis {
     Axis { label: label.to_owned(), log, ..Axis::default() }
 }
 
-/// The share of values, which are in order, that are larger than each, where `more` are unknown and
-/// larger: at about twice so many of them.
-pub(crate) fn larger(values: &[f64], more: usize, steps: usize) -> Points {
-    let (n, all) = (values.len(), (values.len() + more) as f64);
+/// The share of values, which are in order, that are larger than each: at about twice so many of
+/// them.
+pub(crate) fn larger(values: &[f64], steps: usize) -> Points {
+    let n = values.len();
+    let point = |(i, value): (usize, &f64)| (*value, (n - 1 - i) as f64 / n as f64);
+    thinned(&values.iter().enumerate().map(point).collect::<Vec<_>>(), steps)
+}
+
+/// Of a distribution (values in order, with the share of all that are larger) about twice so many
+/// points.
+fn thinned(points: &[(f64, f64)], steps: usize) -> Points {
+    let n = points.len();
     let mut above: Vec<usize> = (0..n).step_by(n.div_ceil(steps).max(1)).collect();
     let factor = (n as f64).powf(1.0 / steps as f64);
     let mut at = n.saturating_sub(1);
@@ -86,8 +97,22 @@ pub(crate) fn larger(values: &[f64], more: usize, steps: usize) -> Points {
     }
     above.sort_unstable_by(|a, b| b.cmp(a));
     above.dedup();
-    let point = |&at: &usize| (values[n - 1 - at], (at + more) as f64 / all);
-    Points(above.iter().map(point).collect())
+    Points(above.iter().map(|at| points[n - 1 - at]).collect())
+}
+
+/// Slowdowns with the share of messages in which they are larger, by the estimate that the
+/// percentiles of summaries are of.
+fn distribution<'a>(messages: impl Iterator<Item = &'a Message>, steps: usize) -> Points {
+    let (mut known, mut open) = (Vec::new(), Vec::new());
+    for message in messages {
+        let of = if message.has_finished { &mut known } else { &mut open };
+        of.push((message.slowdown, 1));
+    }
+    known.sort_unstable();
+    open.sort_unstable();
+    let curve = Curve::of(&known, &open);
+    let point = |(slowdown, larger)| (Fixed::millionths(slowdown).as_f64(), larger);
+    thinned(&curve.larger().map(point).collect::<Vec<_>>(), steps)
 }
 
 /// The distribution of slowdowns over all seeds, and of parts of the messages.
@@ -101,10 +126,8 @@ fn slowdowns(all: &[Configuration<'_>]) -> Plot {
         x: axis("slowdown (completion time over that in an empty network)", true),
         y: Axis { to: Some(1.0), ..axis("share of messages", false) },
         lines: lines(all, |one| {
-            let unfinished =
-                |run: &&Run| run.summary.fct.get("all").map_or(0, |all| all.unfinished);
-            let more: u64 = one.runs.iter().map(unfinished).sum();
-            let points = larger(&chosen(one, |_, _| true), more as usize, STEPS);
+            let messages = one.runs.iter().flat_map(|run| &run.flows.messages);
+            let points = distribution(messages, STEPS);
             let parts = if with_parts { slowdown_parts(one) } else { Vec::new() };
             Line { points, parts, ..Line::default() }
         }),
@@ -113,47 +136,22 @@ fn slowdowns(all: &[Configuration<'_>]) -> Plot {
     }
 }
 
-/// Slowdowns of some messages of all seeds, in order.
-fn chosen(one: &Configuration<'_>, is_meant: impl Fn(&Run, &Message) -> bool) -> Vec<f64> {
-    let mut values: Vec<f64> = Vec::new();
-    for run in &one.runs {
-        let meant = run.flows.messages.iter().filter(|message| is_meant(run, message));
-        values.extend(meant.map(|message| message.slowdown));
-    }
-    values.sort_by(f64::total_cmp);
-    values
-}
-
-/// The same of each label and each class of sizes that there is, and of both together. What did not
-/// finish is in none of a size, whose summaries tell it.
+/// The same of each label and each class of sizes that there is, and of both together.
 fn slowdown_parts(one: &Configuration<'_>) -> Vec<LinePart> {
-    let mut groups: BTreeMap<(Option<&str>, Option<usize>), Vec<f64>> = BTreeMap::new();
+    let mut groups: BTreeMap<(Option<&str>, Option<usize>), Vec<&Message>> = BTreeMap::new();
     for run in &one.runs {
         for message in &run.flows.messages {
             let label = run.flows.labels.get(&message.id).map(String::as_str);
             for key in [(label, None), (None, Some(message.size)), (label, Some(message.size))] {
-                groups.entry(key).or_default().push(message.slowdown);
+                groups.entry(key).or_default().push(message);
             }
         }
     }
-    let part = |((label, size), mut values): ((Option<&str>, Option<usize>), Vec<f64>)| {
-        values.sort_by(f64::total_cmp);
-        let more: u64 = one.runs.iter().map(|run| unfinished(run, label, size)).sum();
-        LinePart {
-            label: label.map(str::to_owned),
-            size,
-            points: larger(&values, more as usize, PART_STEPS),
-        }
+    let part = |((label, size), messages): ((Option<&str>, Option<usize>), Vec<&Message>)| {
+        let points = distribution(messages.into_iter(), PART_STEPS);
+        LinePart { label: label.map(str::to_owned), size, points }
     };
     groups.into_iter().map(part).collect()
-}
-
-/// Messages of a label and a class of sizes that did not finish.
-fn unfinished(run: &Run, label: Option<&str>, size: Option<usize>) -> u64 {
-    let Some(fct) = run.summary.fct.get(label.unwrap_or("all")) else { return 0 };
-    let Some(size) = size else { return fct.unfinished };
-    let is_meant = |by: &&BySize| super::flows::size_class(by.min_bytes) == size;
-    fct.by_size.iter().find(is_meant).map_or(0, |by| by.fct.unfinished)
 }
 
 /// Some messages one by one, of the first seed.
@@ -230,19 +228,39 @@ mod tests {
 
     #[test]
     fn a_distribution_ends_at_the_share_that_is_known() {
-        let values: Vec<f64> = (0..2001).map(f64::from).collect();
-        let points = larger(&values, 0, STEPS);
+    /// Messages with these slowdowns, and `open` of which it is known that theirs are larger than
+    /// `bound`.
+    fn drawn(values: impl Iterator<Item = u64>, open: usize, bound: u64) -> Points {
+        let message = |times, has_finished| {
+            let slowdown = Fixed::nearest(times as f64).unwrap().as_millionths();
+            Message { slowdown, has_finished, size: 0, id: 0 }
+        };
+        let open = (0..open).map(|_| message(bound, false));
+        let all: Vec<_> = values.map(|times| message(times, true)).chain(open).collect();
+        distribution(all.iter(), STEPS)
+    }
+
+        let points = drawn(0..2001, 0, 0);
         assert!(points.len() <= 2 * STEPS + 2 && points.last() == Some(&(2000.0, 0.0)));
-        assert_eq!(larger(&values, 667, STEPS).last(), Some(&(2000.0, 0.25)));
-        assert!(larger(&[], 1, STEPS).is_empty());
+        assert_eq!(drawn(0..2001, 667, 2000).last(), Some(&(2000.0, 0.25)));
+        assert!(drawn(0..0, 1, 0).is_empty());
+    }
+
+    #[test]
+    fn what_was_cut_off_early_is_as_long_as_the_others() {
+        let points = drawn([1, 2, 3, 4].into_iter(), 2, 2);
+        let expected = [(1.0, 5.0 / 6.0), (2.0, 4.0 / 6.0), (3.0, 2.0 / 6.0), (4.0, 0.0)];
+        for (found, expected) in points.iter().zip(expected) {
+            assert!(found.0 == expected.0 && (found.1 - expected.1).abs() < 1e-12, "{found:?}");
+        }
+        assert_eq!(points.len(), 4);
     }
 
     #[test]
     fn the_longest_of_a_tail_are_there_one_by_one() {
         let four = [(1.0, 0.75), (2.0, 0.5), (3.0, 0.25), (9.0, 0.0)];
-        assert_eq!(larger(&[1.0, 2.0, 3.0, 9.0], 0, STEPS)[..], four);
-        let values: Vec<f64> = (0..100_000).map(f64::from).collect();
-        let points = larger(&values, 0, STEPS);
+        assert_eq!(drawn([1, 2, 3, 9].into_iter(), 0, 0)[..], four);
+        let points = drawn(0..100_000, 0, 0);
         assert!(points.len() <= 2 * STEPS + 2, "{}", points.len());
         let last = [(99_997.0, 2e-5), (99_998.0, 1e-5), (99_999.0, 0.0)];
         assert_eq!(points[points.len() - 3..], last);

@@ -6,7 +6,9 @@ use super::data::Data;
 use super::html::{Row, figures, section, table};
 use super::markup::{escaped, marked_up, marked_up_line};
 use super::plot::{Axis, Line, Plot, Points};
-use crate::reproduce::{ClaimResult, Counts, PaperText, Picture, Verdict, measured, paper_value};
+use crate::reproduce::{
+    ClaimResult, Counts, DERIVED, PaperText, Picture, Verdict, measured, paper_value, values,
+};
 
 /// Every verdict, the best first, and its colour in plots.
 const VERDICTS: [(Verdict, &str, &str); 4] = [
@@ -67,13 +69,17 @@ fn totals(claims: &[ClaimResult]) -> String {
         );
     }
     let Counts { numbers, others } = Counts::of(claims);
+    // Seeds that change nothing count as one.
+    let seeds = claims.iter().map(|claim| claim.seeds.count).max().unwrap_or_default();
+    let derived = if claims.iter().any(|claim| claim.derived) { DERIVED } else { "" };
     let _ = writeln!(
         html,
         "of {} claims</p>\n<p>Of {} that the papers print: {numbers}. Of {}: {others}. Several \
-         readings of one sentence count once here, and so do its parts.</p>",
+         readings of one sentence count once here, and so do its parts. {} {derived}</p>",
         claims.len(),
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
+        values(seeds),
     );
     html
 }
@@ -149,4 +155,34 @@ fn claim_table(claims: &[&ClaimResult]) -> String {
         ])
     });
     format!("<div class=\"claims\">{}</div>", table(&titles, rows))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::reproduce::Seeds;
+
+    #[test]
+    fn a_page_says_how_many_seeds_there_are_and_what_no_paper_prints() {
+        let claim = |count, derived| ClaimResult {
+            paper: "p".to_owned(),
+            figure: "1".to_owned(),
+            claim: "c".to_owned(),
+            sentence: "c".to_owned(),
+            is_part: false,
+            text: "it is so".to_owned(),
+            paper_value: Some(1.0),
+            derived,
+            measured: Some(2.0),
+            unit: String::new(),
+            verdict: Verdict::Direction,
+            as_chosen: Verdict::Direction,
+            why: String::new(),
+            seeds: Seeds { count, least: None, most: None },
+        };
+        let quick = totals(&[claim(1, false), claim(1, false)]);
+        assert!(quick.contains("of one seed") && !quick.contains(DERIVED), "{quick}");
+        let whole = totals(&[claim(1, true), claim(3, false)]);
+        assert!(whole.contains("means over 3 seeds") && whole.contains(DERIVED), "{whole}");
+    }
 }

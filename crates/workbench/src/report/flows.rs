@@ -18,7 +18,7 @@ const UNLIMITED: usize = 64;
 /// The flows of a run.
 #[derive(Default)]
 pub(crate) struct Flows {
-    /// Messages that count among slowdowns, by slowdown.
+    /// Messages that count among slowdowns.
     pub(crate) messages: Vec<Message>,
     /// Labels of all flows by id.
     pub(crate) labels: BTreeMap<u64, String>,
@@ -26,9 +26,12 @@ pub(crate) struct Flows {
     pub(crate) shown: Vec<FlowSummary>,
 }
 
-/// A message that finished.
+/// A message.
 pub(crate) struct Message {
-    pub(crate) slowdown: f64,
+    /// In millionths; where it did not finish, what it was at the end of the run, and would have
+    /// been more.
+    pub(crate) slowdown: u64,
+    pub(crate) has_finished: bool,
     /// Number of its class of sizes.
     pub(crate) size: usize,
     pub(crate) id: u64,
@@ -45,21 +48,30 @@ impl Flows {
         let mut flows = Flows::default();
         let mut shown = Shown::default();
         let warmup_us = summary.warmup_seconds * 1e6;
+        let over_us = (summary.sim_seconds + summary.drain_seconds) * 1e6;
         rows(&folder.join("flows.parquet"), |row| {
             let Some(flow) = FlowSummary::read(row, warmup_us) else { return };
-            if let (true, Some(slowdown), Some(bytes)) =
-                (flow.measured, flow.slowdown, flow.size_bytes)
-            {
-                let (slowdown, size) = (slowdown.as_f64(), size_class(bytes));
-                flows.messages.push(Message { slowdown, size, id: flow.id });
+            let times = flow.slowdown.or_else(|| slowdown_so_far(&flow, over_us));
+            if let (true, Some(times), Some(bytes)) = (flow.measured, times, flow.size_bytes) {
+                flows.messages.push(Message {
+                    slowdown: times.as_millionths(),
+                    has_finished: flow.slowdown.is_some(),
+                    size: size_class(bytes),
+                    id: flow.id,
+                });
             }
             flows.labels.insert(flow.id, flow.label.clone());
             shown.take(flow);
         })?;
-        flows.messages.sort_by(|a, b| a.slowdown.total_cmp(&b.slowdown));
         flows.shown = shown.all();
         Ok(flows)
     }
+}
+
+/// The slowdown of an unfinished flow if it had finished at the end of the run.
+fn slowdown_so_far(flow: &FlowSummary, over_us: f64) -> Option<Fixed> {
+    let ideal_us = flow.ideal_us.filter(|_| flow.fct_us.is_none())?.as_f64();
+    Fixed::nearest((over_us - flow.start_us.as_f64()) / ideal_us)
 }
 
 /// Chooses flows in one pass.
@@ -132,6 +144,7 @@ mod tests {
             fair_share_gbps: None,
             fct_us: Fixed::nearest(slowdown),
             acked_us: None,
+            ideal_us: Fixed::nearest(1.0),
             slowdown: Fixed::nearest(slowdown),
             retransmitted_bytes: 0,
             measured: true,

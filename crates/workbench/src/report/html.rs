@@ -69,6 +69,14 @@ pub(crate) fn note(text: &str) -> String {
     format!("<p class=\"quiet\">{}</p>\n", escaped(text))
 }
 
+/// Remarks, a paragraph each; of more than `most` the others are counted: `And 3 MORE`.
+pub(crate) fn notes(all: &[String], most: usize, more: &str) -> String {
+    let left_out = all.len().saturating_sub(most);
+    let told = all.iter().take(most).map(|text| note(text));
+    let rest = (left_out > 0).then(|| note(&format!("And {left_out} {more}")));
+    told.chain(rest).collect()
+}
+
 /// A row of a table: what filters go by, and cells as HTML.
 pub(crate) struct Row {
     pub(crate) protocol: Option<String>,

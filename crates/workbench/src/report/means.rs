@@ -28,6 +28,9 @@ pub(crate) struct Means {
     pub(crate) points: Vec<Point>,
     /// Which runs failed, and why.
     pub(crate) failed: Vec<String>,
+    /// Things that are allowed but probably not meant; where the folder holds the runs too, they
+    /// tell them.
+    pub(crate) warnings: Vec<String>,
     /// Whether the folder holds the runs of each seed too.
     pub(crate) has_runs: bool,
 }
@@ -72,6 +75,8 @@ struct SweepFile {
     seeds: Vec<u64>,
     points: Vec<Point>,
     failed: Vec<Failed>,
+    #[serde(default)]
+    warnings: Vec<String>,
 }
 
 #[derive(Deserialize)]
@@ -114,7 +119,7 @@ impl Means {
             let failed = |one: &Failed| {
                 let value = |(key, value): (&String, &Value)| format!("{key} {}", text(value));
                 let at: Vec<String> = file.keys.iter().zip(&one.values).map(value).collect();
-                format!("{}, seed {}: {}", at.join(", "), one.seed, one.why)
+                format!("Failed: {}, seed {}: {}", at.join(", "), one.seed, one.why)
             };
             return Ok(Some(Means {
                 failed: file.failed.iter().map(failed).collect(),
@@ -122,6 +127,7 @@ impl Means {
                 keys: file.keys,
                 seeds: file.seeds,
                 points: file.points,
+                warnings: file.warnings,
                 has_runs: false,
             }));
         }
@@ -134,6 +140,7 @@ impl Means {
             seeds: file.seeds,
             points: file.runs.into_iter().map(point).collect(),
             failed: Vec::new(),
+            warnings: Vec::new(),
             has_runs: true,
         }))
     }

@@ -192,7 +192,7 @@ fn queue_distribution(all: &[Configuration<'_>]) -> Plot {
         x: axis(x, false),
         y: Axis { to: Some(1.0), ..axis(&format!("share of {of}"), false) },
         lines: lines(all, |one| Line {
-            points: larger(&values(one.run()), 0, STEPS),
+            points: larger(&values(one.run()), STEPS),
             ..Line::default()
         }),
         distribution: Some(Distribution::Cumulative),

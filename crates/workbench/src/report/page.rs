@@ -8,7 +8,7 @@ use super::charts;
 use super::configurations::Configuration;
 use super::data::Data;
 use super::differences::{LACKING, differences};
-use super::html::{NONE, Row, figures, note, section, table};
+use super::html::{NONE, Row, figures, note, notes, section, table};
 use super::jobs::jobs;
 use super::markup::escaped;
 use super::over_keys;
@@ -24,7 +24,7 @@ const BOUND: &str = "≥";
 /// Of more runs than that, the others are counted where runs are named in a text.
 const TITLES_MAX: usize = 12;
 /// Warnings that are shown at most.
-const WARNINGS_MAX: usize = 40;
+pub(crate) const WARNINGS_MAX: usize = 40;
 
 /// Everything about runs, of whose configurations the first are drawn by themselves: a section each
 /// for what differs, messages, goodput, queues, the fabric, where there are any.
@@ -62,15 +62,10 @@ fn warnings(runs: &[Run]) -> String {
         let own = run.protocol.as_ref().map(|protocol| format!("{protocol}: "));
         for warning in &run.summary.warnings {
             let text = own.as_ref().and_then(|own| warning.strip_prefix(own.as_str()));
-            all.push(note(&format!("{}: {}", run.title, text.unwrap_or(warning))));
+            all.push(format!("{}: {}", run.title, text.unwrap_or(warning)));
         }
     }
-    let more = all.len().saturating_sub(WARNINGS_MAX);
-    all.truncate(WARNINGS_MAX);
-    if more > 0 {
-        all.push(note(&format!("And {more} warnings more, in the summaries of the runs.")));
-    }
-    all.concat()
+    notes(&all, WARNINGS_MAX, "warnings more, in the summaries of the runs.")
 }
 
 /// What plots leave out, and what they join.
@@ -206,12 +201,12 @@ fn groups(runs: &[Run]) -> String {
                 number(group.goodput_gbps.mean),
                 number(group.goodput_gbps.jain),
                 finished(fct),
-                percentile(fct, 500, fct.p50_us),
-                percentile(fct, 10, fct.p99_us),
-                percentile(fct, 1, fct.p999_us),
-                percentile(fct, 500, fct.slowdown.p50),
-                percentile(fct, 10, fct.slowdown.p99),
-                percentile(fct, 1, fct.slowdown.p999),
+                percentile(fct.hides(500), fct.p50_us),
+                percentile(fct.hides(10), fct.p99_us),
+                percentile(fct.hides(1), fct.p999_us),
+                percentile(fct.hides_slowdown(500), fct.slowdown.p50),
+                percentile(fct.hides_slowdown(10), fct.slowdown.p99),
+                percentile(fct.hides_slowdown(1), fct.slowdown.p999),
             ];
             let (protocol, label) = (Some(group.protocol.clone()), Some(group.label.clone()));
             Row { protocol, label, cells }
@@ -220,10 +215,9 @@ fn groups(runs: &[Run]) -> String {
     let mut html = table(&titles, rows);
     if html.contains(BOUND) {
         html.push_str(&note(&format!(
-            "{BOUND}: a lower bound. More messages of this class did not finish than the \
-             percentile leaves above it; it is that of those that did, and longer the longer the \
-             others take. Distributions end at the share that finished, and lines by size leave \
-             such percentiles out."
+            "{BOUND}: a lower bound: the longest that finished. Too many of this class did not for \
+             the percentile to be known. Distributions end at the share that is, and lines by \
+             size leave such percentiles out."
         )));
     }
     html
@@ -238,10 +232,9 @@ fn finished(fct: &FctSummary) -> String {
     }
 }
 
-/// A percentile above which `per_mille` lie; only a bound where messages that did not finish hide
-/// it.
-fn percentile(fct: &FctSummary, per_mille: u64, value: Option<Fixed>) -> String {
-    let bound = if value.is_some() && fct.hides(per_mille) { BOUND } else { "" };
+/// A percentile; only a bound where messages that did not finish hide it.
+fn percentile(hidden: bool, value: Option<Fixed>) -> String {
+    let bound = if value.is_some() && hidden { BOUND } else { "" };
     format!("{bound} {}", fixed(value)).trim_start().to_owned()
 }
 

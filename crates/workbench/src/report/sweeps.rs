@@ -7,9 +7,10 @@ use serde::Serialize;
 use tidegate_algos::Protocol;
 
 use super::data::{Data, size_range};
-use super::html::{NONE, Row, note, section, table};
+use super::html::{NONE, Row, note, notes, section, table};
 use super::markup::escaped;
 use super::means::{Entry, Means, PROTOCOL, Point, text};
+use super::page::WARNINGS_MAX;
 use super::plot::{PALETTE, short};
 use crate::readings::{Better, METRICS};
 
@@ -84,7 +85,8 @@ pub(crate) fn sections(all: &[Means], data: &mut Data) -> String {
         if points > POINTS_MAX {
             html.push_str(&note(&format!("The page has the first {POINTS_MAX} of them.")));
         }
-        html.push_str(&failures(&means.failed));
+        html.push_str(&notes(&means.failed, FAILURES_MAX, "runs more failed."));
+        html.push_str(&notes(&means.warnings, WARNINGS_MAX, "warnings more, in sweep.json."));
         if means.has_runs {
             html.push_str(&over_seeds(means));
         }
@@ -119,15 +121,6 @@ fn said(means: &Means) -> String {
         "{points} under {seeds}{each}. What is drawn are means over the seeds; bands and bars are \
          their 95 % confidence intervals, by Student's t."
     )
-}
-
-fn failures(failed: &[String]) -> String {
-    let mut html: String =
-        failed.iter().take(FAILURES_MAX).map(|why| note(&format!("Failed: {why}"))).collect();
-    if failed.len() > FAILURES_MAX {
-        html.push_str(&note(&format!("And {} runs more failed.", failed.len() - FAILURES_MAX)));
-    }
-    html
 }
 
 /// A row for the flows of each label under each protocol: the most important means.
@@ -172,8 +165,8 @@ fn over_seeds(means: &Means) -> String {
     }
     if html.contains('≥') {
         html.push_str(&note(
-            "≥: a lower bound. Under some seed more messages did not finish than the percentile \
-             leaves above it.",
+            "≥: a lower bound. Under some seed too many messages did not finish for the percentile \
+             to be known, or a mean is of those that did.",
         ));
     }
     html
@@ -405,8 +398,20 @@ mod tests {
             seeds: vec![1, 2],
             points: points.iter().map(point).collect(),
             failed: Vec::new(),
+            warnings: Vec::new(),
             has_runs: false,
         }
+    }
+
+    #[test]
+    fn what_runs_of_a_sweep_warn_of_is_told_and_counted() {
+        let warnings = (1..=42).map(|i| format!("load 0.{i} <much>")).collect();
+        let one = Means { warnings, ..means(&["load"], &[]) };
+        let html = sections(&[one], &mut Data::default());
+        for said in ["load 0.1 &lt;much&gt;", "load 0.40 ", "And 2 warnings more, in sweep.json."] {
+            assert!(html.contains(said), "{said} is not in {html}");
+        }
+        assert!(!html.contains("load 0.41"));
     }
 
     #[test]

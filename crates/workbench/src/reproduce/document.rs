@@ -9,14 +9,7 @@ use super::{ClaimResult, Counts, Reproduction, Seeds, Verdict};
 pub(crate) fn markdown(result: &Reproduction) -> String {
     let quick = if result.quick { " --quick" } else { "" };
     let vary = if result.sensitivity.is_empty() { "" } else { " --sensitivity" };
-    let values = if result.quick {
-        "Values are of one seed.".to_owned()
-    } else {
-        format!(
-            "Values are means over {SEEDS} seeds, ratios those of two means; square brackets, as \
-             in [9.24 to 9.66], hold the least and the greatest of single seeds."
-        )
-    };
+    let values = values(if result.quick { 1 } else { SEEDS });
     let mut text = format!(
         "# Reproduction\n\nWritten by `tidegate reproduce{vary}{quick} --out DIR`. {values}\n"
     );
@@ -64,6 +57,22 @@ pub(crate) fn markdown(result: &Reproduction) -> String {
     text
 }
 
+/// What values are that were measured with so many seeds.
+pub(crate) fn values(seeds: u64) -> String {
+    if seeds <= 1 {
+        return "Values are of one seed.".to_owned();
+    }
+    format!(
+        "Values are means over {seeds} seeds, ratios those of two means; square brackets, as in \
+         [9.24 to 9.66], hold the least and the greatest of single seeds."
+    )
+}
+
+/// What values of papers in parentheses are.
+pub const DERIVED: &str = "Values in parentheses are not printed in the paper: they are \
+                                  what its words come to, such as a fair share, and count as \
+                                  orderings do.";
+
 /// How claims came out, and what is meant by that.
 fn legend(Counts { numbers, others }: Counts) -> String {
     format!(
@@ -75,8 +84,7 @@ fn legend(Counts { numbers, others }: Counts) -> String {
          * *Direction*: the paper's way for all of them, by at least a quarter of its effect (in \
          the logarithm where that is a factor), or by the margin that the tolerance names.\n\
          * *Deviates*: none of these, or the same check does as well where it should fail.\n\n\
-         Values in parentheses are not printed in the paper: they are what its words come to, such \
-         as a fair share, and count as orderings do.\n",
+         {DERIVED}\n",
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
     )

@@ -24,7 +24,8 @@ use tidegate_core::Span;
 use tidegate_scenario::Plan;
 
 pub use claims::{ClaimResult, Count, Counts, Seeds};
-pub(crate) use document::{digits, measured, paper_value, with_unit};
+pub use document::DERIVED;
+pub(crate) use document::{digits, measured, paper_value, values, with_unit};
 pub use registry::Verdict;
 
 use crate::cache::{Cache, Recording};

@@ -276,8 +276,8 @@ const explore = (at, sweep) => {
     asked.shown = view.lines;
     const open = view.chosen.some((cell) => cell.mark === "bound");
     const notes = !open || !x ? [] : [make("p", { class: "quiet" },
-      "Open markers are lower bounds: under some seed more messages did not finish than the " +
-      "percentile leaves above it.")];
+      "Open markers are lower bounds: under some seed too many messages did not finish for the " +
+      "percentile to be known, or a mean is of those that did.")];
     list.replaceChildren(...notes, ...tableOf(sweep, view));
     filterRows();
   };
