@@ -16,7 +16,9 @@ use std::panic::RefUnwindSafe;
 use bytes::Bytes;
 use tidegate_algos::Protocol;
 use tidegate_core::{Domain, Facts, Need, Rate, Rng, Span, Time};
-use tidegate_endpoint::node::{Arrival, Config, Event, Gone, Limits, Node, PeerId, Terms, Ticket};
+use tidegate_endpoint::node::{
+    Arrival, Config, Delivery, Event, Gone, Limits, Node, PeerId, Piece, Terms, Ticket,
+};
 use tidegate_endpoint::session::Key;
 
 use common::entropy;
@@ -47,6 +49,8 @@ struct Host {
     peers: BTreeMap<SocketAddr, PeerId>,
     /// What became of what it sent in this life, by ticket.
     sent: BTreeMap<Ticket, u64>,
+    /// Of messages that are arriving: pieces by where they begin.
+    pieces: BTreeMap<(PeerId, u32), BTreeMap<u64, Vec<u8>>>,
 }
 
 /// From, to, type of service, bytes.
@@ -117,8 +121,10 @@ fn config(protocol: Protocol) -> Config {
     }
 }
 
-fn node(config: &Config, seed: u64) -> Node {
-    Node::new(config.clone(), entropy(seed, 3)).unwrap()
+/// Every second host takes messages in pieces.
+fn node(config: &Config, host: usize, seed: u64) -> Node {
+    let delivery = if host % 2 == 1 { Delivery::Pieces } else { Delivery::Whole };
+    Node::new(Config { delivery, ..config.clone() }, entropy(seed, 3)).unwrap()
 }
 
 impl World {
@@ -126,12 +132,13 @@ impl World {
         let config = config(protocol);
         let apart = if keeps_time(protocol) { 0 } else { 1_000_000_000 };
         let host = |i| Host {
-            node: node(&config, seed * 64 + i as u64),
+            node: node(&config, i, seed * 64 + i as u64),
             address: address(i, 0),
             ahead: apart * i as i64,
             life: 0,
             peers: BTreeMap::new(),
             sent: BTreeMap::new(),
+            pieces: BTreeMap::new(),
         };
         World {
             rng: Rng::stream(seed, Domain::Faults, 1),
@@ -255,9 +262,11 @@ impl World {
         if self.faults.restarts && self.chance(0.005) {
             let seed = self.rng.below(1 << 40);
             let config = self.config.clone();
-            let host = &mut self.hosts[host];
-            host.node = node(&config, seed);
+            let number = host;
+            let host = &mut self.hosts[number];
+            host.node = node(&config, number, seed);
             host.peers.clear();
+            host.pieces.clear();
             // Who was restarted does not know what it has sent.
             for (_, key) in std::mem::take(&mut host.sent) {
                 self.failed.insert(key, Gone::Restarted);
@@ -278,15 +287,27 @@ impl World {
                     Event::Opened(_) => {}
                     Event::Gone(peer, _) => {
                         self.hosts[i].peers.retain(|_, &mut other| other != peer);
+                        self.hosts[i].pieces.retain(|(other, _), _| *other != peer);
+                    }
+                    Event::Piece(peer, Piece { message, offset, bytes }) => {
+                        self.hosts[i].node.taken(now, peer, bytes.len() as u64);
+                        let all = self.hosts[i].pieces.entry((peer, message)).or_default();
+                        assert!(all.insert(offset, bytes).is_none(), "a piece came twice");
+                    }
+                    Event::Ended(peer, message) => {
+                        let all = self.hosts[i].pieces.remove(&(peer, message)).unwrap();
+                        let mut whole = Vec::new();
+                        for (offset, piece) in all {
+                            assert_eq!(offset, whole.len() as u64, "a hole, or an overlap");
+                            whole.extend(piece);
+                        }
+                        self.arrived(i, &whole);
                     }
                     Event::Arrived(peer, bytes) => {
-                        let key = u64::from_be_bytes(*bytes.first_chunk().unwrap());
-                        let length = u64::from_be_bytes(*bytes[8..].first_chunk().unwrap());
-                        assert!(bytes == bytes_of(key, length as usize), "message {key} altered");
-                        assert_eq!(self.messages[&key], i, "message {key} came to another");
-                        assert!(self.arrived.insert(key), "message {key} came twice");
                         self.hosts[i].node.taken(now, peer, bytes.len() as u64);
+                        self.arrived(i, &bytes);
                     }
+                    Event::Resent(..) => {}
                     Event::Delivered(ticket) => {
                         let key = self.hosts[i].sent.remove(&ticket).expect("told once");
                         assert!(self.arrived.contains(&key), "message {key} is said to be there");
@@ -296,10 +317,18 @@ impl World {
                         let key = self.hosts[i].sent.remove(&ticket).expect("told once");
                         self.failed.insert(key, why);
                     }
-                    other => panic!("{other:?}, where messages come whole"),
                 }
             }
         }
+    }
+
+    /// A message has come to a host, all of it.
+    fn arrived(&mut self, host: usize, bytes: &[u8]) {
+        let key = u64::from_be_bytes(*bytes.first_chunk().unwrap());
+        let length = u64::from_be_bytes(*bytes[8..].first_chunk().unwrap());
+        assert!(bytes == bytes_of(key, length as usize), "message {key} altered");
+        assert_eq!(self.messages[&key], host, "message {key} came to another");
+        assert!(self.arrived.insert(key), "message {key} came twice");
     }
 
     fn tell(&self) -> String {

@@ -228,17 +228,17 @@ mod tests {
 
     #[test]
     fn a_distribution_ends_at_the_share_that_is_known() {
-    /// Messages with these slowdowns, and `open` of which it is known that theirs are larger than
-    /// `bound`.
-    fn drawn(values: impl Iterator<Item = u64>, open: usize, bound: u64) -> Points {
-        let message = |times, has_finished| {
-            let slowdown = Fixed::nearest(times as f64).unwrap().as_millionths();
-            Message { slowdown, has_finished, size: 0, id: 0 }
-        };
-        let open = (0..open).map(|_| message(bound, false));
-        let all: Vec<_> = values.map(|times| message(times, true)).chain(open).collect();
-        distribution(all.iter(), STEPS)
-    }
+        /// Messages with these slowdowns, and `open` of which it is known that theirs are larger than
+        /// `bound`.
+        fn drawn(values: impl Iterator<Item = u64>, open: usize, bound: u64) -> Points {
+            let message = |times, has_finished| {
+                let slowdown = Fixed::nearest(times as f64).unwrap().as_millionths();
+                Message { slowdown, has_finished, size: 0, id: 0 }
+            };
+            let open = (0..open).map(|_| message(bound, false));
+            let all: Vec<_> = values.map(|times| message(times, true)).chain(open).collect();
+            distribution(all.iter(), STEPS)
+        }
 
         let points = drawn(0..2001, 0, 0);
         assert!(points.len() <= 2 * STEPS + 2 && points.last() == Some(&(2000.0, 0.0)));

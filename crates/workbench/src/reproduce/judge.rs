@@ -112,7 +112,12 @@ pub(crate) fn judge(
         _ => {}
     }
     if missing > 0 {
-        hangs.push(format!("{missing} alternatives have not been measured with this version"));
+        let some = if missing == 1 {
+            "1 alternative has"
+        } else {
+            &format!("{missing} alternatives have")
+        };
+        hangs.push(format!("{some} not been measured with this version"));
     }
     if passes && verdict == Verdict::Conditional {
         let value = chosen.control.map_or_else(|| "none".to_owned(), digits);
@@ -210,7 +215,7 @@ mod tests {
             (seen(7.0, 10.0, 11.0), Some(seen(9.0, 10.0, 11.0)), "Not for every seed"),
             (seen(1.0, 1.0, 1.0), Some(seen(9.0, 10.0, 11.0)), "Only with open: 0 (10)"),
             (Measured { seeds: 1, ..seen(9.0, 9.0, 9.0) }, Some(seen(9.0, 10.0, 11.0)), "one seed"),
-            (seen(9.0, 10.0, 11.0), None, "1 alternatives have not been measured"),
+            (seen(9.0, 10.0, 11.0), None, "1 alternative has not been measured"),
         ] {
             let (held, why) = verdict(chosen, &[varied]);
             assert!(held == Verdict::Conditional && why.contains(named), "{held:?} {why}");
