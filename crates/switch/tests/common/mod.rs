@@ -87,10 +87,6 @@ impl Host {
         clock_gettime(ClockId::CLOCK_REALTIME).unwrap().into()
     }
 
-    pub fn sleep_until(&self, at: Duration) {
-        thread::sleep(at.saturating_sub(self.clock()));
-    }
-
     pub fn send(&self, to: SocketAddrV4, tos: u8, bytes: &[u8]) {
         let control = [ControlMessage::Ipv4Tos(&tos)];
         let (slices, to) = ([IoSlice::new(bytes)], SockaddrIn::from(to));
