@@ -71,6 +71,10 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
     let Some(ToHost::Peers(addresses)) = hear(from).map_err(text)? else { return Ok(()) };
     host.meet(addresses)?;
     while host.sessions.len() < host.addresses.len() {
+        // Nothing is said now, but by a testbed that is gone.
+        if is_readable(from)? {
+            return Ok(());
+        }
         host.turn(from, Time::NEVER)?;
     }
     say(to, &FromHost::Ready).map_err(text)?;
@@ -82,6 +86,7 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
     let end = host.start.after(plan.duration.since(Time::ZERO));
     let (mut closed, mut done) = (false, false);
     while !is_readable(from)? {
+        host.begin(plan.duration)?;
         if !closed && host.driver.now() >= end {
             closed = true;
             host.share.close();
@@ -90,7 +95,6 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
             done = true;
             say(to, &FromHost::Done).map_err(text)?;
         }
-        host.begin()?;
         let next = host.start.after(host.share.next_at().since(Time::ZERO));
         host.turn(from, next.min(if closed { Time::NEVER } else { end }))?;
     }
@@ -219,9 +223,12 @@ impl Host {
         Ok(())
     }
 
-    /// Sends what is to begin by now.
-    fn begin(&mut self) -> Result<(), String> {
-        while let Some(begun) = self.share.begin(self.now()) {
+    /// Sends what is to begin by now, and by `end`.
+    fn begin(&mut self, end: Time) -> Result<(), String> {
+        if self.driver.now() < self.start {
+            return Ok(());
+        }
+        while let Some(begun) = self.share.begin(self.now().min(end)) {
             let Begun { to, bytes, name, weight, dedicated, number } = begun;
             let Some(&peer) = self.sessions.get(&to) else {
                 return Err(format!("host {to} is not there"));
