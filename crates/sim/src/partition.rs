@@ -6,6 +6,7 @@
 //! cuts are.
 
 use std::cmp::Reverse;
+use std::collections::BTreeSet;
 
 use tidegate_core::fabric::{Fabric, Link, Node};
 use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Span};
@@ -102,6 +103,13 @@ impl Partition {
 /// In how many parts, `most` at most, a run on `fabric` gains from being done: in each there should
 /// be work between two meetings. What hosts can send is known, what they will is not.
 pub fn parts_worth(fabric: &Fabric, most: usize) -> usize {
+    let rack = |link: &Link| match (link.a, link.b) {
+        (Node::Host(_), Node::Switch(s)) | (Node::Switch(s), Node::Host(_)) => Some(s),
+        _ => None,
+    };
+    let racks: BTreeSet<u32> = fabric.links.iter().filter_map(rack).collect();
+    // There are no more parts than that, however many threads somebody has.
+    let most = most.min(racks.len());
     let packets_per_second: f64 = fabric
         .links
         .iter()
@@ -258,6 +266,8 @@ mod tests {
     fn parts_are_worth_it_where_each_has_work() {
         assert_eq!(parts_worth(&fabric(16, 8, 8, Span::us(1)), 2), 2);
         assert_eq!(parts_worth(&fabric(16, 8, 8, Span::us(1)), 64), 10);
+        // Who has no end of threads does not wait for it.
+        assert_eq!(parts_worth(&fabric(16, 8, 8, Span::us(1)), usize::MAX), 10);
         assert_eq!(parts_worth(&fabric(4, 2, 2, Span::us(1)), 8), 1);
         assert_eq!(parts_worth(&fabric(16, 8, 8, Span::us(1)), 1), 1);
     }

@@ -55,7 +55,7 @@ pub use headers::headers;
 pub use observe::Progress;
 pub use pcap::Capture;
 pub use ranks::Ranks;
-pub use readings::{Better, METRICS};
+pub use readings::{Better, METRICS, limits};
 pub use report::plot::PALETTE;
 pub use report::{FigureWidth, report, reproduction_files, write_pdf, write_report, write_svg};
 pub use reproduce::{
@@ -75,7 +75,8 @@ pub use tidegate_results as results;
 pub use tidegate_scenario::exchange::Format;
 pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};
 pub use tidegate_scenario::{
-    Distributed, Override, Plan, SoftwareSwitch, content_hash, distributions, resolved, templates,
+    Distributed, Override, Plan, SoftwareSwitch, content_hash, distributions, magnitude, resolved,
+    templates,
 };
 
 /// The example of a protocol in the document compiles.

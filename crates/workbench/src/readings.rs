@@ -244,6 +244,14 @@ impl<'a> Reader<'a> {
     }
 }
 
+/// What no value of a metric can be below, and above where there is such an end. An interval of
+/// confidence knows neither.
+pub fn limits(metric: &str) -> (f64, Option<f64>) {
+    let least = if metric.contains("slowdown") { 1.0 } else { 0.0 };
+    let is_share = metric.contains("jain") || metric.contains("utilization");
+    (least, is_share.then_some(1.0))
+}
+
 fn float(value: Option<Fixed>) -> Option<f64> {
     value.map(Fixed::as_f64)
 }
@@ -420,6 +428,17 @@ pub(crate) mod tests {
             "size_slowdown_p99",
         ];
         assert_eq!(hidden, expected.into_iter().collect());
+    }
+
+    #[test]
+    fn values_are_within_their_limits() {
+        for reading in readings(&summary(1)) {
+            let (least, most) = limits(reading.metric.name);
+            assert!(reading.value >= least, "{reading:?}");
+            assert!(most.is_none_or(|most| reading.value <= most + 1e-9), "{reading:?}");
+        }
+        assert_eq!(limits("size_slowdown_p99"), (1.0, None));
+        assert_eq!(limits("goodput_jain"), (0.0, Some(1.0)));
     }
 
     #[test]

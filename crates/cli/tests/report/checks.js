@@ -40,6 +40,10 @@
       faults.push(`${name}: not drawn`);
       continue;
     }
+    const place = figure.querySelector(".drawing");
+    if (media === "screen" && place.scrollWidth > place.clientWidth + 1) {
+      faults.push(`${name}: cut at the right`);
+    }
     const [box, frame] = [boxOf(svg), boxOf(figure.querySelector(".nsewdrag"))];
     const marks = [...figure.querySelectorAll(".scatterlayer path")].map(boxOf);
     const drawn = marks.filter((mark) => mark.width + mark.height > 1);

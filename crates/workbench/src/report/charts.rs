@@ -7,7 +7,7 @@ use tidegate_results::{BySize, Curve, FctSummary, Fixed, FlowSummary};
 
 use super::configurations::Configuration;
 use super::flows::Message;
-use super::plot::{Axis, Distribution, Line, LineFlows, LinePart, PALETTE, Plot, Points};
+use super::plot::{Axis, Distribution, Line, LineFlows, LinePart, MARKERS, PALETTE, Plot, Points};
 use super::read::Run;
 
 /// Points of a distribution, at even shares and at shares that are closer together the fewer are
@@ -63,7 +63,9 @@ pub(crate) fn lines(
             name: one.title.to_owned(),
             color: color.to_owned(),
             dash: if card.is_some() { earlier } else { i / PALETTE.len() },
-            marker: Some(card.map_or("circle", |card| card.marker.name()).to_owned()),
+            marker: Some(
+                card.map_or(MARKERS[i % MARKERS.len()], |card| card.marker.name()).to_owned(),
+            ),
             protocol: one.protocol.map(str::to_owned),
             ..drawn(one)
         }
@@ -226,20 +228,20 @@ fn by_size(one: &Configuration<'_>, of: Quantity<'_>) -> Line {
 mod tests {
     use super::*;
 
+    /// Messages with these slowdowns, and `open` of which it is known that theirs are larger than
+    /// `bound`.
+    fn drawn(values: impl Iterator<Item = u64>, open: usize, bound: u64) -> Points {
+        let message = |times, has_finished| {
+            let slowdown = Fixed::nearest(times as f64).unwrap().as_millionths();
+            Message { slowdown, has_finished, size: 0, id: 0 }
+        };
+        let open = (0..open).map(|_| message(bound, false));
+        let all: Vec<_> = values.map(|times| message(times, true)).chain(open).collect();
+        distribution(all.iter(), STEPS)
+    }
+
     #[test]
     fn a_distribution_ends_at_the_share_that_is_known() {
-        /// Messages with these slowdowns, and `open` of which it is known that theirs are larger than
-        /// `bound`.
-        fn drawn(values: impl Iterator<Item = u64>, open: usize, bound: u64) -> Points {
-            let message = |times, has_finished| {
-                let slowdown = Fixed::nearest(times as f64).unwrap().as_millionths();
-                Message { slowdown, has_finished, size: 0, id: 0 }
-            };
-            let open = (0..open).map(|_| message(bound, false));
-            let all: Vec<_> = values.map(|times| message(times, true)).chain(open).collect();
-            distribution(all.iter(), STEPS)
-        }
-
         let points = drawn(0..2001, 0, 0);
         assert!(points.len() <= 2 * STEPS + 2 && points.last() == Some(&(2000.0, 0.0)));
         assert_eq!(drawn(0..2001, 667, 2000).last(), Some(&(2000.0, 0.25)));

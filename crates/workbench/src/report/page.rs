@@ -34,8 +34,8 @@ pub(crate) fn runs(
     drawn: &[Configuration<'_>],
     data: &mut Data,
 ) -> String {
-    let mut html = scenarios(runs);
-    html.push_str(&differing(runs));
+    let mut html = scenarios(runs, all);
+    html.push_str(&differing(runs, all));
     html.push_str(&section("Summary", &format!("{}{}", warnings(runs), groups(runs))));
     html.push_str(&how_drawn(all, drawn.len()));
     html.push_str(&jobs(runs, drawn, data));
@@ -90,43 +90,64 @@ fn how_drawn(all: &[Configuration<'_>], drawn: usize) -> String {
     said
 }
 
-/// What was simulated.
-fn scenarios(runs: &[Run]) -> String {
-    let mut said: Vec<String> = Vec::new();
-    for run in runs {
-        let summary = &run.summary;
+/// What was simulated. Runs that differ in their seed alone are told of together.
+fn scenarios(runs: &[Run], all: &[Configuration<'_>]) -> String {
+    let mut said: Vec<(&str, String, Vec<u64>)> = Vec::new();
+    for summary in runs.iter().map(|run| &run.summary) {
         let text = format!(
-            "{}, seed {}: {}, measured from {}{}",
-            escaped(&summary.name),
-            summary.seed,
+            "{}, measured from {}{}",
             with_unit(Some(summary.sim_seconds * 1e3), "ms"),
             with_unit(Some(summary.warmup_seconds * 1e3), "ms"),
             connections(summary)
         );
-        if !said.contains(&text) {
-            said.push(text);
+        let is_same = |(name, other, _): &&mut (&str, String, Vec<u64>)| {
+            (*name, other.as_str()) == (summary.name.as_str(), text.as_str())
+        };
+        match said.iter_mut().find(is_same) {
+            Some((.., seeds)) if seeds.contains(&summary.seed) => {}
+            Some((.., seeds)) => seeds.push(summary.seed),
+            None => said.push((&summary.name, text, vec![summary.seed])),
         }
     }
     let more = said.len().saturating_sub(TITLES_MAX);
-    said.truncate(TITLES_MAX);
+    let tell = |(name, text, seeds): &(&str, String, Vec<u64>)| {
+        format!("{}, {}: {text}", escaped(name), seeds_named(seeds))
+    };
+    let mut said: Vec<String> = said.iter().take(TITLES_MAX).map(tell).collect();
     if more > 0 {
         said.push(format!("And {more} more, as the table of what differs tells."));
     }
-    let named = runs.iter().map(|run| (run.title.as_str(), &run.summary));
+    let named = all.iter().map(|one| (one.title, &one.run().summary));
     said.push(escaped(&conditions(&named.collect::<Vec<_>>())));
     said.iter().map(|text| format!("<p>{text}</p>\n")).collect()
 }
 
-/// What differs between the scenarios of the runs, where anything does.
-fn differing(runs: &[Run]) -> String {
-    let (found, more) = differences(runs);
+/// `seed 3`, `seeds 1 to 5`, `seeds 1, 7`.
+fn seeds_named(seeds: &[u64]) -> String {
+    match seeds {
+        [only] => format!("seed {only}"),
+        [first, .., last] if seeds.len() > 2 && seeds.is_sorted_by(|a, b| a + 1 == *b) => {
+            format!("seeds {first} to {last}")
+        }
+        _ => format!("seeds {}", seeds.iter().map(u64::to_string).collect::<Vec<_>>().join(", ")),
+    }
+}
+
+/// What differs between the scenarios of the runs, where anything does but the seeds of one
+/// configuration.
+fn differing(runs: &[Run], all: &[Configuration<'_>]) -> String {
+    let (mut found, more) = differences(runs);
+    if all.iter().any(|one| one.runs.len() > 1) {
+        found.retain(|(key, _)| key != "seed");
+    }
     if found.is_empty() {
         return String::new();
     }
     let rows = found.iter().flat_map(|(key, values)| {
         // Who lacks a key is all but those who have it.
         values.iter().filter(|(value, _)| value != LACKING).map(|(value, having)| {
-            let titles: Vec<&str> = having.iter().map(|i| runs[*i].title.as_str()).collect();
+            let having = all.iter().filter(|one| having.contains(&one.first));
+            let titles: Vec<&str> = having.map(|one| one.title).collect();
             vec![escaped(key), escaped(value), runs_named(&titles)].into()
         })
     });
@@ -178,10 +199,10 @@ fn groups(runs: &[Run]) -> String {
     let titles = [
         ("run", false),
         ("label", false),
-        ("flows", true),
-        ("unfinished", true),
+        ("flows since 0", true),
         ("goodput a flow Gbit/s", true),
         ("Jain", true),
+        ("messages unfinished", true),
         ("finished", true),
         ("FCT p50 µs", true),
         ("p99 µs", true),
@@ -197,9 +218,9 @@ fn groups(runs: &[Run]) -> String {
                 escaped(&run.title),
                 escaped(&group.label),
                 group.flows.to_string(),
-                fct.unfinished.to_string(),
                 number(group.goodput_gbps.mean),
                 number(group.goodput_gbps.jain),
+                fct.unfinished.to_string(),
                 finished(fct),
                 percentile(fct.hides(500), fct.p50_us),
                 percentile(fct.hides(10), fct.p99_us),
@@ -292,4 +313,28 @@ fn links(runs: &[Run]) -> String {
         })
     });
     table(&titles, rows)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::readings::tests::summary;
+    use crate::report::configurations::{configurations, grouped};
+    use crate::report::read::tests::of_summary;
+
+    #[test]
+    fn seeds_are_told_in_few_words() {
+        let told = [&[3][..], &[1, 2, 3, 4], &[1, 2], &[1, 2, 7]].map(seeds_named);
+        assert_eq!(told, ["seed 3", "seeds 1 to 4", "seeds 1, 2", "seeds 1, 2, 7"]);
+    }
+
+    #[test]
+    fn runs_that_differ_in_their_seed_alone_are_told_of_together() {
+        let runs: Vec<Run> = (1..=3).map(|seed| of_summary(summary(seed))).collect();
+        let all = configurations(&runs, &grouped(&runs));
+        let head = scenarios(&runs, &all);
+        assert!(head.contains("test, seeds 1 to 3: 0.2 ms"), "{head}");
+        assert_eq!(head.matches("<p>").count(), 2, "{head}");
+        assert_eq!(differing(&runs, &all), "");
+    }
 }

@@ -2,10 +2,21 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-/// Colours that colour-blind readers can tell apart, for lines that have none of their own: those
-/// of Okabe and Ito, with purple for their yellow, which is faint on white.
+/// Colours for lines that are of no protocol: muted, as none of a protocol is, and so far apart in
+/// lightness that neighbours differ without colour.
 pub const PALETTE: [&str; 7] =
-    ["#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#8c6bb1"];
+    ["#3b4a5a", "#b08d57", "#7a6a99", "#9dbfa8", "#5b3a4a", "#8fb0c9", "#c4a5a0"];
+
+/// Markers for the same, which no protocol has either.
+pub(crate) const MARKERS: [&str; 7] = [
+    "pentagon",
+    "triangle-left",
+    "hourglass",
+    "triangle-right",
+    "bowtie",
+    "hexagon2",
+    "star-diamond",
+];
 
 /// Width and height of what the axes enclose, in pixels. The page keeps to it.
 pub(crate) const AREA: (f64, f64) = (450.0, 270.0);
@@ -242,6 +253,15 @@ pub(crate) fn thin<'a>(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use tidegate_algos::Protocol;
+
+    #[test]
+    fn what_is_no_protocol_looks_like_none() {
+        for card in Protocol::ALL.iter().map(|protocol| protocol.card()) {
+            assert!(!PALETTE.contains(&card.color), "{}", card.name);
+            assert!(!MARKERS.contains(&card.marker.name()), "{}", card.name);
+        }
+    }
 
     #[test]
     fn numbers_are_short_and_come_back() {

@@ -230,8 +230,22 @@ pub(crate) fn rows(path: &Path, mut each: impl FnMut(&Row)) -> Result<bool, Erro
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use super::*;
+
+    /// A run that nothing else is known of, as of a scenario that says its seed alone.
+    pub(crate) fn of_summary(summary: Summary) -> Run {
+        Run {
+            kind: "a".to_owned(),
+            title: format!("a, seed {}", summary.seed),
+            protocol: None,
+            scenario: Some(serde_json::json!({ "seed": summary.seed })),
+            summary,
+            flows: Flows::default(),
+            series: None,
+            folder: PathBuf::new(),
+        }
+    }
 
     #[test]
     fn what_is_drawn_of_a_reproduction_is_there_and_whole() {

@@ -11,8 +11,8 @@ use super::html::{NONE, Row, note, notes, section, table};
 use super::markup::escaped;
 use super::means::{Entry, Means, PROTOCOL, Point, text};
 use super::page::WARNINGS_MAX;
-use super::plot::{PALETTE, short};
-use crate::readings::{Better, METRICS};
+use super::plot::{MARKERS, PALETTE, short};
+use crate::readings::{Better, METRICS, limits};
 
 /// Points that a page has of a sweep, at most.
 const POINTS_MAX: usize = 5_000;
@@ -20,10 +20,6 @@ const POINTS_MAX: usize = 5_000;
 const CELLS_MAX: usize = 100_000;
 /// Failures that are named at most.
 const FAILURES_MAX: usize = 20;
-
-/// Markers of lines that have none of their own.
-const MARKERS: [&str; 7] =
-    ["circle", "square", "diamond", "triangle-up", "triangle-down", "cross", "star"];
 
 /// What a reader chooses from.
 #[derive(Debug, Serialize)]
@@ -60,6 +56,9 @@ struct Metric {
     unit: String,
     /// `less` or `more`; nothing where neither is better.
     better: &'static str,
+    /// No value is below, and above where there is such an end.
+    least: f64,
+    most: Option<f64>,
     cells: Vec<Cell>,
 }
 
@@ -119,7 +118,7 @@ fn said(means: &Means) -> String {
     let each = if means.points.len() == 1 { "" } else { " each" };
     format!(
         "{points} under {seeds}{each}. What is drawn are means over the seeds; bands and bars are \
-         their 95 % confidence intervals, by Student's t."
+         their 95 % confidence intervals, by Student's t, as far as values can be."
     )
 }
 
@@ -254,7 +253,9 @@ impl Metric {
             "us" => "µs",
             unit => unit,
         };
-        Metric { name: name.to_owned(), unit: unit.to_owned(), better, cells: Vec::new() }
+        let (name, unit) = (name.to_owned(), unit.to_owned());
+        let (least, most) = limits(&name);
+        Metric { name, unit, better, least, most, cells: Vec::new() }
     }
 }
 

@@ -10,7 +10,9 @@ use super::{Picture, phase};
 use crate::observe::{
     CircuitTrace, FlowTrace, Observations, QueueTrace, Slowdown, Traced, quantile,
 };
-use crate::report::plot::{Axis, Distribution, Line, PALETTE, Plot, Points, Said, equal_scales};
+use crate::report::plot::{
+    Axis, Distribution, Line, MARKERS, PALETTE, Plot, Points, Said, equal_scales,
+};
 
 /// Every plot of a figure.
 pub(crate) fn pictures(
@@ -264,7 +266,8 @@ fn sweep(
             let color = card(run)
                 .map_or(PALETTE[lines.len() % PALETTE.len()], |card| card.color)
                 .to_owned();
-            let marker = Some(card(run).map_or("circle", |card| card.marker.name()).to_owned());
+            let nth = MARKERS[lines.len() % MARKERS.len()];
+            let marker = Some(card(run).map_or(nth, |card| card.marker.name()).to_owned());
             let dash = lines.iter().filter(|line| line.color == color).count();
             let protocol = run.protocol.clone();
             lines.push(Line { name, color, dash, marker, protocol, ..Line::default() });
@@ -305,7 +308,7 @@ fn apart((i, facts): (usize, &Facts)) -> Line {
     Line {
         name: facts.name.clone(),
         color: PALETTE[i % PALETTE.len()].to_owned(),
-        marker: Some(["circle", "square", "diamond", "triangle-up"][i % 4].to_owned()),
+        marker: Some(MARKERS[i % MARKERS.len()].to_owned()),
         points: facts.points.clone().into(),
         apart: true,
         ..Line::default()
@@ -403,7 +406,7 @@ fn by_label(seen: &Observations, of: Traced, chart: &Chart) -> Vec<Line> {
 /// Flows that a paper names by a colour have it.
 fn colour_of(curve: &Curve) -> Option<&'static str> {
     let Curve::Flows(label, None) = curve else { return None };
-    let named = [("blue", PALETTE[0]), ("green", PALETTE[2]), ("red", PALETTE[1])];
+    let named = [("blue", "#0072b2"), ("green", "#009e73"), ("red", "#d55e00")];
     named.iter().find(|(name, _)| name == label).map(|(_, color)| *color)
 }
 

@@ -84,28 +84,34 @@ const plainName = (metric) => metric.name.replace(/_(gbps|us|bytes)$/, "");
 const withUnit = (metric) =>
   plainName(metric) + (metric.unit ? ` (${metric.unit === "B" ? "bytes" : metric.unit})` : "");
 
+// What makes lines. Where nothing is to, but protocols are across, each is in its own colour.
+const linesBy = (sweep, view) =>
+  view.lines ?? (sweep.dimensions[view.x].protocols ? view.x : null);
+
 // A line of means, in the order of what is across.
 const lineOf = (sweep, view, value, cells, nth, count) => {
   const x = sweep.dimensions[view.x];
-  const own = value === null ? null : sweep.dimensions[view.lines];
+  const own = value === null ? null : sweep.dimensions[linesBy(sweep, view)];
   const names = !x.numbers.length;
   // Lines stand beside each other where names are across.
-  const shift = names && count > 1 ? 0.5 * (nth / (count - 1) - 0.5) : 0;
+  const shift = names && own !== x && count > 1 ? 0.5 * (nth / (count - 1) - 0.5) : 0;
   const at = (cell) => (names ? cell.place[view.x] + shift : x.numbers[cell.place[view.x]]);
   const ordered = [...cells].sort((a, b) => at(a) - at(b));
   const repeats = ordered.some((cell, i) => i > 0 && at(cell) === at(ordered[i - 1]));
-  const positive = ordered.flatMap((cell) => [cell.mean, cell.mean - (cell.half ?? 0)])
-    .filter((low) => low > 0);
+  // Intervals end where values do.
+  const { least, most } = view.metric;
+  const lowOf = (cell) => Math.max(cell.mean - (cell.half ?? 0), Math.min(least, cell.mean));
+  const positive = ordered.flatMap((cell) => [cell.mean, lowOf(cell)]).filter((low) => low > 0);
   // Nothing is below the bottom of a log axis.
   const floor = view.logY ? leastOf(positive) : -Infinity;
   const range = (cell) =>
-    [Math.max(cell.mean - (cell.half ?? 0), Math.min(floor, cell.mean)),
-      cell.mean + (cell.half ?? 0)];
+    [Math.max(lowOf(cell), Math.min(floor, cell.mean)),
+      Math.min(cell.mean + (cell.half ?? 0), Math.max(most ?? Infinity, cell.mean))];
   const told = (cell) =>
     (cell.half === null ? "" : ` ± ${digits(cell.half)}`) + `<br>n ${cell.n}` +
     (cell.mark === "bound" ? ", a lower bound" : "");
   return {
-    name: own ? named(own, value) : "",
+    name: own && own !== x ? named(own, value) : "",
     color: own ? own.colors[value] : sweep.dimensions[view.x].colors[0],
     marker: own ? own.markers[value] : "circle",
     dash: own && !own.protocols ? Math.floor(value / 7) : 0,
@@ -129,13 +135,14 @@ const endsOf = ({ numbers }) => {
 const plotsOf = (sweep, view) => {
   const x = sweep.dimensions[view.x];
   const of = (cells, d) => (d === null ? [null] : distinctOf(cells, d));
-  const numbers = view.lines === null ? [null] : of(view.chosen, view.lines);
+  const by = linesBy(sweep, view);
+  const numbers = of(view.chosen, by);
   const plots = of(view.chosen, view.panels).map((panel) => {
     const cells = view.chosen.filter((c) => panel === null || c.place[view.panels] === panel);
     const fixed = [...view.kept, [view.panels, panel]].filter(([, value]) => value !== null);
     const where = fixed.map(([d, value]) => placed(sweep.dimensions[d], value));
     const lines = numbers.map((value, i) => {
-      const own = cells.filter((cell) => value === null || cell.place[view.lines] === value);
+      const own = cells.filter((cell) => value === null || cell.place[by] === value);
       return lineOf(sweep, view, value, own, i, numbers.length);
     });
     const better = view.metric.better ? `; ${view.metric.better} is better` : "";
