@@ -111,8 +111,10 @@ pub(crate) fn reproduce(args: &Reproduce) -> Result<String> {
         total.tell(step);
     };
     let forecast = |all: &workbench::Forecast| complain(&said(all));
-    // Where it does not know where it is, only real packets are refused.
-    let host = std::env::current_exe().ok();
+    #[cfg(target_os = "linux")]
+    let host = crate::testbed::program().ok();
+    #[cfg(not(target_os = "linux"))]
+    let host: Option<std::path::PathBuf> = None;
     let options = ReproduceOptions {
         forecast: (!args.voice.quiet).then_some(&forecast),
         quick: args.quick,

@@ -37,6 +37,17 @@ pub(crate) struct Testbed {
     voice: Voice,
 }
 
+/// This program, to start it again as a host: not the command that Python installs.
+pub(crate) fn program() -> Result<PathBuf> {
+    let program = std::env::current_exe().ok();
+    let is_ours = |path: &PathBuf| path.file_stem().is_some_and(|stem| stem == "tidegate");
+    program.filter(is_ours).ok_or_else(|| {
+        let why = "a testbed starts this program again for each host, which has to be the binary \
+                   `tidegate`: cargo build --release -p tidegate-cli";
+        Error::Run(why.to_owned())
+    })
+}
+
 /// Acts it out, and returns what goes to stdout.
 pub(crate) fn testbed(args: &Testbed) -> Result<String> {
     let Testbed { scenario, dilation, out, force, json: as_json, voice } = args;
@@ -49,8 +60,7 @@ pub(crate) fn testbed(args: &Testbed) -> Result<String> {
         return Err(Error::Usage { option: "--force", message: message.to_owned() });
     }
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
-    let program = std::env::current_exe()
-        .map_err(|why| Error::Run(format!("this program does not know where it is: {why}")))?;
+    let program = program()?;
     let dilation = match dilation {
         Some(dilation) => *dilation,
         None => testbed::usual_dilation(&plan)?,

@@ -101,6 +101,31 @@ fn flows_share_a_link_as_simulated_ones_do() {
     assert!(page.contains("swift, real packets") && page.contains("swift, simulated"));
 }
 
+/// Each connection takes a path of its own, as simulated ones do.
+#[test]
+fn flows_between_two_hosts_take_the_paths_that_simulated_ones_take() {
+    let fabric = "[fabric]\nkind = 'leaf-spine'\nracks = 2\nhosts_per_rack = 1\nspines = 4\n\
+                  mtu = '1000B'\nhost_link = { rate = '10Gbps', delay = '2us' }\n\
+                  fabric_link = { rate = '3Gbps', delay = '1us' }\n[switch]";
+    let (head, rest) = STAR.split_once("[fabric]").unwrap();
+    let (_, tail) = rest.split_once("[switch]").unwrap();
+    let flows = "[[flows]]\nsrc = 'h0'\ndst = 'h1'\ncount = 6\n";
+    let place = place(&format!("{head}{fabric}{tail}{flows}"));
+    let args = ["--set", "drain=0ms", "--set", "duration=3ms", "--set", "warmup=1ms"];
+    let used = |subcommand: &str| {
+        let summary = json(&place, subcommand, &args);
+        let links = summary["links"].as_array().unwrap().iter();
+        let up = links.filter(|link| link["from"] == "tor0" && link["to"] != "h0");
+        let busy = up.filter(|link| link["packets"].as_u64().unwrap() > 50);
+        let mut busy: Vec<String> = busy.map(|link| link["to"].to_string()).collect();
+        busy.sort();
+        busy
+    };
+    let simulated = used("run");
+    assert!(simulated.len() > 1, "{simulated:?}");
+    assert_eq!(used("testbed"), simulated);
+}
+
 #[test]
 fn exchanges_and_collectives_go_on_as_messages_arrive() {
     let traffic = "[[traffic]]\nkind = 'closed-loop'\nlabel = 'ask'\nclients = 'h[1-2]'\n\
@@ -153,10 +178,21 @@ fn an_interrupt_ends_it_and_leaves_nothing() {
     while hosts() < 2 {
         std::thread::sleep(Duration::from_millis(20));
     }
+    let listed = Command::new("ps")
+        .args(["--no-headers", "-o", "pid", "--ppid", &child.id().to_string()])
+        .output();
+    let listed = listed.unwrap().stdout;
+    let hosts_of_it: Vec<String> =
+        String::from_utf8(listed).unwrap().split_whitespace().map(str::to_owned).collect();
+    assert!(hosts_of_it.len() >= 2, "{hosts_of_it:?}");
     let kill = Command::new("kill").args(["-INT", &child.id().to_string()]).status();
     assert!(kill.unwrap().success());
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert_eq!(files(&place.path("")), ["scenario.toml"]);
+    // Its hosts are gone with it.
+    assert!(
+        hosts_of_it.iter().all(|host| !std::path::Path::new(&format!("/proc/{host}")).exists())
+    );
 }
 
 #[test]

@@ -17,6 +17,8 @@ use crate::socket::{MOST_BYTES, MOST_SEGMENTS, Socket};
 const ROWS: usize = 16;
 /// How exactly the system wakes this thread: its slack is 50 us unless it is told.
 const TIMER_SLACK_NS: u64 = 1;
+/// While the system has no room it is asked again after so long at the latest.
+const STUCK: Duration = Duration::from_millis(1);
 /// Time is told in picoseconds since the last multiple of this before: as long as they fit, and far
 /// longer than sessions.
 const ERA: Duration = Duration::from_secs(1 << 23);
@@ -231,8 +233,14 @@ impl Driver {
             let _ = nix::sys::prctl::set_timerslack(TIMER_SLACK_NS);
         }
         let wait = until.min(self.node.deadline()).since(self.now());
-        let wait = TimeSpec::from(self.clock.dilation.real(wait));
-        let out = if self.stuck.is_some() { PollFlags::POLLOUT } else { PollFlags::empty() };
+        let mut wait = self.clock.dilation.real(wait);
+        let mut out = PollFlags::empty();
+        if self.stuck.is_some() {
+            // What wants to be sent now waits for the system, and only what is timed does not.
+            wait = wait.max(STUCK);
+            out = PollFlags::POLLOUT;
+        }
+        let wait = TimeSpec::from(wait);
         let socket = PollFd::new(self.socket.as_fd(), PollFlags::POLLIN | out);
         let second = PollFd::new(waker.unwrap_or(self.socket.as_fd()), PollFlags::POLLIN);
         let mut both = [socket, second];

@@ -261,7 +261,7 @@ impl World {
         self.sent += 1;
         let mut datagram = Datagram::default();
         datagram.fill(tos_said, bytes);
-        let reader = Reader { priorities: PRIORITIES, stamps: true, sized: false };
+        let reader = Reader { priorities: PRIORITIES, stamps: true, sized: false, sprays: false };
         let mut packet = datagram.packet(reader, self.sent, to as u32, 0).unwrap();
         packet.frame.wire_bytes = frame.wire_bytes;
         let lands = now + rate().serialise(frame.wire_bytes.into()) + DELAY;

@@ -94,10 +94,10 @@ pub struct OpenHost {
 }
 
 /// A message that is arriving.
-#[derive(Clone, Copy, Default)]
+#[derive(Clone, Default)]
 struct Arriving {
-    /// Payload so far.
-    bytes: u64,
+    /// What has overtaken its name: when, and how many bytes.
+    early: Vec<(Time, u32)>,
     name: Option<Name>,
 }
 
@@ -190,23 +190,29 @@ impl OpenHost {
         piece: &[u8],
     ) -> bool {
         let arriving = self.arriving.entry((from, number)).or_default();
-        arriving.bytes += piece.len() as u64;
-        let mut fresh = piece.len() as u64;
+        let bytes = piece.len() as u32;
         if offset == 0 {
             let Some(name) = Name::take(&mut &piece[..]) else { return false };
             arriving.name = Some(name);
-            // With what has overtaken it.
-            fresh = arriving.bytes;
+            let early = std::mem::take(&mut arriving.early);
             self.expect(from, number, name);
+            for (at, bytes) in early {
+                self.count(at, from, number, name, bytes);
+            }
+            self.count(now, from, number, name, bytes);
+        } else if let Some(name) = arriving.name {
+            self.count(now, from, number, name, bytes);
+        } else {
+            arriving.early.push((now, bytes));
         }
-        let Some(Arriving { name: Some(name), .. }) = self.arriving.get(&(from, number)) else {
-            return true;
-        };
-        // What is shorter than a name was sent longer.
-        let bytes = name.bytes.min(fresh).min(u32::MAX.into()) as u32;
-        self.flows.delivered(now, now, MessageId { src: from, id: number }, bytes);
-        self.deliveries.push(Delivery { at: now, flow: name.id, bytes });
         true
+    }
+
+    fn count(&mut self, at: Time, from: u32, number: u32, name: Name, bytes: u32) {
+        // What is shorter than a name was sent longer.
+        let bytes = bytes.min(u32::try_from(name.bytes).unwrap_or(u32::MAX));
+        self.flows.delivered(at, at, MessageId { src: from, id: number }, bytes);
+        self.deliveries.push(Delivery { at, flow: name.id, bytes });
     }
 
     fn expect(&mut self, from: u32, number: u32, name: Name) {

@@ -4,7 +4,9 @@ use std::net::{Ipv4Addr, SocketAddrV4};
 
 use tidegate_core::fabric::{Buffer, CreditQueue, Fabric, Link, Node, Routing, Switch};
 use tidegate_core::wire::telemetry;
-use tidegate_core::{Extent, Frame, Hop, HopTrace, Marking, Rate, Span, Time, frame_flag};
+use tidegate_core::{
+    Extent, Frame, Hop, HopTrace, MIN_WIRE_BYTES, Marking, Rate, Span, Time, frame_flag,
+};
 
 use crate::Config;
 use crate::crossing::Crossing;
@@ -79,6 +81,7 @@ pub fn any_traffic(script: &[u8]) {
         Ok(crossing) => crossing,
         Err(why) => panic!("{why}"),
     };
+    let sized = config(choice).sized;
     let (mut now, mut came, mut left) = (Time::ZERO, Vec::new(), 0);
     let (steps, _) = script.as_chunks::<STEP>();
     for step in steps {
@@ -97,13 +100,13 @@ pub fn any_traffic(script: &[u8]) {
         }
         if gap % 4 != 0 {
             crossing.advance(now);
-            left += leave(&mut crossing, now, &came);
+            left += leave(&mut crossing, sized, now, &came);
         }
     }
     // All queues are empty before then.
     now += Span::s(100);
     crossing.advance(now);
-    left += leave(&mut crossing, now, &came);
+    left += leave(&mut crossing, sized, now, &came);
     assert_eq!(crossing.held(), 0, "something is kept");
     let (ports, _) = crossing.fabric.records();
     let dropped: u64 = ports.iter().map(|port| port.drops + port.credit_drops).sum();
@@ -142,14 +145,18 @@ fn payload(number: u32, step: &[u8; STEP], script: &[u8]) -> Vec<u8> {
 }
 
 /// Takes out what leaves by now, and holds it against what came; how many.
-fn leave(crossing: &mut Crossing, now: Time, came: &[Came]) -> u64 {
+fn leave(crossing: &mut Crossing, sized: bool, now: Time, came: &[Came]) -> u64 {
     let (mut count, mut last) = (0, Time::ZERO);
     while let Some((at, number)) = crossing.due(now) {
         let slot = crossing.slot(number);
         let Came { at: came_at, way, tos, payload } = &came[slot.way.path as usize];
         assert_eq!(slot.way, *way);
         assert!(payload.len() <= MOST_BYTES, "{} bytes are no packet", payload.len());
-        let takes = Rate::mbps(100).serialise((payload.len() + AROUND_BYTES) as u64);
+        let carried = match payload.last_chunk() {
+            Some(&[a, b, _, _, _, _]) if sized => u64::from(u16::from_be_bytes([a, b])),
+            _ => (payload.len() + AROUND_BYTES) as u64,
+        };
+        let takes = Rate::mbps(100).serialise(carried.max(u64::from(MIN_WIRE_BYTES)));
         assert!(last <= at && *came_at + takes < at, "{came_at}, {at}");
         let datagram = &slot.datagram;
         assert!(datagram.tos() == *tos || (tos & ECN != 0 && datagram.tos() == tos | ECN));

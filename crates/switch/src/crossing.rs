@@ -45,7 +45,12 @@ impl Crossing {
             .map_err(|why| io::Error::new(io::ErrorKind::InvalidInput, why))?;
         Ok(Crossing {
             fabric,
-            reader: Reader { priorities: priorities.unwrap_or(1), stamps, sized: config.sized },
+            reader: Reader {
+                priorities: priorities.unwrap_or(1),
+                stamps,
+                sized: config.sized,
+                sprays: config.routing == Routing::Spray,
+            },
             sprays: *routing == Routing::Spray,
             slots: Slots::default(),
             inbox: Vec::new(),

@@ -43,8 +43,11 @@ pub struct Reader {
     pub priorities: u8,
     /// It writes telemetry.
     pub stamps: bool,
-    /// The last two bytes of each datagram say what links carry of it.
+    /// The last six bytes of each datagram say what links carry of it, in two, and what its path is
+    /// chosen by.
     pub sized: bool,
+    /// Whatever they say, each takes a path for itself.
+    pub sprays: bool,
 }
 
 /// A datagram that is on its way through the switch.
@@ -77,9 +80,13 @@ impl Datagram {
         host: u32,
         entropy: u32,
     ) -> Option<Packet> {
-        let wire_bytes = match self.bytes.last_chunk() {
-            Some(&said) if reader.sized => u16::from_be_bytes(said),
-            _ => u16::try_from(self.bytes.len() + AROUND_BYTES).ok()?,
+        let whole = u16::try_from(self.bytes.len() + AROUND_BYTES).ok()?;
+        let (wire_bytes, entropy) = match self.bytes.last_chunk() {
+            Some(&[a, b, c, d, e, f]) if reader.sized => {
+                let said = u32::from_be_bytes([c, d, e, f]);
+                (u16::from_be_bytes([a, b]), if reader.sprays { entropy } else { said })
+            }
+            _ => (whole, entropy),
         };
         let mut frame = Frame::default();
         let mut hops = HopTrace::default();
@@ -134,7 +141,7 @@ mod tests {
     use super::*;
     use tidegate_core::{Hop, Rate, Span, Time};
 
-    const READER: Reader = Reader { priorities: 8, stamps: true, sized: false };
+    const READER: Reader = Reader { priorities: 8, stamps: true, sized: false, sprays: false };
 
     fn datagram(tos: u8, payload: &[u8]) -> Datagram {
         let mut datagram = Datagram::default();
@@ -235,10 +242,13 @@ mod tests {
         };
         let mut long = vec![7; 300];
         assert_eq!(wire_bytes(READER, &long), 300 + AROUND_BYTES as u16);
-        long[298..].copy_from_slice(&1_080_u16.to_be_bytes());
+        long[294..296].copy_from_slice(&1_080_u16.to_be_bytes());
         assert_eq!(wire_bytes(sized, &long), 1_080);
         // No packet is shorter than the shortest, whatever is said.
-        assert_eq!([&[0, 1][..], &[9], &[]].map(|payload| wire_bytes(sized, payload)), [84; 3]);
+        assert_eq!(
+            [&[0, 1, 2, 3, 4, 5][..], &[9], &[]].map(|payload| wire_bytes(sized, payload)),
+            [84; 3]
+        );
     }
 
     #[test]

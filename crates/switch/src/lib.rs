@@ -51,7 +51,8 @@ pub struct Config {
     /// The links from hosts are here, too, with rate and delay: for hosts that have none of their
     /// own.
     pub uplinks: bool,
-    /// The last two bytes of each datagram say what links carry of it, most significant first.
+    /// Datagrams end with six bytes, most significant first: what links carry of it, in two, and
+    /// what its path is chosen by.
     pub sized: bool,
     /// How its clock goes; none: as the system's, from when the switch is opened.
     pub clock: Option<Dilation>,

@@ -54,7 +54,8 @@ fn parse(body: &Bytes) -> Option<(u8, Bytes, Bytes)> {
     let (&operation, rest) = body.split_first()?;
     let (&length, rest) = rest.split_first_chunk()?;
     let (key, value) = rest.split_at_checked(u32::from_be_bytes(length) as usize)?;
-    Some((operation, body.slice_ref(key), body.slice_ref(value)))
+    // The key outlives the request; the value is most of it.
+    Some((operation, Bytes::copy_from_slice(key), body.slice_ref(value)))
 }
 
 /// A store elsewhere.

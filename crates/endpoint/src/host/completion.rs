@@ -63,10 +63,13 @@ impl<T> Completion<T> {
         let (begun, most) = (clock.now(), span(most));
         loop {
             if let Some(outcome) = self.source.take() {
+                // Whoever has its outcome is not to be woken in the place of others.
+                self.listener = None;
                 return outcome;
             }
             let left = most.beyond(clock.now().since(begun));
             if left == Span::ZERO {
+                self.listener = None;
                 return Err(Error::TimedOut);
             }
             match self.listener.take() {
@@ -91,6 +94,7 @@ impl<T> Future for Completion<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             if let Some(outcome) = self.source.take() {
+                self.listener = None;
                 return Poll::Ready(outcome);
             }
             match &mut self.listener {

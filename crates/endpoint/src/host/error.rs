@@ -23,6 +23,8 @@ pub enum Error {
     Closed,
     /// This host's socket failed: the system's number of the error.
     Socket(i32),
+    /// This host's thread has failed, which is a fault of its own.
+    Failed,
     /// It is not there yet. It may still come, and can be waited for again.
     TimedOut,
     /// It was given to somebody before.
@@ -40,6 +42,7 @@ impl fmt::Display for Error {
             Error::Socket(number) => {
                 write!(f, "the socket failed: {}", io::Error::from_raw_os_error(*number))
             }
+            Error::Failed => f.write_str("this host's thread has failed, a fault of its own"),
             Error::TimedOut => f.write_str("it is not there yet"),
             Error::Given => f.write_str("it was given to somebody before"),
         }

@@ -22,7 +22,7 @@ use crate::node::{Event, Gone, PeerId, SendError, Ticket};
 pub(super) fn spawn(driver: Driver, shared: Arc<Shared>, woken: UnixStream) -> io::Result<()> {
     let mut thread = Thread {
         driver,
-        end: Ending { shared: shared.clone(), why: Error::Closed },
+        end: Ending { shared: shared.clone(), why: Error::Failed },
         shared,
         woken,
         peers: BTreeMap::new(),
@@ -62,7 +62,7 @@ struct Thread {
     asked: BTreeMap<(PeerId, u64), Promise<Bytes>>,
     /// Requests so far, which are numbered by it.
     requests: u64,
-    /// While the host closes: when a message was last delivered, or failed.
+    /// While the host closes: when a message was last delivered.
     closing: Option<Time>,
     /// After the driver: whoever hears of the end finds the address free.
     end: Ending,
@@ -76,9 +76,11 @@ struct Ending {
 
 impl Thread {
     fn run(&mut self) {
-        if let Err(why) = self.turns() {
-            self.end.why = Error::Socket(why.raw_os_error().unwrap_or_default());
-        }
+        // It stays as it is where this panics.
+        self.end.why = match self.turns() {
+            Ok(()) => Error::Closed,
+            Err(why) => why.raw_os_error().map_or(Error::Failed, Error::Socket),
+        };
     }
 
     /// Until there is nothing more to do.
@@ -178,7 +180,7 @@ impl Thread {
             Event::Arrived(peer, message) => self.arrived(now, peer, message),
             Event::Delivered(ticket) => self.sent(now, ticket, Ok(())),
             Event::Failed(ticket, why) => self.sent(now, ticket, Err(Error::Gone(why))),
-            Event::Gone(peer, why) => self.gone(now, peer, Ok(why)),
+            Event::Gone(peer, why) => self.gone(peer, Ok(why)),
             Event::Piece(peer, piece) => {
                 // Its messages are whole: who configured it otherwise hears of none.
                 self.driver.node.taken(now, peer, piece.bytes.len() as u64);
@@ -238,7 +240,9 @@ impl Thread {
 
     /// What was sent has arrived, or never will.
     fn sent(&mut self, now: Time, ticket: Ticket, outcome: Result<(), Error>) {
-        self.closing = self.closing.map(|_| now);
+        if outcome.is_ok() {
+            self.closing = self.closing.map(|_| now);
+        }
         let Some(Sent { to, bytes, promise }) = self.sent.remove(&ticket) else { return };
         if let Some(promise) = promise {
             promise.settle(outcome);
@@ -247,12 +251,13 @@ impl Thread {
     }
 
     /// A session is over.
-    fn gone(&mut self, now: Time, peer: PeerId, how: Result<Gone, Error>) {
-        self.closing = self.closing.map(|_| now);
+    fn gone(&mut self, peer: PeerId, how: Result<Gone, Error>) {
         let why = how.map_or_else(|error| error, Error::Gone);
         let Some(Known { state, asked, .. }) = self.peers.remove(&peer) else { return };
         state.ended(how);
-        self.shared.forget_left();
+        if self.closing.is_none() {
+            self.shared.forget_left();
+        }
         asked.into_iter().for_each(|(promise, _)| promise.settle(Err(why)));
         let theirs = self.asked.extract_if((peer, 0)..=(peer, u64::MAX), |_, _| true);
         theirs.for_each(|(_, promise)| promise.settle(Err(why)));
@@ -266,7 +271,7 @@ impl Drop for Thread {
         let tickets: Vec<Ticket> = self.sent.keys().copied().collect();
         tickets.into_iter().for_each(|ticket| self.sent(now, ticket, Err(end)));
         let peers: Vec<PeerId> = self.peers.keys().copied().collect();
-        peers.into_iter().for_each(|peer| self.gone(now, peer, Err(end)));
+        peers.into_iter().for_each(|peer| self.gone(peer, Err(end)));
     }
 }
 

@@ -15,6 +15,8 @@ use crate::session::{Key, OVERHEAD_BYTES};
 const LEAST_DATAGRAM: usize = 576;
 /// Longest that IP carries.
 const MOST_DATAGRAM: usize = 65_507;
+/// Sums of it never overflow.
+const MOST_UNREAD: u64 = 1 << 60;
 /// Before a session tells how long a round trip takes.
 const UNKNOWN_RTT: Span = Span::us(100);
 /// Bandwidth-delay products are no less than so many full packets: user space takes the time of
@@ -35,6 +37,10 @@ pub struct Config {
     /// Round trip of a full packet and its answer on an empty network; unless it is told, what the
     /// first handshake sees.
     pub base_rtt: Option<Span>,
+    /// The same of smallest packets; unless it is told, what follows from that.
+    pub control_rtt: Option<Span>,
+    /// The network sends each packet by a path of its own.
+    pub spraying: bool,
     /// Bandwidth-delay product in bytes; unless it is told, rate times base RTT, and no less than
     /// eight packets.
     pub bdp_bytes: Option<f64>,
@@ -74,8 +80,9 @@ pub enum Delivery {
 pub enum Sizes {
     /// All of it, and what Ethernet adds.
     Real,
-    /// What a simulated link does: the bytes that the protocol counts for the packet. They stand
-    /// in the last two of each datagram, for links that exist in software alone.
+    /// What a simulated link does: the bytes that the protocol counts for the packet. They stand at
+    /// the end of each datagram in two bytes, and behind them in four what paths are chosen by, for
+    /// links and switches that exist in software alone.
     Simulated,
 }
 
@@ -155,6 +162,8 @@ impl Config {
             rate,
             datagram: 1_472,
             base_rtt: None,
+            control_rtt: None,
+            spraying: false,
             bdp_bytes: None,
             hops: 1,
             switches: Vec::new(),
@@ -197,7 +206,7 @@ impl Config {
             fabric_control_rtt: Span::ZERO,
             bdp_bytes: 0.0,
             connections: self.connections,
-            spraying: false,
+            spraying: self.spraying,
             priorities: self.priorities,
             most_held: self.most_held,
         };
@@ -234,7 +243,8 @@ impl Config {
         // does not.
         let shorter = full.beyond(serialised(MIN_WIRE_BYTES)).times(u64::from(self.hops) + 1);
         context.fabric_base_rtt = base_rtt;
-        context.fabric_control_rtt = base_rtt.beyond(shorter).max(base_rtt.scale(0.5));
+        let control_rtt = base_rtt.beyond(shorter).max(base_rtt.scale(0.5));
+        context.fabric_control_rtt = self.control_rtt.unwrap_or(control_rtt);
         context.bdp_bytes = self.bdp_bytes.unwrap_or(bytes.max(LEAST_BDP_PACKETS * packet));
     }
 
@@ -306,6 +316,9 @@ impl Config {
         if unread_bytes < message_bytes {
             let allowed = format!("at least those of a message, {message_bytes}");
             return range("unread bytes", &unread_bytes, allowed);
+        }
+        if unread_bytes > MOST_UNREAD {
+            return range("unread bytes", &unread_bytes, format!("no more than {MOST_UNREAD}"));
         }
         if silence < Span::ms(100) {
             return range("silence", &silence, "at least 100ms".into());

@@ -213,6 +213,13 @@ impl Node {
         self.config.stack.profile(&path, rate_bps).domain_warning
     }
 
+    /// What is known of the path to the peer, in place of what was seen and configured.
+    pub fn know_path(&mut self, peer: PeerId, path: Path) {
+        if let Some(peer) = self.peers.get_mut(peer) {
+            peer.path = Some(path);
+        }
+    }
+
     /// Gives a message to the transport, or keeps it until the peer is there and has room: `head`
     /// and `body` in one.
     ///
@@ -387,7 +394,11 @@ struct Paths<'a> {
 impl PathOracle for Paths<'_> {
     fn path(&self, _src: u32, dst: u32) -> Path {
         let fabric = self.context.fabric_base_rtt;
-        let seen = self.peers.at(dst).map_or(Span::FOREVER, |peer| peer.rtt);
+        let peer = self.peers.at(dst);
+        if let Some(told) = peer.and_then(|peer| peer.path) {
+            return told;
+        }
+        let seen = peer.map_or(Span::FOREVER, |peer| peer.rtt);
         Path {
             base_rtt: if seen == Span::FOREVER { fabric } else { seen },
             fabric_base_rtt: fabric,

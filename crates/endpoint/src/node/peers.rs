@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::net::SocketAddr;
 
-use tidegate_core::{Span, Time};
+use tidegate_core::{Path, Span, Time};
 
 use super::messages::Incoming;
 use super::{Gone, PeerId, SELF};
@@ -19,6 +19,8 @@ pub(super) struct Peer {
     pub(super) waiting: VecDeque<u32>,
     /// The shortest round trip that was seen: of a full datagram and a short answer.
     pub(super) rtt: Span,
+    /// What was told of the path.
+    pub(super) path: Option<Path>,
     pub(super) heard_at: Time,
     /// When it is looked at next.
     pub(super) due: Time,
@@ -120,6 +122,7 @@ impl Peers {
             state,
             waiting: VecDeque::new(),
             rtt: Span::FOREVER,
+            path: None,
             heard_at: now,
             due: now,
             closing: false,

@@ -7,8 +7,8 @@ use crate::session::OVERHEAD_BYTES;
 const CAPABLE: u8 = 0b10;
 /// The packet was marked.
 const MARKED: u8 = 0b11;
-/// What says how much of a datagram simulated links carry.
-const SIZE_BYTES: usize = 2;
+/// What says how much of a datagram simulated links carry, and which.
+const TRAILER_BYTES: usize = 2 + 4;
 
 /// Bytes that telemetry takes at the beginning of a datagram.
 fn telemetry_bytes(packet: &Packet) -> (usize, usize) {
@@ -35,12 +35,17 @@ impl Node {
     pub fn receive(&mut self, now: Time, arrival: Arrival<'_>) {
         let now = self.clock(now);
         let Arrival { from, tos, held, bytes } = arrival;
-        let said = if self.config.sizes == Sizes::Simulated { SIZE_BYTES } else { 0 };
-        let Some(end) = bytes.len().checked_sub(said) else {
-            self.counters.malformed += 1;
-            return;
-        };
-        let bytes = &mut bytes[..end];
+        let mut bytes = bytes;
+        let mut entropy = 0;
+        if self.config.sizes == Sizes::Simulated {
+            let Some((rest, &mut [_, _, ref of_path @ ..])) =
+                bytes.split_last_chunk_mut::<TRAILER_BYTES>()
+            else {
+                self.counters.malformed += 1;
+                return;
+            };
+            (bytes, entropy) = (rest, u32::from_be_bytes(*of_path));
+        }
         match bytes.get(1) {
             Some(kind) if OF_SESSIONS.contains(kind) => match Header::parse(bytes) {
                 Ok((Header::Control(control), _)) => {
@@ -55,13 +60,17 @@ impl Node {
                 }
                 _ => self.counters.malformed += 1,
             },
-            Some(_) => self.on_packet(now, held, from, tos, bytes),
+            Some(_) => {
+                let arrival = Arrival { from, tos, held, bytes };
+                self.on_packet(now, entropy, arrival);
+            }
             None => self.counters.malformed += 1,
         }
     }
 
     /// A packet of a transport.
-    fn on_packet(&mut self, now: Time, held: Span, from: SocketAddr, tos: u8, bytes: &mut [u8]) {
+    fn on_packet(&mut self, now: Time, entropy: u32, arrival: Arrival<'_>) {
+        let Arrival { from, tos, held, bytes } = arrival;
         let mut packet = Packet::default();
         let parsed = self.protocol.parse(bytes, packet.as_mut());
         let Some((headers, data)) = parsed.ok().and_then(|at| match Header::parse(&bytes[at..]) {
@@ -104,6 +113,7 @@ impl Node {
             packet.frame.flags |= frame_flag::ECN_CAPABLE;
         }
         packet.frame.dst = SELF;
+        packet.frame.entropy = entropy;
         packet.frame.priority = self.priority(tos);
         packet.body.src = number;
         packet.body.payload_bytes = payload.len() as u32;
@@ -140,24 +150,29 @@ impl Node {
             let top = self.tos(0, 0);
             let departure = Departure { to, tos: top, bytes: bytes.len() };
             let wire_bytes = (bytes.len() as u32 + BELOW_BYTES).min(u16::MAX.into());
-            return self.say_size(departure, wire_bytes as u16, out);
+            return self.say_size(departure, wire_bytes as u16, 0, out);
         }
         loop {
             if self.free_at > now.after(self.config.burst) {
                 return None;
             }
-            let Some(packet) = self.endpoint.as_mut()?.transmit(now) else {
+            let Some(mut packet) = self.endpoint.as_mut()?.transmit(now) else {
                 self.unasked = false;
                 return None;
             };
             self.unasked = true;
+            // Handed over ahead of time, it leaves when the link is free.
+            if packet.body.sent_at == now {
+                packet.body.sent_at = self.free_at.max(now);
+            }
             let wire = self.context.nic_rate.serialise(packet.frame.wire_bytes.into());
             self.free_at = self.free_at.max(now).after(wire);
             if let Some(departure) = self.emit(&packet, out) {
                 if packet.body.is_retransmission && self.config.delivery == Delivery::Pieces {
                     self.note_resent(&packet);
                 }
-                return self.say_size(departure, packet.frame.wire_bytes, out);
+                let (wire_bytes, entropy) = (packet.frame.wire_bytes, packet.frame.entropy);
+                return self.say_size(departure, wire_bytes, entropy, out);
             }
         }
     }
@@ -170,13 +185,22 @@ impl Node {
         }
     }
 
-    /// Adds to a datagram what links carry of it, where they do not see that.
-    fn say_size(&self, of: Departure, wire_bytes: u16, out: &mut [u8]) -> Option<Departure> {
+    /// Adds to a datagram what links carry of it, and what paths are chosen by, where nobody sees
+    /// that.
+    fn say_size(
+        &self,
+        of: Departure,
+        wire_bytes: u16,
+        entropy: u32,
+        out: &mut [u8],
+    ) -> Option<Departure> {
         if self.config.sizes == Sizes::Real {
             return Some(of);
         }
-        out.get_mut(of.bytes..)?.first_chunk_mut().map(|room| *room = wire_bytes.to_be_bytes())?;
-        Some(Departure { bytes: of.bytes + SIZE_BYTES, ..of })
+        let (size, rest) = out.get_mut(of.bytes..)?.split_first_chunk_mut()?;
+        *size = wire_bytes.to_be_bytes();
+        *rest.first_chunk_mut()? = entropy.to_be_bytes();
+        Some(Departure { bytes: of.bytes + TRAILER_BYTES, ..of })
     }
 
     /// Writes a packet as a datagram; none where its peer is gone.

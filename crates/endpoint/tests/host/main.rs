@@ -351,6 +351,6 @@ fn a_driver_looks_at_its_socket_for_as_long_as_it_is_told() {
         }
         let (took, busy) = (driver.now().since(now), Span::ns(busy_poll.as_nanos() as u64));
         assert!(took >= busy, "{took} of {busy}");
-        assert_eq!(turns > 10, busy_poll > Duration::ZERO, "{turns} turns");
+        assert_eq!(turns > 0, busy_poll > Duration::ZERO, "{turns} turns");
     }
 }

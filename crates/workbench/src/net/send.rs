@@ -197,11 +197,16 @@ impl Sender<'_> {
             }
             let is_last = options.count.is_some_and(|count| self.sent >= count);
             if now >= stop || is_last || interrupted {
-                let at = *ended.get_or_insert(now);
+                let (at, by_then) = *ended.get_or_insert((now, (self.delivered, self.received)));
                 let pending = self.tickets.len() + self.requests.len();
                 if pending == 0 || now.since(at) > span(PATIENCE) || interrupted {
-                    let end = if options.mode_is_open() { at } else { now };
-                    let end = if pending == 0 { end } else { at };
+                    // What comes while nothing is sent any more is no rate, but of a closed loop
+                    // that ends with all of it.
+                    let whole = pending == 0 && !options.mode_is_open();
+                    let end = if whole { now } else { at };
+                    if !whole {
+                        (self.delivered, self.received) = by_then;
+                    }
                     return Ok(Duration::from_nanos(end.since(measured_from).as_ps() / 1_000));
                 }
             } else {

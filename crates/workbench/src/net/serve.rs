@@ -80,11 +80,12 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                     over |= options.once;
                 }
                 Event::Arrived(peer, message) => {
-                    received += message.len() as u64;
+                    let parsed = Head::parse(&message).ok();
+                    received += parsed.as_ref().map_or(0, |(_, body)| body.len() as u64);
                     driver.node.taken(now, peer, message.len() as u64);
                     let rtt = driver.node.base_rtt(peer).map(Span::as_us_f64);
                     base_rtt = [base_rtt, rtt].into_iter().flatten().reduce(f64::min);
-                    if let Ok((Head::Request(Request { number }), asked)) = Head::parse(&message) {
+                    if let Some((Head::Request(Request { number }), asked)) = parsed {
                         let length = asked.first_chunk().map_or(0, |n| u64::from_be_bytes(*n));
                         let length = length.min(MOST_REPLY as u64) as usize;
                         let reply = zeros.slice(..length);

@@ -118,6 +118,8 @@ pub(crate) struct Left {
     pub(crate) files: Vec<Partial>,
     /// Files that are in memory alone.
     pub(crate) tables: Vec<(&'static str, Vec<u8>)>,
+    /// Where packets were real: what is behind the numbers.
+    pub(crate) real: Option<RealSummary>,
 }
 
 /// A run that is about to begin.

@@ -81,6 +81,7 @@ impl<'a> Audience<'a> {
         left.seen.digest = format!("{:016x}", outcome.digest);
         left.seen.warmup_us = plan.warmup.as_us_f64();
         left.seen.duration_us = plan.duration.as_us_f64();
+        left.real = Some(real.clone());
         let (outcome, real) = (&outcome, Some(real));
         measures.finish(&End { plan, outcome, drained, threads: 1, watch, real }, &mut left)?;
         Ok(left)

@@ -528,11 +528,13 @@ fn acted_out(
     };
     let dilation = testbed::usual_dilation(plan)?;
     let asks = || options.is_interrupted();
-    testbed::act(
-        plan,
-        measures,
-        &testbed::Control { program, dilation, asks: &asks, tell: &|_| {} },
-    )
+    let control = testbed::Control { program, dilation, asks: &asks, tell: &|_| {} };
+    let left = testbed::act(plan, measures, &control)?;
+    // What a busy machine has measured is no value. Runs that were kept need not be made again.
+    match left.real.as_ref().and_then(tidegate_results::RealSummary::warning) {
+        Some(warning) => Err(Error::Run(format!("{}: {warning}", plan.name))),
+        None => Ok(left),
+    }
 }
 
 #[cfg(not(target_os = "linux"))]

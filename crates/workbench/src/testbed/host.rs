@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tidegate_core::{Dilation, Message, Need, Span, Time, mix64};
+use tidegate_core::{Dilation, Need, Span, Time, mix64};
 use tidegate_endpoint::driver::{Clock, Driver};
 use tidegate_endpoint::node::{
     Config, Delivery, Event, Limits, Node, PeerId, Piece, SendError, Terms, Ticket, entropy,
@@ -154,16 +154,20 @@ impl Host {
         })
     }
 
-    /// Asks for sessions with those of higher numbers; the others ask.
+    /// Asks for sessions with those of higher numbers, one after the other, so that no switch has
+    /// to hold questions of all; the others ask.
     fn meet(&mut self, addresses: Vec<Option<SocketAddr>>) -> Result<(), String> {
         let others = (0..).zip(addresses).filter(|(host, _)| *host != self.own);
         self.addresses = others.filter_map(|(host, address)| Some((address?, host))).collect();
-        let now = self.driver.now();
-        for (&address, _) in self.addresses.iter().filter(|(_, host)| **host > self.own) {
-            let asked = self.driver.node.connect(now, address);
-            asked.map_err(|why| format!("no session with {address}: {why:?}"))?;
-        }
-        Ok(())
+        self.meet_next()
+    }
+
+    fn meet_next(&mut self) -> Result<(), String> {
+        let higher = self.addresses.iter().filter(|(_, host)| **host > self.own);
+        let next = higher.filter(|(_, host)| !self.sessions.contains_key(host));
+        let Some((&address, _)) = next.min_by_key(|(_, host)| **host) else { return Ok(()) };
+        let asked = self.driver.node.connect(self.driver.now(), address);
+        asked.map(drop).map_err(|why| format!("no session with {address}: {why}"))
     }
 
     /// Does what there is to do, or waits until then, or until the testbed says something.
@@ -191,7 +195,9 @@ impl Host {
                 let address = self.driver.node.address(peer);
                 let host = address.and_then(|address| self.addresses.get(&address));
                 let &host = host.ok_or_else(|| format!("a stranger at {address:?}"))?;
+                self.driver.node.know_path(peer, self.share.paths().path(self.own, host));
                 self.sessions.insert(host, peer);
+                self.meet_next()?;
                 self.hosts.insert(peer, host);
             }
             Event::Gone(_, why) => return Err(format!("a session ended: {why:?}")),
@@ -235,9 +241,10 @@ impl Host {
             };
             // What does not end by itself is as long as the link can carry in the run.
             let most = self.zeros.len() as u64;
-            let length = if bytes == Message::UNLIMITED { most } else { bytes };
-            if length > most {
-                return Err(format!("a message of {length} bytes is longer than {most}"));
+            // So is what would end after it.
+            let length = bytes.min(most);
+            if length == MOST_ZEROS {
+                return Err(format!("the link carries more than {length} bytes in the run"));
             }
             let body = self.zeros.slice(..length as usize - NAME_BYTES);
             let terms = Terms { weight, dedicated, ..Terms::default() };
@@ -264,6 +271,8 @@ fn config(plan: &Plan, role: &Role, share: &OpenHost) -> Config {
     };
     Config {
         base_rtt: Some(context.fabric_base_rtt),
+        control_rtt: Some(context.fabric_control_rtt),
+        spraying: context.spraying,
         bdp_bytes: Some(context.bdp_bytes),
         hops: hops.max().unwrap_or(1),
         switches: SWITCHES.to_vec(),
@@ -279,6 +288,9 @@ fn config(plan: &Plan, role: &Role, share: &OpenHost) -> Config {
 
 /// Whether the testbed has said something.
 fn is_readable(from: &BufReader<StdinLock<'_>>) -> Result<bool, String> {
+    if !from.buffer().is_empty() {
+        return Ok(true);
+    }
     let mut polled = [PollFd::new(from.get_ref().as_fd(), PollFlags::POLLIN)];
     poll(&mut polled, PollTimeout::ZERO).map(|ready| ready > 0).map_err(text)
 }

@@ -43,6 +43,8 @@ const DATAGRAMS: f64 = 20_000.0;
 const BASE_RTT: Duration = Duration::from_millis(5);
 /// The most that time may be slowed down.
 pub const MOST_DILATION: u32 = 1_000_000;
+/// Each takes a process, and a socket of the switch.
+const MOST_HOSTS: usize = 250;
 /// Hosts that are not ready by then never are.
 const PATIENCE: Duration = Duration::from_secs(60);
 /// Between the last that is told of the start and the start.
@@ -155,6 +157,7 @@ fn refuse(plan: &Plan) -> Result<(), Error> {
         (pauses, "switches that pause who sends to them (switch.pfc)"),
         (fabric.circuits.is_some(), "circuits (fabric)"),
         (!fabric.rate_changes.is_empty(), "links whose rate changes (fabric)"),
+        (there(plan).len() > MOST_HOSTS, "more than 250 hosts"),
         (plan.stack_time != Default::default(), "what hosts take for packets (hosts.stack_delay)"),
     ];
     match refused.iter().find(|(is_so, _)| *is_so) {
