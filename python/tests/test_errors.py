@@ -49,6 +49,16 @@ def test_wrong_arguments_are_refused(scenario: dict[str, Any], tmp_path: Path) -
         (lambda: tidegate.run(scenario, out=out), "holds results"),
         (lambda: tidegate.run(scenario, force=True), "--force"),
         (lambda: tidegate.run(scenario, threads=0), "--threads"),
+        (lambda: tidegate.run(scenario, threads=-1), "--threads: found -1"),
+        (lambda: tidegate.run(scenario, threads=10**9), "--threads: found 1000000000"),
+        (lambda: tidegate.run(scenario, seed=-1), "--seed: found -1"),
+        (lambda: tidegate.load(scenario, seed=2**70), "--seed: found 1180591620717411303424"),
+        (lambda: tidegate.run(scenario, seed=0.5), "--seed: found 0.5"),
+        (lambda: tidegate.compare(scenario, []), "--protocols: found none"),
+        (lambda: tidegate.sweep(scenario, {"drain": 0.3}), "--vary: drain: found 0.3"),
+        (lambda: tidegate.sweep(scenario, {"drain": ["1ms"]}, search_seed=-1), "--search-seed"),
+        (lambda: tidegate.sweep(scenario, {"drain": ["1ms"]}, cache=__file__), "kept there"),
+        (lambda: tidegate.reproduce("poseidon/1", cache=__file__), "kept there"),
         (lambda: tidegate.run(scenario, seeds="1.."), "--seeds"),
         (lambda: tidegate.run(scenario, seeds=[]), "--seeds"),
         (lambda: tidegate.compare(scenario, ["no-such"]), "there is no protocol"),
@@ -69,6 +79,9 @@ def test_wrong_arguments_are_refused(scenario: dict[str, Any], tmp_path: Path) -
         tidegate.read(tmp_path)
     (out / "flows.parquet").write_bytes(b"no Parquet")
     with pytest.raises(tidegate.RunError, match=r"flows\.parquet"):
+        tidegate.read(out)
+    (out / "flows.parquet").unlink()
+    with pytest.raises(tidegate.RunError, match=r"flows\.parquet: is not there"):
         tidegate.read(out)
 
 

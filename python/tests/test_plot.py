@@ -19,7 +19,7 @@ import pytest
 from matplotlib import colors
 
 import tidegate
-from conftest import names
+from conftest import larger, names
 from tidegate import plot
 from tidegate.results import Comparison
 
@@ -39,10 +39,9 @@ def test_distributions_are_those_of_rows(comparison: Comparison, tmp_path: Path)
         for line, run in zip(axes.get_lines(), comparison.runs, strict=True):
             assert line.get_label() == run.protocol
             assert colors.same_color(line.get_color(), cards()[run.protocol])
-            rows = pl.DataFrame(run.flows).filter(pl.col("measured"))
+            shares = larger(run, column)
             for x, y in zip(*line.get_data(), strict=True):
-                share = (rows[column] <= x).sum() / rows.height
-                assert y == pytest.approx(1 - share if is_tail else share)
+                assert y == pytest.approx(shares[x] if is_tail else 1 - shares[x])
         assert axes.figure.get_size_inches()[0] == plot.COLUMN
         assert axes.get_legend() is not None
     assert cdf.get_xlabel() == "slowdown" and ccdf.get_xlabel() == "completion time (µs)"
@@ -56,10 +55,14 @@ def test_what_is_unfinished_is_larger(scenario: dict[str, Any]) -> None:
     fct = run.summary.fct["all"]
     assert fct.unfinished > 0.01 * fct.count
     (line,) = plot.cdf(run).get_lines()
-    assert np.max(line.get_ydata()) == pytest.approx(1 - fct.unfinished / fct.count)
+    drawn = dict(zip(*line.get_data(), strict=True))
+    assert drawn == pytest.approx({x: 1 - share for x, share in larger(run, "slowdown").items()})
+    assert max(drawn.values()) == pytest.approx(fct.slowdown.reach)
+    # The median stands where the distribution crosses a half.
+    assert min(x for x, share in drawn.items() if share >= 0.5) == fct.slowdown.p50
     axes = plot.by_size(run, "p99")
     hollow = [line for line in axes.get_lines() if line.get_markerfacecolor() == "white"]
-    bounds = [one for one in fct.by_size if one.unfinished > 0.01 * one.count]
+    bounds = [one for one in fct.by_size if (one.slowdown.reach or 0) < 0.99]
     assert len(hollow) == 1
     assert list(hollow[0].get_ydata()) == [one.slowdown.p99 for one in bounds if one.slowdown.p99]
 
@@ -109,7 +112,9 @@ def test_sweeps_have_bands(scenario: dict[str, Any]) -> None:
             ]
             assert mean == metric.mean and metric.half_width is not None
             heights = low_and_high[np.isclose(low_and_high[:, 0], load), 1]
-            assert np.min(heights) == pytest.approx(metric.mean - metric.half_width)
+            # No slowdown is below one, whatever the interval says.
+            least = max(metric.mean - metric.half_width, 1)
+            assert np.min(heights) == pytest.approx(least)
             assert np.max(heights) == pytest.approx(metric.mean + metric.half_width)
     assert axes.get_ylabel() == "slowdown, p99"
     over_all = plot.metric(sweep, "goodput_total_gbps", label="long")
@@ -119,9 +124,35 @@ def test_sweeps_have_bands(scenario: dict[str, Any]) -> None:
         (lambda: plot.metric(sweep, "goodput_total_gbps"), "label: found none"),
         (lambda: plot.metric(sweep, "slowdown_p99", label="nobody"), "label: found 'nobody'"),
         (lambda: plot.metric(sweep, "slowdown_p99", x="protocol"), "x: found 'protocol'"),
+        (lambda: plot.metric(sweep, "size_slowdown_p99"), "a value for each range of sizes"),
+        (lambda: plot.metric(sweep.points, "slowdown_p99"), "sweep: found tuple"),
     ):
         with pytest.raises(tidegate.UsageError, match=words):
             wrong()
+
+
+def test_sweeps_over_quantities_have_an_axis_and_name_their_keys(scenario: dict[str, Any]) -> None:
+    vary = {"fabric.host_link.delay": ["4us", "500ns", "1us"], "traffic.search.load": [0.1, 0.2]}
+    sweep = tidegate.sweep(scenario, vary, cache=False)
+    axes = plot.metric(sweep, "slowdown_p99")
+    assert axes.get_xlabel() == "fabric.host_link.delay (µs)"
+    assert list(axes.get_lines()[0].get_xdata()) == [0.5, 1, 4]
+    legend = axes.get_legend()
+    assert legend is not None and legend.get_title().get_text() == "traffic.search.load"
+    words = tidegate.sweep(scenario, {"switch.routing": ["ecmp", "spray"]}, cache=False)
+    with pytest.raises(tidegate.UsageError, match=r"there is none among switch\.routing"):
+        plot.metric(words, "slowdown_p99")
+
+
+def test_lines_have_names_that_tell_them_apart(scenario: dict[str, Any]) -> None:
+    run = tidegate.run(scenario)
+    name = f"{run.protocol}, two racks, 1"
+    twice = [line.get_label() for line in plot.cdf([run, run]).get_lines()]
+    assert twice == [f"{name} (1)", f"{name} (2)"]
+    named = plot.by_size({"load 0.3": run, "load 0.6": run}, "p50").get_lines()
+    assert [line.get_label() for line in named][:2] == ["load 0.3", "load 0.6"]
+    looks = plot.looks([run.protocol] * 6)
+    assert len({(look.color, look.dash) for look in looks}) == 6
 
 
 def test_lines_of_one_protocol_differ_and_colours_stay(scenario: dict[str, Any]) -> None:
@@ -143,7 +174,12 @@ def test_wrong_arguments_are_refused(comparison: Comparison) -> None:
     quiet = dataclasses.replace(comparison.runs[0], timeseries=None)
     for wrong, words in (
         (lambda: plot.cdf(comparison, "speed"), "column: found 'speed'"),
+        (lambda: plot.cdf(comparison, "src"), "column: found 'src'"),
+        (lambda: plot.cdf(comparison, label="nobody"), "label: found 'nobody'"),
+        (lambda: plot.cdf(7), "of: found int"),
         (lambda: plot.by_size(comparison, label="nobody"), "label: found 'nobody'"),
+        (lambda: plot.by_size(comparison, "p95"), "percentile: found 'p95'"),
+        (lambda: plot.queue(comparison, ("a", "b")), r"link: found \('a', 'b'\), expected a port"),
         (lambda: plot.queue(quiet), "output.timeseries"),
     ):
         with pytest.raises(tidegate.UsageError, match=words):

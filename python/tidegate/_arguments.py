@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import json
 import math
+import operator
 import os
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeAlias, TypedDict
 
 from tidegate import _native
+from tidegate._progress import warn
 from tidegate.errors import ScenarioError, UsageError
 
 Scenario: TypeAlias = "str | os.PathLike[str] | Mapping[str, Any]"
@@ -25,6 +27,10 @@ Vary: TypeAlias = "Mapping[str, str | Iterable[Any]] | Iterable[str] | None"
 
 Path: TypeAlias = "str | os.PathLike[str]"
 """A path."""
+
+
+MOST = 2**63 - 1
+"""The largest number that TOML has."""
 
 
 class Asked(TypedDict):
@@ -107,7 +113,35 @@ def values(key: str, given: str | Iterable[Any]) -> str:
     """The values of a key as `--vary` takes them."""
     if isinstance(given, str):
         return given
-    return ",".join(toml(value, key) for value in plain(given, key))
+    listed = plain(given, key)
+    if not isinstance(listed, list):
+        raise UsageError(
+            f"--vary: {key}: found {given!r}, expected a list of values, or a text such as "
+            '"0.3..0.9:0.1"'
+        )
+    return ",".join(toml(value, key) for value in listed)
+
+
+def whole(option: str, given: int, least: int, most: int) -> int:
+    """A whole number that is not out of range."""
+    expected = f"expected a whole number from {least} to {most}"
+    try:
+        number = operator.index(given)
+    except TypeError:
+        raise UsageError(f"{option}: found {given!r}, {expected}") from None
+    if not least <= number <= most:
+        raise UsageError(f"{option}: found {number}, {expected}")
+    return number
+
+
+def seed_number(given: int | None) -> int | None:
+    """The seed of a run, as the command takes it."""
+    return None if given is None else whole("--seed", given, 0, MOST)
+
+
+def most_threads(given: int | None) -> int | None:
+    """How many threads there may be, as the command takes it."""
+    return None if given is None else whole("--threads", given, 1, 65_535)
 
 
 def folder(given: Path | None) -> str | None:
@@ -122,12 +156,24 @@ def how(threads: int | None, out: Path | None, force: bool) -> tuple[int | None,
             "--force: replaces what a run writes, and this one writes nothing; name a folder with "
             "--out"
         )
-    return threads, folder(out), force
+    return most_threads(threads), folder(out), force
 
 
 def cache_folder(cache: Path | bool) -> str | None:
-    """Where runs are kept."""
-    if cache is True:
-        at = _native.default_cache()
-        return None if at is None else os.fspath(at)
-    return None if cache is False else os.fspath(cache)
+    """Where runs are kept: a folder that is named has to be one.
+
+    Without the user's own, which is warned of, runs are only not kept.
+    """
+    if cache is False:
+        return None
+    at = _native.default_cache() if cache is True else cache
+    if at is None:
+        return None
+    try:
+        _native.can_keep(os.fspath(at))
+    except UsageError as why:
+        if cache is not True:
+            raise
+        warn([str(why)])
+        return None
+    return os.fspath(at)

@@ -18,7 +18,9 @@ from tidegate._arguments import (
     changes,
     folder,
     how,
+    most_threads,
     scenario,
+    seed_number,
     seeds_text,
 )
 from tidegate._native import Table
@@ -41,7 +43,8 @@ _Tables: TypeAlias = Iterable[tuple[int, str, Table]]
 
 def load(given: Scenario, *, set: Changes = None, seed: int | None = None) -> Plan:
     """Read a scenario, with changes, and say what is wrong with it if anything is."""
-    plan = made(Plan, json.loads(_native.load(scenario(given), changes(set), seed)))
+    text = _native.load(scenario(given), changes(set), seed_number(seed))
+    plan = made(Plan, json.loads(text))
     warn(plan.warnings)
     return plan
 
@@ -106,7 +109,11 @@ def run(
         if seed is not None or captures is not None:
             raise UsageError("--seeds: is not for runs with a seed of their own, or a capture")
         return _seeds(given, None, (set, seeds), (threads, out, force), progress)
-    options = (threads, folder(out), force) if pcap is not None else how(threads, out, force)
+    seed = seed_number(seed)
+    if pcap is not None:  # It is written too, so that there is something to replace.
+        options = most_threads(threads), folder(out), force
+    else:
+        options = how(threads, out, force)
     with Bar(progress) as bar:
         text, tables = _native.run(scenario(given), changes(set), seed, options, captures, bar.tell)
     summary = json.loads(text)
@@ -154,6 +161,9 @@ def compare(
 ) -> Comparison | Aggregate:
     """Run a scenario under several protocols, as `tidegate compare` does; arguments as in `run`."""
     names = protocols.split(",") if isinstance(protocols, str) else list(protocols)
+    if not names:
+        raise UsageError("--protocols: found none, expected one at least")
+    seed = seed_number(seed)
     if seeds is not None:
         if seed is not None:
             raise UsageError("--seeds: is not for runs with a seed of their own")
@@ -199,6 +209,8 @@ def _run(
     else:
         names = ("flows.parquet", "timeseries.parquet")
         found = {name: Table(at / name) for name in names if (at / name).exists()}
+        if names[0] not in found:
+            raise RunError(f"{at / names[0]}: is not there, though a run writes it")
     return {
         "summary": summary,
         "flows": found["flows.parquet"],

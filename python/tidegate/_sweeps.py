@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from tidegate import _native
 from tidegate._arguments import (
+    MOST,
     Asked,
     Changes,
     Path,
@@ -17,9 +18,11 @@ from tidegate._arguments import (
     cache_folder,
     changes,
     how,
+    most_threads,
     scenario,
     seeds_text,
     vary_texts,
+    whole,
 )
 from tidegate._progress import Bar, warn
 from tidegate.results import Forecast, Sweep, made
@@ -40,8 +43,8 @@ def _asked(
         "scenario": scenario(given),
         "vary": vary_texts(vary),
         "zip": together,
-        "random": points,
-        "search_seed": search_seed,
+        "random": None if points is None else whole("--random", points, 1, MOST),
+        "search_seed": whole("--search-seed", search_seed, 0, MOST),
         "set": changes(set),
         "seeds": None if seeds is None else seeds_text(seeds),
     }
@@ -74,7 +77,7 @@ def sweep(
     cache lacks are made by its workers. The cache has to be a folder that all of them share.
     """
     asked = _asked(given, vary, (zip, random, search_seed), set, seeds)
-    _, to, force = how(threads, out, force)
+    threads, to, force = how(threads, out, force)
     at = cache_folder(cache)
     if client is not None and client is not False:
         from tidegate._cluster import fill
@@ -83,10 +86,10 @@ def sweep(
     with Bar(progress) as bar:
         text, kept, table = _native.sweep(asked, (threads, at), to, force, bar.tell)
     done = made(Sweep, json.loads(text), table=table, kept=kept, folder=to and Folder(to))
+    warn(done.warnings)
     if done.failed:
         first = done.failed[0]
         runs = len(done.points) * len(done.seeds)
-    warn(done.warnings)
         warn([f"{len(done.failed)} of {runs} runs failed, seed {first.seed} first: {first.why}"])
     return done
 
@@ -105,4 +108,5 @@ def forecast(
 ) -> Forecast:
     """Say what a sweep is going to take, by the beginning of some of its runs."""
     asked = _asked(given, vary, (zip, random, search_seed), set, seeds)
-    return made(Forecast, json.loads(_native.forecast(asked, (threads, cache_folder(cache)))))
+    options = most_threads(threads), cache_folder(cache)
+    return made(Forecast, json.loads(_native.forecast(asked, options)))

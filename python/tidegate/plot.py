@@ -3,21 +3,23 @@
 Every function draws on the axes that it is handed, or on a new figure of a column's width, and
 returns the axes: what is not to your liking is changed by matplotlib's own means. A protocol has
 the colour and the marker that it has everywhere in tidegate; where one has several lines, the
-others are dashed.
+others are dashed, and lighter where there are no more dashes. Runs are drawn under what tells them
+apart (protocol, name, seed), or under the names of a dictionary: `{"load 0.3": run}`.
 """
 
 from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal, ParamSpec
+from typing import Any, Literal, ParamSpec, TypeAlias
 
 import matplotlib as mpl
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+from matplotlib import colors
 from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
@@ -29,6 +31,9 @@ from tidegate._arguments import Path
 from tidegate._facade import protocols
 from tidegate.errors import UsageError
 from tidegate.results import Comparison, Fct, Metric, Run, Sweep
+
+Runs: TypeAlias = "Run | Comparison | Iterable[Run] | Mapping[str, Run]"
+"""What is drawn: runs, perhaps under names."""
 
 COLUMN = 3.33
 """Width of a column of a paper with two, in inches."""
@@ -48,7 +53,7 @@ STYLE: dict[Any, Any] = {
     "grid.linewidth": 0.4,
     "legend.fontsize": 7,
     "legend.frameon": False,
-    "legend.handlelength": 1.8,
+    "legend.handlelength": 2.8,
     "lines.linewidth": 1.2,
     "lines.markersize": 3.5,
     "pdf.fonttype": 42,
@@ -70,6 +75,10 @@ _MARKERS = {
 _DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 _POINTS = 1000
 """Points of a distribution below its tail, which has as many."""
+_NOTHING = 1e-12
+"""A share that is zero but for rounding."""
+_COLUMNS = ("slowdown", "fct_us")
+"""What distributions are drawn of."""
 
 
 @dataclass(frozen=True)
@@ -103,8 +112,15 @@ def looks(names: Sequence[str]) -> list[Look]:
             (color, marker), dash = cards[name], names[:i].count(name)
         else:
             color, marker, dash = palette[i % len(palette)], "o", i // len(palette)
-        found.append(Look(color, marker, _DASHES[dash % len(_DASHES)]))
+        again, dash = divmod(dash, len(_DASHES))
+        found.append(Look(_lighter(color, again), marker, _DASHES[dash]))
     return found
+
+
+def _lighter(color: str, times: int) -> str:
+    """The colour, a fifth of the way to white each time."""
+    red, green, blue = (1 - (1 - part) * 0.8**times for part in colors.to_rgb(color))
+    return colors.to_hex((red, green, blue))
 
 
 def subplots(
@@ -149,34 +165,59 @@ def _axes(given: Axes | None) -> Axes:
     return axes
 
 
-def _runs(given: Run | Comparison | Iterable[Run]) -> list[Run]:
-    if isinstance(given, Run):
-        return [given]
-    return list(given.runs if isinstance(given, Comparison) else given)
-
-
-def _lines(runs: list[Run]) -> Iterator[tuple[Run, str, Look]]:
-    """Runs with what tells them apart: protocols, and names or seeds where those are the same."""
-    titles = names = [run.protocol for run in runs]
+def _runs(given: Runs) -> dict[str, Run]:
+    """Runs by what tells them apart: protocols, and names or seeds where those are the same."""
+    if isinstance(given, Mapping):
+        return dict(given)
+    if isinstance(given, Run | Comparison):
+        given = given.runs if isinstance(given, Comparison) else [given]
+    runs = list(given) if isinstance(given, Iterable) else [given]
+    for one in runs:
+        if not isinstance(one, Run):
+            raise UsageError(
+                f"of: found {type(one).__name__}, expected runs, a comparison, or a dictionary of "
+                "runs; means over seeds have no rows"
+            )
+    titles = [run.protocol for run in runs]
     for more in ("name", "seed"):
         if len(set(titles)) < len(runs):
             said = [getattr(run.summary, more) for run in runs]
             titles = [f"{title}, {one}" for title, one in zip(titles, said, strict=True)]
-    return zip(runs, titles, looks(names), strict=True)
+    if len(set(titles)) < len(runs):
+        titles = [f"{title} ({number})" for number, title in enumerate(titles, 1)]
+    return dict(zip(titles, runs, strict=True))
 
 
-def _values(run: Run, column: str, label: str | None) -> tuple[Any, int]:
-    """What a column has of the messages that count, in order, and how many those are."""
+def _lines(runs: dict[str, Run]) -> Iterator[tuple[Run, str, Look]]:
+    """Runs with their titles, and how each is drawn."""
+    drawn = looks([run.protocol for run in runs.values()])
+    return zip(runs.values(), runs, drawn, strict=True)
+
+
+def _values(run: Run, column: str, label: str | None) -> tuple[Any, Any]:
+    """What a column has of the messages that count, in order, and the share that is larger.
+
+    Shares are those of the estimate of Kaplan and Meier, as percentiles of the summary are: of a
+    message that did not finish it is known that it took longer than it had by the end of the run.
+    """
+    if column not in _COLUMNS:
+        raise UsageError(f"column: found {column!r}, expected one of {', '.join(_COLUMNS)}")
     rows = pa.table(run.flows)
-    if column not in rows.column_names:
-        raise UsageError(
-            f"column: found {column!r}, expected one of {', '.join(rows.column_names)}"
-        )
     counts = rows["measured"]
     if label is not None:
-        counts = pc.and_(counts, pc.equal(rows["label"], label))
+        _fct(run, label)
+        counts = pc.and_(counts, pc.equal(rows["label"], label)) if label != "all" else counts
     rows = rows.filter(counts)
-    return np.sort(rows[column].drop_null().to_numpy()), len(rows)
+    known = np.sort(rows[column].drop_null().to_numpy())
+    cut = rows.filter(pc.is_null(rows["fct_us"]))
+    over_us = (run.summary.sim_seconds + run.summary.drain_seconds) * 1e6
+    bounds = over_us - cut["start_us"].to_numpy()
+    if column == "slowdown":
+        bounds = bounds / cut["ideal_us"].to_numpy()
+    bounds = np.sort(bounds)
+    # Those that took at least as long as each, or may have.
+    left = len(known) - np.arange(len(known)) + len(bounds) - np.searchsorted(bounds, known)
+    return known, np.cumprod(1 - 1 / left)
 
 
 def _few(n: int) -> Any:
@@ -187,7 +228,7 @@ def _few(n: int) -> Any:
 
 
 def _distribution(
-    of: Run | Comparison | Iterable[Run],
+    of: Runs,
     column: str,
     label: str | None,
     axes: Axes | None,
@@ -195,15 +236,15 @@ def _distribution(
 ) -> Axes:
     axes = _axes(axes)
     for run, title, look in _lines(_runs(of)):
-        values, count = _values(run, column, label)
+        values, larger = _values(run, column, label)
         if len(values) == 0:
             continue
         x = np.unique(values[_few(len(values))])
-        # Of messages that did not finish it is known that they are larger.
-        shares = np.searchsorted(values, x, side="right") / count
+        shares = larger[np.searchsorted(values, x, side="right") - 1]
         if is_tail:
+            x, shares = x[shares > _NOTHING], shares[shares > _NOTHING]
+        else:
             shares = 1 - shares
-            x, shares = x[shares > 0], shares[shares > 0]
         axes.step(x, shares, where="post", label=title, **look.line())
     axes.set_xscale("log")
     _plainly(axes.xaxis)
@@ -221,34 +262,34 @@ def _distribution(
 
 @_styled
 def cdf(
-    of: Run | Comparison | Iterable[Run],
+    of: Runs,
     column: str = "slowdown",
     *,
     label: str | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """The distribution of a column of `flows` over the messages that count, or those of a label.
+    """The distribution of `slowdown` or `fct_us` over the messages that count, or of a label.
 
-    It ends at the share of messages that finished.
+    It ends where nothing is known of the messages that did not finish.
     """
     return _distribution(of, column, label, axes, is_tail=False)
 
 
 @_styled
 def ccdf(
-    of: Run | Comparison | Iterable[Run],
+    of: Runs,
     column: str = "slowdown",
     *,
     label: str | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """The share of messages in which a column of `flows` is larger, on log axes: its tail."""
+    """The share of messages whose `slowdown` or `fct_us` is larger, on log axes: its tail."""
     return _distribution(of, column, label, axes, is_tail=True)
 
 
 @_styled
 def by_size(
-    of: Run | Comparison | Iterable[Run],
+    of: Runs,
     percentile: Literal["p50", "p99", "p999"] = "p99",
     *,
     label: str = "all",
@@ -259,17 +300,22 @@ def by_size(
     A hollow marker is only a lower bound: too many messages of that size did not finish.
     """
     axes, runs = _axes(axes), _runs(of)
-    sizes = [one for run in runs for one in _fct(run, label).by_size]
+    sizes = [one for run in runs.values() for one in _fct(run, label).by_size]
     bounds = sorted({(one.min_bytes, one.below_bytes or math.inf) for one in sizes})
     places = {least: place for place, (least, _) in enumerate(bounds)}
-    above = {"p50": 0.5, "p99": 0.01, "p999": 0.001}[percentile]
+    if percentile not in _PERCENTILES:
+        known = ", ".join(_PERCENTILES)
+        raise UsageError(f"percentile: found {percentile!r}, expected one of {known}")
+    share = {"p50": 0.5, "p99": 0.99, "p999": 0.999}[percentile]
     for run, title, look in _lines(runs):
         points = []
         for one in _fct(run, label).by_size:
             slowdown = getattr(one.slowdown, percentile)
             if slowdown is not None:
-                is_bound = one.unfinished > above * one.count
-                points.append((places[one.min_bytes], slowdown, is_bound))
+                reach = one.slowdown.reach
+                if reach is None:  # Older results.
+                    reach = 1 - one.unfinished / one.count
+                points.append((places[one.min_bytes], slowdown, reach < share - _NOTHING))
         _marked(axes, points, title, look)
     axes.set_xticks(range(len(bounds)), [_decade(*bound) for bound in bounds])
     axes.set_yscale("log")
@@ -318,7 +364,7 @@ def _plainly(axis: Axis) -> None:
 
 @_styled
 def queue(
-    of: Run | Comparison | Iterable[Run],
+    of: Runs,
     link: tuple[str, str] | None = None,
     *,
     axes: Axes | None = None,
@@ -343,7 +389,11 @@ def queue(
                 raise UsageError("no switch port has a queue in the time series")
             link = longest[0]["from"], longest[0]["to"]
         is_its = pc.and_(pc.equal(rows["from"], link[0]), pc.equal(rows["to"], link[1]))
-        rows = rows.filter(is_its)
+        known, rows = rows, rows.filter(is_its)
+        if len(rows) == 0:
+            ends = zip(known["from"].to_pylist(), known["to"].to_pylist(), strict=True)
+            ports = ", ".join(repr(port) for port in sorted(set(ends)))
+            raise UsageError(f"link: found {link!r}, expected a port of a switch: {ports}")
         kilobytes = rows["value"].to_numpy() / 1e3
         axes.plot(rows["time_us"].to_numpy() / 1e3, kilobytes, label=title, **look.line())
     axes.set_xlabel("time (ms)")
@@ -364,28 +414,35 @@ def metric(
 ) -> Axes:
     """A metric of a sweep over one of its keys, with bands of 95 % confidence over the seeds.
 
+    Bands end where values can be: no slowdown is below 1, and nothing below 0.
+
     There is a line for every value of the other keys. `x` is the first key of numbers unless given,
     `label` the label of the flows, where several have that metric. A hollow marker is only a lower
     bound: too many messages did not finish.
     """
-    axes = _axes(axes)
-    numeric = [
-        key
-        for i, key in enumerate(sweep.keys)
-        if all(not isinstance(point.values[i], str) for point in sweep.points)
-    ]
+    if not isinstance(sweep, Sweep):
+        raise UsageError(f"sweep: found {type(sweep).__name__}, expected a sweep")
+    numeric: dict[str, tuple[list[float], str]] = {}
+    for i, key in enumerate(sweep.keys):
+        found = [_native.magnitude(str(point.values[i])) for point in sweep.points]
+        numbers = [one for one in found if one is not None]
+        if len(numbers) == len(found) and len({unit for _, unit in numbers}) == 1:
+            numeric[key] = [number for number, _ in numbers], numbers[0][1]
     across = x if x is not None else next(iter(numeric), None)
-    if across not in numeric:
-        raise UsageError(f"x: found {across!r}, expected a key of numbers: {', '.join(numeric)}")
-    at = sweep.keys.index(across)
+    if across is None or across not in numeric:
+        known = ", ".join(numeric) or f"there is none among {', '.join(sweep.keys)}"
+        raise UsageError(f"x: found {across!r}, expected a key of numbers: {known}")
+    axes = _axes(axes)
+    at, (places, unit) = sweep.keys.index(across), numeric[across]
     lines: dict[tuple[str, ...], list[tuple[float, Metric]]] = {}
-    for point in sweep.points:
+    for point, across_at in zip(sweep.points, places, strict=True):
         others = [str(value) for i, value in enumerate(point.values) if i != at]
         for one in _one_label(sweep, point.metrics, name, label):
             protocol = [] if one.protocol in others else [one.protocol]
-            lines.setdefault((*others, *protocol), []).append((float(point.values[at]), one))
+            lines.setdefault((*others, *protocol), []).append((across_at, one))
     if not lines:
         raise UsageError(f"label: found {label!r}, which has no {name}")
+    least, most = _native.limits(name)
     # What all lines share tells none of them apart.
     shared = [len(set(column)) == 1 for column in zip(*lines, strict=True)]
     drawn = looks([points[0][1].protocol for points in lines.values()])
@@ -398,17 +455,22 @@ def metric(
         # A single seed has no band.
         half = np.array([one.half_width or 0.0 for _, one in points])
         mean = np.array([one.mean for _, one in points])
-        places = [place for place, _ in points]
-        axes.fill_between(places, mean - half, mean + half, color=look.color, alpha=0.2, lw=0)
-    axes.set_xlabel(across)
+        low, high = np.maximum(mean - half, least), np.minimum(mean + half, most)
+        where = [place for place, _ in points]
+        axes.fill_between(where, low, high, color=look.color, alpha=0.2, lw=0)
+    axes.set_xlabel(f"{across} ({_UNITS.get(unit, unit)})" if unit else across)
     axes.set_ylabel(_said(name))
-    axes.legend()
+    # Of what the lines are; protocols say it themselves.
+    keys = [key for i, key in enumerate(sweep.keys) if i != at and key != "transport.protocol"]
+    axes.legend(title=", ".join(keys) if len(lines) > 1 else None)
     return axes
 
 
 def _one_label(
     sweep: Sweep, metrics: Sequence[Metric], name: str, label: str | None
 ) -> list[Metric]:
+    if name.startswith("size_"):
+        raise UsageError(f"name: {name} has a value for each range of sizes; `table` has them all")
     named = [one for one in metrics if one.metric == name and one.min_bytes is None]
     if not named and not any(one.metric == name for p in sweep.points for one in p.metrics):
         known = sorted({one.metric for point in sweep.points for one in point.metrics})
@@ -421,7 +483,7 @@ def _one_label(
     return named
 
 
-_UNITS = {"us": "µs", "gbps": "Gbit/s", "bytes": "bytes"}
+_UNITS = {"us": "µs", "gbps": "Gbit/s", "bytes": "bytes", "Gbps": "Gbit/s", "B": "bytes"}
 _PERCENTILES = {"p50": "median", "p99": "p99", "p999": "p99.9"}
 
 

@@ -40,6 +40,19 @@ fn palette() -> [&'static str; workbench::PALETTE.len()] {
     workbench::PALETTE
 }
 
+/// What no value of a metric is below, and above.
+#[pyfunction]
+fn limits(metric: &str) -> (f64, f64) {
+    let (least, most) = workbench::limits(metric);
+    (least, most.unwrap_or(f64::INFINITY))
+}
+
+/// A quantity or a plain number, and its unit; nothing where a text is neither.
+#[pyfunction]
+fn magnitude(text: &str) -> Option<(f64, &'static str)> {
+    workbench::magnitude(text)
+}
+
 #[pymodule]
 mod _native {
     #[pymodule_export]
@@ -47,9 +60,9 @@ mod _native {
     #[pymodule_export]
     use crate::runs::{compare, figures, load, reproduce, run, run_seeds};
     #[pymodule_export]
-    use crate::sweeps::{build, default_cache, forecast, make_runs, missing_runs, sweep};
+    use crate::sweeps::{build, can_keep, default_cache, forecast, make_runs, missing_runs, sweep};
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::{command, palette, protocols, schema};
+    use crate::{command, limits, magnitude, palette, protocols, schema};
 }

@@ -9,6 +9,7 @@ use tidegate_workbench::{
 
 use crate::arguments::{Scenario, at_least_one, changes, json, seed_list};
 use crate::attend::{Watch, attended};
+use crate::errors::raised;
 use crate::table::Table;
 
 /// What is swept: a scenario by axes, or, without any, the file of a sweep. A dictionary in Python,
@@ -132,6 +133,12 @@ pub(crate) fn make_runs(
 #[pyfunction]
 pub(crate) fn default_cache() -> Option<PathBuf> {
     workbench::default_cache()
+}
+
+/// Checks that runs can be kept in a folder.
+#[pyfunction]
+pub(crate) fn can_keep(folder: PathBuf) -> PyResult<()> {
+    workbench::can_keep(&folder).map_err(raised)
 }
 
 /// What tells builds apart whose runs are not each other's.

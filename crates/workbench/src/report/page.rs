@@ -17,6 +17,7 @@ use super::plot::Plot;
 use super::read::Run;
 use crate::conditions;
 use crate::reproduce::with_unit;
+use crate::warnings::gathered;
 
 /// Stands before a percentile that is only a lower bound.
 const BOUND: &str = "≥";
@@ -36,7 +37,7 @@ pub(crate) fn runs(
 ) -> String {
     let mut html = scenarios(runs, all);
     html.push_str(&differing(runs, all));
-    html.push_str(&section("Summary", &format!("{}{}", warnings(runs), groups(runs))));
+    html.push_str(&section("Summary", &format!("{}{}", warnings(all), groups(runs))));
     html.push_str(&how_drawn(all, drawn.len()));
     html.push_str(&jobs(runs, drawn, data));
     let sections = [
@@ -55,17 +56,23 @@ pub(crate) fn runs(
     html + &section("Busiest switch ports", &links(runs))
 }
 
-fn warnings(runs: &[Run]) -> String {
-    let mut all = Vec::new();
-    for run in runs {
+fn warnings(all: &[Configuration<'_>]) -> String {
+    let mut said = Vec::new();
+    for one in all {
         // The title begins with the protocol.
-        let own = run.protocol.as_ref().map(|protocol| format!("{protocol}: "));
-        for warning in &run.summary.warnings {
-            let text = own.as_ref().and_then(|own| warning.strip_prefix(own.as_str()));
-            all.push(format!("{}: {}", run.title, text.unwrap_or(warning)));
-        }
+        let own = one.protocol.map(|protocol| format!("{protocol}: "));
+        let plain = |text: &String| {
+            let rest = own.as_ref().and_then(|own| text.strip_prefix(own.as_str()));
+            rest.unwrap_or(text).to_owned()
+        };
+        let of_seed = |run: &&Run| {
+            let texts = run.summary.warnings.iter().map(plain).collect();
+            (format!("seed {}", run.summary.seed), texts)
+        };
+        let of_seeds = gathered(&one.runs.iter().map(of_seed).collect::<Vec<_>>());
+        said.extend(of_seeds.into_iter().map(|text| format!("{}: {text}", one.title)));
     }
-    notes(&all, WARNINGS_MAX, "warnings more, in the summaries of the runs.")
+    notes(&said, WARNINGS_MAX, "warnings more, in the summaries of the runs.")
 }
 
 /// What plots leave out, and what they join.
@@ -336,5 +343,14 @@ mod tests {
         assert!(head.contains("test, seeds 1 to 3: 0.2 ms"), "{head}");
         assert_eq!(head.matches("<p>").count(), 2, "{head}");
         assert_eq!(differing(&runs, &all), "");
+        assert_eq!(warnings(&all), "");
+        let warned = |mut run: Run| {
+            run.summary.warnings = vec![format!("swift: {} of 9 did not", run.summary.seed)];
+            run
+        };
+        let runs: Vec<Run> = runs.into_iter().map(warned).collect();
+        let said = warnings(&configurations(&runs, &grouped(&runs)));
+        assert!(said.contains(">a: seed 1, and 2 more much like it: swift: 1 of 9 did not<"));
+        assert_eq!(said.matches("<p").count(), 1, "{said}");
     }
 }
