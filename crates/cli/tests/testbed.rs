@@ -137,7 +137,8 @@ fn exchanges_and_collectives_go_on_as_messages_arrive() {
     let real = json(&place, "testbed", &[]);
     let exchanges = &real["exchanges"]["ask"];
     assert!(exchanges["count"].as_u64().unwrap() > 10, "{exchanges}");
-    assert_eq!(exchanges["unfinished"], 0);
+    // Whoever asks shortly before the end gets no reply any more: one of each client.
+    assert!(exchanges["unfinished"].as_u64().unwrap() <= 2, "{exchanges}");
     // Two ways of the network, and a link that carries 20 KB.
     assert!(exchanges["p50_us"].as_f64().unwrap() > 16.0 + 8.0, "{exchanges}");
     assert_eq!(real["jobs"][0]["finished"], 2, "{}", real["jobs"]);
