@@ -6,9 +6,9 @@ use std::path::{Path, PathBuf};
 const WIDTH: usize = 100;
 const WRITTEN: [&str; 7] = [".rs", ".md", ".toml", ".sh", ".js", ".css", ".py"];
 /// Folders of what is made, or comes from others.
-const OTHERS: [&str; 4] = ["target", "results", "corpus", "vendor"];
+const OTHERS: [&str; 3] = ["target", "corpus", "vendor"];
 
-/// Files of the project below `folder` that people write.
+/// Files below `folder` that people write.
 fn files(folder: &Path, found: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).unwrap().flatten() {
         let path = entry.path();
@@ -50,6 +50,9 @@ fn no_line_is_wider_than_a_hundred_columns() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let mut found = Vec::new();
     files(&root, &mut found);
+    // Where results go, by the documents; the crate of that name is ours.
+    let results = root.join("results");
+    found.retain(|path| !path.starts_with(&results));
     assert!(found.len() > 200, "{} files", found.len());
     let mut wide = Vec::new();
     for path in found {

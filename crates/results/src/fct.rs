@@ -6,7 +6,8 @@ use serde::{Deserialize, Serialize};
 
 /// Completion times of messages (flows of a limited size).
 ///
-/// Percentiles are of all of them, by the estimate of Kaplan and Meier: see [`Curve`](crate::Curve).
+/// Percentiles are of all of them, by the estimate of Kaplan and Meier: see
+/// [`Curve`](crate::Curve).
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct FctSummary {
     /// Messages submitted after warm-up, finished or not.
@@ -14,8 +15,8 @@ pub struct FctSummary {
     /// Those of them that did not finish.
     pub unfinished: u64,
     /// Share of the messages up to which percentiles are known, 0 to 1: where the estimate ends. A
-    /// percentile beyond is the longest completion time, below which it is not. Null of no messages;
-    /// older results, whose percentiles are of those that finished, do not say.
+    /// percentile beyond is the longest completion time, below which it is not. Null of no
+    /// messages; older results, whose percentiles are of those that finished, do not say.
     #[serde(default)]
     pub reach: Option<f64>,
     /// Mean of those that finished.

@@ -176,8 +176,8 @@ impl Recorder {
         Recorder { jobs: jobs.into_iter().map(Tally::new).collect(), ..self }
     }
 
-    /// The run went on until then for messages to finish: of flows that are added from here on, what
-    /// did not finish took longer than that.
+    /// The run went on until then for messages to finish: of flows that are added from here on,
+    /// what did not finish took longer than that.
     pub fn over(&mut self, at: Time) {
         self.over = at;
     }

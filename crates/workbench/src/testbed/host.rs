@@ -32,18 +32,6 @@ const DOZE: Duration = Duration::from_millis(50);
 const MOST_BYTES: u64 = 1 << 40;
 /// Longest message.
 const MOST_ZEROS: u64 = 4 << 30;
-/// Whatever a switch may do: the plan has seen to it that it does what the protocol needs.
-const SWITCHES: [Need; 9] = [
-    Need::Ecn,
-    Need::CoreEcn,
-    Need::PeakHopDelay,
-    Need::HopRecords,
-    Need::Lossless,
-    Need::CreditQueues,
-    Need::Circuits,
-    Need::Priorities,
-    Need::SameClock,
-];
 
 /// What this process does as a host, whose testbed speaks with it over its standard input and
 /// output.
@@ -275,7 +263,8 @@ fn config(plan: &Plan, role: &Role, share: &OpenHost) -> Config {
         spraying: context.spraying,
         bdp_bytes: Some(context.bdp_bytes),
         hops: hops.max().unwrap_or(1),
-        switches: SWITCHES.to_vec(),
+        // The plan has seen to it that the switches do what the protocol needs.
+        switches: Need::ALL.to_vec(),
         priorities: context.priorities,
         connections: context.connections,
         limits,
