@@ -36,20 +36,30 @@ def scenario() -> dict[str, Any]:
 def larger(run: Run, column: str, label: str | None = None) -> dict[float, float]:
     """The share of messages in which `slowdown` or `fct_us` is larger than each value it has.
 
-    By the estimate of Kaplan and Meier, as it is defined: a product over the values in order.
+    By the estimate of Kaplan and Meier, as it is defined: a product over the values in order. Of
+    slowdowns there is one for each number of digits that sizes have: up to three, four and so on.
     """
     rows = pl.DataFrame(run.flows).filter(pl.col("measured"))
     if label is not None:
         rows = rows.filter(pl.col("label") == label)
     over_us = (run.summary.sim_seconds + run.summary.drain_seconds) * 1e6
-    took = over_us - pl.col("start_us")
-    bounds = rows.filter(pl.col("fct_us").is_null()).select(
-        took if column == "fct_us" else took / pl.col("ideal_us")
-    )
-    cut = bounds.to_series().to_list()
-    known, share, shares = rows[column].drop_nulls().to_list(), 1.0, {}
-    for value in sorted(set(known)):
-        left = sum(one >= value for one in known) + sum(one >= value for one in cut)
-        share *= 1 - known.count(value) / left
-        shares[value] = share
+    known: dict[int, list[float]] = {}
+    cut: dict[int, list[float]] = {}
+    for row in rows.iter_rows(named=True):
+        digits = min(max(len(str(row["size_bytes"])), 3), 8) if column == "slowdown" else 0
+        if row["fct_us"] is not None:
+            known.setdefault(digits, []).append(row[column])
+        else:
+            took = over_us - row["start_us"]
+            cut.setdefault(digits, []).append(took / (row["ideal_us"] if digits else 1))
+    shares = dict.fromkeys(sorted(one for ones in known.values() for one in ones), 1.0)
+    for digits in known:
+        ended, open_, share = known[digits], cut.get(digits, []), 1.0
+        weight = (len(ended) + len(open_)) / len(rows)
+        for value in sorted(set(ended)):
+            left = sum(one >= value for one in ended) + sum(one >= value for one in open_)
+            less = share * ended.count(value) / left
+            share -= less
+            for beyond in shares:
+                shares[beyond] -= weight * less if beyond >= value else 0
     return shares

@@ -24,7 +24,7 @@ from matplotlib import pyplot as plt
 from matplotlib.axes import Axes
 from matplotlib.axis import Axis
 from matplotlib.figure import Figure
-from matplotlib.ticker import FuncFormatter
+from matplotlib.ticker import FuncFormatter, LogFormatter
 
 from tidegate import _native
 from tidegate._arguments import Path
@@ -75,6 +75,8 @@ _MARKERS = {
 _DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
 _POINTS = 1000
 """Points of a distribution below its tail, which has as many."""
+_SIZES = 10 ** np.arange(3, 8)
+"""Where classes of sizes begin, as in summaries: in bytes."""
 _NOTHING = 1e-12
 """A share that is zero but for rounding."""
 _COLUMNS = ("slowdown", "fct_us")
@@ -165,6 +167,24 @@ def _axes(given: Axes | None) -> Axes:
     return axes
 
 
+def _legend(axes: Axes, title: str | None = None) -> None:
+    """Names the lines above the plot, where none of them is, in as many columns as have room."""
+    labels = axes.get_legend_handles_labels()[1]
+    # In inches: a letter of seven points, and what stands before a name and behind it. Layouts make
+    # axes wider than they are before.
+    widest = 0.052 * max(map(len, labels), default=0) + 0.45
+    room = 1.1 * axes.get_position().width * axes.figure.figure.get_figwidth()
+    axes.legend(
+        title=title,
+        alignment="left",
+        loc="lower left",
+        bbox_to_anchor=(0, 1),
+        borderaxespad=0.2,
+        columnspacing=1.2,
+        ncols=max(1, min(len(labels), int(room / widest))),
+    )
+
+
 def _runs(given: Runs) -> dict[str, Run]:
     """Runs by what tells them apart: protocols, and names or seeds where those are the same."""
     if isinstance(given, Mapping):
@@ -199,6 +219,7 @@ def _values(run: Run, column: str, label: str | None) -> tuple[Any, Any]:
 
     Shares are those of the estimate of Kaplan and Meier, as percentiles of the summary are: of a
     message that did not finish it is known that it took longer than it had by the end of the run.
+    Large messages are cut off at lower slowdowns, so each class of sizes has its own estimate.
     """
     if column not in _COLUMNS:
         raise UsageError(f"column: found {column!r}, expected one of {', '.join(_COLUMNS)}")
@@ -208,16 +229,27 @@ def _values(run: Run, column: str, label: str | None) -> tuple[Any, Any]:
         _fct(run, label)
         counts = pc.and_(counts, pc.equal(rows["label"], label)) if label != "all" else counts
     rows = rows.filter(counts)
-    known = np.sort(rows[column].drop_null().to_numpy())
-    cut = rows.filter(pc.is_null(rows["fct_us"]))
+    has_finished = rows["fct_us"].is_valid().to_numpy()
     over_us = (run.summary.sim_seconds + run.summary.drain_seconds) * 1e6
-    bounds = over_us - cut["start_us"].to_numpy()
+    took = rows[column].fill_null(0).to_numpy()
+    bounds = over_us - rows["start_us"].to_numpy()
+    groups = np.zeros(len(rows), dtype=int)
     if column == "slowdown":
-        bounds = bounds / cut["ideal_us"].to_numpy()
-    bounds = np.sort(bounds)
-    # Those that took at least as long as each, or may have.
-    left = len(known) - np.arange(len(known)) + len(bounds) - np.searchsorted(bounds, known)
-    return known, np.cumprod(1 - 1 / left)
+        bounds = bounds / rows["ideal_us"].to_numpy()
+        groups = np.searchsorted(_SIZES, rows["size_bytes"].to_numpy(), side="right")
+    values, shares = [np.empty(0)], [np.empty(0)]
+    for group in np.unique(groups):
+        known = np.sort(took[has_finished & (groups == group)])
+        cut = np.sort(bounds[~has_finished & (groups == group)])
+        # Those that took at least as long as each, or may have.
+        left = len(known) - np.arange(len(known)) + len(cut) - np.searchsorted(cut, known)
+        steps = -np.diff(np.cumprod(1 - 1 / left), prepend=1)
+        values.append(known)
+        shares.append(steps * (len(known) + len(cut)) / len(rows))
+    known, steps = np.concatenate(values), np.concatenate(shares)
+    order = np.argsort(known, kind="stable")
+    # Rounding leaves a little above nothing, or below.
+    return known[order], np.maximum(1 - np.cumsum(steps[order]), 0)
 
 
 def _few(n: int) -> Any:
@@ -256,7 +288,7 @@ def _distribution(
     else:
         axes.set_ylabel("share of messages")
         axes.set_ylim(0, 1)
-    axes.legend()
+    _legend(axes)
     return axes
 
 
@@ -322,7 +354,7 @@ def by_size(
     _plainly(axes.yaxis)
     axes.set_xlabel("message size")
     axes.set_ylabel(f"slowdown, {_PERCENTILES[percentile]}")
-    axes.legend()
+    _legend(axes)
     return axes
 
 
@@ -358,8 +390,9 @@ def _decade(least: int, below: float) -> str:
 
 
 def _plainly(axis: Axis) -> None:
-    """Log axes with 1, 10 and 100 in place of powers of ten."""
+    """Log axes with 1, 10 and 100 in place of powers of ten; where few are seen, 2, 3 and 4 too."""
     axis.set_major_formatter(FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(LogFormatter())
 
 
 @_styled
@@ -399,7 +432,7 @@ def queue(
     axes.set_xlabel("time (ms)")
     axes.set_ylabel("queue (KB)" if link is None else f"queue {link[0]} → {link[1]} (KB)")
     axes.set_ylim(bottom=0)
-    axes.legend()
+    _legend(axes)
     return axes
 
 
@@ -462,7 +495,7 @@ def metric(
     axes.set_ylabel(_said(name))
     # Of what the lines are; protocols say it themselves.
     keys = [key for i, key in enumerate(sweep.keys) if i != at and key != "transport.protocol"]
-    axes.legend(title=", ".join(keys) if len(lines) > 1 else None)
+    _legend(axes, ", ".join(keys) if len(lines) > 1 else None)
     return axes
 
 

@@ -4,7 +4,7 @@ use crate::fct::{BySize, FctSummary, Slowdown};
 use crate::fixed::Fixed;
 use crate::recorder::FlowRow;
 use crate::summary::Goodput;
-use crate::survival::Lifetimes;
+use crate::survival::{Curve, Lifetimes};
 use tidegate_core::{Span, Time};
 
 /// Messages are grouped by size at these bounds: decades, whatever the fabric, so that runs
@@ -42,9 +42,13 @@ impl Fct {
         self.slowdowns.merge(&other.slowdowns);
     }
 
-    fn summary(&self, by_size: Vec<BySize>) -> FctSummary {
+    fn summary(&self) -> FctSummary {
+        self.with(self.slowdowns.curve(), Vec::new())
+    }
+
+    fn with(&self, slowdowns: Curve, by_size: Vec<BySize>) -> FctSummary {
         let micros = |ps: Option<u64>| ps.map(Fixed::millionths);
-        let (times, slowdowns) = (self.times.curve(), self.slowdowns.curve());
+        let times = self.times.curve();
         let [p50, p99, p999] = times.percentiles([0.5, 0.99, 0.999]).map(micros);
         let [s50, s99, s999] = slowdowns.percentiles([0.5, 0.99, 0.999]).map(micros);
         FctSummary {
@@ -91,7 +95,7 @@ impl Exchanges {
         // Of those whose reply was never submitted nothing is known.
         let told = fct.times.known() + fct.times.open();
         (told..self.requests).for_each(|_| fct.times.add_open(0));
-        fct.summary(Vec::new())
+        fct.summary()
     }
 }
 
@@ -118,10 +122,12 @@ impl SizedFct {
         let rows = rows.map(|(i, bin)| BySize {
             min_bytes: if i == 0 { 0 } else { SIZE_BOUNDS[i - 1] },
             below_bytes: SIZE_BOUNDS.get(i).copied(),
-            fct: bin.summary(Vec::new()),
+            fct: bin.summary(),
         });
         let rows = rows.filter(|row| row.fct.count > 0).collect();
-        all.summary(rows)
+        // A large message is cut off at a lower slowdown than a small one.
+        let slowdowns = self.bins.iter().map(|bin| bin.slowdowns.curve());
+        all.with(Curve::together(slowdowns), rows)
     }
 }
 

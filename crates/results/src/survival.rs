@@ -7,6 +7,8 @@
 //! Assoc. 53, 1958) does neither: what is censored at a time counts among those that lasted at
 //! least so long, and from there on is spread over them. Nothing being censored, it is the plain
 //! share of values. It asks that when a message is censored says nothing of how long it takes.
+//! Where that holds within each of several groups and not beyond them, each has an estimate of its
+//! own, and [together](Curve::together) they are those of all.
 
 use crate::sketch::Sketch;
 
@@ -43,6 +45,30 @@ impl Curve {
             left -= times;
             // All of them, but for rounding.
             steps.push((value, if left == 0 { count as f64 } else { rank }));
+        }
+        Curve { steps, count }
+    }
+
+    /// The distribution of all that these are of.
+    pub fn together(curves: impl IntoIterator<Item = Curve>) -> Curve {
+        let (mut all, mut count) = (Vec::new(), 0);
+        for curve in curves {
+            let mut before = 0.0;
+            for (value, rank) in curve.steps {
+                all.push((value, rank - before));
+                before = rank;
+            }
+            count += curve.count;
+        }
+        all.sort_unstable_by_key(|(value, _)| *value);
+        let mut rank = 0.0;
+        let mut steps: Vec<(u64, f64)> = Vec::with_capacity(all.len());
+        for (value, more) in all {
+            rank += more;
+            match steps.last_mut().filter(|(last, _)| *last == value) {
+                Some((_, last)) => *last = rank,
+                None => steps.push((value, rank)),
+            }
         }
         Curve { steps, count }
     }
@@ -169,6 +195,41 @@ mod tests {
         assert!((curve.reach().unwrap() - 0.552).abs() < 5e-4);
         assert!(ends_before(curve.reach().unwrap(), 440));
         assert!(!ends_before(curve.reach().unwrap(), 450));
+    }
+
+    #[test]
+    fn curves_together_are_of_all_values() {
+        let thirds = |of: u64| Curve::of(&once((1..=300).filter(|n| n % 3 == of)), &[]);
+        assert_eq!(Curve::together([0, 1, 2].map(thirds)), Curve::of(&once(1..=300), &[]));
+        assert_eq!(Curve::together([]), Curve::default());
+        // One of three is known to be larger than all of its group, whatever others are.
+        let cut = Curve::of(&[(5, 2)], &[(6, 1)]);
+        let all = Curve::together([cut, Curve::of(&[(5, 1), (100, 2)], &[])]);
+        let larger: Vec<_> = all.larger().collect();
+        assert_eq!(larger, [(5, 0.5), (100, 1.0 / 6.0)]);
+        assert!((all.reach().unwrap() - 5.0 / 6.0).abs() < 1e-12);
+    }
+
+    /// Short lives of one group, watched for long, and long ones of another, watched for as long
+    /// beside theirs: what was cut in the other tells nothing of the first.
+    #[test]
+    fn groups_are_not_mistaken_for_each_other() {
+        let (mut groups, mut pooled) =
+            ([(); 2].map(|()| Lifetimes::default()), Lifetimes::default());
+        for (i, life) in (1..=1000).cycle().take(100_000).enumerate() {
+            let watched = 1 + (i as u64 / 1000) * 14;
+            let is_long = i % 10 == 0;
+            let life = if is_long { 50 * life } else { life };
+            // All of the short ones are seen to end.
+            let watched = if is_long { 50 * watched } else { u64::MAX };
+            for lives in [&mut groups[usize::from(is_long)], &mut pooled] {
+                if life <= watched { lives.add(life) } else { lives.add_open(watched) }
+            }
+        }
+        let together = Curve::together(groups.each_ref().map(Lifetimes::curve));
+        // Nine in ten are at most 1,000; of the others a half is above 25,000.
+        let [p45, p95] = together.percentiles([0.45, 0.95]).map(|value| value.unwrap() as f64);
+        assert!((p45 / 500.0 - 1.0).abs() < 0.04 && (p95 / 25_000.0 - 1.0).abs() < 0.03);
     }
 
     /// Lives of 1 to 1,000, watched for 1 to 1,400: those that are seen to end are the short ones.

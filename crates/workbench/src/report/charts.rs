@@ -105,14 +105,17 @@ fn thinned(points: &[(f64, f64)], steps: usize) -> Points {
 /// Slowdowns with the share of messages in which they are larger, by the estimate that the
 /// percentiles of summaries are of.
 fn distribution<'a>(messages: impl Iterator<Item = &'a Message>, steps: usize) -> Points {
-    let (mut known, mut open) = (Vec::new(), Vec::new());
+    let mut sizes: BTreeMap<usize, [Vec<(u64, u64)>; 2]> = BTreeMap::new();
     for message in messages {
-        let of = if message.has_finished { &mut known } else { &mut open };
-        of.push((message.slowdown, 1));
+        let of_size = sizes.entry(message.size).or_default();
+        of_size[usize::from(message.has_finished)].push((message.slowdown, 1));
     }
-    known.sort_unstable();
-    open.sort_unstable();
-    let curve = Curve::of(&known, &open);
+    let curves = sizes.into_values().map(|mut of_size| {
+        of_size.iter_mut().for_each(|messages| messages.sort_unstable());
+        let [open, known] = of_size;
+        Curve::of(&known, &open)
+    });
+    let curve = Curve::together(curves);
     let point = |(slowdown, larger)| (Fixed::millionths(slowdown).as_f64(), larger);
     thinned(&curve.larger().map(point).collect::<Vec<_>>(), steps)
 }
