@@ -9,7 +9,7 @@ use bytes::Bytes;
 use tidegate_core::wire::Header as _;
 use tidegate_core::workload::Sizes;
 use tidegate_core::{Domain, Rng, Span, Time};
-use tidegate_endpoint::message::{self, Head, Plain, Reply, Request};
+use tidegate_endpoint::message::{self, Head, Plain, Reply, Request, Unanswered};
 use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 
 use super::intervals::Intervals;
@@ -314,13 +314,21 @@ impl Sender<'_> {
                 }
                 Event::Arrived(peer, message) => {
                     endpoint.driver.node.taken(now, peer, message.len() as u64);
-                    if let Ok((Head::Reply(Reply { number }), bytes)) = Head::parse(&message)
-                        && let Some((since, true)) = self.requests.remove(&number)
-                    {
-                        self.exchanges.add(took(since));
-                        self.received += bytes.len() as u64;
-                        self.intervals.received(bytes.len() as u64);
-                        self.intervals.took(took(since));
+                    let asked = peer == self.peer;
+                    match Head::parse(&message).ok().filter(|_| asked) {
+                        Some((Head::Reply(Reply { number }), bytes)) => {
+                            if let Some((since, true)) = self.requests.remove(&number) {
+                                self.exchanges.add(took(since));
+                                self.received += bytes.len() as u64;
+                                self.intervals.received(bytes.len() as u64);
+                                self.intervals.took(took(since));
+                            }
+                        }
+                        // It stays unfinished, and the next may be asked.
+                        Some((Head::Unanswered(Unanswered { number }), _)) => {
+                            self.requests.remove(&number);
+                        }
+                        _ => {}
                     }
                 }
                 // Sessions of others, what failed with this one; and messages come whole.
