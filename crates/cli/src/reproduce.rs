@@ -83,7 +83,7 @@ fn said(all: &workbench::Forecast) -> String {
         0 => String::new(),
         kept => format!(", {kept} of them kept from before"),
     };
-    let minutes = all.cpu_s / all.threads as f64 / 60.0;
+    let minutes = all.seconds() / 60.0;
     let time = match minutes.round() {
         0.0 => "less than a minute".to_owned(),
         1.0 => "some minute".to_owned(),
@@ -250,13 +250,15 @@ mod tests {
 
     #[test]
     fn what_is_going_to_be_done_is_said_in_a_line() {
-        let said =
-            |runs, kept, cpu_s, threads| said(&workbench::Forecast { runs, kept, cpu_s, threads });
+        let of = |runs, kept, cpu_s, clock_s, threads| {
+            said(&workbench::Forecast { runs, kept, cpu_s, clock_s, threads })
+        };
         assert_eq!(
-            said(327, 131, 960.0, 2),
+            of(327, 131, 960.0, 0.0, 2),
             "327 runs, 131 of them kept from before; some 8 minutes on 2 threads"
         );
-        assert_eq!(said(2, 0, 58.0, 1), "2 runs; some minute on 1 thread");
-        assert_eq!(said(2, 0, 10.0, 1), "2 runs; less than a minute on 1 thread");
+        assert_eq!(of(2, 0, 58.0, 0.0, 1), "2 runs; some minute on 1 thread");
+        assert_eq!(of(2, 0, 10.0, 0.0, 1), "2 runs; less than a minute on 1 thread");
+        assert_eq!(of(3, 0, 60.0, 210.0, 2), "3 runs; some 4 minutes on 2 threads");
     }
 }

@@ -39,6 +39,7 @@ pub struct Driver {
     busy_poll: Span,
     /// Before that the thread does not sleep.
     looks_until: Time,
+    late: Option<Span>,
 }
 
 /// A clock that goes as evenly as the one of the system that nobody sets.
@@ -117,6 +118,7 @@ impl Driver {
             slack_is_set: false,
             busy_poll,
             looks_until: Time::ZERO,
+            late: None,
         }
     }
 
@@ -164,11 +166,24 @@ impl Driver {
         Ok(now >= self.looks_until)
     }
 
+    /// How long what the last [`work`](Self::work) took had waited for that, at most; none where
+    /// nothing had come.
+    pub fn late(&self) -> Option<Span> {
+        self.late
+    }
+
+    /// Datagrams that the system has lost because nobody took them in time.
+    pub fn overrun(&self) -> u32 {
+        self.socket.overrun()
+    }
+
     /// Takes what has come; whether there was anything.
     fn receive(&mut self) -> io::Result<bool> {
+        self.late = None;
         for row in 0..ROWS {
             let Some(got) = self.socket.receive(&mut self.incoming)? else { return Ok(row > 0) };
             let (now, held) = (self.now(), self.clock.dilation.span(got.held));
+            self.late = self.late.max(Some(held));
             for bytes in self.incoming[..got.bytes].chunks_mut(got.segment) {
                 self.node.receive(now, Arrival { from: got.from, tos: got.tos, held, bytes });
             }

@@ -53,6 +53,11 @@ impl Endpoint {
         self.transport.submit(now, message, paths)
     }
 
+    /// Ends an unlimited message: nothing new is sent of it.
+    pub fn stop(&mut self, now: Time, handle: Handle) {
+        self.transport.stop(now, handle);
+    }
+
     /// Takes a packet from the wire.
     pub fn receive(&mut self, now: Time, mut packet: Packet, app: &mut impl Application) {
         let reply = self.transport.receive(now, packet.as_mut(), app);

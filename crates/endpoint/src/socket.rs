@@ -84,6 +84,7 @@ pub struct Socket {
     is_v6: bool,
     segments: bool,
     busy_poll: Duration,
+    overrun: u32,
     control: Box<[u8]>,
 }
 
@@ -110,6 +111,7 @@ impl Socket {
             setsockopt(&udp, sockopt::IpRecvTos, &true)?;
             setsockopt(&udp, options::MtuDiscover, &3)?;
         }
+        setsockopt(&udp, sockopt::RxqOvfl, &1)?;
         // Without these it works, only slower.
         let _ = setsockopt(&udp, sockopt::RcvBuf, &options.buffer_bytes);
         let _ = setsockopt(&udp, sockopt::SndBuf, &options.buffer_bytes);
@@ -121,7 +123,7 @@ impl Socket {
             let _ = setsockopt(&udp, options::BusyPoll, &us);
         }
         let control = vec![0; CONTROL_BYTES].into();
-        Ok(Socket { udp, is_v6, segments, busy_poll: options.busy_poll, control })
+        Ok(Socket { udp, is_v6, segments, busy_poll: options.busy_poll, overrun: 0, control })
     }
 
     /// Where it is.
@@ -140,6 +142,11 @@ impl Socket {
     /// For so long it is looked at before its thread sleeps.
     pub fn busy_poll(&self) -> Duration {
         self.busy_poll
+    }
+
+    /// What has come and was lost because nobody took it in time, as of the last that was taken.
+    pub fn overrun(&self) -> u32 {
+        self.overrun
     }
 
     /// Takes what is there, if there is something, into `buffer`: 64 KiB hold any of it.
@@ -165,6 +172,7 @@ impl Socket {
             match message {
                 ControlMessageOwned::Ipv4Tos(value) => tos = value,
                 ControlMessageOwned::Ipv6TClass(value) => tos = value as u8,
+                ControlMessageOwned::RxqOvfl(lost) => self.overrun = lost,
                 ControlMessageOwned::UdpGroSegments(bytes) if bytes > 0 => segment = bytes as usize,
                 ControlMessageOwned::ScmTimestampns(at) => {
                     let at = Duration::from(at);
@@ -282,6 +290,27 @@ mod tests {
             assert_eq!(all, sent);
             assert_eq!(to.receive(&mut buffer).unwrap(), None);
         }
+    }
+
+    #[test]
+    fn what_the_system_loses_is_counted() {
+        let options = SocketOptions { buffer_bytes: 8 << 10, ..SocketOptions::default() };
+        let bind = || Socket::bind("127.0.0.1:0".parse().unwrap(), options).unwrap();
+        let (mut from, mut to) = (bind(), bind());
+        let (address, mut buffer) = (to.address().unwrap(), vec![0; 1 << 16]);
+        let (mut sent, mut taken) = (0, 0);
+        for datagrams in [100, 1] {
+            for _ in 0..datagrams {
+                assert!(from.send(address, 0, 1_000, &[7; 1_000]).unwrap());
+                sent += 1;
+            }
+            while let Some(got) = to.receive(&mut buffer).unwrap() {
+                taken += got.bytes as u32 / 1_000;
+            }
+        }
+        assert!(taken < sent, "so small a buffer holds all");
+        // The last came after the loss, and says so.
+        assert_eq!(to.overrun(), sent - taken);
     }
 
     #[test]

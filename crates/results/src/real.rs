@@ -24,6 +24,10 @@ pub struct RealSummary {
     pub lost: u64,
     /// How much later than they should datagrams left the switches, in the time of the run.
     pub late_us: QueueDelay,
+    /// How long datagrams that had come to hosts lay there until their process took them, likewise;
+    /// older results do not say.
+    #[serde(default)]
+    pub hosts_late_us: Option<QueueDelay>,
     /// The largest base RTT of the fabric: lateness is little where it is little beside this.
     pub base_rtt_us: Option<Fixed>,
 }
@@ -31,18 +35,24 @@ pub struct RealSummary {
 impl RealSummary {
     /// What the machine did that tells in the results, if it did.
     pub fn warning(&self) -> Option<String> {
-        let RealSummary { lost, datagrams, dilation, late_us, base_rtt_us, .. } = self;
+        let RealSummary { lost, datagrams, dilation, .. } = self;
         let share = *lost as f64 / (*datagrams).max(1) as f64;
         let what = if share > MOST_LOST {
             format!("{lost} of {datagrams} datagrams were lost outside the fabric")
         } else {
-            let (p99, rtt) = (late_us.p99?.as_f64(), (*base_rtt_us)?.as_f64());
-            let late = p99 > MOST_LATE * rtt;
-            late.then(|| {
-                format!(
-                    "one datagram in a hundred left the switches {p99:.1} us late and more, where \
-                     a base RTT is {rtt:.1} us"
-                )
+            let rtt = self.base_rtt_us?.as_f64();
+            let places = [
+                (Some(&self.late_us), "left the switches"),
+                (self.hosts_late_us.as_ref(), "was taken by its host"),
+            ];
+            places.into_iter().find_map(|(late, what)| {
+                let p99 = late?.p99?.as_f64();
+                (p99 > MOST_LATE * rtt).then(|| {
+                    format!(
+                        "one datagram in a hundred {what} {p99:.1} us late and more, where a base \
+                         RTT is {rtt:.1} us"
+                    )
+                })
             })?
         };
         Some(format!(
@@ -66,11 +76,15 @@ mod tests {
             datagrams: 100_000,
             lost: 10,
             late_us: late_us.clone(),
+            hosts_late_us: Some(late_us.clone()),
             base_rtt_us: fixed(10.0),
         };
         assert_eq!(good.warning(), None);
         let lossy = RealSummary { lost: 11, ..good.clone() }.warning().unwrap();
         assert!(lossy.starts_with("11 of 100000 datagrams were lost"), "{lossy}");
+        let at_hosts = QueueDelay { p99: fixed(0.52), ..late_us.clone() };
+        let at_hosts = RealSummary { hosts_late_us: Some(at_hosts), ..good.clone() };
+        assert!(at_hosts.warning().unwrap().contains("taken by its host 0.5 us late"));
         let late_us = QueueDelay { p99: fixed(0.51), ..late_us };
         let late = RealSummary { late_us, ..good }.warning().unwrap();
         assert!(late.contains("0.5 us late") && late.contains("dilation of 400"), "{late}");

@@ -43,6 +43,7 @@ mod routing;
 mod run;
 mod scheduler;
 mod setup;
+pub mod simulation;
 mod stops;
 mod stretch;
 mod symmetric;
@@ -56,12 +57,12 @@ pub use failure::Failure;
 pub use generate::flows;
 
 pub use open_fabric::{Leaving, OpenFabric, Packet};
-pub use open_hosts::{Begun, Delivery, NAME_BYTES, OpenHost, OpenOutcome, OpenRows};
+pub use open_hosts::{Begun, Deed, Delivery, NAME_BYTES, OpenHost, OpenOutcome, OpenRows};
 pub use outcome::{
     Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
     Sample, Spread, Step, SwitchRecord, Window,
 };
 pub use partition::parts_worth;
 pub use peers::{Lost, Peers};
-pub use probe::{Departure, Probe};
+pub use probe::{Departure, Listener, Probe};
 pub use setup::Setup;

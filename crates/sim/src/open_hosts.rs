@@ -5,7 +5,7 @@
 //! waits for arrivals is told by the same code, too. What hosts have seen goes to one place as
 //! bytes, where it becomes the rows of a run.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use tidegate_core::workload::Flow;
@@ -59,6 +59,15 @@ bytes! {
     Seen { done, deliveries }
 }
 
+/// What a host does now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Deed {
+    /// It sends a message.
+    Send(Begun),
+    /// A message without end, that it calls by this number, stops.
+    Stop(u32),
+}
+
 /// A message that a host sends now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Begun {
@@ -87,6 +96,8 @@ pub struct OpenHost {
     flows: Flows,
     /// Messages submitted here.
     begun: u32,
+    /// Those that do not end by themselves and go on.
+    endless: BTreeSet<u32>,
     /// By sender and its number: messages that are arriving, and what of them has before their
     /// names.
     arriving: BTreeMap<(u32, u32), Arriving>,
@@ -123,6 +134,7 @@ impl OpenHost {
             turns,
             flows: Flows::new(hosts, setup.measured(), setup.fabric.mtu),
             begun: 0,
+            endless: BTreeSet::new(),
             arriving: BTreeMap::new(),
             deliveries: Vec::new(),
             setup,
@@ -146,8 +158,8 @@ impl OpenHost {
         self.agenda.next_at().min(look)
     }
 
-    /// A message that is to begin by `now`.
-    pub fn begin(&mut self, now: Time) -> Option<Begun> {
+    /// What is to be done by `now`.
+    pub fn next(&mut self, now: Time) -> Option<Deed> {
         let (feed, agenda, host) = (&mut self.feed, &mut self.agenda, self.host);
         while feed.known() < now {
             feed.hand_out(now, |to, submission| {
@@ -156,7 +168,13 @@ impl OpenHost {
                 }
             });
         }
-        let Action::Submit(submission) = self.agenda.take(now)? else { return None };
+        let submission = match self.agenda.take(now)? {
+            Action::Submit(submission) => submission,
+            Action::Stop(number) => {
+                self.endless.remove(&number);
+                return Some(Deed::Stop(number));
+            }
+        };
         let Submission { flow, id, .. } = submission;
         let unlimited = flow.bytes == Message::UNLIMITED;
         let ideal = match unlimited {
@@ -165,10 +183,16 @@ impl OpenHost {
         };
         let number = self.begun;
         self.begun = self.begun.wrapping_add(1);
+        if unlimited {
+            self.endless.insert(number);
+            if flow.stop < Time::NEVER {
+                self.agenda.stop_at(flow.stop, number);
+            }
+        }
         self.flows.send(&Submission { number, ..submission }, flow.start, ideal);
         let mut name = Vec::with_capacity(NAME_BYTES);
         Name { id, start: flow.start, bytes: flow.bytes }.put(&mut name);
-        Some(Begun {
+        Some(Deed::Send(Begun {
             to: flow.dst,
             bytes: flow.bytes.max(NAME_BYTES as u64),
             // As long as a name is.
@@ -176,7 +200,7 @@ impl OpenHost {
             weight: self.setup.weights.get(usize::from(flow.label)).copied().unwrap_or(1),
             dedicated: flow.dedicated,
             number,
-        })
+        }))
     }
 
     /// A piece of a message has arrived, which its sender calls `number`; false where it cannot be
@@ -254,13 +278,14 @@ impl OpenHost {
         self.flows.resent(MessageId { src: self.host, id: number }, bytes);
     }
 
-    /// No more messages begin.
-    pub fn close(&mut self) {
+    /// No more messages begin; those that do not end by themselves stop, by number.
+    pub fn close(&mut self) -> impl Iterator<Item = u32> + use<> {
         self.feed.close();
         self.agenda.close();
         if let Some(turns) = &mut self.turns {
             turns.close();
         }
+        std::mem::take(&mut self.endless).into_iter()
     }
 
     /// Messages that end by themselves and are not acknowledged.

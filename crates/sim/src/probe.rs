@@ -43,3 +43,31 @@ pub trait Probe: Send {
 impl Probe for () {
     const ON: bool = false;
 }
+
+/// A [probe](Probe) of any type: hears of each of these.
+#[allow(missing_docs, reason = "what Probe says of them")]
+pub trait Listener: Send {
+    fn departed(&mut self, _departure: &Departure<'_>) {}
+    fn dropped(&mut self, _body: &Body) {}
+    fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, _body: &Body) {}
+    fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {}
+    fn feedback(&mut self, _now: Time, _flow: u64, _feedback: &Feedback) {}
+}
+
+impl Probe for Box<dyn Listener> {
+    fn departed(&mut self, departure: &Departure<'_>) {
+        (**self).departed(departure);
+    }
+    fn dropped(&mut self, body: &Body) {
+        (**self).dropped(body);
+    }
+    fn arrived(&mut self, now: Time, host: u32, frame: &Frame, body: &Body) {
+        (**self).arrived(now, host, frame, body);
+    }
+    fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
+        (**self).delivered(now, flow, bytes);
+    }
+    fn feedback(&mut self, now: Time, flow: u64, feedback: &Feedback) {
+        (**self).feedback(now, flow, feedback);
+    }
+}

@@ -8,9 +8,11 @@ use crate::common::{leaf_spine, run, setup, stack};
 use tidegate_core::collective::{Collective, Op};
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
 use tidegate_core::{Message, Rate, Span, Time};
-use tidegate_sim::{Begun, FlowRecord, NAME_BYTES, OpenHost, OpenRows, Setup};
+use tidegate_sim::{Begun, Deed, FlowRecord, NAME_BYTES, OpenHost, OpenRows, Setup};
 
 const HOSTS: u32 = 8;
+/// When one of the flows without end does.
+const STOP: Time = Time::us(400);
 
 /// Listed flows, drawn ones, a closed loop and a collective.
 fn mixed() -> Setup {
@@ -25,7 +27,8 @@ fn mixed() -> Setup {
         label: 1,
         dedicated: true,
     };
-    let flows = vec![long, Flow { src: 1, bytes: 1, start: Time::us(5), ..long }];
+    let stops = Flow { src: 2, stop: STOP, ..long };
+    let flows = vec![long, stops, Flow { src: 1, bytes: 1, start: Time::us(5), ..long }];
     let mut setup = setup(fabric, stack("swift"), flows, Time::ms(1));
     setup.drain = Span::us(200);
     setup.warmup = Time::us(300);
@@ -68,20 +71,31 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
     let mut coming: BinaryHeap<Reverse<(Time, u64, bool)>> = BinaryHeap::new();
     let mut begun: BTreeMap<u64, (u32, Begun)> = BTreeMap::new();
     let mut closed = false;
+    let mut stopped: Vec<(u32, u32)> = Vec::new();
     loop {
         let due = coming.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at);
         let next = hosts.iter().map(OpenHost::next_at).min().unwrap();
         let now = due.min(next);
         if now > setup.duration && !closed {
             closed = true;
-            hosts.iter_mut().for_each(OpenHost::close);
+            for (host, open) in (0..).zip(&mut hosts) {
+                stopped.extend(open.close().map(|number| (host, number)));
+            }
             continue;
         }
         if now == Time::NEVER {
             break;
         }
         for host in 0..HOSTS {
-            while let Some(message) = hosts[host as usize].begin(now) {
+            while let Some(deed) = hosts[host as usize].next(now) {
+                let message = match deed {
+                    Deed::Send(message) => message,
+                    Deed::Stop(number) => {
+                        assert_eq!(now, STOP, "a flow stops when it should");
+                        stopped.push((host, number));
+                        continue;
+                    }
+                };
                 let id = u64::from_le_bytes(*message.name.first_chunk().unwrap());
                 let row = &rows[&id];
                 assert_eq!((row.src, row.dst), (host, message.to));
@@ -112,6 +126,11 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
         }
     }
     assert_eq!(hosts.iter().map(OpenHost::open).sum::<u64>(), 0);
+    let endless = begun.values().filter(|(_, message)| message.bytes == Message::UNLIMITED);
+    let mut endless: Vec<_> = endless.map(|(src, message)| (*src, message.number)).collect();
+    endless.sort_unstable();
+    stopped.sort_unstable();
+    assert_eq!(stopped, endless, "each that does not end by itself stops once");
     let mut open = OpenRows::new(setup.clone()).unwrap();
     for host in hosts {
         assert!(open.add(&host.leave()));

@@ -5,7 +5,8 @@ use std::thread;
 use std::time::Duration;
 
 use tidegate_core::Time;
-use tidegate_sim::{Engine, Failure, Lost, Probe};
+use tidegate_sim::simulation::Simulation;
+use tidegate_sim::{Failure, Lost};
 
 use crate::Error;
 
@@ -22,8 +23,8 @@ const PATIENCE: Duration = Duration::from_millis(50);
 /// # Errors
 /// [`Error::Interrupted`] when that was asked for meanwhile; where another process is lost, or
 /// where the run cannot go on.
-pub(crate) fn advance<P: Probe>(
-    engine: &mut Engine<P>,
+pub(crate) fn advance(
+    engine: &mut dyn Simulation,
     until: Time,
     asks: Asks<'_>,
 ) -> Result<(), Error> {

@@ -37,20 +37,24 @@ impl Node {
                 peer.waiting.pop_front();
                 continue;
             };
-            let bytes = message.bytes();
-            if open.sent + bytes > open.may_send {
+            let Terms { role, weight, dedicated, endless } = message.terms;
+            let mut bytes = message.bytes();
+            if endless {
+                bytes = Message::UNLIMITED;
+            } else if open.sent + bytes > open.may_send {
                 peer.due = peer.due.min(now.after(ROOM_AGAIN));
                 self.timer = self.timer.min(peer.due);
                 return;
+            } else {
+                open.sent += bytes;
+                open.under_way += 1;
             }
-            open.sent += bytes;
-            open.under_way += 1;
             peer.waiting.pop_front();
-            let Terms { role, weight, dedicated } = message.terms;
             let message = Message { id, dst: number, bytes, dedicated, weight, role };
             let paths =
                 Paths { peers: &self.peers, context: &self.context, hops: self.config.hops };
-            endpoint.submit(now, message, &paths);
+            let handle = endpoint.submit(now, message, &paths);
+            self.outbox.submitted(id, handle);
             self.unasked = true;
         }
     }

@@ -119,11 +119,16 @@ pub struct Terms {
     pub weight: u8,
     /// Has a connection of its own, whatever messages share.
     pub dedicated: bool,
+    /// Goes on with zeros behind its bytes until it is [stopped](super::Node::stop), for
+    /// measurements. It waits for no room, so the peer must have some for all of it
+    /// ([`Limits::unread_bytes`](super::Limits::unread_bytes)), and no end of the session waits
+    /// for it.
+    pub endless: bool,
 }
 
 impl Default for Terms {
     fn default() -> Terms {
-        Terms { role: Role::Alone, weight: 1, dedicated: false }
+        Terms { role: Role::Alone, weight: 1, dedicated: false, endless: false }
     }
 }
 

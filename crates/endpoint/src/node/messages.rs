@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use super::{Terms, Ticket};
 use bytes::Bytes;
+use tidegate_core::Handle;
 
 /// Bytes that may stand before a message's own.
 const HEAD_BYTES: usize = 24;
@@ -16,17 +17,26 @@ pub(super) struct Outgoing {
     head_bytes: usize,
     body: Bytes,
     pub(super) terms: Terms,
+    /// What the transport calls it, once it has it.
+    pub(super) handle: Option<Handle>,
 }
 
 impl Outgoing {
+    /// Those that were given.
     pub(super) fn bytes(&self) -> u64 {
         (self.head_bytes + self.body.len()) as u64
     }
 
     /// Copies what stands at `offset` and behind it; false where the message is shorter.
     pub(super) fn copy(&self, offset: u64, to: &mut [u8]) -> bool {
-        if offset.checked_add(to.len() as u64).is_none_or(|end| end > self.bytes()) {
+        let given = self.bytes().saturating_sub(offset).min(to.len() as u64) as usize;
+        let (to, behind) = to.split_at_mut(given);
+        if !behind.is_empty() && !self.terms.endless {
             return false;
+        }
+        behind.fill(0);
+        if to.is_empty() {
+            return true;
         }
         let offset = offset as usize;
         let of_head = self.head_bytes.saturating_sub(offset).min(to.len());
@@ -61,7 +71,8 @@ impl Outbox {
         let head_bytes = head.len().min(HEAD_BYTES);
         let mut kept = [0; HEAD_BYTES];
         kept[..head_bytes].copy_from_slice(&head[..head_bytes]);
-        let message = Outgoing { ticket, peer, head: kept, head_bytes, body, terms };
+        let handle = None;
+        let message = Outgoing { ticket, peer, head: kept, head_bytes, body, terms, handle };
         let id = match self.free.pop_front() {
             Some(id) => {
                 self.all[id as usize] = Some(message);
@@ -79,9 +90,26 @@ impl Outbox {
         self.all.get(id as usize)?.as_ref()
     }
 
+    /// The transport has that message.
+    pub(super) fn submitted(&mut self, id: u32, handle: Handle) {
+        if let Some(Some(message)) = self.all.get_mut(id as usize) {
+            message.handle = Some(handle);
+        }
+    }
+
+    /// The number of a message that is alive.
+    pub(super) fn number(&self, ticket: Ticket) -> Option<u32> {
+        let is_it =
+            |message: &Option<Outgoing>| message.as_ref().is_some_and(|m| m.ticket == ticket);
+        self.all.iter().position(is_it).map(|id| id as u32)
+    }
+
     pub(super) fn remove(&mut self, id: u32) -> Option<Outgoing> {
         let message = self.all.get_mut(id as usize)?.take()?;
-        self.free.push_back(id);
+        // Nobody tells the receiver of an endless message that it is over.
+        if !message.terms.endless {
+            self.free.push_back(id);
+        }
         Some(message)
     }
 
@@ -132,6 +160,23 @@ mod tests {
             }
         }
         assert!(!message.copy(103, &mut [0]) && !message.copy(u64::MAX, &mut [0]));
+    }
+
+    #[test]
+    fn what_does_not_end_goes_on_with_zeros() {
+        let mut outbox = Outbox::default();
+        let terms = Terms { endless: true, ..Terms::default() };
+        let (id, _) = outbox.add(1, &[1, 2], Bytes::from_static(&[3]), terms);
+        for (offset, expected) in
+            [(0, [1, 2, 3, 0]), (2, [3, 0, 0, 0]), (3, [0; 4]), (u64::MAX, [0; 4])]
+        {
+            let mut piece = [9; 4];
+            assert!(outbox.get(id).unwrap().copy(offset, &mut piece));
+            assert_eq!(piece, expected, "at {offset}");
+        }
+        // Nor does its number come again.
+        assert!(outbox.remove(id).is_some());
+        assert_ne!(outbox.add(1, &[], Bytes::new(), Terms::default()).0, id);
     }
 
     #[test]

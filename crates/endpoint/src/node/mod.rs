@@ -248,6 +248,21 @@ impl Node {
         Ok(ticket)
     }
 
+    /// An [endless](Terms::endless) message ends after what of it has left; others go on.
+    pub fn stop(&mut self, now: Time, ticket: Ticket) {
+        let now = self.clock(now);
+        let Some(id) = self.outbox.number(ticket) else { return };
+        let Some(message) = self.outbox.get(id).filter(|message| message.terms.endless) else {
+            return;
+        };
+        match (message.handle, &mut self.endpoint) {
+            (Some(handle), Some(endpoint)) => endpoint.stop(now, handle),
+            // It has not begun, and never does.
+            _ => drop(self.outbox.remove(id)),
+        }
+        self.unasked = true;
+    }
+
     /// The application has taken so many bytes of messages of that peer.
     pub fn taken(&mut self, now: Time, peer: PeerId, bytes: u64) {
         let now = self.clock(now);
@@ -376,7 +391,7 @@ impl Application for Hearing<'_> {
         if let Some(Peer { state: State::Open(open), due, closing, .. }) =
             self.peers.at_mut(sent.peer)
         {
-            open.under_way -= 1;
+            open.under_way -= u32::from(!sent.terms.endless);
             if *closing {
                 *due = Time::ZERO;
             }

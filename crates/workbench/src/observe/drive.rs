@@ -5,7 +5,8 @@ use std::time::Duration;
 use tidegate_core::fabric::Node;
 use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
-use tidegate_sim::{Engine, Probe, Setup, parts_worth};
+use tidegate_sim::simulation::{self, Simulation};
+use tidegate_sim::{Setup, parts_worth};
 
 use super::ears::{Ears, Measures};
 use super::{End, Left, Measure, Start};
@@ -93,26 +94,23 @@ pub(crate) fn drive(
     }
     let watch = Stopwatch::start();
     let ears = Ears::new(Measures::new(measures));
-    if ears.hear() {
-        let engine = build(plan, vec![ears.clone()], control)?;
-        pass(plan, engine, &ears, control, &watch)
+    let engine = if ears.hear() {
+        let (setup, listener) = (setup(plan), Box::new(ears.clone()));
+        build(control.asks, || simulation::heard(setup, listener))?
     } else if let Some(among) = control.ranks {
-        let engine = build_among(plan, among, control.asks)?;
-        pass(plan, engine, &ears, control, &watch)
+        build_among(plan, among, control.asks)?
     } else {
-        let threads = parts_worth(&plan.fabric, control.threads);
-        let engine = build(plan, vec![(); threads], control)?;
-        pass(plan, engine, &ears, control, &watch)
-    }
+        let (setup, threads) = (setup(plan), parts_worth(&plan.fabric, control.threads));
+        build(control.asks, move || simulation::silent(setup, threads))?
+    };
+    pass(plan, engine, &ears, control, &watch)
 }
 
-fn build<P: Probe + Send + 'static>(
-    plan: &Plan,
-    probes: Vec<P>,
-    control: &Control<'_>,
-) -> Result<Engine<P>, Error> {
-    let setup = setup(plan);
-    interrupt::patiently(control.asks, || Engine::in_parts(setup, probes).map_err(Error::Run))
+fn build(
+    asks: interrupt::Asks<'_>,
+    engine: impl FnOnce() -> Result<Box<dyn Simulation>, String> + Send + 'static,
+) -> Result<Box<dyn Simulation>, Error> {
+    interrupt::patiently(asks, || engine().map_err(Error::Run))
 }
 
 /// The parts of a run that are in this process.
@@ -120,11 +118,9 @@ pub(crate) fn build_among(
     plan: &Plan,
     (ranks, parts): (&Ranks, usize),
     asks: interrupt::Asks<'_>,
-) -> Result<Engine<()>, Error> {
+) -> Result<Box<dyn Simulation>, Error> {
     let (setup, peers) = (setup(plan), ranks.peers());
-    interrupt::patiently(asks, move || {
-        Engine::among(setup, vec![(); parts], peers).map_err(Error::Run)
-    })
+    build(asks, move || simulation::among(setup, parts, peers))
 }
 
 pub(crate) fn setup(plan: &Plan) -> Setup {
@@ -149,9 +145,9 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
 }
 
 /// Takes the engine through the run.
-fn pass<P: Probe>(
+fn pass(
     plan: &Plan,
-    mut engine: Engine<P>,
+    mut engine: Box<dyn Simulation>,
     measures: &Ears,
     control: &Control<'_>,
     watch: &Stopwatch,
@@ -165,7 +161,7 @@ fn pass<P: Probe>(
         let next_sample = measures.lock().next_sample();
         let until = engine.now().after(chunk).min(next_sample);
         let until = if engine.now() < plan.duration { until.min(plan.duration) } else { until };
-        interrupt::advance(&mut engine, until, control.asks)?;
+        interrupt::advance(&mut *engine, until, control.asks)?;
         engine.take_finished(&mut finished).map_err(&lost)?;
         measures.lock().flows(plan, finished.drain(..))?;
         // With nothing left to sample both may be "never".

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tidegate_core::{Feedback, Span, Time};
 use tidegate_scenario::Plan;
-use tidegate_sim::{Departure, FlowRecord, Probe, Sample};
+use tidegate_sim::{Departure, FlowRecord, Listener, Sample};
 
 use super::{End, Hears, Left, Measure, Start};
 use crate::Error;
@@ -136,7 +136,7 @@ impl Ears {
     }
 }
 
-impl Probe for Ears {
+impl Listener for Ears {
     fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
         if self.hears.delivered {
             self.lock().delivered(now, flow, bytes);

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::fs;
+use std::sync::mpsc::{Sender, channel};
 
 use super::*;
 use crate::headers::{Place, formats};
@@ -10,7 +11,8 @@ use crate::run::{RunOptions, run};
 use crate::tshark::{self, Fields};
 use tidegate_core::wire::{Shown, telemetry};
 use tidegate_core::{Body, Frame, HopTrace, PacketMut, frame_flag};
-use tidegate_sim::{Engine, Probe};
+use tidegate_sim::Listener;
+use tidegate_sim::simulation::heard;
 
 /// Without loss every protocol is done; with it, some show how they recover.
 const LOSSES: [f64; 2] = [0.0, 0.1];
@@ -70,21 +72,23 @@ struct Left {
     hops: HopTrace,
 }
 
-#[derive(Default)]
-struct Watch(Vec<Left>);
+struct Watch(Sender<Left>);
 
-impl Probe for Watch {
+impl Listener for Watch {
     fn departed(&mut self, departure: &Departure<'_>) {
         let Departure { at, port, frame, body, hops, .. } = *departure;
-        self.0.push(Left { at, port, frame: *frame, body: *body, hops: *hops });
+        let left = Left { at, port, frame: *frame, body: *body, hops: *hops };
+        self.0.send(left).unwrap();
     }
 }
 
 /// What leaves in the whole run, in order of time, then port.
 fn watched(plan: &Plan) -> Vec<Left> {
-    let mut engine = Engine::new(setup(plan), Watch::default()).unwrap();
-    engine.advance(plan.duration);
-    let mut left = engine.probe().0.clone();
+    let (tell, told) = channel();
+    let mut engine = heard(setup(plan), Box::new(Watch(tell))).unwrap();
+    assert!(engine.advance_some(plan.duration, u64::MAX).unwrap());
+    drop(engine);
+    let mut left: Vec<Left> = told.into_iter().collect();
     left.sort_by_key(|left| (left.at, left.port));
     left
 }

@@ -20,7 +20,7 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use serde::{Deserialize, Serialize};
-use tidegate_core::Span;
+use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 
 pub use claims::{ClaimResult, Count, Counts, Seeds};
@@ -67,8 +67,18 @@ pub struct Forecast {
     /// What the others take together, in CPU seconds of one core of the machine on which that was
     /// measured: a paper's runs are taken to cost alike for each simulated second of a host.
     pub cpu_s: f64,
-    /// They are made on so many threads.
+    /// What those of real packets take, one after the other, by the clock: it is slowed down for
+    /// them.
+    pub clock_s: f64,
+    /// The others are made on so many threads.
     pub threads: usize,
+}
+
+impl Forecast {
+    /// What all takes by the clock.
+    pub fn seconds(&self) -> f64 {
+        self.cpu_s / self.threads as f64 + self.clock_s
+    }
 }
 
 /// How to reproduce.
@@ -240,8 +250,8 @@ struct Job {
     work: Work,
     recording: Recording,
     name: String,
-    /// What it takes, about.
-    cpu_s: f64,
+    /// What it takes, about: of a core, or by the clock where packets are real.
+    seconds: f64,
 }
 
 /// What is done for it.
@@ -407,11 +417,12 @@ impl Jobs {
                 job.recording.parts.extend(recording.parts);
             } else {
                 let name = format!("{}/{} {}", paper.name, figure.name, run.name);
-                let cpu_s = match &work {
+                let seconds = match &work {
+                    Work::Packets(plan) if recording.real => clock_s(plan)?,
                     Work::Packets(plan) => paper.cpu_s(plan),
                     Work::Model(_) => 0.0,
                 };
-                self.jobs.push(Job { work, recording, name, cpu_s });
+                self.jobs.push(Job { work, recording, name, seconds });
             }
             Ok(number)
         };
@@ -447,12 +458,16 @@ fn forecast(jobs: &[Job], options: &ReproduceOptions<'_>) -> Forecast {
         Work::Packets(plan) => cache.has(plan, &job.recording),
         Work::Model(_) => false,
     };
-    let kept: Vec<&Job> = jobs.iter().filter(is_kept).collect();
-    let cpu_s = |jobs: &mut dyn Iterator<Item = &Job>| jobs.map(|job| job.cpu_s).sum::<f64>();
+    let left: Vec<&Job> = jobs.iter().filter(|job| !is_kept(job)).collect();
+    let seconds = |real: bool| {
+        let those = left.iter().filter(|job| job.recording.real == real);
+        those.map(|job| job.seconds).sum()
+    };
     Forecast {
         runs: jobs.len(),
-        kept: kept.len(),
-        cpu_s: cpu_s(&mut jobs.iter()) - cpu_s(&mut kept.iter().copied()),
+        kept: jobs.len() - left.len(),
+        cpu_s: seconds(false),
+        clock_s: seconds(true),
         threads: threads(options),
     }
 }
@@ -467,7 +482,9 @@ fn make(
     let state = Mutex::new((0, 0.0));
     let is_interrupted = || options.is_interrupted();
     let one = |i: usize, threads: usize| {
-        let Job { work, recording, name, cpu_s } = &jobs[i];
+        let Job { work, recording, name, seconds } = &jobs[i];
+        // Simulated runs share the threads.
+        let threads_each = if recording.real { 1.0 } else { forecast.threads as f64 };
         let mut spent = 0.0;
         let seen = match work {
             Work::Model(model) => {
@@ -476,7 +493,7 @@ fn make(
             Work::Packets(plan) => match cache.get(plan, recording) {
                 Some(seen) => seen,
                 None => {
-                    spent = *cpu_s;
+                    spent = *seconds / threads_each;
                     cache.make(plan, recording, |measures| {
                         if recording.real {
                             return acted_out(plan, measures, options);
@@ -499,7 +516,8 @@ fn make(
             state.1 += spent;
             let (done, all) = (state.0, jobs.len());
             let of_runs = done as f64 / all as f64;
-            let share = if forecast.cpu_s > 0.0 { state.1 / forecast.cpu_s } else { of_runs };
+            let expected = forecast.seconds();
+            let share = if expected > 0.0 { state.1 / expected } else { of_runs };
             tell(&Step { done, all, share: share.min(1.0), name });
         }
         Ok(seen)
@@ -513,6 +531,18 @@ fn make(
         simulated.into_iter().zip(first).chain(real.into_iter().zip(then)).collect();
     seen.sort_by_key(|(i, _)| *i);
     seen.into_iter().map(|(_, seen)| seen).collect()
+}
+
+/// What a run of real packets takes by the clock.
+#[cfg(target_os = "linux")]
+fn clock_s(plan: &Plan) -> Result<f64, Error> {
+    let dilation = testbed::usual_dilation(plan)?;
+    Ok(f64::from(dilation) * plan.duration.since(Time::ZERO).as_s_f64())
+}
+
+#[cfg(not(target_os = "linux"))]
+fn clock_s(_: &Plan) -> Result<f64, Error> {
+    Ok(0.0)
 }
 
 /// A run of real packets.

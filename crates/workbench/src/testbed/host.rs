@@ -8,8 +8,9 @@ use std::os::fd::AsFd;
 use std::time::Duration;
 
 use bytes::Bytes;
+use hdrhistogram::Histogram;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use tidegate_core::{Dilation, Need, Span, Time, mix64};
+use tidegate_core::{Dilation, Message, Need, Span, Time, mix64};
 use tidegate_endpoint::driver::{Clock, Driver};
 use tidegate_endpoint::node::{
     Config, Delivery, Event, Limits, Node, PeerId, Piece, SendError, Terms, Ticket, entropy,
@@ -17,8 +18,9 @@ use tidegate_endpoint::node::{
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 use tidegate_scenario::Plan;
-use tidegate_sim::{Begun, NAME_BYTES, OpenHost};
+use tidegate_sim::{Begun, Deed, NAME_BYTES, OpenHost};
 
+use super::lateness;
 use super::words::{FromHost, Role, ToHost, hear, say};
 use crate::observe::setup;
 use crate::{Error, Source, load};
@@ -71,13 +73,14 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
     }
     let Some(ToHost::Start { at_ps }) = hear(from).map_err(text)? else { return Ok(()) };
     host.start = Time::ps(at_ps);
+    let lost_before = host.driver.overrun();
     let end = host.start.after(plan.duration.since(Time::ZERO));
     let (mut closed, mut done) = (false, false);
     while !is_readable(from)? {
-        host.begin(plan.duration)?;
+        host.act(plan.duration)?;
         if !closed && host.driver.now() >= end {
             closed = true;
-            host.share.close();
+            host.share.close().for_each(|number| host.stop(number));
         }
         if closed && !done && host.share.open() == 0 {
             done = true;
@@ -87,8 +90,11 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
         host.turn(from, next.min(if closed { Time::NEVER } else { end }))?;
     }
     let Some(ToHost::Finish) = hear(from).map_err(text)? else { return Ok(()) };
+    let lost = host.driver.overrun() - lost_before;
+    let late = host.late_ns.iter_recorded();
+    let late = late.map(|value| (value.value_iterated_to(), value.count_at_value())).collect();
     let seen = host.share.leave();
-    say(to, &FromHost::Seen(seen.len())).map_err(text)?;
+    say(to, &FromHost::Seen { bytes: seen.len(), late, lost }).map_err(text)?;
     to.write_all(&seen).and_then(|()| to.flush()).map_err(text)
 }
 
@@ -106,10 +112,14 @@ struct Host {
     hosts: BTreeMap<PeerId, u32>,
     /// By ticket: messages under way, as its share calls them.
     tickets: BTreeMap<Ticket, u32>,
+    /// The other way round, those without end.
+    endless: BTreeMap<u32, Ticket>,
     /// When the run begins.
     start: Time,
     /// What messages are made of, which nobody looks at.
     zeros: Bytes,
+    /// Since then: how long datagrams waited, in nanoseconds of the clock of all.
+    late_ns: Histogram<u64>,
 }
 
 impl Host {
@@ -137,8 +147,10 @@ impl Host {
             sessions: BTreeMap::new(),
             hosts: BTreeMap::new(),
             tickets: BTreeMap::new(),
+            endless: BTreeMap::new(),
             start: Time::NEVER,
             zeros: Bytes::from(vec![0; most as usize]),
+            late_ns: lateness().map_err(text)?,
         })
     }
 
@@ -162,7 +174,11 @@ impl Host {
     fn turn(&mut self, from: &BufReader<StdinLock<'_>>, until: Time) -> Result<(), String> {
         let now = self.driver.now();
         let until = until.min(now.after(self.dilation.span(DOZE)));
-        if self.driver.work().map_err(text)? {
+        let may_sleep = self.driver.work().map_err(text)?;
+        if let Some(late) = self.driver.late().filter(|_| now >= self.start) {
+            self.late_ns.saturating_record(late.as_ps() / 1_000);
+        }
+        if may_sleep {
             self.driver.sleep(until, Some(from.get_ref().as_fd())).map_err(text)?;
         }
         while let Some(event) = self.driver.node.event() {
@@ -217,31 +233,51 @@ impl Host {
         Ok(())
     }
 
-    /// Sends what is to begin by now, and by `end`.
-    fn begin(&mut self, end: Time) -> Result<(), String> {
+    /// Does what is to be done by now, and by `end`.
+    fn act(&mut self, end: Time) -> Result<(), String> {
         if self.driver.now() < self.start {
             return Ok(());
         }
-        while let Some(begun) = self.share.begin(self.now().min(end)) {
-            let Begun { to, bytes, name, weight, dedicated, number } = begun;
-            let Some(&peer) = self.sessions.get(&to) else {
-                return Err(format!("host {to} is not there"));
-            };
-            // What does not end by itself is as long as the link can carry in the run.
-            let most = self.zeros.len() as u64;
-            // So is what would end after it.
-            let length = bytes.min(most);
-            if length == MOST_ZEROS {
-                return Err(format!("the link carries more than {length} bytes in the run"));
+        while let Some(deed) = self.share.next(self.now().min(end)) {
+            match deed {
+                Deed::Send(begun) => self.send(begun)?,
+                Deed::Stop(number) => self.stop(number),
             }
-            let body = self.zeros.slice(..length as usize - NAME_BYTES);
-            let terms = Terms { weight, dedicated, ..Terms::default() };
-            let now = self.driver.now();
-            let ticket = self.driver.node.send(now, peer, &name, body, terms);
-            let ticket = ticket.map_err(|why: SendError| format!("a message: {why:?}"))?;
-            self.tickets.insert(ticket, number);
         }
         Ok(())
+    }
+
+    fn send(&mut self, begun: Begun) -> Result<(), String> {
+        let Begun { to, bytes, name, weight, dedicated, number } = begun;
+        let Some(&peer) = self.sessions.get(&to) else {
+            return Err(format!("host {to} is not there"));
+        };
+        let endless = bytes == Message::UNLIMITED;
+        // What would end after the run is as long as the link can carry in twice the time.
+        let length = match endless {
+            true => NAME_BYTES as u64,
+            false => bytes.min(self.zeros.len() as u64),
+        };
+        if length == MOST_ZEROS {
+            return Err(format!("the link carries more than {length} bytes in the run"));
+        }
+        let body = self.zeros.slice(..length as usize - NAME_BYTES);
+        let terms = Terms { weight, dedicated, endless, ..Terms::default() };
+        let now = self.driver.now();
+        let ticket = self.driver.node.send(now, peer, &name, body, terms);
+        let ticket = ticket.map_err(|why: SendError| format!("a message: {why:?}"))?;
+        self.tickets.insert(ticket, number);
+        if endless {
+            self.endless.insert(number, ticket);
+        }
+        Ok(())
+    }
+
+    /// A message without end stops.
+    fn stop(&mut self, number: u32) {
+        if let Some(ticket) = self.endless.remove(&number) {
+            self.driver.node.stop(self.driver.now(), ticket);
+        }
     }
 }
 

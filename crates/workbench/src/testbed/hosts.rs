@@ -18,7 +18,12 @@ const MOST_SEEN: usize = 4 << 30;
 pub(super) enum Said {
     Word(FromHost),
     /// All that it has seen.
-    Seen(Vec<u8>),
+    Seen {
+        bytes: Vec<u8>,
+        /// As it told them.
+        late: Vec<(u64, u64)>,
+        lost: u32,
+    },
 }
 
 /// The hosts of a run. They end with it.
@@ -107,10 +112,10 @@ fn listen(number: usize, from: ChildStdout, tell: &Sender<(usize, Result<Said, S
     let mut from = BufReader::new(from);
     loop {
         let said = match hear(&mut from) {
-            Ok(Some(FromHost::Seen(bytes))) if bytes <= MOST_SEEN => {
-                let mut seen = Vec::new();
-                let read = (&mut from).take(bytes as u64).read_to_end(&mut seen);
-                read.map(|_| Said::Seen(seen)).map_err(|why| why.to_string())
+            Ok(Some(FromHost::Seen { bytes: length, late, lost })) if length <= MOST_SEEN => {
+                let mut bytes = Vec::new();
+                let read = (&mut from).take(length as u64).read_to_end(&mut bytes);
+                read.map(|_| Said::Seen { bytes, late, lost }).map_err(|why| why.to_string())
             }
             Ok(Some(word)) => Ok(Said::Word(word)),
             Ok(None) => Err("the process has ended".to_owned()),

@@ -15,6 +15,7 @@ use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4};
 use std::path::Path;
 use std::time::Duration;
 
+use hdrhistogram::{CreationError, Histogram};
 use nix::time::{ClockId, clock_gettime};
 use tidegate_core::fabric::Node;
 use tidegate_core::faults::Faults;
@@ -82,8 +83,9 @@ pub(crate) fn act(
     stage.open(&mut switch)?;
     let (report, queues) = stage.act(&mut switch, &audience.sample_times())?;
     let drained = stage.drain(&mut switch)?;
-    let real = stage.real(base_rtt(&there, rows.paths()), &switch.report());
-    stage.collect(&mut rows)?;
+    let base_rtt = base_rtt(&there, rows.paths());
+    let hosts = stage.collect(&mut rows)?;
+    let real = stage.real(base_rtt, &switch.report(), &hosts);
     let seen = rows.finish(plan.duration.after(drained));
     let outcome = Outcome {
         finished: seen.finished,
@@ -147,12 +149,10 @@ pub fn usual_dilation(plan: &Plan) -> Result<u32, Error> {
 /// # Errors
 /// What is only simulated.
 fn refuse(plan: &Plan) -> Result<(), Error> {
-    let Plan { fabric, workload, .. } = plan;
-    let stops = workload.flows.iter().any(|flow| flow.stop < plan.duration);
+    let Plan { fabric, .. } = plan;
     let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
     let refused = [
         (plan.faults != Faults::default(), "faults (faults)"),
-        (stops, "flows that stop (flows.stop)"),
         (plan.stacks.len() > 1, "several protocols side by side"),
         (pauses, "switches that pause who sends to them (switch.pfc)"),
         (fabric.circuits.is_some(), "circuits (fabric)"),
@@ -209,6 +209,19 @@ fn base_rtt(there: &BTreeSet<u32>, paths: &dyn PathOracle) -> Span {
         (Some(&a), Some(&b)) => paths.path(a, b).fabric_base_rtt,
         _ => Span::us(1),
     }
+}
+
+/// How long things waited, in nanoseconds of the run: a second at most.
+fn lateness() -> Result<Histogram<u64>, CreationError> {
+    Histogram::new_with_max(1_000_000_000, 2)
+}
+
+/// What the machine did to hosts.
+struct Lateness {
+    /// How long datagrams waited for them, in nanoseconds of the run.
+    late_ns: Histogram<u64>,
+    /// Datagrams lost at their sockets.
+    lost: u64,
 }
 
 /// Sizes of queues by when they were looked at.
@@ -334,36 +347,47 @@ impl<'a> Stage<'a> {
     }
 
     /// What all hosts have seen.
-    fn collect(mut self, rows: &mut OpenRows) -> Result<(), Error> {
+    fn collect(&mut self, rows: &mut OpenRows) -> Result<Lateness, Error> {
         self.hosts.tell_all(&ToHost::Finish)?;
         let watch = Stopwatch::start();
+        let wrong = || Error::Run("a host has seen what nobody can read".to_owned());
         let mut left = self.hosts.count();
+        let mut late_ns = lateness().map_err(|why| Error::Run(why.to_string()))?;
+        let mut all_lost = 0;
         while left > 0 {
             patient(&watch, self.control)?;
-            if let Some((_, Said::Seen(seen))) = self.hosts.hear(PAUSE)? {
+            if let Some((_, Said::Seen { bytes, late, lost })) = self.hosts.hear(PAUSE)? {
                 left -= 1;
-                if !rows.add(&seen) {
-                    return Err(Error::Run("a host has seen what nobody can read".to_owned()));
+                all_lost += u64::from(lost);
+                late.iter().for_each(|&(ns, times)| late_ns.saturating_record_n(ns, times));
+                if !rows.add(&bytes) {
+                    return Err(wrong());
                 }
             }
         }
-        Ok(())
+        Ok(Lateness { late_ns, lost: all_lost })
     }
 
     /// What is behind the numbers.
-    fn real(&self, base_rtt: Span, report: &Report) -> RealSummary {
+    fn real(&self, base_rtt: Span, report: &Report, hosts: &Lateness) -> RealSummary {
         let Counts { received, too_fast, unsent, overrun, .. } = report.counts;
         let late = &report.late_us;
+        let us = |ns: u64| Fixed::nearest(ns as f64 / 1e3);
         RealSummary {
             dilation: self.dilation.factor,
             hosts: self.hosts.count() as u32,
             datagrams: received,
-            lost: too_fast + unsent + overrun,
+            lost: too_fast + unsent + overrun + hosts.lost,
             late_us: QueueDelay {
                 mean: Fixed::nearest(late.mean),
                 p99: late.p99.and_then(Fixed::nearest),
                 max: Fixed::nearest(late.max),
             },
+            hosts_late_us: Some(QueueDelay {
+                mean: Fixed::nearest(hosts.late_ns.mean() / 1e3),
+                p99: us(hosts.late_ns.value_at_quantile(0.99)),
+                max: us(hosts.late_ns.max()),
+            }),
             base_rtt_us: Fixed::nearest(base_rtt.as_us_f64()),
         }
     }

@@ -47,8 +47,16 @@ pub(super) enum FromHost {
     Ready,
     /// The time of the run is over, and all that it sent has arrived.
     Done,
-    /// What it has seen follows, so many bytes.
-    Seen(usize),
+    /// What it has seen follows.
+    Seen {
+        /// So many bytes.
+        bytes: usize,
+        /// How long datagrams waited for it in the run, in nanoseconds of the clock of all, and how
+        /// often.
+        late: Vec<(u64, u64)>,
+        /// Datagrams that came to its socket and were lost there in the run.
+        lost: u32,
+    },
     /// It cannot go on.
     Failed(String),
 }
