@@ -6,9 +6,11 @@
 //! hits all of them alike.
 
 mod endpoint;
+mod incast;
 mod namespaces;
 mod process;
 mod quic;
+mod rack;
 mod record;
 mod rounds;
 mod system;
@@ -65,6 +67,11 @@ enum Command {
         #[command(flatten)]
         how: How,
     },
+    /// How long messages of many hosts take that all send to one at once, through a software switch
+    Incast(incast::Incast),
+    /// One run of that
+    #[command(hide = true)]
+    IncastOnce(incast::Once),
     /// One end: takes messages and answers them
     #[command(hide = true)]
     Serve {
@@ -145,6 +152,8 @@ impl Command {
             Command::Latency { systems, how } => {
                 how.measure(systems, Load { bytes: 8, ahead: 1 }, table::latency)
             }
+            Command::Incast(incast) => incast.run(),
+            Command::IncastOnce(once) => once.run(),
             Command::Serve { system, at, place } => process::end(&place, || {
                 system
                     .system(place.mtu)?

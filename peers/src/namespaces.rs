@@ -76,7 +76,7 @@ impl Namespace {
 }
 
 /// Runs a tool of the system.
-fn run(tool: &str, arguments: &[&str]) -> Result<()> {
+pub(crate) fn run(tool: &str, arguments: &[&str]) -> Result<()> {
     let mut command = Command::new(tool);
     let output = command.args(arguments).stdin(Stdio::null()).output();
     let output = output.with_context(|| format!("{tool} is needed (iproute2, ethtool)"))?;

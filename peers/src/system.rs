@@ -8,6 +8,7 @@ use std::time::Duration;
 use anyhow::Result;
 use clap::Args;
 use tidegate_algos::Protocol;
+use tidegate_core::{Need, Rate};
 
 use crate::endpoint::Endpoint;
 use crate::quic::Quic;
@@ -117,5 +118,23 @@ impl Choice {
             Kind::Quinn => Box::new(Quic { datagram }),
             Kind::Endpoint(protocol) => Box::new(Endpoint::new(protocol, datagram, self.busy)?),
         })
+    }
+
+    /// It, over links of that rate behind switches that have these and so many priorities.
+    pub(crate) fn behind(
+        &self,
+        mtu: u32,
+        rate: Rate,
+        switches: &[Need],
+        priorities: u8,
+    ) -> Result<Box<dyn System>> {
+        match self.kind {
+            Kind::Endpoint(protocol) => {
+                let datagram = mtu as u16 - 28;
+                let endpoint = Endpoint::behind(protocol, datagram, rate, switches, priorities)?;
+                Ok(Box::new(endpoint))
+            }
+            _ => self.system(mtu),
+        }
     }
 }

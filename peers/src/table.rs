@@ -9,14 +9,14 @@ use crate::rounds::{Row, Sample};
 pub(crate) type Table = fn(&[Row]) -> String;
 
 /// Median and quartiles.
-struct Spread {
+pub(crate) struct Spread {
     q1: f64,
     median: f64,
     q3: f64,
 }
 
 impl Spread {
-    fn of(values: impl Iterator<Item = f64>) -> Option<Spread> {
+    pub(crate) fn of(values: impl Iterator<Item = f64>) -> Option<Spread> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         let last = values.len().checked_sub(1)?;
@@ -29,7 +29,7 @@ impl Spread {
     }
 
     /// With so many digits behind the point.
-    fn shown(&self, digits: usize) -> String {
+    pub(crate) fn shown(&self, digits: usize) -> String {
         let Spread { q1, median, q3 } = self;
         format!("{median:.digits$} ({q1:.digits$} to {q3:.digits$})")
     }
@@ -50,7 +50,7 @@ fn over(rows: &[Row], row: &Row, other: &str, of: Measure) -> String {
     Spread::of(ratios).map_or("-".into(), |spread| spread.shown(2))
 }
 
-fn grid(header: &[&str]) -> Grid {
+pub(crate) fn grid(header: &[&str]) -> Grid {
     let mut grid = Grid::new();
     grid.load_style(ASCII_MARKDOWN).set_header(header.iter().copied());
     grid
