@@ -3,7 +3,7 @@
 # Modules that the catalog's macro declares, and what is no part of the workspace: cargo fmt does not
 # find them.
 APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
-  crates/algos/src/message/*/*.rs fuzz/fuzz_targets/*.rs)
+  crates/algos/src/message/*/*.rs fuzz/fuzz_targets/*.rs peers/src/*.rs)
 
 # Protocols that the demo compares. `tidegate protocols` lists all there are.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird

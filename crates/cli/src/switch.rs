@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 use tidegate_workbench::{
-    self as workbench, Datagrams, Override, SwitchOptions, SwitchPath, SwitchReport,
+    self as workbench, Datagrams, Override, SwitchEntrance, SwitchOptions, SwitchPath, SwitchReport,
 };
 
 use crate::commands::{interrupt_flag, pretty};
@@ -43,14 +43,17 @@ impl Switch {
         let before = RefCell::new(None);
         let second = |report: &SwitchReport| {
             let before = before.replace(Some(report.clone()));
+            let told = before.as_ref().map_or(&[][..], |before| &before.warnings);
+            let new = report.warnings.iter().filter(|warning| !told.contains(warning));
+            new.for_each(|warning| complain(&format!("warning: {warning}")));
             complain(&pulse(report, before.as_ref()));
         };
         let report = workbench::run_switch(
             &plan,
             SwitchOptions {
-                listening: &|paths| {
+                listening: &|entrance| {
                     if !self.quiet {
-                        listening(paths).iter().for_each(|line| complain(line));
+                        listening(entrance).iter().for_each(|line| complain(line));
                     }
                 },
                 second: if self.quiet { None } else { Some(&second) },
@@ -61,8 +64,14 @@ impl Switch {
     }
 }
 
-/// Where each host sends what is for the others, a line a host.
-fn listening(paths: &[SwitchPath]) -> Vec<String> {
+/// Where each host sends what is for the others, a line a host; or where hosts are.
+fn listening(entrance: &SwitchEntrance) -> Vec<String> {
+    let paths = match entrance {
+        SwitchEntrance::Paths(paths) => paths,
+        SwitchEntrance::Interfaces(names) => {
+            return vec![format!("forwarding between {}", names.join(", "))];
+        }
+    };
     let of_one = |paths: &[SwitchPath]| {
         let to = paths.iter().map(|path| format!("{} for {}", path.at, path.to));
         let from = paths.first().map_or(String::new(), |path| path.from.to_string());
@@ -109,14 +118,16 @@ fn pulse(report: &SwitchReport, before: Option<&SwitchReport>) -> String {
 
 /// All that was done.
 fn page(report: &SwitchReport) -> String {
-    let Datagrams { received, sent, strangers, too_long, unsent, overrun } = report.datagrams;
+    let Datagrams { received, sent, strangers, unfinished, too_long, unsent, overrun } =
+        report.datagrams;
     let mut text = format!(
         "{}: {} s, {received} datagrams in, {sent} out\n",
         shown(&report.name),
         digits(report.seconds)
     );
     for (number, what) in [
-        (strangers, "from elsewhere than the host that the address is for"),
+        (strangers, "from no host of the file, or for nobody behind another port"),
+        (unfinished, "without a checksum, or to be cut into pieces"),
         (too_long, "too long"),
         (unsent, "refused by the kernel as they left"),
         (overrun, "lost before the switch, which was too slow"),
@@ -124,6 +135,9 @@ fn page(report: &SwitchReport) -> String {
         if number > 0 {
             text.push_str(&format!("{number} {what}\n"));
         }
+    }
+    for warning in &report.warnings {
+        text.push_str(&format!("Warning: {warning}\n"));
     }
     let late = &report.late_us;
     text.push_str(&format!(

@@ -43,7 +43,7 @@ use tidegate_endpoint::node::{Arrival, Config, Event, Node, PeerId, Terms};
 use tidegate_endpoint::session::header::Header;
 use tidegate_endpoint::session::{Key, OVERHEAD_BYTES};
 use tidegate_sim::{Departure, Engine, OpenFabric, Probe, Setup};
-use tidegate_switch::datagram::{Datagram, Reader, tos};
+use tidegate_switch::datagram::{Content, Datagram, Reader, tos};
 
 use common::entropy;
 
@@ -260,7 +260,7 @@ impl World {
 
         self.sent += 1;
         let mut datagram = Datagram::default();
-        datagram.fill(tos_said, bytes);
+        datagram.fill(Content::datagram(tos_said, bytes));
         let reader = Reader { priorities: PRIORITIES, stamps: true, sized: false, sprays: false };
         let mut packet = datagram.packet(reader, self.sent, to as u32, 0).unwrap();
         packet.frame.wire_bytes = frame.wire_bytes;

@@ -33,7 +33,7 @@ use read::tree::{Node, Source};
 
 pub use build::glob::Glob;
 pub use build::sizes::{Distributed, distributions};
-pub use build::software::SoftwareSwitch;
+pub use build::software::{Places, SoftwareSwitch};
 pub use error::Error;
 pub use hash::content_hash;
 pub use load::asked_bps;

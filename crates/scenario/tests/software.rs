@@ -1,9 +1,11 @@
 //! Files of switches in software: what they say, and what is said of wrong ones.
 #![allow(missing_docs)]
 
+use std::net::SocketAddrV4;
+
 use tidegate_core::fabric::{Buffer, CreditQueue, Node, Routing};
 use tidegate_core::{Rate, Span};
-use tidegate_scenario::{Override, SoftwareSwitch, software_switch};
+use tidegate_scenario::{Override, Places, SoftwareSwitch, software_switch};
 
 const FILE: &str = r#"listen = "127.0.0.1:20000"
 [switch]
@@ -40,6 +42,14 @@ fn changed(text: &str, changes: &[Override]) -> Result<SoftwareSwitch, String> {
     })
 }
 
+/// Where hosts receive, and where they send to.
+fn addresses(switch: &SoftwareSwitch) -> (&[Vec<SocketAddrV4>], SocketAddrV4) {
+    match &switch.places {
+        Places::Addresses { hosts, listen } => (hosts, *listen),
+        Places::Interfaces(names) => panic!("{names:?}"),
+    }
+}
+
 #[test]
 fn a_file_says_ports_and_what_scenarios_say_of_a_switch() {
     let read = load(FILE).unwrap();
@@ -53,14 +63,15 @@ fn a_file_says_ports_and_what_scenarios_say_of_a_switch() {
     let b = &read.fabric.links[1];
     assert_eq!((b.a, b.b, b.rate, b.delay), (HOST_1, SWITCH, Rate::mbps(50), Span::us(20)));
     assert_eq!(read.fabric.hosts, ["a", "b"]);
-    assert_eq!(read.hosts[1], ["127.0.0.1:9002", "127.0.0.1:9003"].map(|at| at.parse().unwrap()));
+    let (hosts, listen) = addresses(&read);
+    assert_eq!(hosts[1], ["127.0.0.1:9002", "127.0.0.1:9003"].map(|at| at.parse().unwrap()));
     // All that need not be said.
     let (_, ports) = FILE.split_once("[[port]]").unwrap();
     let least = load(&format!("[[port]]{ports}")).unwrap();
     let switch = &least.fabric.switches[0];
     assert_eq!(switch.buffer, Buffer::Shared { bytes: 1_000_000, alpha: 1.0 });
     assert_eq!((switch.ecn, switch.credit_queue), (None, None));
-    assert_eq!(least.listen, read.listen);
+    assert_eq!(addresses(&least).1, listen);
     let short = changed(FILE, &[Override::option("--duration", "duration", "2s")]).unwrap();
     assert_eq!(short.duration, Some(Span::s(2)));
 }
@@ -139,8 +150,9 @@ buffer = "90KB"
 fn a_file_says_a_fabric_as_scenarios_do() {
     let read = load(RACKS).unwrap();
     assert_eq!((read.fabric.switches.len(), read.fabric.links.len()), (4, 6));
-    assert_eq!((read.routing, read.hosts.len()), (Routing::Spray, 2));
-    assert_eq!(read.hosts[1], ["127.0.0.1:9002".parse().unwrap()]);
+    let (hosts, _) = addresses(&read);
+    assert_eq!((read.routing, hosts.len()), (Routing::Spray, 2));
+    assert_eq!(hosts[1], ["127.0.0.1:9002".parse().unwrap()]);
     let bytes = |switch: usize| match read.fabric.switches[switch].buffer {
         Buffer::Shared { bytes, .. } => bytes,
         Buffer::Unlimited => u64::MAX,
@@ -164,4 +176,58 @@ fn a_file_says_a_fabric_as_scenarios_do() {
     }
     let both = FILE.replacen("[switch]", "hosts = \"127.0.0.1:1\"\n[switch]", 1);
     assert!(load(&both).unwrap_err().contains("no such key but beside [fabric]"));
+}
+
+/// Two ports with interfaces.
+const BEHIND: &str = r#"seed = 1
+[[port]]
+name = "a"
+rate = "100Mbps"
+interface = "veth-a"
+[[port]]
+name = "b"
+rate = "100Mbps"
+interface = "veth-b"
+"#;
+
+#[test]
+fn hosts_may_be_behind_interfaces() {
+    let names = Places::Interfaces(vec!["veth-a".to_owned(), "veth-b".to_owned()]);
+    assert_eq!(load(BEHIND).unwrap().places, names);
+    let hosts = "hosts = [\"127.0.0.1:9001\", \"127.0.0.1:9002\"]";
+    let racks = RACKS.replacen(hosts, "interfaces = [\"veth-a\", \"veth-b\"]", 1);
+    assert_eq!(load(&racks).unwrap().places, names);
+    let address = "interface = \"veth-b\"\nhosts = \"127.0.0.1:1\"";
+    for (text, out, into, line, words) in [
+        (BEHIND, "seed = 1", "listen = \"127.0.0.1:1\"", 1, "no such key beside interfaces"),
+        (BEHIND, "seed = 1", "interfaces = [\"veth-a\"]", 1, "each [[port]] has its own"),
+        (BEHIND, "interface = \"veth-a\"", "", 2, "port[0].interface: found nothing, expected one"),
+        (BEHIND, "interface = \"veth-a\"", "hosts = \"127.0.0.1:1\"", 5, "port[0].hosts: found"),
+        (
+            BEHIND,
+            "interface = \"veth-b\"",
+            address,
+            10,
+            "expected either hosts or interfaces; port[0]",
+        ),
+        (BEHIND, "\"veth-b\"", "\"veth-a\"", 9, "port[1].interface: found \"veth-a\" again"),
+        (BEHIND, "\"veth-b\"", "7", 9, "port[1].interface: found 7"),
+        (
+            BEHIND,
+            "interface = \"veth-b\"",
+            "intrface = \"veth-b\"",
+            9,
+            "did you mean \"interface\"",
+        ),
+        (&racks, "\"veth-b\"]", "\"veth-b\", \"veth-c\"]", 1, "found 3 interfaces, expected 2"),
+        (&racks, "\"veth-b\"]", "\"veth-a\"]", 1, "interfaces: found \"veth-a\" again"),
+        (&racks, "[fabric]", "hosts = \"127.0.0.1:1\"\n[fabric]", 2, "either hosts or interfaces"),
+    ] {
+        let error = load(&text.replacen(out, into, 1)).unwrap_err();
+        let is_there = error.starts_with(&format!("rack.toml:{line}: "));
+        assert!(is_there && error.contains(words), "{into}: {error}");
+    }
+    let neither = FILE.replacen("hosts = \"127.0.0.1:9001\"\n", "", 1);
+    let error = load(&neither).unwrap_err();
+    assert!(error.contains("port[0].hosts: found nothing, expected where hosts receive, or"));
 }

@@ -8,10 +8,10 @@ use tidegate_core::{
     Extent, Frame, Hop, HopTrace, MIN_WIRE_BYTES, Marking, Rate, Span, Time, frame_flag,
 };
 
-use crate::Config;
 use crate::crossing::Crossing;
-use crate::datagram::{AROUND_BYTES, MOST_BYTES};
+use crate::datagram::{AROUND_BYTES, Content, MOST_BYTES};
 use crate::slots::Way;
+use crate::{Config, Places};
 
 const HOSTS: u32 = 4;
 /// Bytes of a script that say what comes next.
@@ -52,8 +52,10 @@ pub(crate) fn config(choice: u8) -> Config {
             mtu: 1_000,
         },
         routing: if is(5) { Routing::Spray } else { Routing::Ecmp },
-        hosts: (0..HOSTS).map(|host| vec![address(host)]).collect(),
-        listen: address(100),
+        places: Places::Addresses {
+            hosts: (0..HOSTS).map(|host| vec![address(host)]).collect(),
+            listen: address(100),
+        },
         uplinks: is(6),
         sized: is(7),
         clock: None,
@@ -94,8 +96,8 @@ pub fn any_traffic(script: &[u8]) {
         if from != to {
             let payload = payload(number, step, script);
             // The path tells which it is when it comes out.
-            let way = Way { path: number, from, to };
-            crossing.take(at, way, tos, &payload);
+            let way = Way { path: number, from, to, flow: 0 };
+            crossing.take(at, way, Content::datagram(tos, &payload));
             came.push(Came { at, way, tos, payload });
         }
         if gap % 4 != 0 {

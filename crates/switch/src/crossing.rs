@@ -9,7 +9,7 @@ use tidegate_core::fabric::Routing;
 use tidegate_core::{Time, mix64};
 use tidegate_sim::{Leaving, OpenFabric};
 
-use crate::datagram::Reader;
+use crate::datagram::{Content, Reader};
 use crate::slots::{Slot, Slots, Way};
 use crate::uplinks::Uplinks;
 use crate::{Config, Counts};
@@ -65,11 +65,11 @@ impl Crossing {
     }
 
     /// A datagram came in then, and waits for the next step.
-    pub(crate) fn take(&mut self, at: Time, way: Way, tos: u8, payload: &[u8]) {
+    pub(crate) fn take(&mut self, at: Time, way: Way, content: Content<'_>) {
         let number = self.slots.take();
         let slot = self.slots.get(number);
         slot.way = way;
-        slot.datagram.fill(tos, payload);
+        slot.datagram.fill(content);
         self.inbox.push((at, number));
     }
 
@@ -105,10 +105,10 @@ impl Crossing {
     /// A datagram came in then: it becomes a packet on the link of its host.
     fn enter(&mut self, at: Time, number: u32) {
         let slot = self.slots.get(number);
-        let Way { from, to, .. } = slot.way;
+        let Way { from, to, flow, .. } = slot.way;
         self.taken += 1;
         // Of both directions the same; sprayed, each datagram's own.
-        let connection = u64::from(from.min(to)) << 32 | u64::from(from.max(to));
+        let connection = flow ^ (u64::from(from.min(to)) << 32 | u64::from(from.max(to)));
         let entropy = mix64(if self.sprays { self.taken } else { connection });
         let Some(packet) = slot.datagram.packet(self.reader, number, to, entropy as u32) else {
             self.counts.too_long += 1;
@@ -172,17 +172,19 @@ mod tests {
         let mut crossing = Crossing::new(&Config { uplinks: true, ..config(0) }).unwrap();
         // They share the link of their host.
         for (path, to, at) in [(7, 2, 30), (8, 3, 10), (9, 2, 20)] {
-            crossing.take(Time::us(at), Way { path, from: 0, to }, 0, &[0; 900]);
+            let way = Way { path, from: 0, to, flow: 0 };
+            crossing.take(Time::us(at), way, Content::datagram(0, &[0; 900]));
         }
         assert_eq!(leaving(&mut crossing, Time::ms(10)), [8, 9, 7]);
     }
 
     #[test]
     fn both_directions_of_a_pair_take_the_same_spine() {
-        let spine = |from, to| {
+        let spine = |from, to, flow| {
             let config = Config { routing: Routing::SymmetricEcmp, ..config(0) };
             let mut crossing = Crossing::new(&config).unwrap();
-            crossing.take(Time::us(1), Way { path: 0, from, to }, 0, &[0; 900]);
+            let way = Way { path: 0, from, to, flow };
+            crossing.take(Time::us(1), way, Content::datagram(0, &[0; 900]));
             assert_eq!(leaving(&mut crossing, Time::ms(10)), [0]);
             let (ports, _) = crossing.fabric.records();
             let up = |node: Node| matches!(node, Node::Switch(2..));
@@ -191,10 +193,13 @@ mod tests {
         };
         let mut spines = Vec::new();
         for (a, b) in [(0, 2), (0, 3), (1, 2), (1, 3)] {
-            let [there, back] = [spine(a, b), spine(b, a)];
+            let [there, back] = [spine(a, b, 0), spine(b, a, 0)];
             assert_eq!((&there, there.len()), (&back, 1), "{a} and {b}");
             spines.extend(there);
         }
+        assert!(spines.contains(&Node::Switch(2)) && spines.contains(&Node::Switch(3)));
+        // So do several connections of one pair.
+        let spines: Vec<_> = (0..20).flat_map(|flow| spine(0, 2, flow)).collect();
         assert!(spines.contains(&Node::Switch(2)) && spines.contains(&Node::Switch(3)));
     }
 }

@@ -1,4 +1,4 @@
-//! What a switch reads of a datagram, and what it writes into it.
+//! What a switch reads of a datagram or a frame, and what it writes into it.
 //!
 //! | where | what |
 //! | --- | --- |
@@ -12,6 +12,8 @@
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, MIN_WIRE_BYTES, frame_flag};
 use tidegate_sim::Packet;
+
+use crate::ethernet;
 
 /// Bytes of a datagram on the wire beside the payload of UDP: 8 UDP, 20 IP, 18 Ethernet, 20
 /// preamble and gap.
@@ -50,11 +52,38 @@ pub struct Reader {
     pub sprays: bool,
 }
 
-/// A datagram that is on its way through the switch.
+/// What has come in, as a switch sees it.
+#[derive(Clone, Copy, Debug)]
+pub struct Content<'a> {
+    /// Headers before the payload; none where the kernel reads and writes them.
+    pub head: &'a [u8],
+    /// DSCP and ECN.
+    pub tos: u8,
+    /// The rest.
+    pub payload: &'a [u8],
+    /// So many bytes of it are the payload of UDP, which may begin with telemetry.
+    pub readable: usize,
+    /// Bytes on the wire beside all of these.
+    pub beside: usize,
+}
+
+impl<'a> Content<'a> {
+    /// A payload of UDP, which came with this type of service.
+    pub fn datagram(tos: u8, payload: &'a [u8]) -> Content<'a> {
+        Content { head: &[], tos, payload, readable: payload.len(), beside: AROUND_BYTES }
+    }
+}
+
+/// A datagram, or a frame, that is on its way through the switch.
 #[derive(Clone, Debug, Default)]
 pub struct Datagram {
+    head: Vec<u8>,
     tos: u8,
     bytes: Vec<u8>,
+    /// Telemetry is among so many of them.
+    readable: usize,
+    /// Bytes on the wire beside head and bytes.
+    beside: usize,
     /// Stands in place of the first bytes when it leaves.
     telemetry: Vec<u8>,
     /// So many of them.
@@ -62,9 +91,12 @@ pub struct Datagram {
 }
 
 impl Datagram {
-    /// This payload of UDP instead, which came with this type of service.
-    pub fn fill(&mut self, tos: u8, payload: &[u8]) {
-        self.tos = tos;
+    /// This instead.
+    pub fn fill(&mut self, content: Content<'_>) {
+        let Content { head, tos, payload, readable, beside } = content;
+        (self.tos, self.readable, self.beside) = (tos, readable, beside);
+        self.head.clear();
+        self.head.extend_from_slice(head);
         self.bytes.clear();
         self.bytes.extend_from_slice(payload);
         self.telemetry.clear();
@@ -80,7 +112,7 @@ impl Datagram {
         host: u32,
         entropy: u32,
     ) -> Option<Packet> {
-        let whole = u16::try_from(self.bytes.len() + AROUND_BYTES).ok()?;
+        let whole = u16::try_from(self.head.len() + self.bytes.len() + self.beside).ok()?;
         let (wire_bytes, entropy) = match self.bytes.last_chunk() {
             Some(&[a, b, c, d, e, f]) if reader.sized => {
                 let said = u32::from_be_bytes([c, d, e, f]);
@@ -91,8 +123,8 @@ impl Datagram {
         let mut frame = Frame::default();
         let mut hops = HopTrace::default();
         if reader.stamps {
-            match telemetry::parse(&self.bytes, &mut frame, &mut hops) {
-                Ok(rest) => self.replaced = self.bytes.len() - rest.len(),
+            match telemetry::parse(&self.bytes[..self.readable], &mut frame, &mut hops) {
+                Ok(rest) => self.replaced = self.readable - rest.len(),
                 Err(_) => (frame, hops) = Default::default(),
             }
         }
@@ -123,6 +155,13 @@ impl Datagram {
         if written.is_none() {
             self.replaced = 0;
         }
+        let before = &self.bytes[..self.replaced];
+        ethernet::mend(&mut self.head, self.tos, before, &self.telemetry);
+    }
+
+    /// The headers that it leaves with.
+    pub fn head(&self) -> &[u8] {
+        &self.head
     }
 
     /// The type of service that it leaves with.
@@ -130,7 +169,7 @@ impl Datagram {
         self.tos
     }
 
-    /// The payload of UDP that it leaves with, in two pieces.
+    /// What it leaves with behind them, in two pieces.
     pub fn payload(&self) -> [&[u8]; 2] {
         [&self.telemetry, &self.bytes[self.replaced..]]
     }
@@ -145,7 +184,7 @@ mod tests {
 
     fn datagram(tos: u8, payload: &[u8]) -> Datagram {
         let mut datagram = Datagram::default();
-        datagram.fill(tos, payload);
+        datagram.fill(Content::datagram(tos, payload));
         datagram
     }
 

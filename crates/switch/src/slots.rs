@@ -13,11 +13,13 @@ pub(crate) struct Slots {
 /// Where a datagram goes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Way {
-    /// Number of the path: from which real host to which.
+    /// Number of the path, which its border knows: from which real host to which.
     pub(crate) path: u32,
     /// The hosts of the fabric that it leads from and to.
     pub(crate) from: u32,
     pub(crate) to: u32,
+    /// Tells connections between the two apart, whose paths may differ; alike in both directions.
+    pub(crate) flow: u64,
 }
 
 /// A datagram and where it goes.

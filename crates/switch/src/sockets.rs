@@ -1,112 +1,108 @@
-//! The sockets of a switch, one that stands for each host: datagrams in and out.
+//! Sockets that tell what has come in by them, from whom and when.
 
-use std::collections::BTreeMap;
-use std::io::{self, ErrorKind, IoSlice, IoSliceMut};
-use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
-use std::os::fd::{AsFd, AsRawFd};
+use std::io::{self, IoSliceMut};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd};
 use std::time::Duration;
 
 use nix::cmsg_space;
 use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, ppoll};
 use nix::sys::epoll::{Epoll, EpollCreateFlags, EpollEvent, EpollFlags, EpollTimeout};
-use nix::sys::socket::sockopt::{IpRecvTos, RcvBuf, ReceiveTimestampns, RxqOvfl};
-use nix::sys::socket::{
-    ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, sendmsg, setsockopt,
-};
+use nix::sys::socket::sockopt::{RcvBuf, RcvBufForce, ReceiveTimestampns, RxqOvfl};
+use nix::sys::socket::{ControlMessageOwned, MsgFlags, SockaddrLike, recvmsg, setsockopt};
 use nix::sys::time::TimeSpec;
 
-use crate::datagram::Datagram;
-use crate::slots::Way;
-use crate::{Config, Path};
-
-/// Room that is asked for in each socket; the kernel may give less.
+/// Room that is asked for in each socket; the kernel may give less to who is not root.
 const BUFFER_BYTES: usize = 4 << 20;
-/// Datagrams that are taken from one socket before others have their turn.
+/// Messages that are taken from one socket before others have their turn.
 const TURN: usize = 64;
 /// Sockets that are looked at in one go.
 const READY: usize = 64;
-/// The longest payload of UDP.
-const MOST_BYTES: usize = 65_535;
-
-/// A real host, and which of the fabric's it is.
-#[derive(Clone, Copy)]
-struct Host {
-    place: u32,
-    address: SocketAddrV4,
-}
+/// More than the longest datagram or frame.
+const MOST_BYTES: usize = 1 << 17;
+/// What the kernel says of a frame: its state, its length twice, where its headers are, its tag.
+const AUXILIARY_BYTES: usize = 20;
 
 struct Socket {
-    socket: UdpSocket,
-    /// Datagrams that found its buffer full, so far.
+    /// As errors name it.
+    name: String,
+    fd: OwnedFd,
+    /// Messages that found its buffer full, so far.
     overrun: u32,
 }
 
-/// A datagram that has come in.
-pub(crate) struct Received<'a> {
-    /// Where it goes; none where it is from no host, or from one of the same place.
-    pub(crate) way: Option<Way>,
-    pub(crate) tos: u8,
+/// What has come in by a socket.
+pub(crate) struct Message<'a, A> {
+    /// By number, in the order in which they were added.
+    pub(crate) socket: u32,
+    pub(crate) from: Option<A>,
     /// When the kernel had it, by the clock that people set.
     pub(crate) stamp: Duration,
-    pub(crate) payload: &'a [u8],
+    /// Of IP, where the kernel has read that.
+    pub(crate) tos: u8,
+    /// Of Ethernet, where the kernel has not left that in the frame.
+    pub(crate) aside: Aside,
+    pub(crate) bytes: &'a [u8],
+}
+
+/// What the kernel says of a frame beside it.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct Aside {
+    /// Its checksum was left to hardware that it has not met.
+    pub(crate) unfinished: bool,
+    /// The tag that the kernel has taken out of it: kind and content.
+    pub(crate) tag: Option<[u16; 2]>,
+}
+
+impl Aside {
+    /// From a `tpacket_auxdata`.
+    fn read(bytes: &[u8]) -> Aside {
+        let Some((&status, rest)) = bytes.split_first_chunk() else { return Aside::default() };
+        let status = u32::from_ne_bytes(status);
+        let is = |bit: u32| status & bit != 0;
+        let tag = match rest.last_chunk() {
+            Some(&[a, b, c, d]) if is(libc::TP_STATUS_VLAN_VALID) => {
+                let kind = is(libc::TP_STATUS_VLAN_TPID_VALID);
+                let kind = if kind { u16::from_ne_bytes([c, d]) } else { 0x8100 };
+                Some([kind, u16::from_ne_bytes([a, b])])
+            }
+            _ => None,
+        };
+        Aside { unfinished: is(libc::TP_STATUS_CSUMNOTREADY), tag }
+    }
 }
 
 pub(crate) struct Sockets {
-    hosts: Vec<Host>,
-    /// By address, the number of the host that is there.
-    numbers: BTreeMap<SocketAddrV4, u32>,
-    /// By host, the one that stands for it: others send there what is for it, and what it receives
-    /// from them comes from theirs.
-    sockets: Vec<Socket>,
+    all: Vec<Socket>,
     epoll: Epoll,
     scratch: Vec<u8>,
     control: Vec<u8>,
 }
 
 impl Sockets {
-    /// # Errors
-    /// Where an address cannot be listened at, or the kernel lacks what is asked of it; the message
-    /// says which.
-    pub(crate) fn open(config: &Config) -> io::Result<Sockets> {
-        let there = |(place, of): (u32, &Vec<SocketAddrV4>)| {
-            of.iter().map(move |&address| Host { place, address }).collect::<Vec<_>>()
-        };
-        let hosts: Vec<Host> = (0..).zip(&config.hosts).flat_map(there).collect();
-        let epoll = Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?;
-        let mut sockets = Vec::new();
-        for number in 0..hosts.len() {
-            let at = address(config.listen, number)?;
-            let socket = listen(at).map_err(|why| {
-                io::Error::new(why.kind(), format!("cannot listen at {at}: {why}"))
-            })?;
-            epoll.add(&socket, EpollEvent::new(EpollFlags::EPOLLIN, number as u64))?;
-            sockets.push(Socket { socket, overrun: 0 });
-        }
-        let numbers = (0..).zip(&hosts).map(|(number, host)| (host.address, number)).collect();
-        let (scratch, control) = (vec![0; MOST_BYTES], cmsg_space!(u8, TimeSpec, u32));
-        Ok(Sockets { hosts, numbers, sockets, epoll, scratch, control })
+    pub(crate) fn new() -> io::Result<Sockets> {
+        Ok(Sockets {
+            all: Vec::new(),
+            epoll: Epoll::new(EpollCreateFlags::EPOLL_CLOEXEC)?,
+            scratch: vec![0; MOST_BYTES],
+            control: cmsg_space!(u8, TimeSpec, u32, [u8; AUXILIARY_BYTES]),
+        })
     }
 
-    /// Where hosts send to, by who sends and then for whom.
-    pub(crate) fn paths(&self) -> Vec<Path> {
-        let at = |socket: &Socket| match socket.socket.local_addr() {
-            Ok(SocketAddr::V4(at)) => Some(at),
-            _ => None,
-        };
-        let stand: Vec<_> = self.hosts.iter().zip(self.sockets.iter().map(at)).collect();
-        let paths = self.hosts.iter().flat_map(|from| {
-            let others = stand.iter().filter(move |(to, _)| to.place != from.place);
-            others.filter_map(move |(to, at)| {
-                at.map(|at| Path { from: from.address, to: to.address, at })
-            })
-        });
-        paths.collect()
+    /// One more, which errors call `name`.
+    pub(crate) fn add(&mut self, name: String, fd: OwnedFd) -> io::Result<()> {
+        setsockopt(&fd, ReceiveTimestampns, &true)?;
+        setsockopt(&fd, RxqOvfl, &1)?;
+        setsockopt(&fd, RcvBufForce, &BUFFER_BYTES)
+            .or_else(|_| setsockopt(&fd, RcvBuf, &BUFFER_BYTES))?;
+        self.epoll.add(&fd, EpollEvent::new(EpollFlags::EPOLLIN, self.all.len() as u64))?;
+        self.all.push(Socket { name, fd, overrun: 0 });
+        Ok(())
     }
 
-    fn ends(&self, path: u32) -> [Host; 2] {
-        let hosts = self.hosts.len();
-        [self.hosts[path as usize / hosts], self.hosts[path as usize % hosts]]
+    pub(crate) fn get(&self, number: u32) -> BorrowedFd<'_> {
+        self.all[number as usize].fd.as_fd()
     }
 
     /// Waits for something to come in, for at most so long.
@@ -120,7 +116,13 @@ impl Sockets {
     }
 
     /// Takes what has come in; whether some may be left.
-    pub(crate) fn receive(&mut self, mut each: impl FnMut(Received<'_>)) -> io::Result<bool> {
+    ///
+    /// # Errors
+    /// Where the kernel refuses; the message names the socket.
+    pub(crate) fn receive<A: SockaddrLike>(
+        &mut self,
+        mut each: impl FnMut(Message<'_, A>),
+    ) -> io::Result<bool> {
         let mut events = [EpollEvent::empty(); READY];
         let ready = match self.epoll.wait(&mut events, EpollTimeout::ZERO) {
             Ok(ready) => ready,
@@ -134,13 +136,17 @@ impl Sockets {
         Ok(more)
     }
 
-    fn receive_from(&mut self, to: u32, each: &mut impl FnMut(Received<'_>)) -> io::Result<bool> {
-        let Sockets { hosts, numbers, sockets, scratch, control, .. } = self;
-        let Socket { socket, overrun } = &mut sockets[to as usize];
+    fn receive_from<A: SockaddrLike>(
+        &mut self,
+        number: u32,
+        each: &mut impl FnMut(Message<'_, A>),
+    ) -> io::Result<bool> {
+        let Sockets { all, scratch, control, .. } = self;
+        let Socket { name, fd, overrun } = &mut all[number as usize];
         for _ in 0..TURN {
             let mut slices = [IoSliceMut::new(scratch)];
-            let message = match recvmsg::<SockaddrIn>(
-                socket.as_raw_fd(),
+            let message = match recvmsg::<A>(
+                fd.as_raw_fd(),
                 &mut slices,
                 Some(&mut *control),
                 MsgFlags::MSG_DONTWAIT,
@@ -149,66 +155,57 @@ impl Sockets {
                 Err(Errno::EAGAIN) => return Ok(false),
                 // A host that is not there, told of by ICMP, or a signal.
                 Err(Errno::ECONNREFUSED | Errno::EINTR) => continue,
-                Err(why) => return Err(why.into()),
+                Err(why) => {
+                    let why = io::Error::from(why);
+                    return Err(io::Error::new(why.kind(), format!("{name}: {why}")));
+                }
             };
-            let (mut tos, mut stamp) = (0, Duration::MAX);
+            let (mut tos, mut stamp, mut aside) = (0, Duration::MAX, Aside::default());
             for control in message.cmsgs()? {
                 match control {
                     ControlMessageOwned::Ipv4Tos(of) => tos = of,
                     ControlMessageOwned::ScmTimestampns(at) => stamp = at.into(),
                     ControlMessageOwned::RxqOvfl(lost) => *overrun = lost,
+                    ControlMessageOwned::Unknown(other)
+                        if other.cmsg_header.cmsg_level == libc::SOL_PACKET =>
+                    {
+                        aside = Aside::read(&other.data_bytes);
+                    }
                     _ => {}
                 }
             }
-            let from = message.address.and_then(|from| numbers.get(&SocketAddrV4::from(from)));
-            let place = |host: u32| hosts[host as usize].place;
-            let way = from.filter(|&&from| place(from) != place(to)).map(|&from| Way {
-                path: from * hosts.len() as u32 + to,
-                from: place(from),
-                to: place(to),
-            });
-            let bytes = message.bytes;
-            each(Received { way, tos, stamp, payload: &scratch[..bytes] });
+            let (from, bytes) = (message.address, message.bytes);
+            each(Message { socket: number, from, stamp, tos, aside, bytes: &scratch[..bytes] });
         }
         Ok(true)
     }
 
-    /// Hands a datagram to the kernel, for the host that its path leads to.
-    pub(crate) fn send(&self, path: u32, datagram: &Datagram) -> io::Result<()> {
-        let Socket { socket, .. } = &self.sockets[path as usize / self.hosts.len()];
-        let to = SockaddrIn::from(self.ends(path)[1].address);
-        let slices = datagram.payload().map(IoSlice::new);
-        let tos = datagram.tos();
-        let control = [ControlMessage::Ipv4Tos(&tos)];
-        sendmsg(socket.as_raw_fd(), &slices, &control, MsgFlags::MSG_DONTWAIT, Some(&to))?;
-        Ok(())
-    }
-
-    /// Datagrams that found the buffer of their socket full, as far as is known: the kernel tells
+    /// Messages that found the buffer of their socket full, as far as is known: the kernel tells
     /// with the next one that it hands over.
     pub(crate) fn overrun(&self) -> u64 {
-        self.sockets.iter().map(|socket| u64::from(socket.overrun)).sum()
+        self.all.iter().map(|socket| u64::from(socket.overrun)).sum()
     }
 }
 
-/// The address so many ports above the first.
-fn address(listen: SocketAddrV4, number: usize) -> io::Result<SocketAddrV4> {
-    let (ip, first): (Ipv4Addr, u16) = (*listen.ip(), listen.port());
-    if first == 0 {
-        return Ok(listen);
-    }
-    let port = u16::try_from(number).ok().and_then(|number| first.checked_add(number));
-    let why = || format!("no UDP port is {number} above {first}");
-    port.map(|port| SocketAddrV4::new(ip, port))
-        .ok_or_else(|| io::Error::new(ErrorKind::InvalidInput, why()))
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-fn listen(at: SocketAddrV4) -> io::Result<UdpSocket> {
-    let socket = UdpSocket::bind(at)?;
-    socket.set_nonblocking(true)?;
-    setsockopt(&socket, IpRecvTos, &true)?;
-    setsockopt(&socket, ReceiveTimestampns, &true)?;
-    setsockopt(&socket, RxqOvfl, &1)?;
-    setsockopt(&socket, RcvBuf, &BUFFER_BYTES)?;
-    Ok(socket)
+    #[test]
+    fn what_the_kernel_says_of_a_frame_is_read() {
+        let said = |status: u32, kind: u16| {
+            let mut bytes = status.to_ne_bytes().to_vec();
+            bytes.extend([0; 12]);
+            bytes.extend([7_u16, kind].map(u16::to_ne_bytes).concat());
+            assert_eq!(bytes.len(), AUXILIARY_BYTES);
+            let Aside { unfinished, tag } = Aside::read(&bytes);
+            (unfinished, tag)
+        };
+        let (valid, kind) = (libc::TP_STATUS_VLAN_VALID, libc::TP_STATUS_VLAN_TPID_VALID);
+        assert_eq!(said(libc::TP_STATUS_USER, 0x88a8), (false, None));
+        assert_eq!(said(libc::TP_STATUS_CSUMNOTREADY, 0), (true, None));
+        assert_eq!(said(valid | kind, 0x88a8), (false, Some([0x88a8, 7])));
+        assert_eq!(said(valid, 0), (false, Some([0x8100, 7])));
+        assert!(Aside::read(&[]).tag.is_none());
+    }
 }

@@ -1,4 +1,4 @@
-//! Sockets, the switches between them and the clock, brought together.
+//! The border, the switches within it and the clock, brought together.
 
 use std::io;
 use std::time::Duration;
@@ -8,9 +8,9 @@ use nix::sys::prctl::set_timerslack;
 use tidegate_core::{Span, Time};
 use tidegate_sim::Spread;
 
+use crate::border::{Border, Received};
 use crate::clock::Clock;
 use crate::crossing::Crossing;
-use crate::sockets::{Received, Sockets};
 use crate::{Config, Counts, Path, Report};
 
 /// Datagrams that are taken in before those that are due are seen to.
@@ -25,7 +25,7 @@ const SPIN: Duration = Duration::from_micros(50);
 /// A switch at work, or several.
 pub struct SoftwareSwitch {
     crossing: Crossing,
-    sockets: Sockets,
+    border: Border,
     clock: Clock,
     /// Since then.
     measured: Time,
@@ -36,29 +36,30 @@ impl SoftwareSwitch {
     /// Opens its sockets.
     ///
     /// # Errors
-    /// Where there is no such switch, or an address cannot be listened at; the message says which.
+    /// Where there is no such switch, an address cannot be listened at, or an interface cannot be
+    /// used; the message says which.
     pub fn open(config: &Config) -> io::Result<SoftwareSwitch> {
         let late_ns = Histogram::new_with_max(MOST_LATE.as_ps() / 1_000, 2);
         let late_ns = late_ns.map_err(io::Error::other)?;
         Ok(SoftwareSwitch {
             crossing: Crossing::new(config)?,
-            sockets: Sockets::open(config)?,
+            border: Border::open(&config.places)?,
             clock: Clock::new(config.clock),
             measured: Time::ZERO,
             late_ns,
         })
     }
 
-    /// Where hosts send to, by who sends and then for whom.
+    /// Where hosts with addresses send to, by who sends and then for whom.
     pub fn paths(&self) -> Vec<Path> {
-        self.sockets.paths()
+        self.border.paths()
     }
 
     /// Forwards for as long as `goes_on`, which is asked again and again, at least twenty times a
     /// second.
     ///
     /// # Errors
-    /// Where the kernel refuses to say what has come in.
+    /// Where the kernel refuses to say what has come in: an interface is gone, say.
     pub fn run(&mut self, mut goes_on: impl FnMut(&mut SoftwareSwitch) -> bool) -> io::Result<()> {
         // In nanoseconds, of this thread: else the kernel adds fifty microseconds to every sleep.
         set_timerslack(1)?;
@@ -79,7 +80,8 @@ impl SoftwareSwitch {
     pub fn report(&mut self) -> Report {
         let Crossing { fabric, uplinks, counts, .. } = &mut self.crossing;
         let (ports, switches) = fabric.records();
-        let counts = Counts { overrun: self.sockets.overrun(), ..*counts };
+        let Counts { too_long, too_fast, sent, unsent, .. } = *counts;
+        let counts = Counts { too_long, too_fast, sent, unsent, ..self.border.counts() };
         let us = |ns: u64| ns as f64 / 1e3;
         let late_us = Spread {
             mean: self.late_ns.mean() / 1e3,
@@ -92,6 +94,7 @@ impl SoftwareSwitch {
             uplinks: uplinks.records(fabric.now()),
             switches,
             counts,
+            unfinished: self.border.unfinished(),
             late_us,
         }
     }
@@ -115,7 +118,7 @@ impl SoftwareSwitch {
         let until = self.crossing.next().min(self.clock.now() + self.clock.span(DOZE));
         loop {
             let left = self.clock.real(until.since(self.clock.now()));
-            if left == Duration::ZERO || self.sockets.wait(left.saturating_sub(SPIN))? {
+            if left == Duration::ZERO || self.border.wait(left.saturating_sub(SPIN))? {
                 return Ok(());
             }
         }
@@ -124,19 +127,14 @@ impl SoftwareSwitch {
     /// Takes in what has come, at the times at which the kernel had it, and starts what was due to
     /// leave by now.
     fn take_in(&mut self) -> io::Result<()> {
-        let SoftwareSwitch { sockets, crossing, clock, .. } = self;
+        let SoftwareSwitch { border, crossing, clock, .. } = self;
         let (now, start) = (clock.now(), clock.start());
         let mut more = true;
         while more && crossing.waiting() < MOST_AT_ONCE {
-            more = sockets.receive(|of: Received<'_>| {
-                crossing.counts.received += 1;
-                let Some(way) = of.way else {
-                    crossing.counts.strangers += 1;
-                    return;
-                };
+            more = border.receive(|of: Received<'_>| {
                 // Nothing comes from the future, whatever has been done to the kernel's clock.
                 let at = start.time(of.stamp).min(clock.now());
-                crossing.take(at, way, of.tos, of.payload);
+                of.ways.iter().for_each(|&way| crossing.take(at, way, of.content));
             })?;
         }
         crossing.advance(now);
@@ -145,13 +143,13 @@ impl SoftwareSwitch {
 
     /// Sends what is due.
     fn send(&mut self) {
-        let SoftwareSwitch { sockets, crossing, clock, late_ns, .. } = self;
+        let SoftwareSwitch { border, crossing, clock, late_ns, .. } = self;
         loop {
             let now = clock.now();
             let Some((at, number)) = crossing.due(now) else { return };
             late_ns.saturating_record((now - at).as_ps() / 1_000);
             let slot = crossing.slot(number);
-            match sockets.send(slot.way.path, &slot.datagram) {
+            match border.send(slot.way.path, &slot.datagram) {
                 Ok(()) => crossing.counts.sent += 1,
                 Err(_) => crossing.counts.unsent += 1,
             }

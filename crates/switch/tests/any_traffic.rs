@@ -1,4 +1,4 @@
-//! The fuzz target's function on random scripts, so that a stable toolchain runs it too.
+//! The fuzz targets' functions on random scripts, so that a stable toolchain runs them too.
 #![cfg(target_os = "linux")]
 
 use proptest::prelude::*;
@@ -13,5 +13,18 @@ proptest! {
     #[test]
     fn any_datagrams_at_any_times(script in prop::collection::vec(any::<u8>(), 0..600)) {
         tidegate_switch::any_traffic(&script);
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: 20_000,
+        failure_persistence: None,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn any_frames(script in prop::collection::vec(any::<u8>(), 0..300)) {
+        tidegate_switch::any_frame(&script);
     }
 }

@@ -13,7 +13,7 @@ use tidegate_core::fabric::{Buffer, CreditQueue, Ecn, Link, MarkAt, Node};
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Dilation, Frame, HopTrace, Rate, Span, frame_flag};
 use tidegate_switch::datagram::MOST_BYTES;
-use tidegate_switch::{Report, SoftwareSwitch};
+use tidegate_switch::{Places, Report, SoftwareSwitch};
 
 /// Slow: a burst is over before much of it has left, even where its sender has to wait for a core.
 const RATE: Rate = Rate::mbps(5);
@@ -329,8 +329,9 @@ fn what_was_measured_can_be_forgotten() {
 fn hosts_of_one_place_do_not_reach_each_other_here() {
     let mut network = config(switch(), 3, RATE);
     // The first two are at one port, the third at another.
-    let [first, second, third] = [0, 1, 2].map(|host: usize| network.config.hosts[host][0]);
-    network.config.hosts = vec![vec![first, second], vec![third], Vec::new()];
+    let Places::Addresses { hosts, .. } = &mut network.config.places else { unreachable!() };
+    let [first, second, third] = [0, 1, 2].map(|host: usize| hosts[host][0]);
+    *hosts = vec![vec![first, second], vec![third], Vec::new()];
     let (arrived, report) = through(network, |hosts, paths| {
         // Where the third sends what is for the second, the first sends, too.
         hosts[0].send(paths[3], 0, b"neighbour");

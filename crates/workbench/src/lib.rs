@@ -70,7 +70,9 @@ pub use sweep::{
     Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_sweep, make_runs,
     missing_runs, sweep,
 };
-pub use switch::{Datagrams, SwitchOptions, SwitchPath, SwitchReport, load_switch, run_switch};
+pub use switch::{
+    Datagrams, SwitchEntrance, SwitchOptions, SwitchPath, SwitchReport, load_switch, run_switch,
+};
 pub use tidegate_results as results;
 pub use tidegate_scenario::exchange::Format;
 pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};

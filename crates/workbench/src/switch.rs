@@ -23,21 +23,25 @@ pub struct SwitchReport {
     pub links: Vec<LinkSummary>,
     /// The switches; no percentiles of buffers.
     pub switches: Vec<SwitchSummary>,
-    /// What became of datagrams.
+    /// What became of datagrams and frames.
     pub datagrams: Datagrams,
     /// How much later than they should datagrams were handed to the kernel.
     pub late_us: QueueDelay,
+    /// What is wrong around it.
+    pub warnings: Vec<String>,
 }
 
-/// Datagrams, but for what the ports refused.
+/// Datagrams or frames, but for what the ports refused.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Datagrams {
     /// Came in, whatever became of them then.
     pub received: u64,
     /// Left.
     pub sent: u64,
-    /// From no host, or for one behind the same port.
+    /// From no host, or for one behind the same port; frames that links keep for themselves, too.
     pub strangers: u64,
+    /// Frames that are to be cut into pieces, or lack a checksum.
+    pub unfinished: u64,
     /// Longer than packets can be.
     pub too_long: u64,
     /// The kernel did not take them.
@@ -57,11 +61,20 @@ pub struct SwitchPath {
     pub at: SocketAddrV4,
 }
 
+/// How hosts reach a switch.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum SwitchEntrance {
+    /// By addresses that they send to.
+    Paths(Vec<SwitchPath>),
+    /// By these interfaces, one a host of its fabric.
+    Interfaces(Vec<String>),
+}
+
 /// Who follows a switch at work.
 #[derive(Clone, Copy)]
 pub struct SwitchOptions<'a> {
-    /// Hears where hosts send to, as soon as they can.
-    pub listening: &'a dyn Fn(&[SwitchPath]),
+    /// Hears how hosts reach it, as soon as they can.
+    pub listening: &'a dyn Fn(&SwitchEntrance),
     /// Hears every second what has been done so far.
     pub second: Option<&'a dyn Fn(&SwitchReport)>,
     /// Once it is set, the switch ends.
@@ -76,10 +89,11 @@ pub fn load_switch(path: &Path, overrides: &[Override]) -> Result<SoftwareSwitch
     tidegate_scenario::software_switch(path, overrides).map_err(crate::scenario)
 }
 
-/// Forwards datagrams until the time of the switch is over, or somebody ends it.
+/// Forwards until the time of the switch is over, or somebody ends it.
 ///
 /// # Errors
-/// Where an address cannot be listened at, or the kernel refuses what is needed.
+/// Where an address cannot be listened at, an interface cannot be used or goes away, or the kernel
+/// refuses what is needed.
 pub fn run_switch(
     plan: &SoftwareSwitch,
     options: SwitchOptions<'_>,
@@ -103,7 +117,8 @@ mod at_work {
 
     use tidegate_core::{Span, Time};
     use tidegate_results::Fixed;
-    use tidegate_switch::{Config, Counts, Path, Report, SoftwareSwitch as AtWork};
+    use tidegate_scenario::Places;
+    use tidegate_switch::{self as switch, Config, Counts, Path, Report, SoftwareSwitch as AtWork};
 
     use super::*;
     use crate::convert;
@@ -116,10 +131,13 @@ mod at_work {
     ) -> Result<SwitchReport, Error> {
         let failed = |why: std::io::Error| Error::Run(format!("switch {}: {why}", plan.name));
         let mut switch = AtWork::open(&config(plan)).map_err(failed)?;
-        let paths = switch.paths().into_iter();
-        let paths: Vec<_> =
-            paths.map(|Path { from, to, at }| SwitchPath { from, to, at }).collect();
-        (options.listening)(&paths);
+        let path = |Path { from, to, at }| SwitchPath { from, to, at };
+        (options.listening)(&match &plan.places {
+            Places::Addresses { .. } => {
+                SwitchEntrance::Paths(switch.paths().into_iter().map(path).collect())
+            }
+            Places::Interfaces(names) => SwitchEntrance::Interfaces(names.clone()),
+        });
         let end = plan.duration.map_or(Time::NEVER, |duration| Time::ZERO + duration);
         let mut told = Time::ZERO;
         let goes_on = |switch: &mut AtWork| {
@@ -140,8 +158,10 @@ mod at_work {
         Config {
             fabric: plan.fabric.clone(),
             routing: plan.routing,
-            hosts: plan.hosts.clone(),
-            listen: plan.listen,
+            places: match plan.places.clone() {
+                Places::Addresses { hosts, listen } => switch::Places::Addresses { hosts, listen },
+                Places::Interfaces(names) => switch::Places::Interfaces(names),
+            },
             uplinks: false,
             sized: false,
             clock: None,
@@ -150,9 +170,9 @@ mod at_work {
     }
 
     fn report(plan: &SoftwareSwitch, report: &Report) -> SwitchReport {
-        let Report { seconds, ports, switches, counts, late_us, .. } = report;
+        let Report { seconds, ports, switches, counts, unfinished, late_us, .. } = report;
         let link = |record| convert::link_of(&plan.fabric, record, *seconds > 0.0);
-        let Counts { received, sent, strangers, too_long, unsent, overrun, .. } = *counts;
+        let Counts { received, sent, strangers, .. } = *counts;
         let micros = |us: f64| Fixed::nearest(us).filter(|_| sent > 0);
         SwitchReport {
             schema: SCHEMA,
@@ -160,12 +180,30 @@ mod at_work {
             seconds: *seconds,
             links: ports.iter().map(link).collect(),
             switches: convert::switches(&plan.fabric, switches),
-            datagrams: Datagrams { received, sent, strangers, too_long, unsent, overrun },
+            datagrams: Datagrams {
+                received,
+                sent,
+                strangers,
+                unfinished: counts.unfinished,
+                too_long: counts.too_long,
+                unsent: counts.unsent,
+                overrun: counts.overrun,
+            },
             late_us: QueueDelay {
                 mean: micros(late_us.mean),
                 p99: late_us.p99.and_then(micros),
                 max: micros(late_us.max),
             },
+            warnings: unfinished.iter().map(|name| offloads(name)).collect(),
         }
+    }
+
+    /// Whose frames are not as they would be on a wire, and what changes that.
+    fn offloads(name: &str) -> String {
+        format!(
+            "interface {name}: frames that hardware should have cut into pieces or given a \
+             checksum are dropped; `ethtool -K DEVICE tso off gso off tx off` at the other end \
+             makes them whole, and `ethtool -K {name} gro off lro off` here leaves them so"
+        )
     }
 }

@@ -26,14 +26,26 @@ pub struct SoftwareSwitch {
     pub seed: u64,
     /// How long they are there; `None`: until somebody ends them.
     pub duration: Option<Span>,
-    /// What is for host j goes to the port j above this one.
-    pub listen: SocketAddrV4,
     /// Switches and links; each port, or each host of the fabric, is a host of it.
     pub fabric: Fabric,
     /// How datagrams choose among equal paths.
     pub routing: Routing,
-    /// By host of the fabric: where those receive that are there.
-    pub hosts: Vec<Vec<SocketAddrV4>>,
+    /// Where hosts are.
+    pub places: Places,
+}
+
+/// Where hosts are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Places {
+    /// They send UDP datagrams.
+    Addresses {
+        /// By host of the fabric: where those receive that are there.
+        hosts: Vec<Vec<SocketAddrV4>>,
+        /// What is for host j (counted over all) goes to the port j above this one.
+        listen: SocketAddrV4,
+    },
+    /// They send Ethernet frames. By host of the fabric: the network interface it is behind.
+    Interfaces(Vec<String>),
 }
 
 /// Keys of the file.
@@ -68,53 +80,60 @@ static SECTIONS: &[Key] = &[
         Optional,
         "Beside a fabric: where its hosts receive, in their order.",
     ),
+    key(
+        "interfaces",
+        Shape::Names,
+        Optional,
+        "In place of hosts: the network interfaces that they are behind, in their order.",
+    ),
 ];
 
 static PORT: &[Key] = &[
     key("name", Shape::Text, Required, "Unique among the ports."),
     key("rate", LINK_RATE, Required, "What the port sends at."),
     key("delay", FLIGHT, Default("0us"), "From the port to the other end of its link."),
-    key("hosts", Shape::Addresses, Required, "Where the hosts behind it receive."),
+    key("hosts", Shape::Addresses, Optional, "Where the hosts behind it receive."),
+    key(
+        "interface",
+        Shape::Text,
+        Optional,
+        "In place of hosts: the network interface they are at.",
+    ),
 ];
 
 /// The switches of a checked file that is called `stem`.
 pub(crate) fn software_switch(root: &Table, stem: &str) -> Result<SoftwareSwitch, Error> {
     let name = root.find::<&str>("name").unwrap_or(stem).to_owned();
-    let (topology, hosts, mtu) = match root.find::<&Table>("fabric") {
+    let (topology, places, mtu) = match root.find::<&Table>("fabric") {
         None => ports(root, &name)?,
         Some(fabric) => around(root, fabric)?,
     };
-    let listen = address(root, "listen", root.get("listen"))?;
-    apart(root, listen, &hosts)?;
     let table: &Table = root.get("switch");
     let duration = root.get::<Span>("duration");
     Ok(SoftwareSwitch {
         name,
         seed: root.get("seed"),
         duration: (duration < Span::FOREVER).then_some(duration),
-        listen,
         fabric: switch::equip(table, topology, mtu)?.real(table)?,
         routing: switch::routing(table),
-        hosts,
+        places,
     })
 }
 
-/// What is there, by host of the fabric, and the payload of a full packet.
-type Made = (Topology, Vec<Vec<SocketAddrV4>>, u32);
+/// What is there, who is where, and the payload of a full packet.
+type Made = (Topology, Places, u32);
 
 /// One switch with ports.
 fn ports(root: &Table, name: &str) -> Result<Made, Error> {
-    if root.item("hosts").is_some() {
-        return Err(
-            root.error("hosts", "no such key but beside [fabric]: each [[port]] has its own")
-        );
+    if let Some(key) = ["hosts", "interfaces"].into_iter().find(|key| root.item(key).is_some()) {
+        let expected = "no such key but beside [fabric]: each [[port]] has its own";
+        return Err(root.error(key, expected));
     }
     let tables = root.tables("port");
     if !(2..=MOST_HOSTS).contains(&tables.len()) {
         return Err(root.error("port", format!("2 to {MOST_HOSTS} ports, or a [fabric]")));
     }
     let mut topology = Topology { switches: vec![plain(name)], ..Topology::default() };
-    let mut hosts = Vec::new();
     for (number, table) in (0..).zip(tables) {
         let name = table.get::<&str>("name").to_owned();
         if topology.hosts.contains(&name) {
@@ -123,10 +142,51 @@ fn ports(root: &Table, name: &str) -> Result<Made, Error> {
         topology.hosts.push(name);
         let (rate, delay): (Rate, Span) = (table.get("rate"), table.get("delay"));
         topology.links.push(Link { a: Node::Host(number), b: Node::Switch(0), rate, delay });
-        hosts.push(addresses(table)?);
     }
-    unique(root, tables, &hosts)?;
-    Ok((topology, hosts, MTU))
+    Ok((topology, places(root, tables)?, MTU))
+}
+
+/// Who is behind ports.
+fn places(root: &Table, tables: &[Table]) -> Result<Places, Error> {
+    let has = |key: &str| tables.iter().find(|table| table.item(key).is_some());
+    let Some(table) = has("interface") else {
+        let hosts = tables.iter().map(addresses).collect::<Result<Vec<_>, _>>()?;
+        unique(root, tables, &hosts)?;
+        return listening(root, hosts);
+    };
+    if let Some(other) = has("hosts") {
+        let expected = format!("either hosts or interfaces; {} is there", table.path("interface"));
+        return Err(other.error("hosts", expected));
+    }
+    let mut names = Vec::new();
+    for table in tables {
+        let Some(name) = table.find::<&str>("interface") else {
+            return Err(table.error("interface", "one for each port"));
+        };
+        if names.iter().any(|other| other == name) {
+            let found = format!("{name:?} again");
+            return Err(table.error_found("interface", found, "other interfaces than before"));
+        }
+        names.push(name.to_owned());
+    }
+    behind(root, names)
+}
+
+/// Hosts at these addresses.
+fn listening(root: &Table, hosts: Vec<Vec<SocketAddrV4>>) -> Result<Places, Error> {
+    let listen = address(root, "listen", root.get("listen"))?;
+    apart(root, listen, &hosts)?;
+    Ok(Places::Addresses { hosts, listen })
+}
+
+/// Hosts behind these interfaces.
+fn behind(root: &Table, names: Vec<String>) -> Result<Places, Error> {
+    match root.item("listen") {
+        Some(listen) if !listen.at.is_builtin() => {
+            Err(root.error("listen", "no such key beside interfaces, which nobody sends to"))
+        }
+        _ => Ok(Places::Interfaces(names)),
+    }
 }
 
 /// A switch of which nothing is said yet.
@@ -162,18 +222,35 @@ fn around(root: &Table, table: &Table) -> Result<Made, Error> {
         let found = format!("{number} hosts");
         return Err(table.error_found("kind", found, format!("{MOST_HOSTS} hosts at most")));
     }
-    let all = match root.item("hosts") {
-        Some(_) => addresses(root)?,
-        None => Vec::new(),
+    let enough = |key: &str, found: usize, what: &str| match found == number {
+        true => Ok(()),
+        false => {
+            let expected = format!("{number}, one for each host");
+            Err(root.error_found(key, format!("{found} {what}"), expected))
+        }
     };
-    if all.len() != number {
-        let found = format!("{} addresses", all.len());
-        return Err(root.error_found("hosts", found, format!("{number}, one for each host")));
-    }
-    let hosts: Vec<Vec<_>> = all.into_iter().map(|host| vec![host]).collect();
-    unique(root, &[], &hosts)?;
-    let mtu = table.get::<u64>("mtu") as u32;
-    Ok((topology, hosts, mtu))
+    let places = if let Some(names) = root.find::<&[String]>("interfaces") {
+        if root.item("hosts").is_some() {
+            return Err(root.error("hosts", "either hosts or interfaces"));
+        }
+        enough("interfaces", names.len(), "interfaces")?;
+        let twice = (1..number).find(|&at| names[..at].contains(&names[at]));
+        if let Some(at) = twice {
+            let found = format!("{:?} again", names[at]);
+            return Err(root.error_found("interfaces", found, "one for each host"));
+        }
+        behind(root, names.to_vec())?
+    } else {
+        let all = match root.item("hosts") {
+            Some(_) => addresses(root)?,
+            None => Vec::new(),
+        };
+        enough("hosts", all.len(), "addresses")?;
+        let hosts: Vec<Vec<_>> = all.into_iter().map(|host| vec![host]).collect();
+        unique(root, &[], &hosts)?;
+        listening(root, hosts)?
+    };
+    Ok((topology, places, table.get::<u64>("mtu") as u32))
 }
 
 /// Refuses an address that is there twice, and too many; those of a host of the fabric may stand
@@ -220,6 +297,9 @@ fn apart(root: &Table, listen: SocketAddrV4, hosts: &[Vec<SocketAddrV4>]) -> Res
 }
 
 fn addresses(table: &Table) -> Result<Vec<SocketAddrV4>, Error> {
+    if table.item("hosts").is_none() {
+        return Err(table.error("hosts", "where hosts receive, or an interface"));
+    }
     let texts = table.get::<&[String]>("hosts").iter();
     texts.map(|text| address(table, "hosts", text)).collect()
 }

@@ -1,6 +1,9 @@
 //! Hosts with plain sockets around a switch.
 #![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
 
+pub mod namespaces;
+
+use std::fs::File;
 use std::io::{IoSlice, IoSliceMut};
 use std::net::{Ipv4Addr, SocketAddr, SocketAddrV4, UdpSocket};
 use std::os::fd::AsRawFd;
@@ -10,6 +13,7 @@ use std::time::Duration;
 
 use nix::cmsg_space;
 use nix::errno::Errno;
+use nix::sched::{CloneFlags, setns};
 use nix::sys::socket::sockopt::{IpRecvTos, RcvBuf, ReceiveTimestampns};
 use nix::sys::socket::{
     ControlMessage, ControlMessageOwned, MsgFlags, SockaddrIn, recvmsg, sendmsg, setsockopt,
@@ -19,7 +23,7 @@ use nix::time::{ClockId, clock_gettime};
 use tidegate_core::fabric::{Buffer, Fabric, Link, Node, Routing, Switch};
 use tidegate_core::wire::telemetry;
 use tidegate_core::{Frame, HopTrace, Rate, Span, frame_flag};
-use tidegate_switch::{Config, Report, SoftwareSwitch};
+use tidegate_switch::{Config, Places, Report, SoftwareSwitch};
 
 /// Payload of most datagrams, and what they are on the wire.
 const PAYLOAD_BYTES: usize = 934;
@@ -121,6 +125,20 @@ impl Host {
     }
 }
 
+/// What `make` makes in the namespace of an end: sockets stay where they were made.
+pub fn within<T: Send>(
+    namespaces: &namespaces::Namespaces,
+    end: &str,
+    make: impl FnOnce() -> T + Send,
+) -> T {
+    let namespace = File::open(format!("/run/netns/{}", namespaces.name(end))).unwrap();
+    let there = || {
+        setns(namespace, CloneFlags::CLONE_NEWNET).unwrap();
+        make()
+    };
+    thread::scope(|scope| scope.spawn(there).join().unwrap())
+}
+
 /// A switch with telemetry and much room.
 pub fn switch() -> Switch {
     Switch {
@@ -163,11 +181,11 @@ pub fn fabric(switches: Vec<Switch>, links: Vec<Link>, hosts: usize) -> Fabric {
 pub fn over(fabric: Fabric, hosts: Vec<Host>) -> Network {
     let listen = SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0);
     let places = hosts.iter().map(|host| vec![host.address()]).collect();
+    let places = Places::Addresses { hosts: places, listen };
     let config = Config {
         fabric,
         routing: Routing::Ecmp,
-        hosts: places,
-        listen,
+        places,
         uplinks: false,
         sized: false,
         clock: None,

@@ -24,7 +24,7 @@ use tidegate_endpoint::node::entropy;
 use tidegate_results::{Fixed, QueueDelay, RealSummary, Summary};
 use tidegate_scenario::Plan;
 use tidegate_sim::{LinkRecord, OpenRows, Outcome};
-use tidegate_switch::{Config, Counts, Report, SoftwareSwitch};
+use tidegate_switch::{Config, Counts, Places, Report, SoftwareSwitch};
 
 use crate::machine::Stopwatch;
 use crate::observe::{Acted, Audience, Left, Measure, Progress, setup};
@@ -272,8 +272,10 @@ impl<'a> Stage<'a> {
         let config = Config {
             fabric: plan.fabric.clone(),
             routing: plan.routing,
-            hosts: receive,
-            listen: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0),
+            places: Places::Addresses {
+                hosts: receive,
+                listen: SocketAddrV4::new(Ipv4Addr::LOCALHOST, 0),
+            },
             uplinks: true,
             sized: true,
             clock: Some(dilation),

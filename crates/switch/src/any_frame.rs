@@ -1,0 +1,199 @@
+//! Any frame: what a switch must survive, and what it may alter.
+
+use tidegate_core::wire::telemetry;
+use tidegate_core::{Frame, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, Rate, Span, frame_flag};
+
+use crate::datagram::{Datagram, Reader};
+use crate::ethernet::{self, BESIDE_BYTES, Ip};
+
+const READER: Reader = Reader { priorities: 8, stamps: true, sized: false, sprays: false };
+const ECN: u8 = 0b11;
+
+/// Takes a frame apart that `script` describes (any bytes at all, or UDP or TCP over IPv4 or IPv6,
+/// with tags, options, telemetry, padding, whole, in fragments, damaged), marks it, adds telemetry
+/// where it asks for that, and puts it together again.
+///
+/// # Panics
+/// When the switch does, when more has changed than ECN, telemetry, lengths and checksums, or when
+/// a checksum that was right is wrong, or one that was wrong is right.
+pub fn any_frame(script: &[u8]) {
+    let Some((choice, rest)) = script.split_first_chunk() else { return };
+    let before = frame(choice, rest);
+    let (content, _) = ethernet::content(&before);
+    assert_eq!([content.head, content.payload].concat(), before);
+    assert!(content.readable <= content.payload.len());
+    let (tos, readable) = (content.tos, content.readable);
+    let mut datagram = Datagram::default();
+    datagram.fill(content);
+    let wire = (before.len() + BESIDE_BYTES).max(MIN_WIRE_BYTES as usize);
+    let Some(mut packet) = datagram.packet(READER, 0, 0, 0) else {
+        return assert!(wire > u16::MAX.into());
+    };
+    assert_eq!(usize::from(packet.frame.wire_bytes), wire);
+    let &[.., marks, wait, _] = choice;
+    let is = |flag: u8| packet.frame.flags & flag != 0;
+    let (can_be_marked, peak, hops) = (
+        is(frame_flag::ECN_CAPABLE),
+        is(frame_flag::STAMP_PEAK),
+        is(frame_flag::STAMP_HOPS) && packet.hops.as_slice().len() < MAX_HOPS,
+    );
+    if can_be_marked && marks & 1 != 0 {
+        packet.frame.flags |= frame_flag::CONGESTION_EXPERIENCED;
+    }
+    let waited = Span::ns(u64::from(wait) * 77);
+    if peak {
+        packet.frame.peak_hop_delay = packet.frame.peak_hop_delay.max(waited);
+    }
+    if hops {
+        packet.hops.push(Hop { rate: Rate::mbps(100), port: wait.into(), ..Hop::default() });
+    }
+    datagram.stamp(&packet);
+    let after = [&[datagram.head()], &datagram.payload()[..]].concat().concat();
+    let marked = if can_be_marked && marks & 1 != 0 { tos | ECN } else { tos };
+    assert_eq!(ethernet::content(&after).0.tos, marked);
+    assert_eq!(
+        without(&before, readable),
+        without(&after, readable_now(&before, &after, readable))
+    );
+    assert_eq!(right(&before), right(&after));
+}
+
+/// A payload of UDP has grown by as much as its frame.
+fn readable_now(before: &[u8], after: &[u8], readable: usize) -> usize {
+    assert!(readable > 0 || before.len() == after.len(), "nothing to write telemetry into");
+    let now = readable + after.len() - before.len();
+    assert_eq!(now, ethernet::content(after).0.readable, "lengths say so");
+    now
+}
+
+/// A frame without what a switch may alter.
+fn without(frame: &[u8], readable: usize) -> Vec<u8> {
+    let mut all = frame.to_vec();
+    let Some(ip) = Ip::of(frame) else { return all };
+    if ip.is_six {
+        all[ip.at + 1] &= !(ECN << 4);
+        all[ip.at + 4..ip.at + 6].fill(0);
+    } else {
+        all[ip.at + 1] &= !ECN;
+        all[ip.at + 2..ip.at + 4].fill(0);
+        all[ip.at + 10..ip.at + 12].fill(0);
+    }
+    if readable > 0 {
+        let payload = ip.end + 8;
+        all[ip.end + 4..payload].fill(0);
+        let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
+        let telemetry = telemetry::parse(&all[payload..payload + readable], &mut frame, &mut hops);
+        let asked = frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS;
+        if let Ok(rest) = telemetry.map(<[u8]>::len)
+            && frame.flags & asked != 0
+        {
+            all.drain(payload..payload + readable - rest);
+        }
+    }
+    all
+}
+
+/// Whether the checksums of IPv4 and UDP are right, where there are any; computed in full.
+fn right(frame: &[u8]) -> [Option<bool>; 2] {
+    let Some(ip) = Ip::of(frame) else { return [None; 2] };
+    let Ip { at, end, is_six } = ip;
+    let readable = ethernet::content(frame).0.readable;
+    let has_udp = ethernet::content(frame).0.head.len() == end + 8;
+    let udp = (has_udp && frame[end + 6..end + 8] != [0; 2]).then(|| {
+        let addresses = if is_six { &frame[at + 8..at + 40] } else { &frame[at + 12..at + 20] };
+        let length = (readable as u16 + 8).to_be_bytes();
+        let pseudo = [addresses, &length, &[0, 17]].concat();
+        sum(&[&pseudo, &frame[end..end + 8 + readable]]) == RIGHT
+    });
+    [(!is_six).then(|| sum(&[&frame[at..end]]) == RIGHT), udp]
+}
+
+/// What words add up to that have a right checksum among them.
+const RIGHT: u16 = 0xffff;
+
+/// Of words, in ones' complement.
+fn sum(parts: &[&[u8]]) -> u16 {
+    let mut sum: u32 = 0;
+    for part in parts {
+        for pair in part.chunks(2) {
+            sum += u32::from(u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or(0)]));
+            sum = sum % 0x1_0000 + sum / 0x1_0000;
+        }
+    }
+    sum as u16
+}
+
+/// The one that is described.
+fn frame(choice: &[u8; 8], rest: &[u8]) -> Vec<u8> {
+    let &[what, tos, shape, records, at, ..] = choice;
+    let by = choice[7];
+    let is = |bit: u8| what >> bit & 1 == 1;
+    if what == 0 {
+        return rest.to_vec();
+    }
+    let (is_six, is_udp, has_checksum) = (is(0), is(1), is(2));
+    let mut payload = if is(3) { asking(shape, records) } else { Vec::new() };
+    payload.extend_from_slice(rest);
+    let mut transport = [[0x12, by], [0x14, 0x96]].concat();
+    if is_udp {
+        transport.extend((payload.len() as u16 + 8).to_be_bytes());
+        transport.extend([0; 2]);
+    }
+    transport.extend(payload);
+    let protocol = if is_udp { 17 } else { 6 };
+    let addresses: Vec<u8> = (0..if is_six { 32 } else { 8 }).map(|i: u8| i ^ by).collect();
+    if is_udp && has_checksum {
+        let length = (transport.len() as u16).to_be_bytes();
+        let pseudo = [&addresses[..], &length, &[0, 17]].concat();
+        let check = !sum(&[&pseudo, &transport]);
+        let check = if check == 0 { u16::MAX } else { check };
+        transport[6..8].copy_from_slice(&check.to_be_bytes());
+    }
+    let mut frame: Vec<u8> = (1..=12).collect();
+    if is(4) {
+        frame.extend([0x81, 0, 0, 7]);
+    }
+    if is_six {
+        frame.extend([0x86, 0xdd, 0x60 | tos >> 4, tos << 4, shape, by]);
+        frame.extend((transport.len() as u16).to_be_bytes());
+        frame.extend([protocol, 64]);
+        frame.extend(addresses);
+    } else {
+        let options = usize::from(shape % 4) * 4;
+        let mut ip = vec![0x45 + shape % 4, tos];
+        ip.extend(((20 + options + transport.len()) as u16).to_be_bytes());
+        // Now and then one of several fragments, or one that must not become several.
+        ip.extend([0, by, if is(5) { 0x20 } else { 0x40 }, 0, 64, protocol, 0, 0]);
+        ip.extend(addresses);
+        ip.resize(20 + options, by);
+        let check = !sum(&[&ip]);
+        ip[10..12].copy_from_slice(&check.to_be_bytes());
+        frame.extend([8, 0]);
+        frame.extend(ip);
+    }
+    frame.extend(transport);
+    frame.resize(frame.len().max(60), by);
+    if is(6) {
+        let at = usize::from(at) % frame.len();
+        frame[at] ^= by;
+    }
+    if is(7) {
+        frame.truncate(usize::from(at));
+    }
+    frame
+}
+
+/// Telemetry that asks for what `shape` says, with so many records.
+fn asking(shape: u8, records: u8) -> Vec<u8> {
+    let asked = [frame_flag::STAMP_PEAK, frame_flag::STAMP_HOPS];
+    let flags = asked.into_iter().zip([4, 8]).filter(|(_, bit)| shape & bit != 0);
+    let flags = flags.fold(0, |all, (flag, _)| all | flag);
+    let frame = Frame { flags, peak_hop_delay: Span::us(3), ..Frame::default() };
+    let mut hops = HopTrace::default();
+    (0..usize::from(records) % (MAX_HOPS + 1))
+        .for_each(|port| hops.push(Hop { port: port as u32, ..Hop::default() }));
+    let mut bytes = vec![0; telemetry::MOST_BYTES];
+    let length = telemetry::emit(&frame, &hops, &mut bytes).unwrap_or(0);
+    bytes.truncate(length);
+    bytes
+}

@@ -1,0 +1,209 @@
+//! Hosts behind network interfaces: a packet socket on each of them.
+
+use std::io::{self, ErrorKind, IoSlice};
+use std::os::fd::{AsRawFd, OwnedFd};
+
+use nix::errno::Errno;
+use nix::ifaddrs::getifaddrs;
+use nix::libc;
+use nix::net::if_::InterfaceFlags;
+use nix::sys::socket::sockopt::{SetBool, SetStruct};
+use nix::sys::socket::{
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, sendmsg,
+    setsockopt, socket,
+};
+
+use crate::Counts;
+use crate::border::Received;
+use crate::datagram::Datagram;
+use crate::ethernet::{self, HEADER_BYTES, TAG_BYTES};
+use crate::slots::Way;
+use crate::sockets::{Message, Sockets};
+use crate::stations::Stations;
+
+/// The kernel tells of each frame what it knows beside it.
+#[derive(Clone)]
+struct Auxiliary;
+nix::setsockopt_impl!(Auxiliary, libc::SOL_PACKET, libc::PACKET_AUXDATA, bool, SetBool);
+
+/// What is received beside what is for the interface itself.
+#[derive(Clone)]
+struct Membership;
+nix::setsockopt_impl!(
+    Membership,
+    libc::SOL_PACKET,
+    libc::PACKET_ADD_MEMBERSHIP,
+    libc::packet_mreq,
+    SetStruct<'_, libc::packet_mreq>
+);
+
+/// The one of a host of the fabric.
+struct Interface {
+    name: String,
+    index: usize,
+    /// The longest frame that it takes.
+    most_bytes: usize,
+    /// Frames came by it that hardware should have finished.
+    unfinished: bool,
+}
+
+pub(crate) struct Interfaces {
+    /// By host of the fabric.
+    all: Vec<Interface>,
+    pub(crate) sockets: Sockets,
+    stations: Stations,
+    ways: Vec<Way>,
+    scratch: Vec<u8>,
+    pub(crate) counts: Counts,
+}
+
+impl Interfaces {
+    /// # Errors
+    /// Where one of that name is not there, cannot be used, or may not be; the message says which
+    /// and why.
+    pub(crate) fn open(names: &[String]) -> io::Result<Interfaces> {
+        let mut sockets = Sockets::new()?;
+        let mut all = Vec::new();
+        for name in names {
+            all.push(
+                open(name, &mut sockets).map_err(|why| {
+                    io::Error::new(why.kind(), format!("interface {name}: {why}"))
+                })?,
+            );
+        }
+        Ok(Interfaces {
+            stations: Stations::new(all.len() as u32),
+            all,
+            sockets,
+            ways: Vec::new(),
+            scratch: Vec::new(),
+            counts: Counts::default(),
+        })
+    }
+
+    /// Takes what has come in; whether some may be left.
+    pub(crate) fn receive(&mut self, mut each: impl FnMut(Received<'_>)) -> io::Result<bool> {
+        let Interfaces { all, sockets, stations, ways, scratch, counts } = self;
+        sockets.receive(|message: Message<'_, LinkAddr>| {
+            let Message { socket: place, from, stamp, aside, bytes, .. } = message;
+            let interface = &mut all[place as usize];
+            // A socket sees what the kernel itself sends by its interface and, until it is bound,
+            // what comes by any other.
+            let is_input = |from: &LinkAddr| {
+                from.pkttype() != libc::PACKET_OUTGOING && from.ifindex() == interface.index
+            };
+            if !from.as_ref().is_some_and(is_input) {
+                return;
+            }
+            counts.received += 1;
+            if aside.unfinished || bytes.len() > interface.most_bytes {
+                counts.unfinished += 1;
+                interface.unfinished = true;
+                return;
+            }
+            let frame = match aside.tag {
+                None => bytes,
+                Some(tag) => {
+                    ethernet::tagged(bytes, tag, scratch);
+                    &scratch[..]
+                }
+            };
+            let (content, flow) = ethernet::content(frame);
+            ways.clear();
+            if let Some(addresses) = ethernet::addresses(frame) {
+                let way = |to| Way { path: to, from: place, to, flow };
+                ways.extend(stations.ways(place, addresses).map(way));
+            }
+            if ways.is_empty() {
+                counts.strangers += 1;
+                return;
+            }
+            each(Received { ways, stamp, content });
+        })
+    }
+
+    /// Hands a frame to the kernel, for the interface that its path leads to.
+    pub(crate) fn send(&self, path: u32, datagram: &Datagram) -> io::Result<()> {
+        let [telemetry, rest] = datagram.payload();
+        let slices = [datagram.head(), telemetry, rest].map(IoSlice::new);
+        let fd = self.sockets.get(path).as_raw_fd();
+        sendmsg::<LinkAddr>(fd, &slices, &[], MsgFlags::MSG_DONTWAIT, None)?;
+        Ok(())
+    }
+
+    /// Names of those by which unfinished frames have come.
+    pub(crate) fn unfinished(&self) -> Vec<String> {
+        let unfinished = self.all.iter().filter(|interface| interface.unfinished);
+        unfinished.map(|interface| interface.name.clone()).collect()
+    }
+}
+
+fn open(name: &str, sockets: &mut Sockets) -> io::Result<Interface> {
+    let socket = packets().map_err(|why| match why {
+        Errno::EPERM | Errno::EACCES => io::Error::new(
+            ErrorKind::PermissionDenied,
+            "frames need root or CAP_NET_RAW; hosts by address need neither",
+        ),
+        why => why.into(),
+    })?;
+    let refused = |why: &str| io::Error::new(ErrorKind::InvalidInput, why);
+    let link = getifaddrs()?
+        .filter(|interface| interface.interface_name == name)
+        .find_map(|interface| Some((*interface.address?.as_link_addr()?, interface.flags)));
+    let (link, flags) = link.ok_or_else(|| refused("there is none of that name here"))?;
+    if link.hatype() != libc::ARPHRD_ETHER {
+        return Err(refused("it is no Ethernet"));
+    }
+    if !flags.contains(InterfaceFlags::IFF_UP) {
+        return Err(refused(&format!("it is down; `ip link set {name} up` changes that")));
+    }
+    let index = link.ifindex();
+    setsockopt(&socket, Auxiliary, &true)?;
+    let everything = libc::packet_mreq {
+        mr_ifindex: index as i32,
+        mr_type: libc::PACKET_MR_PROMISC as u16,
+        mr_alen: 0,
+        mr_address: [0; 8],
+    };
+    setsockopt(&socket, Membership, &everything)?;
+    bind(socket.as_raw_fd(), &link)?;
+    sockets.add(format!("interface {name}"), socket)?;
+    // The kernel takes the outer tag out; there may be one behind it.
+    let most_bytes = HEADER_BYTES + TAG_BYTES + mtu(index as u32)?;
+    Ok(Interface { name: name.to_owned(), index, most_bytes, unfinished: false })
+}
+
+/// A socket for frames of all protocols.
+fn packets() -> nix::Result<OwnedFd> {
+    let (family, protocol) = (AddressFamily::Packet, SockProtocol::EthAll);
+    socket(family, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)
+}
+
+/// The most payload that frames of an interface have, by a question to the kernel (rtnetlink(7)).
+fn mtu(index: u32) -> io::Result<usize> {
+    // A header of netlink, and one of interfaces.
+    const HEADERS_BYTES: usize = 16 + 16;
+    let (family, protocol) = (AddressFamily::Netlink, SockProtocol::NetlinkRoute);
+    let socket = socket(family, SockType::Raw, SockFlag::SOCK_CLOEXEC, protocol)?;
+    let mut question = [0; HEADERS_BYTES];
+    question[..4].copy_from_slice(&(HEADERS_BYTES as u32).to_ne_bytes());
+    question[4..6].copy_from_slice(&libc::RTM_GETLINK.to_ne_bytes());
+    question[6..8].copy_from_slice(&(libc::NLM_F_REQUEST as u16).to_ne_bytes());
+    question[20..24].copy_from_slice(&index.to_ne_bytes());
+    send(socket.as_raw_fd(), &question, MsgFlags::empty())?;
+    let mut answer = vec![0; 1 << 15];
+    let length = recv(socket.as_raw_fd(), &mut answer, MsgFlags::empty())?;
+    let mut attributes = answer[..length].get(HEADERS_BYTES..).unwrap_or_default();
+    while let Some((&[a, b, c, d], _)) = attributes.split_first_chunk() {
+        let [length, kind] = [[a, b], [c, d]].map(u16::from_ne_bytes);
+        let length = usize::from(length);
+        let Some(value) = attributes.get(4..length) else { break };
+        if kind == libc::IFLA_MTU
+            && let Some(&mtu) = value.first_chunk()
+        {
+            return Ok(u32::from_ne_bytes(mtu) as usize);
+        }
+        attributes = attributes.get(length.next_multiple_of(4)..).unwrap_or_default();
+    }
+    Err(io::Error::other("the kernel does not say how long its frames may be"))
+}
