@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 
 use bytes::Bytes;
 use event_listener::{Event, IntoNotification as _};
@@ -27,6 +27,8 @@ pub(super) enum Order {
     Send { to: Arc<PeerState>, body: Bytes, of: Purpose },
     /// The application has taken so many bytes of that peer's messages.
     Taken(PeerId, u64),
+    /// Use the memory of a message for others.
+    Reuse(Vec<u8>),
     /// End a session when what was sent has arrived.
     End(PeerId),
     /// End all.
@@ -47,7 +49,7 @@ impl Order {
         match self {
             Order::Connect(_, promise, _) => promise.settle(Err(why)),
             Order::Send { of, .. } => of.fail(why),
-            Order::Taken(..) | Order::End(_) | Order::Close => {}
+            Order::Taken(..) | Order::Reuse(_) | Order::End(_) | Order::Close => {}
         }
     }
 }
@@ -105,6 +107,33 @@ impl PeerState {
     /// Why nothing can be sent any more, once that is so.
     pub(super) fn why_over(&self) -> Option<Error> {
         self.end.get().map(|end| end.map_or_else(|error| error, Error::Gone))
+    }
+}
+
+/// The memory of a message, which its host has again once nobody looks at it.
+pub(super) struct Lent {
+    memory: Vec<u8>,
+    by: Weak<Shared>,
+}
+
+impl Lent {
+    /// Such of that host as bytes.
+    pub(super) fn bytes(memory: Vec<u8>, by: &Arc<Shared>) -> Bytes {
+        Bytes::from_owner(Lent { memory, by: Arc::downgrade(by) })
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(host) = self.by.upgrade() {
+            host.order(Order::Reuse(std::mem::take(&mut self.memory)));
+        }
     }
 }
 
@@ -173,6 +202,7 @@ impl Shared {
                 orders.untold += bytes;
                 orders.untold >= self.unread_bytes / 8
             }
+            Order::Reuse(_) => false,
             _ => true,
         };
         orders.list.push(order);

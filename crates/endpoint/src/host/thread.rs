@@ -12,11 +12,11 @@ use tidegate_core::Time;
 use tidegate_core::wire::Header as _;
 
 use super::completion::Promise;
-use super::shared::{Arrived, Handle, Order, PeerState, Purpose, Shared};
+use super::shared::{Arrived, Handle, Lent, Order, PeerState, Purpose, Shared};
 use super::{Error, Peer};
 use crate::driver::Driver;
 use crate::message::{self, Head, Plain, Reply, Request, Unanswered};
-use crate::node::{Event, Gone, PeerId, SendError, Ticket};
+use crate::node::{Event, Gone, Node, PeerId, SendError, Ticket};
 
 /// Starts it.
 pub(super) fn spawn(driver: Driver, shared: Arc<Shared>, woken: UnixStream) -> io::Result<()> {
@@ -115,6 +115,7 @@ impl Thread {
             Order::Connect(to, promise, host) => self.connect(now, to, promise, host),
             Order::Send { to, body, of } => self.send(now, to, body, of),
             Order::Taken(peer, bytes) => self.driver.node.taken(now, peer, bytes),
+            Order::Reuse(memory) => self.driver.node.reuse(memory),
             Order::End(peer) => self.driver.node.close(now, peer),
             Order::Close => {
                 self.closing.get_or_insert(now);
@@ -202,7 +203,11 @@ impl Thread {
     }
 
     fn arrived(&mut self, now: Time, peer: PeerId, message: Vec<u8>) {
-        let (bytes, message) = (message.len() as u64, Bytes::from(message));
+        let bytes = message.len() as u64;
+        let message = match Node::is_worth_reuse(message.capacity()) {
+            true => Lent::bytes(message, &self.shared),
+            false => Bytes::from(message),
+        };
         let parsed = Head::parse(&message).ok();
         let Some((head, body)) = parsed.map(|(head, body)| (head, message.slice_ref(body))) else {
             // Nobody's.

@@ -322,6 +322,7 @@ impl Sender<'_> {
                         self.intervals.received(bytes.len() as u64);
                         self.intervals.took(took(since));
                     }
+                    endpoint.driver.node.reuse(message);
                 }
                 // Sessions of others, what failed with this one; and messages come whole.
                 _ => {}
