@@ -1,5 +1,6 @@
 //! A node on a socket, in the thread of whoever calls.
 
+use std::cell::Cell;
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -17,6 +18,10 @@ use crate::socket::{MOST_BYTES, MOST_SEGMENTS, Socket};
 const ROWS: usize = 16;
 /// How exactly the system wakes this thread: its slack is 50 us unless it is told.
 const TIMER_SLACK_NS: u64 = 1;
+thread_local! {
+    /// Of the thread that sleeps.
+    static SLACK_IS_SET: Cell<bool> = const { Cell::new(false) };
+}
 /// While the system has no room it is asked again after so long at the latest.
 const STUCK: Duration = Duration::from_millis(1);
 /// Time is told in picoseconds since the last multiple of this before: as long as they fit, and far
@@ -35,7 +40,6 @@ pub struct Driver {
     /// A datagram that was no part of the last row.
     spare: Option<(Departure, Vec<u8>)>,
     clock: Clock,
-    slack_is_set: bool,
     busy_poll: Span,
     /// Before that the thread does not sleep.
     looks_until: Time,
@@ -115,7 +119,6 @@ impl Driver {
             stuck: None,
             spare: None,
             clock,
-            slack_is_set: false,
             busy_poll,
             looks_until: Time::ZERO,
             late: None,
@@ -133,6 +136,11 @@ impl Driver {
     /// The time.
     pub fn now(&self) -> Time {
         self.clock.now()
+    }
+
+    /// The time after so long by the system's clock.
+    pub(crate) fn after(&self, real: Duration) -> Time {
+        self.now().after(self.clock.dilation.span(real))
     }
 
     /// Works, and sleeps where there is nothing to do until something comes, or is due, or until
@@ -243,8 +251,7 @@ impl Driver {
     /// # Errors
     /// Where the system has any.
     pub fn sleep(&mut self, until: Time, waker: Option<BorrowedFd<'_>>) -> io::Result<bool> {
-        if !self.slack_is_set {
-            self.slack_is_set = true;
+        if !SLACK_IS_SET.replace(true) {
             let _ = nix::sys::prctl::set_timerslack(TIMER_SLACK_NS);
         }
         let wait = until.min(self.node.deadline()).since(self.now());

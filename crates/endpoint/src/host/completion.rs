@@ -8,10 +8,10 @@ use std::task::{Context, Poll};
 use std::time::Duration;
 
 use event_listener::{Event, EventListener, Listener};
-use tidegate_core::Span;
 
 use super::Error;
 use super::shared::{Handle, lock};
+use super::thread::{Lead, Waits};
 use crate::driver::{Clock, span};
 
 /// An outcome that is not known yet: threads wait for it, tasks of any executor await it. What it
@@ -19,8 +19,10 @@ use crate::driver::{Clock, span};
 pub struct Completion<T> {
     source: Arc<dyn Source<T>>,
     listener: Option<EventListener>,
+    /// A task waits for it.
+    waits: Option<Waits>,
     /// The host goes on as long as anybody may wait for it.
-    _host: Handle,
+    host: Handle,
 }
 
 /// Where outcomes come from.
@@ -34,24 +36,16 @@ pub(super) trait Source<T>: Send + Sync {
 
 impl<T> Completion<T> {
     pub(super) fn new(source: Arc<dyn Source<T>>, host: Handle) -> Completion<T> {
-        Completion { source, listener: None, _host: host }
+        Completion { source, listener: None, waits: None, host }
     }
 
-    /// Waits until it is there.
+    /// Waits until it is there. Where nobody else waits, this thread does the host's work
+    /// meanwhile.
     ///
     /// # Errors
     /// Why there is none.
     pub fn wait(mut self) -> Result<T, Error> {
-        loop {
-            if let Some(outcome) = self.source.take() {
-                return outcome;
-            }
-            // Whoever listens looks once more: it may have come in between.
-            match self.listener.take() {
-                Some(listener) => listener.wait(),
-                None => self.listener = Some(self.source.changed().listen()),
-            }
-        }
+        self.outcome(|| None)
     }
 
     /// Waits until it is there, but no longer than that; it can be waited for again.
@@ -61,22 +55,46 @@ impl<T> Completion<T> {
     pub fn wait_for(&mut self, most: Duration) -> Result<T, Error> {
         let clock = Clock::new();
         let (begun, most) = (clock.now(), span(most));
+        self.outcome(|| {
+            let left = most.beyond(clock.now().since(begun));
+            Some(Duration::from_nanos(left.as_ps().div_ceil(1_000)))
+        })
+    }
+
+    /// Waits for as long as there is time left.
+    fn outcome(&mut self, left: impl Fn() -> Option<Duration>) -> Result<T, Error> {
+        let host = self.host.clone();
+        let waits = Waits::new(host.shared());
+        let mut lead: Option<Lead<'_>> = None;
         loop {
             if let Some(outcome) = self.source.take() {
                 // Whoever has its outcome is not to be woken in the place of others.
                 self.listener = None;
                 return outcome;
             }
-            let left = most.beyond(clock.now().since(begun));
-            if left == Span::ZERO {
+            let left = left();
+            if left == Some(Duration::ZERO) {
                 self.listener = None;
                 return Err(Error::TimedOut);
             }
-            match self.listener.take() {
-                Some(listener) => {
-                    listener.wait_timeout(Duration::from_nanos(left.as_ps().div_ceil(1_000)));
+            let looks_again = match &mut lead {
+                Some(lead) => lead.work(left),
+                None if waits.is_alone() => {
+                    lead = Some(Lead::demand(host.shared()));
+                    true
                 }
-                None => self.listener = Some(self.source.changed().listen()),
+                None => false,
+            };
+            if looks_again {
+                continue;
+            }
+            // Whoever listens looks once more: it may have come in between.
+            match (self.listener.take(), left) {
+                (None, _) => self.listener = Some(self.source.changed().listen()),
+                (Some(listener), None) => listener.wait(),
+                (Some(listener), Some(left)) => {
+                    listener.wait_timeout(left);
+                }
             }
         }
     }
@@ -94,13 +112,19 @@ impl<T> Future for Completion<T> {
     fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
         loop {
             if let Some(outcome) = self.source.take() {
-                self.listener = None;
+                (self.listener, self.waits) = (None, None);
                 return Poll::Ready(outcome);
             }
             match &mut self.listener {
                 Some(listener) => match Pin::new(listener).poll(context) {
                     Poll::Ready(()) => self.listener = None,
-                    Poll::Pending => return Poll::Pending,
+                    Poll::Pending => {
+                        if self.waits.is_none() {
+                            self.waits = Some(Waits::new(self.host.shared()));
+                            self.host.shared().call();
+                        }
+                        return Poll::Pending;
+                    }
                 },
                 None => self.listener = Some(self.source.changed().listen()),
             }

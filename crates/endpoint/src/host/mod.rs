@@ -1,4 +1,4 @@
-//! A host as applications have it: a thread with a [`Driver`], and handles that any thread uses.
+//! A host as applications have it: a [`Driver`], a thread for it, and handles that any thread uses.
 //!
 //! ```
 //! # use tidegate_algos::Protocol;
@@ -28,12 +28,15 @@
 //! # }
 //! ```
 //!
-//! Each [`Completion`] blocks ([`wait`](Completion::wait)) or is awaited, whatever the executor.
+//! Each [`Completion`] blocks ([`wait`](Completion::wait)) or is awaited, whatever the executor. A
+//! thread that alone waits does the host's work meanwhile, and need not be woken for its outcome;
+//! else the host's own thread does.
 //! `Host`, [`Peer`], [`Request`] and `Completion` are handles: while there is one, the host goes
 //! on. When the last is dropped the host closes as [`Host::close`] does, and nobody waits for it: a
 //! process that ends then may take with it what has not arrived.
 
 mod completion;
+mod engine;
 mod error;
 mod peer;
 mod shared;
@@ -81,7 +84,7 @@ impl Host {
         woken.set_nonblocking(true)?;
         let unread_bytes = driver.node.limits().unread_bytes;
         let shared = Arc::new(Shared::new(driver.address()?, waker, unread_bytes));
-        thread::spawn(driver, shared.clone(), woken)?;
+        thread::spawn(driver, &shared, woken)?;
         Ok(Host(Handle::new(shared)))
     }
 

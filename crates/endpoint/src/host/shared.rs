@@ -1,16 +1,19 @@
-//! What handles and the host's thread share.
+//! What handles and whoever works for the host share.
 
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
+use std::thread::Thread;
 
 use bytes::Bytes;
 use event_listener::{Event, IntoNotification as _};
 
 use super::completion::Promise;
+use super::engine::Engine;
+use super::thread::Lead;
 use super::{Error, Peer};
 use crate::node::{Gone, PeerId};
 
@@ -19,7 +22,7 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What the thread is told to do.
+/// What a host is told to do.
 pub(super) enum Order {
     /// Ask for a session. Whoever asks waits for a handle, so the host has one to give.
     Connect(SocketAddr, Promise<Peer>, Handle),
@@ -27,6 +30,8 @@ pub(super) enum Order {
     Send { to: Arc<PeerState>, body: Bytes, of: Purpose },
     /// The application has taken so many bytes of that peer's messages.
     Taken(PeerId, u64),
+    /// Use the memory of a message for others.
+    Reuse(Vec<u8>),
     /// End a session when what was sent has arrived.
     End(PeerId),
     /// End all.
@@ -47,7 +52,7 @@ impl Order {
         match self {
             Order::Connect(_, promise, _) => promise.settle(Err(why)),
             Order::Send { of, .. } => of.fail(why),
-            Order::Taken(..) | Order::End(_) | Order::Close => {}
+            Order::Taken(..) | Order::Reuse(_) | Order::End(_) | Order::Close => {}
         }
     }
 }
@@ -108,6 +113,33 @@ impl PeerState {
     }
 }
 
+/// The memory of a message, which its host has again once nobody looks at it.
+pub(super) struct Lent {
+    memory: Vec<u8>,
+    by: Weak<Shared>,
+}
+
+impl Lent {
+    /// Such of that host as bytes.
+    pub(super) fn bytes(memory: Vec<u8>, by: &Arc<Shared>) -> Bytes {
+        Bytes::from_owner(Lent { memory, by: Arc::downgrade(by) })
+    }
+}
+
+impl AsRef<[u8]> for Lent {
+    fn as_ref(&self) -> &[u8] {
+        &self.memory
+    }
+}
+
+impl Drop for Lent {
+    fn drop(&mut self) {
+        if let Some(host) = self.by.upgrade() {
+            host.order(Order::Reuse(std::mem::take(&mut self.memory)));
+        }
+    }
+}
+
 /// A message that nobody has taken yet.
 pub(super) struct Arrived {
     pub(super) from: Arc<PeerState>,
@@ -118,10 +150,16 @@ pub(super) struct Arrived {
     pub(super) request: Option<u64>,
 }
 
-/// Shared by all handles and the thread.
+/// Shared by all handles, and who works.
 pub(super) struct Shared {
     pub(super) address: SocketAddr,
-    orders: Mutex<Orders>,
+    pub(super) orders: Mutex<Orders>,
+    /// What works, until the host is over: whoever has it leads.
+    pub(super) engine: Mutex<Option<Box<Engine>>>,
+    /// How many wait for outcomes.
+    pub(super) waiting: AtomicUsize,
+    /// The host's own.
+    pub(super) thread: OnceLock<Thread>,
     inbox: Mutex<VecDeque<Arrived>>,
     /// A message has arrived, or none will any more.
     pub(super) arrived: Event,
@@ -134,13 +172,26 @@ pub(super) struct Shared {
     unread_bytes: u64,
 }
 
+/// What is to be done, and by whom.
 #[derive(Default)]
-struct Orders {
+pub(super) struct Orders {
     list: Vec<Order>,
-    /// The thread has to be woken.
+    /// One of them cannot wait.
+    pub(super) is_urgent: bool,
+    /// Who leads has to be woken.
     asleep: bool,
-    /// Bytes taken that the thread was not woken for.
+    /// Bytes taken that nobody was woken for.
     untold: u64,
+    /// Somebody leads.
+    pub(super) led: bool,
+    /// How often somebody began to.
+    pub(super) leads: u64,
+    /// A thread that waits wants to lead.
+    pub(super) wanted: bool,
+    /// The host's thread is to lead.
+    pub(super) calls: bool,
+    /// The host's thread does not look by itself whether somebody leads.
+    pub(super) rests: bool,
     /// Why nobody takes orders any more.
     over: Option<Error>,
 }
@@ -151,6 +202,9 @@ impl Shared {
         Shared {
             address,
             orders: Mutex::default(),
+            engine: Mutex::default(),
+            waiting: AtomicUsize::new(0),
+            thread: OnceLock::new(),
             inbox: Mutex::default(),
             arrived: Event::new(),
             end: OnceLock::new(),
@@ -160,42 +214,85 @@ impl Shared {
         }
     }
 
-    /// Gives the thread an order; where there is none any more, it fails.
-    pub(super) fn order(&self, order: Order) {
+    /// Gives an order to whoever leads, or sees to it where nobody does; where the host is over, it
+    /// fails.
+    pub(super) fn order(self: &Arc<Self>, order: Order) {
         let mut orders = lock(&self.orders);
         if let Some(why) = orders.over {
             drop(orders);
             return order.fail(why);
         }
-        let is_worth = match order {
+        let is_urgent = match order {
             // It is heard of before the next packet is, and that of a peer without room is soon.
             Order::Taken(_, bytes) => {
                 orders.untold += bytes;
                 orders.untold >= self.unread_bytes / 8
             }
+            Order::Reuse(_) => false,
             _ => true,
         };
         orders.list.push(order);
-        let wakes = is_worth && std::mem::take(&mut orders.asleep);
+        orders.is_urgent |= is_urgent;
+        let is_led = orders.led;
+        let wakes = is_urgent && std::mem::take(&mut orders.asleep);
         drop(orders);
         if wakes {
-            // There is room: it is written to only once for each sleep.
-            let _ = (&self.waker).write(&[1]);
+            self.disturb();
+        } else if is_urgent
+            && !is_led
+            && let Some(mut lead) = Lead::try_take(self)
+        {
+            lead.turn();
         }
+    }
+
+    /// Somebody wants to lead.
+    pub(super) fn want(&self) {
+        let mut orders = lock(&self.orders);
+        orders.wanted = true;
+        let wakes = std::mem::take(&mut orders.asleep);
+        drop(orders);
+        if wakes {
+            self.disturb();
+        }
+    }
+
+    /// Has the host's thread lead, if nobody does.
+    pub(super) fn call(&self) {
+        let mut orders = lock(&self.orders);
+        let calls = !orders.led;
+        orders.calls |= calls;
+        drop(orders);
+        if calls {
+            self.wake();
+        }
+    }
+
+    /// Wakes the host's thread, which stands by.
+    pub(super) fn wake(&self) {
+        if let Some(thread) = self.thread.get() {
+            thread.unpark();
+        }
+    }
+
+    /// Wakes who leads. There is room: it is written to only once for each sleep.
+    fn disturb(&self) {
+        let _ = (&self.waker).write(&[1]);
     }
 
     /// Takes all orders.
     pub(super) fn orders(&self, into: &mut Vec<Order>) {
         let mut orders = lock(&self.orders);
-        orders.asleep = false;
+        (orders.asleep, orders.is_urgent) = (false, false);
         orders.untold = 0;
         std::mem::swap(&mut orders.list, into);
     }
 
-    /// The thread sleeps from now on, unless there are orders; whether it does.
+    /// Who leads sleeps from now on, unless there are orders, or another wants to lead; whether it
+    /// does.
     pub(super) fn falls_asleep(&self) -> bool {
         let mut orders = lock(&self.orders);
-        orders.asleep = orders.list.is_empty();
+        orders.asleep = orders.list.is_empty() && !orders.wanted;
         orders.asleep
     }
 
@@ -222,13 +319,13 @@ impl Shared {
     }
 
     /// The message that arrived first.
-    pub(super) fn next(&self) -> Option<Arrived> {
+    pub(super) fn next(self: &Arc<Self>) -> Option<Arrived> {
         let message = lock(&self.inbox).pop_front()?;
         self.order(Order::Taken(message.from.id, message.bytes));
         Some(message)
     }
 
-    /// The thread is gone.
+    /// The host is over.
     pub(super) fn ended(&self, how: Error) {
         let mut orders = lock(&self.orders);
         orders.over = Some(how);

@@ -1,289 +1,302 @@
-//! The thread of a host.
+//! Who works for a host.
+//!
+//! One thread at a time does, who leads: the host's own, or one of the application's that is alone
+//! in waiting for an outcome and so need not be woken for it. That takes the lead from the host's
+//! thread, which is woken once for it, and leaves with the outcome. Nobody leads then until it
+//! waits again; orders are seen to by whoever gives them. The host's thread meanwhile looks now and
+//! then whether nobody has led since it last looked, and leads if so; and it is called at once
+//! where something is due, or others wait, too.
+//!
+//! So a thread that asks and waits sends and receives by itself, as it would with a bare socket,
+//! and where several wait, or tasks, or nobody, all is done behind their backs.
 
-use std::collections::BTreeMap;
-use std::io::{self, Read as _};
-use std::net::SocketAddr;
-use std::os::fd::AsFd as _;
+use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard, TryLockError};
+use std::thread::{self, Builder};
+use std::time::Duration;
 
-use bytes::Bytes;
-use tidegate_core::Time;
-use tidegate_core::wire::Header as _;
+use tidegate_core::Span;
 
-use super::completion::Promise;
-use super::shared::{Arrived, Handle, Order, PeerState, Purpose, Shared};
-use super::{Error, Peer};
+use super::engine::{Engine, Next};
+use super::shared::{Shared, lock};
 use crate::driver::Driver;
-use crate::message::{self, Head, Plain, Reply, Request, Unanswered};
-use crate::node::{Event, Gone, PeerId, SendError, Ticket};
 
-/// Starts it.
-pub(super) fn spawn(driver: Driver, shared: Arc<Shared>, woken: UnixStream) -> io::Result<()> {
-    let mut thread = Thread {
-        driver,
-        end: Ending { shared: shared.clone(), why: Error::Failed },
-        shared,
-        woken,
-        peers: BTreeMap::new(),
-        sent: BTreeMap::new(),
-        asked: BTreeMap::new(),
-        requests: 0,
-        closing: None,
-    };
-    let named = std::thread::Builder::new().name("tidegate-host".into());
-    named.spawn(move || thread.run())?;
-    Ok(())
-}
+/// How often the host's thread looks whether somebody leads: twice that is less than what a packet
+/// waits for a thread as a rule ([`most_held`](crate::node::Config::most_held)).
+const LOOK: Duration = Duration::from_micros(400);
+/// What is due sooner does not wait for that.
+const SOON: Span = Span::us(100);
 
-/// All that is known of a session here.
-struct Known {
-    state: Arc<PeerState>,
-    is_open: bool,
-    /// Who has asked for it, until it is open.
-    asked: Vec<(Promise<Peer>, Handle)>,
-}
-
-/// A message on its way out.
-struct Sent {
-    to: Arc<PeerState>,
-    bytes: u64,
-    /// Of whoever waits for no more than that it arrives.
-    promise: Option<Promise<()>>,
-}
-
-struct Thread {
-    driver: Driver,
-    shared: Arc<Shared>,
-    woken: UnixStream,
-    peers: BTreeMap<PeerId, Known>,
-    sent: BTreeMap<Ticket, Sent>,
-    /// Requests without reply.
-    asked: BTreeMap<(PeerId, u64), Promise<Bytes>>,
-    /// Requests so far, which are numbered by it.
-    requests: u64,
-    /// While the host closes: when a message was last delivered.
-    closing: Option<Time>,
-    /// After the driver: whoever hears of the end finds the address free.
-    end: Ending,
-}
-
-/// Says that the thread is gone, however that came.
-struct Ending {
-    shared: Arc<Shared>,
-    why: Error,
-}
-
-impl Thread {
-    fn run(&mut self) {
-        // It stays as it is where this panics.
-        self.end.why = match self.turns() {
-            Ok(()) => Error::Closed,
-            Err(why) => why.raw_os_error().map_or(Error::Failed, Error::Socket),
-        };
-    }
-
-    /// Until there is nothing more to do.
-    fn turns(&mut self) -> io::Result<()> {
-        let mut orders = Vec::new();
-        loop {
-            self.shared.orders(&mut orders);
-            for order in orders.drain(..) {
-                self.obey(order);
-            }
-            let may_sleep = self.driver.work()?;
-            while let Some(event) = self.driver.node.event() {
-                self.hear(event);
-            }
-            let give_up = self.closing.map(|since| since.after(self.driver.node.limits().silence));
-            if give_up.is_some_and(|at| self.peers.is_empty() || self.driver.now() >= at) {
-                // What the last session has to say.
-                return self.driver.work().map(drop);
-            }
-            if may_sleep && self.shared.falls_asleep() {
-                let until = give_up.unwrap_or(Time::NEVER);
-                if self.driver.sleep(until, Some(self.woken.as_fd()))? {
-                    let _ = self.woken.read(&mut [0; 8]);
-                }
-            }
+/// Starts the host's thread, which leads.
+pub(super) fn spawn(driver: Driver, shared: &Arc<Shared>, woken: UnixStream) -> io::Result<()> {
+    *lock(&shared.engine) = Some(Box::new(Engine::new(driver, shared.clone(), woken)));
+    let host = shared.clone();
+    match Builder::new().name("tidegate-host".into()).spawn(move || attend(&host)) {
+        Ok(thread) => {
+            let _ = shared.thread.set(thread.thread().clone());
+            Ok(())
         }
-    }
-
-    fn obey(&mut self, order: Order) {
-        let now = self.driver.now();
-        match order {
-            Order::Connect(to, promise, host) => self.connect(now, to, promise, host),
-            Order::Send { to, body, of } => self.send(now, to, body, of),
-            Order::Taken(peer, bytes) => self.driver.node.taken(now, peer, bytes),
-            Order::End(peer) => self.driver.node.close(now, peer),
-            Order::Close => {
-                self.closing.get_or_insert(now);
-                self.peers.keys().for_each(|&peer| self.driver.node.close(now, peer));
-            }
+        Err(why) => {
+            drop(lock(&shared.engine).take());
+            Err(why)
         }
-    }
-
-    fn connect(&mut self, now: Time, to: SocketAddr, promise: Promise<Peer>, host: Handle) {
-        if self.closing.is_some() {
-            return promise.settle(Err(Error::Closed));
-        }
-        // That nobody is asked is this host's own doing.
-        let Ok(id) = self.driver.node.connect(now, to) else {
-            return promise.settle(Err(Error::Full));
-        };
-        let known = self.peers.entry(id).or_insert_with(|| Known::new(id, to));
-        match known.is_open {
-            true => promise.settle(Ok(Peer { state: known.state.clone(), host })),
-            false => known.asked.push((promise, host)),
-        }
-    }
-
-    fn send(&mut self, now: Time, to: Arc<PeerState>, body: Bytes, of: Purpose) {
-        let bytes = body.len() as u64;
-        let head = match &of {
-            Purpose::Plain(_) => Head::from(Plain {}),
-            Purpose::Request(_) => Request { number: self.requests }.into(),
-            Purpose::Reply(number, _) => Reply { number: *number }.into(),
-            Purpose::Unanswered(number) => Unanswered { number: *number }.into(),
-        };
-        let ticket = match message::send(&mut self.driver.node, now, to.id, head, body) {
-            Ok(ticket) => ticket,
-            Err(why) => {
-                of.fail(match why {
-                    SendError::TooLong { most } => Error::TooLong { most },
-                    _ => to.why_over().unwrap_or(Error::Gone(Gone::Closed)),
-                });
-                if let Head::Reply(Reply { number }) = head
-                    && matches!(why, SendError::TooLong { .. })
-                {
-                    self.send(now, to.clone(), Bytes::new(), Purpose::Unanswered(number));
-                }
-                return to.done(bytes);
-            }
-        };
-        let promise = match of {
-            Purpose::Plain(promise) | Purpose::Reply(_, promise) => Some(promise),
-            Purpose::Request(promise) => {
-                self.asked.insert((to.id, self.requests), promise);
-                self.requests += 1;
-                None
-            }
-            Purpose::Unanswered(_) => None,
-        };
-        self.sent.insert(ticket, Sent { to, bytes, promise });
-    }
-
-    fn hear(&mut self, event: Event) {
-        let now = self.driver.now();
-        match event {
-            Event::Opened(peer) => self.opened(now, peer),
-            Event::Arrived(peer, message) => self.arrived(now, peer, message),
-            Event::Delivered(ticket) => self.sent(now, ticket, Ok(())),
-            Event::Failed(ticket, why) => self.sent(now, ticket, Err(Error::Gone(why))),
-            Event::Gone(peer, why) => self.gone(peer, Ok(why)),
-            Event::Piece(peer, piece) => {
-                // Its messages are whole: who configured it otherwise hears of none.
-                self.driver.node.taken(now, peer, piece.bytes.len() as u64);
-            }
-            Event::Ended(..) | Event::Resent(..) => {}
-        }
-    }
-
-    fn opened(&mut self, now: Time, peer: PeerId) {
-        let Some(address) = self.driver.node.address(peer) else { return };
-        let known = self.peers.entry(peer).or_insert_with(|| Known::new(peer, address));
-        known.is_open = true;
-        for (promise, host) in known.asked.drain(..) {
-            promise.settle(Ok(Peer { state: known.state.clone(), host }));
-        }
-        if self.closing.is_some() {
-            self.driver.node.close(now, peer);
-        }
-    }
-
-    fn arrived(&mut self, now: Time, peer: PeerId, message: Vec<u8>) {
-        let (bytes, message) = (message.len() as u64, Bytes::from(message));
-        let parsed = Head::parse(&message).ok();
-        let Some((head, body)) = parsed.map(|(head, body)| (head, message.slice_ref(body))) else {
-            // Nobody's.
-            return self.driver.node.taken(now, peer, bytes);
-        };
-        let request = match head {
-            Head::Plain(Plain {}) => None,
-            Head::Request(Request { number }) => Some(number),
-            Head::Reply(Reply { number }) => {
-                return self.replied(now, peer, number, bytes, Ok(body));
-            }
-            Head::Unanswered(Unanswered { number }) => {
-                return self.replied(now, peer, number, bytes, Err(Error::Unanswered));
-            }
-        };
-        if let Some(known) = self.peers.get(&peer) {
-            self.shared.put(Arrived { from: known.state.clone(), body, bytes, request });
-        }
-    }
-
-    /// A reply, or the word that there is none, in a message of so many bytes. Who asked has room.
-    fn replied(
-        &mut self,
-        now: Time,
-        peer: PeerId,
-        number: u64,
-        bytes: u64,
-        outcome: Result<Bytes, Error>,
-    ) {
-        self.driver.node.taken(now, peer, bytes);
-        if let Some(promise) = self.asked.remove(&(peer, number)) {
-            promise.settle(outcome);
-        }
-    }
-
-    /// What was sent has arrived, or never will.
-    fn sent(&mut self, now: Time, ticket: Ticket, outcome: Result<(), Error>) {
-        if outcome.is_ok() {
-            self.closing = self.closing.map(|_| now);
-        }
-        let Some(Sent { to, bytes, promise }) = self.sent.remove(&ticket) else { return };
-        if let Some(promise) = promise {
-            promise.settle(outcome);
-        }
-        to.done(bytes);
-    }
-
-    /// A session is over.
-    fn gone(&mut self, peer: PeerId, how: Result<Gone, Error>) {
-        let why = how.map_or_else(|error| error, Error::Gone);
-        let Some(Known { state, asked, .. }) = self.peers.remove(&peer) else { return };
-        state.ended(how);
-        if self.closing.is_none() {
-            self.shared.forget_left();
-        }
-        asked.into_iter().for_each(|(promise, _)| promise.settle(Err(why)));
-        let theirs = self.asked.extract_if((peer, 0)..=(peer, u64::MAX), |_, _| true);
-        theirs.for_each(|(_, promise)| promise.settle(Err(why)));
     }
 }
 
-impl Drop for Thread {
-    /// However it ends, whoever waits hears of it.
+/// What the host's thread does until the host is over.
+fn attend(shared: &Arc<Shared>) {
+    loop {
+        let mut lead = Lead::with(shared, lock(&shared.engine), true);
+        lock(&shared.orders).calls = false;
+        while !lock(&shared.orders).wanted {
+            if !lead.work(None) {
+                return;
+            }
+        }
+        drop(lead);
+        stand_by(shared);
+    }
+}
+
+/// Returns when the host's thread has to lead: it is called, or nobody has led for a while.
+fn stand_by(shared: &Shared) {
+    let mut seen = None;
+    loop {
+        let mut orders = lock(&shared.orders);
+        let is_same = seen.replace(orders.leads) == Some(orders.leads);
+        if std::mem::take(&mut orders.calls) || is_same && !orders.led {
+            return;
+        }
+        // Who has led for so long wakes this thread when it leaves.
+        orders.rests = is_same;
+        drop(orders);
+        match is_same {
+            true => thread::park(),
+            false => thread::park_timeout(LOOK),
+        }
+    }
+}
+
+/// Whoever has it works for the host.
+pub(super) struct Lead<'a> {
+    shared: &'a Arc<Shared>,
+    /// Always there but while it is dropped.
+    engine: Option<MutexGuard<'a, Option<Box<Engine>>>>,
+    /// Of the host's thread.
+    is_own: bool,
+}
+
+impl<'a> Lead<'a> {
+    fn with(
+        shared: &'a Arc<Shared>,
+        engine: MutexGuard<'a, Option<Box<Engine>>>,
+        is_own: bool,
+    ) -> Lead<'a> {
+        let mut orders = lock(&shared.orders);
+        orders.led = true;
+        orders.leads = orders.leads.wrapping_add(1);
+        drop(orders);
+        Lead { shared, engine: Some(engine), is_own }
+    }
+
+    /// Unless somebody has it.
+    pub(super) fn try_take(shared: &'a Arc<Shared>) -> Option<Lead<'a>> {
+        let engine = match shared.engine.try_lock() {
+            Ok(engine) => engine,
+            Err(TryLockError::Poisoned(engine)) => engine.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Lead::with(shared, engine, false))
+    }
+
+    /// From whoever has it, as soon as that has done what it is at.
+    pub(super) fn demand(shared: &'a Arc<Shared>) -> Lead<'a> {
+        Lead::try_take(shared).unwrap_or_else(|| {
+            shared.want();
+            let lead = Lead::with(shared, lock(&shared.engine), false);
+            lock(&shared.orders).wanted = false;
+            lead
+        })
+    }
+
+    /// A turn, and a sleep no longer than that if there is nothing to do; false once the host is
+    /// over.
+    pub(super) fn work(&mut self, most: Option<Duration>) -> bool {
+        self.step(|engine, shared| match engine.turn() {
+            Next::Sleep if shared.falls_asleep() => engine.sleep(most),
+            next => next,
+        })
+    }
+
+    /// A turn.
+    pub(super) fn turn(&mut self) {
+        self.step(|engine, _| engine.turn());
+    }
+
+    fn step(&mut self, step: impl FnOnce(&mut Engine, &Shared) -> Next) -> bool {
+        let Some(place) = self.engine.as_deref_mut() else { return false };
+        // Where this panics the engine goes with it, and whoever waits hears that it has failed.
+        let Some(mut engine) = place.take() else { return false };
+        match step(&mut engine, self.shared) {
+            Next::Turn | Next::Sleep => *place = Some(engine),
+            Next::End => return false,
+        }
+        true
+    }
+}
+
+impl Drop for Lead<'_> {
     fn drop(&mut self) {
-        let (now, end) = (self.driver.now(), self.end.why);
-        let tickets: Vec<Ticket> = self.sent.keys().copied().collect();
-        tickets.into_iter().for_each(|ticket| self.sent(now, ticket, Err(end)));
-        let peers: Vec<PeerId> = self.peers.keys().copied().collect();
-        peers.into_iter().for_each(|peer| self.gone(peer, Err(end)));
+        let Some(place) = self.engine.take() else { return };
+        let is_due = place.as_ref().is_none_or(|engine| engine.is_due_within(SOON));
+        lock(&self.shared.orders).led = false;
+        drop(place);
+        if self.is_own {
+            return;
+        }
+        let others = self.shared.waiting.load(Ordering::Relaxed) > 1;
+        let mut orders = lock(&self.shared.orders);
+        // Who gave an order while nobody led, and found that it was not free yet, relies on this.
+        let calls = is_due || others || orders.is_urgent;
+        orders.calls |= calls;
+        let wakes = std::mem::take(&mut orders.rests) || calls;
+        drop(orders);
+        if wakes {
+            self.shared.wake();
+        }
     }
 }
 
-impl Drop for Ending {
+/// Somebody waits for an outcome.
+pub(super) struct Waits(Arc<Shared>);
+
+impl Waits {
+    /// One more does.
+    pub(super) fn new(shared: &Arc<Shared>) -> Waits {
+        shared.waiting.fetch_add(1, Ordering::Relaxed);
+        Waits(shared.clone())
+    }
+
+    /// Nobody else does.
+    pub(super) fn is_alone(&self) -> bool {
+        self.0.waiting.load(Ordering::Relaxed) == 1
+    }
+}
+
+impl Drop for Waits {
     fn drop(&mut self) {
-        self.shared.ended(self.why);
+        self.0.waiting.fetch_sub(1, Ordering::Relaxed);
     }
 }
 
-impl Known {
-    fn new(id: PeerId, address: SocketAddr) -> Known {
-        let state = Arc::new(PeerState::new(id, address));
-        Known { state, is_open: false, asked: Vec::new() }
+#[cfg(test)]
+mod tests {
+    use std::net::{Ipv4Addr, SocketAddr};
+    use std::panic::{AssertUnwindSafe, catch_unwind};
+
+    use tidegate_algos::Protocol;
+    use tidegate_core::Rate;
+
+    use crate::host::{Error, Host, Message, Peer};
+    use crate::node::Config;
+    use crate::session::Key;
+
+    use super::*;
+
+    fn pair() -> (Host, Host, Peer) {
+        let config = Config::real(Protocol::USUAL.stack(), Key::new(b"leads"), Rate::gbps(10));
+        let host =
+            || Host::bind(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)), config.clone()).unwrap();
+        let (server, client) = (host(), host());
+        let peer = client.connect(server.address()).wait_for(Duration::from_secs(60)).unwrap();
+        (server, client, peer)
+    }
+
+    /// Answers requests until the host is closed.
+    fn serve(server: &Host) {
+        while let Ok((_, message)) = server.receive().wait() {
+            if let Message::Request(request) = message {
+                request.reply("reply");
+            }
+        }
+    }
+
+    fn leads(host: &Host) -> u64 {
+        lock(&host.0.shared().orders).leads
+    }
+
+    #[test]
+    fn a_thread_that_waits_alone_leads_and_none_of_several_has_to() {
+        let (server, client, peer) = pair();
+        thread::scope(|scope| {
+            scope.spawn(|| serve(&server));
+            let before = leads(&client);
+            for _ in 0..50 {
+                assert_eq!(peer.request("alone").wait().unwrap(), "reply");
+            }
+            assert!(leads(&client) >= before + 50, "{before} to {}", leads(&client));
+            // One that waits for ever is in nobody's way.
+            let forever = scope.spawn(|| client.receive().wait().map(drop));
+            for _ in 0..50 {
+                assert_eq!(peer.request("beside it").wait().unwrap(), "reply");
+            }
+            client.close();
+            assert_eq!(forever.join().unwrap(), Err(Error::Closed));
+            server.close();
+        });
+    }
+
+    #[test]
+    fn where_nobody_waits_the_hosts_own_thread_leads() {
+        let (server, _client, peer) = pair();
+        thread::scope(|scope| {
+            scope.spawn(|| serve(&server));
+            for _ in 0..20 {
+                let mut asked = peer.request("later");
+                thread::sleep(Duration::from_millis(20));
+                // No time is left to do anything for it now.
+                if asked.wait_for(Duration::ZERO).is_err() {
+                    // A busy machine.
+                    assert_eq!(asked.wait().unwrap(), "reply");
+                    continue;
+                }
+                return drop(server.close());
+            }
+            server.close();
+            panic!("in 20 ms nothing came, 20 times");
+        });
+    }
+
+    #[test]
+    fn what_panics_while_it_leads_ends_the_host_and_no_more() {
+        let (server, client, peer) = pair();
+        let fails = || {
+            let mut lead = Lead::demand(client.0.shared());
+            lead.step(|_, _| panic!("as it should"));
+        };
+        assert!(catch_unwind(AssertUnwindSafe(fails)).is_err());
+        assert_eq!(peer.request("anybody?").wait(), Err(Error::Failed));
+        assert_eq!(client.close().wait(), Err(Error::Failed));
+        assert_eq!(server.close().wait_for(Duration::from_secs(60)), Ok(()));
+    }
+
+    /// It unwinds, and drops what it has taken: that is not the host's doing.
+    #[test]
+    fn an_application_that_panics_ends_no_host() {
+        let (server, _client, peer) = pair();
+        let asked = peer.request("anybody?");
+        let fails = || {
+            let _taken = server.receive().wait();
+            panic!("as it should");
+        };
+        assert!(catch_unwind(AssertUnwindSafe(fails)).is_err());
+        assert_eq!(asked.wait(), Err(Error::Unanswered));
+        thread::scope(|scope| {
+            scope.spawn(|| serve(&server));
+            assert_eq!(peer.request("still there?").wait().unwrap(), "reply");
+            server.close();
+        });
     }
 }

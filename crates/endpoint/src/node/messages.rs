@@ -129,14 +129,59 @@ pub(super) struct Incoming {
 
 impl Incoming {
     /// Puts what has arrived in its place; by how much the message became longer.
-    pub(super) fn put(&mut self, offset: u64, arrived: &[u8]) -> u64 {
+    pub(super) fn put(&mut self, offset: u64, arrived: &[u8], spare: &mut Spare) -> u64 {
         let (from, before) = (offset as usize, self.bytes.len());
         let end = from + arrived.len();
-        if end > before {
-            self.bytes.resize(end, 0);
+        if end > self.bytes.capacity()
+            && let Some(mut memory) = spare.take(end)
+        {
+            memory.extend_from_slice(&self.bytes);
+            self.bytes = memory;
         }
-        self.bytes[from..end].copy_from_slice(arrived);
+        if from == before {
+            self.bytes.extend_from_slice(arrived);
+        } else {
+            self.bytes.resize(before.max(end), 0);
+            self.bytes[from..end].copy_from_slice(arrived);
+        }
         (self.bytes.len() - before) as u64
+    }
+}
+
+/// Memory of messages that somebody has done with, for others: to ask the system for it, and to
+/// have it cleared, takes longer than to fill it. None where messages are short, as it would be
+/// kept for too little.
+#[derive(Default)]
+pub(super) struct Spare {
+    all: Vec<Vec<u8>>,
+    bytes: usize,
+}
+
+impl Spare {
+    /// The shortest that is kept, in bytes.
+    pub(super) const LEAST: usize = 64 << 10;
+    /// All that is kept, at most.
+    const MOST: usize = 16 << 20;
+
+    /// Takes memory that is of no more use.
+    pub(super) fn put(&mut self, mut memory: Vec<u8>) {
+        let bytes = memory.capacity();
+        if bytes >= Spare::LEAST && self.bytes + bytes <= Spare::MOST {
+            memory.clear();
+            self.bytes += bytes;
+            self.all.push(memory);
+        }
+    }
+
+    /// Some for a message that has come to that length, empty.
+    fn take(&mut self, length: usize) -> Option<Vec<u8>> {
+        if length < Spare::LEAST {
+            return None;
+        }
+        let place = self.all.iter().rposition(|memory| memory.capacity() >= length)?;
+        let memory = self.all.swap_remove(place);
+        self.bytes -= memory.capacity();
+        Some(memory)
     }
 }
 
@@ -193,9 +238,30 @@ mod tests {
 
     #[test]
     fn pieces_come_in_any_order() {
+        let (mut incoming, mut spare) = (Incoming::default(), Spare::default());
+        assert_eq!(incoming.put(3, b"def", &mut spare), 6);
+        assert_eq!(incoming.put(0, b"abc", &mut spare), 0);
+        assert_eq!(incoming.put(6, b"ghi", &mut spare), 3);
+        assert_eq!(incoming.put(5, b"fgh", &mut spare), 0);
+        assert_eq!(incoming.bytes, b"abcdefghi");
+    }
+
+    #[test]
+    fn memory_is_used_again_where_a_message_is_long() {
+        let mut spare = Spare::default();
+        spare.put(Vec::with_capacity(Spare::LEAST - 1));
+        spare.put(Vec::with_capacity(Spare::MOST + 1));
+        assert!(spare.all.is_empty());
+        let (mut used, half) = (vec![7; 2 * Spare::LEAST], vec![1; Spare::LEAST / 2]);
+        let at = used.as_mut_ptr();
+        spare.put(used);
         let mut incoming = Incoming::default();
-        assert_eq!(incoming.put(3, b"def"), 6);
-        assert_eq!(incoming.put(0, b"abc"), 0);
-        assert_eq!(incoming.bytes, b"abcdef");
+        assert_eq!(incoming.put(0, &half, &mut spare), half.len() as u64);
+        assert!(incoming.bytes.as_ptr() != at && spare.bytes > 0, "a short one takes none");
+        // What was in it before is not seen, though something is missing.
+        assert_eq!(incoming.put(half.len() as u64 * 3, &half, &mut spare), 3 * half.len() as u64);
+        assert!(incoming.bytes.as_ptr() == at && spare.bytes == 0 && spare.all.is_empty());
+        let missing = &incoming.bytes[half.len()..half.len() * 3];
+        assert!(missing.iter().all(|&byte| byte == 0));
     }
 }

@@ -36,7 +36,7 @@ use crate::session::keys::{Cookies, TAG_BYTES};
 pub use config::{Config, ConfigError, Delivery, Limits, Sizes};
 pub use event::{Event, Gone, PeerId, Piece, SendError, Terms, Ticket};
 pub use hostile::hostile;
-use messages::Outbox;
+use messages::{Outbox, Spare};
 use peers::{Peer, Peers, State};
 
 /// This host, as its transport numbers hosts; peers come after.
@@ -118,6 +118,7 @@ pub struct Node {
     context: HostContext,
     peers: Peers,
     outbox: Outbox,
+    spare: Spare,
     /// Datagrams of sessions that wait to leave.
     waiting: VecDeque<(SocketAddr, Vec<u8>)>,
     events: VecDeque<Event>,
@@ -152,6 +153,7 @@ impl Node {
             endpoint: None,
             peers: Peers::new(config.limits.peers),
             outbox: Outbox::default(),
+            spare: Spare::default(),
             waiting: VecDeque::new(),
             events: VecDeque::new(),
             counters: Counters::default(),
@@ -277,6 +279,16 @@ impl Node {
         }
     }
 
+    /// Memory of a message that the application has done with, for others.
+    pub fn reuse(&mut self, memory: Vec<u8>) {
+        self.spare.put(memory);
+    }
+
+    /// Memory of messages of so many bytes is worth being used again.
+    pub(crate) fn is_worth_reuse(bytes: usize) -> bool {
+        bytes >= Spare::LEAST
+    }
+
     /// Ends the session once all that was to be sent has arrived.
     pub fn close(&mut self, now: Time, peer: PeerId) {
         let now = self.clock(now);
@@ -309,6 +321,7 @@ impl Node {
             let mut hearing = Hearing {
                 peers: &mut self.peers,
                 outbox: &mut self.outbox,
+                spare: &mut self.spare,
                 events: &mut self.events,
                 payload: &[],
                 delivery: self.config.delivery,
@@ -336,6 +349,7 @@ impl Node {
 struct Hearing<'a> {
     peers: &'a mut Peers,
     outbox: &'a mut Outbox,
+    spare: &'a mut Spare,
     events: &'a mut VecDeque<Event>,
     /// Of the packet in hand.
     payload: &'a [u8],
@@ -367,7 +381,7 @@ impl Application for Hearing<'_> {
         let incoming = open.incoming.entry(message.id).or_default();
         let longer = end.map(|end| end.saturating_sub(incoming.bytes.len() as u64));
         match longer.filter(|&longer| longer <= open.limit - open.come.min(open.limit)) {
-            Some(_) => open.come += incoming.put(offset, payload),
+            Some(_) => open.come += incoming.put(offset, payload, self.spare),
             None => self.violation = Some(message.src),
         }
     }
@@ -442,12 +456,14 @@ mod tests {
         let state = State::Open(Box::new(open));
         let name = peers.add(Time::ZERO, address, 0, state).unwrap();
         let (mut outbox, mut events) = (Outbox::default(), VecDeque::new());
+        let mut spare = Spare::default();
         let mut violation = None;
         for (id, &(offset, bytes)) in (0..).zip(payloads) {
             let payload = vec![7; bytes];
             let mut hearing = Hearing {
                 peers: &mut peers,
                 outbox: &mut outbox,
+                spare: &mut spare,
                 events: &mut events,
                 payload: &payload,
                 delivery: Delivery::Whole,

@@ -125,6 +125,7 @@ impl Node {
         let mut hearing = Hearing {
             peers: &mut self.peers,
             outbox: &mut self.outbox,
+            spare: &mut self.spare,
             events: &mut self.events,
             payload,
             delivery: self.config.delivery,

@@ -330,6 +330,7 @@ impl Sender<'_> {
                         }
                         _ => {}
                     }
+                    endpoint.driver.node.reuse(message);
                 }
                 // Sessions of others, what failed with this one; and messages come whole.
                 _ => {}

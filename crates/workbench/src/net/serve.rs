@@ -93,6 +93,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                         let reply_head = Reply { number };
                         let _ = message::send(&mut driver.node, now, peer, reply_head, reply);
                     }
+                    driver.node.reuse(message);
                 }
                 // Of its own messages, replies, nobody hears; and messages come whole.
                 _ => {}

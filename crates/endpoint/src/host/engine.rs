@@ -1,0 +1,329 @@
+//! What a host does, whichever thread does it.
+
+use std::collections::BTreeMap;
+use std::io::{self, Read as _};
+use std::net::SocketAddr;
+use std::os::fd::AsFd as _;
+use std::os::unix::net::UnixStream;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use tidegate_core::wire::Header as _;
+use tidegate_core::{Span, Time};
+
+use super::completion::Promise;
+use super::shared::{Arrived, Handle, Lent, Order, PeerState, Purpose, Shared};
+use super::{Error, Peer};
+use crate::driver::Driver;
+use crate::message::{self, Head, Plain, Reply, Request, Unanswered};
+use crate::node::{Event, Gone, Node, PeerId, SendError, Ticket};
+
+/// All that is known of a session here.
+struct Known {
+    state: Arc<PeerState>,
+    is_open: bool,
+    /// Who has asked for it, until it is open.
+    asked: Vec<(Promise<Peer>, Handle)>,
+}
+
+/// A message on its way out.
+struct Sent {
+    to: Arc<PeerState>,
+    bytes: u64,
+    /// Of whoever waits for no more than that it arrives.
+    promise: Option<Promise<()>>,
+}
+
+/// A host's driver, and what it knows of the application.
+pub(super) struct Engine {
+    driver: Driver,
+    shared: Arc<Shared>,
+    woken: UnixStream,
+    /// Of one turn; kept for its memory.
+    orders: Vec<Order>,
+    peers: BTreeMap<PeerId, Known>,
+    sent: BTreeMap<Ticket, Sent>,
+    /// Requests without reply.
+    asked: BTreeMap<(PeerId, u64), Promise<Bytes>>,
+    /// Requests so far, which are numbered by it.
+    requests: u64,
+    /// While the host closes: when a message was last delivered.
+    closing: Option<Time>,
+    /// After the driver: whoever hears of the end finds the address free.
+    end: Ending,
+}
+
+/// What there is to do next.
+pub(super) enum Next {
+    /// Another turn.
+    Turn,
+    /// Nothing, until something comes or is due.
+    Sleep,
+    /// Nothing more: the host is over once this engine is dropped.
+    End,
+}
+
+/// Says that the host is over, however that came.
+struct Ending {
+    shared: Arc<Shared>,
+    why: Error,
+}
+
+impl Engine {
+    /// Of a host that is woken by what can be read there.
+    pub(super) fn new(driver: Driver, shared: Arc<Shared>, woken: UnixStream) -> Engine {
+        Engine {
+            driver,
+            end: Ending { shared: shared.clone(), why: Error::Failed },
+            shared,
+            woken,
+            orders: Vec::new(),
+            peers: BTreeMap::new(),
+            sent: BTreeMap::new(),
+            asked: BTreeMap::new(),
+            requests: 0,
+            closing: None,
+        }
+    }
+
+    /// Does what was ordered, has come and is due, and tells the application.
+    pub(super) fn turn(&mut self) -> Next {
+        match self.try_turn() {
+            Ok(next) => next,
+            Err(why) => self.ends(why),
+        }
+    }
+
+    fn try_turn(&mut self) -> io::Result<Next> {
+        let mut orders = std::mem::take(&mut self.orders);
+        self.shared.orders(&mut orders);
+        orders.drain(..).for_each(|order| self.obey(order));
+        self.orders = orders;
+        let may_sleep = self.driver.work()?;
+        while let Some(event) = self.driver.node.event() {
+            self.hear(event);
+        }
+        let give_up = self.gives_up_at();
+        if give_up.is_some_and(|at| self.peers.is_empty() || self.driver.now() >= at) {
+            // What the last session has to say.
+            self.driver.work()?;
+            self.end.why = Error::Closed;
+            return Ok(Next::End);
+        }
+        Ok(if may_sleep { Next::Sleep } else { Next::Turn })
+    }
+
+    /// Sleeps until something comes, is ordered or is due, and no longer than that.
+    pub(super) fn sleep(&mut self, most: Option<Duration>) -> Next {
+        let until = self.gives_up_at().unwrap_or(Time::NEVER);
+        let until = until.min(most.map_or(Time::NEVER, |most| self.driver.after(most)));
+        match self.driver.sleep(until, Some(self.woken.as_fd())) {
+            Ok(is_woken) => {
+                if is_woken {
+                    let _ = self.woken.read(&mut [0; 8]);
+                }
+                Next::Turn
+            }
+            Err(why) => self.ends(why),
+        }
+    }
+
+    /// Whether something is due within that span.
+    pub(super) fn is_due_within(&self, span: Span) -> bool {
+        self.driver.node.deadline() < self.driver.now().after(span)
+    }
+
+    fn ends(&mut self, why: io::Error) -> Next {
+        self.end.why = why.raw_os_error().map_or(Error::Failed, Error::Socket);
+        Next::End
+    }
+
+    /// When it waits no longer for what is to be delivered before it closes.
+    fn gives_up_at(&self) -> Option<Time> {
+        self.closing.map(|since| since.after(self.driver.node.limits().silence))
+    }
+
+    fn obey(&mut self, order: Order) {
+        let now = self.driver.now();
+        match order {
+            Order::Connect(to, promise, host) => self.connect(now, to, promise, host),
+            Order::Send { to, body, of } => self.send(now, to, body, of),
+            Order::Taken(peer, bytes) => self.driver.node.taken(now, peer, bytes),
+            Order::Reuse(memory) => self.driver.node.reuse(memory),
+            Order::End(peer) => self.driver.node.close(now, peer),
+            Order::Close => {
+                self.closing.get_or_insert(now);
+                self.peers.keys().for_each(|&peer| self.driver.node.close(now, peer));
+            }
+        }
+    }
+
+    fn connect(&mut self, now: Time, to: SocketAddr, promise: Promise<Peer>, host: Handle) {
+        if self.closing.is_some() {
+            return promise.settle(Err(Error::Closed));
+        }
+        // That nobody is asked is this host's own doing.
+        let Ok(id) = self.driver.node.connect(now, to) else {
+            return promise.settle(Err(Error::Full));
+        };
+        let known = self.peers.entry(id).or_insert_with(|| Known::new(id, to));
+        match known.is_open {
+            true => promise.settle(Ok(Peer { state: known.state.clone(), host })),
+            false => known.asked.push((promise, host)),
+        }
+    }
+
+    fn send(&mut self, now: Time, to: Arc<PeerState>, body: Bytes, of: Purpose) {
+        let bytes = body.len() as u64;
+        let head = match &of {
+            Purpose::Plain(_) => Head::from(Plain {}),
+            Purpose::Request(_) => Request { number: self.requests }.into(),
+            Purpose::Reply(number, _) => Reply { number: *number }.into(),
+            Purpose::Unanswered(number) => Unanswered { number: *number }.into(),
+        };
+        let ticket = match message::send(&mut self.driver.node, now, to.id, head, body) {
+            Ok(ticket) => ticket,
+            Err(why) => {
+                of.fail(match why {
+                    SendError::TooLong { most } => Error::TooLong { most },
+                    _ => to.why_over().unwrap_or(Error::Gone(Gone::Closed)),
+                });
+                if let Head::Reply(Reply { number }) = head
+                    && matches!(why, SendError::TooLong { .. })
+                {
+                    self.send(now, to.clone(), Bytes::new(), Purpose::Unanswered(number));
+                }
+                return to.done(bytes);
+            }
+        };
+        let promise = match of {
+            Purpose::Plain(promise) | Purpose::Reply(_, promise) => Some(promise),
+            Purpose::Request(promise) => {
+                self.asked.insert((to.id, self.requests), promise);
+                self.requests += 1;
+                None
+            }
+            Purpose::Unanswered(_) => None,
+        };
+        self.sent.insert(ticket, Sent { to, bytes, promise });
+    }
+
+    fn hear(&mut self, event: Event) {
+        let now = self.driver.now();
+        match event {
+            Event::Opened(peer) => self.opened(now, peer),
+            Event::Arrived(peer, message) => self.arrived(now, peer, message),
+            Event::Delivered(ticket) => self.sent(now, ticket, Ok(())),
+            Event::Failed(ticket, why) => self.sent(now, ticket, Err(Error::Gone(why))),
+            Event::Gone(peer, why) => self.gone(peer, Ok(why)),
+            Event::Piece(peer, piece) => {
+                // Its messages are whole: who configured it otherwise hears of none.
+                self.driver.node.taken(now, peer, piece.bytes.len() as u64);
+            }
+            Event::Ended(..) | Event::Resent(..) => {}
+        }
+    }
+
+    fn opened(&mut self, now: Time, peer: PeerId) {
+        let Some(address) = self.driver.node.address(peer) else { return };
+        let known = self.peers.entry(peer).or_insert_with(|| Known::new(peer, address));
+        known.is_open = true;
+        for (promise, host) in known.asked.drain(..) {
+            promise.settle(Ok(Peer { state: known.state.clone(), host }));
+        }
+        if self.closing.is_some() {
+            self.driver.node.close(now, peer);
+        }
+    }
+
+    fn arrived(&mut self, now: Time, peer: PeerId, message: Vec<u8>) {
+        let bytes = message.len() as u64;
+        let message = match Node::is_worth_reuse(message.capacity()) {
+            true => Lent::bytes(message, &self.shared),
+            false => Bytes::from(message),
+        };
+        let parsed = Head::parse(&message).ok();
+        let Some((head, body)) = parsed.map(|(head, body)| (head, message.slice_ref(body))) else {
+            // Nobody's.
+            return self.driver.node.taken(now, peer, bytes);
+        };
+        let request = match head {
+            Head::Plain(Plain {}) => None,
+            Head::Request(Request { number }) => Some(number),
+            Head::Reply(Reply { number }) => {
+                return self.replied(now, peer, number, bytes, Ok(body));
+            }
+            Head::Unanswered(Unanswered { number }) => {
+                return self.replied(now, peer, number, bytes, Err(Error::Unanswered));
+            }
+        };
+        if let Some(known) = self.peers.get(&peer) {
+            self.shared.put(Arrived { from: known.state.clone(), body, bytes, request });
+        }
+    }
+
+    /// A reply, or the word that there is none, in a message of so many bytes. Who asked has room.
+    fn replied(
+        &mut self,
+        now: Time,
+        peer: PeerId,
+        number: u64,
+        bytes: u64,
+        outcome: Result<Bytes, Error>,
+    ) {
+        self.driver.node.taken(now, peer, bytes);
+        if let Some(promise) = self.asked.remove(&(peer, number)) {
+            promise.settle(outcome);
+        }
+    }
+
+    /// What was sent has arrived, or never will.
+    fn sent(&mut self, now: Time, ticket: Ticket, outcome: Result<(), Error>) {
+        if outcome.is_ok() {
+            self.closing = self.closing.map(|_| now);
+        }
+        let Some(Sent { to, bytes, promise }) = self.sent.remove(&ticket) else { return };
+        if let Some(promise) = promise {
+            promise.settle(outcome);
+        }
+        to.done(bytes);
+    }
+
+    /// A session is over.
+    fn gone(&mut self, peer: PeerId, how: Result<Gone, Error>) {
+        let why = how.map_or_else(|error| error, Error::Gone);
+        let Some(Known { state, asked, .. }) = self.peers.remove(&peer) else { return };
+        state.ended(how);
+        if self.closing.is_none() {
+            self.shared.forget_left();
+        }
+        asked.into_iter().for_each(|(promise, _)| promise.settle(Err(why)));
+        let theirs = self.asked.extract_if((peer, 0)..=(peer, u64::MAX), |_, _| true);
+        theirs.for_each(|(_, promise)| promise.settle(Err(why)));
+    }
+}
+
+impl Drop for Engine {
+    /// However it ends, whoever waits hears of it.
+    fn drop(&mut self) {
+        let (now, end) = (self.driver.now(), self.end.why);
+        let tickets: Vec<Ticket> = self.sent.keys().copied().collect();
+        tickets.into_iter().for_each(|ticket| self.sent(now, ticket, Err(end)));
+        let peers: Vec<PeerId> = self.peers.keys().copied().collect();
+        peers.into_iter().for_each(|peer| self.gone(peer, Err(end)));
+    }
+}
+
+impl Drop for Ending {
+    fn drop(&mut self) {
+        self.shared.ended(self.why);
+    }
+}
+
+impl Known {
+    fn new(id: PeerId, address: SocketAddr) -> Known {
+        let state = Arc::new(PeerState::new(id, address));
+        Known { state, is_open: false, asked: Vec::new() }
+    }
+}
