@@ -24,6 +24,11 @@ const MOST_BYTES: u64 = (64 << 20) - 64;
 /// After the last message, so long may those under way take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// Messages that are submitted before the network has its turn.
+const TURN: usize = 1_024;
+/// Messages under way, at most: an open loop that nobody keeps up with would fill the memory.
+const MOST_UNDER_WAY: usize = 1 << 18;
+
 /// When messages are sent.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Mode {
@@ -229,7 +234,7 @@ impl Sender<'_> {
 
     /// Submits what is due.
     fn submit(&mut self, endpoint: &mut Endpoint, now: Time, measured: bool) -> Result<(), Error> {
-        loop {
+        for _ in 0..TURN {
             let (is_due, since) = match self.options.mode {
                 Mode::Closed(most) => {
                     let pending = match self.options.reply {
@@ -243,12 +248,18 @@ impl Sender<'_> {
             if !is_due || self.options.count.is_some_and(|count| self.sent >= count) {
                 return Ok(());
             }
+            if self.tickets.len().max(self.requests.len()) >= MOST_UNDER_WAY {
+                return Err(Error::Run(format!(
+                    "{MOST_UNDER_WAY} messages are under way, and more are due: nobody keeps up"
+                )));
+            }
             if self.options.mode_is_open() {
                 let mean = 1e12 / endpoint.load.max(1e-3);
                 self.next_at += Span::from_ps_f64(mean * self.rng.exponential());
             }
             self.one(endpoint, now, since, measured)?;
         }
+        Ok(())
     }
 
     /// Submits a message that was due at `since`.
