@@ -90,8 +90,8 @@ impl Rounds {
                     let sample = sample.with_context(|| format!("{system}, MTU {mtu}"))?;
                     let Figures { p50_us, p99_us, .. } = sample.figures;
                     eprintln!(
-                        "round {} of {}, MTU {mtu}, {system}: {:.2} Gbit/s, p50 {p50_us:.1} us, p99 \
-                         {p99_us:.1} us",
+                        "round {} of {}, MTU {mtu}, {system}: {:.2} Gbit/s, p50 {p50_us:.1} us, \
+                         p99 {p99_us:.1} us",
                         round + 1,
                         self.count,
                         sample.goodput_gbps(),
