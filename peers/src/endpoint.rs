@@ -22,10 +22,10 @@ const RATE: Rate = Rate::gbps(25);
 /// Nobody else is in these namespaces; it is there so that everything is sealed.
 const KEY: &[u8] = b"shared by the two ends of a measurement";
 
-/// Parameters that differ from a protocol's, of those that have them, for two processes on a machine
-/// that does other things, too: they wake each other up in more than the delays that fabrics aim
-/// at, and for milliseconds may not be woken at all. An acknowledgement stands for several packets,
-/// as those of TCP and QUIC do.
+/// Parameters that differ from a protocol's, of those that have them, for two processes on a
+/// machine that does other things, too: they wake each other up in more than the delays that
+/// fabrics aim at, and for milliseconds may not be woken at all. An acknowledgement stands for
+/// several packets, as those of TCP and QUIC do.
 const PARAMETERS: [(&str, Value); 6] = [
     ("base_target", Value::Span(Span::us(500))),
     ("fs_range", Value::Span(Span::us(500))),

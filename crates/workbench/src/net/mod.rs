@@ -1,6 +1,7 @@
 //! Real endpoints: who serves, who sends, and what both measure.
 //!
-//! Both turn a [`Driver`] in their own thread, with nothing between what they measure and the socket.
+//! Both turn a [`Driver`] in their own thread, with nothing between what they measure and the
+//! socket.
 
 mod intervals;
 mod report;
