@@ -121,7 +121,7 @@ pub(crate) struct Send {
     reply: Option<u64>,
     /// Messages at a time: the next is sent when one is done
     #[arg(long, value_name = "N", default_value_t = 4, conflicts_with = "load")]
-    #[arg(value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(value_parser = clap::value_parser!(u32).range(1..=65_536))]
     streams: u32,
     /// Send at random times instead, so that payload is this share of the link
     #[arg(long, value_name = "SHARE")]

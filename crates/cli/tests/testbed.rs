@@ -170,6 +170,28 @@ fn exchanges_and_collectives_go_on_as_messages_arrive() {
     assert_eq!(real["jobs"][0]["finished"], 2, "{}", real["jobs"]);
 }
 
+/// A host that gets no core for a while shows in the results, which are wrong then.
+#[test]
+fn a_host_that_stands_still_is_warned_of() {
+    let place = place(&(STAR.to_owned() + "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n"));
+    let scenario = place.arg("scenario.toml");
+    let args = ["testbed", &scenario, "--dilation", "4000", "--json", "-q"];
+    let child = tidegate(&args).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    std::thread::sleep(Duration::from_secs(3));
+    let hosts = Command::new("pgrep").args(["-P", &child.id().to_string()]).output().unwrap();
+    let hosts = String::from_utf8(hosts.stdout).unwrap();
+    let host = hosts.lines().next().expect("a host, which is a process");
+    let signal = |name: &str| Command::new("kill").args([name, host]).status().unwrap();
+    assert!(signal("-STOP").success());
+    std::thread::sleep(Duration::from_millis(1_500));
+    assert!(signal("-CONT").success());
+    let output = child.wait_with_output().unwrap();
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    // What lay longest did so all that time, of which a microsecond is 4 ms.
+    let max = summary["real"]["hosts_late_us"]["max"].as_f64().unwrap();
+    assert!((300.0..1_500.0).contains(&max), "{}", summary["real"]);
+}
+
 #[test]
 fn what_is_only_simulated_is_refused() {
     let flow = "[[flows]]\nsrc = 'h1'\ndst = 'h0'\n";
@@ -179,6 +201,7 @@ fn what_is_only_simulated_is_refused() {
         (&["--set", "faults.loss=0.001"][..], &["faults"][..]),
         (&["--set", "switch.pfc={}"], &["switch.pfc"]),
         (&["--set", "hosts.stack_delay=1us"], &["hosts.stack_delay"]),
+        (&["--set", "fabric.mtu=500B"], &["fabric.mtu", "512 B"]),
         (&["--set", "flows[0].protocol=dctcp"], &["several protocols"]),
         (&["--seeds", "2"], &["--seeds", "one seed"]),
         (&["--dilation", "0"], &["--dilation", "1..=1000000"]),

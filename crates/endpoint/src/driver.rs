@@ -191,7 +191,7 @@ impl Driver {
         for row in 0..ROWS {
             let Some(got) = self.socket.receive(&mut self.incoming)? else { return Ok(row > 0) };
             let (now, held) = (self.now(), self.clock.dilation.span(got.held));
-            self.late = self.late.max(Some(held));
+            self.late = self.late.max(Some(self.clock.dilation.span(got.waited)));
             for bytes in self.incoming[..got.bytes].chunks_mut(got.segment) {
                 self.node.receive(now, Arrival { from: got.from, tos: got.tos, held, bytes });
             }

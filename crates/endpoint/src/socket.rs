@@ -70,8 +70,10 @@ pub struct Received {
     pub from: SocketAddr,
     /// Type of service.
     pub tos: u8,
-    /// How long ago the kernel had the first of them.
+    /// How long ago the kernel had the first of them; zero where its clock may have been set since.
     pub held: Duration,
+    /// The same whatever may have been.
+    pub waited: Duration,
     /// Their length in all.
     pub bytes: usize,
     /// Length of each.
@@ -167,7 +169,7 @@ impl Socket {
             Err(error) => return Err(error.into()),
         };
         let Some(from) = got.address.as_ref().and_then(address_of) else { return Ok(None) };
-        let (mut tos, mut segment, mut held) = (0, got.bytes, Duration::ZERO);
+        let (mut tos, mut segment, mut waited) = (0, got.bytes, Duration::ZERO);
         for message in got.cmsgs()? {
             match message {
                 ControlMessageOwned::Ipv4Tos(value) => tos = value,
@@ -177,13 +179,14 @@ impl Socket {
                 ControlMessageOwned::ScmTimestampns(at) => {
                     let at = Duration::from(at);
                     let now = clock_gettime(ClockId::CLOCK_REALTIME).map(Duration::from);
-                    let age = now.unwrap_or(at).saturating_sub(at);
-                    held = if age <= OLDEST { age } else { Duration::ZERO };
+                    waited = now.unwrap_or(at).saturating_sub(at);
                 }
                 _ => {}
             }
         }
-        Ok(Some(Received { from, tos, held, bytes: got.bytes, segment: segment.max(1) }))
+        let held = if waited <= OLDEST { waited } else { Duration::ZERO };
+        let segment = segment.max(1);
+        Ok(Some(Received { from, tos, held, waited, bytes: got.bytes, segment }))
     }
 
     /// Sends `bytes`, cut into datagrams of `segment` bytes and a last that may be shorter; whether

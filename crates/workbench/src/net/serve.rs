@@ -1,5 +1,6 @@
 //! Takes messages, and answers requests.
 
+use std::collections::BTreeSet;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -17,6 +18,9 @@ use crate::machine::Stopwatch;
 
 /// Longest reply.
 pub(super) const MOST_REPLY: usize = 16 << 20;
+/// At the end peers have so long to say that they have heard of it.
+const GOODBYE: Span = Span::ms(500);
+
 /// How to serve.
 pub struct ServeOptions<'a> {
     /// The endpoint.
@@ -48,6 +52,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let mut told = (Duration::ZERO, 0);
     let mut base_rtt = None;
     let mut over = false;
+    let mut peers = BTreeSet::new();
     let mut warnings = Vec::new();
     let zeros = Bytes::from(vec![0; MOST_REPLY]);
     while !over && !options.interrupted.load(Ordering::Relaxed) {
@@ -67,6 +72,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
             let now = driver.now();
             match event {
                 Event::Opened(peer) => {
+                    peers.insert(peer);
                     if let Some(from) = driver.node.address(peer) {
                         says(&format!("{from} has begun a session"));
                     }
@@ -74,7 +80,8 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                         warnings.extend(warned(&driver.node, peer, protocol, says));
                     }
                 }
-                Event::Gone(_, why) => {
+                Event::Gone(peer, why) => {
+                    peers.remove(&peer);
                     let ended = matches!(why, Gone::Closed | Gone::ClosedByPeer);
                     says(if ended { "a session has ended" } else { "a peer is gone" });
                     over |= options.once;
@@ -101,6 +108,18 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
         }
     }
     let seconds = stopwatch.wall().as_secs_f64();
+    // Whoever is still there is told, and does not wait for somebody who is gone.
+    let now = driver.now();
+    peers.iter().for_each(|&peer| driver.node.close(now, peer));
+    let most = now + GOODBYE;
+    while !peers.is_empty() && driver.now() < most {
+        driver.turn(most).map_err(failed)?;
+        while let Some(event) = driver.node.event() {
+            if let Event::Gone(peer, _) = event {
+                peers.remove(&peer);
+            }
+        }
+    }
     Ok(NetSummary {
         schema: 1,
         name: "serve",

@@ -46,8 +46,13 @@ const BASE_RTT: Duration = Duration::from_millis(5);
 pub const MOST_DILATION: u32 = 1_000_000;
 /// Each takes a process, and a socket of the switch.
 const MOST_HOSTS: usize = 250;
+/// Shorter datagrams have no room for a session's first words.
+const LEAST_MTU: u32 = 512;
 /// Hosts that are not ready by then never are.
 const PATIENCE: Duration = Duration::from_secs(60);
+/// A session takes less than so many base RTTs to open, in slowed time; a host asks for one after
+/// the other.
+const SESSION_RTTS: u64 = 6;
 /// Between the last that is told of the start and the start.
 const NOTICE: Duration = Duration::from_millis(50);
 /// Between two looks at what hosts say while there is nothing else to do.
@@ -80,10 +85,12 @@ pub(crate) fn act(
     let audience = Audience::new(plan, rows.paths(), measures)?;
     let there = there(plan);
     let (mut stage, mut switch) = Stage::build(plan, &there, control)?;
-    stage.open(&mut switch)?;
+    let base_rtt = base_rtt(&there, rows.paths());
+    let sessions = base_rtt.times(SESSION_RTTS * there.len() as u64);
+    let patience = stage.dilation.real(sessions);
+    stage.open(&mut switch, patience)?;
     let (report, queues) = stage.act(&mut switch, &audience.sample_times())?;
     let drained = stage.drain(&mut switch)?;
-    let base_rtt = base_rtt(&there, rows.paths());
     let hosts = stage.collect(&mut rows)?;
     let real = stage.real(base_rtt, &switch.report(), &hosts);
     let seen = rows.finish(plan.duration.after(drained));
@@ -158,6 +165,7 @@ fn refuse(plan: &Plan) -> Result<(), Error> {
         (fabric.circuits.is_some(), "circuits (fabric)"),
         (!fabric.rate_changes.is_empty(), "links whose rate changes (fabric)"),
         (there(plan).len() > MOST_HOSTS, "more than 250 hosts"),
+        (plan.fabric.mtu < LEAST_MTU, "an MTU below 512 B (fabric.mtu)"),
         (plan.stack_time != Default::default(), "what hosts take for packets (hosts.stack_delay)"),
     ];
     match refused.iter().find(|(is_so, _)| *is_so) {
@@ -295,10 +303,11 @@ impl<'a> Stage<'a> {
     }
 
     /// Waits until all hosts have sessions, and says when the run begins.
-    fn open(&mut self, switch: &mut SoftwareSwitch) -> Result<(), Error> {
+    fn open(&mut self, switch: &mut SoftwareSwitch, patience: Duration) -> Result<(), Error> {
         let watch = Stopwatch::start();
+        let most = PATIENCE.max(patience);
         self.run(switch, |stage, _| {
-            patient(&watch, stage.control)?;
+            patient(&watch, most, stage.control)?;
             Ok(stage.ready < stage.hosts.count())
         })?;
         self.start = switch.now().after(self.dilation.span(NOTICE));
@@ -357,7 +366,7 @@ impl<'a> Stage<'a> {
         let mut late_ns = lateness().map_err(|why| Error::Run(why.to_string()))?;
         let mut all_lost = 0;
         while left > 0 {
-            patient(&watch, self.control)?;
+            patient(&watch, PATIENCE, self.control)?;
             if let Some((_, Said::Seen { bytes, late, lost })) = self.hosts.hear(PAUSE)? {
                 left -= 1;
                 all_lost += u64::from(lost);
@@ -435,7 +444,7 @@ fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, 
     let watch = Stopwatch::start();
     let mut bound = BTreeMap::new();
     while bound.len() < hosts.count() {
-        patient(&watch, control)?;
+        patient(&watch, PATIENCE, control)?;
         if let Some((host, Said::Word(FromHost::Bound(SocketAddr::V4(address))))) =
             hosts.hear(PAUSE)?
         {
@@ -447,11 +456,11 @@ fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, 
 
 /// # Errors
 /// Where somebody wants an end, or has waited for too long.
-fn patient(since: &Stopwatch, control: &Control<'_>) -> Result<(), Error> {
+fn patient(since: &Stopwatch, most: Duration, control: &Control<'_>) -> Result<(), Error> {
     if (control.asks)() {
         return Err(Error::Interrupted);
     }
-    if since.wall() > PATIENCE {
+    if since.wall() > most {
         let message = "the hosts of the testbed do not find each other, or are too slow";
         return Err(Error::Run(message.to_owned()));
     }
