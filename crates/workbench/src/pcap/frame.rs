@@ -91,9 +91,9 @@ pub(super) fn write(
         return Ok(write_pause(frame.entropy as u8, frame.entropy >> 8 != 0, out));
     }
     // Two headers of telemetry and one of the transport.
-    out.resize(OUTER_BYTES + 3 * MAX_HEADER_BYTES, 0);
-    let headers = protocol.emit(frame, body, hops, &mut out[OUTER_BYTES..])?;
-    out.truncate(OUTER_BYTES + headers);
+    let mut bytes = [0; OUTER_BYTES + 3 * MAX_HEADER_BYTES];
+    let headers = protocol.emit(frame, body, hops, &mut bytes[OUTER_BYTES..])?;
+    out.extend_from_slice(&bytes[..OUTER_BYTES + headers]);
     let udp_bytes = (UDP_BYTES + headers) as u32 + body.payload_bytes;
     // The largest packets are longer than IP can say once real headers are around them.
     let length = |bytes: u32| (bytes.min(u16::MAX as u32) as u16).to_be_bytes();
