@@ -26,11 +26,15 @@ use std::ffi::OsString;
 use std::io::{self, Write};
 #[cfg(unix)]
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Parser;
 #[cfg(unix)]
 use signal_hook::{consts::SIGXFSZ, flag::register};
 use tidegate_workbench::{Error, Ranks};
+
+/// One of several processes that has failed ends so long after the one that says why.
+const LAST_WORD: Duration = Duration::from_millis(500);
 
 /// Does what the arguments ask for, the first of which is the program's name; the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
@@ -53,6 +57,9 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
         Err(error) => {
             if answers {
                 complain(&format!("tidegate: {error}"));
+            } else {
+                // Who starts processes ends all as soon as one fails.
+                std::thread::sleep(LAST_WORD);
             }
             error.exit_code()
         }

@@ -119,20 +119,17 @@ fn each_second_is_told_and_kept() {
     }
 }
 
-/// Small messages at the rate of a fast link, more than anybody could send: they wait without
-/// taking memory, which counts, or it ends.
+/// Small messages at the rate of a fast link, more than anybody could send: what is due waits
+/// without taking memory, and what it had waited counts.
 #[test]
 fn an_open_loop_that_nobody_keeps_up_with_ends() {
     let args = ["--rate", "10Gbps"];
     let server = serve(&args);
-    let open = ["--load", "1", "--size", "16B", "--duration", "1s", "--json", "-q"];
-    let output = send(&server, &[&args[..], &open].concat());
-    if !output.status.success() {
-        let error = error_of(&output, 1);
-        return assert!(error.contains("nobody keeps up"), "{error}");
-    }
+    let open = ["--load", "1", "--size", "16B", "--json", "-q"];
+    let output = send(&server, &[&args[..], &open, &["--duration", "1s"]].concat());
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
-    // Of 78 million that are due most are not sent, and those that are had waited.
+    // 78 million are due.
     let fct = &summary["fct"];
     let [count, p50] = ["count", "p50_us"].map(|key| fct[key].as_f64().unwrap());
     assert!(count < 2e7 && p50 > 1e5, "{fct}");

@@ -1,5 +1,7 @@
 //! Watching a run from inside. A probe that is off costs nothing.
 
+use std::any::Any;
+
 use tidegate_core::{Body, Feedback, Frame, HopTrace, Span, Time};
 
 /// A packet leaves a port.
@@ -44,9 +46,9 @@ impl Probe for () {
     const ON: bool = false;
 }
 
-/// A [probe](Probe) of any type: hears of each of these.
+/// A [probe](Probe) of any type, which can be told afterwards (`Any`).
 #[allow(missing_docs, reason = "what Probe says of them")]
-pub trait Listener: Send {
+pub trait Listener: Any + Send {
     fn departed(&mut self, _departure: &Departure<'_>) {}
     fn dropped(&mut self, _body: &Body) {}
     fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, _body: &Body) {}

@@ -1,10 +1,10 @@
 //! Engines of one type, whatever hears of them.
 //!
-//! [`Engine`] is compiled for each type of probe, so that a probe that is off costs nothing. That
-//! takes as long as all the rest of a crate, and happens in the crate that names the type. Here it
-//! is done once: for runs that nobody hears from inside, and for those with one [`Listener`] of any
-//! type. Calls that go through a table are then a few for each chunk of a run, and one for each
-//! event that a listener hears.
+//! [`Engine`] is compiled for each type of probe, so that a probe that is off costs nothing, and in
+//! each crate that names such a type, as well or as little optimised as that crate. Here it is done
+//! once: for runs that nobody hears from inside, and for those with one [`Listener`] of any type.
+//! Calls that go through a table are then a few for each chunk of a run, and one for each event of
+//! a run that is heard.
 
 use tidegate_core::{PathOracle, Time};
 

@@ -2,7 +2,7 @@
 //! convergence and waste. Tolerances were written down before the first run; where one did not
 //! hold, the test says so and holds what was measured.
 
-use crate::common::ears::{Ears, Hears};
+use crate::common::ears::{Ears, Heard, Listener};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Buffer, Fabric, Node};
@@ -157,7 +157,7 @@ struct Arrivals {
     bytes: [u64; 3],
 }
 
-impl Hears for Arrivals {
+impl Listener for Arrivals {
     fn arrived(
         &mut self,
         _now: Time,

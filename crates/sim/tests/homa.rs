@@ -1,6 +1,6 @@
 //! Homa on small fabrics, against arithmetic.
 
-use crate::common::ears::{Ears, Hears};
+use crate::common::ears::{Ears, Heard, Listener};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_algos::message::homa::header::Header;
@@ -165,7 +165,7 @@ fn priorities_let_a_short_message_pass() {
 #[derive(Default)]
 struct Levels([u64; 8]);
 
-impl Hears for Levels {
+impl Listener for Levels {
     fn departed(&mut self, d: &Departure<'_>) {
         // From the switch.
         if d.port == 1

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::ears::{Ears, Hears};
+use crate::common::ears::{Ears, Heard, Listener};
 use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::faults::{Failing, Faults, Outage};
@@ -199,7 +199,7 @@ struct Queues {
     sent: Vec<Vec<(Time, u64)>>,
 }
 
-impl Hears for Queues {
+impl Listener for Queues {
     fn departed(&mut self, d: &Departure<'_>) {
         let port = d.port as usize;
         self.sent.resize(self.sent.len().max(port + 1), Vec::new());
@@ -468,7 +468,7 @@ fn a_packet_under_way_at_warm_up_counts_for_what_its_slowest_link_carries_after_
 #[derive(Default)]
 struct Deliveries(BTreeMap<u64, Time>);
 
-impl Hears for Deliveries {
+impl Listener for Deliveries {
     fn delivered(&mut self, now: Time, flow: u64, _bytes: u32) {
         self.0.insert(flow, now);
     }

@@ -2,7 +2,7 @@
 
 use crate::common::busy::{Record, Recorder, busy};
 use crate::common::cuts::{self, Cuts};
-use crate::common::ears::Ears;
+use crate::common::ears::{Ears, Heard};
 use crate::common::left::Left;
 use crate::common::{Trace, flow, leaf_spine, stack};
 use tidegate_core::{Rate, Span, Time, frame_flag};

@@ -1,6 +1,6 @@
 //! Hosts that take time with what they receive.
 
-use crate::common::ears::{Ears, Hears};
+use crate::common::ears::{Ears, Heard, Listener};
 use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_algos::windowed::header::Header;
@@ -21,7 +21,7 @@ struct Log {
     rtts: Vec<Span>,
 }
 
-impl Hears for Log {
+impl Listener for Log {
     fn departed(&mut self, d: &Departure<'_>) {
         self.left.push((d.at, d.port, Header::read(d.body).unwrap()));
     }

@@ -1,6 +1,6 @@
 //! Windows, thresholds and arrivals against what their papers compute of them.
 
-use crate::common::ears::{Ears, Hears};
+use crate::common::ears::{Ears, Heard, Listener};
 use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
@@ -331,7 +331,7 @@ struct Swings {
     troughs: Vec<f64>,
 }
 
-impl Hears for Swings {
+impl Listener for Swings {
     fn departed(&mut self, d: &Departure<'_>) {
         if d.port != self.port || d.at < self.from {
             return;

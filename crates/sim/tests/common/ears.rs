@@ -2,47 +2,26 @@
 
 use std::any::Any;
 
-use tidegate_core::{Body, Feedback, Frame, Time};
-use tidegate_sim::{Departure, Probe};
+pub use tidegate_sim::Listener;
 
-/// A test's own probe.
-pub trait Hears: Any + Send {
-    fn departed(&mut self, _departure: &Departure<'_>) {}
-    fn dropped(&mut self, _body: &Body) {}
-    fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, _body: &Body) {}
-    fn delivered(&mut self, _now: Time, _flow: u64, _bytes: u32) {}
-    fn feedback(&mut self, _now: Time, _flow: u64, _feedback: &Feedback) {}
-}
+/// A test's own listener.
+pub type Ears = Box<dyn Listener>;
 
-/// Any of them.
-pub struct Ears(Box<dyn Hears>);
-
-impl Ears {
-    pub fn of(test: impl Hears) -> Ears {
-        Ears(Box::new(test))
-    }
+/// What a test does with it.
+pub trait Heard {
+    fn of(test: impl Listener) -> Self;
 
     /// The test's own again.
-    pub fn heard<T: Hears>(&self) -> &T {
-        let any: &dyn Any = &*self.0;
-        any.downcast_ref().expect("the probe that the engine was given")
-    }
+    fn heard<T: Listener>(&self) -> &T;
 }
 
-impl Probe for Ears {
-    fn departed(&mut self, departure: &Departure<'_>) {
-        self.0.departed(departure);
+impl Heard for Ears {
+    fn of(test: impl Listener) -> Ears {
+        Box::new(test)
     }
-    fn dropped(&mut self, body: &Body) {
-        self.0.dropped(body);
-    }
-    fn arrived(&mut self, now: Time, host: u32, frame: &Frame, body: &Body) {
-        self.0.arrived(now, host, frame, body);
-    }
-    fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
-        self.0.delivered(now, flow, bytes);
-    }
-    fn feedback(&mut self, now: Time, flow: u64, feedback: &Feedback) {
-        self.0.feedback(now, flow, feedback);
+
+    fn heard<T: Listener>(&self) -> &T {
+        let any: &dyn Any = &**self;
+        any.downcast_ref().expect("the listener that the engine was given")
     }
 }

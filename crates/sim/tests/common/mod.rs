@@ -22,7 +22,7 @@ use tidegate_core::{
 };
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
-use ears::{Ears, Hears};
+use ears::{Ears, Heard, Listener};
 
 pub fn switch(name: &str) -> Switch {
     Switch {
@@ -277,7 +277,7 @@ fn what_it_said(body: &Body) -> (u64, u64, u64) {
     }
 }
 
-impl Hears for Trace {
+impl Listener for Trace {
     fn departed(&mut self, d: &Departure<'_>) {
         let port = d.port as usize;
         if self.ports.len() <= port {

@@ -33,6 +33,8 @@ pub use serve::{ServeOptions, serve};
 const LEAST_KEY_BYTES: usize = 16;
 /// Who does not answer for so long is not there.
 const SILENCE: Span = Span::s(5);
+/// At the end peers have so long to say that they have heard of it.
+const GOODBYE: Span = Span::ms(500);
 /// What an endpoint without a key has: whoever has none, too, may speak with it.
 const NO_KEY: &[u8] = b"no key";
 /// The fabric behind an endpoint, as far as it is known. Options change it as `--set` changes a

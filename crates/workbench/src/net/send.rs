@@ -15,7 +15,7 @@ use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 use super::intervals::Intervals;
 use super::report::{NetEngine, NetSummary, Network, Times, gbps};
 use super::serve::MOST_REPLY;
-use super::{Endpoint, EndpointOptions, because, failed, no_address, usage, warned};
+use super::{Endpoint, EndpointOptions, GOODBYE, because, failed, no_address, usage, warned};
 use crate::Error;
 use crate::machine::Stopwatch;
 
@@ -132,7 +132,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     // Politely, but not for long.
     let base_rtt = endpoint.driver.node.base_rtt(peer).map(Span::as_us_f64);
     endpoint.driver.node.close(now, peer);
-    let most = now + Span::ms(500);
+    let most = now + GOODBYE;
     while sender.gone.is_none() && endpoint.driver.now() < most {
         endpoint.driver.turn(most).map_err(failed)?;
         sender.hear(&mut endpoint);

@@ -12,15 +12,12 @@ use tidegate_endpoint::message::{self, Head, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone};
 
 use super::report::{NetEngine, NetSummary, Network, gbps};
-use super::{Endpoint, EndpointOptions, failed, warned};
+use super::{Endpoint, EndpointOptions, GOODBYE, failed, warned};
 use crate::Error;
 use crate::machine::Stopwatch;
 
 /// Longest reply.
 pub(super) const MOST_REPLY: usize = 16 << 20;
-/// At the end peers have so long to say that they have heard of it.
-const GOODBYE: Span = Span::ms(500);
-
 /// How to serve.
 pub struct ServeOptions<'a> {
     /// The endpoint.

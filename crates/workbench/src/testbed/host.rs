@@ -90,7 +90,7 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
         host.turn(from, next.min(if closed { Time::NEVER } else { end }))?;
     }
     let Some(ToHost::Finish) = hear(from).map_err(text)? else { return Ok(()) };
-    let lost = host.driver.overrun() - lost_before;
+    let lost = host.driver.overrun().wrapping_sub(lost_before);
     let late = host.late_ns.iter_recorded();
     let late = late.map(|value| (value.value_iterated_to(), value.count_at_value())).collect();
     let seen = host.share.leave();
