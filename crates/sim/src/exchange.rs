@@ -14,7 +14,8 @@ use tidegate_core::Time;
 use crate::part::Mail;
 use crate::ranks::Place;
 
-/// Rounds of a meeting that are waited through without giving way to other threads.
+/// Rounds of a meeting that are waited through without giving way to other threads, where each part
+/// has a core.
 const SPINS: u32 = 4_000;
 
 /// What a part tells all others at the end of a window. A cache line of its own.
@@ -67,6 +68,9 @@ pub(crate) struct Exchange {
     told: Vec<Told>,
     arrived: AtomicUsize,
     meetings: AtomicUsize,
+    /// Rounds without giving way. With more parts than cores there are none: whoever is waited for
+    /// may need this core.
+    spins: u32,
     /// A part has panicked: nobody waits for it.
     broken: AtomicBool,
 }
@@ -75,6 +79,7 @@ impl Exchange {
     /// For the parts of this process.
     pub(crate) fn new(place: Place) -> Exchange {
         let (parts, all) = (place.parts, place.parts * place.ranks);
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
         Exchange {
             parts,
             all,
@@ -82,6 +87,7 @@ impl Exchange {
             told: (0..2 * parts).map(|_| Told::default()).collect(),
             arrived: AtomicUsize::new(0),
             meetings: AtomicUsize::new(0),
+            spins: if parts <= cores { SPINS } else { 0 },
             broken: AtomicBool::new(false),
         }
     }
@@ -122,7 +128,7 @@ impl Exchange {
         while self.meetings.load(Acquire) == meeting {
             assert!(!self.broken.load(Relaxed), "another part of the run has failed");
             rounds = rounds.saturating_add(1);
-            if rounds < SPINS { std::hint::spin_loop() } else { std::thread::yield_now() }
+            if rounds < self.spins { std::hint::spin_loop() } else { std::thread::yield_now() }
         }
     }
 
