@@ -128,6 +128,22 @@ fn flows_without_end_stop() {
     }
 }
 
+/// What switches saw before is forgotten when warm-up ends, as it is in a simulation.
+#[test]
+fn links_are_measured_after_warm_up() {
+    let place = place(&(STAR.to_owned() + "[[flows]]\nsrc = 'h1'\ndst = 'h0'\nsize = '100KB'\n"));
+    for subcommand in ["run", "testbed"] {
+        let packets = |warmup: &str| -> u64 {
+            let summary = json(&place, subcommand, &["--set", &format!("warmup={warmup}")]);
+            let links = summary["links"].as_array().unwrap().iter();
+            links.map(|link| link["packets"].as_u64().unwrap()).sum()
+        };
+        // A hundred there, over two links, and acknowledged; then sessions may ask each other.
+        let (all, late) = (packets("0ms"), packets("1500us"));
+        assert!(all > 300 && late < 40, "{subcommand}: {all}, and {late} after warm-up");
+    }
+}
+
 /// Each connection takes a path of its own, though not the one that it takes simulated.
 #[test]
 fn flows_between_two_hosts_take_several_paths_as_simulated_ones_do() {

@@ -274,3 +274,38 @@ impl Driver {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::session::Key;
+    use crate::socket::SocketOptions;
+    use tidegate_algos::Protocol;
+    use tidegate_core::Rate;
+
+    /// What the system had no room for is sent before anything else, as it was, and once.
+    #[test]
+    fn what_waits_for_the_system_is_sent_when_there_is_room() {
+        let socket =
+            || Socket::bind("127.0.0.1:0".parse().unwrap(), SocketOptions::default()).unwrap();
+        let config =
+            crate::node::Config::real(Protocol::USUAL.stack(), Key::new(b"key"), Rate::gbps(1));
+        let node = Node::new(config, crate::node::entropy().unwrap()).unwrap();
+        let (mut driver, mut other) = (Driver::new(node, socket()), socket());
+        let to = other.address().unwrap();
+        driver.outgoing[..5].copy_from_slice(b"stuck");
+        driver.stuck = Some(Row { to, tos: 0, segment: 5, bytes: 5 });
+        let now = driver.now();
+        driver.node.connect(now, to).unwrap();
+        // It would sleep for a minute if it did not watch for room.
+        driver.sleep(now + Span::s(60), None).unwrap();
+        assert!(driver.now().since(now) < Span::s(10));
+        driver.work().unwrap();
+        let mut room = vec![0; 1 << 16];
+        let mut came = Vec::new();
+        while let Some(got) = other.receive(&mut room).unwrap() {
+            came.extend(room[..got.bytes].chunks(got.segment).map(<[u8]>::to_vec));
+        }
+        assert_eq!((came.len(), &came[0][..]), (2, &b"stuck"[..]), "that, and a question");
+    }
+}

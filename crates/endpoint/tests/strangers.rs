@@ -12,7 +12,7 @@ use proptest::prelude::*;
 use proptest::sample::Index;
 use tidegate_core::wire::{Header as _, Kind, START_BYTES};
 use tidegate_core::{Span, Time};
-use tidegate_endpoint::node::{Arrival, Event, Node, Terms};
+use tidegate_endpoint::node::{Arrival, Event, Gone, Node, Terms};
 use tidegate_endpoint::session::header::Header;
 
 use common::{address, node};
@@ -269,6 +269,37 @@ fn a_peer_that_was_here_before_is_not_taken_for_the_one_in_its_place() {
     let after = scene.nodes[1].counters();
     assert_eq!((after.strangers, after.forged), (before.strangers + 1, before.forged));
     assert!(scene.to_stranger > 0, "it is told that nobody here knows of that session");
+}
+
+/// Who closes says so more than once, for a datagram may be lost.
+#[test]
+fn an_end_is_heard_of_though_words_of_it_are_lost() {
+    for lost in [0, 1, 4] {
+        let mut scene = Scene::new();
+        let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
+        scene.transmit();
+        (0..50).for_each(|_| scene.step());
+        let Some(Event::Opened(seen)) = scene.nodes[1].event() else { panic!("no session") };
+        scene.nodes[0].close(scene.now, peer);
+        let mut words = 0;
+        // Half a second, which is far less than what silence takes.
+        for _ in 0..50_000 {
+            scene.transmit();
+            let said = scene.wires[1].len();
+            words += said;
+            if words <= lost {
+                scene.wires[1].clear();
+            }
+            scene.step();
+        }
+        assert!(words > lost, "{words} datagrams, of which {lost} are lost");
+        let gone = std::iter::from_fn(|| scene.nodes[1].event());
+        assert_eq!(
+            gone.collect::<Vec<_>>(),
+            [Event::Gone(seen, Gone::ClosedByPeer)],
+            "{lost} lost"
+        );
+    }
 }
 
 #[test]

@@ -91,11 +91,11 @@ impl Uplinks {
         self.pending.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at)
     }
 
-    /// What they have carried is forgotten.
+    /// What they have carried is forgotten, but for what of it they have yet to send.
     pub(crate) fn measure_from(&mut self, now: Time) {
         self.since = now;
         for link in &mut self.links {
-            (link.wire_bytes, link.packets, link.busy) = (0, 0, Span::ZERO);
+            (link.wire_bytes, link.packets, link.busy) = (0, 0, link.free_at.since(now));
         }
     }
 
@@ -122,5 +122,30 @@ impl Uplinks {
             }
         };
         self.links.iter().map(record).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::any_traffic::config;
+
+    #[test]
+    fn links_are_busy_while_they_send() {
+        let mut uplinks = Uplinks::new(&config(0).fabric, true);
+        let rate = uplinks.links[0].rate;
+        let after = |packets: u64| Time::ZERO.after(rate.serialise(packets * 1_000));
+        let said = |uplinks: &Uplinks, now| {
+            let record = &uplinks.records(now)[0];
+            (record.packets, record.wire_bytes, (1e6 * record.utilisation).round() / 1e6)
+        };
+        // Two at once, after a time in which one would have been sent.
+        assert!(uplinks.enter(after(1), 0, 1_000, 0) && uplinks.enter(after(1), 0, 1_000, 1));
+        assert_eq!(said(&uplinks, after(2)), (2, 2_000, 0.5));
+        assert_eq!(said(&uplinks, after(4)), (2, 2_000, 0.5));
+        // The second is still being sent.
+        uplinks.measure_from(after(2));
+        assert_eq!(said(&uplinks, after(4)), (0, 0, 0.5));
+        assert_eq!(uplinks.records(after(4))[1].utilisation, 0.0);
     }
 }

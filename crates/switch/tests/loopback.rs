@@ -309,7 +309,8 @@ fn by_a_slow_clock_fast_links_are_slow() {
 
 #[test]
 fn what_was_measured_can_be_forgotten() {
-    let network = config(switch(), 2, RATE);
+    let mut network = config(switch(), 2, RATE);
+    network.config.uplinks = true;
     let mut switch = SoftwareSwitch::open(&network.config).unwrap();
     let to = switch.paths()[0].at;
     network.hosts[0].send(to, 0, &common::payload(0));
@@ -318,11 +319,33 @@ fn what_was_measured_can_be_forgotten() {
     switch.run(|_| network.hosts[0].clock() < until(100)).unwrap();
     let before = switch.report();
     assert_eq!((before.ports[1].packets, before.counts.sent), (1, 1));
+    assert!(before.uplinks[0].packets == 1 && before.late_us.max > 0.0);
     switch.measure_anew();
     switch.run(|_| network.hosts[0].clock() < until(150)).unwrap();
     let after = switch.report();
     assert_eq!((after.ports[1].packets, after.ports[1].utilisation), (0, 0.0));
+    assert_eq!((after.uplinks[0].packets, after.late_us.max), (0, 0.0));
     assert!(after.seconds > 0.03 && after.seconds < before.seconds, "{}", after.seconds);
+}
+
+#[test]
+fn what_the_kernel_loses_before_the_switch_is_counted() {
+    let network = config(switch(), 2, Rate::gbps(10));
+    let mut switch = SoftwareSwitch::open(&network.config).unwrap();
+    let to = switch.paths()[0].at;
+    let forward = |switch: &mut SoftwareSwitch| {
+        let until = network.hosts[0].clock() + Duration::from_millis(100);
+        switch.run(|_| network.hosts[0].clock() < until).unwrap();
+    };
+    // More than its socket holds while it stands still; the kernel tells with what comes after.
+    let big = vec![0; 60_000];
+    (0..300).for_each(|_| network.hosts[0].send(to, 0, &big));
+    forward(&mut switch);
+    network.hosts[0].send(to, 0, &common::payload(0));
+    forward(&mut switch);
+    let counts = switch.report().counts;
+    assert!(counts.received < 301, "so small a buffer holds all");
+    assert_eq!(counts.overrun, 301 - counts.received);
 }
 
 #[test]

@@ -14,7 +14,7 @@ use tidegate_core::{Span, Time};
 
 use super::completion::Promise;
 use super::shared::{Arrived, Handle, Lent, Order, PeerState, Purpose, Shared};
-use super::{Error, Peer};
+use super::{Error, Peer, PeerPath};
 use crate::driver::Driver;
 use crate::message::{self, Head, Plain, Reply, Request, Unanswered};
 use crate::node::{Event, Gone, Node, PeerId, SendError, Ticket};
@@ -149,6 +149,7 @@ impl Engine {
         match order {
             Order::Connect(to, promise, host) => self.connect(now, to, promise, host),
             Order::Send { to, body, of } => self.send(now, to, body, of),
+            Order::Path(of, promise) => promise.settle(self.path(&of)),
             Order::Taken(peer, bytes) => self.driver.node.taken(now, peer, bytes),
             Order::Reuse(memory) => self.driver.node.reuse(memory),
             Order::End(peer) => self.driver.node.close(now, peer),
@@ -172,6 +173,15 @@ impl Engine {
             true => promise.settle(Ok(Peer { state: known.state.clone(), host })),
             false => known.asked.push((promise, host)),
         }
+    }
+
+    fn path(&self, of: &PeerState) -> Result<PeerPath, Error> {
+        let node = &self.driver.node;
+        let path = || PeerPath {
+            base_rtt: node.base_rtt(of.id),
+            domain_warning: node.domain_warning(of.id),
+        };
+        of.why_over().map_or_else(|| Ok(path()), Err)
     }
 
     fn send(&mut self, now: Time, to: Arc<PeerState>, body: Bytes, of: Purpose) {

@@ -51,7 +51,7 @@ use event_listener::Event;
 
 pub use completion::Completion;
 pub use error::{BindError, Error};
-pub use peer::{Message, Peer, Request};
+pub use peer::{Message, Peer, PeerPath, Request};
 
 use crate::driver::Driver;
 use crate::node::{Config, Delivery, Gone, Node, entropy};

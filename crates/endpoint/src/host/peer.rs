@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use bytes::Bytes;
 use event_listener::Event;
+use tidegate_core::Span;
 
 use super::completion::{Completion, Promise, Source};
 use super::shared::{Handle, Order, PeerState, Purpose};
@@ -61,6 +62,13 @@ impl Peer {
         Completion::new(Arc::new(source), self.host.clone())
     }
 
+    /// What the host has learned of the path to the peer until now.
+    pub fn path(&self) -> Completion<PeerPath> {
+        let (promise, completion) = Promise::new(&self.host);
+        self.host.shared().order(Order::Path(self.state.clone(), promise));
+        completion
+    }
+
     /// Comes about when the session is over: how it ended.
     pub fn closed(&self) -> Completion<Gone> {
         Completion::new(Arc::new(End(self.state.clone())), self.host.clone())
@@ -72,6 +80,16 @@ impl Peer {
         self.host.shared().order(Order::End(self.state.id));
         self.closed()
     }
+}
+
+/// What a host has learned of the path to a peer.
+#[derive(Clone, Debug, PartialEq)]
+pub struct PeerPath {
+    /// The shortest round trip so far, of a full datagram and a short answer; none where nothing
+    /// has come back yet.
+    pub base_rtt: Option<Span>,
+    /// Why the protocol, as it is configured, is not at home there, if it is not.
+    pub domain_warning: Option<String>,
 }
 
 impl PartialEq for Peer {

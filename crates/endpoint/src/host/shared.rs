@@ -14,7 +14,7 @@ use event_listener::{Event, IntoNotification as _};
 use super::completion::Promise;
 use super::engine::Engine;
 use super::thread::Lead;
-use super::{Error, Peer};
+use super::{Error, Peer, PeerPath};
 use crate::node::{Gone, PeerId};
 
 /// Locks; who has panicked meanwhile has left nothing half-done.
@@ -28,6 +28,8 @@ pub(super) enum Order {
     Connect(SocketAddr, Promise<Peer>, Handle),
     /// Send a message.
     Send { to: Arc<PeerState>, body: Bytes, of: Purpose },
+    /// Say what is known of the path to a peer.
+    Path(Arc<PeerState>, Promise<PeerPath>),
     /// The application has taken so many bytes of that peer's messages.
     Taken(PeerId, u64),
     /// Use the memory of a message for others.
@@ -52,6 +54,7 @@ impl Order {
         match self {
             Order::Connect(_, promise, _) => promise.settle(Err(why)),
             Order::Send { of, .. } => of.fail(why),
+            Order::Path(_, promise) => promise.settle(Err(why)),
             Order::Taken(..) | Order::Reuse(_) | Order::End(_) | Order::Close => {}
         }
     }

@@ -86,6 +86,24 @@ impl Drop for Closes<'_> {
 }
 
 #[test]
+fn what_is_known_of_a_path_is_told_until_the_session_ends() {
+    // Swift's targets are shorter than that; Reno has none.
+    for (protocol, warns) in [("swift", true), ("reno", false)] {
+        let stack = Protocol::named(protocol).unwrap().stack();
+        let config = Config { stack, base_rtt: Some(Span::ms(1)), ..config() };
+        let (_server, _client, peer) = pair(config);
+        let path = soon(peer.path()).unwrap();
+        let rtt = path.base_rtt.expect("the handshake is a round trip");
+        assert!(Span::us(1) < rtt && rtt < Span::s(10), "{rtt}");
+        let warning = path.domain_warning;
+        assert_eq!(warning.is_some(), warns, "{protocol}: {warning:?}");
+        assert!(warning.is_none_or(|warning| warning.contains("base RTT")));
+        assert_eq!(soon(peer.close()), Ok(Gone::Closed));
+        assert_eq!(soon(peer.path()), Err(Error::Gone(Gone::Closed)));
+    }
+}
+
+#[test]
 fn messages_requests_and_replies_arrive() {
     let (server, client, peer) = pair(config());
     assert_eq!(peer.address(), server.address());

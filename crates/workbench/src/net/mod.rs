@@ -148,6 +148,33 @@ fn key(options: &EndpointOptions) -> Result<Key, Error> {
     Ok(Key::new(text))
 }
 
+/// What of the options is wrong where no node can be made by them, and how it would be right.
+fn misconfigured(why: &ConfigError) -> Error {
+    match why {
+        ConfigError::Needs { needs, .. } => {
+            let named = SWITCHES.iter().filter(|(_, need)| needs.contains(need));
+            let names: Vec<_> = named.map(|(name, _)| *name).collect();
+            let switches = match names.is_empty() {
+                true => String::new(),
+                false => format!(" --switches {}", names.join(",")),
+            };
+            let priorities = match needs.contains(&Need::Priorities) {
+                true => " --priorities 2",
+                false => "",
+            };
+            usage("--protocol", format!("{why}:{switches}{priorities} says that it is"))
+        }
+        ConfigError::Range { what, found, allowed } => {
+            let known = ["--rate", "--datagram", "--hops", "--priorities", "--base-rtt"];
+            let name = format!("--{}", what.to_lowercase().replace(' ', "-"));
+            match known.into_iter().find(|option| *option == name) {
+                Some(option) => usage(option, format!("found {found}, expected {allowed}")),
+                None => Error::Run(why.to_string()),
+            }
+        }
+    }
+}
+
 impl Endpoint {
     /// Sets up an endpoint at the address of that option. Sizes and load are those of what it will
     /// send.
@@ -206,25 +233,7 @@ impl Endpoint {
             config.switches.push(Need::Priorities);
         }
         let entropy = node::entropy().map_err(|why| Error::Run(why.to_string()))?;
-        let node = Node::new(config, entropy).map_err(|why| {
-            let how = match &why {
-                ConfigError::Needs { needs, .. } => {
-                    let named = SWITCHES.iter().filter(|(_, need)| needs.contains(need));
-                    let names: Vec<_> = named.map(|(name, _)| *name).collect();
-                    let switches = match names.is_empty() {
-                        true => String::new(),
-                        false => format!(" --switches {}", names.join(",")),
-                    };
-                    let priorities = match needs.contains(&Need::Priorities) {
-                        true => " --priorities 2",
-                        false => "",
-                    };
-                    format!(":{switches}{priorities} says that it is")
-                }
-                _ => String::new(),
-            };
-            usage("--protocol", format!("{why}{how}"))
-        })?;
+        let node = Node::new(config, entropy).map_err(|why| misconfigured(&why))?;
         let socket_options = SocketOptions {
             segment: !options.no_offloads,
             coalesce: !options.no_offloads,

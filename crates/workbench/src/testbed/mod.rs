@@ -8,6 +8,8 @@
 
 mod host;
 mod hosts;
+#[cfg(test)]
+mod tests;
 mod words;
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -381,14 +383,13 @@ impl<'a> Stage<'a> {
 
     /// What is behind the numbers.
     fn real(&self, base_rtt: Span, report: &Report, hosts: &Lateness) -> RealSummary {
-        let Counts { received, too_fast, unsent, overrun, .. } = report.counts;
         let late = &report.late_us;
         let us = |ns: u64| Fixed::nearest(ns as f64 / 1e3);
         RealSummary {
             dilation: self.dilation.factor,
             hosts: self.hosts.count() as u32,
-            datagrams: received,
-            lost: too_fast + unsent + overrun + hosts.lost,
+            datagrams: report.counts.received,
+            lost: lost(&report.counts, hosts),
             late_us: QueueDelay {
                 mean: Fixed::nearest(late.mean),
                 p99: late.p99.and_then(Fixed::nearest),
@@ -437,6 +438,12 @@ impl<'a> Stage<'a> {
         }
         Ok(())
     }
+}
+
+/// Datagrams that the machine has lost, and not the network.
+fn lost(switches: &Counts, hosts: &Lateness) -> u64 {
+    let Counts { too_fast, unsent, overrun, .. } = switches;
+    too_fast + unsent + overrun + hosts.lost
 }
 
 /// Where hosts receive, in their order, once all have said it.
