@@ -178,12 +178,16 @@ fn what_is_no_header_is_refused_for_what_is_wrong_with_it() {
 }
 
 #[test]
-fn more_telemetry_than_there_can_be_is_refused() {
+fn telemetry_that_nobody_would_write_is_refused() {
     let protocol = Protocol::ALL[0];
     let peak = [1, telemetry::FIRST_KIND, 0, 3, 0, 0, 0, 0, 0, 0, 0, 7];
     let twice = [peak, peak].concat();
-    assert_eq!(parsed(protocol, &twice).unwrap_err(), HeaderError::Twice(telemetry::FIRST_KIND));
+    assert_eq!(parsed(protocol, &twice).unwrap_err(), HeaderError::Order(telemetry::FIRST_KIND));
     let kind = telemetry::FIRST_KIND + 1;
+    let behind = [&[1, kind, 0, 1][..], &peak].concat();
+    assert_eq!(parsed(protocol, &behind).unwrap_err(), HeaderError::Order(telemetry::FIRST_KIND));
+    let nothing = HeaderError::Length { kind, found: 4 };
+    assert_eq!(parsed(protocol, &[1, kind, 1, 1]).unwrap_err(), nothing);
     let nine = [vec![1, kind, 0, 73], vec![0; 288]].concat();
     let wrong = HeaderError::Length { kind, found: 292 };
     assert_eq!(parsed(protocol, &nine).unwrap_err(), wrong);

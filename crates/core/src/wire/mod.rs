@@ -62,8 +62,8 @@ pub enum HeaderError {
         /// The flags.
         unknown: u8,
     },
-    /// Telemetry of this kind was there before.
-    Twice(u8),
+    /// Telemetry of this kind, or of one that stands behind it, was there before.
+    Order(u8),
 }
 
 impl fmt::Display for HeaderError {
@@ -80,7 +80,7 @@ impl fmt::Display for HeaderError {
             HeaderError::Flags { kind, unknown } => {
                 write!(f, "flags {unknown:#04x} mean nothing in kind {kind}")
             }
-            HeaderError::Twice(kind) => write!(f, "kind {kind} is there twice"),
+            HeaderError::Order(kind) => write!(f, "kind {kind} is there twice, or too late"),
         }
     }
 }

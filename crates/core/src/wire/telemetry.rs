@@ -80,7 +80,8 @@ pub fn emit(frame: &Frame, hops: &HopTrace, out: &mut [u8]) -> Result<usize, Hea
 }
 
 /// Reads the telemetry that a datagram begins with, which may be none; what follows. Of `frame` it
-/// sets what the packet asks for and its largest delay so far.
+/// sets what the packet asks for and its largest delay so far. There is one way to write what it
+/// takes: each kind once, in order, and no echo of nothing.
 ///
 /// # Errors
 /// Where it makes no sense.
@@ -92,15 +93,17 @@ pub fn parse<'a>(
     frame.flags &= !(frame_flag::STAMP_PEAK | frame_flag::STAMP_HOPS);
     frame.peak_hop_delay = Span::ZERO;
     hops.clear();
-    let mut seen = [false; 2];
+    // The lowest kind that may follow.
+    let mut next = FIRST_KIND;
     while bytes.get(1).is_some_and(|&kind| kind >= FIRST_KIND) {
         let start = Start::parse(bytes, VERSION)?;
-        let number = (start.kind - FIRST_KIND) as usize;
-        match seen.get_mut(number) {
-            None => return Err(HeaderError::Kind(start.kind)),
-            Some(true) => return Err(HeaderError::Twice(start.kind)),
-            Some(seen) => *seen = true,
+        if start.kind > HOPS {
+            return Err(HeaderError::Kind(start.kind));
         }
+        if start.kind < next {
+            return Err(HeaderError::Order(start.kind));
+        }
+        next = start.kind + 1;
         if start.kind == PEAK {
             let (_, mut fields) = start.checked(0, PEAK_BYTES)?;
             frame.flags |= frame_flag::STAMP_PEAK;
@@ -109,7 +112,8 @@ pub fn parse<'a>(
             let bytes = START_BYTES + start.fields.len();
             let (flags, mut fields) = start.checked(1, bytes)?;
             let whole = fields.len().is_multiple_of(Hop::FIELD_BYTES);
-            if !whole || fields.len() / Hop::FIELD_BYTES > MAX_HOPS {
+            let echoes_nothing = flags & ECHO != 0 && fields.is_empty();
+            if !whole || echoes_nothing || fields.len() / Hop::FIELD_BYTES > MAX_HOPS {
                 return Err(HeaderError::Length { kind: HOPS, found: bytes });
             }
             if flags & ECHO == 0 {
