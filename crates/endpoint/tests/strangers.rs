@@ -271,6 +271,80 @@ fn a_peer_that_was_here_before_is_not_taken_for_the_one_in_its_place() {
     assert!(scene.to_stranger > 0, "it is told that nobody here knows of that session");
 }
 
+/// The answer to a question that shows a cookie, and whatever else comes of it by then.
+fn bytes_back(scene: &mut Scene, question: &[u8]) -> usize {
+    assert!(scene.wires[0].is_empty());
+    scene.receive(1, 0, question.to_vec());
+    for _ in 0..300 {
+        scene.now += Span::ms(10);
+        if scene.nodes[1].deadline() <= scene.now {
+            scene.nodes[1].on_deadline(scene.now);
+        }
+        scene.transmit();
+    }
+    std::mem::take(&mut scene.wires[0]).iter().map(Vec::len).sum()
+}
+
+#[test]
+fn a_question_opens_one_session_for_a_peer_that_is_there() {
+    let mut scene = Scene::new();
+    let retry = scene.asked();
+    scene.receive(0, 1, retry);
+    let mut question = scene.wires[1].pop_front().unwrap();
+    // What it is filled up with proves nothing.
+    question.truncate(136);
+    // Nobody comes back, and gets no more than was sent.
+    let back = bytes_back(&mut scene, &question);
+    assert!(0 < back && back <= question.len(), "{back} bytes");
+    let events: Vec<_> = std::iter::from_fn(|| scene.nodes[1].event()).collect();
+    assert!(matches!(events[..], [Event::Opened(_), Event::Gone(_, Gone::Silent)]), "{events:?}");
+    // The same again opens nothing more, until its cookie is too old.
+    for _ in 0..3 {
+        assert_eq!(bytes_back(&mut scene, &question), 0);
+    }
+    let back = bytes_back(&mut scene, &question);
+    assert!(0 < back && back <= question.len(), "{back} bytes: a cookie");
+    assert_eq!(scene.nodes[1].event(), None);
+}
+
+/// Whoever hands an answer on is not the peer.
+#[test]
+fn a_peer_stays_where_it_was_asked() {
+    let mut scene = Scene::new();
+    let retry = scene.asked();
+    scene.receive(0, 1, retry);
+    let question = scene.wires[1].pop_front().unwrap();
+    scene.receive(1, 0, question);
+    let accept = scene.wires[0].pop_front().unwrap();
+    scene.receive(0, 3, accept);
+    let Some(Event::Opened(peer)) = scene.nodes[0].event() else { panic!("no session") };
+    assert_eq!(scene.nodes[0].address(peer), Some(address(1)));
+    assert_eq!(scene.last_to[0], Some(address(1)));
+}
+
+#[test]
+fn cookies_in_turn_are_no_new_questions() {
+    let mut scene = Scene::new();
+    scene.nodes[0].connect(scene.now, address(1)).unwrap();
+    scene.transmit();
+    let question = scene.wires[1].pop_front().unwrap();
+    let cookies = [1, 2].map(|_| {
+        scene.now += Span::ms(1);
+        scene.receive(1, 0, question.clone());
+        scene.wires[0].pop_front().unwrap()
+    });
+    assert_ne!(cookies[0], cookies[1]);
+    for cookie in cookies.iter().cycle().take(100) {
+        scene.receive(0, 1, cookie.clone());
+    }
+    assert_eq!(scene.wires[1].len(), 1);
+    // The last counts, at the time of the next question.
+    scene.wires[1].clear();
+    scene.now += Span::ms(100);
+    (0..50).for_each(|_| scene.step());
+    assert!(matches!(scene.nodes[1].event(), Some(Event::Opened(_))));
+}
+
 /// Who closes says so more than once, for a datagram may be lost.
 #[test]
 fn an_end_is_heard_of_though_words_of_it_are_lost() {

@@ -6,6 +6,8 @@ use crate::session::header::control::Close;
 /// A path is asked whether it carries full datagrams so often, so long apart.
 const PROBES: u32 = 12;
 const PROBE_AGAIN: Span = Span::ms(100);
+/// Who was given a session and says nothing for so long is not there.
+pub(super) const UNHEARD: Span = PROBE_AGAIN.times(PROBES as u64);
 /// A peer that is said to have forgotten us is asked so often whether that is so.
 const DOUBTS: u32 = 4;
 const DOUBT_AGAIN: Span = Span::ms(25);
@@ -100,7 +102,18 @@ impl Node {
         self.ask_whether(now, number, false);
     }
 
-    /// Asks the peer with a full datagram.
+    /// Something sealed has come. The first tells who was asked for a session that the peer hears:
+    /// from now on it may be sent more than it has sent.
+    pub(super) fn heard(&mut self, now: Time, number: u32) {
+        if let Some(Peer { state: State::Open(open), .. }) = self.peers.at(number)
+            && open.probes == 0
+        {
+            self.probe(now, number);
+        }
+    }
+
+    /// Asks the peer with a full datagram: whether the path carries it, and how long that takes, if
+    /// nothing else has told.
     pub(super) fn probe(&mut self, now: Time, number: u32) {
         if let Some(Peer { state: State::Open(open), due, .. }) = self.peers.at_mut(number) {
             open.probes += 1;
@@ -225,6 +238,14 @@ impl Node {
             return self.doubt(now, number);
         }
         if !open.carries {
+            if open.probes == 0 && silent < UNHEARD {
+                peer.due = peer.heard_at.after(UNHEARD);
+                return;
+            }
+            // Nobody has come back with what was accepted.
+            if open.probes == 0 {
+                return self.part(number, Gone::Silent);
+            }
             // Only where the peer is there, but full datagrams do not come back.
             if open.probes >= PROBES {
                 let datagram = self.config.datagram;

@@ -4,6 +4,7 @@
 //! cookie, and only who comes back with it from the same address within seconds is given a place
 //! among the peers. All proves the key; a `Hello` is longer than any answer to it.
 
+use std::collections::{BTreeSet, VecDeque};
 use std::net::SocketAddr;
 
 use ring::digest;
@@ -11,6 +12,7 @@ use tidegate_algos::Stack;
 use tidegate_core::wire::Header as _;
 use tidegate_core::{Span, Time};
 
+use super::care::UNHEARD;
 use super::peers::{Asking, Open, Peer, State};
 use super::{Event, Gone, Node, PeerId};
 use crate::session::Session;
@@ -23,6 +25,8 @@ const ASK_AGAIN: Span = Span::ms(50);
 const ASK_AT_MOST: Span = Span::s(2);
 /// A cookie is good for so long.
 const COOKIE_AGE: Span = Span::s(10);
+/// Sessions that may be opened in that time.
+const MOST_OPENED: usize = 1 << 16;
 /// Bytes of a proof, at the end of each header.
 const PROOF_BYTES: usize = 16;
 
@@ -33,6 +37,30 @@ mod reason {
     pub(super) const PAYLOAD: u32 = 3;
     pub(super) const FULL: u32 = 4;
     pub(super) const VERSION: u32 = 5;
+}
+
+/// Questions that were answered with a session, as long as their cookies are good: each opens one,
+/// so that nobody who has heard it can open another in the name of who asked.
+#[derive(Default)]
+pub(super) struct Answered {
+    nonces: BTreeSet<[u8; 32]>,
+    /// When each was answered, oldest first.
+    order: VecDeque<(Time, [u8; 32])>,
+}
+
+impl Answered {
+    /// Whether that was answered, and whether another can be.
+    fn before(&mut self, now: Time, nonce: &[u8; 32]) -> (bool, bool) {
+        while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.since(*at) > COOKIE_AGE) {
+            self.nonces.remove(&old);
+        }
+        (self.nonces.contains(nonce), self.order.len() < MOST_OPENED)
+    }
+
+    fn note(&mut self, now: Time, nonce: [u8; 32]) {
+        self.order.push_back((now, nonce));
+        self.nonces.insert(nonce);
+    }
 }
 
 /// What both sides have to have in common.
@@ -160,8 +188,8 @@ impl Node {
     ) {
         match header {
             Header::Hello(hello) => self.on_hello(now, held, from, &hello, bytes),
-            Header::Retry(retry) => self.on_retry(now, from, &retry, bytes),
-            Header::Accept(accept) => self.on_accept(now, held, from, &accept, bytes),
+            Header::Retry(retry) => self.on_retry(now, &retry, bytes),
+            Header::Accept(accept) => self.on_accept(now, held, &accept, bytes),
             Header::Refuse(refuse) => self.on_refuse(from, &refuse, bytes),
             Header::Reset(reset) => self.on_reset(now, from, &reset, bytes),
             Header::Data(_) | Header::Control(_) => self.counters.malformed += 1,
@@ -223,6 +251,14 @@ impl Node {
             }
             return;
         }
+        let (before, has_room) = self.answered.before(now, &hello.nonce);
+        if before {
+            self.counters.old += 1;
+            return;
+        }
+        if !has_room {
+            return self.refuse(from, hello, reason::FULL, 0);
+        }
         let mut nonce = [0; 32];
         (self.entropy)(&mut nonce);
         let random = self.random();
@@ -234,6 +270,7 @@ impl Node {
             self.refuse(from, hello, reason::FULL, 0);
             return;
         };
+        self.answered.note(now, hello.nonce);
         let Some(peer) = self.peers.at_mut(name.number) else { return };
         let accept = Accept {
             to: hello.id,
@@ -247,6 +284,8 @@ impl Node {
         if let State::Open(open) = &mut peer.state {
             open.accept = Some(accept.clone());
         }
+        peer.due = now.after(UNHEARD);
+        self.timer = self.timer.min(peer.due);
         let others: Vec<_> = self.peers.iter().filter(|(_, p)| p.address == from).collect();
         let others: Vec<_> = others.iter().map(|&(n, _)| n).filter(|&n| n != name.number).collect();
         self.post(from, accept);
@@ -279,36 +318,33 @@ impl Node {
         Some((number, nonce))
     }
 
-    fn on_retry(&mut self, now: Time, _from: SocketAddr, retry: &Retry, bytes: &[u8]) {
+    fn on_retry(&mut self, now: Time, retry: &Retry, bytes: &[u8]) {
         let Some((number, _)) = self.asked(retry.to, bytes) else { return };
         let Some(Peer { state: State::Asking(asking), .. }) = self.peers.at_mut(number) else {
             return;
         };
-        if asking.cookie != retry.cookie {
-            asking.cookie = retry.cookie;
+        // Another than the first is for the next question, which waits for its time: who plays old
+        // ones is answered no more often.
+        let is_first = asking.cookie == [0; 32];
+        asking.cookie = retry.cookie;
+        if is_first {
             asking.tries = 0;
             self.ask(now, number);
         }
     }
 
-    fn on_accept(
-        &mut self,
-        now: Time,
-        held: Span,
-        from: SocketAddr,
-        accept: &Accept,
-        bytes: &[u8],
-    ) {
+    fn on_accept(&mut self, now: Time, held: Span, accept: &Accept, bytes: &[u8]) {
         let Some((number, nonce)) = self.asked(accept.to, bytes) else { return };
         let [ours, theirs] = self.config.key.session(&nonce, &accept.nonce);
         let session = Session::new(ours, theirs);
         let open = Open::new(session, accept.id, nonce, accept.limit, self.room());
         let Some(peer) = self.peers.at_mut(number) else { return };
+        // It stays where it was asked, whoever handed this on: what is sealed says where it is.
         peer.state = State::Open(Box::new(open));
-        peer.address = from;
         peer.heard_at = now;
         if let Some(name) = self.peers.name(number) {
             self.opened(now, name, self.round_trip(accept.sent_at, now, held));
+            self.probe(now, number);
         }
     }
 
@@ -339,8 +375,6 @@ impl Node {
         if let Some(rtt) = rtt {
             self.saw_rtt(now, name.number, rtt);
         }
-        // Whether the path carries full datagrams; and how long it takes, if nothing else told.
-        self.probe(now, name.number);
         self.submit_to(now, name.number);
     }
 

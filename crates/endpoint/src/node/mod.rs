@@ -113,6 +113,7 @@ pub struct Node {
     identity: handshake::Identity,
     entropy: Entropy,
     cookies: Cookies,
+    answered: handshake::Answered,
     /// Made with the first session, which tells how long a round trip takes.
     endpoint: Option<Endpoint>,
     context: HostContext,
@@ -150,6 +151,7 @@ impl Node {
             protocol: config.stack.protocol(),
             identity: handshake::Identity::of(&config.stack, context.mtu),
             cookies: Cookies::new(&secret),
+            answered: handshake::Answered::default(),
             endpoint: None,
             peers: Peers::new(config.limits.peers),
             outbox: Outbox::default(),

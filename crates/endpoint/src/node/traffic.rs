@@ -121,6 +121,7 @@ impl Node {
         if packet.body.sent_at != Time::ZERO {
             packet.body.sent_at = packet.body.sent_at.after(held);
         }
+        self.heard(now, number);
         let Some(endpoint) = &mut self.endpoint else { return };
         let mut hearing = Hearing {
             peers: &mut self.peers,
@@ -281,6 +282,7 @@ impl Node {
         if is_newest && peer.address != from {
             self.moved(now, number, from);
         }
+        self.heard(now, number);
         match told {
             Ok((told, _)) => self.on_told(now, held, number, from, told),
             Err(_) => self.counters.malformed += 1,

@@ -15,6 +15,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_algos::Protocol;
+use tidegate_core::params::Value;
 use tidegate_core::{Rate, Span};
 use tidegate_endpoint::driver::Driver;
 use tidegate_endpoint::host::{BindError, Completion, Error, Host, Message, Peer, Request};
@@ -87,16 +88,20 @@ impl Drop for Closes<'_> {
 
 #[test]
 fn what_is_known_of_a_path_is_told_until_the_session_ends() {
-    // Swift's targets are shorter than that; Reno has none.
-    for (protocol, warns) in [("swift", true), ("reno", false)] {
-        let stack = Protocol::named(protocol).unwrap().stack();
-        let config = Config { stack, base_rtt: Some(Span::ms(1)), ..config() };
+    // No round trip is as short as the one target, and none on loopback as long as the other.
+    for (target, warns) in [(Span::ns(100), true), (Span::ms(100), false)] {
+        let mut stack = Protocol::named("swift").unwrap().stack();
+        let others = [("per_hop", Span::ZERO), ("fs_range", Span::us(200))];
+        for (name, value) in [("base_target", target)].into_iter().chain(others) {
+            stack.set(name, Value::Span(value)).unwrap();
+        }
+        let config = Config { stack, ..config() };
         let (_server, _client, peer) = pair(config);
         let path = soon(peer.path()).unwrap();
         let rtt = path.base_rtt.expect("the handshake is a round trip");
         assert!(Span::us(1) < rtt && rtt < Span::s(10), "{rtt}");
         let warning = path.domain_warning;
-        assert_eq!(warning.is_some(), warns, "{protocol}: {warning:?}");
+        assert_eq!(warning.is_some(), warns, "{target}: {warning:?}");
         assert!(warning.is_none_or(|warning| warning.contains("base RTT")));
         assert_eq!(soon(peer.close()), Ok(Gone::Closed));
         assert_eq!(soon(peer.path()), Err(Error::Gone(Gone::Closed)));
