@@ -18,7 +18,7 @@ struct Endpoint {
     /// The protocol; see `tidegate protocols`
     #[arg(long, value_name = "NAME", default_value = net::USUAL)]
     protocol: String,
-    /// A parameter of the protocol, `fs_range=5.0` say; may stand several times
+    /// A parameter of the protocol, `min_rto=10ms` say; may stand several times
     #[arg(long = "param", value_name = "NAME=VALUE")]
     params: Vec<String>,
     /// Rate of the link, which is filled up to it
@@ -126,10 +126,10 @@ pub(crate) struct Send {
     /// Send at random times instead, so that payload is this share of the link
     #[arg(long, value_name = "SHARE")]
     load: Option<String>,
-    /// For so long
+    /// For so long, and up to ten seconds more for what is not done then
     #[arg(long, value_name = "TIME", default_value = "10s", value_parser = duration)]
     duration: Duration,
-    /// At most so many messages
+    /// At most so many messages, those before warm-up ends among them
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     count: Option<u64>,
     /// Do not measure what is sent before

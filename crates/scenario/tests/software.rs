@@ -106,6 +106,10 @@ fn wrong_files_are_refused_with_their_place() {
         ("\"100Mbps\"", "100", 10, "port[0].rate: found 100, expected a rate in quotes"),
         ("rate = \"100Mbps\"", "", 8, "port[0].rate: found nothing"),
         ("127.0.0.1:9001", "127.0.0.1:0", 11, "port[0].hosts: found \"127.0.0.1:0\""),
+        ("127.0.0.1:9001", "0.0.0.0:9001", 11, "found \"0.0.0.0:9001\", expected where one host"),
+        ("127.0.0.1:9001", "224.0.0.1:9001", 11, "found \"224.0.0.1:9001\", expected an IPv4"),
+        ("127.0.0.1:9001", "255.255.255.255:1", 11, "expected an IPv4 address of one host"),
+        ("127.0.0.1:20000", "224.0.0.1:20000", 1, "listen: found \"224.0.0.1:20000\""),
         (
             "\"127.0.0.1:9001\"",
             "9001",

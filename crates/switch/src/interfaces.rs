@@ -9,8 +9,8 @@ use nix::libc;
 use nix::net::if_::InterfaceFlags;
 use nix::sys::socket::sockopt::{SetBool, SetStruct};
 use nix::sys::socket::{
-    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, bind, recv, send, sendmsg,
-    setsockopt, socket,
+    AddressFamily, LinkAddr, MsgFlags, SockFlag, SockProtocol, SockType, UnixAddr, bind, recv,
+    send, sendmsg, setsockopt, socket,
 };
 
 use crate::Counts;
@@ -43,6 +43,8 @@ struct Interface {
     index: usize,
     /// The longest frame that it takes.
     most_bytes: usize,
+    /// As long as it is there, no other switch has the interface.
+    _claim: OwnedFd,
     /// Frames came by it that hardware should have finished.
     unfinished: bool,
 }
@@ -158,6 +160,10 @@ fn open(name: &str, sockets: &mut Sockets) -> io::Result<Interface> {
         return Err(refused(&format!("it is down; `ip link set {name} up` changes that")));
     }
     let index = link.ifindex();
+    let claim = claimed(index).map_err(|why| match why {
+        Errno::EADDRINUSE => refused("another switch has it"),
+        why => why.into(),
+    })?;
     setsockopt(&socket, Auxiliary, &true)?;
     let everything = libc::packet_mreq {
         mr_ifindex: index as i32,
@@ -170,7 +176,17 @@ fn open(name: &str, sockets: &mut Sockets) -> io::Result<Interface> {
     sockets.add(format!("interface {name}"), socket)?;
     // The kernel takes the outer tag out; there may be one behind it.
     let most_bytes = HEADER_BYTES + TAG_BYTES + mtu(index as u32)?;
-    Ok(Interface { name: name.to_owned(), index, most_bytes, unfinished: false })
+    Ok(Interface { name: name.to_owned(), index, most_bytes, _claim: claim, unfinished: false })
+}
+
+/// Says to other switches that this one has the interface: an abstract name, which is of this
+/// network namespace and goes with the process.
+fn claimed(index: usize) -> nix::Result<OwnedFd> {
+    let (family, kind) = (AddressFamily::Unix, SockType::Datagram);
+    let claim = socket(family, kind, SockFlag::SOCK_CLOEXEC, None)?;
+    let name = format!("tidegate-switch-{index}");
+    bind(claim.as_raw_fd(), &UnixAddr::new_abstract(name.as_bytes())?)?;
+    Ok(claim)
 }
 
 /// A socket for frames of all protocols.

@@ -224,6 +224,11 @@ fn an_interface_that_cannot_be_used_is_named() {
     let down = refused(["to-a", "to-b"]);
     assert!(down.contains("interface to-b: it is down; `ip link set to-b up`"), "{down}");
     namespaces.ip("s", "link set to-b up").unwrap();
+    // Another switch, as long as there is one.
+    let other = open(["to-a", "to-b"]).unwrap();
+    let taken = refused(["to-b", "to-a"]);
+    assert!(taken.contains("interface to-b: another switch has it"), "{taken}");
+    drop(other);
     // It goes away while the switch is at work.
     let mut switch = open(["to-a", "to-b"]).unwrap();
     let end = seconds() + PATIENCE.as_secs_f64();

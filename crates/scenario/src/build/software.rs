@@ -301,13 +301,23 @@ fn addresses(table: &Table) -> Result<Vec<SocketAddrV4>, Error> {
         return Err(table.error("hosts", "where hosts receive, or an interface"));
     }
     let texts = table.get::<&[String]>("hosts").iter();
-    texts.map(|text| address(table, "hosts", text)).collect()
+    let one = |text: &String| {
+        let host = address(table, "hosts", text)?;
+        match host.ip().is_unspecified() {
+            true => Err(table.error_found("hosts", format!("{text:?}"), "where one host receives")),
+            false => Ok(host),
+        }
+    };
+    texts.map(one).collect()
 }
 
 fn address(table: &Table, key: &str, text: &str) -> Result<SocketAddrV4, Error> {
-    let address = text.parse().ok().filter(|address: &SocketAddrV4| address.port() > 0);
+    let is_one = |address: &SocketAddrV4| {
+        address.port() > 0 && !address.ip().is_multicast() && !address.ip().is_broadcast()
+    };
+    let address = text.parse().ok().filter(is_one);
     address.ok_or_else(|| {
-        let expected = "an IPv4 address with a UDP port, such as \"127.0.0.1:9000\"";
+        let expected = "an IPv4 address of one host with a UDP port, such as \"127.0.0.1:9000\"";
         table.error_found(key, format!("{text:?}"), expected)
     })
 }

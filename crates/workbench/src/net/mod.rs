@@ -35,6 +35,10 @@ const LEAST_KEY_BYTES: usize = 16;
 const SILENCE: Span = Span::s(5);
 /// At the end peers have so long to say that they have heard of it.
 const GOODBYE: Span = Span::ms(500);
+/// The shortest retransmission timeout, and the first, of protocols that have such parameters: a
+/// process waits for its core for milliseconds where others work, and 200 us, as fabrics have it,
+/// are over by then.
+const TIMEOUT: &str = "10ms";
 /// What an endpoint without a key has: whoever has none, too, may speak with it.
 const NO_KEY: &[u8] = b"no key";
 /// The fabric behind an endpoint, as far as it is known. Options change it as `--set` changes a
@@ -148,6 +152,15 @@ fn key(options: &EndpointOptions) -> Result<Key, Error> {
     Ok(Key::new(text))
 }
 
+/// Timeouts of that protocol that are longer than it has them in a simulated fabric, unless they
+/// are set.
+fn patient(protocol: &str) -> Vec<Override> {
+    let values = Protocol::named(protocol).map(|protocol| protocol.stack().values());
+    let known = |name: &&str| values.iter().flatten().any(|(known, _)| known == name);
+    let change = |name| Override::option("--param", &format!("transport.params.{name}"), TIMEOUT);
+    ["min_rto", "initial_rto"].into_iter().filter(known).map(change).collect()
+}
+
 /// What of the options is wrong where no node can be made by them, and how it would be right.
 fn misconfigured(why: &ConfigError) -> Error {
     match why {
@@ -188,6 +201,7 @@ impl Endpoint {
             Override::protocol("--protocol", &options.protocol),
             Override::option("--rate", "fabric.host_link.rate", &options.rate),
         ];
+        changes.extend(patient(&options.protocol));
         for param in &options.params {
             let (name, value) = param
                 .split_once('=')

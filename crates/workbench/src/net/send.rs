@@ -13,7 +13,7 @@ use tidegate_endpoint::message::{self, Head, Plain, Reply, Request, Unanswered};
 use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 
 use super::intervals::Intervals;
-use super::report::{NetEngine, NetSummary, Network, Times, gbps};
+use super::report::{Completed, NetEngine, NetSummary, Network, Times, gbps};
 use super::serve::MOST_REPLY;
 use super::{Endpoint, EndpointOptions, GOODBYE, because, failed, no_address, usage, warned};
 use crate::Error;
@@ -127,6 +127,10 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         warnings: Vec::new(),
     };
     let ended = sender.run(&mut endpoint)?;
+    if let Some(warning) = undone(&sender.fct.summary()) {
+        (options.says)(&format!("warning: {warning}"));
+        sender.warnings.push(warning);
+    }
     let now = endpoint.driver.now();
     let intervals = sender.intervals.all(now);
     // Politely, but not for long.
@@ -153,6 +157,12 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         intervals,
         network: Network::of(endpoint.driver.node.counters(), base_rtt),
     })
+}
+
+/// What to say of messages that were not done in time.
+fn undone(messages: &Completed) -> Option<String> {
+    let Completed { count, unfinished, .. } = *messages;
+    (unfinished > 0).then(|| format!("{unfinished} of {count} messages were not done at the end"))
 }
 
 struct Sender<'a> {
@@ -220,7 +230,7 @@ impl Sender<'_> {
             let until = (now + Span::ms(100)).min(if ended.is_some() || !options.mode_is_open() {
                 Time::NEVER
             } else {
-                self.next_at
+                self.next_at.min(stop)
             });
             self.turn(endpoint, until)?;
         }

@@ -1,6 +1,7 @@
 //! What needs no processes.
 
 use super::*;
+use crate::net::USUAL;
 use tidegate_core::Rate;
 use tidegate_core::fabric::RateChange;
 use tidegate_scenario::load;
@@ -8,7 +9,7 @@ use tidegate_scenario::load;
 /// So many hosts at 10 Gbit/s, packets of 1,000 B without headers.
 fn plan(hosts: u32, traffic: &str) -> Plan {
     let text = format!(
-        "duration = '2ms'\n[transport]\nprotocol = 'swift'\n[fabric]\nkind = 'star'\n\
+        "duration = '2ms'\n[transport]\nprotocol = '{USUAL}'\n[fabric]\nkind = 'star'\n\
          hosts = {hosts}\nmtu = '1000B'\nhost_link = {{ rate = '10Gbps', delay = '2us' }}\n\
          {traffic}"
     );
@@ -41,9 +42,11 @@ fn what_is_only_simulated_is_refused() {
     ] {
         assert!(said.contains(words), "{said}");
     }
-    let circuits = "duration = '2ms'\n[transport]\nprotocol = 'swift'\n[fabric]\n\
-                    kind = 'reconfigurable'\n[[flows]]\nsrc = 'h0'\ndst = 'h4'\n";
-    let said = refuse(&load(circuits, "test", &[]).unwrap()).unwrap_err().to_string();
+    let circuits = format!(
+        "duration = '2ms'\n[transport]\nprotocol = '{USUAL}'\n[fabric]\n\
+         kind = 'reconfigurable'\n[[flows]]\nsrc = 'h0'\ndst = 'h4'\n"
+    );
+    let said = refuse(&load(&circuits, "test", &[]).unwrap()).unwrap_err().to_string();
     assert!(said.contains("circuits"), "{said}");
     // Those that take part count.
     assert!(refuse(&plan(250, PERMUTATION)).is_ok() && refuse(&plan(251, FLOW)).is_ok());
