@@ -191,6 +191,12 @@ fn shown(summary: &NetSummary, json: bool) -> String {
     };
     let us = |time: Option<f64>| time.map_or("-".into(), |us| format!("{us:.1} us"));
     line("protocol", summary.protocols[0].clone());
+    let settings = &summary.settings;
+    let (rate, bytes) = (settings.rate_gbps, settings.datagram_bytes);
+    line("link", format!("filled up to {rate} Gbit/s, datagrams of up to {bytes} B"));
+    if !settings.params.is_empty() {
+        line("parameters", settings.params.join(", "));
+    }
     line("measured", format!("{:.2} s", summary.seconds));
     line("received", format!("{:.3} Gbit/s", summary.received_gbps));
     line("goodput", format!("{:.3} Gbit/s", summary.goodput_gbps));

@@ -71,6 +71,7 @@ fn messages_and_requests_arrive_under_every_kind_of_protocol() {
             let [p50, p99] = ["p50_us", "p99_us"].map(|key| times[key].as_f64().unwrap());
             assert!(50.0 < p50 && p50 <= p99 && p99 < 5e6, "{protocol}: {times}");
         }
+        assert_eq!(summary["settings"]["rate_gbps"], 0.2);
         // 1.8 MB at 200 Mbit/s take 72 ms at least.
         let goodput = summary["goodput_gbps"].as_f64().unwrap();
         assert!(goodput > 0.0 && goodput < 0.2, "{protocol}: {goodput}");

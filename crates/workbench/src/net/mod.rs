@@ -8,6 +8,7 @@ mod report;
 mod send;
 mod serve;
 
+use std::collections::BTreeMap;
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
@@ -25,7 +26,7 @@ use tidegate_scenario::{Override, load, magnitude};
 use crate::Error;
 
 pub use intervals::Interval;
-pub use report::{Completed, NetEngine, NetSummary, Network};
+pub use report::{Completed, NetEngine, NetSummary, Network, Settings};
 pub use send::{Mode, SendOptions, send};
 pub use serve::{ServeOptions, serve};
 
@@ -107,6 +108,7 @@ struct Endpoint {
     driver: Driver,
     protocol: &'static str,
     rate: Rate,
+    settings: Settings,
     sizes: Sizes,
     /// Messages in the mean a second that load it so far.
     load: f64,
@@ -154,11 +156,10 @@ fn key(options: &EndpointOptions) -> Result<Key, Error> {
 
 /// Timeouts of that protocol that are longer than it has them in a simulated fabric, unless they
 /// are set.
-fn patient(protocol: &str) -> Vec<Override> {
+fn patient(protocol: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let values = Protocol::named(protocol).map(|protocol| protocol.stack().values());
-    let known = |name: &&str| values.iter().flatten().any(|(known, _)| known == name);
-    let change = |name| Override::option("--param", &format!("transport.params.{name}"), TIMEOUT);
-    ["min_rto", "initial_rto"].into_iter().filter(known).map(change).collect()
+    let names = values.into_iter().flatten().map(|(name, _)| name);
+    names.filter(|name| ["min_rto", "initial_rto"].contains(name)).map(|name| (name, TIMEOUT))
 }
 
 /// What of the options is wrong where no node can be made by them, and how it would be right.
@@ -201,13 +202,16 @@ impl Endpoint {
             Override::protocol("--protocol", &options.protocol),
             Override::option("--rate", "fabric.host_link.rate", &options.rate),
         ];
-        changes.extend(patient(&options.protocol));
+        let mut params = BTreeMap::from_iter(patient(&options.protocol));
         for param in &options.params {
             let (name, value) = param
                 .split_once('=')
                 .ok_or_else(|| usage("--param", format!("found {param:?}, expected name=value")))?;
-            let key = format!("transport.params.{}", name.trim());
-            changes.push(Override::option("--param", &key, value.trim()));
+            params.insert(name.trim(), value.trim());
+        }
+        for (name, value) in &params {
+            let key = format!("transport.params.{name}");
+            changes.push(Override::option("--param", &key, value));
         }
         let of_traffic = [("--size", "sizes", sizes), ("--load", "load", load_of)];
         for (option, key, value) in of_traffic {
@@ -269,6 +273,11 @@ impl Endpoint {
             driver: Driver::new(node, socket),
             protocol: stack.protocol().card().name,
             rate,
+            settings: Settings {
+                rate_gbps: rate.as_bps() as f64 / 1e9,
+                datagram_bytes: datagram as u64,
+                params: params.iter().map(|(name, value)| format!("{name}={value}")).collect(),
+            },
             sizes: traffic.sizes.clone(),
             load,
         })

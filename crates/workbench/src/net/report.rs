@@ -23,6 +23,8 @@ pub struct NetSummary {
     pub real: bool,
     /// The protocol.
     pub protocols: [String; 1],
+    /// What this side was told.
+    pub settings: Settings,
     /// Why the protocol was not at home on the path to the first peer for which that is so.
     pub warnings: Vec<String>,
     /// How long it was measured.
@@ -41,6 +43,17 @@ pub struct NetSummary {
     pub intervals: Vec<Interval>,
     /// What the network did.
     pub network: Network,
+}
+
+/// What an endpoint was told.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Settings {
+    /// The link is filled up to that.
+    pub rate_gbps: f64,
+    /// UDP payload of a full packet.
+    pub datagram_bytes: u64,
+    /// Parameters of the protocol that are not as simulated fabrics have them.
+    pub params: Vec<String>,
 }
 
 /// What the run took.

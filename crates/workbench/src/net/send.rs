@@ -147,6 +147,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         name: "send",
         real: true,
         protocols: [endpoint.protocol.to_owned()],
+        settings: endpoint.settings,
         warnings: sender.warnings,
         seconds,
         engine: NetEngine::of(&stopwatch),

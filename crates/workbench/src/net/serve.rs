@@ -1,6 +1,6 @@
 //! Takes messages, and answers requests.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -39,7 +39,7 @@ pub struct ServeOptions<'a> {
 /// # Errors
 /// Where an option is wrong, or the socket fails.
 pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
-    let Endpoint { mut driver, protocol, rate, .. } =
+    let Endpoint { mut driver, protocol, rate, settings, .. } =
         Endpoint::open(&options.endpoint, ("--listen", options.listen), None, None)?;
     let says = options.says;
     let address = driver.address().map_err(failed)?;
@@ -49,7 +49,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let mut told = (Duration::ZERO, 0);
     let mut base_rtt = None;
     let mut over = false;
-    let mut peers = BTreeSet::new();
+    let mut peers = BTreeMap::new();
     let mut warnings = Vec::new();
     let zeros = Bytes::from(vec![0; MOST_REPLY]);
     while !over && !options.interrupted.load(Ordering::Relaxed) {
@@ -69,8 +69,8 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
             let now = driver.now();
             match event {
                 Event::Opened(peer) => {
-                    peers.insert(peer);
                     if let Some(from) = driver.node.address(peer) {
+                        peers.insert(peer, from);
                         says(&format!("{from} has begun a session"));
                     }
                     if warnings.is_empty() {
@@ -78,9 +78,11 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
                     }
                 }
                 Event::Gone(peer, why) => {
-                    peers.remove(&peer);
                     let ended = matches!(why, Gone::Closed | Gone::ClosedByPeer);
-                    says(if ended { "a session has ended" } else { "a peer is gone" });
+                    let how = if ended { "has ended its session" } else { "is gone" };
+                    if let Some(from) = peers.remove(&peer) {
+                        says(&format!("{from} {how}"));
+                    }
                     over |= options.once;
                 }
                 Event::Arrived(peer, message) => {
@@ -107,7 +109,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     let seconds = stopwatch.wall().as_secs_f64();
     // Whoever is still there is told, and does not wait for somebody who is gone.
     let now = driver.now();
-    peers.iter().for_each(|&peer| driver.node.close(now, peer));
+    peers.keys().for_each(|&peer| driver.node.close(now, peer));
     let most = now + GOODBYE;
     while !peers.is_empty() && driver.now() < most {
         driver.turn(most).map_err(failed)?;
@@ -122,6 +124,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
         name: "serve",
         real: true,
         protocols: [protocol.to_owned()],
+        settings,
         warnings,
         seconds,
         engine: NetEngine::of(&stopwatch),
