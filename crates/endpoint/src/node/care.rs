@@ -238,13 +238,13 @@ impl Node {
             return self.doubt(now, number);
         }
         if !open.carries {
-            if open.probes == 0 && silent < UNHEARD {
+            // Nobody has come back yet with what was accepted.
+            if open.probes == 0 {
+                if silent >= UNHEARD {
+                    return self.part(number, Gone::Silent);
+                }
                 peer.due = peer.heard_at.after(UNHEARD);
                 return;
-            }
-            // Nobody has come back with what was accepted.
-            if open.probes == 0 {
-                return self.part(number, Gone::Silent);
             }
             // Only where the peer is there, but full datagrams do not come back.
             if open.probes >= PROBES {
