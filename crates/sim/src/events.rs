@@ -9,6 +9,14 @@
 //! root, a load, a minimum and a store a level, with addresses known in advance. Nor does any
 //! branch depend on where the walk begins or on what it finds: a walk that stopped where nothing
 //! changes, and leaves on two levels, were slower (docs/notes/perf.md).
+//!
+//! Sources come in groups, a node of the fabric each: the links that lead to it, and what it has
+//! events of its own for. Whatever happens elsewhere has an effect on a node only after the delay
+//! of a link, so the group of the earliest event has a turn: its events happen, in their order, for
+//! as long as nothing from elsewhere can come between them, and all others wait. A group has leaves
+//! side by side, so that a turn needs no more of the tree than the part below its root; what is
+//! above follows when the turn is over. Of one group the order of events is the same with turns and
+//! without; of two, events that are less than a lookahead apart may change places.
 
 use tidegate_core::{Span, Time};
 
@@ -40,7 +48,7 @@ fn scramble(at: u64) -> u64 {
 type Walk = fn(&mut [u64], usize, u64);
 
 /// By levels of the tree below its root.
-const WALKS: [Walk; RANK_BITS as usize + 1] = [
+const WALKS: [Walk; RANK_BITS as usize + 2] = [
     walk::<2>,
     walk::<4>,
     walk::<8>,
@@ -62,6 +70,7 @@ const WALKS: [Walk; RANK_BITS as usize + 1] = [
     walk::<0x8_0000>,
     walk::<0x10_0000>,
     walk::<0x20_0000>,
+    walk::<0x40_0000>,
 ];
 
 /// The way up takes the same number of steps from every leaf, and the compiler knows it and the
@@ -77,54 +86,145 @@ fn walk<const NODES: usize>(tree: &mut [u64], leaf: usize, mut key: u64) {
     }
 }
 
+/// Sources whose events have turns together.
+pub(crate) struct Group {
+    pub(crate) sources: Vec<u32>,
+    /// What happens elsewhere has an effect here no sooner than after that.
+    pub(crate) lookahead: Span,
+    /// A host's: submissions concern it.
+    pub(crate) is_host: bool,
+}
+
+/// Sources that concern more than one group: no turn of those goes beyond an event of theirs.
+pub(crate) struct Common {
+    pub(crate) for_all: [u32; 2],
+    pub(crate) for_hosts: u32,
+}
+
+/// A group in the tree.
+#[derive(Clone, Copy)]
+struct Place {
+    /// The node above all its leaves and no others.
+    root: u32,
+    /// Levels from its leaves to there.
+    levels: u32,
+    /// In picoseconds; at most [`FAR`].
+    lookahead: u64,
+    /// The node above the common sources that concern it.
+    limit: u32,
+}
+
 /// Pending events, at most one a source.
 pub(crate) struct EventList<N> {
-    /// Node i is the least of nodes 2i and 2i + 1; the root is node 1, the leaf of source s is node
-    /// `leaves + s`.
+    /// Node i is the least of nodes 2i and 2i + 1; the root is node 1.
     tree: Vec<u64>,
-    /// A power of two.
-    leaves: usize,
     walk: Walk,
-    /// From a leaf so many levels up lies the first event of a quarter of the sources.
-    quarter: u32,
+    /// By source: its leaf, as a node, and its group.
+    leaf_of: Vec<(u32, u32)>,
+    groups: Vec<Place>,
+    /// The group whose turn it is. What is above its root is out of date meanwhile.
+    open: Place,
+    /// Its turn ends before the first key that is not below.
+    bound: u64,
     epoch: u64,
     /// What the sources are called in the whole fabric, which decides among equal times.
     naming: N,
 }
 
+/// No group is open.
+const SHUT: Place = Place { root: u32::MAX, levels: 0, lookahead: 0, limit: 0 };
+
 impl<N: Naming> EventList<N> {
-    /// For so many sources.
-    pub(crate) fn new(sources: usize, naming: N) -> Self {
-        let leaves = sources.max(2).next_power_of_two();
-        let quarter = leaves.ilog2().saturating_sub(2);
-        let (tree, walk) = (vec![NONE; 2 * leaves], WALKS[leaves.ilog2() as usize]);
-        EventList { tree, leaves, walk, quarter, epoch: 0, naming }
+    /// Of the sources of these groups and the common ones, each of which is in one place.
+    pub(crate) fn new(mut groups: Vec<Group>, common: Common, naming: N) -> Self {
+        let Common { for_all: [a, b], for_hosts } = common;
+        // Those that concern all are the first half of its leaves.
+        let sources = vec![a, b, for_hosts];
+        groups.push(Group { sources, lookahead: Span::ZERO, is_host: true });
+        let width = |group: &Group| group.sources.len().next_power_of_two();
+        let leaves = groups.iter().map(width).sum::<usize>().max(2).next_power_of_two();
+        let sources = groups.iter().map(|group| group.sources.len()).sum();
+        let mut leaf_of = vec![(0, 0); sources];
+        let mut places = vec![SHUT; groups.len()];
+        // The wide ones first: each begins at a multiple of its width then.
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        order.sort_by_key(|&group| std::cmp::Reverse(width(&groups[group])));
+        let mut next = leaves;
+        for group in order {
+            let Group { sources, lookahead, .. } = &groups[group];
+            for (leaf, &source) in (next as u32..).zip(sources) {
+                leaf_of[source as usize] = (leaf, group as u32);
+            }
+            let levels = width(&groups[group]).ilog2();
+            let lookahead = (*lookahead).min(FAR).as_ps();
+            places[group] = Place { root: (next >> levels) as u32, levels, lookahead, limit: 0 };
+            next += 1 << levels;
+        }
+        let common = places[groups.len() - 1].root;
+        for (place, group) in places.iter_mut().zip(&groups) {
+            place.limit = if group.is_host { common } else { 2 * common };
+        }
+        EventList {
+            tree: vec![NONE; 2 * leaves],
+            walk: WALKS[leaves.ilog2() as usize],
+            leaf_of,
+            groups: places,
+            open: SHUT,
+            bound: 0,
+            epoch: 0,
+            naming,
+        }
     }
 
     /// When the earliest event is due; [`Time::NEVER`]: there is none.
     pub(crate) fn next(&self) -> Time {
-        self.first_until(Time::NEVER).map_or(Time::NEVER, |(at, _)| at)
+        match self.tree[1] {
+            NONE => Time::NEVER,
+            key => self.event(key).0,
+        }
     }
 
-    /// The earliest event, if it is not after `until`. It stays until its source is set again or
-    /// cleared.
     #[inline(always)]
-    pub(crate) fn first_until(&self, until: Time) -> Option<(Time, u32)> {
-        let key = self.tree[1];
+    fn event(&self, key: u64) -> (Time, u32) {
         let at = self.epoch + (key >> RANK_BITS);
-        if at > until.as_ps() || key == NONE {
+        (Time::ps(at), self.naming.here((key & RANK_MASK ^ scramble(at)) as u32))
+    }
+
+    /// The earliest event, if it is not after `until`; its group has its turn from now on, which
+    /// does not go beyond `until` either. The event stays until its source is set again or cleared.
+    #[inline(always)]
+    pub(crate) fn open(&mut self, until: Time) -> Option<(Time, u32)> {
+        let key = self.tree[1];
+        let most = (until.as_ps().saturating_sub(self.epoch).min(HORIZON) + 1) << RANK_BITS;
+        if key >= most {
             return None;
         }
-        Some((Time::ps(at), self.naming.here((key & RANK_MASK ^ scramble(at)) as u32)))
+        let (at, source) = self.event(key);
+        let (_, group) = self.leaf_of[source as usize];
+        self.open = self.groups[group as usize];
+        let ahead = ((key >> RANK_BITS) + self.open.lookahead) << RANK_BITS;
+        self.bound = ahead.min(most).min(self.tree[self.open.limit as usize]);
+        Some((at, source))
     }
 
-    /// Who fires first in the quarter of the sources that `source` is in: soon, on average in four
-    /// events. Any number where nobody does.
+    /// The next event of the turn; `None`: there is none in it.
     #[inline(always)]
-    pub(crate) fn soon(&self, source: u32) -> u32 {
-        let key = self.tree[(self.leaves + source as usize) >> self.quarter];
-        let at = self.epoch.wrapping_add(key >> RANK_BITS);
-        self.naming.here((key & RANK_MASK ^ scramble(at)) as u32)
+    pub(crate) fn next_of_open(&self) -> Option<(Time, u32)> {
+        let key = self.tree[self.open.root as usize];
+        (key < self.bound).then(|| self.event(key))
+    }
+
+    /// Ends the turn.
+    #[inline(always)]
+    pub(crate) fn shut(&mut self) {
+        let mut node = self.open.root as usize;
+        let mut key = self.tree[node];
+        while node > 1 {
+            key = key.min(self.tree[node ^ 1]);
+            node >>= 1;
+            self.tree[node] = key;
+        }
+        self.open = SHUT;
     }
 
     /// Moves the event of `source` to `at`, which must lie within the horizon: at most [`FAR`]
@@ -153,8 +253,22 @@ impl<N: Naming> EventList<N> {
 
     #[inline(always)]
     fn write(&mut self, source: u32, key: u64) {
-        // Always the same function, so the call is foreseen.
-        (self.walk)(&mut self.tree, self.leaves + source as usize, key);
+        let (leaf, _) = self.leaf_of[source as usize];
+        let Place { root, levels, .. } = self.open;
+        if leaf >> levels == root {
+            let (mut node, mut key) = (leaf as usize, key);
+            self.tree[node] = key;
+            for _ in 0..levels {
+                key = key.min(self.tree[node ^ 1]);
+                node >>= 1;
+                self.tree[node] = key;
+            }
+        } else {
+            // Always the same function, so the call is foreseen.
+            (self.walk)(&mut self.tree, leaf as usize, key);
+            // It may be an event that concerns this group, too.
+            self.bound = self.bound.min(self.tree[self.open.limit as usize]);
+        }
     }
 
     /// Moves the epoch so that the horizon stays ahead of `now`. Cheap: once in eight simulated
@@ -163,11 +277,14 @@ impl<N: Naming> EventList<N> {
         if now.as_ps() - self.epoch <= STALE {
             return;
         }
-        let pending = self.tree[self.leaves..]
-            .iter()
-            .map(|&key| (key != NONE).then(|| self.epoch + (key >> RANK_BITS)));
+        let pending = self.leaf_of.iter().map(|&(leaf, _)| {
+            let key = self.tree[leaf as usize];
+            (key != NONE).then(|| self.epoch + (key >> RANK_BITS))
+        });
         let pending: Vec<_> = pending.collect();
         self.epoch = now.as_ps();
+        // Keys were others when the turn began.
+        self.bound = 0;
         for (source, at) in pending.into_iter().enumerate() {
             if let Some(at) = at {
                 self.set(source as u32, Time::ps(at.max(self.epoch)));
@@ -182,11 +299,28 @@ mod tests {
     use crate::naming::Same;
     use tidegate_core::{Domain, Rng};
 
+    /// Each source alone.
+    fn list(sources: u32) -> EventList<Same> {
+        let alone = |source| node(vec![source], Span::ZERO);
+        let common = Common { for_all: [sources, sources + 1], for_hosts: sources + 2 };
+        EventList::new((0..sources).map(alone).collect(), common, Same)
+    }
+
+    fn node(sources: Vec<u32>, lookahead: Span) -> Group {
+        Group { sources, lookahead, is_host: false }
+    }
+
+    fn take(list: &mut EventList<Same>) -> Option<(Time, u32)> {
+        let event = list.open(Time::NEVER)?;
+        list.clear(event.1);
+        list.shut();
+        Some(event)
+    }
+
     fn drain(list: &mut EventList<Same>) -> Vec<(Time, u32)> {
         let mut out = Vec::new();
-        while let Some(event) = list.first_until(Time::NEVER) {
+        while let Some(event) = take(list) {
             out.push(event);
-            list.clear(event.1);
         }
         out
     }
@@ -199,7 +333,7 @@ mod tests {
         let mut orders = Vec::new();
         for _ in 0..3 {
             rng.shuffle(&mut entries);
-            let mut list = EventList::new(2_000, Same);
+            let mut list = list(2_000);
             entries.iter().for_each(|&(at, source)| list.set(source, at));
             orders.push(drain(&mut list));
         }
@@ -216,7 +350,7 @@ mod tests {
         for (a, b) in [(3, 4), (0, 1), (5, 700)] {
             let mut wins = 0;
             for t in 0..10_000 {
-                let mut list = EventList::new(1_000, Same);
+                let mut list = list(1_000);
                 list.set(a, Time::ps(t * 997));
                 list.set(b, Time::ps(t * 997));
                 wins += (drain(&mut list)[0].1 == a) as u32;
@@ -230,7 +364,7 @@ mod tests {
 
     #[test]
     fn moving_an_event_replaces_it() {
-        let mut list = EventList::new(3, Same);
+        let mut list = list(3);
         list.set(0, Time::ns(9));
         list.set(1, Time::ns(5));
         list.set(0, Time::ns(2));
@@ -239,9 +373,97 @@ mod tests {
         assert_eq!(drain(&mut list), [(Time::ns(2), 0), (Time::ns(7), 2)]);
     }
 
+    /// A host and a switch of two sources each, 10 ns from each other. Sources 4 and 5 concern
+    /// both, 6 the host.
+    fn two_nodes() -> EventList<Same> {
+        let host = Group { is_host: true, ..node(vec![0, 3], Span::ns(10)) };
+        let common = Common { for_all: [4, 5], for_hosts: 6 };
+        EventList::new(vec![host, node(vec![1, 2], Span::ns(10))], common, Same)
+    }
+
+    /// Takes the turn that is due: what happened in it.
+    fn turn(list: &mut EventList<Same>, until: Time) -> Vec<u32> {
+        let Some((_, first)) = list.open(until) else { return Vec::new() };
+        list.clear(first);
+        let mut turn = vec![first];
+        while let Some((_, source)) = list.next_of_open() {
+            list.clear(source);
+            turn.push(source);
+        }
+        list.shut();
+        turn
+    }
+
+    #[test]
+    fn a_turn_ends_before_anything_from_elsewhere_can_come() {
+        let times = [5, 6, 14, 14, 30].map(Time::ns);
+        let filled = |last: Time| {
+            let mut list = two_nodes();
+            (0..).zip(times).for_each(|(source, at)| list.set(source, at));
+            list.set(3, last);
+            list
+        };
+        let mut list = filled(Time::ps(14_999));
+        let turns: Vec<_> = (0..3).map(|_| turn(&mut list, Time::NEVER)).collect();
+        assert_eq!(turns, [vec![0, 3], vec![1, 2], vec![4]]);
+        assert_eq!(list.next(), Time::NEVER);
+        let mut list = filled(Time::ns(15));
+        let turns: Vec<_> = (0..4).map(|_| turn(&mut list, Time::NEVER)).collect();
+        assert_eq!(turns, [vec![0], vec![1, 2], vec![3], vec![4]]);
+    }
+
+    #[test]
+    fn no_turn_goes_beyond_what_concerns_its_node_or_the_end() {
+        let mut list = two_nodes();
+        for (source, at) in [(0, 5), (3, 9), (4, 8)] {
+            list.set(source, Time::ns(at));
+        }
+        let turns: Vec<_> = (0..3).map(|_| turn(&mut list, Time::NEVER)).collect();
+        assert_eq!(turns, [vec![0], vec![4], vec![3]]);
+        for (source, at) in [(0, 11), (3, 14), (1, 12), (2, 15), (6, 13)] {
+            list.set(source, Time::ns(at));
+        }
+        let turns: Vec<_> = (0..4).map(|_| turn(&mut list, Time::NEVER)).collect();
+        assert_eq!(turns, [vec![0], vec![1, 2], vec![6], vec![3]], "a submission");
+        list.set(1, Time::ns(20));
+        list.set(2, Time::ns(22));
+        assert_eq!(turn(&mut list, Time::ns(21)), [1]);
+        assert_eq!(turn(&mut list, Time::ns(21)), []);
+        assert_eq!(turn(&mut list, Time::ns(22)), [2]);
+    }
+
+    #[test]
+    fn a_turn_is_cut_short_by_what_comes_to_concern_its_node() {
+        for common in [4, 6] {
+            let mut list = two_nodes();
+            list.set(0, Time::ns(5));
+            list.set(3, Time::ns(9));
+            assert_eq!(list.open(Time::NEVER), Some((Time::ns(5), 0)));
+            list.clear(0);
+            list.set(common, Time::ns(8));
+            assert_eq!(list.next_of_open(), None);
+            list.shut();
+            assert_eq!(drain(&mut list), [(Time::ns(8), common), (Time::ns(9), 3)]);
+        }
+    }
+
+    #[test]
+    fn others_are_told_of_events_during_a_turn() {
+        let mut list = two_nodes();
+        list.set(0, Time::ns(5));
+        list.set(1, Time::ns(50));
+        assert_eq!(list.open(Time::NEVER), Some((Time::ns(5), 0)));
+        list.set(2, Time::ns(16));
+        list.set(0, Time::ns(40));
+        assert_eq!(list.next_of_open(), None);
+        list.shut();
+        let all = [(Time::ns(16), 2), (Time::ns(40), 0), (Time::ns(50), 1)];
+        assert_eq!(drain(&mut list), all);
+    }
+
     #[test]
     fn rebase_keeps_order() {
-        let mut list = EventList::new(4, Same);
+        let mut list = list(4);
         list.set(2, Time::s(17));
         list.rebase(Time::s(16));
         list.set(3, Time::s(20));
@@ -251,6 +473,6 @@ mod tests {
     #[test]
     #[should_panic(expected = "would be moved")]
     fn an_event_beyond_the_horizon_is_refused() {
-        EventList::new(2, Same).set(1, Time::s(18));
+        list(2).set(1, Time::s(18));
     }
 }

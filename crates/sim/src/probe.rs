@@ -23,7 +23,8 @@ pub struct Departure<'a> {
     pub hops: &'a HopTrace,
 }
 
-/// Hears of every departure and arrival, and of what transports say of their flows.
+/// Hears of every departure and arrival, and of what transports say of their flows: of one port, or
+/// one host, in order of time. Of two, one may be ahead by twice as long as a packet is on a link.
 pub trait Probe: Send {
     /// False: the engine does not call at all.
     const ON: bool = true;

@@ -1,7 +1,10 @@
 //! A part of the network of a run, from its description.
 
+use std::collections::BTreeMap;
+
 use super::*;
 use crate::engine::Ground;
+use crate::events::{Common, Group};
 use crate::marking::Markings;
 use crate::partition::Partition;
 
@@ -52,11 +55,18 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
         let marks = markings.ways().iter().any(random);
         let held = setup.stack_time.most() > Span::ZERO;
+        let turns = Turns::new(setup, &partition.of_host, number);
+        let hazardous = setup.faults.touch_packets() || held || ingress.is_some();
+        let wakes = !schedulers.is_empty() || racks.is_some();
+        // Else nodes have effects on each other that no link delays: what faults hold back is the
+        // part's, and days begin and end for all racks.
+        let apart = !P::EXPLICIT_DEQUEUES && !hazardous && racks.is_none();
+        let events = here.events(&all, &own_hosts, &ports, wakes, apart);
         let mut part = Part {
             now: Time::ZERO,
-            events: here.events(&all, &own_hosts, !schedulers.is_empty() || racks.is_some()),
+            settled: Time::ZERO,
+            events,
             packets,
-            heads: vec![0; ports.len()],
             rates: all.iter().map(|&port| fabric.links[port as usize / 2].rate).collect(),
             baselines: vec![Baseline::default(); ports.len()],
             landings: if P::EXPLICIT_DEQUEUES {
@@ -71,7 +81,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             },
             schedulers,
             racks,
-            hazardous: setup.faults.touch_packets() || held || ingress.is_some(),
+            hazardous,
             ingress,
             own_ports: own.len(),
             borders,
@@ -87,7 +97,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 .collect(),
             flows: Flows::new(fabric.hosts.len(), setup.measured(), fabric.mtu),
             agenda: Agenda::default(),
-            turns: Turns::new(setup, &partition.of_host, number),
+            turns,
             ways_to_mark: markings.ways().to_vec(),
             marking: if_any(marks, &all, Domain::Marking),
             spray: if_any(setup.routing == Choice::Spray, &own_hosts, Domain::Spray),
@@ -243,19 +253,47 @@ impl Here<'_> {
     }
 
     /// The event list: ports, hosts, generator, sampler and faults, and, where some ports have
-    /// schedulers, one entry a port more to wake up by.
-    fn events<N: Naming>(&self, ports: &[u32], hosts: &[u32], wakes: bool) -> EventList<N> {
+    /// schedulers, one entry a port more to wake up by. A node's group has the links that lead to
+    /// it, and what it wakes up for; `apart`: its turn may be as long as the shortest of them.
+    fn events<N: Naming>(
+        &self,
+        names: &[u32],
+        own_hosts: &[u32],
+        ports: &[Port],
+        wakes: bool,
+        apart: bool,
+    ) -> EventList<N> {
         let first_host = 2 * self.fabric.links.len() as u32;
         let others = first_host + self.fabric.hosts.len() as u32;
-        let hosts = hosts.iter().map(|&host| first_host + host);
-        let mut names: Vec<u32> =
-            ports.iter().copied().chain(hosts).chain(others..others + 3).collect();
+        let hosts = own_hosts.iter().map(|&host| first_host + host);
+        let mut sources: Vec<u32> =
+            names.iter().copied().chain(hosts).chain(others..others + 3).collect();
         let mut all = others + 3;
         if wakes {
-            names.extend(ports.iter().map(|port| all + port));
+            sources.extend(names.iter().map(|port| all + port));
             all += first_host;
         }
-        EventList::new(names.len(), N::of(names, all as usize))
+        let mut nodes: BTreeMap<u32, Group> = BTreeMap::new();
+        let mut add = |node: u32, source: u32, lookahead: Span| {
+            let is_host = node & HOST != 0;
+            let none = || Group { sources: Vec::new(), lookahead: Span::FOREVER, is_host };
+            let group = nodes.entry(node).or_insert_with(none);
+            group.sources.push(source);
+            group.lookahead = group.lookahead.min(lookahead);
+        };
+        let first_wake = (ports.len() + own_hosts.len() + 3) as u32;
+        for (index, port) in (0..).zip(ports) {
+            add(port.to, index, if apart { port.delay } else { Span::ZERO });
+            if wakes {
+                add(port.owner, first_wake + index, Span::FOREVER);
+            }
+        }
+        for host in 0..own_hosts.len() as u32 {
+            add(host | HOST, ports.len() as u32 + host, Span::FOREVER);
+        }
+        let generator = (ports.len() + own_hosts.len()) as u32;
+        let common = Common { for_all: [generator + 1, generator + 2], for_hosts: generator };
+        EventList::new(nodes.into_values().collect(), common, N::of(sources, all as usize))
     }
 }
 

@@ -5,6 +5,10 @@
 //! committed up to now, and it starts its transmission or joins the queue. At equal times
 //! departures come before arrivals, because a port is committed up to and including now first.
 //!
+//! Nodes have turns, in which some are ahead of others by up to the delay of a link (`events.rs`).
+//! Each node's events happen in their order, and whatever concerns more than one (the generator,
+//! samples, the end of a stretch) finds all of them at the same time.
+//!
 //! A part has the hosts and switches of its own, the ports that they send by, and the far ends of
 //! links that come in from other parts. Ports and hosts have numbers of its own; switches are
 //! called as in the whole. [`border`] says how packets get from part to part.
@@ -44,7 +48,6 @@ use crate::naming::{NOWHERE, Naming};
 use crate::outcome::{FaultCounts, LinkRecord, Spread, SwitchRecord};
 use crate::packets::Packets;
 use crate::port::{HOST, Port, PortHistograms, flag};
-use crate::prefetch::prefetch;
 use crate::probe::{Departure, Probe};
 use crate::routing::{NO_PORT, Routing};
 use crate::scheduler::Scheduler;
@@ -90,6 +93,9 @@ struct Baseline {
 #[repr(align(128))]
 pub(crate) struct Part<P, N> {
     pub(crate) now: Time,
+    /// When the turn of the node whose events happen now began: everything before has happened, at
+    /// every node.
+    settled: Time,
     events: EventList<N>,
     packets: Packets,
     ports: Vec<Port>,
@@ -98,10 +104,6 @@ pub(crate) struct Part<P, N> {
     /// Those of its own whose links end in other parts, and in which; by port. A packet that stays,
     /// the gate, is first on such a link: never empty, it has no events here.
     borders: Vec<(u32, u32)>,
-    /// By port: the packet that lands next on its link, with [`HOST`] where the link leads to one.
-    /// Only for [`Part::look_ahead`], close together in the nearest cache; what is stale does no
-    /// harm.
-    heads: Vec<u32>,
     rates: Vec<Rate>,
     baselines: Vec<Baseline>,
     /// When the head of each link lands. Kept only with explicit dequeues, else the event list
@@ -199,19 +201,29 @@ impl<P: Probe, N: Naming> Part<P, N> {
             self.on_generator();
         }
         while self.work > 0 {
-            let Some((now, source)) = self.events.first_until(until) else {
+            let Some((mut now, mut source)) = self.events.open(until) else {
                 self.now = self.now.max(until);
                 return true;
             };
-            self.work -= 1;
-            self.handle(now, source);
+            self.settled = now;
+            loop {
+                self.work = self.work.saturating_sub(1);
+                self.handle(now, source);
+                match self.events.next_of_open() {
+                    Some(next) if self.work > 0 => (now, source) = next,
+                    _ => break,
+                }
+            }
+            self.events.shut();
         }
+        // The node may be ahead of others.
+        self.now = self.settled;
         false
     }
 
     #[inline(always)]
     fn handle(&mut self, now: Time, source: u32) {
-        debug_assert!(now >= self.now, "time runs backwards");
+        debug_assert!(now >= self.settled, "time runs backwards");
         self.now = now;
         self.handled += 1;
         if (source as usize) < self.ports.len() {
@@ -236,11 +248,16 @@ impl<P: Probe, N: Naming> Part<P, N> {
             self.landings[index as usize] = next.unwrap_or(Time::NEVER);
         }
         if let Some(next) = next {
+            let behind = self.packets.frames[port.link_head() as usize].next;
+            self.packets.prefetch(behind, to & HOST != 0);
             if !P::EXPLICIT_DEQUEUES {
-                self.heads[index as usize] = port.link_head() | to & HOST;
                 self.events.set(index, next);
             }
         } else {
+            // The sender may be behind this node, so it is asked for what has started by the time
+            // that all have reached. What starts later does not land in this turn; and what was
+            // being sent then has been by now, for the link's delay is longer than the turn.
+            let now = std::mem::replace(&mut self.now, self.settled);
             if port.owner & HOST != 0 {
                 let host = port.owner & !HOST;
                 if !self.pull(host) {
@@ -249,6 +266,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             } else if port.has_queue() {
                 self.commit_switch_port(index);
             }
+            self.now = now;
             if self.ports[index as usize].link_is_empty() {
                 self.events.clear(index);
             }
@@ -256,24 +274,11 @@ impl<P: Probe, N: Naming> Part<P, N> {
         if P::EXPLICIT_DEQUEUES {
             self.schedule_explicit(index);
         }
-        self.look_ahead(index);
         self.packet_hops += 1;
         if self.hazardous {
             self.meet_fate(index, to, packet)
         } else {
             self.arrive(to, packet, self.now)
-        }
-    }
-
-    /// The event of `index` has moved, so another may have become the first of its part of the
-    /// event list. With many hosts its packet has left the caches since it was launched: it is
-    /// asked for now, and is there when it lands.
-    #[inline(always)]
-    fn look_ahead(&self, index: u32) {
-        let soon = self.events.soon(index) as usize;
-        if let Some(head) = self.heads.get(soon) {
-            prefetch(&self.ports, soon);
-            self.packets.prefetch(head & !HOST, head & HOST != 0);
         }
     }
 

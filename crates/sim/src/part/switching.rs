@@ -110,7 +110,6 @@ impl<P: Probe, N: Naming> Part<P, N> {
             if P::EXPLICIT_DEQUEUES {
                 self.landings[index as usize] = landing;
             } else {
-                self.heads[index as usize] = packet | port.to & HOST;
                 self.events.set(index, landing);
             }
         }

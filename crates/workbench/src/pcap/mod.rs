@@ -176,8 +176,8 @@ fn head(fabric: &Fabric, chosen: &[bool]) -> (Vec<u8>, Vec<u32>) {
 }
 
 /// How much later than the latest packet so far one that left before it can come. A port is looked
-/// at when its link runs empty, which is no later than the longest flight; and parts of a fabric
-/// are ahead of each other by no more than another.
+/// at when its link runs empty, which is no later than the longest flight; and nodes of a fabric,
+/// in one part of it or in several, are ahead of each other by no more than another.
 fn patience(fabric: &Fabric) -> Span {
     let latency = fabric.switches.iter().map(|switch| switch.latency).max().unwrap_or(Span::ZERO);
     let flights = fabric
