@@ -131,8 +131,9 @@ pub(crate) struct EventList<N> {
     naming: N,
 }
 
-/// No group is open.
-const SHUT: Place = Place { root: u32::MAX, levels: 0, lookahead: 0, limit: 0 };
+/// Of groups that have no turns but one event at a time. Node 0 is in no tree: no leaf is below it,
+/// and nothing is above.
+const SHUT: Place = Place { root: 0, levels: 0, lookahead: 0, limit: 0 };
 
 impl<N: Naming> EventList<N> {
     /// Of the sources of these groups and the common ones, each of which is in one place.
@@ -163,6 +164,9 @@ impl<N: Naming> EventList<N> {
         let common = places[groups.len() - 1].root;
         for (place, group) in places.iter_mut().zip(&groups) {
             place.limit = if group.is_host { common } else { 2 * common };
+            if place.lookahead == 0 {
+                *place = SHUT;
+            }
         }
         EventList {
             tree: vec![NONE; 2 * leaves],

@@ -58,9 +58,11 @@ impl<P: Probe, N: Naming> Part<P, N> {
         let turns = Turns::new(setup, &partition.of_host, number);
         let hazardous = setup.faults.touch_packets() || held || ingress.is_some();
         let wakes = !schedulers.is_empty() || racks.is_some();
-        // Else nodes have effects on each other that no link delays: what faults hold back is the
-        // part's, and days begin and end for all racks.
-        let apart = !P::EXPLICIT_DEQUEUES && !hazardous && racks.is_none();
+        // What is held back is the part's, days begin and end for all racks; and of hosts that are
+        // told to pause it is not shown that they may be ahead of each other.
+        let held_back = setup.faults.reordering > 0.0 || held;
+        let entangled = held_back || racks.is_some() || ingress.is_some();
+        let apart = !P::EXPLICIT_DEQUEUES && !entangled;
         let events = here.events(&all, &own_hosts, &ports, wakes, apart);
         let mut part = Part {
             now: Time::ZERO,
