@@ -169,7 +169,9 @@ fn apply<C: CongestionControl>(cc: &mut C, params: &C::Params, event: &Event) ->
         Event::Ack(ack, hops) => cc.on_ack(params, &Ack { hops, ..*ack }),
         Event::Loss(loss) => cc.on_loss(params, loss),
         Event::Timer(now) => cc.on_timer(params, *now),
-        Event::Sent(now, wire_bytes) => cc.on_sent(params, *now, *wire_bytes),
+        Event::Sent(now, wire_bytes) => {
+            cc.on_sent(params, *now, *wire_bytes);
+        }
         Event::Resume(now) => cc.on_resume(params, *now),
         Event::Restart(now) => *cc = C::start(params, &path(), *now, 3),
     }

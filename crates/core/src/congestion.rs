@@ -112,6 +112,17 @@ choice! {
     }
 }
 
+choice! {
+    /// What a new pace changes for the packet whose time to leave is already set.
+    pub enum PendingRule {
+        /// Nothing: it leaves when the old pace let it.
+        Keep = "keep",
+        /// Its time moves by the difference between the two gaps that the packet before it takes at
+        /// the new and at the old pace, even if that time has passed.
+        Shift = "shift",
+    }
+}
+
 /// A congestion control's answer.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Limit {
@@ -162,9 +173,11 @@ pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     fn on_loss(&mut self, _params: &Self::Params, _loss: &Loss) {}
     /// The time asked for in [`Limit::wake_at`] has come.
     fn on_timer(&mut self, _params: &Self::Params, _now: Time) {}
-    /// A packet left; only controls that count packets sent care (open-loop Poisson draws its next
-    /// gap).
-    fn on_sent(&mut self, _params: &Self::Params, _now: Time, _wire_bytes: u32) {}
+    /// A packet left. Returns whether that may have changed the [`limit`](Self::limit): true only
+    /// for controls that count packets or keep time by them (DCQCN, open-loop Poisson).
+    fn on_sent(&mut self, _params: &Self::Params, _now: Time, _wire_bytes: u32) -> bool {
+        false
+    }
     /// The connection has been idle, and has a message again; only controls that keep time without
     /// timers care.
     fn on_resume(&mut self, _params: &Self::Params, _now: Time) {}

@@ -1,5 +1,8 @@
 //! What a protocol wants of the fabric, and the facts from which it says so.
 
+use alloc::format;
+use alloc::string::String;
+
 use crate::fabric::{CreditQueue, Ecn, Fabric, Link, MarkAt, Node, Routing};
 use crate::math::round;
 use crate::routes::Reach;
@@ -214,6 +217,21 @@ impl Marking {
             core_only: false,
             per: None,
         }
+    }
+
+    /// Why a ramp from `kmin`, a parameter of the name `from`, to `kmax` is wrong, if it is.
+    pub fn conflict(from: &str, kmin: Extent, kmax: Extent) -> Option<String> {
+        let reversed = match (kmin, kmax) {
+            (Extent::Bytes(min), Extent::Bytes(max)) | (Extent::Bdp(min), Extent::Bdp(max)) => {
+                min > max
+            }
+            _ => {
+                return Some(format!(
+                    "{from} = {kmin} and kmax = {kmax} are not both bytes or BDP"
+                ));
+            }
+        };
+        reversed.then(|| format!("{from} = {kmin} is above kmax = {kmax}"))
     }
 
     /// In whole bytes.

@@ -30,7 +30,7 @@ pub mod workload;
 
 pub use card::{Card, Marker, TelemetryBytes};
 pub use congestion::{
-    Ack, CongestionControl, Limit, Loss, LossKind, Path, RecoveryRule, WindowRule,
+    Ack, CongestionControl, Limit, Loss, LossKind, Path, PendingRule, RecoveryRule, WindowRule,
 };
 pub use dilation::Dilation;
 pub use equipment::{Equipment, Facts, Marking, Need, Telemetry};

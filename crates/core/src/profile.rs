@@ -2,7 +2,7 @@
 
 use alloc::string::String;
 
-use crate::{RecoveryRule, Span, WindowRule};
+use crate::{PendingRule, RecoveryRule, Span, WindowRule};
 
 /// What a protocol aims at, and where it is at home: asked for a flow at a rate on a path, never
 /// while packets move.
@@ -24,7 +24,7 @@ impl Profile {
 }
 
 /// What a control's connections do: defaults of parameters that every connection has, which a
-/// scenario may set, and how they are paced.
+/// scenario may set.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Habits {
     /// Idle for longer than this, with nothing in flight, a connection starts anew.
@@ -37,9 +37,8 @@ pub struct Habits {
     pub initial_rto: Span,
     /// Smallest retransmission timeout.
     pub min_rto: Span,
-    /// A new pace holds for the packet that waits, too: what is left of its gap becomes shorter or
-    /// longer by as much.
-    pub moves_waiting: bool,
+    /// What a new pace changes for the pending packet.
+    pub pending_packet: PendingRule,
 }
 
 impl Habits {
@@ -50,18 +49,26 @@ impl Habits {
         recovery: RecoveryRule::Selective,
         initial_rto: Span::ms(1),
         min_rto: Span::us(200),
-        moves_waiting: false,
+        pending_packet: PendingRule::Keep,
     };
     /// Those of an RDMA NIC on a fabric that loses nothing, as in the simulators that descend from
     /// HPCC's: a packet starts while anything of the window is left, and all from a missing one on
     /// is sent again. These have no timeout; here one is the safety net, longer than any queue that
-    /// pauses leave.
+    /// pauses leave. A new rate leaves the pending packet as it is.
     pub const NIC: Habits = Habits {
         window_rule: WindowRule::Below,
         recovery: RecoveryRule::GoBackN,
         initial_rto: Span::ms(20),
         min_rto: Span::ms(20),
-        moves_waiting: true,
+        ..Habits::DEFAULT
+    };
+    /// Those of HPCC and of what descends from it (PowerTCP): a window that paces itself, packets
+    /// that start while anything of the window is left, and a new rate that moves the pending
+    /// packet: `ChangeRate` in rdma-hw.cc of alibaba-edu/High-Precision-Congestion-Control, which
+    /// these controls call and DCQCN, TIMELY and DCTCP do not.
+    pub const PACED_WINDOW: Habits = Habits {
+        window_rule: WindowRule::Below,
+        pending_packet: PendingRule::Shift,
         ..Habits::DEFAULT
     };
 }

@@ -3,6 +3,7 @@
 
 use crate::common::*;
 use tidegate_algos::Stack;
+use tidegate_core::fabric::Node;
 use tidegate_core::params::Value;
 use tidegate_core::{Domain, Extent, Path, Rate, Rng, Span, Time};
 use tidegate_sim::{Engine, Setup};
@@ -90,6 +91,34 @@ fn theta_powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
             }
         }
     }
+}
+
+/// Eleven flows of one rack under HPCC as PowerTCP's authors ran it settle: in their simulator the
+/// port carries 24.2 of 25 Gbit/s and the queue holds 1.4 KB. A pending packet that keeps its time
+/// under a new rate makes the rates swing instead. The base RTT of the fabric, which HPCC goes by,
+/// is six times that of the rack: an idle host is 13 us away.
+#[test]
+fn hpcc_settles_where_a_new_rate_moves_the_pending_packet() {
+    let seen = |pending| {
+        let (n, rate, mtu) = (11, Rate::gbps(25), 1000);
+        let mut hpcc = stack("hpcc");
+        hpcc.set("eta", Value::Number(0.95)).unwrap();
+        hpcc.set("additive", Value::Extent(Extent::Bdp(0.002))).unwrap();
+        hpcc.set("min_rate", Value::Rate(Rate::mbps(100))).unwrap();
+        hpcc.set("pending_packet", Value::Choice(pending)).unwrap();
+        let mut fabric = star(n + 2, rate, Span::us(1), mtu);
+        fabric.links[n as usize + 1].delay = Span::us(13);
+        let flows = (0..n).map(|h| unlimited(h, n, Time::ZERO)).collect();
+        let mut setup = setup(fabric, hpcc, flows, Time::ms(10));
+        setup.warmup = Time::ms(4);
+        let (_, outcome) = run(setup, ());
+        let port = outcome.links.iter().find(|link| link.to == Node::Host(n)).unwrap();
+        println!("{pending}: {:.4}, {:.0} B", port.utilisation, port.queue_bytes.mean);
+        (port.utilisation * 25.0, port.queue_bytes.mean)
+    };
+    let ((moved, queue), (kept, longer)) = (seen("shift"), seen("keep"));
+    assert!((moved - 24.2).abs() < 0.25 && (queue - 1_400.0).abs() < 300.0, "{moved}, {queue} B");
+    assert!(kept < moved - 0.5 && longer > 1.5 * queue, "{kept}, {longer} B");
 }
 
 /// What Algorithm 2 says to the letter does not come to rest from a start of many at once; half a

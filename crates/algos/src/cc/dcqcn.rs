@@ -64,7 +64,6 @@
 //! packet as one, and keeps the target where nothing was gained since the cut before. There is no
 //! counter of bytes, and one step halfway.
 
-use alloc::format;
 use alloc::string::String;
 
 use crate::pace::Pace;
@@ -139,14 +138,7 @@ params! {
 }
 
 fn thresholds_in_order(params: &DcqcnParams) -> Option<String> {
-    let DcqcnParams { kmin, kmax, .. } = *params;
-    let reversed = match (kmin, kmax) {
-        (Extent::Bytes(min), Extent::Bytes(max)) | (Extent::Bdp(min), Extent::Bdp(max)) => {
-            min > max
-        }
-        _ => return Some(format!("kmin = {kmin} and kmax = {kmax} are not both bytes or BDP")),
-    };
-    reversed.then(|| format!("kmin = {kmin} is above kmax = {kmax}"))
+    Marking::conflict("kmin", params.kmin, params.kmax)
 }
 
 /// A connection under DCQCN.
@@ -241,10 +233,10 @@ impl CongestionControl for Dcqcn {
         }
     }
 
-    fn on_sent(&mut self, params: &DcqcnParams, now: Time, wire_bytes: u32) {
+    fn on_sent(&mut self, params: &DcqcnParams, now: Time, wire_bytes: u32) -> bool {
         self.catch_up(params, now);
         if self.byte_counter == 0 || self.increase_at == Time::NEVER {
-            return;
+            return true;
         }
         match self.bytes_left.checked_sub(u64::from(wire_bytes)) {
             Some(left) if left > 0 => self.bytes_left = left,
@@ -254,6 +246,7 @@ impl CongestionControl for Dcqcn {
                 self.by_bytes = self.by_bytes.saturating_add(1);
             }
         }
+        true
     }
 
     fn on_resume(&mut self, params: &DcqcnParams, now: Time) {

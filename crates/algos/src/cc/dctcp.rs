@@ -42,9 +42,6 @@ use tidegate_core::{
     Path, TelemetryBytes, Time, params,
 };
 
-/// K where the scenario says nothing (SIRD, NSDI'25, table 2: its DCTCP).
-const MARKED_FROM: Extent = Extent::Bdp(1.25);
-
 params! {
     /// Parameters of DCTCP.
     pub struct DctcpParams {
@@ -52,7 +49,12 @@ params! {
         g: f64 = 0.0625, in 0.0001..=1.0, "DCTCP (SIGCOMM'10), section 4.1: 1/16; SIRD's script \
             has 0.08";
         /// The estimate of a new connection.
-        initial_alpha: f64 = 1.0, in 0.0..=1.0, "Linux, net/ipv4/tcp_dctcp.c: dctcp_alpha_on_init";
+        initial_alpha: f64 = 1.0, in 0.0..=1.0,
+            "Linux, net/ipv4/tcp_dctcp.c: dctcp_alpha_on_init; ns-2, tcl/lib/ns-default.tcl: \
+             ecnhat_alpha_ is 0";
+        /// K: switches mark every packet that arrives at a queue of this length or more.
+        threshold: Extent = Extent::Bdp(1.25), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "SIRD (NSDI'25), table 2: its DCTCP";
         /// Window of a new connection.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "SIRD (NSDI'25), table 2";
@@ -96,8 +98,8 @@ impl CongestionControl for Dctcp {
     };
     type Params = DctcpParams;
 
-    fn equipment(_params: &DctcpParams, _fabric: &Facts) -> Equipment {
-        Equipment { ecn: Some(Marking::step(MARKED_FROM)), ..Equipment::NONE }
+    fn equipment(params: &DctcpParams, _fabric: &Facts) -> Equipment {
+        Equipment { ecn: Some(Marking::step(params.threshold)), ..Equipment::NONE }
     }
 
     fn start(params: &DctcpParams, path: &Path, _now: Time, _seed: u64) -> Dctcp {

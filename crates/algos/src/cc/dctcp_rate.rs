@@ -20,7 +20,8 @@
 //!
 //! # What it needs of the network
 //!
-//! Marks of everything from a queue on, in proportion to the port's rate, and that nothing is lost.
+//! Marks from a queue on, a step or a ramp (RED), in proportion to the port's rate, and that nothing
+//! is lost.
 //!
 //! # Differences from its source
 //!
@@ -31,6 +32,8 @@
 //!   and 13 µs.
 //! * A loss halves the rate; the source's fabric loses nothing. What is sent again is as NICs do
 //!   (`recovery = "go-back-n"`), and a timeout is but a safety net.
+
+use alloc::string::String;
 
 use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
@@ -59,6 +62,12 @@ params! {
         /// Switches mark from this queue on, at a port of 10 Gbit/s; in proportion at others.
         threshold: Extent = Extent::Bytes(30_000.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";
+        /// From this queue on they mark everything, at a port of 10 Gbit/s; 0 B: from `threshold`
+        /// on, a step.
+        kmax: Extent = Extent::Bytes(0.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
+            "alibaba-edu/High-Precision-Congestion-Control, run.py: a step";
+        /// Share of packets that they mark just below `kmax`.
+        pmax: f64 = 1.0, in 0.0..=1.0, "alibaba-edu/High-Precision-Congestion-Control, run.py";
         /// Window at the NIC's rate; it falls with the rate.
         max_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.01) => Extent::Bdp(1e6),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";
@@ -66,6 +75,21 @@ params! {
         min_rate: Rate = Rate::mbps(100), within Rate::bps(1_000) => Rate::gbps(10),
             "alibaba-edu/High-Precision-Congestion-Control, run.py";
     }
+    conflict = thresholds_in_order;
+}
+
+impl DctcpRateParams {
+    /// From this queue on switches mark everything.
+    fn all_marked(&self) -> Extent {
+        match self.kmax {
+            Extent::Bytes(0.0) | Extent::Bdp(0.0) => self.threshold,
+            kmax => kmax,
+        }
+    }
+}
+
+fn thresholds_in_order(params: &DctcpRateParams) -> Option<String> {
+    Marking::conflict("threshold", params.threshold, params.all_marked())
 }
 
 /// A connection under DCTCP of NICs.
@@ -103,8 +127,13 @@ impl CongestionControl for DctcpRate {
     const HABITS: Habits = Habits::NIC;
 
     fn equipment(params: &DctcpRateParams, _fabric: &Facts) -> Equipment {
-        let step = Marking::step(params.threshold);
-        let ecn = Marking { at: MarkAt::Dequeue, per: Some(MARKED_AT), ..step };
+        let ecn = Marking {
+            kmax: params.all_marked(),
+            pmax: params.pmax,
+            at: MarkAt::Dequeue,
+            per: Some(MARKED_AT),
+            ..Marking::step(params.threshold)
+        };
         Equipment { ecn: Some(ecn), lossless: true, ..Equipment::NONE }
     }
 

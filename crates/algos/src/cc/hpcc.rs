@@ -85,7 +85,7 @@ use crate::hops::{Interval, PreviousHops, Standing};
 use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
-    MAX_HOPS, Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, WindowRule, choice,
+    MAX_HOPS, Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, choice,
     params,
 };
 
@@ -168,7 +168,7 @@ impl CongestionControl for Hpcc {
         echo_bytes: TelemetryBytes { fixed: 2, per_hop: 8 },
     };
     type Params = HpccParams;
-    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+    const HABITS: Habits = Habits::PACED_WINDOW;
 
     fn equipment(_params: &HpccParams, _fabric: &Facts) -> Equipment {
         Equipment { telemetry: Telemetry::HOP_RECORDS, ..Equipment::NONE }

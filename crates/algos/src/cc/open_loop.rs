@@ -93,8 +93,9 @@ impl CongestionControl for OpenLoop {
 
     fn on_ack(&mut self, _params: &OpenLoopParams, _ack: &Ack<'_>) {}
 
-    fn on_sent(&mut self, params: &OpenLoopParams, _now: Time, _wire_bytes: u32) {
+    fn on_sent(&mut self, params: &OpenLoopParams, _now: Time, _wire_bytes: u32) -> bool {
         self.draw(params);
+        true
     }
 
     fn limit(&self, _params: &OpenLoopParams) -> Limit {

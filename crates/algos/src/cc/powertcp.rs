@@ -89,7 +89,7 @@ use crate::hops::{Interval, PreviousHops, Standing};
 use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
-    Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, WindowRule, choice, params,
+    Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, choice, params,
 };
 
 choice! {
@@ -200,7 +200,7 @@ impl CongestionControl for PowerTcp {
         echo_bytes: TelemetryBytes { fixed: 4, per_hop: 8 },
     };
     type Params = PowerTcpParams;
-    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+    const HABITS: Habits = Habits::PACED_WINDOW;
 
     fn equipment(_params: &PowerTcpParams, _fabric: &Facts) -> Equipment {
         Equipment { telemetry: Telemetry::HOP_RECORDS, ..Equipment::NONE }

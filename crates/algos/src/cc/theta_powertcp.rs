@@ -80,7 +80,7 @@ use alloc::vec::Vec;
 use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
     Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, LossKind, Marker, Path, Profile,
-    Rate, Span, TelemetryBytes, Time, WindowRule, params,
+    Rate, Span, TelemetryBytes, Time, params,
 };
 
 params! {
@@ -153,7 +153,7 @@ impl CongestionControl for ThetaPowerTcp {
         echo_bytes: TelemetryBytes::NONE,
     };
     type Params = ThetaPowerTcpParams;
-    const HABITS: Habits = Habits { window_rule: WindowRule::Below, ..Habits::DEFAULT };
+    const HABITS: Habits = Habits::PACED_WINDOW;
 
     fn profile(params: &ThetaPowerTcpParams, path: &Path, _rate_bps: f64) -> Profile {
         Profile { domain_warning: domain_warning(params, path), ..Profile::DEFAULT }

@@ -22,8 +22,8 @@
 //!   [`WindowRule`](tidegate_core::WindowRule) a packet goes if it fits, or if anything is left.
 //!   Below one packet it means one packet every `rtt · packet / window`. Pacing follows a schedule:
 //!   a packet that left late does not delay the next, by at most one gap (without bound for a
-//!   control that has no window). The packet that waits keeps its time when the pace changes; by
-//!   the habit of NICs (`moves_waiting`) what is left of its gap changes with it.
+//!   control that has no window). When the pace changes, the pending packet keeps its time, or by
+//!   the control's default (`pending_packet`) moves with the length of its gap.
 //! * After **idling** for longer than `restart_after` a connection's control starts anew, on the
 //!   same path.
 //! * Connections that may send wait in a ring and take turns by packet, or in a heap by bytes left
@@ -180,7 +180,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
             self.backlog_bytes += message.bytes;
         }
         self.weigh(connection);
-        self.apply_limit(now, connection);
+        self.apply_limit(connection);
         self.reschedule(now, connection);
         Handle(handle.bits())
     }
@@ -339,8 +339,8 @@ impl<C: CongestionControl> Windowed<C> {
         peer.lanes += 1;
         let seed = next_seed(&self.host, dst, lane, 0);
         let cc = C::start(&self.params.control, &path, now, seed);
-        let rule = self.params.connection.window_rule;
-        let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, rule);
+        let params = &self.params.connection;
+        let mut sender = Sender::new(cc, dst, lane, seed, single_use, path, params);
         sender.plb = self.path_memory(seed);
         if let Some(connection) = self.closed.pop() {
             self.senders[connection as usize] = sender;
@@ -400,9 +400,8 @@ impl<C: CongestionControl> Windowed<C> {
         sender.in_flight += wire as u64;
         sender.last_activity = now;
         sender.advance_pacing(now, wire);
-        sender.cc.on_sent(&self.params.control, now, wire);
-        if C::HABITS.moves_waiting || sender.follows_packets {
-            self.apply_limit(now, connection);
+        if sender.cc.on_sent(&self.params.control, now, wire) {
+            self.apply_limit(connection);
         }
         self.reschedule_after_send(now, connection);
     }
@@ -491,7 +490,7 @@ impl<C: CongestionControl> Windowed<C> {
         if sender.queued_messages != queued {
             self.weigh(echo.connection);
         }
-        self.apply_limit(now, echo.connection);
+        self.apply_limit(echo.connection);
         self.reschedule(now, echo.connection);
         if finished {
             self.peers.entry(dst).idle.push(echo.connection);
@@ -524,16 +523,16 @@ impl<C: CongestionControl> Windowed<C> {
                 &Loss { now, kind: LossKind::Timeout, rtt, next_seq },
             );
         }
-        self.apply_limit(now, connection);
+        self.apply_limit(connection);
         self.reschedule(now, connection);
     }
 
     /// Asks the control how much may be sent and keeps the answer with the connection.
     #[inline]
-    fn apply_limit(&mut self, now: Time, connection: u32) {
+    fn apply_limit(&mut self, connection: u32) {
         let sender = &mut self.senders[connection as usize];
         let limit = sender.cc.limit(&self.params.control);
-        sender.set_limit(now, &limit);
+        sender.set_limit(&limit);
         self.timers.arm(sender.due(), connection, &mut sender.timer_armed_at);
     }
 

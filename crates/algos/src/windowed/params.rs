@@ -7,7 +7,7 @@ use core::fmt;
 
 use tidegate_core::params::{Params, Table, Value};
 use tidegate_core::{
-    CongestionControl, Habits, Path, RecoveryRule, Span, WindowRule, choice, params,
+    CongestionControl, Habits, Path, PendingRule, RecoveryRule, Span, WindowRule, choice, params,
 };
 
 choice! {
@@ -57,6 +57,12 @@ params! {
         recovery: RecoveryRule = RecoveryRule::Selective,
             "RFC 6675 for `selective`; rdma-hw.cc of HPCC's and PowerTCP's simulators for \
              `go-back-n`";
+        /// What a new pace changes for the packet whose time to leave is already set: nothing
+        /// (`keep`), or its time moves by the difference of the gaps at the new and the old pace,
+        /// even if that time has passed (`shift`).
+        pending_packet: PendingRule = PendingRule::Keep,
+            "rdma-hw.cc of HPCC's and PowerTCP's simulators: `shift` under HPCC, PowerTCP and \
+             theta-PowerTCP (ChangeRate), `keep` under DCQCN, TIMELY and DCTCP; no paper says it";
         /// Under `go-back-n` the receiver asks for a missing packet again after so long, when
         /// another comes in its place; for another one at once. Where a window holds all back
         /// nothing comes, and only the timeout helps.
@@ -116,13 +122,15 @@ pub struct WindowedParams<C: CongestionControl> {
 
 impl<C: CongestionControl> Default for WindowedParams<C> {
     fn default() -> Self {
-        let Habits { restart_after, window_rule, recovery, initial_rto, min_rto, .. } = C::HABITS;
+        let Habits { restart_after, window_rule, recovery, initial_rto, min_rto, pending_packet } =
+            C::HABITS;
         let connection = ConnectionParams {
             restart_after,
             window_rule,
             recovery,
             initial_rto,
             min_rto,
+            pending_packet,
             ..ConnectionParams::default()
         };
         WindowedParams { control: C::Params::default(), connection }

@@ -12,7 +12,7 @@ use crate::kit::backoff::Backoff;
 use crate::kit::ring::{Link, Linked};
 use crate::kit::slab::{Key, Slab};
 use tidegate_core::{
-    CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, Span, Time, WindowRule,
+    CongestionControl, Limit, MIN_WIRE_BYTES, Message, Path, PendingRule, Span, Time, WindowRule,
 };
 
 /// No message, no connection.
@@ -62,6 +62,8 @@ pub(super) struct Sender<C> {
     /// Headers and telemetry of a data packet.
     pub(super) overhead: u32,
     full_wire: u32,
+    /// Of the last packet sent; 0: none.
+    last_wire: u32,
     /// Bytes of the window that must be left for a packet to start.
     room: u32,
     /// What the NIC takes for a full packet.
@@ -80,8 +82,8 @@ pub(super) struct Sender<C> {
     pub(super) limited: bool,
     /// Goes back to the peer's idle list when its message is done.
     pub(super) single_use: bool,
-    /// Without a window the limit can change with every packet sent.
-    pub(super) follows_packets: bool,
+    /// A new pace moves the pending packet.
+    shifts: bool,
     /// Where connections leave congested paths.
     pub(super) plb: Option<Box<Plb>>,
     pub(super) cc: C,
@@ -115,7 +117,7 @@ impl<C: CongestionControl> Sender<C> {
         seed: u64,
         single_use: bool,
         path: Path,
-        rule: WindowRule,
+        params: &ConnectionParams,
     ) -> Self {
         Sender {
             una: 0,
@@ -139,7 +141,8 @@ impl<C: CongestionControl> Sender<C> {
             entropy: (seed >> 32) as u32,
             overhead: path.full_wire_bytes - path.mtu,
             full_wire: path.full_wire_bytes,
-            room: match rule {
+            last_wire: 0,
+            room: match params.window_rule {
                 WindowRule::Fits => path.full_wire_bytes,
                 WindowRule::Below => 1,
             },
@@ -153,7 +156,7 @@ impl<C: CongestionControl> Sender<C> {
             backoff: Backoff::default(),
             limited: false,
             single_use,
-            follows_packets: false,
+            shifts: params.pending_packet == PendingRule::Shift,
             plb: None,
             cc,
             cold: Box::new(Cold { path }),
@@ -166,6 +169,7 @@ impl<C: CongestionControl> Sender<C> {
         self.cc = cc;
         self.next_send = Time::ZERO;
         self.last_send = Time::NEVER;
+        self.last_wire = 0;
     }
 
     /// A new message takes over an idle connection, whose control has been started anew: a fresh
@@ -233,6 +237,7 @@ impl<C: CongestionControl> Sender<C> {
     #[inline]
     pub(super) fn advance_pacing(&mut self, now: Time, wire: u32) {
         self.last_send = now;
+        self.last_wire = wire;
         if self.pace_ps_per_byte != 0.0 {
             let gap = Span::from_ps_f64(self.pace_ps_per_byte * wire as f64);
             // A control with a window forgets all but one gap of lateness; one without keeps its
@@ -243,17 +248,23 @@ impl<C: CongestionControl> Sender<C> {
     }
 
     #[inline]
-    pub(super) fn set_limit(&mut self, now: Time, limit: &Limit) {
+    pub(super) fn set_limit(&mut self, limit: &Limit) {
         self.window = limit.window_bytes;
         let before = self.pace_ps_per_byte;
         self.pace_ps_per_byte =
             if limit.pace_bps.is_finite() { 8e12 / limit.pace_bps } else { 0.0 };
-        if C::HABITS.moves_waiting && self.pace_ps_per_byte != before && self.next_send > now {
-            let left = self.next_send.since(now).scale(self.pace_ps_per_byte / before);
-            self.next_send = now.after(left);
+        if self.shifts && self.pace_ps_per_byte != before {
+            self.shift_pending(before);
         }
         self.wake_at = limit.wake_at;
-        self.follows_packets = !limit.window_bytes.is_finite();
+    }
+
+    /// Moves the pending packet by what the gap of the last one is longer or shorter now.
+    #[inline]
+    fn shift_pending(&mut self, before_ps_per_byte: f64) {
+        let gap = |ps_per_byte: f64| Span::from_ps_f64(ps_per_byte * self.last_wire as f64);
+        let (old, new) = (gap(before_ps_per_byte), gap(self.pace_ps_per_byte));
+        self.next_send = self.next_send.after(new).before(old);
     }
 
     /// The earliest of the connection's timers.

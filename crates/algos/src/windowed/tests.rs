@@ -11,8 +11,13 @@ use super::receiver::Receivers;
 use super::recovery::Recovery;
 use super::sender::{Messages, Sender};
 use super::{ConnectionParams, MAX_BACKOFF, Windowed, WindowedParams};
+use crate::cc::dcqcn::Dcqcn;
+use crate::cc::dctcp_rate::DctcpRate;
+use crate::cc::hpcc::Hpcc;
+use crate::cc::powertcp::PowerTcp;
 use crate::cc::swift::{Swift, SwiftParams};
-use crate::cc::timely::{Timely, TimelyParams};
+use crate::cc::theta_powertcp::ThetaPowerTcp;
+use crate::cc::timely::Timely;
 use crate::contract::path;
 use crate::kit::slab::Key;
 use crate::testbed::{self, message, transmit};
@@ -25,7 +30,7 @@ use tidegate_core::{
 
 fn sender() -> Sender<Swift> {
     let cc = Swift::start(&SwiftParams::default(), &path(), Time::ZERO, 0);
-    Sender::new(cc, 1, 0, 7, false, path(), WindowRule::Fits)
+    Sender::new(cc, 1, 0, 7, false, path(), &ConnectionParams::default())
 }
 
 #[test]
@@ -353,34 +358,55 @@ fn a_packet_that_fills_the_window_exactly_goes() {
     let full = path().full_wire_bytes as f64;
     for (rule, fits) in [(WindowRule::Fits, 3.0 * full), (WindowRule::Below, 2.0 * full + 1.0)] {
         let cc = Swift::start(&SwiftParams::default(), &path(), Time::ZERO, 0);
-        let mut sender = Sender::new(cc, 1, 0, 7, false, path(), rule);
+        let params = ConnectionParams { window_rule: rule, ..Default::default() };
+        let mut sender = Sender::new(cc, 1, 0, 7, false, path(), &params);
         sender.in_flight = 2 * path().full_wire_bytes as u64;
         for (window, open) in [(fits, true), (fits - 1.0, false)] {
-            sender.set_limit(Time::ZERO, &Limit::window(window));
+            sender.set_limit(&Limit::window(window));
             assert_eq!(sender.window_open(), open, "{window} B under {rule:?}");
         }
     }
 }
 
-/// When the second packet of a connection is due that has sent one of 4,200 bytes at 1 Gbit/s, and
-/// is paced at `gbps` from 8.4 us on: a quarter of the gap.
-fn due_after_a_change<C: CongestionControl>(params: &C::Params, gbps: f64) -> Time {
-    let cc = C::start(params, &path(), Time::ZERO, 0);
-    let mut sender = Sender::new(cc, 1, 0, 7, false, path(), WindowRule::Below);
+/// When the pending packet of a connection under `C` is due: it follows a packet of 4,200 bytes
+/// sent at 1 Gbit/s (due at 33.6 us), and the pace has changed to `gbps` since.
+fn due_after_a_change<C: CongestionControl>(gbps: f64) -> Time {
+    let params = WindowedParams::<C>::default();
+    let cc = C::start(&params.control, &path(), Time::ZERO, 0);
+    let mut sender = Sender::new(cc, 1, 0, 7, false, path(), &params.connection);
     let pace = |gbps: f64| Limit { pace_bps: gbps * 1e9, ..Limit::window(1e6) };
-    sender.set_limit(Time::ZERO, &pace(1.0));
+    sender.set_limit(&pace(1.0));
     sender.advance_pacing(Time::ZERO, 4200);
     assert_eq!(sender.send_time(), Time::ns(33_600));
-    sender.set_limit(Time::ns(8_400), &pace(gbps));
+    sender.set_limit(&pace(gbps));
     sender.send_time()
 }
 
+/// rdma-hw.cc of HPCC's simulator: only its window controls move the pending packet (ChangeRate).
 #[test]
-fn a_nic_moves_the_packet_that_waits_when_its_pace_changes() {
-    for (gbps, due) in [(0.5, 8_400 + 2 * 25_200), (1.0, 33_600), (2.0, 8_400 + 25_200 / 2)] {
-        assert_eq!(due_after_a_change::<Timely>(&TimelyParams::default(), gbps), Time::ns(due));
-        let others = due_after_a_change::<Swift>(&SwiftParams::default(), gbps);
-        assert_eq!(others, Time::ns(33_600), "to {gbps}");
+fn pending_packet_shifts_by_the_change_of_the_gap() {
+    for (gbps, moved_ns) in [(0.5, 67_200), (1.0, 33_600), (2.0, 16_800), (1e3, 34)] {
+        for (name, due) in [
+            ("hpcc", due_after_a_change::<Hpcc>(gbps)),
+            ("powertcp", due_after_a_change::<PowerTcp>(gbps)),
+            ("theta-powertcp", due_after_a_change::<ThetaPowerTcp>(gbps)),
+        ] {
+            assert!(due.as_ps().abs_diff(moved_ns * 1000) < 500, "{name} to {gbps}: {due:?}");
+        }
+    }
+}
+
+#[test]
+fn pending_packet_keeps_its_time_under_nic_rates() {
+    for gbps in [0.5, 2.0, 1e3] {
+        for (name, due) in [
+            ("timely", due_after_a_change::<Timely>(gbps)),
+            ("dcqcn", due_after_a_change::<Dcqcn>(gbps)),
+            ("dctcp-rate", due_after_a_change::<DctcpRate>(gbps)),
+            ("swift", due_after_a_change::<Swift>(gbps)),
+        ] {
+            assert_eq!(due, Time::ns(33_600), "{name} to {gbps}");
+        }
     }
 }
 
