@@ -489,6 +489,17 @@ mod tests {
     }
 
     /// Two weeks are looked at, for the days of the first may be over.
+    /// With a week of 240 us and days of 100 us the limit of what leaves gaps is 140 us.
+    #[test]
+    fn prebuffer_of_a_week_less_a_day_has_no_gap() {
+        for (ahead_us, gaps) in [(139, true), (140, false), (200, false), (1_000, false)] {
+            let (mut voqs, ..) = voqs();
+            voqs.schedule.ahead = Span::us(ahead_us);
+            let told: Vec<bool> = (0..720).map(|us| voqs.tells(1, Time::us(us))).collect();
+            assert_eq!(told.contains(&false), gaps, "{ahead_us} us ahead");
+        }
+    }
+
     #[test]
     fn packets_are_told_of_a_day_of_the_next_week() {
         let (mut voqs, ..) = voqs();

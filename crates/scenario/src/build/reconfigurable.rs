@@ -78,8 +78,8 @@ pub(crate) static KEYS: &[Key] = &[
         "prebuffer",
         SPAN,
         Default("0us"),
-        "So long before a day of its circuit what leaves a rack for another is told of it, as it \
-         is in that day.",
+        "How long before a day of its circuit packets from one rack to another are marked as in that \
+         day, and their queue is the enlarged one. From a week less a day on they always are.",
     ),
 ];
 
@@ -167,11 +167,6 @@ fn matchings(table: &Table, racks: u16) -> Result<Vec<Vec<u16>>, Error> {
 
 /// Bytes that a queue holds, and those before and in a day.
 fn limits(table: &Table, circuits: &Circuits) -> Result<(u32, u32), Error> {
-    let most = circuits.week().beyond(circuits.day);
-    if circuits.ahead > most {
-        let expected = format!("at most {most}, a week without a day");
-        return Err(table.error("prebuffer", expected));
-    }
     let packet = table.get::<u64>("mtu") + HEADER_BYTES as u64;
     let holds_one = |key, bytes: u64| match bytes < packet {
         true => Err(table.error(key, format!("at least a full packet, {packet}B"))),
