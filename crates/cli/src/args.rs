@@ -190,6 +190,10 @@ pub(crate) struct How {
         value_parser = whole::<1, THREADS_MAX>
     )]
     pub(crate) threads: Option<u64>,
+    /// Divide the fabric into so many partitions, each on a thread of its own, whether or not that
+    /// pays: for tests of determinism
+    #[arg(long, value_name = "N", hide = true, value_parser = whole::<1, THREADS_MAX>)]
+    pub(crate) partitions: Option<u64>,
     /// Write results to this folder, which is created
     #[arg(long, value_name = "DIR", value_parser = folder())]
     pub(crate) out: Option<PathBuf>,

@@ -246,6 +246,7 @@ fn options<'a>(how: &'a How, progress: Option<workbench::Listener<'a>>) -> RunOp
         warn: None,
         resolved: how.voice.teller(),
         threads: how.threads.map(|threads| threads as usize),
+        partitions: how.partitions.map(|partitions| partitions as usize),
         progress,
         interrupted: Some(interrupt_flag()),
     }

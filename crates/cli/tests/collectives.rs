@@ -67,8 +67,12 @@ fn every_key_of_a_job_is_explained() {
 #[test]
 fn threads_change_nothing() {
     let place = place();
-    let run = |threads: &str| steady(place.run(&["--json", "--threads", threads]).json());
-    assert_eq!(run("1"), run("2"));
+    let run = |partitions: &str, threads: u64| {
+        let summary = place.run(&["--json", "--partitions", partitions]).json();
+        assert_eq!(summary["engine"]["threads"], threads);
+        steady(summary)
+    };
+    assert_eq!(run("1", 1), run("2", 2));
 }
 
 #[test]

@@ -71,14 +71,17 @@ fn the_manifest_tells_where_the_numbers_come_from() {
 #[test]
 fn the_same_scenario_and_seed_give_the_same_bytes_whatever_the_threads() {
     let place = Place::usual();
-    let run = |out: &str, threads: &str| {
-        let summary = place.run(&["--json", "--threads", threads, "--out", &place.arg(out)]).json();
+    let run = |out: &str, how: [&str; 2], threads: u64| {
+        let args = ["--json", how[0], how[1], "--out", &place.arg(out)];
+        let summary = place.run(&args).json();
+        assert_eq!(summary["engine"]["threads"], threads, "{how:?}");
         (steady(summary), fs::read(place.path(out).join("flows.parquet")).unwrap())
     };
-    let first = run("a", "1");
-    assert_eq!(first, run("b", "1"));
-    assert_eq!(first, run("c", "2"));
-    assert_eq!(first, run("d", "4"));
+    // The fabric is too small for a second thread to pay; partitions are forced.
+    let first = run("a", ["--threads", "1"], 1);
+    assert_eq!(first, run("b", ["--threads", "4"], 1));
+    assert_eq!(first, run("c", ["--partitions", "2"], 2));
+    assert_eq!(first, run("d", ["--partitions", "7"], 2));
 }
 
 #[test]

@@ -8,7 +8,7 @@
 //! with the square of its racks. Where nothing is alike, every leaf is a class.
 
 use alloc::boxed::Box;
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::collections::{BTreeMap, BTreeSet, VecDeque};
 use alloc::format;
 use alloc::string::String;
 use alloc::vec;
@@ -578,6 +578,38 @@ impl Routes {
             layers.push(ports);
         }
         layers
+    }
+
+    /// What the shortest paths between the switches of two hosts are made of, in the whole fabric:
+    /// rate and delay of each link in turn, each such list once. Where a switch is reached by more
+    /// than `most` different lists, the least `most` of them count.
+    pub fn ways(&self, src: u32, dst: u32, most: usize) -> Vec<Vec<(Rate, Span)>> {
+        let tables = self.intact();
+        let (from, to) = (tables.targets[src as usize].switch, &tables.targets[dst as usize]);
+        let mut at = BTreeMap::from([(from, BTreeSet::from([Vec::new()]))]);
+        while !at.contains_key(&to.switch) {
+            let mut next: BTreeMap<u32, BTreeSet<Vec<(Rate, Span)>>> = BTreeMap::new();
+            for (switch, ways) in at {
+                for port in tables.ports(&tables.hops(switch, to)) {
+                    let edge = &self.edges[port as usize];
+                    let Node::Switch(reached) = edge.to else { continue };
+                    let longer = ways.iter().map(|way| {
+                        let link = (edge.rate, edge.delay);
+                        way.iter().copied().chain([link]).collect::<Vec<_>>()
+                    });
+                    let found = next.entry(reached).or_default();
+                    found.extend(longer);
+                    while found.len() > most {
+                        found.pop_last();
+                    }
+                }
+            }
+            if next.is_empty() {
+                return Vec::new();
+            }
+            at = next;
+        }
+        at.remove(&to.switch).into_iter().flatten().collect()
     }
 
     /// What the tables take in memory, in bytes.

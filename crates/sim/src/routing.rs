@@ -34,6 +34,8 @@ pub(crate) struct Routing {
     symmetric: Option<Symmetric>,
     /// Between the switches of pairs of a kind, where packets are sprayed.
     layers: BTreeMap<(u32, u32), Box<[Layer]>>,
+    /// By kind of pair: the links of paths that differ. None where all are alike.
+    ways: BTreeMap<(u32, u32), Box<[Way]>>,
     /// Circuits, by the racks that they lead from and to: rate and propagation.
     circuits: BTreeMap<(u32, u32), (Rate, Span)>,
     mtu: u32,
@@ -50,6 +52,7 @@ impl Routing {
             choice: setup.routing,
             symmetric: is_symmetric.then(|| Symmetric::new(&setup.fabric, rng.bits() as u32)),
             layers: BTreeMap::new(),
+            ways: BTreeMap::new(),
             circuits: circuits(&setup.fabric, &routes),
             routes,
             mtu: setup.fabric.mtu,
@@ -107,8 +110,8 @@ impl Routing {
     }
 
     /// How long `bytes` of payload take with nothing else in the network: store and forward, full
-    /// packets of the fabric's MTU, [`HEADER_BYTES`] each. On the best path, to the picosecond;
-    /// sprayed, no less than all paths together need.
+    /// packets of the fabric's MTU, [`HEADER_BYTES`] each. On the path that is best for this
+    /// message, to the picosecond; sprayed, no less than all paths together need.
     pub(crate) fn ideal(&mut self, src: u32, dst: u32, bytes: u64) -> Span {
         let message = Packets::of(bytes, self.mtu);
         if let (Choice::Spray, Some(kind)) = (self.choice, self.routes.kind_of_pair(src, dst)) {
@@ -137,9 +140,34 @@ impl Routing {
             let best = either_way(circuit, between.iter().map(link));
             return message.over_path([link(up), best, link(down)].into_iter());
         }
+        if let Some(kind) = self.routes.kind_of_pair(src, dst)
+            && let [up, .., down] = &ports[..]
+        {
+            let routes = &self.routes;
+            let ways = self.ways.entry(kind).or_insert_with(|| {
+                let ways = routes.ways(src, dst, MOST_WAYS);
+                if ways.len() > 1 {
+                    ways.into_iter().map(Way::from).collect()
+                } else {
+                    Box::new([])
+                }
+            });
+            let over = |way: &Way| {
+                message.over_path([link(up)].into_iter().chain(way.to_vec()).chain([link(down)]))
+            };
+            if let Some(least) = ways.iter().map(over).min() {
+                return least;
+            }
+        }
         message.over_path(ports.iter().map(link))
     }
 }
+
+/// Rate and delay of the links between two switches, in turn.
+type Way = Box<[(Rate, Span)]>;
+
+/// Paths between two switches whose links differ, at most.
+const MOST_WAYS: usize = 1000;
 
 /// Circuits that are ever up, by the racks that they lead from and to.
 fn circuits(fabric: &Fabric, routes: &Routes) -> BTreeMap<(u32, u32), (Rate, Span)> {

@@ -31,7 +31,13 @@ fn fabrics() -> Vec<(&'static str, Fabric)> {
     let mut uneven = spines(100, [100; 4]);
     // A rate that is no whole number of picoseconds a byte, and hosts of several rates.
     uneven.links.iter_mut().step_by(2).for_each(|link| link.rate = Rate::mbps(33_333));
+    // A full packet is quicker over the fast links, a short one over the short links.
+    let mut short_and_slow = spines(100, [100, 400, 100, 400]);
+    for link in short_and_slow.links[9..].iter_mut().filter(|link| link.rate == Rate::gbps(100)) {
+        link.delay = Span::ns(350);
+    }
     vec![
+        ("short slow spines, long fast ones", short_and_slow),
         ("fast spines", spines(100, [400; 4])),
         ("even spines", spines(100, [100; 4])),
         ("slow spines", spines(100, [10; 4])),

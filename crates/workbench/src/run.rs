@@ -41,6 +41,9 @@ pub struct RunOptions<'a> {
     pub capture: Option<Capture<'a>>,
     /// At most so many threads; `None`: as many as there are cores.
     pub threads: Option<usize>,
+    /// Divide the fabric into so many partitions, as far as it has racks, each on a thread of its
+    /// own, whether or not that pays: for tests of determinism.
+    pub partitions: Option<usize>,
     /// Told of the state of a run now and then.
     pub progress: Option<Listener<'a>>,
     /// Told of what the plan warns of once its results have a place to go to; comparisons tell
@@ -145,7 +148,14 @@ fn run_in_chunks(
         Some(ranks) => Some((ranks, ranks.greet(plan, options.threads)?)),
         None => None,
     };
-    let control = Control { threads, ranks, asks: &asks, tell: &tell, chunk: &chunk };
+    let control = Control {
+        threads,
+        partitions: options.partitions,
+        ranks,
+        asks: &asks,
+        tell: &tell,
+        chunk: &chunk,
+    };
     recorded(plan, options, (number, out), measures, |measures| drive(plan, measures, &control))
 }
 

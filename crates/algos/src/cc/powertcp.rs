@@ -56,9 +56,11 @@
 //! * The first acknowledgement only stores its records; so does one whose path differs. A hop
 //!   without progress in time is skipped, and records older than the stored ones (a packet that was
 //!   overtaken) are ignored.
-//! * `first_sample = "against-zero"` is that the authors' RDMA stack has no such case: it compares
-//!   the first records with zeros, by counters that wrap at 16.8 ms and 134 MB, so that a flow
-//!   begins with the mean load of a link over some milliseconds at full weight.
+//! * The authors' RDMA stack has no such case: it compares the first records with memory that
+//!   nothing has initialised. `first_sample = "against-zero"` is what it does where that memory
+//!   happens to be zero: counters wrap at 16.8 ms and 134 MB, so a flow begins with the mean load of
+//!   a link over some milliseconds at full weight. It reproduces part of the figures' effects, a
+//!   stale record more of them, neither all: it is no evidence for the paper's figures.
 //! * `β = HostBw · τ / N` with N = 100. The paper gives no N, its simulator a fixed 150 Mbit/s (N =
 //!   167 at 25 Gbit/s). The standing queue is Nβ, so N = 10 would mean 2.5 BDP of queue for 25
 //!   flows; differences between two flows fade in about 50 round trips.
@@ -107,7 +109,8 @@ choice! {
     pub enum FirstSample {
         /// Nothing: it is only stored.
         Stored = "stored",
-        /// Records of zero, by counters that wrap.
+        /// Records of zero, by counters that wrap: one content of the uninitialised memory that the
+        /// authors' code reads, and no evidence for the paper's figures.
         AgainstZero = "against-zero",
     }
 }
@@ -139,7 +142,8 @@ params! {
             networks";
         /// What the first acknowledgement of a connection is compared with.
         first_sample: FirstSample = FirstSample::Stored, "our choice: Algorithm 1 does not say; \
-            `against-zero` is inet-tub/ns3-datacenter, rdma-hw.cc";
+            rdma-hw.cc of inet-tub/ns3-datacenter has no such case and compares with uninitialised \
+            memory, of which `against-zero` is one possible content, not a reference";
         /// Window of a new connection.
         initial_window: Extent = Extent::Bdp(1.0), within Extent::Bdp(0.0) => Extent::Bdp(100.0),
             "PowerTCP (NSDI'22), section 3.3: HostBw tau";

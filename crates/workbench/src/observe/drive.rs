@@ -58,6 +58,8 @@ impl Progress {
 pub(crate) struct Control<'a> {
     /// At most so many threads; a run that is heard from inside has one.
     pub(crate) threads: usize,
+    /// So many partitions, each on a thread of its own, whether or not that pays: for tests.
+    pub(crate) partitions: Option<usize>,
     /// The other processes that the run is done in, none of which hears it from inside, and how
     /// many parts each has.
     pub(crate) ranks: Option<(&'a Ranks, usize)>,
@@ -100,7 +102,8 @@ pub(crate) fn drive(
     } else if let Some(among) = control.ranks {
         build_among(plan, among, control.asks)?
     } else {
-        let (setup, threads) = (setup(plan), parts_worth(&plan.fabric, control.threads));
+        let worth = || parts_worth(&plan.fabric, control.threads);
+        let (setup, threads) = (setup(plan), control.partitions.unwrap_or_else(worth));
         build(control.asks, move || simulation::silent(setup, threads))?
     };
     pass(plan, engine, &ears, control, &watch)

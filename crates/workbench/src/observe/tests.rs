@@ -66,8 +66,14 @@ pub(crate) const ALL: [Part; 13] = [
 ];
 
 fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
-    let control =
-        Control { threads: 1, ranks: None, asks: &|| false, tell: &|_| {}, chunk: &adapt };
+    let control = Control {
+        threads: 1,
+        partitions: None,
+        ranks: None,
+        asks: &|| false,
+        tell: &|_| {},
+        chunk: &adapt,
+    };
     drive(plan, measures, &control).unwrap()
 }
 

@@ -106,7 +106,14 @@ fn probe(
         last.share() >= SHARE && last.wall >= PATIENCE.0 || last.wall >= PATIENCE.1
     };
     let asks = || options.is_interrupted() || last.get().is_some_and(is_enough);
-    let control = Control { threads: 1, ranks: None, asks: &asks, tell: &tell, chunk: &adapt };
+    let control = Control {
+        threads: 1,
+        partitions: None,
+        ranks: None,
+        asks: &asks,
+        tell: &tell,
+        chunk: &adapt,
+    };
     let measures =
         measures(&plan, recording().parts, plan.duration.since(tidegate_core::Time::ZERO));
     match drive(&plan, measures, &control) {

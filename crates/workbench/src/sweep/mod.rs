@@ -316,7 +316,14 @@ fn make(
             }
         };
         let asks = || options.is_interrupted();
-        let control = Control { threads, ranks: None, asks: &asks, tell: &tell, chunk: &adapt };
+        let control = Control {
+            threads,
+            partitions: None,
+            ranks: None,
+            asks: &asks,
+            tell: &tell,
+            chunk: &adapt,
+        };
         let plan = design.plan(point, Some(seed))?;
         let happen = |measures| drive(&plan, measures, &control);
         measured(&cache.make(&plan, &recording(), happen)?)
