@@ -192,6 +192,18 @@ class PauseStorm:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pauses:
+    """How much links were paused; `longest` is the link that was paused longest, from and to."""
+
+    pauses: int
+    links: int
+    paused_links: int
+    share_mean: float | None
+    share_max: float | None
+    longest: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Times:
     """How long iterations take, in microseconds."""
 
@@ -264,6 +276,7 @@ class Summary:
     circuits: Circuits | None = None
     faults: Faults | None = None
     pause_storms: tuple[PauseStorm, ...] = ()
+    pauses: Pauses | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)

@@ -60,6 +60,7 @@ pub(crate) fn run(summary: &Summary, threads: Threads) -> String {
         text.push_str(&title("Switch ports that drop most"));
         text.push_str(&link_table(&dropping));
     }
+    text.push_str(&pauses(&[(&summary.protocols.join(" + "), summary)], LINKS_SHOWN));
     text.push_str(&format!("\n{}\n", losses(summary)));
     text.push_str(&engine_line(&summary.engine, threads));
     text
@@ -94,7 +95,8 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     text.push_str(&buffer_table(&runs));
     text.push_str(&title("Busiest switch ports"));
     text.push_str(&drawn(&compared_links(comparison)));
-    text.push_str("\nOne seed: of small differences, another seed may say the opposite.\n\n");
+    text.push_str(&pauses(&runs, LINKS_COMPARED));
+    text.push_str("\nOne seed (n = 1): no interval and no star; --seeds 5 adds both.\n\n");
     for run in &comparison.runs {
         text.push_str(&format!("{}: {}\n", run.protocol, losses(&run.summary)));
     }
@@ -508,6 +510,51 @@ fn dropping(summary: &Summary) -> Vec<&LinkSummary> {
     links.sort_by_key(|link| std::cmp::Reverse(link.drops));
     links.truncate(LINKS_SHOWN);
     links
+}
+
+/// How much links were paused under each protocol, and the ports that were paused longest, so many
+/// of each; nothing where no switch pauses.
+fn pauses(runs: &[(&str, &Summary)], most: usize) -> String {
+    let Some((_, first)) = runs.iter().find(|(_, summary)| summary.pauses.is_some()) else {
+        return String::new();
+    };
+    let mut totals = new(&["protocol", "pauses", "links paused", "paused, mean", "longest"], 1);
+    let titles = ["from", "to", "protocol", "Gbps", "used", "pauses", "paused", "of the time"];
+    let mut ports = new(&titles, 3);
+    let mut any = false;
+    for (protocol, summary) in runs {
+        let Some(pauses) = &summary.pauses else { continue };
+        totals.add_row([
+            (*protocol).to_owned(),
+            pauses.pauses.to_string(),
+            format!("{} of {}", pauses.paused_links, pauses.links),
+            percent(pauses.share_mean),
+            percent(pauses.share_max),
+        ]);
+        let measured_us = (summary.sim_seconds - summary.warmup_seconds) * 1e6;
+        let mut links: Vec<_> = summary.links.iter().filter(|link| link.pfc_pauses > 0).collect();
+        links.sort_by_key(|link| std::cmp::Reverse((link.paused_us, link.pfc_pauses)));
+        for link in links.into_iter().take(most) {
+            any = true;
+            ports.add_row([
+                shown(&link.from),
+                shown(&link.to),
+                (*protocol).to_owned(),
+                number(Some(link.rate_gbps)),
+                percent(link.utilization),
+                link.pfc_pauses.to_string(),
+                micros(link.paused_us),
+                percent(link.paused_us.map(|paused| paused.as_f64() / measured_us)),
+            ]);
+        }
+    }
+    let mut text = titled("Pauses (PFC) of links, and the share of the time", first);
+    text.push_str(&drawn(&totals));
+    if any {
+        text.push_str(&titled("Most paused ports", first));
+        text.push_str(&drawn(&ports));
+    }
+    text
 }
 
 /// The protocol under comparison, and the flow's own where that is another.

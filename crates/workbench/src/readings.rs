@@ -30,7 +30,7 @@ pub enum Better {
 use Better::{Less, More, Neither};
 
 /// Every metric: name, unit, which value is better, and what it is, for people.
-pub const METRICS: [(&str, &str, Better, &str); 43] = [
+pub const METRICS: [(&str, &str, Better, &str); 47] = [
     ("goodput_mean_gbps", "Gbps", More, "Mean of the flows' goodputs."),
     ("goodput_min_gbps", "Gbps", More, "The smallest of them."),
     ("goodput_max_gbps", "Gbps", Neither, "The largest."),
@@ -73,6 +73,10 @@ pub const METRICS: [(&str, &str, Better, &str); 43] = [
     ("queue_delay_mean_us", "us", Less, "Mean wait at the switch port where it is longest."),
     ("drops", "", Less, "Packets that switches refused."),
     ("ecn_marks", "", Neither, "Packets that switches marked."),
+    ("pauses", "", Less, "Pauses of all links, where switches pause (PFC)."),
+    ("paused_links", "", Less, "Links that were ever paused."),
+    ("paused_share_mean", "", Less, "Share of the time that a link is paused: mean over them."),
+    ("paused_share_max", "", Less, "The same of the link that is paused longest."),
     ("packet_hops", "", Neither, "Packets delivered over any link."),
 ];
 
@@ -248,8 +252,66 @@ impl<'a> Reader<'a> {
 /// confidence knows neither.
 pub fn limits(metric: &str) -> (f64, Option<f64>) {
     let least = if metric.contains("slowdown") { 1.0 } else { 0.0 };
-    let is_share = metric.contains("jain") || metric.contains("utilization");
-    (least, is_share.then_some(1.0))
+    (least, (is_share(metric) || metric.contains("jain")).then_some(1.0))
+}
+
+/// Whether a metric is a share, which people read in per cent.
+pub fn is_share(metric: &str) -> bool {
+    metric.starts_with("utilization") || metric.starts_with("paused_share")
+}
+
+/// A metric in words, without its unit: `slowdown, 99th percentile`.
+pub fn words(metric: &str) -> String {
+    let units = ["_gbps", "_us", "_bytes"];
+    let plain = units.iter().find_map(|unit| metric.strip_suffix(unit)).unwrap_or(metric);
+    let ends = [
+        ("_p50", "median"),
+        ("_p99", "99th percentile"),
+        ("_p999", "99.9th percentile"),
+        ("_mean", "mean"),
+        ("_min", "minimum"),
+        ("_max", "maximum"),
+        ("_total", "total"),
+        ("_jain", "Jain's index"),
+    ];
+    let split = |(end, which): &(&str, _)| Some((plain.strip_suffix(end)?, Some(*which)));
+    let (what, which) = ends.iter().find_map(split).unwrap_or((plain, None));
+    let what = match what {
+        "fct" => "completion time",
+        "hop_delay" => "wait at the longest hop",
+        "offered" => "offered load",
+        "retransmitted" => "payload sent again",
+        "unfinished" => "unfinished messages",
+        "size_slowdown" => "slowdown by size",
+        "size_messages" => "messages by size",
+        "size_unfinished" => "unfinished messages by size",
+        "exchanges" => "requests",
+        "exchange" => "request to end of reply",
+        "job_completion" => "completion of the collective",
+        "job_algbw" => "algorithm bandwidth",
+        "job_busbw" => "bus bandwidth",
+        "job_iteration" => "iteration time",
+        "job_iterations" => "iterations",
+        "tor_buffer" => "buffer of switches with hosts",
+        "core_buffer" => "buffer of switches without hosts",
+        "utilization" => "utilization of switch ports",
+        "queue_delay" => "wait at the slowest port",
+        "drops" => "dropped packets",
+        "ecn_marks" => "ECN marks",
+        "paused_share" => "share of the time paused",
+        what => &what.replace('_', " "),
+    };
+    which.map_or_else(|| what.to_owned(), |which| format!("{what}, {which}"))
+}
+
+/// A key of a scenario in words: `load of search` for `traffic.search.load`.
+pub fn key_words(key: &str) -> String {
+    let parts: Vec<&str> = key.split(['.', '[', ']']).filter(|part| !part.is_empty()).collect();
+    let (last, rest) = parts.split_last().map_or((key, &[][..]), |(last, rest)| (*last, rest));
+    let is_name = |part: &&&str| part.parse::<u64>().is_err() && !["*", "params"].contains(*part);
+    let of: Vec<&str> = rest.iter().skip(1).filter(is_name).copied().collect();
+    let last = last.replace('_', " ");
+    if of.is_empty() { last } else { format!("{last} of {}", of.join(" ")) }
 }
 
 fn float(value: Option<Fixed>) -> Option<f64> {
@@ -258,6 +320,12 @@ fn float(value: Option<Fixed>) -> Option<f64> {
 
 /// The largest value that one of them has.
 fn most<T>(all: &[&T], value: impl Fn(&T) -> Option<f64>) -> Option<f64> {
+        if let Some(pauses) = &summary.pauses {
+            self.note("pauses", Some(pauses.pauses as f64));
+            self.note("paused_links", Some(pauses.paused_links as f64));
+            self.note("paused_share_mean", pauses.share_mean);
+            self.note("paused_share_max", pauses.share_max);
+        }
     all.iter().filter_map(|one| value(one)).reduce(f64::max)
 }
 

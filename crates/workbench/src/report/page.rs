@@ -53,7 +53,11 @@ pub(crate) fn runs(
     if data.runs.iter().any(|run| run.has_fabric()) {
         html.push_str(&section("Fabric", "<figure class=\"fabric\"></figure>\n"));
     }
-    html + &section("Busiest switch ports", &links(runs))
+    html.push_str(&section("Busiest switch ports", &links(runs)));
+    if runs.iter().any(|run| run.summary.pauses.is_some()) {
+        html.push_str(&section("Pauses", &pauses(runs)));
+    }
+    html
 }
 
 fn warnings(all: &[Configuration<'_>]) -> String {
@@ -323,6 +327,65 @@ fn links(runs: &[Run]) -> String {
 }
 
 #[cfg(test)]
+/// How much links were paused in each run, and the ports that were paused longest.
+fn pauses(runs: &[Run]) -> String {
+    let percent = |share: Option<f64>| number(share.map(|share| share * 100.0));
+    let row = |run: &Run, cells: Vec<String>| Row {
+        protocol: run.protocol.clone(),
+        label: None,
+        cells: [vec![escaped(&run.title)], cells].concat(),
+    };
+    let totals = runs.iter().filter_map(|run| {
+        let pauses = run.summary.pauses.as_ref()?;
+        let cells = vec![
+            pauses.pauses.to_string(),
+            pauses.paused_links.to_string(),
+            pauses.links.to_string(),
+            percent(pauses.share_mean),
+            percent(pauses.share_max),
+        ];
+        Some(row(run, cells))
+    });
+    let ports = runs.iter().flat_map(|run| {
+        let summary = &run.summary;
+        let measured_us = (summary.sim_seconds - summary.warmup_seconds) * 1e6;
+        let mut links: Vec<_> = summary.links.iter().filter(|link| link.pfc_pauses > 0).collect();
+        links.sort_by_key(|link| std::cmp::Reverse((link.paused_us, link.pfc_pauses)));
+        links.truncate(PORTS_SHOWN);
+        links.into_iter().map(move |link| {
+            let paused = link.paused_us.map(Fixed::as_f64);
+            let cells = vec![
+                escaped(&link.from),
+                escaped(&link.to),
+                percent(link.utilization),
+                link.pfc_pauses.to_string(),
+                number(paused),
+                percent(paused.map(|us| us / measured_us)),
+            ];
+            row(run, cells)
+        })
+    });
+    let totals_of = [
+        ("run", false),
+        ("pauses", true),
+        ("links paused", true),
+        ("of links", true),
+        ("paused %, mean of links", true),
+        ("of the longest", true),
+    ];
+    let ports_of = [
+        ("run", false),
+        ("from", false),
+        ("to", false),
+        ("used %", true),
+        ("pauses", true),
+        ("paused µs", true),
+        ("paused %", true),
+    ];
+    let ports = table(&ports_of, ports);
+    format!("{}<h3>Most paused ports</h3>\n{ports}", table(&totals_of, totals))
+}
+
 mod tests {
     use super::*;
     use crate::readings::tests::summary;
