@@ -43,6 +43,7 @@ class Asked(TypedDict):
     search_seed: int
     set: list[str]
     seeds: str | None
+    baseline: str | None
 
 
 def plain(value: Any, key: str) -> Any:

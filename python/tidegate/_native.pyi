@@ -89,6 +89,7 @@ def run(
 def run_seeds(
     scenario: _Scenario,
     protocols: list[str] | None,
+    baseline: str | None,
     set: list[str],
     seeds: str,
     how: _How,

@@ -321,8 +321,27 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Difference:
+    """How far a metric is from the baseline's, seed by seed: mean and half of its 95 % interval.
+
+    `p` is that of the paired t-test, `p_holm` the same by Holm's correction over the table.
+    """
+
+    n: int
+    mean: float
+    half_width: float | None
+    p: float | None
+    p_holm: float | None
+    is_significant: bool
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A metric over several seeds: mean and half of its 95 % interval."""
+    """A metric over several seeds: mean and half of its 95 % interval.
+
+    `difference` is that from the same under the baseline; the baseline itself has none.
+    """
 
     label: str
     protocol: str
@@ -336,6 +355,7 @@ class Metric:
     is_lower_bound: bool
     is_best: bool
     values: tuple[float | None, ...]
+    difference: Difference | None = None
     min_bytes: int | None = None
     below_bytes: int | None = None
 
@@ -358,6 +378,7 @@ class Aggregate:
     seeds: tuple[int, ...]
     warnings: tuple[str, ...]
     runs: tuple[SeededRun, ...]
+    baseline: str | None = None
     folder: Path | None = None
 
 
@@ -392,6 +413,7 @@ class Sweep:
     points: tuple[SweepPoint, ...]
     failed: tuple[FailedRun, ...]
     table: Table
+    baseline: str | None = None
     warnings: tuple[str, ...] = ()
     kept: int = 0
     folder: Path | None = None

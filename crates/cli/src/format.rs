@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_workbench::results::{FctSummary, Fixed};
+use tidegate_workbench::{Estimate, is_share};
 
 /// What is shown where there is no number.
 pub(crate) const NONE: &str = "-";
@@ -85,6 +86,27 @@ pub(crate) fn size_unit(bytes: f64) -> (f64, &'static str) {
         x if x >= 0.9995e3 => (1e-3, "KB"),
         _ => (1.0, "B"),
     }
+}
+
+/// The unit in which people read a metric of that size, and what it is to be multiplied by.
+pub(crate) fn unit(metric: &str, unit: &str, size: f64) -> (f64, &'static str) {
+    match unit {
+        "us" => time_unit(size),
+        "B" => size_unit(size),
+        _ if is_share(metric) => (100.0, "%"),
+        _ => (1.0, ""),
+    }
+}
+
+/// A mean with half of its interval, in a unit: `19.8 ± 0.12 us`.
+pub(crate) fn estimate(of: Estimate, (scale, unit): (f64, &'static str), sign: &str) -> String {
+    let shown = |x: f64| match unit {
+        "%" => format!("{:.1}", x * scale),
+        "B" => format!("{x:.0}"),
+        _ => digits(x * scale),
+    };
+    let half = of.shown_half().map_or_else(String::new, |half| format!(" ± {}", shown(half)));
+    format!("{sign}{}{half} {unit}", shown(of.mean)).trim_end().to_owned()
 }
 
 /// A ratio.

@@ -44,4 +44,4 @@ pub use summary::{
     Summary, SwitchSettings, SwitchSummary, busiest, write_json,
 };
 pub use survival::Curve;
-pub use sweep_table::{AxisCell, SweepRow, SweepTable};
+pub use sweep_table::{AxisCell, SweepDifference, SweepRow, SweepTable};

@@ -97,12 +97,17 @@ pub(crate) fn find(name: &str) -> Result<Protocol, String> {
             let all = names().collect::<Vec<_>>().join(",");
             return format!("`all` is no protocol; all of them are {all}");
         }
-        let near = names().map(|known| (strsim::osa_distance(name, known), known)).min();
-        let near = near.filter(|(distance, _)| *distance <= 2);
-        let hint = near.map(|(_, known)| format!(" (did you mean `{known}`?)")).unwrap_or_default();
+        let hint = nearest(name, names());
         let known = names().collect::<Vec<_>>().join(", ");
         format!("there is no protocol `{name}`{hint}; there are {known}")
     })
+}
+
+/// ` (did you mean …?)`, where a known name is near to one that is not.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let near = known.map(|known| (strsim::osa_distance(name, known), known)).min();
+    let near = near.filter(|(distance, _)| *distance <= 2);
+    near.map(|(_, known)| format!(" (did you mean `{known}`?)")).unwrap_or_default()
 }
 
 fn describe(protocol: Protocol) -> ProtocolInfo {

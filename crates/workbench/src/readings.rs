@@ -90,6 +90,24 @@ fn metric(name: &str) -> Metric {
     Metric { name, unit, better }
 }
 
+/// The table in which a metric stands. What stands in one is tested together.
+pub(crate) fn table_of(metric: &str) -> &'static str {
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| metric.starts_with(prefix));
+    if begins(&["goodput_", "fair_share", "hop_delay", "retransmitted"]) {
+        "flows"
+    } else if begins(&["offered", "messages", "unfinished", "fct_", "slowdown_"]) {
+        "messages"
+    } else if begins(&["size_"]) {
+        "sizes"
+    } else if begins(&["exchange"]) {
+        "requests"
+    } else if begins(&["job_"]) {
+        "collectives"
+    } else {
+        "switches"
+    }
+}
+
 /// One number of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Reading {
@@ -244,6 +262,12 @@ impl<'a> Reader<'a> {
         // can be told.
         let marks: u64 = ports.iter().map(|link| link.ecn_marks).sum();
         self.note("ecn_marks", (summary.links_omitted == 0).then_some(marks as f64));
+        if let Some(pauses) = &summary.pauses {
+            self.note("pauses", Some(pauses.pauses as f64));
+            self.note("paused_links", Some(pauses.paused_links as f64));
+            self.note("paused_share_mean", pauses.share_mean);
+            self.note("paused_share_max", pauses.share_max);
+        }
         self.note("packet_hops", Some(summary.engine.packet_hops as f64));
     }
 }
@@ -320,12 +344,6 @@ fn float(value: Option<Fixed>) -> Option<f64> {
 
 /// The largest value that one of them has.
 fn most<T>(all: &[&T], value: impl Fn(&T) -> Option<f64>) -> Option<f64> {
-        if let Some(pauses) = &summary.pauses {
-            self.note("pauses", Some(pauses.pauses as f64));
-            self.note("paused_links", Some(pauses.paused_links as f64));
-            self.note("paused_share_mean", pauses.share_mean);
-            self.note("paused_share_max", pauses.share_max);
-        }
     all.iter().filter_map(|one| value(one)).reduce(f64::max)
 }
 
@@ -346,6 +364,32 @@ pub(crate) mod tests {
         );
         let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
         crate::run(&plan, &crate::RunOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn axes_have_words_in_place_of_names() {
+        for (name, said) in [
+            ("slowdown_p99", "slowdown, 99th percentile"),
+            ("fct_p999_us", "completion time, 99.9th percentile"),
+            ("goodput_jain", "goodput, Jain's index"),
+            ("goodput_total_gbps", "goodput, total"),
+            ("retransmitted_bytes", "payload sent again"),
+            ("packet_hops", "packet hops"),
+        ] {
+            assert_eq!(words(name), said);
+        }
+        assert!(METRICS.iter().all(|(name, ..)| !words(name).contains('_')));
+        for (key, said) in [
+            ("traffic.search.load", "load of search"),
+            ("traffic.0.load", "load"),
+            ("traffic[*].load", "load"),
+            ("fabric.spines", "spines"),
+            ("transport.protocol", "protocol"),
+            ("protocols.sird.params.b_bdp", "b bdp of sird"),
+            ("duration", "duration"),
+        ] {
+            assert_eq!(key_words(key), said);
+        }
     }
 
     #[test]
