@@ -23,6 +23,8 @@ pub struct ProtocolInfo {
     pub color: &'static str,
     /// Marker in plots.
     pub marker: &'static str,
+    /// Dash of its lines in plots.
+    pub dash: &'static str,
     /// What it needs of the fabric.
     pub needs: Vec<&'static str>,
     /// How it asks switches to mark, in words; null where it asks for no marks.
@@ -123,6 +125,7 @@ fn describe(protocol: Protocol) -> ProtocolInfo {
         citation: card.citation,
         color: card.color,
         marker: card.marker.name(),
+        dash: card.dash.name(),
         needs: equipment.needs().map(Need::name).collect(),
         marking: equipment.ecn.map(|marking| marking.to_string()),
         telemetry_bytes: bytes(card.telemetry_bytes),

@@ -34,8 +34,8 @@
 
 use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, Marker, Marking,
-    Path, Rate, TelemetryBytes, Time, params,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Limit, Loss, Marker,
+    Marking, Path, Rate, TelemetryBytes, Time, params,
 };
 
 use crate::law::{Pipe, RoundTrip, Tau};
@@ -96,6 +96,7 @@ impl CongestionControl for DctcpRate {
             marked.",
         color: "#ddcc77",
         marker: Marker::Diamond,
+        dash: Dash::Dashed,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

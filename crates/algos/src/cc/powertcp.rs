@@ -88,8 +88,9 @@ use alloc::string::String;
 use crate::hops::{Interval, PreviousHops, Standing};
 use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
-    Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, WindowRule, choice, params,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Hop, Limit, Loss,
+    LossKind, Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, WindowRule,
+    choice, params,
 };
 
 choice! {
@@ -196,6 +197,7 @@ impl CongestionControl for PowerTcp {
             queue and pipe.",
         color: "#009e73",
         marker: Marker::TriangleUp,
+        dash: Dash::Solid,
         telemetry_bytes: TelemetryBytes { fixed: 4, per_hop: 8 },
         echo_bytes: TelemetryBytes { fixed: 4, per_hop: 8 },
     };
