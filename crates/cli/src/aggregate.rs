@@ -6,8 +6,9 @@ use tidegate_workbench::results::Summary;
 use tidegate_workbench::{Aggregate, Aggregated, Better, Difference, Estimate, METRICS, SeededRun};
 
 use crate::format::{self, BOUND, NONE};
+use crate::grid::{drawn, new, prose};
 use crate::jobs;
-use crate::table::{drawn, heading, label, new, protocol, size_range, titled};
+use crate::table::{heading, label, protocol, size_range, titled};
 
 /// Stands before what paired tests find significant.
 const STAR: &str = "*";
@@ -29,7 +30,7 @@ pub(crate) fn tables(aggregate: &Aggregate, seeds: &str) -> String {
     text.push_str(&rows);
     let explained = legend(&text, count, aggregate.baseline.as_deref());
     text.push_str(&explained);
-    text
+    prose(&text)
 }
 
 /// What a table shows of its metrics.
@@ -164,7 +165,8 @@ impl Of {
 
 /// What has a label and a protocol, over all seeds: a row of a table.
 pub(crate) struct GroupRow<'a> {
-    /// What stands in the first columns: names in front, then label and protocol, or protocol alone.
+    /// What stands in the first columns: names in front, then label and protocol, or protocol
+    /// alone.
     names: Vec<String>,
     metrics: &'a [Aggregated],
     label: &'a str,
@@ -359,7 +361,7 @@ fn switch_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> St
     metric_table(heads, groups, view, &columns)
 }
 
-/// `* 19.8 ± 0.12`, or `* +7.9 ± 0.2` from the baseline; with how many seeds gave a value where that
+/// `* 19.8 ± 0.12`, or `* +7.9 ± 0.2` from the baseline; with how many seeds have one where that
 /// were not all.
 fn cell(of: Option<&Aggregated>, seeds: usize, view: View<'_>) -> String {
     let Some(one) = of else { return NONE.to_owned() };

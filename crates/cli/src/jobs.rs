@@ -3,7 +3,8 @@
 use tidegate_workbench::results::JobSummary;
 
 use crate::format::{bytes, micros, number};
-use crate::table::{drawn, label, new, protocol};
+use crate::grid::{drawn, new};
+use crate::table::{label, protocol};
 
 /// What stands above the table.
 pub(crate) const TITLE: &str = "Collectives (time of an iteration; algbw and busbw in Gbps)";

@@ -11,6 +11,7 @@ use tidegate_workbench::{
 use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
 use crate::args::{How, Kept};
 use crate::format::{bytes, clock, shown};
+use crate::grid::prose;
 use crate::progress::Total;
 use crate::{Result, commands, complain, emit};
 
@@ -194,7 +195,7 @@ fn tables(sweep: &Sweep) -> String {
     out.push_str(&all_tables(&heads, ROWS, views, |of, view| rows(sweep, of, view), titled));
     let explained = legend(&out, count, baseline);
     out.push_str(&explained);
-    out
+    prose(&out)
 }
 
 #[cfg(test)]

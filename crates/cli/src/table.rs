@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use comfy_table::{CellAlignment, Table, presets};
 use tidegate_workbench::results::{
     BySize, FlowSummary, GroupSummary, JobSummary, LinkSummary, Summary, SwitchSummary,
 };
@@ -12,13 +11,14 @@ use crate::engine::{Threads, engine_line};
 use crate::format::{
     BOUND, NONE, bound, bytes, digits, finished, micros, number, percent, ratio, shown,
 };
+use crate::grid::{Grid, drawn, new, prose, width};
 use crate::jobs;
 
 /// Up to so many flows are shown one by one; more are grouped by label.
 const FLOWS_SHOWN: usize = 30;
 /// Switch ports that are shown of one run.
 const LINKS_SHOWN: usize = 5;
-/// Columns of what is said above the tables.
+/// Columns of what is said above the tables where stdout is no terminal.
 const WIDTH: usize = 100;
 /// A drawn load that is further off the one asked for, as a share of it, is shown beside it.
 const DRAWN_OFF: f64 = 0.05;
@@ -63,7 +63,7 @@ pub(crate) fn run(summary: &Summary, threads: Threads) -> String {
     text.push_str(&pauses(&[(&summary.protocols.join(" + "), summary)], LINKS_SHOWN));
     text.push_str(&format!("\n{}\n", losses(summary)));
     text.push_str(&engine_line(&summary.engine, threads));
-    text
+    prose(&text)
 }
 
 /// The same scenario under several protocols.
@@ -108,7 +108,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
             engine_line(&run.summary.engine, Threads::Unsaid)
         ));
     }
-    text
+    prose(&text)
 }
 
 /// The line above a table, which says what its numbers hang on most: how messages share
@@ -327,10 +327,11 @@ pub(crate) fn heading(summary: &Summary, seeds: &str, runs: &[(&str, &Summary)])
     format!("{name}, {seeds}: {end}, measured from {warmup}\n{conditions}\n")
 }
 
-/// Lines of at most [`WIDTH`] columns, broken behind semicolons, and behind names in brackets where
-/// what is between semicolons is longer.
+/// Lines no wider than the terminal, or than [`WIDTH`] where there is none, broken behind
+/// semicolons, and behind names in brackets where what is between semicolons is longer.
 fn broken(text: &str) -> String {
-    let is_long = |part: &str| part.trim_end().chars().count() > WIDTH;
+    let most = width().unwrap_or(WIDTH);
+    let is_long = |part: &str| part.trim_end().chars().count() > most;
     let pieces = text.split_inclusive("; ").flat_map(|part| {
         let end = if is_long(part) { "), " } else { "; " };
         part.split_inclusive(end)
@@ -429,7 +430,7 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
 }
 
 /// The links that are among the busiest under any protocol, with a row for each.
-fn compared_links(comparison: &Comparison) -> Table {
+fn compared_links(comparison: &Comparison) -> Grid {
     let mut ports: Vec<(&str, &str)> = Vec::new();
     for run in &comparison.runs {
         for link in busiest(&run.summary, LINKS_COMPARED) {
@@ -564,22 +565,4 @@ pub(crate) fn protocol(compared: &str, own: &str) -> String {
 
 pub(crate) fn label(label: &str) -> String {
     if label.is_empty() { NONE.to_owned() } else { shown(label) }
-}
-
-/// An empty table; from column `numbers` on, cells stand right.
-pub(crate) fn new(titles: &[&str], numbers: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(titles.to_vec());
-    for column in table.column_iter_mut().skip(numbers) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table
-}
-
-/// The table's lines, without blanks at their ends.
-pub(crate) fn drawn(table: &Table) -> String {
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }
