@@ -27,17 +27,18 @@ const TITLES_MAX: usize = 12;
 /// Warnings that are shown at most.
 pub(crate) const WARNINGS_MAX: usize = 40;
 
-/// Everything about runs, of whose configurations the first are drawn by themselves: a section each
-/// for what differs, messages, goodput, queues, the fabric, where there are any.
+/// Everything about runs, of whose configurations the first are drawn by themselves, and of which
+/// their comparisons have `warned`: a section each for what differs, messages, goodput, queues, the
+/// fabric, where there are any.
 pub(crate) fn runs(
     runs: &[Run],
-    all: &[Configuration<'_>],
-    drawn: &[Configuration<'_>],
+    (all, drawn): (&[Configuration<'_>], &[Configuration<'_>]),
+    warned: &[String],
     data: &mut Data,
 ) -> String {
     let mut html = scenarios(runs, all);
     html.push_str(&differing(runs, all));
-    html.push_str(&section("Summary", &format!("{}{}", warnings(all), groups(runs))));
+    html.push_str(&section("Summary", &format!("{}{}", warnings(warned, all), groups(runs))));
     html.push_str(&how_drawn(all, drawn.len()));
     html.push_str(&jobs(runs, drawn, data));
     let sections = [
@@ -60,8 +61,9 @@ pub(crate) fn runs(
     html
 }
 
-fn warnings(all: &[Configuration<'_>]) -> String {
-    let mut said = Vec::new();
+/// The warnings of comparisons, and those of the runs of each configuration.
+fn warnings(of_comparisons: &[String], all: &[Configuration<'_>]) -> String {
+    let mut said = of_comparisons.to_vec();
     for one in all {
         // The title begins with the protocol.
         let own = one.protocol.map(|protocol| format!("{protocol}: "));
@@ -326,7 +328,6 @@ fn links(runs: &[Run]) -> String {
     table(&titles, rows)
 }
 
-#[cfg(test)]
 /// How much links were paused in each run, and the ports that were paused longest.
 fn pauses(runs: &[Run]) -> String {
     let percent = |share: Option<f64>| number(share.map(|share| share * 100.0));
@@ -386,6 +387,7 @@ fn pauses(runs: &[Run]) -> String {
     format!("{}<h3>Most paused ports</h3>\n{ports}", table(&totals_of, totals))
 }
 
+#[cfg(test)]
 mod tests {
     use super::*;
     use crate::readings::tests::summary;
@@ -406,13 +408,13 @@ mod tests {
         assert!(head.contains("test, seeds 1 to 3: 0.2 ms"), "{head}");
         assert_eq!(head.matches("<p>").count(), 2, "{head}");
         assert_eq!(differing(&runs, &all), "");
-        assert_eq!(warnings(&all), "");
+        assert_eq!(warnings(&[], &all), "");
         let warned = |mut run: Run| {
             run.summary.warnings = vec![format!("swift: {} of 9 did not", run.summary.seed)];
             run
         };
         let runs: Vec<Run> = runs.into_iter().map(warned).collect();
-        let said = warnings(&configurations(&runs, &grouped(&runs)));
+        let said = warnings(&[], &configurations(&runs, &grouped(&runs)));
         assert!(said.contains(">a: seed 1, and 2 more much like it: swift: 1 of 9 did not<"));
         assert_eq!(said.matches("<p").count(), 1, "{said}");
     }
