@@ -281,7 +281,7 @@ fn with_names(
 fn flow_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("goodput Gbps", "goodput_mean_gbps"),
-        ("min", "goodput_min_gbps"),
+        ("goodput|min", "goodput_min_gbps"),
         ("Jain", "goodput_jain"),
         ("fair share", "fair_share_gbps"),
         ("hop delay", "hop_delay_us"),
@@ -294,8 +294,8 @@ fn job_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> Strin
     let columns = [
         ("iterations", "job_iterations"),
         ("completion", "job_completion_us"),
-        ("mean", "job_iteration_mean_us"),
-        ("p99", "job_iteration_p99_us"),
+        ("iteration|mean", "job_iteration_mean_us"),
+        ("iteration|p99", "job_iteration_p99_us"),
         ("algbw", "job_algbw_gbps"),
         ("busbw", "job_busbw_gbps"),
     ];
@@ -306,9 +306,9 @@ fn job_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> Strin
 fn exchange_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("requests", "exchanges"),
-        ("mean", "exchange_mean_us"),
-        ("p50", "exchange_p50_us"),
-        ("p99", "exchange_p99_us"),
+        ("time|mean", "exchange_mean_us"),
+        ("time|p50", "exchange_p50_us"),
+        ("time|p99", "exchange_p99_us"),
     ];
     metric_table(heads, groups, view, &columns)
 }
@@ -320,9 +320,9 @@ fn message_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> S
         ("offered Gbps", "offered_gbps"),
         ("goodput Gbps", "goodput_total_gbps"),
         ("FCT p50", "fct_p50_us"),
-        ("p99", "fct_p99_us"),
+        ("FCT|p99", "fct_p99_us"),
         ("slowdown p50", "slowdown_p50"),
-        ("p99", "slowdown_p99"),
+        ("slowdown|p99", "slowdown_p99"),
     ];
     metric_table(heads, groups, view, &columns)
 }
@@ -348,15 +348,15 @@ fn switch_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> St
         ("busiest port", "utilization_max"),
         ("longest wait", "queue_delay_mean_us"),
         ("ToR buffer", "tor_buffer_mean_bytes"),
-        ("max", "tor_buffer_max_bytes"),
+        ("ToR buffer|max", "tor_buffer_max_bytes"),
         ("core buffer", "core_buffer_mean_bytes"),
-        ("max", "core_buffer_max_bytes"),
+        ("core buffer|max", "core_buffer_max_bytes"),
         ("drops", "drops"),
         ("marks", "ecn_marks"),
         ("pauses", "pauses"),
         ("links paused", "paused_links"),
         ("paused, mean", "paused_share_mean"),
-        ("longest", "paused_share_max"),
+        ("paused|longest", "paused_share_max"),
     ];
     metric_table(heads, groups, view, &columns)
 }

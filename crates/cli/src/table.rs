@@ -142,8 +142,8 @@ fn goodput_table(rows: &[Row<'_>]) -> String {
         "goodput Gbps",
         "fair share",
         "of it",
-        "min",
-        "max",
+        "goodput|min",
+        "goodput|max",
         "Jain",
         "hop delay",
         "target",
@@ -180,9 +180,9 @@ fn message_table(rows: &[Row<'_>]) -> String {
         "goodput Gbps",
         "finished",
         "FCT p50",
-        "p99",
+        "FCT|p99",
         "slowdown p50",
-        "p99",
+        "slowdown|p99",
     ];
     let mut table = new(titles, 2);
     for (run, group) in rows {
@@ -285,7 +285,8 @@ fn losses(summary: &Summary) -> String {
 
 /// Switches with hosts and those without, under each protocol.
 fn buffer_table(runs: &[(&str, &Summary)]) -> String {
-    let mut table = new(&["switches", "protocol", "samples", "mean", "p99", "max", "drops"], 2);
+    let mut table =
+        new(&["switches", "protocol", "samples", "mean", "buffer|p99", "buffer|max", "drops"], 2);
     for tors in [true, false] {
         for (protocol, summary) in runs {
             let all = &summary.switches;
@@ -388,10 +389,10 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
         "used",
         "packets",
         "delay mean",
-        "p99",
-        "max",
+        "delay|p99",
+        "delay|max",
         "queue mean",
-        "max",
+        "queue|max",
         "drops",
         "marks",
     ];
@@ -447,8 +448,8 @@ fn compared_links(comparison: &Comparison) -> Grid {
         "used",
         "packets",
         "delay mean",
-        "p99",
-        "max",
+        "delay|p99",
+        "delay|max",
         "queue max",
         "drops",
         "marks",
@@ -519,7 +520,8 @@ fn pauses(runs: &[(&str, &Summary)], most: usize) -> String {
     let Some((_, first)) = runs.iter().find(|(_, summary)| summary.pauses.is_some()) else {
         return String::new();
     };
-    let mut totals = new(&["protocol", "pauses", "links paused", "paused, mean", "longest"], 1);
+    let mut totals =
+        new(&["protocol", "pauses", "links paused", "paused, mean", "paused|longest"], 1);
     let titles = ["from", "to", "protocol", "Gbps", "used", "pauses", "paused", "of the time"];
     let mut ports = new(&titles, 3);
     let mut any = false;
