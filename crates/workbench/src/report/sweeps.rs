@@ -164,7 +164,7 @@ fn over_seeds(means: &Means) -> String {
         ));
     }
     if let Some(baseline) = &means.baseline {
-        let _ = write!(html, "<h3>Difference from {} by seed</h3>\n", escaped(baseline));
+        let _ = writeln!(html, "<h3>Difference from {} by seed</h3>", escaped(baseline));
         html.push_str(&rows_over_seeds(means, |one| shown_difference(one, means.seeds.len())));
     }
     html
