@@ -38,6 +38,8 @@ def test_a_wrong_scenario_is_refused_in_the_words_of_the_command(
     assert not out.exists()
     with pytest.raises(tidegate.ScenarioError, match=r"^scenario: fabric.spine: found the unknown"):
         tidegate.run(scenario)
+    with pytest.raises(tidegate.ScenarioError, match=r"^scenario: found bytes, .*decode"):
+        tidegate.run(b"duration = '1ms'\n")  # type: ignore[arg-type]
     with pytest.raises(tidegate.ScenarioError, match=r"^scenario:2: "):
         tidegate.run("duration = '1ms'\nfabric = 7\n")
 

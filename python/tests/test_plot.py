@@ -116,29 +116,73 @@ def test_sweeps_have_bands(scenario: dict[str, Any]) -> None:
             least = max(metric.mean - metric.half_width, 1)
             assert np.min(heights) == pytest.approx(least)
             assert np.max(heights) == pytest.approx(metric.mean + metric.half_width)
-    assert axes.get_ylabel() == "slowdown, p99"
+    assert axes.get_ylabel() == "slowdown, 99th percentile"
     over_all = plot.metric(sweep, "goodput_total_gbps", label="long")
-    assert over_all.get_ylabel() == "goodput total (Gbit/s)"
+    assert over_all.get_ylabel() == "goodput, total (Gbit/s)"
     for wrong, words in (
         (lambda: plot.metric(sweep, "speed"), "name: found 'speed'"),
         (lambda: plot.metric(sweep, "goodput_total_gbps"), "label: found none"),
         (lambda: plot.metric(sweep, "slowdown_p99", label="nobody"), "label: found 'nobody'"),
         (lambda: plot.metric(sweep, "slowdown_p99", x="protocol"), "x: found 'protocol'"),
         (lambda: plot.metric(sweep, "size_slowdown_p99"), "a value for each range of sizes"),
-        (lambda: plot.metric(sweep.points, "slowdown_p99"), "sweep: found tuple"),
+        (lambda: plot.metric(sweep.points, "slowdown_p99"), "of: found tuple"),
     ):
         with pytest.raises(tidegate.UsageError, match=words):
             wrong()
+
+
+def test_aggregates_are_drawn(scenario: dict[str, Any]) -> None:
+    two = names()[:2]
+    aggregate = tidegate.compare(scenario, two, seeds=3)
+    axes = plot.metric(aggregate, "slowdown_p99", label="search")
+    assert [tick.get_text() for tick in axes.get_xticklabels()] == two
+    assert axes.get_ylabel() == "slowdown, 99th percentile"
+    for at, run in enumerate(aggregate.runs):
+        (metric,) = [one for one in run.metrics if one.metric == "slowdown_p99"]
+        points, _, (bar,) = axes.containers[at].lines
+        assert list(points.get_data()[1]) == [metric.mean]
+        assert colors.same_color(points.get_color(), cards()[run.protocol])
+        low, high = (end[1] for end in bar.get_segments()[0])
+        assert metric.half_width is not None
+        assert low == pytest.approx(max(metric.mean - metric.half_width, 1))
+        assert high == pytest.approx(metric.mean + metric.half_width)
+    sizes = plot.by_size(aggregate, "p50")
+    lines = [line for line in sizes.get_lines() if not line.get_label().startswith("_")]
+    assert [line.get_label() for line in lines] == two and len(sizes.collections) == 2
+    means = [one.mean for one in aggregate.runs[0].metrics if one.metric == "size_slowdown_p50"]
+    assert list(lines[0].get_ydata()) == means
+    for wrong, words in (
+        (lambda: plot.metric(aggregate, "speed"), "name: found 'speed'"),
+        (lambda: plot.metric(aggregate, "size_slowdown_p99"), "`by_size` draws those"),
+        (lambda: plot.by_size(aggregate, "p999"), "no aggregate has by size"),
+        (lambda: plot.by_size(aggregate, label="x"), "label: found 'x', expected one of 'search'"),
+        (lambda: plot.cdf(aggregate), "`metric` and `by_size` draw an aggregate"),
+    ):
+        with pytest.raises(tidegate.UsageError, match=words):
+            wrong()
+
+
+def test_protocols_differ_in_grey() -> None:
+    known = plot.looks(list(cards()))
+    assert len({(look.marker, str(look.dash)) for look in known}) == len(known)
+    assert all(one.marker in plot._MARKERS for one in tidegate.protocols())
+
+
+def test_labels_are_not_mixed_silently(scenario: dict[str, Any]) -> None:
+    other = {"kind": "poisson", "label": "small", "sizes": "2KB", "load": 0.1}
+    run = tidegate.run({**scenario, "traffic": [*scenario["traffic"], other]})
+    with pytest.warns(tidegate.TidegateWarning, match="several labels .* 'search', 'small'"):
+        plot.cdf(run)
 
 
 def test_sweeps_over_quantities_have_an_axis_and_name_their_keys(scenario: dict[str, Any]) -> None:
     vary = {"fabric.host_link.delay": ["4us", "500ns", "1us"], "traffic.search.load": [0.1, 0.2]}
     sweep = tidegate.sweep(scenario, vary, cache=False)
     axes = plot.metric(sweep, "slowdown_p99")
-    assert axes.get_xlabel() == "fabric.host_link.delay (µs)"
+    assert axes.get_xlabel() == "delay of host_link (µs)"
     assert list(axes.get_lines()[0].get_xdata()) == [0.5, 1, 4]
     legend = axes.get_legend()
-    assert legend is not None and legend.get_title().get_text() == "traffic.search.load"
+    assert legend is not None and legend.get_title().get_text() == "load of search"
     words = tidegate.sweep(scenario, {"switch.routing": ["ecmp", "spray"]}, cache=False)
     with pytest.raises(tidegate.UsageError, match=r"there is none among switch\.routing"):
         plot.metric(words, "slowdown_p99")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import math
+import pickle
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -225,3 +226,41 @@ def test_a_figure_is_reproduced_and_kept(tmp_path: Path) -> None:
     claims = tidegate.reproduce(what, quick=True, out=tmp_path / "out", cache=tmp_path / "cache")
     assert {claim.claim for claim in claims} == set(figure.claims)
     assert (tmp_path / "out" / "report.html").exists() and any((tmp_path / "cache").iterdir())
+
+
+def test_results_can_be_pickled(scenario: dict[str, Any], tmp_path: Path) -> None:
+    kept = tidegate.run(scenario), tidegate.run(scenario, out=tmp_path / "out")
+    for run in kept:
+        again = pickle.loads(pickle.dumps(run))
+        assert again.summary == run.summary and again.folder == run.folder
+        assert pa.table(again.flows).equals(pa.table(run.flows))
+        assert pa.table(again.timeseries).equals(pa.table(run.timeseries))
+    comparison = tidegate.compare(scenario, names()[:2])
+    again = pickle.loads(pickle.dumps(comparison))
+    assert [run.protocol for run in again.runs] == names()[:2]
+
+
+def test_aggregates_have_paired_differences_and_print_as_a_table(scenario: dict[str, Any]) -> None:
+    two = names()[:2]
+    aggregate = tidegate.compare(scenario, two, seeds=3, baseline=two[1])
+    assert aggregate.baseline == two[1]
+    first, base = ({(m.label, m.metric, m.min_bytes): m for m in r.metrics} for r in aggregate.runs)
+    key = ("search", "slowdown_p99", None)
+    difference = first[key].difference
+    assert difference is not None and base[key].difference is None
+    pairs = zip(first[key].values, base[key].values, strict=True)
+    assert difference.values == tuple(a - b for a, b in pairs if a is not None and b is not None)
+    assert difference.mean == pytest.approx(sum(filter(None, difference.values)) / 3)
+    lines = repr(aggregate).splitlines()
+    assert lines[0] == f"<Aggregate: two racks, 3 seeds: {', '.join(two)}>"
+    assert lines[1].split()[:2] == ["label", "protocol"] and "slowdown p50" in lines[1]
+    assert any(line.startswith("search") and " ± " in line for line in lines)
+    assert f"Difference from {two[1]} by seed, n = 3" in lines
+    with pytest.raises(tidegate.UsageError, match="--baseline: `x` is not among the protocols"):
+        tidegate.compare(scenario, two, seeds=2, baseline="x")
+    with pytest.raises(tidegate.UsageError, match="--baseline: compares seed by seed, and n = 1"):
+        tidegate.compare(scenario, two, baseline=two[0])
+    sweep = tidegate.sweep(scenario, {"protocol": two}, seeds=2, baseline=two[1], cache=False)
+    assert sweep.baseline == two[1]
+    away = [any(one.difference for one in point.metrics) for point in sweep.points]
+    assert away == [True, False] and "difference_mean" in sweep.table.columns

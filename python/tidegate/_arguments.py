@@ -43,6 +43,7 @@ class Asked(TypedDict):
     search_seed: int
     set: list[str]
     seeds: str | None
+    baseline: str | None
 
 
 def plain(value: Any, key: str) -> Any:
@@ -71,6 +72,11 @@ def toml(value: Any, key: str) -> str:
 
 def scenario(given: Scenario) -> tuple[str, str]:
     """What the facade calls a scenario: its kind, and a path or TOML."""
+    if isinstance(given, (bytes, bytearray)):
+        raise ScenarioError(
+            "scenario: found bytes, expected a path, a text of TOML or a dictionary: decode them, "
+            'as in given.decode("utf-8")'
+        )
     if isinstance(given, Mapping):
         return "made", _native.toml_document(json.dumps(plain(given, "")))
     if isinstance(given, str) and "\n" in given:

@@ -108,7 +108,7 @@ def run(
     if seeds is not None:
         if seed is not None or captures is not None:
             raise UsageError("--seeds: is not for runs with a seed of their own, or a capture")
-        return _seeds(given, None, (set, seeds), (threads, out, force), progress)
+        return _seeds(given, (None, None), (set, seeds), (threads, out, force), progress)
     seed = seed_number(seed)
     if pcap is not None:  # It is written too, so that there is something to replace.
         options = most_threads(threads), folder(out), force
@@ -142,6 +142,7 @@ def compare(
     *,
     set: Changes = ...,
     seeds: Seeds,
+    baseline: str | None = ...,
     threads: int | None = ...,
     out: Path | None = ...,
     force: bool = ...,
@@ -154,12 +155,17 @@ def compare(
     set: Changes = None,
     seed: int | None = None,
     seeds: Seeds | None = None,
+    baseline: str | None = None,
     threads: int | None = None,
     out: Path | None = None,
     force: bool = False,
     progress: bool | None = None,
 ) -> Comparison | Aggregate:
-    """Run a scenario under several protocols, as `tidegate compare` does; arguments as in `run`."""
+    """Run a scenario under several protocols, as `tidegate compare` does; arguments as in `run`.
+
+    Under several seeds metrics have their differences from `baseline`, which is the first protocol
+    unless it is set.
+    """
     names = protocols.split(",") if isinstance(protocols, str) else list(protocols)
     if not names:
         raise UsageError("--protocols: found none, expected one at least")
@@ -167,7 +173,9 @@ def compare(
     if seeds is not None:
         if seed is not None:
             raise UsageError("--seeds: is not for runs with a seed of their own")
-        return _seeds(given, names, (set, seeds), (threads, out, force), progress)
+        return _seeds(given, (names, baseline), (set, seeds), (threads, out, force), progress)
+    if baseline is not None:
+        raise UsageError("--baseline: compares seed by seed, and n = 1 here: add seeds=5")
     with Bar(progress) as bar:
         text, warnings, tables = _native.compare(
             scenario(given), names, changes(set), seed, how(threads, out, force), bar.tell
@@ -179,7 +187,7 @@ def compare(
 
 def _seeds(
     given: Scenario,
-    protocols: list[str] | None,
+    compared: tuple[list[str] | None, str | None],
     of: tuple[Changes, Seeds],
     options: tuple[int | None, Path | None, bool],
     progress: bool | None,
@@ -188,7 +196,7 @@ def _seeds(
     with Bar(progress) as bar:
         changed, seeds = changes(of[0]), seeds_text(of[1])
         text = _native.run_seeds(
-            scenario(given), protocols, changed, seeds, how(*options), bar.tell
+            scenario(given), *compared, changed, seeds, how(*options), bar.tell
         )
     aggregate = made(Aggregate, json.loads(text), folder=_path(options[1]))
     warn(aggregate.warnings)

@@ -37,6 +37,7 @@ def _asked(
     mode: tuple[bool, int | None, int],
     set: Changes,
     seeds: Seeds | None,
+    baseline: str | None = None,
 ) -> Asked:
     together, points, search_seed = mode
     return {
@@ -47,6 +48,7 @@ def _asked(
         "search_seed": whole("--search-seed", search_seed, 0, MOST),
         "set": changes(set),
         "seeds": None if seeds is None else seeds_text(seeds),
+        "baseline": baseline,
     }
 
 
@@ -59,6 +61,7 @@ def sweep(
     search_seed: int = 1,
     set: Changes = None,
     seeds: Seeds | None = None,
+    baseline: str | None = None,
     threads: int | None = None,
     out: Path | None = None,
     force: bool = False,
@@ -70,13 +73,16 @@ def sweep(
 
     `given` is a scenario, and `vary` its keys with their values; or it is the file of a sweep.
     Several keys are a grid, or go together with `zip`; `random` draws so many points of the grid.
+    Where the protocol varies, metrics have their differences from `baseline`, which is the first of
+    the protocols unless it is set.
+
     Runs are kept in a folder of the user's cache, in another one that `cache` names, or, where that
     is `False`, nowhere.
 
     With `client`, a Dask client, or `True` for one of workers on this machine, the runs that the
     cache lacks are made by its workers. The cache has to be a folder that all of them share.
     """
-    asked = _asked(given, vary, (zip, random, search_seed), set, seeds)
+    asked = _asked(given, vary, (zip, random, search_seed), set, seeds, baseline)
     threads, to, force = how(threads, out, force)
     at = cache_folder(cache)
     if client is not None and client is not False:

@@ -29,8 +29,9 @@ from matplotlib.ticker import FuncFormatter, LogFormatter
 from tidegate import _native
 from tidegate._arguments import Path
 from tidegate._facade import protocols
+from tidegate._progress import warn
 from tidegate.errors import UsageError
-from tidegate.results import Comparison, Fct, Metric, Run, Sweep
+from tidegate.results import Aggregate, Comparison, Fct, Metric, Run, Sweep
 
 Runs: TypeAlias = "Run | Comparison | Iterable[Run] | Mapping[str, Run]"
 """What is drawn: runs, perhaps under names."""
@@ -71,8 +72,11 @@ _MARKERS = {
     "triangle-down": "v",
     "cross": "P",
     "star": "*",
+    "x": "X",
 }
 _DASHES: Sequence[Any] = ("-", (0, (4, 1.5)), (0, (1, 1)), (0, (4, 1, 1, 1)))
+_DASH_NAMES = ("solid", "dash", "dot")
+"""As the catalog has them, in the order of `_DASHES`."""
 _POINTS = 1000
 """Points of a distribution below its tail, which has as many."""
 _SIZES = 10 ** np.arange(3, 8)
@@ -101,8 +105,11 @@ class Look:
 
 
 @functools.cache
-def _cards() -> dict[str, tuple[str, str]]:
-    return {one.name: (one.color, _MARKERS.get(one.marker, "o")) for one in protocols()}
+def _cards() -> dict[str, tuple[str, str, int]]:
+    return {
+        one.name: (one.color, _MARKERS.get(one.marker, "o"), _DASH_NAMES.index(one.dash))
+        for one in protocols()
+    }
 
 
 def looks(names: Sequence[str]) -> list[Look]:
@@ -111,7 +118,8 @@ def looks(names: Sequence[str]) -> list[Look]:
     found = []
     for i, name in enumerate(names):
         if name in cards:
-            (color, marker), dash = cards[name], names[:i].count(name)
+            color, marker, dash = cards[name]
+            dash += names[:i].count(name)
         else:
             color, marker, dash = palette[i % len(palette)], "o", i // len(palette)
         again, dash = divmod(dash, len(_DASHES))
@@ -196,7 +204,7 @@ def _runs(given: Runs) -> dict[str, Run]:
         if not isinstance(one, Run):
             raise UsageError(
                 f"of: found {type(one).__name__}, expected runs, a comparison, or a dictionary of "
-                "runs; means over seeds have no rows"
+                "runs; means over seeds have no rows: `metric` and `by_size` draw an aggregate"
             )
     titles = [run.protocol for run in runs]
     for more in ("name", "seed"):
@@ -266,8 +274,10 @@ def _distribution(
     axes: Axes | None,
     is_tail: bool,
 ) -> Axes:
-    axes = _axes(axes)
-    for run, title, look in _lines(_runs(of)):
+    axes, runs = _axes(axes), _runs(of)
+    if label is None:
+        _one_label_of(runs.values())
+    for run, title, look in _lines(runs):
         values, larger = _values(run, column, label)
         if len(values) == 0:
             continue
@@ -290,6 +300,15 @@ def _distribution(
         axes.set_ylim(0, 1)
     _legend(axes)
     return axes
+
+
+def _one_label_of(runs: Iterable[Run]) -> None:
+    """Warn where messages of several labels are drawn together, whose mix may differ by run."""
+    groups = [group for run in runs for group in run.summary.groups if group.fct.count]
+    labels = sorted({group.label for group in groups})
+    if len(labels) > 1:
+        known = ", ".join(map(repr, labels))
+        warn([f"label: messages of several labels are drawn together; label draws one of {known}"])
 
 
 @_styled
@@ -321,23 +340,43 @@ def ccdf(
 
 @_styled
 def by_size(
-    of: Runs,
+    of: Runs | Aggregate,
     percentile: Literal["p50", "p99", "p999"] = "p99",
     *,
-    label: str = "all",
+    label: str | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """A percentile of the slowdown of messages by their size, in decades.
+    """A percentile of the slowdown of messages by their size, in decades; of all, or of a label.
 
-    A hollow marker is only a lower bound: too many messages of that size did not finish.
+    A hollow marker is only a lower bound: too many messages of that size did not finish. Of an
+    aggregate means are drawn, with bands of 95 % confidence; it has `p50` and `p99`.
     """
-    axes, runs = _axes(axes), _runs(of)
-    sizes = [one for run in runs.values() for one in _fct(run, label).by_size]
-    bounds = sorted({(one.min_bytes, one.below_bytes or math.inf) for one in sizes})
-    places = {least: place for place, (least, _) in enumerate(bounds)}
+    axes = _axes(axes)
     if percentile not in _PERCENTILES:
         known = ", ".join(_PERCENTILES)
         raise UsageError(f"percentile: found {percentile!r}, expected one of {known}")
+    if isinstance(of, Aggregate):
+        bounds = _means_by_size(axes, of, percentile, label)
+    else:
+        bounds = _runs_by_size(axes, _runs(of), percentile, label)
+    axes.set_xticks(range(len(bounds)), [_decade(*bound) for bound in bounds])
+    axes.set_yscale("log")
+    _plainly(axes.yaxis)
+    axes.set_xlabel("message size")
+    axes.set_ylabel(f"slowdown, {_PERCENTILES[percentile]}")
+    _legend(axes)
+    return axes
+
+
+def _runs_by_size(
+    axes: Axes, runs: dict[str, Run], percentile: str, label: str | None
+) -> list[tuple[int, float]]:
+    if label is None:
+        _one_label_of(runs.values())
+        label = "all"
+    sizes = [one for run in runs.values() for one in _fct(run, label).by_size]
+    bounds = sorted({(one.min_bytes, one.below_bytes or math.inf) for one in sizes})
+    places = {least: place for place, (least, _) in enumerate(bounds)}
     share = {"p50": 0.5, "p99": 0.99, "p999": 0.999}[percentile]
     for run, title, look in _lines(runs):
         points = []
@@ -349,13 +388,60 @@ def by_size(
                     reach = 1 - one.unfinished / one.count
                 points.append((places[one.min_bytes], slowdown, reach < share - _NOTHING))
         _marked(axes, points, title, look)
-    axes.set_xticks(range(len(bounds)), [_decade(*bound) for bound in bounds])
-    axes.set_yscale("log")
-    _plainly(axes.yaxis)
-    axes.set_xlabel("message size")
-    axes.set_ylabel(f"slowdown, {_PERCENTILES[percentile]}")
-    _legend(axes)
-    return axes
+    return bounds
+
+
+def _means_by_size(
+    axes: Axes, of: Aggregate, percentile: str, label: str | None
+) -> list[tuple[int, float]]:
+    name = f"size_slowdown_{percentile}"
+    runs = [(run.protocol, [one for one in run.metrics if one.metric == name]) for run in of.runs]
+    found = [one for _, metrics in runs for one in metrics]
+    if not found:
+        raise UsageError(f"percentile: found {percentile!r}, which no aggregate has by size")
+    labels = sorted({one.label for one in found})
+    if label is None and len(labels) > 1:
+        raise UsageError(f"label: found none, expected one of {', '.join(map(repr, labels))}")
+    if label is not None and label not in labels:
+        raise UsageError(f"label: found {label!r}, expected one of {', '.join(map(repr, labels))}")
+    own = labels[0] if label is None else label
+    bounds = sorted(
+        {(one.min_bytes or 0, one.below_bytes or math.inf) for one in found if one.label == own}
+    )
+    places = {least: place for place, (least, _) in enumerate(bounds)}
+    drawn = looks([protocol for protocol, _ in runs])
+    for (protocol, metrics), look in zip(runs, drawn, strict=True):
+        points = sorted((places[one.min_bytes or 0], one) for one in metrics if one.label == own)
+        _mean_line(axes, [(float(at), one) for at, one in points], protocol, look)
+    return bounds
+
+
+def _mean_line(axes: Axes, points: Sequence[tuple[float, Metric]], title: str, look: Look) -> None:
+    """Means with markers, and a band of 95 % confidence that ends where values can be.
+
+    A band is pale and has an outline with the line's dash, so that those of others are seen.
+    """
+    _marked(axes, [(at, one.mean, one.is_lower_bound) for at, one in points], title, look)
+    low, high = _interval([one for _, one in points])
+    where = [at for at, _ in points]
+    axes.fill_between(
+        where,
+        low,
+        high,
+        facecolor=colors.to_rgba(look.color, 0.12),
+        edgecolor=colors.to_rgba(look.color, 0.6),
+        linestyle=look.dash,
+        lw=0.5,
+        zorder=1,
+    )
+
+
+def _interval(metrics: Sequence[Metric]) -> tuple[Any, Any]:
+    """Where the means of all seeds are with 95 % confidence; a single seed has no interval."""
+    least, most = _native.limits(metrics[0].metric) if metrics else (0.0, math.inf)
+    half = np.array([one.half_width or 0.0 for one in metrics])
+    mean = np.array([one.mean for one in metrics])
+    return np.maximum(mean - half, least), np.minimum(mean + half, most)
 
 
 def _marked(
@@ -438,23 +524,86 @@ def queue(
 
 @_styled
 def metric(
-    sweep: Sweep,
+    of: Sweep | Aggregate,
     name: str,
     *,
     label: str | None = None,
     x: str | None = None,
     axes: Axes | None = None,
 ) -> Axes:
-    """A metric of a sweep over one of its keys, with bands of 95 % confidence over the seeds.
+    """A metric with its 95 % confidence over the seeds: of a sweep over a key, or of an aggregate.
 
-    Bands end where values can be: no slowdown is below 1, and nothing below 0.
+    Of a sweep there is a line for every value of the other keys, with bands. `x` is the first key
+    of numbers unless given. Of an aggregate each protocol has a point with a bar. `label` is the
+    label of the flows, where several have that metric.
 
-    There is a line for every value of the other keys. `x` is the first key of numbers unless given,
-    `label` the label of the flows, where several have that metric. A hollow marker is only a lower
-    bound: too many messages did not finish.
+    Bands and bars end where values can be: no slowdown is below 1, and nothing below 0. A hollow
+    marker is only a lower bound: too many messages did not finish. Axes are logarithmic where that
+    spreads the values better, as those of reports are.
     """
-    if not isinstance(sweep, Sweep):
-        raise UsageError(f"sweep: found {type(sweep).__name__}, expected a sweep")
+    if isinstance(of, Aggregate):
+        axes = _protocols_across(_axes(axes), of, name, label)
+    elif isinstance(of, Sweep):
+        axes = _key_across(axes, of, name, label, x)
+    else:
+        raise UsageError(f"of: found {type(of).__name__}, expected a sweep or an aggregate")
+    axes.set_ylabel(_said(name))
+    return axes
+
+
+def _protocols_across(axes: Axes, of: Aggregate, name: str, label: str | None) -> Axes:
+    """A point with a bar for each protocol."""
+    all_metrics = [run.metrics for run in of.runs]
+    protocols = [run.protocol for run in of.runs]
+    found: list[Metric] = []
+    for at, (run, look) in enumerate(zip(of.runs, looks(protocols), strict=True)):
+        for one in _one_label(all_metrics, run.metrics, name, label):
+            found.append(one)
+            low, high = _interval([one])
+            axes.errorbar(
+                [at],
+                [one.mean],
+                yerr=[one.mean - low, high - one.mean],
+                color=look.color,
+                marker=look.marker,
+                markersize=5,
+                markerfacecolor="white" if one.is_lower_bound else look.color,
+                capsize=3,
+                label=run.protocol,
+            )
+    if not found:
+        raise UsageError(f"label: found {label!r}, which has no {name}")
+    axes.set_xticks(range(len(protocols)), protocols)
+    if sum(map(len, protocols)) > 30:
+        axes.tick_params(axis="x", labelrotation=35)
+    axes.set_xlim(-0.5, len(protocols) - 0.5)
+    axes.set_xlabel("protocol")
+    _log_where_decades(axes, [one.mean for one in found])
+    return axes
+
+
+def _log_where_decades(axes: Axes, values: Sequence[float]) -> None:
+    """A logarithmic y axis for values above zero that span more than a decade and a half."""
+    if min(values) > 0 and max(values) > 30 * min(values):
+        axes.set_yscale("log")
+        _plainly(axes.yaxis)
+
+
+def _suits_log(numbers: Sequence[float]) -> bool:
+    """Whether numbers span a decade or nearly, and are more even on a log axis."""
+    if len(numbers) < 3 or numbers[0] <= 0 or numbers[-1] < 8 * numbers[0]:
+        return False
+
+    def widest(of: Any) -> float:
+        return float(np.max(np.diff(of)) / (of[-1] - of[0]))
+
+    return widest(np.log(numbers)) < widest(np.array(numbers))
+
+
+def _key_across(
+    axes: Axes | None, sweep: Sweep, name: str, label: str | None, x: str | None
+) -> Axes:
+    """A line over a key for every value of the others."""
     numeric: dict[str, tuple[list[float], str]] = {}
     for i, key in enumerate(sweep.keys):
         found = [_native.magnitude(str(point.values[i])) for point in sweep.points]
@@ -467,46 +616,52 @@ def metric(
         raise UsageError(f"x: found {across!r}, expected a key of numbers: {known}")
     axes = _axes(axes)
     at, (places, unit) = sweep.keys.index(across), numeric[across]
+    all_metrics = [point.metrics for point in sweep.points]
     lines: dict[tuple[str, ...], list[tuple[float, Metric]]] = {}
     for point, across_at in zip(sweep.points, places, strict=True):
         others = [str(value) for i, value in enumerate(point.values) if i != at]
-        for one in _one_label(sweep, point.metrics, name, label):
+        for one in _one_label(all_metrics, point.metrics, name, label):
             protocol = [] if one.protocol in others else [one.protocol]
             lines.setdefault((*others, *protocol), []).append((across_at, one))
     if not lines:
         raise UsageError(f"label: found {label!r}, which has no {name}")
-    least, most = _native.limits(name)
     # What all lines share tells none of them apart.
     shared = [len(set(column)) == 1 for column in zip(*lines, strict=True)]
     drawn = looks([points[0][1].protocol for points in lines.values()])
     for (names, points), look in zip(lines.items(), drawn, strict=True):
         points.sort(key=lambda point: point[0])
         told = [one for one, is_shared in zip(names, shared, strict=True) if not is_shared]
-        title = ", ".join(told or names[-1:])
-        marked = [(place, one.mean, one.is_lower_bound) for place, one in points]
-        _marked(axes, marked, title, look)
-        # A single seed has no band.
-        half = np.array([one.half_width or 0.0 for _, one in points])
-        mean = np.array([one.mean for _, one in points])
-        low, high = np.maximum(mean - half, least), np.minimum(mean + half, most)
-        where = [place for place, _ in points]
-        axes.fill_between(where, low, high, color=look.color, alpha=0.2, lw=0)
-    axes.set_xlabel(f"{across} ({_UNITS.get(unit, unit)})" if unit else across)
-    axes.set_ylabel(_said(name))
+        _mean_line(axes, points, ", ".join(told or names[-1:]), look)
+    if _suits_log(sorted(set(places))):
+        axes.set_xscale("log")
+        _plainly(axes.xaxis)
+    _log_where_decades(axes, [one.mean for points in lines.values() for _, one in points])
+    words = _native.key_words(across)
+    axes.set_xlabel(f"{words} ({_UNITS.get(unit, unit)})" if unit else words)
     # Of what the lines are; protocols say it themselves.
-    keys = [key for i, key in enumerate(sweep.keys) if i != at and key != "transport.protocol"]
+    keys = [
+        _native.key_words(key)
+        for i, key in enumerate(sweep.keys)
+        if i != at and key != "transport.protocol"
+    ]
     _legend(axes, ", ".join(keys) if len(lines) > 1 else None)
     return axes
 
 
 def _one_label(
-    sweep: Sweep, metrics: Sequence[Metric], name: str, label: str | None
+    everywhere: Sequence[Sequence[Metric]],
+    metrics: Sequence[Metric],
+    name: str,
+    label: str | None,
 ) -> list[Metric]:
     if name.startswith("size_"):
-        raise UsageError(f"name: {name} has a value for each range of sizes; `table` has them all")
+        raise UsageError(
+            f"name: {name} has a value for each range of sizes: `by_size` draws those of an "
+            "aggregate, and the table of a sweep has them all"
+        )
     named = [one for one in metrics if one.metric == name and one.min_bytes is None]
-    if not named and not any(one.metric == name for p in sweep.points for one in p.metrics):
-        known = sorted({one.metric for point in sweep.points for one in point.metrics})
+    if not named and not any(one.metric == name for of in everywhere for one in of):
+        known = sorted({one.metric for of in everywhere for one in of})
         raise UsageError(f"name: found {name!r}, expected one of {', '.join(known)}")
     if label is not None:
         return [one for one in named if one.label == label]
@@ -517,13 +672,10 @@ def _one_label(
 
 
 _UNITS = {"us": "µs", "gbps": "Gbit/s", "bytes": "bytes", "Gbps": "Gbit/s", "B": "bytes"}
-_PERCENTILES = {"p50": "median", "p99": "p99", "p999": "p99.9"}
+_PERCENTILES = {"p50": "median", "p99": "99th percentile", "p999": "99.9th percentile"}
 
 
 def _said(name: str) -> str:
-    """`fct_p99_us` as an axis says it: completion time, p99 (µs)."""
-    words = name.split("_")
-    unit = f" ({_UNITS[words.pop()]})" if words[-1] in _UNITS else ""
-    which = f", {_PERCENTILES[words.pop()]}" if words[-1] in _PERCENTILES else ""
-    text = "completion time" if words == ["fct"] else " ".join(words)
-    return f"{text}{which}{unit}"
+    """`fct_p99_us` as an axis says it: completion time, 99th percentile (µs)."""
+    end = name.rsplit("_", 1)[-1]
+    return _native.words(name) + (f" ({_UNITS[end]})" if end in _UNITS else "")

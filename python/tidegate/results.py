@@ -192,6 +192,18 @@ class PauseStorm:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Pauses:
+    """How much links were paused; `longest` is the link that was paused longest, from and to."""
+
+    pauses: int
+    links: int
+    paused_links: int
+    share_mean: float | None
+    share_max: float | None
+    longest: tuple[str, ...] | None
+
+
+@dataclass(frozen=True, kw_only=True)
 class Times:
     """How long iterations take, in microseconds."""
 
@@ -264,6 +276,7 @@ class Summary:
     circuits: Circuits | None = None
     faults: Faults | None = None
     pause_storms: tuple[PauseStorm, ...] = ()
+    pauses: Pauses | None = None
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -308,8 +321,27 @@ class Comparison:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Difference:
+    """How far a metric is from the baseline's, seed by seed: mean and half of its 95 % interval.
+
+    `p` is that of the paired t-test, `p_holm` the same by Holm's correction over the table.
+    """
+
+    n: int
+    mean: float
+    half_width: float | None
+    p: float | None
+    p_holm: float | None
+    is_significant: bool
+    values: tuple[float | None, ...]
+
+
+@dataclass(frozen=True, kw_only=True)
 class Metric:
-    """A metric over several seeds: mean and half of its 95 % interval."""
+    """A metric over several seeds: mean and half of its 95 % interval.
+
+    `difference` is that from the same under the baseline; the baseline itself has none.
+    """
 
     label: str
     protocol: str
@@ -323,6 +355,7 @@ class Metric:
     is_lower_bound: bool
     is_best: bool
     values: tuple[float | None, ...]
+    difference: Difference | None = None
     min_bytes: int | None = None
     below_bytes: int | None = None
 
@@ -336,16 +369,97 @@ class SeededRun:
     metrics: tuple[Metric, ...] = field(repr=False)
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False)
 class Aggregate:
-    """Runs of one scenario under several seeds: `aggregate.json`."""
+    """Runs of one scenario under several seeds: `aggregate.json`. Printed, it is a table."""
 
     schema: int
     name: str
     seeds: tuple[int, ...]
     warnings: tuple[str, ...]
     runs: tuple[SeededRun, ...]
+    baseline: str | None = None
     folder: Path | None = None
+
+    def __repr__(self) -> str:
+        """Means with their intervals, and below them differences from the baseline."""
+        names = ", ".join(run.protocol for run in self.runs)
+        seeds = "1 seed" if len(self.seeds) == 1 else f"{len(self.seeds)} seeds"
+        parts = [f"<Aggregate: {self.name}, {seeds}: {names}>", *_table(self.runs, _shown)]
+        if self.baseline is not None:
+            parts += [
+                "",
+                f"Difference from {self.baseline} by seed, n = {len(self.seeds)}",
+                *_table(self.runs, _shown_difference),
+                "",
+                "*: significant (5 %) by paired t-tests, Holm-corrected over the table",
+            ]
+        return "\n".join(parts)
+
+
+_COLUMNS = (
+    ("goodput_mean_gbps", "goodput Gbps"),
+    ("goodput_jain", "Jain"),
+    ("unfinished", "unfinished"),
+    ("fct_p50_us", "FCT p50 us"),
+    ("fct_p99_us", "p99 us"),
+    ("slowdown_p50", "slowdown p50"),
+    ("slowdown_p99", "p99"),
+    ("exchange_p99_us", "request p99 us"),
+    ("job_completion_us", "collective us"),
+)
+"""Metrics of the table that an aggregate prints, and their titles."""
+
+
+def _table(runs: tuple[SeededRun, ...], shown: Callable[[Metric], str]) -> list[str]:
+    """A row for each label and protocol that has any of the metrics."""
+    rows: dict[tuple[str, str], dict[str, str]] = {}
+    for run in runs:
+        for one in run.metrics:
+            if one.min_bytes is None and one.metric in dict(_COLUMNS) and shown(one):
+                rows.setdefault((one.label, run.protocol), {})[one.metric] = shown(one)
+    used = [(name, title) for name, title in _COLUMNS if any(name in row for row in rows.values())]
+    lines = [["label", "protocol", *(title for _, title in used)]]
+    labels = [label for label, _ in rows]
+    for (label, protocol), row in sorted(rows.items(), key=lambda of: labels.index(of[0][0])):
+        lines.append([label or "-", protocol, *(row.get(name, "-") for name, _ in used)])
+    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+    return ["  ".join(map(_aligned, line, widths, range(len(line)))).rstrip() for line in lines]
+
+
+def _aligned(cell: str, width: int, column: int) -> str:
+    return cell.ljust(width) if column < 2 else cell.rjust(width)
+
+
+def _digits(value: float) -> str:
+    """Three significant digits, without a power of ten."""
+    size = abs(value)
+    decimals = 0 if size >= 99.95 or size == 0 else 1 if size >= 9.995 else 2
+    return f"{value:.{3 if 0 < size < 0.9995 else decimals}f}"
+
+
+def _shown(one: Metric) -> str:
+    """Like `* 19.8 ± 0.12`: a star where it is the best."""
+    bound = "≥ " if one.is_lower_bound else ""
+    value = _digits(one.mean) + _half(one.mean, one.half_width)
+    return f"{'* ' if one.is_best else ''}{bound}{value}"
+
+
+def _half(mean: float, half: float | None) -> str:
+    """Half of an interval, where it is seen beside the digits of the mean."""
+    return "" if half is None or half <= 5e-4 * abs(mean) else f" ± {_digits(half)}"
+
+
+def _shown_difference(one: Metric) -> str:
+    if one.difference is None:
+        return ""
+    away = one.difference
+    mean = _digits(away.mean)
+    # What is zero in all digits that are shown has no sign.
+    is_zero = not mean.strip("-0.")
+    mean = mean.lstrip("-") if is_zero else f"+{mean}" if away.mean > 0 else mean
+    half = _half(away.mean, away.half_width)
+    return f"{'* ' if away.is_significant else ''}{mean}{half}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -379,6 +493,7 @@ class Sweep:
     points: tuple[SweepPoint, ...]
     failed: tuple[FailedRun, ...]
     table: Table
+    baseline: str | None = None
     warnings: tuple[str, ...] = ()
     kept: int = 0
     folder: Path | None = None
@@ -470,6 +585,7 @@ class Protocol:
     citation: str
     color: str
     marker: str
+    dash: str
     needs: tuple[str, ...]
     marking: str | None
     telemetry_bytes: TelemetryBytes

@@ -386,6 +386,8 @@ fn no_two_cards_are_alike() {
                 a.name,
                 b.name
             );
+            // In grey, too.
+            assert!((a.marker, a.dash) != (b.marker, b.dash), "{} and {}", a.name, b.name);
         }
     }
 }

@@ -3,14 +3,15 @@
 use std::collections::BTreeSet;
 
 use tidegate_workbench::results::Summary;
-use tidegate_workbench::{Aggregate, Aggregated, Estimate, SeededRun};
+use tidegate_workbench::{Aggregate, Aggregated, Better, Difference, Estimate, METRICS, SeededRun};
 
-use crate::format::{self, BOUND, NONE, digits};
+use crate::format::{self, BOUND, NONE};
+use crate::grid::{drawn, new, prose};
 use crate::jobs;
-use crate::table::{drawn, heading, label, new, protocol, size_range, titled};
+use crate::table::{heading, label, protocol, size_range, titled};
 
-/// Stands before what is best beyond doubt.
-const BEST: &str = "*";
+/// Stands before what paired tests find significant.
+const STAR: &str = "*";
 const BY_SIZE: &str = "Slowdown by message size: 99th percentile";
 /// What stands above the table of these.
 pub(crate) const EXCHANGES: &str = "Requests of closed loops, to the end of the reply";
@@ -23,36 +24,76 @@ pub(crate) fn tables(aggregate: &Aggregate, seeds: &str) -> String {
     let Some((_, first)) = firsts.first() else { return String::new() };
     let count = aggregate.seeds.len();
     let mut text = heading(first, &format!("{count} seeds ({seeds})"), &firsts);
-    let (messages, flows): (Vec<GroupRow<'_>>, Vec<GroupRow<'_>>) =
-        groups(runs, count, Of::Flows).into_iter().partition(GroupRow::has_messages);
-    if !flows.is_empty() {
-        text.push_str(&titled("Goodput a flow", first));
-        text.push_str(&flow_table(&[], &flows));
-    }
-    if !messages.is_empty() {
-        text.push_str(&titled("Messages", first));
-        text.push_str(&message_table(&[], &messages));
-        text.push_str(&titled(BY_SIZE, first));
-        text.push_str(&size_table(&messages));
-    }
-    for (title, of, table) in
-        [(jobs::TITLE, Of::Jobs, job_table as Table), (EXCHANGES, Of::Exchanges, exchange_table)]
-    {
-        let rows = groups(runs, count, of);
-        if !rows.is_empty() {
-            text.push_str(&titled(title, first));
-            text.push_str(&table(&[], &rows));
+    let views = [View::Means, View::Differences(aggregate.baseline.as_deref())];
+    let titled = |title: &str| titled(title, first);
+    let rows = all_tables(&[], usize::MAX, views, |of, view| groups(runs, count, of, view), titled);
+    text.push_str(&rows);
+    let explained = legend(&text, count, aggregate.baseline.as_deref());
+    text.push_str(&explained);
+    prose(&text)
+}
+
+/// What a table shows of its metrics.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum View<'a> {
+    /// Their means over the seeds.
+    Means,
+    /// How far they are from those of this protocol.
+    Differences(Option<&'a str>),
+}
+
+impl View<'_> {
+    /// The line above a table.
+    fn titled(self, what: &str, seeds: usize) -> String {
+        match self {
+            View::Differences(Some(baseline)) => {
+                format!("{what}: difference from {baseline} by seed, n = {seeds}")
+            }
+            _ => what.to_owned(),
         }
     }
-    text.push_str(&titled("Switches", first));
-    text.push_str(&switch_table(runs, count));
-    let explained = legend(&text, count);
-    text.push_str(&explained);
+
+    /// Whether it shows a metric: of differences those of which one way is better.
+    fn shows(self, metric: &str) -> bool {
+        let is_its = |(name, _, better, _): &(&str, &str, Better, &str)| {
+            *name == metric && *better != Better::Neither
+        };
+        self == View::Means || METRICS.iter().any(is_its)
+    }
+}
+
+/// All tables, each with its differences below it; `rows` has what is in them, of which each shows
+/// so many.
+pub(crate) fn all_tables<'a>(
+    heads: &[String],
+    most: usize,
+    views: [View<'_>; 2],
+    rows: impl Fn(Of, View<'_>) -> Vec<GroupRow<'a>>,
+    titled: impl Fn(&str) -> String,
+) -> String {
+    let all: [(&str, Of, Table); 6] = [
+        ("Goodput a flow", Of::Flows, flow_table),
+        ("Messages", Of::Messages, message_table),
+        (BY_SIZE, Of::Messages, size_table),
+        (jobs::TITLE, Of::Jobs, job_table),
+        (EXCHANGES, Of::Exchanges, exchange_table),
+        ("Switches", Of::Switches, switch_table),
+    ];
+    let mut text = String::new();
+    for ((title, of, table), view) in all.iter().flat_map(|one| views.map(|view| (one, view))) {
+        let rows = rows(*of, view);
+        let Some(seeds) = rows.first().map(|row| row.seeds) else { continue };
+        text.push_str(&titled(&view.titled(title, seeds)));
+        text.push_str(&table(heads, &rows[..rows.len().min(most)], view));
+        if rows.len() > most {
+            text.push_str(&format!("… and {} more rows: see --out\n", rows.len() - most));
+        }
+    }
     text
 }
 
 /// What the signs in `text` mean, where it is about several seeds.
-pub(crate) fn legend(text: &str, seeds: usize) -> String {
+pub(crate) fn legend(text: &str, seeds: usize, baseline: Option<&str>) -> String {
     let mut said = String::new();
     if seeds > 1 {
         said.push_str(&format!(
@@ -60,8 +101,15 @@ pub(crate) fn legend(text: &str, seeds: usize) -> String {
              many of the {seeds} have a value.\n"
         ));
     }
-    if text.contains(&format!(" {BEST} ")) {
-        said.push_str(&format!("{BEST}: the best; its interval is apart from each other's.\n"));
+    if let Some(baseline) = baseline {
+        said.push_str(&match seeds {
+            1 => format!("n = 1: differences from {baseline} have no interval and no star.\n"),
+            _ => format!(
+                "{STAR}: significant (5 %) by paired t-tests over the seeds, Holm-corrected over \
+                 the table: of means, the best differs from every other protocol; of differences, \
+                 this one from {baseline}.\n"
+            ),
+        });
     }
     if text.contains(BOUND) {
         said.push_str(&format!(
@@ -73,10 +121,10 @@ pub(crate) fn legend(text: &str, seeds: usize) -> String {
 }
 
 /// The groups of all runs, label by label in the order of their first appearance.
-fn groups(runs: &[SeededRun], seeds: usize, of: Of) -> Vec<GroupRow<'_>> {
+fn groups<'a>(runs: &'a [SeededRun], seeds: usize, of: Of, view: View<'_>) -> Vec<GroupRow<'a>> {
     let mut all: Vec<GroupRow<'_>> = Vec::new();
     for run in runs {
-        all.extend(GroupRow::all(of, &run.metrics, &[], Some(&run.protocol), seeds));
+        all.extend(GroupRow::all((of, view), &run.metrics, &[], Some(&run.protocol), seeds));
     }
     let mut labels: Vec<&str> = Vec::new();
     for group in &all {
@@ -89,30 +137,36 @@ fn groups(runs: &[SeededRun], seeds: usize, of: Of) -> Vec<GroupRow<'_>> {
 }
 
 /// Draws rows below these titles.
-pub(crate) type Table = fn(&[String], &[GroupRow<'_>]) -> String;
+type Table = fn(&[String], &[GroupRow<'_>], View<'_>) -> String;
 
 /// What has a row.
 #[derive(Clone, Copy)]
 pub(crate) enum Of {
+    /// Flows without end.
     Flows,
+    Messages,
     Jobs,
     Exchanges,
+    /// The whole run.
+    Switches,
 }
 
 impl Of {
     /// A metric that all of these have, and nothing else has.
     const fn mark(self) -> &'static str {
         match self {
-            Of::Flows => "retransmitted_bytes",
+            Of::Flows | Of::Messages => "retransmitted_bytes",
             Of::Jobs => "job_iterations",
             Of::Exchanges => "exchanges",
+            Of::Switches => "packet_hops",
         }
     }
 }
 
 /// What has a label and a protocol, over all seeds: a row of a table.
 pub(crate) struct GroupRow<'a> {
-    /// What stands in the first columns.
+    /// What stands in the first columns: names in front, then label and protocol, or protocol
+    /// alone.
     names: Vec<String>,
     metrics: &'a [Aggregated],
     label: &'a str,
@@ -123,10 +177,10 @@ pub(crate) struct GroupRow<'a> {
 }
 
 impl<'a> GroupRow<'a> {
-    /// The groups of these metrics, with `names` in front of label and protocol. The protocol under
-    /// which they ran is told beside their own where that is another.
+    /// The groups of these metrics that a view has something of, with `names` in front of label and
+    /// protocol. The protocol under which they ran is told beside their own where that is another.
     pub(crate) fn all(
-        of: Of,
+        (of, view): (Of, View<'_>),
         metrics: &'a [Aggregated],
         names: &[String],
         under: Option<&str>,
@@ -135,16 +189,27 @@ impl<'a> GroupRow<'a> {
         let groups = metrics.iter().filter(|one| one.metric == of.mark());
         let row = |one: &'a Aggregated| {
             let own = one.protocol.as_str();
-            let its = [label(&one.label), protocol(under.unwrap_or(own), own)];
+            let its = match of {
+                Of::Switches => vec![under.unwrap_or(own).to_owned()],
+                _ => vec![label(&one.label), protocol(under.unwrap_or(own), own)],
+            };
             let names = names.iter().cloned().chain(its).collect();
             GroupRow { names, metrics, label: &one.label, protocol: own, seeds, n: one.n }
         };
-        groups.map(row).collect()
+        let is_its = |row: &GroupRow<'_>| match of {
+            Of::Flows => row.find("messages").is_none(),
+            Of::Messages => row.find("messages").is_some(),
+            Of::Jobs | Of::Exchanges | Of::Switches => true,
+        };
+        let is_shown = |row: &GroupRow<'_>| view == View::Means || row.has_differences();
+        groups.map(row).filter(|row| is_its(row) && is_shown(row)).collect()
     }
 
-    /// Whether they are messages; else flows without end.
-    pub(crate) fn has_messages(&self) -> bool {
-        self.find("messages").is_some()
+    /// Whether any metric of it has a difference.
+    fn has_differences(&self) -> bool {
+        let is_its =
+            |one: &&Aggregated| (&*one.label, &*one.protocol) == (self.label, self.protocol);
+        self.metrics.iter().filter(is_its).any(|one| one.difference.is_some())
     }
 
     /// A metric of messages of all sizes.
@@ -160,104 +225,110 @@ impl<'a> GroupRow<'a> {
         })
     }
 
-    fn cell(&self, metric: &str) -> String {
-        cell(self.find(metric), self.seeds)
+    fn cell(&self, metric: &str, view: View<'_>) -> String {
+        if (metric, view) == ("unfinished", View::Means) {
+            return format!("{} of {}", self.sum("unfinished"), self.sum("messages"));
+        }
+        cell(self.find(metric), self.seeds, view)
+    }
+
+    /// Of all seeds.
+    fn sum(&self, metric: &str) -> f64 {
+        self.find(metric).map_or(0.0, |one| one.values.iter().flatten().sum())
     }
 }
 
-/// The titles in front, and then label, protocol and these.
-fn titles<'a>(heads: &'a [String], rest: &[&'a str]) -> Vec<&'a str> {
-    let heads = heads.iter().map(String::as_str).chain(["label", "protocol"]);
-    heads.chain(rest.iter().copied()).collect()
-}
-
-/// Rows with these columns, a title and a metric each, behind how many seeds gave a value.
+/// Rows with these columns, a title and a metric each, as far as any row has it; of means, behind
+/// how many seeds gave a value.
 fn metric_table(
     heads: &[String],
     groups: &[GroupRow<'_>],
-    columns: &[(&'static str, &str)],
+    view: View<'_>,
+    columns: &[(&str, &str)],
 ) -> String {
-    let rest: Vec<&str> = [("seeds", "")].iter().chain(columns).map(|(title, _)| *title).collect();
-    let mut table = new(&titles(heads, &rest), heads.len() + 2);
+    let is_known = |metric| groups.iter().any(|group| group.find(metric).is_some());
+    let columns: Vec<_> =
+        columns.iter().filter(|(_, metric)| view.shows(metric) && is_known(metric)).collect();
+    let titles: Vec<&str> = columns.iter().map(|(title, _)| *title).collect();
+    let cells = |group: &GroupRow<'_>| -> Vec<String> {
+        columns.iter().map(|(_, metric)| group.cell(metric, view)).collect()
+    };
+    with_names(heads, groups, view, &titles, cells)
+}
+
+/// A table of groups under their names.
+fn with_names(
+    heads: &[String],
+    groups: &[GroupRow<'_>],
+    view: View<'_>,
+    titles: &[&str],
+    cells: impl Fn(&GroupRow<'_>) -> Vec<String>,
+) -> String {
+    let names = groups.first().map_or(0, |group| group.names.len());
+    let own = ["label", "protocol"];
+    let own = &own[own.len() - (names - heads.len()).min(own.len())..];
+    let seeds = (view == View::Means).then_some("seeds");
+    let all = heads.iter().map(String::as_str).chain(own.iter().copied()).chain(seeds);
+    let mut table = new(&all.chain(titles.iter().copied()).collect::<Vec<_>>(), names);
     for group in groups {
-        let cells = columns.iter().map(|(_, metric)| group.cell(metric));
-        let names = group.names.iter().cloned();
-        table.add_row(names.chain([group.n.to_string()]).chain(cells));
+        let seeds = seeds.map(|_| group.n.to_string());
+        table.add_row(group.names.iter().cloned().chain(seeds).chain(cells(group)));
     }
     drawn(&table)
 }
 
 /// Flows without end; `heads` are the titles of the names in front.
-pub(crate) fn flow_table(heads: &[String], groups: &[GroupRow<'_>]) -> String {
+fn flow_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("goodput Gbps", "goodput_mean_gbps"),
-        ("min", "goodput_min_gbps"),
+        ("goodput|min", "goodput_min_gbps"),
         ("Jain", "goodput_jain"),
         ("fair share", "fair_share_gbps"),
         ("hop delay", "hop_delay_us"),
     ];
-    metric_table(heads, groups, &columns)
+    metric_table(heads, groups, view, &columns)
 }
 
 /// Collectives; `heads` are the titles of the names in front.
-pub(crate) fn job_table(heads: &[String], groups: &[GroupRow<'_>]) -> String {
+fn job_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("iterations", "job_iterations"),
         ("completion", "job_completion_us"),
-        ("mean", "job_iteration_mean_us"),
-        ("p99", "job_iteration_p99_us"),
+        ("iteration|mean", "job_iteration_mean_us"),
+        ("iteration|p99", "job_iteration_p99_us"),
         ("algbw", "job_algbw_gbps"),
         ("busbw", "job_busbw_gbps"),
     ];
-    metric_table(heads, groups, &columns)
+    metric_table(heads, groups, view, &columns)
 }
 
 /// Closed loops; `heads` are the titles of the names in front.
-pub(crate) fn exchange_table(heads: &[String], groups: &[GroupRow<'_>]) -> String {
+fn exchange_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let columns = [
         ("requests", "exchanges"),
-        ("mean", "exchange_mean_us"),
-        ("p50", "exchange_p50_us"),
-        ("p99", "exchange_p99_us"),
+        ("time|mean", "exchange_mean_us"),
+        ("time|p50", "exchange_p50_us"),
+        ("time|p99", "exchange_p99_us"),
     ];
-    metric_table(heads, groups, &columns)
+    metric_table(heads, groups, view, &columns)
 }
 
 /// Messages; `heads` are the titles of the names in front.
-pub(crate) fn message_table(heads: &[String], groups: &[GroupRow<'_>]) -> String {
-    let rest = [
-        "seeds",
-        "unfinished",
-        "offered Gbps",
-        "goodput Gbps",
-        "FCT p50",
-        "p99",
-        "slowdown p50",
-        "p99",
+fn message_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
+    let columns = [
+        ("unfinished", "unfinished"),
+        ("offered Gbps", "offered_gbps"),
+        ("goodput Gbps", "goodput_total_gbps"),
+        ("FCT p50", "fct_p50_us"),
+        ("FCT|p99", "fct_p99_us"),
+        ("slowdown p50", "slowdown_p50"),
+        ("slowdown|p99", "slowdown_p99"),
     ];
-    let mut table = new(&titles(heads, &rest), heads.len() + 2);
-    for group in groups {
-        let sum = |metric| -> f64 {
-            group.find(metric).map_or(0.0, |one| one.values.iter().flatten().sum())
-        };
-        let unfinished = format!("{} of {}", sum("unfinished"), sum("messages"));
-        let metrics = [
-            "offered_gbps",
-            "goodput_total_gbps",
-            "fct_p50_us",
-            "fct_p99_us",
-            "slowdown_p50",
-            "slowdown_p99",
-        ];
-        let cells = metrics.map(|metric| group.cell(metric));
-        let head = [group.n.to_string(), unfinished];
-        table.add_row(group.names.iter().cloned().chain(head).chain(cells));
-    }
-    drawn(&table)
+    metric_table(heads, groups, view, &columns)
 }
 
 /// A column a decade of sizes, where any group has messages of it.
-fn size_table(groups: &[GroupRow<'_>]) -> String {
+fn size_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
     let metric = "size_slowdown_p99";
     let mut columns = BTreeSet::new();
     for one in groups.iter().flat_map(|group| group.metrics).filter(|one| one.metric == metric) {
@@ -265,55 +336,47 @@ fn size_table(groups: &[GroupRow<'_>]) -> String {
     }
     let sizes: Vec<String> = columns.iter().map(|(min, below)| size_range(*min, *below)).collect();
     let sizes: Vec<&str> = sizes.iter().map(String::as_str).collect();
-    let mut table = new(&titles(&[], &sizes), 2);
-    for group in groups {
-        let cells =
-            columns.iter().map(|(min, _)| cell(group.of_size(metric, Some(*min)), group.seeds));
-        table.add_row(group.names.iter().cloned().chain(cells));
-    }
-    drawn(&table)
+    with_names(heads, groups, view, &sizes, |group| {
+        let cell = |min: u64| cell(group.of_size(metric, Some(min)), group.seeds, view);
+        columns.iter().map(|(min, _)| cell(*min)).collect()
+    })
 }
 
-fn switch_table(runs: &[SeededRun], seeds: usize) -> String {
-    let metrics = [
+/// What is of the whole run, which has no label.
+fn switch_table(heads: &[String], groups: &[GroupRow<'_>], view: View<'_>) -> String {
+    let columns = [
         ("busiest port", "utilization_max"),
         ("longest wait", "queue_delay_mean_us"),
         ("ToR buffer", "tor_buffer_mean_bytes"),
-        ("max", "tor_buffer_max_bytes"),
+        ("ToR buffer|max", "tor_buffer_max_bytes"),
         ("core buffer", "core_buffer_mean_bytes"),
-        ("max", "core_buffer_max_bytes"),
+        ("core buffer|max", "core_buffer_max_bytes"),
         ("drops", "drops"),
         ("marks", "ecn_marks"),
+        ("pauses", "pauses"),
+        ("links paused", "paused_links"),
+        ("paused, mean", "paused_share_mean"),
+        ("paused|longest", "paused_share_max"),
     ];
-    let is_known = |(_, metric): &(&str, &str)| {
-        runs.iter().any(|run| run.metrics.iter().any(|one| one.metric == *metric))
-    };
-    let some: Vec<(&str, &str)> = metrics.into_iter().filter(is_known).collect();
-    let titles: Vec<&str> =
-        ["protocol", "seeds"].into_iter().chain(some.iter().map(|(title, _)| *title)).collect();
-    let mut table = new(&titles, 1);
-    for run in runs {
-        let find = |metric| run.metrics.iter().find(|one| one.metric == metric);
-        let cells = some.iter().map(|(_, metric)| cell(find(*metric), seeds));
-        let head = [run.protocol.clone(), run.digests.len().to_string()];
-        table.add_row(head.into_iter().chain(cells));
-    }
-    drawn(&table)
+    metric_table(heads, groups, view, &columns)
 }
 
-/// `* 19.8 ± 0.12`; with how many seeds gave a value where that were not all.
-fn cell(of: Option<&Aggregated>, seeds: usize) -> String {
+/// `* 19.8 ± 0.12`, or `* +7.9 ± 0.2` from the baseline; with how many seeds have one where that
+/// were not all.
+fn cell(of: Option<&Aggregated>, seeds: usize, view: View<'_>) -> String {
     let Some(one) = of else { return NONE.to_owned() };
-    let (scale, unit) = match one.unit {
-        "us" => format::time_unit(one.mean),
-        "B" => format::size_unit(one.mean),
-        _ => (1.0, ""),
+    let unit = format::unit(one.metric, one.unit, one.mean);
+    let some = |n: usize| if n < seeds { format!(" ({n} seeds)") } else { String::new() };
+    let star = |is: bool| if is { format!("{STAR} ") } else { String::new() };
+    if view == View::Means {
+        let estimate = Estimate { mean: one.mean, half: one.half_width };
+        let value = format::bound(one.is_lower_bound, format::estimate(estimate, unit, ""));
+        return format!("{}{value}{}", star(one.is_best), some(one.n));
+    }
+    let Some(Difference { n, mean, half_width, is_significant, .. }) = one.difference else {
+        return NONE.to_owned();
     };
-    let half = Estimate { mean: one.mean, half: one.half_width }.shown_half();
-    let half = half.map_or_else(String::new, |half| format!(" ± {}", digits(half * scale)));
-    let value = format!("{}{half} {unit}", digits(one.mean * scale));
-    let value = format::bound(one.is_lower_bound, value.trim_end().to_owned());
-    let best = if one.is_best { format!("{BEST} ") } else { String::new() };
-    let some = if one.n < seeds { format!(" ({} seeds)", one.n) } else { String::new() };
-    format!("{best}{value}{some}")
+    let sign = if mean > 0.0 { "+" } else { "" };
+    let value = format::estimate(Estimate { mean, half: half_width }, unit, sign);
+    format!("{}{value}{}", star(is_significant), some(n))
 }

@@ -43,6 +43,9 @@ pub(crate) enum Command {
             value_parser = name
         )]
         protocols: Vec<String>,
+        /// Of several seeds, compare with this protocol, seed by seed (default: the first)
+        #[arg(long, value_name = "PROTOCOL")]
+        baseline: Option<String>,
         #[command(flatten)]
         how: How,
     },

@@ -21,13 +21,18 @@ use crate::{Result, aggregate, complain, man, page, reproduce, sweep, table};
 pub(crate) fn run(command: Command) -> Result<String> {
     match command {
         Command::Run { scenario, how, packets } => match scenario.several_seeds() {
-            Some(seeds) => run_several(&scenario, None, seeds, &how),
+            Some(seeds) => run_several(&scenario, (None, None), seeds, &how),
             None => run_one(&scenario, &how, &packets, None),
         },
-        Command::Compare { scenario, protocols, how } => {
+        Command::Compare { scenario, protocols, baseline, how } => {
             let protocols = compared(&scenario, protocols, how.voice)?;
+            let baseline = baseline.as_deref();
             if let Some(seeds) = scenario.several_seeds() {
-                return run_several(&scenario, Some(&protocols), seeds, &how);
+                return run_several(&scenario, (Some(&protocols), baseline), seeds, &how);
+            }
+            if baseline.is_some() {
+                let message = "compares seed by seed, and n = 1 here: add --seeds 5".to_owned();
+                return Err(Error::Usage { option: "--baseline", message });
             }
             forces_something(&how, false)?;
             let overrides = scenario.overrides()?;
@@ -149,10 +154,11 @@ fn exchanged(made: &Written) -> String {
     made.files.iter().map(|path| shown(&path.display().to_string()) + "\n").collect()
 }
 
-/// Runs it under several seeds, and each of `protocols` where some are to be compared.
+/// Runs it under several seeds, and each of `protocols` where some are to be compared, with their
+/// baseline.
 fn run_several(
     scenario: &Scenario,
-    protocols: Option<&[String]>,
+    (protocols, baseline): (Option<&[String]>, Option<&str>),
     seeds: &SeedList,
     how: &How,
 ) -> Result<String> {
@@ -165,6 +171,7 @@ fn run_several(
         &scenario.path,
         &overrides,
         protocols,
+        baseline,
         seeds,
         &options(how, Some(&tell)),
     );

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tidegate_workbench::results::{FctSummary, Fixed};
+use tidegate_workbench::{Estimate, is_share};
 
 /// What is shown where there is no number.
 pub(crate) const NONE: &str = "-";
@@ -87,6 +88,31 @@ pub(crate) fn size_unit(bytes: f64) -> (f64, &'static str) {
     }
 }
 
+/// The unit in which people read a metric of that size, and what it is to be multiplied by.
+pub(crate) fn unit(metric: &str, unit: &str, size: f64) -> (f64, &'static str) {
+    match unit {
+        "us" => time_unit(size),
+        "B" => size_unit(size),
+        _ if is_share(metric) => (100.0, "%"),
+        _ => (1.0, ""),
+    }
+}
+
+/// A mean with half of its interval, in a unit: `19.8 ± 0.12 us`.
+pub(crate) fn estimate(of: Estimate, (scale, unit): (f64, &'static str), sign: &str) -> String {
+    let shown = |x: f64| match unit {
+        "%" => format!("{:.1}", x * scale),
+        "B" => format!("{x:.0}"),
+        _ => digits(x * scale),
+    };
+    let half = of.shown_half().map_or_else(String::new, |half| format!(" ± {}", shown(half)));
+    let mean = shown(of.mean);
+    // What is zero in all digits that are shown has no sign.
+    let is_zero = !mean.contains(|c: char| ('1'..='9').contains(&c));
+    let (sign, mean) = if is_zero { ("", mean.trim_start_matches('-')) } else { (sign, &*mean) };
+    format!("{sign}{mean}{half} {unit}").trim_end().to_owned()
+}
+
 /// A ratio.
 pub(crate) fn ratio(x: Option<Fixed>) -> String {
     number(x.map(Fixed::as_f64))
@@ -145,6 +171,20 @@ mod tests {
             ["0 B", "999 B", "4.18 KB", "2.50 MB"]
         );
         assert_eq!(micros(None), NONE);
+    }
+
+    #[test]
+    fn means_are_in_the_units_of_single_values() {
+        let shown = |metric: &str, of: &str, mean: f64, half: f64, sign: &str| {
+            estimate(Estimate { mean, half: Some(half) }, unit(metric, of, mean), sign)
+        };
+        assert_eq!(shown("fct_p99_us", "us", 1234.5, 56.0, ""), "1.23 ± 0.056 ms");
+        assert_eq!(shown("utilization_max", "", 0.945, 0.01, ""), "94.5 ± 1.0 %");
+        assert_eq!(percent(Some(0.945)), "94.5 %");
+        assert_eq!(shown("fair_share_gbps", "Gbps", 19.6, 0.0, ""), "19.6");
+        assert_eq!(shown("tor_buffer_max_bytes", "B", 57.2, 13.0, "+"), "+57 ± 13 B");
+        assert_eq!(shown("slowdown_p50", "", -0.0001, 0.0002, ""), "0.000 ± 0.000");
+        assert_eq!(shown("slowdown_p50", "", 0.0001, 0.0002, "+"), "0.000 ± 0.000");
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use tidegate_workbench::results::JobSummary;
 
 use crate::format::{bytes, micros, number};
-use crate::table::{drawn, label, new, protocol};
+use crate::grid::{drawn, new};
+use crate::table::{label, protocol};
 
 /// What stands above the table.
 pub(crate) const TITLE: &str = "Collectives (time of an iteration; algbw and busbw in Gbps)";
@@ -19,10 +20,10 @@ pub(crate) fn job_table(rows: &[(&str, &JobSummary)]) -> String {
         "iterations",
         "completion",
         "measured",
-        "mean",
-        "p50",
-        "p99",
-        "max",
+        "iteration|mean",
+        "iteration|p50",
+        "iteration|p99",
+        "iteration|max",
         "algbw",
         "busbw",
     ];

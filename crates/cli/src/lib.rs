@@ -9,6 +9,7 @@ mod args;
 mod commands;
 mod engine;
 mod format;
+mod grid;
 mod jobs;
 mod man;
 #[cfg(target_os = "linux")]

@@ -1,16 +1,12 @@
 //! The catalog as pages for people.
 
-use comfy_table::{ColumnConstraint, ContentArrangement, Table};
 use tidegate_workbench::{ParameterInfo, ProtocolInfo, TelemetryBytes};
 
-use crate::table::{drawn, new};
-
-/// Columns where stdout is no terminal.
-const WIDTH: u16 = 100;
+use crate::grid::{drawn, new, prose};
 
 /// All protocols, a line each.
 pub(crate) fn list(protocols: &[ProtocolInfo]) -> String {
-    let mut table = fitted(&["protocol", "family", "needs of switches", "what it does"]);
+    let mut table = new(&["protocol", "family", "needs of switches", "what it does"], 4);
     for protocol in protocols {
         let ProtocolInfo { name, family, summary, .. } = protocol;
         table.add_row([
@@ -34,13 +30,14 @@ pub(crate) fn protocol(protocol: &ProtocolInfo) -> String {
     }
     text.push_str(&format!("Telemetry in data   {}\n", telemetry(protocol.telemetry_bytes)));
     text.push_str(&format!("Echoed in acks      {}\n", telemetry(protocol.echo_bytes)));
-    text.push_str(&format!("In plots            {}, {}\n", protocol.color, protocol.marker));
+    let ProtocolInfo { color, marker, dash, .. } = protocol;
+    text.push_str(&format!("In plots            {color}, {marker}, {dash}\n"));
     if protocol.parameters.is_empty() {
         text.push_str("\nIt has no parameters.\n");
     } else {
         text.push_str("\nParameters, as in `transport.params`\n");
-        let mut table =
-            fitted(&["name", "default", "meaning; allowed values; source of the default"]);
+        let titles = ["name", "default", "meaning; allowed values; source of the default"];
+        let mut table = new(&titles, titles.len());
         for parameter in &protocol.parameters {
             let ParameterInfo { meaning, source, .. } = parameter;
             let text = format!("{meaning} [{}; {source}]", allowed(parameter));
@@ -52,7 +49,7 @@ pub(crate) fn protocol(protocol: &ProtocolInfo) -> String {
         text.push_str("\nOutside the range it was designed for, with these defaults:\n");
         protocol.outside_domain.iter().for_each(|line| text.push_str(&format!("  {line}\n")));
     }
-    text
+    prose(&text)
 }
 
 fn needs(protocol: &ProtocolInfo) -> String {
@@ -80,15 +77,4 @@ fn allowed(parameter: &ParameterInfo) -> String {
 /// JSON without quotes around text.
 fn plain(value: &serde_json::Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
-}
-
-/// An empty table that fits the terminal: its last column is broken into lines, the others are not.
-fn fitted(titles: &[&str]) -> Table {
-    let mut table = new(titles, titles.len());
-    let width = terminal_size::terminal_size().map_or(WIDTH, |(width, _)| width.0);
-    table.set_content_arrangement(ContentArrangement::Dynamic).set_width(width);
-    for column in table.column_iter_mut().take(titles.len() - 1) {
-        column.set_constraint(ColumnConstraint::ContentWidth);
-    }
-    table
 }

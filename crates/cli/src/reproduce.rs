@@ -10,8 +10,8 @@ use tidegate_workbench::{
 
 use crate::args::{Kept, Voice, file, folder};
 use crate::format::{digits, shown};
+use crate::grid::{drawn, new, prose};
 use crate::progress::Total;
-use crate::table::{drawn, new};
 use crate::{Result, commands, complain, emit};
 
 /// What to reproduce, and how.
@@ -211,12 +211,12 @@ fn table(result: &Reproduction) -> String {
     let Counts { numbers, others } = result.counts();
     let is_any_derived = result.claims.iter().any(|claim| claim.derived);
     let derived = if is_any_derived { format!("{}\n", workbench::DERIVED) } else { String::new() };
-    format!(
+    prose(&format!(
         "{}\n{derived}Of {} that the papers print: {numbers}.\nOf {}: {others}.\n",
         drawn(&table),
         numbers.named("number", "numbers"),
         others.named("ordering or trend", "orderings and trends"),
-    )
+    ))
 }
 
 #[cfg(test)]

@@ -8,13 +8,12 @@ use tidegate_workbench::{
     self as workbench, Axis, Design, Error, Mode, SeedList, Sweep, SweepForecast, SweepOptions,
 };
 
-use crate::aggregate::{
-    EXCHANGES, GroupRow, Of, Table, exchange_table, flow_table, job_table, legend, message_table,
-};
+use crate::aggregate::{GroupRow, Of, View, all_tables, legend};
 use crate::args::{How, Kept};
 use crate::format::{bytes, clock, shown};
+use crate::grid::prose;
 use crate::progress::Total;
-use crate::{Result, commands, complain, emit, jobs};
+use crate::{Result, commands, complain, emit};
 
 /// What to sweep, and how.
 #[derive(Debug, Group)]
@@ -42,6 +41,9 @@ pub(crate) struct SweepArgs {
     /// (`1..5`), or a list (`1,4,7`); default: the scenario's own
     #[arg(long, value_name = "SEEDS", allow_hyphen_values = true)]
     seeds: Option<SeedList>,
+    /// Compare with this protocol, seed by seed (default: the first that varies)
+    #[arg(long, value_name = "PROTOCOL")]
+    baseline: Option<String>,
     /// Only say how many runs there are, and what they take
     #[arg(long)]
     dry_run: bool,
@@ -57,7 +59,7 @@ const ROWS: usize = 100;
 /// Sweeps.
 pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     commands::forces_something(&args.how, false)?;
-    let design = design(args)?;
+    let design = design(args)?.with_baseline(args.baseline.as_deref())?;
     let cache = args.kept.folder(args.how.voice)?;
     let options = SweepOptions {
         threads: args.how.threads.map(|threads| threads as usize),
@@ -167,11 +169,11 @@ fn text(value: &serde_json::Value) -> String {
 }
 
 /// What has a row in a table, point by point.
-fn rows(sweep: &Sweep, of: Of) -> Vec<GroupRow<'_>> {
+fn rows<'a>(sweep: &'a Sweep, of: Of, view: View<'_>) -> Vec<GroupRow<'a>> {
     let mut rows = Vec::new();
     for point in &sweep.points {
         let values: Vec<String> = point.values.iter().map(text).collect();
-        rows.extend(GroupRow::all(of, &point.metrics, &values, None, sweep.seeds.len()));
+        rows.extend(GroupRow::all((of, view), &point.metrics, &values, None, sweep.seeds.len()));
     }
     rows
 }
@@ -187,26 +189,13 @@ fn tables(sweep: &Sweep) -> String {
     let mut out =
         format!("{name}: {points} points, {count} {seeds}, {} runs{kept}\n", sweep.count());
     let heads: Vec<String> = sweep.keys.iter().map(|key| shown(key)).collect();
-    let (messages, flows): (Vec<GroupRow<'_>>, Vec<GroupRow<'_>>) =
-        rows(sweep, Of::Flows).into_iter().partition(GroupRow::has_messages);
-    for (title, rows, table) in [
-        ("Goodput a flow", &flows, flow_table as Table),
-        ("Messages", &messages, message_table),
-        (jobs::TITLE, &rows(sweep, Of::Jobs), job_table),
-        (EXCHANGES, &rows(sweep, Of::Exchanges), exchange_table),
-    ] {
-        if rows.is_empty() {
-            continue;
-        }
-        out.push_str(&format!("\n{title}\n"));
-        out.push_str(&table(&heads, &rows[..rows.len().min(ROWS)]));
-        if rows.len() > ROWS {
-            out.push_str(&format!("… and {} more rows: see --out\n", rows.len() - ROWS));
-        }
-    }
-    let explained = legend(&out, count);
+    let baseline = sweep.baseline.as_deref();
+    let views = [View::Means, View::Differences(baseline)];
+    let titled = |title: &str| format!("\n{title}\n");
+    out.push_str(&all_tables(&heads, ROWS, views, |of, view| rows(sweep, of, view), titled));
+    let explained = legend(&out, count, baseline);
     out.push_str(&explained);
-    out
+    prose(&out)
 }
 
 #[cfg(test)]

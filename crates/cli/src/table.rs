@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 
-use comfy_table::{CellAlignment, Table, presets};
 use tidegate_workbench::results::{
     BySize, FlowSummary, GroupSummary, JobSummary, LinkSummary, Summary, SwitchSummary,
 };
@@ -12,13 +11,14 @@ use crate::engine::{Threads, engine_line};
 use crate::format::{
     BOUND, NONE, bound, bytes, digits, finished, micros, number, percent, ratio, shown,
 };
+use crate::grid::{Grid, drawn, new, prose, width};
 use crate::jobs;
 
 /// Up to so many flows are shown one by one; more are grouped by label.
 const FLOWS_SHOWN: usize = 30;
 /// Switch ports that are shown of one run.
 const LINKS_SHOWN: usize = 5;
-/// Columns of what is said above the tables.
+/// Columns of what is said above the tables where stdout is no terminal.
 const WIDTH: usize = 100;
 /// A drawn load that is further off the one asked for, as a share of it, is shown beside it.
 const DRAWN_OFF: f64 = 0.05;
@@ -60,9 +60,10 @@ pub(crate) fn run(summary: &Summary, threads: Threads) -> String {
         text.push_str(&title("Switch ports that drop most"));
         text.push_str(&link_table(&dropping));
     }
+    text.push_str(&pauses(&[(&summary.protocols.join(" + "), summary)], LINKS_SHOWN));
     text.push_str(&format!("\n{}\n", losses(summary)));
     text.push_str(&engine_line(&summary.engine, threads));
-    text
+    prose(&text)
 }
 
 /// The same scenario under several protocols.
@@ -94,7 +95,8 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
     text.push_str(&buffer_table(&runs));
     text.push_str(&title("Busiest switch ports"));
     text.push_str(&drawn(&compared_links(comparison)));
-    text.push_str("\nOne seed: of small differences, another seed may say the opposite.\n\n");
+    text.push_str(&pauses(&runs, LINKS_COMPARED));
+    text.push_str("\nOne seed (n = 1): no interval and no star; --seeds 5 adds both.\n\n");
     for run in &comparison.runs {
         text.push_str(&format!("{}: {}\n", run.protocol, losses(&run.summary)));
     }
@@ -106,7 +108,7 @@ pub(crate) fn comparison(comparison: &Comparison) -> String {
             engine_line(&run.summary.engine, Threads::Unsaid)
         ));
     }
-    text
+    prose(&text)
 }
 
 /// The line above a table, which says what its numbers hang on most: how messages share
@@ -140,8 +142,8 @@ fn goodput_table(rows: &[Row<'_>]) -> String {
         "goodput Gbps",
         "fair share",
         "of it",
-        "min",
-        "max",
+        "goodput|min",
+        "goodput|max",
         "Jain",
         "hop delay",
         "target",
@@ -178,9 +180,9 @@ fn message_table(rows: &[Row<'_>]) -> String {
         "goodput Gbps",
         "finished",
         "FCT p50",
-        "p99",
+        "FCT|p99",
         "slowdown p50",
-        "p99",
+        "slowdown|p99",
     ];
     let mut table = new(titles, 2);
     for (run, group) in rows {
@@ -283,7 +285,8 @@ fn losses(summary: &Summary) -> String {
 
 /// Switches with hosts and those without, under each protocol.
 fn buffer_table(runs: &[(&str, &Summary)]) -> String {
-    let mut table = new(&["switches", "protocol", "samples", "mean", "p99", "max", "drops"], 2);
+    let mut table =
+        new(&["switches", "protocol", "samples", "mean", "buffer|p99", "buffer|max", "drops"], 2);
     for tors in [true, false] {
         for (protocol, summary) in runs {
             let all = &summary.switches;
@@ -325,10 +328,11 @@ pub(crate) fn heading(summary: &Summary, seeds: &str, runs: &[(&str, &Summary)])
     format!("{name}, {seeds}: {end}, measured from {warmup}\n{conditions}\n")
 }
 
-/// Lines of at most [`WIDTH`] columns, broken behind semicolons, and behind names in brackets where
-/// what is between semicolons is longer.
+/// Lines no wider than the terminal, or than [`WIDTH`] where there is none, broken behind
+/// semicolons, and behind names in brackets where what is between semicolons is longer.
 fn broken(text: &str) -> String {
-    let is_long = |part: &str| part.trim_end().chars().count() > WIDTH;
+    let most = width().unwrap_or(WIDTH);
+    let is_long = |part: &str| part.trim_end().chars().count() > most;
     let pieces = text.split_inclusive("; ").flat_map(|part| {
         let end = if is_long(part) { "), " } else { "; " };
         part.split_inclusive(end)
@@ -385,10 +389,10 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
         "used",
         "packets",
         "delay mean",
-        "p99",
-        "max",
+        "delay|p99",
+        "delay|max",
         "queue mean",
-        "max",
+        "queue|max",
         "drops",
         "marks",
     ];
@@ -427,7 +431,7 @@ pub(crate) fn link_table(links: &[&LinkSummary]) -> String {
 }
 
 /// The links that are among the busiest under any protocol, with a row for each.
-fn compared_links(comparison: &Comparison) -> Table {
+fn compared_links(comparison: &Comparison) -> Grid {
     let mut ports: Vec<(&str, &str)> = Vec::new();
     for run in &comparison.runs {
         for link in busiest(&run.summary, LINKS_COMPARED) {
@@ -444,8 +448,8 @@ fn compared_links(comparison: &Comparison) -> Table {
         "used",
         "packets",
         "delay mean",
-        "p99",
-        "max",
+        "delay|p99",
+        "delay|max",
         "queue max",
         "drops",
         "marks",
@@ -510,6 +514,52 @@ fn dropping(summary: &Summary) -> Vec<&LinkSummary> {
     links
 }
 
+/// How much links were paused under each protocol, and the ports that were paused longest, so many
+/// of each; nothing where no switch pauses.
+fn pauses(runs: &[(&str, &Summary)], most: usize) -> String {
+    let Some((_, first)) = runs.iter().find(|(_, summary)| summary.pauses.is_some()) else {
+        return String::new();
+    };
+    let mut totals =
+        new(&["protocol", "pauses", "links paused", "paused, mean", "paused|longest"], 1);
+    let titles = ["from", "to", "protocol", "Gbps", "used", "pauses", "paused", "of the time"];
+    let mut ports = new(&titles, 3);
+    let mut any = false;
+    for (protocol, summary) in runs {
+        let Some(pauses) = &summary.pauses else { continue };
+        totals.add_row([
+            (*protocol).to_owned(),
+            pauses.pauses.to_string(),
+            format!("{} of {}", pauses.paused_links, pauses.links),
+            percent(pauses.share_mean),
+            percent(pauses.share_max),
+        ]);
+        let measured_us = (summary.sim_seconds - summary.warmup_seconds) * 1e6;
+        let mut links: Vec<_> = summary.links.iter().filter(|link| link.pfc_pauses > 0).collect();
+        links.sort_by_key(|link| std::cmp::Reverse((link.paused_us, link.pfc_pauses)));
+        for link in links.into_iter().take(most) {
+            any = true;
+            ports.add_row([
+                shown(&link.from),
+                shown(&link.to),
+                (*protocol).to_owned(),
+                number(Some(link.rate_gbps)),
+                percent(link.utilization),
+                link.pfc_pauses.to_string(),
+                micros(link.paused_us),
+                percent(link.paused_us.map(|paused| paused.as_f64() / measured_us)),
+            ]);
+        }
+    }
+    let mut text = titled("Pauses (PFC) of links, and the share of the time", first);
+    text.push_str(&drawn(&totals));
+    if any {
+        text.push_str(&titled("Most paused ports", first));
+        text.push_str(&drawn(&ports));
+    }
+    text
+}
+
 /// The protocol under comparison, and the flow's own where that is another.
 pub(crate) fn protocol(compared: &str, own: &str) -> String {
     if compared == own { own.to_owned() } else { format!("{compared}, flow: {own}") }
@@ -517,22 +567,4 @@ pub(crate) fn protocol(compared: &str, own: &str) -> String {
 
 pub(crate) fn label(label: &str) -> String {
     if label.is_empty() { NONE.to_owned() } else { shown(label) }
-}
-
-/// An empty table; from column `numbers` on, cells stand right.
-pub(crate) fn new(titles: &[&str], numbers: usize) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(titles.to_vec());
-    for column in table.column_iter_mut().skip(numbers) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
-    for column in table.column_iter_mut() {
-        column.set_padding((0, 2));
-    }
-    table
-}
-
-/// The table's lines, without blanks at their ends.
-pub(crate) fn drawn(table: &Table) -> String {
-    table.lines().map(|line| format!("{}\n", line.trim_end())).collect()
 }

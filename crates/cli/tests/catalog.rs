@@ -74,3 +74,30 @@ fn help_and_version_are_no_errors() {
     assert!(answer(&["--version"]).ok().contains(env!("CARGO_PKG_VERSION")));
     assert!(answer(&["run", "--help"]).ok().contains("--threads"));
 }
+
+/// `script` gives a program a terminal; where it is missing, nothing is tested.
+#[test]
+#[cfg(target_os = "linux")]
+fn in_a_terminal_tables_are_folded_and_no_line_is_wider() {
+    let program = env!("CARGO_BIN_EXE_tidegate");
+    let shown = |columns: &str| {
+        let command = format!("{program} protocols; {program} protocols sird");
+        let mut script = std::process::Command::new("script");
+        script.args(["-qc", &command, "/dev/null"]).env("COLUMNS", columns);
+        let output = script.stdin(std::process::Stdio::null()).output().ok()?;
+        Some(String::from_utf8_lossy(&output.stdout).replace('\r', ""))
+    };
+    let Some(text) = shown("80") else { return };
+    let is_wide = |line: &&str| line.chars().count() > 80;
+    assert!(!text.lines().any(|line| is_wide(&line)), "{text}");
+    for column in ["needs of switches", "what it does", "meaning; allowed values"] {
+        assert!(text.contains(column), "{column}: {text}");
+    }
+    // No column of a letter or two: words are whole.
+    let plain = answer(&["protocols"]).ok();
+    for word in plain.split_whitespace() {
+        assert!(text.split_whitespace().any(|other| other == word), "{word}: {text}");
+    }
+    assert!(plain.lines().any(|line| is_wide(&line)), "full width where there is no terminal");
+    assert!(shown("200").unwrap().lines().any(|line| is_wide(&line)));
+}

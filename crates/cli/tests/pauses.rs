@@ -73,6 +73,44 @@ fn a_victim_of_an_incast_stands_still_with_it() {
 }
 
 #[test]
+fn pauses_are_counted_over_all_links_and_shown_with_the_most_paused_ports() {
+    let beside = run(&victim("pfc = {}", true), &["--json"]).json();
+    let links = beside["links"].as_array().unwrap();
+    let paused = |link: &Value| link["paused_us"].as_f64().unwrap();
+    let count: u64 = links.iter().map(|link| link["pfc_pauses"].as_u64().unwrap()).sum();
+    let some: Vec<&Value> = links.iter().filter(|link| link["pfc_pauses"] != 0).collect();
+    let longest = some.iter().max_by(|a, b| paused(a).total_cmp(&paused(b))).unwrap();
+    let pauses = &beside["pauses"];
+    assert_eq!(pauses["pauses"], count);
+    assert_eq!((&pauses["links"], &pauses["paused_links"]), (&14.into(), &some.len().into()));
+    assert_eq!(pauses["longest"], serde_json::json!([longest["from"], longest["to"]]));
+    // Two milliseconds are measured.
+    let near = |key: &str, us: f64| {
+        let share = pauses[key].as_f64().unwrap();
+        assert!((share - us / 2_000.0).abs() < 1e-9, "{key}: {pauses}");
+    };
+    near("share_max", paused(longest));
+    near("share_mean", links.iter().map(paused).sum::<f64>() / 14.0);
+
+    let table = run(&victim("pfc = {}", true), &[]).ok();
+    let (_, ports) = table.split_once("Most paused ports").expect("that table");
+    let first = ports.lines().nth(2).unwrap().split_whitespace().collect::<Vec<_>>();
+    assert_eq!(first[..2], [&longest["from"], &longest["to"]].map(|name| name.as_str().unwrap()));
+    let share = format!("{:.1} %", paused(longest) / 20.0);
+    assert!(ports.contains(&share) && table.contains(&format!("{} of 14", some.len())), "{table}");
+    // Over seeds, too.
+    let over = run(&victim("pfc = {}", true), &["--seeds", "2"]).ok();
+    assert!(over.contains("links paused") && over.contains(&share), "{over}");
+    // A fabric that pauses without a pause says so; one that drops has nothing to say.
+    let alone = run(&victim("pfc = {}", false), &["--json"]).json();
+    assert_eq!(
+        (&alone["pauses"]["pauses"], &alone["pauses"]["longest"]),
+        (&0.into(), &Value::Null)
+    );
+    assert!(run(&victim("", true), &["--json"]).json().get("pauses").is_none());
+}
+
+#[test]
 fn drops_in_spite_of_pauses_are_warned_of() {
     let warned = |pfc: &str| {
         let summary = run(&victim(pfc, true), &["--json"]).json();

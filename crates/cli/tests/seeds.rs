@@ -76,7 +76,7 @@ fn aggregates_are_the_same_bytes_for_any_number_of_threads() {
 }
 
 #[test]
-fn comparisons_have_a_folder_a_seed_and_stars_only_where_intervals_are_apart() {
+fn comparisons_have_a_folder_a_seed_and_paired_differences() {
     let place = place();
     let out = place.arg("out");
     let args = ["--protocols", "swift,dctcp", "--seeds", "4,6", "--out", &out];
@@ -88,15 +88,37 @@ fn comparisons_have_a_folder_a_seed_and_stars_only_where_intervals_are_apart() {
     let aggregate = json(&place, "out/aggregate.json");
     let runs = aggregate["runs"].as_array().unwrap();
     assert_eq!([&runs[0]["protocol"], &runs[1]["protocol"]], ["swift", "dctcp"]);
-    // Where both are measured alike, at most one is the best, and only beyond the other's interval.
-    for (i, run) in runs.iter().enumerate() {
-        let own = metric(run, "short", "fct_mean_us");
-        let theirs = metric(&runs[1 - i], "short", "fct_mean_us");
-        let end = |of: &Value, sign: f64| {
-            of["mean"].as_f64().unwrap() + sign * of["half_width"].as_f64().unwrap()
-        };
-        assert_eq!(own["is_best"], end(own, 1.0) < end(theirs, -1.0), "{own} {theirs}");
-    }
+    // Differences are those of the seeds' own runs, from the first protocol.
+    assert_eq!(aggregate["baseline"], "swift");
+    assert!(text.contains("Messages: difference from swift by seed, n = 2"), "{text}");
+    let [base, own] = [0, 1].map(|i| metric(&runs[i], "short", "fct_mean_us"));
+    let difference = &own["difference"];
+    let of = |i: usize| own["values"][i].as_f64().unwrap() - base["values"][i].as_f64().unwrap();
+    assert_eq!(difference["values"], serde_json::json!([of(0), of(1)]));
+    assert_eq!((&difference["n"], &base["difference"]), (&2.into(), &Value::Null));
+    // Of two seeds, t = mean / (half the distance), and p = 1 - 2 atan(t) / π.
+    let t = ((of(0) + of(1)) / (of(0) - of(1))).abs();
+    let p = 1.0 - 2.0 * t.atan() / std::f64::consts::PI;
+    assert!((difference["p"].as_f64().unwrap() - p).abs() < 2e-9, "{difference}, not {p}");
+    assert!(difference["p_holm"].as_f64() > difference["p"].as_f64(), "many tests: {difference}");
+    // What both are offered is the same, seed by seed.
+    let offered = metric(&runs[1], "short", "offered_gbps");
+    assert_eq!(offered["difference"]["values"], serde_json::json!([0.0, 0.0]));
+    assert_eq!(offered["difference"]["p"], Value::Null);
+
+    let other = [&args[..4], &["--baseline", "dctcp"]].concat();
+    let text = place.call("compare", &other).ok();
+    assert!(text.contains("difference from dctcp by seed") && !text.contains("from swift"));
+    let refused = |args: &[&str], words: &[&str]| {
+        let protocols = ["--protocols", "swift,dctcp", "--out", "none"];
+        place.call("compare", &[&protocols, args].concat()).refused(2, words);
+        assert!(!place.path("none").exists());
+    };
+    let near = ["--baseline", "dctpc"];
+    let words = ["--baseline: `dctpc`", "did you mean `dctcp`?", "they are swift, dctcp"];
+    refused(&[&near[..], &["--seeds", "2"]].concat(), &words);
+    refused(&["--baseline", "sird", "--seeds", "2"], &["--baseline: `sird`"]);
+    refused(&["--baseline", "dctcp"], &["--baseline", "n = 1", "--seeds 5"]);
 
     // Fewer seeds take the place of more, and a run that of a comparison.
     let fewer = ["--protocols", "swift,dctcp", "--seeds", "4..5", "--out", &out];

@@ -54,21 +54,59 @@ fn every_point_runs_under_every_seed() {
     // A row is what the run of its own says.
     let csv = read(&place, "out/sweep.csv");
     let head = "traffic.short.load,transport.protocol,seed,label,protocol,min_bytes,below_bytes,\
-                metric,value,unit,is_lower_bound";
+                metric,value,unit,is_lower_bound,difference,difference_n,difference_mean,\
+                difference_half_width,difference_p_holm,is_significant";
     assert_eq!(csv.lines().next(), Some(head));
     let set = ["--set", "traffic.short.load=0.4", "--seed", "2", "--protocols", "dctcp", "--json"];
     let alone = place.call("compare", &set).json();
     let fct = &alone["runs"][0]["summary"]["groups"][0]["fct"];
-    let row = format!(
-        "0.4,dctcp,2,short,dctcp,,,slowdown_p99,{},,false",
-        fct["slowdown"]["p99"].as_f64().unwrap()
-    );
-    assert!(csv.lines().any(|line| line == row), "{row} is missing in\n{csv}");
+    let p99 = fct["slowdown"]["p99"].as_f64().unwrap();
+    let row = format!("0.4,dctcp,2,short,dctcp,,,slowdown_p99,{p99},,false,");
+    let found = csv.lines().find_map(|line| line.strip_prefix(&row));
+    let found = found.unwrap_or_else(|| panic!("{row} is missing in\n{csv}"));
     let of_point = &json["points"][3]["metrics"];
     let its = |one: &&Value| one["metric"] == "slowdown_p99" && one["label"] == "short";
     let of_point = of_point.as_array().unwrap().iter().find(its).unwrap();
     assert_eq!(of_point["values"][1], fct["slowdown"]["p99"]);
     assert_eq!(of_point["n"], 2);
+
+    // And how far it is from the same load under the first protocol.
+    assert_eq!(json["baseline"], "swift");
+    let base = json["points"][2]["metrics"].as_array().unwrap().iter().find(its).unwrap();
+    assert!(base.get("difference").is_none(), "{base}");
+    let difference = &of_point["difference"];
+    let of_seed = p99 - base["values"][1].as_f64().unwrap();
+    assert_eq!(difference["values"][1], of_seed);
+    let [mean, half, p] =
+        ["mean", "half_width", "p_holm"].map(|key| difference[key].as_f64().unwrap());
+    let is = difference["is_significant"].as_bool().unwrap();
+    assert_eq!(found, format!("{of_seed},2,{mean},{half},{p},{is}"));
+    assert!(text.contains("Messages: difference from swift by seed, n = 2"), "{text}");
+}
+
+#[test]
+fn a_sweep_compares_protocols_at_equal_values_of_all_other_keys() {
+    let place = place();
+    let of = |args: &[&str]| sweep(&place, &[&EIGHT[..], args].concat());
+    let json = of(&["--baseline", "dctcp", "--json"]).json();
+    assert_eq!(json["baseline"], "dctcp");
+    for point in json["points"].as_array().unwrap() {
+        let is_base = point["values"][1] == "dctcp";
+        let metrics = point["metrics"].as_array().unwrap();
+        assert_eq!(metrics.iter().all(|one| one.get("difference").is_none()), is_base);
+    }
+    let words = ["--baseline: `dctpc`", "did you mean `dctcp`?", "they are swift, dctcp"];
+    of(&["--baseline", "dctpc"]).refused(2, &words);
+    let one = ["--vary", "fabric.spines=1,2", "--baseline", "swift"];
+    sweep(&place, &one).refused(2, &["--baseline", "none varies", "--vary protocol="]);
+    // A single seed has differences and no star.
+    let text = sweep(&place, &EIGHT[..4]).ok();
+    assert!(text.contains("difference from swift by seed, n = 1"), "{text}");
+    assert!(text.contains("n = 1: differences from swift have no interval and no star"), "{text}");
+    assert!(!text.contains('*'), "{text}");
+    // Where no protocol varies, there is nothing to compare.
+    let text = sweep(&place, &["--vary", "fabric.spines=1,2", "--seeds", "2"]).ok();
+    assert!(!text.contains("difference"), "{text}");
 }
 
 #[test]

@@ -17,6 +17,36 @@ pub enum Marker {
     Cross,
     /// ★
     Star,
+    /// ✖
+    X,
+}
+
+/// The dash of a protocol's first line in a plot. With the marker it tells protocols apart where
+/// there are no colours.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Dash {
+    /// ———
+    Solid,
+    /// – –
+    Dashed,
+    /// · · ·
+    Dotted,
+}
+
+impl Dash {
+    /// Its place among the dashes of plots.
+    pub const fn index(self) -> usize {
+        self as usize
+    }
+
+    /// The name that plotting libraries use.
+    pub const fn name(self) -> &'static str {
+        match self {
+            Dash::Solid => "solid",
+            Dash::Dashed => "dash",
+            Dash::Dotted => "dot",
+        }
+    }
 }
 
 impl Marker {
@@ -30,6 +60,7 @@ impl Marker {
             Marker::TriangleDown => "triangle-down",
             Marker::Cross => "cross",
             Marker::Star => "star",
+            Marker::X => "x",
         }
     }
 }
@@ -49,6 +80,8 @@ pub struct Card {
     pub color: &'static str,
     /// Marker in plots.
     pub marker: Marker,
+    /// Dash of its lines in plots; no other protocol has both this one and the marker.
+    pub dash: Dash,
     /// Of telemetry in a data packet.
     pub telemetry_bytes: TelemetryBytes,
     /// Of it that an acknowledgement echoes.

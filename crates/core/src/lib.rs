@@ -28,7 +28,7 @@ mod units;
 pub mod wire;
 pub mod workload;
 
-pub use card::{Card, Marker, TelemetryBytes};
+pub use card::{Card, Dash, Marker, TelemetryBytes};
 pub use congestion::{
     Ack, CongestionControl, Limit, Loss, LossKind, Path, PendingRule, RecoveryRule, WindowRule,
 };

@@ -47,6 +47,18 @@ fn limits(metric: &str) -> (f64, f64) {
     (least, most.unwrap_or(f64::INFINITY))
 }
 
+/// A metric in words, without its unit.
+#[pyfunction]
+fn words(metric: &str) -> String {
+    workbench::words(metric)
+}
+
+/// A key of a scenario in words.
+#[pyfunction]
+fn key_words(key: &str) -> String {
+    workbench::key_words(key)
+}
+
 /// A quantity or a plain number, and its unit; nothing where a text is neither.
 #[pyfunction]
 fn magnitude(text: &str) -> Option<(f64, &'static str)> {
@@ -64,5 +76,5 @@ mod _native {
     #[pymodule_export]
     use crate::table::Table;
     #[pymodule_export]
-    use crate::{command, limits, magnitude, palette, protocols, schema};
+    use crate::{command, key_words, limits, magnitude, palette, protocols, schema, words};
 }

@@ -116,10 +116,12 @@ pub(crate) fn compare(
 /// Runs a scenario, under several protocols where some are named, under several seeds: what they
 /// come to, as JSON.
 #[pyfunction]
+#[expect(clippy::too_many_arguments, reason = "Python names them")]
 pub(crate) fn run_seeds(
     py: Python<'_>,
     scenario: Scenario,
     protocols: Option<Vec<String>>,
+    baseline: Option<String>,
     set: Vec<String>,
     seeds: String,
     how: How,
@@ -131,8 +133,8 @@ pub(crate) fn run_seeds(
     let (aggregate, _) = observed(py, runs, &how, tell.as_ref(), |options| {
         // Rows of every seed are kept in folders alone.
         let options = RunOptions { tables: None, ..*options };
-        let protocols = protocols.as_deref();
-        workbench::run_seeds(scenario, &changes(&set, None)?, protocols, &seeds, &options)
+        let (protocols, baseline) = (protocols.as_deref(), baseline.as_deref());
+        workbench::run_seeds(scenario, &changes(&set, None)?, protocols, baseline, &seeds, &options)
     })?;
     json(&aggregate)
 }

@@ -24,10 +24,16 @@ pub(crate) struct Asked {
     search_seed: u64,
     set: Vec<String>,
     seeds: Option<String>,
+    baseline: Option<String>,
 }
 
 impl Asked {
-    fn design(self) -> Result<Design, Error> {
+    fn design(mut self) -> Result<Design, Error> {
+        let baseline = self.baseline.take();
+        self.points()?.with_baseline(baseline.as_deref())
+    }
+
+    fn points(self) -> Result<Design, Error> {
         let changes = changes(&self.set, None)?;
         let seeds = self.seeds.as_deref().map(seed_list).transpose()?;
         let source = Source::from(self.scenario);

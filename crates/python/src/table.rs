@@ -14,7 +14,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use parquet::errors::ParquetError;
 use parquet::file::reader::ChunkReader;
 use pyo3::prelude::*;
-use pyo3::types::PyCapsule;
+use pyo3::types::{PyBytes, PyCapsule, PyTuple};
 use tidegate_workbench::Error;
 
 use crate::errors::raised;
@@ -25,6 +25,13 @@ const ROWS: usize = 1 << 16;
 /// A table of results: rows of flows, a time series, what a sweep measured.
 #[pyclass(frozen, module = "tidegate._native")]
 pub(crate) struct Table(Place);
+
+/// What a table is made of.
+#[derive(FromPyObject)]
+enum Of {
+    Bytes(Vec<u8>),
+    Path(PathBuf),
+}
 
 enum Place {
     File(PathBuf),
@@ -70,12 +77,24 @@ impl Table {
 
 #[pymethods]
 impl Table {
-    /// The table in a Parquet file, which is read when it is asked for.
+    /// The table in a Parquet file, which is read when it is asked for; or in the bytes of one.
     #[new]
-    fn new(path: PathBuf) -> PyResult<Table> {
-        let table = Table(Place::File(path));
+    fn new(of: Of) -> PyResult<Table> {
+        let table = Table(match of {
+            Of::Bytes(bytes) => Place::Memory(bytes.into()),
+            Of::Path(path) => Place::File(path),
+        });
         table.open()?;
         Ok(table)
+    }
+
+    /// How it is made again, for pickle: of its bytes, or of its path, where the file has to be.
+    fn __reduce__<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyTuple>> {
+        let of = match &self.0 {
+            Place::File(path) => path.clone().into_pyobject(py)?.into_any(),
+            Place::Memory(bytes) => PyBytes::new(py, bytes).into_any(),
+        };
+        (py.get_type::<Table>(), (of,)).into_pyobject(py)
     }
 
     /// Names of the columns, in order.

@@ -40,8 +40,8 @@ pub use recorder::{ExchangeRow, FlowRow, Names, Recorded, Recorder};
 pub use series_file::{Entity, EntryOf, SeriesEntry, SeriesFile, SeriesRow};
 pub use summary::{
     CircuitSettings, Engine, FLOWS_MAX, FaultSummary, FlowSummary, Goodput, GroupSummary,
-    LINKS_MAX, LinkSummary, MarkedAt, PauseStormSummary, QueueBytes, QueueDelay, Summary,
-    SwitchSettings, SwitchSummary, busiest, write_json,
+    LINKS_MAX, LinkSummary, MarkedAt, PauseStormSummary, PauseSummary, QueueBytes, QueueDelay,
+    Summary, SwitchSettings, SwitchSummary, busiest, write_json,
 };
 pub use survival::Curve;
-pub use sweep_table::{AxisCell, SweepRow, SweepTable};
+pub use sweep_table::{AxisCell, SweepDifference, SweepRow, SweepTable};

@@ -90,6 +90,9 @@ pub struct Summary {
     /// Hosts that paused their switch for 100 us and more.
     #[serde(skip_serializing_if = "Vec::is_empty", default)]
     pub pause_storms: Vec<PauseStormSummary>,
+    /// Pauses of all links; nothing where no switch pauses.
+    #[serde(skip_serializing_if = "Option::is_none", default)]
+    pub pauses: Option<PauseSummary>,
 }
 
 impl Summary {
@@ -425,6 +428,24 @@ pub struct FaultSummary {
     pub reordered: u64,
     /// Times that a link went down.
     pub outages: u64,
+}
+
+/// How much links were paused between warm-up and the end: all links, whether they are listed or
+/// not.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct PauseSummary {
+    /// Pauses, over all links.
+    pub pauses: u64,
+    /// Links that there are, one for each direction.
+    pub links: u64,
+    /// Those of them that were ever paused.
+    pub paused_links: u64,
+    /// Share of the measured time in which a link was paused: mean over all links.
+    pub share_mean: Option<f64>,
+    /// Of the link that was paused longest.
+    pub share_max: Option<f64>,
+    /// That link, from and to; nothing where none was paused.
+    pub longest: Option<(String, String)>,
 }
 
 /// A host that paused its switch for long.

@@ -36,6 +36,25 @@ pub struct SweepRow<'a> {
     pub unit: &'a str,
     /// It would be more, or as much, had all messages finished.
     pub is_lower_bound: bool,
+    /// How far it is from the baseline's; nothing of the baseline itself.
+    pub difference: Option<SweepDifference>,
+}
+
+/// How far a metric is from the same of the baseline, which differs in its protocol alone.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct SweepDifference {
+    /// Under the row's seed; nothing where either has no value.
+    pub of_seed: Option<f64>,
+    /// Seeds under which both have a value.
+    pub n: u64,
+    /// Mean over them.
+    pub mean: f64,
+    /// Half of its 95 % confidence interval.
+    pub half_width: Option<f64>,
+    /// Of the paired t-test, by Holm's correction.
+    pub p_holm: Option<f64>,
+    /// Whether that is significant.
+    pub is_significant: bool,
 }
 
 impl SweepRow<'_> {
@@ -46,6 +65,8 @@ impl SweepRow<'_> {
             AxisCell::Number(number) => number.to_string(),
             AxisCell::Text(text) => text.clone(),
         };
+        let real = |value: Option<f64>| value.map_or_else(String::new, |value| value.to_string());
+        let paired = self.difference;
         let rest = [
             self.seed.to_string(),
             self.label.to_owned(),
@@ -56,6 +77,12 @@ impl SweepRow<'_> {
             self.value.to_string(),
             self.unit.to_owned(),
             self.is_lower_bound.to_string(),
+            real(paired.and_then(|paired| paired.of_seed)),
+            whole(paired.map(|paired| paired.n)),
+            real(paired.map(|paired| paired.mean)),
+            real(paired.and_then(|paired| paired.half_width)),
+            real(paired.and_then(|paired| paired.p_holm)),
+            paired.is_some_and(|paired| paired.is_significant).to_string(),
         ];
         self.axes.iter().map(axis).chain(rest).collect()
     }
@@ -66,6 +93,7 @@ impl SweepRow<'_> {
             AxisCell::Number(number) => Cell::Double(Some(*number)),
             AxisCell::Text(shown) => text(shown),
         };
+        let paired = self.difference;
         let rest = [
             Cell::Integer(Some(self.seed)),
             text(self.label),
@@ -76,6 +104,12 @@ impl SweepRow<'_> {
             Cell::Double(Some(self.value)),
             text(self.unit),
             Cell::Flag(self.is_lower_bound),
+            Cell::Double(paired.and_then(|paired| paired.of_seed)),
+            Cell::Integer(paired.map(|paired| paired.n)),
+            Cell::Double(paired.map(|paired| paired.mean)),
+            Cell::Double(paired.and_then(|paired| paired.half_width)),
+            Cell::Double(paired.and_then(|paired| paired.p_holm)),
+            Cell::Flag(paired.is_some_and(|paired| paired.is_significant)),
         ];
         self.axes.iter().map(axis).chain(rest)
     }
@@ -105,6 +139,12 @@ impl SweepTable {
             Column::required("value", Kind::Double),
             Column::required("unit", Kind::Text),
             Column::required("is_lower_bound", Kind::Flag),
+            Column::optional("difference", Kind::Double),
+            Column::optional("difference_n", Kind::Integer),
+            Column::optional("difference_mean", Kind::Double),
+            Column::optional("difference_half_width", Kind::Double),
+            Column::optional("difference_p_holm", Kind::Double),
+            Column::required("is_significant", Kind::Flag),
         ];
         let columns: Vec<Column> = axes.iter().map(axis).chain(rest).collect();
         let names: Vec<String> = columns.iter().map(|column| column.name().to_owned()).collect();
@@ -158,9 +198,19 @@ mod tests {
             value: 1.5,
             unit: "us",
             is_lower_bound: true,
+            difference: Some(SweepDifference {
+                of_seed: Some(-0.5),
+                n: 2,
+                mean: -0.75,
+                half_width: Some(0.1),
+                p_holm: None,
+                is_significant: false,
+            }),
         };
         table.add(&row).unwrap();
-        assert_eq!(row.texts(), ["0.3", "1MB", "7", "a", "p", "", "9", "m", "1.5", "us", "true"]);
+        let alone = SweepRow { difference: None, ..row.clone() };
+        assert_eq!(row.texts().join(" "), "0.3 1MB 7 a p  9 m 1.5 us true -0.5 2 -0.75 0.1  false");
+        assert_eq!(alone.texts().join(" "), "0.3 1MB 7 a p  9 m 1.5 us true      false");
         let columns = table.columns();
         let bytes = bytes::Bytes::from(table.close().unwrap());
         let reader = SerializedFileReader::new(bytes).unwrap();
@@ -172,6 +222,10 @@ mod tests {
         assert_eq!(found[0].1, Field::Double(0.3));
         assert_eq!(found[1].1, Field::Str("1MB".to_owned()));
         assert_eq!(found[5].1, Field::Null);
+        let field = |name: &str| &found.iter().find(|(known, _)| known == name).unwrap().1;
+        assert_eq!(*field("difference"), Field::Double(-0.5));
+        assert_eq!(*field("difference_n"), Field::Long(2));
+        assert_eq!(*field("difference_p_holm"), Field::Null);
         assert!(SweepTable::new(&[("seed".to_owned(), true)]).is_err());
     }
 }

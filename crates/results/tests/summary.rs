@@ -103,6 +103,7 @@ fn summary() -> Summary {
         circuits: None,
         faults: None,
         pause_storms: vec![],
+        pauses: None,
     }
 }
 

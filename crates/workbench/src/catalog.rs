@@ -23,6 +23,8 @@ pub struct ProtocolInfo {
     pub color: &'static str,
     /// Marker in plots.
     pub marker: &'static str,
+    /// Dash of its lines in plots.
+    pub dash: &'static str,
     /// What it needs of the fabric.
     pub needs: Vec<&'static str>,
     /// How it asks switches to mark, in words; null where it asks for no marks.
@@ -97,12 +99,17 @@ pub(crate) fn find(name: &str) -> Result<Protocol, String> {
             let all = names().collect::<Vec<_>>().join(",");
             return format!("`all` is no protocol; all of them are {all}");
         }
-        let near = names().map(|known| (strsim::osa_distance(name, known), known)).min();
-        let near = near.filter(|(distance, _)| *distance <= 2);
-        let hint = near.map(|(_, known)| format!(" (did you mean `{known}`?)")).unwrap_or_default();
+        let hint = nearest(name, names());
         let known = names().collect::<Vec<_>>().join(", ");
         format!("there is no protocol `{name}`{hint}; there are {known}")
     })
+}
+
+/// ` (did you mean …?)`, where a known name is near to one that is not.
+pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
+    let near = known.map(|known| (strsim::osa_distance(name, known), known)).min();
+    let near = near.filter(|(distance, _)| *distance <= 2);
+    near.map(|(_, known)| format!(" (did you mean `{known}`?)")).unwrap_or_default()
 }
 
 fn describe(protocol: Protocol) -> ProtocolInfo {
@@ -118,6 +125,7 @@ fn describe(protocol: Protocol) -> ProtocolInfo {
         citation: card.citation,
         color: card.color,
         marker: card.marker.name(),
+        dash: card.dash.name(),
         needs: equipment.needs().map(Need::name).collect(),
         marking: equipment.ecn.map(|marking| marking.to_string()),
         telemetry_bytes: bytes(card.telemetry_bytes),

@@ -8,8 +8,8 @@ use tidegate_core::workload::{Pattern, Traffic};
 use tidegate_core::{ConnectionPolicy, Message, Rate};
 use tidegate_results::{
     CircuitSettings, Entity, ExchangeRow, FaultSummary, Fixed, FlowRow, Job, LinkSummary, MarkedAt,
-    Names, PauseStormSummary, QueueBytes, QueueDelay, SeriesRow, StepRow, SwitchSettings,
-    SwitchSummary,
+    Names, PauseStormSummary, PauseSummary, QueueBytes, QueueDelay, SeriesRow, StepRow,
+    SwitchSettings, SwitchSummary,
 };
 use tidegate_scenario::Plan;
 use tidegate_sim::{
@@ -220,6 +220,25 @@ pub(crate) fn pause_storms(plan: &Plan, storms: &[PauseStorm]) -> Vec<PauseStorm
         since_us: Fixed::nearest(storm.since.as_us_f64()),
     };
     storms.iter().map(storm).collect()
+}
+
+/// The pauses of all links, where any switch pauses.
+pub(crate) fn pauses(plan: &Plan, links: &[LinkRecord]) -> Option<PauseSummary> {
+    plan.fabric.switches.iter().find(|switch| switch.pausing.is_some())?;
+    let measured = plan.duration.since(plan.warmup).as_ps() as f64;
+    let share = |ps: f64| Some(ps / measured).filter(|share| share.is_finite());
+    let sum: u128 = links.iter().map(|link| u128::from(link.paused.as_ps())).sum();
+    // Of equally paused links the first.
+    let longest = links.iter().rev().max_by(|a, b| a.paused.cmp(&b.paused));
+    let longest = longest.filter(|link| link.pfc_pauses > 0);
+    Some(PauseSummary {
+        pauses: links.iter().map(|link| link.pfc_pauses).sum(),
+        links: links.len() as u64,
+        paused_links: links.iter().filter(|link| link.pfc_pauses > 0).count() as u64,
+        share_mean: share(sum as f64 / links.len() as f64),
+        share_max: share(longest.map_or(0, |link| link.paused.as_ps()) as f64),
+        longest: longest.map(|link| (node(&plan.fabric, link.from), node(&plan.fabric, link.to))),
+    })
 }
 
 /// A sample.

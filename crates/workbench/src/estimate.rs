@@ -44,6 +44,14 @@ fn within(t: f64, freedom: usize) -> f64 {
     if is_odd { std::f64::consts::FRAC_2_PI * (angle + sine * sum) } else { sine * sum }
 }
 
+/// The probability that a mean of `n` values is at least that many half intervals from zero, where
+/// theirs has `n - 1` degrees of freedom: `p` of the two-sided t-test. It has nine decimals, as
+/// [`t_95`].
+pub(crate) fn p_value(half_intervals: f64, freedom: usize) -> f64 {
+    let t = t_95(freedom).map_or(0.0, |t| (half_intervals * t).abs());
+    ((1.0 - within(t, freedom)) * 1e9).round() / 1e9
+}
+
 impl Estimate {
     /// Of one value a seed; nothing of none.
     pub fn of(values: &[f64]) -> Option<Estimate> {

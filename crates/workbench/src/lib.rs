@@ -25,6 +25,7 @@ pub mod markdown;
 #[cfg(target_os = "linux")]
 pub mod net;
 mod observe;
+mod paired;
 mod pcap;
 mod ranks;
 mod readings;
@@ -53,9 +54,10 @@ pub use estimate::Estimate;
 pub use exchange::{Written, export, import};
 pub use headers::headers;
 pub use observe::Progress;
+pub use paired::Difference;
 pub use pcap::Capture;
 pub use ranks::Ranks;
-pub use readings::{Better, METRICS, limits};
+pub use readings::{Better, METRICS, is_share, key_words, limits, words};
 pub use report::plot::PALETTE;
 pub use report::{FigureWidth, report, reproduction_files, write_pdf, write_report, write_svg};
 pub use reproduce::{

@@ -30,7 +30,7 @@ pub enum Better {
 use Better::{Less, More, Neither};
 
 /// Every metric: name, unit, which value is better, and what it is, for people.
-pub const METRICS: [(&str, &str, Better, &str); 43] = [
+pub const METRICS: [(&str, &str, Better, &str); 47] = [
     ("goodput_mean_gbps", "Gbps", More, "Mean of the flows' goodputs."),
     ("goodput_min_gbps", "Gbps", More, "The smallest of them."),
     ("goodput_max_gbps", "Gbps", Neither, "The largest."),
@@ -73,6 +73,10 @@ pub const METRICS: [(&str, &str, Better, &str); 43] = [
     ("queue_delay_mean_us", "us", Less, "Mean wait at the switch port where it is longest."),
     ("drops", "", Less, "Packets that switches refused."),
     ("ecn_marks", "", Neither, "Packets that switches marked."),
+    ("pauses", "", Less, "Pauses of all links, where switches pause (PFC)."),
+    ("paused_links", "", Less, "Links that were ever paused."),
+    ("paused_share_mean", "", Less, "Share of the time that a link is paused: mean over them."),
+    ("paused_share_max", "", Less, "The same of the link that is paused longest."),
     ("packet_hops", "", Neither, "Packets delivered over any link."),
 ];
 
@@ -84,6 +88,24 @@ fn metric(name: &str) -> Metric {
     let known = METRICS.iter().find(|(known, ..)| *known == name);
     let (name, unit, better, _) = *known.unwrap_or_else(|| panic!("no metric is called {name}"));
     Metric { name, unit, better }
+}
+
+/// The table in which a metric stands. What stands in one is tested together.
+pub(crate) fn table_of(metric: &str) -> &'static str {
+    let begins = |prefixes: &[&str]| prefixes.iter().any(|prefix| metric.starts_with(prefix));
+    if begins(&["goodput_", "fair_share", "hop_delay", "retransmitted"]) {
+        "flows"
+    } else if begins(&["offered", "messages", "unfinished", "fct_", "slowdown_"]) {
+        "messages"
+    } else if begins(&["size_"]) {
+        "sizes"
+    } else if begins(&["exchange"]) {
+        "requests"
+    } else if begins(&["job_"]) {
+        "collectives"
+    } else {
+        "switches"
+    }
 }
 
 /// One number of a run.
@@ -240,6 +262,12 @@ impl<'a> Reader<'a> {
         // can be told.
         let marks: u64 = ports.iter().map(|link| link.ecn_marks).sum();
         self.note("ecn_marks", (summary.links_omitted == 0).then_some(marks as f64));
+        if let Some(pauses) = &summary.pauses {
+            self.note("pauses", Some(pauses.pauses as f64));
+            self.note("paused_links", Some(pauses.paused_links as f64));
+            self.note("paused_share_mean", pauses.share_mean);
+            self.note("paused_share_max", pauses.share_max);
+        }
         self.note("packet_hops", Some(summary.engine.packet_hops as f64));
     }
 }
@@ -248,8 +276,66 @@ impl<'a> Reader<'a> {
 /// confidence knows neither.
 pub fn limits(metric: &str) -> (f64, Option<f64>) {
     let least = if metric.contains("slowdown") { 1.0 } else { 0.0 };
-    let is_share = metric.contains("jain") || metric.contains("utilization");
-    (least, is_share.then_some(1.0))
+    (least, (is_share(metric) || metric.contains("jain")).then_some(1.0))
+}
+
+/// Whether a metric is a share, which people read in per cent.
+pub fn is_share(metric: &str) -> bool {
+    metric.starts_with("utilization") || metric.starts_with("paused_share")
+}
+
+/// A metric in words, without its unit: `slowdown, 99th percentile`.
+pub fn words(metric: &str) -> String {
+    let units = ["_gbps", "_us", "_bytes"];
+    let plain = units.iter().find_map(|unit| metric.strip_suffix(unit)).unwrap_or(metric);
+    let ends = [
+        ("_p50", "median"),
+        ("_p99", "99th percentile"),
+        ("_p999", "99.9th percentile"),
+        ("_mean", "mean"),
+        ("_min", "minimum"),
+        ("_max", "maximum"),
+        ("_total", "total"),
+        ("_jain", "Jain's index"),
+    ];
+    let split = |(end, which): &(&str, _)| Some((plain.strip_suffix(end)?, Some(*which)));
+    let (what, which) = ends.iter().find_map(split).unwrap_or((plain, None));
+    let what = match what {
+        "fct" => "completion time",
+        "hop_delay" => "wait at the longest hop",
+        "offered" => "offered load",
+        "retransmitted" => "payload sent again",
+        "unfinished" => "unfinished messages",
+        "size_slowdown" => "slowdown by size",
+        "size_messages" => "messages by size",
+        "size_unfinished" => "unfinished messages by size",
+        "exchanges" => "requests",
+        "exchange" => "request to end of reply",
+        "job_completion" => "completion of the collective",
+        "job_algbw" => "algorithm bandwidth",
+        "job_busbw" => "bus bandwidth",
+        "job_iteration" => "iteration time",
+        "job_iterations" => "iterations",
+        "tor_buffer" => "buffer of switches with hosts",
+        "core_buffer" => "buffer of switches without hosts",
+        "utilization" => "utilization of switch ports",
+        "queue_delay" => "wait at the slowest port",
+        "drops" => "dropped packets",
+        "ecn_marks" => "ECN marks",
+        "paused_share" => "share of the time paused",
+        what => &what.replace('_', " "),
+    };
+    which.map_or_else(|| what.to_owned(), |which| format!("{what}, {which}"))
+}
+
+/// A key of a scenario in words: `load of search` for `traffic.search.load`.
+pub fn key_words(key: &str) -> String {
+    let parts: Vec<&str> = key.split(['.', '[', ']']).filter(|part| !part.is_empty()).collect();
+    let (last, rest) = parts.split_last().map_or((key, &[][..]), |(last, rest)| (*last, rest));
+    let is_name = |part: &&&str| part.parse::<u64>().is_err() && !["*", "params"].contains(*part);
+    let of: Vec<&str> = rest.iter().skip(1).filter(is_name).copied().collect();
+    let last = last.replace('_', " ");
+    if of.is_empty() { last } else { format!("{last} of {}", of.join(" ")) }
 }
 
 fn float(value: Option<Fixed>) -> Option<f64> {
@@ -278,6 +364,32 @@ pub(crate) mod tests {
         );
         let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
         crate::run(&plan, &crate::RunOptions::default()).unwrap()
+    }
+
+    #[test]
+    fn axes_have_words_in_place_of_names() {
+        for (name, said) in [
+            ("slowdown_p99", "slowdown, 99th percentile"),
+            ("fct_p999_us", "completion time, 99.9th percentile"),
+            ("goodput_jain", "goodput, Jain's index"),
+            ("goodput_total_gbps", "goodput, total"),
+            ("retransmitted_bytes", "payload sent again"),
+            ("packet_hops", "packet hops"),
+        ] {
+            assert_eq!(words(name), said);
+        }
+        assert!(METRICS.iter().all(|(name, ..)| !words(name).contains('_')));
+        for (key, said) in [
+            ("traffic.search.load", "load of search"),
+            ("traffic.0.load", "load"),
+            ("traffic[*].load", "load"),
+            ("fabric.spines", "spines"),
+            ("transport.protocol", "protocol"),
+            ("protocols.sird.params.b_bdp", "b bdp of sird"),
+            ("duration", "duration"),
+        ] {
+            assert_eq!(key_words(key), said);
+        }
     }
 
     #[test]

@@ -69,8 +69,8 @@ use alloc::string::String;
 use crate::pace::Pace;
 use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, Marker, Marking,
-    Path, Rate, Span, TelemetryBytes, Time, choice, math, params,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Limit, Loss, Marker,
+    Marking, Path, Rate, Span, TelemetryBytes, Time, choice, math, params,
 };
 
 choice! {
@@ -177,7 +177,8 @@ impl CongestionControl for Dcqcn {
         summary: "Cuts its rate by an estimate of congestion where it is notified of marks, and \
             recovers by timer and bytes.",
         color: "#aa4499",
-        marker: Marker::Diamond,
+        marker: Marker::X,
+        dash: Dash::Solid,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

@@ -38,8 +38,8 @@
 //! * The window is never below one packet.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Limit, Loss, LossKind, Marker, Marking,
-    Path, TelemetryBytes, Time, params,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Limit, Loss, LossKind, Marker,
+    Marking, Path, TelemetryBytes, Time, params,
 };
 
 params! {
@@ -93,6 +93,7 @@ impl CongestionControl for Dctcp {
         summary: "Cuts its window in proportion to the share of packets that switches marked.",
         color: "#cc79a7",
         marker: Marker::Diamond,
+        dash: Dash::Solid,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

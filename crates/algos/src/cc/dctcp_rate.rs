@@ -37,8 +37,8 @@ use alloc::string::String;
 
 use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, Marker, Marking,
-    Path, Rate, TelemetryBytes, Time, params,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Limit, Loss, Marker,
+    Marking, Path, Rate, TelemetryBytes, Time, params,
 };
 
 use crate::law::{Pipe, RoundTrip, Tau};
@@ -120,6 +120,7 @@ impl CongestionControl for DctcpRate {
             marked.",
         color: "#ddcc77",
         marker: Marker::Diamond,
+        dash: Dash::Dashed,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

@@ -84,8 +84,8 @@ use alloc::boxed::Box;
 use crate::hops::{Interval, PreviousHops, Standing};
 use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
-    MAX_HOPS, Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, choice,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Hop, Limit, Loss,
+    LossKind, MAX_HOPS, Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, choice,
     params,
 };
 
@@ -164,6 +164,7 @@ impl CongestionControl for Hpcc {
             every switch leaves.",
         color: "#e69f00",
         marker: Marker::TriangleDown,
+        dash: Dash::Solid,
         telemetry_bytes: TelemetryBytes { fixed: 2, per_hop: 8 },
         echo_bytes: TelemetryBytes { fixed: 2, per_hop: 8 },
     };

@@ -28,8 +28,8 @@
 //! * Lost packets are sent again by the transport, at the same pace.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Domain, Limit, Marker, Path, Profile, Rate, Rng, TelemetryBytes,
-    Time, choice, params,
+    Ack, Card, CongestionControl, Dash, Domain, Limit, Marker, Path, Profile, Rate, Rng,
+    TelemetryBytes, Time, choice, params,
 };
 
 choice! {
@@ -72,6 +72,7 @@ impl CongestionControl for OpenLoop {
             network.",
         color: "#808080",
         marker: Marker::Cross,
+        dash: Dash::Solid,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

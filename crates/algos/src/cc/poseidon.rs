@@ -66,8 +66,8 @@ use alloc::format;
 use alloc::string::String;
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, LossKind, Marker,
-    Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, choice, math, params,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Limit, Loss, LossKind,
+    Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, choice, math, params,
 };
 
 choice! {
@@ -221,6 +221,7 @@ impl CongestionControl for Poseidon {
             own rate.",
         color: "#0072b2",
         marker: Marker::Circle,
+        dash: Dash::Solid,
         telemetry_bytes: TelemetryBytes { fixed: 2, per_hop: 0 },
         echo_bytes: TelemetryBytes { fixed: 2, per_hop: 0 },
     };

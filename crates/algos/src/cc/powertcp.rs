@@ -90,8 +90,8 @@ use alloc::string::String;
 use crate::hops::{Interval, PreviousHops, Standing};
 use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Hop, Limit, Loss, LossKind,
-    Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, choice, params,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Hop, Limit, Loss,
+    LossKind, Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, choice, params,
 };
 
 choice! {
@@ -200,6 +200,7 @@ impl CongestionControl for PowerTcp {
             queue and pipe.",
         color: "#009e73",
         marker: Marker::TriangleUp,
+        dash: Dash::Solid,
         telemetry_bytes: TelemetryBytes { fixed: 4, per_hop: 8 },
         echo_bytes: TelemetryBytes { fixed: 4, per_hop: 8 },
     };

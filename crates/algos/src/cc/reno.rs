@@ -27,8 +27,8 @@
 //! * The window is kept over idle times, and never below one packet.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Limit, Loss, LossKind, Marker, Path, TelemetryBytes,
-    Time, params,
+    Ack, Card, CongestionControl, Dash, Extent, Limit, Loss, LossKind, Marker, Path,
+    TelemetryBytes, Time, params,
 };
 
 params! {
@@ -64,6 +64,7 @@ impl CongestionControl for Reno {
         summary: "Halves its window for a loss, and adds a packet for every round trip without.",
         color: "#8c564b",
         marker: Marker::Circle,
+        dash: Dash::Dashed,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

@@ -32,7 +32,7 @@
 
 use super::reno::Reno;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Limit, Loss, Marker, Path,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Limit, Loss, Marker, Path,
     TelemetryBytes, Time, params,
 };
 
@@ -69,6 +69,7 @@ impl CongestionControl for ReTcp {
         summary: "Reno whose window is doubled when a circuit comes up, and halved when it goes.",
         color: "#17becf",
         marker: Marker::Star,
+        dash: Dash::Dashed,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

@@ -48,8 +48,8 @@ use alloc::format;
 use alloc::string::String;
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, LossKind, Marker, Path, Profile,
-    Span, TelemetryBytes, Time, math, params,
+    Ack, Card, CongestionControl, Dash, Extent, Habits, Limit, Loss, LossKind, Marker, Path,
+    Profile, Span, TelemetryBytes, Time, math, params,
 };
 
 params! {
@@ -111,6 +111,7 @@ impl CongestionControl for Swift {
             the excess.",
         color: "#d55e00",
         marker: Marker::Square,
+        dash: Dash::Solid,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes { fixed: 1, per_hop: 0 },
     };

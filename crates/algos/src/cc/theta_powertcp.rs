@@ -79,8 +79,8 @@ use alloc::vec::Vec;
 
 use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Extent, Habits, Limit, Loss, LossKind, Marker, Path, Profile,
-    Rate, Span, TelemetryBytes, Time, params,
+    Ack, Card, CongestionControl, Dash, Extent, Habits, Limit, Loss, LossKind, Marker, Path,
+    Profile, Rate, Span, TelemetryBytes, Time, params,
 };
 
 params! {
@@ -149,6 +149,7 @@ impl CongestionControl for ThetaPowerTcp {
             switches tell.",
         color: "#44aa99",
         marker: Marker::TriangleUp,
+        dash: Dash::Dashed,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

@@ -74,8 +74,8 @@ use alloc::string::String;
 use crate::law::RoundTrip;
 use crate::pace::Pace;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Habits, Limit, Loss, Marker, Path,
-    Profile, Rate, Span, TelemetryBytes, Time, choice, params,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Limit, Loss, Marker,
+    Path, Profile, Rate, Span, TelemetryBytes, Time, choice, params,
 };
 
 choice! {
@@ -161,6 +161,7 @@ impl CongestionControl for Timely {
         summary: "Adds to its rate while round-trip times fall, and takes away while they grow.",
         color: "#882255",
         marker: Marker::Square,
+        dash: Dash::Dashed,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

@@ -51,21 +51,31 @@ async () => {
   box.click();
   await settled(() => lines(slowdowns) === all);
 
-  // Messages of one size, and of one label.
+  // Messages of the smallest size.
   const drawn = () =>
-    slowdowns.querySelector(".scatterlayer .trace path.js-line").getAttribute("d");
-  for (const name of ["size", "label"]) {
+    slowdowns.querySelector(".scatterlayer .trace path.js-line")?.getAttribute("d");
+  const choose = (name, at) => {
     const select = document.querySelector(`#filters select[name=${name}]`);
-    const before = drawn();
-    select.selectedIndex = select.length - 1;
+    select.selectedIndex = at < 0 ? select.length + at : at;
     select.dispatchEvent(new Event("change"));
-    await settled(() => drawn() !== before);
-    told[name] = [select.value, drawn() !== before];
-    select.selectedIndex = 0;
-    select.dispatchEvent(new Event("change"));
-    await settled(() => drawn() === before);
-    told[name].push(drawn() === before);
-  }
+    return select.value;
+  };
+  const before = drawn();
+  told.size = [choose("size", 1)];
+  await settled(() => drawn() !== before);
+  told.size.push(drawn() !== before);
+  choose("size", 0);
+  await settled(() => drawn() === before);
+  told.size.push(drawn() === before);
+
+  // Of one label: plots of others go. Each has its own.
+  const shown = () => [...document.querySelectorAll("figure.plot")]
+    .map((figure) => [figure.hidden, figure.querySelector("figcaption").textContent])
+    .filter(([hidden, title]) => !hidden && title.startsWith("Slowdown of messages"))
+    .map(([, title]) => title);
+  told.labels = shown();
+  told.label = [choose("label", -1), shown()];
+  choose("label", 0);
 
   // A table by its first column of numbers, up and down.
   const head = document.querySelector("main .wide th.n");
@@ -83,10 +93,10 @@ async () => {
   const links = () => [...fabric.querySelectorAll(".link")];
   const colors = () => links().map((link) => link.style.stroke).join();
   const slider = fabric.querySelector("input[type=range]");
-  const shown = fabric.querySelector("select.quantity");
+  const quantity = fabric.querySelector("select.quantity");
   told.fabric = { nodes: fabric.querySelectorAll(".node").length, seen: [colors()] };
-  shown.value = "queue";
-  shown.dispatchEvent(new Event("change"));
+  quantity.value = "queue";
+  quantity.dispatchEvent(new Event("change"));
   for (const at of [slider.min, Math.floor(slider.max / 2), slider.max]) {
     slider.value = at;
     slider.dispatchEvent(new Event("input"));

@@ -28,7 +28,7 @@ fn figures_are_files_for_papers() {
     assert!(text.contains(&format!("{} figures are in ", titles.len())), "{text}");
     let names = files(&place.path("svg"));
     assert_eq!(names.len(), titles.len(), "{names:?}");
-    assert!(names.contains(&"slowdown-of-messages.svg".to_owned()), "{names:?}");
+    assert!(names.contains(&"slowdown-of-messages-short.svg".to_owned()), "{names:?}");
     for name in &names {
         let picture = fs::read_to_string(place.path("svg").join(name)).unwrap();
         assert!(picture.starts_with("<svg") && picture.contains("width=\"3.33in\""), "{name}");

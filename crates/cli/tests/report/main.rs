@@ -8,6 +8,7 @@ mod browser;
 mod figures;
 mod jobs;
 mod sweeps;
+mod warnings;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -227,8 +228,8 @@ fn what_is_wrong_with_axes_colours_or_paper_is_noticed() {
             ),
             &["labels along an axis are"],
         ),
-        (("--ink: #222", "--ink: #999"), &["screen, light: Slowdown of messages: contrast"]),
-        (("--ink: #ddd", "--ink: #555"), &["screen, dark: Slowdown of messages: contrast"]),
+        (("--ink: #222", "--ink: #999"), &["screen, light: Slowdown of messages: short: contrast"]),
+        (("--ink: #ddd", "--ink: #555"), &["screen, dark: Slowdown of messages: short: contrast"]),
         (("--quiet: #aaa", "--quiet: #444"), &["screen, dark: page: contrast"]),
         (("prefers-color-scheme: dark", "prefers-color-scheme: none"), &["brightness"]),
         (("break-inside: avoid; min-width", "min-width"), &["may be cut between pages"]),
@@ -251,9 +252,12 @@ fn a_report_answers_to_a_reader() {
     assert_eq!(tail[0], tail[3]);
     let [all, own] = [0, 1].map(|i| number(&told["rows"][i]));
     assert!(own > 0 && told["protocol"] == serde_json::json!([all - own, lines - 1]), "{told}");
-    for name in ["size", "label"] {
-        assert_eq!([&told[name][1], &told[name][2]], [true, true], "{name}: {}", told[name]);
-    }
+    assert_eq!([&told["size"][1], &told["size"][2]], [true, true], "{}", told["size"]);
+    // No plot mixes labels, and the label that is chosen leaves its own.
+    let title = |label: &str| format!("Slowdown of messages: {label}");
+    assert_eq!(told["labels"], serde_json::json!([title("short"), title("big")]));
+    let chosen = told["label"][0].as_str().unwrap();
+    assert_eq!(told["label"][1], serde_json::json!([title(chosen)]));
     for (i, order) in ["ascending", "descending"].iter().enumerate() {
         assert_eq!(told["sorted"][i][0], *order);
         let values: Vec<f64> =

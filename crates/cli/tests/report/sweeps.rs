@@ -63,7 +63,7 @@ fn a_sweep_is_drawn_as_a_reader_chooses() {
     let (faults, titles) = inspect(&mut browser, &page);
     assert!(faults.is_empty(), "{faults:#?}");
     // What differs beside the axis and the protocols makes panels.
-    let over = "slowdown_p99 over traffic.short.load, fabric.spines";
+    let over = "slowdown, 99th percentile over load of short, spines";
     assert_eq!(titles, [format!("{over} 1"), format!("{over} 2")]);
     assert!(pages(&browser.pdf()) > 0);
 
@@ -107,12 +107,8 @@ fn a_sweep_is_drawn_as_a_reader_chooses() {
     assert!(sorted.windows(2).all(|pair| pair[0] <= pair[1]), "{sorted:?}");
 
     // Another metric, of two labels: one is chosen, the other can be.
-    assert_eq!(
-        told["goodput"]["title"],
-        "goodput_mean over traffic.short.load, label long, \
-        fabric.spines 1"
-    );
-    assert_eq!(told["goodput"]["unit"], "goodput_mean (Gbit/s); more is better");
+    assert_eq!(told["goodput"]["title"], "goodput, mean over load of short, label long, spines 1");
+    assert_eq!(told["goodput"]["unit"], "goodput, mean (Gbit/s); more is better");
     assert_eq!(texts(&told["goodput"]["labels"]), ["all", "long", "short"]);
     assert_eq!(told["goodput"]["rows"], 24);
     assert!(told["short"].as_str().unwrap().contains("label short"), "{told}");
@@ -144,7 +140,7 @@ fn runs_under_several_seeds_stand_above_the_runs_of_each() {
     answer(&["report", &swept, &compared, &alone, &single, "--out", &out]).ok();
     let page = fs::read_to_string(&out).unwrap();
     for words in [
-        "<h2>Sweep: two racks</h2>\n<p>2 points under 1 seed, so that there are no intervals.",
+        "<h2>Sweep: two racks</h2>\n<p>2 points under 1 seed, n = 1: there are no intervals",
         "<h2>Over seeds: two racks</h2>\n<p>2 runs under 3 seeds each.",
         "<p>1 run under 3 seeds. What is drawn are means",
         "<h2>Summary</h2>",
@@ -162,12 +158,18 @@ fn runs_under_several_seeds_stand_above_the_runs_of_each() {
     let row = page.lines().find(|line| line.contains("<td>dctcp</td><td>short</td>")).unwrap();
     assert!(row.contains("<td class=\"n\">3</td>") && row.contains(&mean), "{mean}: {row}");
     assert!(row.contains(" ± "), "{row}");
+    // Below it stand the differences from the first protocol, seed by seed.
+    assert!(page.contains("Differences are from swift, seed by seed (n = 3"));
+    let (_, away) = page.split_once("<h3>Difference from swift by seed</h3>").unwrap();
+    let row = away.lines().find(|line| line.contains("<td>dctcp</td><td>short</td>")).unwrap();
+    let sign = if one["difference"]["mean"].as_f64().unwrap() > 0.0 { "+" } else { "-" };
+    assert!(row.contains(&format!("{sign}0.")), "{row}");
     let Some(mut browser) = start() else { return };
     let (faults, titles) = inspect(&mut browser, Path::new(&out));
     assert!(faults.is_empty(), "{faults:#?}");
     let over = |of: &str| titles.iter().filter(|title| title.starts_with(of)).count();
-    assert_eq!(over("slowdown_p99 over traffic.short.load"), 1, "{titles:?}");
-    assert_eq!(over("slowdown_p99 over transport.protocol"), 1, "{titles:?}");
+    assert_eq!(over("slowdown, 99th percentile over load of short"), 1, "{titles:?}");
+    assert_eq!(over("slowdown, 99th percentile over protocol"), 1, "{titles:?}");
     assert_eq!(over("Slowdown of messages"), 1, "the seeds' own runs: {titles:?}");
 }
 

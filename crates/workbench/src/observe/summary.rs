@@ -127,6 +127,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
         switches: convert::switches(&plan.fabric, &outcome.switches),
         circuits: convert::circuits(plan),
         pause_storms: convert::pause_storms(plan, &outcome.storms),
+        pauses: convert::pauses(plan, &outcome.links),
         faults: (plan.faults != Default::default()).then(|| convert::faults(&outcome.faults)),
     }
 }

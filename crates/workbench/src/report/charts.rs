@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use tidegate_algos::Protocol;
-use tidegate_results::{BySize, Curve, FctSummary, Fixed, FlowSummary};
+use tidegate_results::{BySize, Curve, FctSummary, Fixed, FlowSummary, Summary};
 
 use super::configurations::Configuration;
 use super::flows::Message;
@@ -18,12 +18,60 @@ const PART_STEPS: usize = 50;
 /// Distributions of some of the messages only are in the page for so many of them.
 const PARTS_MAX: usize = 1000;
 
+/// Labels that have plots of their own, at most; the others are in tables.
+const LABELS_MAX: usize = 6;
+
 /// Reads one number of a class of messages.
 type Quantity<'a> = &'a dyn Fn(&FctSummary) -> Option<Fixed>;
 
-/// How long messages take: the distribution, some of them one by one, and by their size.
+/// How long the messages of each label take: the distribution, some of them one by one, and by
+/// their size. Of several labels none are mixed: how many messages a label has differs between
+/// protocols where requests wait for replies.
 pub(crate) fn messages(all: &[Configuration<'_>]) -> Vec<Plot> {
-    let mut plots = vec![slowdowns(all), single(all)];
+    let labels = labels(all);
+    let titled = |title: &str, label: &str| match labels.len() {
+        1 => title.to_owned(),
+        _ => format!("{title}: {}", named(label)),
+    };
+    labels.iter().take(LABELS_MAX).flat_map(|label| of_label(all, label, &titled)).collect()
+}
+
+/// A label as titles have it.
+pub(crate) fn named(label: &str) -> &str {
+    if label.is_empty() { "without a label" } else { label }
+}
+
+/// Labels of messages, in the order of their first appearance; empty of those without one.
+pub(crate) fn labels<'a>(all: &[Configuration<'a>]) -> Vec<&'a str> {
+    let mut found: Vec<&str> = Vec::new();
+    for group in all.iter().flat_map(|one| &one.runs).flat_map(|run| &run.summary.groups) {
+        if group.fct.count > 0 && !found.contains(&group.label.as_str()) {
+            found.push(&group.label);
+        }
+    }
+    found
+}
+
+/// The messages of a label in a summary; those without a label where that is empty.
+pub(crate) fn fct<'a>(summary: &'a Summary, label: &str) -> Option<&'a FctSummary> {
+    if !label.is_empty() {
+        return summary.fct.get(label);
+    }
+    let mut own = summary.groups.iter().filter(|group| group.fct.count > 0);
+    let is_all = own.clone().all(|group| group.label.is_empty());
+    match own.clone().filter(|group| group.label.is_empty()).count() {
+        _ if is_all => summary.fct.get("all"),
+        1 => own.find(|group| group.label.is_empty()).map(|group| &group.fct),
+        _ => None,
+    }
+}
+
+fn of_label(
+    all: &[Configuration<'_>],
+    label: &str,
+    titled: &dyn Fn(&str, &str) -> String,
+) -> Vec<Plot> {
+    let mut plots = vec![slowdowns(all, label), single(all, label)];
     let known = |value: Option<Fixed>, hidden: bool| value.filter(|_| !hidden);
     let quantities: [(&str, &str, Quantity); 4] = [
         ("Slowdown by size, median", "slowdown", &|fct| {
@@ -43,9 +91,13 @@ pub(crate) fn messages(all: &[Configuration<'_>]) -> Vec<Plot> {
         title: title.to_owned(),
         x: axis("message size (bytes, middle of a decade)", true),
         y: axis(unit, true),
-        lines: lines(all, |one| by_size(one, of)),
+        lines: lines(all, |one| by_size(one, label, of)),
         ..Plot::default()
     }));
+    for plot in &mut plots {
+        plot.title = titled(&plot.title, label);
+        plot.lines.iter_mut().for_each(|line| line.label = Some(label.to_owned()));
+    }
     plots
 }
 
@@ -62,7 +114,7 @@ pub(crate) fn lines(
         Line {
             name: one.title.to_owned(),
             color: color.to_owned(),
-            dash: if card.is_some() { earlier } else { i / PALETTE.len() },
+            dash: card.map_or(i / PALETTE.len(), |card| card.dash.index() + earlier),
             marker: Some(
                 card.map_or(MARKERS[i % MARKERS.len()], |card| card.marker.name()).to_owned(),
             ),
@@ -120,20 +172,24 @@ fn distribution<'a>(messages: impl Iterator<Item = &'a Message>, steps: usize) -
     thinned(&curve.larger().map(point).collect::<Vec<_>>(), steps)
 }
 
-/// The distribution of slowdowns over all seeds, and of parts of the messages.
-fn slowdowns(all: &[Configuration<'_>]) -> Plot {
+/// The distribution of slowdowns over all seeds, and of each class of sizes.
+fn slowdowns(all: &[Configuration<'_>], label: &str) -> Plot {
     let classes = tidegate_results::SIZE_BOUNDS.len() + 1;
-    let labels = |run: &Run| run.summary.fct.keys().filter(|label| *label != "all").count();
-    let parts: usize = all.iter().map(|one| (labels(one.run()) + 1) * (classes + 1)).sum();
-    let with_parts = parts <= PARTS_MAX;
+    let with_parts = all.len() * classes * labels(all).len() <= PARTS_MAX;
     Plot {
         title: "Slowdown of messages".to_owned(),
         x: axis("slowdown (completion time over that in an empty network)", true),
         y: Axis { to: Some(1.0), ..axis("share of messages", false) },
         lines: lines(all, |one| {
-            let messages = one.runs.iter().flat_map(|run| &run.flows.messages);
-            let points = distribution(messages, STEPS);
-            let parts = if with_parts { slowdown_parts(one) } else { Vec::new() };
+            let is_its = |run: &Run, message: &Message| {
+                run.flows.labels.get(&message.id).map_or("", String::as_str) == label
+            };
+            let messages = one.runs.iter().flat_map(|run| {
+                run.flows.messages.iter().filter(move |message| is_its(run, message))
+            });
+            let messages: Vec<&Message> = messages.collect();
+            let points = distribution(messages.iter().copied(), STEPS);
+            let parts = if with_parts { by_class(&messages) } else { Vec::new() };
             Line { points, parts, ..Line::default() }
         }),
         distribution: Some(Distribution::Cumulative),
@@ -141,31 +197,24 @@ fn slowdowns(all: &[Configuration<'_>]) -> Plot {
     }
 }
 
-/// The same of each label and each class of sizes that there is, and of both together.
-fn slowdown_parts(one: &Configuration<'_>) -> Vec<LinePart> {
-    let mut groups: BTreeMap<(Option<&str>, Option<usize>), Vec<&Message>> = BTreeMap::new();
-    for run in &one.runs {
-        for message in &run.flows.messages {
-            let label = run.flows.labels.get(&message.id).map(String::as_str);
-            for key in [(label, None), (None, Some(message.size)), (label, Some(message.size))] {
-                groups.entry(key).or_default().push(message);
-            }
-        }
-    }
-    let part = |((label, size), messages): ((Option<&str>, Option<usize>), Vec<&Message>)| {
-        let points = distribution(messages.into_iter(), PART_STEPS);
-        LinePart { label: label.map(str::to_owned), size, points }
+/// The same of each class of sizes that there is.
+fn by_class(messages: &[&Message]) -> Vec<LinePart> {
+    let mut classes: BTreeMap<usize, Vec<&Message>> = BTreeMap::new();
+    messages.iter().for_each(|message| classes.entry(message.size).or_default().push(message));
+    let part = |(size, messages): (usize, Vec<&Message>)| LinePart {
+        size,
+        points: distribution(messages.into_iter(), PART_STEPS),
     };
-    groups.into_iter().map(part).collect()
+    classes.into_iter().map(part).collect()
 }
 
 /// Some messages one by one, of the first seed.
-fn single(all: &[Configuration<'_>]) -> Plot {
+fn single(all: &[Configuration<'_>], label: &str) -> Plot {
     let point = |flow: &FlowSummary| {
         Some((flow.size_bytes.filter(|bytes| *bytes > 0)? as f64, flow.slowdown?.as_f64()))
     };
     let line = |one: &Configuration<'_>| {
-        let flows = one.run().flows.shown.iter();
+        let flows = one.run().flows.shown.iter().filter(|flow| flow.label == label);
         let (points, ids): (Vec<_>, Vec<u64>) =
             flows.filter_map(|flow| Some((point(flow)?, flow.id))).unzip();
         let flows = Some(LineFlows { run: one.first, ids });
@@ -187,22 +236,18 @@ fn middle(size: &BySize) -> f64 {
     })
 }
 
-/// A quantity of the messages of each size: its mean over the seeds, least and greatest, and the
-/// same of each label.
-fn by_size(one: &Configuration<'_>, of: Quantity<'_>) -> Line {
-    let of_label = |label: &str| {
-        let mut sizes: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
-        for run in &one.runs {
-            for size in run.summary.fct.get(label).iter().flat_map(|fct| &fct.by_size) {
-                let value = of(&size.fct).map(Fixed::as_f64);
-                let values = sizes.entry(size.min_bytes).or_default();
-                values.extend(value.map(|value| (middle(size), value)));
-            }
+/// A quantity of the messages of each size: its mean over the seeds, least and greatest.
+fn by_size(one: &Configuration<'_>, label: &str, of: Quantity<'_>) -> Line {
+    let mut sizes: BTreeMap<u64, Vec<(f64, f64)>> = BTreeMap::new();
+    for run in &one.runs {
+        for size in fct(&run.summary, label).iter().flat_map(|fct| &fct.by_size) {
+            let value = of(&size.fct).map(Fixed::as_f64);
+            let values = sizes.entry(size.min_bytes).or_default();
+            values.extend(value.map(|value| (middle(size), value)));
         }
-        // A mean over the seeds that have a value would be of the quicker ones.
-        sizes.retain(|_, values| values.len() == one.runs.len());
-        sizes
-    };
+    }
+    // A mean over the seeds that have a value would be of the quicker ones.
+    sizes.retain(|_, values| values.len() == one.runs.len());
     let mean = |values: &Vec<(f64, f64)>| {
         let sum: f64 = values.iter().map(|point| point.1).sum();
         (values[0].0, sum / values.len() as f64)
@@ -211,18 +256,10 @@ fn by_size(one: &Configuration<'_>, of: Quantity<'_>) -> Line {
         let each = || values.iter().map(|point| point.1);
         (each().fold(f64::INFINITY, f64::min), each().fold(0.0, f64::max))
     };
-    let all = of_label("all");
-    let labels = one.run().summary.fct.keys().filter(|label| *label != "all");
-    let part = |label: &String| LinePart {
-        label: Some(label.clone()),
-        size: None,
-        points: Points(of_label(label).values().map(mean).collect()),
-    };
     let several = one.runs.len() > 1;
     Line {
-        points: Points(all.values().map(mean).collect()),
-        range: Points(if several { all.values().map(range).collect() } else { Vec::new() }),
-        parts: labels.map(part).collect(),
+        points: Points(sizes.values().map(mean).collect()),
+        range: Points(if several { sizes.values().map(range).collect() } else { Vec::new() }),
         ..Line::default()
     }
 }

@@ -9,7 +9,7 @@ use super::read::rows;
 use crate::Error;
 
 /// Of a run's messages so many of the slowest are shown one by one, and so many others, which are
-/// spread evenly over the order in which they finished.
+/// spread evenly over the order in which they finished. Labels have equal parts of both.
 const SLOWEST: usize = 60;
 const SPREAD: usize = 140;
 /// Of its unlimited flows so many are shown one by one.
@@ -46,7 +46,8 @@ impl Flows {
     /// Those of the run in a folder.
     pub(crate) fn read(folder: &Path, summary: &Summary) -> Result<Flows, Error> {
         let mut flows = Flows::default();
-        let mut shown = Shown::default();
+        let mut unlimited = Vec::new();
+        let mut shown: BTreeMap<String, Shown> = BTreeMap::new();
         let warmup_us = summary.warmup_seconds * 1e6;
         let over_us = (summary.sim_seconds + summary.drain_seconds) * 1e6;
         rows(&folder.join("flows.parquet"), |row| {
@@ -61,9 +62,17 @@ impl Flows {
                 });
             }
             flows.labels.insert(flow.id, flow.label.clone());
-            shown.take(flow);
+            if flow.size_bytes.is_none() {
+                unlimited.extend((unlimited.len() < UNLIMITED).then_some(flow));
+            } else if flow.measured {
+                // As everywhere else on the page, those that count.
+                shown.entry(flow.label.clone()).or_default().take(flow);
+            }
         })?;
-        flows.shown = shown.all();
+        let labels = shown.len();
+        let messages = shown.into_values().flat_map(|of_label| of_label.all(labels));
+        flows.shown = unlimited.into_iter().chain(messages).collect();
+        flows.shown.sort_by_key(|flow| flow.id);
         Ok(flows)
     }
 }
@@ -74,10 +83,9 @@ fn slowdown_so_far(flow: &FlowSummary, over_us: f64) -> Option<Fixed> {
     Fixed::nearest((over_us - flow.start_us.as_f64()) / ideal_us)
 }
 
-/// Chooses flows in one pass.
+/// Chooses messages in one pass.
 #[derive(Default)]
 struct Shown {
-    unlimited: Vec<FlowSummary>,
     /// The slowest first.
     slowest: Vec<FlowSummary>,
     /// Every `2^halved`-th message.
@@ -88,14 +96,6 @@ struct Shown {
 
 impl Shown {
     fn take(&mut self, flow: FlowSummary) {
-        if flow.size_bytes.is_none() {
-            self.unlimited.extend((self.unlimited.len() < UNLIMITED).then_some(flow));
-            return;
-        }
-        // As everywhere else on the page.
-        if !flow.measured {
-            return;
-        }
         if self.seen.is_multiple_of(1 << self.halved) {
             self.spread.push(flow.clone());
             if self.spread.len() > 2 * SPREAD {
@@ -117,11 +117,14 @@ impl Shown {
         }
     }
 
-    fn all(self) -> Vec<FlowSummary> {
-        let mut all: BTreeMap<u64, FlowSummary> = BTreeMap::new();
-        for flow in self.unlimited.into_iter().chain(self.slowest).chain(self.spread) {
-            all.insert(flow.id, flow);
-        }
+    /// Those of one of so many labels.
+    fn all(self, labels: usize) -> Vec<FlowSummary> {
+        let slowest = self.slowest.into_iter().take(SLOWEST.div_ceil(labels));
+        let most = (2 * SPREAD).div_ceil(labels);
+        let step = self.spread.len().div_ceil(most).max(1);
+        let spread = self.spread.into_iter().step_by(step);
+        let all: BTreeMap<u64, FlowSummary> =
+            slowest.chain(spread).map(|flow| (flow.id, flow)).collect();
         all.into_values().collect()
     }
 }
@@ -157,10 +160,16 @@ mod tests {
         let mut shown = Shown::default();
         // The slowest are in the middle.
         (0..10_000).for_each(|id| shown.take(flow(id, 10_000.0 - (id as f64 - 5000.0).abs())));
-        let ids: Vec<u64> = shown.all().into_iter().map(|flow| flow.id).collect();
+        let ids: Vec<u64> = shown.all(1).into_iter().map(|flow| flow.id).collect();
         assert!((4971..=5029).all(|id| ids.contains(&id)), "{ids:?}");
         assert!((SPREAD..=2 * SPREAD + SLOWEST).contains(&ids.len()), "{}", ids.len());
         assert!(ids[0] == 0 && ids.iter().filter(|&&id| id < 2500).count() >= SPREAD / 5);
+        // Of four labels each has its part.
+        let mut shown = Shown::default();
+        (0..10_000).for_each(|id| shown.take(flow(id, 1.0 + id as f64)));
+        let ids: Vec<u64> = shown.all(4).into_iter().map(|flow| flow.id).collect();
+        assert!((9985..10_000).all(|id| ids.contains(&id)) && ids[0] == 0, "{ids:?}");
+        assert!(ids.len() <= (2 * SPREAD + SLOWEST) / 4 + 1, "{}", ids.len());
     }
 
     #[test]

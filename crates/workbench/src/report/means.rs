@@ -24,12 +24,13 @@ pub(crate) struct Means {
     pub(crate) keys: Vec<String>,
     /// Of every point.
     pub(crate) seeds: Vec<u64>,
+    /// The protocol with which others are compared, where any are.
+    pub(crate) baseline: Option<String>,
     /// In the order of the file.
     pub(crate) points: Vec<Point>,
     /// Which runs failed, and why.
     pub(crate) failed: Vec<String>,
-    /// Things that are allowed but probably not meant; where the folder holds the runs too, they
-    /// tell them.
+    /// Things that are allowed but probably not meant.
     pub(crate) warnings: Vec<String>,
     /// Whether the folder holds the runs of each seed too.
     pub(crate) has_runs: bool,
@@ -59,6 +60,18 @@ pub(crate) struct Entry {
     pub(crate) max: f64,
     pub(crate) is_lower_bound: bool,
     pub(crate) is_best: bool,
+    #[serde(default)]
+    pub(crate) difference: Option<Paired>,
+}
+
+/// How far a metric is from the baseline's, seed by seed.
+#[derive(Debug, Deserialize)]
+pub(crate) struct Paired {
+    pub(crate) n: usize,
+    pub(crate) mean: f64,
+    pub(crate) half_width: Option<f64>,
+    pub(crate) p_holm: Option<f64>,
+    pub(crate) is_significant: bool,
 }
 
 impl Entry {
@@ -73,6 +86,8 @@ struct SweepFile {
     name: String,
     keys: Vec<String>,
     seeds: Vec<u64>,
+    #[serde(default)]
+    baseline: Option<String>,
     points: Vec<Point>,
     failed: Vec<Failed>,
     #[serde(default)]
@@ -91,6 +106,10 @@ struct Failed {
 struct AggregateFile {
     name: String,
     seeds: Vec<u64>,
+    #[serde(default)]
+    baseline: Option<String>,
+    #[serde(default)]
+    warnings: Vec<String>,
     runs: Vec<Run>,
 }
 
@@ -126,6 +145,7 @@ impl Means {
                 name: file.name,
                 keys: file.keys,
                 seeds: file.seeds,
+                baseline: file.baseline,
                 points: file.points,
                 warnings: file.warnings,
                 has_runs: false,
@@ -138,9 +158,10 @@ impl Means {
             name: file.name,
             keys: vec![PROTOCOL.to_owned()],
             seeds: file.seeds,
+            baseline: file.baseline,
             points: file.runs.into_iter().map(point).collect(),
             failed: Vec::new(),
-            warnings: Vec::new(),
+            warnings: file.warnings,
             has_runs: true,
         }))
     }

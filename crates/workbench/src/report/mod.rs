@@ -49,16 +49,21 @@ const DRAWN_MAX: usize = 16;
 /// When a folder holds no results, or they cannot be read.
 pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
     let (mut runs, mut all_means, mut reproductions) = (Vec::new(), Vec::new(), Vec::new());
+    let mut warnings: Vec<String> = Vec::new();
     for folder in folders {
         if let Some(reproduction) = read::reproduction(folder)? {
             reproductions.push(reproduction);
-        } else if let Some(means) = Means::read(folder)? {
+        } else if let Some(mut means) = Means::read(folder)? {
             for below in means.folders(folder) {
                 runs.extend(read::runs(&below)?);
             }
+            // What a run warns of stands with the runs.
+            let own = || runs.iter().flat_map(|run| &run.summary.warnings);
+            means.warnings.retain(|text| !own().any(|own| text.ends_with(own.as_str())));
             all_means.push(means);
         } else {
             runs.extend(read::runs(folder)?);
+            warnings.extend(read::warnings_of_comparison(folder)?);
         }
     }
     read::name_apart(&mut runs);
@@ -82,7 +87,7 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
     let mut data = Data::of(drawn);
     let mut body = sweeps::sections(&all_means, &mut data);
     if !runs.is_empty() {
-        body.push_str(&page::runs(&runs, &all, drawn, &mut data));
+        body.push_str(&page::runs(&runs, (&all, drawn), &warnings, &mut data));
     }
     for found in &reproductions {
         let Found { claims, papers, pictures } = found;

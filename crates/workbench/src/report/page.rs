@@ -27,17 +27,18 @@ const TITLES_MAX: usize = 12;
 /// Warnings that are shown at most.
 pub(crate) const WARNINGS_MAX: usize = 40;
 
-/// Everything about runs, of whose configurations the first are drawn by themselves: a section each
-/// for what differs, messages, goodput, queues, the fabric, where there are any.
+/// Everything about runs, of whose configurations the first are drawn by themselves, and of which
+/// their comparisons have `warned`: a section each for what differs, messages, goodput, queues, the
+/// fabric, where there are any.
 pub(crate) fn runs(
     runs: &[Run],
-    all: &[Configuration<'_>],
-    drawn: &[Configuration<'_>],
+    (all, drawn): (&[Configuration<'_>], &[Configuration<'_>]),
+    warned: &[String],
     data: &mut Data,
 ) -> String {
     let mut html = scenarios(runs, all);
     html.push_str(&differing(runs, all));
-    html.push_str(&section("Summary", &format!("{}{}", warnings(all), groups(runs))));
+    html.push_str(&section("Summary", &format!("{}{}", warnings(warned, all), groups(runs))));
     html.push_str(&how_drawn(all, drawn.len()));
     html.push_str(&jobs(runs, drawn, data));
     let sections = [
@@ -53,11 +54,16 @@ pub(crate) fn runs(
     if data.runs.iter().any(|run| run.has_fabric()) {
         html.push_str(&section("Fabric", "<figure class=\"fabric\"></figure>\n"));
     }
-    html + &section("Busiest switch ports", &links(runs))
+    html.push_str(&section("Busiest switch ports", &links(runs)));
+    if runs.iter().any(|run| run.summary.pauses.is_some()) {
+        html.push_str(&section("Pauses", &pauses(runs)));
+    }
+    html
 }
 
-fn warnings(all: &[Configuration<'_>]) -> String {
-    let mut said = Vec::new();
+/// The warnings of comparisons, and those of the runs of each configuration.
+fn warnings(of_comparisons: &[String], all: &[Configuration<'_>]) -> String {
+    let mut said = of_comparisons.to_vec();
     for one in all {
         // The title begins with the protocol.
         let own = one.protocol.map(|protocol| format!("{protocol}: "));
@@ -322,6 +328,65 @@ fn links(runs: &[Run]) -> String {
     table(&titles, rows)
 }
 
+/// How much links were paused in each run, and the ports that were paused longest.
+fn pauses(runs: &[Run]) -> String {
+    let percent = |share: Option<f64>| number(share.map(|share| share * 100.0));
+    let row = |run: &Run, cells: Vec<String>| Row {
+        protocol: run.protocol.clone(),
+        label: None,
+        cells: [vec![escaped(&run.title)], cells].concat(),
+    };
+    let totals = runs.iter().filter_map(|run| {
+        let pauses = run.summary.pauses.as_ref()?;
+        let cells = vec![
+            pauses.pauses.to_string(),
+            pauses.paused_links.to_string(),
+            pauses.links.to_string(),
+            percent(pauses.share_mean),
+            percent(pauses.share_max),
+        ];
+        Some(row(run, cells))
+    });
+    let ports = runs.iter().flat_map(|run| {
+        let summary = &run.summary;
+        let measured_us = (summary.sim_seconds - summary.warmup_seconds) * 1e6;
+        let mut links: Vec<_> = summary.links.iter().filter(|link| link.pfc_pauses > 0).collect();
+        links.sort_by_key(|link| std::cmp::Reverse((link.paused_us, link.pfc_pauses)));
+        links.truncate(PORTS_SHOWN);
+        links.into_iter().map(move |link| {
+            let paused = link.paused_us.map(Fixed::as_f64);
+            let cells = vec![
+                escaped(&link.from),
+                escaped(&link.to),
+                percent(link.utilization),
+                link.pfc_pauses.to_string(),
+                number(paused),
+                percent(paused.map(|us| us / measured_us)),
+            ];
+            row(run, cells)
+        })
+    });
+    let totals_of = [
+        ("run", false),
+        ("pauses", true),
+        ("links paused", true),
+        ("of links", true),
+        ("paused %, mean of links", true),
+        ("of the longest", true),
+    ];
+    let ports_of = [
+        ("run", false),
+        ("from", false),
+        ("to", false),
+        ("used %", true),
+        ("pauses", true),
+        ("paused µs", true),
+        ("paused %", true),
+    ];
+    let ports = table(&ports_of, ports);
+    format!("{}<h3>Most paused ports</h3>\n{ports}", table(&totals_of, totals))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -343,13 +408,13 @@ mod tests {
         assert!(head.contains("test, seeds 1 to 3: 0.2 ms"), "{head}");
         assert_eq!(head.matches("<p>").count(), 2, "{head}");
         assert_eq!(differing(&runs, &all), "");
-        assert_eq!(warnings(&all), "");
+        assert_eq!(warnings(&[], &all), "");
         let warned = |mut run: Run| {
             run.summary.warnings = vec![format!("swift: {} of 9 did not", run.summary.seed)];
             run
         };
         let runs: Vec<Run> = runs.into_iter().map(warned).collect();
-        let said = warnings(&configurations(&runs, &grouped(&runs)));
+        let said = warnings(&[], &configurations(&runs, &grouped(&runs)));
         assert!(said.contains(">a: seed 1, and 2 more much like it: swift: 1 of 9 did not<"));
         assert_eq!(said.matches("<p").count(), 1, "{said}");
     }

@@ -120,10 +120,8 @@ fn is_false(flag: &bool) -> bool {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct LinePart {
-    /// Of this label; of all where it is none.
-    pub label: Option<String>,
-    /// Of this class of sizes; of all where it is none.
-    pub size: Option<usize>,
+    /// Of this class of sizes.
+    pub size: usize,
     /// In order.
     pub points: Points,
 }
@@ -212,6 +210,16 @@ impl<'de> Deserialize<'de> for Points {
 /// A number with as many digits as can be seen.
 pub(crate) fn short(value: f64) -> f64 {
     format!("{value:.*e}", DIGITS - 1).parse().unwrap_or(value)
+}
+
+/// What an axis says: words, with the unit in parentheses where there is one.
+pub(crate) fn with_unit(words: String, unit: &str) -> String {
+    match unit {
+        "" => words,
+        "us" => format!("{words} (µs)"),
+        "B" => format!("{words} (bytes)"),
+        unit => format!("{words} ({unit})"),
+    }
 }
 
 /// Gives plots that stand beside each other one y axis.

@@ -5,6 +5,7 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use parquet::record::Row;
+use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tidegate_results::Summary;
@@ -125,6 +126,17 @@ pub(crate) fn runs(folder: &Path) -> Result<Vec<Run>, Error> {
         ));
     }
     Ok(found)
+}
+
+/// What the comparison in a folder warns of beside its runs: why they may not be alike.
+pub(crate) fn warnings_of_comparison(folder: &Path) -> Result<Vec<String>, Error> {
+    #[derive(Default, Deserialize)]
+    struct Comparison {
+        #[serde(default)]
+        warnings: Vec<String>,
+    }
+    let found: Option<Comparison> = json(&folder.join("comparison.json"))?;
+    Ok(found.unwrap_or_default().warnings)
 }
 
 fn run(folder: &Path) -> Result<Option<Run>, Error> {

@@ -2,6 +2,7 @@
 //! metric, what is on the axis, and what makes a line.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 
 use serde::Serialize;
 use tidegate_algos::Protocol;
@@ -9,10 +10,12 @@ use tidegate_algos::Protocol;
 use super::data::{Data, size_range};
 use super::html::{NONE, Row, note, notes, section, table};
 use super::markup::escaped;
-use super::means::{Entry, Means, PROTOCOL, Point, text};
+use super::means::{Entry, Means, PROTOCOL, Paired, Point, text};
 use super::page::WARNINGS_MAX;
 use super::plot::{MARKERS, PALETTE, short};
-use crate::readings::{Better, METRICS, limits};
+use crate::estimate::Estimate;
+use crate::readings::{Better, METRICS, key_words, limits, words};
+use crate::reproduce::digits;
 
 /// Points that a page has of a sweep, at most.
 const POINTS_MAX: usize = 5_000;
@@ -27,12 +30,16 @@ pub(crate) struct Choice {
     /// The keys that vary, then the label, then the range of sizes.
     dimensions: Vec<Dimension>,
     metrics: Vec<Metric>,
+    /// The protocol with which others are compared, where any are.
+    baseline: Option<String>,
 }
 
 /// Something in which means differ.
 #[derive(Debug, Serialize)]
 struct Dimension {
     name: String,
+    /// In words.
+    title: String,
     /// As people read them; in order of size where they are quantities.
     values: Vec<String>,
     /// The same as numbers in `unit`; empty where some are none.
@@ -43,6 +50,7 @@ struct Dimension {
     /// Of a line for each value.
     colors: Vec<String>,
     markers: Vec<&'static str>,
+    dashes: Vec<usize>,
     /// Whether the values are protocols.
     protocols: bool,
     /// Whether it is a key of the scenario.
@@ -52,6 +60,8 @@ struct Dimension {
 #[derive(Debug, Serialize)]
 struct Metric {
     name: String,
+    /// In words, without its unit.
+    title: String,
     /// As axes have it.
     unit: String,
     /// `less` or `more`; nothing where neither is better.
@@ -63,9 +73,15 @@ struct Metric {
 }
 
 /// A mean: the number of its value in each dimension, the mean, half of its interval, seeds, the
-/// least and the most of a seed, and whether it is a lower bound or the best.
+/// least and the most of a seed, whether it is a lower bound or the best, and how far it is from
+/// the baseline.
 #[derive(Debug, Serialize)]
-struct Cell(Vec<usize>, f64, Option<f64>, usize, f64, f64, Mark);
+struct Cell(Vec<usize>, f64, Option<f64>, usize, f64, f64, Mark, Option<Away>);
+
+/// A paired difference: the mean, half of its interval, seeds, the corrected `p`, and whether that
+/// is significant.
+#[derive(Debug, Serialize)]
+struct Away(f64, Option<f64>, usize, Option<f64>, bool);
 
 #[derive(Clone, Copy, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
@@ -113,18 +129,50 @@ fn said(means: &Means) -> String {
     let points = counted(means.points.len(), if means.has_runs { "run" } else { "point" });
     let seeds = counted(means.seeds.len(), "seed");
     if means.seeds.len() == 1 {
-        return format!("{points} under {seeds}, so that there are no intervals.");
+        return format!(
+            "{points} under {seeds}, n = 1: there are no intervals, and nothing is significant."
+        );
     }
     let each = if means.points.len() == 1 { "" } else { " each" };
+    let from = means.baseline.as_ref().map_or_else(String::new, |baseline| {
+        format!(
+            " Differences are from {baseline}, seed by seed (n = {} unless a cell says another), \
+             with their paired 95 % intervals; bold ones are significant (5 %) by paired t-tests, \
+             Holm-corrected over the table.",
+            means.seeds.len()
+        )
+    });
     format!(
         "{points} under {seeds}{each}. What is drawn are means over the seeds; bands and bars are \
-         their 95 % confidence intervals, by Student's t, as far as values can be."
+         their 95 % confidence intervals, by Student's t, as far as values can be.{from}"
     )
 }
 
-/// A row for the flows of each label under each protocol: the most important means.
+/// A row for the flows of each label under each protocol: the most important means, and below them
+/// the differences from the baseline.
 fn over_seeds(means: &Means) -> String {
-    let shown = [
+    let mut html = rows_over_seeds(means, shown_mean);
+    if html.contains("<b>") {
+        html.push_str(&note(
+            "Bold: the best; paired t-tests find its difference from every other significant.",
+        ));
+    }
+    if html.contains('≥') {
+        html.push_str(&note(
+            "≥: a lower bound. Under some seed too many messages did not finish for the percentile \
+             to be known, or a mean is of those that did.",
+        ));
+    }
+    if let Some(baseline) = &means.baseline {
+        let _ = writeln!(html, "<h3>Difference from {} by seed</h3>", escaped(baseline));
+        html.push_str(&rows_over_seeds(means, |one| shown_difference(one, means.seeds.len())));
+    }
+    html
+}
+
+/// The table of these, a cell each; rows in which no cell has anything are left out.
+fn rows_over_seeds(means: &Means, shown: impl Fn(&Entry) -> String) -> String {
+    let columns = [
         ("goodput a flow Gbit/s", "goodput_mean_gbps"),
         ("Jain", "goodput_jain"),
         ("unfinished", "unfinished"),
@@ -135,7 +183,7 @@ fn over_seeds(means: &Means) -> String {
         ("p99.9", "slowdown_p999"),
     ];
     let mut titles = vec![("protocol", false), ("label", false), ("seeds", true)];
-    titles.extend(shown.map(|(title, _)| (title, true)));
+    titles.extend(columns.map(|(title, _)| (title, true)));
     let rows = means.points.iter().flat_map(|point| {
         // Every group of flows has this one, and nothing else has.
         let groups = point.metrics.iter().filter(|one| one.metric == "retransmitted_bytes");
@@ -145,7 +193,7 @@ fn over_seeds(means: &Means) -> String {
                     (one.metric.as_str(), one.min_bytes) == (metric, None)
                         && (&one.label, &one.protocol) == (&group.label, &group.protocol)
                 };
-                point.metrics.iter().find(its).map_or(NONE.to_owned(), shown_mean)
+                point.metrics.iter().find(its).map_or(NONE.to_owned(), &shown)
             };
             let under = point.values.first().map(text).unwrap_or_default();
             let protocol = match &group.protocol {
@@ -153,22 +201,12 @@ fn over_seeds(means: &Means) -> String {
                 own => escaped(&format!("{own}, beside {under}")),
             };
             let mut cells = vec![protocol, escaped(&group.label), group.n.to_string()];
-            cells.extend(shown.map(cell));
+            cells.extend(columns.map(cell));
             let (protocol, label) = (Some(group.protocol.clone()), Some(group.label.clone()));
             Row { protocol, label, cells }
         })
     });
-    let mut html = table(&titles, rows);
-    if html.contains("<b>") {
-        html.push_str(&note("Bold: the best; its interval is apart from each other's."));
-    }
-    if html.contains('≥') {
-        html.push_str(&note(
-            "≥: a lower bound. Under some seed too many messages did not finish for the percentile \
-             to be known, or a mean is of those that did.",
-        ));
-    }
-    html
+    table(&titles, rows.filter(|row| row.cells[3..].iter().any(|cell| cell != NONE)))
 }
 
 /// `≥ 56 ± 1.2`
@@ -176,6 +214,19 @@ fn shown_mean(one: &Entry) -> String {
     let bound = if one.is_lower_bound { "≥ " } else { "" };
     let shown = format!("{bound}{}", one.estimate());
     if one.is_best { format!("<b>{shown}</b>") } else { shown }
+}
+
+/// `+107 ± 16`
+fn shown_difference(one: &Entry, seeds: usize) -> String {
+    let Some(Paired { n, mean, half_width, is_significant, .. }) = one.difference else {
+        return NONE.to_owned();
+    };
+    // What is zero in all digits that are shown has no sign.
+    let mean = if ["0", "-0"].contains(&&*digits(mean)) { 0.0 } else { mean };
+    let sign = if mean > 0.0 { "+" } else { "" };
+    let some = if n < seeds { format!(" (n = {n})") } else { String::new() };
+    let shown = format!("{sign}{}{some}", Estimate { mean, half: half_width });
+    if is_significant { format!("<b>{shown}</b>") } else { shown }
 }
 
 impl Choice {
@@ -231,7 +282,8 @@ impl Choice {
             METRICS.iter().position(|(name, ..)| *name == metric.name).unwrap_or(METRICS.len())
         });
         let left_out = count - metrics.len();
-        (Choice { dimensions, metrics }, left_out)
+        let baseline = means.baseline.clone();
+        (Choice { dimensions, metrics, baseline }, left_out)
     }
 
     #[cfg(test)]
@@ -253,9 +305,9 @@ impl Metric {
             "us" => "µs",
             unit => unit,
         };
-        let (name, unit) = (name.to_owned(), unit.to_owned());
+        let (title, name, unit) = (words(name), name.to_owned(), unit.to_owned());
         let (least, most) = limits(&name);
-        Metric { name, unit, better, least, most, cells: Vec::new() }
+        Metric { name, title, unit, better, least, most, cells: Vec::new() }
     }
 }
 
@@ -268,7 +320,10 @@ impl Cell {
         };
         let half = entry.half_width.map(short);
         let [mean, least, most] = [entry.mean, entry.min, entry.max].map(short);
-        Cell(place, mean, half, entry.n, least, most, mark)
+        let away = entry.difference.as_ref().map(|of| {
+            Away(short(of.mean), of.half_width.map(short), of.n, of.p_holm, of.is_significant)
+        });
+        Cell(place, mean, half, entry.n, least, most, mark, away)
     }
 }
 
@@ -288,11 +343,13 @@ impl Dimension {
         let nth = |i: usize| PALETTE[i % PALETTE.len()].to_owned();
         Dimension {
             name: name.to_owned(),
+            title: key_words(name),
             numbers: Vec::new(),
             unit: "",
             log: false,
             colors: (0..values.len()).map(nth).collect(),
             markers: (0..values.len()).map(|i| MARKERS[i % MARKERS.len()]).collect(),
+            dashes: (0..values.len()).map(|i| i / PALETTE.len()).collect(),
             protocols: false,
             key: false,
             values,
@@ -321,6 +378,7 @@ impl Dimension {
             if let Some(card) = Protocol::named(value).map(Protocol::card) {
                 one.colors[i] = card.color.to_owned();
                 one.markers[i] = card.marker.name();
+                one.dashes[i] = card.dash.index();
             }
         }
         one
@@ -397,6 +455,7 @@ mod tests {
             name: "x".to_owned(),
             keys: keys.iter().map(|key| (*key).to_owned()).collect(),
             seeds: vec![1, 2],
+            baseline: None,
             points: points.iter().map(point).collect(),
             failed: Vec::new(),
             warnings: Vec::new(),
@@ -450,12 +509,15 @@ mod tests {
         assert_eq!(
             cells(0),
             json!([
-                [[1, 0, 0, 0], 1.0, 1.5, 2, 0.0, 2.0, "none"],
-                [[1, 0, 1, 0], 2.0, 1.5, 2, 1.0, 3.0, "none"],
-                [[0, 0, 0, 0], 3.0, 1.5, 2, 2.0, 4.0, "none"],
+                [[1, 0, 0, 0], 1.0, 1.5, 2, 0.0, 2.0, "none", null],
+                [[1, 0, 1, 0], 2.0, 1.5, 2, 1.0, 3.0, "none", null],
+                [[0, 0, 0, 0], 3.0, 1.5, 2, 2.0, 4.0, "none", null],
             ])
         );
-        assert_eq!(cells(1), json!([[[1, 0, 1, 1], 7.1235, 1.5, 2, 6.1235, 8.1235, "bound"]]));
+        assert_eq!(
+            cells(1),
+            json!([[[1, 0, 1, 1], 7.1235, 1.5, 2, 6.1235, 8.1235, "bound", null]])
+        );
         assert_eq!(choice.dimension("size").values, ["all", "1 KB to 10 KB"]);
         let protocols = choice.dimension(PROTOCOL);
         let card = Protocol::named("swift").unwrap().card();
@@ -492,8 +554,22 @@ mod tests {
         let of = |protocol, one| {
             (json!([protocol]), vec![entry("a", protocol, "retransmitted_bytes", 0.0), one])
         };
+        bound["difference"] = json!({ "n": 1, "mean": 14.0, "half_width": 0.5, "p": 1e-4,
+            "p_holm": 2e-4, "is_significant": true, "values": [14.0, null] });
         let points = [of("swift", best), of("dctcp", bound)];
-        let html = over_seeds(&Means { has_runs: true, ..means(&[PROTOCOL], &points) });
+        let baseline = Some("swift".to_owned());
+        let of = Means { has_runs: true, baseline, ..means(&[PROTOCOL], &points) };
+        let html = over_seeds(&of);
+        let (_, differences) = html.split_once("Difference from swift by seed").unwrap();
+        assert!(differences.contains("<b>+14 ± 0.5 (n = 1)</b>"), "{differences}");
+        assert!(!differences.contains(">swift<"), "{differences}");
+        let value = serde_json::to_value(Choice::of(&of, 100).0).unwrap();
+        assert_eq!(value["baseline"], "swift");
+        let cells = value["metrics"].as_array().unwrap().iter().flat_map(|metric| {
+            metric["cells"].as_array().unwrap().iter().map(|cell| cell[7].clone())
+        });
+        let known: Vec<Value> = cells.filter(|away| !away.is_null()).collect();
+        assert_eq!(known, [json!([14.0, 0.5, 1, 2e-4, true])]);
         assert!(html.contains("<b>56 ± 1.5</b>") && html.contains("≥ 70 ± 1.5"), "{html}");
         assert!(html.contains("Bold: the best") && html.contains("≥: a lower bound"), "{html}");
     }

@@ -225,7 +225,7 @@ fn styled(
     Line {
         name: chart.calls(&run.name).to_owned(),
         color: card.map_or(PALETTE[place % PALETTE.len()], |card| card.color).to_owned(),
-        dash: if card.is_some() { earlier } else { place / PALETTE.len() },
+        dash: card.map_or(place / PALETTE.len(), |card| card.dash.index() + earlier),
         marker: card.map(|card| card.marker.name().to_owned()),
         points: points.into(),
         protocol: run.protocol.clone(),
@@ -268,7 +268,8 @@ fn sweep(
                 .to_owned();
             let nth = MARKERS[lines.len() % MARKERS.len()];
             let marker = Some(card(run).map_or(nth, |card| card.marker.name()).to_owned());
-            let dash = lines.iter().filter(|line| line.color == color).count();
+            let earlier = lines.iter().filter(|line| line.color == color).count();
+            let dash = card(run).map_or(0, |card| card.dash.index()) + earlier;
             let protocol = run.protocol.clone();
             lines.push(Line { name, color, dash, marker, protocol, ..Line::default() });
             lines.len() - 1

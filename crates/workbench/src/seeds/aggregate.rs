@@ -1,11 +1,11 @@
-//! Means over seeds, with how far those of all seeds may be, and which is the best of several.
+//! Means over seeds, with how far those of all seeds may be.
 
 use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::SeededRun;
 use crate::estimate::Estimate;
+use crate::paired::Difference;
 use crate::readings::{Better, Metric, Reading};
 
 /// A metric over several seeds.
@@ -37,12 +37,15 @@ pub struct Aggregated {
     pub max: f64,
     /// Some of the values would be more, or as much, had all messages finished.
     pub is_lower_bound: bool,
-    /// Of several runs, the best: its interval is apart from that of each other.
+    /// Of several runs, the best: paired tests find its difference from each other significant.
     pub is_best: bool,
+    /// How far it is from the same of the baseline; nothing of the baseline itself.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub difference: Option<Difference>,
     /// One a seed, in the order of seeds; null where a seed gave none.
     pub values: Vec<Option<f64>>,
     #[serde(skip)]
-    better: Better,
+    pub(crate) better: Better,
 }
 
 /// What tells readings of a run apart: metric, sizes, label and protocol.
@@ -91,6 +94,7 @@ pub(crate) fn aggregated(seeds: &[Vec<Reading>]) -> Vec<Aggregated> {
             max: known.iter().copied().fold(f64::NEG_INFINITY, f64::max),
             is_lower_bound: found.iter().flatten().any(|reading| reading.is_lower_bound),
             is_best: false,
+            difference: None,
             values: found.iter().map(|reading| reading.map(|reading| reading.value)).collect(),
             better,
         })
@@ -99,48 +103,16 @@ pub(crate) fn aggregated(seeds: &[Vec<Reading>]) -> Vec<Aggregated> {
 }
 
 impl Aggregated {
-    fn interval(&self) -> Option<(f64, f64)> {
-        Estimate { mean: self.mean, half: self.half_width }.interval()
-    }
-
-    /// Whether it is better than `other` whatever either is within its interval. An interval of
-    /// nothing is one that seeds say nothing of.
-    fn beats(&self, other: &Aggregated) -> bool {
-        if self.min == self.max || other.min == other.max {
-            return false;
-        }
-        let Some((own, theirs)) = self.interval().zip(other.interval()) else { return false };
-        match self.better {
-            // What is only a lower bound may be anything above.
-            Better::Less => !self.is_lower_bound && own.1 < theirs.0,
-            Better::More => own.0 > theirs.1,
-            Better::Neither => false,
-        }
-    }
-}
-
-/// Marks what is better than the same of all other runs. Of each run the flows under its protocol
-/// are compared: those that have another protocol in all runs are only beside them.
-pub(crate) fn mark_best(runs: &mut [SeededRun]) {
-    let of_run = |run: &SeededRun| -> BTreeMap<(&'static str, String, Option<u64>), Aggregated> {
-        let own = run.metrics.iter().filter(|one| one.protocol == run.protocol);
-        own.map(|one| ((one.metric, one.label.clone(), one.min_bytes), one.clone())).collect()
-    };
-    let all: Vec<_> = runs.iter().map(of_run).collect();
-    for (this, run) in runs.iter_mut().enumerate() {
-        for one in run.metrics.iter_mut().filter(|one| one.protocol == run.protocol) {
-            let same = (one.metric, one.label.clone(), one.min_bytes);
-            let mut others = all.iter().enumerate().filter(|(other, _)| *other != this);
-            one.is_best = all.len() > 1
-                && others.all(|(_, of)| of.get(&same).is_some_and(|other| one.beats(other)));
-        }
+    /// Whether it is of such readings.
+    pub(crate) fn is_of(&self, reading: &Reading) -> bool {
+        let sizes = self.min_bytes.map(|min| (min, self.below_bytes));
+        (self.metric, sizes, self.label.as_str(), self.protocol.as_str()) == name(reading)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::readings::tests::summary;
 
     fn reading(label: &str, name: &'static str, better: Better, value: f64) -> Reading {
         Reading {
@@ -168,76 +140,6 @@ mod tests {
         // Deviation the root of two over the root of two, times t of one degree of freedom.
         assert!((all[0].half_width.unwrap() - 12.706_204_736).abs() < 1e-12);
         assert_eq!((all[1].half_width, all[0].min, all[0].max), (None, 1.0, 3.0));
-    }
-
-    /// Which of runs with these values is marked.
-    fn best(better: Better, runs: &[&[f64]], change: impl Fn(usize, &mut Aggregated)) -> Vec<bool> {
-        let first = summary(1);
-        let run = |(i, values): (usize, &&[f64])| {
-            let seed = |value: &f64| vec![reading("a", "m", better, *value)];
-            let mut metrics = aggregated(&values.iter().map(seed).collect::<Vec<_>>());
-            metrics.iter_mut().for_each(|one| change(i, one));
-            let (protocol, digests) = ("p".to_owned(), Vec::new());
-            SeededRun { protocol, digests, metrics, first: first.clone() }
-        };
-        let mut runs: Vec<SeededRun> = runs.iter().enumerate().map(run).collect();
-        mark_best(&mut runs);
-        runs.iter().map(|run| run.metrics[0].is_best).collect()
-    }
-
-    #[test]
-    fn the_best_is_marked_only_where_intervals_are_apart_from_every_other_s() {
-        let (low, high, wide): (&[f64], &[f64], &[f64]) =
-            (&[1.0, 1.1, 1.2], &[2.0, 2.1, 2.2], &[1.0, 2.0, 3.0]);
-        let same = |_: usize, _: &mut Aggregated| {};
-        assert_eq!(best(Better::Less, &[high, low], same), [false, true]);
-        assert_eq!(best(Better::More, &[high, low], same), [true, false]);
-        assert_eq!(best(Better::Neither, &[high, low], same), [false, false]);
-        assert_eq!(best(Better::Less, &[high, low, wide], same), [false; 3], "one overlaps");
-        assert_eq!(best(Better::Less, &[&[2.0, 2.0], &[1.0, 1.0]], same), [false; 2], "fixed");
-        assert_eq!(best(Better::Less, &[high, &[1.0, 1.0]], same), [false; 2], "one is fixed");
-        assert_eq!(best(Better::Less, &[low], same), [false], "alone");
-        assert_eq!(best(Better::Less, &[&[1.0], &[2.0]], same), [false; 2], "without intervals");
-        let hidden = |which| move |i: usize, one: &mut Aggregated| one.is_lower_bound = i == which;
-        assert_eq!(best(Better::Less, &[high, low], hidden(1)), [false; 2], "may be worse");
-        assert_eq!(best(Better::Less, &[high, low], hidden(0)), [false, true]);
-        let beside = |i: usize, one: &mut Aggregated| {
-            if i == 0 {
-                one.protocol = "another".to_owned();
-            }
-        };
-        assert_eq!(best(Better::Less, &[high, low], beside), [false; 2], "not comparable");
-    }
-
-    #[test]
-    fn only_what_is_the_same_is_compared() {
-        let small = Some((0, Some(10_000)));
-        let large = Some((10_000, None));
-        // Of each run by seed: of two labels, and of two sizes.
-        let seed = |values: [f64; 4], noise: f64| -> Vec<Reading> {
-            let rows = [("a", None), ("b", None), ("a", small), ("a", large)];
-            let row = |((label, sizes), value): ((&str, _), f64)| Reading {
-                sizes,
-                ..reading(label, "m", Better::Less, value + noise)
-            };
-            rows.into_iter().zip(values).map(row).collect()
-        };
-        let run = |values: [f64; 4]| SeededRun {
-            protocol: "p".to_owned(),
-            digests: Vec::new(),
-            metrics: aggregated(&[seed(values, 0.0), seed(values, 0.01), seed(values, 0.02)]),
-            first: summary(1),
-        };
-        let mut runs = [run([1.0, 5.0, 1.0, 7.0]), run([2.0, 4.0, 2.0, 6.0])];
-        mark_best(&mut runs);
-        let marked =
-            |run: &SeededRun| run.metrics.iter().map(|one| one.is_best).collect::<Vec<_>>();
-        assert_eq!(marked(&runs[0]), [true, false, true, false]);
-        assert_eq!(marked(&runs[1]), [false, true, false, true]);
-        let sizes: Vec<_> =
-            runs[0].metrics.iter().map(|one| (one.min_bytes, one.below_bytes)).collect();
-        let known = [(None, None), (None, None), (Some(0), Some(10_000)), (Some(10_000), None)];
-        assert_eq!(sizes, known);
     }
 
     #[test]

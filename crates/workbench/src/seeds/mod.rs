@@ -11,9 +11,10 @@ use tidegate_scenario::sweep::SeedList;
 use tidegate_scenario::{Override, Plan};
 
 pub use aggregate::Aggregated;
-pub(crate) use aggregate::{aggregated, mark_best};
+pub(crate) use aggregate::aggregated;
 
 use crate::compare::{self, Comparison, in_parallel};
+use crate::paired::{self, Candidate};
 use crate::readings::readings;
 use crate::run::{Staged, run_numbered};
 use crate::warnings::gathered;
@@ -28,6 +29,8 @@ pub struct Aggregate {
     pub name: String,
     /// The seeds, in the order asked for.
     pub seeds: Vec<u64>,
+    /// The protocol from which others differ as their metrics tell; null where one alone ran.
+    pub baseline: Option<String>,
     /// Things that are allowed but probably not meant, each once, with the seeds it came with.
     pub warnings: Vec<String>,
     /// What was run, under all seeds each: one, or one a protocol that is compared.
@@ -69,22 +72,25 @@ struct Seed {
 }
 
 /// Runs the scenario under each of `seeds`, and each of `protocols` where some are to be
-/// compared, several at a time where there are threads for it. The results of each seed go to a
+/// compared, several at a time where there are threads for it. Protocols are compared with
+/// `baseline`, which is the first of them unless set. The results of each seed go to a
 /// folder of its own in `options.out`, as [`run`](crate::run) or [`compare`](crate::compare) would
 /// write them, next to `aggregate.json`.
 ///
 /// # Errors
-/// When a protocol, the scenario or an override is wrong, or one says the seed, nothing has run and
-/// nothing is written.
+/// When a protocol, the baseline, the scenario or an override is wrong, or one says the seed,
+/// nothing has run and nothing is written.
 /// When a run fails, the others are done and written all the same; the first failure is returned.
 pub fn run_seeds(
     scenario: impl Into<Source>,
     overrides: &[Override],
     protocols: Option<&[String]>,
+    baseline: Option<&str>,
     seeds: &SeedList,
     options: &RunOptions<'_>,
 ) -> Result<Aggregate, Error> {
     only_seeds(overrides)?;
+    let baseline = paired::baseline(baseline, protocols.unwrap_or_default())?;
     let plans = {
         let (scenario, overrides) = (scenario.into(), overrides.to_vec());
         let (protocols, seeds) = (protocols.map(<[String]>::to_vec), seeds.clone());
@@ -141,7 +147,7 @@ pub fn run_seeds(
         destination.map(|folder| folder.publish(Vec::new(), &kept)).transpose()?;
         return Err(error);
     }
-    let aggregate = Aggregate::of(seeds, &names, &comparisons);
+    let aggregate = Aggregate::of(seeds, &names, baseline, &comparisons);
     if let Some(folder) = destination {
         let write = || {
             let mut file = folder.partial("aggregate.json")?;
@@ -190,7 +196,12 @@ pub(crate) fn folder_name(seed: u64) -> String {
 impl Aggregate {
     /// What the runs of all seeds come to, given a comparison of these a seed. An empty name is
     /// that of a scenario which runs as it is.
-    fn of(seeds: &SeedList, names: &[String], comparisons: &[Comparison]) -> Aggregate {
+    fn of(
+        seeds: &SeedList,
+        names: &[String],
+        baseline: Option<String>,
+        comparisons: &[Comparison],
+    ) -> Aggregate {
         let summaries = |i: usize| comparisons.iter().map(move |all| &all.runs[i].summary);
         let run = |(i, name): (usize, &String)| {
             let first = comparisons[0].runs[i].summary.clone();
@@ -202,10 +213,14 @@ impl Aggregate {
             }
         };
         let mut runs: Vec<SeededRun> = names.iter().enumerate().map(run).collect();
-        mark_best(&mut runs);
+        let candidates = runs.iter_mut().map(|SeededRun { protocol, metrics, .. }| {
+            let protocol = protocol.as_str();
+            Candidate { protocol, metrics }
+        });
+        paired::compare(&mut [candidates.collect()], baseline.as_deref());
         let warnings = warnings(seeds.seeds(), comparisons, &runs);
-        let name = comparisons[0].name.clone();
-        Aggregate { schema: Aggregate::SCHEMA, name, seeds: seeds.seeds().to_vec(), warnings, runs }
+        let (schema, name) = (Aggregate::SCHEMA, comparisons[0].name.clone());
+        Aggregate { schema, name, seeds: seeds.seeds().to_vec(), baseline, warnings, runs }
     }
 }
 
@@ -249,7 +264,7 @@ mod tests {
             comparison(4, &["always"]),
             comparison(5, &["always", "9 of 11 are late", "odd"]),
         ];
-        let aggregate = Aggregate::of(&seeds, &[String::new()], &comparisons);
+        let aggregate = Aggregate::of(&seeds, &[String::new()], None, &comparisons);
         let expected =
             ["always", "seed 3, and 1 more much like it: 7 of 10 are late", "seed 5: odd"];
         assert_eq!(aggregate.warnings[..3], expected);
@@ -261,7 +276,7 @@ mod tests {
     fn seeds_that_change_nothing_are_warned_of() {
         let seeds: SeedList = "1,2".parse().unwrap();
         let same = [comparison(1, &[]), comparison(1, &[])];
-        let aggregate = Aggregate::of(&seeds, &[String::new()], &same);
+        let aggregate = Aggregate::of(&seeds, &[String::new()], None, &same);
         assert_eq!(aggregate.warnings.len(), 1);
         assert!(aggregate.warnings[0].starts_with("swift: every seed leads to the same values"));
     }

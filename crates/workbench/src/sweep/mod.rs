@@ -17,6 +17,7 @@ pub use forecast::{SweepForecast, forecast_sweep};
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
 use crate::observe::{Control, Observations, Part, adapt, drive};
+use crate::paired::{self, Candidate};
 use crate::readings::{Reading, readings};
 use crate::resolution::resolution;
 use crate::seeds::{aggregated, is_fixed, only_seeds};
@@ -25,6 +26,8 @@ use crate::{Aggregated, Error, Listener, Says, SeedList, Source, load, machine};
 
 /// More runs are a slip of the pen.
 const RUNS_MAX: usize = 1_000_000;
+/// The key whose values are compared with the baseline.
+const PROTOCOL: &str = "transport.protocol";
 
 /// What is swept.
 #[derive(Clone, Debug)]
@@ -35,6 +38,8 @@ pub struct Design {
     points: Vec<Point>,
     /// Where none is given, the scenario's own seed.
     seeds: Option<SeedList>,
+    /// The protocol with which others are compared, where several are.
+    baseline: Option<String>,
 }
 
 impl Design {
@@ -49,7 +54,8 @@ impl Design {
         seeds: Option<SeedList>,
     ) -> Result<Design, Error> {
         let points = sweep::points(axes, mode, "--vary").map_err(crate::scenario)?;
-        Design { scenario: scenario.into(), changes, points, seeds }.checked()
+        let scenario = scenario.into();
+        Design { scenario, changes, points, seeds, baseline: None }.checked()
     }
 
     /// What a file says, with more that is changed at all points; seeds that are given win.
@@ -65,11 +71,30 @@ impl Design {
         let changes = file.changes.into_iter().chain(changes).collect();
         let seeds = seeds.or(file.seeds);
         let scenario = file.scenario.into();
-        Design { scenario, changes, points: file.points, seeds }.checked()
+        Design { scenario, changes, points: file.points, seeds, baseline: None }.checked()
+    }
+
+    /// The same, with the protocol that others are compared with: the first of those that vary
+    /// unless it is named.
+    ///
+    /// # Errors
+    /// When it is none of them, or no protocol varies.
+    pub fn with_baseline(self, asked: Option<&str>) -> Result<Design, Error> {
+        let mut names: Vec<String> = Vec::new();
+        for value in self.points.iter().flatten().filter(|value| value.change.key == PROTOCOL) {
+            if !names.contains(&value.text) {
+                names.push(value.text.clone());
+            }
+        }
+        if asked.is_some() && names.is_empty() {
+            let message = "compares protocols, and none varies: add --vary protocol=…".to_owned();
+            return Err(Error::Usage { option: "--baseline", message });
+        }
+        Ok(Design { baseline: paired::baseline(asked, &names)?, ..self })
     }
 
     fn checked(self) -> Result<Design, Error> {
-        let Design { scenario, changes, points, seeds } = &self;
+        let Design { scenario, changes, points, seeds, .. } = &self;
         if seeds.is_some() {
             only_seeds(changes)?;
         }
@@ -86,7 +111,7 @@ impl Design {
                 format!("{points} points under {seeds} seeds each are more than {RUNS_MAX} runs");
             return Err(Error::Usage { option: "--seeds", message });
         }
-        Ok(self)
+        self.with_baseline(None)
     }
 
     /// The scenario at a point, under a seed unless it is the scenario's own.
@@ -148,6 +173,8 @@ pub struct Sweep {
     pub keys: Vec<String>,
     /// Of every point.
     pub seeds: Vec<u64>,
+    /// The protocol from which others differ as their metrics tell; null where none varies.
+    pub baseline: Option<String>,
     /// Things that are allowed but probably not meant: each once, with the first run that has it
     /// and how many more.
     pub warnings: Vec<String>,
@@ -232,11 +259,31 @@ pub fn sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Sweep, Error
         ),
     };
     let points = design.points.iter().zip(runs.chunks(seeds.seeds().len()));
-    let points: Vec<SweepPoint> = points.map(of_point).collect();
+    let mut points: Vec<SweepPoint> = points.map(of_point).collect();
     let keys: Vec<String> = design.points[0].iter().map(|value| value.change.key.clone()).collect();
+    let baseline = design.baseline.clone();
+    compare(&keys, &mut points, baseline.as_deref());
     let warnings = warnings(&keys, &points, seeds.seeds(), &runs);
-    let seeds = seeds.seeds().to_vec();
-    Ok(Sweep { schema: Sweep::SCHEMA, name, keys, seeds, warnings, points, failed, kept, runs })
+    let (schema, seeds) = (Sweep::SCHEMA, seeds.seeds().to_vec());
+    Ok(Sweep { schema, name, keys, seeds, baseline, warnings, points, failed, kept, runs })
+}
+
+/// Compares points that differ in their protocol alone.
+fn compare(keys: &[String], points: &mut [SweepPoint], baseline: Option<&str>) {
+    let Some(key) = keys.iter().position(|key| key == PROTOCOL) else { return };
+    let mut sets: Vec<(Vec<Json>, Vec<Candidate<'_>>)> = Vec::new();
+    for SweepPoint { values, metrics } in points {
+        let Some(protocol) = values[key].as_str() else { continue };
+        let mut others = values.clone();
+        others.remove(key);
+        let candidate = Candidate { protocol, metrics };
+        match sets.iter_mut().find(|(known, _)| *known == others) {
+            Some((_, set)) => set.push(candidate),
+            None => sets.push((others, vec![candidate])),
+        }
+    }
+    let mut sets: Vec<_> = sets.into_iter().map(|(_, set)| set).collect();
+    paired::compare(&mut sets, baseline);
 }
 
 /// What runs warn of, and points that seeds do not change.

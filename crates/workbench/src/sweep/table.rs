@@ -3,9 +3,10 @@
 use std::io;
 
 use serde_json::Value as Json;
-use tidegate_results::{AxisCell, SweepRow, SweepTable, write_json};
+use tidegate_results::{AxisCell, SweepDifference, SweepRow, SweepTable, write_json};
 
 use super::Sweep;
+use crate::paired::Difference;
 use crate::readings::Reading;
 
 impl Sweep {
@@ -33,7 +34,10 @@ impl Sweep {
                 .collect();
             let seed = self.seeds[i % self.seeds.len()];
             for reading in run.iter().flat_map(|known| &known.readings) {
-                let row = row(&axes, seed, reading);
+                let mean = point.metrics.iter().find(|one| one.is_of(reading));
+                let paired = mean.and_then(|mean| mean.difference.as_ref());
+                let difference = paired.map(|paired| difference(paired, i % self.seeds.len()));
+                let row = SweepRow { difference, ..row(&axes, seed, reading) };
                 csv_line(&mut csv, row.texts());
                 table.add(&row)?;
             }
@@ -61,6 +65,19 @@ fn row<'a>(axes: &'a [AxisCell], seed: u64, reading: &'a Reading) -> SweepRow<'a
         value: reading.value,
         unit: reading.metric.unit,
         is_lower_bound: reading.is_lower_bound,
+        difference: None,
+    }
+}
+
+/// A paired difference beside the value of a seed.
+fn difference(paired: &Difference, seed: usize) -> SweepDifference {
+    SweepDifference {
+        of_seed: paired.values[seed],
+        n: paired.n as u64,
+        mean: paired.mean,
+        half_width: paired.half_width,
+        p_holm: paired.p_holm,
+        is_significant: paired.is_significant,
     }
 }
 
@@ -100,9 +117,15 @@ mod tests {
             let axes = [AxisCell::Number(0.5)];
             row(&axes, 7, reading).texts().join(" ")
         };
-        assert_eq!(texts(&reading), "0.5 7 long swift   goodput_mean_gbps 1.5 Gbps false");
+        assert_eq!(
+            texts(&reading),
+            "0.5 7 long swift   goodput_mean_gbps 1.5 Gbps false      false"
+        );
         (reading.sizes, reading.is_lower_bound) = (Some((100, Some(1_000))), true);
-        assert_eq!(texts(&reading), "0.5 7 long swift 100 1000 goodput_mean_gbps 1.5 Gbps true");
+        assert_eq!(
+            texts(&reading),
+            "0.5 7 long swift 100 1000 goodput_mean_gbps 1.5 Gbps true      false"
+        );
     }
 
     #[test]

@@ -98,8 +98,8 @@ use receiver::{AHEAD, Inbox, MAX_AHEAD};
 use sender::{Next, Outbox};
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
-    Application, Card, Domain, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits,
-    MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Rng, Span,
+    Application, Card, Dash, Domain, Endpoint, Equipment, Extent, Facts, Handle, HostContext,
+    Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Rng, Span,
     TelemetryBytes, Time, Transmit, Transport, choice, params, wire::Carried,
 };
 
@@ -245,7 +245,8 @@ impl Endpoint for Dcpim {
         summary: "Hosts match themselves in rounds of requests and grants, then receivers send \
             tokens to whom they are matched with.",
         color: "#999933",
-        marker: Marker::Diamond,
+        marker: Marker::X,
+        dash: Dash::Dashed,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

@@ -91,7 +91,7 @@ use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::fabric::{CreditQueue, Routing};
 use tidegate_core::{
-    Application, Card, Domain, Endpoint, Equipment, Facts, HEADER_BYTES, Handle, HostContext,
+    Application, Card, Dash, Domain, Endpoint, Equipment, Facts, HEADER_BYTES, Handle, HostContext,
     Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, Path, PathOracle, Profile,
     Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag, mix64, params,
     wire::Carried,
@@ -237,6 +237,7 @@ impl Endpoint for ExpressPass {
             way back has no room for.",
         color: "#661100",
         marker: Marker::TriangleDown,
+        dash: Dash::Dashed,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

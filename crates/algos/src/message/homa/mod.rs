@@ -108,7 +108,7 @@ use tidegate_core::fabric::Routing;
 use tidegate_core::params::{Params, Table, Value};
 use tidegate_core::workload::SizeMix;
 use tidegate_core::{
-    Application, Card, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits,
+    Application, Card, Dash, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits,
     MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Span, TelemetryBytes,
     Time, Transmit, Transport, params, wire::Carried,
 };
@@ -291,6 +291,7 @@ impl Endpoint for Homa {
             their priorities in switches.",
         color: "#332288",
         marker: Marker::TriangleUp,
+        dash: Dash::Dotted,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

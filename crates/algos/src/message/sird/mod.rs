@@ -109,8 +109,8 @@ use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
-    Application, Card, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits, Marker,
-    Marking, Message, MessageId, PacketMut, PathOracle, Rate, Reply, Span, Telemetry,
+    Application, Card, Dash, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits,
+    Marker, Marking, Message, MessageId, PacketMut, PathOracle, Rate, Reply, Span, Telemetry,
     TelemetryBytes, Time, Transmit, Transport, choice, frame_flag, params, wire::Carried,
 };
 
@@ -347,6 +347,7 @@ impl Endpoint for Sird {
             that cannot use it.",
         color: "#56b4e9",
         marker: Marker::Star,
+        dash: Dash::Solid,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

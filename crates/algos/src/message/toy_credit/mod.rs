@@ -34,7 +34,7 @@ mod tests;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use tidegate_core::{
-    Application, Card, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
+    Application, Card, Dash, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
     HostContext, Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply,
     Rng, Span, TelemetryBytes, Time, Transmit, Transport, params, wire::Carried,
 };
@@ -132,6 +132,7 @@ impl Endpoint for ToyCredit {
         summary: "Receivers hand out one credit a packet at the pace of their own link.",
         color: "#a6761d",
         marker: Marker::Cross,
+        dash: Dash::Dashed,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };

@@ -10,6 +10,7 @@ const filterRows = () => {
 
 const filter = () => {
   filterRows();
+  for (const [figure, { plot }] of figures) figure.hidden = isElsewhere(plot);
   redraw();
 };
 
@@ -29,7 +30,7 @@ const beginFilters = () => {
     [...document.querySelectorAll(`main tr[data-${key}]`)].map((row) => row.dataset[key]);
   const protocols = distinct([...rows("protocol"), ...lines.map((line) => line.protocol)]);
   const parts = lines.flatMap((line) => line.parts ?? []);
-  const labels = distinct([...rows("label"), ...parts.map((part) => part.label)])
+  const labels = distinct([...rows("label"), ...lines.map((line) => line.label)])
     .filter((label) => label !== "");
   const sizes = distinct(parts.map((part) => part.size)).sort();
   const bar = make("form", { id: "filters", "aria-label": "Filters" });

@@ -4,6 +4,7 @@
 const DENSITY = 120;
 
 const beginPaper = async (inches) => {
+  onPaper = true;
   beginPlots();
   beginSweeps();
   const texts = [];

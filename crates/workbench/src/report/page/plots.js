@@ -5,6 +5,8 @@ const MARGIN = { l: 66, r: 24, t: 10, b: 50 };
 // What the axes enclose is as high.
 const HEIGHT = 270;
 const ROW = 19;
+// A further line of a title.
+const LINE = 15;
 // What an entry of a legend takes beside its text.
 const ENTRY = 54;
 // A line of more points has so many markers.
@@ -19,10 +21,35 @@ const figures = new Map();
 const measure = document.createElement("canvas").getContext("2d");
 measure.font = "12px sans-serif";
 
+// Whether figures are for paper, where nothing can be pointed at: names are whole.
+let onPaper = false;
+
+// A text on as many lines as it takes in so many pixels, broken between words; and where a word is
+// wider than that, within it.
+const wrapped = (text, most) => {
+  const fits = (part) => measure.measureText(part).width <= most;
+  const lines = [""];
+  for (const word of text.split(" ")) {
+    const last = lines[lines.length - 1];
+    const longer = last ? `${last} ${word}` : word;
+    if (fits(longer)) {
+      lines[lines.length - 1] = longer;
+      continue;
+    }
+    if (last) lines.push("");
+    for (const letter of word) {
+      if (!fits(lines[lines.length - 1] + letter)) lines.push("");
+      lines[lines.length - 1] += letter;
+    }
+  }
+  return lines.join("<br>");
+};
+
 // A name that fits into a legend of so wide a plot: of a long one the ends, which tell it from
-// others.
+// others; on paper all of it, on several lines.
 const fitted = (name, width) => {
   const most = width - MARGIN.l - MARGIN.r - ENTRY;
+  if (onPaper) return wrapped(name, most);
   let kept = name.length;
   const cut = () => `${name.slice(0, Math.ceil(kept / 2))}…${name.slice(-Math.floor(kept / 2))}`;
   let text = name;
@@ -37,13 +64,13 @@ const fitted = (name, width) => {
 const pointsOf = (line, plot) => {
   if (line.protocol && chosen.hidden.has(line.protocol)) return null;
   if (line.label !== undefined && chosen.label !== null && line.label !== chosen.label) return null;
-  const has = (key) => plot.lines.some((of) => (of.parts ?? []).some((part) => part[key] !== null));
-  const label = has("label") ? chosen.label : null;
-  const size = has("size") ? chosen.size : null;
-  if (label === null && size === null) return line.points;
-  const isMeant = (part) => part.label === label && part.size === size;
-  return (line.parts ?? []).find(isMeant)?.points ?? null;
+  if (chosen.size === null || !plot.lines.some((of) => of.parts?.length)) return line.points;
+  return (line.parts ?? []).find((part) => part.size === chosen.size)?.points ?? null;
 };
+
+// Whether a plot is of other labels than the one that is chosen.
+const isElsewhere = (plot) => chosen.label !== null && plot.lines.length > 0 &&
+  plot.lines.every((line) => line.label !== undefined && line.label !== chosen.label);
 
 // Of messages shown one by one, whether the filters leave each.
 const isLeft = (flow) =>
@@ -66,6 +93,8 @@ const tailOf = (points) => {
 
 const traces = (plot, state) => {
   const all = [];
+  // Below all lines, so that none hides another.
+  const bands = [];
   let group = -1;
   plot.lines.forEach((line, number) => {
     if (line.name) group = number;
@@ -108,7 +137,7 @@ const traces = (plot, state) => {
         : undefined,
       meta: number,
     });
-    if (own && !line.apart) all.push(bandOf(xs, own, color, group, state));
+    if (own && !line.apart) bands.push(bandOf(xs, own, color, group, state));
   });
   for (const said of plot.said ?? []) {
     all.push({
@@ -119,7 +148,7 @@ const traces = (plot, state) => {
       visible: state.off.has("said") ? "legendonly" : true, meta: "said",
     });
   }
-  return all;
+  return [...bands, ...all];
 };
 
 // A point that is only a lower bound has an open marker.
@@ -128,15 +157,18 @@ const symbolOf = (line) => {
   return line.bounds ? line.bounds.map((is) => (is ? `${symbol}-open` : symbol)) : symbol;
 };
 
-// A range at each point, as a band.
+// A range at each point, as a band with an outline, which is seen through other bands.
 const bandOf = (xs, range, color, group, state) => ({
-  type: "scatter", mode: "lines", line: { width: 0 }, fill: "toself", hoverinfo: "skip",
+  type: "scatter", mode: "lines", fill: "toself", hoverinfo: "skip",
+  line: { width: 0.7, color: faded(color, 0.6) },
   x: [...xs, ...xs.slice().reverse()],
   y: [...range.map((r) => r[1]), ...range.map((r) => r[0]).reverse()],
-  fillcolor: color.replace("rgb", "rgba").replace(")", ",0.18)"),
+  fillcolor: faded(color, 0.12),
   legendgroup: `g${group}`, showlegend: false,
   visible: state.off.has(group) ? "legendonly" : true, meta: group,
 });
+
+const faded = (color, alpha) => color.replace("rgb", "rgba").replace(")", `,${alpha})`);
 
 const escapedText = (text) =>
   text.replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;").replace(/%/g, "&#37;");
@@ -191,9 +223,15 @@ const logTicks = ([from, to]) => {
   return { dtick, minor: MINOR };
 };
 
-const axisOf = (axis, log, values) => {
+const linesIn = (text) => text.split("<br>").length;
+
+// What an axis says, in as many lines as it takes beside an axis of so many pixels.
+const titleOf = (axis, room) =>
+  wrapped(axis.label, room).split("<br>").map(escapedText).join("<br>");
+
+const axisOf = (axis, log, values, title) => {
   const shown = {
-    title: { text: escapedText(axis.label), standoff: 8 }, type: log ? "log" : "linear",
+    title: { text: title, standoff: 8 }, type: log ? "log" : "linear",
     zeroline: false, showline: true, linecolor: "#888", mirror: true, ticks: "outside", ticklen: 4,
     tickcolor: "#888", gridcolor: "#ddd", exponentformat: "SI", automargin: true,
   };
@@ -218,24 +256,32 @@ const axisOf = (axis, log, values) => {
 };
 
 const layoutOf = (plot, state, all) => {
-  const named = all.filter((trace) => trace.showlegend);
-  const widest = Math.max(0, ...named.map((trace) => measure.measureText(trace.name).width));
+  const named = all.filter((trace) => trace.showlegend).map((trace) => trace.name);
+  const widthOf = (name) =>
+    mostOf(name.split("<br>").map((part) => measure.measureText(part).width));
+  const widest = Math.max(0, ...named.map(widthOf));
   const columns = Math.max(1, Math.floor((state.width - MARGIN.l - MARGIN.r) / (widest + ENTRY)));
-  const rows = named.length > 0 ? Math.ceil(named.length / columns) : 0;
-  const bottom = MARGIN.b + (plot.x.names ? 40 : 0);
+  let rows = 0;
+  for (let i = 0; i < named.length; i += columns) {
+    rows += mostOf(named.slice(i, i + columns).map(linesIn));
+  }
+  const tail = plot.distribution && state.tail;
+  const y = tail ? { ...plot.y, label: `${plot.y.label} that are larger`, to: undefined } : plot.y;
+  const xTitle = titleOf(plot.x, state.width - MARGIN.l - MARGIN.r);
+  const yTitle = titleOf(y, HEIGHT);
+  const left = MARGIN.l + LINE * (linesIn(yTitle) - 1);
+  const bottom = MARGIN.b + LINE * (linesIn(xTitle) - 1) + (plot.x.names ? 40 : 0);
   const legend = ROW * rows + 8;
   const values = (key) => all.filter((trace) => trace.visible === true).flatMap((t) => t[key]);
   const ends = all.filter((trace) => trace.error_y).flatMap(({ y, error_y }) =>
     y.flatMap((at, i) => [at + error_y.array[i], at - error_y.arrayminus[i]]));
-  const tail = plot.distribution && state.tail;
-  const y = tail ? { ...plot.y, label: `${plot.y.label} that are larger`, to: undefined } : plot.y;
   return {
     width: state.width, height: HEIGHT + MARGIN.t + bottom + legend, autosize: false,
-    margin: { ...MARGIN, b: bottom + legend, autoexpand: false },
+    margin: { ...MARGIN, l: left, b: bottom + legend, autoexpand: false },
     font: { family: "sans-serif", size: 12, color: "#222" },
     paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
-    xaxis: axisOf(plot.x, plot.x.log, values("x")),
-    yaxis: axisOf(y, tail || plot.y.log, values("y").concat(ends)),
+    xaxis: axisOf(plot.x, plot.x.log, values("x"), xTitle),
+    yaxis: axisOf(y, tail || plot.y.log, values("y").concat(ends), yTitle),
     legend: {
       orientation: "h", x: 0, xanchor: "left", yref: "container", y: 0, yanchor: "bottom",
       entrywidth: widest + 8, bgcolor: "rgba(0,0,0,0)", font: { size: 12 }, tracegroupgap: 0,

@@ -8,8 +8,8 @@ const PANELS = 6;
 const FAVOURITES = ["slowdown_p99", "goodput_mean_gbps"];
 
 // A mean: the number of its value in each dimension, and the rest by name.
-const cellOf = ([place, mean, half, n, least, most, mark]) =>
-  ({ place, mean, half, n, least, most, mark });
+const cellOf = ([place, mean, half, n, least, most, mark, away]) =>
+  ({ place, mean, half, n, least, most, mark, away });
 
 const distinctOf = (cells, dimension) =>
   [...new Set(cells.map((cell) => cell.place[dimension]))].sort((a, b) => a - b);
@@ -72,17 +72,16 @@ const settled = (sweep, asked) => {
 };
 
 // Where a plot is; and a line, whose legend need not say that it is of a label.
-const placed = ({ name, values, protocols }, value) =>
-  protocols ? values[value] : `${name} ${values[value]}`;
+const placed = ({ title, values, protocols }, value) =>
+  protocols ? values[value] : `${title} ${values[value]}`;
 const named = (dimension, value) =>
   dimension.key ? placed(dimension, value) : dimension.values[value];
 
-const unitOf = (dimension) => (dimension.unit === "us" ? "µs" : dimension.unit);
-
-// What a metric is called beside its unit.
-const plainName = (metric) => metric.name.replace(/_(gbps|us|bytes)$/, "");
-const withUnit = (metric) =>
-  plainName(metric) + (metric.unit ? ` (${metric.unit === "B" ? "bytes" : metric.unit})` : "");
+// What an axis says: words, with the unit in parentheses.
+const withUnit = ({ title, unit }) => {
+  const names = { us: "µs", B: "bytes" };
+  return title + (unit ? ` (${names[unit] ?? unit})` : "");
+};
 
 // What makes lines. Where nothing is to, but protocols are across, each is in its own colour.
 const linesBy = (sweep, view) =>
@@ -114,7 +113,7 @@ const lineOf = (sweep, view, value, cells, nth, count) => {
     name: own && own !== x ? named(own, value) : "",
     color: own ? own.colors[value] : sweep.dimensions[view.x].colors[0],
     marker: own ? own.markers[value] : "circle",
-    dash: own && !own.protocols ? Math.floor(value / 7) : 0,
+    dash: own ? own.dashes[value] : 0,
     points: ordered.map((cell) => [at(cell), cell.mean]),
     range: ordered.some((cell) => cell.half !== null) ? ordered.map(range) : undefined,
     told: ordered.map(told),
@@ -146,12 +145,12 @@ const plotsOf = (sweep, view) => {
       return lineOf(sweep, view, value, own, i, numbers.length);
     });
     const better = view.metric.better ? `; ${view.metric.better} is better` : "";
-    const title = `${plainName(view.metric)} over ${x.name}`;
+    const title = `${view.metric.title} over ${x.title}`;
     return {
       title: [title, ...where].join(", "),
       x: x.numbers.length
-        ? { label: x.name + (x.unit ? ` (${unitOf(x)})` : ""), log: view.logX, ...endsOf(x) }
-        : { label: "", names: x.values, from: -0.5, to: x.values.length - 0.5 },
+        ? { label: withUnit(x), log: view.logX, ...endsOf(x) }
+        : { label: x.title, names: x.values, from: -0.5, to: x.values.length - 0.5 },
       y: { label: withUnit(view.metric) + better, log: view.logY },
       lines: lines.filter((line) => line.points.length),
     };
@@ -168,6 +167,7 @@ const tableOf = (sweep, view) => {
   const heads = [
     ...columns.map((of) => [of.name, of.numbers.length > 0]),
     [`mean${unit}`, true], ["±", true], ["least", true], ["most", true], ["seeds", true],
+    ...(sweep.baseline ? [[`from ${sweep.baseline}`, true], ["±", true], ["p (Holm)", true]] : []),
   ];
   const head = make("tr", {},
     ...heads.map(([name, number]) => make("th", { class: number ? "n" : null }, name)));
@@ -184,7 +184,19 @@ const tableOf = (sweep, view) => {
         of.numbers.length ? number(of.numbers[value], of.values[value])
           : make("td", {}, of.values[value])),
       mean, cell.half === null ? make("td", { class: "n" }, "–") : number(cell.half),
-      number(cell.least), number(cell.most), number(cell.n));
+      number(cell.least), number(cell.most), number(cell.n),
+      ...(sweep.baseline ? awayOf(cell) : []));
+  };
+  // How far a mean is from the baseline's, seed by seed.
+  const awayOf = (cell) => {
+    const none = () => make("td", { class: "n" }, "–");
+    if (!cell.away) return [none(), none(), none()];
+    const [mean, half, n, p, significant] = cell.away;
+    const text = (mean > 0 ? "+" : "") + digits(mean) + (n < cell.n ? ` (n = ${n})` : "");
+    const first = make("td", { class: "n", "data-number": mean });
+    first.append(significant ? make("b", {}, text) : text);
+    return [first, half === null ? none() : number(half), 
+      p === null ? none() : number(p, p < 0.001 ? "< 0.001" : undefined)];
   };
   const shown = view.cells.slice(0, ROWS);
   const table = make("table", {}, make("thead", {}, head),
