@@ -499,6 +499,7 @@ fn make(
                             return acted_out(plan, measures, options);
                         }
                         let control = Control {
+                            partitions: None,
                             threads,
                             ranks: None,
                             asks: &is_interrupted,
