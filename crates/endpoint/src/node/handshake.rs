@@ -27,6 +27,8 @@ const ASK_AT_MOST: Span = Span::s(2);
 const COOKIE_AGE: Span = Span::s(10);
 /// Sessions that may be opened in that time.
 const MOST_OPENED: usize = 1 << 16;
+/// Kind of a [`Hello`], the same in every version.
+const HELLO: u8 = 32;
 /// Bytes of a proof, at the end of each header.
 const PROOF_BYTES: usize = 16;
 
@@ -196,19 +198,25 @@ impl Node {
         }
     }
 
-    /// Somebody speaks another version: says which one is spoken here, without proof.
-    pub(super) fn on_other_version(&mut self, from: SocketAddr, theirs: u8, bytes: usize) {
+    /// A datagram of another version has come. A `Hello` is answered by the version of this node,
+    /// without proof. Nothing else is answered: two nodes of different versions would refuse each
+    /// other's refusals for ever.
+    pub(super) fn on_other_version(&mut self, from: SocketAddr, theirs: u8, bytes: &[u8]) {
         self.counters.malformed += 1;
-        // Their own answer to ours, from which nothing follows but a better message.
+        self.note_version(from, theirs);
+        if bytes.get(1) == Some(&HELLO) && bytes.len() >= Refuse::BYTES {
+            let instead = Header::FORMAT.version.into();
+            let refuse = Refuse { to: 0, reason: reason::VERSION, instead, mac: [0; 16] };
+            self.post(from, proved(&self.config.key, refuse, &[]));
+        }
+    }
+
+    /// A peer that was sent a `Hello` sends datagrams of another version. That is not proved: it
+    /// becomes the reason if no session opens.
+    fn note_version(&mut self, from: SocketAddr, theirs: u8) {
         let asked = self.peers.iter_mut().find(|(_, peer)| peer.address == from);
         if let Some((_, Peer { state: State::Asking(asking), .. })) = asked {
             asking.rumour = Some(Gone::OtherVersion { theirs: theirs.into() });
-            return;
-        }
-        let version = Header::FORMAT.version.into();
-        let refuse = Refuse { to: 0, reason: reason::VERSION, instead: version, mac: [0; 16] };
-        if bytes >= Refuse::BYTES {
-            self.post(from, proved(&self.config.key, refuse, &[]));
         }
     }
 
@@ -355,8 +363,7 @@ impl Node {
 
     fn on_refuse(&mut self, from: SocketAddr, refuse: &Refuse, bytes: &[u8]) {
         if refuse.reason == reason::VERSION {
-            self.on_other_version(from, refuse.instead as u8, 0);
-            return;
+            return self.note_version(from, refuse.instead as u8);
         }
         let Some((number, _)) = self.asked(refuse.to, bytes) else { return };
         let why = match refuse.reason {

@@ -56,7 +56,7 @@ impl Node {
                     self.on_header(now, held, from, header, &bytes[..header.bytes()]);
                 }
                 Err(HeaderError::Version { found, .. }) => {
-                    self.on_other_version(from, found, bytes.len());
+                    self.on_other_version(from, found, bytes);
                 }
                 _ => self.counters.malformed += 1,
             },
