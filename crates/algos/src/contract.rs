@@ -13,6 +13,7 @@ use tidegate_core::{
 };
 
 use crate::Protocol;
+use crate::documented::gentle::Gentle;
 
 /// The contract tests of one congestion control.
 macro_rules! congestion_control {
@@ -352,10 +353,18 @@ fn is_snake_case(name: &str) -> bool {
         && name.chars().all(|c| c == '_' || c.is_ascii_lowercase() || c.is_ascii_digit())
 }
 
+/// Cards of the catalog, and of the example in the documents, which may join it.
+fn cards() -> impl Iterator<Item = &'static Card> {
+    let example = &<Gentle as CongestionControl>::CARD;
+    Protocol::ALL.iter().map(|protocol| protocol.card()).chain([example])
+}
+
 #[test]
 fn every_card_is_complete() {
     for protocol in Protocol::ALL {
-        let card = protocol.card();
+        assert_eq!(Protocol::named(protocol.card().name), Some(*protocol));
+    }
+    for card in cards() {
         assert!(is_kebab_case(card.name), "{}", card.name);
         assert!(
             !card.title.is_empty() && card.citation.len() > 20 && card.summary.ends_with('.'),
@@ -371,13 +380,12 @@ fn every_card_is_complete() {
             card.telemetry(MAX_HOPS as u32) < 256 && card.echo(MAX_HOPS as u32) < 256,
             "{card:?}"
         );
-        assert_eq!(Protocol::named(card.name), Some(*protocol));
     }
 }
 
 #[test]
 fn no_two_cards_are_alike() {
-    let cards: Vec<&Card> = Protocol::ALL.iter().map(|protocol| protocol.card()).collect();
+    let cards: Vec<&Card> = cards().collect();
     for (i, a) in cards.iter().enumerate() {
         for b in &cards[..i] {
             assert!(

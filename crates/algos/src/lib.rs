@@ -11,6 +11,8 @@ extern crate alloc;
 mod catalog;
 #[cfg(test)]
 mod contract;
+#[cfg(test)]
+mod documented;
 mod hops;
 mod kit;
 pub mod law;

@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use clap::Args as Group;
 use tidegate_workbench::net::{self, EndpointOptions, Mode, NetSummary, SendOptions, ServeOptions};
+use tidegate_workbench::net::{rate_shown, time_shown};
 
 use crate::args::Voice;
 use crate::commands::{interrupt_flag, pretty};
-use crate::{Result, complain};
+use crate::{Error, Result, complain, emit};
 
 /// The endpoint: alike on both sides.
 #[derive(Debug, Group)]
@@ -24,9 +25,10 @@ struct Endpoint {
     /// Rate of the link, which is filled up to it
     #[arg(long, value_name = "RATE", default_value = "1Gbps")]
     rate: String,
-    /// UDP payload of a full packet
-    #[arg(long, value_name = "BYTES", default_value = "1472B")]
-    datagram: String,
+    /// UDP payload of a full packet (default: of `serve` 8972B on loopback and 1472B elsewhere; of
+    /// `send` that of the peer)
+    #[arg(long, value_name = "BYTES")]
+    datagram: Option<String>,
     /// Round trip on an empty network (default: the first that is seen)
     #[arg(long, value_name = "TIME")]
     base_rtt: Option<String>,
@@ -43,8 +45,8 @@ struct Endpoint {
     /// Strict priorities of the network: class selectors of IP
     #[arg(long, value_name = "N", default_value_t = 1)]
     priorities: u8,
-    /// File with the key that all endpoints share: 16 random bytes at least. Without it anybody can
-    /// speak with this endpoint
+    /// File with the key that all endpoints share: 16 random bytes at least, as they are or as
+    /// hexadecimal digits. Without it anybody can speak with this endpoint
     #[arg(long, value_name = "FILE")]
     key: Option<PathBuf>,
     /// Send and take each datagram by itself
@@ -178,7 +180,15 @@ pub(crate) fn send(args: &Send) -> Result<String> {
         interrupted: interrupt_flag(),
         says: &says,
     })?;
-    Ok(shown(&summary, args.endpoint.json))
+    let text = shown(&summary, args.endpoint.json);
+    match summary.failure {
+        // What was measured until then is kept.
+        Some(why) => {
+            emit(&text);
+            Err(Error::Run(why))
+        }
+        None => Ok(text),
+    }
 }
 
 fn shown(summary: &NetSummary, json: bool) -> String {
@@ -189,17 +199,27 @@ fn shown(summary: &NetSummary, json: bool) -> String {
     let mut line = |name: &str, value: String| {
         writeln!(text, "{name:<22}{value}").expect("memory");
     };
-    let us = |time: Option<f64>| time.map_or("-".into(), |us| format!("{us:.1} us"));
+    let us = |time: Option<f64>| time.map_or("-".into(), time_shown);
     line("protocol", summary.protocols[0].clone());
     let settings = &summary.settings;
     let (rate, bytes) = (settings.rate_gbps, settings.datagram_bytes);
-    line("link", format!("filled up to {rate} Gbit/s, datagrams of up to {bytes} B"));
+    line("link", format!("filled up to {}, datagrams of up to {bytes} B", rate_shown(rate)));
     if !settings.params.is_empty() {
         line("parameters", settings.params.join(", "));
     }
     line("measured", format!("{:.2} s", summary.seconds));
-    line("received", format!("{:.3} Gbit/s", summary.received_gbps));
-    line("goodput", format!("{:.3} Gbit/s", summary.goodput_gbps));
+    line("received", rate_shown(summary.received_gbps));
+    let goodput = rate_shown(summary.goodput_gbps);
+    line(
+        "goodput",
+        match summary.target_gbps {
+            Some(target) if target > 0.0 => {
+                let share = 100.0 * summary.goodput_gbps / target;
+                format!("{goodput}, {share:.0} % of {} to be reached", rate_shown(target))
+            }
+            _ => goodput,
+        },
+    );
     let done = |what: &str, times: &net::Completed| {
         let done = times.count - times.unfinished;
         let spread = format!("p50 {}, p99 {}", us(times.p50_us), us(times.p99_us));

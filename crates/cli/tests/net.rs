@@ -91,9 +91,9 @@ fn each_second_is_told_and_kept() {
     let args = ["--rate", "200Mbps", "--size", "30KB", "--reply", "2000", "--warmup", "100ms"];
     let output = send(&server, &[&args[..], &["--duration", "2300ms", "--json"]].concat());
     let told = error_of(&output, 0);
-    let lines: Vec<_> = told.lines().filter(|line| line.contains(" Gbit/s, ")).collect();
+    let lines: Vec<_> = told.lines().filter(|line| line.contains("bps, ")).collect();
     assert_eq!(lines.len(), 2, "{told}");
-    for (line, start) in lines.iter().zip(["1 s: 0.", "2 s: 0."]) {
+    for (line, start) in lines.iter().zip(["1 s: ", "2 s: "]) {
         assert!(line.starts_with(start) && line.contains(" back, "), "{line}");
         assert!([" p50 ", " p99 ", " p99.9 "].iter().all(|part| line.contains(part)), "{line}");
     }
@@ -254,4 +254,53 @@ fn who_answers_otherwise_is_told_from_who_does_not() {
         let said = error_of(&tidegate(&["send", &to]).output().unwrap(), 1);
         assert!(said.contains(expected) && said.lines().count() == 1, "{said}");
     }
+}
+
+/// A newcomer's first command: the link is filled, or a line reports that it is not.
+#[test]
+fn what_was_to_be_reached_is_printed_and_a_miss_is_a_warning() {
+    let server = serve(&["--rate", "100Mbps"]);
+    let run = |rate: &str| {
+        let output = send(&server, &["--rate", rate, "--duration", "1s", "--json"]);
+        let told = error_of(&output, 0);
+        (told, serde_json::from_slice::<Value>(&output.stdout).unwrap())
+    };
+    // As long as datagrams of the server, though nothing was said of them.
+    let (told, summary) = run("100Mbps");
+    assert_eq!(summary["settings"]["datagram_bytes"], 8_972);
+    let [goodput, target] =
+        ["goodput_gbps", "target_gbps"].map(|key| summary[key].as_f64().unwrap());
+    assert!(target > 0.097 && target < 0.1 && goodput < 1.01 * target, "{summary}");
+    assert_eq!(told.contains("to be reached"), goodput < 0.95 * target, "{told}");
+    // More than any machine has.
+    let (told, summary) = run("1600Gbps");
+    assert!(told.contains("warning: goodput was ") && told.contains("to be reached"), "{told}");
+    assert!(summary["target_gbps"].as_f64().unwrap() > 1_500.0);
+}
+
+#[test]
+fn a_sender_takes_the_datagram_of_the_server() {
+    let server = serve(&["--rate", "100Mbps", "--datagram", "1200B"]);
+    let output = send(&server, &["--rate", "100Mbps", "--count", "1", "--json"]);
+    assert_eq!(error_of(&output, 0), "");
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(summary["settings"]["datagram_bytes"], 1_200);
+}
+
+#[test]
+fn what_was_measured_is_printed_when_the_peer_dies() {
+    let mut server = serve(&["--rate", "100Mbps"]);
+    let to = server.1.clone();
+    let sender = std::thread::spawn(move || {
+        tidegate(&["send", &to, "--rate", "100Mbps", "--duration", "60s", "--json", "-q"]).output()
+    });
+    std::thread::sleep(std::time::Duration::from_millis(1_500));
+    server.0.kill().unwrap();
+    let output = sender.join().unwrap().unwrap();
+    let said = error_of(&output, 1);
+    assert!(said.contains("does not answer"), "{said}");
+    let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert!(summary["failure"].as_str().unwrap().contains("does not answer"), "{summary}");
+    let [goodput, seconds] = ["goodput_gbps", "seconds"].map(|key| summary[key].as_f64().unwrap());
+    assert!(goodput > 0.0 && seconds < 4.0, "{summary}");
 }

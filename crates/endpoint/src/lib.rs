@@ -24,6 +24,6 @@ mod torment;
 
 pub use datagram::{datagram, header};
 pub use endpoint::{Endpoint, Packet};
-pub use node::hostile;
+pub use node::{hostile, versions};
 pub use pair::{Departure, Link, Submission, pair};
 pub use torment::torment;

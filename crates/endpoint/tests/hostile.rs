@@ -2,7 +2,23 @@
 
 use proptest::prelude::*;
 use tidegate_algos::Protocol;
-use tidegate_endpoint::{header, hostile};
+use tidegate_endpoint::{header, hostile, versions};
+
+/// A `Refuse` of another version, forged in the name of a node of that version, is not answered: a
+/// node that answers gets an answer, and so on for ever.
+#[test]
+fn a_forged_refusal_of_another_version_is_not_answered() {
+    // To node 0: a header of kind 3, `Refuse`, of version 2.
+    let script = [&[8, 3][..], &[0; 36], &[2]].concat();
+    versions(Protocol::ALL[0], &script);
+}
+
+/// A node that requests a session of a node of another version reports that version.
+#[test]
+fn a_node_reports_that_the_other_is_of_another_version() {
+    versions(Protocol::ALL[0], &[0]);
+    versions(Protocol::ALL[0], &[0, 1, 0]);
+}
 
 proptest! {
     #![proptest_config(ProptestConfig {
@@ -17,6 +33,14 @@ proptest! {
         script in prop::collection::vec(any::<u8>(), 0..400)
     ) {
         hostile(Protocol::ALL[protocol], &script);
+    }
+
+    #[test]
+    fn any_datagrams_between_nodes_of_different_versions(
+        protocol in 0..Protocol::ALL.len(),
+        script in prop::collection::vec(any::<u8>(), 0..100)
+    ) {
+        versions(Protocol::ALL[protocol], &script);
     }
 
     #[test]

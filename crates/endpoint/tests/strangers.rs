@@ -214,6 +214,32 @@ fn who_sends_from_elsewhere_is_asked_there_and_then_sent_to() {
     assert_eq!(scene.last_to[1], Some(address(3)));
 }
 
+/// The answer to a ping at a new address comes from that address: from any other it proves nothing,
+/// and neither address is sent to.
+#[test]
+fn an_answer_from_another_address_than_was_pinged_moves_no_session() {
+    let mut scene = Scene::new();
+    let peer = scene.nodes[0].connect(scene.now, address(1)).unwrap();
+    scene.transmit();
+    (0..50).for_each(|_| scene.step());
+    let Some(Event::Opened(seen)) = scene.nodes[1].event() else { panic!("no session") };
+    let body = Bytes::from_static(&[7; 100]);
+    scene.nodes[0].send(scene.now, peer, &[], body, Terms::default()).unwrap();
+    scene.transmit();
+    let data = scene.wires[1].pop_front().unwrap();
+    scene.now += Span::us(10);
+    scene.receive(1, 3, data);
+    for bytes in std::mem::take(&mut scene.wires[0]) {
+        scene.receive(0, 1, bytes);
+    }
+    let answers: Vec<_> = std::mem::take(&mut scene.wires[1]).into();
+    assert!(!answers.is_empty(), "address 3 was pinged");
+    for bytes in answers {
+        scene.receive(1, 4, bytes);
+    }
+    assert_eq!(scene.nodes[1].address(seen), Some(address(0)));
+}
+
 #[test]
 fn who_sends_from_elsewhere_again_and_again_is_asked_once_in_a_while() {
     let mut scene = Scene::new();

@@ -396,6 +396,24 @@ mod tests {
     }
 
     #[test]
+    fn a_rate_that_limited_sending_in_the_round_before_grows() {
+        let params = TimelyParams::default();
+        let mut flow = start(&params, 10.0);
+        let mut seen = alloc::vec::Vec::new();
+        for window_limited in [false, true, false, false, true, false] {
+            let rtt = Span::us(20);
+            let now = flow.round.began.after(rtt);
+            let ack = Ack { rtt, window_limited, ..contract::ack(now) };
+            flow.on_ack(&params, &ack);
+            seen.push(flow.pace.bps() / GBPS);
+        }
+        // It grows in the round in which it limited sending and in the next, not in the third.
+        for (rate, expected) in seen.iter().zip([10.0, 10.1, 10.2, 10.2, 10.3, 10.4]) {
+            assert_near(*rate, expected, 1e-9);
+        }
+    }
+
+    #[test]
     fn a_decrease_ends_the_row_of_increases() {
         let params = TimelyParams::default();
         let mut flow = start(&params, 10.0);

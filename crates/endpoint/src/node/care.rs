@@ -32,6 +32,7 @@ impl Node {
     pub(super) fn submit_to(&mut self, now: Time, number: u32) {
         while let Some(peer) = self.peers.at_mut(number)
             && let State::Open(open) = &mut peer.state
+            && open.is_heard()
             && let Some(endpoint) = &mut self.endpoint
             && let Some(&id) = peer.waiting.front()
         {
@@ -102,13 +103,27 @@ impl Node {
         self.ask_whether(now, number, false);
     }
 
-    /// Something sealed has come. The first tells who was asked for a session that the peer hears:
-    /// from now on it may be sent more than it has sent.
-    pub(super) fn heard(&mut self, now: Time, number: u32) {
-        if let Some(Peer { state: State::Open(open), .. }) = self.peers.at(number)
-            && open.probes == 0
-        {
+    /// A sealed packet has come from the peer at that address.
+    pub(super) fn heard(&mut self, now: Time, number: u32, from: SocketAddr, is_newest: bool) {
+        self.counters.taken += 1;
+        let Some(peer) = self.peers.at_mut(number) else { return };
+        let State::Open(open) = &mut peer.state else { return };
+        let is_first = !open.is_heard();
+        peer.heard_at = now;
+        open.doubts = 0;
+        open.accept = None;
+        let address = peer.address;
+        if is_first {
             self.probe(now, number);
+            self.submit_to(now, number);
+            // A host that begins a session may have forgotten those before: it is pinged in each.
+            let others = self.peers.iter_mut().filter(|(_, peer)| peer.address == address);
+            let others = others.filter_map(|(other, peer)| peer.heard().map(|_| other));
+            let others: Vec<u32> = others.filter(|&other| other != number).collect();
+            others.into_iter().for_each(|other| self.ping(now, other));
+        }
+        if is_newest && address != from {
+            self.moved(now, number, from);
         }
     }
 
@@ -238,8 +253,7 @@ impl Node {
             return self.doubt(now, number);
         }
         if !open.carries {
-            // Nobody has come back yet with what was accepted.
-            if open.probes == 0 {
+            if !open.is_heard() {
                 if silent >= UNHEARD {
                     return self.part(number, Gone::Silent);
                 }

@@ -25,8 +25,10 @@ const ASK_AGAIN: Span = Span::ms(50);
 const ASK_AT_MOST: Span = Span::s(2);
 /// A cookie is good for so long.
 const COOKIE_AGE: Span = Span::s(10);
-/// Sessions that may be opened in that time.
+/// Questions that are remembered in that time; beyond, the oldest is forgotten early.
 const MOST_OPENED: usize = 1 << 16;
+/// Kind of a [`Hello`], the same in every version.
+const HELLO: u8 = 32;
 /// Bytes of a proof, at the end of each header.
 const PROOF_BYTES: usize = 16;
 
@@ -49,15 +51,22 @@ pub(super) struct Answered {
 }
 
 impl Answered {
-    /// Whether that was answered, and whether another can be.
-    fn before(&mut self, now: Time, nonce: &[u8; 32]) -> (bool, bool) {
+    /// Whether that was answered.
+    fn before(&mut self, now: Time, nonce: &[u8; 32]) -> bool {
         while let Some((_, old)) = self.order.pop_front_if(|(at, _)| now.since(*at) > COOKIE_AGE) {
             self.nonces.remove(&old);
         }
-        (self.nonces.contains(nonce), self.order.len() < MOST_OPENED)
+        self.nonces.contains(nonce)
     }
 
+    /// That was answered. A host that repeats a question whose answer is forgotten gets another
+    /// half-open session, and nothing by it.
     fn note(&mut self, now: Time, nonce: [u8; 32]) {
+        if self.order.len() == MOST_OPENED
+            && let Some((_, old)) = self.order.pop_front()
+        {
+            self.nonces.remove(&old);
+        }
         self.order.push_back((now, nonce));
         self.nonces.insert(nonce);
     }
@@ -136,9 +145,17 @@ impl Node {
         (self.entropy)(&mut nonce);
         let asking = Asking { nonce, cookie: [0; 32], tries: 0, rumour: None };
         let random = self.random();
-        let name = self.peers.add(now, to, random, State::Asking(asking)).ok_or(Gone::Full)?;
+        let name = self.add(now, to, random, State::Asking(asking)).ok_or(Gone::Full)?;
         self.ask(now, name.number);
         Ok(name)
+    }
+
+    /// A new peer, in place of a half-open session where there is no room.
+    fn add(&mut self, now: Time, at: SocketAddr, random: u64, state: State) -> Option<PeerId> {
+        if let Some(number) = self.peers.to_evict(at.ip()) {
+            self.part(number, Gone::Silent);
+        }
+        self.peers.add(now, at, random, state)
     }
 
     fn random(&mut self) -> u64 {
@@ -196,19 +213,25 @@ impl Node {
         }
     }
 
-    /// Somebody speaks another version: says which one is spoken here, without proof.
-    pub(super) fn on_other_version(&mut self, from: SocketAddr, theirs: u8, bytes: usize) {
+    /// A datagram of another version has come. A `Hello` is answered by the version of this node,
+    /// without proof. Nothing else is answered: two nodes of different versions would refuse each
+    /// other's refusals for ever.
+    pub(super) fn on_other_version(&mut self, from: SocketAddr, theirs: u8, bytes: &[u8]) {
         self.counters.malformed += 1;
-        // Their own answer to ours, from which nothing follows but a better message.
+        self.note_version(from, theirs);
+        if bytes.get(1) == Some(&HELLO) && bytes.len() >= Refuse::BYTES {
+            let instead = Header::FORMAT.version.into();
+            let refuse = Refuse { to: 0, reason: reason::VERSION, instead, mac: [0; 16] };
+            self.post(from, proved(&self.config.key, refuse, &[]));
+        }
+    }
+
+    /// A peer that was sent a `Hello` sends datagrams of another version. That is not proved: it
+    /// becomes the reason if no session opens.
+    fn note_version(&mut self, from: SocketAddr, theirs: u8) {
         let asked = self.peers.iter_mut().find(|(_, peer)| peer.address == from);
         if let Some((_, Peer { state: State::Asking(asking), .. })) = asked {
             asking.rumour = Some(Gone::OtherVersion { theirs: theirs.into() });
-            return;
-        }
-        let version = Header::FORMAT.version.into();
-        let refuse = Refuse { to: 0, reason: reason::VERSION, instead: version, mac: [0; 16] };
-        if bytes >= Refuse::BYTES {
-            self.post(from, proved(&self.config.key, refuse, &[]));
         }
     }
 
@@ -251,13 +274,9 @@ impl Node {
             }
             return;
         }
-        let (before, has_room) = self.answered.before(now, &hello.nonce);
-        if before {
+        if self.answered.before(now, &hello.nonce) {
             self.counters.old += 1;
             return;
-        }
-        if !has_room {
-            return self.refuse(from, hello, reason::FULL, 0);
         }
         let mut nonce = [0; 32];
         (self.entropy)(&mut nonce);
@@ -266,7 +285,7 @@ impl Node {
         let session = Session::new(ours, theirs);
         let open = Open::new(session, hello.id, hello.nonce, hello.limit, self.room());
         let state = State::Open(Box::new(open));
-        let Some(name) = self.peers.add(now, from, random, state) else {
+        let Some(name) = self.add(now, from, random, state) else {
             self.refuse(from, hello, reason::FULL, 0);
             return;
         };
@@ -286,14 +305,8 @@ impl Node {
         }
         peer.due = now.after(UNHEARD);
         self.timer = self.timer.min(peer.due);
-        let others: Vec<_> = self.peers.iter().filter(|(_, p)| p.address == from).collect();
-        let others: Vec<_> = others.iter().map(|&(n, _)| n).filter(|&n| n != name.number).collect();
         self.post(from, accept);
         self.opened(now, name, self.round_trip(made_at, now, held));
-        // Who begins anew may have forgotten what was before: it is asked.
-        for number in others {
-            self.ping(now, number);
-        }
     }
 
     fn refuse(&mut self, from: SocketAddr, hello: &Hello, reason: u32, instead: u64) {
@@ -342,9 +355,10 @@ impl Node {
         // It stays where it was asked, whoever handed this on: what is sealed says where it is.
         peer.state = State::Open(Box::new(open));
         peer.heard_at = now;
+        // The answer proves that the peer has this session: messages may follow the probe.
+        self.probe(now, number);
         if let Some(name) = self.peers.name(number) {
             self.opened(now, name, self.round_trip(accept.sent_at, now, held));
-            self.probe(now, number);
         }
     }
 
@@ -355,8 +369,7 @@ impl Node {
 
     fn on_refuse(&mut self, from: SocketAddr, refuse: &Refuse, bytes: &[u8]) {
         if refuse.reason == reason::VERSION {
-            self.on_other_version(from, refuse.instead as u8, 0);
-            return;
+            return self.note_version(from, refuse.instead as u8);
         }
         let Some((number, _)) = self.asked(refuse.to, bytes) else { return };
         let why = match refuse.reason {
@@ -395,7 +408,9 @@ impl Node {
             return;
         }
         let suspect = self.peers.iter_mut().find_map(|(number, peer)| match &mut peer.state {
-            State::Open(open) if open.theirs == reset.of && peer.address == from => {
+            State::Open(open)
+                if open.theirs == reset.of && peer.address == from && open.is_heard() =>
+            {
                 let is_first = open.doubts == 0;
                 open.doubts = open.doubts.max(1);
                 Some((number, is_first))
@@ -407,5 +422,41 @@ impl Node {
             Some((_, false)) => {}
             None => self.counters.strangers += 1,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn nonce(number: usize) -> [u8; 32] {
+        let mut nonce = [0; 32];
+        nonce[..8].copy_from_slice(&number.to_be_bytes());
+        nonce
+    }
+
+    #[test]
+    fn an_answered_question_is_remembered_as_long_as_its_cookie_is_good() {
+        let mut answered = Answered::default();
+        answered.note(Time::s(1), nonce(1));
+        answered.note(Time::s(5), nonce(2));
+        let end = Time::s(1) + COOKIE_AGE;
+        assert!(answered.before(end, &nonce(1)) && !answered.before(end, &nonce(3)));
+        // The first is forgotten, and takes no memory.
+        assert!(!answered.before(end + Span::ps(1), &nonce(1)));
+        assert!(answered.before(end + Span::ps(1), &nonce(2)));
+        assert_eq!((answered.nonces.len(), answered.order.len()), (1, 1));
+        assert!(!answered.before(Time::s(60), &nonce(2)));
+        assert_eq!((answered.nonces.len(), answered.order.len()), (0, 0));
+    }
+
+    #[test]
+    fn the_oldest_answered_question_makes_room_for_the_newest() {
+        let mut answered = Answered::default();
+        (0..=MOST_OPENED).for_each(|number| answered.note(Time::s(1), nonce(number)));
+        assert_eq!((answered.nonces.len(), answered.order.len()), (MOST_OPENED, MOST_OPENED));
+        assert!(!answered.before(Time::s(1), &nonce(0)));
+        assert!(answered.before(Time::s(1), &nonce(1)));
+        assert!(answered.before(Time::s(1), &nonce(MOST_OPENED)));
     }
 }

@@ -37,7 +37,7 @@ const MOST_LOOKS: usize = 64;
 /// What happens until the honest peer is served.
 const MOST_EVENTS: usize = 100_000;
 
-fn address(last: u8) -> SocketAddr {
+pub(super) fn address(last: u8) -> SocketAddr {
     SocketAddr::from(([10, 0, 0, last], 5_270))
 }
 
@@ -45,7 +45,7 @@ fn key() -> Key {
     Key::new(b"known to the intruder")
 }
 
-fn node(protocol: Protocol, seed: u64) -> Node {
+pub(super) fn node(protocol: Protocol, seed: u64) -> Node {
     let mut rng = Rng::stream(seed, Domain::Stack, 0);
     let entropy =
         move |bytes: &mut [u8]| bytes.iter_mut().for_each(|byte| *byte = rng.below(256) as u8);
@@ -328,7 +328,7 @@ impl Scene {
 }
 
 /// A header of a session with anything for its fields.
-fn shaped(script: &mut Script<'_>) -> Vec<u8> {
+pub(super) fn shaped(script: &mut Script<'_>) -> Vec<u8> {
     let kinds = Header::FORMAT.kinds;
     let kind = &kinds[usize::from(script.u8()) % kinds.len()];
     let fields: usize = kind.fields.iter().map(|field| field.bytes).sum();

@@ -13,6 +13,7 @@ mod hostile;
 mod messages;
 mod peers;
 mod traffic;
+mod versions;
 
 use std::collections::VecDeque;
 use std::io;
@@ -38,6 +39,7 @@ pub use event::{Event, Gone, PeerId, Piece, SendError, Terms, Ticket};
 pub use hostile::hostile;
 use messages::{Outbox, Spare};
 use peers::{Peer, Peers, State};
+pub use versions::versions;
 
 /// This host, as its transport numbers hosts; peers come after.
 const SELF: u32 = 0;

@@ -1,7 +1,7 @@
 //! Whom a node speaks with.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use tidegate_core::{Path, Span, Time};
 
@@ -66,7 +66,8 @@ pub(super) struct Open {
     pub(super) limit: u64,
     /// By the sender's number.
     pub(super) incoming: BTreeMap<u32, Incoming>,
-    /// Whether the path is known to carry full datagrams, and how often it was asked.
+    /// Whether the path is known to carry full datagrams, and how often it was probed: never while
+    /// the session is [half-open](Open::is_heard).
     pub(super) carries: bool,
     pub(super) probes: u32,
     /// An address that the peer may have moved to, what it was asked there, and when.
@@ -86,6 +87,17 @@ pub(super) struct Peers {
     most: u32,
 }
 
+/// Half-open sessions of a network, at most.
+pub(super) const HALF_OPEN: usize = 64;
+
+/// Addresses that one host can have: an IPv4 address, or an IPv6 prefix of 64 bits.
+fn network(address: IpAddr) -> u64 {
+    match address.to_canonical() {
+        IpAddr::V4(address) => address.to_bits().into(),
+        IpAddr::V6(address) => (address.to_bits() >> 64) as u64,
+    }
+}
+
 /// Bits of a session's id that say which peer it is of; the others are random.
 const NUMBER_BITS: u32 = 20;
 
@@ -94,7 +106,30 @@ impl Peers {
         Peers { all: Vec::new(), free: VecDeque::new(), most }
     }
 
-    pub(super) fn is_full(&self) -> bool {
+    /// The half-open session that has to end before one with a peer at that address begins: the
+    /// oldest of the address's network if that has [its share](HALF_OPEN), or the oldest of all if
+    /// there is no room.
+    pub(super) fn to_evict(&self, address: IpAddr) -> Option<u32> {
+        let network = network(address);
+        let half_open = || {
+            let all = self.iter().filter(|(_, peer)| match &peer.state {
+                State::Open(open) => !open.is_heard(),
+                State::Asking(_) => false,
+            });
+            all.map(|(number, peer)| (peer.heard_at, number, peer.address.ip()))
+        };
+        let of_network = || half_open().filter(|&(_, _, ip)| self::network(ip) == network);
+        let oldest = if of_network().count() >= HALF_OPEN {
+            of_network().min()
+        } else if self.is_full() {
+            half_open().min()
+        } else {
+            None
+        };
+        oldest.map(|(_, number, _)| number)
+    }
+
+    fn is_full(&self) -> bool {
         self.free.is_empty() && self.all.len() as u32 >= self.most
     }
 
@@ -183,7 +218,23 @@ impl Peers {
     }
 }
 
+impl Peer {
+    /// Its session, unless that is half-open or was not answered.
+    pub(super) fn heard(&mut self) -> Option<&mut Open> {
+        match &mut self.state {
+            State::Open(open) if open.is_heard() => Some(open),
+            _ => None,
+        }
+    }
+}
+
 impl Open {
+    /// Whether the peer has proved that it has this session. Until then the session is half-open:
+    /// the peer is sent the answer to its `Hello` and nothing else.
+    pub(super) fn is_heard(&self) -> bool {
+        self.probes > 0
+    }
+
     /// A session that has just begun.
     pub(super) fn new(
         session: Session,

@@ -56,7 +56,7 @@ impl Node {
                     self.on_header(now, held, from, header, &bytes[..header.bytes()]);
                 }
                 Err(HeaderError::Version { found, .. }) => {
-                    self.on_other_version(from, found, bytes.len());
+                    self.on_other_version(from, found, bytes);
                 }
                 _ => self.counters.malformed += 1,
             },
@@ -92,15 +92,8 @@ impl Node {
         bind(&mut self.bound, &packet, headers);
         let payload = match open.session.open(data.number, &self.bound, sealed) {
             Opened::Fresh(payload, is_newest) => {
-                self.counters.taken += 1;
-                peer.heard_at = now;
-                open.doubts = 0;
-                open.accept = None;
-                let payload = &*payload;
-                if is_newest && peer.address != from {
-                    self.moved(now, number, from);
-                }
-                payload
+                self.heard(now, number, from, is_newest);
+                &*payload
             }
             Opened::Old => return self.counters.old += 1,
             Opened::Forged => return self.counters.forged += 1,
@@ -121,7 +114,6 @@ impl Node {
         if packet.body.sent_at != Time::ZERO {
             packet.body.sent_at = packet.body.sent_at.after(held);
         }
-        self.heard(now, number);
         let Some(endpoint) = &mut self.endpoint else { return };
         let mut hearing = Hearing {
             peers: &mut self.peers,
@@ -266,30 +258,20 @@ impl Node {
             return;
         };
         let (header, sealed) = bytes.split_at_mut(Control::BYTES);
-        let is_newest;
-        let told = match open.session.open(control.number, header, sealed) {
-            Opened::Fresh(text, newest) => {
-                is_newest = newest;
-                Told::parse(text)
-            }
+        let (text, is_newest) = match open.session.open(control.number, header, sealed) {
+            Opened::Fresh(text, is_newest) => (text, is_newest),
             Opened::Old => return self.counters.old += 1,
             Opened::Forged => return self.counters.forged += 1,
         };
-        self.counters.taken += 1;
-        peer.heard_at = now;
-        open.doubts = 0;
-        open.accept = None;
-        if is_newest && peer.address != from {
-            self.moved(now, number, from);
-        }
-        self.heard(now, number);
-        match told {
+        self.heard(now, number, from, is_newest);
+        match Told::parse(text) {
             Ok((told, _)) => self.on_told(now, held, number, from, told),
             Err(_) => self.counters.malformed += 1,
         }
     }
 
-    /// Seals what is told, followed by `padding` zeros, and sends it where the peer is.
+    /// Seals what is told, followed by `padding` zeros, and sends it where the peer is, unless the
+    /// session is half-open.
     pub(super) fn tell(&mut self, now: Time, number: u32, told: Told, padding: usize) {
         let Some(peer) = self.peers.at(number) else { return };
         self.tell_at(now, number, peer.address, told, padding);
@@ -303,7 +285,7 @@ impl Node {
         told: Told,
         padding: usize,
     ) {
-        let Some(Peer { state: State::Open(open), .. }) = self.peers.at_mut(number) else { return };
+        let Some(open) = self.peers.at_mut(number).and_then(Peer::heard) else { return };
         let text = told.bytes() + padding;
         let mut datagram = vec![0; Control::BYTES + text + TAG_BYTES];
         let packet = open.session.number();

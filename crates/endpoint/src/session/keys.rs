@@ -242,6 +242,44 @@ mod tests {
         assert_eq!(opened(&mut Sealer::new(other), 7, b"beside", &text), None);
     }
 
+    /// Vectors of another implementation: HKDF-SHA256 of Python's hmac, AES-128-GCM of its package
+    /// cryptography. In order: the first packet, one in the middle, one 65,536 packets later, the
+    /// last under the first key, one under the next, one whose number fills all bytes.
+    #[test]
+    fn a_packet_is_sealed_as_another_implementation_seals_it() {
+        let vectors = [
+            (0, "8abdb4adee89573d5f5873ab0082cb8d8bca4e597287cc353d"),
+            (7, "a1a506510e9f71600552dfabc426e46d14619e09d975bc0570"),
+            (65_536 + 7, "cbbd00cd2f9f0d5360e8dc5239a51b25f343baeda868a30d2a"),
+            ((1 << EPOCH_BITS) - 1, "f9001e81832535ee1ad3ed8de4e1ee9af53a39e0a9543538db"),
+            ((1 << EPOCH_BITS) + 7, "e0bd6935d0789d3d6782bd5e2d8558c2498189daf0f5d8adbb"),
+            (0x0102_0304_0506_0708, "074fc1cbdb913fe8226b02616e3ca3b06e7ea8ff54efd126a9"),
+        ];
+        for (number, expected) in vectors {
+            let sealed = sealed(&mut pair().0, number);
+            let hex: String = sealed.iter().map(|byte| format!("{byte:02x}")).collect();
+            assert_eq!(hex, expected, "packet {number}");
+        }
+    }
+
+    /// A nonce that comes twice under one key gives the key stream away, and with it the text and
+    /// the key of the tag.
+    #[test]
+    fn no_two_packets_under_one_key_have_one_nonce() {
+        let (mut sealer, _) = pair();
+        let mut streams = std::collections::BTreeSet::new();
+        // All numbers around each power of two that a narrower counter would wrap at.
+        for bit in 0..EPOCH_BITS {
+            let first = (1u64 << bit) - 1;
+            for number in first..(first + 3).min(1 << EPOCH_BITS) {
+                streams.insert((number, sealed(&mut sealer, number)));
+            }
+        }
+        let numbers: std::collections::BTreeSet<_> = streams.iter().map(|(n, _)| n).collect();
+        let texts: std::collections::BTreeSet<_> = streams.iter().map(|(_, s)| &s[..9]).collect();
+        assert_eq!(numbers.len(), texts.len());
+    }
+
     #[test]
     fn keys_change_with_numbers_and_packets_around_the_change_may_be_in_any_order() {
         let (mut sealer, mut opener) = pair();

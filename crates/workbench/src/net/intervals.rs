@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::Serialize;
 use tidegate_core::{Span, Time};
 
-use super::report::{Times, gbps};
+use super::report::{Times, gbps, rate_shown, time_shown};
 
 /// As long as an interval is, but the last.
 const LENGTH: Span = Span::s(1);
@@ -103,11 +103,11 @@ impl Interval {
     pub(super) fn shown(&self) -> String {
         let end = self.start_seconds + self.seconds;
         let rates = match self.received_gbps {
-            0.0 => format!("{:.3} Gbit/s", self.goodput_gbps),
-            back => format!("{:.3} Gbit/s, {back:.3} back", self.goodput_gbps),
+            0.0 => rate_shown(self.goodput_gbps),
+            back => format!("{}, {} back", rate_shown(self.goodput_gbps), rate_shown(back)),
         };
-        let us = |time: Option<f64>| time.map_or("-".into(), |us| format!("{us:.1} us"));
-        let [p50, p99, p999] = [self.p50_us, self.p99_us, self.p999_us].map(us);
+        let time = |time: Option<f64>| time.map_or("-".into(), time_shown);
+        let [p50, p99, p999] = [self.p50_us, self.p99_us, self.p999_us].map(time);
         format!("{end:.0} s: {rates}, {} done, p50 {p50}, p99 {p99}, p99.9 {p999}", self.done)
     }
 }
@@ -127,7 +127,7 @@ mod tests {
         assert_eq!((first.goodput_gbps, first.done), (1.0, 1));
         let p50 = first.p50_us.unwrap();
         assert!((p50 - 50.0).abs() < 0.1, "{p50}");
-        assert!(first.shown().starts_with("1 s: 1.000 Gbit/s, 1 done, p50 50.0 us"));
+        assert!(first.shown().starts_with("1 s: 1.00 Gbps, 1 done, p50 50.0 us"));
 
         intervals.received(125_000_000);
         let all = intervals.all(Time::ms(11_500));

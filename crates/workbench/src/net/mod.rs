@@ -26,7 +26,7 @@ use tidegate_scenario::{Override, load, magnitude};
 use crate::Error;
 
 pub use intervals::Interval;
-pub use report::{Completed, NetEngine, NetSummary, Network, Settings};
+pub use report::{Completed, NetEngine, NetSummary, Network, Settings, rate_shown, time_shown};
 pub use send::{Mode, SendOptions, send};
 pub use serve::{ServeOptions, serve};
 
@@ -36,10 +36,21 @@ const LEAST_KEY_BYTES: usize = 16;
 const SILENCE: Span = Span::s(5);
 /// At the end peers have so long to say that they have heard of it.
 const GOODBYE: Span = Span::ms(500);
-/// The shortest retransmission timeout, and the first, of protocols that have such parameters: a
-/// process waits for its core for milliseconds where others work, and 200 us, as fabrics have it,
-/// are over by then.
-const TIMEOUT: &str = "10ms";
+/// Parameters that differ from a simulated fabric's, of protocols that have them. A process waits
+/// for its core for some 50 us at rest and for milliseconds beside others. A target below that keeps
+/// a link idle, a timeout below it sends packets twice, and an acknowledgement for every packet
+/// costs as much processor time as the packet.
+const LIVE_PARAMS: [(&str, &str); 6] = [
+    ("base_target", "500us"),
+    ("fs_range", "500us"),
+    ("ack_every", "2"),
+    ("ack_delay", "100us"),
+    ("min_rto", "10ms"),
+    ("initial_rto", "10ms"),
+];
+/// UDP payload of a full packet over Ethernet, and over loopback, whose MTU is 64 KiB.
+const ETHERNET_DATAGRAM: usize = 1_472;
+const LOOPBACK_DATAGRAM: usize = 8_972;
 /// What an endpoint without a key has: whoever has none, too, may speak with it.
 const NO_KEY: &[u8] = b"no key";
 /// The fabric behind an endpoint, as far as it is known. Options change it as `--set` changes a
@@ -71,8 +82,9 @@ pub struct EndpointOptions {
     pub params: Vec<String>,
     /// Rate of the link.
     pub rate: String,
-    /// UDP payload of a full packet.
-    pub datagram: String,
+    /// UDP payload of a full packet; none: what the network carries at that address, and of who
+    /// sends, what the peer has.
+    pub datagram: Option<String>,
     /// Round trip on an empty network.
     pub base_rtt: Option<String>,
     /// Bandwidth-delay product.
@@ -146,20 +158,32 @@ fn key(options: &EndpointOptions) -> Result<Key, Error> {
     let Some(path) = &options.key else { return Ok(Key::new(NO_KEY)) };
     let bytes = tidegate_scenario::files::read(path, 1 << 20)
         .map_err(|why| usage("--key", format!("{}: {why}", path.display())))?;
-    let text = bytes.trim_ascii();
-    if text.len() < LEAST_KEY_BYTES {
-        let found = format!("{}: found {} bytes", path.display(), text.len());
+    let secret = unhex(&bytes).unwrap_or(bytes);
+    if secret.len() < LEAST_KEY_BYTES {
+        let found = format!("{}: found a key of {} bytes", path.display(), secret.len());
         return Err(usage("--key", format!("{found}, expected {LEAST_KEY_BYTES} at least")));
     }
-    Ok(Key::new(text))
+    Ok(Key::new(&secret))
 }
 
-/// Timeouts of that protocol that are longer than it has them in a simulated fabric, unless they
-/// are set.
-fn patient(protocol: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
+/// The bytes that a text of hexadecimal digits stands for, two digits a byte and perhaps the end of
+/// a line; none of any other file, whose bytes are the key as they are.
+fn unhex(text: &[u8]) -> Option<Vec<u8>> {
+    let digits = text.strip_suffix(b"\n").unwrap_or(text);
+    let digits = digits.strip_suffix(b"\r").unwrap_or(digits);
+    let digit = |byte: u8| char::from(byte).to_digit(16).map(|value| value as u8);
+    let (pairs, rest) = digits.as_chunks::<2>();
+    if pairs.is_empty() || !rest.is_empty() {
+        return None;
+    }
+    pairs.iter().map(|&[high, low]| Some(digit(high)? << 4 | digit(low)?)).collect()
+}
+
+/// Parameters of that protocol that are not as in a simulated fabric, unless they are set.
+fn live_params(protocol: &str) -> impl Iterator<Item = (&'static str, &'static str)> {
     let values = Protocol::named(protocol).map(|protocol| protocol.stack().values());
-    let names = values.into_iter().flatten().map(|(name, _)| name);
-    names.filter(|name| ["min_rto", "initial_rto"].contains(name)).map(|name| (name, TIMEOUT))
+    let names: Vec<_> = values.into_iter().flatten().map(|(name, _)| name).collect();
+    LIVE_PARAMS.into_iter().filter(move |(name, _)| names.contains(name))
 }
 
 /// What of the options is wrong where no node can be made by them, and how it would be right.
@@ -190,10 +214,11 @@ fn misconfigured(why: &ConfigError) -> Error {
 }
 
 impl Endpoint {
-    /// Sets up an endpoint at the address of that option. Sizes and load are those of what it will
-    /// send.
+    /// Sets up an endpoint at the address of that option, with datagrams of so many bytes unless
+    /// the options say another. Sizes and load are those of what it will send.
     fn open(
         options: &EndpointOptions,
+        datagram: usize,
         (option, address): (&'static str, SocketAddr),
         sizes: Option<&str>,
         load_of: Option<&str>,
@@ -202,7 +227,7 @@ impl Endpoint {
             Override::protocol("--protocol", &options.protocol),
             Override::option("--rate", "fabric.host_link.rate", &options.rate),
         ];
-        let mut params = BTreeMap::from_iter(patient(&options.protocol));
+        let mut params = BTreeMap::from_iter(live_params(&options.protocol));
         for param in &options.params {
             let (name, value) = param
                 .split_once('=')
@@ -227,7 +252,10 @@ impl Endpoint {
             return Err(Error::Run("the fabric behind an endpoint has no traffic".into()));
         };
         let rate = plan.fabric.links.first().map_or(Rate::gbps(1), |link| link.rate);
-        let datagram = quantity("--datagram", &options.datagram, "B", "1472B")? as usize;
+        let datagram = match &options.datagram {
+            Some(text) => quantity("--datagram", text, "B", "1472B")? as usize,
+            None => datagram,
+        };
         let mut config = Config {
             datagram,
             hops: options.hops,
@@ -284,6 +312,11 @@ impl Endpoint {
     }
 }
 
+/// Datagrams that the network carries at an address, unless something else is known.
+fn usual_datagram(address: SocketAddr) -> usize {
+    if address.ip().to_canonical().is_loopback() { LOOPBACK_DATAGRAM } else { ETHERNET_DATAGRAM }
+}
+
 /// Tells whoever listens that the protocol is not at home on the path to a peer, where that is so.
 fn warned(node: &Node, peer: PeerId, protocol: &str, says: &dyn Fn(&str)) -> Option<String> {
     let warning = format!("{protocol}: {}", node.domain_warning(peer)?);
@@ -309,5 +342,62 @@ fn because(why: Gone, to: SocketAddr, protocol: &str) -> String {
         Gone::OtherParameters => format!("{to} runs {protocol} with other parameters: --param"),
         Gone::OtherPayload { .. } => format!("{to}: {why}: --datagram, --hops"),
         _ => format!("{to}: {why}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// What `--key` makes of a file of these bytes.
+    fn key_of(bytes: &[u8]) -> Result<Vec<u8>, Error> {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("key");
+        std::fs::write(&path, bytes).unwrap();
+        let options = EndpointOptions { key: Some(path), ..EndpointOptions::default() };
+        key(&options).map(|_| unhex(bytes).unwrap_or(bytes.to_vec()))
+    }
+
+    #[test]
+    fn a_binary_key_is_read_as_it_is() {
+        // White space at the ends, or all of it, is as good as any other bytes.
+        for edge in [b' ', b'\n', b'\t', b'\r', 0, 255] {
+            for bytes in [[edge; 16], {
+                let mut b = [200; 16];
+                b[0] = edge;
+                b[15] = edge;
+                b
+            }] {
+                assert_eq!(key_of(&bytes).unwrap(), bytes);
+            }
+        }
+        assert_eq!(key_of(b"sixteen bytes at least\n").unwrap(), b"sixteen bytes at least\n");
+        assert!(key_of(&[7; 15]).unwrap_err().to_string().contains("a key of 15 bytes"));
+    }
+
+    #[test]
+    fn a_key_of_hexadecimal_digits_is_the_bytes_that_they_stand_for() {
+        let bytes = b"\x00\x0a\xff\x20456789abcdef\x7f\x80".to_vec();
+        let hex: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
+        for text in [hex.clone(), format!("{hex}\n"), format!("{}\r\n", hex.to_uppercase())] {
+            assert_eq!(key_of(text.as_bytes()).unwrap(), bytes);
+        }
+        // An odd number of digits is text, and so its own bytes; sixteen digits are eight bytes.
+        assert_eq!(key_of(&hex.as_bytes()[1..]).unwrap(), hex.as_bytes()[1..]);
+        assert!(key_of(b"0123456789abcdef\n").unwrap_err().to_string().contains("8 bytes"));
+    }
+
+    #[test]
+    fn parameters_of_the_table_are_set_where_a_protocol_has_them() {
+        let names = |protocol| live_params(protocol).map(|(name, _)| name).collect::<Vec<_>>();
+        assert_eq!(names(USUAL), LIVE_PARAMS.map(|(name, _)| name));
+        assert!(names("nothing").is_empty());
+    }
+
+    #[test]
+    fn datagrams_are_long_over_loopback_alone() {
+        let usual = |text: &str| usual_datagram(text.parse().unwrap());
+        assert_eq!((usual("127.0.0.9:1"), usual("[::1]:1")), (8_972, 8_972));
+        assert_eq!((usual("10.0.0.1:1"), usual("0.0.0.0:1")), (1_472, 1_472));
     }
 }

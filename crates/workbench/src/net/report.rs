@@ -35,6 +35,11 @@ pub struct NetSummary {
     pub received_gbps: f64,
     /// Payload of messages that the other side has, over that time.
     pub goodput_gbps: f64,
+    /// What was to be reached: payload that an open loop offered, or that the link carries for a
+    /// closed one; null where messages were counted, or replies were awaited.
+    pub target_gbps: Option<f64>,
+    /// Why it ended early: the peer has gone. What was measured until then stands here.
+    pub failure: Option<String>,
     /// Messages, from submission to the word that all of it is there; null where none were timed.
     pub fct: Option<Completed>,
     /// Requests, from submission to the last byte of the reply; null where none were sent.
@@ -166,8 +171,56 @@ impl NetEngine {
     }
 }
 
+/// A number with three significant digits in the largest of these units that it has one of.
+fn in_unit(value: f64, units: &[(f64, &str)]) -> String {
+    let last = units.len() - 1;
+    let of = units.iter().position(|&(size, _)| value >= 0.9995 * size).unwrap_or(last);
+    let (size, unit) = units[of];
+    let value = value / size;
+    let digits = if value >= 99.95 {
+        0
+    } else if value >= 9.995 {
+        1
+    } else {
+        2
+    };
+    format!("{value:.digits$} {unit}")
+}
+
+/// A rate as people read it.
+pub fn rate_shown(gbps: f64) -> String {
+    in_unit(gbps, &[(1.0, "Gbps"), (1e-3, "Mbps"), (1e-6, "kbps")])
+}
+
+/// A time as people read it.
+pub fn time_shown(us: f64) -> String {
+    in_unit(us, &[(1e6, "s"), (1e3, "ms"), (1.0, "us")])
+}
+
 /// Rate of so many bytes in that time.
 pub(super) fn gbps(bytes: u64, seconds: f64) -> f64 {
     let rate = bytes as f64 * 8e-9 / seconds.max(1e-9);
     (rate * 1e6).round() / 1e6
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_and_times_are_in_units_for_people() {
+        let rates = [10.0, 9.87654, 0.99999, 0.2, 0.001, 0.000_5, 0.0].map(rate_shown);
+        let expected = [
+            "10.0 Gbps",
+            "9.88 Gbps",
+            "1.00 Gbps",
+            "200 Mbps",
+            "1.00 Mbps",
+            "500 kbps",
+            "0.00 kbps",
+        ];
+        assert_eq!(rates, expected);
+        let times = [0.25, 58.439, 999.9, 14_221.3, 2_500_000.0].map(time_shown);
+        assert_eq!(times, ["0.25 us", "58.4 us", "1.00 ms", "14.2 ms", "2.50 s"]);
+    }
 }

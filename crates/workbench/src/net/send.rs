@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use tidegate_core::wire::Header as _;
@@ -13,9 +13,11 @@ use tidegate_endpoint::message::{self, Head, Plain, Reply, Request, Unanswered};
 use tidegate_endpoint::node::{Event, Gone, PeerId, SendError, Ticket};
 
 use super::intervals::Intervals;
-use super::report::{Completed, NetEngine, NetSummary, Network, Times, gbps};
+use super::report::{Completed, NetEngine, NetSummary, Network, Settings, Times, gbps, rate_shown};
 use super::serve::MOST_REPLY;
-use super::{Endpoint, EndpointOptions, GOODBYE, because, failed, no_address, usage, warned};
+use super::{
+    Endpoint, EndpointOptions, GOODBYE, because, failed, no_address, usage, usual_datagram, warned,
+};
 use crate::Error;
 use crate::machine::Stopwatch;
 
@@ -24,6 +26,17 @@ const MOST_BYTES: u64 = (64 << 20) - 64;
 /// After the last message, so long may those under way take.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// A server that is full is asked again after so long, then after twice that, and so on.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+/// Longest pause between two requests, and of all pauses together.
+const LONGEST_PAUSE: Duration = Duration::from_secs(2);
+const MOST_PAUSES: Duration = Duration::from_secs(10);
+/// Of a shorter time a rate is no measure.
+const LEAST_MEASURED: f64 = 0.5;
+/// IP, UDP, Ethernet, its gap and preamble.
+const BELOW_BYTES: u64 = 66;
+/// A target is met by this share of it.
+const MET: f64 = 0.95;
 /// Messages that are submitted before the network has its turn.
 const TURN: usize = 1_024;
 /// Messages under way, at most: an open loop that nobody keeps up with would fill the memory.
@@ -94,22 +107,12 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         let expected = format!("expected one from which {} can be reached", options.to);
         return Err(usage("--from", format!("found {from}, {expected}")));
     }
-    let mut endpoint =
-        Endpoint::open(&options.endpoint, ("--from", from), Some(&options.size), load)?;
-    let longest = match &endpoint.sizes {
-        Sizes::Fixed(bytes) => *bytes as f64,
-        Sizes::Drawn(drawn) => drawn.points.last().map_or(0.0, |&(bytes, _)| bytes),
-    };
-    if longest > MOST_BYTES as f64 {
-        let found = format!("found messages of up to {longest} bytes");
-        return Err(usage("--size", format!("{found}, expected at most {MOST_BYTES}")));
-    }
-    let now = endpoint.driver.now();
-    let peer = endpoint.driver.node.connect(now, options.to);
-    let peer = peer.map_err(|_| Error::Run("no peer may be asked".into()))?;
+    let mut warnings = Vec::new();
+    let (mut endpoint, peer) = establish(options, from, load, &mut warnings)?;
+    let opened = endpoint.driver.now();
     let stopwatch = Stopwatch::start();
     let mut sender = Sender {
-        rng: Rng::stream(1, Domain::Traffic, now.as_ps()),
+        rng: Rng::stream(1, Domain::Traffic, opened.as_ps()),
         zeros: Bytes::from(vec![0; MOST_BYTES as usize]),
         options,
         peer,
@@ -117,17 +120,24 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         requests: BTreeMap::new(),
         fct: Times::new(),
         exchanges: Times::new(),
-        next_at: now,
+        next_at: opened,
         sent: 0,
+        offered: 0,
         delivered: 0,
         received: 0,
-        opened: None,
-        intervals: Intervals::new(Time::NEVER),
+        opened,
+        done_at: opened,
+        intervals: Intervals::new(opened + Span::ns(options.warmup.as_nanos() as u64)),
         gone: None,
-        warnings: Vec::new(),
+        failure: None,
+        warnings,
     };
     let ended = sender.run(&mut endpoint)?;
-    if let Some(warning) = undone(&sender.fct.summary()) {
+    let seconds = ended.as_secs_f64();
+    let target = sender.target(&endpoint, seconds);
+    let goodput = gbps(sender.delivered, seconds);
+    let fct = sender.fct.summary();
+    for warning in undone(&fct).into_iter().chain(target.and_then(|most| missed(goodput, most))) {
         (options.says)(&format!("warning: {warning}"));
         sender.warnings.push(warning);
     }
@@ -141,7 +151,6 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         endpoint.driver.turn(most).map_err(failed)?;
         sender.hear(&mut endpoint);
     }
-    let seconds = ended.as_secs_f64();
     Ok(NetSummary {
         schema: 1,
         name: "send",
@@ -152,18 +161,118 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
         seconds,
         engine: NetEngine::of(&stopwatch),
         received_gbps: gbps(sender.received, seconds),
-        goodput_gbps: gbps(sender.delivered, seconds),
-        fct: Some(sender.fct.summary()),
+        goodput_gbps: goodput,
+        target_gbps: target,
+        failure: sender.failure,
+        fct: Some(fct),
         exchanges: options.reply.map(|_| sender.exchanges.summary()),
         intervals,
         network: Network::of(endpoint.driver.node.counters(), base_rtt),
     })
 }
 
+/// Opens a session with the peer. Where the options leave the length of datagrams open, it is the
+/// peer's; a peer that is full is asked again for a while, after longer and longer pauses.
+fn establish(
+    options: &SendOptions<'_>,
+    from: SocketAddr,
+    load: Option<&str>,
+    warnings: &mut Vec<String>,
+) -> Result<(Endpoint, PeerId), Error> {
+    let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
+    let (mut datagram, mut is_theirs) = (usual_datagram(options.to), false);
+    loop {
+        let size = Some(options.size.as_str());
+        let mut endpoint =
+            Endpoint::open(&options.endpoint, datagram, ("--from", from), size, load)?;
+        check_sizes(&endpoint.sizes)?;
+        let now = endpoint.driver.now();
+        let peer = endpoint.driver.node.connect(now, options.to);
+        let peer = peer.map_err(|_| Error::Run("no peer may be asked".into()))?;
+        let Err(why) = opened(&mut endpoint, peer, options)? else {
+            let Endpoint { driver, protocol, .. } = &endpoint;
+            warnings.extend(warned(&driver.node, peer, protocol, options.says));
+            return Ok((endpoint, peer));
+        };
+        match why {
+            Gone::OtherPayload { theirs } if options.endpoint.datagram.is_none() && !is_theirs => {
+                let headers = datagram - endpoint.driver.node.context().mtu as usize;
+                (datagram, is_theirs) = (headers.saturating_add(theirs as usize), true);
+            }
+            Gone::Full if begun.elapsed() + pause < MOST_PAUSES => {
+                let wait = pause.as_secs_f64();
+                (options.says)(&format!("{}: {why}; tries again in {wait:.1} s", options.to));
+                rest(pause, options)?;
+                pause = (2 * pause).min(LONGEST_PAUSE);
+            }
+            _ => return Err(Error::Run(because(why, options.to, endpoint.protocol))),
+        }
+    }
+}
+
+/// Waits for the session: there is one, or why there will be none.
+fn opened(
+    endpoint: &mut Endpoint,
+    peer: PeerId,
+    options: &SendOptions<'_>,
+) -> Result<Result<(), Gone>, Error> {
+    loop {
+        if options.interrupted.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        let until = endpoint.driver.now() + Span::ms(100);
+        endpoint.driver.turn(until).map_err(failed)?;
+        while let Some(event) = endpoint.driver.node.event() {
+            match event {
+                Event::Opened(opened) if opened == peer => return Ok(Ok(())),
+                Event::Gone(gone, why) if gone == peer => return Ok(Err(why)),
+                _ => {}
+            }
+        }
+    }
+}
+
+/// Does nothing for so long, unless it is to end.
+fn rest(pause: Duration, options: &SendOptions<'_>) -> Result<(), Error> {
+    let begun = Instant::now();
+    while begun.elapsed() < pause {
+        if options.interrupted.load(Ordering::Relaxed) {
+            return Err(Error::Interrupted);
+        }
+        std::thread::sleep(Duration::from_millis(50));
+    }
+    Ok(())
+}
+
+/// Messages may not be longer than a session takes.
+fn check_sizes(sizes: &Sizes) -> Result<(), Error> {
+    let longest = match sizes {
+        Sizes::Fixed(bytes) => *bytes as f64,
+        Sizes::Drawn(drawn) => drawn.points.last().map_or(0.0, |&(bytes, _)| bytes),
+    };
+    if longest > MOST_BYTES as f64 {
+        let found = format!("found messages of up to {longest} bytes");
+        return Err(usage("--size", format!("{found}, expected at most {MOST_BYTES}")));
+    }
+    Ok(())
+}
+
 /// What to say of messages that were not done in time.
 fn undone(messages: &Completed) -> Option<String> {
     let Completed { count, unfinished, .. } = *messages;
     (unfinished > 0).then(|| format!("{unfinished} of {count} messages were not done at the end"))
+}
+
+/// What to say of a rate that was missed by more than a few percent.
+fn missed(goodput_gbps: f64, target_gbps: f64) -> Option<String> {
+    (goodput_gbps < MET * target_gbps).then(|| {
+        let [goodput, target] = [goodput_gbps, target_gbps].map(rate_shown);
+        let share = 100.0 * goodput_gbps / target_gbps;
+        format!(
+            "goodput was {goodput}, {share:.0} % of the {target} to be reached: a processor, the \
+             path or the protocol's parameters limit it, or --rate is more than there is"
+        )
+    })
 }
 
 struct Sender<'a> {
@@ -180,10 +289,16 @@ struct Sender<'a> {
     sent: u64,
     delivered: u64,
     received: u64,
-    opened: Option<Time>,
+    /// Payload of messages that were submitted while it was measured.
+    offered: u64,
+    opened: Time,
+    /// When something was done last.
+    done_at: Time,
     /// From when on it is measured.
     intervals: Intervals,
     gone: Option<Gone>,
+    /// Why it ended early.
+    failure: Option<String>,
     warnings: Vec<String>,
 }
 
@@ -196,17 +311,13 @@ impl Sender<'_> {
         loop {
             let now = endpoint.driver.now();
             let interrupted = options.interrupted.load(Ordering::Relaxed);
+            let measured_from = self.opened + span(options.warmup);
             if let Some(why) = self.gone {
-                return Err(Error::Run(because(why, options.to, endpoint.protocol)));
+                self.failure = Some(because(why, options.to, endpoint.protocol));
+                // Nothing came in the silence before.
+                let measured = self.done_at.since(measured_from.min(self.done_at));
+                return Ok(Duration::from_nanos(measured.as_ps() / 1_000));
             }
-            let Some(opened) = self.opened else {
-                if interrupted {
-                    return Err(Error::Interrupted);
-                }
-                self.turn(endpoint, now + Span::ms(100))?;
-                continue;
-            };
-            let measured_from = opened + span(options.warmup);
             let stop = measured_from + span(options.duration);
             if let Some(second) = self.intervals.next(now) {
                 (options.says)(&second.shown());
@@ -241,6 +352,21 @@ impl Sender<'_> {
         endpoint.driver.turn(until).map_err(failed)?;
         self.hear(endpoint);
         Ok(())
+    }
+
+    /// The rate that was to be reached, if it was one: what was offered, or what the link carries.
+    fn target(&self, endpoint: &Endpoint, seconds: f64) -> Option<f64> {
+        let Settings { rate_gbps, datagram_bytes, .. } = endpoint.settings;
+        let payload = f64::from(endpoint.driver.node.context().mtu);
+        let of_link = rate_gbps * payload / (datagram_bytes + BELOW_BYTES) as f64;
+        let is_short = seconds < LEAST_MEASURED || self.failure.is_some();
+        match self.options.mode {
+            _ if is_short || self.options.count.is_some() => None,
+            Mode::Open(_) => Some(gbps(self.offered, seconds)),
+            Mode::Closed(_) => {
+                self.options.reply.is_none().then_some((of_link * 1e6).round() / 1e6)
+            }
+        }
     }
 
     /// Submits what is due.
@@ -302,6 +428,7 @@ impl Sender<'_> {
             })
         })?;
         self.fct.submitted += u64::from(measured);
+        self.offered += if measured { bytes } else { 0 };
         self.tickets.insert(ticket, UnderWay { since, bytes, measured });
         Ok(())
     }
@@ -312,17 +439,9 @@ impl Sender<'_> {
             let now = endpoint.driver.now();
             let took = |since: Time| Duration::from_nanos(now.since(since).as_ps() / 1_000);
             match event {
-                Event::Opened(peer) => {
-                    let Endpoint { driver, protocol, .. } = &*endpoint;
-                    self.warnings.extend(warned(&driver.node, peer, protocol, self.options.says));
-                    if peer == self.peer {
-                        (self.opened, self.next_at) = (Some(now), now);
-                        let warmup = Span::ns(self.options.warmup.as_nanos() as u64);
-                        self.intervals = Intervals::new(now + warmup);
-                    }
-                }
                 Event::Gone(peer, why) if peer == self.peer => self.gone = Some(why),
                 Event::Delivered(ticket) => {
+                    self.done_at = now;
                     if let Some(message) = self.tickets.remove(&ticket)
                         && message.measured
                     {
@@ -337,6 +456,7 @@ impl Sender<'_> {
                 Event::Arrived(peer, message) => {
                     endpoint.driver.node.taken(now, peer, message.len() as u64);
                     let asked = peer == self.peer;
+                    self.done_at = if asked { now } else { self.done_at };
                     match Head::parse(&message).ok().filter(|_| asked) {
                         Some((Head::Reply(Reply { number }), bytes)) => {
                             if let Some((since, true)) = self.requests.remove(&number) {

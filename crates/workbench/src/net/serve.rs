@@ -11,8 +11,8 @@ use tidegate_core::wire::Header as _;
 use tidegate_endpoint::message::{self, Head, Reply, Request};
 use tidegate_endpoint::node::{Event, Gone};
 
-use super::report::{NetEngine, NetSummary, Network, gbps};
-use super::{Endpoint, EndpointOptions, GOODBYE, failed, warned};
+use super::report::{NetEngine, NetSummary, Network, gbps, rate_shown};
+use super::{Endpoint, EndpointOptions, GOODBYE, failed, usual_datagram, warned};
 use crate::Error;
 use crate::machine::Stopwatch;
 
@@ -39,8 +39,9 @@ pub struct ServeOptions<'a> {
 /// # Errors
 /// Where an option is wrong, or the socket fails.
 pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
+    let datagram = usual_datagram(options.listen);
     let Endpoint { mut driver, protocol, rate, settings, .. } =
-        Endpoint::open(&options.endpoint, ("--listen", options.listen), None, None)?;
+        Endpoint::open(&options.endpoint, datagram, ("--listen", options.listen), None, None)?;
     let says = options.says;
     let address = driver.address().map_err(failed)?;
     says(&format!("listening on {address}, {protocol} at {rate}"));
@@ -58,8 +59,8 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
         if elapsed - told.0 >= Duration::from_secs(1) {
             let seconds = (elapsed - told.0).as_secs_f64();
             if received > told.1 {
-                let rate = gbps(received - told.1, seconds);
-                says(&format!("{:.0} s: {rate:.3} Gbit/s", elapsed.as_secs_f64()));
+                let rate = rate_shown(gbps(received - told.1, seconds));
+                says(&format!("{:.0} s: {rate}", elapsed.as_secs_f64()));
             }
             told = (elapsed, received);
         }
@@ -130,6 +131,8 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
         engine: NetEngine::of(&stopwatch),
         received_gbps: gbps(received, seconds),
         goodput_gbps: 0.0,
+        target_gbps: None,
+        failure: None,
         fct: None,
         exchanges: None,
         intervals: Vec::new(),

@@ -292,6 +292,38 @@ fn a_sender_books_by_epoch() {
     assert_eq!((sent[0].1.channels, sent[0].1.prompt), (4, 1));
 }
 
+/// Bookings of two epochs are kept. An acceptance of an epoch before them books nothing, and leaves
+/// what is booked in the epoch that it shares a place with.
+#[test]
+fn an_acceptance_of_an_old_epoch_books_nothing() {
+    // It arrives in the next epoch, in which its channels send, or in a later one.
+    for (epoch, prompt) in [(2, 1), (3, 4), (4, 4)] {
+        let mut bench = sender(&DcpimParams::default(), 1..3);
+        bench.tell(round(1, 4) + Span::us(1), 1, request(1, 4, 3, 100));
+        bench.sent(settings().calendar.half(round(1, 4)));
+        let now = round(epoch, 1) + Span::us(1);
+        bench.tell(now, 2, request(epoch, 1, 4, 100));
+        let accept = Accept { message: 0, epoch: 1, round: 4, channels: 3, prompt: 0 };
+        bench.tell(now, 1, Header::Accept(accept));
+        let sent = grants(&bench.sent(settings().calendar.half(round(epoch, 1))));
+        assert_eq!((sent[0].1.channels, sent[0].1.prompt), (4, prompt), "epoch {epoch}");
+    }
+    // Three channels are booked in epoch 3 when the acceptance arrives: one is left.
+    let mut bench = sender(&DcpimParams::default(), 1..3);
+    bench.tell(round(1, 4) + Span::us(1), 1, request(1, 4, 3, 100));
+    bench.sent(settings().calendar.half(round(1, 4)));
+    bench.tell(round(3, 1) + Span::us(1), 2, request(3, 1, 3, 100));
+    bench.sent(settings().calendar.half(round(3, 1)));
+    let now = round(3, 2) + Span::us(1);
+    for (src, epoch, round) in [(2, 3, 1), (1, 1, 4)] {
+        let accept = Accept { message: 0, epoch, round, channels: 3, prompt: 3 };
+        bench.tell(now, src, Header::Accept(accept));
+    }
+    bench.tell(now, 2, request(3, 2, 4, 100));
+    let sent = grants(&bench.sent(settings().calendar.half(round(3, 2))));
+    assert_eq!((sent[0].1.channels, sent[0].1.prompt), (1, 1));
+}
+
 #[test]
 fn channels_of_a_receiver_that_is_forgotten_are_given_to_others() {
     for (forgets, channels) in [(false, 0), (true, 4)] {

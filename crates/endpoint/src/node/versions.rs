@@ -1,0 +1,137 @@
+//! Two nodes of different versions of the session headers, and forged datagrams between them.
+
+use std::collections::VecDeque;
+
+use tidegate_algos::Protocol;
+use tidegate_core::{Span, Time};
+
+use super::hostile::{address, node, shaped};
+use super::{Arrival, Event, Gone, Node, OF_SESSIONS};
+use crate::script::Script;
+
+/// Datagrams that follow from one at the same time, at most: a `Hello` and its refusal, for each
+/// node.
+const MOST_FOLLOWING: usize = 4;
+/// Datagrams that a script may repeat.
+const REMEMBERED: usize = 16;
+/// Longer than a node waits for an answer.
+const SILENCE: Span = Span::ms(500);
+
+/// Lets two nodes of different versions exchange what `script` says: sessions that one requests of
+/// the other, and datagrams that a third host sends in the name of either.
+///
+/// # Panics
+/// When a node does, when the nodes answer each other's answers, when a session opens, or when a
+/// node that requested a session does not report the other's version.
+pub fn versions(protocol: Protocol, script: &[u8]) {
+    let mut script = Script::new(script);
+    let mut scene = Scene {
+        now: Time::ms(1),
+        nodes: [node(protocol, 1), node(protocol, 2)],
+        wires: [VecDeque::new(), VecDeque::new()],
+        heard: VecDeque::new(),
+        out: vec![0; 2_048],
+    };
+    while !script.is_over() {
+        scene.play(&mut script);
+    }
+    scene.wait(SILENCE);
+}
+
+struct Scene {
+    now: Time,
+    nodes: [Node; 2],
+    /// Datagrams that travel to each node.
+    wires: [VecDeque<Vec<u8>>; 2],
+    heard: VecDeque<Vec<u8>>,
+    out: Vec<u8>,
+}
+
+impl Scene {
+    fn play(&mut self, script: &mut Script<'_>) {
+        let what = script.u8();
+        let to = usize::from(what & 1);
+        match what >> 1 & 7 {
+            0 => {
+                // The node may have no room for another peer.
+                let _ = self.nodes[to].connect(self.now, address(1 - to as u8));
+                self.settle();
+                // The refusal arrives before the node gives up.
+                self.wait(SILENCE);
+            }
+            1 => self.forge(to, script.bytes(usize::from(what)).to_vec()),
+            2 => {
+                let which = usize::from(script.u8()) % self.heard.len().max(1);
+                if let Some(bytes) = self.heard.get(which) {
+                    self.forge(to, bytes.clone());
+                }
+            }
+            3 => self.wait(Span::ps(script.number() % SILENCE.as_ps())),
+            _ => {
+                let mut bytes = shaped(script);
+                bytes[0] = script.u8() % 4;
+                self.forge(to, bytes);
+            }
+        }
+    }
+
+    /// A datagram of a third host arrives in the name of the other node.
+    fn forge(&mut self, to: usize, bytes: Vec<u8>) {
+        self.wires[to].push_back(bytes);
+        self.settle();
+    }
+
+    /// Time passes, and both nodes do what is due.
+    fn wait(&mut self, span: Span) {
+        let end = self.now + span;
+        while self.now < end {
+            let due = self.nodes.iter().map(Node::deadline).fold(end, Time::min);
+            self.now = due.max(self.now + Span::us(1)).min(end);
+            let now = self.now;
+            self.nodes.iter_mut().for_each(|node| node.on_deadline(now));
+            self.settle();
+        }
+    }
+
+    /// All datagrams arrive, and what follows from them, at one time.
+    fn settle(&mut self) {
+        let begun = self.transmit() + self.wires.iter().map(VecDeque::len).sum::<usize>();
+        let mut followed = 0;
+        while let Some(to) = (0..2).find(|&to| !self.wires[to].is_empty()) {
+            let Some(mut bytes) = self.wires[to].pop_front() else { return };
+            let bytes = &mut bytes[..];
+            let from = address(1 - to as u8);
+            let arrival = Arrival { from, tos: 0, held: Span::ZERO, bytes };
+            self.nodes[to].receive(self.now, arrival);
+            followed += self.transmit();
+            assert!(followed <= MOST_FOLLOWING * begun, "the nodes answer each other's answers");
+        }
+        for node in &mut self.nodes {
+            while let Some(event) = node.event() {
+                let is_known = matches!(event, Event::Gone(_, Gone::OtherVersion { .. }));
+                assert!(is_known, "{event:?} between different versions");
+            }
+        }
+    }
+
+    /// Puts what the nodes send on the wires; how many datagrams that is.
+    fn transmit(&mut self) -> usize {
+        let mut sent = 0;
+        for from in 0..2 {
+            while let Some(departure) = self.nodes[from].transmit(self.now, &mut self.out) {
+                let mut bytes = self.out[..departure.bytes].to_vec();
+                // To each node the other's version is the next one.
+                if bytes.get(1).is_some_and(|kind| OF_SESSIONS.contains(kind)) {
+                    bytes[0] += 1;
+                }
+                if self.heard.len() == REMEMBERED {
+                    self.heard.pop_front();
+                }
+                self.heard.push_back(bytes.clone());
+                self.wires[1 - from].push_back(bytes);
+                sent += 1;
+            }
+        }
+        sent
+    }
+}
