@@ -83,7 +83,7 @@ bench:
 # Figures and claims of the papers, and how they move with what the papers leave open: some three
 # hours on two quiet cores, which go on where they were stopped. What the alternatives measured is
 # kept beside the registry, for runs that do not vary them.
-PAPERS := poseidon powertcp etalon homa dcpim sird beyond
+PAPERS := poseidon powertcp etalon homa dcpim sird authors beyond
 
 reproduction:
 	cargo build --release -p tidegate-cli

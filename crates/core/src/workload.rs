@@ -1,5 +1,6 @@
 //! What the hosts want to send, as data. Generators live with their driver.
 
+use alloc::boxed::Box;
 use alloc::vec::Vec;
 
 use crate::collective::Collective;
@@ -150,6 +151,16 @@ pub enum Pattern {
     Collective(Collective),
     /// A list of arrivals, in order of time.
     Trace(Vec<Arrival>),
+    /// Messages whose times are known beforehand, each of which its receiver answers: the reply is
+    /// submitted when the last byte of the message has arrived.
+    Answered {
+        /// Which messages; none that begins because another has arrived.
+        of: Box<Pattern>,
+        /// How large replies are.
+        replies: Sizes,
+        /// Which label of the run replies are counted under.
+        reply_label: u16,
+    },
 }
 
 /// One line of a trace.
@@ -211,10 +222,10 @@ impl Traffic {
     fn mix(&self, hosts: u32, until: Time, out: &mut Vec<(u64, f64)>) {
         let life = self.stop.min(until).since(self.start).as_s_f64();
         let once = |messages: f64| if life > 0.0 { messages / life } else { 0.0 };
-        let hosts = f64::from(hosts);
+        let count = f64::from(hosts);
         let rate = match &self.pattern {
-            Pattern::Permutation => once(hosts),
-            Pattern::AllToAll => once(hosts * (hosts - 1.0)),
+            Pattern::Permutation => once(count),
+            Pattern::AllToAll => once(count * (count - 1.0)),
             Pattern::Incast { fan_in, interval: Span::FOREVER, .. } => once(f64::from(*fan_in)),
             Pattern::Incast { fan_in, interval, .. } => f64::from(*fan_in) / interval.as_s_f64(),
             Pattern::Poisson { mean_gap_ps, senders, .. } => {
@@ -242,6 +253,13 @@ impl Traffic {
             }
             Pattern::Trace(arrivals) => {
                 return out.extend(arrivals.iter().map(|arrival| (arrival.bytes, once(1.0))));
+            }
+            Pattern::Answered { of, replies, .. } => {
+                let mut messages = Vec::new();
+                let of = Traffic { pattern: (**of).clone(), ..self.clone() };
+                of.mix(hosts, until, &mut messages);
+                replies.mix(messages.iter().map(|&(_, rate)| rate).sum(), out);
+                return out.extend(messages);
             }
         };
         self.sizes.mix(rate, out);
@@ -379,6 +397,10 @@ mod tests {
         assert_eq!(mix(vec![traffic(closed, Sizes::Fixed(4), 1)]), [(4, 4.0), (9, 4.0)]);
         let at = |bytes| Arrival { at: Time::ZERO, src: 0, dst: 1, bytes };
         let trace = Pattern::Trace(vec![at(3), at(2), at(3)]);
-        assert_eq!(mix(vec![traffic(trace, Sizes::Fixed(1), 1)]), [(2, 500.0), (3, 1e3)]);
+        assert_eq!(mix(vec![traffic(trace.clone(), Sizes::Fixed(1), 1)]), [(2, 500.0), (3, 1e3)]);
+        let answered =
+            Pattern::Answered { of: Box::new(trace), replies: Sizes::Fixed(9), reply_label: 0 };
+        let all = [(2, 500.0), (3, 1e3), (9, 1.5e3)];
+        assert_eq!(mix(vec![traffic(answered, Sizes::Fixed(1), 1)]), all);
     }
 }

@@ -54,4 +54,20 @@ pub struct Output {
     pub histograms: Option<bool>,
     /// Interval of the time series, if any.
     pub timeseries: Option<Span>,
+    /// What they are of: names of [`QUANTITIES`], in that order.
+    pub quantities: Vec<&'static str>,
+    /// Directions of links that they are of, where not all of them: 2i and 2i + 1 are those of link
+    /// i.
+    pub ports: Option<Vec<u32>>,
 }
+
+/// What time series are of; what they are of unless the scenario says so.
+pub const QUANTITIES: [(&str, bool); 7] = [
+    ("delivered_bytes", true),
+    ("goodput_gbps", true),
+    ("window_bytes", true),
+    ("queue_bytes", true),
+    ("mean_queue_bytes", false),
+    ("sent_gbps", false),
+    ("paused_us", true),
+];

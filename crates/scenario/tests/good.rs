@@ -410,6 +410,57 @@ fn requests_and_closed_loops_are_as_told() {
 }
 
 #[test]
+fn messages_of_other_generators_and_replies_are_as_told() {
+    let head = "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 12\n\
+                [transport]\nprotocol = 'swift'\n";
+    let block = "[[traffic]]\nkind = 'poisson'\nsizes = 'wkc'\nload = 0.5\nreply = '4B'\n";
+    let plan = plan(&format!(
+        "{head}{block}{block}reply_label = 'back'\ngenerator = 'sird-simulator'\nstart = '200us'\n"
+    ));
+    let [own, theirs] = &plan.workload.traffic[..] else { panic!("two blocks") };
+    let label = |number: u16| plan.labels[usize::from(number)].as_str();
+    for (block, name) in [(own, "reply"), (theirs, "back")] {
+        let Pattern::Answered { of, replies, reply_label } = &block.pattern else {
+            panic!("{block:?}")
+        };
+        assert_eq!((replies, label(*reply_label)), (&Sizes::Fixed(4), name));
+        match &**of {
+            Pattern::Poisson { senders, .. } => assert_eq!(senders.len(), 12),
+            Pattern::Trace(list) => {
+                let first = list.first().unwrap().at;
+                assert!((Time::us(200)..Time::us(300)).contains(&first), "{first}");
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn time_series_are_of_what_is_chosen() {
+    let text = |output: &str| {
+        format!(
+            "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 3\n[transport]\n\
+             protocol = 'swift'\n[output]\n{output}\n"
+        )
+    };
+    let usual = plan(&text("timeseries = '1us'")).output;
+    let names = ["delivered_bytes", "goodput_gbps", "window_bytes", "queue_bytes", "paused_us"];
+    assert_eq!((usual.quantities, usual.ports), (names.to_vec(), None));
+    let chosen = plan(&text(
+        "quantities = ['sent_gbps', 'mean_queue_bytes']\nports = ['tor0>h[1-2]', 'h0>*']",
+    ));
+    assert_eq!(chosen.output.quantities, ["mean_queue_bytes", "sent_gbps"]);
+    let ports = chosen.output.ports.unwrap();
+    let ends = |port: u32| {
+        let link = &chosen.fabric.links[port as usize / 2];
+        if port % 2 == 0 { (link.a, link.b) } else { (link.b, link.a) }
+    };
+    let tor = Node::Switch(0);
+    let expected = [(Node::Host(0), tor), (tor, Node::Host(1)), (tor, Node::Host(2))];
+    assert_eq!(ports.into_iter().map(ends).collect::<Vec<_>>(), expected);
+}
+
+#[test]
 fn collectives_are_as_told() {
     let text = "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 12\n\
                 [transport]\nprotocol = 'swift'\n\

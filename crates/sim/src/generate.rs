@@ -19,7 +19,8 @@ pub(crate) struct Generator {
 }
 
 /// The flows of a workload on so many hosts that begin before `until`, in order of time. Those of
-/// closed loops and collectives are not among them: they begin when others have arrived.
+/// closed loops and collectives are not among them: they begin when others have arrived. Nor are
+/// messages that are answered, and replies.
 pub fn flows(
     workload: &Workload,
     hosts: u32,
@@ -28,6 +29,19 @@ pub fn flows(
 ) -> impl Iterator<Item = Flow> + use<> {
     let mut generator = Generator::new(workload, hosts, seed);
     std::iter::from_fn(move || generator.take(until.before(Span::ps(1))))
+}
+
+/// The flows of one block of traffic, which has that number, that begin before `until`.
+pub(crate) fn flows_of(
+    block: &Traffic,
+    number: u64,
+    hosts: u32,
+    seed: u64,
+    until: Time,
+) -> Vec<Flow> {
+    let mut generator = Generator { due: BinaryHeap::new(), sources: Vec::new(), order: 0 };
+    generator.add_block(block, number, hosts, seed);
+    std::iter::from_fn(|| generator.take(until.before(Span::ps(1)))).collect()
 }
 
 /// Something that submits one flow after another.
@@ -103,7 +117,7 @@ impl Generator {
                 self.add_list(flows);
             }
             // Begins where its hosts are: nobody else knows when.
-            Pattern::ClosedLoop { .. } | Pattern::Collective(_) => {}
+            Pattern::ClosedLoop { .. } | Pattern::Collective(_) | Pattern::Answered { .. } => {}
             Pattern::Requests { askers, .. } => {
                 let block = Arc::new(block.clone());
                 for &asker in askers {

@@ -1,4 +1,5 @@
-//! Closed loops: clients that ask a server, wait for its reply, think, and ask again.
+//! Closed loops: clients that ask a server, wait for its reply, think, and ask again. A message of
+//! open traffic that is answered is the only request of a client of its own.
 //!
 //! Everything but the time is a function of the client and of how often it has asked: server,
 //! sizes, the time it thinks, and the names of the messages.
@@ -11,6 +12,7 @@ use tidegate_core::{Domain, Rng, Role, Span, Time, mix64};
 
 use crate::bytes::bytes;
 use crate::flows::Submission;
+use crate::generate::flows_of;
 use crate::jobs::step;
 use crate::setup::Setup;
 
@@ -40,6 +42,8 @@ pub(crate) struct Loops {
     setup: Arc<Setup>,
     /// Of each: its block of traffic, its number there, and its host.
     clients: Vec<(u32, u32, u32)>,
+    /// By block: messages that are answered, the only ones of their clients.
+    open: Vec<Vec<Flow>>,
     /// Requests that are under way to servers here, by id: when they were submitted.
     asked: BTreeMap<u64, Time>,
 }
@@ -57,14 +61,27 @@ impl Loops {
     /// Where there are any.
     pub(crate) fn new(setup: &Arc<Setup>) -> Option<Loops> {
         let mut all = Vec::new();
+        let mut open = Vec::new();
         for (block, traffic) in (0..).zip(&setup.workload.traffic) {
-            if let Pattern::ClosedLoop { clients, .. } = &traffic.pattern {
-                all.extend((0..).zip(clients).map(|(number, &host)| (block, number, host)));
+            let mut messages = Vec::new();
+            match &traffic.pattern {
+                Pattern::ClosedLoop { clients, .. } => {
+                    all.extend((0..).zip(clients).map(|(number, &host)| (block, number, host)));
+                }
+                Pattern::Answered { of, .. } => {
+                    let of = Traffic { pattern: (**of).clone(), ..traffic.clone() };
+                    let hosts = setup.fabric.hosts.len() as u32;
+                    messages = flows_of(&of, block.into(), hosts, setup.seed, setup.duration);
+                    all.extend((0..).zip(&messages).map(|(number, of)| (block, number, of.src)));
+                }
+                _ => {}
             }
+            open.push(messages);
         }
         (!all.is_empty()).then(|| Loops {
             setup: setup.clone(),
             clients: all,
+            open,
             asked: BTreeMap::new(),
         })
     }
@@ -72,7 +89,8 @@ impl Loops {
     /// The first request of every client for which `is_here`.
     pub(crate) fn first(&self, is_here: impl Fn(u32) -> bool) -> Vec<Submission> {
         let clients = (0..).zip(&self.clients).filter(|&(_, &(.., host))| is_here(host));
-        clients.map(|(client, _)| self.request(client, 0, self.block(client).start)).collect()
+        let start = |client| self.message(client).map_or(self.block(client).start, |of| of.start);
+        clients.map(|(client, _)| self.request(client, 0, start(client))).collect()
     }
 
     /// A message is about to arrive here.
@@ -92,6 +110,9 @@ impl Loops {
     ) -> Option<Submission> {
         let (client, turn, is_reply) = self.place(id)?;
         if is_reply {
+            if self.message(client).is_some() {
+                return None;
+            }
             let next = now.after(self.turn(client, turn).think);
             let goes_on = next < self.block(client).stop;
             return goes_on.then(|| self.request(client, turn + 1, next));
@@ -125,7 +146,9 @@ impl Loops {
         let Turn { server, reply_bytes, .. } = self.turn(client, turn);
         let flow = Flow { src: server, dst: host, bytes: reply_bytes, ..template(block, start) };
         let label = match block.pattern {
-            Pattern::ClosedLoop { reply_label, .. } => reply_label,
+            Pattern::ClosedLoop { reply_label, .. } | Pattern::Answered { reply_label, .. } => {
+                reply_label
+            }
             _ => block.label,
         };
         self.submission(client, turn, true, Flow { label, ..flow })
@@ -154,15 +177,27 @@ impl Loops {
         &self.setup.workload.traffic[self.clients[client as usize].0 as usize]
     }
 
+    /// The only message of a client of open traffic.
+    fn message(&self, client: u64) -> Option<&Flow> {
+        let (block, number, _) = self.clients[client as usize];
+        self.open[block as usize].get(number as usize)
+    }
+
     /// From a stream of its own, so that any part can tell.
     fn turn(&self, client: u64, turn: u64) -> Turn {
         let (block, number, host) = self.clients[client as usize];
         let entity = mix64(u64::from(block) << 32 | u64::from(number)).wrapping_add(turn);
         let mut rng = Rng::stream(self.setup.seed, Domain::Loops, entity);
         let traffic = self.block(client);
+        if let (Pattern::Answered { replies, .. }, Some(&Flow { dst, bytes, .. })) =
+            (&traffic.pattern, self.message(client))
+        {
+            let (reply_bytes, think) = (replies.draw(&mut rng), Span::ZERO);
+            return Turn { server: dst, request_bytes: bytes, reply_bytes, think };
+        }
         let Pattern::ClosedLoop { servers, replies, think, exponential, .. } = &traffic.pattern
         else {
-            unreachable!("clients are of closed loops")
+            unreachable!("clients are of closed loops, or their messages are answered")
         };
         let server = loop {
             let server = servers[rng.below(servers.len() as u64) as usize];

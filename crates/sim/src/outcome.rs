@@ -221,6 +221,11 @@ pub enum Quantity {
     WindowBytes,
     /// Bytes queued at a port.
     QueueBytes,
+    /// Their integral over time so far, in byte picoseconds; of a mean over an interval, the
+    /// difference of two is what counts.
+    QueueBytePs,
+    /// Wire bytes that a port has sent so far, of every packet that has begun to leave.
+    SentBytes,
     /// How long a port has stood still so far, in picoseconds, of those that were ever told to
     /// pause.
     PausedPs,

@@ -386,6 +386,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             running: running.map(|end| (end.id, end.delivered_bytes)).collect(),
             windows: self.parts.iter().flat_map(Part::windows).collect(),
             queues: self.parts.iter().flat_map(Part::queues).collect(),
+            ports: self.parts.iter().flat_map(Part::carried).collect(),
             paused: self.parts.iter().flat_map(Part::pauses).collect(),
         }
     }

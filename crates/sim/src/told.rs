@@ -25,6 +25,8 @@ pub(crate) struct Seen {
     pub(crate) windows: Vec<(u64, f64)>,
     /// By port of a switch: bytes queued.
     pub(crate) queues: Vec<(u32, u32)>,
+    /// The same over time so far, in byte picoseconds, and wire bytes sent so far.
+    pub(crate) ports: Vec<(u32, (u128, u64))>,
     /// By port that was ever told to pause: how long it has stood still.
     pub(crate) paused: Vec<(u32, Span)>,
 }
@@ -46,7 +48,7 @@ pub(crate) struct Left {
 
 bytes! {
     Ended { done, packet_hops }
-    Seen { running, windows, queues, paused }
+    Seen { running, windows, queues, ports, paused }
     Left { links, switches, waits, flows, faults, packet_hops, events }
 }
 
@@ -56,6 +58,7 @@ impl Seen {
         self.running.extend(others.running);
         self.windows.extend(others.windows);
         self.queues.extend(others.queues);
+        self.ports.extend(others.ports);
         self.paused.extend(others.paused);
     }
 
@@ -75,6 +78,11 @@ impl Seen {
         self.queues.sort_unstable();
         for (port, bytes) in self.queues {
             push(port as u64, Quantity::QueueBytes, bytes as f64);
+        }
+        self.ports.sort_unstable();
+        for (port, (byte_ps, sent)) in self.ports {
+            push(port as u64, Quantity::QueueBytePs, byte_ps as f64);
+            push(port as u64, Quantity::SentBytes, sent as f64);
         }
         self.paused.sort_unstable();
         for (port, span) in self.paused {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use crate::common::{leaf_spine, run, setup, stack};
-use tidegate_core::workload::{Pattern, Sizes, Traffic};
+use tidegate_core::workload::{Arrival, Pattern, Sizes, Traffic};
 use tidegate_core::{Rate, Span, Time};
 use tidegate_sim::{FlowRecord, Setup};
 
@@ -170,4 +170,48 @@ fn other_traffic_moves_no_choice() {
     beside.workload.traffic.push(block);
     assert_eq!(servers(alone.clone()), servers(beside));
     assert_ne!(servers(alone.clone()), servers(Setup { seed: 2, ..alone }));
+}
+
+/// The same messages as without replies, whatever their pattern, and one reply each from where it
+/// went to, as soon as it has arrived.
+#[test]
+fn a_message_of_open_traffic_is_answered_once_when_it_has_arrived() {
+    let poisson = Pattern::Poisson {
+        mean_gap_ps: 5e6,
+        senders: (0..8).collect(),
+        receivers: (0..16).collect(),
+    };
+    let list = [(20, 3, 9, 70_000), (20, 9, 3, 1), (500, 3, 9, 5_000)];
+    let list = list.map(|(us, src, dst, bytes)| Arrival { at: Time::us(us), src, dst, bytes });
+    let incast = Pattern::Incast {
+        fan_in: 5,
+        dst: None,
+        interval: Span::us(100),
+        poisson: true,
+        jitter: Span::us(3),
+    };
+    for pattern in [poisson, Pattern::Trace(list.to_vec()), incast] {
+        let mut plain = asking(vec![0], Span::ZERO, false);
+        plain.workload.traffic[0].pattern = pattern.clone();
+        plain.workload.traffic[0].stop = Time::ms(3);
+        let mut answered = plain.clone();
+        let (of, replies) = (Box::new(pattern), Sizes::Fixed(4));
+        let reply_label = 2;
+        answered.workload.traffic[0].pattern = Pattern::Answered { of, replies, reply_label };
+        let (plain, answered) = (rows(plain), rows(answered));
+        let (mut messages, replies): (Vec<FlowRecord>, Vec<FlowRecord>) =
+            answered.into_iter().partition(|row| row.label == 1);
+        assert_eq!((messages.len(), replies.len()), (plain.len(), plain.len()));
+        assert!(!plain.is_empty());
+        for (message, reply) in messages.iter().zip(&replies) {
+            assert_eq!((reply.src, reply.dst, reply.bytes), (message.dst, message.src, 4));
+            assert_eq!(Some(reply.start), message.completed);
+            assert!(reply.completed.is_some() && reply.exchange.unwrap().is_reply);
+        }
+        messages.sort_by_key(|row| (row.start, row.src, row.dst));
+        let told = |row: &FlowRecord| (row.start, row.src, row.dst, row.bytes);
+        let mut expected: Vec<_> = plain.iter().map(told).collect();
+        expected.sort_unstable();
+        assert_eq!(messages.iter().map(told).collect::<Vec<_>>(), expected);
+    }
 }

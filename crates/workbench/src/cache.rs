@@ -35,7 +35,7 @@ pub(crate) struct Recording {
 impl Recording {
     /// Whether something over time is asked for, and not how often.
     pub(crate) fn lacks_interval(&self) -> bool {
-        let over_time = [Part::Traces, Part::Windows, Part::Queues];
+        let over_time = [Part::Traces, Part::Windows, Part::Queues, Part::Ports];
         self.interval.is_none() && over_time.iter().any(|part| self.parts.contains(part))
     }
 }

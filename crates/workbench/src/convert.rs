@@ -241,7 +241,7 @@ pub(crate) fn pauses(plan: &Plan, links: &[LinkRecord]) -> Option<PauseSummary> 
     })
 }
 
-/// A sample.
+/// A sample. Of what the engine adds up over time, the value says what the file does.
 pub(crate) fn sample(plan: &Plan, sample: &Sample) -> SeriesRow {
     let link = || {
         let port = sample.entity as usize;
@@ -254,6 +254,8 @@ pub(crate) fn sample(plan: &Plan, sample: &Sample) -> SeriesRow {
         Quantity::DeliveredBytes => ("delivered_bytes", Entity::Flow(sample.entity), sample.value),
         Quantity::WindowBytes => ("window_bytes", Entity::Flow(sample.entity), sample.value),
         Quantity::QueueBytes => ("queue_bytes", link(), sample.value),
+        Quantity::QueueBytePs => ("mean_queue_bytes", link(), sample.value),
+        Quantity::SentBytes => ("sent_gbps", link(), sample.value),
         Quantity::PausedPs => ("paused_us", link(), sample.value * 1e-6),
     };
     SeriesRow { at: sample.at, entity, quantity, value }

@@ -7,9 +7,11 @@ pub(crate) mod csv;
 pub(crate) mod fabric;
 pub(crate) mod faults;
 pub(crate) mod flows;
+pub(crate) mod generators;
 pub(crate) mod glob;
 pub(crate) mod graph;
 pub(crate) mod hosts;
+mod mersenne;
 pub(crate) mod paths;
 pub(crate) mod pfc;
 pub(crate) mod reconfigurable;
@@ -74,7 +76,12 @@ impl Labels {
 
     /// The number of the label that a key names.
     fn number(&mut self, table: &Table, key: &str) -> Result<u16, Error> {
-        let label = table.find::<&str>(key).unwrap_or("");
+        self.number_or(table, key, "")
+    }
+
+    /// The same; where the key is not there, that of `default`.
+    fn number_or(&mut self, table: &Table, key: &str, default: &str) -> Result<u16, Error> {
+        let label = table.find::<&str>(key).unwrap_or(default);
         if label == ALL {
             return Err(
                 table.error(key, "another text: results of all flows together are called so")

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use serde_json::{Value as Json, json};
 use tidegate_algos::Protocol;
-use tidegate_core::fabric::{Fabric, Routing};
+use tidegate_core::fabric::{Fabric, Node, Routing};
 use tidegate_core::workload::{Sizes, Traffic, Workload};
 use tidegate_core::{Facts, Span, Time};
 
+use super::glob::Glob;
 use super::hosts::{self, Hosts};
 use super::transport::{Stacks, json_params};
 use super::wishes::Wishes;
@@ -15,9 +16,9 @@ use super::{
     Course, Labels, collective, credit_queue, fabric, faults, flows, paths, pfc, sizes, switch,
     traffic, transport,
 };
-use crate::error::Error;
+use crate::error::{Error, nearest, one_of};
 use crate::load;
-use crate::plan::{Output, Plan};
+use crate::plan::{Output, Plan, QUANTITIES};
 use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
 use crate::read::table::{Or, Table};
 
@@ -76,7 +77,66 @@ pub(crate) static OUTPUT: &[Key] = &[
         Default("off"),
         "Interval at which flows and queues are sampled.",
     ),
+    key(
+        "quantities",
+        Shape::Names,
+        Optional,
+        "What of them is recorded: delivered_bytes, goodput_gbps and window_bytes of flows; of \
+         ports queue_bytes, mean_queue_bytes (over the interval), sent_gbps (on the wire) and \
+         paused_us. All but mean_queue_bytes and sent_gbps unless set.",
+    ),
+    key(
+        "ports",
+        Shape::Globs,
+        Optional,
+        "Ports that time series are of, by name or wildcard: \"tor0>h*\". All unless set.",
+    ),
 ];
+
+/// Which quantities the time series are of.
+fn quantities(output: &Table) -> Result<Vec<&'static str>, Error> {
+    let Some(wanted) = output.find::<&[String]>("quantities") else {
+        return Ok(QUANTITIES.iter().filter(|(_, usual)| *usual).map(|(name, _)| *name).collect());
+    };
+    let known = || QUANTITIES.iter().map(|(name, _)| *name);
+    match wanted.iter().find(|name| !known().any(|known| known == *name)) {
+        Some(name) => Err(output
+            .error_found("quantities", format!("{name:?}"), one_of(known()))
+            .meant(nearest(name, known()))),
+        None => Ok(known().filter(|known| wanted.iter().any(|name| name == known)).collect()),
+    }
+}
+
+/// Which directions of links the time series are of, where not all.
+fn ports(output: &Table, fabric: &Fabric) -> Result<Option<Vec<u32>>, Error> {
+    let Some(patterns) = output.find::<&[String]>("ports") else { return Ok(None) };
+    let name = |node| match node {
+        Node::Host(number) => fabric.hosts[number as usize].as_str(),
+        Node::Switch(number) => fabric.switches[number as usize].name.as_str(),
+    };
+    let names = fabric.links.iter().flat_map(|link| {
+        let (a, b) = (name(link.a), name(link.b));
+        [format!("{a}>{b}"), format!("{b}>{a}")]
+    });
+    let names: Vec<String> = names.collect();
+    let mut numbers = Vec::new();
+    for pattern in patterns {
+        let glob = Glob::new(pattern);
+        let before = numbers.len();
+        numbers.extend((0..).zip(&names).filter(|(_, name)| glob.matches(name)).map(|(i, _)| i));
+        if numbers.len() == before {
+            let found = format!("{pattern:?}, which no port matches");
+            let example = names.first().map_or("", String::as_str);
+            let expected = glob.expected(format!("ports such as {example:?}"));
+            return Err(output
+                .error_found("ports", found, expected)
+                .meant(nearest(pattern, names.iter().map(String::as_str))));
+        }
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(Some(numbers))
+}
 
 /// Builds the plan of a checked file. `dir` is where the file lies, `stem` what it is called.
 pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> {
@@ -155,6 +215,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let stack_time = hosts::stack_time(root.get("hosts"));
     hosts::uncovered(stack_time, facts.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
     let output: &Table = root.get("output");
+    let (quantities, ports) = (quantities(output)?, ports(output, &fabric)?);
     let name = root.find::<&str>("name").unwrap_or(stem).to_string();
     let (labels, weights) = labels.into_lists();
     let resolved = resolved(root, &name, &fabric, routing, &stacks, &workload)?;
@@ -186,6 +247,8 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
                 Or::Word(_) => None,
                 Or::Value(interval) => Some(interval),
             },
+            quantities,
+            ports,
         },
         warnings,
         resolved,

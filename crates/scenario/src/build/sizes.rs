@@ -126,7 +126,9 @@ pub fn distributions() -> impl Iterator<Item = Distributed> {
 /// lies. Unlimited only where `unlimited` allows.
 pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Result<Sizes, Error> {
     let text: &str = table.get(key);
-    let sampling = table.find::<Word>("sampling").map(|word| match word.0 {
+    // Replies are as their distribution has them: these keys are about the sizes themselves.
+    let has_keys = key == "sizes";
+    let sampling = table.find::<Word>("sampling").filter(|_| has_keys).map(|word| match word.0 {
         "step" => Sampling::Step,
         "log" => Sampling::Logarithmic,
         _ => Sampling::Linear,
@@ -139,8 +141,8 @@ pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Resul
         _ => None,
     };
     if let Some(bytes) = fixed {
-        if let Some(other) = ["sampling", "mean"].into_iter().find(|key| table.item(key).is_some())
-        {
+        let is_given = |key: &&str| has_keys && table.item(key).is_some();
+        if let Some(other) = ["sampling", "mean"].into_iter().find(is_given) {
             return Err(table.error(other, "no such key where all sizes are the same"));
         }
         return Ok(Sizes::Fixed(bytes));
@@ -162,7 +164,7 @@ pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Resul
         (builtin.points(), builtin.sampling, builtin.mean_bytes)
     };
     let sampling = sampling.unwrap_or(default);
-    let set = table.find::<u64>("mean").map(|bytes| bytes as f64);
+    let set = table.find::<u64>("mean").filter(|_| has_keys).map(|bytes| bytes as f64);
     let mean_bytes =
         set.or(mean.filter(|_| sampling == default)).unwrap_or_else(|| mean_of(&points, sampling));
     if mean_bytes.is_nan() || mean_bytes <= 0.0 {
@@ -219,6 +221,15 @@ pub(crate) fn sampling_name(sampling: Sampling) -> &'static str {
         Sampling::Step => "step",
         Sampling::Logarithmic => "log",
     }
+}
+
+/// A distribution that ships with this crate.
+#[cfg(test)]
+pub(crate) fn builtin(name: &str) -> Distribution {
+    let found = BUILTIN.iter().find(|builtin| builtin.names.contains(&name));
+    let (points, of) = found.map(|of| (of.points(), of)).unwrap();
+    let mean_bytes = of.mean_bytes.unwrap_or_else(|| mean_of(&points, of.sampling));
+    Distribution { points, sampling: of.sampling, mean_bytes }
 }
 
 #[cfg(test)]

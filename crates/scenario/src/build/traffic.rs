@@ -6,9 +6,10 @@ use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Message, Rate, Span, Time};
 
+use super::generators::Given;
 use super::hosts::Hosts;
 use super::transport::Stacks;
-use super::{Course, Labels, closed_loop, collective, csv, requests, sizes};
+use super::{Course, Labels, closed_loop, collective, csv, generators, requests, sizes};
 use crate::error::Error;
 use crate::read::keys::{
     Default, INTERVAL, Key, LINK_RATE, Optional, Required, SPAN, Shape, Variant, key,
@@ -72,6 +73,19 @@ const GAP: Key =
     key("gap", INTERVAL, Optional, "Mean time between two messages of one sending host.");
 const SENDERS: Key =
     key("senders", Shape::Globs, Optional, "Sending hosts, by name or wildcard; all unless set.");
+const REPLY: Key = key(
+    "reply",
+    Shape::Text,
+    Optional,
+    "Sizes of replies, as `sizes` for poisson: each message is answered as soon as it has arrived, \
+     by a message of that size on the same transport. None unless set.",
+);
+const REPLY_LABEL: Key = key(
+    "reply_label",
+    Shape::Text,
+    Optional,
+    "What results of replies are counted under; \"reply\" unless set.",
+);
 const POISSON: &[Key] = &[
     SIZES,
     sizes::SAMPLING,
@@ -87,6 +101,10 @@ const POISSON: &[Key] = &[
         Optional,
         "Receiving hosts, by name or wildcard; all unless set. Never the sender itself.",
     ),
+    generators::GENERATOR,
+    generators::GENERATOR_SEED,
+    REPLY,
+    REPLY_LABEL,
 ];
 
 /// Every kind of generated traffic.
@@ -122,6 +140,8 @@ pub(crate) static KINDS: &[Variant] = &[
                 Default("0us"),
                 "Each sender starts at a random time within this span of the burst.",
             ),
+            REPLY,
+            REPLY_LABEL,
         ],
     },
     Variant {
@@ -157,6 +177,8 @@ pub(crate) static KINDS: &[Variant] = &[
                 "Each sender starts at a random time within this span of the round, the same in \
                  every round.",
             ),
+            REPLY,
+            REPLY_LABEL,
         ],
     },
     Variant {
@@ -174,22 +196,26 @@ pub(crate) static KINDS: &[Variant] = &[
     Variant {
         kind: "permutation",
         doc: "Every host sends one message to one other, and no host receives two.",
-        keys: &[SIZES_OR_INF, sizes::SAMPLING, sizes::MEAN],
+        keys: &[SIZES_OR_INF, sizes::SAMPLING, sizes::MEAN, REPLY, REPLY_LABEL],
     },
     Variant {
         kind: "all-to-all",
         doc: "Every host sends one message to every other at once.",
-        keys: &[SIZES, sizes::SAMPLING, sizes::MEAN],
+        keys: &[SIZES, sizes::SAMPLING, sizes::MEAN, REPLY, REPLY_LABEL],
     },
     Variant {
         kind: "trace",
         doc: "Arrivals listed in a file.",
-        keys: &[key(
-            "file",
-            Shape::Text,
-            Required,
-            "Path of a CSV file of start_us,src,dst,size_bytes, from the scenario's folder.",
-        )],
+        keys: &[
+            key(
+                "file",
+                Shape::Text,
+                Required,
+                "Path of a CSV file of start_us,src,dst,size_bytes, from the scenario's folder.",
+            ),
+            REPLY,
+            REPLY_LABEL,
+        ],
     },
 ];
 
@@ -232,7 +258,7 @@ pub(crate) fn traffic<'a>(
         Sizes::Drawn(distribution) => distribution.mean_bytes,
     };
     let pattern = match kind {
-        "poisson" => poisson(table, context, mean_bytes)?,
+        "poisson" => poisson(table, context, &sizes, mean_bytes)?,
         "incast" => incast(table, context, mean_bytes)?,
         "requests" => requests::pattern(table, context)?,
         "closed-loop" => closed_loop::pattern(table, context, labels)?,
@@ -272,7 +298,7 @@ pub(crate) fn traffic<'a>(
         }
     };
     Ok(Traffic {
-        pattern,
+        pattern: answered(table, context, labels, pattern, &sizes)?,
         sizes,
         stack: stacks.number(table)?,
         label,
@@ -281,7 +307,38 @@ pub(crate) fn traffic<'a>(
     })
 }
 
-fn poisson(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Pattern, Error> {
+/// The pattern, with replies where the table has them.
+fn answered(
+    table: &Table,
+    context: &Context<'_>,
+    labels: &mut Labels,
+    pattern: Pattern,
+    sizes: &Sizes,
+) -> Result<Pattern, Error> {
+    // A closed loop has replies of its own.
+    if matches!(pattern, Pattern::ClosedLoop { .. } | Pattern::Collective(_)) {
+        return Ok(pattern);
+    }
+    if table.item("reply").is_none() {
+        return match table.item("reply_label") {
+            None => Ok(pattern),
+            Some(_) => Err(table.error("reply_label", "no such key where reply is not given")),
+        };
+    }
+    if *sizes == Sizes::Fixed(Message::UNLIMITED) {
+        return Err(table.error("reply", "no such key where messages never end"));
+    }
+    let replies = sizes::of(table, "reply", context.dir, false)?;
+    let reply_label = labels.number_or(table, "reply_label", "reply")?;
+    Ok(Pattern::Answered { of: Box::new(pattern), replies, reply_label })
+}
+
+fn poisson(
+    table: &Table,
+    context: &Context<'_>,
+    sizes: &Sizes,
+    mean_bytes: f64,
+) -> Result<Pattern, Error> {
     let senders = context.hosts.selected(table, "senders", 1)?;
     let receivers = context.hosts.selected(table, "receivers", 1)?;
     if let [receiver] = receivers[..]
@@ -289,10 +346,18 @@ fn poisson(table: &Table, context: &Context<'_>, mean_bytes: f64) -> Result<Patt
     {
         return Err(table.error("receivers", "a receiver other than itself for every sender"));
     }
-    Ok(Pattern::Poisson {
-        mean_gap_ps: gap(table, context, &senders, mean_bytes)?,
-        senders,
-        receivers,
+    let mean_gap_ps = gap(table, context, &senders, mean_bytes)?;
+    let stop = table.find("stop").unwrap_or(context.course.duration);
+    let list = generators::list(table, sizes, |sizes| Given {
+        hosts: context.hosts.len() as u32,
+        mean_gap_ps,
+        sizes,
+        seed: table.find("generator_seed").unwrap_or(context.course.seed),
+        until: stop.min(context.course.duration),
+    })?;
+    Ok(match list {
+        Some(arrivals) => Pattern::Trace(arrivals),
+        None => Pattern::Poisson { mean_gap_ps, senders, receivers },
     })
 }
 

@@ -223,7 +223,10 @@ pub fn export(
         return wrong("a fabric with circuits".into(), "one of packets alone, for an export");
     }
     for block in &plan.workload.traffic {
-        if matches!(block.pattern, Pattern::Collective(_) | Pattern::ClosedLoop { .. }) {
+        if matches!(
+            block.pattern,
+            Pattern::Collective(_) | Pattern::ClosedLoop { .. } | Pattern::Answered { .. }
+        ) {
             let found = format!(
                 "{:?} traffic, which begins when other has arrived",
                 label(plan, block.label)

@@ -40,6 +40,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
             let byte_ps = self.queued_byte_ps(index as u32, from);
             let (sent, paused) = (self.sent(index), self.paused(index, from));
             let port = &mut self.ports[index];
+            let waited = port.waits.byte_ps;
             port.waits = Default::default();
             self.baselines[index] = Baseline {
                 tx_bytes: port.tx_bytes,
@@ -47,6 +48,7 @@ impl<P: Probe, N: Naming> Part<P, N> {
                 busy: port.busy_beyond(from),
                 unsent: Span::ZERO,
                 byte_ps,
+                waited,
                 sent,
                 paused,
             };
@@ -90,6 +92,18 @@ impl<P: Probe, N: Naming> Part<P, N> {
         ports
             .filter(|(_, port)| port.owner & HOST == 0)
             .map(|(index, port)| (self.port_names.name(index), port.queue_bytes))
+    }
+
+    /// By switch port of the part: what packets have waited for since time 0, in byte picoseconds,
+    /// and wire bytes sent since then.
+    pub(crate) fn carried(&self) -> impl Iterator<Item = (u32, (u128, u64))> {
+        (0..self.own_ports).zip(&self.ports).filter(|(_, port)| port.owner & HOST == 0).map(
+            |(index, port)| {
+                let left = self.baselines[index].waited + port.waits.byte_ps;
+                let queued = self.queued_byte_ps(index as u32, self.now);
+                (self.port_names.name(index as u32), (left + queued, port.tx_bytes))
+            },
+        )
     }
 
     /// How long ports of the part have stood still that were ever told to pause, by name.

@@ -83,6 +83,8 @@ struct Baseline {
     unsent: Span,
     /// What the packets queued then had waited for before.
     byte_ps: u128,
+    /// What all packets that had left by then had waited for.
+    waited: u128,
     /// Of a port with a scheduler: time spent sending.
     sent: Span,
     /// Times that it was paused, and for how long in all.

@@ -207,10 +207,17 @@ pub fn closed_loops() -> Cuts {
         setup.drain = Span::us(100);
         (protocol, setup)
     };
+    // And messages at times of their own that are answered.
+    let (name, mut answered) = cut("swift", Span::us(3), true);
+    let block = answered.workload.traffic[0].clone();
+    let (of, replies) = (Box::new(block.pattern.clone()), Sizes::Fixed(2_000));
+    let pattern = Pattern::Answered { of, replies, reply_label: 0 };
+    answered.workload.traffic.push(Traffic { pattern, ..block });
     vec![
         cut("swift", Span::ZERO, false),
         cut("swift", Span::us(3), true),
         cut("sird", Span::us(1), false),
+        (name, answered),
     ]
 }
 

@@ -27,6 +27,46 @@ pub(super) struct Buffers {
     /// By direction of a link: the number among those with hosts of the switch that sends.
     racks: Vec<Option<usize>>,
     traces: Vec<BufferTrace>,
+    means: Option<Means>,
+}
+
+impl Buffers {
+    /// Of means over each interval.
+    pub(super) fn of_means() -> Buffers {
+        Buffers { means: Some(Means::default()), ..Buffers::default() }
+    }
+}
+
+/// Turns integrals of queues over time into means over the intervals between samples.
+#[derive(Default)]
+pub(super) struct Means {
+    at: Time,
+    /// Byte picoseconds by port.
+    before: BTreeMap<u64, f64>,
+}
+
+impl Means {
+    /// Ports and what they had queued in bytes on average since the sample before; nothing of the
+    /// first.
+    pub(super) fn take(&mut self, at: Time, samples: &[Sample]) -> Vec<(u64, f64)> {
+        let span = at.since(self.at).as_ps() as f64;
+        self.at = at;
+        let integrals = samples.iter().filter(|of| of.quantity == Quantity::QueueBytePs);
+        let mean = |sample: &Sample| {
+            let before = self.before.insert(sample.entity, sample.value)?;
+            Some((sample.entity, (sample.value - before) / span))
+        };
+        integrals.filter_map(mean).collect()
+    }
+}
+
+/// What ports have queued, in bytes: now, or on average since the sample before.
+pub(super) fn queued(means: &mut Option<Means>, at: Time, samples: &[Sample]) -> Vec<(u64, f64)> {
+    if let Some(means) = means {
+        return means.take(at, samples);
+    }
+    let queues = samples.iter().filter(|sample| sample.quantity == Quantity::QueueBytes);
+    queues.map(|sample| (sample.entity, sample.value)).collect()
 }
 
 impl Measure for Buffers {
@@ -61,10 +101,15 @@ impl Measure for Buffers {
         if at < plan.warmup || at > plan.duration {
             return Ok(());
         }
+        let queued = queued(&mut self.means, at, samples);
+        // There is no interval before the first sample.
+        if self.means.is_some() && queued.is_empty() {
+            return Ok(());
+        }
         let mut held = vec![0.0; self.traces.len()];
-        for sample in samples.iter().filter(|sample| sample.quantity == Quantity::QueueBytes) {
-            if let Some(&Some(rack)) = self.racks.get(sample.entity as usize) {
-                held[rack] += sample.value;
+        for (port, bytes) in queued {
+            if let Some(&Some(rack)) = self.racks.get(port as usize) {
+                held[rack] += bytes;
             }
         }
         for (trace, bytes) in self.traces.iter_mut().zip(held) {
@@ -74,7 +119,10 @@ impl Measure for Buffers {
     }
 
     fn finish(self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
-        left.seen.buffers = self.traces;
+        match self.means {
+            None => left.seen.buffers = self.traces,
+            Some(_) => left.seen.mean_buffers = self.traces,
+        }
         Ok(())
     }
 }

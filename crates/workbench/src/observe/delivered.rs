@@ -15,7 +15,7 @@ pub(crate) struct Delivered {
     pub(crate) offered_gbps: f64,
     /// That arrived for the first time.
     pub(crate) arrived_gbps: f64,
-    /// Of messages that were completed, all of it, as SIRD's authors count goodput.
+    /// Of messages that were completed, all of it, but no replies, as SIRD's authors count goodput.
     pub(crate) completed_gbps: f64,
 }
 
@@ -34,7 +34,8 @@ impl Measure for Adder {
             let counts = |at: Time| plan.warmup <= at && at < plan.duration;
             let bytes_if = |counts| if counts { record.bytes } else { 0 };
             self.offered_bytes += bytes_if(counts(record.start));
-            self.completed_bytes += bytes_if(record.completed.is_some_and(counts));
+            let is_reply = record.exchange.is_some_and(|exchange| exchange.is_reply);
+            self.completed_bytes += bytes_if(!is_reply && record.completed.is_some_and(counts));
         }
         Ok(())
     }

@@ -3,8 +3,9 @@
 use tidegate_core::Time;
 use tidegate_core::fabric::Node;
 use tidegate_scenario::Plan;
-use tidegate_sim::{Quantity, Sample};
+use tidegate_sim::Sample;
 
+use super::buffers::{Means, queued};
 use super::{EVERY, End, Left, Measure, Start, round};
 use crate::Error;
 
@@ -17,6 +18,14 @@ pub(super) struct Downlinks {
     /// By direction of a link: whether a switch sends to a host there.
     counts: Vec<bool>,
     bytes: Vec<f32>,
+    means: Option<Means>,
+}
+
+impl Downlinks {
+    /// Of means over each interval.
+    pub(super) fn of_means() -> Downlinks {
+        Downlinks { means: Some(Means::default()), ..Downlinks::default() }
+    }
 }
 
 impl Measure for Downlinks {
@@ -33,11 +42,9 @@ impl Measure for Downlinks {
 
     fn sampled(&mut self, plan: &Plan, at: Time, samples: &[Sample]) -> Result<(), Error> {
         if at >= plan.warmup && at <= plan.duration {
-            let counts = |sample: &&Sample| {
-                sample.quantity == Quantity::QueueBytes
-                    && self.counts.get(sample.entity as usize) == Some(&true)
-            };
-            self.bytes.extend(samples.iter().filter(counts).map(|sample| sample.value as f32));
+            let queued = queued(&mut self.means, at, samples).into_iter();
+            let down = queued.filter(|&(port, _)| self.counts.get(port as usize) == Some(&true));
+            self.bytes.extend(down.map(|(_, bytes)| bytes as f32));
         }
         Ok(())
     }
@@ -50,7 +57,14 @@ impl Measure for Downlinks {
             let rank = (step * self.bytes.len()).div_ceil(STEPS).max(1);
             self.bytes.get(rank - 1).map(|&bytes| round(f64::from(bytes) / 1e3))
         };
-        left.seen.downlinks_kb = (0..=STEPS).filter_map(at).collect();
+        let steps = (0..=STEPS).filter_map(at).collect();
+        if self.means.is_none() {
+            left.seen.downlinks_kb = steps;
+        } else {
+            let sum: f64 = self.bytes.iter().map(|&bytes| f64::from(bytes)).sum();
+            left.seen.mean_downlinks_kb = steps;
+            left.seen.mean_downlinks_kb.push(round(sum / self.bytes.len() as f64 / 1e3));
+        }
         Ok(())
     }
 }

@@ -23,6 +23,9 @@ pub(crate) struct Messages {
     pub(crate) unfinished: u64,
     /// (completion time in microseconds, share of those that finished and took no longer).
     pub(crate) cdf: Vec<(f64, f64)>,
+    /// In microseconds, of those that finished.
+    #[serde(default)]
+    pub(crate) mean_us: Option<f64>,
 }
 
 impl Messages {
@@ -38,7 +41,9 @@ impl Messages {
             Some((times.get(rank - 1)?.as_us_f64(), share))
         };
         let cdf = shares.into_iter().filter_map(at).collect();
-        Messages { count: times.len() as u64 + unfinished, unfinished, cdf }
+        let sum_us: f64 = times.iter().map(|time| time.as_us_f64()).sum();
+        let mean_us = (!times.is_empty()).then(|| sum_us / times.len() as f64);
+        Messages { count: times.len() as u64 + unfinished, unfinished, cdf, mean_us }
     }
 
     /// The completion time that a share of those that finished did not exceed.
@@ -116,6 +121,7 @@ mod tests {
         assert_eq!((messages.count, messages.unfinished), (1005, 5));
         let at = [0.5, 0.99, 0.999, 1.0].map(|share| messages.quantile(share).unwrap());
         assert_eq!(at, [500.0, 990.0, 999.0, 1000.0]);
+        assert_eq!(messages.mean_us, Some(500.5));
         assert_eq!(Messages::of(Vec::new(), 1).quantile(0.5), None);
     }
 }

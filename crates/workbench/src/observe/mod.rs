@@ -14,6 +14,7 @@ mod ears;
 mod followed;
 mod links;
 mod messages;
+mod ports;
 mod queues;
 #[cfg(target_os = "linux")]
 mod replay;
@@ -45,12 +46,13 @@ pub use drive::Progress;
 pub(crate) use drive::{Control, adapt, build_among, drive, setup};
 pub(crate) use followed::{Followed, Trajectory};
 pub(crate) use messages::Messages;
+pub(crate) use ports::PortTrace;
 pub(crate) use queues::QueueTrace;
 #[cfg(target_os = "linux")]
 pub(crate) use replay::{Acted, Audience};
 pub(crate) use rows::RowsFile;
 pub(crate) use series::SamplesFile;
-pub(crate) use slowdowns::{Slowdown, quantile};
+pub(crate) use slowdowns::{Slowdown, quantile, sorted};
 pub(crate) use summary::Summarised;
 pub(crate) use tables::Shelf;
 pub(crate) use traces::{FlowTrace, Traced};
@@ -88,6 +90,9 @@ pub(crate) struct Observations {
     pub(crate) slowdowns: BTreeMap<String, Vec<Slowdown>>,
     /// The same by another rule, that of SIRD's authors.
     pub(crate) bare_slowdowns: BTreeMap<String, Vec<Slowdown>>,
+    /// The same by the rule of PowerTCP's simulator.
+    #[serde(default)]
+    pub(crate) acked_slowdowns: BTreeMap<String, Vec<Slowdown>>,
     /// Of all hosts together.
     pub(crate) delivered: Option<Delivered>,
     /// Circuits that sent anything, in their days.
@@ -100,6 +105,15 @@ pub(crate) struct Observations {
     /// What waited for a host in KB, over all of them and time: its least, what a thousandth of the
     /// samples does not exceed, and so on to its most.
     pub(crate) downlinks_kb: Vec<f32>,
+    /// The same of means over each interval, in the place of what is queued at its end.
+    #[serde(default)]
+    pub(crate) mean_buffers: Vec<BufferTrace>,
+    /// Likewise, and the mean of all behind the most.
+    #[serde(default)]
+    pub(crate) mean_downlinks_kb: Vec<f32>,
+    /// Switch ports that sent anything, over time.
+    #[serde(default)]
+    pub(crate) ports: Vec<PortTrace>,
 }
 
 /// Mean, percentile, maximum.
@@ -210,6 +224,8 @@ pub(crate) enum Part {
     Slowdowns,
     /// [`Observations::bare_slowdowns`].
     BareSlowdowns,
+    /// [`Observations::acked_slowdowns`].
+    AckedSlowdowns,
     /// [`Observations::delivered`].
     Delivered,
     /// [`Observations::circuits`].
@@ -218,6 +234,12 @@ pub(crate) enum Part {
     Buffers,
     /// [`Observations::downlinks_kb`].
     Downlinks,
+    /// [`Observations::mean_buffers`].
+    MeanBuffers,
+    /// [`Observations::mean_downlinks_kb`].
+    MeanDownlinks,
+    /// [`Observations::ports`].
+    Ports,
     /// [`Observations::summary`].
     Summary,
 }
@@ -245,10 +267,16 @@ pub(crate) fn measures(
             Part::Queues => measures.push(Box::new(queues::Queues::every(interval))),
             Part::Slowdowns => measures.push(Box::<slowdowns::Slowdowns>::default()),
             Part::BareSlowdowns => measures.push(Box::<slowdowns::BareSlowdowns>::default()),
+            Part::AckedSlowdowns => {
+                measures.push(Box::<slowdowns::AckedSlowdowns>::default());
+            }
             Part::Delivered => measures.push(Box::<delivered::Adder>::default()),
             Part::Circuits => measures.push(Box::<circuits::Circuits>::default()),
             Part::Buffers => measures.push(Box::<buffers::Buffers>::default()),
             Part::Downlinks => measures.push(Box::<downlinks::Downlinks>::default()),
+            Part::MeanBuffers => measures.push(Box::new(buffers::Buffers::of_means())),
+            Part::MeanDownlinks => measures.push(Box::new(downlinks::Downlinks::of_means())),
+            Part::Ports => measures.push(Box::new(ports::Ports::every(interval))),
             Part::Summary => measures.push(Box::new(Summarised::new(plan))),
         }
     }

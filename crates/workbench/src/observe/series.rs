@@ -17,8 +17,9 @@ pub(crate) struct SamplesFile {
     to: Shelf,
     interval: Span,
     goodputs: Goodputs,
-    /// How long each port had stood still as of the last sample, in picoseconds.
-    paused: BTreeMap<u64, f64>,
+    /// What the engine adds up, as of the last sample: by quantity and port.
+    sums: BTreeMap<(u8, u64), f64>,
+    at: Time,
     file: Option<SeriesFile<Table>>,
 }
 
@@ -26,22 +27,38 @@ impl SamplesFile {
     /// For a file that goes there, a row for every entity and `interval` up to `end`.
     pub(crate) fn new(to: Shelf, interval: Span, end: Time) -> SamplesFile {
         let goodputs = Goodputs::new(interval, end);
-        let paused = BTreeMap::new();
-        SamplesFile { to, interval, goodputs, paused, file: None }
+        SamplesFile { to, interval, goodputs, sums: BTreeMap::new(), at: Time::ZERO, file: None }
     }
 
-    /// Of pauses, which the engine tells so far, those of the interval that ends here.
-    fn within_interval(&mut self, sample: Sample) -> Sample {
-        if sample.quantity != Quantity::PausedPs {
-            return sample;
-        }
-        let before = self.paused.insert(sample.entity, sample.value).unwrap_or(0.0);
-        Sample { value: sample.value - before, ..sample }
+    /// The row of a sample. What the engine adds up is that of the interval that ends here.
+    fn row(&mut self, plan: &Plan, sample: &Sample, span: Span) -> SeriesRow {
+        // 8 bits over a picosecond are 8000 Gbit/s.
+        let per_interval = match sample.quantity {
+            Quantity::PausedPs => 1.0,
+            Quantity::QueueBytePs => 1.0 / span.as_ps() as f64,
+            Quantity::SentBytes => 8e3 / span.as_ps() as f64,
+            _ => return convert::sample(plan, sample),
+        };
+        let key = (sample.quantity as u8, sample.entity);
+        let before = self.sums.insert(key, sample.value).unwrap_or(0.0);
+        let value = (sample.value - before) * per_interval;
+        convert::sample(plan, &Sample { value, ..*sample })
     }
 
-    fn write(&mut self, rows: impl IntoIterator<Item = SeriesRow>) -> Result<(), Error> {
+    /// Whether the scenario wants a row.
+    fn is_wanted(plan: &Plan, row: &SeriesRow, port: u64) -> bool {
+        let is_port = || {
+            let ports = plan.output.ports.as_ref();
+            ports.is_none_or(|ports| ports.iter().any(|&wanted| u64::from(wanted) == port))
+        };
+        plan.output.quantities.contains(&row.quantity)
+            && (matches!(row.entity, Entity::Flow(_)) || is_port())
+    }
+
+    fn write(&mut self, plan: &Plan, rows: Vec<(SeriesRow, u64)>) -> Result<(), Error> {
         let Some(file) = &mut self.file else { return Ok(()) };
-        rows.into_iter().try_for_each(|row| file.add(&row)).map_err(self.to.error())
+        let mut wanted = rows.iter().filter(|(row, port)| Self::is_wanted(plan, row, *port));
+        wanted.try_for_each(|(row, _)| file.add(row)).map_err(self.to.error())
     }
 }
 
@@ -57,14 +74,16 @@ impl Measure for SamplesFile {
         Ok(())
     }
 
-    fn sampled(&mut self, plan: &Plan, _at: Time, samples: &[Sample]) -> Result<(), Error> {
-        for &sample in samples {
-            let sample = self.within_interval(sample);
-            let goodput = self.goodputs.row(&sample);
-            self.write(std::iter::once(convert::sample(plan, &sample)).chain(goodput))?;
+    fn sampled(&mut self, plan: &Plan, at: Time, samples: &[Sample]) -> Result<(), Error> {
+        let span = at.since(self.at);
+        self.at = at;
+        for sample in samples {
+            let row = self.row(plan, sample, span);
+            let rows = std::iter::once(row).chain(self.goodputs.row(sample));
+            self.write(plan, rows.map(|row| (row, sample.entity)).collect())?;
         }
         let ended = self.goodputs.rows_of_ended();
-        self.write(ended)
+        self.write(plan, ended.into_iter().map(|row| (row, 0)).collect())
     }
 
     fn flow(&mut self, _plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
@@ -72,9 +91,9 @@ impl Measure for SamplesFile {
         Ok(())
     }
 
-    fn finish(mut self: Box<Self>, _end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+    fn finish(mut self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
         let ended = self.goodputs.rows_of_ended();
-        self.write(ended)?;
+        self.write(end.plan, ended.into_iter().map(|row| (row, 0)).collect())?;
         if let Some(file) = self.file {
             left.add(file.close().map_err(self.to.error())?);
         }

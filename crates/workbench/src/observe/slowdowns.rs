@@ -33,6 +33,16 @@ impl From<Slowdown> for (u64, Option<f32>) {
     }
 }
 
+/// Slowdowns of the messages of `min_bytes` and more, but less than `below_bytes`, the least first.
+/// What did not finish is infinite.
+pub(crate) fn sorted(slowdowns: &[Slowdown], min_bytes: u64, below_bytes: u64) -> Vec<f64> {
+    let is_meant = |one: &&Slowdown| (min_bytes..below_bytes).contains(&one.bytes);
+    let times = |one: &Slowdown| one.times.map_or(f64::INFINITY, f64::from);
+    let mut times: Vec<f64> = slowdowns.iter().filter(is_meant).map(times).collect();
+    times.sort_by(f64::total_cmp);
+    times
+}
+
 /// The slowdown that a share of the messages of `min_bytes` and more, but less than `below_bytes`,
 /// did not exceed; none where there are none, or where that one did not finish. What did not finish
 /// counts as the slowest of all, unlike in the summary, which knows how long each had taken.
@@ -42,10 +52,7 @@ pub(crate) fn quantile(
     below_bytes: u64,
     share: f64,
 ) -> Option<f64> {
-    let is_meant = |one: &&Slowdown| (min_bytes..below_bytes).contains(&one.bytes);
-    let times = |one: &Slowdown| one.times.map_or(f64::INFINITY, f64::from);
-    let mut times: Vec<f64> = slowdowns.iter().filter(is_meant).map(times).collect();
-    times.sort_by(f64::total_cmp);
+    let times = sorted(slowdowns, min_bytes, below_bytes);
     // Nearest rank.
     let rank = (share * times.len() as f64 - 1e-9).ceil().max(1.0) as usize;
     times.get(rank - 1).copied().filter(|times| times.is_finite())
@@ -56,9 +63,9 @@ pub(crate) fn quantile(
 struct ByLabel(BTreeMap<u16, Vec<Slowdown>>);
 
 impl ByLabel {
-    fn put(&mut self, record: &FlowRecord, least: Span) {
+    fn put(&mut self, record: &FlowRecord, done: Option<Time>, least: Span) {
         let times = |took: f64| round(took / least.as_us_f64());
-        let took = record.completed.map(|at| at.since(record.start).as_us_f64());
+        let took = done.map(|at| at.since(record.start).as_us_f64());
         let slowdown = Slowdown { bytes: record.bytes, times: took.map(times) };
         self.0.entry(record.label).or_default().push(slowdown);
     }
@@ -80,7 +87,7 @@ pub(super) struct Slowdowns(ByLabel);
 impl Measure for Slowdowns {
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
         if convert::is_measured(plan, record) {
-            self.0.put(record, record.ideal);
+            self.0.put(record, record.completed, record.ideal);
         }
         Ok(())
     }
@@ -97,44 +104,102 @@ impl Measure for Slowdowns {
 #[derive(Default)]
 pub(super) struct BareSlowdowns {
     slowdowns: ByLabel,
+    paths: Paths,
+}
+
+/// Empty paths, by pair of hosts.
+#[derive(Default)]
+struct Paths {
     routes: Option<Routes>,
-    /// Propagation and the slowest link, by pair of hosts.
-    paths: BTreeMap<(u32, u32), (Span, Rate)>,
+    known: BTreeMap<(u32, u32), EmptyPath>,
 }
 
-impl BareSlowdowns {
-    fn least(&mut self, record: &FlowRecord) -> Option<Span> {
-        let routes = self.routes.as_ref()?;
-        let (propagation, slowest) =
-            *self.paths.entry((record.src, record.dst)).or_insert_with(|| {
-                let ports = routes.path(record.src, record.dst);
-                let edges = || ports.iter().map(|&port| routes.edge(port));
-                let propagation = edges().fold(Span::ZERO, |sum, edge| sum + edge.delay);
-                (propagation, edges().map(|edge| edge.rate).min().unwrap_or_default())
-            });
-        Some(propagation + slowest.serialise(record.bytes))
-    }
+/// What a path is with nothing else on it.
+#[derive(Clone, Copy)]
+struct EmptyPath {
+    /// One way.
+    propagation: Span,
+    slowest: Rate,
+    /// Of a full packet's payload, on all links one after the other.
+    serialisation: Span,
 }
 
-impl Measure for BareSlowdowns {
+impl Paths {
     fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
         // The simulator has refused a fabric without routes.
         self.routes = Some(Routes::new(&start.plan.fabric).map_err(Error::Run)?);
         Ok(())
     }
 
+    fn of(&mut self, record: &FlowRecord, mtu: u32) -> Option<EmptyPath> {
+        let routes = self.routes.as_ref()?;
+        Some(*self.known.entry((record.src, record.dst)).or_insert_with(|| {
+            let ports = routes.path(record.src, record.dst);
+            let edges = || ports.iter().map(|&port| routes.edge(port));
+            EmptyPath {
+                propagation: edges().fold(Span::ZERO, |sum, edge| sum + edge.delay),
+                slowest: edges().map(|edge| edge.rate).min().unwrap_or_default(),
+                serialisation: edges()
+                    .fold(Span::ZERO, |sum, edge| sum + edge.rate.serialise(u64::from(mtu))),
+            }
+        }))
+    }
+}
+
+impl Measure for BareSlowdowns {
+    fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
+        self.paths.begin(start)
+    }
+
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
         let counts = |at: Time| plan.warmup <= at && at < plan.duration;
         if record.completed.is_some_and(counts)
-            && let Some(least) = self.least(record)
+            && let Some(path) = self.paths.of(record, plan.fabric.mtu)
         {
-            self.slowdowns.put(record, least);
+            let least = path.propagation + path.slowest.serialise(record.bytes);
+            self.slowdowns.put(record, record.completed, least);
         }
         Ok(())
     }
 
     fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
         left.seen.bare_slowdowns = self.slowdowns.named(end.plan);
+        Ok(())
+    }
+}
+
+/// Headers that PowerTCP's simulator counts in the ideal of a packet.
+const HEADER_BYTES: u64 = 48;
+
+/// Keeps slowdowns as they are taken of PowerTCP's simulator: of all messages, whenever they began,
+/// from their start until the sender has the last acknowledgement, over a base RTT (propagation
+/// there and back, and a full payload on each link) and the message with its headers at the slowest
+/// link.
+#[derive(Default)]
+pub(super) struct AckedSlowdowns {
+    slowdowns: ByLabel,
+    paths: Paths,
+}
+
+impl Measure for AckedSlowdowns {
+    fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
+        self.paths.begin(start)
+    }
+
+    fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
+        let mtu = plan.fabric.mtu;
+        if let Some(EmptyPath { propagation, slowest, serialisation }) = self.paths.of(record, mtu)
+        {
+            let packets = record.bytes.div_ceil(u64::from(mtu));
+            let whole = slowest.serialise(record.bytes + HEADER_BYTES * packets);
+            let least = propagation + propagation + serialisation + whole;
+            self.slowdowns.put(record, record.acked, least);
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        left.seen.acked_slowdowns = self.slowdowns.named(end.plan);
         Ok(())
     }
 }

@@ -76,7 +76,7 @@ pub(crate) fn judge(
     };
     let mut hangs = Vec::new();
     let alone = claim.verdict(chosen.value);
-    let control = &claim.control.of;
+    let control = claim.control.as_ref().map_or("", |control| &control.of);
     // Where an alternative alone is within, the control may be so as chosen.
     let passes = claim.verdict(chosen.control) == Verdict::Reproduced;
     match verdict {
@@ -124,7 +124,7 @@ pub(crate) fn judge(
         hangs.push(format!("as chosen it shows nothing: {control} comes to {value}"));
     }
     let mut text = if hangs.is_empty() { String::new() } else { sentence(&hangs.join("; ")) };
-    if verdict != Verdict::Deviates && !passes {
+    if verdict != Verdict::Deviates && !passes && claim.control.is_some() {
         let failed = match chosen.control {
             Some(value) => format!("It fails, as it should, with {control}: {}.", digits(value)),
             None => format!("With {control} there is no answer, which counts as a failure."),

@@ -103,6 +103,67 @@ impl Metric for Downlink {
     }
 }
 
+/// What the switches of racks hold on average over ten microseconds, in KB: what that does not
+/// exceed for a share of the time, over all of them; its mean unless set.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AveragedBuffer {
+    share: Option<f64>,
+}
+
+impl Metric for AveragedBuffer {
+    const NAME: &'static str = "averaged-buffer";
+    const NEEDS: &'static [Part] = &[Part::MeanBuffers];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let held = sorted(&seen.mean_buffers, 1);
+        match self.share {
+            None => (!held.is_empty()).then(|| held.iter().sum::<f64>() / held.len() as f64),
+            Some(share) => {
+                let rank = (share * held.len() as f64 - 1e-9).ceil().max(1.0) as usize;
+                held.get(rank - 1).copied()
+            }
+        }
+    }
+}
+
+/// The same of what waits for a host, over all hosts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct AveragedDownlink {
+    share: Option<f64>,
+}
+
+impl Metric for AveragedDownlink {
+    const NAME: &'static str = "averaged-downlink";
+    const NEEDS: &'static [Part] = &[Part::MeanDownlinks];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let (mean, parts) = seen.mean_downlinks_kb.split_last()?;
+        let steps = parts.len().checked_sub(1)?;
+        let step = |share: f64| (share * steps as f64 - 1e-9).ceil().max(0.0) as usize;
+        let value = match self.share {
+            None => Some(mean),
+            Some(share) => parts.get(step(share)),
+        };
+        value.copied().map(f64::from)
+    }
+}
+
+/// The mean over time of a port's queue in KB, from warm-up on.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct MeanQueue(At);
+
+impl Metric for MeanQueue {
+    const NAME: &'static str = "mean-queue";
+    const NEEDS: &'static [Part] = &[Part::Links];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        Some(self.0.find(seen)?.queue_bytes.mean? / 1e3)
+    }
+}
+
 /// The maxima of `width` samples each of all buffers, in KB, the least first.
 pub(crate) fn sorted(buffers: &[BufferTrace], width: usize) -> Vec<f64> {
     let maxima = buffers.iter().flat_map(|buffer| buffer.held_kb.chunks_exact(width));

@@ -1,6 +1,7 @@
 //! What hosts get on average.
 
 use serde::Deserialize;
+use tidegate_results::LinkSummary;
 
 use super::Metric;
 use crate::observe::{Observations, Part};
@@ -16,6 +17,43 @@ impl Metric for Arrived {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(seen.delivered?.arrived_gbps)
+    }
+}
+
+/// Payload of messages that are submitted, in Gbit/s a host.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Offered {}
+
+impl Metric for Offered {
+    const NAME: &'static str = "offered";
+    const NEEDS: &'static [Part] = &[Part::Delivered];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        Some(seen.delivered?.offered_gbps)
+    }
+}
+
+/// What downlinks to hosts carry on the wire, headers, gaps and control included, in Gbit/s of so
+/// many hosts.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct Downlinks {
+    hosts: f64,
+}
+
+impl Metric for Downlinks {
+    const NAME: &'static str = "downlinks";
+    const NEEDS: &'static [Part] = &[Part::Links];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let is_host = |name: &str| {
+            let number = name.strip_prefix('h');
+            number.is_some_and(|number| number.bytes().all(|byte| byte.is_ascii_digit()))
+        };
+        let down = seen.links.iter().filter(|link| is_host(&link.to));
+        let rate = |link: &LinkSummary| Some(link.utilization? * link.rate_gbps);
+        Some(down.map(rate).sum::<Option<f64>>()? / self.hosts)
     }
 }
 

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::Metric;
-use crate::observe::{self, Observations, Part, quantile};
+use crate::observe::{self, Observations, Part, quantile, sorted};
 
 /// The completion time in microseconds that a share of the messages did not exceed.
 #[derive(Clone, Debug, Deserialize)]
@@ -23,6 +23,33 @@ impl Metric for Message {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         seen.messages.get(&self.label)?.quantile(self.share)
+    }
+}
+
+/// The mean completion time in microseconds of the messages with some labels, that finished.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MeanMessage {
+    /// Those without one unless set.
+    #[serde(default = "none")]
+    labels: Vec<String>,
+}
+
+fn none() -> Vec<String> {
+    vec![String::new()]
+}
+
+impl Metric for MeanMessage {
+    const NAME: &'static str = "mean-message";
+    const NEEDS: &'static [Part] = &[Part::Messages];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        let all = self.labels.iter().map(|label| seen.messages.get(label));
+        let all = all.collect::<Option<Vec<_>>>()?;
+        let finished = |of: &&observe::Messages| (of.count - of.unfinished) as f64;
+        let count: f64 = all.iter().map(finished).sum();
+        let sum = all.iter().map(|of| Some(of.mean_us? * finished(of))).sum::<Option<f64>>()?;
+        Some(sum / count)
     }
 }
 
@@ -56,13 +83,30 @@ struct Sizes {
     min_bytes: u64,
     /// All are smaller; no bound unless set.
     below_bytes: Option<u64>,
-    share: f64,
+    /// Their mean unless set.
+    share: Option<f64>,
+    /// Between the two ranks on either side of the share the value is on a straight line, in the
+    /// place of that of the nearest rank.
+    #[serde(default)]
+    interpolated: bool,
 }
 
 impl Sizes {
     fn of(&self, slowdowns: &BTreeMap<String, Vec<observe::Slowdown>>) -> Option<f64> {
+        let (slowdowns, min) = (slowdowns.get(&self.label)?, self.min_bytes);
         let below = self.below_bytes.unwrap_or(u64::MAX);
-        quantile(slowdowns.get(&self.label)?, self.min_bytes, below, self.share)
+        let Some(share) = self.share else {
+            let all = sorted(slowdowns, min, below);
+            let mean = all.iter().sum::<f64>() / all.len() as f64;
+            return Some(mean).filter(|mean| mean.is_finite());
+        };
+        if !self.interpolated {
+            return quantile(slowdowns, min, below, share);
+        }
+        let all = sorted(slowdowns, min, below);
+        let place = share * all.len().checked_sub(1)? as f64;
+        let [low, high] = [place.floor(), place.ceil()].map(|rank| all[rank as usize]);
+        Some(low + (place - place.floor()) * (high - low)).filter(|times| times.is_finite())
     }
 }
 
@@ -93,5 +137,20 @@ impl Metric for BareSlowdown {
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.of(&seen.bare_slowdowns)
+    }
+}
+
+/// The same as they are taken of PowerTCP's simulator: until the sender has the last
+/// acknowledgement, over a base RTT and the message with its headers; of all messages.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(transparent)]
+pub(crate) struct AckedSlowdown(Sizes);
+
+impl Metric for AckedSlowdown {
+    const NAME: &'static str = "acked-slowdown";
+    const NEEDS: &'static [Part] = &[Part::AckedSlowdowns];
+
+    fn value(&self, seen: &Observations) -> Option<f64> {
+        self.0.of(&seen.acked_slowdowns)
     }
 }

@@ -9,6 +9,7 @@ mod delays;
 mod hosts;
 mod messages;
 mod phase;
+mod ports;
 mod ramps;
 mod rates;
 #[cfg(test)]
@@ -94,13 +95,25 @@ metrics! {
     buffers::Buffer,
     buffers::MeanBuffer,
     buffers::Downlink,
+    buffers::AveragedBuffer,
+    buffers::AveragedDownlink,
+    buffers::MeanQueue,
     circuits::DayUse,
     messages::Message,
     messages::Exchange,
     messages::Slowdown,
     messages::BareSlowdown,
+    messages::AckedSlowdown,
+    messages::MeanMessage,
     hosts::Arrived,
     hosts::Completed,
+    hosts::Offered,
+    hosts::Downlinks,
+    ports::QueueAt,
+    ports::AveragedQueue,
+    ports::PeakAt,
+    ports::Emptied,
+    ports::PortRate,
     phase::RestQueue,
     phase::RestWindow,
     phase::RestSpread,

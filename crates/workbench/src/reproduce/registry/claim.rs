@@ -38,8 +38,8 @@ pub(crate) struct Claim {
     pub(super) reproduced: Option<(f64, f64)>,
     /// Measured values that at least point the same way; by [`Claim::direction`] unless set.
     direction: Option<(f64, f64)>,
-    /// Where the claim should not hold.
-    pub(crate) control: Control,
+    /// Where the claim should not hold; none where a number is compared with another simulator's.
+    pub(crate) control: Option<Control>,
     /// Why these bounds.
     pub(crate) tolerance: String,
     /// What else is known of it.
@@ -171,6 +171,7 @@ impl Claim {
         &self,
         value_of: impl Fn(&Ask, &str) -> Option<f64>,
     ) -> Option<f64> {
+        self.control.as_ref()?;
         self.value_with(self.of_control(), value_of)
     }
 
@@ -181,9 +182,15 @@ impl Claim {
 
     /// The same of its control.
     fn of_control(&self) -> [Option<&Ask>; 3] {
-        let Control { measure, over, base, .. } = &self.control;
         let [own_measure, own_over, own_base] = self.own();
-        [measure.as_ref().or(own_measure), over.as_ref().or(own_over), base.as_ref().or(own_base)]
+        let [measure, over, base] = self.asked_of_control();
+        [measure.or(own_measure), over.or(own_over), base.or(own_base)]
+    }
+
+    /// What is asked anew for its control.
+    fn asked_of_control(&self) -> [Option<&Ask>; 3] {
+        let Some(Control { measure, over, base, .. }) = &self.control else { return [None; 3] };
+        [measure, over, base].map(Option::as_ref)
     }
 
     /// What its runs come to one by one.
@@ -297,18 +304,19 @@ impl Claim {
 
     /// The same, to be changed.
     pub(super) fn all_asks_mut(&mut self) -> impl Iterator<Item = &mut Ask> {
-        let Control { measure, over, base, .. } = &mut self.control;
+        let control =
+            self.control.iter_mut().flat_map(|Control { measure, over, base, .. }| {
+                measure.iter_mut().chain(over).chain(base)
+            });
         let own = std::iter::once(&mut self.measure).chain(&mut self.over).chain(&mut self.base);
         let among = self.among.as_mut().map(|among| &mut among.of);
-        own.chain(measure).chain(over).chain(base).chain(among)
+        own.chain(control).chain(among)
     }
 
     /// All that decides its value but for the runs, as the registry says it.
     pub(crate) fn question(&self) -> String {
-        let Control { of: _, measure, over, base } = &self.control;
-        let control = [measure, over, base].map(Option::as_ref);
-        let said =
-            [self.own(), control].map(|asks| asks.map(|ask| ask.map(|ask| ask.said.as_str())));
+        let said = [self.own(), self.asked_of_control()]
+            .map(|asks| asks.map(|ask| ask.map(|ask| ask.said.as_str())));
         let question = format!("{:?} {said:?}", self.form);
         // As before there was a choice, so that what was recorded then is found.
         let question = match self.several {
@@ -323,8 +331,38 @@ impl Claim {
 
     /// The same and what is asked for its control.
     pub(crate) fn all_asks(&self) -> impl Iterator<Item = &Ask> {
-        let Control { measure, over, base, .. } = &self.control;
-        self.asks().chain(measure).chain(over).chain(base)
+        self.asks().chain(self.asked_of_control().into_iter().flatten())
+    }
+
+    /// A number of another simulator, and what ours is to be: a value of `measure` within `bounds`.
+    pub(super) fn of_comparison(
+        name: String,
+        text: String,
+        (paper, unit): (f64, String),
+        measure: Ask,
+        bounds: (f64, f64),
+        (tolerance, note): (String, String),
+    ) -> Claim {
+        Claim {
+            name,
+            text,
+            reading_of: None,
+            part_of: None,
+            paper: Some(paper),
+            derived: false,
+            unit,
+            form: Form::Value,
+            several: Several::Mean,
+            among: None,
+            measure,
+            over: None,
+            base: None,
+            reproduced: Some(bounds),
+            direction: None,
+            control: None,
+            tolerance,
+            note,
+        }
     }
 }
 

@@ -5,6 +5,7 @@ use tidegate_core::Span;
 use tidegate_scenario::{Override, Plan};
 
 use super::ask::means;
+use super::comparison::Comparison;
 use super::grid::Grid;
 use super::{Ask, Chart, Choice, Claim, Model, Paper, SCENARIOS, Table};
 use crate::Error;
@@ -42,6 +43,9 @@ pub(crate) struct Figure {
     pub(crate) charts: Vec<Chart>,
     #[serde(default, rename = "claim")]
     pub(crate) claims: Vec<Claim>,
+    /// Numbers of another simulator, each a claim after those.
+    #[serde(default, rename = "comparison")]
+    comparisons: Vec<Comparison>,
     #[serde(default, rename = "fact")]
     pub(crate) facts: Vec<Fact>,
     #[serde(default, rename = "table")]
@@ -101,6 +105,9 @@ impl Figure {
         let mut figure = Figure { name, file: file.to_owned(), ..figure };
         for grid in &figure.grids {
             figure.runs.extend(grid.runs(quick)?);
+        }
+        for comparison in &figure.comparisons {
+            figure.claims.extend(comparison.claims()?);
         }
         Ok(figure)
     }

@@ -4,6 +4,7 @@
 mod ask;
 mod chart;
 mod claim;
+mod comparison;
 mod figure;
 mod grid;
 mod model;

@@ -1,0 +1,90 @@
+//! Switch ports over time: what they have queued, and what they send.
+
+use std::collections::BTreeMap;
+
+use serde::{Deserialize, Serialize};
+use tidegate_core::{Span, Time};
+use tidegate_scenario::Plan;
+use tidegate_sim::{Quantity, Sample};
+
+use super::buffers::Means;
+use super::{End, Left, Measure, round};
+use crate::{Error, convert};
+
+/// A port, interval by interval from time 0 on.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub(crate) struct PortTrace {
+    pub(crate) from: String,
+    pub(crate) to: String,
+    /// Wire bytes queued at the end of each interval, without the packet in service.
+    pub(crate) queue_kb: Vec<f32>,
+    /// Their mean over it.
+    pub(crate) mean_queue_kb: Vec<f32>,
+    /// What it sent in it: a packet counts where it begins to leave.
+    pub(crate) sent_gbps: Vec<f32>,
+}
+
+/// Samples ports.
+pub(super) struct Ports {
+    interval: Span,
+    means: Means,
+    at: Time,
+    sent: BTreeMap<u64, f64>,
+    traces: BTreeMap<u64, PortTrace>,
+}
+
+impl Ports {
+    pub(super) fn every(interval: Span) -> Ports {
+        let (sent, traces) = (BTreeMap::new(), BTreeMap::new());
+        Ports { interval, means: Means::default(), at: Time::ZERO, sent, traces }
+    }
+}
+
+impl Measure for Ports {
+    fn samples_every(&self) -> Option<Span> {
+        Some(self.interval)
+    }
+
+    fn sampled(&mut self, _plan: &Plan, at: Time, samples: &[Sample]) -> Result<(), Error> {
+        let span_ps = at.since(self.at).as_ps() as f64;
+        self.at = at;
+        for (port, bytes) in self.means.take(at, samples) {
+            self.traces.entry(port).or_default().mean_queue_kb.push(round(bytes / 1e3));
+        }
+        for sample in samples {
+            let trace = self.traces.entry(sample.entity);
+            match sample.quantity {
+                Quantity::QueueBytes => {
+                    trace.or_default().queue_kb.push(round(sample.value / 1e3));
+                }
+                // What was queued and sent before the first sample began at zero.
+                Quantity::QueueBytePs => {
+                    let trace = trace.or_default();
+                    if trace.mean_queue_kb.is_empty() {
+                        trace.mean_queue_kb.push(round(sample.value / span_ps / 1e3));
+                    }
+                }
+                Quantity::SentBytes => {
+                    let before = self.sent.insert(sample.entity, sample.value).unwrap_or(0.0);
+                    let gbps = (sample.value - before) * 8e3 / span_ps;
+                    trace.or_default().sent_gbps.push(round(gbps));
+                }
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        let named = |(port, trace): (u64, PortTrace)| {
+            let link = convert::link(end.plan, end.outcome.links.get(port as usize)?);
+            let (from, to) = (link.from, link.to);
+            Some(PortTrace { from, to, ..trace })
+        };
+        let used = self.traces.into_iter();
+        let used = used.filter(|(_, trace)| trace.sent_gbps.iter().any(|&gbps| gbps > 0.0));
+        left.seen.ports = used.filter_map(named).collect();
+        left.seen.interval_us = self.interval.as_us_f64();
+        Ok(())
+    }
+}

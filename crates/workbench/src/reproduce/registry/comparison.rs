@@ -1,0 +1,162 @@
+//! Numbers of another simulator in a table, a run a row: each is a claim.
+
+use serde::Deserialize;
+
+use super::{Ask, Claim};
+
+/// A table of numbers.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct Comparison {
+    /// Its claims are called so, with their number behind.
+    name: String,
+    unit: String,
+    /// How far ours may be from theirs, in parts of it.
+    within: f64,
+    /// At least so far, in the unit.
+    #[serde(default)]
+    slack: f64,
+    columns: Vec<Column>,
+    rows: Vec<Row>,
+    /// What was found out about cells.
+    #[serde(default, rename = "note")]
+    notes: Vec<Note>,
+}
+
+/// What is measured of every run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Column {
+    name: String,
+    /// A metric and its parameters.
+    measure: toml::Table,
+    /// In the place of the table's.
+    within: Option<f64>,
+    slack: Option<f64>,
+    unit: Option<String>,
+}
+
+/// Numbers of one run.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Row {
+    run: String,
+    /// One a column; NaN: none.
+    values: Vec<f64>,
+}
+
+/// What was found out about the cells of a run, or of a column, or about one.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Note {
+    #[serde(default)]
+    runs: Vec<String>,
+    #[serde(default)]
+    columns: Vec<String>,
+    text: String,
+}
+
+impl Comparison {
+    /// A claim for each number, row by row.
+    pub(super) fn claims(&self) -> Result<Vec<Claim>, String> {
+        let wrong = |fault: String| format!("comparison {:?}: {fault}", self.name);
+        let mut claims = Vec::new();
+        for row in &self.rows {
+            let (given, wanted) = (row.values.len(), self.columns.len());
+            if given != wanted {
+                return Err(wrong(format!("{}: {given} values, not {wanted}", row.run)));
+            }
+            for (column, &value) in self.columns.iter().zip(&row.values) {
+                if value.is_nan() {
+                    continue;
+                }
+                let name = format!("{}.{}", self.name, claims.len() + 1);
+                claims.push(self.claim(name, row, column, value).map_err(wrong)?);
+            }
+        }
+        let known = |note: &Note| {
+            let runs = note.runs.iter().all(|run| self.rows.iter().any(|row| row.run == *run));
+            let is_column = |name: &String| self.columns.iter().any(|of| of.name == *name);
+            runs && note.columns.iter().all(is_column)
+        };
+        match self.notes.iter().find(|note| !known(note)) {
+            Some(note) => Err(wrong(format!("no such cell: {:?} {:?}", note.runs, note.columns))),
+            None => Ok(claims),
+        }
+    }
+
+    fn claim(&self, name: String, row: &Row, column: &Column, value: f64) -> Result<Claim, String> {
+        let mut measure = column.measure.clone();
+        measure.insert("run".to_owned(), toml::Value::String(row.run.clone()));
+        let measure: Ask = measure
+            .try_into()
+            .map_err(|error: toml::de::Error| format!("{}: {}", column.name, error.message()))?;
+        let unit = column.unit.as_ref().unwrap_or(&self.unit).clone();
+        let (within, slack) =
+            (column.within.unwrap_or(self.within), column.slack.unwrap_or(self.slack));
+        let apart = (within * value.abs()).max(slack);
+        let tolerance = match slack > within * value.abs() {
+            true => format!("{slack} {unit}"),
+            false => format!("{} %", (within * 1e4).round() / 1e2),
+        };
+        let concerns = |names: &[String], name: &String| names.is_empty() || names.contains(name);
+        let notes = self
+            .notes
+            .iter()
+            .filter(|note| concerns(&note.runs, &row.run) && concerns(&note.columns, &column.name));
+        let notes: Vec<&str> = notes.map(|note| note.text.trim()).collect();
+        let text = format!("{}: {}", row.run, column.name);
+        let bounds = (value - apart, value + apart);
+        let said = (tolerance.trim_end().to_owned(), notes.join(" "));
+        Ok(Claim::of_comparison(name, text, (value, unit), measure, bounds, said))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Verdict;
+    use super::*;
+
+    const TEXT: &str = "name = 'x'\nunit = 'KB'\nwithin = 0.05\nslack = 1.0\n\
+        columns = [\n  { name = 'a', measure = { metric = 'goodput' } },\n  \
+        { name = 'b', unit = 'us', within = 0.2, measure = { metric = 'rtt' } },\n]\n\
+        rows = [{ run = 'r', values = [100.0, nan] }, { run = 's', values = [2.0, 10.0] }]\n\
+        [[note]]\nruns = ['s']\ncolumns = ['b']\ntext = 'why'";
+
+    fn claims(text: &str) -> Result<Vec<Claim>, String> {
+        toml::from_str::<Comparison>(text).unwrap().claims()
+    }
+
+    #[test]
+    fn each_number_is_a_claim_with_bounds_around_it() {
+        let claims = claims(TEXT).unwrap();
+        let told: Vec<_> = claims.iter().map(|of| (&*of.name, &*of.text, &*of.unit)).collect();
+        assert_eq!(told, [("x.1", "r: a", "KB"), ("x.2", "s: a", "KB"), ("x.3", "s: b", "us")]);
+        assert_eq!(claims.iter().map(|of| &*of.note).collect::<Vec<_>>(), ["", "", "why"]);
+        let tolerances: Vec<_> = claims.iter().map(|of| &*of.tolerance).collect();
+        assert_eq!(tolerances, ["5 %", "1 KB", "20 %"]);
+        for (i, value, verdict) in [
+            (0, 104.9, Verdict::Reproduced),
+            (0, 105.1, Verdict::Deviates),
+            (1, 2.9, Verdict::Reproduced),
+            (1, 3.1, Verdict::Deviates),
+            (2, 8.1, Verdict::Reproduced),
+            (2, 7.9, Verdict::Deviates),
+        ] {
+            assert_eq!(claims[i].verdict(Some(value)), verdict, "{i} {value}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_table_is_refused() {
+        for (from, to, said) in [
+            ("[2.0, 10.0]", "[2.0]", "s: 1 values, not 2"),
+            ("'goodput'", "'good'", "a: there is no metric `good`"),
+            ("['b']", "['c']", "no such cell"),
+            ("['s']\n", "['t']\n", "no such cell"),
+        ] {
+            let refused = claims(&TEXT.replace(from, to)).unwrap_err();
+            assert!(refused.contains(said), "{refused}");
+        }
+    }
+}
