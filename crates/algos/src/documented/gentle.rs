@@ -1,7 +1,7 @@
 //! Gentle: halves after a mark, once a round trip, and else grows by a packet. An example.
 use tidegate_core::{
-    Ack, Card, CongestionControl, Equipment, Extent, Facts, Limit, Loss, Marker, Marking, Path,
-    TelemetryBytes, Time, params,
+    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Limit, Loss, Marker, Marking,
+    Path, TelemetryBytes, Time, params,
 };
 
 params! {
@@ -28,6 +28,7 @@ impl CongestionControl for Gentle {
         summary: "Halves after a mark, once a round trip, and else grows by a packet.",
         color: "#117733",
         marker: Marker::Star,
+        dash: Dash::Dotted,
         telemetry_bytes: TelemetryBytes::NONE,
         echo_bytes: TelemetryBytes::NONE,
     };
