@@ -440,7 +440,7 @@ fn time_series_are_of_what_is_chosen() {
     let text = |output: &str| {
         format!(
             "duration = '1ms'\n[fabric]\nkind = 'star'\nhosts = 3\n[transport]\n\
-             protocol = 'swift'\n[output]\n{output}\n"
+             protocol = 'swift'\n[[flows]]\nsrc = 'h0'\ndst = 'h1'\n[output]\n{output}\n"
         )
     };
     let usual = plan(&text("timeseries = '1us'")).output;
