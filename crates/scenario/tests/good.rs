@@ -453,7 +453,7 @@ fn time_series_are_of_what_is_chosen() {
     let ports = chosen.output.ports.unwrap();
     let ends = |port: u32| {
         let link = &chosen.fabric.links[port as usize / 2];
-        if port % 2 == 0 { (link.a, link.b) } else { (link.b, link.a) }
+        if port.is_multiple_of(2) { (link.a, link.b) } else { (link.b, link.a) }
     };
     let tor = Node::Switch(0);
     let expected = [(Node::Host(0), tor), (tor, Node::Host(1)), (tor, Node::Host(2))];

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use tidegate_core::wire::Header as _;
@@ -179,7 +179,7 @@ fn establish(
     load: Option<&str>,
     warnings: &mut Vec<String>,
 ) -> Result<(Endpoint, PeerId), Error> {
-    let (begun, mut pause) = (Instant::now(), FIRST_PAUSE);
+    let (begun, mut pause) = (Stopwatch::start(), FIRST_PAUSE);
     let (mut datagram, mut is_theirs) = (usual_datagram(options.to), false);
     loop {
         let size = Some(options.size.as_str());
@@ -199,7 +199,7 @@ fn establish(
                 let headers = datagram - endpoint.driver.node.context().mtu as usize;
                 (datagram, is_theirs) = (headers.saturating_add(theirs as usize), true);
             }
-            Gone::Full if begun.elapsed() + pause < MOST_PAUSES => {
+            Gone::Full if begun.wall() + pause < MOST_PAUSES => {
                 let wait = pause.as_secs_f64();
                 (options.says)(&format!("{}: {why}; tries again in {wait:.1} s", options.to));
                 rest(pause, options)?;
@@ -234,8 +234,8 @@ fn opened(
 
 /// Does nothing for so long, unless it is to end.
 fn rest(pause: Duration, options: &SendOptions<'_>) -> Result<(), Error> {
-    let begun = Instant::now();
-    while begun.elapsed() < pause {
+    let begun = Stopwatch::start();
+    while begun.wall() < pause {
         if options.interrupted.load(Ordering::Relaxed) {
             return Err(Error::Interrupted);
         }
