@@ -66,13 +66,15 @@ fn every_key_of_a_job_is_explained() {
 
 #[test]
 fn threads_change_nothing() {
-    let place = place();
+    let place = place().on("kind = \"leaf-spine\"\nracks = 3\nhosts_per_rack = 1\nspines = 2\n");
     let run = |partitions: &str, threads: u64| {
         let summary = place.run(&["--json", "--partitions", partitions]).json();
         assert_eq!(summary["engine"]["threads"], threads);
         steady(summary)
     };
-    assert_eq!(run("1", 1), run("2", 2));
+    let whole = run("1", 1);
+    assert_eq!(whole, run("2", 2));
+    assert_eq!(whole, run("3", 3));
 }
 
 #[test]

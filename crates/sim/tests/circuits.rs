@@ -368,8 +368,9 @@ fn power_fills_a_circuit_within_a_round_trip() {
         filling(setup, racks)
     };
     let (with, without) = (used(true), used(false));
-    // A base RTT of 23.6 us passes before anybody can know of the circuit.
-    assert!(with[0] < 0.3 && with[1] > 0.7 && with[2] > 0.95, "{with:?}");
+    // A base RTT of 23.6 us passes before any flow can react to the circuit; then the higher rate
+    // moves pending packets at once, which fills part of the last microseconds.
+    assert!(with[0] < 0.4 && with[1] > 0.7 && with[2] > 0.95, "{with:?}");
     assert!(without[1] < 0.55, "{without:?}");
     let all = with.iter().sum::<f64>() / 9.0;
     assert!(all > 0.8, "{all}");

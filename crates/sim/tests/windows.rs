@@ -81,9 +81,10 @@ fn powertcp_leaves_a_queue_of_the_sum_of_its_betas() {
 /// a β of one keeps the link busy.
 #[test]
 fn powertcp_fills_links_where_its_beta_is_a_packet() {
-    let seen = |n: u32, rate, mtu, beta_packets: Option<f64>| {
+    let seen = |n: u32, rate, mtu, beta_packets: Option<f64>, pending| {
         let (fabric, port) = funnel(n, rate, Span::us(1), mtu);
         let mut powertcp = stack("powertcp");
+        powertcp.set("pending_packet", Value::Choice(pending)).unwrap();
         if let Some(packets) = beta_packets {
             // 80 bytes of headers, and telemetry of 12 over one switch.
             let bytes = packets * f64::from(mtu + HEADER_BYTES + 12);
@@ -101,7 +102,7 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
         for n in [2, 4, 10, 20] {
             let rate = Rate::gbps(gbps);
             let ((default, warns), (packet, silent)) =
-                (seen(n, rate, mtu, None), seen(n, rate, mtu, Some(1.0)));
+                (seen(n, rate, mtu, None, "shift"), seen(n, rate, mtu, Some(1.0), "shift"));
             let case =
                 format!("{n} flows at {rate}, {mtu} B: {default:.3}, with a packet {packet:.3}");
             println!("{case}");
@@ -109,9 +110,10 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
             assert!(packet > 0.95 && default > 0.8, "{case}");
         }
     }
-    // Short paths: an independent simulator gives 0.970, 0.944 and 1.000.
+    // Short paths: an independent simulator, in which pending packets keep their time, gives 0.970,
+    // 0.944 and 1.000. Where they move, ten flows use 0.980.
     for (n, other) in [(4, 0.970), (10, 0.944), (20, 1.0)] {
-        let (ours, _) = seen(n, Rate::gbps(100), 1000, None);
+        let (ours, _) = seen(n, Rate::gbps(100), 1000, None, "keep");
         assert!((ours - other).abs() < 0.03, "{n} flows: {ours}, not {other}");
     }
 }
@@ -147,7 +149,9 @@ fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
                 format!("{n} flows at {rate}, {mtu} B: Jain {default:.3}, with more {more:.3}");
             println!("{case}");
             assert!(warns && !silent, "{case}");
-            assert!(more > 0.97 && (n > 4 || default < 0.8), "{case}");
+            assert!(more > 0.97, "{case}");
+            // Four flows with less of the BDP than a packet each have one packet in flight each.
+            assert!(n > 4 || (gbps, mtu) == (10, 4096) || default < 0.8, "{case}");
         }
     }
     let (default, warns) = seen(4, Rate::gbps(100), 1000, None);

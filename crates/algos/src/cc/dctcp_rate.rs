@@ -20,8 +20,8 @@
 //!
 //! # What it needs of the network
 //!
-//! Marks from a queue on, a step or a ramp (RED), in proportion to the port's rate, and that nothing
-//! is lost.
+//! Marks from a queue on, a step or a ramp (RED), in proportion to the port's rate, and that
+//! nothing is lost.
 //!
 //! # Differences from its source
 //!

@@ -58,8 +58,8 @@
 //!   overtaken) are ignored.
 //! * The authors' RDMA stack has no such case: it compares the first records with memory that
 //!   nothing has initialised. `first_sample = "against-zero"` is what it does where that memory
-//!   happens to be zero: counters wrap at 16.8 ms and 134 MB, so a flow begins with the mean load of
-//!   a link over some milliseconds at full weight. It reproduces part of the figures' effects, a
+//!   happens to be zero: counters wrap at 16.8 ms and 134 MB, so a flow begins with the mean load
+//!   of a link over some milliseconds at full weight. It reproduces part of the figures' effects, a
 //!   stale record more of them, neither all: it is no evidence for the paper's figures.
 //! * `β = HostBw · τ / N` with N = 100. The paper gives no N, its simulator a fixed 150 Mbit/s (N =
 //!   167 at 25 Gbit/s). The standing queue is Nβ, so N = 10 would mean 2.5 BDP of queue for 25

@@ -119,14 +119,17 @@ protocol = "{protocol}"
 
     /// The same between racks that circuits join, where every protocol runs.
     pub(crate) fn racks() -> Place {
-        let place = Place::usual();
-        let text = std::fs::read_to_string(place.path("scenario.toml")).unwrap();
+        Place::usual().on("kind = \"reconfigurable\"\nracks = 2\nhosts_per_rack = 2\n")
+    }
+
+    /// The same on another fabric.
+    pub(crate) fn on(self, fabric: &str) -> Place {
+        let text = std::fs::read_to_string(self.path("scenario.toml")).unwrap();
         let (before, rest) = text.split_once("[fabric]").unwrap();
         let (_, after) = rest.split_once("[transport]").unwrap();
-        let fabric = "[fabric]\nkind = \"reconfigurable\"\nracks = 2\nhosts_per_rack = 2\n";
-        std::fs::write(place.path("scenario.toml"), format!("{before}{fabric}[transport]{after}"))
-            .unwrap();
-        place
+        let text = format!("{before}[fabric]\n{fabric}[transport]{after}");
+        std::fs::write(self.path("scenario.toml"), text).unwrap();
+        self
     }
 
     /// A path in the folder.

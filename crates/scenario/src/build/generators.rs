@@ -15,11 +15,11 @@ pub(crate) const GENERATOR: Key = key(
     Shape::Word(&["tidegate", "sird-simulator", "python"]),
     Optional,
     "Whose generator draws the messages: this simulator's unless set. sird-simulator: those of \
-     SIRD's simulator, message for message, under every seed: each host has an MT19937 for gaps, \
-     one for sizes and one for receivers. python: one MT19937, seeded as Python's random by the \
-     seed, draws for each message the gap, the size, the sender and the receiver; times are whole \
-     nanoseconds, sizes at least 100 B. Both draw from time 0 on; what would begin before \
-     `start` is left out.",
+     github.com/epfl-dcsl/SIRD-Simulator, message for message, under every seed: each host has an \
+     MT19937 for gaps, one for sizes and one for receivers. python: one MT19937, seeded as \
+     Python's random by the seed, draws for each message the gap, the size, the sender and the \
+     receiver; times are whole nanoseconds, sizes at least 100 B. Both draw from time 0 on; what \
+     would begin before `start` is left out.",
 );
 
 pub(crate) const GENERATOR_SEED: Key = key(

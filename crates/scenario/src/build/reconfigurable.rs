@@ -78,8 +78,8 @@ pub(crate) static KEYS: &[Key] = &[
         "prebuffer",
         SPAN,
         Default("0us"),
-        "How long before a day of its circuit packets from one rack to another are marked as in that \
-         day, and their queue is the enlarged one. From a week less a day on they always are.",
+        "How long before a day of its circuit packets from one rack to another are marked as in \
+         that day, and their queue is the enlarged one. From a week less a day on they always are.",
     ),
 ];
 

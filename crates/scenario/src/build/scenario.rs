@@ -193,14 +193,12 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     let wishes = Wishes::of(&stacks, &facts);
     let differ = || paths::differ(&equipped.fabric);
     let routing = wishes.routing(switch_table, differ, &mut warnings)?;
-    let marking = match equipped.leaves_marking() {
-        true => wishes.marking(switch_table)?,
-        false => {
-            wishes.overruled(&facts, &mut warnings);
-            None
-        }
-    };
+    let is_left = equipped.leaves_marking();
+    let marking = if is_left { wishes.marking(switch_table)? } else { None };
     equipped.mark(switch_table, marking, facts.bdp_bytes)?;
+    if !is_left {
+        wishes.overruled(&facts, &equipped.fabric, &mut warnings);
+    }
     let switch::Equipped { mut fabric, pfc: said, .. } = equipped;
     let largest = wishes.largest_packet(&facts);
     pfc::settle(switch_table, &mut fabric, &said, wishes.lossless(), largest, &mut warnings)?;

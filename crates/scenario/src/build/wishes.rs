@@ -141,9 +141,13 @@ impl<'a> Wishes<'a> {
     }
 
     /// Warns of parameters that the scenario sets and that say how a protocol would have switches
-    /// mark, where the scenario says that of every switch itself.
-    pub(crate) fn overruled(&self, facts: &Facts, warnings: &mut Vec<String>) {
+    /// mark, where the scenario sets other marks at every switch of `fabric` itself.
+    pub(crate) fn overruled(&self, facts: &Facts, fabric: &Fabric, warnings: &mut Vec<String>) {
         for Wish { stack, equipment, .. } in &self.list {
+            let required = equipment.ecn.map(|marking| marking.settled(facts.bdp_bytes));
+            if fabric.switches.iter().all(|switch| switch.ecn == required) {
+                continue;
+            }
             let table = stack.protocol().table();
             // Another value of such a parameter asks for other marks.
             let asks = |name: &str| {

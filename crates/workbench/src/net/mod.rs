@@ -37,9 +37,9 @@ const SILENCE: Span = Span::s(5);
 /// At the end peers have so long to say that they have heard of it.
 const GOODBYE: Span = Span::ms(500);
 /// Parameters that differ from a simulated fabric's, of protocols that have them. A process waits
-/// for its core for some 50 us at rest and for milliseconds beside others. A target below that keeps
-/// a link idle, a timeout below it sends packets twice, and an acknowledgement for every packet
-/// costs as much processor time as the packet.
+/// for its core for some 50 us at rest and for milliseconds beside others. A target below that
+/// keeps a link idle, a timeout below it sends packets twice, and an acknowledgement for every
+/// packet costs as much processor time as the packet.
 const LIVE_PARAMS: [(&str, &str); 6] = [
     ("base_target", "500us"),
     ("fs_range", "500us"),

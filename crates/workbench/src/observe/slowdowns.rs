@@ -188,7 +188,10 @@ impl Measure for AckedSlowdowns {
 
     fn flow(&mut self, plan: &Plan, record: &FlowRecord) -> Result<(), Error> {
         let mtu = plan.fabric.mtu;
-        if let Some(EmptyPath { propagation, slowest, serialisation }) = self.paths.of(record, mtu)
+        // A flow without end has no ideal time.
+        if record.bytes != u64::MAX
+            && let Some(EmptyPath { propagation, slowest, serialisation }) =
+                self.paths.of(record, mtu)
         {
             let packets = record.bytes.div_ceil(u64::from(mtu));
             let whole = slowest.serialise(record.bytes + HEADER_BYTES * packets);

@@ -49,7 +49,7 @@ think = "3us"
     tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
 }
 
-pub(crate) const ALL: [Part; 13] = [
+pub(crate) const ALL: [Part; 17] = [
     Part::Traces,
     Part::Windows,
     Part::Messages,
@@ -63,6 +63,10 @@ pub(crate) const ALL: [Part; 13] = [
     Part::Circuits,
     Part::Buffers,
     Part::Downlinks,
+    Part::AckedSlowdowns,
+    Part::MeanBuffers,
+    Part::MeanDownlinks,
+    Part::Ports,
 ];
 
 fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
@@ -219,6 +223,10 @@ fn measures_change_no_outcome_and_do_without_each_other() {
             "circuits",
             "buffers",
             "downlinks_kb",
+            "acked_slowdowns",
+            "mean_buffers",
+            "mean_downlinks_kb",
+            "ports",
         ];
         for (part, key) in ALL.into_iter().zip(keys) {
             let mut alone = seen(&plan, &[part], Span::us(10));

@@ -114,7 +114,7 @@ fn seeds_are_averaged_and_one_without_an_answer_leaves_none() {
 }
 
 /// A table of every metric that has an answer for the flows of the measures' tests.
-const ANSWERED: [&str; 36] = [
+const ANSWERED: [&str; 48] = [
     "metric = 'goodput'\nlabel = 'short'",
     "metric = 'worst'\nlabel = 'long'\nphases = [[0.1, 0.4, 50.0]]",
     "metric = 'carried'\nof_gbps = 50.0",
@@ -151,6 +151,18 @@ const ANSWERED: [&str; 36] = [
     "metric = 'rest-window'\nlink = 'tor0>h3'\nrest_us = 100.0",
     "metric = 'rest-spread'\nlink = 'tor0>h3'\nrest_us = 100.0",
     "metric = 'decay'\nlink = 'tor0>h3'\nrest_us = 300.0\npart = 0.1",
+    "metric = 'queue-at'\nlink = 'tor0>h3'\nat_us = 250.0",
+    "metric = 'averaged-queue'\nlink = 'tor0>h3'\nfrom_us = 100.0\nto_us = 400.0",
+    "metric = 'peak-at'\nlink = 'tor0>h3'\nfrom_us = 100.0",
+    "metric = 'emptied'\nlink = 'tor0>h3'\nfrom_us = 0.0\nkb = 10000.0",
+    "metric = 'port-rate'\nlink = 'tor0>h3'\nfrom_us = 100.0\nfor_us = 200.0",
+    "metric = 'mean-queue'\nlink = 'tor0>h3'",
+    "metric = 'averaged-buffer'",
+    "metric = 'averaged-downlink'",
+    "metric = 'mean-message'\nlabels = ['short']",
+    "metric = 'acked-slowdown'\nlabel = 'short'\nshare = 0.9",
+    "metric = 'offered'",
+    "metric = 'downlinks'\nhosts = 4.0",
 ];
 
 /// Racks that circuits join, from a night to another: every day that counts does so whole.
