@@ -1,6 +1,6 @@
 //! Any text as a fabric and as flows of another simulator: a scenario or an error, never a panic.
 #![no_main]
-use tidegate_scenario::exchange::{Format, Input, import};
+use tidegate_scenario::interop::{Format, Input, import};
 
 const BASE: &str = "duration = '1ms'\nfabric = { kind = 'star', hosts = 4 }\n\
     transport = { protocol = 'swift' }\nflows = [{ src = 'h0', dst = 'h1' }]";

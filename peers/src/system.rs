@@ -96,7 +96,7 @@ impl fmt::Display for Choice {
             Kind::Udp => f.write_str("udp"),
             Kind::Tcp(control) => write!(f, "tcp-{control}"),
             Kind::Quinn => f.write_str("quinn"),
-            Kind::Endpoint(protocol) => f.write_str(protocol.card().name),
+            Kind::Endpoint(protocol) => f.write_str(protocol.info().name),
         }?;
         f.write_str(if self.busy { POLLS } else { "" })
     }

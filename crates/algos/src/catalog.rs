@@ -35,9 +35,9 @@ macro_rules! catalog {
         use tidegate_core::wire::{self, Carried, Format, Header, HeaderError};
         use tidegate_core::workload::SizeMix;
         use tidegate_core::{
-            Application, Body, Card, Endpoint, Equipment, Facts, Frame, Handle,
-            HopTrace, HostContext, Limits, Message, PacketMut, Path, PathOracle, Profile, Reply,
-            Time, Transmit, Transport,
+            Application, Body, Endpoint, FabricProperties, FabricRequirements, Frame, Handle,
+            HopTrace, HostContext, Limits, Message, OperatingPoint, PacketMut, Path, PathOracle,
+            ProtocolInfo, Reply, Time, Transmit, Transport,
         };
 
         /// A protocol of the catalog.
@@ -50,12 +50,12 @@ macro_rules! catalog {
             pub const ALL: &'static [Protocol] = &[$(Protocol::$Name,)*];
 
             /// Its card.
-            pub const fn card(self) -> &'static Card {
+            pub const fn info(self) -> &'static ProtocolInfo {
                 match self { $(Protocol::$Name => &<$Type as Endpoint>::CARD,)* }
             }
             /// The protocol of that name.
             pub fn named(name: &str) -> Option<Protocol> {
-                Protocol::ALL.iter().copied().find(|protocol| protocol.card().name == name)
+                Protocol::ALL.iter().copied().find(|protocol| protocol.info().name == name)
             }
             /// The table of its parameters.
             pub fn table(self) -> Table {
@@ -149,19 +149,19 @@ macro_rules! catalog {
                 match self { $(Stack::$Name(params) => Params::conflict(&**params),)* }
             }
             /// What the protocol wants of the fabric.
-            pub fn equipment(&self, fabric: &Facts) -> Equipment {
+            pub fn requirements(&self, fabric: &FabricProperties) -> FabricRequirements {
                 match self { $(Stack::$Name(params) =>
-                    <$Type as Endpoint>::equipment(params, fabric),)* }
+                    <$Type as Endpoint>::requirements(params, fabric),)* }
             }
             /// What the protocol aims at where a flow sends `rate_bps` on this path, and whether it
             /// is at home there. Telemetry is not part of the path's full packet.
-            pub fn profile(&self, path: &Path, rate_bps: f64) -> Profile {
+            pub fn operating_point(&self, path: &Path, rate_bps: f64) -> OperatingPoint {
                 match self { $(Stack::$Name(params) =>
-                    <$Type as Endpoint>::profile(params, path, rate_bps),)* }
+                    <$Type as Endpoint>::operating_point(params, path, rate_bps),)* }
             }
             /// Fits the parameters to the sizes of what hosts will send; what users should know of
             /// that.
-            pub fn fit(&mut self, fabric: &Facts, sizes: &SizeMix) -> Option<String> {
+            pub fn fit(&mut self, fabric: &FabricProperties, sizes: &SizeMix) -> Option<String> {
                 match self { $(Stack::$Name(params) =>
                     <$Type as Endpoint>::fit(params, fabric, sizes),)* }
             }

@@ -8,8 +8,8 @@ use tidegate_core::params::{Bounds, Kind, Params, SetError, Value};
 
 use crate::windowed::ConnectionParams;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Domain, Extent, Facts, Hop, Limit, Loss, LossKind, MAX_HOPS,
-    Path, Rate, Rng, Span, Telemetry, Time,
+    Ack, CongestionControl, Domain, Extent, FabricProperties, Hop, Limit, Loss, LossKind, MAX_HOPS,
+    Path, ProtocolInfo, Rate, Rng, Span, Telemetry, Time,
 };
 
 use crate::Protocol;
@@ -64,8 +64,8 @@ pub(crate) fn path() -> Path {
 }
 
 /// A slow fabric of one switch.
-pub(crate) fn facts() -> Facts {
-    Facts {
+pub(crate) fn properties() -> FabricProperties {
+    FabricProperties {
         bdp_bytes: 10_000.0,
         base_rtt: Span::us(8),
         host_rate: Rate::gbps(10),
@@ -282,20 +282,22 @@ pub(crate) fn same_events_give_same_limits<C: CongestionControl>() {
 /// what switches write takes room in the packet.
 #[test]
 fn packets_ask_for_the_same_in_every_fabric() {
-    let slow = facts();
-    let fast = Facts { bdp_bytes: 1e6, fastest: Rate::gbps(800), mtu: 4096, hops: 5, ..slow };
+    let slow = properties();
+    let fast =
+        FabricProperties { bdp_bytes: 1e6, fastest: Rate::gbps(800), mtu: 4096, hops: 5, ..slow };
     for protocol in Protocol::ALL {
-        let [a, b] = [slow, fast].map(|facts| protocol.stack().equipment(&facts));
+        let [a, b] = [slow, fast].map(|properties| protocol.stack().requirements(&properties));
         assert_eq!((a.ecn.is_some(), a.telemetry), (b.ecn.is_some(), b.telemetry), "{protocol:?}");
-        for ecn in [(a, slow), (b, fast)].map(|(wants, facts)| Some((wants.ecn?, facts))) {
-            let Some((marking, facts)) = ecn else { continue };
-            let ecn = marking.settled(facts.bdp_bytes);
+        for ecn in [(a, slow), (b, fast)].map(|(wants, properties)| Some((wants.ecn?, properties)))
+        {
+            let Some((marking, properties)) = ecn else { continue };
+            let ecn = marking.resolved(properties.bdp_bytes);
             assert!(ecn.min_bytes <= ecn.max_bytes && ecn.max_bytes.is_finite(), "{protocol:?}");
             assert!((0.0..=1.0).contains(&marking.pmax), "{protocol:?}");
         }
         assert_eq!(
             a.telemetry != Telemetry::NONE,
-            protocol.card().telemetry(1) > 0,
+            protocol.info().telemetry(1) > 0,
             "{protocol:?}"
         );
     }
@@ -323,8 +325,8 @@ pub(crate) fn extremes_of_every_parameter_are_usable<C: CongestionControl>() {
                     info.name
                 );
             }
-            let profile = C::profile(&params, &path(), 1e9);
-            if let Some(warning) = profile.domain_warning {
+            let operating_point = C::operating_point(&params, &path(), 1e9);
+            if let Some(warning) = operating_point.domain_warning {
                 assert!(!warning.is_empty() && !warning.contains("NaN"), "{warning:?}");
             }
         }
@@ -354,38 +356,38 @@ fn is_snake_case(name: &str) -> bool {
 }
 
 /// Cards of the catalog, and of the example in the documents, which may join it.
-fn cards() -> impl Iterator<Item = &'static Card> {
+fn cards() -> impl Iterator<Item = &'static ProtocolInfo> {
     let example = &<Gentle as CongestionControl>::CARD;
-    Protocol::ALL.iter().map(|protocol| protocol.card()).chain([example])
+    Protocol::ALL.iter().map(|protocol| protocol.info()).chain([example])
 }
 
 #[test]
 fn every_card_is_complete() {
     for protocol in Protocol::ALL {
-        assert_eq!(Protocol::named(protocol.card().name), Some(*protocol));
+        assert_eq!(Protocol::named(protocol.info().name), Some(*protocol));
     }
-    for card in cards() {
-        assert!(is_kebab_case(card.name), "{}", card.name);
+    for info in cards() {
+        assert!(is_kebab_case(info.name), "{}", info.name);
         assert!(
-            !card.title.is_empty() && card.citation.len() > 20 && card.summary.ends_with('.'),
-            "{card:?}"
+            !info.title.is_empty() && info.citation.len() > 20 && info.summary.ends_with('.'),
+            "{info:?}"
         );
-        assert!(!card.summary.contains('\n'), "{card:?}");
-        let digits = card.color.strip_prefix('#').unwrap_or_default();
+        assert!(!info.summary.contains('\n'), "{info:?}");
+        let digits = info.color.strip_prefix('#').unwrap_or_default();
         assert!(
             digits.len() == 6 && digits.chars().all(|c| matches!(c, '0'..='9' | 'a'..='f')),
-            "{card:?}"
+            "{info:?}"
         );
         assert!(
-            card.telemetry(MAX_HOPS as u32) < 256 && card.echo(MAX_HOPS as u32) < 256,
-            "{card:?}"
+            info.telemetry(MAX_HOPS as u32) < 256 && info.echo(MAX_HOPS as u32) < 256,
+            "{info:?}"
         );
     }
 }
 
 #[test]
 fn no_two_cards_are_alike() {
-    let cards: Vec<&Card> = cards().collect();
+    let cards: Vec<&ProtocolInfo> = cards().collect();
     for (i, a) in cards.iter().enumerate() {
         for b in &cards[..i] {
             assert!(
@@ -405,7 +407,7 @@ fn every_parameter_is_documented_and_in_range() {
     for protocol in Protocol::ALL {
         let mut names: Vec<&str> = Vec::new();
         for info in protocol.table() {
-            let at = alloc::format!("{}.{}", protocol.card().name, info.name);
+            let at = alloc::format!("{}.{}", protocol.info().name, info.name);
             assert!(is_snake_case(info.name) && !names.contains(&info.name), "{at}");
             names.push(info.name);
             assert!(info.meaning.ends_with('.') && !info.source.is_empty(), "{at}");
@@ -428,7 +430,7 @@ fn every_parameter_is_documented_and_in_range() {
 fn every_parameter_can_be_set_and_read() {
     for protocol in Protocol::ALL {
         for info in protocol.table() {
-            let at = alloc::format!("{}.{}", protocol.card().name, info.name);
+            let at = alloc::format!("{}.{}", protocol.info().name, info.name);
             for value in settings(&info.kind, info.range) {
                 let mut stack = protocol.stack();
                 assert_eq!(stack.set(info.name, value), Ok(()), "{at} = {value}");

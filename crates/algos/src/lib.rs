@@ -13,12 +13,12 @@ mod catalog;
 mod contract;
 #[cfg(test)]
 mod documented;
+#[cfg(test)]
+mod harness;
 mod hops;
 mod kit;
 pub mod law;
 mod pace;
-#[cfg(test)]
-mod testbed;
 pub mod windowed;
 
 catalog! {

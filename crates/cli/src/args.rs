@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args as Group, Parser, Subcommand};
 use clap_complete::Shell;
-use tidegate_workbench::{self as workbench, Format, Override, Says, SeedList};
+use tidegate_workbench::{self as workbench, Format, Notice, Override, SeedList};
 
 use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
@@ -230,7 +230,7 @@ impl Voice {
     }
 
     /// Who tells what is run, if that is wanted.
-    pub(crate) fn teller(self) -> Option<Says<'static>> {
+    pub(crate) fn teller(self) -> Option<Notice<'static>> {
         if self.verbose { Some(&complain) } else { None }
     }
 }

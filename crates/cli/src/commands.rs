@@ -243,7 +243,7 @@ fn observed<T>(
     result
 }
 
-fn options<'a>(how: &'a How, progress: Option<workbench::Listener<'a>>) -> RunOptions<'a> {
+fn options<'a>(how: &'a How, progress: Option<workbench::ProgressListener<'a>>) -> RunOptions<'a> {
     RunOptions {
         out: how.out.as_deref(),
         force: how.force,

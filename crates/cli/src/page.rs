@@ -1,14 +1,14 @@
 //! The catalog as pages for people.
 
-use tidegate_workbench::{ParameterInfo, ProtocolInfo, TelemetryBytes};
+use tidegate_workbench::{ParameterInfo, ProtocolEntry, TelemetryBytes};
 
 use crate::grid::{drawn, new, prose};
 
 /// All protocols, a line each.
-pub(crate) fn list(protocols: &[ProtocolInfo]) -> String {
+pub(crate) fn list(protocols: &[ProtocolEntry]) -> String {
     let mut table = new(&["protocol", "family", "needs of switches", "what it does"], 4);
     for protocol in protocols {
-        let ProtocolInfo { name, family, summary, .. } = protocol;
+        let ProtocolEntry { name, family, summary, .. } = protocol;
         table.add_row([
             (*name).to_owned(),
             (*family).to_owned(),
@@ -20,7 +20,7 @@ pub(crate) fn list(protocols: &[ProtocolInfo]) -> String {
 }
 
 /// One protocol.
-pub(crate) fn protocol(protocol: &ProtocolInfo) -> String {
+pub(crate) fn protocol(protocol: &ProtocolEntry) -> String {
     let mut text = format!("{} ({})\n\n{}\n\n", protocol.title, protocol.name, protocol.summary);
     text.push_str(&format!("Family              {}\n", protocol.family));
     text.push_str(&format!("Published in        {}\n", protocol.citation));
@@ -30,7 +30,7 @@ pub(crate) fn protocol(protocol: &ProtocolInfo) -> String {
     }
     text.push_str(&format!("Telemetry in data   {}\n", telemetry(protocol.telemetry_bytes)));
     text.push_str(&format!("Echoed in acks      {}\n", telemetry(protocol.echo_bytes)));
-    let ProtocolInfo { color, marker, dash, .. } = protocol;
+    let ProtocolEntry { color, marker, dash, .. } = protocol;
     text.push_str(&format!("In plots            {color}, {marker}, {dash}\n"));
     if protocol.parameters.is_empty() {
         text.push_str("\nIt has no parameters.\n");
@@ -52,7 +52,7 @@ pub(crate) fn protocol(protocol: &ProtocolInfo) -> String {
     prose(&text)
 }
 
-fn needs(protocol: &ProtocolInfo) -> String {
+fn needs(protocol: &ProtocolEntry) -> String {
     if protocol.needs.is_empty() { "nothing".to_owned() } else { protocol.needs.join(", ") }
 }
 

@@ -10,7 +10,7 @@ fn names() -> Vec<String> {
         .output()
         .unwrap();
     let list: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
-    list.as_array().unwrap().iter().map(|card| card["name"].as_str().unwrap().to_string()).collect()
+    list.as_array().unwrap().iter().map(|info| info["name"].as_str().unwrap().to_string()).collect()
 }
 
 fn sources(folder: &Path, found: &mut Vec<PathBuf>) {

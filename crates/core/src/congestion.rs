@@ -1,7 +1,10 @@
 //! Congestion control: "how much may this flow send?"
 
 use crate::params::Params;
-use crate::{Card, Equipment, Facts, Habits, Hop, Profile, Rate, Span, Time, choice};
+use crate::{
+    ConnectionDefaults, FabricProperties, FabricRequirements, Hop, OperatingPoint, ProtocolInfo,
+    Rate, Span, Time, choice,
+};
 
 /// What a congestion control knows of its path when the connection starts.
 #[derive(Clone, Copy, Debug)]
@@ -149,20 +152,20 @@ impl Limit {
 /// [`start`](Self::start), [`on_ack`](Self::on_ack) and [`limit`](Self::limit) have to be written.
 pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     /// Who it is.
-    const CARD: Card;
+    const CARD: ProtocolInfo;
     /// Its parameters.
     type Params: Params;
     /// What its connections do unless the scenario says otherwise.
-    const HABITS: Habits = Habits::DEFAULT;
+    const CONNECTION_DEFAULTS: ConnectionDefaults = ConnectionDefaults::DEFAULT;
 
     /// What it wants of the fabric. Telemetry, and whether anything is marked, depend on parameters
     /// alone: packets ask for them. Default: nothing.
-    fn equipment(_params: &Self::Params, _fabric: &Facts) -> Equipment {
-        Equipment::NONE
+    fn requirements(_params: &Self::Params, _fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements::NONE
     }
     /// What it aims at where a flow sends `rate_bps` on this path, and whether it is at home there.
-    fn profile(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Profile {
-        Profile::DEFAULT
+    fn operating_point(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> OperatingPoint {
+        OperatingPoint::DEFAULT
     }
 
     /// State of a new connection.

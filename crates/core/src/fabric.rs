@@ -111,7 +111,7 @@ pub struct Discipline {
     /// Which queue a packet joins.
     pub queues: Queues,
     /// Which of those that may send goes next.
-    pub turns: Turns,
+    pub service: ServiceOrder,
     /// Queues that may not take all of the link.
     pub limits: Vec<QueueLimit>,
 }
@@ -127,7 +127,7 @@ pub enum Queues {
 
 /// Whose turn it is.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Turns {
+pub enum ServiceOrder {
     /// The lowest number's.
     Strict,
     /// By deficit round robin: so many bytes a turn, by queue.

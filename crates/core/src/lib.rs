@@ -7,18 +7,18 @@
 
 extern crate alloc;
 
-mod card;
 pub mod circuits;
 pub mod collective;
 mod congestion;
 mod dilation;
-mod equipment;
 pub mod fabric;
 pub mod faults;
 pub mod math;
+mod operating_point;
 mod packet;
 pub mod params;
-mod profile;
+mod protocol_info;
+mod requirements;
 mod rng;
 pub mod routes;
 mod time;
@@ -28,16 +28,16 @@ mod units;
 pub mod wire;
 pub mod workload;
 
-pub use card::{Card, Dash, Marker, TelemetryBytes};
 pub use congestion::{
     Ack, CongestionControl, Limit, Loss, LossKind, Path, PendingRule, RecoveryRule, WindowRule,
 };
 pub use dilation::Dilation;
-pub use equipment::{Equipment, Facts, Marking, Need, Telemetry};
+pub use operating_point::{ConnectionDefaults, OperatingPoint};
 pub use packet::{
     Body, Frame, HEADER_BYTES, Hop, HopTrace, MAX_HOPS, MIN_WIRE_BYTES, PacketMut, frame_flag,
 };
-pub use profile::{Habits, Profile};
+pub use protocol_info::{Dash, Marker, ProtocolInfo, TelemetryBytes};
+pub use requirements::{FabricProperties, FabricRequirements, Marking, Need, Telemetry};
 pub use rng::{Domain, Rng, mix64};
 pub use time::{Span, Time};
 pub use token_bucket::TokenBucket;

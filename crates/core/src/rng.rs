@@ -22,7 +22,7 @@ pub enum Domain {
     Spray = 7,
     /// How long software holds packets; the entity is the host.
     Stack = 8,
-    /// Turns of the clients of closed loops; the entity is the client and the turn.
+    /// ServiceOrder of the clients of closed loops; the entity is the client and the turn.
     Loops = 9,
 }
 

@@ -3,7 +3,10 @@
 use crate::params::Params;
 use crate::wire::Carried;
 use crate::workload::SizeMix;
-use crate::{Card, Equipment, Facts, HEADER_BYTES, PacketMut, Path, Profile, Rate, Span, Time};
+use crate::{
+    FabricProperties, FabricRequirements, HEADER_BYTES, OperatingPoint, PacketMut, Path,
+    ProtocolInfo, Rate, Span, Time,
+};
 use alloc::string::String;
 
 /// A message the application hands over, whole. Its size may be unlimited ([`Message::UNLIMITED`]).
@@ -128,8 +131,8 @@ impl HostContext {
 
     /// The fabric as this host knows it, as if it were its own link: enough for what packets ask of
     /// switches.
-    pub fn facts(&self) -> Facts {
-        Facts {
+    pub fn properties(&self) -> FabricProperties {
+        FabricProperties {
             bdp_bytes: self.bdp_bytes,
             base_rtt: self.fabric_base_rtt,
             host_rate: self.nic_rate,
@@ -254,7 +257,7 @@ pub trait Transport {
 /// A transport that the catalog can make: a [`Transport`] with a card and parameters.
 pub trait Endpoint: Transport + Sized {
     /// Who it is.
-    const CARD: Card;
+    const CARD: ProtocolInfo;
     /// Its parameters.
     type Params: Params;
     /// Its headers.
@@ -268,15 +271,19 @@ pub trait Endpoint: Transport + Sized {
     /// Fits the parameters to the sizes of what hosts will send: called once, before any transport
     /// is made, and not at all by a driver that knows no sizes. Says what users should know of it.
     /// Default: nothing depends on that.
-    fn fit(_params: &mut Self::Params, _fabric: &Facts, _sizes: &SizeMix) -> Option<String> {
+    fn fit(
+        _params: &mut Self::Params,
+        _fabric: &FabricProperties,
+        _sizes: &SizeMix,
+    ) -> Option<String> {
         None
     }
     /// What it wants of the fabric. Default: nothing.
-    fn equipment(_params: &Self::Params, _fabric: &Facts) -> Equipment {
-        Equipment::NONE
+    fn requirements(_params: &Self::Params, _fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements::NONE
     }
     /// What it aims at where a flow sends `rate_bps` on this path, and whether it is at home there.
-    fn profile(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> Profile {
-        Profile::DEFAULT
+    fn operating_point(_params: &Self::Params, _path: &Path, _rate_bps: f64) -> OperatingPoint {
+        OperatingPoint::DEFAULT
     }
 }

@@ -5,7 +5,7 @@ use tidegate_core::wire::{self, HeaderError};
 
 use crate::endpoint::Packet;
 use crate::message::Head;
-use crate::session::header::{Header, control::Told};
+use crate::session::header::{Header, control::ControlMessage};
 
 /// Reads a datagram of a protocol; the packet, but for what stands in the IP header, and the length
 /// of its headers.
@@ -39,7 +39,7 @@ pub fn datagram(protocol: Protocol, bytes: &[u8]) {
 /// When a parser does, takes what it would not write, or takes a header that is not whole.
 pub fn header(bytes: &[u8]) {
     same::<Header>(bytes);
-    same::<Told>(bytes);
+    same::<ControlMessage>(bytes);
     same::<Head>(bytes);
 }
 

@@ -148,7 +148,7 @@ impl Driver {
     ///
     /// # Errors
     /// Where the system has any.
-    pub fn turn(&mut self, until: Time) -> io::Result<()> {
+    pub fn poll(&mut self, until: Time) -> io::Result<()> {
         if self.work()? {
             self.sleep(until, None)?;
         }

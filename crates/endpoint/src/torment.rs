@@ -124,10 +124,10 @@ pub fn torment(protocol: Protocol, script: &[u8]) {
     }
     let most = MOST_AT_ONCE + host.nic_rate.bytes_in(now.since(Time::ZERO)) / MIN_WIRE_BYTES as u64;
     let rest = (0..most).find(|_| endpoint.transmit(now).is_none());
-    assert!(rest.is_some(), "{}: more than {most} packets at one moment", protocol.card().name);
+    assert!(rest.is_some(), "{}: more than {most} packets at one moment", protocol.info().name);
     (0..host.hosts).for_each(|peer| forget(&mut endpoint, now, peer, &mut heard));
-    assert_eq!(endpoint.transmit(now), None, "{} knows nobody", protocol.card().name);
-    assert_eq!(endpoint.deadline(), Time::NEVER, "{} knows nobody", protocol.card().name);
+    assert_eq!(endpoint.transmit(now), None, "{} knows nobody", protocol.info().name);
+    assert_eq!(endpoint.deadline(), Time::NEVER, "{} knows nobody", protocol.info().name);
 }
 
 fn forget(endpoint: &mut Endpoint, now: Time, peer: u32, heard: &mut Heard) {

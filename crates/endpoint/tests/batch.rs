@@ -97,7 +97,7 @@ fn batches_of_any_size_are_what_single_calls_give() {
         let payload: u32 = single.iter().flatten().map(|packet| packet.body.payload_bytes).sum();
         assert!(packets > 130 && payload == 135_006, "{packets} packets, {payload} B");
         for places in [1, 2, 7, 64] {
-            assert!(sent(protocol, Some(places)) == single, "{}", protocol.card().name);
+            assert!(sent(protocol, Some(places)) == single, "{}", protocol.info().name);
         }
     }
 }
@@ -114,7 +114,7 @@ fn replies_wait_in_bounded_memory_and_the_rest_is_lost() {
         let Some(packet) = from.transmit(Time::us(1)) else { continue };
         (0..100_000).for_each(|_| to.receive(Time::us(2), packet, &mut Deaf));
         let replies = (0..100_000).take_while(|_| to.transmit(Time::us(2)).is_some()).count();
-        assert!(replies <= 66_000, "{}: {replies} replies", protocol.card().name);
+        assert!(replies <= 66_000, "{}: {replies} replies", protocol.info().name);
         waited += u32::from(replies > 65_000);
     }
     assert!(waited > 5, "a full queue in {waited} protocols");

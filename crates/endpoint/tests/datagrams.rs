@@ -146,7 +146,7 @@ fn what_is_no_header_is_refused_for_what_is_wrong_with_it() {
             bytes.resize(start + 4 * words(first), 0);
             bytes[start..start + 4].copy_from_slice(&[1, first.number, 0, words(first) as u8]);
         }
-        let name = protocol.card().name;
+        let name = protocol.info().name;
         assert!(parsed(protocol, &bytes).is_ok(), "{name}, {}", kind.name);
         let with = |place: usize, value: u8| {
             let mut bytes = bytes.clone();

@@ -85,7 +85,7 @@ fn questions_without_end_take_no_memory_and_keep_nobody_out() {
             client.node.send(client.now(), peer, &[], body, Terms::default()).unwrap();
             while !over.load(Ordering::Relaxed) {
                 let until = client.now() + Span::ms(10);
-                client.turn(until).unwrap();
+                client.poll(until).unwrap();
                 while let Some(event) = client.node.event() {
                     if matches!(event, Event::Delivered(_)) {
                         is_in.store(true, Ordering::Relaxed);
@@ -99,7 +99,7 @@ fn questions_without_end_take_no_memory_and_keep_nobody_out() {
             || (!is_in.load(Ordering::Relaxed) && server.now() < begun + PATIENCE)
         {
             let until = server.now() + Span::ms(10);
-            server.turn(until).unwrap();
+            server.poll(until).unwrap();
             while let Some(event) = server.node.event() {
                 match event {
                     Event::Opened(_) => opened += 1,

@@ -35,8 +35,8 @@ use tidegate_core::routes::Routes;
 use tidegate_core::wire::{Header as _, MAX_HEADER_BYTES};
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
-    ConnectionPolicy, Domain, Equipment, Extent, Facts, HEADER_BYTES, Marking, Need, Rate, Rng,
-    Span, Time, frame_flag,
+    ConnectionPolicy, Domain, Extent, FabricProperties, FabricRequirements, HEADER_BYTES, Marking,
+    Need, Rate, Rng, Span, Time, frame_flag,
 };
 use tidegate_endpoint::Packet;
 use tidegate_endpoint::node::{Arrival, Config, Event, Node, PeerId, Terms};
@@ -70,12 +70,12 @@ struct Submission {
 
 /// What a receiver draws depends on the number of its host.
 fn draws_by_number(protocol: Protocol) -> bool {
-    protocol.card().name == "expresspass"
+    protocol.info().name == "expresspass"
 }
 
 /// It takes numbers of messages for the order in which they were submitted.
 fn counts_on(protocol: Protocol) -> bool {
-    protocol.card().name == "toy-credit"
+    protocol.info().name == "toy-credit"
 }
 
 /// Messages among all hosts, of one byte to many packets.
@@ -128,11 +128,11 @@ fn fabric(protocol: Protocol, hosts: usize) -> (Fabric, Routing) {
         circuits: None,
     };
     let reach = Routes::new(&fabric).unwrap().reach();
-    let Equipment { ecn, credit_queue, routing, .. } =
-        protocol.stack().equipment(&Facts::of(&fabric, reach, None));
+    let FabricRequirements { ecn, credit_queue, routing, .. } =
+        protocol.stack().requirements(&FabricProperties::of(&fabric, reach, None));
     let switch = &mut fabric.switches[0];
     switch.credit_queue = credit_queue;
-    switch.ecn = ecn.map(|_| Marking::step(Extent::Bytes(1.0)).settled(0.0));
+    switch.ecn = ecn.map(|_| Marking::step(Extent::Bytes(1.0)).resolved(0.0));
     (fabric, routing)
 }
 
@@ -445,7 +445,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
     };
     let mut world = World {
         protocol,
-        name: format!("{}, {hosts} hosts, seed {seed}", protocol.card().name),
+        name: format!("{}, {hosts} hosts, seed {seed}", protocol.info().name),
         now: Time::us(1),
         hosts: expected.into_iter().enumerate().map(host).collect(),
         fabric: OpenFabric::new(fabric, routing, seed).unwrap(),
@@ -497,15 +497,15 @@ fn nodes_send_what_the_simulator_sends() {
 #[test]
 fn nodes_among_others_do_too_and_read_what_switches_say() {
     // Among several peers dcPIM draws, too.
-    let draws = |protocol| draws_by_number(protocol) || protocol.card().name == "dcpim";
+    let draws = |protocol| draws_by_number(protocol) || protocol.info().name == "dcpim";
     let protocols = Protocol::ALL.iter().filter(|&&protocol| !draws(protocol));
     for &protocol in protocols {
         let seen: Vec<_> = (1..=4).map(|seed| agree(protocol, 3, seed)).collect();
         let sum = |of: fn(&Seen) -> u64| seen.iter().map(of).sum::<u64>();
-        let name = protocol.card().name;
+        let name = protocol.info().name;
         let (fabric, _) = fabric(protocol, 3);
         let reach = Routes::new(&fabric).unwrap().reach();
-        let asks = protocol.stack().equipment(&Facts::of(&fabric, reach, None));
+        let asks = protocol.stack().requirements(&FabricProperties::of(&fabric, reach, None));
         assert_eq!(sum(|seen| seen.marks) > 100, asks.ecn.is_some(), "{name}: {seen:?}");
         assert_eq!(sum(|seen| seen.peaks) > 100, asks.telemetry.peak_on_data, "{name}: {seen:?}");
         assert_eq!(sum(|seen| seen.records) > 100, asks.telemetry.hop_records, "{name}: {seen:?}");

@@ -167,7 +167,7 @@ fn endpoints_send_what_the_simulator_sends() {
                 trace.sort_by_key(|r| (r.0, r.1));
             }
             assert!(ours.len() > 1_000, "{} packets are too few to mean anything", ours.len());
-            let name = protocol.card().name;
+            let name = protocol.info().name;
             for (a, b) in ours.iter().zip(&theirs) {
                 assert_eq!(a, b, "{name}, seed {seed}");
             }

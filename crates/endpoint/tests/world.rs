@@ -15,7 +15,7 @@ use std::panic::RefUnwindSafe;
 
 use bytes::Bytes;
 use tidegate_algos::Protocol;
-use tidegate_core::{Domain, Facts, Need, Rate, Rng, Span, Time};
+use tidegate_core::{Domain, FabricProperties, Need, Rate, Rng, Span, Time};
 use tidegate_endpoint::node::{
     Arrival, Config, Delivery, Event, Gone, Limits, Node, PeerId, Piece, Terms, Ticket,
 };
@@ -89,7 +89,7 @@ fn bytes_of(key: u64, length: usize) -> Vec<u8> {
 
 /// Whether its hosts have to agree on the time, as its paper has it.
 fn keeps_time(protocol: Protocol) -> bool {
-    let facts = Facts {
+    let properties = FabricProperties {
         bdp_bytes: 1e5,
         base_rtt: RTT,
         host_rate: Rate::gbps(1),
@@ -98,7 +98,7 @@ fn keeps_time(protocol: Protocol) -> bool {
         mtu: 1_000,
         hops: 1,
     };
-    protocol.stack().equipment(&facts).same_clock
+    protocol.stack().requirements(&properties).same_clock
 }
 
 /// Without jitter.
@@ -422,14 +422,14 @@ fn seeds() -> Range<u64> {
 /// All protocols in turn.
 fn all(faults: impl Fn(u64) -> Faults, check: impl Fn(&World) + RefUnwindSafe) {
     // The toy does not recover from losses.
-    let protocols = Protocol::ALL.iter().filter(|protocol| protocol.card().name != "toy-credit");
+    let protocols = Protocol::ALL.iter().filter(|protocol| protocol.info().name != "toy-credit");
     let protocols: Vec<_> = protocols.collect();
     for seed in seeds() {
         let protocol = *protocols[seed as usize % protocols.len()];
         let faults = faults(seed);
         let lived = std::panic::catch_unwind(|| check(&live(protocol, seed, faults)));
         if lived.is_err() {
-            panic!("seed {seed}, {}, {faults:?}", protocol.card().name);
+            panic!("seed {seed}, {}, {faults:?}", protocol.info().name);
         }
     }
 }

@@ -18,7 +18,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
         }
         Error::Scenario(_) => ScenarioError::new_err(text),
         Error::Output { .. } | Error::Capture { .. } => OutputError::new_err(text),
-        Error::Run(_) | Error::Lost(_) => RunError::new_err(text),
+        Error::Run(_) | Error::RankFailure(_) => RunError::new_err(text),
         Error::Interrupted => PyKeyboardInterrupt::new_err(text),
     }
 }

@@ -11,11 +11,11 @@
 //!
 //! Nothing here simulates, and of all files only those that a scenario names are read.
 
-mod build;
+mod compile;
 mod error;
-pub mod exchange;
 pub mod files;
 mod hash;
+pub mod interop;
 mod load;
 mod overrides;
 pub mod plan;
@@ -28,12 +28,12 @@ mod template;
 use std::borrow::Cow;
 use std::path::Path;
 
-use build::{scenario, software};
+use compile::{scenario, software};
 use read::tree::{Node, Source};
 
-pub use build::glob::Glob;
-pub use build::sizes::{Distributed, distributions};
-pub use build::software::{Places, SoftwareSwitch};
+pub use compile::glob::Glob;
+pub use compile::sizes::{Distributed, distributions};
+pub use compile::software::{Places, SoftwareSwitch};
 pub use error::Error;
 pub use hash::content_hash;
 pub use load::asked_bps;

@@ -62,7 +62,7 @@ fn document_of(name: &str, text: &str) -> Result<Node, Error> {
 }
 
 fn file_of(protocol: Protocol) -> Option<Entries> {
-    let (name, text) = PROTOCOLS.iter().find(|(name, _)| *name == protocol.card().name)?;
+    let (name, text) = PROTOCOLS.iter().find(|(name, _)| *name == protocol.info().name)?;
     entries(document_of(&format!("presets of {name}"), text).ok()?)
 }
 

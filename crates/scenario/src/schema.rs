@@ -5,7 +5,7 @@ use tidegate_algos::Protocol;
 use tidegate_core::params::{Bounds, Info, Value};
 use tidegate_core::{Extent, Span};
 
-use crate::build::{scenario, transport};
+use crate::compile::{scenario, transport};
 use crate::presets;
 use crate::read::check::protocols;
 use crate::read::keys::{Key, Keys, Presence, Shape, Variant};
@@ -39,7 +39,7 @@ fn keys_of(groups: Keys) -> Vec<&'static Key> {
 }
 
 fn params_name(protocol: Protocol) -> String {
-    format!("params-{}", protocol.card().name)
+    format!("params-{}", protocol.info().name)
 }
 
 fn reference(name: &str) -> Json {
@@ -84,7 +84,7 @@ fn object(keys: &[&'static Key], complete: bool) -> Json {
 fn by_choice(protocol: Protocol) -> Json {
     json!({
         "if": {
-            "properties": { "protocol": { "const": protocol.card().name } },
+            "properties": { "protocol": { "const": protocol.info().name } },
             "required": ["protocol"],
         },
         "then": { "properties": tuning(protocol) },
@@ -141,7 +141,7 @@ fn of(shape: Shape) -> Json {
                     "properties": tuning(*protocol),
                     "additionalProperties": false,
                 });
-                (protocol.card().name.to_string(), schema)
+                (protocol.info().name.to_string(), schema)
             };
             let properties: Map<String, Json> = Protocol::ALL.iter().map(each).collect();
             json!({ "type": "object", "properties": properties, "additionalProperties": false })
@@ -222,10 +222,10 @@ fn params(protocol: Protocol) -> Json {
         (info.name.to_string(), schema)
     };
     let properties: Map<String, Json> = protocol.table().iter().map(each).collect();
-    let card = protocol.card();
+    let info = protocol.info();
     json!({
         "type": "object",
-        "description": format!("Parameters of {}.", card.title),
+        "description": format!("Parameters of {}.", info.title),
         "properties": properties,
         "additionalProperties": false,
     })

@@ -4,7 +4,7 @@
 use textwrap::Options;
 use tidegate_algos::Protocol;
 
-use crate::build::{fabric, faults, hosts, scenario, switch, traffic, transport};
+use crate::compile::{fabric, faults, hosts, scenario, switch, traffic, transport};
 use crate::error::{Error, nearest, one_of};
 use crate::presets;
 use crate::read::keys::{Key, Keys, Presence, Shape, Variant};
@@ -68,7 +68,7 @@ pub fn template(name: &str) -> Result<String, Error> {
     let keys = transport::KEYS.iter();
     // What a fabric's paper says of connections holds.
     let keys = keys.filter(|key| preset.is_none() || key.name == "protocol");
-    file.keys(keys, &[("protocol", &format!("{:?}", Protocol::USUAL.card().name))]);
+    file.keys(keys, &[("protocol", &format!("{:?}", Protocol::USUAL.info().name))]);
     file.section("[[traffic]]");
     let kind = variant(traffic::KINDS, TRAFFIC).map_or(&[][..], |kind| kind.keys);
     let said = [

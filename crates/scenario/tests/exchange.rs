@@ -10,7 +10,7 @@ use common::mutated;
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::{Arrival, Flow, Pattern};
 use tidegate_core::{Domain, Message, Rng, Span, Time};
-use tidegate_scenario::exchange::{Files, Format, Input, export, import};
+use tidegate_scenario::interop::{Files, Format, Input, export, import};
 use tidegate_scenario::{Plan, load, load_file};
 
 const TOPOLOGY: &str = "4 2 3\n2 3\n0 2 100Gbps 1us 0.001\n2 3 400Gbps 500ns 0.001\n3 1 100Gb/s \

@@ -143,7 +143,7 @@ fn schema_refuses_what_it_can_see() {
 fn schema_describes_every_parameter() {
     let schema = schema();
     for protocol in Protocol::ALL {
-        let params = &schema["$defs"][format!("params-{}", protocol.card().name)]["properties"];
+        let params = &schema["$defs"][format!("params-{}", protocol.info().name)]["properties"];
         for info in protocol.table() {
             let entry = &params[info.name];
             assert!(entry["description"].as_str().unwrap().contains("Source:"), "{}", info.name);

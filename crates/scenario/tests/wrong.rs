@@ -25,10 +25,10 @@ fn message(section: &str, out: &str, into: &str) -> String {
 fn general(mut message: String) -> String {
     let one_of = |names: Vec<&str>| format!("{:?}", names).trim_matches(['[', ']']).to_string();
     let mut lists =
-        vec![("<protocols>".to_string(), Protocol::ALL.iter().map(|p| p.card().name).collect())];
+        vec![("<protocols>".to_string(), Protocol::ALL.iter().map(|p| p.info().name).collect())];
     for protocol in Protocol::ALL {
         let names: Vec<&str> = protocol.table().iter().map(|info| info.name).collect();
-        lists.push((format!("<parameters of {}>", protocol.card().name), names));
+        lists.push((format!("<parameters of {}>", protocol.info().name), names));
     }
     for (name, names) in lists.into_iter().filter(|(_, names)| names.len() > 1) {
         let list = one_of(names);

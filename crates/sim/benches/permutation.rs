@@ -10,7 +10,7 @@ mod common;
 use common::{leaf_spine, run, setup, stack, wanted};
 use tidegate_core::fabric::{Ecn, MarkAt};
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
-use tidegate_core::{Equipment, Rate, Span, Time};
+use tidegate_core::{FabricRequirements, Rate, Span, Time};
 use tidegate_sim::Setup;
 
 const USUAL: [&str; 6] = ["swift", "poseidon", "powertcp", "dctcp", "hpcc", "sird"];
@@ -47,7 +47,7 @@ fn yardstick(name: &str, large: bool, web_search: bool) -> Setup {
         leaf_spine(racks, hosts, spines, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1436);
     let stack = stack(name);
     let mut setup = setup(fabric, stack, Vec::new(), Time::ms(5));
-    let Equipment { ecn, routing, credit_queue, .. } = wanted(&setup);
+    let FabricRequirements { ecn, routing, credit_queue, .. } = wanted(&setup);
     let core_only = ecn.is_some_and(|marking| marking.core_only);
     for switch in &mut setup.fabric.switches {
         // 1.25 BDP

@@ -1,4 +1,4 @@
-//! What the hosts of a part are told to do, and when.
+//! What the hosts of a partition are told to do, and when.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap, VecDeque};
@@ -22,7 +22,7 @@ pub(crate) struct Agenda {
     /// In order of time.
     submissions: VecDeque<Submission>,
     /// Of closed loops and jobs: (time, id), and the message.
-    turns: BTreeMap<(Time, u64), Submission>,
+    dependents: BTreeMap<(Time, u64), Submission>,
     /// (time, order of submission, slot).
     stops: BinaryHeap<Reverse<(Time, u64, u32)>>,
     order: u64,
@@ -38,8 +38,8 @@ impl Agenda {
     }
 
     /// A message begins because another has arrived, in any order.
-    pub(crate) fn turn(&mut self, submission: Submission) {
-        self.turns.insert((submission.flow.start, submission.id), submission);
+    pub(crate) fn start_dependent(&mut self, submission: Submission) {
+        self.dependents.insert((submission.flow.start, submission.id), submission);
     }
 
     /// Lets the flow in `slot` stop at `at`.
@@ -51,15 +51,15 @@ impl Agenda {
     /// Nothing more is due.
     pub(crate) fn close(&mut self) {
         self.submissions.clear();
-        self.turns.clear();
+        self.dependents.clear();
         self.stops.clear();
     }
 
     /// When the next action is due.
     pub(crate) fn next_at(&self) -> Time {
         let submit = self.submissions.front().map_or(Time::NEVER, |next| next.flow.start);
-        let turn = self.turns.first_key_value().map_or(Time::NEVER, |(&(at, _), _)| at);
-        submit.min(turn).min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
+        let dependent = self.dependents.first_key_value().map_or(Time::NEVER, |(&(at, _), _)| at);
+        submit.min(dependent).min(self.stops.peek().map_or(Time::NEVER, |Reverse((at, ..))| *at))
     }
 
     /// Takes an action that is due at `now`; stops before submissions, and those before turns
@@ -74,7 +74,8 @@ impl Agenda {
         if let Some(next) = self.submissions.pop_front_if(|next| next.flow.start <= now) {
             return Some(Action::Submit(next));
         }
-        let turn = self.turns.first_entry().filter(|turn| turn.key().0 <= now)?;
-        Some(Action::Submit(turn.remove()))
+        let dependent =
+            self.dependents.first_entry().filter(|dependent| dependent.key().0 <= now)?;
+        Some(Action::Submit(dependent.remove()))
     }
 }

@@ -57,7 +57,7 @@ impl fmt::Display for Deadlock {
 
 impl std::error::Error for Deadlock {}
 
-/// Who stands still in a part, by names of ports.
+/// Who stands still in a partition, by names of ports.
 #[derive(Default)]
 pub(crate) struct Waits {
     /// Ports that have stood still for long.
@@ -103,7 +103,7 @@ bytes! {
 }
 
 impl Waits {
-    /// Adds those of other parts.
+    /// Adds those of other partitions.
     pub(crate) fn join(&mut self, others: Waits) {
         self.still.extend(others.still);
         self.held.extend(others.held);

@@ -1,7 +1,7 @@
 //! What a fabric says of its ports' queues, checked: nothing of it is left out silently.
 
 use tidegate_core::fabric::{
-    Buffer, CreditQueue, Discipline, Fabric, Node, Pausing, Queues, Switch, Turns,
+    Buffer, CreditQueue, Discipline, Fabric, Node, Pausing, Queues, ServiceOrder, Switch,
 };
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{MIN_WIRE_BYTES, Rate};
@@ -130,7 +130,7 @@ fn check_queues(discipline: &Discipline, hosts: usize) -> Result<(), String> {
         }
         Queues::ByDestination(of) => of.iter().max().map_or(0, |&most| most as usize + 1),
     };
-    if let Turns::Weighted(weights) = &discipline.turns
+    if let ServiceOrder::Weighted(weights) = &discipline.service
         && weights.len() != queues
     {
         return Err(format!("{} weights for {queues} queues", weights.len()));

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use tidegate_algos::Stack;
 use tidegate_core::fabric::Node;
 use tidegate_core::routes::Routes;
-use tidegate_core::{Facts, PathOracle, Span, Time};
+use tidegate_core::{FabricProperties, PathOracle, Span, Time};
 
+use crate::communicator::{Communicator, RankFailure};
 use crate::disciplines;
 use crate::events::{FAR, MAX_SOURCES};
 use crate::failure::Failure;
@@ -14,8 +15,7 @@ use crate::host::MAX_STACKS;
 use crate::marking::Markings;
 use crate::naming::{Same, Table};
 use crate::outcome::{FlowRecord, Outcome, Sample};
-use crate::partition::Partition;
-use crate::peers::{Lost, Peers};
+use crate::partitioning::Partitioning;
 use crate::port::longest_flight;
 use crate::probe::Probe;
 use crate::run::Run;
@@ -24,7 +24,7 @@ use crate::setup::Setup;
 /// A simulation in progress.
 pub struct Engine<P: Probe = ()>(Form<P>);
 
-/// A run of one part pays nothing for the names that several need.
+/// A run of one partition pays nothing for the names that several need.
 enum Form<P> {
     Whole(Run<P, Same>),
     Parts(Run<P, Table>),
@@ -48,7 +48,7 @@ impl<P: Probe> Engine<P> {
     /// cannot reach each other, too many links and hosts for the event list, a link on which a
     /// packet spends more than four seconds, more than 65,535 ways to mark.
     pub fn new(setup: Setup, probe: P) -> Result<Engine<P>, String> {
-        Self::in_parts(setup, vec![probe])
+        Self::in_partitions(setup, vec![probe])
     }
 
     /// As [`new`](Self::new), in at most as many parts as there are probes, each with a probe of
@@ -57,16 +57,16 @@ impl<P: Probe> Engine<P> {
     ///
     /// # Errors
     /// As [`new`](Self::new).
-    pub fn in_parts(setup: Setup, probes: Vec<P>) -> Result<Engine<P>, String> {
+    pub fn in_partitions(setup: Setup, probes: Vec<P>) -> Result<Engine<P>, String> {
         let ground = Ground::of(setup)?;
         let fabric = &ground.setup.fabric;
-        let partition = match probes.len() {
-            2.. if !P::EXPLICIT_DEQUEUES => Partition::new(fabric, probes.len()),
-            _ => Partition::whole(fabric),
+        let partitioning = match probes.len() {
+            2.. if !P::EXPLICIT_DEQUEUES => Partitioning::new(fabric, probes.len()),
+            _ => Partitioning::whole(fabric),
         };
-        Ok(Engine(match partition.parts {
-            1 => Form::Whole(Run::new(ground, partition, probes, None)),
-            _ => Form::Parts(Run::new(ground, partition, probes, None)),
+        Ok(Engine(match partitioning.partitions {
+            1 => Form::Whole(Run::new(ground, partitioning, probes, None)),
+            _ => Form::Parts(Run::new(ground, partitioning, probes, None)),
         }))
     }
 
@@ -81,12 +81,12 @@ impl<P: Probe> Engine<P> {
     pub fn among(
         setup: Setup,
         mut probes: Vec<P>,
-        peers: Box<dyn Peers>,
+        communicator: Box<dyn Communicator>,
     ) -> Result<Engine<P>, String> {
         debug_assert!(!P::EXPLICIT_DEQUEUES, "only the whole can have an event for every dequeue");
         let ground = Ground::of(setup)?;
-        let (fabric, ranks) = (&ground.setup.fabric, peers.count());
-        let most = Partition::new(fabric, ranks * probes.len()).parts;
+        let (fabric, ranks) = (&ground.setup.fabric, communicator.count());
+        let most = Partitioning::new(fabric, ranks * probes.len()).partitions;
         if most < ranks {
             return Err(format!(
                 "{ranks} processes are more than this fabric can be cut into, which is {most}: \
@@ -94,8 +94,8 @@ impl<P: Probe> Engine<P> {
             ));
         }
         probes.truncate(most / ranks);
-        let partition = Partition::new(fabric, ranks * probes.len());
-        Ok(Engine(Form::Parts(Run::new(ground, partition, probes, Some(peers)))))
+        let partitioning = Partitioning::new(fabric, ranks * probes.len());
+        Ok(Engine(Form::Parts(Run::new(ground, partitioning, probes, Some(communicator)))))
     }
 
     /// Does what rank 0 is asked to do, until it has finished: for all other ranks. Their engines
@@ -103,7 +103,7 @@ impl<P: Probe> Engine<P> {
     ///
     /// # Errors
     /// Where a rank is lost.
-    pub fn serve(&mut self) -> Result<(), Lost> {
+    pub fn serve(&mut self) -> Result<(), RankFailure> {
         ask!(&mut self.0, run => run.serve())
     }
 
@@ -113,8 +113,8 @@ impl<P: Probe> Engine<P> {
     }
 
     /// Parts that run beside each other in this process.
-    pub fn parts(&self) -> usize {
-        ask!(&self.0, run => run.parts())
+    pub fn partitions(&self) -> usize {
+        ask!(&self.0, run => run.partitions())
     }
 
     /// Processes that the run is done in.
@@ -132,14 +132,14 @@ impl<P: Probe> Engine<P> {
         ask!(&self.0, run => run.paths())
     }
 
-    /// The probe, or that of the first part.
+    /// The probe, or that of the first partition.
     pub fn probe(&self) -> &P {
         ask!(&self.0, run => run.probe(0))
     }
 
-    /// The probes of all parts of this process.
+    /// The probes of all partitions of this process.
     pub fn probes(&self) -> impl Iterator<Item = &P> {
-        (0..self.parts()).map(|part| ask!(&self.0, run => run.probe(part)))
+        (0..self.partitions()).map(|partition| ask!(&self.0, run => run.probe(partition)))
     }
 
     /// Flows submitted in this process and not taken by [`take_finished`](Self::take_finished).
@@ -147,7 +147,7 @@ impl<P: Probe> Engine<P> {
         ask!(&self.0, run => run.live_flows())
     }
 
-    /// Packets that are somewhere in the parts of this process.
+    /// Packets that are somewhere in the partitions of this process.
     pub fn packets_in_flight(&self) -> usize {
         ask!(&self.0, run => run.packets_in_flight())
     }
@@ -180,7 +180,7 @@ impl<P: Probe> Engine<P> {
     ///
     /// # Errors
     /// Where another process is lost.
-    pub fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), Lost> {
+    pub fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), RankFailure> {
         ask!(&mut self.0, run => run.take_finished(out))
     }
 
@@ -188,7 +188,7 @@ impl<P: Probe> Engine<P> {
     ///
     /// # Errors
     /// Where another process is lost.
-    pub fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), Lost> {
+    pub fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), RankFailure> {
         ask!(&mut self.0, run => run.sample(out))
     }
 
@@ -201,12 +201,12 @@ impl<P: Probe> Engine<P> {
     ///
     /// # Errors
     /// Where another process is lost.
-    pub fn finish(self) -> Result<Outcome, Lost> {
+    pub fn finish(self) -> Result<Outcome, RankFailure> {
         ask!(self.0, run => run.finish())
     }
 }
 
-/// What all parts of a run stand on.
+/// What all partitions of a run stand on.
 pub(crate) struct Ground {
     pub(crate) setup: Arc<Setup>,
     pub(crate) routes: Arc<Routes>,
@@ -237,8 +237,8 @@ impl Ground {
         disciplines::check_circuits(&setup)?;
         let routes = Arc::new(Routes::new(fabric)?);
         let markings = Markings::of(fabric)?;
-        let facts = Facts::of(fabric, routes.reach(), setup.bdp_bytes);
-        let keeps = |stack: &Stack| stack.equipment(&facts).telemetry.hop_records;
+        let properties = FabricProperties::of(fabric, routes.reach(), setup.bdp_bytes);
+        let keeps = |stack: &Stack| stack.requirements(&properties).telemetry.hop_records;
         let keeps_records = setup.stacks.iter().any(keeps);
         Ok(Ground { setup: Arc::new(setup), routes, markings, keeps_records })
     }

@@ -14,9 +14,9 @@
 //! events of its own for. Whatever happens elsewhere has an effect on a node only after the delay
 //! of a link, so the group of the earliest event has a turn: its events happen, in their order, for
 //! as long as nothing from elsewhere can come between them, and all others wait. A group has leaves
-//! side by side, so that a turn needs no more of the tree than the part below its root; what is
-//! above follows when the turn is over. Of one group the order of events is the same with turns and
-//! without; of two, events that are less than a lookahead apart may change places.
+//! side by side, so that a turn needs no more of the tree than the partition below its root; what
+//! is above follows when the turn is over. Of one group the order of events is the same with turns
+//! and without; of two, events that are less than a lookahead apart may change places.
 
 use tidegate_core::{Span, Time};
 
@@ -386,16 +386,16 @@ mod tests {
     }
 
     /// Takes the turn that is due: what happened in it.
-    fn turn(list: &mut EventList<Same>, until: Time) -> Vec<u32> {
+    fn batch(list: &mut EventList<Same>, until: Time) -> Vec<u32> {
         let Some((_, first)) = list.open(until) else { return Vec::new() };
         list.clear(first);
-        let mut turn = vec![first];
+        let mut batch = vec![first];
         while let Some((_, source)) = list.next_of_open() {
             list.clear(source);
-            turn.push(source);
+            batch.push(source);
         }
         list.shut();
-        turn
+        batch
     }
 
     #[test]
@@ -408,12 +408,12 @@ mod tests {
             list
         };
         let mut list = filled(Time::ps(14_999));
-        let turns: Vec<_> = (0..3).map(|_| turn(&mut list, Time::NEVER)).collect();
-        assert_eq!(turns, [vec![0, 3], vec![1, 2], vec![4]]);
+        let batches: Vec<_> = (0..3).map(|_| batch(&mut list, Time::NEVER)).collect();
+        assert_eq!(batches, [vec![0, 3], vec![1, 2], vec![4]]);
         assert_eq!(list.next(), Time::NEVER);
         let mut list = filled(Time::ns(15));
-        let turns: Vec<_> = (0..4).map(|_| turn(&mut list, Time::NEVER)).collect();
-        assert_eq!(turns, [vec![0], vec![1, 2], vec![3], vec![4]]);
+        let batches: Vec<_> = (0..4).map(|_| batch(&mut list, Time::NEVER)).collect();
+        assert_eq!(batches, [vec![0], vec![1, 2], vec![3], vec![4]]);
     }
 
     #[test]
@@ -422,18 +422,18 @@ mod tests {
         for (source, at) in [(0, 5), (3, 9), (4, 8)] {
             list.set(source, Time::ns(at));
         }
-        let turns: Vec<_> = (0..3).map(|_| turn(&mut list, Time::NEVER)).collect();
-        assert_eq!(turns, [vec![0], vec![4], vec![3]]);
+        let batches: Vec<_> = (0..3).map(|_| batch(&mut list, Time::NEVER)).collect();
+        assert_eq!(batches, [vec![0], vec![4], vec![3]]);
         for (source, at) in [(0, 11), (3, 14), (1, 12), (2, 15), (6, 13)] {
             list.set(source, Time::ns(at));
         }
-        let turns: Vec<_> = (0..4).map(|_| turn(&mut list, Time::NEVER)).collect();
-        assert_eq!(turns, [vec![0], vec![1, 2], vec![6], vec![3]], "a submission");
+        let batches: Vec<_> = (0..4).map(|_| batch(&mut list, Time::NEVER)).collect();
+        assert_eq!(batches, [vec![0], vec![1, 2], vec![6], vec![3]], "a submission");
         list.set(1, Time::ns(20));
         list.set(2, Time::ns(22));
-        assert_eq!(turn(&mut list, Time::ns(21)), [1]);
-        assert_eq!(turn(&mut list, Time::ns(21)), []);
-        assert_eq!(turn(&mut list, Time::ns(22)), [2]);
+        assert_eq!(batch(&mut list, Time::ns(21)), [1]);
+        assert_eq!(batch(&mut list, Time::ns(21)), []);
+        assert_eq!(batch(&mut list, Time::ns(22)), [2]);
     }
 
     #[test]

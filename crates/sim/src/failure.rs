@@ -2,28 +2,28 @@
 
 use std::fmt;
 
+use crate::communicator::RankFailure;
 use crate::deadlock::Deadlock;
-use crate::peers::Lost;
 
 /// Why a run cannot go on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     /// Another process is lost.
-    Lost(Lost),
+    RankFailure(RankFailure),
     /// Ports wait for each other in a circle.
     Deadlock(Deadlock),
 }
 
-impl From<Lost> for Failure {
-    fn from(lost: Lost) -> Failure {
-        Failure::Lost(lost)
+impl From<RankFailure> for Failure {
+    fn from(lost: RankFailure) -> Failure {
+        Failure::RankFailure(lost)
     }
 }
 
 impl fmt::Display for Failure {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Failure::Lost(lost) => lost.fmt(f),
+            Failure::RankFailure(lost) => lost.fmt(f),
             Failure::Deadlock(deadlock) => deadlock.fmt(f),
         }
     }

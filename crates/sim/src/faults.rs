@@ -13,7 +13,7 @@ use tidegate_core::{Domain, Rng, Span, Time};
 
 /// What becomes of a packet that reaches the end of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Fate {
+pub(crate) enum Impairment {
     Arrives,
     Lost,
     Corrupted,
@@ -25,7 +25,7 @@ pub(crate) enum Fate {
 /// The faults of a run.
 pub(crate) struct Injector {
     faults: Faults,
-    /// By port of the part.
+    /// By port of the partition.
     streams: Vec<Rng>,
     /// (when, order, what, goes down).
     changes: BinaryHeap<Reverse<(Time, u64, Change)>>,
@@ -73,7 +73,7 @@ pub(crate) struct Changed {
 }
 
 impl Injector {
-    /// For a part that has `ports`.
+    /// For a partition that has `ports`.
     pub(crate) fn new(faults: &Faults, fabric: &Fabric, ports: &[u32], seed: u64) -> Injector {
         let stream = |entity: usize| Rng::stream(seed, Domain::Faults, entity as u64);
         let links = fabric.links.len();
@@ -125,8 +125,8 @@ impl Injector {
     }
 
     /// Decides about a packet at the end of the link behind `port`.
-    pub(crate) fn fate(&mut self, port: u32) -> Fate {
-        let Some(rng) = self.streams.get_mut(port as usize) else { return Fate::Arrives };
+    pub(crate) fn impairment(&mut self, port: u32) -> Impairment {
+        let Some(rng) = self.streams.get_mut(port as usize) else { return Impairment::Arrives };
         let mut u = rng.unit();
         let mut hit = |probability: f64| {
             let hit = u < probability;
@@ -134,15 +134,15 @@ impl Injector {
             hit
         };
         if hit(self.faults.loss) {
-            Fate::Lost
+            Impairment::Lost
         } else if hit(self.faults.corruption) {
-            Fate::Corrupted
+            Impairment::Corrupted
         } else if hit(self.faults.duplication) {
-            Fate::Duplicated
+            Impairment::Duplicated
         } else if hit(self.faults.reordering) {
-            Fate::Late(self.faults.reorder_delay.scale(rng.unit()))
+            Impairment::Late(self.faults.reorder_delay.scale(rng.unit()))
         } else {
-            Fate::Arrives
+            Impairment::Arrives
         }
     }
 

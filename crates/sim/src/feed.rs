@@ -1,4 +1,4 @@
-//! Hands flows to the parts that their hosts are in, ahead of their time.
+//! Hands flows to the partitions that their hosts are in, ahead of their time.
 
 use tidegate_core::Time;
 
@@ -17,19 +17,19 @@ pub(crate) struct Feed {
     submitted: u64,
     /// All flows that begin until then have been handed out.
     known: Time,
-    /// By host: its part.
-    part_of: Vec<u32>,
+    /// By host: its partition.
+    partition_of: Vec<u32>,
 }
 
 impl Feed {
-    pub(crate) fn new(setup: &Setup, part_of: Vec<u32>) -> Feed {
+    pub(crate) fn new(setup: &Setup, partition_of: Vec<u32>) -> Feed {
         let hosts = setup.fabric.hosts.len();
         Feed {
             generator: Generator::new(&setup.workload, hosts as u32, setup.seed),
             numbers: vec![0; hosts],
             submitted: 0,
             known: Time::ZERO,
-            part_of,
+            partition_of,
         }
     }
 
@@ -38,8 +38,8 @@ impl Feed {
         self.known
     }
 
-    /// Hands out all flows that begin until `until`, and a few more, to the parts of both hosts;
-    /// all that begin at one time together. When the first of them begins.
+    /// Hands out all flows that begin until `until`, and a few more, to the partitions of both
+    /// hosts; all that begin at one time together. When the first of them begins.
     pub(crate) fn hand_out(&mut self, until: Time, mut to: impl FnMut(u32, Submission)) -> Time {
         let (first, mut last, mut left) = (self.generator.next_at(), Time::ZERO, BATCH);
         loop {
@@ -56,7 +56,7 @@ impl Feed {
             let submission = Submission { flow, id: self.submitted, number: *number };
             *number = number.wrapping_add(1);
             self.submitted += 1;
-            let [src, dst] = [flow.src, flow.dst].map(|host| self.part_of[host as usize]);
+            let [src, dst] = [flow.src, flow.dst].map(|host| self.partition_of[host as usize]);
             to(src, submission);
             if dst != src {
                 to(dst, submission);
@@ -95,7 +95,7 @@ mod tests {
             numbers: vec![0; 3],
             submitted: 0,
             known: Time::ZERO,
-            part_of: vec![0; 3],
+            partition_of: vec![0; 3],
         }
     }
 

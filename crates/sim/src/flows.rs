@@ -79,7 +79,7 @@ pub(crate) struct Flows {
     /// Those that are done, not yet taken.
     pub(crate) done: Done,
     /// Messages of closed loops and jobs that have arrived, by id, whose turns have not been taken.
-    pub(crate) turns: Vec<u64>,
+    pub(crate) awaited: Vec<u64>,
     /// Messages that end by themselves, and of which the sender does not know yet that they have.
     open: u64,
     /// Goodput is measured from here to there.
@@ -95,7 +95,7 @@ impl Flows {
             sending: Ends::new(hosts),
             receiving: Ends::new(hosts),
             done: Done::default(),
-            turns: Vec::new(),
+            awaited: Vec::new(),
             open: 0,
             window,
             mtu,
@@ -191,7 +191,7 @@ impl Flows {
             end_of.window_bytes += if since >= end_of.packet_time {
                 bytes as u64
             } else {
-                end_of.part_of(bytes, since, mtu)
+                end_of.partition_of(bytes, since, mtu)
             };
         }
         Some(end_of.id)
@@ -206,7 +206,7 @@ impl Flows {
             end.completed = Some(now);
             self.done.received.push(end);
             if end.id >= FIRST_ID {
-                self.turns.push(end.id);
+                self.awaited.push(end.id);
             }
         }
     }
@@ -281,7 +281,7 @@ impl Receiving {
 
     /// What the slowest link of the path carries in `span` of a packet with `bytes` of payload.
     #[cold]
-    fn part_of(&self, bytes: u32, span: Span, mtu: u32) -> u64 {
+    fn partition_of(&self, bytes: u32, span: Span, mtu: u32) -> u64 {
         let full = self.packet_time.as_ps().max(1) as u128;
         let carried = mtu as u128 * span.as_ps() as u128 / full;
         carried.min(bytes as u128) as u64
@@ -319,10 +319,14 @@ impl Rows {
         }
     }
 
-    /// Takes the ends that are done, of every part.
-    pub(crate) fn collect<'a>(&mut self, parts: impl Iterator<Item = &'a mut Done>, now: Time) {
+    /// Takes the ends that are done, of every partition.
+    pub(crate) fn collect<'a>(
+        &mut self,
+        partitions: impl Iterator<Item = &'a mut Done>,
+        now: Time,
+    ) {
         let mut sent = std::mem::take(&mut self.ahead);
-        for done in parts {
+        for done in partitions {
             for end in done.received.drain(..) {
                 let at = end.completed.unwrap_or(Time::NEVER);
                 self.waiting.insert((at, end.id));

@@ -1,4 +1,4 @@
-//! Turns a workload into flows, in order of time.
+//! Dependents a workload into flows, in order of time.
 //!
 //! Every block of traffic and every sending host draws from a stream of its own, so the arrivals
 //! are the same under every protocol, and adding a block moves no other.
@@ -422,9 +422,9 @@ mod tests {
             servers.sort_unstable();
             servers.dedup();
             assert_eq!(servers.len(), 3, "each answers once");
-            let mut parts: Vec<u64> = answers.iter().map(|flow| flow.bytes).collect();
-            parts.sort_unstable();
-            assert_eq!(parts, [333, 333, 334], "of 1,000 bytes");
+            let mut partitions: Vec<u64> = answers.iter().map(|flow| flow.bytes).collect();
+            partitions.sort_unstable();
+            assert_eq!(partitions, [333, 333, 334], "of 1,000 bytes");
             asked[*asker as usize] += 1;
             answered[rack(*asker)][from] += 1;
         }

@@ -11,7 +11,7 @@ use tidegate_core::fabric::{Buffer, Fabric, Node, Pausing, Switch};
 
 use crate::routing::NO_PORT;
 
-/// What the switches of a part count.
+/// What the switches of a partition count.
 pub(crate) struct Ingress {
     /// By switch: its pool, if it pauses.
     pools: Vec<Option<Pool>>,
@@ -96,8 +96,8 @@ impl Pool {
 }
 
 impl Ingress {
-    /// For a part that has `ports`, of which it calls the places their numbers; `None` where no
-    /// switch pauses.
+    /// For a partition that has `ports`, of which it calls the places their numbers; `None` where
+    /// no switch pauses.
     pub(crate) fn new(fabric: &Fabric, ports: &[u32]) -> Option<Ingress> {
         if fabric.switches.iter().all(|switch| switch.pausing.is_none()) {
             return None;

@@ -23,7 +23,7 @@ const ITERATION_BIT: u32 = MOST_MESSAGES.ilog2();
 /// Numbers that hosts give to messages of jobs have this bit, and not the one above it: those of
 /// closed loops have that, and other messages of a host neither.
 const NUMBER: u32 = 1 << 30;
-/// Not a rank of this part.
+/// Not a rank of this partition.
 const ELSEWHERE: u32 = u32::MAX;
 
 /// The step that the message with this id is part of.
@@ -33,7 +33,7 @@ pub(crate) fn step(id: u64) -> Option<Step> {
     Some(Step { job: (place >> JOB_BIT) as u32, iteration: iteration as u32 })
 }
 
-/// The jobs of a run, as the hosts of a part know them.
+/// The jobs of a run, as the hosts of a partition know them.
 pub(crate) struct Jobs {
     setup: Arc<Setup>,
     all: Vec<Job>,
@@ -79,7 +79,7 @@ struct Plan<'a> {
 }
 
 impl Jobs {
-    /// The jobs of a run; `is_here` says which hosts are of this part.
+    /// The jobs of a run; `is_here` says which hosts are of this partition.
     pub(crate) fn new(setup: &Arc<Setup>, is_here: impl Fn(u32) -> bool) -> Jobs {
         let mut jobs = Jobs { setup: setup.clone(), all: Vec::new(), numbers: 0 };
         for (block, traffic) in setup.workload.traffic.iter().enumerate() {
@@ -239,8 +239,8 @@ impl Job {
         let (iteration, number) = (u64::from(iteration), u64::from(of.number(place)));
         let id = FIRST_ID | self.number << JOB_BIT | iteration << ITERATION_BIT | number;
         // Long before a number comes again, the message that had it is forgotten.
-        let turns = u64::from(NUMBER) / numbers;
-        let number = iteration % turns * numbers + self.first + number;
+        let rounds = u64::from(NUMBER) / numbers;
+        let number = iteration % rounds * numbers + self.first + number;
         let flow = Flow {
             src,
             dst,

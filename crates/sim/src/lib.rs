@@ -9,13 +9,15 @@
 //! let outcome = engine.finish();
 //! ```
 mod agenda;
+mod boundary_exchange;
 mod bytes;
+mod communicator;
 mod credits;
 mod deadlock;
+mod dependents;
 mod disciplines;
 mod engine;
 mod events;
-mod exchange;
 mod failure;
 mod faults;
 mod feed;
@@ -32,23 +34,21 @@ mod open_fabric;
 mod open_hosts;
 mod outcome;
 mod packets;
-mod part;
 mod partition;
-mod peers;
+mod partitioning;
+mod pause_state;
 mod port;
 mod prefetch;
 mod probe;
 mod ranks;
+mod reports;
 mod routing;
 mod run;
+mod run_interval;
 mod scheduler;
 mod setup;
 pub mod simulation;
-mod stops;
-mod stretch;
 mod symmetric;
-mod told;
-mod turns;
 mod voqs;
 
 pub use deadlock::Deadlock;
@@ -56,13 +56,15 @@ pub use engine::Engine;
 pub use failure::Failure;
 pub use generate::flows;
 
+pub use communicator::{Communicator, RankFailure};
 pub use open_fabric::{Leaving, OpenFabric, Packet};
-pub use open_hosts::{Begun, Deed, Delivery, NAME_BYTES, OpenHost, OpenOutcome, OpenRows};
+pub use open_hosts::{
+    Delivery, HostAction, MessageStart, NAME_BYTES, OpenHost, OpenOutcome, OpenRows,
+};
 pub use outcome::{
     Exchange, FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Quantity, SEMANTICS,
     Sample, Spread, Step, SwitchRecord, Window,
 };
-pub use partition::parts_worth;
-pub use peers::{Lost, Peers};
-pub use probe::{Departure, Listener, Probe};
+pub use partitioning::partitions_worth;
+pub use probe::{Departure, Observer, Probe};
 pub use setup::Setup;

@@ -37,7 +37,7 @@ bytes! {
     Asked { id, at, label }
 }
 
-/// The clients of a run, as the hosts of a part know them.
+/// The clients of a run, as the hosts of a partition know them.
 pub(crate) struct Loops {
     setup: Arc<Setup>,
     /// Of each: its block of traffic, its number there, and its host.
@@ -49,7 +49,7 @@ pub(crate) struct Loops {
 }
 
 /// One turn of a client.
-struct Turn {
+struct RequestPlan {
     server: u32,
     request_bytes: u64,
     reply_bytes: u64,
@@ -108,17 +108,17 @@ impl Loops {
         now: Time,
         asked: &mut Vec<Asked>,
     ) -> Option<Submission> {
-        let (client, turn, is_reply) = self.place(id)?;
+        let (client, round, is_reply) = self.place(id)?;
         if is_reply {
             if self.message(client).is_some() {
                 return None;
             }
-            let next = now.after(self.turn(client, turn).think);
+            let next = now.after(self.plan(client, round).think);
             let goes_on = next < self.block(client).stop;
-            return goes_on.then(|| self.request(client, turn + 1, next));
+            return goes_on.then(|| self.request(client, round + 1, next));
         }
         let at = self.asked.remove(&id)?;
-        let reply = self.reply(client, turn, now);
+        let reply = self.reply(client, round, now);
         asked.push(Asked { id: reply.id, at, label: self.block(client).label });
         Some(reply)
     }
@@ -128,22 +128,22 @@ impl Loops {
         match self.place(id) {
             None => Role::Alone,
             Some((.., false)) => Role::Request,
-            Some((client, turn, true)) => {
-                Role::Reply { request: number(self.position(client, turn)) }
+            Some((client, round, true)) => {
+                Role::Reply { request: number(self.position(client, round)) }
             }
         }
     }
 
-    fn request(&self, client: u64, turn: u64, start: Time) -> Submission {
+    fn request(&self, client: u64, round: u64, start: Time) -> Submission {
         let (block, host) = (self.block(client), self.clients[client as usize].2);
-        let Turn { server, request_bytes, .. } = self.turn(client, turn);
+        let RequestPlan { server, request_bytes, .. } = self.plan(client, round);
         let flow = Flow { src: host, dst: server, bytes: request_bytes, ..template(block, start) };
-        self.submission(client, turn, false, flow)
+        self.submission(client, round, false, flow)
     }
 
-    fn reply(&self, client: u64, turn: u64, start: Time) -> Submission {
+    fn reply(&self, client: u64, round: u64, start: Time) -> Submission {
         let (block, host) = (self.block(client), self.clients[client as usize].2);
-        let Turn { server, reply_bytes, .. } = self.turn(client, turn);
+        let RequestPlan { server, reply_bytes, .. } = self.plan(client, round);
         let flow = Flow { src: server, dst: host, bytes: reply_bytes, ..template(block, start) };
         let label = match block.pattern {
             Pattern::ClosedLoop { reply_label, .. } | Pattern::Answered { reply_label, .. } => {
@@ -151,19 +151,19 @@ impl Loops {
             }
             _ => block.label,
         };
-        self.submission(client, turn, true, Flow { label, ..flow })
+        self.submission(client, round, true, Flow { label, ..flow })
     }
 
     /// Ids rise with the turns of a client; of messages that are under way no two have the same
     /// number.
-    fn submission(&self, client: u64, turn: u64, is_reply: bool, flow: Flow) -> Submission {
-        let place = self.position(client, turn) + u64::from(is_reply);
+    fn submission(&self, client: u64, round: u64, is_reply: bool, flow: Flow) -> Submission {
+        let place = self.position(client, round) + u64::from(is_reply);
         Submission { flow, id: FIRST_ID + place, number: number(place) }
     }
 
     /// Place of a request among the messages of all loops; that of its reply is the next.
-    fn position(&self, client: u64, turn: u64) -> u64 {
-        2 * (turn * self.clients.len() as u64 + client)
+    fn position(&self, client: u64, round: u64) -> u64 {
+        2 * (round * self.clients.len() as u64 + client)
     }
 
     /// Client, turn, and whether it is a reply, of the message with this id, if it is of a loop.
@@ -184,16 +184,16 @@ impl Loops {
     }
 
     /// From a stream of its own, so that any part can tell.
-    fn turn(&self, client: u64, turn: u64) -> Turn {
+    fn plan(&self, client: u64, round: u64) -> RequestPlan {
         let (block, number, host) = self.clients[client as usize];
-        let entity = mix64(u64::from(block) << 32 | u64::from(number)).wrapping_add(turn);
+        let entity = mix64(u64::from(block) << 32 | u64::from(number)).wrapping_add(round);
         let mut rng = Rng::stream(self.setup.seed, Domain::Loops, entity);
         let traffic = self.block(client);
         if let (Pattern::Answered { replies, .. }, Some(&Flow { dst, bytes, .. })) =
             (&traffic.pattern, self.message(client))
         {
             let (reply_bytes, think) = (replies.draw(&mut rng), Span::ZERO);
-            return Turn { server: dst, request_bytes: bytes, reply_bytes, think };
+            return RequestPlan { server: dst, request_bytes: bytes, reply_bytes, think };
         }
         let Pattern::ClosedLoop { servers, replies, think, exponential, .. } = &traffic.pattern
         else {
@@ -208,7 +208,7 @@ impl Loops {
         let request_bytes = traffic.sizes.draw(&mut rng);
         let reply_bytes = replies.draw(&mut rng);
         let think = if *exponential { think.scale(rng.exponential()) } else { *think };
-        Turn { server, request_bytes, reply_bytes, think }
+        RequestPlan { server, request_bytes, reply_bytes, think }
     }
 }
 

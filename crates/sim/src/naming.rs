@@ -1,15 +1,16 @@
-//! What a part calls its ports, hosts and sources of events, and what the whole fabric calls them.
+//! What a partition calls its ports, hosts and sources of events, and what the whole fabric calls
+//! them.
 
-/// What is not in the part.
+/// What is not in the partition.
 pub(crate) const NOWHERE: u32 = u32::MAX;
 
-/// Numbers in a part and in the whole.
+/// Numbers in a partition and in the whole.
 pub(crate) trait Naming: Send + Sized {
-    /// Of a part that has what bears these names, of `all` that the whole has.
+    /// Of a partition that has what bears these names, of `all` that the whole has.
     fn of(names: Vec<u32>, all: usize) -> Self;
     /// In the whole.
     fn name(&self, here: u32) -> u32;
-    /// In the part; [`NOWHERE`], where the two differ, of what is not there.
+    /// In the partition; [`NOWHERE`], where the two differ, of what is not there.
     fn here(&self, name: u32) -> u32;
 }
 

@@ -2,7 +2,7 @@
 //! another kind hands them in as they arrive at the first switch, and takes them as they leave the
 //! last.
 //!
-//! It is a part of a run like others, with hosts beyond its borders. So paths, queues, marks,
+//! It is a part of a run like others, with hosts beyond its boundaries. So paths, queues, marks,
 //! telemetry, thresholds and the picoseconds of all of it are the simulator's because they are made
 //! by the same code.
 
@@ -16,8 +16,8 @@ use tidegate_core::{Body, ConnectionPolicy, Frame, HopTrace, Span, Time};
 use crate::engine::Ground;
 use crate::naming::Table;
 use crate::outcome::{LinkRecord, SwitchRecord};
-use crate::part::{Mail, Part};
-use crate::partition::Partition;
+use crate::partition::{Mailbox, Partition};
+use crate::partitioning::Partitioning;
 use crate::probe::Probe;
 use crate::setup::Setup;
 
@@ -47,8 +47,8 @@ pub struct Leaving {
 
 /// Switches by themselves.
 pub struct OpenFabric {
-    part: Part<Dropped, Table>,
-    mail: RefCell<Mail>,
+    partition: Partition<Dropped, Table>,
+    mail: RefCell<Mailbox>,
     uplinks: Vec<Uplink>,
 }
 
@@ -85,15 +85,15 @@ impl OpenFabric {
         if fabric.circuits.is_some() || !fabric.rate_changes.is_empty() {
             return Err("circuits, or rates that change, by a clock that is not here".to_owned());
         }
-        let partition = Partition {
-            parts: 2,
+        let partitioning = Partitioning {
+            partitions: 2,
             of_switch: vec![0; fabric.switches.len()],
             of_host: vec![1; fabric.hosts.len()],
             lookahead: Span::FOREVER,
         };
         let mut ground = Ground::of(setup(fabric, routing, seed))?;
         ground.keeps_records = true;
-        let part = Part::new(&ground, &partition, 0, Dropped::default()).open();
+        let partition = Partition::new(&ground, &partitioning, 0, Dropped::default()).open();
         let fabric = &ground.setup.fabric;
         let uplink = |host: u32| {
             let latency = match fabric.port_ends(ground.routes.uplink(host)).to {
@@ -103,12 +103,12 @@ impl OpenFabric {
             Uplink { latency, last: Time::ZERO }
         };
         let uplinks = (0..fabric.hosts.len() as u32).map(uplink).collect();
-        Ok(OpenFabric { part, mail: RefCell::default(), uplinks })
+        Ok(OpenFabric { partition, mail: RefCell::default(), uplinks })
     }
 
     /// How far it has come.
     pub fn now(&self) -> Time {
-        self.part.now
+        self.partition.now
     }
 
     /// A packet from a host has arrived in full at its switch at `now`, or when the one before from
@@ -120,9 +120,9 @@ impl OpenFabric {
         }
         let Some(uplink) = self.uplinks.get_mut(host as usize) else { return false };
         // Others may arrive at the same time: which of them is first is decided with all there.
-        self.part.come_to(now.before(Span::ps(1)));
-        uplink.last = uplink.last.max(now.max(self.part.now) + uplink.latency);
-        self.part.enter(host, uplink.last, packet);
+        self.partition.come_to(now.before(Span::ps(1)));
+        uplink.last = uplink.last.max(now.max(self.partition.now) + uplink.latency);
+        self.partition.enter(host, uplink.last, packet);
         true
     }
 
@@ -130,35 +130,35 @@ impl OpenFabric {
     /// in order, and to `dropped` the numbers of those packets that went no further. At equal times
     /// departures are before arrivals, and those in the order of the simulator.
     pub fn advance(&mut self, now: Time, leaving: &mut Vec<Leaving>, dropped: &mut Vec<u32>) {
-        self.part.come_to(now);
-        self.part.release(&self.mail, leaving);
-        dropped.append(&mut self.part.probe.0);
+        self.partition.come_to(now);
+        self.partition.release(&self.mail, leaving);
+        dropped.append(&mut self.partition.probe.0);
     }
 
     /// When something happens next if nothing else arrives before: no packet begins to leave for a
     /// host earlier that [`advance`](Self::advance) has not told.
     pub fn next(&self) -> Time {
-        self.part.next_at()
+        self.partition.next_at()
     }
 
     /// What has been measured so far is forgotten; as of when.
     pub fn measure_anew(&mut self) -> Time {
-        let now = self.part.now;
-        self.part.measure_from(now);
+        let now = self.partition.now;
+        self.partition.measure_from(now);
         now
     }
 
     /// Bytes queued now at the ports of switches: each as [`Sample::entity`](crate::Sample) names
     /// it.
     pub fn queues(&mut self) -> impl Iterator<Item = (u64, u32)> {
-        self.part.commit_all();
-        self.part.queues().map(|(port, bytes)| (u64::from(port), bytes))
+        self.partition.commit_all();
+        self.partition.queues().map(|(port, bytes)| (u64::from(port), bytes))
     }
 
     /// What the ports of switches, by number, and the switches have done so far. Of buffers there
     /// is no percentile: they are not sampled.
     pub fn records(&mut self) -> (Vec<LinkRecord>, Vec<SwitchRecord>) {
-        let (links, switches) = self.part.records();
+        let (links, switches) = self.partition.records();
         (links.into_iter().map(|(_, link)| link).collect(), switches)
     }
 }

@@ -13,14 +13,14 @@ use tidegate_core::{HostContext, Message, MessageId, Path, PathOracle, Span, Tim
 
 use crate::agenda::{Action, Agenda};
 use crate::bytes::{Bytes, bytes};
+use crate::dependents::Dependents;
 use crate::engine::Ground;
 use crate::feed::Feed;
 use crate::flows::{Done, Flows, Rows, Submission};
 use crate::outcome::FlowRecord;
-use crate::part::context;
+use crate::partition::context;
 use crate::routing::Routing;
 use crate::setup::Setup;
-use crate::turns::Turns;
 
 /// What the bytes of a message begin with, so that its destination knows it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,16 +61,16 @@ bytes! {
 
 /// What a host does now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub enum HostAction {
     /// It sends a message.
-    Send(Begun),
+    Send(MessageStart),
     /// A message without end, that it calls by this number, stops.
     Stop(u32),
 }
 
 /// A message that a host sends now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Begun {
+pub struct MessageStart {
     /// To which host.
     pub to: u32,
     /// Payload, its name included; [`Message::UNLIMITED`] where it does not end by itself.
@@ -92,7 +92,7 @@ pub struct OpenHost {
     routing: Routing,
     feed: Feed,
     agenda: Agenda,
-    turns: Option<Box<Turns>>,
+    dependents: Option<Box<Dependents>>,
     flows: Flows,
     /// Messages submitted here.
     begun: u32,
@@ -120,18 +120,20 @@ impl OpenHost {
         let ground = ground(setup)?;
         let setup = ground.setup.clone();
         let hosts = setup.fabric.hosts.len();
-        let parts: Vec<u32> = (0..hosts as u32).collect();
-        let mut turns = Turns::new(&setup, &parts, host);
+        let partitions: Vec<u32> = (0..hosts as u32).collect();
+        let mut dependents = Dependents::new(&setup, &partitions, host);
         let mut agenda = Agenda::default();
-        for turn in turns.iter_mut().flat_map(|turns| turns.first(|other| other == host)) {
-            agenda.turn(turn);
+        for turn in
+            dependents.iter_mut().flat_map(|dependents| dependents.first(|other| other == host))
+        {
+            agenda.start_dependent(turn);
         }
         Ok(OpenHost {
             host,
             routing: Routing::new(&setup, ground.routes),
-            feed: Feed::new(&setup, parts),
+            feed: Feed::new(&setup, partitions),
             agenda,
-            turns,
+            dependents,
             flows: Flows::new(hosts, setup.measured(), setup.fabric.mtu),
             begun: 0,
             endless: BTreeSet::new(),
@@ -159,7 +161,7 @@ impl OpenHost {
     }
 
     /// What is to be done by `now`.
-    pub fn next(&mut self, now: Time) -> Option<Deed> {
+    pub fn next(&mut self, now: Time) -> Option<HostAction> {
         let (feed, agenda, host) = (&mut self.feed, &mut self.agenda, self.host);
         while feed.known() < now {
             feed.hand_out(now, |to, submission| {
@@ -172,7 +174,7 @@ impl OpenHost {
             Action::Submit(submission) => submission,
             Action::Stop(number) => {
                 self.endless.remove(&number);
-                return Some(Deed::Stop(number));
+                return Some(HostAction::Stop(number));
             }
         };
         let Submission { flow, id, .. } = submission;
@@ -192,7 +194,7 @@ impl OpenHost {
         self.flows.send(&Submission { number, ..submission }, flow.start, ideal);
         let mut name = Vec::with_capacity(NAME_BYTES);
         Name { id, start: flow.start, bytes: flow.bytes }.put(&mut name);
-        Some(Deed::Send(Begun {
+        Some(HostAction::Send(MessageStart {
             to: flow.dst,
             bytes: flow.bytes.max(NAME_BYTES as u64),
             // As long as a name is.
@@ -252,8 +254,8 @@ impl OpenHost {
         };
         let submission = Submission { flow, id: name.id, number };
         self.flows.receive(&submission, packet_time(&self.routing, from, self.host));
-        if let Some(turns) = &mut self.turns {
-            turns.expect(&submission);
+        if let Some(dependents) = &mut self.dependents {
+            dependents.expect(&submission);
         }
     }
 
@@ -261,10 +263,10 @@ impl OpenHost {
     pub fn completed(&mut self, now: Time, from: u32, number: u32) {
         self.arriving.remove(&(from, number));
         self.flows.completed(now, MessageId { src: from, id: number });
-        let Some(turns) = &mut self.turns else { return };
-        for id in self.flows.turns.drain(..) {
+        let Some(dependents) = &mut self.dependents else { return };
+        for id in self.flows.awaited.drain(..) {
             let asked = &mut self.flows.done.asked;
-            turns.arrived(id, now, asked, |next| self.agenda.turn(next));
+            dependents.arrived(id, now, asked, |next| self.agenda.start_dependent(next));
         }
     }
 
@@ -282,8 +284,8 @@ impl OpenHost {
     pub fn close(&mut self) -> impl Iterator<Item = u32> + use<> {
         self.feed.close();
         self.agenda.close();
-        if let Some(turns) = &mut self.turns {
-            turns.close();
+        if let Some(dependents) = &mut self.dependents {
+            dependents.close();
         }
         std::mem::take(&mut self.endless).into_iter()
     }

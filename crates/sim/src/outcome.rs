@@ -178,7 +178,7 @@ pub struct FaultCounts {
 }
 
 impl FaultCounts {
-    /// Those of two parts.
+    /// Those of two partitions.
     pub(crate) fn plus(self, other: &FaultCounts) -> FaultCounts {
         FaultCounts {
             lost: self.lost + other.lost,

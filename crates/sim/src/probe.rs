@@ -49,7 +49,7 @@ impl Probe for () {
 
 /// A [probe](Probe) of any type, which can be told afterwards (`Any`).
 #[allow(missing_docs, reason = "what Probe says of them")]
-pub trait Listener: Any + Send {
+pub trait Observer: Any + Send {
     fn departed(&mut self, _departure: &Departure<'_>) {}
     fn dropped(&mut self, _body: &Body) {}
     fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, _body: &Body) {}
@@ -57,7 +57,7 @@ pub trait Listener: Any + Send {
     fn feedback(&mut self, _now: Time, _flow: u64, _feedback: &Feedback) {}
 }
 
-impl Probe for Box<dyn Listener> {
+impl Probe for Box<dyn Observer> {
     fn departed(&mut self, departure: &Departure<'_>) {
         (**self).departed(departure);
     }

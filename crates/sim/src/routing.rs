@@ -25,7 +25,7 @@ struct Layer {
 
 /// Shortest paths, choices among them, and the arithmetic of an empty network.
 pub(crate) struct Routing {
-    /// Shared by the parts of a fabric until links fail.
+    /// Shared by the partitions of a fabric until links fail.
     routes: Arc<Routes>,
     /// By switch; none where choices are symmetric, so that only those look further.
     salts: Vec<u32>,

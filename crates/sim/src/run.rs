@@ -1,4 +1,4 @@
-//! A run: the parts of its fabric, what it hands to them, and what it collects.
+//! A run: the partitions of its fabric, what it hands to them, and what it collects.
 //!
 //! One part is the whole fabric; several run beside each other on threads, and on those of other
 //! processes, and nothing that a run leaves tells how many there were. Whatever is drawn, numbered
@@ -12,10 +12,11 @@ use std::thread;
 use tidegate_core::routes::Routes;
 use tidegate_core::{HEADER_BYTES, PathOracle, Rate, Span, Time, mix64};
 
+use crate::boundary_exchange::{BoundaryExchange, WindowState};
 use crate::bytes::Bytes;
+use crate::communicator::{Communicator, RankFailure};
 use crate::deadlock::{Deadlock, Waits};
 use crate::engine::Ground;
-use crate::exchange::{Exchange, Heard};
 use crate::failure::Failure;
 use crate::feed::Feed;
 use crate::flows::{Done, Rows};
@@ -23,14 +24,13 @@ use crate::naming::Naming;
 use crate::outcome::{
     FaultCounts, FlowRecord, LinkRecord, Outcome, PauseStorm, Sample, SwitchRecord, Window,
 };
-use crate::part::Part;
 use crate::partition::Partition;
-use crate::peers::{Lost, Peers};
+use crate::partitioning::Partitioning;
 use crate::probe::Probe;
 use crate::ranks::{Order, Place, Ranks};
+use crate::reports::{Completions, FinalState, Snapshot};
+use crate::run_interval::{Coordinator, RunInterval, SharedRun};
 use crate::setup::Setup;
-use crate::stretch::{Beside, Lead, Stretch};
-use crate::told::{Ended, Left, Seen};
 
 /// Where switches pause senders, it is looked so often for those that wait for each other.
 const LOOK: Span = Span::us(100);
@@ -42,13 +42,13 @@ type Measured = (Vec<(u32, LinkRecord)>, Vec<SwitchRecord>);
 pub(crate) struct Run<P, N> {
     now: Time,
     /// Those of this process.
-    parts: Vec<Part<P, N>>,
+    partitions: Vec<Partition<P, N>>,
     place: Place,
     /// The other processes, where there are any.
     ranks: Option<Ranks>,
     /// Least time that a packet takes from part to part.
     lookahead: Span,
-    exchange: Exchange,
+    exchange: BoundaryExchange,
     feed: Feed,
     rows: Rows,
     routes: Arc<Routes>,
@@ -57,7 +57,7 @@ pub(crate) struct Run<P, N> {
     measured: Option<Measured>,
     /// All messages have finished in the drain.
     drained: bool,
-    /// The end of a window in which a part that runs alone has more to do.
+    /// The end of a window in which a partition that runs alone has more to do.
     undone: Option<Time>,
     /// When it is looked next for ports that wait for each other; never where none can.
     next_look: Time,
@@ -70,26 +70,33 @@ impl<P: Probe, N: Naming> Run<P, N> {
     /// In as many parts as `partition` has, of which each of `peers` has as many.
     pub(crate) fn new(
         ground: Ground,
-        partition: Partition,
+        partitioning: Partitioning,
         probes: Vec<P>,
-        peers: Option<Box<dyn Peers>>,
+        communicator: Option<Box<dyn Communicator>>,
     ) -> Run<P, N> {
-        let place = peers.as_ref().map_or(Place::alone(partition.parts), |peers| Place {
-            rank: peers.rank(),
-            ranks: peers.count(),
-            parts: partition.parts / peers.count(),
-        });
+        let place =
+            communicator.as_ref().map_or(Place::alone(partitioning.partitions), |communicator| {
+                Place {
+                    rank: communicator.rank(),
+                    ranks: communicator.count(),
+                    partitions: partitioning.partitions / communicator.count(),
+                }
+            });
         let fabric = &ground.setup.fabric;
         let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
-        let part = |(number, probe)| Part::new(&ground, &partition, number, probe);
+        let partition = |(number, probe)| Partition::new(&ground, &partitioning, number, probe);
         Run {
             now: Time::ZERO,
-            parts: (place.first()..).zip(probes).take(place.parts).map(part).collect(),
+            partitions: (place.first()..)
+                .zip(probes)
+                .take(place.partitions)
+                .map(partition)
+                .collect(),
             place,
-            ranks: peers.map(|peers| Ranks::new(peers, place)),
-            lookahead: partition.lookahead,
-            exchange: Exchange::new(place),
-            feed: Feed::new(&ground.setup, partition.of_host),
+            ranks: communicator.map(|communicator| Ranks::new(communicator, place)),
+            lookahead: partitioning.lookahead,
+            exchange: BoundaryExchange::new(place),
+            feed: Feed::new(&ground.setup, partitioning.of_host),
             rows: Rows::new(fabric.hosts.len(), ground.setup.measured()),
             routes: ground.routes,
             warm: false,
@@ -107,8 +114,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
     }
 
     /// How many parts every process has.
-    pub(crate) fn parts(&self) -> usize {
-        self.parts.len()
+    pub(crate) fn partitions(&self) -> usize {
+        self.partitions.len()
     }
 
     /// How many processes.
@@ -121,23 +128,24 @@ impl<P: Probe, N: Naming> Run<P, N> {
     }
 
     fn own_hops(&self) -> u64 {
-        self.parts.iter().map(|part| part.packet_hops).sum()
+        self.partitions.iter().map(|partition| partition.packet_hops).sum()
     }
 
     pub(crate) fn paths(&self) -> &dyn PathOracle {
-        self.parts[0].paths()
+        self.partitions[0].paths()
     }
 
-    pub(crate) fn probe(&self, part: usize) -> &P {
-        &self.parts[part].probe
+    pub(crate) fn probe(&self, partition: usize) -> &P {
+        &self.partitions[partition].probe
     }
 
     pub(crate) fn live_flows(&self) -> usize {
-        self.parts.iter().map(|part| part.flows.live()).sum::<usize>() + self.rows.held()
+        self.partitions.iter().map(|partition| partition.flows.live()).sum::<usize>()
+            + self.rows.held()
     }
 
     pub(crate) fn packets_in_flight(&self) -> usize {
-        self.parts.iter().map(Part::packets_in_flight).sum()
+        self.partitions.iter().map(Partition::packets_in_flight).sum()
     }
 
     pub(crate) fn is_over(&self) -> bool {
@@ -146,7 +154,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
     }
 
     /// Does what rank 0 says, until it has finished.
-    pub(crate) fn serve(&mut self) -> Result<(), Lost> {
+    pub(crate) fn serve(&mut self) -> Result<(), RankFailure> {
         while let Some(ranks) = &mut self.ranks {
             match ranks.next_order()? {
                 Order::Advance(until, work) => _ = self.go_on(until, work)?,
@@ -156,8 +164,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 }
                 Order::Rows => {
                     let packet_hops = self.own_hops();
-                    let done = done(&mut self.parts).map(std::mem::take).collect();
-                    self.answer(&Ended { done, packet_hops })?;
+                    let done = done(&mut self.partitions).map(std::mem::take).collect();
+                    self.answer(&Completions { done, packet_hops })?;
                 }
                 Order::Sample => {
                     let seen = self.see();
@@ -172,12 +180,12 @@ impl<P: Probe, N: Naming> Run<P, N> {
         Ok(())
     }
 
-    fn answer(&mut self, answer: &impl Bytes) -> Result<(), Lost> {
+    fn answer(&mut self, answer: &impl Bytes) -> Result<(), RankFailure> {
         self.ranks.as_mut().map_or(Ok(()), |ranks| ranks.answer(answer))
     }
 
     /// Tells the other processes, if any, what is done next.
-    fn order(&mut self, order: Order) -> Result<(), Lost> {
+    fn order(&mut self, order: Order) -> Result<(), RankFailure> {
         self.ranks.as_mut().map_or(Ok(()), |ranks| ranks.order(order))
     }
 
@@ -219,29 +227,31 @@ impl<P: Probe, N: Naming> Run<P, N> {
     /// Who has stood still here since the last look.
     fn waits(&self) -> Waits {
         let mut all = Waits::default();
-        self.parts.iter().for_each(|part| all.join(part.waits(self.now.before(LOOK))));
+        self.partitions
+            .iter()
+            .for_each(|partition| all.join(partition.waits(self.now.before(LOOK))));
         all
     }
 
     /// Runs on; what is left of `work`, or `None` where there was more.
-    fn go_on(&mut self, until: Time, work: u64) -> Result<Option<u64>, Lost> {
+    fn go_on(&mut self, until: Time, work: u64) -> Result<Option<u64>, RankFailure> {
         let Setup { duration, drain, warmup, .. } = *self.setup;
-        let mut stretch =
-            Stretch { until: Time::ZERO, work, draining: false, lookahead: self.lookahead };
+        let mut interval =
+            RunInterval { until: Time::ZERO, work, draining: false, lookahead: self.lookahead };
         if self.measured.is_none() {
             let until = until.min(duration);
             if !self.warm && until >= warmup {
                 // What happens at the very moment of warm-up counts already.
                 if let Some(before) = warmup.as_ps().checked_sub(1) {
-                    stretch.until = Time::ps(before);
-                    if !self.run(&mut stretch)? {
+                    interval.until = Time::ps(before);
+                    if !self.run(&mut interval)? {
                         return Ok(None);
                     }
                 }
                 self.warm_up();
             }
-            stretch.until = until;
-            if !self.run(&mut stretch)? {
+            interval.until = until;
+            if !self.run(&mut interval)? {
                 return Ok(None);
             }
             if until == duration {
@@ -249,126 +259,127 @@ impl<P: Probe, N: Naming> Run<P, N> {
             }
         }
         if until <= duration || drain == Span::ZERO {
-            return Ok(Some(stretch.work));
+            return Ok(Some(interval.work));
         }
-        stretch = Stretch { until: until.min(duration.after(drain)), draining: true, ..stretch };
-        let done = self.drained || self.run(&mut stretch)?;
-        Ok(done.then_some(stretch.work))
+        interval =
+            RunInterval { until: until.min(duration.after(drain)), draining: true, ..interval };
+        let done = self.drained || self.run(&mut interval)?;
+        Ok(done.then_some(interval.work))
     }
 
-    /// Runs the parts over `stretch`, and takes what is done off its work; `false` if there is more
-    /// work than that.
-    fn run(&mut self, stretch: &mut Stretch) -> Result<bool, Lost> {
-        if self.place.parts * self.place.ranks == 1 {
-            Ok(self.run_alone(stretch))
+    /// Runs the partitions over `stretch`, and takes what is done off its work; `false` if there is
+    /// more work than that.
+    fn run(&mut self, interval: &mut RunInterval) -> Result<bool, RankFailure> {
+        if self.place.partitions * self.place.ranks == 1 {
+            Ok(self.run_alone(interval))
         } else {
-            self.run_together(stretch)
+            self.run_together(interval)
         }
     }
 
-    fn run_alone(&mut self, stretch: &mut Stretch) -> bool {
-        let part = &mut self.parts[0];
-        part.work = stretch.work;
+    fn run_alone(&mut self, interval: &mut RunInterval) -> bool {
+        let partition = &mut self.partitions[0];
+        partition.work = interval.work;
         loop {
             if self.feed.known() <= self.now {
-                self.feed.hand_out(self.now, |_, submission| part.agenda.submit(submission));
-                part.schedule_generator();
+                self.feed.hand_out(self.now, |_, submission| partition.agenda.submit(submission));
+                partition.schedule_generator();
             }
-            let heard = Heard {
-                next: part.next_at(),
+            let state = WindowState {
+                next: partition.next_at(),
                 work: 0,
-                open: part.flows.open(),
+                open: partition.flows.open(),
                 known: self.feed.known(),
             };
             // What was left undone may be at the very end of its window.
             let undone = self.undone.take();
-            let Some(end) = undone.or_else(|| stretch.next_end(self.now, &heard)) else { break };
-            let all = part.run_until(end);
-            self.now = part.now;
+            let Some(end) = undone.or_else(|| interval.next_end(self.now, &state)) else { break };
+            let all = partition.run_until(end);
+            self.now = partition.now;
             if !all {
                 self.undone = Some(end);
                 return false;
             }
         }
-        stretch.work = part.work;
-        self.drained = stretch.is_drained(self.now, part.flows.open());
+        interval.work = partition.work;
+        self.drained = interval.is_drained(self.now, partition.flows.open());
         true
     }
 
-    fn run_together(&mut self, stretch: &mut Stretch) -> Result<bool, Lost> {
-        let Run { parts, feed, exchange, ranks, place, .. } = self;
+    fn run_together(&mut self, interval: &mut RunInterval) -> Result<bool, RankFailure> {
+        let Run { partitions, feed, exchange, ranks, place, .. } = self;
         if feed.known() <= self.now {
-            feed.hand_out(self.now.after(stretch.ahead()), |part, submission| {
-                if let Some(part) = parts.get_mut(place.here(part)) {
-                    part.agenda.submit(submission);
+            feed.hand_out(self.now.after(interval.ahead()), |partition, submission| {
+                if let Some(partition) = partitions.get_mut(place.here(partition)) {
+                    partition.agenda.submit(submission);
                 }
             });
-            parts.iter_mut().for_each(Part::schedule_generator);
+            partitions.iter_mut().for_each(Partition::schedule_generator);
         }
-        let mut heard = Heard {
-            next: parts.iter().map(Part::next_at).min().unwrap_or(Time::NEVER),
+        let mut state = WindowState {
+            next: partitions.iter().map(Partition::next_at).min().unwrap_or(Time::NEVER),
             work: 0,
-            open: parts.iter().map(|part| part.flows.open()).sum(),
+            open: partitions.iter().map(|partition| partition.flows.open()).sum(),
             known: feed.known(),
         };
-        let (mut peers, mut border): (Option<&mut dyn Peers>, _) = (None, None);
+        let (mut communicator, mut boundary): (Option<&mut dyn Communicator>, _) = (None, None);
         if let Some(ranks) = ranks {
-            ranks.border.trade(&mut *ranks.peers, heard);
-            heard = ranks.border.heard()?;
-            peers = Some(&mut *ranks.peers);
-            border = Some(&ranks.border);
+            ranks.boundary.trade(&mut *ranks.communicator, state);
+            state = ranks.boundary.state()?;
+            communicator = Some(&mut *ranks.communicator);
+            boundary = Some(&ranks.boundary);
         }
-        let Some(first) = stretch.next_end(self.now, &heard) else {
-            self.drained = stretch.is_drained(self.now, heard.open);
+        let Some(first) = interval.next_end(self.now, &state) else {
+            self.drained = interval.is_drained(self.now, state.open);
             // Or nothing may be done any more.
-            return Ok(self.now >= stretch.until || self.drained);
+            return Ok(self.now >= interval.until || self.drained);
         };
-        let beside = Beside { exchange, border, place: *place, stretch: *stretch, first };
-        let (leader, others) = parts.split_at_mut(1);
-        let (end, heard) = thread::scope(|scope| {
-            for (number, part) in (1..).zip(others) {
-                scope.spawn(move || beside.run(number, part, None));
+        let beside = SharedRun { exchange, boundary, place: *place, interval: *interval, first };
+        let (leader, others) = partitions.split_at_mut(1);
+        let (end, state) = thread::scope(|scope| {
+            for (number, partition) in (1..).zip(others) {
+                scope.spawn(move || beside.run(number, partition, None));
             }
-            beside.run(0, &mut leader[0], Some(Lead { feed, peers }))
+            beside.run(0, &mut leader[0], Some(Coordinator { feed, communicator }))
         })?;
         self.now = end;
-        self.drained = stretch.is_drained(end, heard.open);
-        stretch.work = stretch.work.saturating_sub(heard.work);
-        Ok(end == stretch.until || self.drained)
+        self.drained = interval.is_drained(end, state.open);
+        interval.work = interval.work.saturating_sub(state.work);
+        Ok(end == interval.until || self.drained)
     }
 
     /// Everything measured so far is forgotten.
     fn warm_up(&mut self) {
         self.warm = true;
-        self.parts.iter_mut().for_each(Part::warm_up);
+        self.partitions.iter_mut().for_each(Partition::warm_up);
     }
 
     /// What is measured of links and switches ends here; in a drain nothing more is submitted.
     fn close_window(&mut self) {
         let (mut links, mut switches) = (Vec::new(), Vec::new());
-        for part in &mut self.parts {
-            let (own_links, own_switches) = part.close();
+        for partition in &mut self.partitions {
+            let (own_links, own_switches) = partition.close();
             links.extend(own_links);
             switches.extend(own_switches);
         }
         self.measured = Some((links, switches));
         if self.setup.drain > Span::ZERO {
             self.feed.close();
-            self.parts.iter_mut().for_each(Part::close_to_arrivals);
+            self.partitions.iter_mut().for_each(Partition::close_to_arrivals);
         }
     }
 
-    pub(crate) fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), Lost> {
+    pub(crate) fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), RankFailure> {
         self.order(Order::Rows)?;
         let mut others = self.ranks.as_mut().map_or(Ok(Vec::new()), Ranks::ended)?;
         let first = out.len();
-        self.rows.collect(done(&mut self.parts).chain(&mut others), self.now);
+        self.rows.collect(done(&mut self.partitions).chain(&mut others), self.now);
         self.rows.take(out);
         debug_assert!(out[first..].iter().all(|record| self.is_within_links(record)));
         Ok(())
     }
 
-    pub(crate) fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), Lost> {
+    pub(crate) fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), RankFailure> {
         self.order(Order::Sample)?;
         let mut seen = self.see();
         if let Some(ranks) = &mut self.ranks {
@@ -379,23 +390,23 @@ impl<P: Probe, N: Naming> Run<P, N> {
     }
 
     /// What is sampled here.
-    fn see(&mut self) -> Seen {
-        self.parts.iter_mut().for_each(Part::commit_all);
-        let running = self.parts.iter().flat_map(|part| part.flows.running());
-        Seen {
+    fn see(&mut self) -> Snapshot {
+        self.partitions.iter_mut().for_each(Partition::commit_all);
+        let running = self.partitions.iter().flat_map(|partition| partition.flows.running());
+        Snapshot {
             running: running.map(|end| (end.id, end.delivered_bytes)).collect(),
-            windows: self.parts.iter().flat_map(Part::windows).collect(),
-            queues: self.parts.iter().flat_map(Part::queues).collect(),
-            ports: self.parts.iter().flat_map(Part::carried).collect(),
-            paused: self.parts.iter().flat_map(Part::pauses).collect(),
+            windows: self.partitions.iter().flat_map(Partition::windows).collect(),
+            queues: self.partitions.iter().flat_map(Partition::queues).collect(),
+            ports: self.partitions.iter().flat_map(Partition::carried).collect(),
+            paused: self.partitions.iter().flat_map(Partition::pauses).collect(),
         }
     }
 
     pub(crate) fn backlog_bytes(&self, host: u32) -> u64 {
-        self.parts.iter().find_map(|part| part.backlog_bytes(host)).unwrap_or(0)
+        self.partitions.iter().find_map(|partition| partition.backlog_bytes(host)).unwrap_or(0)
     }
 
-    pub(crate) fn finish(mut self) -> Result<Outcome, Lost> {
+    pub(crate) fn finish(mut self) -> Result<Outcome, RankFailure> {
         self.order(Order::Finish)?;
         let mut left = self.leave();
         if let Some(ranks) = &mut self.ranks {
@@ -405,10 +416,11 @@ impl<P: Probe, N: Naming> Run<P, N> {
         let rows = std::mem::replace(&mut self.rows, Rows::new(0, Window::default()));
         let (finished, unfinished, mut digest, received) = rows.take_rest(left.flows, self.now);
         for (&(_, byte_ps), (_, link)) in left.waits.iter().zip(&left.links) {
-            let parts = [link.wire_bytes, link.packets, link.drops, link.ecn_marks, byte_ps as u64];
+            let partitions =
+                [link.wire_bytes, link.packets, link.drops, link.ecn_marks, byte_ps as u64];
             // Others than credits leave the digest as it was before there were any.
             let credits = Some(link.credit_drops).filter(|&drops| drops > 0);
-            digest = parts
+            digest = partitions
                 .iter()
                 .chain(&credits)
                 .fold(digest, |digest, &x| mix64(digest ^ x).wrapping_add(0x9e37_79b9_7f4a_7c15));
@@ -432,8 +444,8 @@ impl<P: Probe, N: Naming> Run<P, N> {
     }
 
     /// Ends what runs here: what is left of it.
-    fn leave(&mut self) -> Left {
-        self.parts.iter_mut().for_each(Part::commit_all);
+    fn leave(&mut self) -> FinalState {
+        self.partitions.iter_mut().for_each(Partition::commit_all);
         if !self.warm {
             self.warm_up();
         }
@@ -441,15 +453,19 @@ impl<P: Probe, N: Naming> Run<P, N> {
             self.close_window();
         }
         let (links, switches) = self.measured.take().unwrap_or_default();
-        let counts = self.parts.iter().map(|part| &part.fault_counts);
-        Left {
+        let counts = self.partitions.iter().map(|partition| &partition.fault_counts);
+        FinalState {
             links,
             switches,
-            waits: self.parts.iter().flat_map(Part::byte_ps).collect(),
+            waits: self.partitions.iter().flat_map(Partition::byte_ps).collect(),
             faults: counts.fold(FaultCounts::default(), FaultCounts::plus),
             packet_hops: self.own_hops(),
-            events: self.parts.iter().map(|part| part.handled).sum(),
-            flows: self.parts.iter_mut().map(|part| part.flows.take_rest()).collect(),
+            events: self.partitions.iter().map(|partition| partition.handled).sum(),
+            flows: self
+                .partitions
+                .iter_mut()
+                .map(|partition| partition.flows.take_rest())
+                .collect(),
         }
     }
 
@@ -485,6 +501,6 @@ impl<P: Probe, N: Naming> Run<P, N> {
     }
 }
 
-fn done<P, N>(parts: &mut [Part<P, N>]) -> impl Iterator<Item = &mut Done> {
-    parts.iter_mut().map(|part| &mut part.flows.done)
+fn done<P, N>(partitions: &mut [Partition<P, N>]) -> impl Iterator<Item = &mut Done> {
+    partitions.iter_mut().map(|partition| &mut partition.flows.done)
 }

@@ -11,12 +11,12 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use tidegate_core::fabric::{Queues, Switch, Turns};
+use tidegate_core::fabric::{Queues, ServiceOrder, Switch};
 use tidegate_core::{Frame, Pace, Rate, Span, Time, TokenBucket};
 
 use crate::credits::Credits;
 use crate::packets::NIL;
-use crate::stops::Stops;
+use crate::pause_state::PauseState;
 
 /// Queues of a port, and the rule of their turns.
 pub(crate) struct Scheduler {
@@ -29,7 +29,7 @@ pub(crate) struct Scheduler {
     of_destination: Arc<[u16]>,
     weighted: bool,
     /// Of weighted queues: whose turn it is, and whether it has had its bytes for that.
-    turn: (usize, bool),
+    round: (usize, bool),
     /// Rates to come, in order.
     changes: VecDeque<(Time, Rate)>,
     /// The port's rate; zero: nothing starts.
@@ -46,7 +46,7 @@ pub(crate) struct Scheduler {
     pub(crate) wakes_at: Time,
     /// Time spent sending.
     pub(crate) busy: Span,
-    pub(crate) stops: Stops,
+    pub(crate) pause_state: PauseState,
     /// Credits that found no room.
     pub(crate) credit_drops: u64,
     /// What credits that have left have waited since warm-up, in byte picoseconds; less what those
@@ -136,8 +136,8 @@ impl Scheduler {
         };
         let most = of_destination.iter().max().map_or(7, |&most| most as usize);
         let mut queues: Vec<Queue> = (0..=most).map(|_| Queue::default()).collect();
-        let quanta = match discipline.map(|d| &d.turns) {
-            Some(Turns::Weighted(quanta)) => &quanta[..],
+        let quanta = match discipline.map(|d| &d.service) {
+            Some(ServiceOrder::Weighted(quanta)) => &quanta[..],
             _ => &[],
         };
         for (queue, &quantum) in queues.iter_mut().zip(quanta) {
@@ -156,7 +156,7 @@ impl Scheduler {
             credits,
             of_destination,
             weighted: !quanta.is_empty(),
-            turn: (0, false),
+            round: (0, false),
             changes,
             rate,
             pace: if rate == Rate::default() { Pace::default() } else { rate.pace() },
@@ -165,7 +165,7 @@ impl Scheduler {
             packets: 0,
             wakes_at: Time::NEVER,
             busy: Span::ZERO,
-            stops: Stops::default(),
+            pause_state: PauseState::default(),
             credit_drops: 0,
             credit_byte_ps: 0,
         })
@@ -324,8 +324,11 @@ impl Scheduler {
             self.busy += self.pace.serialise(frames[packet as usize].wire_bytes as u64);
             return packet;
         }
-        let number =
-            if self.weighted { self.turn(start, frames) } else { self.first(start, frames) };
+        let number = if self.weighted {
+            self.next_by_deficit(start, frames)
+        } else {
+            self.first(start, frames)
+        };
         let head = self.queues[number].fifo.head;
         let packet =
             self.sent(head, |scheduler| scheduler.queues[number].pop(start, frames), frames);
@@ -355,14 +358,14 @@ impl Scheduler {
     }
 
     /// By deficit round robin: the queue that sends now, its bytes taken off its turn.
-    fn turn(&mut self, start: Time, frames: &[Frame]) -> usize {
+    fn next_by_deficit(&mut self, start: Time, frames: &[Frame]) -> usize {
         loop {
-            let (at, begun) = self.turn;
+            let (at, begun) = self.round;
             let queue = &mut self.queues[at];
             if queue.may_send(start, frames) {
                 if !begun {
                     queue.left = queue.left.saturating_add(queue.quantum);
-                    self.turn.1 = true;
+                    self.round.1 = true;
                 }
                 let bytes = frames[queue.fifo.head as usize].wire_bytes as u32;
                 if bytes <= queue.left {
@@ -372,13 +375,13 @@ impl Scheduler {
             } else if queue.fifo.is_empty() {
                 queue.left = 0;
             }
-            self.turn = ((at + 1) % self.queues.len(), false);
+            self.round = ((at + 1) % self.queues.len(), false);
         }
     }
 
     /// From `now` on packets of `priority` stand still, or go on.
     pub(crate) fn pause(&mut self, now: Time, priority: u8, on: bool) {
-        if !self.stops.set(now, priority, on) {
+        if !self.pause_state.set(now, priority, on) {
             return;
         }
         let last = self.queues.len() - 1;
@@ -478,7 +481,7 @@ mod tests {
     fn weighted(quantum: u32) -> Scheduler {
         let discipline = Discipline {
             queues: Queues::ByPriority,
-            turns: Turns::Weighted(vec![quantum; 8]),
+            service: ServiceOrder::Weighted(vec![quantum; 8]),
             limits: Vec::new(),
         };
         let switch = Switch {

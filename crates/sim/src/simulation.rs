@@ -2,44 +2,44 @@
 //!
 //! [`Engine`] is compiled for each type of probe, so that a probe that is off costs nothing, and in
 //! each crate that names such a type, as well or as little optimised as that crate. Here it is done
-//! once: for runs that nobody hears from inside, and for those with one [`Listener`] of any type.
+//! once: for runs that nobody hears from inside, and for those with one [`Observer`] of any type.
 //! Calls that go through a table are then a few for each chunk of a run, and one for each event of
 //! a run that is heard.
 
 use tidegate_core::{PathOracle, Time};
 
+use crate::communicator::{Communicator, RankFailure};
 use crate::engine::Engine;
 use crate::failure::Failure;
 use crate::outcome::{FlowRecord, Outcome, Sample};
-use crate::peers::{Lost, Peers};
-use crate::probe::{Listener, Probe};
+use crate::probe::{Observer, Probe};
 use crate::setup::Setup;
 
 /// A simulation in progress: what all engines can do. See [`Engine`] for each.
 #[allow(missing_docs, reason = "what Engine says of them")]
 pub trait Simulation: Send {
-    fn serve(&mut self) -> Result<(), Lost>;
+    fn serve(&mut self) -> Result<(), RankFailure>;
     fn now(&self) -> Time;
-    fn parts(&self) -> usize;
+    fn partitions(&self) -> usize;
     fn ranks(&self) -> usize;
     fn packet_hops(&self) -> u64;
     fn paths(&self) -> &dyn PathOracle;
     fn is_over(&self) -> bool;
     fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Failure>;
-    fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), Lost>;
-    fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), Lost>;
-    fn finish(self: Box<Self>) -> Result<Outcome, Lost>;
+    fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), RankFailure>;
+    fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), RankFailure>;
+    fn finish(self: Box<Self>) -> Result<Outcome, RankFailure>;
 }
 
 impl<P: Probe> Simulation for Engine<P> {
-    fn serve(&mut self) -> Result<(), Lost> {
+    fn serve(&mut self) -> Result<(), RankFailure> {
         Engine::serve(self)
     }
     fn now(&self) -> Time {
         Engine::now(self)
     }
-    fn parts(&self) -> usize {
-        Engine::parts(self)
+    fn partitions(&self) -> usize {
+        Engine::partitions(self)
     }
     fn ranks(&self) -> usize {
         Engine::ranks(self)
@@ -56,13 +56,13 @@ impl<P: Probe> Simulation for Engine<P> {
     fn advance_some(&mut self, until: Time, work: u64) -> Result<bool, Failure> {
         Engine::advance_some(self, until, work)
     }
-    fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), Lost> {
+    fn take_finished(&mut self, out: &mut Vec<FlowRecord>) -> Result<(), RankFailure> {
         Engine::take_finished(self, out)
     }
-    fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), Lost> {
+    fn sample(&mut self, out: &mut Vec<Sample>) -> Result<(), RankFailure> {
         Engine::sample(self, out)
     }
-    fn finish(self: Box<Self>) -> Result<Outcome, Lost> {
+    fn finish(self: Box<Self>) -> Result<Outcome, RankFailure> {
         Engine::finish(*self)
     }
 }
@@ -71,15 +71,15 @@ impl<P: Probe> Simulation for Engine<P> {
 ///
 /// # Errors
 /// As [`Engine::in_parts`].
-pub fn silent(setup: Setup, parts: usize) -> Result<Box<dyn Simulation>, String> {
-    Ok(Box::new(Engine::in_parts(setup, vec![(); parts])?))
+pub fn silent(setup: Setup, partitions: usize) -> Result<Box<dyn Simulation>, String> {
+    Ok(Box::new(Engine::in_partitions(setup, vec![(); partitions])?))
 }
 
-/// A run of one part that `listener` hears.
+/// A run of one partition that `listener` hears.
 ///
 /// # Errors
 /// As [`Engine::new`].
-pub fn heard(setup: Setup, listener: Box<dyn Listener>) -> Result<Box<dyn Simulation>, String> {
+pub fn heard(setup: Setup, listener: Box<dyn Observer>) -> Result<Box<dyn Simulation>, String> {
     Ok(Box::new(Engine::new(setup, listener)?))
 }
 
@@ -89,8 +89,8 @@ pub fn heard(setup: Setup, listener: Box<dyn Listener>) -> Result<Box<dyn Simula
 /// As [`Engine::among`].
 pub fn among(
     setup: Setup,
-    parts: usize,
-    peers: Box<dyn Peers>,
+    partitions: usize,
+    communicator: Box<dyn Communicator>,
 ) -> Result<Box<dyn Simulation>, String> {
-    Ok(Box::new(Engine::among(setup, vec![(); parts], peers)?))
+    Ok(Box::new(Engine::among(setup, vec![(); partitions], communicator)?))
 }

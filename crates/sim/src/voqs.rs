@@ -34,7 +34,7 @@ pub(crate) struct Voqs {
     /// The queue whose circuit is up now; [`REST`]: none is.
     up: usize,
     /// When that changes.
-    turns_at: Time,
+    reconfigures_at: Time,
     /// Of the last turn or arrival: nothing starts before.
     moment: Time,
     /// Bit q: queue q holds something.
@@ -79,14 +79,14 @@ struct Schedule {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// A day begins or ends.
-    Turn,
+    Reconfigure,
     /// A packet of a queue starts by a port.
     Start { queue: usize, port: u32 },
 }
 
 impl Voqs {
-    /// Those of every rack of `fabric`, if it has circuits; `here` says what the part calls a port,
-    /// and `is_here` which racks are its own.
+    /// Those of every rack of `fabric`, if it has circuits; `here` says what the partition calls a
+    /// port, and `is_here` which racks are its own.
     pub(crate) fn of_racks(
         fabric: &Fabric,
         here: impl Fn(u32) -> u32,
@@ -148,13 +148,13 @@ impl Voqs {
             },
             up_in,
             up: REST,
-            turns_at: Time::ZERO,
+            reconfigures_at: Time::ZERO,
             moment: Time::ZERO,
             served: 0,
             packets: 0,
             wakes_at: Time::NEVER,
         };
-        voqs.turn(Time::ZERO);
+        voqs.reconfigure(Time::ZERO);
         voqs
     }
 
@@ -205,8 +205,8 @@ impl Voqs {
 
     /// Puts `packet` at the end of a queue.
     pub(crate) fn push(&mut self, queue: usize, packet: u32, now: Time, frames: &mut [Frame]) {
-        if self.packets == 0 && self.turns_at <= now {
-            self.turn(now);
+        if self.packets == 0 && self.reconfigures_at <= now {
+            self.reconfigure(now);
         }
         self.moment = now;
         let voq = &mut self.queues[queue];
@@ -219,13 +219,13 @@ impl Voqs {
     /// What is next, and when, if nothing else arrives. At equal times days come first.
     pub(crate) fn next(&self, ports: &[Port], frames: &[Frame]) -> (Time, Step) {
         let (circuit, uplink) = (self.circuit_start(ports, frames), self.uplink_start(ports));
-        if self.turns_at <= circuit.min(uplink) {
-            return (self.turns_at, Step::Turn);
+        if self.reconfigures_at <= circuit.min(uplink) {
+            return (self.reconfigures_at, Step::Reconfigure);
         }
         if circuit <= uplink {
             return (circuit, Step::Start { queue: self.up, port: self.queues[self.up].port });
         }
-        (uplink, Step::Start { queue: self.in_turn().unwrap_or(REST), port: self.uplink })
+        (uplink, Step::Start { queue: self.next_in_round().unwrap_or(REST), port: self.uplink })
     }
 
     /// When the circuit that is up starts its next packet, if it does before the day ends.
@@ -237,12 +237,13 @@ impl Voqs {
         let port = &ports[voq.port as usize];
         let start = port.free_at.max(self.moment);
         let end = start.after(port.serialise(frames[voq.fifo.head() as usize].wire_bytes));
-        if end <= self.turns_at { start } else { Time::NEVER }
+        if end <= self.reconfigures_at { start } else { Time::NEVER }
     }
 
     /// When the uplink starts its next packet, if it has any before a day begins or ends.
     pub(crate) fn uplink_start(&self, ports: &[Port]) -> Time {
-        self.in_turn().map_or(Time::NEVER, |_| ports[self.uplink as usize].free_at.max(self.moment))
+        self.next_in_round()
+            .map_or(Time::NEVER, |_| ports[self.uplink as usize].free_at.max(self.moment))
     }
 
     /// When `port` starts a packet at the earliest, as things are.
@@ -262,12 +263,12 @@ impl Voqs {
     }
 
     /// When a day begins or ends.
-    pub(crate) fn turns_at(&self) -> Time {
-        self.turns_at
+    pub(crate) fn reconfigures_at(&self) -> Time {
+        self.reconfigures_at
     }
 
     /// The queue whose turn it is at the uplink.
-    fn in_turn(&self) -> Option<usize> {
+    fn next_in_round(&self) -> Option<usize> {
         let words = self.filled.len();
         let (from, bit) = ((self.served + 1) / 64, (self.served + 1) % 64);
         // The first word once more at the end, for what is before the one served last.
@@ -285,12 +286,12 @@ impl Voqs {
     }
 
     /// It is `now`: finds out what is up, and until when.
-    pub(crate) fn turn(&mut self, now: Time) {
+    pub(crate) fn reconfigure(&mut self, now: Time) {
         let Schedule { day, slot, slots, .. } = self.schedule;
         let number = now.as_ps() / slot.as_ps();
         let begin = Time::ZERO.after(slot.times(number));
         self.moment = now;
-        (self.up, self.turns_at) = match now < begin.after(day) {
+        (self.up, self.reconfigures_at) = match now < begin.after(day) {
             true => (self.up_in[(number % slots) as usize] as usize, begin.after(day)),
             false => (REST, begin.after(slot)),
         };
@@ -398,7 +399,7 @@ mod tests {
         let mut all = Vec::new();
         while !voqs.is_empty() {
             match voqs.next(ports, frames) {
-                (at, Step::Turn) => voqs.turn(at),
+                (at, Step::Reconfigure) => voqs.reconfigure(at),
                 (at, Step::Start { queue, port }) => {
                     let packet = voqs.pop(queue, port, frames);
                     ports[port as usize].launch(packet, at, frames);
@@ -518,14 +519,14 @@ mod tests {
         voqs.up = 63;
         let mut seen = Vec::new();
         for _ in 0..4 {
-            voqs.served = voqs.in_turn().unwrap();
+            voqs.served = voqs.next_in_round().unwrap();
             seen.push(voqs.served);
         }
         assert_eq!(seen, [3, 64, 135, 3]);
         voqs.filled = vec![1 << 63, 0, 0];
-        assert_eq!(voqs.in_turn(), None);
+        assert_eq!(voqs.next_in_round(), None);
         voqs.up = REST;
         (voqs.served, voqs.filled) = (63, vec![1 << 63, 0, 0]);
-        assert_eq!(voqs.in_turn(), Some(63));
+        assert_eq!(voqs.next_in_round(), Some(63));
     }
 }

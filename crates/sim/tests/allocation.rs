@@ -72,14 +72,14 @@ fn steady_state_allocates_nothing_per_packet() {
         engine.advance(Time::ms(6));
         let (allocations, hops) =
             (ALLOCATIONS.load(Ordering::Relaxed) - before, engine.packet_hops() - hops);
-        assert!(hops > 50_000, "{}: {hops} packet-hops", protocol.card().name);
+        assert!(hops > 50_000, "{}: {hops} packet-hops", protocol.info().name);
         // Buffers may still double once or twice, and 30 looks for a deadlock note down who stands
         // still; anything per packet would show as thousands.
         let most = if pauses { 8 + 30 * 8 } else { 8 };
         assert!(
             allocations <= most,
             "{}: {allocations} allocations in {hops} packet-hops",
-            protocol.card().name
+            protocol.info().name
         );
     }
 }

@@ -66,11 +66,11 @@ fn busy_racks(stack: Stack, change: Change) -> Setup {
 /// What every port sent, rows of flows, and the rest.
 type Recorded = (Vec<Vec<Record>>, Vec<FlowRecord>, Outcome);
 
-fn recorded<const EXPLICIT: bool>(setup: Setup, parts: usize) -> Recorded {
-    let probes = (0..parts).map(|_| Recorder::<EXPLICIT>::default()).collect();
-    let mut engine = Engine::in_parts(setup, probes).unwrap();
+fn recorded<const EXPLICIT: bool>(setup: Setup, partitions: usize) -> Recorded {
+    let probes = (0..partitions).map(|_| Recorder::<EXPLICIT>::default()).collect();
+    let mut engine = Engine::in_partitions(setup, probes).unwrap();
     engine.advance(Time::NEVER);
-    assert_eq!(engine.parts(), parts);
+    assert_eq!(engine.partitions(), partitions);
     let mut ports: Vec<Vec<Record>> = Vec::new();
     for probe in engine.probes() {
         ports.resize(ports.len().max(probe.ports.len()), Vec::new());
@@ -86,10 +86,10 @@ fn recorded<const EXPLICIT: bool>(setup: Setup, parts: usize) -> Recorded {
 }
 
 #[test]
-fn lazy_commits_equal_explicit_dequeues_and_parts_the_whole() {
+fn lazy_commits_equal_explicit_dequeues_and_partitions_the_whole() {
     for (name, change) in CHANGES {
         let all = Protocol::ALL.iter().filter(|protocol| {
-            name == "plain" || ["powertcp", "retcp", "sird"].contains(&protocol.card().name)
+            name == "plain" || ["powertcp", "retcp", "sird"].contains(&protocol.info().name)
         });
         for &protocol in all {
             let setup = || {
@@ -98,14 +98,14 @@ fn lazy_commits_equal_explicit_dequeues_and_parts_the_whole() {
             };
             let lazy = recorded::<false>(setup(), 1);
             let by_circuit: usize = lazy.0[32..].iter().map(Vec::len).sum();
-            assert!(by_circuit > 300, "{name}, {}: {by_circuit}", protocol.card().name);
+            assert!(by_circuit > 300, "{name}, {}: {by_circuit}", protocol.info().name);
             let others = [
                 ("explicit", recorded::<true>(setup(), 1)),
-                ("two parts", recorded::<false>(setup(), 2)),
+                ("two partitions", recorded::<false>(setup(), 2)),
                 ("three parts", recorded::<false>(setup(), 3)),
             ];
             for (how, other) in others {
-                let what = format!("{name}, {}, {how}", protocol.card().name);
+                let what = format!("{name}, {}, {how}", protocol.info().name);
                 for (port, (a, b)) in lazy.0.iter().zip(&other.0).enumerate() {
                     let first = a.iter().zip(b).position(|(a, b)| a != b);
                     let at = first.unwrap_or(a.len().min(b.len()));

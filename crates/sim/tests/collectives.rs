@@ -89,7 +89,7 @@ fn rings_take_their_steps() {
         };
         for (stack, most) in [(open_loop(GBPS), 1.03), (stack("sird"), 1.2), (stack("hpcc"), 1.12)]
         {
-            let what = format!("{name}, {}", stack.protocol().card().name);
+            let what = format!("{name}, {}", stack.protocol().info().name);
             let ours = lasts(n, stack, once(op.clone(), (0..n).collect(), bytes));
             near(&what, ours, f64::from(steps) * step, most);
         }
@@ -124,7 +124,7 @@ fn trees_take_their_levels() {
     let s = link(bytes as f64);
     let of = once(Op::TreeAllReduce, (0..n).collect(), bytes);
     for (stack, most) in [(open_loop(GBPS), 1.03), (stack("sird"), 1.06)] {
-        let what = stack.protocol().card().name;
+        let what = stack.protocol().info().name;
         let ours = lasts(n, stack, of.clone());
         near(what, ours, 8.0 * s + 4.0 * latency(bytes as f64), most);
     }
@@ -140,7 +140,7 @@ fn all_to_all_fills_every_link() {
     let block = bytes as f64 / f64::from(n);
     let bound = f64::from(n - 1) * link(block) + latency(block);
     for (stack, most) in [(open_loop(GBPS), 1.03), (stack("sird"), 1.1), (stack("swift"), 1.3)] {
-        let what = stack.protocol().card().name;
+        let what = stack.protocol().info().name;
         let ours = lasts(n, stack, once(Op::AllToAll, (0..n).collect(), bytes));
         near(what, ours, bound, most);
     }
@@ -162,7 +162,7 @@ fn the_busiest_experts_bound_a_layer() {
             let op = Op::Experts { loads: loads.clone(), combine };
             let bound = ways * (busiest + latency(loads[0] as f64));
             for stack in [open_loop(GBPS), stack("swift")] {
-                let what = stack.protocol().card().name;
+                let what = stack.protocol().info().name;
                 let ours = lasts(n, stack, once(op.clone(), (0..n).collect(), bytes));
                 let what = format!("{what}, skew {skew}, combined {combine}");
                 near(&what, ours, bound, 1.03 * (bound + delay) / bound);

@@ -7,7 +7,7 @@ use crate::common::{
 };
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{
-    Buffer, CreditQueue, Discipline, QueueLimit, Queues, RateChange, Turns,
+    Buffer, CreditQueue, Discipline, QueueLimit, Queues, RateChange, ServiceOrder,
 };
 use tidegate_core::faults::{Failing, Outage};
 use tidegate_core::{Rate, Span, Time, frame_flag};
@@ -50,7 +50,8 @@ fn credits_with_outages(setup: &mut Setup) {
 
 fn weighted(setup: &mut Setup) {
     each(setup, |discipline| {
-        discipline.turns = Turns::Weighted(vec![300, 9_000, 1, 700, 2_000, 1_500, 1_000, 4_000]);
+        discipline.service =
+            ServiceOrder::Weighted(vec![300, 9_000, 1, 700, 2_000, 1_500, 1_000, 4_000]);
     });
 }
 
@@ -58,7 +59,7 @@ fn by_destination(setup: &mut Setup) {
     let hosts = setup.fabric.hosts.len() as u16;
     each(setup, |discipline| {
         discipline.queues = Queues::ByDestination((0..hosts).map(|host| host / 2).collect());
-        discipline.turns = Turns::Weighted(vec![1_500; hosts as usize / 2]);
+        discipline.service = ServiceOrder::Weighted(vec![1_500; hosts as usize / 2]);
     });
 }
 
@@ -106,7 +107,7 @@ fn each(setup: &mut Setup, change: impl Fn(&mut Discipline)) {
     for switch in &mut setup.fabric.switches {
         change(switch.discipline.get_or_insert(Discipline {
             queues: Queues::ByPriority,
-            turns: Turns::Strict,
+            service: ServiceOrder::Strict,
             limits: Vec::new(),
         }));
     }
@@ -114,12 +115,12 @@ fn each(setup: &mut Setup, change: impl Fn(&mut Discipline)) {
 
 fn recorded<const EXPLICIT: bool>(
     setup: Setup,
-    parts: usize,
+    partitions: usize,
 ) -> (Vec<Vec<Record>>, Vec<FlowRecord>, u64) {
-    let probes = (0..parts).map(|_| Recorder::<EXPLICIT>::default()).collect();
-    let mut engine = Engine::in_parts(setup, probes).unwrap();
+    let probes = (0..partitions).map(|_| Recorder::<EXPLICIT>::default()).collect();
+    let mut engine = Engine::in_partitions(setup, probes).unwrap();
     engine.advance(Time::NEVER);
-    assert_eq!(engine.parts(), parts);
+    assert_eq!(engine.partitions(), partitions);
     let mut ports: Vec<Vec<Record>> = Vec::new();
     for probe in engine.probes() {
         ports.resize(ports.len().max(probe.ports.len()), Vec::new());
@@ -133,7 +134,7 @@ fn recorded<const EXPLICIT: bool>(
 }
 
 #[test]
-fn lazy_commits_equal_explicit_dequeues_and_parts_the_whole() {
+fn lazy_commits_equal_explicit_dequeues_and_partitions_the_whole() {
     for (name, change) in DISCIPLINES {
         for &protocol in Protocol::ALL {
             let setup = || {
@@ -151,14 +152,14 @@ fn lazy_commits_equal_explicit_dequeues_and_parts_the_whole() {
             assert!(
                 name != "pausing for others" || pauses > 20,
                 "{}: {pauses}",
-                protocol.card().name
+                protocol.info().name
             );
             let others = [
                 ("explicit", recorded::<true>(setup(), 1)),
                 ("parts", recorded::<false>(setup(), 3)),
             ];
             for (how, other) in others {
-                let what = format!("{name}, {}, {how}", protocol.card().name);
+                let what = format!("{name}, {}, {how}", protocol.info().name);
                 for (port, (a, b)) in lazy.0.iter().zip(&other.0).enumerate() {
                     let first = a.iter().zip(b).position(|(a, b)| a != b);
                     let at = first.unwrap_or(a.len().min(b.len()));
@@ -199,7 +200,7 @@ fn weighted_queues_share_by_their_weights() {
     let (rates, _) = over_one_link(|setup| {
         each(setup, |discipline| {
             discipline.queues = Queues::ByDestination(vec![0, 0, 0, 1]);
-            discipline.turns = Turns::Weighted(vec![600, 1_800]);
+            discipline.service = ServiceOrder::Weighted(vec![600, 1_800]);
         });
     });
     assert!((rates[1] / rates[0] - 3.0).abs() < 0.03, "{rates:?}");
@@ -264,7 +265,7 @@ fn what_no_port_could_do_is_refused() {
     };
     let with = |change: fn(&mut Discipline)| error(&move |setup: &mut Setup| each(setup, change));
     let cases = [
-        (with(|d| d.turns = Turns::Weighted(vec![1; 3])), "3 weights for 8 queues"),
+        (with(|d| d.service = ServiceOrder::Weighted(vec![1; 3])), "3 weights for 8 queues"),
         (with(|d| d.queues = Queues::ByDestination(vec![0; 3])), "3 destinations for 12 hosts"),
         (
             with(|d| {

@@ -35,9 +35,9 @@ fn lazy_commits_equal_explicit_dequeues_record_by_record() {
             let records: usize = lazy.0.iter().map(Vec::len).sum();
             assert!(records > 10_000, "{records} records are too few to mean anything");
             for (a, b) in lazy.0.iter().flatten().zip(explicit.0.iter().flatten()) {
-                assert_eq!(a, b, "{}", protocol.card().name);
+                assert_eq!(a, b, "{}", protocol.info().name);
             }
-            assert!(lazy == explicit, "{}: same records, different outcome", protocol.card().name);
+            assert!(lazy == explicit, "{}: same records, different outcome", protocol.info().name);
         }
     }
 }
@@ -115,7 +115,7 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
     let mut dropped = 0;
     for &protocol in Protocol::ALL {
         for buffer in [Buffer::Unlimited, Buffer::Shared { bytes: 60_000, alpha: 1.0 }] {
-            if buffer != Buffer::Unlimited && protocol.card().name == "toy-credit" {
+            if buffer != Buffer::Unlimited && protocol.info().name == "toy-credit" {
                 continue; // it has no loss recovery, and says so
             }
             let mut setup = with_ecn(busy(protocol.stack(), 4));
@@ -146,7 +146,7 @@ fn bytes_and_packets_are_conserved_at_every_port_and_over_the_run() {
             assert_eq!(drops, outcome.switches.iter().map(|switch| switch.drops).sum::<u64>());
             assert!(drops == 0 || buffer != Buffer::Unlimited);
             dropped += drops;
-            assert_eq!(from_hosts, arrived + drops + in_network as u64, "{}", protocol.card().name);
+            assert_eq!(from_hosts, arrived + drops + in_network as u64, "{}", protocol.info().name);
             // Messages: exactly their bytes, never more.
             for record in finished.iter().chain(&outcome.unfinished) {
                 assert!(record.delivered_bytes <= record.bytes);
@@ -222,8 +222,12 @@ fn steps_and_samples_do_not_matter_for_anything() {
             for (step, sampled) in
                 [(Time::us(3), true), (Time::us(40), false), (Time::us(40), true)]
             {
-                let parts = in_steps(make(), Some(step), sampled);
-                assert!(parts == whole, "{}, {step}, sampled: {sampled}", protocol.card().name);
+                let partitions = in_steps(make(), Some(step), sampled);
+                assert!(
+                    partitions == whole,
+                    "{}, {step}, sampled: {sampled}",
+                    protocol.info().name
+                );
             }
             assert!(
                 whole
@@ -289,7 +293,7 @@ fn golden_digests() {
         let mut sprayed = with_ecn(busy(protocol.stack(), 2));
         sprayed.routing = Routing::Spray;
         let sprayed = run(sprayed, ()).1.digest;
-        lines += &format!("{} {plain:016x} {sprayed:016x}\n", protocol.card().name);
+        lines += &format!("{} {plain:016x} {sprayed:016x}\n", protocol.info().name);
     }
     for protocol in ["hpcc", "swift", "sird"] {
         let paused = |seed| {

@@ -2,7 +2,7 @@
 //! convergence and waste. Tolerances were written down before the first run; where one did not
 //! hold, the test says so and holds what was measured.
 
-use crate::common::ears::{Ears, Heard, Listener};
+use crate::common::observers::{Ears, Observer, WindowState};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Buffer, Fabric, Node};
@@ -39,7 +39,7 @@ fn incast(senders: u32, rate: Rate, delay: Span) -> Setup {
 
 /// A token bucket of two credits lets `2 + r t` of them through in any time `t`, where `r` is the
 /// rate at which the link sends what they call for. So at most two packets are at the port, one of
-/// which is being sent. Beside data there is now and then a packet of control.
+/// which is being sent. SharedRun data there is now and then a packet of control.
 ///
 /// Said before the first run: all that data may take, within 2 %. With one, two and 64 flows that
 /// holds. Between, rates swing, and credits do not always fill the link: 0.957, 0.927 and 0.939
@@ -157,7 +157,7 @@ struct Arrivals {
     bytes: [u64; 3],
 }
 
-impl Listener for Arrivals {
+impl Observer for Arrivals {
     fn arrived(
         &mut self,
         _now: Time,

@@ -1,7 +1,7 @@
 //! ExpressPass where many share a link, and where credits and data meet. Tolerances were written
 //! down before the first run.
 
-use crate::common::ears::{Ears, Heard, Listener};
+use crate::common::observers::{Ears, Observer, WindowState};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Buffer, Node};
@@ -17,7 +17,7 @@ const GOAL: f64 = FULL / (FULL + 88.0);
 #[derive(Default)]
 struct Arrivals([u64; 2]);
 
-impl Listener for Arrivals {
+impl Observer for Arrivals {
     fn arrived(&mut self, _now: Time, host: u32, _frame: &Frame, body: &Body) {
         if host == 0 {
             self.0[usize::from(body.payload_bytes == 0)] += 1;

@@ -14,7 +14,7 @@ use tidegate_core::{ConnectionPolicy, Domain, Rate, Rng, Span, Time};
 use tidegate_sim::{Engine, Setup};
 
 /// What the network does, by name.
-fn hazards(rng: &mut Rng) -> Vec<(&'static str, Faults)> {
+fn impairments(rng: &mut Rng) -> Vec<(&'static str, Faults)> {
     let none = Faults::default;
     let outage = |of, down, length| Outage { of, down, up: down + length };
     let (link, host) = (12 + rng.below(6) as u32, rng.below(12) as u32);
@@ -130,8 +130,8 @@ fn check_run(protocol: Protocol, name: &str, mut setup: Setup, seed: u64) {
         format!(
             "{}, {name}: replay with TIDEGATE_SEED={seed} TIDEGATE_PROTOCOL={} cargo test -p \
              tidegate-sim faults::",
-            protocol.card().name,
-            protocol.card().name
+            protocol.info().name,
+            protocol.info().name
         )
     };
     let mut engine = Engine::new(setup, ()).unwrap();
@@ -180,14 +180,15 @@ fn every_message_is_delivered_exactly_once() {
     };
     let only = std::env::var("TIDEGATE_PROTOCOL").ok();
     for &protocol in Protocol::ALL {
-        let card = protocol.card();
+        let info = protocol.info();
         // The toy has no loss recovery, and says so; `what_comes_twice_is_delivered_once` has it.
-        if card.name == "toy-credit" || only.as_ref().is_some_and(|only| only != card.name) {
+        if info.name == "toy-credit" || only.as_ref().is_some_and(|only| only != info.name) {
             continue;
         }
         for seed in seeds.clone() {
-            let mut hazards = hazards(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
-            let (name, faults) = hazards.swap_remove((seed % hazards.len() as u64) as usize);
+            let mut impairments = impairments(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
+            let (name, faults) =
+                impairments.swap_remove((seed % impairments.len() as u64) as usize);
             check(protocol, name, faults, seed);
         }
     }
@@ -198,11 +199,12 @@ fn coalesced_acknowledgements_lose_nothing() {
     for name in ["swift", "dctcp", "powertcp"] {
         let protocol = Protocol::named(name).unwrap();
         for seed in 0..120 {
-            let mut hazards = hazards(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
-            let (hazard, faults) = hazards.swap_remove((seed % hazards.len() as u64) as usize);
+            let mut impairments = impairments(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
+            let (impairment, faults) =
+                impairments.swap_remove((seed % impairments.len() as u64) as usize);
             let mut setup = small(protocol, faults, seed);
             setup.stacks[0].set("ack_every", Value::Integer(2 + seed % 7)).unwrap();
-            check_run(protocol, hazard, setup, seed);
+            check_run(protocol, impairment, setup, seed);
         }
     }
 }
@@ -213,14 +215,15 @@ fn going_back_loses_nothing() {
     for name in ["swift", "dctcp", "powertcp", "open-loop"] {
         let protocol = Protocol::named(name).unwrap();
         for seed in 0..120 {
-            let mut hazards = hazards(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
-            let (hazard, faults) = hazards.swap_remove((seed % hazards.len() as u64) as usize);
+            let mut impairments = impairments(&mut Rng::stream(seed, Domain::Faults, 1 << 60));
+            let (impairment, faults) =
+                impairments.swap_remove((seed % impairments.len() as u64) as usize);
             let mut setup = small(protocol, faults, seed);
             setup.stacks[0].set("recovery", Value::Choice("go-back-n")).unwrap();
             if seed % 2 == 0 {
                 setup.stacks[0].set("ack_every", Value::Integer(2 + seed % 7)).unwrap();
             }
-            check_run(protocol, hazard, setup, seed);
+            check_run(protocol, impairment, setup, seed);
         }
     }
 }
@@ -246,7 +249,7 @@ fn what_comes_twice_is_delivered_once() {
 #[test]
 fn messages_end_where_one_round_trip_in_six_does() {
     for &protocol in Protocol::ALL {
-        if protocol.card().name == "toy-credit" {
+        if protocol.info().name == "toy-credit" {
             continue;
         }
         for seed in 0..2 {
@@ -407,7 +410,7 @@ fn as_many_messages_as_there_are_arrive_between_one_pair() {
         let mut setup = setup(fabric, protocol.stack(), flows, Time::ms(40));
         setup.connections = ConnectionPolicy::PerMessage;
         let (finished, outcome) = run(setup, ());
-        let name = protocol.card().name;
+        let name = protocol.info().name;
         assert_eq!((finished.len(), outcome.unfinished.len()), (messages, 0), "{name}");
         let resent: u64 = finished.iter().map(|record| record.retransmitted_bytes).sum();
         println!("{name}: {:?}, {resent} B sent again", finished.last().unwrap().completed);

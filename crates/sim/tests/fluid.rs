@@ -18,10 +18,10 @@ struct Moment {
 
 /// What is sampled while a second flow of a window of `part` of a BDP joins a first, every so often
 /// for `times` times; and the base RTT in microseconds.
-fn joined(m: f64, part: f64, every: Span, times: u64) -> (Vec<Moment>, f64) {
+fn joined(m: f64, partition: f64, every: Span, times: u64) -> (Vec<Moment>, f64) {
     let mut poseidon = stack("poseidon");
     poseidon.set("m", Value::Number(m)).unwrap();
-    poseidon.set("initial_window", Value::Extent(Extent::Bdp(part))).unwrap();
+    poseidon.set("initial_window", Value::Extent(Extent::Bdp(partition))).unwrap();
     let fabric = star(3, RATE, Span::us(2), 1000);
     let flows = vec![unlimited(0, 2, Time::ZERO), unlimited(1, 2, JOINS)];
     let end = JOINS + every.times(times);
@@ -45,8 +45,8 @@ fn joined(m: f64, part: f64, every: Span, times: u64) -> (Vec<Moment>, f64) {
     (moments.collect(), base_rtt_us)
 }
 
-/// By how much the logarithm of the ratio of two windows closes in a round trip, between a part of
-/// where it began and another.
+/// By how much the logarithm of the ratio of two windows closes in a round trip, between a
+/// partition of where it began and another.
 fn closing(moments: &[Moment], link: Bottleneck, every_us: f64) -> f64 {
     let ratio = |moment: &Moment| (moment.windows[0] / moment.windows[1]).ln();
     let begun = ratio(&moments[0]);

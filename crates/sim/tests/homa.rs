@@ -1,6 +1,6 @@
 //! Homa on small fabrics, against arithmetic.
 
-use crate::common::ears::{Ears, Heard, Listener};
+use crate::common::observers::{Ears, Observer, WindowState};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_algos::message::homa::header::Header;
@@ -9,7 +9,7 @@ use tidegate_core::params::Value;
 use tidegate_core::routes::Routes;
 use tidegate_core::wire::Carried;
 use tidegate_core::workload::{Distribution, Pattern, Sampling, Sizes, Traffic};
-use tidegate_core::{Extent, Facts, Rate, Span, Time};
+use tidegate_core::{Extent, FabricProperties, Rate, Span, Time};
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Setup};
 
 const MTU: u32 = 1442;
@@ -102,8 +102,8 @@ fn overcommitment_is_the_queue_of_a_busy_downlink() {
 
 #[test]
 fn messages_without_end_hold_no_more_than_others() {
-    // Turns that fit what may be under way would be granted at once, one message after the other.
-    // Packets of any size round a round trip up in another way.
+    // ServiceOrder that fit what may be under way would be granted at once, one message after the
+    // other. Packets of any size round a round trip up in another way.
     for mtu in [500, 1_000, 1_442, 1_500, 3_000, 4_096, 9_000] {
         let flows = (1..=12).map(|host| unlimited(host, 0, Time::ZERO)).collect();
         let set =
@@ -165,7 +165,7 @@ fn priorities_let_a_short_message_pass() {
 #[derive(Default)]
 struct Levels([u64; 8]);
 
-impl Listener for Levels {
+impl Observer for Levels {
     fn departed(&mut self, d: &Departure<'_>) {
         // From the switch.
         if d.port == 1
@@ -201,9 +201,9 @@ fn unscheduled_crowd(set: &[(&str, Value)], is_fitted: bool) -> Setup {
     setup.drain = Span::ms(1);
     if is_fitted {
         let reach = Routes::new(&setup.fabric).unwrap().reach();
-        let facts = Facts::of(&setup.fabric, reach, None);
+        let properties = FabricProperties::of(&setup.fabric, reach, None);
         let mix = setup.workload.size_mix(0, 9, setup.duration);
-        assert_eq!(setup.stacks[0].fit(&facts, &mix), None);
+        assert_eq!(setup.stacks[0].fit(&properties, &mix), None);
     }
     setup
 }

@@ -50,7 +50,7 @@ const SIZES: [u64; 12] =
     [1, 999, 1_000, 1_001, 1_999, 2_000, 2_001, 3_500, 7_001, 20_000, 100_001, 400_000];
 
 fn slowdowns(setup: tidegate_sim::Setup) -> Vec<f64> {
-    let (messages, name) = (setup.workload.flows.len(), setup.stacks[0].protocol().card().name);
+    let (messages, name) = (setup.workload.flows.len(), setup.stacks[0].protocol().info().name);
     let (finished, _) = run(setup, ());
     assert_eq!(finished.len(), messages, "{name}: some are not done");
     finished
@@ -78,7 +78,7 @@ fn no_message_is_faster_than_its_ideal() {
                     setup.routing = routing;
                     let least = slowdowns(setup).into_iter().fold(f64::MAX, f64::min);
                     // `run` has held every message to its ideal; and the ideal is near what can be.
-                    assert!(least < 1.7, "{}, {name}, {routing:?}: {least}", protocol.card().name);
+                    assert!(least < 1.7, "{}, {name}, {routing:?}: {least}", protocol.info().name);
                 }
             }
         }

@@ -42,18 +42,19 @@ fn a_lone_flow_takes_what_its_protocol_means_to_take() {
                 let (rate, delay) = (Rate::gbps(gbps), Span::us(delay));
                 let mut stack = protocol.stack();
                 let mut seen = alone(stack.clone(), rate, mtu, delay);
-                let case = format!("{} at {rate}, {mtu} B, links of {delay}", protocol.card().name);
-                if protocol.card().name == "swift" && delay == Span::us(10) {
+                let case = format!("{} at {rate}, {mtu} B, links of {delay}", protocol.info().name);
+                if protocol.info().name == "swift" && delay == Span::us(10) {
                     // Its target is a number for a fabric: below the base RTT it starves the flow,
                     // and says so.
                     assert!(seen.utilisation < 0.5, "{case}: {}", seen.utilisation);
-                    let warning = |stack: &Stack| stack.profile(&seen.path, 1e9).domain_warning;
+                    let warning =
+                        |stack: &Stack| stack.operating_point(&seen.path, 1e9).domain_warning;
                     assert!(warning(&stack).is_some(), "{case}");
                     stack.set("base_target", Value::Span(Span::us(65))).unwrap();
                     assert_eq!(warning(&stack), None, "{case}");
                     seen = alone(stack.clone(), rate, mtu, delay);
                 }
-                let goal = stack.profile(&seen.path, 1e9).utilisation_goal;
+                let goal = stack.operating_point(&seen.path, 1e9).utilisation_goal;
                 // Credit of at most a BDP is a whole number of packets.
                 let grain = f64::from(seen.path.full_wire_bytes) / seen.path.bdp_bytes;
                 let credited = protocol.family() == "receiver-driven";

@@ -20,7 +20,7 @@ mod measures;
 mod nics;
 mod open_fabric;
 mod open_hosts;
-mod parts;
+mod partitions;
 mod ranks;
 mod rates;
 mod sird;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::ears::{Ears, Heard, Listener};
+use crate::common::observers::{Ears, Observer, WindowState};
 use crate::common::*;
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::faults::{Failing, Faults, Outage};
@@ -199,7 +199,7 @@ struct Queues {
     sent: Vec<Vec<(Time, u64)>>,
 }
 
-impl Listener for Queues {
+impl Observer for Queues {
     fn departed(&mut self, d: &Departure<'_>) {
         let port = d.port as usize;
         self.sent.resize(self.sent.len().max(port + 1), Vec::new());
@@ -357,7 +357,7 @@ fn loaded(name: &str, drain: Span) -> (Vec<FlowRecord>, Outcome, Time) {
 #[test]
 fn a_drain_finishes_messages_and_changes_nothing_that_is_measured_before() {
     for &protocol in Protocol::ALL {
-        let name = protocol.card().name;
+        let name = protocol.info().name;
         let (cut, cut_outcome, cut_end) = loaded(name, Span::ZERO);
         let (drained, outcome, end) = loaded(name, Span::ms(500));
         assert!(cut_outcome.unfinished.len() > 2, "{name}: nothing was left to drain");
@@ -468,7 +468,7 @@ fn a_packet_under_way_at_warm_up_counts_for_what_its_slowest_link_carries_after_
 #[derive(Default)]
 struct Deliveries(BTreeMap<u64, Time>);
 
-impl Listener for Deliveries {
+impl Observer for Deliveries {
     fn delivered(&mut self, now: Time, flow: u64, _bytes: u32) {
         self.0.insert(flow, now);
     }

@@ -39,7 +39,7 @@ fn dcqcn_rises_from_a_pace_of_a_packet_every_few_milliseconds() {
         flow.stop = Time::ms(30);
     }
     (setup.warmup, setup.duration) = (Time::ms(30), Time::ms(32));
-    let ecn = wanted(&setup).ecn.map(|marking| marking.settled(52_000.0));
+    let ecn = wanted(&setup).ecn.map(|marking| marking.resolved(52_000.0));
     setup.fabric.switches[0].ecn = ecn;
     let (finished, outcome) = run(setup, ());
     let last = finished.iter().chain(&outcome.unfinished).find(|record| record.src == 0);

@@ -8,7 +8,7 @@ use crate::common::{leaf_spine, run, setup, stack};
 use tidegate_core::collective::{Collective, Op};
 use tidegate_core::workload::{Flow, Pattern, Sizes, Traffic};
 use tidegate_core::{Message, Rate, Span, Time};
-use tidegate_sim::{Begun, Deed, FlowRecord, NAME_BYTES, OpenHost, OpenRows, Setup};
+use tidegate_sim::{FlowRecord, HostAction, MessageStart, NAME_BYTES, OpenHost, OpenRows, Setup};
 
 const HOSTS: u32 = 8;
 /// When one of the flows without end does.
@@ -69,7 +69,7 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
         (0..HOSTS).map(|host| OpenHost::new(setup.clone(), host).unwrap()).collect();
     // When, and of which message: its bytes arrive, or its sender hears of it.
     let mut coming: BinaryHeap<Reverse<(Time, u64, bool)>> = BinaryHeap::new();
-    let mut begun: BTreeMap<u64, (u32, Begun)> = BTreeMap::new();
+    let mut begun: BTreeMap<u64, (u32, MessageStart)> = BTreeMap::new();
     let mut closed = false;
     let mut stopped: Vec<(u32, u32)> = Vec::new();
     loop {
@@ -87,10 +87,10 @@ fn acted(setup: &Setup, rows: &BTreeMap<u64, FlowRecord>) -> Vec<FlowRecord> {
             break;
         }
         for host in 0..HOSTS {
-            while let Some(deed) = hosts[host as usize].next(now) {
-                let message = match deed {
-                    Deed::Send(message) => message,
-                    Deed::Stop(number) => {
+            while let Some(action) = hosts[host as usize].next(now) {
+                let message = match action {
+                    HostAction::Send(message) => message,
+                    HostAction::Stop(number) => {
                         assert_eq!(now, STOP, "a flow stops when it should");
                         stopped.push((host, number));
                         continue;

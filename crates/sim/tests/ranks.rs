@@ -9,7 +9,7 @@ use crate::common::cuts::{self, Cuts};
 use crate::common::left::{self, Departures, Left};
 use crate::common::{ring, stack};
 use tidegate_core::Time;
-use tidegate_sim::{Engine, Failure, Lost, Peers, Setup};
+use tidegate_sim::{Communicator, Engine, Failure, RankFailure, Setup};
 
 /// Processes, and parts in each.
 const RANKS: [(usize, usize); 5] = [(1, 1), (1, 2), (2, 1), (3, 1), (2, 2)];
@@ -39,49 +39,50 @@ impl Channels {
         all
     }
 
-    fn lost(rank: usize) -> Lost {
-        Lost { rank, why: "gone".into() }
+    fn lost(rank: usize) -> RankFailure {
+        RankFailure { rank, why: "gone".into() }
     }
 }
 
-impl Peers for Channels {
+impl Communicator for Channels {
     fn rank(&self) -> usize {
         self.rank
     }
     fn count(&self) -> usize {
         self.to.len()
     }
-    fn send(&mut self, to: usize, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+    fn send(&mut self, to: usize, bytes: &mut Vec<u8>) -> Result<(), RankFailure> {
         self.lies_after = self.lies_after.saturating_sub(1);
         if self.lies_after == 0 {
             bytes.push(7);
         }
         self.to[to].send(std::mem::take(bytes)).map_err(|_| Channels::lost(to))
     }
-    fn receive(&mut self, from: usize, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+    fn receive(&mut self, from: usize, bytes: &mut Vec<u8>) -> Result<(), RankFailure> {
         *bytes = self.from[from].recv().map_err(|_| Channels::lost(from))?;
         Ok(())
     }
 }
 
-fn engine(setup: Setup, parts: usize, peers: Channels) -> Engine<Recorder> {
-    let probes = (0..parts).map(|_| <Recorder>::default()).collect();
-    Engine::among(setup, probes, Box::new(peers)).unwrap()
+fn engine(setup: Setup, partitions: usize, communicator: Channels) -> Engine<Recorder> {
+    let probes = (0..partitions).map(|_| <Recorder>::default()).collect();
+    Engine::among(setup, probes, Box::new(communicator)).unwrap()
 }
 
 /// Runs in `ranks` processes of `parts` parts.
-fn left(setup: &Setup, ranks: usize, parts: usize) -> Left {
-    let mut peers = Channels::new(ranks).into_iter();
-    let leader = engine(setup.clone(), parts, peers.next().unwrap());
+fn left(setup: &Setup, ranks: usize, partitions: usize) -> Left {
+    let mut communicator = Channels::new(ranks).into_iter();
+    let leader = engine(setup.clone(), partitions, communicator.next().unwrap());
     assert_eq!(leader.ranks(), ranks);
     thread::scope(|scope| {
-        let serve = |peers| {
-            let mut engine = engine(setup.clone(), parts, peers);
+        let serve = |communicator| {
+            let mut engine = engine(setup.clone(), partitions, communicator);
             engine.serve().unwrap();
             left::departures(&engine)
         };
-        let others: Vec<_> = peers.map(|peers| scope.spawn(move || serve(peers))).collect();
-        let mut left = Left::of(leader, setup.duration, (10 * ranks + parts) as u64);
+        let others: Vec<_> =
+            communicator.map(|communicator| scope.spawn(move || serve(communicator))).collect();
+        let mut left = Left::of(leader, setup.duration, (10 * ranks + partitions) as u64);
         for other in others {
             let packets: Departures = other.join().unwrap();
             assert!(packets.iter().any(|port| !port.is_empty()), "a rank has done nothing");
@@ -96,9 +97,9 @@ fn same(cuts: Cuts) {
     for (what, setup) in cuts {
         let engine = Engine::new(setup.clone(), <Recorder>::default()).unwrap();
         let whole = Left::of(engine, setup.duration, 1);
-        for (ranks, parts) in RANKS {
-            let cut = left(&setup, ranks, parts);
-            whole.assert_is(&cut, &format!("{what}, {ranks} ranks of {parts} parts"));
+        for (ranks, partitions) in RANKS {
+            let cut = left(&setup, ranks, partitions);
+            whole.assert_is(&cut, &format!("{what}, {ranks} ranks of {partitions} parts"));
         }
     }
 }
@@ -161,8 +162,8 @@ fn of_rare_messages() {
 #[test]
 fn more_processes_than_racks_are_refused() {
     let setup = || busy(stack("swift"), 1);
-    let mut peers = Channels::new(4);
-    let refused = Engine::among(setup(), vec![(); 1], Box::new(peers.remove(2)));
+    let mut communicator = Channels::new(4);
+    let refused = Engine::among(setup(), vec![(); 1], Box::new(communicator.remove(2)));
     let message = refused.err().unwrap();
     assert!(message.contains("4 processes") && message.contains("start 3 at most"), "{message}");
 }
@@ -178,11 +179,11 @@ fn a_deadlock_is_found_over_all_ranks() {
         }
     };
     let whole = found(&mut Engine::new(ring(4), <Recorder>::default()).unwrap());
-    let mut peers = Channels::new(2);
-    let second = peers.pop().unwrap();
+    let mut communicator = Channels::new(2);
+    let second = communicator.pop().unwrap();
     thread::scope(|scope| {
         let second = scope.spawn(|| engine(ring(4), 1, second).serve().unwrap_err());
-        let mut leader = engine(ring(4), 1, peers.pop().unwrap());
+        let mut leader = engine(ring(4), 1, communicator.pop().unwrap());
         assert_eq!(found(&mut leader), whole);
         drop(leader);
         assert_eq!(second.join().unwrap().why, "gone");
@@ -194,10 +195,10 @@ fn a_deadlock_is_found_over_all_ranks() {
 fn a_rank_that_fails_ends_the_run_of_all() {
     for lies_after in [1, 2, 5, 50, usize::MAX] {
         let setup = busy(stack("swift"), 1);
-        let mut peers = Channels::new(3);
-        let (mut third, second) = (peers.pop().unwrap(), peers.pop().unwrap());
+        let mut communicator = Channels::new(3);
+        let (mut third, second) = (communicator.pop().unwrap(), communicator.pop().unwrap());
         third.lies_after = lies_after;
-        let mut leader = engine(setup.clone(), 1, peers.pop().unwrap());
+        let mut leader = engine(setup.clone(), 1, communicator.pop().unwrap());
         let lost = thread::scope(|scope| {
             let second = scope.spawn(|| engine(setup.clone(), 1, second).serve().unwrap_err());
             let third = scope.spawn(|| {
@@ -205,7 +206,7 @@ fn a_rank_that_fails_ends_the_run_of_all() {
                 if lies_after < usize::MAX { engine.serve().map(|()| false) } else { Ok(true) }
             });
             let failure = leader.advance_some(Time::NEVER, u64::MAX).unwrap_err();
-            let Failure::Lost(lost) = failure else { panic!("{failure}") };
+            let Failure::RankFailure(lost) = failure else { panic!("{failure}") };
             drop(leader);
             second.join().unwrap();
             assert_eq!(third.join().unwrap().is_ok(), lies_after == usize::MAX);

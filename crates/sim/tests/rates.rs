@@ -40,7 +40,7 @@ impl Funnel {
         setup.warmup = warmup;
         // As it asks for, in proportion to rates.
         let bdp = Engine::new(setup.clone(), ()).unwrap().paths().path(0, self.n).bdp_bytes;
-        let ecn = wanted(&setup).ecn.map(|marking| marking.settled(bdp));
+        let ecn = wanted(&setup).ecn.map(|marking| marking.resolved(bdp));
         setup.fabric.switches[0].ecn = ecn;
         setup
     }

@@ -10,7 +10,7 @@
 
 use std::collections::BTreeMap;
 
-use crate::common::ears::{Ears, Heard, Listener};
+use crate::common::observers::{Ears, Observer, WindowState};
 use crate::common::*;
 use tidegate_algos::Stack;
 use tidegate_algos::message::sird::header::{Data, Header};
@@ -81,7 +81,7 @@ impl Watch {
     }
 }
 
-impl Listener for Watch {
+impl Observer for Watch {
     fn departed(&mut self, d: &Departure<'_>) {
         let (host, is_downlink) = (d.port / 2, d.port % 2 == 1);
         if host >= self.hosts {

@@ -1,7 +1,7 @@
 //! SIRD keeps links full: alone and among its own, whatever the rates, paths and parameters; and it
 //! shares them with others.
 
-use crate::common::ears::{Ears, Heard, Listener};
+use crate::common::observers::{Ears, Observer, WindowState};
 use crate::common::*;
 use tidegate_algos::message::sird::header::Header;
 use tidegate_algos::{Protocol, Stack};
@@ -186,7 +186,7 @@ fn no_value_of_a_parameter_starves_a_link_unsaid() {
 #[derive(Default)]
 struct Asked(u64);
 
-impl Listener for Asked {
+impl Observer for Asked {
     fn arrived(&mut self, _now: Time, _host: u32, _frame: &Frame, body: &Body) {
         self.0 += matches!(Header::read(body), Some(Header::Resend(_))) as u64;
     }

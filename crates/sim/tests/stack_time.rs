@@ -1,6 +1,6 @@
 //! Hosts that take time with what they receive.
 
-use crate::common::ears::{Ears, Heard, Listener};
+use crate::common::observers::{Ears, Observer, WindowState};
 use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_algos::windowed::header::Header;
@@ -21,7 +21,7 @@ struct Log {
     rtts: Vec<Span>,
 }
 
-impl Listener for Log {
+impl Observer for Log {
     fn departed(&mut self, d: &Departure<'_>) {
         self.left.push((d.at, d.port, Header::read(d.body).unwrap()));
     }
@@ -127,7 +127,7 @@ fn lazy_commits_equal_explicit_dequeues_and_nothing_is_lost() {
             setup.routing = routing;
             setup.stack_time = StackTime { delay: Span::us(3), jitter: Span::us(9) };
             let (lazy, explicit) = (run(setup.clone(), ()), run(setup, Explicit));
-            let name = protocol.card().name;
+            let name = protocol.info().name;
             assert_eq!(lazy.0.len(), 110, "{name}: some are not done");
             assert_eq!(lazy.1.digest, explicit.1.digest, "{name}");
             assert_eq!(lazy.0, explicit.0, "{name}");

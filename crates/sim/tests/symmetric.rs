@@ -1,6 +1,6 @@
 //! Under symmetric ECMP acknowledgements cross the links that their data crossed.
 
-use crate::common::ears::{Ears, Heard, Listener};
+use crate::common::observers::{Ears, Observer, WindowState};
 use crate::common::*;
 use std::collections::{BTreeMap, BTreeSet};
 use tidegate_algos::Protocol;
@@ -18,7 +18,7 @@ struct Links {
     acks: BTreeMap<(u32, u32), BTreeSet<u32>>,
 }
 
-impl Listener for Links {
+impl Observer for Links {
     fn departed(&mut self, d: &Departure<'_>) {
         let (from, to) = (d.body.src, d.frame.dst);
         match Header::read(d.body) {

@@ -20,8 +20,8 @@ fn a_lone_packet_takes_exactly_its_serialisation_and_propagation() {
     let delay = Span::ns(245);
     let rates = [Rate::gbps(100), Rate::gbps(400), Rate::gbps(400), Rate::gbps(100)];
     for &protocol in Protocol::ALL {
-        let card = protocol.card();
-        let is = |name: &str| card.name == name;
+        let info = protocol.info();
+        let is = |name: &str| info.name == name;
         // A receiver-driven transport asks and is granted first: two minimum frames, or a credit of
         // up to 92 bytes.
         let credits = is(<ToyCredit as Endpoint>::CARD.name);
@@ -33,7 +33,7 @@ fn a_lone_packet_takes_exactly_its_serialisation_and_propagation() {
             let fabric = leaf_spine(2, 2, 1, rates[0], rates[1], delay, 1460);
             let flows = vec![flow(0, 3, bytes as u64, Time::us(3))];
             let (finished, _) = run(setup(fabric, protocol.stack(), flows, Time::ms(1)), ());
-            let wire = (bytes + protocol.header_bytes() + card.telemetry(3)).max(MIN_WIRE_BYTES);
+            let wire = (bytes + protocol.header_bytes() + info.telemetry(3)).max(MIN_WIRE_BYTES);
             let announced = if is_announced { rates[0].serialise(84) } else { Span::ZERO };
             let least = announced + store_and_forward(wire, &rates, delay);
             let asking = |granted| {
@@ -44,7 +44,7 @@ fn a_lone_packet_takes_exactly_its_serialisation_and_propagation() {
                 None => least..=least,
             };
             let took = finished[0].completed.expect("delivered") - finished[0].start;
-            assert!(range.contains(&took), "{} with {bytes} B: {took}, {range:?}", card.name);
+            assert!(range.contains(&took), "{} with {bytes} B: {took}, {range:?}", info.name);
             assert_eq!(finished[0].ideal, store_and_forward((bytes + 80).max(84), &rates, delay));
         }
     }
@@ -197,7 +197,7 @@ fn multi_hop(protocol: &str, rate: Rate, mtu: u32, m: u32, n: u32) -> f64 {
     setup.warmup = Time::ms(20);
     let (finished, outcome) = run(setup, ());
     let wire =
-        mtu as f64 / (mtu + 80 + Protocol::named(protocol).unwrap().card().telemetry(3)) as f64;
+        mtu as f64 / (mtu + 80 + Protocol::named(protocol).unwrap().info().telemetry(3)) as f64;
     let share = rate.as_bps() as f64 * wire / (m.max(n) + 1) as f64;
     let ratio = goodputs(&finished, &outcome)[0] / share;
     println!("{protocol} {rate} M {m} N {n}: victim has {ratio:.3} of its share");

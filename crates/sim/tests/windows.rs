@@ -1,6 +1,6 @@
 //! Windows, thresholds and arrivals against what their papers compute of them.
 
-use crate::common::ears::{Ears, Heard, Listener};
+use crate::common::observers::{Ears, Observer, WindowState};
 use crate::common::*;
 use tidegate_algos::Protocol;
 use tidegate_core::fabric::{Buffer, Ecn, Fabric, MarkAt, Node, Routing};
@@ -93,8 +93,8 @@ fn powertcp_fills_links_where_its_beta_is_a_packet() {
         let mut setup = setup(fabric, powertcp.clone(), starts(n, Span::us(20), 1), Time::ms(4));
         setup.warmup = Time::ms(2);
         let mut engine = Engine::new(setup, ()).unwrap();
-        let profile = powertcp.profile(&engine.paths().path(0, n), 1e9);
-        let warns = profile.domain_warning.is_some();
+        let operating_point = powertcp.operating_point(&engine.paths().path(0, n), 1e9);
+        let warns = operating_point.domain_warning.is_some();
         engine.advance(Time::ms(4));
         (engine.finish().unwrap().links[port].utilisation, warns)
     };
@@ -133,8 +133,8 @@ fn hpcc_shares_links_where_its_increase_is_a_twentieth_of_a_packet() {
         let mut setup = setup(fabric, hpcc.clone(), starts(n, Span::us(20), 1), Time::ms(10));
         setup.warmup = Time::ms(5);
         let mut engine = Engine::new(setup, ()).unwrap();
-        let profile = hpcc.profile(&engine.paths().path(0, n), 1e9);
-        let warns = profile.domain_warning.is_some();
+        let operating_point = hpcc.operating_point(&engine.paths().path(0, n), 1e9);
+        let warns = operating_point.domain_warning.is_some();
         engine.advance(Time::ms(10));
         let mut outcome = engine.finish().unwrap();
         let finished = std::mem::take(&mut outcome.finished);
@@ -335,7 +335,7 @@ struct Swings {
     troughs: Vec<f64>,
 }
 
-impl Listener for Swings {
+impl Observer for Swings {
     fn departed(&mut self, d: &Departure<'_>) {
         if d.port != self.port || d.at < self.from {
             return;
@@ -368,7 +368,7 @@ fn ports_mark_in_proportion_to_their_rates() {
         let flows = vec![unlimited(0, receiver, Time::ZERO), unlimited(1, receiver, Time::us(10))];
         trace(setup(fabric, stack("dctcp"), flows, Time::us(500)))
     };
-    let step = |bytes| Marking::step(Extent::Bytes(bytes)).settled(0.0);
+    let step = |bytes| Marking::step(Extent::Bytes(bytes)).resolved(0.0);
     let ramp = |bytes| Ecn { max_bytes: 2.0 * bytes, max_probability: 0.3, ..step(bytes) };
     for shape in [&step as &dyn Fn(f64) -> Ecn, &ramp] {
         let scaled = Ecn { per: Some(Rate::gbps(25)), ..shape(15e3) };
@@ -563,7 +563,7 @@ fn arrivals_have_the_asked_load_and_are_the_same_under_every_protocol() {
     let short = arrivals(Protocol::ALL[0], Time::us(300));
     assert_eq!(short[..], long[..short.len()], "a longer run begins as a shorter one");
     for &protocol in &Protocol::ALL[1..] {
-        assert!(arrivals(protocol, Time::us(300)) == short, "{}", protocol.card().name);
+        assert!(arrivals(protocol, Time::us(300)) == short, "{}", protocol.info().name);
     }
 }
 
@@ -581,7 +581,7 @@ fn racks() -> Fabric {
 #[test]
 fn every_protocol_carries_a_mix_over_144_hosts() {
     for &protocol in Protocol::ALL {
-        let name = protocol.card().name;
+        let name = protocol.info().name;
         let mut setup = setup(racks(), protocol.stack(), Vec::new(), Time::us(600));
         let points = vec![(200.0, 0.0), (1_000.0, 0.6), (60_000.0, 0.97), (1_000_000.0, 1.0)];
         let mean_bytes = 0.6 * 600.0 + 0.37 * 30_500.0 + 0.03 * 530_000.0;

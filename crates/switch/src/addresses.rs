@@ -8,7 +8,7 @@ use std::os::fd::AsRawFd;
 use nix::sys::socket::sockopt::IpRecvTos;
 use nix::sys::socket::{ControlMessage, MsgFlags, SockaddrIn, getsockname, sendmsg, setsockopt};
 
-use crate::border::Received;
+use crate::backend::Received;
 use crate::datagram::{Content, Datagram};
 use crate::slots::Way;
 use crate::sockets::{Message, Sockets};

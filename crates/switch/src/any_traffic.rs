@@ -30,7 +30,7 @@ pub(crate) fn config(choice: u8) -> Config {
             true => Buffer::Shared { bytes: 20_000, alpha: 1.0 },
             false => Buffer::Unlimited,
         },
-        ecn: is(2).then(|| Marking::step(Extent::Bytes(3_000.0)).settled(0.0)),
+        ecn: is(2).then(|| Marking::step(Extent::Bytes(3_000.0)).resolved(0.0)),
         priorities: if is(3) { 8 } else { 2 },
         discipline: None,
         pausing: None,

@@ -14,7 +14,7 @@ use nix::sys::socket::{
 };
 
 use crate::Counts;
-use crate::border::Received;
+use crate::backend::Received;
 use crate::datagram::Datagram;
 use crate::ethernet::{self, HEADER_BYTES, TAG_BYTES};
 use crate::slots::Way;

@@ -23,7 +23,7 @@
 mod addresses;
 mod any_frame;
 mod any_traffic;
-mod border;
+mod backend;
 mod clock;
 mod crossing;
 pub mod datagram;

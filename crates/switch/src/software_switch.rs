@@ -8,7 +8,7 @@ use nix::sys::prctl::set_timerslack;
 use tidegate_core::{Span, Time};
 use tidegate_sim::Spread;
 
-use crate::border::{Border, Received};
+use crate::backend::{Backend, Received};
 use crate::clock::Clock;
 use crate::crossing::Crossing;
 use crate::{Config, Counts, Path, Report};
@@ -25,7 +25,7 @@ const SPIN: Duration = Duration::from_micros(50);
 /// A switch at work, or several.
 pub struct SoftwareSwitch {
     crossing: Crossing,
-    border: Border,
+    backend: Backend,
     clock: Clock,
     /// Since then.
     measured: Time,
@@ -43,7 +43,7 @@ impl SoftwareSwitch {
         let late_ns = late_ns.map_err(io::Error::other)?;
         Ok(SoftwareSwitch {
             crossing: Crossing::new(config)?,
-            border: Border::open(&config.places)?,
+            backend: Backend::open(&config.places)?,
             clock: Clock::new(config.clock),
             measured: Time::ZERO,
             late_ns,
@@ -52,7 +52,7 @@ impl SoftwareSwitch {
 
     /// Where hosts with addresses send to, by who sends and then for whom.
     pub fn paths(&self) -> Vec<Path> {
-        self.border.paths()
+        self.backend.paths()
     }
 
     /// Forwards for as long as `goes_on`, which is asked again and again, at least twenty times a
@@ -81,7 +81,7 @@ impl SoftwareSwitch {
         let Crossing { fabric, uplinks, counts, .. } = &mut self.crossing;
         let (ports, switches) = fabric.records();
         let Counts { too_long, too_fast, sent, unsent, .. } = *counts;
-        let counts = Counts { too_long, too_fast, sent, unsent, ..self.border.counts() };
+        let counts = Counts { too_long, too_fast, sent, unsent, ..self.backend.counts() };
         let us = |ns: u64| ns as f64 / 1e3;
         let late_us = Spread {
             mean: self.late_ns.mean() / 1e3,
@@ -94,7 +94,7 @@ impl SoftwareSwitch {
             uplinks: uplinks.records(fabric.now()),
             switches,
             counts,
-            unfinished: self.border.unfinished(),
+            unfinished: self.backend.unfinished(),
             late_us,
         }
     }
@@ -118,7 +118,7 @@ impl SoftwareSwitch {
         let until = self.crossing.next().min(self.clock.now() + self.clock.span(DOZE));
         loop {
             let left = self.clock.real(until.since(self.clock.now()));
-            if left == Duration::ZERO || self.border.wait(left.saturating_sub(SPIN))? {
+            if left == Duration::ZERO || self.backend.wait(left.saturating_sub(SPIN))? {
                 return Ok(());
             }
         }
@@ -127,11 +127,11 @@ impl SoftwareSwitch {
     /// Takes in what has come, at the times at which the kernel had it, and starts what was due to
     /// leave by now.
     fn take_in(&mut self) -> io::Result<()> {
-        let SoftwareSwitch { border, crossing, clock, .. } = self;
+        let SoftwareSwitch { backend, crossing, clock, .. } = self;
         let (now, start) = (clock.now(), clock.start());
         let mut more = true;
         while more && crossing.waiting() < MOST_AT_ONCE {
-            more = border.receive(|of: Received<'_>| {
+            more = backend.receive(|of: Received<'_>| {
                 // Nothing comes from the future, whatever has been done to the kernel's clock.
                 let at = start.time(of.stamp).min(clock.now());
                 of.ways.iter().for_each(|&way| crossing.take(at, way, of.content));
@@ -143,13 +143,13 @@ impl SoftwareSwitch {
 
     /// Sends what is due.
     fn send(&mut self) {
-        let SoftwareSwitch { border, crossing, clock, late_ns, .. } = self;
+        let SoftwareSwitch { backend, crossing, clock, late_ns, .. } = self;
         loop {
             let now = clock.now();
             let Some((at, number)) = crossing.due(now) else { return };
             late_ns.saturating_record((now - at).as_ps() / 1_000);
             let slot = crossing.slot(number);
-            match border.send(slot.way.path, &slot.datagram) {
+            match backend.send(slot.way.path, &slot.datagram) {
                 Ok(()) => crossing.counts.sent += 1,
                 Err(_) => crossing.counts.unsent += 1,
             }

@@ -12,7 +12,7 @@ use tidegate_results::{Partial, clear_abandoned};
 use tidegate_scenario::{Plan, content_hash};
 
 use crate::Error;
-use crate::observe::{Left, Measure, Observations, Part, measures};
+use crate::observe::{Left, Measure, Measurement, Observations, measures};
 
 /// Hash of the sources that decide what is observed, so that no other build's observations are
 /// taken for this one's. Not the revision, which stays while somebody edits; and not the whole
@@ -27,7 +27,7 @@ const ABANDONED: Duration = Duration::from_hours(24);
 pub(crate) struct Recording {
     /// At which flows and queues are looked at.
     pub(crate) interval: Option<Span>,
-    pub(crate) parts: BTreeSet<Part>,
+    pub(crate) parts: BTreeSet<Measurement>,
     /// Packets are real.
     pub(crate) real: bool,
 }
@@ -35,7 +35,8 @@ pub(crate) struct Recording {
 impl Recording {
     /// Whether something over time is asked for, and not how often.
     pub(crate) fn lacks_interval(&self) -> bool {
-        let over_time = [Part::Traces, Part::Windows, Part::Queues, Part::Ports];
+        let over_time =
+            [Measurement::Traces, Measurement::Windows, Measurement::Queues, Measurement::Ports];
         self.interval.is_none() && over_time.iter().any(|part| self.parts.contains(part))
     }
 }
@@ -50,7 +51,7 @@ struct Entry {
     /// Everything that it depends on.
     key: String,
     /// What was observed.
-    parts: BTreeSet<Part>,
+    parts: BTreeSet<Measurement>,
     seen: Observations,
 }
 
@@ -58,7 +59,7 @@ struct Entry {
 #[derive(Serialize)]
 struct Kept<'a> {
     key: &'a str,
-    parts: &'a BTreeSet<Part>,
+    parts: &'a BTreeSet<Measurement>,
     seen: &'a Observations,
 }
 
@@ -161,7 +162,7 @@ mod tests {
         let text = format!(
             "seed = {seed}\nduration = '1ms'\nfabric = {{ kind = 'star', hosts = 2 }}\n\
              transport = {{ protocol = '{}' }}\nflows = [{{ src = 'h0', dst = 'h1' }}]",
-            tidegate_algos::Protocol::ALL[0].card().name
+            tidegate_algos::Protocol::ALL[0].info().name
         );
         tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
     }
@@ -213,11 +214,11 @@ mod tests {
         assert_eq!(digest(0), Some("0".to_owned()), "in the place of a folder");
 
         let with = |part| Recording { parts: [part].into(), ..Recording::default() };
-        let messages = with(Part::Messages);
+        let messages = with(Measurement::Messages);
         assert!(cache.get(&plans[0], &messages).is_none(), "less than is wanted now");
         cache.put(&plans[0], &messages, &Observations::default());
         assert!(cache.get(&plans[0], &messages).is_some());
-        assert!(cache.get(&plans[0], &with(Part::Links)).is_none());
+        assert!(cache.get(&plans[0], &with(Measurement::Links)).is_none());
         assert!(cache.get(&plans[0], recording).is_some(), "more than is wanted now");
     }
 }

@@ -4,11 +4,11 @@ use serde::Serialize;
 use serde_json::Value as Json;
 use tidegate_algos::Protocol;
 use tidegate_core::params::{Info, Kind, Value};
-use tidegate_core::{Facts, Need, Rate, Span};
+use tidegate_core::{FabricProperties, Need, Rate, Span};
 
 /// A protocol.
 #[derive(Clone, Debug, Serialize)]
-pub struct ProtocolInfo {
+pub struct ProtocolEntry {
     /// As scenarios name it.
     pub name: &'static str,
     /// As papers write it.
@@ -72,13 +72,13 @@ pub struct ParameterInfo {
 }
 
 /// Every protocol, in the order of the catalog.
-pub fn protocols() -> Vec<ProtocolInfo> {
+pub fn protocols() -> Vec<ProtocolEntry> {
     Protocol::ALL.iter().copied().map(describe).collect()
 }
 
 /// Those that run on any fabric: they do not need circuits, which no other can stand for.
 #[cfg(test)]
-pub(crate) fn anywhere() -> impl Iterator<Item = ProtocolInfo> {
+pub(crate) fn anywhere() -> impl Iterator<Item = ProtocolEntry> {
     protocols().into_iter().filter(|info| !info.needs.contains(&Need::Circuits.name()))
 }
 
@@ -86,7 +86,7 @@ pub(crate) fn anywhere() -> impl Iterator<Item = ProtocolInfo> {
 ///
 /// # Errors
 /// When there is none: a message that names the nearest, and all of them.
-pub fn protocol(name: &str) -> Result<ProtocolInfo, crate::Error> {
+pub fn protocol(name: &str) -> Result<ProtocolEntry, crate::Error> {
     let usage = |message| crate::Error::Usage { option: "protocols", message };
     find(name).map(describe).map_err(usage)
 }
@@ -94,7 +94,7 @@ pub fn protocol(name: &str) -> Result<ProtocolInfo, crate::Error> {
 /// The protocol of that name, or why there is none.
 pub(crate) fn find(name: &str) -> Result<Protocol, String> {
     Protocol::named(name).ok_or_else(|| {
-        let names = || Protocol::ALL.iter().map(|protocol| protocol.card().name);
+        let names = || Protocol::ALL.iter().map(|protocol| protocol.info().name);
         if name == "all" {
             let all = names().collect::<Vec<_>>().join(",");
             return format!("`all` is no protocol; all of them are {all}");
@@ -112,24 +112,24 @@ pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> S
     near.map(|(_, known)| format!(" (did you mean `{known}`?)")).unwrap_or_default()
 }
 
-fn describe(protocol: Protocol) -> ProtocolInfo {
-    let card = protocol.card();
-    let equipment = protocol.stack().equipment(&usual(Rate::gbps(100)));
+fn describe(protocol: Protocol) -> ProtocolEntry {
+    let info = protocol.info();
+    let requirements = protocol.stack().requirements(&usual(Rate::gbps(100)));
     let bytes =
         |of: tidegate_core::TelemetryBytes| TelemetryBytes { fixed: of.fixed, per_hop: of.per_hop };
-    ProtocolInfo {
-        name: card.name,
-        title: card.title,
+    ProtocolEntry {
+        name: info.name,
+        title: info.title,
         family: protocol.family(),
-        summary: card.summary,
-        citation: card.citation,
-        color: card.color,
-        marker: card.marker.name(),
-        dash: card.dash.name(),
-        needs: equipment.needs().map(Need::name).collect(),
-        marking: equipment.ecn.map(|marking| marking.to_string()),
-        telemetry_bytes: bytes(card.telemetry_bytes),
-        echo_bytes: bytes(card.echo_bytes),
+        summary: info.summary,
+        citation: info.citation,
+        color: info.color,
+        marker: info.marker.name(),
+        dash: info.dash.name(),
+        needs: requirements.needs().map(Need::name).collect(),
+        marking: requirements.ecn.map(|marking| marking.to_string()),
+        telemetry_bytes: bytes(info.telemetry_bytes),
+        echo_bytes: bytes(info.echo_bytes),
         parameters: protocol.table().into_iter().map(parameter).collect(),
         outside_domain: outside_domain(protocol),
     }
@@ -175,9 +175,9 @@ fn json(value: Value) -> Json {
 }
 
 /// A fabric of one rate, with paths of 10 µs over three switches.
-fn usual(rate: Rate) -> Facts {
+fn usual(rate: Rate) -> FabricProperties {
     let base_rtt = Span::us(10);
-    Facts {
+    FabricProperties {
         bdp_bytes: rate.bytes_in(base_rtt) as f64,
         base_rtt,
         host_rate: rate,
@@ -193,7 +193,8 @@ fn outside_domain(protocol: Protocol) -> Vec<String> {
     let warning = |gbps: u64| {
         let rate = Rate::gbps(gbps);
         let path = usual(rate).path();
-        let warning = protocol.stack().profile(&path, rate.as_bps() as f64).domain_warning?;
+        let warning =
+            protocol.stack().operating_point(&path, rate.as_bps() as f64).domain_warning?;
         Some(format!("on a path of {} at {rate}: {warning}", path.base_rtt))
     };
     [10, 25, 100, 200, 400].into_iter().filter_map(warning).collect()
@@ -218,7 +219,7 @@ mod tests {
 
     #[test]
     fn an_unknown_name_is_answered_with_the_nearest() {
-        let known = Protocol::ALL[0].card().name;
+        let known = Protocol::ALL[0].info().name;
         let message = find(&format!("{known}x")).unwrap_err();
         assert!(message.contains(&format!("did you mean `{known}`?")), "{message}");
         assert!(!find("nothing like it at all").unwrap_err().contains("did you mean"));

@@ -210,7 +210,7 @@ pub fn carried(scenario: impl Into<Source>, overrides: &[Override]) -> Result<Ca
     let scenario = &scenario.into();
     check(scenario, overrides)?;
     let mut carried = Carried { protocols: Vec::new(), refused: Vec::new() };
-    for name in Protocol::ALL.iter().map(|protocol| protocol.card().name) {
+    for name in Protocol::ALL.iter().map(|protocol| protocol.info().name) {
         match under(name, scenario, overrides) {
             Ok(_) => carried.protocols.push(name.to_owned()),
             Err(Error::Scenario(why)) => {

@@ -33,7 +33,7 @@ pub(crate) fn fixed_rates(plan: &Plan) -> BTreeMap<String, Vec<f64>> {
     for stack in &plan.stacks {
         let rate = stack.values().into_iter().find(|(name, _)| *name == "rate");
         if let Some((_, Value::Rate(rate))) = rate {
-            let all = rates.entry(stack.protocol().card().name.to_owned()).or_default();
+            let all = rates.entry(stack.protocol().info().name.to_owned()).or_default();
             let rate = rate.as_gbps_f64();
             if !all.contains(&rate) {
                 all.push(rate);
@@ -52,7 +52,7 @@ pub(crate) fn names(plan: &Plan) -> Names {
         protocols: plan
             .stacks
             .iter()
-            .map(|stack| stack.protocol().card().name.to_owned())
+            .map(|stack| stack.protocol().info().name.to_owned())
             .collect(),
     }
 }

@@ -4,7 +4,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use tidegate_sim::Lost;
+use tidegate_sim::RankFailure;
 
 /// What can go wrong.
 #[derive(Debug)]
@@ -41,7 +41,7 @@ pub enum Error {
     /// This cannot be done in several processes, or not by this build.
     Alone(String),
     /// A process of the run failed.
-    Lost(Lost),
+    RankFailure(RankFailure),
     /// The run was interrupted.
     Interrupted,
 }
@@ -74,7 +74,10 @@ impl Error {
             | Error::Occupied(_)
             | Error::Busy(_)
             | Error::Alone(_) => 2,
-            Error::Output { .. } | Error::Capture { .. } | Error::Run(_) | Error::Lost(_) => 1,
+            Error::Output { .. }
+            | Error::Capture { .. }
+            | Error::Run(_)
+            | Error::RankFailure(_) => 1,
             Error::Interrupted => 130,
         }
     }
@@ -101,7 +104,7 @@ impl fmt::Display for Error {
             ),
             Error::Output { path, source } => write!(f, "--out {}: {source}", path.display()),
             Error::Capture { path, source } => write!(f, "--pcap {}: {source}", path.display()),
-            Error::Lost(lost) => lost.fmt(f),
+            Error::RankFailure(lost) => lost.fmt(f),
             Error::Interrupted => f.write_str("interrupted"),
         }
     }

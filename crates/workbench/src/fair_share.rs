@@ -7,7 +7,7 @@
 use std::collections::{BTreeMap, VecDeque};
 use tidegate_core::fabric::{Fabric, Node};
 use tidegate_core::workload::Flow;
-use tidegate_core::{Card, HEADER_BYTES, MIN_WIRE_BYTES, Message, PathOracle, Span};
+use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Message, PathOracle, ProtocolInfo, Span};
 use tidegate_scenario::Plan;
 use tidegate_sim::LinkRecord;
 
@@ -111,8 +111,8 @@ impl FairShares {
                 graph.only_path(Node::Host(flow.src), Node::Host(flow.dst), &towards[&flow.dst])?;
             let back =
                 graph.only_path(Node::Host(flow.dst), Node::Host(flow.src), &towards[&flow.src])?;
-            let card = plan.stacks.get(usize::from(flow.stack))?.protocol().card();
-            let (data, ack) = wire_bytes(card, plan.fabric.mtu, there.len() as u32 - 1);
+            let info = plan.stacks.get(usize::from(flow.stack))?.protocol().info();
+            let (data, ack) = wire_bytes(info, plan.fabric.mtu, there.len() as u32 - 1);
             paths.push(there.clone());
             let acks = back.into_iter().map(|port| (port, ack / data));
             loads.push(there.into_iter().map(|port| (port, 1.0)).chain(acks).collect());
@@ -135,7 +135,7 @@ impl FairShares {
     pub fn with_targets(mut self, plan: &Plan, paths: &dyn PathOracle) -> FairShares {
         for (&(src, dst, stack), share) in &mut self.shares {
             share.target = plan.stacks[usize::from(stack)]
-                .profile(&paths.path(src, dst), share.wire_gbps * 1e9)
+                .operating_point(&paths.path(src, dst), share.wire_gbps * 1e9)
                 .queue_target;
         }
         self
@@ -152,7 +152,7 @@ impl FairShares {
     ) -> Option<QueueAim> {
         let of_group = |flow: &&Flow| {
             plan.labels[usize::from(flow.label)] == label
-                && plan.stacks[usize::from(flow.stack)].protocol().card().name == protocol
+                && plan.stacks[usize::from(flow.stack)].protocol().info().name == protocol
         };
         let (mut flows, mut delays, mut targets) = (0.0, 0.0, Some(0.0));
         for flow in plan.workload.flows.iter().filter(of_group) {
@@ -170,9 +170,9 @@ impl FairShares {
 }
 
 /// Bytes on the wire of a full data packet and of its acknowledgement, over so many switches.
-fn wire_bytes(card: &Card, mtu: u32, hops: u32) -> (f64, f64) {
-    let data = (mtu + HEADER_BYTES + card.telemetry(hops)).max(MIN_WIRE_BYTES);
-    (f64::from(data), f64::from(MIN_WIRE_BYTES + card.echo(hops)))
+fn wire_bytes(info: &ProtocolInfo, mtu: u32, hops: u32) -> (f64, f64) {
+    let data = (mtu + HEADER_BYTES + info.telemetry(hops)).max(MIN_WIRE_BYTES);
+    (f64::from(data), f64::from(MIN_WIRE_BYTES + info.echo(hops)))
 }
 
 /// Directions of links by the node they leave. Direction 2i leads from a to b of link i, 2i + 1

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use tidegate_algos::Protocol;
 use tidegate_core::wire::{Field, Format, Header as _, START_BYTES, Shown, meaning, telemetry};
 use tidegate_endpoint::message::Head;
-use tidegate_endpoint::session::header::{Header, control::Told};
+use tidegate_endpoint::session::header::{Header, control::ControlMessage};
 
 /// Where in a datagram headers stand.
 #[derive(Clone, Debug, PartialEq)]
@@ -24,14 +24,14 @@ pub(crate) enum Place {
 pub(crate) fn formats() -> Vec<(&'static Format, Place)> {
     let mut all: Vec<(&Format, Place)> = vec![(&telemetry::FORMAT, Place::Telemetry)];
     for protocol in Protocol::ALL {
-        let (format, name) = (protocol.headers(), protocol.card().name);
+        let (format, name) = (protocol.headers(), protocol.info().name);
         match all.iter_mut().find(|(known, _)| known.name == format.name) {
             Some((_, Place::Transport(names))) => names.push(name),
             _ => all.push((format, Place::Transport(vec![name]))),
         }
     }
     all.push((&Header::FORMAT, Place::Session));
-    all.extend([(&Told::FORMAT, Place::Sealed), (&Head::FORMAT, Place::Sealed)]);
+    all.extend([(&ControlMessage::FORMAT, Place::Sealed), (&Head::FORMAT, Place::Sealed)]);
     all
 }
 

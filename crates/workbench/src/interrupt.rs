@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tidegate_core::Time;
 use tidegate_sim::simulation::Simulation;
-use tidegate_sim::{Failure, Lost};
+use tidegate_sim::{Failure, RankFailure};
 
 use crate::Error;
 
@@ -28,9 +28,9 @@ pub(crate) fn advance(
     until: Time,
     asks: Asks<'_>,
 ) -> Result<(), Error> {
-    let work = WORK * (engine.parts() * engine.ranks()) as u64;
+    let work = WORK * (engine.partitions() * engine.ranks()) as u64;
     let failed = |failure| match failure {
-        Failure::Lost(why) => lost(asks)(why),
+        Failure::RankFailure(why) => lost(asks)(why),
         Failure::Deadlock(deadlock) => Error::Run(deadlock.to_string()),
     };
     while !engine.advance_some(until, work).map_err(failed)? {
@@ -43,8 +43,8 @@ pub(crate) fn advance(
 
 /// A process is lost. Where an end was asked for, it was asked of all processes, and that is no
 /// news.
-pub(crate) fn lost(asks: Asks<'_>) -> impl Fn(Lost) -> Error {
-    move |lost| if asks() { Error::Interrupted } else { Error::Lost(lost) }
+pub(crate) fn lost(asks: Asks<'_>) -> impl Fn(RankFailure) -> Error {
+    move |lost| if asks() { Error::Interrupted } else { Error::RankFailure(lost) }
 }
 
 /// Does work that cannot be divided on a thread of its own. Once somebody wants an end, it is left

@@ -16,9 +16,9 @@ mod destination;
 mod dissector;
 mod error;
 mod estimate;
-mod exchange;
 pub mod fair_share;
 mod headers;
+mod interop;
 mod interrupt;
 mod machine;
 pub mod markdown;
@@ -44,15 +44,15 @@ mod tshark;
 mod warnings;
 
 pub use cache::{BUILD, can_keep, default_cache};
-pub use catalog::{ParameterInfo, ProtocolInfo, TelemetryBytes, protocol, protocols};
+pub use catalog::{ParameterInfo, ProtocolEntry, TelemetryBytes, protocol, protocols};
 pub use compare::{Carried, Compared, Comparison, carried, compare};
 pub use conditions::conditions;
 pub use destination::Destination;
 pub use dissector::dissector;
 pub use error::Error;
 pub use estimate::Estimate;
-pub use exchange::{Written, export, import};
 pub use headers::headers;
+pub use interop::{Written, export, import};
 pub use observe::Progress;
 pub use paired::Difference;
 pub use pcap::Capture;
@@ -63,9 +63,9 @@ pub use report::{FigureWidth, report, reproduction_files, write_pdf, write_repor
 pub use reproduce::{
     Alternative, ClaimResult, Count, Counts, DERIVED, FigureInfo, FigureText, Forecast,
     PaperRecord, PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step,
-    Teller, Verdict, figures, reproduce,
+    StepListener, Verdict, figures, reproduce,
 };
-pub use run::{Listener, RunOptions, Says, Tables, run, serve};
+pub use run::{Notice, ProgressListener, RunOptions, Tables, run, serve};
 pub use seeds::{Aggregate, Aggregated, SeededRun, only_seeds, run_seeds};
 pub use source::Source;
 pub use sweep::{
@@ -76,7 +76,7 @@ pub use switch::{
     Datagrams, SwitchEntrance, SwitchOptions, SwitchPath, SwitchReport, load_switch, run_switch,
 };
 pub use tidegate_results as results;
-pub use tidegate_scenario::exchange::Format;
+pub use tidegate_scenario::interop::Format;
 pub use tidegate_scenario::sweep::{Axis, Mode, SeedList};
 pub use tidegate_scenario::{
     Distributed, Override, Plan, SoftwareSwitch, content_hash, distributions, magnitude, resolved,

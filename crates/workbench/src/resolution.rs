@@ -63,7 +63,7 @@ fn stack(stack: &Stack) -> String {
     let said: Vec<String> = changed
         .map(|((name, value), (_, default))| format!("{name} = {value} (default {default})"))
         .collect();
-    let name = stack.protocol().card().name;
+    let name = stack.protocol().info().name;
     match said.is_empty() {
         true => format!("{name}: all parameters as by default"),
         false => format!("{name}: {}", said.join(", ")),

@@ -20,13 +20,13 @@ use crate::{Destination, Error, interrupt};
 
 /// Hears the number of a run (0 unless there are several) and how far it is, from the thread that
 /// runs it.
-pub type Listener<'a> = &'a (dyn Fn(usize, &Progress) + Sync);
+pub type ProgressListener<'a> = &'a (dyn Fn(usize, &Progress) + Sync);
 
 /// Takes the tables of a run: its number (0 unless there are several), and each table's name and
 /// the bytes of a file of that name.
 pub type Tables<'a> = &'a (dyn Fn(usize, Vec<(&'static str, Vec<u8>)>) + Sync);
 /// Hears a line of what there is to be said.
-pub type Says<'a> = &'a (dyn Fn(&str) + Sync);
+pub type Notice<'a> = &'a (dyn Fn(&str) + Sync);
 
 /// How to run a plan.
 #[derive(Clone, Copy, Default)]
@@ -45,12 +45,12 @@ pub struct RunOptions<'a> {
     /// own, whether or not that pays: for tests of determinism.
     pub partitions: Option<usize>,
     /// Told of the state of a run now and then.
-    pub progress: Option<Listener<'a>>,
+    pub progress: Option<ProgressListener<'a>>,
     /// Told of what the plan warns of once its results have a place to go to; comparisons tell
     /// nobody.
-    pub warn: Option<Says<'a>>,
+    pub warn: Option<Notice<'a>>,
     /// Told what the scenario came to, before anything runs.
-    pub resolved: Option<Says<'a>>,
+    pub resolved: Option<Notice<'a>>,
     /// Set from elsewhere, it ends the run with [`Error::Interrupted`].
     pub interrupted: Option<&'a AtomicBool>,
     /// The processes that [`run`] is done in, of which the first calls that, and the others

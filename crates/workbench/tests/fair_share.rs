@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tidegate_workbench::fair_share::FairShares;
-use tidegate_workbench::{Plan, ProtocolInfo, load, protocols, set};
+use tidegate_workbench::{Plan, ProtocolEntry, load, protocols, set};
 
 fn plan(changes: &[&str]) -> Plan {
     let path =
@@ -13,7 +13,7 @@ fn plan(changes: &[&str]) -> Plan {
 }
 
 /// Those that run on any fabric: the others need circuits.
-fn anywhere() -> impl Iterator<Item = ProtocolInfo> {
+fn anywhere() -> impl Iterator<Item = ProtocolEntry> {
     protocols().into_iter().filter(|info| !info.needs.contains(&"circuit announcements"))
 }
 

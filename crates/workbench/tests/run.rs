@@ -8,7 +8,7 @@ use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
 use tidegate_workbench::results::Summary;
 use tidegate_workbench::{
-    Error, Plan, Progress, ProtocolInfo, RunOptions, Source, compare, load, protocols, run, set,
+    Error, Plan, Progress, ProtocolEntry, RunOptions, Source, compare, load, protocols, run, set,
 };
 
 const MULTI_HOP: &str =
@@ -62,7 +62,7 @@ count = 10
 }
 
 /// Those that run on any fabric: the others need circuits.
-fn anywhere() -> impl Iterator<Item = ProtocolInfo> {
+fn anywhere() -> impl Iterator<Item = ProtocolEntry> {
     protocols().into_iter().filter(|info| !info.needs.contains(&"circuit announcements"))
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::Field;
 use tidegate_workbench::results::Summary;
-use tidegate_workbench::{ProtocolInfo, RunOptions, load, protocols, run, set};
+use tidegate_workbench::{ProtocolEntry, RunOptions, load, protocols, run, set};
 
 /// (quantity, flow or link) to samples in order of time.
 type Series = BTreeMap<(String, String), Vec<(f64, f64)>>;
@@ -78,7 +78,7 @@ fn read(path: &Path) -> Series {
 }
 
 /// Those that run on any fabric: the others need circuits.
-fn anywhere() -> impl Iterator<Item = ProtocolInfo> {
+fn anywhere() -> impl Iterator<Item = ProtocolEntry> {
     protocols().into_iter().filter(|info| !info.needs.contains(&"circuit announcements"))
 }
 

@@ -69,8 +69,9 @@ use alloc::string::String;
 use crate::pace::Pace;
 use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Limit, Loss, Marker,
-    Marking, Path, Rate, Span, TelemetryBytes, Time, choice, math, params,
+    Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
+    Limit, Loss, Marker, Marking, Path, ProtocolInfo, Rate, Span, TelemetryBytes, Time, choice,
+    math, params,
 };
 
 choice! {
@@ -169,7 +170,7 @@ pub struct Dcqcn {
 }
 
 impl CongestionControl for Dcqcn {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "dcqcn",
         title: "DCQCN",
         citation: "Zhu et al., \"Congestion Control for Large-Scale RDMA Deployments\", SIGCOMM \
@@ -183,13 +184,13 @@ impl CongestionControl for Dcqcn {
         echo_bytes: TelemetryBytes::NONE,
     };
     type Params = DcqcnParams;
-    const HABITS: Habits = Habits::NIC;
+    const CONNECTION_DEFAULTS: ConnectionDefaults = ConnectionDefaults::NIC;
 
-    fn equipment(params: &DcqcnParams, _fabric: &Facts) -> Equipment {
+    fn requirements(params: &DcqcnParams, _fabric: &FabricProperties) -> FabricRequirements {
         let DcqcnParams { kmin, kmax, pmax, .. } = *params;
         let per = Some(MARKED_AT);
         let ecn = Marking { kmin, kmax, pmax, at: MarkAt::Dequeue, core_only: false, per };
-        Equipment { ecn: Some(ecn), lossless: true, ..Equipment::NONE }
+        FabricRequirements { ecn: Some(ecn), lossless: true, ..FabricRequirements::NONE }
     }
 
     fn start(params: &DcqcnParams, path: &Path, _now: Time, _seed: u64) -> Dcqcn {

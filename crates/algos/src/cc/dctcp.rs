@@ -38,8 +38,8 @@
 //! * The window is never below one packet.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Limit, Loss, LossKind, Marker,
-    Marking, Path, TelemetryBytes, Time, params,
+    Ack, CongestionControl, Dash, Extent, FabricProperties, FabricRequirements, Limit, Loss,
+    LossKind, Marker, Marking, Path, ProtocolInfo, TelemetryBytes, Time, params,
 };
 
 params! {
@@ -86,7 +86,7 @@ pub struct Dctcp {
 }
 
 impl CongestionControl for Dctcp {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "dctcp",
         title: "DCTCP",
         citation: "Alizadeh et al., \"Data Center TCP (DCTCP)\", SIGCOMM 2010",
@@ -99,8 +99,11 @@ impl CongestionControl for Dctcp {
     };
     type Params = DctcpParams;
 
-    fn equipment(params: &DctcpParams, _fabric: &Facts) -> Equipment {
-        Equipment { ecn: Some(Marking::step(params.threshold)), ..Equipment::NONE }
+    fn requirements(params: &DctcpParams, _fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements {
+            ecn: Some(Marking::step(params.threshold)),
+            ..FabricRequirements::NONE
+        }
     }
 
     fn start(params: &DctcpParams, path: &Path, _now: Time, _seed: u64) -> Dctcp {

@@ -37,8 +37,8 @@ use alloc::string::String;
 
 use tidegate_core::fabric::MarkAt;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Limit, Loss, Marker,
-    Marking, Path, Rate, TelemetryBytes, Time, params,
+    Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
+    Limit, Loss, Marker, Marking, Path, ProtocolInfo, Rate, TelemetryBytes, Time, params,
 };
 
 use crate::law::{Pipe, RoundTrip, Tau};
@@ -111,7 +111,7 @@ pub struct DctcpRate {
 }
 
 impl CongestionControl for DctcpRate {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "dctcp-rate",
         title: "DCTCP (NIC)",
         citation: "Alizadeh et al., \"Data Center TCP (DCTCP)\", SIGCOMM 2010, as in HPCC's \
@@ -125,9 +125,9 @@ impl CongestionControl for DctcpRate {
         echo_bytes: TelemetryBytes::NONE,
     };
     type Params = DctcpRateParams;
-    const HABITS: Habits = Habits::NIC;
+    const CONNECTION_DEFAULTS: ConnectionDefaults = ConnectionDefaults::NIC;
 
-    fn equipment(params: &DctcpRateParams, _fabric: &Facts) -> Equipment {
+    fn requirements(params: &DctcpRateParams, _fabric: &FabricProperties) -> FabricRequirements {
         let ecn = Marking {
             kmax: params.all_marked(),
             pmax: params.pmax,
@@ -135,7 +135,7 @@ impl CongestionControl for DctcpRate {
             per: Some(MARKED_AT),
             ..Marking::step(params.threshold)
         };
-        Equipment { ecn: Some(ecn), lossless: true, ..Equipment::NONE }
+        FabricRequirements { ecn: Some(ecn), lossless: true, ..FabricRequirements::NONE }
     }
 
     fn start(params: &DctcpRateParams, path: &Path, _now: Time, _seed: u64) -> DctcpRate {
@@ -261,8 +261,8 @@ mod tests {
 
     #[test]
     fn the_threshold_is_for_a_port_of_10_gbit() {
-        let marking = DctcpRate::equipment(&DctcpRateParams::default(), &contract::facts());
-        let ecn = marking.ecn.unwrap().settled(1e5).at_rate(Rate::gbps(100));
+        let marking = DctcpRate::requirements(&DctcpRateParams::default(), &contract::properties());
+        let ecn = marking.ecn.unwrap().resolved(1e5).at_rate(Rate::gbps(100));
         assert_eq!((ecn.min_bytes, ecn.max_bytes), (3e5, 3e5));
     }
 }

@@ -84,9 +84,9 @@ use alloc::boxed::Box;
 use crate::hops::{Interval, PreviousHops, Standing};
 use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Hop, Limit, Loss,
-    LossKind, MAX_HOPS, Marker, Path, Profile, Rate, Telemetry, TelemetryBytes, Time, choice,
-    params,
+    Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
+    Hop, Limit, Loss, LossKind, MAX_HOPS, Marker, OperatingPoint, Path, ProtocolInfo, Rate,
+    Telemetry, TelemetryBytes, Time, choice, params,
 };
 
 choice! {
@@ -156,7 +156,7 @@ pub struct Hpcc {
 }
 
 impl CongestionControl for Hpcc {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "hpcc",
         title: "HPCC",
         citation: "Li et al., \"HPCC: High Precision Congestion Control\", SIGCOMM 2019",
@@ -169,17 +169,17 @@ impl CongestionControl for Hpcc {
         echo_bytes: TelemetryBytes { fixed: 2, per_hop: 8 },
     };
     type Params = HpccParams;
-    const HABITS: Habits = Habits::PACED_WINDOW;
+    const CONNECTION_DEFAULTS: ConnectionDefaults = ConnectionDefaults::PACED_WINDOW;
 
-    fn equipment(_params: &HpccParams, _fabric: &Facts) -> Equipment {
-        Equipment { telemetry: Telemetry::HOP_RECORDS, ..Equipment::NONE }
+    fn requirements(_params: &HpccParams, _fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements { telemetry: Telemetry::HOP_RECORDS, ..FabricRequirements::NONE }
     }
 
-    fn profile(params: &HpccParams, path: &Path, _rate_bps: f64) -> Profile {
-        Profile {
+    fn operating_point(params: &HpccParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        OperatingPoint {
             utilisation_goal: params.eta,
             domain_warning: domain_warning(params, path),
-            ..Profile::DEFAULT
+            ..OperatingPoint::DEFAULT
         }
     }
 

@@ -28,8 +28,8 @@
 //! * Lost packets are sent again by the transport, at the same pace.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Domain, Limit, Marker, Path, Profile, Rate, Rng,
-    TelemetryBytes, Time, choice, params,
+    Ack, CongestionControl, Dash, Domain, Limit, Marker, OperatingPoint, Path, ProtocolInfo, Rate,
+    Rng, TelemetryBytes, Time, choice, params,
 };
 
 choice! {
@@ -64,7 +64,7 @@ pub struct OpenLoop {
 const SMALLEST_GAP: f64 = 1e-9;
 
 impl CongestionControl for OpenLoop {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "open-loop",
         title: "Open loop",
         citation: "L. Kleinrock, \"Queueing Systems, Volume 1: Theory\", Wiley 1975",
@@ -78,9 +78,9 @@ impl CongestionControl for OpenLoop {
     };
     type Params = OpenLoopParams;
 
-    fn profile(params: &OpenLoopParams, path: &Path, _rate_bps: f64) -> Profile {
+    fn operating_point(params: &OpenLoopParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
         let share = params.rate.as_bps() as f64 / path.nic_rate.as_bps() as f64;
-        Profile { utilisation_goal: share.min(1.0), ..Profile::DEFAULT }
+        OperatingPoint { utilisation_goal: share.min(1.0), ..OperatingPoint::DEFAULT }
     }
 
     fn start(params: &OpenLoopParams, _path: &Path, _now: Time, seed: u64) -> OpenLoop {

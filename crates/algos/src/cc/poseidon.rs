@@ -66,8 +66,9 @@ use alloc::format;
 use alloc::string::String;
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Limit, Loss, LossKind,
-    Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, choice, math, params,
+    Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
+    Limit, Loss, LossKind, Marker, OperatingPoint, Path, ProtocolInfo, Rate, Span, Telemetry,
+    TelemetryBytes, Time, choice, math, params,
 };
 
 choice! {
@@ -212,7 +213,7 @@ pub struct Poseidon {
 }
 
 impl CongestionControl for Poseidon {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "poseidon",
         title: "Poseidon",
         citation: "Wang et al., \"Poseidon: Efficient, Robust, and Practical Datacenter CC via \
@@ -226,18 +227,19 @@ impl CongestionControl for Poseidon {
         echo_bytes: TelemetryBytes { fixed: 2, per_hop: 0 },
     };
     type Params = PoseidonParams;
-    const HABITS: Habits = Habits { restart_after: Span::ms(1), ..Habits::DEFAULT };
+    const CONNECTION_DEFAULTS: ConnectionDefaults =
+        ConnectionDefaults { restart_after: Span::ms(1), ..ConnectionDefaults::DEFAULT };
 
-    fn equipment(params: &PoseidonParams, _fabric: &Facts) -> Equipment {
+    fn requirements(params: &PoseidonParams, _fabric: &FabricProperties) -> FabricRequirements {
         let telemetry = Telemetry { peak_on_acks: params.brownfield, ..Telemetry::PEAK };
-        Equipment { telemetry, ..Equipment::NONE }
+        FabricRequirements { telemetry, ..FabricRequirements::NONE }
     }
 
-    fn profile(params: &PoseidonParams, path: &Path, rate_bps: f64) -> Profile {
-        Profile {
+    fn operating_point(params: &PoseidonParams, path: &Path, rate_bps: f64) -> OperatingPoint {
+        OperatingPoint {
             queue_target: Some(queue_target(params, path, rate_bps)),
             domain_warning: domain_warning(params, path),
-            ..Profile::DEFAULT
+            ..OperatingPoint::DEFAULT
         }
     }
 

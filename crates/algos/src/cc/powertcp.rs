@@ -90,8 +90,9 @@ use alloc::string::String;
 use crate::hops::{Interval, PreviousHops, Standing};
 use crate::law::{Pipe, Reaction, Tau};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Hop, Limit, Loss,
-    LossKind, Marker, Path, Profile, Rate, Span, Telemetry, TelemetryBytes, Time, choice, params,
+    Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
+    Hop, Limit, Loss, LossKind, Marker, OperatingPoint, Path, ProtocolInfo, Rate, Span, Telemetry,
+    TelemetryBytes, Time, choice, params,
 };
 
 choice! {
@@ -191,7 +192,7 @@ struct Worst {
 }
 
 impl CongestionControl for PowerTcp {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "powertcp",
         title: "PowerTCP",
         citation: "Addanki et al., \"PowerTCP: Pushing the Performance Limits of Datacenter \
@@ -205,17 +206,17 @@ impl CongestionControl for PowerTcp {
         echo_bytes: TelemetryBytes { fixed: 4, per_hop: 8 },
     };
     type Params = PowerTcpParams;
-    const HABITS: Habits = Habits::PACED_WINDOW;
+    const CONNECTION_DEFAULTS: ConnectionDefaults = ConnectionDefaults::PACED_WINDOW;
 
-    fn equipment(_params: &PowerTcpParams, _fabric: &Facts) -> Equipment {
-        Equipment { telemetry: Telemetry::HOP_RECORDS, ..Equipment::NONE }
+    fn requirements(_params: &PowerTcpParams, _fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements { telemetry: Telemetry::HOP_RECORDS, ..FabricRequirements::NONE }
     }
 
-    fn profile(params: &PowerTcpParams, path: &Path, _rate_bps: f64) -> Profile {
-        Profile {
+    fn operating_point(params: &PowerTcpParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        OperatingPoint {
             utilisation_goal: params.eta,
             domain_warning: domain_warning(params, path),
-            ..Profile::DEFAULT
+            ..OperatingPoint::DEFAULT
         }
     }
 

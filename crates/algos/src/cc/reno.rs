@@ -27,7 +27,7 @@
 //! * The window is kept over idle times, and never below one packet.
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Extent, Limit, Loss, LossKind, Marker, Path,
+    Ack, CongestionControl, Dash, Extent, Limit, Loss, LossKind, Marker, Path, ProtocolInfo,
     TelemetryBytes, Time, params,
 };
 
@@ -56,7 +56,7 @@ pub struct Reno {
 }
 
 impl CongestionControl for Reno {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "reno",
         title: "Reno",
         citation: "Jacobson, \"Congestion Avoidance and Control\", SIGCOMM 1988; Allman, Paxson, \

@@ -32,8 +32,8 @@
 
 use super::reno::Reno;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Limit, Loss, Marker, Path,
-    TelemetryBytes, Time, params,
+    Ack, CongestionControl, Dash, Extent, FabricProperties, FabricRequirements, Limit, Loss,
+    Marker, Path, ProtocolInfo, TelemetryBytes, Time, params,
 };
 
 params! {
@@ -61,7 +61,7 @@ pub struct ReTcp {
 }
 
 impl CongestionControl for ReTcp {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "retcp",
         title: "reTCP",
         citation: "Mukerjee et al., \"Adapting TCP for Reconfigurable Datacenter Networks\", NSDI \
@@ -75,8 +75,8 @@ impl CongestionControl for ReTcp {
     };
     type Params = ReTcpParams;
 
-    fn equipment(_params: &ReTcpParams, _fabric: &Facts) -> Equipment {
-        Equipment { circuits: true, ..Equipment::NONE }
+    fn requirements(_params: &ReTcpParams, _fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements { circuits: true, ..FabricRequirements::NONE }
     }
 
     fn start(params: &ReTcpParams, path: &Path, _now: Time, _seed: u64) -> ReTcp {

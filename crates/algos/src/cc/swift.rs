@@ -48,8 +48,8 @@ use alloc::format;
 use alloc::string::String;
 
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Extent, Habits, Limit, Loss, LossKind, Marker, Path,
-    Profile, Span, TelemetryBytes, Time, math, params,
+    Ack, CongestionControl, ConnectionDefaults, Dash, Extent, Limit, Loss, LossKind, Marker,
+    OperatingPoint, Path, ProtocolInfo, Span, TelemetryBytes, Time, math, params,
 };
 
 params! {
@@ -102,7 +102,7 @@ pub struct Swift {
 }
 
 impl CongestionControl for Swift {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "swift",
         title: "Swift",
         citation: "Kumar et al., \"Swift: Delay is Simple and Effective for Congestion Control in \
@@ -116,13 +116,14 @@ impl CongestionControl for Swift {
         echo_bytes: TelemetryBytes { fixed: 1, per_hop: 0 },
     };
     type Params = SwiftParams;
-    const HABITS: Habits = Habits { restart_after: Span::ms(1), ..Habits::DEFAULT };
+    const CONNECTION_DEFAULTS: ConnectionDefaults =
+        ConnectionDefaults { restart_after: Span::ms(1), ..ConnectionDefaults::DEFAULT };
 
-    fn profile(params: &SwiftParams, path: &Path, rate_bps: f64) -> Profile {
-        Profile {
+    fn operating_point(params: &SwiftParams, path: &Path, rate_bps: f64) -> OperatingPoint {
+        OperatingPoint {
             queue_target: Some(queue_target(params, path, rate_bps)),
             domain_warning: domain_warning(params, path),
-            ..Profile::DEFAULT
+            ..OperatingPoint::DEFAULT
         }
     }
 

@@ -79,8 +79,8 @@ use alloc::vec::Vec;
 
 use crate::law::{Pipe, Reaction, RoundTrip, Tau};
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Extent, Habits, Limit, Loss, LossKind, Marker, Path,
-    Profile, Rate, Span, TelemetryBytes, Time, params,
+    Ack, CongestionControl, ConnectionDefaults, Dash, Extent, Limit, Loss, LossKind, Marker,
+    OperatingPoint, Path, ProtocolInfo, Rate, Span, TelemetryBytes, Time, params,
 };
 
 params! {
@@ -140,7 +140,7 @@ pub struct ThetaPowerTcp {
 }
 
 impl CongestionControl for ThetaPowerTcp {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "theta-powertcp",
         title: "θ-PowerTCP",
         citation: "Addanki et al., \"PowerTCP: Pushing the Performance Limits of Datacenter \
@@ -154,10 +154,14 @@ impl CongestionControl for ThetaPowerTcp {
         echo_bytes: TelemetryBytes::NONE,
     };
     type Params = ThetaPowerTcpParams;
-    const HABITS: Habits = Habits::PACED_WINDOW;
+    const CONNECTION_DEFAULTS: ConnectionDefaults = ConnectionDefaults::PACED_WINDOW;
 
-    fn profile(params: &ThetaPowerTcpParams, path: &Path, _rate_bps: f64) -> Profile {
-        Profile { domain_warning: domain_warning(params, path), ..Profile::DEFAULT }
+    fn operating_point(
+        params: &ThetaPowerTcpParams,
+        path: &Path,
+        _rate_bps: f64,
+    ) -> OperatingPoint {
+        OperatingPoint { domain_warning: domain_warning(params, path), ..OperatingPoint::DEFAULT }
     }
 
     fn start(params: &ThetaPowerTcpParams, path: &Path, _now: Time, _seed: u64) -> ThetaPowerTcp {

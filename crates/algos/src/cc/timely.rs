@@ -74,8 +74,9 @@ use alloc::string::String;
 use crate::law::RoundTrip;
 use crate::pace::Pace;
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Habits, Limit, Loss, Marker,
-    Path, Profile, Rate, Span, TelemetryBytes, Time, choice, params,
+    Ack, CongestionControl, ConnectionDefaults, Dash, Extent, FabricProperties, FabricRequirements,
+    Limit, Loss, Marker, OperatingPoint, Path, ProtocolInfo, Rate, Span, TelemetryBytes, Time,
+    choice, params,
 };
 
 choice! {
@@ -153,7 +154,7 @@ pub struct Timely {
 }
 
 impl CongestionControl for Timely {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "timely",
         title: "TIMELY",
         citation: "Mittal et al., \"TIMELY: RTT-based Congestion Control for the Datacenter\", \
@@ -166,18 +167,18 @@ impl CongestionControl for Timely {
         echo_bytes: TelemetryBytes::NONE,
     };
     type Params = TimelyParams;
-    const HABITS: Habits = Habits::NIC;
+    const CONNECTION_DEFAULTS: ConnectionDefaults = ConnectionDefaults::NIC;
 
-    fn profile(params: &TimelyParams, path: &Path, rate_bps: f64) -> Profile {
-        Profile {
+    fn operating_point(params: &TimelyParams, path: &Path, rate_bps: f64) -> OperatingPoint {
+        OperatingPoint {
             queue_target: queue_target(params, path, rate_bps),
             domain_warning: domain_warning(params, path),
-            ..Profile::DEFAULT
+            ..OperatingPoint::DEFAULT
         }
     }
 
-    fn equipment(_params: &TimelyParams, _fabric: &Facts) -> Equipment {
-        Equipment { lossless: true, ..Equipment::NONE }
+    fn requirements(_params: &TimelyParams, _fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements { lossless: true, ..FabricRequirements::NONE }
     }
 
     fn start(params: &TimelyParams, path: &Path, _now: Time, _seed: u64) -> Timely {

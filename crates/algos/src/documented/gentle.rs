@@ -1,7 +1,7 @@
 //! Gentle: halves after a mark, once a round trip, and else grows by a packet. An example.
 use tidegate_core::{
-    Ack, Card, CongestionControl, Dash, Equipment, Extent, Facts, Limit, Loss, Marker, Marking,
-    Path, TelemetryBytes, Time, params,
+    Ack, CongestionControl, Dash, Extent, FabricProperties, FabricRequirements, Limit, Loss,
+    Marker, Marking, Path, ProtocolInfo, TelemetryBytes, Time, params,
 };
 
 params! {
@@ -21,7 +21,7 @@ pub struct Gentle {
 }
 
 impl CongestionControl for Gentle {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "gentle",
         title: "Gentle",
         citation: "nobody, \"An example\", in this document",
@@ -34,8 +34,11 @@ impl CongestionControl for Gentle {
     };
     type Params = GentleParams;
 
-    fn equipment(_params: &GentleParams, _fabric: &Facts) -> Equipment {
-        Equipment { ecn: Some(Marking::step(Extent::Bdp(1.0))), ..Equipment::NONE }
+    fn requirements(_params: &GentleParams, _fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements {
+            ecn: Some(Marking::step(Extent::Bdp(1.0))),
+            ..FabricRequirements::NONE
+        }
     }
 
     fn start(_params: &GentleParams, path: &Path, _now: Time, _seed: u64) -> Gentle {

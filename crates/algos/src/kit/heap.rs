@@ -82,7 +82,7 @@ impl<K: Copy + Ord> Pile<K> {
         let Some(place) = places.of(id) else { return self.add(places, id, key) };
         let before = core::mem::replace(&mut self.entries[place].0, key);
         if before != key && self.entries.len() > 1 {
-            self.settle(places, place);
+            self.sift(places, place);
         }
     }
 
@@ -93,7 +93,7 @@ impl<K: Copy + Ord> Pile<K> {
         self.entries.push((key, id));
         places.add(id, place);
         if place > 0 {
-            self.settle(places, place);
+            self.sift(places, place);
         }
     }
 
@@ -112,13 +112,13 @@ impl<K: Copy + Ord> Pile<K> {
         if place < self.entries.len() {
             self.entries[place] = last;
             places.put(last.1, place);
-            self.settle(places, place);
+            self.sift(places, place);
         }
     }
 
     /// Moves what stands at `place` to where it belongs.
     #[inline(never)]
-    fn settle(&mut self, places: &mut Places, place: usize) {
+    fn sift(&mut self, places: &mut Places, place: usize) {
         let parent = place.saturating_sub(1) / 2;
         if self.entries[place] < self.entries[parent] {
             self.rise(places, place);

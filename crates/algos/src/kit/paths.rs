@@ -29,18 +29,18 @@ impl Paths {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::testbed;
+    use crate::harness;
 
     #[test]
     fn messages_keep_their_way_unless_the_fabric_sprays() {
         for spraying in [false, true] {
-            let mut paths = Paths::new(&HostContext { spraying, ..testbed::context(1) });
+            let mut paths = Paths::new(&HostContext { spraying, ..harness::context(1) });
             let [first, again, other_lane, other_host] =
                 [(2, 3), (2, 3), (2, 4), (3, 3)].map(|(dst, lane)| paths.entropy(dst, lane));
             assert_eq!(first == again, !spraying);
             assert!(first != other_lane && first != other_host);
             // Nor does another host send the same way.
-            let mut others = Paths::new(&HostContext { spraying, ..testbed::context(2) });
+            let mut others = Paths::new(&HostContext { spraying, ..harness::context(2) });
             assert_ne!(first, others.entropy(2, 3));
         }
     }

@@ -7,7 +7,7 @@ use crate::cc::dcqcn::Dcqcn;
 use crate::cc::dctcp::Dctcp;
 use crate::cc::swift::Swift;
 use crate::contract::path;
-use crate::testbed::{self, Subject, trials};
+use crate::harness::{self, Subject, trials};
 use tidegate_core::{Frame, RecoveryRule, Span};
 
 impl<C: CongestionControl> Subject for Windowed<C> {
@@ -26,7 +26,7 @@ impl<C: CongestionControl> Subject for Windowed<C> {
                 ConnectionPolicy::ShortestFirst,
             ][host as usize % 4],
             spraying: host.is_multiple_of(2),
-            ..testbed::context(host)
+            ..harness::context(host)
         }
     }
 

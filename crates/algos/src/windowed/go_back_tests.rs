@@ -6,7 +6,7 @@ use super::header::{Ack, Data, Header};
 use super::tests::{OnePath, host_under, receive};
 use super::{Windowed, WindowedParams};
 use crate::cc::swift::Swift;
-use crate::testbed::{message, transmit};
+use crate::harness::{message, transmit};
 use tidegate_core::{
     Body, ConnectionPolicy, Frame, RecoveryRule, Reply, Span, Time, Transport, wire::Carried,
 };

@@ -69,10 +69,10 @@ use recovery::Recovery;
 use schedule::{Due, Ready};
 use sender::{NONE, Schedule, Sender};
 use tidegate_core::{
-    Ack, Application, Card, CongestionControl, ConnectionPolicy, Domain, Endpoint, Equipment,
-    Facts, Feedback, HEADER_BYTES, Handle, HostContext, Limit, Limits, Loss, LossKind,
-    MIN_WIRE_BYTES, Message, MessageId, PacketMut, Path, PathOracle, Profile, RecoveryRule, Reply,
-    Rng, Time, Transmit, Transport, frame_flag, wire::Carried,
+    Ack, Application, CongestionControl, ConnectionPolicy, Domain, Endpoint, FabricProperties,
+    FabricRequirements, Feedback, HEADER_BYTES, Handle, HostContext, Limit, Limits, Loss, LossKind,
+    MIN_WIRE_BYTES, Message, MessageId, OperatingPoint, PacketMut, Path, PathOracle, ProtocolInfo,
+    RecoveryRule, Reply, Rng, Time, Transmit, Transport, frame_flag, wire::Carried,
 };
 
 /// The timeout doubles at most so often: from any smallest to any largest one.
@@ -116,12 +116,13 @@ struct Peer {
 }
 
 impl<C: CongestionControl> Endpoint for Windowed<C> {
-    const CARD: Card = C::CARD;
+    const CARD: ProtocolInfo = C::CARD;
     type Params = WindowedParams<C>;
     type Header = Header;
 
     fn new(params: &WindowedParams<C>, host: &HostContext) -> Self {
-        let Equipment { ecn, telemetry, .. } = C::equipment(&params.control, &host.facts());
+        let FabricRequirements { ecn, telemetry, .. } =
+            C::requirements(&params.control, &host.properties());
         let flag = |wanted, flag| if wanted { flag } else { 0 };
         Windowed {
             params: params.clone(),
@@ -144,13 +145,13 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
         }
     }
 
-    fn equipment(params: &WindowedParams<C>, fabric: &Facts) -> Equipment {
-        C::equipment(&params.control, fabric)
+    fn requirements(params: &WindowedParams<C>, fabric: &FabricProperties) -> FabricRequirements {
+        C::requirements(&params.control, fabric)
     }
 
-    fn profile(params: &WindowedParams<C>, path: &Path, rate_bps: f64) -> Profile {
+    fn operating_point(params: &WindowedParams<C>, path: &Path, rate_bps: f64) -> OperatingPoint {
         let path = Self::with_telemetry(*path);
-        let of_control = C::profile(&params.control, &path, rate_bps);
+        let of_control = C::operating_point(&params.control, &path, rate_bps);
         let warnings = [
             of_control.domain_warning,
             params.connection.thin_acks(&path),
@@ -158,7 +159,7 @@ impl<C: CongestionControl> Endpoint for Windowed<C> {
         ];
         let warnings: Vec<String> = warnings.into_iter().flatten().collect();
         let domain_warning = (!warnings.is_empty()).then(|| warnings.join("; "));
-        Profile { domain_warning, ..of_control }
+        OperatingPoint { domain_warning, ..of_control }
     }
 }
 

@@ -7,7 +7,8 @@ use core::fmt;
 
 use tidegate_core::params::{Params, Table, Value};
 use tidegate_core::{
-    CongestionControl, Habits, Path, PendingRule, RecoveryRule, Span, WindowRule, choice, params,
+    CongestionControl, ConnectionDefaults, Path, PendingRule, RecoveryRule, Span, WindowRule,
+    choice, params,
 };
 
 choice! {
@@ -122,8 +123,14 @@ pub struct WindowedParams<C: CongestionControl> {
 
 impl<C: CongestionControl> Default for WindowedParams<C> {
     fn default() -> Self {
-        let Habits { restart_after, window_rule, recovery, initial_rto, min_rto, pending_packet } =
-            C::HABITS;
+        let ConnectionDefaults {
+            restart_after,
+            window_rule,
+            recovery,
+            initial_rto,
+            min_rto,
+            pending_packet,
+        } = C::CONNECTION_DEFAULTS;
         let connection = ConnectionParams {
             restart_after,
             window_rule,
@@ -159,9 +166,9 @@ impl<C: CongestionControl> Params for WindowedParams<C> {
     fn table() -> Table {
         let mut table = C::Params::table();
         table.extend(ConnectionParams::table());
-        let habits = Self::default();
+        let defaults = Self::default();
         for info in &mut table {
-            info.default = habits.get(info.name).unwrap_or(info.default);
+            info.default = defaults.get(info.name).unwrap_or(info.default);
         }
         table
     }

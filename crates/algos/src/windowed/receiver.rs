@@ -8,8 +8,8 @@ use alloc::collections::VecDeque;
 use alloc::vec::Vec;
 
 use tidegate_core::{
-    Application, Body, Card, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, RecoveryRule,
-    Reply, Span, Time,
+    Application, Body, Frame, HopTrace, MIN_WIRE_BYTES, MessageId, PacketMut, ProtocolInfo,
+    RecoveryRule, Reply, Span, Time,
 };
 
 use super::ConnectionParams;
@@ -197,7 +197,7 @@ impl Receivers {
         now: Time,
         packet: PacketMut<'_>,
         ack_flags: u8,
-        card: &Card,
+        info: &ProtocolInfo,
         app: &mut A,
     ) -> Reply {
         let body = &mut *packet.body;
@@ -217,7 +217,7 @@ impl Receivers {
             0
         } else if data.seq >= receiver.next {
             if let Some(interval) = self.nack_interval {
-                return self.refuse(now, index, interval, packet, ack_flags, card);
+                return self.refuse(now, index, interval, packet, ack_flags, info);
             }
             let ahead = data.seq - receiver.next;
             if ahead > MAX_AHEAD || self.early + ahead as usize >= MOST_EARLY {
@@ -243,7 +243,7 @@ impl Receivers {
             receiver.reorder.as_ref().map_or(0, |reorder| reorder.mask)
         };
         let mut packet = packet;
-        let echo = answer(&mut packet, receiver.next, sack, ack_flags, card);
+        let echo = answer(&mut packet, receiver.next, sack, ack_flags, info);
         if self.coalesced.every == 1 {
             Reply::Echo
         } else {
@@ -262,7 +262,7 @@ impl Receivers {
         interval: Span,
         mut packet: PacketMut<'_>,
         ack_flags: u8,
-        card: &Card,
+        info: &ProtocolInfo,
     ) -> Reply {
         let Receiver { next: seq, asked, .. } = &mut self.receivers[index];
         let asks = Asked { seq: *seq, again_at: now.after(interval) };
@@ -271,7 +271,7 @@ impl Receivers {
             Some(last) => **last = asks,
             None => *asked = Some(Box::new(asks)),
         }
-        let echo = answer(&mut packet, *seq, 0, ack_flags, card);
+        let echo = answer(&mut packet, *seq, 0, ack_flags, info);
         Ack::refuse(packet.body);
         if self.coalesced.every == 1 {
             Reply::Send
@@ -414,7 +414,7 @@ fn answer(
     cumulative: u64,
     sack: u64,
     ack_flags: u8,
-    card: &Card,
+    info: &ProtocolInfo,
 ) -> u8 {
     let (frame, body) = (&mut *packet.frame, &mut *packet.body);
     let echo = frame.flags & ECHOED;
@@ -422,7 +422,7 @@ fn answer(
     core::mem::swap(&mut frame.dst, &mut body.src);
     frame.peak_hop_delay = Span::ZERO;
     frame.flags = ack_flags;
-    frame.wire_bytes = (MIN_WIRE_BYTES + card.echo(packet.hops.as_slice().len() as u32)) as u16;
+    frame.wire_bytes = (MIN_WIRE_BYTES + info.echo(packet.hops.as_slice().len() as u32)) as u16;
     echo
 }
 

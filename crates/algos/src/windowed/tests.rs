@@ -19,8 +19,8 @@ use crate::cc::swift::{Swift, SwiftParams};
 use crate::cc::theta_powertcp::ThetaPowerTcp;
 use crate::cc::timely::Timely;
 use crate::contract::path;
+use crate::harness::{self, message, transmit};
 use crate::kit::slab::Key;
-use crate::testbed::{self, message, transmit};
 use tidegate_core::params::Params;
 use tidegate_core::{
     Application, Body, CongestionControl, ConnectionPolicy, Domain, Endpoint, Frame, Handle,
@@ -229,7 +229,7 @@ pub(super) fn host_under(
         spraying: false,
         priorities: 1,
         most_held,
-        ..testbed::context(number)
+        ..harness::context(number)
     };
     Windowed::new(params, &context)
 }
@@ -240,7 +240,7 @@ pub(super) fn receive(
     frame: &mut Frame,
     body: &mut Body,
 ) -> Reply {
-    testbed::receive(host, now, frame, body, &mut Deaf)
+    harness::receive(host, now, frame, body, &mut Deaf)
 }
 
 fn connection_of(host: &Windowed<Swift>, handle: Handle) -> u32 {

@@ -174,7 +174,7 @@ impl<T: Send + 'static> Promise<T> {
 }
 
 impl<T> Promise<T> {
-    pub(super) fn settle(self, outcome: Result<T, Error>) {
+    pub(super) fn resolve(self, outcome: Result<T, Error>) {
         self.set(outcome);
     }
 
@@ -220,7 +220,7 @@ mod tests {
     #[test]
     fn an_outcome_is_settled_once_and_given_once() {
         let (promise, mut completion) = promise();
-        promise.settle(Ok(7));
+        promise.resolve(Ok(7));
         assert_eq!(completion.wait_for(Duration::MAX), Ok(7));
         assert_eq!(completion.wait(), Err(Error::Given));
     }

@@ -57,7 +57,7 @@ pub(super) struct Engine {
 /// What there is to do next.
 pub(super) enum Next {
     /// Another turn.
-    Turn,
+    Poll,
     /// Nothing, until something comes or is due.
     Sleep,
     /// Nothing more: the host is over once this engine is dropped.
@@ -88,7 +88,7 @@ impl Engine {
     }
 
     /// Does what was ordered, has come and is due, and tells the application.
-    pub(super) fn turn(&mut self) -> Next {
+    pub(super) fn poll(&mut self) -> Next {
         match self.try_turn() {
             Ok(next) => next,
             Err(why) => self.ends(why),
@@ -111,7 +111,7 @@ impl Engine {
             self.end.why = Error::Closed;
             return Ok(Next::End);
         }
-        Ok(if may_sleep { Next::Sleep } else { Next::Turn })
+        Ok(if may_sleep { Next::Sleep } else { Next::Poll })
     }
 
     /// Sleeps until something comes, is ordered or is due, and no longer than that.
@@ -123,7 +123,7 @@ impl Engine {
                 if is_woken {
                     let _ = self.woken.read(&mut [0; 8]);
                 }
-                Next::Turn
+                Next::Poll
             }
             Err(why) => self.ends(why),
         }
@@ -149,7 +149,7 @@ impl Engine {
         match order {
             Order::Connect(to, promise, host) => self.connect(now, to, promise, host),
             Order::Send { to, body, of } => self.send(now, to, body, of),
-            Order::Path(of, promise) => promise.settle(self.path(&of)),
+            Order::Path(of, promise) => promise.resolve(self.path(&of)),
             Order::Taken(peer, bytes) => self.driver.node.taken(now, peer, bytes),
             Order::Reuse(memory) => self.driver.node.reuse(memory),
             Order::End(peer) => self.driver.node.close(now, peer),
@@ -162,15 +162,15 @@ impl Engine {
 
     fn connect(&mut self, now: Time, to: SocketAddr, promise: Promise<Peer>, host: Handle) {
         if self.closing.is_some() {
-            return promise.settle(Err(Error::Closed));
+            return promise.resolve(Err(Error::Closed));
         }
         // That nobody is asked is this host's own doing.
         let Ok(id) = self.driver.node.connect(now, to) else {
-            return promise.settle(Err(Error::Full));
+            return promise.resolve(Err(Error::Full));
         };
         let known = self.peers.entry(id).or_insert_with(|| Known::new(id, to));
         match known.is_open {
-            true => promise.settle(Ok(Peer { state: known.state.clone(), host })),
+            true => promise.resolve(Ok(Peer { state: known.state.clone(), host })),
             false => known.asked.push((promise, host)),
         }
     }
@@ -240,7 +240,7 @@ impl Engine {
         let known = self.peers.entry(peer).or_insert_with(|| Known::new(peer, address));
         known.is_open = true;
         for (promise, host) in known.asked.drain(..) {
-            promise.settle(Ok(Peer { state: known.state.clone(), host }));
+            promise.resolve(Ok(Peer { state: known.state.clone(), host }));
         }
         if self.closing.is_some() {
             self.driver.node.close(now, peer);
@@ -284,7 +284,7 @@ impl Engine {
     ) {
         self.driver.node.taken(now, peer, bytes);
         if let Some(promise) = self.asked.remove(&(peer, number)) {
-            promise.settle(outcome);
+            promise.resolve(outcome);
         }
     }
 
@@ -295,7 +295,7 @@ impl Engine {
         }
         let Some(Sent { to, bytes, promise }) = self.sent.remove(&ticket) else { return };
         if let Some(promise) = promise {
-            promise.settle(outcome);
+            promise.resolve(outcome);
         }
         to.done(bytes);
     }
@@ -308,9 +308,9 @@ impl Engine {
         if self.closing.is_none() {
             self.shared.forget_left();
         }
-        asked.into_iter().for_each(|(promise, _)| promise.settle(Err(why)));
+        asked.into_iter().for_each(|(promise, _)| promise.resolve(Err(why)));
         let theirs = self.asked.extract_if((peer, 0)..=(peer, u64::MAX), |_, _| true);
-        theirs.for_each(|(_, promise)| promise.settle(Err(why)));
+        theirs.for_each(|(_, promise)| promise.resolve(Err(why)));
     }
 }
 

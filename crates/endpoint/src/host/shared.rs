@@ -52,9 +52,9 @@ impl Order {
     /// It will not be done.
     fn fail(self, why: Error) {
         match self {
-            Order::Connect(_, promise, _) => promise.settle(Err(why)),
+            Order::Connect(_, promise, _) => promise.resolve(Err(why)),
             Order::Send { of, .. } => of.fail(why),
-            Order::Path(_, promise) => promise.settle(Err(why)),
+            Order::Path(_, promise) => promise.resolve(Err(why)),
             Order::Taken(..) | Order::Reuse(_) | Order::End(_) | Order::Close => {}
         }
     }
@@ -64,8 +64,8 @@ impl Purpose {
     /// It will not be sent.
     pub(super) fn fail(self, why: Error) {
         match self {
-            Purpose::Plain(promise) | Purpose::Reply(_, promise) => promise.settle(Err(why)),
-            Purpose::Request(promise) => promise.settle(Err(why)),
+            Purpose::Plain(promise) | Purpose::Reply(_, promise) => promise.resolve(Err(why)),
+            Purpose::Request(promise) => promise.resolve(Err(why)),
             Purpose::Unanswered(_) => {}
         }
     }
@@ -245,7 +245,7 @@ impl Shared {
             && !is_led
             && let Some(mut lead) = Lead::try_take(self)
         {
-            lead.turn();
+            lead.poll();
         }
     }
 

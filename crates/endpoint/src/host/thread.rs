@@ -124,15 +124,15 @@ impl<'a> Lead<'a> {
     /// A turn, and a sleep no longer than that if there is nothing to do; false once the host is
     /// over.
     pub(super) fn work(&mut self, most: Option<Duration>) -> bool {
-        self.step(|engine, shared| match engine.turn() {
+        self.step(|engine, shared| match engine.poll() {
             Next::Sleep if shared.falls_asleep() => engine.sleep(most),
             next => next,
         })
     }
 
     /// A turn.
-    pub(super) fn turn(&mut self) {
-        self.step(|engine, _| engine.turn());
+    pub(super) fn poll(&mut self) {
+        self.step(|engine, _| engine.poll());
     }
 
     fn step(&mut self, step: impl FnOnce(&mut Engine, &Shared) -> Next) -> bool {
@@ -140,7 +140,7 @@ impl<'a> Lead<'a> {
         // Where this panics the engine goes with it, and whoever waits hears that it has failed.
         let Some(mut engine) = place.take() else { return false };
         match step(&mut engine, self.shared) {
-            Next::Turn | Next::Sleep => *place = Some(engine),
+            Next::Poll | Next::Sleep => *place = Some(engine),
             Next::End => return false,
         }
         true

@@ -88,7 +88,7 @@ impl Node {
         let recent = open.moved.is_some_and(|(_, _, at)| now.since(at) < MOVE_AGAIN);
         if !recent {
             open.moved = Some((to, token, now));
-            self.tell_at(now, number, to, Told::Ping(Ping { token }), 0);
+            self.tell_at(now, number, to, ControlMessage::Ping(Ping { token }), 0);
         }
     }
 
@@ -144,7 +144,7 @@ impl Node {
         // The lowest bit tells a full one from others.
         let token = token >> 1 << 1 | u64::from(full);
         open.pinged = Some((token, now));
-        let told = Told::Ping(Ping { token });
+        let told = ControlMessage::Ping(Ping { token });
         let padding = if full { self.padding(&told) } else { 0 };
         self.tell(now, number, told, padding);
     }
@@ -165,25 +165,25 @@ impl Node {
         held: Span,
         number: u32,
         from: SocketAddr,
-        told: Told,
+        told: ControlMessage,
     ) {
         let Some(peer) = self.peers.at_mut(number) else { return };
         let State::Open(open) = &mut peer.state else { return };
         match told {
-            Told::Limit(Limit { bytes }) => {
+            ControlMessage::Limit(Limit { bytes }) => {
                 open.may_send = open.may_send.max(bytes);
                 self.submit_to(now, number);
             }
-            Told::Blocked(_) => {
+            ControlMessage::Blocked(_) => {
                 // Room is told only when it is worth a packet, unless somebody waits for it.
                 open.limit = open.limit.max(open.taken + self.config.limits.unread_bytes);
                 let bytes = open.limit;
-                self.tell(now, number, Told::Limit(Limit { bytes }), 0);
+                self.tell(now, number, ControlMessage::Limit(Limit { bytes }), 0);
             }
-            Told::Ping(Ping { token }) => {
-                self.tell_at(now, number, from, Told::Pong(Pong { token }), 0);
+            ControlMessage::Ping(Ping { token }) => {
+                self.tell_at(now, number, from, ControlMessage::Pong(Pong { token }), 0);
             }
-            Told::Pong(Pong { token }) => {
+            ControlMessage::Pong(Pong { token }) => {
                 if let Some((at, asked, _)) = open.moved
                     && token == asked
                     && at == from
@@ -203,11 +203,11 @@ impl Node {
                     }
                 }
             }
-            Told::Close(Close { answer: false, .. }) => {
-                self.tell(now, number, Told::Close(Close { answer: true, reason: 0 }), 0);
+            ControlMessage::Close(Close { answer: false, .. }) => {
+                self.tell(now, number, ControlMessage::Close(Close { answer: true, reason: 0 }), 0);
                 self.part(number, Gone::ClosedByPeer);
             }
-            Told::Close(Close { answer: true, .. }) => {
+            ControlMessage::Close(Close { answer: true, .. }) => {
                 if open.asked_to_end > 0 {
                     self.part(number, Gone::Closed);
                 }
@@ -273,13 +273,18 @@ impl Node {
             }
             open.asked_to_end += 1;
             peer.due = now.after(END_AGAIN);
-            return self.tell(now, number, Told::Close(Close { answer: false, reason: 0 }), 0);
+            return self.tell(
+                now,
+                number,
+                ControlMessage::Close(Close { answer: false, reason: 0 }),
+                0,
+            );
         }
         let blocked = peer.waiting.front().and_then(|&id| self.outbox.get(id));
         if blocked.is_some_and(|message| open.sent + message.bytes() > open.may_send) {
             peer.due = now.after(ROOM_AGAIN);
             let bytes = open.may_send;
-            return self.tell(now, number, Told::Blocked(Blocked { bytes }), 0);
+            return self.tell(now, number, ControlMessage::Blocked(Blocked { bytes }), 0);
         }
         if silent >= silence.scale(0.25) {
             self.ask_whether(now, number, true);

@@ -211,13 +211,13 @@ impl Config {
             most_held: self.most_held,
         };
         self.tell_rtt(&mut context, self.base_rtt.unwrap_or(UNKNOWN_RTT));
-        let equipment = self.stack.equipment(&context.facts());
+        let requirements = self.stack.requirements(&context.properties());
         // Whichever way packets go, one host's endpoint has no part in it.
         let has = |need: &Need| {
             matches!(need, Need::Spraying | Need::SymmetricPaths) || self.switches.contains(need)
         };
-        let needs: Vec<_> = equipment.needs().filter(|need| !has(need)).collect();
-        if equipment.same_clock && self.base_rtt.is_none() {
+        let needs: Vec<_> = requirements.needs().filter(|need| !has(need)).collect();
+        if requirements.same_clock && self.base_rtt.is_none() {
             return Err(ConfigError::Range {
                 what: "base RTT",
                 found: "none".into(),
@@ -227,7 +227,7 @@ impl Config {
         match needs.is_empty() {
             true => Ok(context),
             false => {
-                let protocol = self.stack.protocol().card().name;
+                let protocol = self.stack.protocol().info().name;
                 Err(ConfigError::Needs { protocol, needs })
             }
         }
@@ -266,7 +266,7 @@ impl Config {
             most_held: Span::ZERO,
         };
         self.tell_rtt(&mut context, UNKNOWN_RTT);
-        let telemetry = self.stack.equipment(&context.facts()).telemetry;
+        let telemetry = self.stack.requirements(&context.properties()).telemetry;
         let peak = if telemetry.peak_on_data { START_BYTES + 8 } else { 0 };
         let records = START_BYTES + self.hops as usize * Hop::FIELD_BYTES;
         let records = if telemetry.hop_records { records } else { 0 };

@@ -82,7 +82,7 @@ pub(super) struct Identity {
 
 impl Identity {
     pub(super) fn of(stack: &Stack, payload: u32) -> Identity {
-        let name = stack.protocol().card().name.as_bytes();
+        let name = stack.protocol().info().name.as_bytes();
         let mut protocol = [0; 16];
         let length = name.len().min(16);
         protocol[..length].copy_from_slice(&name[..length]);

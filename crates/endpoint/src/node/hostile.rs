@@ -59,7 +59,7 @@ pub(super) fn node(protocol: Protocol, seed: u64) -> Node {
     };
     match Node::new(config, Box::new(entropy)) {
         Ok(node) => node,
-        Err(why) => panic!("{}: {why}", protocol.card().name),
+        Err(why) => panic!("{}: {why}", protocol.info().name),
     }
 }
 
@@ -251,7 +251,7 @@ impl Scene {
             self.hear();
             self.node.deadline() > self.now
         });
-        assert!(rests, "{}: does not come to rest", self.protocol.card().name);
+        assert!(rests, "{}: does not come to rest", self.protocol.info().name);
         assert!(self.to_strangers <= self.from_strangers, "answered with more than was asked");
         if self.friend.deadline() <= self.now {
             self.friend.on_deadline(self.now);
@@ -263,7 +263,7 @@ impl Scene {
             match event {
                 Event::Delivered(_) => self.delivered += 1,
                 Event::Opened(_) => {}
-                other => panic!("{}: the friend hears {other:?}", self.protocol.card().name),
+                other => panic!("{}: the friend hears {other:?}", self.protocol.info().name),
             }
         }
     }
@@ -322,7 +322,7 @@ impl Scene {
             let rest = if wires_are_empty { next.since(self.now) } else { RTT.scale(0.5) };
             self.pass(rest.max(Span::ns(1)));
         }
-        let name = self.protocol.card().name;
+        let name = self.protocol.info().name;
         assert_eq!((self.arrived, self.delivered), (1, 1), "{name}: the friend is not served");
     }
 }

@@ -30,7 +30,7 @@ use tidegate_core::{
 
 use crate::endpoint::{Endpoint, Packet};
 use crate::session::Opened;
-use crate::session::header::control::{Blocked, Limit, Ping, Pong, Told};
+use crate::session::header::control::{Blocked, ControlMessage, Limit, Ping, Pong};
 use crate::session::header::{Control, Data, Header};
 use crate::session::keys::{Cookies, TAG_BYTES};
 
@@ -216,7 +216,7 @@ impl Node {
         let paths = Paths { peers: &self.peers, context: &self.context, hops: self.config.hops };
         let path = paths.path(SELF, peer.number);
         let rate_bps = path.nic_rate.as_bps() as f64;
-        self.config.stack.profile(&path, rate_bps).domain_warning
+        self.config.stack.operating_point(&path, rate_bps).domain_warning
     }
 
     /// What is known of the path to the peer, in place of what was seen and configured.
@@ -278,7 +278,7 @@ impl Node {
         // Told when it is worth a packet; who is blocked asks.
         if open.taken + room - open.limit >= room / 4 {
             open.limit = open.taken + room;
-            let told = Told::Limit(Limit { bytes: open.limit });
+            let told = ControlMessage::Limit(Limit { bytes: open.limit });
             self.tell(now, peer.number, told, 0);
         }
     }

@@ -264,7 +264,7 @@ impl Node {
             Opened::Forged => return self.counters.forged += 1,
         };
         self.heard(now, number, from, is_newest);
-        match Told::parse(text) {
+        match ControlMessage::parse(text) {
             Ok((told, _)) => self.on_told(now, held, number, from, told),
             Err(_) => self.counters.malformed += 1,
         }
@@ -272,7 +272,7 @@ impl Node {
 
     /// Seals what is told, followed by `padding` zeros, and sends it where the peer is, unless the
     /// session is half-open.
-    pub(super) fn tell(&mut self, now: Time, number: u32, told: Told, padding: usize) {
+    pub(super) fn tell(&mut self, now: Time, number: u32, told: ControlMessage, padding: usize) {
         let Some(peer) = self.peers.at(number) else { return };
         self.tell_at(now, number, peer.address, told, padding);
     }
@@ -282,7 +282,7 @@ impl Node {
         _now: Time,
         number: u32,
         to: SocketAddr,
-        told: Told,
+        told: ControlMessage,
         padding: usize,
     ) {
         let Some(open) = self.peers.at_mut(number).and_then(Peer::heard) else { return };
@@ -305,7 +305,7 @@ impl Node {
     }
 
     /// What a control packet of `bytes` in all has to be filled up with.
-    pub(super) fn padding(&self, told: &Told) -> usize {
+    pub(super) fn padding(&self, told: &ControlMessage) -> usize {
         self.config.datagram.saturating_sub(told.bytes() + OVERHEAD_BYTES)
     }
 }

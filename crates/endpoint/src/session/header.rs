@@ -114,7 +114,7 @@ pub mod control {
 
     headers! {
         /// What one side of a session tells the other.
-        pub enum Told = "control", version 1, port 52797;
+        pub enum ControlMessage = "control", version 1, port 52797;
         /// Payload may be sent up to here, counted from the beginning of the session.
         Limit = 0 {
             flags {}

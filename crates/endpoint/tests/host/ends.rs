@@ -28,7 +28,7 @@ fn all_that_waits_for_a_peer_fails_when_the_peer_dies() {
             let most = dies.now() + Span::s(120);
             while !is_dead.load(Ordering::Relaxed) && dies.now() < most {
                 let until = dies.now() + Span::ms(10);
-                dies.turn(until).unwrap();
+                dies.poll(until).unwrap();
                 while dies.node.event().is_some() {}
             }
             drop(dies);

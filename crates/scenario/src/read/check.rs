@@ -281,7 +281,7 @@ fn rows(node: &Node, path: &str) -> Result<Vec<Row>, Error> {
 
 /// The names of all protocols.
 pub(crate) fn protocols() -> impl Iterator<Item = &'static str> {
-    Protocol::ALL.iter().map(|protocol| protocol.card().name)
+    Protocol::ALL.iter().map(|protocol| protocol.info().name)
 }
 
 fn word(text: &str, words: &'static [&'static str]) -> Option<Datum> {

@@ -146,14 +146,14 @@ impl Item {
             Datum::Extent(extent) => json!(extent.to_string()),
             Datum::Texts(texts) => json!(texts),
             Datum::Rows(rows) => rows.iter().map(|row| json!(row.numbers)).collect(),
-            Datum::Protocol(protocol) => json!(protocol.card().name),
+            Datum::Protocol(protocol) => json!(protocol.info().name),
             // Replaced by the complete parameters where the protocol is known.
             Datum::Params(_) => Json::Null,
             Datum::Table(table) => table.json(),
             Datum::Tables(tables) => tables.iter().map(Table::json).collect(),
             Datum::ByProtocol(tables) => tables
                 .iter()
-                .map(|(protocol, table)| (protocol.card().name.to_string(), table.json()))
+                .map(|(protocol, table)| (protocol.info().name.to_string(), table.json()))
                 .collect::<serde_json::Map<_, _>>()
                 .into(),
         }

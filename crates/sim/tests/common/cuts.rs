@@ -1,4 +1,4 @@
-//! Runs that are done in several parts, or in several processes, and are to leave the same.
+//! Runs that are done in several partitions, or in several processes, and are to leave the same.
 
 use tidegate_algos::{Protocol, Stack};
 use tidegate_core::collective::{Collective, Op, expert_loads};
@@ -15,7 +15,7 @@ use super::{crediting, leaf_spine, link, lossless, open_loop, setup, stack, swit
 pub type Cuts = Vec<(&'static str, Setup)>;
 
 pub fn every_protocol() -> Cuts {
-    let cut = |protocol: &Protocol| (protocol.card().name, busy(protocol.stack(), 1));
+    let cut = |protocol: &Protocol| (protocol.info().name, busy(protocol.stack(), 1));
     Protocol::ALL.iter().map(cut).collect()
 }
 
@@ -24,7 +24,7 @@ pub fn every_protocol_sprayed_and_marked_at_random() -> Cuts {
         let mut setup = with_ecn(busy(protocol.stack(), 2));
         setup.routing = Routing::Spray;
         setup.histograms = true;
-        (protocol.card().name, setup)
+        (protocol.info().name, setup)
     };
     Protocol::ALL.iter().map(cut).collect()
 }

@@ -71,7 +71,7 @@ pub fn departures(engine: &Engine<Recorder>) -> Departures {
 pub fn add(packets: &mut Departures, others: &Departures) {
     packets.resize(packets.len().max(others.len()), Vec::new());
     for (port, records) in others.iter().enumerate().filter(|(_, records)| !records.is_empty()) {
-        assert!(packets[port].is_empty(), "two parts send by port {port}");
+        assert!(packets[port].is_empty(), "two partitions send by port {port}");
         packets[port] = records.clone();
     }
 }

@@ -1,10 +1,10 @@
 //! Small fabrics and runs for the tests of the engine.
-#![allow(dead_code, unreachable_pub, reason = "each test file uses its part")]
+#![allow(dead_code, unreachable_pub, reason = "each test file uses its partition")]
 
 pub mod busy;
 pub mod cuts;
-pub mod ears;
 pub mod left;
+pub mod observers;
 pub mod racks;
 
 use tidegate_algos::message::sird::header::Header;
@@ -18,11 +18,12 @@ use tidegate_core::routes::Routes;
 use tidegate_core::wire::Carried;
 use tidegate_core::workload::{Flow, Workload};
 use tidegate_core::{
-    Body, ConnectionPolicy, Equipment, Extent, Facts, Marking, Message, Rate, Span, Time, mix64,
+    Body, ConnectionPolicy, Extent, FabricProperties, FabricRequirements, Marking, Message, Rate,
+    Span, Time, mix64,
 };
 use tidegate_sim::{Departure, Engine, FlowRecord, Outcome, Probe, Setup};
 
-use ears::{Ears, Heard, Listener};
+use observers::{Ears, Observer, WindowState};
 
 pub fn switch(name: &str) -> Switch {
     Switch {
@@ -180,17 +181,17 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
 }
 
 /// What the first protocol of a run wants of the fabric.
-pub fn wanted(setup: &Setup) -> Equipment {
+pub fn wanted(setup: &Setup) -> FabricRequirements {
     let reach = Routes::new(&setup.fabric).expect("a valid fabric").reach();
-    setup.stacks[0].equipment(&Facts::of(&setup.fabric, reach, setup.bdp_bytes))
+    setup.stacks[0].requirements(&FabricProperties::of(&setup.fabric, reach, setup.bdp_bytes))
 }
 
 /// Gives the first protocol of a run what it wants, where it wants marks by a step at `step_bytes`.
 pub fn equipped(mut setup: Setup, step_bytes: f64) -> Setup {
-    let Equipment { ecn, routing, credit_queue, .. } = wanted(&setup);
+    let FabricRequirements { ecn, routing, credit_queue, .. } = wanted(&setup);
     let step = |marking: Marking| {
         Marking { core_only: marking.core_only, ..Marking::step(Extent::Bytes(step_bytes)) }
-            .settled(0.0)
+            .resolved(0.0)
     };
     for switch in &mut setup.fabric.switches {
         (switch.ecn, switch.credit_queue) = (ecn.map(step), credit_queue);
@@ -201,7 +202,7 @@ pub fn equipped(mut setup: Setup, step_bytes: f64) -> Setup {
 
 /// Gives the switches the queues for credits that the first protocol of a run wants, and its paths.
 pub fn crediting(mut setup: Setup) -> Setup {
-    let Equipment { routing, credit_queue, .. } = wanted(&setup);
+    let FabricRequirements { routing, credit_queue, .. } = wanted(&setup);
     setup.fabric.switches.iter_mut().for_each(|switch| switch.credit_queue = credit_queue);
     setup.routing = routing;
     setup
@@ -246,7 +247,7 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Of all parts: each port is in one.
+    /// Of all partitions: each port is in one.
     pub fn merged<'a>(traces: impl Iterator<Item = &'a Trace>) -> u64 {
         let mut all = Trace::default();
         for trace in traces {
@@ -277,7 +278,7 @@ fn what_it_said(body: &Body) -> (u64, u64, u64) {
     }
 }
 
-impl Listener for Trace {
+impl Observer for Trace {
     fn departed(&mut self, d: &Departure<'_>) {
         let port = d.port as usize;
         if self.ports.len() <= port {
@@ -285,9 +286,11 @@ impl Listener for Trace {
         }
         let (kind, flags, number) = what_it_said(d.body);
         let what = kind << 32 | flags << 16 | d.frame.wire_bytes as u64;
-        let parts = [d.at.as_ps(), what, (d.body.src as u64) << 32 | d.frame.dst as u64, number];
-        self.ports[port] =
-            parts.iter().fold(self.ports[port], |digest, &x| mix64(digest ^ x).wrapping_add(1));
+        let partitions =
+            [d.at.as_ps(), what, (d.body.src as u64) << 32 | d.frame.dst as u64, number];
+        self.ports[port] = partitions
+            .iter()
+            .fold(self.ports[port], |digest, &x| mix64(digest ^ x).wrapping_add(1));
     }
 }
 

@@ -50,7 +50,7 @@ fn session(protocol: Protocol) -> Vec<Sent> {
     let body = Bytes::from_static(&[7; 20_000]);
     nodes[0].send(now, peer, &[], body, Terms::default()).unwrap();
     while !ended {
-        assert!(now < Time::s(2), "{}: no end", protocol.card().name);
+        assert!(now < Time::s(2), "{}: no end", protocol.info().name);
         for (from, node) in nodes.iter_mut().enumerate() {
             while let Some(departure) = node.transmit(now, &mut out) {
                 sent.push((from, out[..departure.bytes].to_vec()));
@@ -144,7 +144,7 @@ fn assert_seen(protocol: Protocol, sent: &[Sent], is_known: bool) -> BTreeSet<St
     assert_eq!(seen.len(), sent.len());
     for (seen, (_, datagram)) in seen.iter().zip(sent) {
         let known = is_known.then_some(transport);
-        assert_eq!(*seen, expected(known, datagram), "{}", protocol.card().name);
+        assert_eq!(*seen, expected(known, datagram), "{}", protocol.info().name);
     }
     seen.into_iter().flat_map(Fields::into_keys).collect()
 }

@@ -71,7 +71,7 @@ load = 0.5
 "#;
 
 /// The protocol of who names none.
-pub const USUAL: &str = Protocol::USUAL.card().name;
+pub const USUAL: &str = Protocol::USUAL.info().name;
 
 /// What an endpoint is told, as people write it.
 #[derive(Clone, Debug, Default)]
@@ -299,7 +299,7 @@ impl Endpoint {
         let load = load_of.map_or(0.0, |_| plan_load(&plan.workload.traffic) / 8.0 / mean);
         Ok(Endpoint {
             driver: Driver::new(node, socket),
-            protocol: stack.protocol().card().name,
+            protocol: stack.protocol().info().name,
             rate,
             settings: Settings {
                 rate_gbps: rate.as_bps() as f64 / 1e9,

@@ -148,7 +148,7 @@ pub fn send(options: &SendOptions<'_>) -> Result<NetSummary, Error> {
     endpoint.driver.node.close(now, peer);
     let most = now + GOODBYE;
     while sender.gone.is_none() && endpoint.driver.now() < most {
-        endpoint.driver.turn(most).map_err(failed)?;
+        endpoint.driver.poll(most).map_err(failed)?;
         sender.hear(&mut endpoint);
     }
     Ok(NetSummary {
@@ -221,7 +221,7 @@ fn opened(
             return Err(Error::Interrupted);
         }
         let until = endpoint.driver.now() + Span::ms(100);
-        endpoint.driver.turn(until).map_err(failed)?;
+        endpoint.driver.poll(until).map_err(failed)?;
         while let Some(event) = endpoint.driver.node.event() {
             match event {
                 Event::Opened(opened) if opened == peer => return Ok(Ok(())),
@@ -344,12 +344,12 @@ impl Sender<'_> {
             } else {
                 self.next_at.min(stop)
             });
-            self.turn(endpoint, until)?;
+            self.poll(endpoint, until)?;
         }
     }
 
-    fn turn(&mut self, endpoint: &mut Endpoint, until: Time) -> Result<(), Error> {
-        endpoint.driver.turn(until).map_err(failed)?;
+    fn poll(&mut self, endpoint: &mut Endpoint, until: Time) -> Result<(), Error> {
+        endpoint.driver.poll(until).map_err(failed)?;
         self.hear(endpoint);
         Ok(())
     }

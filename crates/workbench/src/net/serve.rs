@@ -65,7 +65,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
             told = (elapsed, received);
         }
         let until = driver.now() + Span::ms(100);
-        driver.turn(until).map_err(failed)?;
+        driver.poll(until).map_err(failed)?;
         while let Some(event) = driver.node.event() {
             let now = driver.now();
             match event {
@@ -113,7 +113,7 @@ pub fn serve(options: &ServeOptions<'_>) -> Result<NetSummary, Error> {
     peers.keys().for_each(|&peer| driver.node.close(now, peer));
     let most = now + GOODBYE;
     while !peers.is_empty() && driver.now() < most {
-        driver.turn(most).map_err(failed)?;
+        driver.poll(most).map_err(failed)?;
         while let Some(event) = driver.node.event() {
             if let Event::Gone(peer, _) = event {
                 peers.remove(&peer);

@@ -37,7 +37,7 @@ impl Buffers {
     }
 }
 
-/// Turns integrals of queues over time into means over the intervals between samples.
+/// ServiceOrder integrals of queues over time into means over the intervals between samples.
 #[derive(Default)]
 pub(super) struct Means {
     at: Time,

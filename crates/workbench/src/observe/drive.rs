@@ -6,9 +6,9 @@ use tidegate_core::fabric::Node;
 use tidegate_core::{Span, Time};
 use tidegate_scenario::Plan;
 use tidegate_sim::simulation::{self, Simulation};
-use tidegate_sim::{Setup, parts_worth};
+use tidegate_sim::{Setup, partitions_worth};
 
-use super::ears::{Ears, Measures};
+use super::observers::{Ears, Measures};
 use super::{End, Left, Measure, Start};
 use crate::machine::Stopwatch;
 use crate::ranks::Ranks;
@@ -95,18 +95,18 @@ pub(crate) fn drive(
         return Err(Error::Interrupted);
     }
     let watch = Stopwatch::start();
-    let ears = Ears::new(Measures::new(measures));
-    let engine = if ears.hear() {
-        let (setup, listener) = (setup(plan), Box::new(ears.clone()));
+    let observers = Ears::new(Measures::new(measures));
+    let engine = if observers.hear() {
+        let (setup, listener) = (setup(plan), Box::new(observers.clone()));
         build(control.asks, || simulation::heard(setup, listener))?
     } else if let Some(among) = control.ranks {
         build_among(plan, among, control.asks)?
     } else {
-        let worth = || parts_worth(&plan.fabric, control.threads);
+        let worth = || partitions_worth(&plan.fabric, control.threads);
         let (setup, threads) = (setup(plan), control.partitions.unwrap_or_else(worth));
         build(control.asks, move || simulation::silent(setup, threads))?
     };
-    pass(plan, engine, &ears, control, &watch)
+    pass(plan, engine, &observers, control, &watch)
 }
 
 fn build(
@@ -122,8 +122,8 @@ pub(crate) fn build_among(
     (ranks, parts): (&Ranks, usize),
     asks: interrupt::Asks<'_>,
 ) -> Result<Box<dyn Simulation>, Error> {
-    let (setup, peers) = (setup(plan), ranks.peers());
-    build(asks, move || simulation::among(setup, parts, peers))
+    let (setup, communicator) = (setup(plan), ranks.communicator());
+    build(asks, move || simulation::among(setup, parts, communicator))
 }
 
 pub(crate) fn setup(plan: &Plan) -> Setup {
@@ -185,7 +185,7 @@ fn pass(
         }
         chunk = (control.chunk)(chunk, wall - before);
     }
-    let threads = engine.parts() * engine.ranks();
+    let threads = engine.partitions() * engine.ranks();
     let drained = engine.now().since(plan.duration);
     let mut outcome = engine.finish().map_err(&lost)?;
     outcome.unfinished.sort_by_key(|record| record.id);

@@ -2,18 +2,18 @@
 //!
 //! A [`Measure`] is a part that is added to a run. It hears of packets, samples and flows as far as
 //! it asks to, and leaves what it made of them: in [`Observations`], which are plain data, or in a
-//! file. `run` adds those of its files and of the summary; `reproduce` adds, by [`Part`], what its
-//! metrics and plots ask for. A measure changes no outcome.
+//! file. `run` adds those of its files and of the summary; `reproduce` adds, by [`Measurement`],
+//! what its metrics and plots ask for. A measure changes no outcome.
 
 mod buffers;
 mod circuits;
 mod delivered;
 mod downlinks;
 mod drive;
-mod ears;
 mod followed;
 mod links;
 mod messages;
+mod observers;
 mod ports;
 mod queues;
 #[cfg(target_os = "linux")]
@@ -205,7 +205,7 @@ pub(crate) trait Measure: Send {
 /// What `reproduce` can ask to be observed, a measure each.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub(crate) enum Part {
+pub(crate) enum Measurement {
     /// [`Observations::traces`], but for windows.
     Traces,
     /// Windows in them.
@@ -247,37 +247,37 @@ pub(crate) enum Part {
 /// The measures of `parts` for a run of `plan`; those over time look every `interval`.
 pub(crate) fn measures(
     plan: &Plan,
-    parts: impl IntoIterator<Item = Part>,
+    parts: impl IntoIterator<Item = Measurement>,
     interval: Span,
 ) -> Vec<Box<dyn Measure>> {
-    let parts: Vec<Part> = parts.into_iter().collect();
-    let windows = parts.contains(&Part::Windows);
-    let traces = windows || parts.contains(&Part::Traces);
+    let parts: Vec<Measurement> = parts.into_iter().collect();
+    let windows = parts.contains(&Measurement::Windows);
+    let traces = windows || parts.contains(&Measurement::Traces);
     let mut measures: Vec<Box<dyn Measure>> = Vec::new();
     if traces {
         measures.push(Box::new(traces::Traces::every(interval, windows)));
     }
     for part in parts {
         match part {
-            Part::Traces | Part::Windows => {}
-            Part::Messages => measures.push(Box::<messages::Completions>::default()),
-            Part::Exchanges => measures.push(Box::<messages::Exchanges>::default()),
-            Part::RoundTrips => measures.push(Box::new(round_trips::RoundTrips::default())),
-            Part::Links => measures.push(Box::new(links::Links)),
-            Part::Queues => measures.push(Box::new(queues::Queues::every(interval))),
-            Part::Slowdowns => measures.push(Box::<slowdowns::Slowdowns>::default()),
-            Part::BareSlowdowns => measures.push(Box::<slowdowns::BareSlowdowns>::default()),
-            Part::AckedSlowdowns => {
+            Measurement::Traces | Measurement::Windows => {}
+            Measurement::Messages => measures.push(Box::<messages::Completions>::default()),
+            Measurement::Exchanges => measures.push(Box::<messages::Exchanges>::default()),
+            Measurement::RoundTrips => measures.push(Box::new(round_trips::RoundTrips::default())),
+            Measurement::Links => measures.push(Box::new(links::Links)),
+            Measurement::Queues => measures.push(Box::new(queues::Queues::every(interval))),
+            Measurement::Slowdowns => measures.push(Box::<slowdowns::Slowdowns>::default()),
+            Measurement::BareSlowdowns => measures.push(Box::<slowdowns::BareSlowdowns>::default()),
+            Measurement::AckedSlowdowns => {
                 measures.push(Box::<slowdowns::AckedSlowdowns>::default());
             }
-            Part::Delivered => measures.push(Box::<delivered::Adder>::default()),
-            Part::Circuits => measures.push(Box::<circuits::Circuits>::default()),
-            Part::Buffers => measures.push(Box::<buffers::Buffers>::default()),
-            Part::Downlinks => measures.push(Box::<downlinks::Downlinks>::default()),
-            Part::MeanBuffers => measures.push(Box::new(buffers::Buffers::of_means())),
-            Part::MeanDownlinks => measures.push(Box::new(downlinks::Downlinks::of_means())),
-            Part::Ports => measures.push(Box::new(ports::Ports::every(interval))),
-            Part::Summary => measures.push(Box::new(Summarised::new(plan))),
+            Measurement::Delivered => measures.push(Box::<delivered::Adder>::default()),
+            Measurement::Circuits => measures.push(Box::<circuits::Circuits>::default()),
+            Measurement::Buffers => measures.push(Box::<buffers::Buffers>::default()),
+            Measurement::Downlinks => measures.push(Box::<downlinks::Downlinks>::default()),
+            Measurement::MeanBuffers => measures.push(Box::new(buffers::Buffers::of_means())),
+            Measurement::MeanDownlinks => measures.push(Box::new(downlinks::Downlinks::of_means())),
+            Measurement::Ports => measures.push(Box::new(ports::Ports::every(interval))),
+            Measurement::Summary => measures.push(Box::new(Summarised::new(plan))),
         }
     }
     measures

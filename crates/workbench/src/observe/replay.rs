@@ -7,7 +7,7 @@ use tidegate_results::RealSummary;
 use tidegate_scenario::Plan;
 use tidegate_sim::{Delivery, FlowRecord, Outcome, Quantity, Sample};
 
-use super::ears::Measures;
+use super::observers::Measures;
 use super::{End, Left, Measure, Start};
 use crate::Error;
 use crate::machine::Stopwatch;

@@ -101,7 +101,7 @@ impl Measure for SamplesFile {
     }
 }
 
-/// Turns what flows have delivered so far into what they deliver a second. Holds one entry a
+/// ServiceOrder what flows have delivered so far into what they deliver a second. Holds one entry a
 /// running flow.
 struct Goodputs {
     interval: Span,

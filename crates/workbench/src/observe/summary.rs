@@ -153,7 +153,7 @@ fn engine(end: &End<'_>) -> EngineSummary {
 fn asked(plan: &Plan, label: &str, protocol: &str) -> Option<f64> {
     let is_its = |(of, stack): (u16, u16)| {
         plan.labels[usize::from(of)] == label
-            && plan.stacks[usize::from(stack)].protocol().card().name == protocol
+            && plan.stacks[usize::from(stack)].protocol().info().name == protocol
     };
     let messages = plan.workload.flows.iter().filter(|flow| flow.bytes != Message::UNLIMITED);
     if messages.into_iter().any(|flow| is_its((flow.label, flow.stack))) {

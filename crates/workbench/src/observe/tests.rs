@@ -49,24 +49,24 @@ think = "3us"
     tidegate_scenario::load(&text, "test.toml", &[]).unwrap()
 }
 
-pub(crate) const ALL: [Part; 17] = [
-    Part::Traces,
-    Part::Windows,
-    Part::Messages,
-    Part::Exchanges,
-    Part::RoundTrips,
-    Part::Links,
-    Part::Queues,
-    Part::Slowdowns,
-    Part::BareSlowdowns,
-    Part::Delivered,
-    Part::Circuits,
-    Part::Buffers,
-    Part::Downlinks,
-    Part::AckedSlowdowns,
-    Part::MeanBuffers,
-    Part::MeanDownlinks,
-    Part::Ports,
+pub(crate) const ALL: [Measurement; 17] = [
+    Measurement::Traces,
+    Measurement::Windows,
+    Measurement::Messages,
+    Measurement::Exchanges,
+    Measurement::RoundTrips,
+    Measurement::Links,
+    Measurement::Queues,
+    Measurement::Slowdowns,
+    Measurement::BareSlowdowns,
+    Measurement::Delivered,
+    Measurement::Circuits,
+    Measurement::Buffers,
+    Measurement::Downlinks,
+    Measurement::AckedSlowdowns,
+    Measurement::MeanBuffers,
+    Measurement::MeanDownlinks,
+    Measurement::Ports,
 ];
 
 fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
@@ -81,7 +81,7 @@ fn left(plan: &Plan, measures: Vec<Box<dyn Measure>>) -> Left {
     drive(plan, measures, &control).unwrap()
 }
 
-pub(crate) fn seen(plan: &Plan, parts: &[Part], interval: Span) -> Observations {
+pub(crate) fn seen(plan: &Plan, parts: &[Measurement], interval: Span) -> Observations {
     left(plan, measures(plan, parts.iter().copied(), interval)).seen
 }
 
@@ -160,7 +160,7 @@ fn exchanges_run_from_the_request_to_its_reply() {
     let plan = closed_loop(crate::protocols()[0].name);
     let rows: Arc<Mutex<Vec<FlowRow>>> = Arc::default();
     let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
-    let mut all = measures(&plan, [Part::Exchanges], Span::us(10));
+    let mut all = measures(&plan, [Measurement::Exchanges], Span::us(10));
     all.push(Box::new(diary));
     let seen = left(&plan, all).seen;
     let rows = rows.lock().unwrap();
@@ -231,7 +231,7 @@ fn measures_change_no_outcome_and_do_without_each_other() {
         for (part, key) in ALL.into_iter().zip(keys) {
             let mut alone = seen(&plan, &[part], Span::us(10));
             assert_eq!(alone.digest, all.digest, "{part:?}");
-            if part == Part::Traces {
+            if part == Measurement::Traces {
                 let windows = all.traces.iter().map(|trace| trace.window_kb.clone());
                 alone.traces.iter_mut().zip(windows).for_each(|(own, kb)| own.window_kb = kb);
             }
@@ -295,7 +295,7 @@ flows = [
     let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
     let rows = Arc::default();
     let diary = Diary { interval: None, rows: Arc::clone(&rows), times: Arc::default() };
-    let parts = [Part::Slowdowns, Part::BareSlowdowns, Part::Delivered];
+    let parts = [Measurement::Slowdowns, Measurement::BareSlowdowns, Measurement::Delivered];
     let mut measures = measures(&plan, parts, Span::us(10));
     measures.push(Box::new(diary));
     let seen = left(&plan, measures).seen;

@@ -175,7 +175,7 @@ impl Traces {
         life.cells.drain(..first - life.first);
         let stack = &plan.stacks[usize::from(record.stack)];
         let path = self.paths.get(&(record.src, record.dst)).map(|path| {
-            let telemetry = stack.protocol().card().telemetry(path.hops);
+            let telemetry = stack.protocol().info().telemetry(path.hops);
             Path { full_wire_bytes: path.full_wire_bytes + telemetry, ..*path }
         });
         let cells = || life.cells.iter().enumerate().map(|(i, cell)| (first + i, cell));
@@ -185,7 +185,7 @@ impl Traces {
             let path = path.as_ref().filter(|_| cell.bytes > 0)?;
             let bps = cell.bytes as f64 * 8e6 / self.span_us(bin) * f64::from(path.full_wire_bytes)
                 / f64::from(path.mtu);
-            Some(round(stack.profile(path, bps).queue_target?.as_us_f64()))
+            Some(round(stack.operating_point(path, bps).queue_target?.as_us_f64()))
         };
         let goodput =
             |(bin, cell): (usize, &Cell)| round(cell.bytes as f64 * 8e-3 / self.span_us(bin));

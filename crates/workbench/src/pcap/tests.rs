@@ -11,7 +11,7 @@ use crate::run::{RunOptions, run};
 use crate::tshark::{self, Fields};
 use tidegate_core::wire::{Shown, telemetry};
 use tidegate_core::{Body, Frame, HopTrace, PacketMut, frame_flag};
-use tidegate_sim::Listener;
+use tidegate_sim::Observer;
 use tidegate_sim::simulation::heard;
 
 /// Without loss every protocol is done; with it, some show how they recover.
@@ -25,7 +25,7 @@ const BUSY: &str = ".busy.";
 
 /// An incast beside a message between racks; marks where the protocol wants them.
 fn plan(protocol: Protocol, loss: f64) -> Plan {
-    let protocol = protocol.card().name;
+    let protocol = protocol.info().name;
     let text = format!(
         r#"
 seed = 5
@@ -74,7 +74,7 @@ struct Left {
 
 struct Watch(Sender<Left>);
 
-impl Listener for Watch {
+impl Observer for Watch {
     fn departed(&mut self, departure: &Departure<'_>) {
         let Departure { at, port, frame, body, hops, .. } = *departure;
         let left = Left { at, port, frame: *frame, body: *body, hops: *hops };
@@ -145,7 +145,7 @@ fn port_name(plan: &Plan, port: u32) -> String {
 #[test]
 fn a_capture_is_what_left_in_order_of_time() {
     for (protocol, loss) in anywhere().flat_map(|all| LOSSES.map(|loss| (all, loss))) {
-        let name = protocol.card().name;
+        let name = protocol.info().name;
         let plan = plan(protocol, loss);
         let all = watched(&plan);
         for (of, wanted) in [
@@ -167,7 +167,7 @@ fn a_capture_is_what_left_in_order_of_time() {
 
 /// Asserts that a packet of a file is one that left.
 fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Left) {
-    let name = protocol.card().name;
+    let name = protocol.info().name;
     assert_eq!(packet.interface, port_name(plan, left.port));
     assert_eq!(packet.at_ns, left.at.as_ps() / 1_000);
     let (ip, udp) = (&packet.bytes[14..34], &packet.bytes[34..42]);
@@ -207,7 +207,7 @@ fn same(plan: &Plan, protocol: Protocol, packet: &Packet, left: &Left) {
 
 #[test]
 fn two_protocols_beside_each_other_keep_their_ports() {
-    let names: Vec<&str> = anywhere().map(|protocol| protocol.card().name).collect();
+    let names: Vec<&str> = anywhere().map(|protocol| protocol.info().name).collect();
     // Whoever comes second, its answers are its own.
     for (first, second) in
         names.iter().zip(names.iter().skip(1)).flat_map(|(a, b)| [(a, b), (b, a)])
@@ -306,7 +306,7 @@ fn tshark_sees_what_left() {
         for (shown, packet) in shown.into_iter().zip(&packets) {
             let payload = packet.length - packet.bytes.len() as u32;
             let expected = fields(protocol, &packet.bytes[42..], payload);
-            assert_eq!(shown, expected, "{}", protocol.card().name);
+            assert_eq!(shown, expected, "{}", protocol.info().name);
             seen.extend(shown.into_keys());
         }
     }

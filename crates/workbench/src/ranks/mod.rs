@@ -11,18 +11,18 @@ use std::sync::atomic::AtomicBool;
 
 use tidegate_core::fabric::Fabric;
 use tidegate_scenario::Plan;
-use tidegate_sim::{Lost, Peers, parts_worth};
+use tidegate_sim::{Communicator, RankFailure, partitions_worth};
 
 use crate::{Error, machine};
 
 /// What carries bytes between the processes of a run.
 trait Carrier: Sync {
     /// The others, to the engine.
-    fn peers(&self) -> Box<dyn Peers>;
+    fn communicator(&self) -> Box<dyn Communicator>;
     /// How many processes share this machine.
     fn on_this_machine(&self) -> usize;
     /// Tells the others that this process ends, and why.
-    fn give_up(self: Box<Self>, lost: &Lost);
+    fn give_up(self: Box<Self>, lost: &RankFailure);
     /// Takes leave of the others, all of which do so too.
     fn part(self: Box<Self>);
 }
@@ -49,7 +49,7 @@ impl Ranks {
     pub fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Result<Option<Ranks>, Error> {
         #[cfg(feature = "mpi")]
         return Ok(mpi::join(interrupted).map(|carrier| {
-            let rank = carrier.peers().rank();
+            let rank = carrier.communicator().rank();
             Ranks { carrier: Box::new(carrier), rank }
         }));
         #[cfg(not(feature = "mpi"))]
@@ -78,29 +78,29 @@ impl Ranks {
     /// That of `result`, or of another process.
     pub fn end<T>(self, result: Result<T, Error>) -> Result<T, Error> {
         let result =
-            result.and_then(|value| self.take_leave().map(|()| value).map_err(Error::Lost));
+            result.and_then(|value| self.take_leave().map(|()| value).map_err(Error::RankFailure));
         match &result {
             Ok(_) => self.carrier.part(),
-            Err(Error::Lost(lost)) => self.carrier.give_up(lost),
+            Err(Error::RankFailure(lost)) => self.carrier.give_up(lost),
             Err(error) => {
-                self.carrier.give_up(&Lost { rank: self.rank, why: error.to_string() });
+                self.carrier.give_up(&RankFailure { rank: self.rank, why: error.to_string() });
             }
         }
         result
     }
 
     /// Nobody leaves before rank 0 has written all.
-    fn take_leave(&self) -> Result<(), Lost> {
-        let mut peers = self.carrier.peers();
+    fn take_leave(&self) -> Result<(), RankFailure> {
+        let mut communicator = self.carrier.communicator();
         if self.rank > 0 {
-            return peers.receive(0, &mut Vec::new());
+            return communicator.receive(0, &mut Vec::new());
         }
-        (1..peers.count()).try_for_each(|rank| peers.send(rank, &mut Vec::new()))
+        (1..communicator.count()).try_for_each(|rank| communicator.send(rank, &mut Vec::new()))
     }
 
     /// The other processes, to the engine.
-    pub(crate) fn peers(&self) -> Box<dyn Peers> {
-        self.carrier.peers()
+    pub(crate) fn communicator(&self) -> Box<dyn Communicator> {
+        self.carrier.communicator()
     }
 
     /// Makes sure that all processes are about to do the same; how many parts each has. `threads`
@@ -115,7 +115,7 @@ impl Ranks {
             scenario: tidegate_scenario::content_hash(plan),
             threads: threads.unwrap_or_else(cores).max(1),
         };
-        agree(&mut *self.carrier.peers(), &own, &plan.fabric).map_err(Error::Lost)
+        agree(&mut *self.carrier.communicator(), &own, &plan.fabric).map_err(Error::RankFailure)
     }
 }
 
@@ -124,27 +124,32 @@ impl Ranks {
 const STARTED: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
 /// Compares what all say at rank 0, which tells the others how many parts each has.
-fn agree(peers: &mut dyn Peers, own: &Greeting, fabric: &Fabric) -> Result<usize, Lost> {
-    let unread = |rank| Lost { rank, why: "its greeting cannot be read".to_owned() };
+fn agree(
+    communicator: &mut dyn Communicator,
+    own: &Greeting,
+    fabric: &Fabric,
+) -> Result<usize, RankFailure> {
+    let unread = |rank| RankFailure { rank, why: "its greeting cannot be read".to_owned() };
     let mut bytes = Vec::new();
-    if peers.rank() > 0 {
+    if communicator.rank() > 0 {
         own.write(&mut bytes);
-        peers.send(0, &mut bytes)?;
-        peers.receive(0, &mut bytes)?;
+        communicator.send(0, &mut bytes)?;
+        communicator.receive(0, &mut bytes)?;
         return read_number(&bytes).ok_or(unread(0));
     }
     let mut threads = own.threads;
-    for rank in 1..peers.count() {
-        peers.receive(rank, &mut bytes)?;
+    for rank in 1..communicator.count() {
+        communicator.receive(rank, &mut bytes)?;
         let other = Greeting::read(&bytes).ok_or(unread(rank))?;
-        own.check(&other).map_err(|why| Lost { rank, why })?;
+        own.check(&other).map_err(|why| RankFailure { rank, why })?;
         threads = threads.min(other.threads);
     }
-    let parts = (parts_worth(fabric, peers.count() * threads) / peers.count()).max(1);
-    for rank in 1..peers.count() {
+    let parts =
+        (partitions_worth(fabric, communicator.count() * threads) / communicator.count()).max(1);
+    for rank in 1..communicator.count() {
         bytes.clear();
         bytes.extend(parts.to_string().bytes());
-        peers.send(rank, &mut bytes)?;
+        communicator.send(rank, &mut bytes)?;
     }
     Ok(parts)
 }

@@ -21,7 +21,7 @@ use mpi::point_to_point::Message;
 use mpi::request::{Request, StaticScope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, Source};
-use tidegate_sim::{Lost, Peers};
+use tidegate_sim::{Communicator, RankFailure};
 
 use super::Carrier;
 
@@ -73,7 +73,7 @@ pub(super) fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Option<
 }
 
 impl Carrier for Mpi {
-    fn peers(&self) -> Box<dyn Peers> {
+    fn communicator(&self) -> Box<dyn Communicator> {
         Box::new(self.line())
     }
 
@@ -82,7 +82,7 @@ impl Carrier for Mpi {
     }
 
     /// Rank 0 has to hear of it before this process ends: whoever started them ends all then.
-    fn give_up(self: Box<Self>, lost: &Lost) {
+    fn give_up(self: Box<Self>, lost: &RankFailure) {
         let mut line = self.line();
         let text = format!("{}\n{}", lost.rank, lost.why).into_bytes();
         let own = line.rank;
@@ -165,7 +165,7 @@ impl Line {
     }
 
     /// Takes what has come from `from`, if anything has.
-    fn look(&self, from: usize, bytes: &mut Vec<u8>) -> Option<Result<(), Lost>> {
+    fn look(&self, from: usize, bytes: &mut Vec<u8>) -> Option<Result<(), RankFailure>> {
         let world = SimpleCommunicator::world();
         let (message, status) = world.process_at_rank(from as i32).immediate_matched_probe()?;
         bytes.resize(status.count(u8::equivalent_datatype()) as usize, 0);
@@ -177,13 +177,13 @@ impl Line {
         }
         let text = String::from_utf8_lossy(bytes);
         let (rank, why) = text.split_once('\n').unwrap_or(("", &text));
-        Some(Err(Lost { rank: rank.parse().unwrap_or(from), why: why.to_owned() }))
+        Some(Err(RankFailure { rank: rank.parse().unwrap_or(from), why: why.to_owned() }))
     }
 }
 
 impl Line {
     /// Waits for the rest of a message, of which the first has come.
-    fn read(&self, message: Message, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+    fn read(&self, message: Message, bytes: &mut Vec<u8>) -> Result<(), RankFailure> {
         #[allow(unsafe_code, reason = "MPI writes to memory after the call that names it")]
         // SAFETY: nobody touches `bytes` before the request is done. Where it never is, they stay.
         let shared: &'static mut [u8] =
@@ -201,12 +201,12 @@ impl Line {
     }
 
     /// Between two looks, of which there have been `rounds`.
-    fn wait(&self, rounds: &mut u32) -> Result<(), Lost> {
+    fn wait(&self, rounds: &mut u32) -> Result<(), RankFailure> {
         *rounds = rounds.saturating_add(1);
         if *rounds < SPINS {
             std::hint::spin_loop();
         } else if self.interrupted.load(Ordering::Relaxed) {
-            return Err(Lost { rank: self.rank, why: "interrupted".to_owned() });
+            return Err(RankFailure { rank: self.rank, why: "interrupted".to_owned() });
         } else {
             thread::yield_now();
         }
@@ -214,7 +214,7 @@ impl Line {
     }
 }
 
-impl Peers for Line {
+impl Communicator for Line {
     fn rank(&self) -> usize {
         self.rank
     }
@@ -223,10 +223,10 @@ impl Peers for Line {
         self.count
     }
 
-    fn send(&mut self, to: usize, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+    fn send(&mut self, to: usize, bytes: &mut Vec<u8>) -> Result<(), RankFailure> {
         if bytes.len() > i32::MAX as usize {
             let why = format!("a message of {} bytes is more than MPI carries", bytes.len());
-            return Err(Lost { rank: self.rank, why });
+            return Err(RankFailure { rank: self.rank, why });
         }
         self.reap();
         let message = mem::replace(bytes, self.free.pop().unwrap_or_default());
@@ -234,7 +234,7 @@ impl Peers for Line {
         Ok(())
     }
 
-    fn receive(&mut self, from: usize, bytes: &mut Vec<u8>) -> Result<(), Lost> {
+    fn receive(&mut self, from: usize, bytes: &mut Vec<u8>) -> Result<(), RankFailure> {
         let mut rounds = 0;
         loop {
             if let Some(received) = self.look(from, bytes) {

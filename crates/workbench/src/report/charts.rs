@@ -109,14 +109,14 @@ pub(crate) fn lines(
 ) -> Vec<Line> {
     let line = |(i, one): (usize, &Configuration<'_>)| {
         let earlier = all[..i].iter().filter(|other| other.protocol == one.protocol).count();
-        let card = one.protocol.and_then(Protocol::named).map(Protocol::card);
-        let color = card.map_or(PALETTE[i % PALETTE.len()], |card| card.color);
+        let info = one.protocol.and_then(Protocol::named).map(Protocol::info);
+        let color = info.map_or(PALETTE[i % PALETTE.len()], |info| info.color);
         Line {
             name: one.title.to_owned(),
             color: color.to_owned(),
-            dash: card.map_or(i / PALETTE.len(), |card| card.dash.index() + earlier),
+            dash: info.map_or(i / PALETTE.len(), |info| info.dash.index() + earlier),
             marker: Some(
-                card.map_or(MARKERS[i % MARKERS.len()], |card| card.marker.name()).to_owned(),
+                info.map_or(MARKERS[i % MARKERS.len()], |info| info.marker.name()).to_owned(),
             ),
             protocol: one.protocol.map(str::to_owned),
             ..drawn(one)

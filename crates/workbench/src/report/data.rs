@@ -162,8 +162,8 @@ impl Flow {
 }
 
 fn color(one: &Configuration<'_>, place: usize) -> String {
-    let card = one.protocol.and_then(Protocol::named).map(Protocol::card);
-    card.map_or(PALETTE[place % PALETTE.len()], |card| card.color).to_owned()
+    let info = one.protocol.and_then(Protocol::named).map(Protocol::info);
+    info.map_or(PALETTE[place % PALETTE.len()], |info| info.color).to_owned()
 }
 
 /// Names of the classes of sizes.

@@ -45,7 +45,7 @@ pub struct Plot {
     pub distribution: Option<Distribution>,
     /// What a paper says, beside what is measured.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    pub said: Vec<Said>,
+    pub said: Vec<PaperMark>,
 }
 
 /// A way to show a distribution.
@@ -139,7 +139,7 @@ pub struct LineFlows {
 /// What a paper says at a place of a plot.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Said {
+pub struct PaperMark {
     /// Name of the claim.
     pub name: String,
     /// Where.
@@ -265,9 +265,9 @@ mod tests {
 
     #[test]
     fn what_is_no_protocol_looks_like_none() {
-        for card in Protocol::ALL.iter().map(|protocol| protocol.card()) {
-            assert!(!PALETTE.contains(&card.color), "{}", card.name);
-            assert!(!MARKERS.contains(&card.marker.name()), "{}", card.name);
+        for info in Protocol::ALL.iter().map(|protocol| protocol.info()) {
+            assert!(!PALETTE.contains(&info.color), "{}", info.name);
+            assert!(!MARKERS.contains(&info.marker.name()), "{}", info.name);
         }
     }
 

@@ -375,10 +375,10 @@ impl Dimension {
         let protocols = key == PROTOCOL;
         let mut one = Dimension { protocols, key: true, ..Dimension::of(key, values) };
         for (i, value) in one.values.iter().enumerate().filter(|_| protocols) {
-            if let Some(card) = Protocol::named(value).map(Protocol::card) {
-                one.colors[i] = card.color.to_owned();
-                one.markers[i] = card.marker.name();
-                one.dashes[i] = card.dash.index();
+            if let Some(info) = Protocol::named(value).map(Protocol::info) {
+                one.colors[i] = info.color.to_owned();
+                one.markers[i] = info.marker.name();
+                one.dashes[i] = info.dash.index();
             }
         }
         one
@@ -520,8 +520,8 @@ mod tests {
         );
         assert_eq!(choice.dimension("size").values, ["all", "1 KB to 10 KB"]);
         let protocols = choice.dimension(PROTOCOL);
-        let card = Protocol::named("swift").unwrap().card();
-        assert_eq!(protocols.colors, [card.color]);
+        let info = Protocol::named("swift").unwrap().info();
+        assert_eq!(protocols.colors, [info.color]);
         assert_eq!(value["metrics"][0]["unit"], "µs");
         assert_eq!(value["metrics"][0]["better"], "less");
         // Of fewer means, those of single sizes go first.

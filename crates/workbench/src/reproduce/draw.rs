@@ -11,7 +11,7 @@ use crate::observe::{
     CircuitTrace, FlowTrace, Observations, QueueTrace, Slowdown, Traced, quantile,
 };
 use crate::report::plot::{
-    Axis, Distribution, Line, MARKERS, PALETTE, Plot, Points, Said, equal_scales,
+    Axis, Distribution, Line, MARKERS, PALETTE, PaperMark, Plot, Points, equal_scales,
 };
 
 /// Every plot of a figure.
@@ -221,20 +221,20 @@ fn styled(
         .iter()
         .filter(|&&other| figure.runs[other].protocol == run.protocol)
         .count();
-    let card = card(run);
+    let info = info(run);
     Line {
         name: chart.calls(&run.name).to_owned(),
-        color: card.map_or(PALETTE[place % PALETTE.len()], |card| card.color).to_owned(),
-        dash: card.map_or(place / PALETTE.len(), |card| card.dash.index() + earlier),
-        marker: card.map(|card| card.marker.name().to_owned()),
+        color: info.map_or(PALETTE[place % PALETTE.len()], |info| info.color).to_owned(),
+        dash: info.map_or(place / PALETTE.len(), |info| info.dash.index() + earlier),
+        marker: info.map(|info| info.marker.name().to_owned()),
         points: points.into(),
         protocol: run.protocol.clone(),
         ..Line::default()
     }
 }
 
-fn card(run: &Run) -> Option<&'static tidegate_core::Card> {
-    Some(Protocol::named(run.protocol.as_ref()?)?.card())
+fn info(run: &Run) -> Option<&'static tidegate_core::ProtocolInfo> {
+    Some(Protocol::named(run.protocol.as_ref()?)?.info())
 }
 
 /// A line for each of those that runs belong to, through their points in the order of their x.
@@ -252,7 +252,7 @@ fn sweep(
     for index in chosen {
         let run = &figure.runs[index];
         let name =
-            run.line.clone().or_else(|| Some(card(run)?.title.to_owned())).unwrap_or_default();
+            run.line.clone().or_else(|| Some(info(run)?.title.to_owned())).unwrap_or_default();
         let of = |ask: &Ask, seeds: &[&Observations]| {
             ask.question.answer(seeds).filter(|_| ask.takes(seeds))
         };
@@ -263,13 +263,13 @@ fn sweep(
         let range = single
             .fold((point.1, point.1), |(least, most), value| (value.min(least), value.max(most)));
         let number = lines.iter().position(|line| line.name == name).unwrap_or_else(|| {
-            let color = card(run)
-                .map_or(PALETTE[lines.len() % PALETTE.len()], |card| card.color)
+            let color = info(run)
+                .map_or(PALETTE[lines.len() % PALETTE.len()], |info| info.color)
                 .to_owned();
             let nth = MARKERS[lines.len() % MARKERS.len()];
-            let marker = Some(card(run).map_or(nth, |card| card.marker.name()).to_owned());
+            let marker = Some(info(run).map_or(nth, |info| info.marker.name()).to_owned());
             let earlier = lines.iter().filter(|line| line.color == color).count();
-            let dash = card(run).map_or(0, |card| card.dash.index()) + earlier;
+            let dash = info(run).map_or(0, |info| info.dash.index()) + earlier;
             let protocol = run.protocol.clone();
             lines.push(Line { name, color, dash, marker, protocol, ..Line::default() });
             lines.len() - 1
@@ -288,7 +288,7 @@ fn sweep(
 
 /// What the paper says of runs of a sweep, where a claim is of one of them by itself and of what is
 /// drawn.
-fn said(chart: &Chart, figure: &Figure, chosen: &[usize], lines: &[Line]) -> Vec<Said> {
+fn said(chart: &Chart, figure: &Figure, chosen: &[usize], lines: &[Line]) -> Vec<PaperMark> {
     let Some(drawn) = chart.of.as_ref().filter(|_| chart.along.is_none()) else {
         return Vec::new();
     };
@@ -299,7 +299,7 @@ fn said(chart: &Chart, figure: &Figure, chosen: &[usize], lines: &[Line]) -> Vec
         let (run, None) = (&figure.runs[*meant.next()?], meant.next()) else { return None };
         let is_its = |line: &&Line| line.protocol == run.protocol;
         let color = lines.iter().find(is_its).map_or(PALETTE[0], |line| line.color.as_str());
-        Some(Said { name: claim.name.clone(), x: run.x?, y, color: color.to_owned() })
+        Some(PaperMark { name: claim.name.clone(), x: run.x?, y, color: color.to_owned() })
     };
     figure.claims.iter().filter_map(one).collect()
 }

@@ -55,7 +55,7 @@ pub struct Step<'a> {
 }
 
 /// Hears of every run that is done, from the thread that did it.
-pub type Teller<'a> = &'a (dyn Fn(&Step<'_>) + Sync);
+pub type StepListener<'a> = &'a (dyn Fn(&Step<'_>) + Sync);
 
 /// What is going to be done, before it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -97,7 +97,7 @@ pub struct ReproduceOptions<'a> {
     /// Told what is going to be done.
     pub forecast: Option<&'a (dyn Fn(&Forecast) + Sync)>,
     /// Told of every run that is done.
-    pub progress: Option<Teller<'a>>,
+    pub progress: Option<StepListener<'a>>,
     /// Set from elsewhere, it ends the work with [`Error::Interrupted`].
     pub interrupted: Option<&'a AtomicBool>,
 }
@@ -403,7 +403,7 @@ impl Jobs {
         let mut number = |run: &Run, seed| {
             let recording = figure.recording(run);
             let (work, key) = match &run.model {
-                Some(model) => (Work::Model(model.clone()), (model.said.clone(), None, false)),
+                Some(model) => (Work::Model(model.clone()), (model.source.clone(), None, false)),
                 None => {
                     // What no claim asks about is drawn as chosen.
                     let choice = choice.filter(|_| figure.is_claimed(run));

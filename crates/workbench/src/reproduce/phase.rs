@@ -40,14 +40,14 @@ pub(super) fn phase(
     }
     for (place, (run, trajectories)) in all.iter().enumerate() {
         let run = &figure.runs[*run];
-        let card = run.protocol.as_ref().and_then(|name| Protocol::named(name)).map(Protocol::card);
+        let info = run.protocol.as_ref().and_then(|name| Protocol::named(name)).map(Protocol::info);
         // Models have the palette, packets their protocol's colour and dashes.
-        let color = card.map_or(PALETTE[place % PALETTE.len()], |card| card.color);
+        let color = info.map_or(PALETTE[place % PALETTE.len()], |info| info.color);
         for (i, trajectory) in trajectories.iter().enumerate() {
             let line = |name: &str, marker: Option<&str>, points: Vec<(f64, f64)>| Line {
                 name: name.to_owned(),
                 color: color.to_owned(),
-                dash: if card.is_some() { 1 + place % 3 } else { 0 },
+                dash: if info.is_some() { 1 + place % 3 } else { 0 },
                 marker: marker.map(str::to_owned),
                 points: points.into(),
                 protocol: run.protocol.clone(),

@@ -83,7 +83,7 @@ fn short(value: f64) -> f64 {
 pub(crate) fn plans(paper: &Paper, figure: &Figure) -> Result<Vec<String>, Error> {
     let hash = |run: &Run| {
         if let Some(model) = &run.model {
-            return Ok(model.said.clone());
+            return Ok(model.source.clone());
         }
         let plan = figure.plan(paper, run, 1, None)?;
         let interval = figure.recording(run).interval.map_or(0, Span::as_ps);

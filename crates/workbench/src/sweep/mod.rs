@@ -16,13 +16,13 @@ pub use forecast::{SweepForecast, forecast_sweep};
 
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
-use crate::observe::{Control, Observations, Part, adapt, drive};
+use crate::observe::{Control, Measurement, Observations, adapt, drive};
 use crate::paired::{self, Candidate};
 use crate::readings::{Reading, readings};
 use crate::resolution::resolution;
 use crate::seeds::{aggregated, is_fixed, only_seeds};
 use crate::warnings::gathered;
-use crate::{Aggregated, Error, Listener, Says, SeedList, Source, load, machine};
+use crate::{Aggregated, Error, Notice, ProgressListener, SeedList, Source, load, machine};
 
 /// More runs are a slip of the pen.
 const RUNS_MAX: usize = 1_000_000;
@@ -145,9 +145,9 @@ pub struct SweepOptions<'a> {
     /// Told how many runs there are to be made.
     pub begin: Option<&'a (dyn Fn(usize) + Sync)>,
     /// Told of the state of each of them now and then.
-    pub progress: Option<Listener<'a>>,
+    pub progress: Option<ProgressListener<'a>>,
     /// Told what the first point came to, before anything runs.
-    pub resolved: Option<Says<'a>>,
+    pub resolved: Option<Notice<'a>>,
     /// Set from elsewhere, it ends the work with [`Error::Interrupted`].
     pub interrupted: Option<&'a AtomicBool>,
 }
@@ -408,7 +408,7 @@ fn place(run: usize, seeds: &SeedList) -> (usize, u64) {
 
 /// What is observed of every run.
 fn recording() -> Recording {
-    Recording { parts: [Part::Summary].into(), ..Recording::default() }
+    Recording { parts: [Measurement::Summary].into(), ..Recording::default() }
 }
 
 fn measured(seen: &Observations) -> Result<Known, Error> {

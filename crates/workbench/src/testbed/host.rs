@@ -18,7 +18,7 @@ use tidegate_endpoint::node::{
 use tidegate_endpoint::session::Key;
 use tidegate_endpoint::socket::{Socket, SocketOptions};
 use tidegate_scenario::Plan;
-use tidegate_sim::{Begun, Deed, NAME_BYTES, OpenHost};
+use tidegate_sim::{HostAction, MessageStart, NAME_BYTES, OpenHost};
 
 use super::lateness;
 use super::words::{FromHost, Role, ToHost, hear, say};
@@ -65,11 +65,11 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
         if is_readable(from)? {
             return Ok(());
         }
-        host.turn(from, Time::NEVER)?;
+        host.poll(from, Time::NEVER)?;
     }
     say(to, &FromHost::Ready).map_err(text)?;
     while !is_readable(from)? {
-        host.turn(from, Time::NEVER)?;
+        host.poll(from, Time::NEVER)?;
     }
     let Some(ToHost::Start { at_ps }) = hear(from).map_err(text)? else { return Ok(()) };
     host.start = Time::ps(at_ps);
@@ -87,7 +87,7 @@ fn act(from: &mut BufReader<StdinLock<'_>>, to: &mut impl Write) -> Result<(), S
             say(to, &FromHost::Done).map_err(text)?;
         }
         let next = host.start.after(host.share.next_at().since(Time::ZERO));
-        host.turn(from, next.min(if closed { Time::NEVER } else { end }))?;
+        host.poll(from, next.min(if closed { Time::NEVER } else { end }))?;
     }
     let Some(ToHost::Finish) = hear(from).map_err(text)? else { return Ok(()) };
     let lost = host.driver.overrun().wrapping_sub(lost_before);
@@ -171,7 +171,7 @@ impl Host {
     }
 
     /// Does what there is to do, or waits until then, or until the testbed says something.
-    fn turn(&mut self, from: &BufReader<StdinLock<'_>>, until: Time) -> Result<(), String> {
+    fn poll(&mut self, from: &BufReader<StdinLock<'_>>, until: Time) -> Result<(), String> {
         let now = self.driver.now();
         let until = until.min(now.after(self.dilation.span(DOZE)));
         let may_sleep = self.driver.work().map_err(text)?;
@@ -238,17 +238,17 @@ impl Host {
         if self.driver.now() < self.start {
             return Ok(());
         }
-        while let Some(deed) = self.share.next(self.now().min(end)) {
-            match deed {
-                Deed::Send(begun) => self.send(begun)?,
-                Deed::Stop(number) => self.stop(number),
+        while let Some(action) = self.share.next(self.now().min(end)) {
+            match action {
+                HostAction::Send(begun) => self.send(begun)?,
+                HostAction::Stop(number) => self.stop(number),
             }
         }
         Ok(())
     }
 
-    fn send(&mut self, begun: Begun) -> Result<(), String> {
-        let Begun { to, bytes, name, weight, dedicated, number } = begun;
+    fn send(&mut self, begun: MessageStart) -> Result<(), String> {
+        let MessageStart { to, bytes, name, weight, dedicated, number } = begun;
         let Some(&peer) = self.sessions.get(&to) else {
             return Err(format!("host {to} is not there"));
         };

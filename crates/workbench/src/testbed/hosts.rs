@@ -15,7 +15,7 @@ use crate::Error;
 const MOST_SEEN: usize = 4 << 30;
 
 /// What a host has said.
-pub(super) enum Said {
+pub(super) enum HostReport {
     Word(FromHost),
     /// All that it has seen.
     Seen {
@@ -29,7 +29,7 @@ pub(super) enum Said {
 /// The hosts of a run. They end with it.
 pub(super) struct Hosts {
     all: Vec<Host>,
-    said: Receiver<(usize, Result<Said, String>)>,
+    said: Receiver<(usize, Result<HostReport, String>)>,
 }
 
 /// A host.
@@ -95,11 +95,14 @@ impl Hosts {
     }
 
     /// What one of them has said, and which; none for as long as that.
-    pub(super) fn hear(&mut self, patience: Duration) -> Result<Option<(usize, Said)>, Error> {
+    pub(super) fn hear(
+        &mut self,
+        patience: Duration,
+    ) -> Result<Option<(usize, HostReport)>, Error> {
         let Ok((host, said)) = self.said.recv_timeout(patience) else { return Ok(None) };
         let name = &self.all[host].name;
         match said {
-            Ok(Said::Word(FromHost::Failed(why))) | Err(why) => {
+            Ok(HostReport::Word(FromHost::Failed(why))) | Err(why) => {
                 Err(Error::Run(format!("host {name}: {why}")))
             }
             Ok(said) => Ok(Some((host, said))),
@@ -108,20 +111,20 @@ impl Hosts {
 }
 
 /// Hears a host until its end.
-fn listen(number: usize, from: ChildStdout, tell: &Sender<(usize, Result<Said, String>)>) {
+fn listen(number: usize, from: ChildStdout, tell: &Sender<(usize, Result<HostReport, String>)>) {
     let mut from = BufReader::new(from);
     loop {
         let said = match hear(&mut from) {
             Ok(Some(FromHost::Seen { bytes: length, late, lost })) if length <= MOST_SEEN => {
                 let mut bytes = Vec::new();
                 let read = (&mut from).take(length as u64).read_to_end(&mut bytes);
-                read.map(|_| Said::Seen { bytes, late, lost }).map_err(|why| why.to_string())
+                read.map(|_| HostReport::Seen { bytes, late, lost }).map_err(|why| why.to_string())
             }
-            Ok(Some(word)) => Ok(Said::Word(word)),
+            Ok(Some(word)) => Ok(HostReport::Word(word)),
             Ok(None) => Err("the process has ended".to_owned()),
             Err(why) => Err(why.to_string()),
         };
-        let ends = !matches!(said, Ok(Said::Word(_)));
+        let ends = !matches!(said, Ok(HostReport::Word(_)));
         // Nobody may be listening any more.
         if tell.send((number, said)).is_err() || ends {
             return;

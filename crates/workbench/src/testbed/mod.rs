@@ -34,7 +34,7 @@ use crate::run::{Staged, recorded};
 use crate::{Destination, Error, RunOptions, interrupt};
 
 pub use host::testbed_host;
-use hosts::{Hosts, Said};
+use hosts::{HostReport, Hosts};
 use words::{FromHost, Role, ToHost};
 
 /// The one argument of a process that is a host.
@@ -369,7 +369,7 @@ impl<'a> Stage<'a> {
         let mut all_lost = 0;
         while left > 0 {
             patient(&watch, PATIENCE, self.control)?;
-            if let Some((_, Said::Seen { bytes, late, lost })) = self.hosts.hear(PAUSE)? {
+            if let Some((_, HostReport::Seen { bytes, late, lost })) = self.hosts.hear(PAUSE)? {
                 left -= 1;
                 all_lost += u64::from(lost);
                 late.iter().for_each(|&(ns, times)| late_ns.saturating_record_n(ns, times));
@@ -431,8 +431,8 @@ impl<'a> Stage<'a> {
         }
         while let Some((_, said)) = self.hosts.hear(Duration::ZERO)? {
             match said {
-                Said::Word(FromHost::Ready) => self.ready += 1,
-                Said::Word(FromHost::Done) => self.done += 1,
+                HostReport::Word(FromHost::Ready) => self.ready += 1,
+                HostReport::Word(FromHost::Done) => self.done += 1,
                 _ => {}
             }
         }
@@ -452,7 +452,7 @@ fn bound(hosts: &mut Hosts, control: &Control<'_>) -> Result<Vec<SocketAddrV4>, 
     let mut bound = BTreeMap::new();
     while bound.len() < hosts.count() {
         patient(&watch, PATIENCE, control)?;
-        if let Some((host, Said::Word(FromHost::Bound(SocketAddr::V4(address))))) =
+        if let Some((host, HostReport::Word(FromHost::Bound(SocketAddr::V4(address))))) =
             hosts.hear(PAUSE)?
         {
             bound.insert(host, address);

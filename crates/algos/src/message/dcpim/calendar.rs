@@ -10,7 +10,7 @@ use super::DcpimParams;
 
 /// What is known of the fabric.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Facts {
+pub(super) struct FabricProperties {
     /// What a question and its answer take.
     pub(super) control_rtt: Span,
     /// By how much a packet of control is late that finds a full packet begun at every hop.
@@ -54,8 +54,8 @@ pub(super) struct Stage {
 }
 
 impl Calendar {
-    pub(super) fn new(params: &DcpimParams, facts: &Facts) -> Calendar {
-        let Facts { control_rtt, blocked, packet, request, bdp_packets } = *facts;
+    pub(super) fn new(params: &DcpimParams, properties: &FabricProperties) -> Calendar {
+        let FabricProperties { control_rtt, blocked, packet, request, bdp_packets } = *properties;
         // Each half of a round must hold a packet of control that is blocked.
         let least = control_rtt + blocked.times(2);
         let iteration = control_rtt.scale(params.beta).max(least).max(packet);

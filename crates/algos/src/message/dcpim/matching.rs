@@ -92,7 +92,7 @@ pub(super) fn order(settings: &Settings, round: u32, remaining: u32, rng: &mut R
 impl Inbox {
     /// Puts a source among those that are asked for channels, or takes it out. Follows every change
     /// of what it has to send.
-    pub(super) fn settle(&mut self, step: &Step<'_>, number: u32) {
+    pub(super) fn reschedule(&mut self, step: &Step<'_>, number: u32) {
         let source = &mut self.sources[number as usize];
         let wants = source.messages.len() > 0 && !self.pauses.run(number);
         match (wants, source.place) {
@@ -196,7 +196,7 @@ impl Inbox {
         if step.now.since(source.asked_at) >= timeout.times(PATIENCE) {
             self.pauses.set(number, step.now.after(source.silence.wait(timeout)));
             source.silence.double(MAX_BACKOFF);
-            self.settle(step, number);
+            self.reschedule(step, number);
         }
     }
 
@@ -204,7 +204,7 @@ impl Inbox {
     pub(super) fn end_pause(&mut self, step: &Step<'_>) {
         if let Some((_, number)) = self.pauses.first() {
             self.pauses.remove(number);
-            self.settle(step, number);
+            self.reschedule(step, number);
         }
     }
 

@@ -98,9 +98,10 @@ use receiver::{AHEAD, Inbox, MAX_AHEAD};
 use sender::{Next, Outbox};
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
-    Application, Card, Dash, Domain, Endpoint, Equipment, Extent, Facts, Handle, HostContext,
-    Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Rng, Span,
-    TelemetryBytes, Time, Transmit, Transport, choice, params, wire::Carried,
+    Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements, Handle,
+    HostContext, Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle,
+    ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice, params,
+    wire::Carried,
 };
 
 /// Timeouts double at most so often.
@@ -182,15 +183,15 @@ impl Settings {
         let packets = |bytes: f64| (bytes as u64).div_ceil(full).max(1);
         // What software holds back is part of every round trip.
         let held = host.most_held.times(2);
-        let facts = calendar::Facts {
+        let properties = calendar::FabricProperties {
             control_rtt: host.fabric_control_rtt + held,
             blocked: host.fabric_base_rtt.beyond(host.fabric_control_rtt),
             packet: host.nic_rate.serialise(full),
             request: host.nic_rate.serialise(MIN_WIRE_BYTES as u64),
             bdp_packets: packets(host.bdp_bytes),
         };
-        let calendar = Calendar::new(params, &facts);
-        let ahead = (2 * facts.bdp_packets).clamp(AHEAD, MAX_AHEAD);
+        let calendar = Calendar::new(params, &properties);
+        let ahead = (2 * properties.bdp_packets).clamp(AHEAD, MAX_AHEAD);
         let of_bdp = |share| calendar.bdp_time.scale(share) + held;
         let short = params.short_limit.bytes(host.bdp_bytes);
         Settings {
@@ -233,12 +234,12 @@ pub struct Dcpim {
     /// Goes before data.
     control: VecDeque<Control<Header>>,
     /// Whose turn it is where it is anybody's.
-    turns: Rng,
+    draws: Rng,
     paths: Paths,
 }
 
 impl Endpoint for Dcpim {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "dcpim",
         title: "dcPIM",
         citation: "Cai, Tahmasbi Arashloo and Agarwal, SIGCOMM 2022",
@@ -260,19 +261,25 @@ impl Endpoint for Dcpim {
             outbox: Outbox::default(),
             inbox: Inbox::default(),
             control: VecDeque::new(),
-            turns: Rng::stream(host.seed, Domain::Transport, host.host as u64),
+            draws: Rng::stream(host.seed, Domain::Transport, host.host as u64),
             paths: Paths::new(host),
         }
     }
 
-    fn equipment(params: &DcpimParams, _fabric: &Facts) -> Equipment {
+    fn requirements(params: &DcpimParams, _fabric: &FabricProperties) -> FabricRequirements {
         let classes = match params.priorities {
             Priorities::Three => 2,
             Priorities::Seven => 6,
         };
         // Control that waits behind data is late for its round.
         let routing = Routing::Spray;
-        Equipment { classes, needs_class: true, routing, same_clock: true, ..Equipment::NONE }
+        FabricRequirements {
+            classes,
+            needs_class: true,
+            routing,
+            same_clock: true,
+            ..FabricRequirements::NONE
+        }
     }
 }
 
@@ -301,7 +308,7 @@ impl Transport for Dcpim {
     #[inline]
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         self.advance(now);
-        let Dcpim { settings, inbox, outbox, control, turns, .. } = self;
+        let Dcpim { settings, inbox, outbox, control, draws, .. } = self;
         let step = &mut Step { settings, now, control };
         let src = packet.body.src;
         let Some(header) = Header::read(packet.body) else { return Reply::None };
@@ -321,11 +328,11 @@ impl Transport for Dcpim {
                 None
             }
             (Header::Request(request), _) => {
-                outbox.on_request(step, src, &request, turns);
+                outbox.on_request(step, src, &request, draws);
                 None
             }
             (Header::Grant(grant), Some(source)) => {
-                inbox.on_grant(step, source, &grant, turns);
+                inbox.on_grant(step, source, &grant, draws);
                 None
             }
             (Header::Accept(accept), _) => {
@@ -424,7 +431,7 @@ impl Dcpim {
 
     fn catch_up(&mut self, now: Time) {
         let lapse = self.settings.calendar.phase.times(LAPSE);
-        let Dcpim { settings, inbox, outbox, control, turns, .. } = self;
+        let Dcpim { settings, inbox, outbox, control, draws, .. } = self;
         let step = &mut Step { settings, now, control };
         if now.since(inbox.matching.stage_at.min(outbox.granting.stage_at)) > lapse {
             inbox.oversleep(step);
@@ -438,7 +445,7 @@ impl Dcpim {
             // At one time: rounds, then tokens by them, then what they have not answered.
             let step = &mut step.at(at);
             if inbox.matching.stage_at == at {
-                inbox.on_stage(step, turns);
+                inbox.on_stage(step, draws);
             } else if outbox.granting.stage_at == at {
                 outbox.grant(step);
             } else if inbox.clocks.next() == at {

@@ -171,7 +171,7 @@ impl Inbox {
         }
         self.pauses.remove(number);
         self.stop_clocks(number);
-        self.settle(step, number);
+        self.reschedule(step, number);
         self.part(number);
         self.sources[number as usize] = Source::new(host);
     }
@@ -183,7 +183,7 @@ impl Inbox {
         source.asked_at = Time::NEVER;
         if source.silence.end() {
             self.pauses.remove(number);
-            self.settle(step, number);
+            self.reschedule(step, number);
         }
     }
 
@@ -232,7 +232,7 @@ impl Inbox {
     pub(super) fn compete(&mut self, step: &Step<'_>, slot: u32) {
         self.rank(slot);
         let number = self.messages[slot].source;
-        self.settle(step, number);
+        self.reschedule(step, number);
         self.wind(step, number);
     }
 
@@ -247,7 +247,7 @@ impl Inbox {
     pub(super) fn withdraw(&mut self, step: &Step<'_>, slot: u32) {
         let number = self.messages[slot].source;
         self.sources[number as usize].messages.remove(&mut self.places, slot);
-        self.settle(step, number);
+        self.reschedule(step, number);
     }
 
     /// A message without end has one now.

@@ -91,10 +91,10 @@ use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::fabric::{CreditQueue, Routing};
 use tidegate_core::{
-    Application, Card, Dash, Domain, Endpoint, Equipment, Facts, HEADER_BYTES, Handle, HostContext,
-    Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, Path, PathOracle, Profile,
-    Reply, Rng, Span, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag, mix64, params,
-    wire::Carried,
+    Application, Dash, Domain, Endpoint, FabricProperties, FabricRequirements, HEADER_BYTES,
+    Handle, HostContext, Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, OperatingPoint,
+    PacketMut, Path, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit,
+    Transport, choice, frame_flag, mix64, params, wire::Carried,
 };
 
 /// Timeouts double at most so often.
@@ -229,7 +229,7 @@ pub struct ExpressPass {
 }
 
 impl Endpoint for ExpressPass {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "expresspass",
         title: "ExpressPass",
         citation: "Cho et al., SIGCOMM 2017",
@@ -257,17 +257,20 @@ impl Endpoint for ExpressPass {
         }
     }
 
-    fn equipment(params: &ExpressPassParams, fabric: &Facts) -> Equipment {
-        Equipment {
+    fn requirements(params: &ExpressPassParams, fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements {
             credit_queue: Some(queue(params, fabric.mtu)),
             largest_credit: params.largest_credit as u32,
             routing: Routing::SymmetricEcmp,
-            ..Equipment::NONE
+            ..FabricRequirements::NONE
         }
     }
 
-    fn profile(params: &ExpressPassParams, path: &Path, _rate_bps: f64) -> Profile {
-        Profile { utilisation_goal: 1.0 - queue(params, path.mtu).share, ..Profile::DEFAULT }
+    fn operating_point(params: &ExpressPassParams, path: &Path, _rate_bps: f64) -> OperatingPoint {
+        OperatingPoint {
+            utilisation_goal: 1.0 - queue(params, path.mtu).share,
+            ..OperatingPoint::DEFAULT
+        }
     }
 }
 

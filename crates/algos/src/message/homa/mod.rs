@@ -108,9 +108,9 @@ use tidegate_core::fabric::Routing;
 use tidegate_core::params::{Params, Table, Value};
 use tidegate_core::workload::SizeMix;
 use tidegate_core::{
-    Application, Card, Dash, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits,
-    MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply, Span, TelemetryBytes,
-    Time, Transmit, Transport, params, wire::Carried,
+    Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
+    Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, ProtocolInfo, Reply,
+    Span, TelemetryBytes, Time, Transmit, Transport, params, wire::Carried,
 };
 
 /// Timeouts double at most so often.
@@ -283,7 +283,7 @@ impl Default for Peer {
 }
 
 impl Endpoint for Homa {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "homa",
         title: "Homa",
         citation: "Montazeri et al., SIGCOMM 2018",
@@ -313,7 +313,7 @@ impl Endpoint for Homa {
         }
     }
 
-    fn fit(fitted: &mut Fitted, fabric: &Facts, sizes: &SizeMix) -> Option<String> {
+    fn fit(fitted: &mut Fitted, fabric: &FabricProperties, sizes: &SizeMix) -> Option<String> {
         let bytes = |extent: Extent| extent.bytes(fabric.bdp_bytes) as u64;
         let Fitted { params, curve } = fitted;
         let packets = params.packets(fabric.mtu, fabric.bdp_bytes);
@@ -328,13 +328,13 @@ impl Endpoint for Homa {
         })
     }
 
-    fn equipment(fitted: &Fitted, _fabric: &Facts) -> Equipment {
+    fn requirements(fitted: &Fitted, _fabric: &FabricProperties) -> FabricRequirements {
         let above = fitted.params.priorities.saturating_sub(1) as u8;
-        Equipment {
+        FabricRequirements {
             classes: above,
             needs_class: above > 0,
             routing: Routing::Spray,
-            ..Equipment::NONE
+            ..FabricRequirements::NONE
         }
     }
 }

@@ -56,7 +56,7 @@ impl Schedule {
             }
             None => self.waiting.set(sender, key),
         }
-        self.settle()
+        self.reschedule()
     }
 
     /// Takes a sender out, if it is in. Who gets grants instead.
@@ -65,7 +65,7 @@ impl Schedule {
             Some(place) => _ = self.active.remove(place),
             None => self.waiting.remove(sender),
         }
-        self.settle()
+        self.reschedule()
     }
 
     /// Grants to so many from now on. Who gets grants now and did not before.
@@ -75,7 +75,7 @@ impl Schedule {
             let Some((key, sender)) = self.active.pop() else { break };
             self.waiting.set(sender, key);
         }
-        self.settle()
+        self.reschedule()
     }
 
     fn activate(&mut self, key: u128, sender: u32) {
@@ -85,7 +85,7 @@ impl Schedule {
 
     /// Lets the first that waits in where there is room, or in place of the last.
     #[inline]
-    fn settle(&mut self) -> Option<u32> {
+    fn reschedule(&mut self) -> Option<u32> {
         let (key, sender) = self.waiting.first()?;
         if self.active.len() >= self.room {
             let last = *self.active.last()?;

@@ -216,7 +216,7 @@ impl Outbox {
             let says = Header::NeedAck(need_ack(message, step.settings));
             step.send(destination.host, says);
         }
-        self.settle(step.settings, slot);
+        self.reschedule(step.settings, slot);
         self.timers.set(slot, step.now.after(step.settings.timeout));
     }
 
@@ -237,13 +237,13 @@ impl Outbox {
         message.backoff.end();
         let says = Header::NeedAck(need_ack(message, step.settings));
         step.send(self.destinations[message.destination as usize].host, says);
-        self.settle(step.settings, slot);
+        self.reschedule(step.settings, slot);
         self.timers.set(slot, step.now.after(step.settings.timeout));
     }
 
     /// Puts a message among those that may send, or takes it out.
     #[inline]
-    fn settle(&mut self, settings: &Settings, slot: u32) {
+    fn reschedule(&mut self, settings: &Settings, slot: u32) {
         let message = &self.messages[slot];
         if message.may_send() {
             self.ready.set(slot, message.key(settings));
@@ -305,7 +305,7 @@ impl Outbox {
         } else {
             self.backlog_bytes -= settings.packets.payload(message.size, packet);
         }
-        self.settle(settings, slot);
+        self.reschedule(settings, slot);
     }
 
     /// A packet of a message leaves again.
@@ -341,7 +341,7 @@ impl Outbox {
             Some(last) if full || last.level == level => last.end = granted,
             _ => message.runs.push_back(Run { end: granted, level }),
         }
-        self.settle(settings, slot);
+        self.reschedule(settings, slot);
     }
 
     /// The message that a packet from a peer is about, if it is still there.

@@ -85,6 +85,7 @@
 //!   credit is left.
 
 mod credit;
+mod destinations;
 pub mod header;
 mod receiver;
 mod recovery;
@@ -92,7 +93,6 @@ mod schedule;
 mod sender;
 #[cfg(test)]
 mod tests;
-mod turns;
 mod unanswered;
 
 use alloc::collections::VecDeque;
@@ -109,9 +109,10 @@ use receiver::Inbox;
 use sender::Outbox;
 use tidegate_core::fabric::Routing;
 use tidegate_core::{
-    Application, Card, Dash, Endpoint, Equipment, Extent, Facts, Handle, HostContext, Limits,
-    Marker, Marking, Message, MessageId, PacketMut, PathOracle, Rate, Reply, Span, Telemetry,
-    TelemetryBytes, Time, Transmit, Transport, choice, frame_flag, params, wire::Carried,
+    Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
+    Limits, Marker, Marking, Message, MessageId, PacketMut, PathOracle, ProtocolInfo, Rate, Reply,
+    Span, Telemetry, TelemetryBytes, Time, Transmit, Transport, choice, frame_flag, params,
+    wire::Carried,
 };
 
 /// Queue between switches from which on packets are marked (NThr; paper, table 2).
@@ -268,7 +269,7 @@ impl Settings {
             gain: params.gain,
             sender_floor: params.sender_floor,
             network_floor: params.network_floor,
-            fair_share: (params.fair_share * turns::ONE as f64) as i64,
+            fair_share: (params.fair_share * destinations::ONE as f64) as i64,
             receiver_policy: params.receiver_policy,
             sender_policy: params.sender_policy,
             signal: params.network_signal,
@@ -306,22 +307,22 @@ impl Policy {
 
     /// The first turn of a message, where `turn` is the latest of all.
     #[inline]
-    fn first_turn(self, turn: &mut u64) -> u64 {
-        *turn += (self != Policy::Weighted) as u64;
-        *turn
+    fn first_order(self, latest: &mut u64) -> u64 {
+        *latest += (self != Policy::Weighted) as u64;
+        *latest
     }
 
     /// The turn after `order`, in which `wire` bytes of the message went. Weighted ones are as far
     /// apart as bytes over weight: start-time fair queueing (Goyal et al., SIGCOMM 1996), in which
     /// `order` is no earlier than the time at which the message could go again.
     #[inline]
-    fn next_turn(self, turn: &mut u64, order: u64, wire: u64, weight: u8) -> u64 {
+    fn next_order(self, latest: &mut u64, order: u64, wire: u64, weight: u8) -> u64 {
         if self == Policy::Weighted {
-            *turn = order.max(*turn);
+            *latest = order.max(*latest);
             return order + wire * WEIGHED / weight.max(1) as u64;
         }
-        *turn += 1;
-        *turn
+        *latest += 1;
+        *latest
     }
 }
 
@@ -339,7 +340,7 @@ pub struct Sird {
 }
 
 impl Endpoint for Sird {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "sird",
         title: "SIRD",
         citation: "Prasopoulos et al., NSDI 2025",
@@ -374,10 +375,10 @@ impl Endpoint for Sird {
         }
     }
 
-    fn equipment(params: &SirdParams, _fabric: &Facts) -> Equipment {
+    fn requirements(params: &SirdParams, _fabric: &FabricProperties) -> FabricRequirements {
         let marking = Marking { core_only: true, ..Marking::step(NETWORK_THRESHOLD) };
         let signal = params.network_signal;
-        Equipment {
+        FabricRequirements {
             ecn: (signal == NetworkSignal::Ecn).then_some(marking),
             telemetry: match signal {
                 NetworkSignal::PeakHopDelay => Telemetry::PEAK,
@@ -385,7 +386,7 @@ impl Endpoint for Sird {
             },
             classes: (params.priorities != Priorities::None).into(),
             routing: Routing::Spray,
-            ..Equipment::NONE
+            ..FabricRequirements::NONE
         }
     }
 }
@@ -461,7 +462,7 @@ impl Transport for Sird {
         };
         // Nobody that credit goes to has sent what comes from an unknown host.
         if let Some(source) = source {
-            inbox.settle(settings, source);
+            inbox.reschedule(settings, source);
             inbox.issue(step);
         }
         match answer {

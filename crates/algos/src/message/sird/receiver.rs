@@ -207,7 +207,7 @@ impl Inbox {
             self.outstanding -= source.bucket.outstanding;
         }
         *source = Source::new(settings, host);
-        self.settle(settings, number);
+        self.reschedule(settings, number);
     }
 
     /// A packet of any kind came from `source`: both control loops run (section 4.3).
@@ -239,7 +239,7 @@ impl Inbox {
         if !source.silent {
             source.silent = true;
             self.outstanding -= source.bucket.outstanding;
-            self.settle(settings, number);
+            self.reschedule(settings, number);
         }
     }
 
@@ -254,9 +254,9 @@ impl Inbox {
     /// is handed out for those packets as for others. What is known of it then: it can never be
     /// where there is no room for it, or it makes no sense.
     #[cold]
-    fn open(&mut self, step: &Step<'_>, number: u32, said: &Announced) -> Known<u64> {
+    fn open(&mut self, step: &Step<'_>, number: u32, announced: &Announced) -> Known<u64> {
         let (settings, now) = (step.settings, step.now);
-        let (size, unscheduled) = (said.size, said.unscheduled as u64);
+        let (size, unscheduled) = (announced.size, announced.unscheduled as u64);
         let packets = settings.segments.packets(size);
         let sane = is_size(size) && unscheduled <= packets.min(MAX_UNSCHEDULED);
         if !sane || self.messages.len() >= MAX_MESSAGES {
@@ -266,25 +266,25 @@ impl Inbox {
         let believed = bucket.believed(settings, size, unscheduled);
         let [taken, booked] =
             [unscheduled, believed].map(|packets| settings.segments.wire_below(size, packets));
-        let order = settings.receiver_policy.first_turn(&mut self.order);
+        let order = settings.receiver_policy.first_order(&mut self.order);
         let slot = self.messages.insert(|last| Incoming {
-            id: said.message,
+            id: announced.message,
             source: number,
-            lane: said.lane,
-            generation: said.generation,
-            connection: said.connection,
+            lane: announced.lane,
+            generation: announced.generation,
+            connection: announced.connection,
             size,
             packets,
             granted: believed,
             excess: taken - booked,
             window: last.window.cleared(),
             order,
-            weight: said.weight.clamp(1, Message::MOST_WEIGHT as u32) as u8,
+            weight: announced.weight.clamp(1, Message::MOST_WEIGHT as u32) as u8,
             waits_since: now,
             ..Incoming::default()
         });
         self.book(number, booked as i64);
-        self.sources[number as usize].lanes.open(said.lane, said.generation, slot);
+        self.sources[number as usize].lanes.open(announced.lane, announced.generation, slot);
         self.place(settings, slot);
         self.arm(step, slot);
         Known::Slot(slot)
@@ -322,7 +322,7 @@ impl Inbox {
 
     /// Puts a sender among those that may have credit, or takes it out. Follows every change of its
     /// bucket and its messages.
-    pub(super) fn settle(&mut self, settings: &Settings, number: u32) {
+    pub(super) fn reschedule(&mut self, settings: &Settings, number: u32) {
         let source = &self.sources[number as usize];
         if let Some((key, slot)) = source.messages.first()
             && !source.silent
@@ -359,12 +359,12 @@ impl Inbox {
         request: &Request,
         app: &mut A,
     ) -> Option<Header> {
-        let said = request.announced();
-        let found = self.find(source, said.lane, said.generation);
+        let announced = request.announced();
+        let found = self.find(source, announced.lane, announced.generation);
         let is_new = found == Known::New;
-        match if is_new { self.open(step, source, &said) } else { found } {
+        match if is_new { self.open(step, source, &announced) } else { found } {
             Known::Never | Known::New => None,
-            Known::Done(excess) => Some(self.done(source, &said, excess)),
+            Known::Done(excess) => Some(self.done(source, &announced, excess)),
             Known::Slot(slot) => {
                 self.learn_size(step.settings, slot, request.size);
                 if request.repeated {
@@ -453,7 +453,7 @@ impl Inbox {
         let message = &mut self.messages[slot];
         message.complete = true;
         let (id, excess, source) = (message.id, message.excess, message.source);
-        let said = Announced {
+        let announced = Announced {
             connection: message.connection,
             lane: message.lane,
             generation: message.generation,
@@ -462,21 +462,21 @@ impl Inbox {
             weight: message.weight as u32,
             size: message.size,
         };
-        self.sources[source as usize].lanes.close(said.lane, excess);
+        self.sources[source as usize].lanes.close(announced.lane, excess);
         self.timers.remove(slot);
         self.release(slot);
         app.completed(now, MessageId { src: self.sources[source as usize].host, id });
-        Some(self.done(source, &said, excess))
+        Some(self.done(source, &announced, excess))
     }
 
     /// Says that a message has arrived, in answer to a packet of it. What the sender is to forget
     /// may be credit that was lost on its way.
-    fn done(&self, source: u32, said: &Announced, excess: u64) -> Header {
+    fn done(&self, source: u32, announced: &Announced, excess: u64) -> Header {
         Header::Ack(Ack {
-            connection: said.connection,
-            lane: said.lane,
-            generation: said.generation,
-            message: said.message,
+            connection: announced.connection,
+            lane: announced.lane,
+            generation: announced.generation,
+            message: announced.message,
             granted: if excess > 0 { self.sources[source as usize].granted_bytes } else { 0 },
             excess,
         })

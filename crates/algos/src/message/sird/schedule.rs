@@ -55,7 +55,7 @@ impl Inbox {
             // What one could not use while its sender was congested or silent it does not make up
             // for.
             let order = message.order.max(self.order);
-            message.order = policy.next_turn(&mut self.order, order, wire, message.weight);
+            message.order = policy.next_order(&mut self.order, order, wire, message.weight);
         }
         let moves = in_turns || !message.wants();
         let (connection, lane, id) = (message.connection, message.lane, message.id);
@@ -77,6 +77,6 @@ impl Inbox {
         }
         self.arm(step, slot);
         self.release(slot);
-        self.settle(settings, number);
+        self.reschedule(settings, number);
     }
 }

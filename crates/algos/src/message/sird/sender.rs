@@ -5,8 +5,8 @@ use alloc::vec::Vec;
 
 use tidegate_core::{Message, Time};
 
+use super::destinations::DestinationSchedule;
 use super::header::{Ack, Data, Header, Request};
-use super::turns::Turns;
 use super::{LONG, NetworkSignal, Policy, Rules, Settings, Step};
 use crate::kit::backoff::Backoff;
 use crate::kit::by_host::ByHost;
@@ -114,7 +114,7 @@ pub(super) struct Outbox {
     by_host: ByHost<u32>,
     pub(super) messages: Slab<Outgoing>,
     places: Places,
-    turns: Turns,
+    schedule: DestinationSchedule,
     /// Credit in hand over all destinations.
     available: i64,
     /// Of which the sender took so much itself, for unscheduled packets that have not left.
@@ -146,7 +146,7 @@ impl Outbox {
     #[cfg(test)]
     pub(super) fn is_quiet(&self) -> bool {
         let sum = self.destinations.iter().map(|destination| destination.available).sum::<i64>();
-        let none = self.available == sum && self.taken == 0 && self.turns.first_key().is_none();
+        let none = self.available == sum && self.taken == 0 && self.schedule.first_key().is_none();
         self.messages.len() == 0 && none && self.deadline() == Time::NEVER
     }
 
@@ -161,7 +161,7 @@ impl Outbox {
     pub(super) fn submit(&mut self, step: &mut Step<'_>, message: &Message) -> Key {
         let destination =
             self.by_host.get(message.dst).copied().unwrap_or_else(|| self.connect(message.dst));
-        let order = step.settings.sender_policy.first_turn(&mut self.order);
+        let order = step.settings.sender_policy.first_order(&mut self.order);
         let slot = self.messages.insert(|_| Outgoing {
             id: message.id,
             destination,
@@ -195,7 +195,7 @@ impl Outbox {
         let destination = &mut self.destinations[number as usize];
         self.available -= destination.available;
         *destination = Destination::new(host);
-        self.settle(settings, number);
+        self.reschedule(settings, number);
     }
 
     /// A message is over, whatever of it was sent.
@@ -243,7 +243,7 @@ impl Outbox {
             self.unsent += 1;
         }
         self.timers.set(slot, step.now.after(settings.timeout));
-        self.settle(settings, number);
+        self.reschedule(settings, number);
     }
 
     /// Ends a message without end after what has been sent of it.
@@ -266,11 +266,11 @@ impl Outbox {
         message.backoff.end();
         step.send(destination.host, Header::Request(request(message, slot)));
         self.timers.set(slot, step.now.after(step.settings.timeout));
-        self.settle(step.settings, number);
+        self.reschedule(step.settings, number);
     }
 
     /// Puts a destination among those that can send, or takes it out.
-    pub(super) fn settle(&mut self, settings: &Settings, number: u32) {
+    pub(super) fn reschedule(&mut self, settings: &Settings, number: u32) {
         let destination = &self.destinations[number as usize];
         if let Some((_, slot)) = destination.messages.first() {
             let message = &self.messages[slot];
@@ -284,17 +284,17 @@ impl Outbox {
                     Policy::Weighted => self.weighted_key(number, slot),
                     _ => message.remaining(settings),
                 };
-                return self.turns.set(number, key);
+                return self.schedule.set(number, key);
             }
         }
-        self.turns.remove(number);
+        self.schedule.remove(number);
     }
 
     /// Key of a destination whose first message is in `slot`, by weighted turns.
     fn weighted_key(&mut self, number: u32, slot: u32) -> u128 {
         let destination = &mut self.destinations[number as usize];
-        if !self.turns.contain(number) {
-            let turn = self.turns.first_key().map_or(self.order, |key| key as u64);
+        if !self.schedule.contain(number) {
+            let turn = self.schedule.first_key().map_or(self.order, |key| key as u64);
             destination.since = destination.since.max(turn);
         }
         shortest_first(0, self.messages[slot].order.max(destination.since))
@@ -335,7 +335,7 @@ impl Outbox {
     /// this sender is congested.
     #[inline]
     fn advances(&mut self, settings: &Settings, now: Time) -> Option<(u32, u64, bool)> {
-        let number = self.turns.next(settings.fair_share)?;
+        let number = self.schedule.next(settings.fair_share)?;
         let destination = &mut self.destinations[number as usize];
         let (_, slot) = destination.messages.first()?;
         let message = &mut self.messages[slot];
@@ -358,7 +358,7 @@ impl Outbox {
         if policy.is_of_turns() || message.size == Message::UNLIMITED {
             let wire = wire as u64;
             let order = message.order.max(destination.since);
-            message.order = policy.next_turn(&mut self.order, order, wire, message.weight);
+            message.order = policy.next_order(&mut self.order, order, wire, message.weight);
         }
         if message.size != Message::UNLIMITED {
             self.backlog_bytes -= settings.segments.payload(message.size, packet);
@@ -369,7 +369,7 @@ impl Outbox {
         } else {
             destination.messages.set(&mut self.places, slot, message.key(settings));
         }
-        self.settle(settings, number);
+        self.reschedule(settings, number);
         Some((slot, packet, csn))
     }
 
@@ -394,7 +394,7 @@ impl Outbox {
             destination.granted += fresh as u64;
             destination.available += fresh;
             self.available += fresh;
-            self.settle(settings, number);
+            self.reschedule(settings, number);
         }
     }
 
@@ -429,7 +429,7 @@ impl Outbox {
         if let Some(waiting) = destination.held.pop_front() {
             self.begin(step, waiting);
         }
-        self.settle(settings, number);
+        self.reschedule(settings, number);
         Some(id)
     }
 }

@@ -37,7 +37,7 @@ impl Outbox {
                 size: message.size,
             };
             self.destinations[number as usize].lend = true;
-            self.settle(step.settings, number);
+            self.reschedule(step.settings, number);
             return Some(Header::Busy(busy));
         }
         self.again.push(self.messages.key(slot), start, map);

@@ -34,9 +34,10 @@ mod tests;
 use alloc::collections::{BTreeMap, VecDeque};
 
 use tidegate_core::{
-    Application, Card, Dash, Domain, Endpoint, Equipment, Extent, Facts, HEADER_BYTES, Handle,
-    HostContext, Limits, MIN_WIRE_BYTES, Marker, Message, MessageId, PacketMut, PathOracle, Reply,
-    Rng, Span, TelemetryBytes, Time, Transmit, Transport, params, wire::Carried,
+    Application, Dash, Domain, Endpoint, Extent, FabricProperties, FabricRequirements,
+    HEADER_BYTES, Handle, HostContext, Limits, MIN_WIRE_BYTES, Marker, Message, MessageId,
+    PacketMut, PathOracle, ProtocolInfo, Reply, Rng, Span, TelemetryBytes, Time, Transmit,
+    Transport, params, wire::Carried,
 };
 
 use crate::kit::departure::Departure;
@@ -125,7 +126,7 @@ pub struct ToyCredit {
 const MAX_INCOMING: usize = 1 << 20;
 
 impl Endpoint for ToyCredit {
-    const CARD: Card = Card {
+    const CARD: ProtocolInfo = ProtocolInfo {
         name: "toy-credit",
         title: "Toy credit",
         citation: "an example; credits at line rate are from Cho et al., SIGCOMM 2017",
@@ -157,8 +158,8 @@ impl Endpoint for ToyCredit {
         }
     }
 
-    fn equipment(_params: &ToyCreditParams, _fabric: &Facts) -> Equipment {
-        Equipment { classes: 1, ..Equipment::NONE }
+    fn requirements(_params: &ToyCreditParams, _fabric: &FabricProperties) -> FabricRequirements {
+        FabricRequirements { classes: 1, ..FabricRequirements::NONE }
     }
 }
 

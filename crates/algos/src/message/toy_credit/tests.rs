@@ -1,9 +1,9 @@
 //! Hosts of the toy around one switch.
 
 use super::*;
-use crate::testbed::{self, Faults, NO_FAULTS, RATE, Subject, trials};
+use crate::harness::{self, Faults, NO_FAULTS, RATE, Subject, trials};
 
-type Net = testbed::Net<ToyCredit>;
+type Net = harness::Net<ToyCredit>;
 
 impl Subject for ToyCredit {
     const TELLS_OF_STOPPED: bool = false;
@@ -19,7 +19,7 @@ impl Subject for ToyCredit {
             bdp_bytes: 62_500.0,
             spraying: false,
             priorities: 1,
-            ..testbed::context(host)
+            ..harness::context(host)
         }
     }
 

@@ -11,7 +11,7 @@ use super::super::traffic::bind;
 use super::{NODE, REMEMBERED, address, key, node};
 use crate::endpoint::Packet;
 use crate::script::Script;
-use crate::session::header::control::{Blocked, Close, Limit, Ping, Pong, Told};
+use crate::session::header::control::{Blocked, Close, ControlMessage, Limit, Ping, Pong};
 use crate::session::header::{Accept, Control, Data, Header, Hello, Refuse, Reset, Retry};
 use crate::session::keys::TAG_BYTES;
 use crate::session::{Opened, Session};
@@ -84,7 +84,8 @@ impl Intruder {
                 let Some((session, _)) = &mut self.session else { return };
                 let (header, sealed) = bytes.split_at_mut(Control::BYTES);
                 if let Opened::Fresh(text, _) = session.open(control.number, header, sealed)
-                    && let Ok((Told::Ping(Ping { token }), _)) = Told::parse(text)
+                    && let Ok((ControlMessage::Ping(Ping { token }), _)) =
+                        ControlMessage::parse(text)
                 {
                     self.token = token;
                 }
@@ -157,14 +158,14 @@ impl Intruder {
     /// What one side tells the other, sealed: or bytes in its place.
     pub(super) fn told(&mut self, script: &mut Script<'_>) -> Option<Vec<u8>> {
         let text = match script.u8() % 8 {
-            0 => Told::Limit(Limit { bytes: script.number() }),
-            1 => Told::Blocked(Blocked { bytes: script.number() }),
-            2 => Told::Ping(Ping { token: script.number() }),
-            3 | 4 => Told::Pong(Pong { token: self.token }),
-            5 => Told::Pong(Pong { token: script.number() }),
+            0 => ControlMessage::Limit(Limit { bytes: script.number() }),
+            1 => ControlMessage::Blocked(Blocked { bytes: script.number() }),
+            2 => ControlMessage::Ping(Ping { token: script.number() }),
+            3 | 4 => ControlMessage::Pong(Pong { token: self.token }),
+            5 => ControlMessage::Pong(Pong { token: script.number() }),
             6 => {
                 let answer = script.u8().is_multiple_of(2);
-                Told::Close(Close { answer, reason: script.number() as u32 })
+                ControlMessage::Close(Close { answer, reason: script.number() as u32 })
             }
             _ => return self.control(script.bytes(40).to_vec(), script),
         };

@@ -4,7 +4,7 @@ use serde::Deserialize;
 
 use super::Metric;
 use super::delays::At;
-use crate::observe::{BufferTrace, EVERY, Observations, Part};
+use crate::observe::{BufferTrace, EVERY, Measurement, Observations};
 
 /// The longest queue of a port in KB, from warm-up on.
 #[derive(Clone, Debug, Deserialize)]
@@ -13,7 +13,7 @@ pub(crate) struct PeakQueue(At);
 
 impl Metric for PeakQueue {
     const NAME: &'static str = "peak-queue";
-    const NEEDS: &'static [Part] = &[Part::Links];
+    const NEEDS: &'static [Measurement] = &[Measurement::Links];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(self.0.find(seen)?.queue_bytes.max? / 1e3)
@@ -27,7 +27,7 @@ pub(crate) struct QueueP99(At);
 
 impl Metric for QueueP99 {
     const NAME: &'static str = "queue-p99";
-    const NEEDS: &'static [Part] = &[Part::Links];
+    const NEEDS: &'static [Measurement] = &[Measurement::Links];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(self.0.find(seen)?.queue_bytes.p99? / 1e3)
@@ -46,7 +46,7 @@ pub(crate) struct Buffer {
 
 impl Metric for Buffer {
     const NAME: &'static str = "buffer";
-    const NEEDS: &'static [Part] = &[Part::Buffers];
+    const NEEDS: &'static [Measurement] = &[Measurement::Buffers];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let width = self.maxima_us.map_or(1.0, |us| (us / EVERY.as_us_f64()).round().max(1.0));
@@ -68,7 +68,7 @@ pub(crate) struct MeanBuffer {
 
 impl Metric for MeanBuffer {
     const NAME: &'static str = "mean-buffer";
-    const NEEDS: &'static [Part] = &[Part::Buffers];
+    const NEEDS: &'static [Measurement] = &[Measurement::Buffers];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let mean = |held: &[f32]| {
@@ -94,7 +94,7 @@ pub(crate) struct Downlink {
 
 impl Metric for Downlink {
     const NAME: &'static str = "downlink";
-    const NEEDS: &'static [Part] = &[Part::Downlinks];
+    const NEEDS: &'static [Measurement] = &[Measurement::Downlinks];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let steps = seen.downlinks_kb.len().checked_sub(1)?;
@@ -113,7 +113,7 @@ pub(crate) struct AveragedBuffer {
 
 impl Metric for AveragedBuffer {
     const NAME: &'static str = "averaged-buffer";
-    const NEEDS: &'static [Part] = &[Part::MeanBuffers];
+    const NEEDS: &'static [Measurement] = &[Measurement::MeanBuffers];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let held = sorted(&seen.mean_buffers, 1);
@@ -136,7 +136,7 @@ pub(crate) struct AveragedDownlink {
 
 impl Metric for AveragedDownlink {
     const NAME: &'static str = "averaged-downlink";
-    const NEEDS: &'static [Part] = &[Part::MeanDownlinks];
+    const NEEDS: &'static [Measurement] = &[Measurement::MeanDownlinks];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let (mean, parts) = seen.mean_downlinks_kb.split_last()?;
@@ -157,7 +157,7 @@ pub(crate) struct MeanQueue(At);
 
 impl Metric for MeanQueue {
     const NAME: &'static str = "mean-queue";
-    const NEEDS: &'static [Part] = &[Part::Links];
+    const NEEDS: &'static [Measurement] = &[Measurement::Links];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(self.0.find(seen)?.queue_bytes.mean? / 1e3)

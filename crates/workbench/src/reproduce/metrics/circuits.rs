@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::Metric;
-use crate::observe::{CircuitTrace, Observations, Part};
+use crate::observe::{CircuitTrace, Measurement, Observations};
 use crate::reproduce::registry::Port;
 
 /// Share of its days, or of a part of each, in which a circuit was sending, in per cent.
@@ -19,7 +19,7 @@ pub(crate) struct DayUse {
 
 impl Metric for DayUse {
     const NAME: &'static str = "day-use";
-    const NEEDS: &'static [Part] = &[Part::Circuits];
+    const NEEDS: &'static [Measurement] = &[Measurement::Circuits];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let is_meant = |of: &&CircuitTrace| of.from == self.link.from && of.to == self.link.to;

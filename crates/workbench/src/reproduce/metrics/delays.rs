@@ -4,7 +4,7 @@ use serde::Deserialize;
 use tidegate_results::LinkSummary;
 
 use super::{Flows, Metric, average, bins, flows};
-use crate::observe::{Observations, Part, QueueTrace, Traced};
+use crate::observe::{Measurement, Observations, QueueTrace, Traced};
 use crate::reproduce::registry::Port;
 
 /// Mean over time and flows of something that is not there in every interval.
@@ -24,7 +24,7 @@ macro_rules! means {
 
         impl Metric for $name {
             const NAME: &'static str = $text;
-            const NEEDS: &'static [Part] = &[Part::$needs];
+            const NEEDS: &'static [Measurement] = &[Measurement::$needs];
 
             fn value(&self, seen: &Observations) -> Option<f64> {
                 mean(Traced::$name, &self.0, seen)
@@ -51,7 +51,7 @@ pub(crate) struct RttOfAll {}
 
 impl Metric for RttOfAll {
     const NAME: &'static str = "rtt-of-all";
-    const NEEDS: &'static [Part] = &[Part::RoundTrips];
+    const NEEDS: &'static [Measurement] = &[Measurement::RoundTrips];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         (seen.rtt_us.mean > 0.0).then_some(seen.rtt_us.mean)
@@ -65,7 +65,7 @@ pub(crate) struct RttOfAllP99 {}
 
 impl Metric for RttOfAllP99 {
     const NAME: &'static str = "rtt-of-all-p99";
-    const NEEDS: &'static [Part] = &[Part::RoundTrips];
+    const NEEDS: &'static [Measurement] = &[Measurement::RoundTrips];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         seen.rtt_us.p99
@@ -92,7 +92,7 @@ pub(crate) struct Utilization(At);
 
 impl Metric for Utilization {
     const NAME: &'static str = "utilization";
-    const NEEDS: &'static [Part] = &[Part::Links];
+    const NEEDS: &'static [Measurement] = &[Measurement::Links];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(100.0 * self.0.find(seen)?.utilization?)
@@ -106,7 +106,7 @@ pub(crate) struct QueueDelay(At);
 
 impl Metric for QueueDelay {
     const NAME: &'static str = "queue-delay";
-    const NEEDS: &'static [Part] = &[Part::Links];
+    const NEEDS: &'static [Measurement] = &[Measurement::Links];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.find(seen)?.queue_delay_us.mean.map(|us| us.as_f64())
@@ -120,7 +120,7 @@ pub(crate) struct QueueDelayP99(At);
 
 impl Metric for QueueDelayP99 {
     const NAME: &'static str = "queue-delay-p99";
-    const NEEDS: &'static [Part] = &[Part::Links];
+    const NEEDS: &'static [Measurement] = &[Measurement::Links];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.find(seen)?.queue_delay_us.p99.map(|us| us.as_f64())
@@ -139,7 +139,7 @@ pub(crate) struct QueueOverTime {
 
 impl Metric for QueueOverTime {
     const NAME: &'static str = "queue-over-time";
-    const NEEDS: &'static [Part] = &[Part::Queues];
+    const NEEDS: &'static [Measurement] = &[Measurement::Queues];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let bins = bins(seen, self.from_ms, self.to_ms);

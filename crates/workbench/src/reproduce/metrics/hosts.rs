@@ -4,7 +4,7 @@ use serde::Deserialize;
 use tidegate_results::LinkSummary;
 
 use super::Metric;
-use crate::observe::{Observations, Part};
+use crate::observe::{Measurement, Observations};
 
 /// Payload that arrives, in Gbit/s a host.
 #[derive(Clone, Debug, Deserialize)]
@@ -13,7 +13,7 @@ pub(crate) struct Arrived {}
 
 impl Metric for Arrived {
     const NAME: &'static str = "arrived";
-    const NEEDS: &'static [Part] = &[Part::Delivered];
+    const NEEDS: &'static [Measurement] = &[Measurement::Delivered];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(seen.delivered?.arrived_gbps)
@@ -27,7 +27,7 @@ pub(crate) struct Offered {}
 
 impl Metric for Offered {
     const NAME: &'static str = "offered";
-    const NEEDS: &'static [Part] = &[Part::Delivered];
+    const NEEDS: &'static [Measurement] = &[Measurement::Delivered];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(seen.delivered?.offered_gbps)
@@ -44,7 +44,7 @@ pub(crate) struct Downlinks {
 
 impl Metric for Downlinks {
     const NAME: &'static str = "downlinks";
-    const NEEDS: &'static [Part] = &[Part::Links];
+    const NEEDS: &'static [Measurement] = &[Measurement::Links];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let is_host = |name: &str| {
@@ -64,7 +64,7 @@ pub(crate) struct Completed {}
 
 impl Metric for Completed {
     const NAME: &'static str = "completed";
-    const NEEDS: &'static [Part] = &[Part::Delivered];
+    const NEEDS: &'static [Measurement] = &[Measurement::Delivered];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(seen.delivered?.completed_gbps)

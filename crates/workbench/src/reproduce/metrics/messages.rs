@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 
 use super::Metric;
-use crate::observe::{self, Observations, Part, quantile, sorted};
+use crate::observe::{self, Measurement, Observations, quantile, sorted};
 
 /// The completion time in microseconds that a share of the messages did not exceed.
 #[derive(Clone, Debug, Deserialize)]
@@ -19,7 +19,7 @@ pub(crate) struct Message {
 
 impl Metric for Message {
     const NAME: &'static str = "message";
-    const NEEDS: &'static [Part] = &[Part::Messages];
+    const NEEDS: &'static [Measurement] = &[Measurement::Messages];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         seen.messages.get(&self.label)?.quantile(self.share)
@@ -41,7 +41,7 @@ fn none() -> Vec<String> {
 
 impl Metric for MeanMessage {
     const NAME: &'static str = "mean-message";
-    const NEEDS: &'static [Part] = &[Part::Messages];
+    const NEEDS: &'static [Measurement] = &[Measurement::Messages];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let all = self.labels.iter().map(|label| seen.messages.get(label));
@@ -65,7 +65,7 @@ pub(crate) struct Exchange {
 
 impl Metric for Exchange {
     const NAME: &'static str = "exchange";
-    const NEEDS: &'static [Part] = &[Part::Exchanges];
+    const NEEDS: &'static [Measurement] = &[Measurement::Exchanges];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         seen.exchanges.get(&self.label)?.quantile(self.share)
@@ -118,7 +118,7 @@ pub(crate) struct Slowdown(Sizes);
 
 impl Metric for Slowdown {
     const NAME: &'static str = "slowdown";
-    const NEEDS: &'static [Part] = &[Part::Slowdowns];
+    const NEEDS: &'static [Measurement] = &[Measurement::Slowdowns];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.of(&seen.slowdowns)
@@ -133,7 +133,7 @@ pub(crate) struct BareSlowdown(Sizes);
 
 impl Metric for BareSlowdown {
     const NAME: &'static str = "bare-slowdown";
-    const NEEDS: &'static [Part] = &[Part::BareSlowdowns];
+    const NEEDS: &'static [Measurement] = &[Measurement::BareSlowdowns];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.of(&seen.bare_slowdowns)
@@ -148,7 +148,7 @@ pub(crate) struct AckedSlowdown(Sizes);
 
 impl Metric for AckedSlowdown {
     const NAME: &'static str = "acked-slowdown";
-    const NEEDS: &'static [Part] = &[Part::AckedSlowdowns];
+    const NEEDS: &'static [Measurement] = &[Measurement::AckedSlowdowns];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.of(&seen.acked_slowdowns)

@@ -19,14 +19,14 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use crate::observe::{FlowTrace, Observations, Part};
+use crate::observe::{FlowTrace, Measurement, Observations};
 
 /// A number that a run is asked for.
 trait Metric {
     /// As the registry calls it.
     const NAME: &'static str;
     /// What has to be observed for it.
-    const NEEDS: &'static [Part];
+    const NEEDS: &'static [Measurement];
     /// The answer; nothing where the run has none.
     fn value(&self, seen: &Observations) -> Option<f64>;
 }
@@ -57,7 +57,7 @@ macro_rules! metrics {
             }
 
             /// What has to be observed for it.
-            pub(crate) fn needs(&self) -> &'static [Part] {
+            pub(crate) fn needs(&self) -> &'static [Measurement] {
                 match self { $(Question::$name(_) => $module::$name::NEEDS,)* }
             }
 

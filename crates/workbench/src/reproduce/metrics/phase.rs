@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::Metric;
-use crate::observe::{Observations, Part, Trajectory};
+use crate::observe::{Measurement, Observations, Trajectory};
 use crate::reproduce::phase::divided_by;
 use crate::reproduce::registry::Port;
 
@@ -47,7 +47,7 @@ pub(crate) struct RestQueue(Resting);
 
 impl Metric for RestQueue {
     const NAME: &'static str = "rest-queue";
-    const NEEDS: &'static [Part] = &[Part::Windows, Part::Queues];
+    const NEEDS: &'static [Measurement] = &[Measurement::Windows, Measurement::Queues];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(mean(self.0.rests(seen)?.iter().map(|rest| rest.0)))
@@ -61,7 +61,7 @@ pub(crate) struct RestWindow(Resting);
 
 impl Metric for RestWindow {
     const NAME: &'static str = "rest-window";
-    const NEEDS: &'static [Part] = &[Part::Windows, Part::Queues];
+    const NEEDS: &'static [Measurement] = &[Measurement::Windows, Measurement::Queues];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(mean(self.0.rests(seen)?.iter().map(|rest| rest.1)))
@@ -75,7 +75,7 @@ pub(crate) struct RestSpread(Resting);
 
 impl Metric for RestSpread {
     const NAME: &'static str = "rest-spread";
-    const NEEDS: &'static [Part] = &[Part::Windows, Part::Queues];
+    const NEEDS: &'static [Measurement] = &[Measurement::Windows, Measurement::Queues];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let rests = self.0.rests(seen)?;
@@ -96,7 +96,7 @@ pub(crate) struct Decay {
 
 impl Metric for Decay {
     const NAME: &'static str = "decay";
-    const NEEDS: &'static [Part] = &[Part::Windows, Part::Queues];
+    const NEEDS: &'static [Measurement] = &[Measurement::Windows, Measurement::Queues];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let resting = Resting { link: self.link.clone(), rest_us: self.rest_us };
@@ -129,7 +129,7 @@ pub(crate) struct IdleStarts {}
 
 impl Metric for IdleStarts {
     const NAME: &'static str = "idle-starts";
-    const NEEDS: &'static [Part] = &[];
+    const NEEDS: &'static [Measurement] = &[];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let followed = seen.model.as_ref()?;
@@ -154,7 +154,7 @@ pub(crate) struct Reaction {
 
 impl Metric for Reaction {
     const NAME: &'static str = "reaction";
-    const NEEDS: &'static [Part] = &[];
+    const NEEDS: &'static [Measurement] = &[];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some(divided_by(&seen.model.as_ref()?.model, self.queue_bdp, self.growth))

@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{Metric, between};
-use crate::observe::{Observations, Part, PortTrace};
+use crate::observe::{Measurement, Observations, PortTrace};
 use crate::reproduce::registry::Port;
 
 fn find<'a>(seen: &'a Observations, link: &Port) -> Option<&'a PortTrace> {
@@ -25,7 +25,7 @@ pub(crate) struct QueueAt {
 
 impl Metric for QueueAt {
     const NAME: &'static str = "queue-at";
-    const NEEDS: &'static [Part] = &[Part::Ports];
+    const NEEDS: &'static [Measurement] = &[Measurement::Ports];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         // The first sample is at the end of the first interval.
@@ -47,7 +47,7 @@ pub(crate) struct AveragedQueue {
 
 impl Metric for AveragedQueue {
     const NAME: &'static str = "averaged-queue";
-    const NEEDS: &'static [Part] = &[Part::Ports];
+    const NEEDS: &'static [Measurement] = &[Measurement::Ports];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let bins = between(seen, self.from_us, self.to_us);
@@ -94,7 +94,7 @@ pub(crate) struct PeakAt(Since);
 
 impl Metric for PeakAt {
     const NAME: &'static str = "peak-at";
-    const NEEDS: &'static [Part] = &[Part::Ports];
+    const NEEDS: &'static [Measurement] = &[Measurement::Ports];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         Some((self.0.queue(seen)?.1 + 1) as f64 * seen.interval_us)
@@ -112,7 +112,7 @@ pub(crate) struct Emptied {
 
 impl Metric for Emptied {
     const NAME: &'static str = "emptied";
-    const NEEDS: &'static [Part] = &[Part::Ports];
+    const NEEDS: &'static [Measurement] = &[Measurement::Ports];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let since = Since { link: self.link.clone(), from_us: self.from_us };
@@ -135,7 +135,7 @@ pub(crate) struct PortRate {
 
 impl Metric for PortRate {
     const NAME: &'static str = "port-rate";
-    const NEEDS: &'static [Part] = &[Part::Ports];
+    const NEEDS: &'static [Measurement] = &[Measurement::Ports];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let since = Since { link: self.link.clone(), from_us: self.from_us };

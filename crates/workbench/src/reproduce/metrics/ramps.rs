@@ -3,7 +3,7 @@
 use serde::Deserialize;
 
 use super::{Metric, average, between, flows, intervals};
-use crate::observe::{FlowTrace, Observations, Part, Traced};
+use crate::observe::{FlowTrace, Measurement, Observations, Traced};
 
 /// The first flow with a label, and a rate.
 #[derive(Clone, Debug, Deserialize)]
@@ -45,7 +45,7 @@ pub(crate) struct Convergence(Ramp);
 
 impl Metric for Convergence {
     const NAME: &'static str = "convergence";
-    const NEEDS: &'static [Part] = &[Part::Traces];
+    const NEEDS: &'static [Measurement] = &[Measurement::Traces];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         self.0.reached_us(seen)
@@ -59,7 +59,7 @@ pub(crate) struct ConvergenceRtts(Ramp);
 
 impl Metric for ConvergenceRtts {
     const NAME: &'static str = "convergence-rtts";
-    const NEEDS: &'static [Part] = &[Part::Traces];
+    const NEEDS: &'static [Measurement] = &[Measurement::Traces];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let us = self.0.reached_us(seen)?;
@@ -70,8 +70,8 @@ impl Metric for ConvergenceRtts {
     }
 }
 
-/// Part of the time after a flow's start that it has to stay in place at the end, for it to count
-/// as having settled.
+/// Measurement of the time after a flow's start that it has to stay in place at the end, for it to
+/// count as having settled.
 const SETTLED: f64 = 0.1;
 
 /// Time in microseconds from a flow's start until its goodput over every later window is within a
@@ -82,7 +82,7 @@ pub(crate) struct Settling(Ramp);
 
 impl Metric for Settling {
     const NAME: &'static str = "settling";
-    const NEEDS: &'static [Part] = &[Part::Traces];
+    const NEEDS: &'static [Measurement] = &[Measurement::Traces];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let (means, width) = self.0.sliding(seen)?;

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tidegate_results::LinkSummary;
 
 use super::{Flows, Metric, average, between, bins, flows, intervals};
-use crate::observe::{Observations, Part};
+use crate::observe::{Measurement, Observations};
 use crate::reproduce::registry::Port;
 
 /// Goodput of a flow in Gbit/s, the mean of all that are asked about.
@@ -16,7 +16,7 @@ pub(crate) struct Goodput(Flows);
 
 impl Metric for Goodput {
     const NAME: &'static str = "goodput";
-    const NEEDS: &'static [Part] = &[Part::Traces];
+    const NEEDS: &'static [Measurement] = &[Measurement::Traces];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         mean(&goodputs(seen, &self.0.label, self.0.bins(seen))?)
@@ -35,7 +35,7 @@ pub(crate) struct Carried {
 
 impl Metric for Carried {
     const NAME: &'static str = "carried";
-    const NEEDS: &'static [Part] = &[Part::Traces];
+    const NEEDS: &'static [Measurement] = &[Measurement::Traces];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let bins = bins(seen, self.from_ms, self.to_ms);
@@ -55,7 +55,7 @@ pub(crate) struct Worst {
 
 impl Metric for Worst {
     const NAME: &'static str = "worst";
-    const NEEDS: &'static [Part] = &[Part::Traces];
+    const NEEDS: &'static [Measurement] = &[Measurement::Traces];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let mut worst: Option<f64> = None;
@@ -100,7 +100,7 @@ pub(crate) struct Jain(Binned);
 
 impl Metric for Jain {
     const NAME: &'static str = "jain";
-    const NEEDS: &'static [Part] = &[Part::Traces];
+    const NEEDS: &'static [Measurement] = &[Measurement::Traces];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let each: Vec<Vec<f64>> = self.0.averages(seen).collect();
@@ -122,7 +122,7 @@ pub(crate) struct Deviation(Binned);
 
 impl Metric for Deviation {
     const NAME: &'static str = "deviation";
-    const NEEDS: &'static [Part] = &[Part::Traces];
+    const NEEDS: &'static [Measurement] = &[Measurement::Traces];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let each = self.0.averages(seen).map(|values| {
@@ -141,7 +141,7 @@ pub(crate) struct Dip(Binned);
 
 impl Metric for Dip {
     const NAME: &'static str = "dip";
-    const NEEDS: &'static [Part] = &[Part::Traces];
+    const NEEDS: &'static [Measurement] = &[Measurement::Traces];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let each: Vec<Vec<f64>> = self.0.averages(seen).collect();
@@ -160,7 +160,7 @@ pub(crate) struct PortRates {
 
 impl Metric for PortRates {
     const NAME: &'static str = "port-rates";
-    const NEEDS: &'static [Part] = &[Part::Links];
+    const NEEDS: &'static [Measurement] = &[Measurement::Links];
 
     fn value(&self, seen: &Observations) -> Option<f64> {
         let rate = |port: &Port| {

@@ -59,7 +59,7 @@ fn metrics_look_at_their_flows_and_times() {
 #[test]
 fn ports_are_added_up_on_the_wire() {
     let plan = measures::plan(crate::protocols()[0].name);
-    let seen = measures::seen(&plan, &[Part::Links], Span::us(10));
+    let seen = measures::seen(&plan, &[Measurement::Links], Span::us(10));
     let answer = |text: &str| question(text).unwrap().answer(&[&seen]).unwrap();
     // Links have 100 Gbit/s.
     let used =
@@ -179,7 +179,7 @@ fn racks() -> tidegate_scenario::Plan {
 
 #[test]
 fn the_use_of_days_is_a_circuit_s_utilisation() {
-    let seen = measures::seen(&racks(), &[Part::Circuits, Part::Links], Span::us(10));
+    let seen = measures::seen(&racks(), &[Measurement::Circuits, Measurement::Links], Span::us(10));
     let ask = |text: &str| question(text).unwrap().answer(&[&seen]);
     let used = |part: &str| ask(&format!("metric = 'day-use'\nlink = 'tor0>tor1'\n{part}"));
     let whole = ask("metric = 'utilization'\nlink = 'tor0>tor1'").unwrap();
@@ -197,7 +197,8 @@ fn the_use_of_days_is_a_circuit_s_utilisation() {
 #[test]
 fn metrics_of_links_are_those_of_the_summary() {
     let protocol = crate::catalog::anywhere().next().unwrap().name;
-    let parts = [Part::Links, Part::Queues, Part::Slowdowns, Part::Downlinks];
+    let parts =
+        [Measurement::Links, Measurement::Queues, Measurement::Slowdowns, Measurement::Downlinks];
     let seen = measures::seen(&measures::plan(protocol), &parts, Span::us(10));
     let link = seen.links.iter().find(|link| link.from == "tor0" && link.to == "h3").unwrap();
     let ask = |metric: &str| {
@@ -280,8 +281,8 @@ fn what_a_metric_needs_is_enough_for_it() {
     for text in ANSWERED {
         let question = question(text).unwrap();
         let (plan, whole) = match question.needs() {
-            [Part::Circuits] => (&racks, &of_racks),
-            [Part::Exchanges] => (&asks, &of_asks),
+            [Measurement::Circuits] => (&racks, &of_racks),
+            [Measurement::Exchanges] => (&asks, &of_asks),
             _ => (&plan, &whole),
         };
         let own = measures::seen(plan, question.needs(), Span::us(10));

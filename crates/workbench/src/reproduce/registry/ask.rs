@@ -3,7 +3,7 @@
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 
-use crate::observe::{Observations, Part};
+use crate::observe::{Measurement, Observations};
 use crate::reproduce::metrics::Question;
 
 /// A question to runs, written as one table: `metric`, `run` or `runs`, and the parameters of the
@@ -101,8 +101,8 @@ impl Ask {
     }
 
     /// What has to be observed of the runs that it goes to.
-    pub(crate) fn needs(&self) -> impl Iterator<Item = Part> {
-        let offered = self.sustained.map(|_| Part::Delivered);
+    pub(crate) fn needs(&self) -> impl Iterator<Item = Measurement> {
+        let offered = self.sustained.map(|_| Measurement::Delivered);
         self.question.needs().iter().copied().chain(offered)
     }
 
@@ -253,7 +253,7 @@ mod tests {
         };
         let (kept, fell) = (seen(9.0), seen(8.9));
         assert!(ask.takes(&[&kept]) && !ask.takes(&[&kept, &fell]));
-        assert!(ask.needs().eq([Part::Traces, Part::Delivered]));
+        assert!(ask.needs().eq([Measurement::Traces, Measurement::Delivered]));
         assert_eq!(Pick::Least.of([2.0, 1.0].into_iter()), Some(1.0));
         assert_eq!(Pick::Most.of([2.0, 1.0].into_iter()), Some(2.0));
         assert_eq!(Pick::Most.of(std::iter::empty()), None);

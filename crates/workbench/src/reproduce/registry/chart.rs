@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use super::Ask;
 use super::ask::each;
-use crate::observe::{Part, Traced};
+use crate::observe::{Measurement, Traced};
 
 /// One plot.
 #[derive(Clone, Debug, Deserialize)]
@@ -198,31 +198,31 @@ impl fmt::Display for Curve {
 
 impl Chart {
     /// What has to be observed of the runs that it draws.
-    pub(super) fn needs(&self) -> Vec<Part> {
+    pub(super) fn needs(&self) -> Vec<Measurement> {
         let traced = |quantity| match quantity {
-            Traced::Window => Part::Windows,
-            _ => Part::Traces,
+            Traced::Window => Measurement::Windows,
+            _ => Measurement::Traces,
         };
         match self.kind {
             ChartKind::Series => {
                 let line = |curve: &Curve| match curve {
                     Curve::Flows(_, quantity) => quantity.or(self.quantity).map(traced),
-                    Curve::Together => Some(Part::Traces),
-                    Curve::Queue(..) => Some(Part::Queues),
+                    Curve::Together => Some(Measurement::Traces),
+                    Curve::Queue(..) => Some(Measurement::Queues),
                 };
                 let each = self.quantity.filter(|_| self.each).map(traced);
-                let days = self.days_of.as_ref().map(|_| Part::Circuits);
+                let days = self.days_of.as_ref().map(|_| Measurement::Circuits);
                 self.labels.iter().filter_map(line).chain(each).chain(days).collect()
             }
-            ChartKind::Cdf | ChartKind::Tail => vec![Part::Messages],
-            ChartKind::Exchanges => vec![Part::Exchanges],
-            ChartKind::Sizes if self.bare => vec![Part::BareSlowdowns],
-            ChartKind::Sizes => vec![Part::Slowdowns],
-            ChartKind::BufferCdf => vec![Part::Buffers],
-            ChartKind::DownlinkCdf => vec![Part::Downlinks],
+            ChartKind::Cdf | ChartKind::Tail => vec![Measurement::Messages],
+            ChartKind::Exchanges => vec![Measurement::Exchanges],
+            ChartKind::Sizes if self.bare => vec![Measurement::BareSlowdowns],
+            ChartKind::Sizes => vec![Measurement::Slowdowns],
+            ChartKind::BufferCdf => vec![Measurement::Buffers],
+            ChartKind::DownlinkCdf => vec![Measurement::Downlinks],
             ChartKind::Points => Vec::new(),
             ChartKind::Sweep => self.asks().flat_map(Ask::needs).collect(),
-            ChartKind::Phase => vec![Part::Windows, Part::Queues],
+            ChartKind::Phase => vec![Measurement::Windows, Measurement::Queues],
             ChartKind::Reaction => Vec::new(),
         }
     }

@@ -113,7 +113,7 @@ impl Figure {
     }
 
     /// The figure with these runs of another besides its own, and with all names spelt out.
-    pub(super) fn settled(mut self, others: &[Run]) -> Result<Figure, String> {
+    pub(super) fn resolved(mut self, others: &[Run]) -> Result<Figure, String> {
         self.runs.extend_from_slice(others);
         let names: Vec<String> = self.runs.iter().map(|run| run.name.clone()).collect();
         self.tables.iter_mut().for_each(Table::spell_out);

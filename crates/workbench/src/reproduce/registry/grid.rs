@@ -93,7 +93,7 @@ impl Grid {
         let title = match &protocol {
             Some(name) => {
                 let known = Protocol::named(name);
-                known.ok_or_else(|| format!("there is no protocol `{name}`"))?.card().title
+                known.ok_or_else(|| format!("there is no protocol `{name}`"))?.info().title
             }
             None => "",
         };

@@ -163,7 +163,7 @@ impl Paper {
         let figures: Vec<Figure> = figures.map(figure).collect::<Result<_, Error>>()?;
         let own: Vec<(String, Vec<Run>)> =
             figures.iter().map(|figure| (figure.name.clone(), figure.runs.clone())).collect();
-        let settled = |figure: Figure| {
+        let resolved = |figure: Figure| {
             let file = figure.file.clone();
             let others = match &figure.runs_of {
                 None => &[][..],
@@ -174,10 +174,10 @@ impl Paper {
                     }
                 },
             };
-            figure.settled(others).map_err(|message| wrong(&file, message))
+            figure.resolved(others).map_err(|message| wrong(&file, message))
         };
         let figures: Vec<Figure> =
-            figures.into_iter().map(settled).collect::<Result<_, Error>>()?;
+            figures.into_iter().map(resolved).collect::<Result<_, Error>>()?;
         let known = |name: &&String| figures.iter().any(|figure| figure.is_meant(name));
         if !(paper.cost.is_finite() && paper.cost >= 0.0) {
             return Err(wrong("paper", format!("cost: {} is no number of seconds", paper.cost)));
@@ -213,7 +213,7 @@ mod tests {
     use tidegate_core::Span;
 
     use super::*;
-    use crate::observe::Part;
+    use crate::observe::Measurement;
 
     #[test]
     fn every_run_of_every_figure_has_a_plan() {
@@ -326,13 +326,13 @@ mod tests {
         let figure = &paper.figures[0];
         assert_eq!((paper.name.as_str(), figure.name.as_str()), ("x", "7a"));
         let recording = figure.recording(&figure.runs[0]);
-        let parts = [Part::Traces, Part::Windows, Part::Queues];
+        let parts = [Measurement::Traces, Measurement::Windows, Measurement::Queues];
         let expected = Recording { interval: Some(Span::us(10)), parts: parts.into(), real: false };
         assert_eq!(recording, expected);
         let hidden = FIGURE.replace("name = 'a'\n", "name = 'a'\ndrawn = false\n");
         let paper = Paper::read("x", &[("figure-1", &hidden), ("paper", PAPER)], false).unwrap();
         let figure = &paper.figures[0];
-        assert_eq!(figure.recording(&figure.runs[0]).parts, [Part::Traces].into());
+        assert_eq!(figure.recording(&figure.runs[0]).parts, [Measurement::Traces].into());
     }
 
     #[test]

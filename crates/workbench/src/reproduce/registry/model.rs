@@ -17,14 +17,14 @@ pub(crate) struct Model {
     starts: Vec<(f64, f64)>,
     until_us: f64,
     /// All that decides its trajectories, as JSON with keys in order.
-    pub(crate) said: String,
+    pub(crate) source: String,
 }
 
 /// As the registry has it.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Said {
-    law: SaidLaw,
+struct ModelTable {
+    law: LawName,
     gbps: f64,
     base_rtt_us: f64,
     gamma: f64,
@@ -40,14 +40,14 @@ struct Said {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
-enum SaidLaw {
+enum LawName {
     QueueLength,
     Delay,
     Gradient,
     Power,
 }
 
-impl Said {
+impl ModelTable {
     /// What is out of its range, if anything.
     fn fault(&self) -> Option<&'static str> {
         let above_zero = [self.gbps, self.base_rtt_us, self.update_us, self.until_us];
@@ -73,24 +73,25 @@ impl<'de> Deserialize<'de> for Model {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Model, D::Error> {
         let table = toml::Table::deserialize(deserializer)?;
         let text = serde_json::to_string(&table).map_err(D::Error::custom)?;
-        let said: Said = table.try_into().map_err(|error: toml::de::Error| {
+        let source: ModelTable = table.try_into().map_err(|error: toml::de::Error| {
             D::Error::custom(format!("model: {}", error.message()))
         })?;
-        if let Some(fault) = said.fault() {
+        if let Some(fault) = source.fault() {
             return Err(D::Error::custom(format!("model: {fault}")));
         }
-        let Said { gbps, base_rtt_us, gamma, update_us, increase_kb, forward_us, .. } = said;
-        let law = match said.law {
-            SaidLaw::QueueLength => Law::QueueLength,
-            SaidLaw::Delay => Law::Delay,
-            SaidLaw::Gradient => Law::Gradient,
-            SaidLaw::Power => Law::Power,
+        let ModelTable { gbps, base_rtt_us, gamma, update_us, increase_kb, forward_us, .. } =
+            source;
+        let law = match source.law {
+            LawName::QueueLength => Law::QueueLength,
+            LawName::Delay => Law::Delay,
+            LawName::Gradient => Law::Gradient,
+            LawName::Power => Law::Power,
         };
         let delayed = |forward_us| Feedback::Delayed { forward_us };
         let feedback = forward_us.map_or(Feedback::Instant, delayed);
         let link = Bottleneck { gbps, base_rtt_us };
         let windows = Windows { link, law, gamma, update_us, increase_kb, feedback };
-        Ok(Model { windows, starts: said.starts, until_us: said.until_us, said: text })
+        Ok(Model { windows, starts: source.starts, until_us: source.until_us, source: text })
     }
 }
 
@@ -103,7 +104,7 @@ impl Model {
         let every_us = self.windows.link.base_rtt_us / POINTS;
         let followed = Followed::new(self.windows, &self.starts, self.until_us, every_us)?;
         Ok(Observations {
-            digest: self.said.clone(),
+            digest: self.source.clone(),
             duration_us: self.until_us,
             model: Some(followed),
             ..Observations::default()
@@ -128,12 +129,12 @@ mod tests {
         assert_eq!((trajectories[1].points.len(), trajectories[1].points[0]), (33, (100.0, 300.0)));
         let delayed: Model = toml::from_str(&format!("{TEXT}forward_us = 5.0")).unwrap();
         assert_eq!(delayed.windows.feedback, Feedback::Delayed { forward_us: 5.0 });
-        assert!(delayed.said != model.said && delayed.follow().is_ok());
+        assert!(delayed.source != model.source && delayed.follow().is_ok());
     }
 
     #[test]
     fn a_wrong_model_is_refused() {
-        for (from, to, said) in [
+        for (from, to, source) in [
             ("'power'", "'force'", "unknown variant `force`"),
             ("gamma = 0.9", "gamma = 1.5", "`gamma` is above zero and at most 1"),
             ("gamma", "gama", "unknown field `gama`"),
@@ -145,7 +146,7 @@ mod tests {
         ] {
             assert!(TEXT.contains(from), "{from}");
             let error = toml::from_str::<Model>(&TEXT.replacen(from, to, 1)).unwrap_err();
-            assert!(error.to_string().contains(said), "{to}: {error}");
+            assert!(error.to_string().contains(source), "{to}: {error}");
         }
     }
 }

@@ -98,7 +98,7 @@ mod tests {
                     columns = ['a', 'b']\nbest = 'most'\n\
                     cells = { metric = 'arrived', run = '{column}, *, {row}', pick = 'most', \
                     sustained = 0.5 }\n";
-        let figure = Figure::read("figure-1", text, false).unwrap().settled(&[]).unwrap();
+        let figure = Figure::read("figure-1", text, false).unwrap().resolved(&[]).unwrap();
         let seen = |run: usize| {
             let name = figure.runs[run].name.as_str();
             let arrived_gbps = match name {
@@ -120,10 +120,10 @@ mod tests {
              | in | 0.25 | 1 | 0.625 |\n| out | 1 |  | 1 |"
         );
         let other = text.replace("{column}, *", "c, *");
-        let refused = Figure::read("figure-1", &other, false).unwrap().settled(&[]).unwrap_err();
+        let refused = Figure::read("figure-1", &other, false).unwrap().resolved(&[]).unwrap_err();
         assert!(refused.contains("table \"Goodput\": there is no run `c, *, in`"), "{refused}");
         let other = text.replace(", pick = 'most', sustained = 0.5", "");
-        let refused = Figure::read("figure-1", &other, false).unwrap().settled(&[]).unwrap_err();
+        let refused = Figure::read("figure-1", &other, false).unwrap().resolved(&[]).unwrap_err();
         assert!(refused.contains("`a, *, in` means one has to be picked"), "{refused}");
     }
 }

@@ -1,10 +1,10 @@
 //! What follows from the path, against the authors' settings.
 
-use super::super::calendar::{Calendar, Facts, Stage};
+use super::super::calendar::{Calendar, FabricProperties, Stage};
 use super::*;
 
 /// At 100 and 400 Gbit/s, with packets of 1,500 B and 40 B of control, four links of 0.65 us.
-fn authors() -> Facts {
+fn authors() -> FabricProperties {
     let (host, core) = (Rate::gbps(100), Rate::gbps(400));
     let round_trip = |bytes: u64| {
         let links = host.serialise(bytes).times(2) + core.serialise(bytes).times(2);
@@ -12,7 +12,7 @@ fn authors() -> Facts {
     };
     let data_rtt = round_trip(1500);
     assert_eq!(data_rtt, Span::ns(5_800));
-    Facts {
+    FabricProperties {
         control_rtt: round_trip(40),
         blocked: Span::ns(300),
         packet: host.serialise(1500),
@@ -23,10 +23,10 @@ fn authors() -> Facts {
 
 #[test]
 fn constants_are_those_of_the_authors_setting() {
-    let facts = authors();
-    assert_eq!(facts.bdp_packets, 49);
-    assert_eq!(facts.control_rtt, Span::ps(5_216_000));
-    let calendar = Calendar::new(&DcpimParams::default(), &facts);
+    let properties = authors();
+    assert_eq!(properties.bdp_packets, 49);
+    assert_eq!(properties.control_rtt, Span::ps(5_216_000));
+    let calendar = Calendar::new(&DcpimParams::default(), &properties);
     assert_eq!(calendar.iteration, Span::ps(6_780_800));
     assert_eq!(calendar.phase, Span::ps(27_123_200));
     // 56.5 packets of 120 ns a channel, rounded down as there.
@@ -47,14 +47,14 @@ fn constants_are_those_of_the_authors_setting() {
 #[test]
 fn a_round_has_room_for_packets_in_the_way() {
     let packet = Rate::gbps(10).serialise(4176);
-    let facts = Facts {
+    let properties = FabricProperties {
         control_rtt: Span::us(4),
         blocked: packet.times(2),
         packet,
         request: Rate::gbps(10).serialise(84),
         bdp_packets: 4,
     };
-    let calendar = Calendar::new(&DcpimParams::default(), &facts);
+    let calendar = Calendar::new(&DcpimParams::default(), &properties);
     assert_eq!(calendar.iteration, Span::us(4) + packet.times(4));
     assert!(calendar.quota >= 1);
 }

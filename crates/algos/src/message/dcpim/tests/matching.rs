@@ -94,7 +94,7 @@ fn grants_go_to_the_shortest_first_and_to_anybody_later() {
     for seed in 0..400 {
         for number in [1, 2] {
             let mut bench = sender(&DcpimParams::default(), 1..4);
-            bench.host.turns = Rng::stream(seed, Domain::Transport, 0);
+            bench.host.draws = Rng::stream(seed, Domain::Transport, 0);
             let now = round(1, number) + Span::us(1);
             for (src, remaining) in [(1, 300), (2, 100), (3, 200)] {
                 bench.tell(now, src, request(1, number as u32, 3, remaining));

@@ -5,7 +5,7 @@ use alloc::vec::Vec;
 use tidegate_core::{Body, Frame, Rate};
 
 use super::*;
-use crate::testbed::{
+use crate::harness::{
     self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, Subject, message, receive, transmit, trials,
 };
 
@@ -15,7 +15,7 @@ mod delivery;
 mod matching;
 mod tokens;
 
-type Net = testbed::Net<Dcpim>;
+type Net = harness::Net<Dcpim>;
 
 const MTU: u32 = 1460;
 /// A full packet on the wire of this project: 1,540 B.
@@ -28,7 +28,7 @@ fn context(host: u32) -> HostContext {
         fabric_base_rtt: Span::ps(5_524_800),
         fabric_control_rtt: Span::ps(5_233_600),
         bdp_bytes: 75_460.0,
-        ..testbed::context(host)
+        ..harness::context(host)
     }
 }
 

@@ -6,7 +6,7 @@ use tidegate_core::{Frame, Rate};
 
 use super::header::{Credit, Data, Done, Nack, Request, Stop};
 use super::*;
-use crate::testbed::{
+use crate::harness::{
     self, Checking, FORGED, Faults, NoPaths, RATE, Subject, all_sent, kinds, message, tell,
     tell_with, transmit, trials,
 };
@@ -15,12 +15,12 @@ mod credits;
 mod delivery;
 mod silence;
 
-type Net = testbed::Net<ExpressPass>;
+type Net = harness::Net<ExpressPass>;
 
 const MTU: u32 = 1458;
 
 fn context_at(host: u32, nic_rate: Rate) -> HostContext {
-    HostContext { nic_rate, spraying: false, ..testbed::context(host) }
+    HostContext { nic_rate, spraying: false, ..harness::context(host) }
 }
 
 /// Credits of 84 bytes, all of them.
@@ -41,7 +41,7 @@ fn host(number: u32, params: &ExpressPassParams) -> ExpressPass {
 }
 
 /// Packets stay in their order, and nothing happens to them.
-const NO_FAULTS: Faults = Faults { jitter: Span::ZERO, ..testbed::NO_FAULTS };
+const NO_FAULTS: Faults = Faults { jitter: Span::ZERO, ..harness::NO_FAULTS };
 
 impl Subject for ExpressPass {
     const IN_ORDER: bool = true;

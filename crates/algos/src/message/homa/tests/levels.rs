@@ -148,12 +148,12 @@ fn what_the_fabric_has_is_used_from_the_lowest_up() {
 
 #[test]
 fn a_stack_is_fitted_to_what_is_sent_and_says_where_it_cannot() {
-    let facts = context(0).facts();
+    let properties = context(0).properties();
     let mut fitted = Fitted::default();
-    let said = Homa::fit(&mut fitted, &facts, &SizeMix::default()).unwrap();
+    let said = Homa::fit(&mut fitted, &properties, &SizeMix::default()).unwrap();
     assert!(said.contains("cut evenly up to 100940 B"), "{said}");
     let before = Settings::new(&fitted, &context(0)).levels;
-    assert_eq!(Homa::fit(&mut fitted, &facts, &workload!("homa-w1")), None);
+    assert_eq!(Homa::fit(&mut fitted, &properties, &workload!("homa-w1")), None);
     let after = Settings::new(&fitted, &context(0));
     assert_eq!((before.scheduled, after.levels.scheduled), (4, 1));
     assert_eq!(after.overcommitment, 1, "as many as scheduled levels");

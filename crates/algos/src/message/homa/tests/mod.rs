@@ -6,7 +6,7 @@ use tidegate_core::Frame;
 
 use super::header::{Ack, Data, Grant, NeedAck, Resend, pair};
 use super::*;
-use crate::testbed::{
+use crate::harness::{
     self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, RATE, Subject, kinds, message, tell,
     tell_with, trials,
 };
@@ -17,13 +17,13 @@ mod incast;
 mod levels;
 mod patience;
 
-type Net = testbed::Net<Homa>;
+type Net = harness::Net<Homa>;
 
 const MTU: u32 = 1442;
 const TIMEOUT: Span = Span::ms(5);
 
 fn context(host: u32) -> HostContext {
-    HostContext { mtu: MTU, ..testbed::context(host) }
+    HostContext { mtu: MTU, ..harness::context(host) }
 }
 
 fn fitted(params: HomaParams) -> Fitted {
@@ -64,7 +64,7 @@ impl Subject for Homa {
 
 /// Everything that a host sends now: where to, at which priority, and what it says.
 fn all_sent(host: &mut Homa, now: Time) -> Vec<(u32, u8, Header)> {
-    let sent = testbed::all_sent(host, now).into_iter();
+    let sent = harness::all_sent(host, now).into_iter();
     sent.map(|(frame, header)| (frame.dst, frame.priority, header)).collect()
 }
 

@@ -61,9 +61,9 @@ fn receiver_credits_the_shortest_message_first_or_all_in_turns() {
             .collect::<Vec<_>>()
     };
     let srpt = completed(Policy::Srpt);
-    let turns = completed(Policy::RoundRobin);
+    let schedule = completed(Policy::RoundRobin);
     // Bytes before the last of each message under either rule.
-    for (times, megabytes) in [(srpt, [10.6, 6.6, 3.5, 1.3]), (turns, [10.6, 9.7, 7.9, 5.2])] {
+    for (times, megabytes) in [(srpt, [10.6, 6.6, 3.5, 1.3]), (schedule, [10.6, 9.7, 7.9, 5.2])] {
         for (took, megabytes) in times.iter().zip(megabytes) {
             let expected = megabytes * 80.0 * 1538.0 / 1458.0;
             assert!(
@@ -82,12 +82,12 @@ fn csn(rules: Rules, credited: u64, receivers: u32) -> Vec<bool> {
         host.submit(Time::ZERO, message(dst, dst, 10_000_000), &NoPaths);
     }
     tell(&mut host, Time::ZERO, 1, &credit(credited * 1538));
-    let mut said = Vec::new();
+    let mut announced = Vec::new();
     while let Some(data) = next_data(&mut host, Time::ZERO) {
-        said.push(data.sender_congested);
+        announced.push(data.sender_congested);
     }
-    assert_eq!(said.len() as u64, credited);
-    said
+    assert_eq!(announced.len() as u64, credited);
+    announced
 }
 
 #[test]
@@ -95,16 +95,16 @@ fn sender_is_congested_by_the_credit_it_holds() {
     // Half a BDP is 32.5 packets. The paper counts the packet that leaves, its authors' simulator
     // what remains.
     for receivers in [1, 2] {
-        let said = csn(Rules::Paper, 35, receivers);
-        assert_eq!(said.iter().filter(|&&said| said).count(), 3, "{said:?}");
-        assert!(said[..3].iter().all(|&said| said));
+        let announced = csn(Rules::Paper, 35, receivers);
+        assert_eq!(announced.iter().filter(|&&announced| announced).count(), 3, "{announced:?}");
+        assert!(announced[..3].iter().all(|&announced| announced));
     }
     assert!(
-        csn(Rules::PublishedCode, 35, 1).iter().all(|&said| !said),
+        csn(Rules::PublishedCode, 35, 1).iter().all(|&announced| !announced),
         "a single message never says so"
     );
-    let said = csn(Rules::PublishedCode, 35, 2);
-    assert_eq!(said.iter().filter(|&&said| said).count(), 2, "{said:?}");
+    let announced = csn(Rules::PublishedCode, 35, 2);
+    assert_eq!(announced.iter().filter(|&&announced| announced).count(), 2, "{announced:?}");
 }
 
 #[test]
@@ -150,8 +150,8 @@ fn a_receiver_hears_of_congestion_by_the_signal_chosen() {
     let (short, long) = (Span::ns(5_999), Span::us(6));
     for (chosen, signal) in SIGNALS.into_iter().enumerate() {
         assert_eq!(bucket_after(signal, false, short, short), 1.0, "{signal:?}: below");
-        let said = [(true, short, short), (false, short, long), (false, long, short)];
-        for (number, (marked, peak, late)) in said.into_iter().enumerate() {
+        let announced = [(true, short, short), (false, short, long), (false, long, short)];
+        for (number, (marked, peak, late)) in announced.into_iter().enumerate() {
             let bucket = bucket_after(signal, marked, peak, late);
             match number == chosen {
                 true => assert!(bucket < 0.2, "{signal:?}: {bucket} BDP"),

@@ -6,7 +6,7 @@ use tidegate_core::{Body, Frame};
 
 use super::header::{Credit, Data};
 use super::*;
-use crate::testbed::{
+use crate::harness::{
     self, Checking, FORGED, Faults, NO_FAULTS, NoPaths, RATE, Subject, kinds, message, receive,
     tell, transmit, trials,
 };
@@ -19,7 +19,7 @@ mod eligible;
 mod patience;
 mod sizes;
 
-type Net = testbed::Net<Sird>;
+type Net = harness::Net<Sird>;
 
 const MTU: u32 = 1458;
 const POLICIES: [Policy; 4] = [Policy::Srpt, Policy::RoundRobin, Policy::Weighted, Policy::Strict];
@@ -27,7 +27,7 @@ const SIGNALS: [NetworkSignal; 3] =
     [NetworkSignal::Ecn, NetworkSignal::Delay, NetworkSignal::PeakHopDelay];
 
 fn context(host: u32) -> HostContext {
-    HostContext { priorities: 2, ..testbed::context(host) }
+    HostContext { priorities: 2, ..harness::context(host) }
 }
 
 /// At 100 Gbit/s, with a BDP of 100 KB.

@@ -2,8 +2,8 @@
 
 use super::super::header::{Request, Resend};
 use super::*;
+use crate::harness::tell_with;
 use crate::kit::step::MOST_WAITING;
-use crate::testbed::tell_with;
 
 /// A host with a long message to host 1.
 fn sending() -> Sird {

@@ -1,0 +1,186 @@
+//! Message lists of other simulators: the same messages at the same times, drawn as their
+//! generators draw them, whatever this simulator's own generator does.
+
+use tidegate_core::Time;
+use tidegate_core::workload::{Arrival, Distribution, Sampling, Sizes};
+
+use super::mersenne::Mersenne;
+use super::sizes::sampling_name;
+use crate::error::Error;
+use crate::read::keys::{Key, Optional, Shape, key};
+use crate::read::table::{Table, Word};
+
+pub(crate) const GENERATOR: Key = key(
+    "generator",
+    Shape::Word(&["tidegate", "sird-simulator", "python"]),
+    Optional,
+    "Whose generator draws the messages: this simulator's unless set. sird-simulator: those of \
+     github.com/epfl-dcsl/SIRD-Simulator, message for message, under every seed: each host has an \
+     MT19937 for gaps, one for sizes and one for receivers. python: one MT19937, seeded as \
+     Python's random by the seed, draws for each message the gap, the size, the sender and the \
+     receiver; times are whole nanoseconds, sizes at least 100 B. Both draw from time 0 on; what \
+     would begin before `start` is left out.",
+);
+
+pub(crate) const GENERATOR_SEED: Key = key(
+    "generator_seed",
+    Shape::Count { min: 0, max: u64::MAX },
+    Optional,
+    "Of python: what it is seeded with, under every seed; the scenario's seed unless set.",
+);
+
+/// What another simulator's generator is given.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Given<'a> {
+    pub(crate) hosts: u32,
+    /// Mean time between two messages of a host.
+    pub(crate) mean_gap_ps: f64,
+    pub(crate) sizes: &'a Distribution,
+    pub(crate) seed: u64,
+    /// Messages begin before this.
+    pub(crate) until: Time,
+}
+
+/// The list of the generator that the table names, in order of time; none where that is this
+/// simulator's own.
+pub(crate) fn list<'a>(
+    table: &Table,
+    sizes: &'a Sizes,
+    given: impl FnOnce(&'a Distribution) -> Given<'a>,
+) -> Result<Option<Vec<Arrival>>, Error> {
+    let generator = match table.find::<Word>("generator") {
+        None | Some(Word("tidegate")) => None,
+        Some(Word(generator)) => Some(generator),
+    };
+    if generator != Some("python") && table.item("generator_seed").is_some() {
+        return Err(table.error("generator_seed", "no such key where generator is not \"python\""));
+    }
+    let Some(generator) = generator else { return Ok(None) };
+    let is_given = |key: &&str| table.item(key).is_some();
+    if let Some(key) = ["senders", "receivers"].into_iter().find(is_given) {
+        return Err(table.error(key, format!("no such key: {generator:?} draws for all hosts")));
+    }
+    let Sizes::Drawn(sizes) = sizes else {
+        let expected = format!("a distribution, from which {generator:?} draws");
+        return Err(table.error("sizes", expected));
+    };
+    let wanted = if generator == "python" { Sampling::Linear } else { Sampling::Logarithmic };
+    if sizes.sampling != wanted {
+        let [found, wanted] = [sizes.sampling, wanted].map(sampling_name);
+        let expected = format!("{wanted:?}, as {generator:?} draws between points");
+        return Err(table.error_found("sampling", format!("{found:?}"), expected));
+    }
+    let given = given(sizes);
+    let mut list = if generator == "python" { python(given) } else { sird_simulator(given) };
+    let start: Time = table.get("start");
+    list.retain(|arrival| arrival.at >= start);
+    Ok(Some(list))
+}
+
+/// As SIRD's simulator draws (github.com/epfl-dcsl/SIRD-Simulator, commit f2be06a): host j has a
+/// generator for gaps and one for sizes, both seeded 134 j + 1, and one for receivers, seeded j.
+fn sird_simulator(Given { hosts, mean_gap_ps, sizes, until, .. }: Given<'_>) -> Vec<Arrival> {
+    let mut arrivals = Vec::new();
+    for src in 0..hosts {
+        let [mut gaps, mut draws] = [134 * src + 1; 2].map(Mersenne::new);
+        let mut receivers = Mersenne::new(src);
+        let mut at_ps = 0.0;
+        loop {
+            at_ps -= (1.0 - gaps.canonical()).ln() * mean_gap_ps;
+            let at = Time::ps(at_ps.round() as u64);
+            if at >= until {
+                break;
+            }
+            let bytes = (logarithmic(sizes, draws.canonical()) as u64).max(4);
+            let other = receivers.below(hosts - 1);
+            arrivals.push(Arrival { at, src, dst: other + u32::from(other >= src), bytes });
+        }
+    }
+    arrivals.sort_by_key(|arrival| arrival.at);
+    arrivals
+}
+
+/// A size where logarithms to base ten rise linearly, which is what rounds a size that is listed
+/// down: 1,442 B come out as 1,441.99.
+fn logarithmic(sizes: &Distribution, u: f64) -> f64 {
+    let points = &sizes.points;
+    let next = points.iter().position(|&(_, cdf)| u <= cdf).unwrap_or(points.len() - 1);
+    let (size, cdf) = points[next];
+    let (below, below_cdf) = if next == 0 { (size, 0.0) } else { points[next - 1] };
+    if cdf <= below_cdf {
+        return below;
+    }
+    let (from, to) = (below.log10(), size.log10());
+    10f64.powf(from + (to - from) * (u - below_cdf) / (cdf - below_cdf))
+}
+
+/// As a script draws that has Python's `random` alone: `expovariate`, `random`, `randrange` twice.
+fn python(Given { hosts, mean_gap_ps, sizes, seed, until }: Given<'_>) -> Vec<Arrival> {
+    let mut rng = Mersenne::of_python(seed);
+    let mean_gap_ns = mean_gap_ps / 1e3 / f64::from(hosts);
+    let (mut arrivals, mut at_ns) = (Vec::new(), 0.0);
+    loop {
+        at_ns -= (1.0 - rng.random()).ln() * mean_gap_ns;
+        let at = Time::ps(at_ns as u64 * 1000);
+        if at >= until {
+            return arrivals;
+        }
+        let bytes = (sizes.quantile(rng.random()) as u64).max(100);
+        let src = rng.randrange(hosts);
+        let other = rng.randrange(hosts - 1);
+        arrivals.push(Arrival { at, src, dst: other + u32::from(other >= src), bytes });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compile::sizes;
+
+    fn given<'a>(sizes: &'a Distribution, hosts: u32, load: f64, gbps: f64, ms: f64) -> Given<'a> {
+        let mean_gap_ps = sizes.mean_bytes * 8e3 / (load * gbps);
+        let until = Time::ps((ms * 1e9) as u64);
+        Given { hosts, mean_gap_ps, sizes, seed: 1, until }
+    }
+
+    fn told(arrivals: &[Arrival]) -> (usize, u64) {
+        (arrivals.len(), arrivals.iter().map(|arrival| arrival.bytes).sum())
+    }
+
+    /// Messages and bytes of the lists that SIRD's own program has made, and its first messages.
+    #[test]
+    fn messages_are_those_of_sird_s_simulator() {
+        for (name, load, ms, messages, bytes) in [
+            ("wkc", 0.5, 5.0, 1_705, 3_829_420_118),
+            ("wkc", 0.8, 2.465, 1_342, 2_927_271_660),
+            ("wkc", 0.8, 3.0, 1_629, 3_544_690_951),
+            ("wka", 0.5, 0.5, 153_448, 486_831_166),
+        ] {
+            let sizes = sizes::builtin(name);
+            let list = sird_simulator(given(&sizes, 144, load, 100.0, ms));
+            assert_eq!(told(&list), (messages, bytes), "{name} {load} {ms} ms");
+            if (name, load) == ("wkc", 0.5) {
+                let first = list.iter().map(|of| (of.at.as_ps() / 1000, of.src, of.dst, of.bytes));
+                let first: Vec<_> = first.take(4).collect();
+                let theirs = [
+                    (3, 47, 16, 1441),
+                    (1960, 46, 113, 1441),
+                    (3304, 87, 94, 1441),
+                    (11_025, 118, 135, 1524),
+                ];
+                assert_eq!(first, theirs);
+            }
+        }
+    }
+
+    #[test]
+    fn messages_are_those_of_a_script_in_python() {
+        let sizes = sizes::builtin("lb-dctcp");
+        let list = python(given(&sizes, 256, 0.170_759, 25.0, 40.0));
+        assert_eq!(told(&list), (3_131, 4_865_793_759));
+        let first = list.iter().map(|of| (of.at.as_ps() / 1000, of.src, of.dst, of.bytes));
+        let theirs =
+            [(1807, 32, 66, 3_423_012), (3379, 241, 166, 1_609_624), (9359, 249, 7, 20_995)];
+        assert_eq!(first.take(3).collect::<Vec<_>>(), theirs);
+    }
+}

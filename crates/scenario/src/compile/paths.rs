@@ -1,0 +1,173 @@
+//! What protocols are told of a fabric, and what relative sizes are relative to.
+
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
+
+use tidegate_core::fabric::{Fabric, Node};
+use tidegate_core::routes::Routes;
+use tidegate_core::{FabricProperties, Path};
+
+/// The facts of a fabric whose hosts are known to be connected; `bdp_bytes` where the scenario sets
+/// it.
+///
+/// # Errors
+/// Where the tables of its paths would not fit in memory.
+pub(crate) fn properties(
+    fabric: &Fabric,
+    bdp_bytes: Option<f64>,
+) -> Result<FabricProperties, String> {
+    Ok(FabricProperties::of(fabric, Routes::new(fabric)?.reach(), bdp_bytes))
+}
+
+/// The quickest path between two hosts of one switch, without telemetry; none where no switch has
+/// two.
+pub(crate) fn shortest(fabric: &Fabric, properties: &FabricProperties) -> Option<Path> {
+    let routes = Routes::new(fabric).ok()?;
+    let mut racks: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
+    for host in 0..fabric.hosts.len() as u32 {
+        if let Node::Switch(switch) = routes.edge(routes.uplink(host)).to {
+            racks.entry(switch).or_default().push(host);
+        }
+    }
+    // Of a rack the two hosts of the quickest links are the closest.
+    let link = |host: &u32| {
+        let edge = routes.edge(routes.uplink(*host));
+        (edge.delay, Reverse(edge.rate))
+    };
+    racks.values_mut().for_each(|hosts| hosts.sort_by_key(link));
+    let pairs = racks.values().filter_map(|hosts| Some((*hosts.first()?, *hosts.get(1)?)));
+    let (a, b) = pairs.min_by_key(|&(a, b)| routes.base_rtt(a, b))?;
+    let rates = routes.path(a, b).into_iter().map(|port| routes.edge(port).rate);
+    Some(Path {
+        base_rtt: routes.base_rtt(a, b),
+        bottleneck_rate: rates.min().unwrap_or(properties.slowest),
+        hops: 1,
+        ..properties.path()
+    })
+}
+
+/// Whether any packet can choose: some switch has several ways to some host while all links work.
+pub(crate) fn differ(fabric: &Fabric) -> bool {
+    let Ok(routes) = Routes::new(fabric) else { return true };
+    // Hosts of one switch are reached alike, so the first of each stands for all.
+    let mut seen = BTreeSet::new();
+    let leaf = |a, b| match (a, b) {
+        (Node::Host(host), Node::Switch(leaf)) | (Node::Switch(leaf), Node::Host(host)) => {
+            Some((host, leaf))
+        }
+        _ => None,
+    };
+    let ends = fabric.links.iter().filter_map(|link| leaf(link.a, link.b));
+    let hosts: Vec<u32> =
+        ends.filter(|(_, leaf)| seen.insert(*leaf)).map(|(host, _)| host).collect();
+    let switches = 0..fabric.switches.len() as u32;
+    switches.into_iter().any(|switch| {
+        hosts.iter().any(|&host| {
+            let mut several = false;
+            routes.egress(switch, host, |ways| {
+                several = true;
+                ways.port(0)
+            });
+            several
+        })
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::load;
+    use tidegate_core::{Rate, Span};
+
+    fn fabric(fabric: &str) -> Fabric {
+        let text = format!(
+            "duration = '1ms'\nfabric = {fabric}\ntransport = {{ protocol = 'swift' }}\nflows = \
+             [{{ src = 'h0', dst = 'h1' }}]"
+        );
+        load(&text, "x.toml", &[]).unwrap().fabric
+    }
+
+    fn of(text: &str) -> FabricProperties {
+        properties(&fabric(text), None).unwrap()
+    }
+
+    #[test]
+    fn base_rtt_is_arithmetic() {
+        // One switch: two links there and back, 4,176 B and 84 B at 80 ps a byte.
+        let star = of("{ kind = 'star' }");
+        assert_eq!(star.base_rtt, Span::us(4) + Span::ps(2 * 80 * (4176 + 84)));
+        assert_eq!((star.hops, star.host_rate), (1, Rate::gbps(100)));
+        // Six links of 245 ns and five switches of 600 ns, both ways; 40 ps a byte.
+        let clos = of("{ preset = 'poseidon-clos' }");
+        assert_eq!(clos.base_rtt, Span::ns(12 * 245 + 10 * 600) + Span::ps(6 * 40 * (4176 + 84)));
+        assert_eq!(clos.hops, 5);
+        // 28 us of propagation; 1,080 B and 84 B twice at 320 and four times at 80 ps a byte.
+        let powertcp = of("{ preset = 'powertcp-fat-tree' }");
+        assert_eq!(powertcp.base_rtt, Span::us(28) + Span::ps((2 * 320 + 4 * 80) * (1080 + 84)));
+        assert_eq!(
+            (powertcp.hops, powertcp.host_rate, powertcp.slowest),
+            (5, Rate::gbps(25), Rate::gbps(25))
+        );
+        let bdp = powertcp.base_rtt.as_s_f64() * 25e9 / 8.0;
+        assert!((powertcp.bdp_bytes - bdp).abs() < 1.0);
+    }
+
+    #[test]
+    fn shortest_is_within_a_rack_over_its_quickest_links() {
+        let shortest = |text: &str| {
+            let fabric = fabric(text);
+            shortest(&fabric, &properties(&fabric, None).unwrap())
+        };
+        let racks = "kind = 'leaf-spine', racks = 3, spines = 1";
+        let near = shortest(&format!("{{ {racks}, hosts_per_rack = 2 }}")).unwrap();
+        assert_eq!((near.base_rtt, near.hops), (of("{ kind = 'star' }").base_rtt, 1));
+        assert!(near.fabric_base_rtt > near.base_rtt);
+        assert!(shortest(&format!("{{ {racks}, hosts_per_rack = 1 }}")).is_none());
+        let mixed = shortest(
+            "{ kind = 'graph', hosts = ['h0', 'h1', 'h2'], switches = ['s0'], links = [
+              { a = 'h0', b = 's0', rate = '10Gbps', delay = '9us' },
+              { a = 'h1', b = 's0', rate = '40Gbps', delay = '1us' },
+              { a = 'h2', b = 's0', rate = '10Gbps', delay = '2us' } ] }",
+        );
+        let mixed = mixed.unwrap();
+        assert_eq!(mixed.base_rtt, Span::us(6) + Span::ps((800 + 200) * (4176 + 84)));
+        assert_eq!(mixed.bottleneck_rate, Rate::gbps(10));
+    }
+
+    #[test]
+    fn paths_differ_where_a_switch_has_several_ways() {
+        for one in [
+            "{ kind = 'star' }",
+            "{ kind = 'dumbbell' }",
+            "{ kind = 'parking-lot', switches = 4 }",
+            "{ kind = 'leaf-spine', racks = 3, hosts_per_rack = 2, spines = 1 }",
+        ] {
+            assert!(!differ(&fabric(one)), "{one}");
+        }
+        for several in [
+            "{ kind = 'leaf-spine', racks = 3, hosts_per_rack = 2, spines = 2 }",
+            "{ kind = 'leaf-spine', racks = 3, spines = 1, links_per_spine = 2 }",
+            "{ kind = 'fat-tree', k = 4 }",
+        ] {
+            assert!(differ(&fabric(several)), "{several}");
+        }
+    }
+
+    #[test]
+    fn longest_is_over_fewest_switches() {
+        // The detour over s2 would be quicker, but has a switch more.
+        let mixed =
+            of("{ kind = 'graph', hosts = ['h0', 'h1'], switches = ['s0', 's1', 's2'], links = [
+              { a = 'h0', b = 's0', rate = '10Gbps', delay = '1us' },
+              { a = 's1', b = 'h1', rate = '40Gbps', delay = '1us' },
+              { a = 's0', b = 's1', rate = '10Gbps', delay = '9us' },
+              { a = 's0', b = 's1', rate = '10Gbps', delay = '8us' },
+              { a = 's0', b = 's2', rate = '10Gbps', delay = '1us' },
+              { a = 's2', b = 's1', rate = '5Gbps', delay = '1us' } ] }");
+        assert_eq!(mixed.base_rtt, Span::us(20) + Span::ps((2 * 800 + 200) * (4176 + 84)));
+        assert_eq!(
+            (mixed.hops, mixed.host_rate, mixed.slowest),
+            (2, Rate::gbps(40), Rate::gbps(5))
+        );
+    }
+}

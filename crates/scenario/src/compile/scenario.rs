@@ -1,0 +1,356 @@
+//! The file as a whole.
+
+use std::path::Path;
+
+use serde_json::{Value as Json, json};
+use tidegate_algos::Protocol;
+use tidegate_core::fabric::{Fabric, Node, Routing};
+use tidegate_core::workload::{Sizes, Traffic, Workload};
+use tidegate_core::{FabricProperties, Span, Time};
+
+use super::glob::Glob;
+use super::hosts::{self, Hosts};
+use super::requirements::Requirements;
+use super::transport::{Stacks, json_params};
+use super::{
+    Course, Labels, collective, credit_queue, fabric, faults, flows, paths, pfc, sizes, switch,
+    traffic, transport,
+};
+use crate::error::{Error, nearest, one_of};
+use crate::load;
+use crate::plan::{Output, Plan, QUANTITIES};
+use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
+use crate::read::table::{Or, Table};
+
+/// Keys of the file.
+pub(crate) const ROOT: &[&[Key]] = &[SECTIONS];
+
+static SECTIONS: &[Key] = &[
+    key("name", Shape::Text, Optional, "What results are called; the file's name unless set."),
+    key(
+        "seed",
+        Shape::Count { min: 0, max: u64::MAX },
+        Default("1"),
+        "All randomness comes from here.",
+    ),
+    key("duration", Shape::Span { min: Span::ns(1), max: LONGEST }, Required, "Simulated time."),
+    key("warmup", SPAN, Default("0us"), "Measurements leave out what happens before this."),
+    key(
+        "drain",
+        SPAN,
+        Default("0ms"),
+        "After duration, run on for at most so long to let messages finish: nothing new is \
+         submitted, unlimited flows stop, and only completion times are still taken.",
+    ),
+    key(
+        "fabric",
+        Shape::Kinds(fabric::COMMON, fabric::KINDS),
+        Required,
+        "Hosts, switches and links.",
+    ),
+    key("switch", Shape::Table(switch::KEYS), Default("{}"), "What switches do."),
+    key("transport", Shape::Table(&[transport::KEYS]), Required, "What carries the flows."),
+    key(
+        "protocols",
+        Shape::ByProtocol(&[transport::TUNING]),
+        Optional,
+        "Presets and parameters of protocols wherever they appear, whether or not this run uses \
+         them.",
+    ),
+    key("flows", Shape::Tables(&[flows::KEYS, transport::CHOICE]), Optional, "Explicit flows."),
+    key("traffic", Shape::ManyKinds(traffic::COMMON, traffic::KINDS), Optional, "Generated flows."),
+    key("hosts", Shape::Table(&[hosts::KEYS]), Default("{}"), "What hosts do."),
+    key("faults", Shape::Table(&[faults::KEYS]), Optional, "What goes wrong."),
+    key("output", Shape::Table(&[OUTPUT]), Default("{}"), "What is recorded."),
+];
+
+pub(crate) static OUTPUT: &[Key] = &[
+    key(
+        "histograms",
+        Shape::Flag,
+        Optional,
+        "Percentiles of queues at every port; on in small fabrics unless set.",
+    ),
+    key(
+        "timeseries",
+        Shape::Or(&["off"], &INTERVAL),
+        Default("off"),
+        "Interval at which flows and queues are sampled.",
+    ),
+    key(
+        "quantities",
+        Shape::Names,
+        Optional,
+        "What of them is recorded: delivered_bytes, goodput_gbps and window_bytes of flows; of \
+         ports queue_bytes, mean_queue_bytes (over the interval), sent_gbps (on the wire) and \
+         paused_us. All but mean_queue_bytes and sent_gbps unless set.",
+    ),
+    key(
+        "ports",
+        Shape::Globs,
+        Optional,
+        "Ports that time series are of, by name or wildcard: \"tor0>h*\". All unless set.",
+    ),
+];
+
+/// Which quantities the time series are of.
+fn quantities(output: &Table) -> Result<Vec<&'static str>, Error> {
+    let Some(wanted) = output.find::<&[String]>("quantities") else {
+        return Ok(QUANTITIES.iter().filter(|(_, usual)| *usual).map(|(name, _)| *name).collect());
+    };
+    let known = || QUANTITIES.iter().map(|(name, _)| *name);
+    match wanted.iter().find(|name| !known().any(|known| known == *name)) {
+        Some(name) => Err(output
+            .error_found("quantities", format!("{name:?}"), one_of(known()))
+            .meant(nearest(name, known()))),
+        None => Ok(known().filter(|known| wanted.iter().any(|name| name == known)).collect()),
+    }
+}
+
+/// Which directions of links the time series are of, where not all.
+fn ports(output: &Table, fabric: &Fabric) -> Result<Option<Vec<u32>>, Error> {
+    let Some(patterns) = output.find::<&[String]>("ports") else { return Ok(None) };
+    let name = |node| match node {
+        Node::Host(number) => fabric.hosts[number as usize].as_str(),
+        Node::Switch(number) => fabric.switches[number as usize].name.as_str(),
+    };
+    let names = fabric.links.iter().flat_map(|link| {
+        let (a, b) = (name(link.a), name(link.b));
+        [format!("{a}>{b}"), format!("{b}>{a}")]
+    });
+    let names: Vec<String> = names.collect();
+    let mut numbers = Vec::new();
+    for pattern in patterns {
+        let glob = Glob::new(pattern);
+        let before = numbers.len();
+        numbers.extend((0..).zip(&names).filter(|(_, name)| glob.matches(name)).map(|(i, _)| i));
+        if numbers.len() == before {
+            let found = format!("{pattern:?}, which no port matches");
+            let example = names.first().map_or("", String::as_str);
+            let expected = glob.expected(format!("ports such as {example:?}"));
+            return Err(output
+                .error_found("ports", found, expected)
+                .meant(nearest(pattern, names.iter().map(String::as_str))));
+        }
+    }
+    numbers.sort_unstable();
+    numbers.dedup();
+    Ok(Some(numbers))
+}
+
+/// Builds the plan of a checked file. `dir` is where the file lies, `stem` what it is called.
+pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> {
+    let (duration, warmup): (Time, Time) = (root.get("duration"), root.get("warmup"));
+    if warmup >= duration {
+        // What was changed is what is wrong, not what fitted before.
+        return Err(match root.is_changed("duration") {
+            true => root.error("duration", format!("more than warmup, which is {warmup}")),
+            false => root.error("warmup", format!("less than duration, which is {duration}")),
+        });
+    }
+    let course = Course { duration, seed: root.get("seed") };
+    let fabric_table: &Table = root.get("fabric");
+    let switch_table: &Table = root.get("switch");
+    let transport_table: &Table = root.get("transport");
+    let mtu = fabric_table.get::<u64>("mtu") as u32;
+
+    let mut equipped = switch::equip(switch_table, fabric::topology(fabric_table)?, mtu)?;
+    let set_bdp = transport_table.find::<u64>("bdp").map(|bytes| bytes as f64);
+    let properties = paths::properties(&equipped.fabric, set_bdp).map_err(|why| {
+        fabric_table.error_found("kind", why, "a fabric with more structure or less switches")
+    })?;
+
+    let mut stacks = Stacks::new(transport_table, root.find("protocols").unwrap_or(&[]))?;
+    let mut labels = Labels::new();
+    let mut warnings = Vec::new();
+    let workload = {
+        let hosts = Hosts::new(&equipped.fabric.hosts);
+        let context = traffic::Context { dir, fabric: &equipped.fabric, hosts: &hosts, course };
+        let flows = flows::flows(root.tables("flows"), &hosts, &mut stacks, &mut labels, course)?;
+        let tables = root.tables("traffic").iter();
+        let traffic = tables.map(|table| {
+            traffic::traffic(table, &context, &mut stacks, &mut labels, &mut warnings)
+        });
+        Workload { flows, traffic: traffic.collect::<Result<Vec<Traffic>, Error>>()? }
+    };
+    let faults = faults::faults(
+        root.find("faults"),
+        &equipped.fabric,
+        &Hosts::new(&equipped.fabric.hosts),
+        course,
+    )?;
+    if workload.flows.is_empty() && workload.traffic.is_empty() {
+        return Err(root.error_found(
+            "flows",
+            "nothing to send",
+            "at least one of [[flows]] and [[traffic]]",
+        ));
+    }
+
+    collective::fit(root.tables("traffic"), &workload.traffic)?;
+    load::overloads(root.tables("traffic"), &workload.traffic, &equipped.fabric, &mut warnings);
+
+    let requirements = Requirements::of(&stacks, &properties);
+    let differ = || paths::differ(&equipped.fabric);
+    let routing = requirements.routing(switch_table, differ, &mut warnings)?;
+    let is_left = equipped.leaves_marking();
+    let marking = if is_left { requirements.marking(switch_table)? } else { None };
+    equipped.mark(switch_table, marking, properties.bdp_bytes)?;
+    if !is_left {
+        requirements.overruled(&properties, &equipped.fabric, &mut warnings);
+    }
+    let switch::Equipped { mut fabric, pfc: said, .. } = equipped;
+    let largest = requirements.largest_packet(&properties);
+    pfc::resolve(
+        switch_table,
+        &mut fabric,
+        &said,
+        requirements.lossless(),
+        largest,
+        &mut warnings,
+    )?;
+    credit_queue::resolve(switch_table, &mut fabric, requirements.credit_queue(switch_table)?)?;
+    credit_queue::check_room(switch_table, requirements.largest_credit())?;
+    faults::check_storms(root.find("faults"), &faults, &fabric)?;
+    requirements.classes(&fabric, &mut warnings);
+    requirements.queues_of_racks(&fabric, &mut warnings);
+    requirements.overtaking(&fabric, routing, || paths::differ(&fabric), &mut warnings);
+    requirements.provide(&fabric, &properties, switch_table)?;
+    outside_domain(&stacks, &properties, &fabric, &mut warnings);
+    let stack_time = hosts::stack_time(root.get("hosts"));
+    hosts::uncovered(stack_time, properties.base_rtt, set_bdp.is_some(), &stacks, &mut warnings);
+    let output: &Table = root.get("output");
+    let (quantities, ports) = (quantities(output)?, ports(output, &fabric)?);
+    let name = root.find::<&str>("name").unwrap_or(stem).to_string();
+    let (labels, weights) = labels.into_lists();
+    let resolved = resolved(root, &name, &fabric, routing, &stacks, &workload)?;
+    let mut stacks = stacks.into_list();
+    for (number, stack) in stacks.iter_mut().enumerate() {
+        let sizes = workload.size_mix(number as u16, fabric.hosts.len() as u32, duration);
+        let said = stack.fit(&properties, &sizes);
+        warnings.extend(said.map(|said| format!("{}: {said}", stack.protocol().info().name)));
+    }
+    Ok(Plan {
+        name,
+        seed: course.seed,
+        duration,
+        warmup,
+        drain: root.get("drain"),
+        fabric,
+        routing,
+        stacks,
+        labels,
+        weights,
+        connections: transport::connections(transport_table),
+        bdp_bytes: set_bdp,
+        workload,
+        faults,
+        stack_time,
+        output: Output {
+            histograms: output.find("histograms"),
+            timeseries: match output.get("timeseries") {
+                Or::Word(_) => None,
+                Or::Value(interval) => Some(interval),
+            },
+            quantities,
+            ports,
+        },
+        warnings,
+        resolved,
+    })
+}
+
+/// Warns of protocols that are not at home on the longest path, or else on the shortest; where that
+/// says the same and more, it speaks for both.
+fn outside_domain(
+    stacks: &Stacks<'_>,
+    properties: &FabricProperties,
+    fabric: &Fabric,
+    warnings: &mut Vec<String>,
+) {
+    let shortest = paths::shortest(fabric, properties);
+    for stack in stacks.iter() {
+        let told = |path| {
+            stack.operating_point(&path, properties.host_rate.as_bps() as f64).domain_warning
+        };
+        let warning = match (told(properties.path()), shortest.and_then(told)) {
+            (Some(longest), Some(shortest)) if !shortest.contains(&longest) => Some(longest),
+            (longest, shortest) => shortest.or(longest),
+        };
+        if let Some(warning) = warning {
+            warnings.push(format!("{}: {warning}", stack.protocol().info().name));
+        }
+    }
+}
+
+/// The file with nothing left out: what was said, defaults, what protocols asked of the switches,
+/// and every parameter.
+fn resolved(
+    root: &Table,
+    name: &str,
+    fabric: &Fabric,
+    routing: Routing,
+    stacks: &Stacks<'_>,
+    workload: &Workload,
+) -> Result<Json, Error> {
+    let mut json = root.json();
+    json["name"] = json!(name);
+    json["switch"]["routing"] = json!(routing.name());
+    if json["switch"].get("ecn").is_none() {
+        // Asked for by a protocol, so the same wherever no override says otherwise.
+        let overridden = |at: usize| {
+            let name = &fabric.switches[at].name;
+            root.get::<&Table>("switch")
+                .tables("override")
+                .iter()
+                .any(|change| switch::touches_ecn(change, name))
+        };
+        let plain = (0..fabric.switches.len()).find(|at| !overridden(*at));
+        json["switch"]["ecn"] =
+            plain.and_then(|at| fabric.switches[at].ecn).map_or(json!("off"), switch::json_ecn);
+    }
+    if json["switch"].get("pfc").is_none()
+        && let Some(pausing) = fabric.switches.iter().find_map(|switch| switch.pausing)
+        && root.get::<&Table>("switch").tables("override").is_empty()
+    {
+        // A protocol needs it.
+        json["switch"]["pfc"] = pfc::json(pausing);
+    }
+    if let Some(queue) = fabric.switches.iter().find_map(|switch| switch.credit_queue) {
+        json["switch"]["credit_queue"] = credit_queue::json(queue);
+    }
+    let complete = |json: &mut Json, stack: &tidegate_algos::Stack| {
+        json["protocol"] = json!(stack.protocol().info().name);
+        json["params"] = json_params(stack);
+        json.as_object_mut().expect("a table").remove("preset");
+    };
+    let transport: &Table = root.get("transport");
+    complete(&mut json["transport"], &stacks.usual(transport.get("protocol"))?);
+    if let Some(tuned) = root.find::<&[(Protocol, Table)]>("protocols") {
+        for (protocol, _) in tuned {
+            let json = &mut json["protocols"][protocol.info().name];
+            json["params"] = json_params(&stacks.tuned(*protocol)?);
+            json.as_object_mut().expect("a table").remove("preset");
+        }
+    }
+    let mut flow = 0;
+    for (i, table) in root.tables("flows").iter().enumerate() {
+        if ["protocol", "preset", "params"].iter().any(|key| table.item(key).is_some()) {
+            complete(&mut json["flows"][i], stacks.stack(workload.flows[flow].stack));
+        }
+        flow += table.get::<u64>("count") as usize;
+    }
+    for (i, traffic) in workload.traffic.iter().enumerate() {
+        let table = &root.tables("traffic")[i];
+        if ["protocol", "preset", "params"].iter().any(|key| table.item(key).is_some()) {
+            complete(&mut json["traffic"][i], stacks.stack(traffic.stack));
+        }
+        json["traffic"][i]["stop"] = json!(traffic.stop.to_string());
+        if let Sizes::Drawn(distribution) = &traffic.sizes
+            && table.item("sizes").is_some()
+        {
+            json["traffic"][i]["sampling"] = json!(sizes::sampling_name(distribution.sampling));
+        }
+    }
+    Ok(json)
+}

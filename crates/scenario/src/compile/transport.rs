@@ -1,0 +1,388 @@
+//! `[transport]` and `[protocols.NAME]`: which protocols run, with which parameters.
+
+use serde_json::{Value as Json, json};
+use tidegate_algos::{Protocol, Stack};
+use tidegate_core::params::{Bounds, Info, Kind, SetError, Value};
+use tidegate_core::{ConnectionPolicy, Extent, Rate, Span};
+
+use crate::error::{Error, nearest, one_of};
+use crate::presets;
+use crate::read::check;
+use crate::read::keys::{Default, Key, Optional, Required, Shape, key};
+use crate::read::table::{Datum, Or, Table};
+use crate::read::tree::Entries;
+
+/// What a flow or a block of traffic may say of its transport.
+pub(crate) static CHOICE: &[Key] = &[
+    key(
+        "protocol",
+        Shape::Protocol,
+        Optional,
+        "Carries these flows; the transport's protocol unless set.",
+    ),
+    key(
+        "preset",
+        Shape::Text,
+        Optional,
+        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+    ),
+    key(
+        "params",
+        Shape::Params,
+        Optional,
+        "Parameters that differ from the preset, or from what the protocol has elsewhere in the \
+         scenario.",
+    ),
+];
+
+/// Keys of `[transport]`.
+pub(crate) static KEYS: &[Key] = &[
+    key("protocol", Shape::Protocol, Required, "Carries every flow that does not name its own."),
+    key(
+        "preset",
+        Shape::Text,
+        Optional,
+        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+    ),
+    key(
+        "params",
+        Shape::Params,
+        Optional,
+        "Parameters that differ from the preset or the defaults.",
+    ),
+    key(
+        "connections",
+        Shape::Or(
+            &["per-message", "per-pair", "shortest-first"],
+            &Shape::Count { min: 1, max: 65_535 },
+        ),
+        Default("per-message"),
+        "How messages share connections: one for each message, one for each ordered pair of hosts, \
+         or a pool of so many for each ordered pair. Connections that may send take turns by \
+         packet; \"shortest-first\" is one for each message, and that with the fewest bytes left \
+         sends.",
+    ),
+    key(
+        "bdp",
+        Shape::Bytes { min: 64, max: 1_000_000_000_000 },
+        Optional,
+        "Bandwidth-delay product that relative sizes refer to; each host's rate times the largest \
+         base RTT unless set. Protocols whose law has a base RTT take it from this: the product \
+         over the host's rate.",
+    ),
+];
+
+/// Keys of `[protocols.NAME]`.
+pub(crate) static TUNING: &[Key] = &[
+    key(
+        "preset",
+        Shape::Text,
+        Optional,
+        "A named set of the protocol's parameters; \"paper\" is its defaults.",
+    ),
+    key(
+        "params",
+        Shape::Params,
+        Optional,
+        "Parameters that differ from the preset or the defaults.",
+    ),
+];
+
+/// Policy of `connections`.
+pub(crate) fn connections(table: &Table) -> ConnectionPolicy {
+    match table.get("connections") {
+        Or::Word("per-message") => ConnectionPolicy::PerMessage,
+        Or::Word("shortest-first") => ConnectionPolicy::ShortestFirst,
+        Or::Word(_) => ConnectionPolicy::PerPair,
+        Or::Value::<u64>(pool) => ConnectionPolicy::Pool(pool as u32),
+    }
+}
+
+/// The distinct (protocol, parameters) pairs of a scenario.
+#[derive(Debug)]
+pub(crate) struct Stacks<'a> {
+    transport: &'a Table,
+    tuned: &'a [(Protocol, Table)],
+    /// Each with the table and the key that brought it in.
+    list: Vec<(Stack, &'a Table)>,
+}
+
+impl<'a> Stacks<'a> {
+    /// None yet; `[transport]` and `[protocols]` say how they will be.
+    pub(crate) fn new(
+        transport: &'a Table,
+        tuned: &'a [(Protocol, Table)],
+    ) -> Result<Stacks<'a>, Error> {
+        let stacks = Stacks { transport, tuned, list: Vec::new() };
+        for (protocol, _) in tuned {
+            stacks.tuned(*protocol)?;
+        }
+        stacks.usual(transport.get("protocol"))?;
+        Ok(stacks)
+    }
+
+    /// A protocol as `[protocols.NAME]` tunes it.
+    pub(crate) fn tuned(&self, protocol: Protocol) -> Result<Stack, Error> {
+        match self.tuned.iter().find(|(tuned, _)| *tuned == protocol) {
+            Some((_, table)) => refined(protocol.stack(), table),
+            None => Ok(protocol.stack()),
+        }
+    }
+
+    /// A protocol as flows that only name it have it.
+    pub(crate) fn usual(&self, protocol: Protocol) -> Result<Stack, Error> {
+        let stack = self.tuned(protocol)?;
+        if protocol == self.transport.get("protocol") {
+            refined(stack, self.transport)
+        } else {
+            Ok(stack)
+        }
+    }
+
+    /// Number and value of the stack that a flow or a block of traffic asks for.
+    pub(crate) fn number(&mut self, table: &'a Table) -> Result<u16, Error> {
+        let protocol = table.find("protocol").unwrap_or_else(|| self.transport.get("protocol"));
+        let stack = refined(self.usual(protocol)?, table)?;
+        if let Some(known) = self.list.iter().position(|(known, _)| *known == stack) {
+            return Ok(known as u16);
+        }
+        self.list.push((stack, table));
+        u16::try_from(self.list.len() - 1).map_err(|_| {
+            table.error_found(
+                "params",
+                "too many different stacks",
+                "at most 65536 different stacks",
+            )
+        })
+    }
+
+    /// Every stack in use.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = &Stack> {
+        self.list.iter().map(|(stack, _)| stack)
+    }
+
+    /// The stack of that number.
+    pub(crate) fn stack(&self, number: u16) -> &Stack {
+        &self.list[usize::from(number)].0
+    }
+
+    /// The table that brought a stack in.
+    fn origin(&self, stack: &Stack) -> &'a Table {
+        let found = self.list.iter().find(|(known, _)| known == stack);
+        found.map_or(self.transport, |(_, table)| table)
+    }
+
+    /// The table that names the protocol of a stack.
+    fn naming(&self, stack: &Stack) -> &'a Table {
+        let origin = self.origin(stack);
+        if origin.item("protocol").is_some() { origin } else { self.transport }
+    }
+
+    /// The key that names the protocol of a stack, as in `traffic[0].protocol`.
+    pub(crate) fn key(&self, stack: &Stack) -> String {
+        self.naming(stack).path("protocol")
+    }
+
+    /// An error about the key that names the protocol of a stack.
+    pub(crate) fn error(&self, stack: &Stack, found: String, expected: String) -> Error {
+        self.naming(stack).error_found("protocol", found, expected)
+    }
+
+    /// The parameters of a stack that the scenario sets, presets aside: the key of each, as in
+    /// `transport.params.m`, and its name.
+    pub(crate) fn set(&self, stack: &Stack) -> Vec<(String, &'a str)> {
+        let protocol = stack.protocol();
+        let tuned = self.tuned.iter().filter(|(tuned, _)| *tuned == protocol).map(|(_, it)| it);
+        let usual =
+            (self.transport.get::<Protocol>("protocol") == protocol).then_some(self.transport);
+        let tables = tuned.chain(usual).chain([self.origin(stack)]);
+        let mut set: Vec<(String, &str)> = Vec::new();
+        for table in tables {
+            let params = table.path("params");
+            for name in table.find::<&Entries>("params").into_iter().flat_map(|all| all.keys()) {
+                let key = format!("{params}.{name}");
+                if !set.iter().any(|(other, _)| *other == key) {
+                    set.push((key, name));
+                }
+            }
+        }
+        set
+    }
+
+    /// The stacks alone.
+    pub(crate) fn into_list(self) -> Vec<Stack> {
+        self.list.into_iter().map(|(stack, _)| stack).collect()
+    }
+}
+
+/// A stack with the preset and the parameters that a table gives. A preset starts from the
+/// protocol's defaults.
+fn refined(mut stack: Stack, table: &Table) -> Result<Stack, Error> {
+    let protocol = stack.protocol();
+    if let Some(preset) = table.find::<&str>("preset") {
+        stack = protocol.stack();
+        match presets::parameters(protocol, preset) {
+            Some(entries) => apply(&mut stack, &entries, &format!("preset {preset}"))?,
+            None => {
+                let known = presets::of_protocol(protocol);
+                let nearest = nearest(preset, known.iter().map(String::as_str));
+                let expected = format!(
+                    "a preset of {}: {}",
+                    protocol.info().name,
+                    one_of(known.iter().map(String::as_str))
+                );
+                return Err(table.error("preset", expected).meant(nearest));
+            }
+        }
+    }
+    if let Some(entries) = table.find::<&Entries>("params") {
+        apply(&mut stack, entries, &table.path("params"))?;
+    }
+    match stack.conflict() {
+        None => Ok(stack),
+        Some(conflict) => {
+            let key = if table.item("params").is_some() { "params" } else { "preset" };
+            Err(table.error_found(
+                key,
+                format!("values that do not go together ({conflict})"),
+                "values that do",
+            ))
+        }
+    }
+}
+
+/// Sets parameters one by one.
+fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> {
+    let table = stack.protocol().table();
+    for (name, (place, node)) in entries {
+        let path = format!("{path}.{name}");
+        let Some(info) = table.iter().find(|info| info.name == name) else {
+            let names = || table.iter().map(|info| info.name);
+            let found = format!("an unknown parameter of {}", stack.protocol().info().name);
+            return Err(place.error(path, found, one_of(names())).meant(nearest(name, names())));
+        };
+        let value = value(check::item(node.clone(), shape(info), &path)?.datum);
+        match stack.set(info.name, value) {
+            Ok(()) => {}
+            Err(SetError::Range(Bounds { min, max })) => {
+                return Err(node.at.error(
+                    path,
+                    node.found(),
+                    format!("a value from {min} to {max}"),
+                ));
+            }
+            Err(error) => {
+                return Err(node.at.error(
+                    path,
+                    node.found(),
+                    format!("another value ({error:?})"),
+                ));
+            }
+        }
+    }
+    Ok(())
+}
+
+/// What a parameter's text looks like. Bounds of numbers are the table's; only those that have an
+/// order and a unit are left to [`Stack::set`].
+pub(crate) fn shape(info: &Info) -> Shape {
+    match (info.kind, info.range) {
+        (Kind::Number, Some(Bounds { min: Value::Number(min), max: Value::Number(max) })) => {
+            Shape::Number { min, max }
+        }
+        (Kind::Number, _) => Shape::Number { min: f64::MIN, max: f64::MAX },
+        (Kind::Integer, Some(Bounds { min: Value::Integer(min), max: Value::Integer(max) })) => {
+            Shape::Count { min, max }
+        }
+        (Kind::Integer, _) => Shape::Count { min: 0, max: u64::MAX },
+        (Kind::Span, Some(Bounds { min: Value::Span(min), max: Value::Span(max) })) => {
+            Shape::Span { min, max }
+        }
+        (Kind::Span, _) => Shape::Span { min: Span::ZERO, max: Span::s(1_000) },
+        (Kind::Rate, Some(Bounds { min: Value::Rate(min), max: Value::Rate(max) })) => {
+            Shape::Rate { min, max }
+        }
+        (Kind::Rate, _) => Shape::Rate { min: Rate::bps(1), max: Rate::gbps(1_000_000) },
+        (Kind::Extent, _) => Shape::Extent,
+        (Kind::Flag, _) => Shape::Flag,
+        (Kind::Choice(words), _) => Shape::Word(words),
+    }
+}
+
+fn value(datum: Datum) -> Value {
+    match datum {
+        Datum::Number(x) => Value::Number(x),
+        Datum::Count(x) => Value::Integer(x),
+        Datum::Span(x) => Value::Span(x),
+        Datum::Rate(x) => Value::Rate(x),
+        Datum::Extent(x) => Value::Extent(x),
+        Datum::Flag(x) => Value::Flag(x),
+        Datum::Word(x) => Value::Choice(x),
+        other => unreachable!("no parameter looks like {other:?}"),
+    }
+}
+
+/// A parameter's value as a scenario would say it.
+pub(crate) fn json_value(value: Value) -> Json {
+    match value {
+        Value::Number(x) if x.is_finite() => json!(x),
+        Value::Integer(x) => json!(x),
+        Value::Flag(x) => json!(x),
+        Value::Extent(Extent::Bdp(x)) if x.is_infinite() => json!("inf"),
+        other => json!(other.to_string()),
+    }
+}
+
+/// Every parameter of a stack, as a scenario would say it.
+pub(crate) fn json_params(stack: &Stack) -> Json {
+    stack
+        .values()
+        .into_iter()
+        .map(|(name, value)| (name.to_string(), json_value(value)))
+        .collect::<serde_json::Map<_, _>>()
+        .into()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn presets_fit_their_protocols() {
+        for protocol in Protocol::ALL {
+            for preset in presets::of_protocol(*protocol) {
+                let entries = presets::parameters(*protocol, &preset).unwrap();
+                let mut stack = protocol.stack();
+                apply(&mut stack, &entries, &preset).unwrap_or_else(|error| panic!("{error}"));
+                assert_eq!(stack.conflict(), None);
+                assert_eq!(
+                    stack == protocol.stack(),
+                    preset == presets::PAPER,
+                    "{preset} of {protocol:?}"
+                );
+            }
+        }
+    }
+
+    #[test]
+    fn every_default_can_be_written_down() {
+        for protocol in Protocol::ALL {
+            let entries = json_params(&protocol.stack());
+            let text: Vec<String> = entries
+                .as_object()
+                .unwrap()
+                .iter()
+                .map(|(key, value)| format!("{key} = {value}"))
+                .collect();
+            let source = crate::read::tree::Source::file("defaults", &text.join("\n"));
+            let crate::read::tree::Raw::Table(entries) =
+                crate::read::tree::Node::document(&source).unwrap().raw
+            else {
+                panic!()
+            };
+            let mut stack = protocol.stack();
+            apply(&mut stack, &entries, "params").unwrap_or_else(|error| panic!("{error}"));
+            assert_eq!(stack, protocol.stack());
+        }
+    }
+}

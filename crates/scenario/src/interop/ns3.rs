@@ -1,0 +1,157 @@
+//! `topology.txt` and `flow.txt` of HPCC's ns-3 simulator.
+//!
+//! Both are numbers between blanks; where lines end means nothing, and what follows the links or
+//! flows that the head announces is a comment. Nodes are numbered from 0; the file lists those that
+//! are switches, and the others are hosts. An error rate is the probability that an end of a link
+//! loses a packet that it receives.
+
+use std::fmt::Write;
+
+use tidegate_core::fabric::Node;
+use tidegate_core::workload::Arrival;
+use tidegate_core::{Rate, Span, Time};
+
+use super::joins::{End, Joins};
+use super::words::{Words, words};
+use super::{Input, LATEST, MOST_FLOW, Network, decimal};
+use crate::compile::fabric::{MOST_LINKS, MOST_NODES, Topology};
+use crate::error::Error;
+use crate::plan::Plan;
+use crate::read::cell::Cell;
+
+/// Payload of a packet, `PACKET_PAYLOAD_SIZE` of the configurations that come with the simulator.
+const PAYLOAD: u64 = 1_000;
+
+/// Reads a topology. Hosts become h0, h1, … and switches s0, s1, … in order of their numbers.
+pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Network, Error> {
+    let mut words = words(input);
+    let nodes = words.next("number of nodes")?.whole(3, 2 * MOST_NODES)?;
+    let switches = words.next("number of switches")?.whole(1, MOST_NODES.min(nodes - 2))?;
+    let links = words.next("number of links")?.whole(2, MOST_LINKS)?;
+    let mut is_switch = vec![false; nodes as usize];
+    for _ in 0..switches {
+        let cell = words.next("number of a switch")?;
+        let seen = &mut is_switch[cell.whole(0, nodes - 1)? as usize];
+        if std::mem::replace(seen, true) {
+            return Err(cell.error("a switch that is not in the list already"));
+        }
+    }
+    let mut topology = Topology::default();
+    let number = |is_switch: &bool| match is_switch {
+        true => topology.add_switch(format!("s{}", topology.switches.len())),
+        false => {
+            topology.hosts.push(format!("h{}", topology.hosts.len()));
+            Node::Host(topology.hosts.len() as u32 - 1)
+        }
+    };
+    let numbers: Vec<Node> = is_switch.iter().map(number).collect();
+    let mut joins = Joins::new(input, topology)?;
+    let mut loss = None;
+    for _ in 0..links {
+        let ends = [node(&mut words, "src", &numbers)?, node(&mut words, "dst", &numbers)?];
+        let rate = words.next("rate")?.rate(Rate::mbps(1), Rate::gbps(10_000))?;
+        let delay = words.next("delay")?.span(Span::ZERO, Span::s(1))?;
+        let cell = words.next("error_rate")?;
+        let own = cell.number(0.0, 1.0)?;
+        if *loss.get_or_insert(own) != own {
+            let expected =
+                format!("{}, as of the links before: all lose alike", loss.unwrap_or(0.0));
+            return Err(cell.error(expected));
+        }
+        joins.join(ends, rate, delay)?;
+    }
+    let named = |node| {
+        let at = numbers.iter().position(|known| *known == node);
+        at.map_or(String::new(), |number| format!("node {number}"))
+    };
+    let topology = joins.done(input, named, warnings)?;
+    let says = "Hosts h0, h1, … and switches s0, s1, … are the nodes in order of their numbers. \
+        The MTU is the payload of the simulator's own configurations.";
+    let loss = loss.unwrap_or(0.0);
+    Ok(Network { topology, numbers, mtu: Some(PAYLOAD), loss, says: says.into() })
+}
+
+fn node<'a>(
+    words: &mut Words<'a, impl Iterator<Item = Cell<'a>>>,
+    heading: &'a str,
+    numbers: &[Node],
+) -> Result<End<'a>, Error> {
+    let cell = words.next(heading)?;
+    let node = numbers[cell.whole(0, numbers.len() as u64 - 1)? as usize];
+    Ok(End { cell, node })
+}
+
+/// Reads flows between the nodes of these numbers.
+pub(super) fn flows(
+    input: &Input,
+    numbers: &[Node],
+    warnings: &mut Vec<String>,
+) -> Result<Vec<Arrival>, Error> {
+    let mut words = words(input);
+    let count = words.next("number of flows")?.whole(1, u32::MAX.into())?;
+    let mut arrivals: Vec<Arrival> = Vec::new();
+    for _ in 0..count {
+        let [src, dst] = [node(&mut words, "src", numbers)?, node(&mut words, "dst", numbers)?];
+        let host = |end: End<'_>| match end.node {
+            Node::Host(host) => Ok(host),
+            Node::Switch(_) => Err(end.cell.error("the number of a host: this is a switch's")),
+        };
+        let (from, to) = (host(src)?, host(dst)?);
+        if from == to {
+            return Err(dst.cell.error("another host than src"));
+        }
+        // Its priority group and port, of which a scenario knows nothing.
+        words.next("priority group")?.whole(0, 7)?;
+        words.next("destination port")?.whole(0, 65_535)?;
+        let bytes = words.next("size")?.whole(1, MOST_FLOW)?;
+        let cell = words.next("start_time")?;
+        let at = Time::ZERO + cell.time("s", LATEST)?;
+        if arrivals.last().is_some_and(|last| last.at > at) {
+            return Err(cell.error("flows in order of their start: one before this is later"));
+        }
+        arrivals.push(Arrival { at, src: from, dst: to, bytes });
+    }
+    warnings.push(format!(
+        "{}: priority groups and ports are left out: flows have the priority that their protocol \
+         gives them",
+        input.name
+    ));
+    if let Some(more) = words.rest().filter(|word| word.text.parse::<u64>().is_ok()) {
+        warnings.push(format!(
+            "{}:{}: what follows the {count} flows that the file announces is not read",
+            input.name, more.line
+        ));
+    }
+    Ok(arrivals)
+}
+
+/// The files of a plan: hosts are numbered first, then switches.
+pub(super) fn write(plan: &Plan, arrivals: &[Arrival]) -> Vec<(String, String)> {
+    let (fabric, hosts) = (&plan.fabric, plan.fabric.hosts.len());
+    let (switches, links) = (fabric.switches.len(), fabric.links.len());
+    let mut topology = format!("{} {switches} {links}\n", hosts + switches);
+    let numbers: Vec<String> = (hosts..hosts + switches).map(|number| number.to_string()).collect();
+    topology += &numbers.join(" ");
+    topology.push('\n');
+    let number = |node| match node {
+        Node::Host(host) => host as usize,
+        Node::Switch(switch) => hosts + switch as usize,
+    };
+    for link in &fabric.links {
+        let (a, b, loss) = (number(link.a), number(link.b), plan.faults.loss);
+        let _ = writeln!(topology, "{a} {b} {} {} {loss}", rate(link.rate), link.delay);
+    }
+    let mut flows = format!("{}\n", arrivals.len());
+    for Arrival { at, src, dst, bytes } in arrivals {
+        let _ = writeln!(flows, "{src} {dst} 3 100 {bytes} {}", decimal(*at, Span::s(1)));
+    }
+    vec![("topology.txt".into(), topology), ("flow.txt".into(), flows)]
+}
+
+/// A rate in units that ns-3 knows.
+fn rate(rate: Rate) -> String {
+    match rate.as_bps() {
+        bps if bps.is_multiple_of(1_000_000_000) => format!("{}Gbps", bps / 1_000_000_000),
+        bps => format!("{bps}bps"),
+    }
+}

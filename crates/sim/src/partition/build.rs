@@ -1,0 +1,336 @@
+//! A part of the network of a run, from its description.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::engine::Ground;
+use crate::events::{Common, Group};
+use crate::marking::Markings;
+use crate::partitioning::Partitioning;
+
+impl<P: Probe, N: Naming> Partition<P, N> {
+    /// Partition `number` of `partition`, with the first events scheduled.
+    pub(crate) fn new(
+        ground: &Ground,
+        partitioning: &Partitioning,
+        number: u32,
+        probe: P,
+    ) -> Partition<P, N> {
+        let Ground { setup, routes, markings, .. } = ground;
+        let (fabric, seed) = (&setup.fabric, setup.seed);
+        let routing = Routing::new(setup, routes.clone());
+        let here = Here { fabric, partitioning, number };
+        let (own, inbound) = (here.ports(true), here.ports(false));
+        let all = [&own[..], &inbound].concat();
+        let own_hosts = here.hosts();
+        let port_names = N::of(all.clone(), 2 * fabric.links.len());
+        let host_names = N::of(own_hosts.clone(), fabric.hosts.len());
+        let port = |&name: &u32| here.port(setup, markings, name, |host| host_names.here(host));
+        let mut ports: Vec<Port> = all.iter().map(port).collect();
+        let schedulers = here.schedulers(&own, &mut ports);
+        let ingress = Ingress::new(fabric, &all).map(Box::new);
+        let racks = Racks::new(
+            fabric,
+            &mut ports,
+            |port| port_names.here(port),
+            |rack| here.partition_of(Node::Switch(rack)) == number,
+        );
+        let boundaries = (0..).zip(&own).filter_map(|(port, &name)| {
+            let to = here.partition_of(fabric.port_ends(name).to);
+            (to != number).then_some((port, to))
+        });
+        let boundaries: Vec<_> = boundaries.collect();
+        let own_switches = (0..fabric.switches.len() as u32)
+            .filter(|&s| here.partition_of(Node::Switch(s)) == number);
+        let own_switches: Vec<u32> = own_switches.collect();
+        let (switches, switch_ports) = switches(fabric, &ports[..own.len()]);
+
+        let mut packets = Packets::new(ground.keeps_records);
+        let blank = packets.alloc();
+        for &(boundary, _) in &boundaries {
+            let sentinel = packets.alloc();
+            ports[boundary as usize].append(sentinel, Time::NEVER, &mut packets.frames);
+        }
+        let streams = |names: &[u32], domain| -> Vec<Rng> {
+            names.iter().map(|&name| Rng::stream(seed, domain, name as u64)).collect()
+        };
+        let if_any = |any: bool, names: &[u32], domain| {
+            if any { streams(names, domain) } else { Vec::new() }
+        };
+        let random = |ecn: &Ecn| ecn.min_bytes < ecn.max_bytes;
+        let marks = markings.ways().iter().any(random);
+        let held = setup.stack_time.most() > Span::ZERO;
+        let dependents = Dependents::new(setup, &partitioning.of_host, number);
+        let impaired = setup.faults.touch_packets() || held || ingress.is_some();
+        let wakes = !schedulers.is_empty() || racks.is_some();
+        // What is held back is the partition's, days begin and end for all racks; and of hosts that
+        // are told to pause it is not shown that they may be ahead of each other.
+        let held_back = setup.faults.reordering > 0.0 || held;
+        let entangled = held_back || racks.is_some() || ingress.is_some();
+        let apart = !P::EXPLICIT_DEQUEUES && !entangled;
+        let events = here.events(&all, &own_hosts, &ports, wakes, apart);
+        let mut partition = Partition {
+            now: Time::ZERO,
+            batch_start: Time::ZERO,
+            events,
+            packets,
+            rates: all.iter().map(|&port| fabric.links[port as usize / 2].rate).collect(),
+            baselines: vec![Baseline::default(); ports.len()],
+            landings: if P::EXPLICIT_DEQUEUES {
+                vec![Time::NEVER; ports.len()]
+            } else {
+                Vec::new()
+            },
+            histograms: if setup.histograms {
+                ports.iter().map(|_| PortHistograms::default()).collect()
+            } else {
+                Vec::new()
+            },
+            schedulers,
+            racks,
+            impaired,
+            ingress,
+            own_ports: own.len(),
+            boundaries,
+            switches,
+            own_switches,
+            switch_ports,
+            hosts: own_hosts
+                .iter()
+                .map(|&host| {
+                    let port = port_names.here(routing.uplink(host));
+                    Host::new(port, setup.stacks.len(), context(setup, &routing, host))
+                })
+                .collect(),
+            flows: Flows::new(fabric.hosts.len(), setup.measured(), fabric.mtu),
+            agenda: Agenda::default(),
+            dependents,
+            ways_to_mark: markings.ways().to_vec(),
+            marking: if_any(marks, &all, Domain::Marking),
+            spray: if_any(setup.routing == Choice::Spray, &own_hosts, Domain::Spray),
+            stacks_busy: if_any(held, &own_hosts, Domain::Stack)
+                .into_iter()
+                .map(|stream| (Time::ZERO, stream))
+                .collect(),
+            injector: Injector::new(&setup.faults, fabric, &all, seed),
+            fault_counts: FaultCounts::default(),
+            blank,
+            warm: false,
+            closed: false,
+            packet_hops: 0,
+            handled: 0,
+            work: 0,
+            submitting: false,
+            ports,
+            port_names,
+            host_names,
+            routing,
+            setup: setup.clone(),
+            probe,
+        };
+        partition.schedule_faults();
+        if let Some(dependents) = &mut partition.dependents {
+            let first = dependents.first(|host| partitioning.of_host[host as usize] == number);
+            first.into_iter().for_each(|next| partition.agenda.start_dependent(next));
+            partition.schedule_generator();
+        }
+        let source = partition.sampler();
+        partition.events.set(source, partition.setup.warmup.min(Time::ZERO + FAR));
+        partition
+    }
+}
+
+/// What a host tells its transports.
+pub(crate) fn context(setup: &Setup, routing: &Routing, host: u32) -> HostContext {
+    let fabric = &setup.fabric;
+    HostContext {
+        host,
+        hosts: fabric.hosts.len() as u32,
+        seed: setup.seed,
+        mtu: fabric.mtu,
+        nic_rate: routing.nic_rate(host),
+        fabric_base_rtt: routing.fabric_base_rtt(),
+        fabric_control_rtt: routing.fabric_control_rtt(),
+        bdp_bytes: routing.bdp_bytes(host),
+        connections: setup.connections,
+        // What leaves by a circuit can overtake what has left by the packet network, or the other
+        // way round.
+        spraying: setup.routing == Choice::Spray || fabric.circuits.is_some(),
+        most_held: setup.stack_time.most(),
+        priorities: fabric.switches.iter().map(|s| s.priorities).min().unwrap_or(1),
+    }
+}
+
+/// A part of a fabric, to look things up in.
+struct Here<'a> {
+    fabric: &'a Fabric,
+    partitioning: &'a Partitioning,
+    number: u32,
+}
+
+impl Here<'_> {
+    fn partition_of(&self, node: Node) -> u32 {
+        match node {
+            Node::Host(h) => self.partitioning.of_host[h as usize],
+            Node::Switch(s) => self.partitioning.of_switch[s as usize],
+        }
+    }
+
+    /// Names of its own ports, or of those of others that lead here.
+    fn ports(&self, own: bool) -> Vec<u32> {
+        let all = 0..2 * self.fabric.links.len() as u32;
+        all.filter(|&port| {
+            let PortEnds { from, to } = self.fabric.port_ends(port);
+            let is_own = self.partition_of(from) == self.number;
+            if own { is_own } else { !is_own && self.partition_of(to) == self.number }
+        })
+        .collect()
+    }
+
+    /// Names of its hosts.
+    fn hosts(&self) -> Vec<u32> {
+        let all = 0..self.fabric.hosts.len() as u32;
+        all.filter(|&host| self.partition_of(Node::Host(host)) == self.number).collect()
+    }
+
+    fn port(
+        &self,
+        setup: &Setup,
+        markings: &Markings,
+        name: u32,
+        host_at: impl Fn(u32) -> u32,
+    ) -> Port {
+        let fabric = self.fabric;
+        let code = |node| match node {
+            Node::Host(h) => host_at(h) | HOST,
+            Node::Switch(s) => s,
+        };
+        let link = &fabric.links[name as usize / 2];
+        let PortEnds { from, to } = fabric.port_ends(name);
+        let latency = match to {
+            Node::Switch(s) => fabric.switches[s as usize].latency,
+            Node::Host(_) => Span::ZERO,
+        };
+        let mut flags = 0;
+        if let Node::Switch(s) = from {
+            let switch = &fabric.switches[s as usize];
+            let set = |on: bool, flag: u8| if on { flag } else { 0 };
+            flags = set(switch.telemetry, flag::STAMPS)
+                | set(switch.buffer != Buffer::Unlimited && switch.pausing.is_none(), flag::SHARED)
+                | set(setup.histograms, flag::HISTOGRAMS);
+        }
+        let mut port = Port::new(link.rate, link.delay + latency, code(from), code(to), flags);
+        if let Some(way) = markings.way(name) {
+            let ecn = &markings.ways()[way as usize];
+            port.marking = way;
+            port.flags |= match ecn.at {
+                MarkAt::Enqueue => flag::MARKS_EARLY,
+                MarkAt::Dequeue => flag::MARKS_LATE,
+            };
+            port.flags |= if ecn.min_bytes <= 0.0 { flag::ECN_AT_ZERO } else { 0 };
+        }
+        port
+    }
+
+    /// What holds the queues of its own ports; nothing where all are plain.
+    fn schedulers(&self, own: &[u32], ports: &mut [Port]) -> Vec<Option<Box<Scheduler>>> {
+        let scheduler = |&name: &u32| {
+            let PortEnds { from: Node::Switch(switch), to } = self.fabric.port_ends(name) else {
+                return None;
+            };
+            let pauses = |to: u32| self.fabric.switches[to as usize].pausing.is_some();
+            let pauses = matches!(to, Node::Switch(to) if pauses(to));
+            let changes = self.fabric.rate_changes.iter().filter(|change| change.port == name);
+            let changes = changes.map(|change| (change.at, change.rate)).collect();
+            let rate = self.fabric.links[name as usize / 2].rate;
+            let switch = &self.fabric.switches[switch as usize];
+            Scheduler::new(switch, rate, pauses, changes).map(Box::new)
+        };
+        let mut all: Vec<Option<Box<Scheduler>>> = own.iter().map(scheduler).collect();
+        if all.iter().all(Option::is_none) {
+            return Vec::new();
+        }
+        for (port, scheduler) in ports.iter_mut().zip(&all) {
+            if scheduler.is_some() {
+                port.flags |= flag::SCHEDULED;
+            }
+        }
+        all.resize_with(ports.len(), || None);
+        all
+    }
+
+    /// The event list: ports, hosts, generator, sampler and faults, and, where some ports have
+    /// schedulers, one entry a port more to wake up by. A node's group has the links that lead to
+    /// it, and what it wakes up for; `apart`: its turn may be as long as the shortest of them.
+    fn events<N: Naming>(
+        &self,
+        names: &[u32],
+        own_hosts: &[u32],
+        ports: &[Port],
+        wakes: bool,
+        apart: bool,
+    ) -> EventList<N> {
+        let first_host = 2 * self.fabric.links.len() as u32;
+        let others = first_host + self.fabric.hosts.len() as u32;
+        let hosts = own_hosts.iter().map(|&host| first_host + host);
+        let mut sources: Vec<u32> =
+            names.iter().copied().chain(hosts).chain(others..others + 3).collect();
+        let mut all = others + 3;
+        if wakes {
+            sources.extend(names.iter().map(|port| all + port));
+            all += first_host;
+        }
+        let mut nodes: BTreeMap<u32, Group> = BTreeMap::new();
+        let mut add = |node: u32, source: u32, lookahead: Span| {
+            let is_host = node & HOST != 0;
+            let none = || Group { sources: Vec::new(), lookahead: Span::FOREVER, is_host };
+            let group = nodes.entry(node).or_insert_with(none);
+            group.sources.push(source);
+            group.lookahead = group.lookahead.min(lookahead);
+        };
+        let first_wake = (ports.len() + own_hosts.len() + 3) as u32;
+        for (index, port) in (0..).zip(ports) {
+            add(port.to, index, if apart { port.delay } else { Span::ZERO });
+            if wakes {
+                add(port.owner, first_wake + index, Span::FOREVER);
+            }
+        }
+        for host in 0..own_hosts.len() as u32 {
+            add(host | HOST, ports.len() as u32 + host, Span::FOREVER);
+        }
+        let generator = (ports.len() + own_hosts.len()) as u32;
+        let common = Common { for_all: [generator + 1, generator + 2], for_hosts: generator };
+        EventList::new(nodes.into_values().collect(), common, N::of(sources, all as usize))
+    }
+}
+
+/// State of every switch, and the ports of those that are here.
+fn switches(fabric: &Fabric, ports: &[Port]) -> (Vec<Switch>, Vec<u32>) {
+    let mut of: Vec<Vec<u32>> = vec![Vec::new(); fabric.switches.len()];
+    for (index, port) in ports.iter().enumerate().filter(|(_, port)| port.owner & HOST == 0) {
+        of[port.owner as usize].push(index as u32);
+    }
+    let mut all = Vec::new();
+    let mut switches = Vec::new();
+    for (switch, ports) in fabric.switches.iter().zip(of) {
+        let first_port = all.len() as u32;
+        all.extend(ports);
+        let (capacity, alpha) = match switch.buffer {
+            Buffer::Unlimited => (u64::MAX, f64::INFINITY),
+            // What came in decides, and not where it goes.
+            Buffer::Shared { bytes, .. } if switch.pausing.is_some() => (bytes, f64::INFINITY),
+            Buffer::Shared { bytes, alpha } => (bytes, alpha),
+        };
+        switches.push(Switch {
+            first_port,
+            last_port: all.len() as u32,
+            used: 0,
+            capacity,
+            alpha,
+            drops: 0,
+            occupancy: Histogram::default(),
+            max_used: 0,
+        });
+    }
+    (switches, all)
+}

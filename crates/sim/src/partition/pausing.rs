@@ -1,0 +1,295 @@
+//! Pauses: a switch counts what it takes by ingress, tells senders to stand still and to go on, and
+//! senders do.
+//!
+//! A pause is a packet of its own. It goes before all else, takes time on the wire, and waits for
+//! the packet that is being sent; of one class at most one waits, for it says how things are when
+//! it leaves. It is not counted, cannot be paused, and no fault befalls it.
+
+use std::collections::BTreeMap;
+
+use super::*;
+use crate::deadlock::{At, Queued, Still, Waits};
+
+impl<P: Probe, N: Naming> Partition<P, N> {
+    /// Counts a packet by its ingress; false where there is no room.
+    pub(super) fn takes_by_ingress(&mut self, switch: u32, packet: u32) -> bool {
+        let frame = self.packets.frames[packet as usize];
+        let room = |ingress: &Ingress| ingress.room(switch, ingress.of(packet), &frame);
+        let Some(mut found) = self.ingress.as_deref().map(room) else { return true };
+        if found != Room::Usual {
+            // The counts may be stale, and then too high.
+            self.commit_switch(switch);
+            found = self.ingress.as_deref().map_or(found, room);
+        }
+        if let Some(ingress) = self.ingress.as_mut().filter(|_| found != Room::Nowhere) {
+            let by = ingress.of(packet);
+            ingress.take(switch, by, &frame, found);
+        }
+        found != Room::Nowhere
+    }
+
+    /// Where too much is held of what came in by the packet's ingress, its sender pauses.
+    pub(super) fn pause_sender(&mut self, switch: u32, packet: u32, class: u8) {
+        let over = |ingress: &Ingress| {
+            let by = ingress.of(packet);
+            ingress.is_over(switch, by, class).then_some(by)
+        };
+        if self.ingress.as_deref().and_then(over).is_none() {
+            return;
+        }
+        // The counts may be stale, and then too high.
+        self.commit_switch(switch);
+        let Some(by) = self.ingress.as_deref().and_then(over) else { return };
+        self.send_pause(switch, by, class, true);
+        // From now on every departure counts when it happens.
+        let Switch { first_port, last_port, .. } = self.switches[switch as usize];
+        for at in first_port..last_port {
+            self.commit_scheduled(self.switch_ports[at as usize]);
+        }
+    }
+
+    /// What came in by the packet's ingress has left; below the threshold its sender goes on.
+    #[inline(never)]
+    pub(super) fn count_out(&mut self, index: u32, packet: u32) {
+        let switch = self.ports[index as usize].owner;
+        let Some(ingress) = &mut self.ingress else { return };
+        let frame = self.packets.frames[packet as usize];
+        if frame.flags & frame_flag::PAUSE != 0 || !ingress.pauses(switch) {
+            return;
+        }
+        let (by, class) = (ingress.of(packet), frame.priority & 7);
+        ingress.release(switch, by, &frame);
+        if ingress.is_under(switch, by, class) {
+            self.send_pause(switch, by, class, false);
+        }
+    }
+
+    /// Tells whoever sends by the port `by` to pause a class, or to go on.
+    fn send_pause(&mut self, switch: u32, by: u32, class: u8, on: bool) {
+        if let Some(ingress) = &mut self.ingress {
+            ingress.tell(switch, by, class, on);
+        }
+        let back = self.port_names.here(self.port_names.name(by) ^ 1);
+        if self.ports[back as usize].flags & flag::DOWN != 0 {
+            return;
+        }
+        self.commit_scheduled(back);
+        let frames = &mut self.packets.frames;
+        let entropy = class as u32 | (on as u32) << 8;
+        let same = |frame: &tidegate_core::Frame| frame.entropy as u8 == class;
+        let waiting = self.schedulers[back as usize].as_ref().and_then(|s| s.urgent(frames, same));
+        if let Some(waiting) = waiting {
+            frames[waiting as usize].entropy = entropy;
+            return;
+        }
+        let packet = self.packets.alloc();
+        let p = self.packets.get(packet);
+        *p.frame = tidegate_core::Frame {
+            entropy,
+            wire_bytes: tidegate_core::MIN_WIRE_BYTES as u16,
+            flags: frame_flag::PAUSE,
+            ..Default::default()
+        };
+        *p.body = Default::default();
+        p.hops.clear();
+        self.enqueue_scheduled(switch, back, packet, Scheduler::push_urgent);
+        self.commit_scheduled(back);
+    }
+
+    /// A pause has come in by the port `ingress`.
+    #[cold]
+    pub(super) fn take_pause(&mut self, ingress: u32, packet: u32) {
+        let told = self.packets.frames[packet as usize].entropy;
+        self.packets.free(packet);
+        let (class, on) = (told as u8 & 7, told >> 8 != 0);
+        let back = self.port_names.here(self.port_names.name(ingress) ^ 1);
+        let owner = self.ports[back as usize].owner;
+        if owner & HOST != 0 {
+            self.pause_host(owner & !HOST, back, class, on);
+        } else {
+            self.pause_port(back, class, on);
+        }
+    }
+
+    /// A class stands still at a switch's port, or goes on.
+    fn pause_port(&mut self, index: u32, class: u8, on: bool) {
+        let now = self.now;
+        self.commit_switch_port(index);
+        self.scheduler(index).into_iter().for_each(|scheduler| scheduler.pause(now, class, on));
+        self.commit_scheduled(index);
+    }
+
+    /// A class stands still at a host, or goes on. While any does its uplink counts as busy, and
+    /// [`pull_above`](Self::pull_above) sends what may leave.
+    fn pause_host(&mut self, host: u32, index: u32, class: u8, on: bool) {
+        self.pull(host);
+        self.pull_above(host);
+        let now = self.now;
+        let (h, port) = (&mut self.hosts[host as usize], &mut self.ports[index as usize]);
+        let before = h.pause_state.classes;
+        h.pause_state.set(now, class, on);
+        if before == 0 && on {
+            h.free_at = port.free_at;
+            port.free_at = Time::NEVER;
+            self.arm(host);
+        } else if before != 0 && h.pause_state.classes == 0 {
+            port.free_at = h.free_at.max(now);
+            self.events.clear(self.wake_source(index));
+            return self.look_again(host);
+        }
+        self.pull_above(host);
+    }
+
+    /// Lets leave what may leave a host that is told to pause: replies and control above the
+    /// classes that stand still.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn pull_above(&mut self, host: u32) {
+        let (now, index) = (self.now, self.hosts[host as usize].port);
+        if self.hosts[host as usize].pause_state.classes == 0 {
+            return;
+        }
+        while self.hosts[host as usize].free_at <= now
+            && let Some((packet, waited)) = self.next_above(host)
+        {
+            self.launch(index, packet, now, waited);
+            let port = &mut self.ports[index as usize];
+            self.hosts[host as usize].free_at = std::mem::replace(&mut port.free_at, Time::NEVER);
+        }
+        let source = self.wake_source(index);
+        match self.hosts[host as usize].free_at {
+            free_at if free_at > now => self.events.set(source, free_at),
+            _ => self.events.clear(source),
+        }
+        if P::EXPLICIT_DEQUEUES {
+            self.schedule_explicit(index);
+        }
+    }
+
+    /// The next packet that may leave such a host, and how long it has waited.
+    fn next_above(&mut self, host: u32) -> Option<(u32, Span)> {
+        let now = self.now;
+        let h = &mut self.hosts[host as usize];
+        let (index, paused) = (h.port, h.pause_state.classes);
+        let frames = &self.packets.frames;
+        if let Some(packet) = self.ports[index as usize].dequeue_but(paused, frames) {
+            return Some((packet, now.since(frames[packet as usize].at)));
+        }
+        let highest = paused.trailing_zeros() as u8;
+        let (packets, packet) = (&mut self.packets, self.blank);
+        let stack = h.pull(|transport| {
+            match transport.transmit_above(highest, now, packets.get(packet)) {
+                Transmit::Sent => Some(packets.frames[packet as usize].wire_bytes as u32),
+                Transmit::Idle => None,
+            }
+        })?;
+        self.complete(host, stack, packet);
+        self.blank = self.packets.alloc();
+        Some((packet, Span::ZERO))
+    }
+
+    /// A packet reaches the transport of a host that may be told to pause.
+    pub(super) fn deliver_with_care(&mut self, host: u32, packet: u32, landed: Time) {
+        self.pull_above(host);
+        self.deliver(host, packet, landed);
+        self.pull_above(host);
+    }
+
+    /// A link has gone down or come back: nobody is paused over it.
+    pub(super) fn forget_pauses(&mut self, index: u32) {
+        let (now, &Port { owner, to, .. }) = (self.now, &self.ports[index as usize]);
+        for class in 0..8 {
+            self.scheduler(index)
+                .into_iter()
+                .for_each(|scheduler| scheduler.pause(now, class, false));
+        }
+        if owner & HOST != 0 && self.hosts[(owner & !HOST) as usize].pause_state.classes != 0 {
+            let h = &mut self.hosts[(owner & !HOST) as usize];
+            (0..8).for_each(|class| _ = h.pause_state.set(now, class, false));
+            self.ports[index as usize].free_at = h.free_at;
+            self.events.clear(self.wake_source(index));
+        }
+        if let Some(ingress) = self.ingress.as_mut().filter(|_| to & HOST == 0) {
+            ingress.forget(to, index);
+        }
+    }
+
+    /// From now on a host lets its switch send nothing of what it pauses, or lets it go on.
+    pub(super) fn storm(&mut self, host: u32, on: bool) {
+        let uplink = self.hosts[host as usize].port;
+        let index = self.port_names.here(self.port_names.name(uplink) ^ 1);
+        let switch = self.ports[index as usize].owner;
+        let pausing = self.setup.fabric.switches[switch as usize].pausing;
+        let classes = pausing.map_or(0, |pausing| pausing.classes);
+        for class in (0..8).filter(|class| classes & 1 << class != 0) {
+            self.pause_port(index, class, on);
+        }
+    }
+
+    /// What a port was told by whom it leads to; `None`: nobody tells it anything.
+    pub(super) fn pause_state(&self, index: usize) -> Option<&PauseState> {
+        let owner = self.ports[index].owner;
+        match self.schedulers.get(index).and_then(Option::as_ref) {
+            Some(scheduler) => Some(&scheduler.pause_state),
+            None if owner & HOST != 0 => Some(&self.hosts[(owner & !HOST) as usize].pause_state),
+            None => None,
+        }
+    }
+
+    /// Who has stood still since before `since`, and who waits for them.
+    pub(crate) fn waits(&self, since: Time) -> Waits {
+        let mut waits = Waits::default();
+        let Some(ingress) = self.ingress.as_deref() else { return waits };
+        let still =
+            |&index: &u32| self.pause_state(index as usize).filter(|s| s.since_before(since));
+        let mut switches = Vec::new();
+        for index in 0..self.own_ports as u32 {
+            let Some(pause_state) = still(&index) else { continue };
+            let &PauseState { classes, since, .. } = pause_state;
+            waits.still.push(Still { port: self.port_names.name(index), classes, since });
+            if self.ports[index as usize].owner & HOST == 0 {
+                switches.push(self.ports[index as usize].owner);
+                self.queued_by_ingress(index, pause_state.classes, &mut waits.queued);
+            }
+        }
+        switches.sort_unstable();
+        switches.dedup();
+        for switch in switches.into_iter().filter(|&switch| ingress.pauses(switch)) {
+            let Switch { first_port, last_port, .. } = self.switches[switch as usize];
+            for &port in &self.switch_ports[first_port as usize..last_port as usize] {
+                let name = self.port_names.name(port) ^ 1;
+                let held = |class| (class, ingress.held(self.port_names.here(name), class));
+                let some = (0..8).map(held).filter(|(_, (held, _))| held.bytes > 0);
+                waits.held.extend(some.map(|(class, (held, is_told))| At {
+                    ingress: name,
+                    class,
+                    bytes: held.bytes,
+                    headroom: held.headroom,
+                    is_told,
+                }));
+            }
+        }
+        waits
+    }
+
+    /// What is queued at a port in `classes`, by where it came in.
+    fn queued_by_ingress(&self, index: u32, classes: u8, queued: &mut Vec<Queued>) {
+        let Some(scheduler) = self.schedulers[index as usize].as_deref() else { return };
+        let Some(ingress) = self.ingress.as_deref() else { return };
+        let frames = &self.packets.frames;
+        let mut sums = BTreeMap::new();
+        for packet in scheduler.packets(frames) {
+            let frame = &frames[packet as usize];
+            let class = frame.priority & 7;
+            if classes & 1 << class != 0 && frame.flags & frame_flag::PAUSE == 0 {
+                *sums.entry((ingress.of(packet), class)).or_insert(0) += frame.wire_bytes as u64;
+            }
+        }
+        queued.extend(sums.into_iter().map(|((by, class), bytes)| Queued {
+            egress: self.port_names.name(index),
+            ingress: self.port_names.name(by),
+            class,
+            bytes,
+        }));
+    }
+}

@@ -1,0 +1,236 @@
+//! Ports of racks that have circuits: their queues for other racks are committed together, in
+//! steps, as lazily as other ports.
+//!
+//! A queue's measures are kept at its circuit's port, by whichever link its packets leave: what
+//! waits, what is dropped and what is marked.
+
+use super::*;
+use crate::voqs::{Step, Voqs};
+
+/// The racks of a partition.
+pub(super) struct Racks {
+    all: Vec<Voqs>,
+    /// By port: the rack that serves its queues by it.
+    of_port: Vec<u32>,
+}
+
+impl Racks {
+    /// `None` where there are no circuits.
+    pub(super) fn new(
+        fabric: &Fabric,
+        ports: &mut [Port],
+        here: impl Fn(u32) -> u32,
+        is_here: impl Fn(u32) -> bool,
+    ) -> Option<Box<Racks>> {
+        fabric.circuits.as_ref()?;
+        let all = Voqs::of_racks(fabric, here, is_here);
+        let mut of_port = vec![NOWHERE; ports.len()];
+        for (rack, voqs) in (0..).zip(&all) {
+            for port in voqs.ports() {
+                of_port[port as usize] = rack;
+                ports[port as usize].flags |= flag::SCHEDULED;
+            }
+        }
+        Some(Box::new(Racks { all, of_port }))
+    }
+
+    fn at(&self, port: u32) -> Option<&Voqs> {
+        self.all.get(*self.of_port.get(port as usize)? as usize)
+    }
+
+    /// When a port starts something at the earliest, as things are.
+    pub(super) fn start_of(&self, port: u32, ports: &[Port], frames: &Packets) -> Option<Time> {
+        Some(self.at(port)?.start_of(port, ports, &frames.frames))
+    }
+
+    /// What waits in the queue that a port keeps the measures of.
+    pub(super) fn queued<'a>(
+        &'a self,
+        port: u32,
+        packets: &'a Packets,
+    ) -> Option<impl Iterator<Item = &'a tidegate_core::Frame>> {
+        Some(self.at(port)?.queued(port, &packets.frames))
+    }
+
+    /// Packets that have left that queue since warm-up.
+    pub(super) fn left(&self, port: u32) -> Option<u64> {
+        Some(self.at(port)?.left(port))
+    }
+
+    /// Packets that leave from now on count.
+    pub(super) fn warm_up(&mut self) {
+        self.all.iter_mut().for_each(Voqs::warm_up);
+    }
+}
+
+impl<P: Probe, N: Naming> Partition<P, N> {
+    /// The rack that serves its queues by a port, if one does.
+    #[inline]
+    pub(super) fn rack_at(&self, port: u32) -> Option<usize> {
+        let rack = *self.racks.as_ref()?.of_port.get(port as usize)?;
+        (rack != NOWHERE).then_some(rack as usize)
+    }
+
+    fn voqs(&mut self, rack: usize) -> Option<&mut Voqs> {
+        self.racks.as_mut()?.all.get_mut(rack)
+    }
+
+    /// A packet joins the queue for its rack, and leaves at once if it may.
+    pub(super) fn join_voq(&mut self, switch: u32, rack: usize, packet: u32) {
+        self.commit_rack(rack);
+        let (now, frame) = (self.now, self.packets.frames[packet as usize]);
+        let Some(voqs) = self.voqs(rack) else { return };
+        let queue = voqs.queue_for(frame.dst);
+        let port = voqs.port(queue);
+        let refused = voqs.refuses(queue, frame.wire_bytes, now);
+        if refused || self.overflows(switch, port, packet) {
+            return self.drop_packet(switch, port, packet);
+        }
+        let wire = frame.wire_bytes as u32;
+        if self.ports[port as usize].flags & flag::MARKS_EARLY != 0 {
+            self.mark(port, packet);
+        }
+        self.note_level(port, now);
+        self.packets.frames[packet as usize].at = now;
+        let Some(racks) = self.racks.as_deref_mut() else { return };
+        racks.all[rack].push(queue, packet, now, &mut self.packets.frames);
+        self.show(rack, queue);
+        self.switches[switch as usize].used += wire as u64;
+        self.commit_rack(rack);
+        let port = &mut self.ports[port as usize];
+        port.waits.max_bytes = port.waits.max_bytes.max(port.queue_bytes);
+        if self.switches[switch as usize].used > self.switches[switch as usize].max_used {
+            self.reach_new_high(switch);
+        }
+    }
+
+    fn note_level(&mut self, port: u32, now: Time) {
+        let Port { flags, queue_bytes, .. } = self.ports[port as usize];
+        if flags & flag::HISTOGRAMS != 0 {
+            self.histograms[port as usize].level(now, queue_bytes);
+        }
+    }
+
+    /// Tells a queue's port and the uplink what there is to send.
+    fn show(&mut self, rack: usize, queue: usize) {
+        let Some(racks) = &self.racks else { return };
+        let voqs = &racks.all[rack];
+        let (bytes, _) = voqs.bytes(queue);
+        let (rest, _) = voqs.bytes(crate::voqs::REST);
+        self.ports[voqs.port(queue) as usize].set_queue(bytes, bytes == 0);
+        self.ports[voqs.uplink as usize].set_queue(rest, voqs.is_empty());
+    }
+
+    /// Takes every step that is due, and wakes up for the next where nothing else does.
+    #[cold]
+    #[inline(never)]
+    pub(super) fn commit_rack(&mut self, rack: usize) {
+        while let Some(racks) = self.racks.as_deref_mut() {
+            let voqs = &mut racks.all[rack];
+            if voqs.is_empty() {
+                break;
+            }
+            match voqs.next(&self.ports, &self.packets.frames) {
+                (at, _) if at > self.now => break,
+                (at, Step::Reconfigure) => voqs.reconfigure(at),
+                (at, Step::Start { queue, port }) => self.start_from_voq(rack, queue, port, at),
+            }
+        }
+        self.wake_rack(rack);
+    }
+
+    /// A packet of a queue leaves by `port`.
+    fn start_from_voq(&mut self, rack: usize, queue: usize, port: u32, start: Time) {
+        let Some(racks) = self.racks.as_deref_mut() else { return };
+        let voqs = &mut racks.all[rack];
+        let (home, uplink) = (voqs.port(queue), voqs.uplink);
+        let told = voqs.tells(queue, start);
+        let (_, tx_bytes) = voqs.bytes(queue);
+        let packet = voqs.pop(queue, port, &self.packets.frames);
+        self.note_level(home, start);
+        self.show(rack, queue);
+        let kept = &mut self.ports[home as usize];
+        let (queue_bytes, flags) = (kept.queue_bytes, kept.flags);
+        let frame = &mut self.packets.frames[packet as usize];
+        let (waited, wire) = (start - frame.at, frame.wire_bytes as u128);
+        kept.waits.byte_ps += wire * waited.as_ps() as u128;
+        kept.waits.delay_ps += waited.as_ps() as u128;
+        kept.waits.max_delay = kept.waits.max_delay.max(waited);
+        self.switches[kept.owner as usize].used -= wire as u64;
+        if told {
+            frame.flags |= frame_flag::CIRCUIT;
+        }
+        if flags & flag::STAMPS != 0 {
+            if frame.flags & frame_flag::STAMP_PEAK != 0 {
+                frame.peak_hop_delay = frame.peak_hop_delay.max(waited);
+            }
+            if frame.flags & frame_flag::STAMP_HOPS != 0 {
+                // The queue is the hop, with the rate of the link that serves it.
+                let rate = self.rates[port as usize];
+                let name = self.port_names.name(uplink);
+                let hop = Hop { at: start, tx_bytes, rate, queue_bytes, port: name };
+                self.packets.trace(packet).push(hop);
+            }
+        }
+        if flags & flag::HISTOGRAMS != 0 {
+            self.histograms[home as usize].delay_ns.add(waited.as_ps() / 1_000, 1);
+        }
+        if flags & flag::MARKS_LATE != 0 {
+            self.mark(home, packet);
+        }
+        self.launch_from(port, packet, start, waited, queue_bytes);
+        if P::EXPLICIT_DEQUEUES {
+            self.schedule_explicit(port);
+        }
+    }
+
+    /// A step is due at a rack that has its event at this port.
+    pub(super) fn on_rack_wake(&mut self, rack: usize) {
+        self.voqs(rack).into_iter().for_each(|voqs| voqs.wakes_at = Time::NEVER);
+        self.commit_rack(rack);
+    }
+
+    /// Sees to it that the rack is committed when a day begins or ends, and for every start that no
+    /// packet on a link would see to.
+    fn wake_rack(&mut self, rack: usize) {
+        let Some(racks) = &self.racks else { return };
+        let (voqs, frames) = (&racks.all[rack], &self.packets.frames);
+        let unseen = |port: u32, start: Time| match self.ports[port as usize].link_is_empty() {
+            false if !P::EXPLICIT_DEQUEUES => Time::NEVER,
+            _ => start,
+        };
+        let mut at = Time::NEVER;
+        if !voqs.is_empty() {
+            let uplink = unseen(voqs.uplink, voqs.uplink_start(&self.ports));
+            let circuit =
+                voqs.up().map(|port| unseen(port, voqs.circuit_start(&self.ports, frames)));
+            at = voqs.reconfigures_at().min(uplink).min(circuit.unwrap_or(Time::NEVER));
+        }
+        if at == voqs.wakes_at {
+            return;
+        }
+        let source = self.wake_source(voqs.uplink);
+        self.voqs(rack).into_iter().for_each(|voqs| voqs.wakes_at = at);
+        match at {
+            Time::NEVER => self.events.clear(source),
+            at => self.events.set(source, at.min(self.now.after(FAR))),
+        }
+    }
+
+    /// How much of the measured span the port's link is there for.
+    pub(super) fn open_span(&self, port: u32, until: Time) -> Span {
+        let whole = until.since(self.setup.warmup);
+        let fabric = &self.setup.fabric;
+        let Some(circuits) = &fabric.circuits else { return whole };
+        match fabric.port_ends(port) {
+            PortEnds { from: Node::Switch(from), to: Node::Switch(to) }
+                if port >= 2 * circuits.first_link =>
+            {
+                let days = circuits.days(from, to);
+                let up = |at| circuits.up_until(&days, at);
+                up(until).beyond(up(self.setup.warmup))
+            }
+            _ => whole,
+        }
+    }
+}

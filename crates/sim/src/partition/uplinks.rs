@@ -1,0 +1,362 @@
+//! Hosts: taking packets in, pulling packets out, deadlines, and what the generator asks of them.
+
+use super::*;
+
+impl<P: Probe, N: Naming> Partition<P, N> {
+    #[inline(always)]
+    pub(super) fn arrive_at_host(&mut self, host: u32, packet: u32, landed: Time) {
+        if !self.impaired {
+            self.deliver(host, packet, landed);
+        } else if self.takes(host, packet, landed) {
+            self.deliver_with_care(host, packet, landed);
+        }
+    }
+
+    /// A packet reaches its transport.
+    #[inline(always)]
+    pub(super) fn deliver(&mut self, host: u32, packet: u32, landed: Time) {
+        let now = self.now;
+        self.pull(host);
+        if P::ON {
+            let p = self.packets.get(packet);
+            self.probe.arrived(now, host, p.frame, p.body);
+        }
+        let h = &mut self.hosts[host as usize];
+        let stack = self.packets.body(packet).transport;
+        let mut hears = FeedbackSink { flows: &mut self.flows, probe: &mut self.probe, landed };
+        let reply = h.transport(stack, &self.setup.stacks).receive(
+            now,
+            self.packets.get(packet),
+            &mut hears,
+        );
+        match reply {
+            Reply::Send | Reply::Echo => {
+                let index = h.port;
+                let frame = &mut self.packets.frames[packet as usize];
+                if let Some(rng) = self.spray.get_mut(host as usize) {
+                    frame.entropy = rng.bits() as u32;
+                }
+                let port = &mut self.ports[index as usize];
+                if port.is_free(now) {
+                    self.launch(index, packet, now, Span::ZERO);
+                    if P::EXPLICIT_DEQUEUES {
+                        self.schedule_explicit(index);
+                    }
+                } else {
+                    port.enqueue(packet, now, &mut self.packets.frames);
+                }
+            }
+            Reply::None => self.packets.free(packet),
+        }
+        if reply != Reply::Echo {
+            self.look_again(host);
+        }
+        if !self.flows.awaited.is_empty() {
+            self.start_dependents();
+        }
+    }
+
+    /// Messages that others wait for have arrived: what follows is put down.
+    #[cold]
+    fn start_dependents(&mut self) {
+        let Some(dependents) = &mut self.dependents else { return };
+        for id in self.flows.awaited.drain(..) {
+            let asked = &mut self.flows.done.asked;
+            dependents.arrived(id, self.now, asked, |next| self.agenda.start_dependent(next));
+        }
+        self.schedule_generator();
+    }
+
+    /// Lets everything leave a host that may leave up to and including now, replies first. False
+    /// where nothing could have left, so that nothing was looked at.
+    #[inline]
+    pub(super) fn pull(&mut self, host: u32) -> bool {
+        let h = &mut self.hosts[host as usize];
+        let index = h.port;
+        let port = &self.ports[index as usize];
+        if port.free_at > self.now {
+            return false;
+        }
+        if h.quiet_until > self.now && !port.has_queue() {
+            h.pulled_until = self.now;
+            return false;
+        }
+        self.pull_packets(host, index);
+        self.arm(host);
+        true
+    }
+
+    pub(super) fn pull_packets(&mut self, host: u32, index: u32) {
+        let now = self.now;
+        loop {
+            let port = &mut self.ports[index as usize];
+            let h = &mut self.hosts[host as usize];
+            let start = port.free_at.max(h.pulled_until);
+            if start > now {
+                break;
+            }
+            if h.quiet_until > start && !port.has_queue() {
+                h.pulled_until = h.quiet_until.min(now);
+                if h.quiet_until > now {
+                    break;
+                }
+                continue;
+            }
+            h.pulled_until = start;
+            if port.has_queue() {
+                let packet = port.dequeue(&self.packets.frames);
+                let waited = start.since(self.packets.frames[packet as usize].at);
+                self.launch(index, packet, start, waited);
+                continue;
+            }
+            let (packets, packet) = (&mut self.packets, self.blank);
+            let sent = h.pull(|transport| match transport.transmit(start, packets.get(packet)) {
+                Transmit::Sent => Some(packets.frames[packet as usize].wire_bytes as u32),
+                Transmit::Idle => None,
+            });
+            let Some(stack) = sent else {
+                let mut next = h.deadline();
+                h.quiet_until = next;
+                if next <= start {
+                    // A timer that nobody has seen to yet; what it hides may be due now.
+                    next = h.deadline_after(start).min(now);
+                }
+                if next > now || next <= start {
+                    h.pulled_until = now;
+                    break;
+                }
+                h.pulled_until = next;
+                continue;
+            };
+            self.complete(host, stack, packet);
+            self.launch(index, packet, start, Span::ZERO);
+            self.blank = self.packets.alloc();
+        }
+        if P::EXPLICIT_DEQUEUES {
+            self.schedule_explicit(index);
+        }
+    }
+
+    /// What the driver writes into a packet that a transport of `host` sends.
+    #[inline(always)]
+    pub(super) fn complete(&mut self, host: u32, stack: u16, packet: u32) {
+        let body = self.packets.body(packet);
+        body.transport = stack;
+        if body.is_retransmission {
+            let src = self.hosts[host as usize].context.host;
+            self.flows.resent(MessageId { src, id: body.message }, body.payload_bytes);
+        }
+        if let Some(rng) = self.spray.get_mut(host as usize) {
+            self.packets.frames[packet as usize].entropy = rng.bits() as u32;
+        }
+    }
+
+    /// Keeps the host's entry in the event list no later than its earliest deadline. While packets
+    /// are on its link wishes to transmit need none: they are granted, at their times, when the
+    /// link runs empty at the latest, and what leaves then lands behind those packets anyway. A
+    /// host that is paused is asked at its times.
+    #[inline]
+    pub(super) fn arm(&mut self, host: u32) {
+        let h = &self.hosts[host as usize];
+        let port = &self.ports[h.port as usize];
+        let waits = !P::EXPLICIT_DEQUEUES && !port.link_is_empty() && port.free_at < Time::NEVER;
+        match if waits { h.timer() } else { h.deadline() } {
+            deadline if deadline > self.now => self.arm_at(host, deadline),
+            _ => self.arm_past(host),
+        }
+    }
+
+    /// The earliest deadline has passed. While the uplink is busy that is a wish to transmit, asked
+    /// for again when it is free; a deadline of another transport may come before. Where the uplink
+    /// has been asked in vain, or may be paused for long, it is a timer that a wish has hidden.
+    #[inline(never)]
+    fn arm_past(&mut self, host: u32) {
+        let (now, h) = (self.now, &self.hosts[host as usize]);
+        // Timers are seen to once at a time, whatever is due then.
+        let free_at = self.ports[h.port as usize].free_at;
+        let paused = free_at == Time::NEVER && h.pause_state.classes != 0;
+        let waits = free_at > now && !paused || h.seen_to == now;
+        let deadline = if waits { h.deadline_after(now) } else { now };
+        self.arm_at(host, deadline);
+    }
+
+    #[inline]
+    fn arm_at(&mut self, host: u32, deadline: Time) {
+        let h = &mut self.hosts[host as usize];
+        if deadline < h.armed_at {
+            let deadline = deadline.min(self.now.after(FAR));
+            h.armed_at = deadline;
+            let source = self.host_source(host);
+            self.events.set(source, deadline);
+        }
+    }
+
+    pub(super) fn on_host(&mut self, host: u32) {
+        let now = self.now;
+        self.hosts[host as usize].armed_at = Time::NEVER;
+        self.hosts[host as usize].seen_to = now;
+        self.events.clear(self.host_source(host));
+        if self.hosts[host as usize].stopped {
+            return;
+        }
+        self.pull(host);
+        let h = &mut self.hosts[host as usize];
+        for stack in 0..h.stacks() {
+            if let Some(transport) =
+                h.existing_mut(stack).filter(|transport| transport.deadline() <= now)
+            {
+                let mut hears =
+                    FeedbackSink { flows: &mut self.flows, probe: &mut self.probe, landed: now };
+                transport.on_deadline(now, &mut hears);
+            }
+        }
+        h.quiet_until = Time::ZERO;
+        if !self.flows.awaited.is_empty() {
+            self.start_dependents();
+        }
+        if !self.pull(host) {
+            self.arm(host);
+        }
+        if self.ingress.is_some() {
+            self.pull_above(host);
+        }
+    }
+
+    pub(crate) fn schedule_generator(&mut self) {
+        let at = self.agenda.next_at();
+        let source = self.generator_source();
+        match at {
+            Time::NEVER => self.events.clear(source),
+            at => self.events.set(source, at.clamp(self.now, self.now.after(FAR))),
+        }
+    }
+
+    pub(super) fn on_generator(&mut self) {
+        let now = self.now;
+        while self.work > 0
+            && let Some(action) = self.agenda.take(now)
+        {
+            // It costs as much as many events: paths are looked up, and a transport may be made.
+            self.work = self.work.saturating_sub(64);
+            match action {
+                Action::Submit(submission) => self.begin(&submission),
+                Action::Stop(slot) => self.stop(slot),
+            }
+        }
+        self.submitting = self.agenda.next_at() <= now;
+        self.schedule_generator();
+    }
+
+    /// A flow begins, of which at least one end is here.
+    fn begin(&mut self, submission: &Submission) {
+        let flow = &submission.flow;
+        if self.host_here(flow.dst).is_some() {
+            self.expect(submission);
+        } else if let Some(dependents) = &mut self.dependents {
+            dependents.announce(submission);
+        }
+        if let Some(host) = self.host_here(flow.src) {
+            self.submit(host, submission);
+        }
+    }
+
+    /// A flow begins that arrives here.
+    pub(super) fn expect(&mut self, submission: &Submission) {
+        let path = self.routing.path(submission.flow.src, submission.flow.dst);
+        let full = path.full_wire_bytes as u64;
+        self.flows.receive(submission, path.bottleneck_rate.serialise(full));
+        if let Some(dependents) = &mut self.dependents {
+            dependents.expect(submission);
+        }
+    }
+
+    fn submit(&mut self, host: u32, submission: &Submission) {
+        let (now, flow) = (self.now, &submission.flow);
+        let unlimited = flow.bytes == Message::UNLIMITED;
+        let ideal =
+            if unlimited { Span::ZERO } else { self.routing.ideal(flow.src, flow.dst, flow.bytes) };
+        let slot = self.flows.send(submission, now, ideal);
+        if unlimited && flow.stop < Time::NEVER {
+            self.agenda.stop_at(flow.stop, slot);
+        }
+        self.pull(host);
+        let message = Message {
+            id: submission.number,
+            dst: flow.dst,
+            bytes: flow.bytes,
+            dedicated: flow.dedicated,
+            weight: self.setup.weights.get(flow.label as usize).copied().unwrap_or(1),
+            role: self
+                .dependents
+                .as_ref()
+                .map_or(Role::Alone, |dependents| dependents.role(submission.id)),
+        };
+        let transport = self.hosts[host as usize].transport(flow.stack, &self.setup.stacks);
+        self.flows.get(slot).handle = transport.submit(now, message, &self.routing);
+        self.look_again(host);
+        self.pull_above(host);
+    }
+
+    /// Ends the unlimited flow in `slot`.
+    fn stop(&mut self, slot: u32) {
+        let sending = self.flows.get(slot);
+        let (src, stack, handle) = (sending.flow.src, sending.flow.stack, sending.handle);
+        let Some(host) = self.host_here(src) else { return };
+        self.pull(host);
+        self.hosts[host as usize].transport(stack, &self.setup.stacks).stop(self.now, handle);
+        self.look_again(host);
+    }
+
+    /// Something has happened at a host: it may have more to send.
+    pub(super) fn look_again(&mut self, host: u32) {
+        self.hosts[host as usize].quiet_until = Time::ZERO;
+        if !self.pull(host) {
+            self.arm(host);
+        }
+    }
+
+    /// Nothing more is submitted, and unlimited flows stop.
+    pub(crate) fn close_to_arrivals(&mut self) {
+        self.agenda.close();
+        if let Some(dependents) = &mut self.dependents {
+            dependents.close();
+        }
+        for slot in self.flows.unlimited(self.now) {
+            self.stop(slot);
+        }
+    }
+}
+
+/// What a run hears from its transports.
+struct FeedbackSink<'a, P> {
+    flows: &'a mut Flows,
+    probe: &'a mut P,
+    /// When the packet in hand came off its link.
+    landed: Time,
+}
+
+impl<P: Probe> Application for FeedbackSink<'_, P> {
+    #[inline]
+    fn delivered(&mut self, now: Time, message: MessageId, _offset: u64, bytes: u32) {
+        let id = self.flows.delivered(now, self.landed, message, bytes);
+        if P::ON
+            && let Some(id) = id
+        {
+            self.probe.delivered(now, id, bytes);
+        }
+    }
+    fn completed(&mut self, now: Time, message: MessageId) {
+        self.flows.completed(now, message);
+    }
+    fn acked(&mut self, now: Time, message: MessageId) {
+        self.flows.acked(now, message);
+    }
+    #[inline]
+    fn feedback(&mut self, now: Time, feedback: &Feedback) {
+        if P::ON
+            && let Some(id) = self.flows.id(feedback.message)
+        {
+            self.probe.feedback(now, id, feedback);
+        }
+    }
+}

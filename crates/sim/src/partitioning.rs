@@ -1,0 +1,282 @@
+//! Which part of a fabric each switch and host is in, so that parts can run beside each other.
+//!
+//! Switches that have hosts are dealt out in their order, in runs of about as many hosts each;
+//! every other switch goes where nearly all of its links lead, or else where least is. A host is
+//! with its switch. Parts are told apart by nothing else: what they do does not depend on where the
+//! cuts are.
+
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
+
+use tidegate_core::fabric::{Fabric, Link, Node};
+use tidegate_core::{HEADER_BYTES, MIN_WIRE_BYTES, Span};
+
+/// Links that are crossed faster than this are not cut: parts would have to meet too often.
+const SHORTEST_CUT: Span = Span::ns(50);
+
+/// Below so many packets a partition and window, meetings take more than they give.
+const PACKETS_A_WINDOW: f64 = 100.0;
+
+/// Parts of a fabric.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Partitioning {
+    pub(crate) partitions: usize,
+    /// By switch.
+    pub(crate) of_switch: Vec<u32>,
+    /// By host.
+    pub(crate) of_host: Vec<u32>,
+    /// Least time that a packet takes from one partition to another, from the start of its
+    /// transmission; [`Span::FOREVER`] where there is one partition.
+    pub(crate) lookahead: Span,
+}
+
+impl Partitioning {
+    /// All in one.
+    pub(crate) fn whole(fabric: &Fabric) -> Partitioning {
+        Partitioning {
+            partitions: 1,
+            of_switch: vec![0; fabric.switches.len()],
+            of_host: vec![0; fabric.hosts.len()],
+            lookahead: Span::FOREVER,
+        }
+    }
+
+    /// At most so many parts; fewer where the fabric has fewer racks that can be cut apart.
+    pub(crate) fn new(fabric: &Fabric, partitions: usize) -> Partitioning {
+        let clusters = clusters(fabric);
+        let leaders: Vec<usize> = {
+            let mut leaders: Vec<usize> = clusters.clone();
+            leaders.sort_unstable();
+            leaders.dedup();
+            leaders
+        };
+        let mut hosts = vec![0u64; fabric.switches.len()];
+        for link in &fabric.links {
+            if let (Node::Host(_), Node::Switch(s)) | (Node::Switch(s), Node::Host(_)) =
+                (link.a, link.b)
+            {
+                hosts[clusters[s as usize]] += 1;
+            }
+        }
+        let racks: Vec<usize> = leaders.iter().copied().filter(|&s| hosts[s] > 0).collect();
+        let partitions = partitions.min(racks.len());
+        if partitions <= 1 {
+            return Self::whole(fabric);
+        }
+        let mut partition_of = vec![None; fabric.switches.len()];
+        let all: u64 = hosts.iter().sum();
+        let (mut before, mut next) = (0, 0);
+        for (number, &rack) in racks.iter().enumerate() {
+            // By the middle of its hosts, but so that no part stays empty.
+            let middle = 2 * before + hosts[rack];
+            let by_hosts = (middle as u128 * partitions as u128 / (2 * all) as u128) as usize;
+            let least = (number + partitions).saturating_sub(racks.len());
+            // Nor may the next one be left out.
+            let partition = by_hosts.clamp(least, next.min(partitions - 1));
+            partition_of[rack] = Some(partition);
+            next = partition + 1;
+            before += hosts[rack];
+        }
+        assign_others(fabric, &clusters, &mut partition_of, partitions);
+        let of_switch: Vec<u32> =
+            clusters.iter().map(|&leader| partition_of[leader].unwrap_or(0) as u32).collect();
+        let mut of_host = vec![0; fabric.hosts.len()];
+        for link in &fabric.links {
+            if let (Node::Host(h), Node::Switch(s)) | (Node::Switch(s), Node::Host(h)) =
+                (link.a, link.b)
+            {
+                of_host[h as usize] = of_switch[s as usize];
+            }
+        }
+        let cut = |(_, link): &(usize, &Link)| match (link.a, link.b) {
+            (Node::Switch(a), Node::Switch(b)) => of_switch[a as usize] != of_switch[b as usize],
+            _ => false,
+        };
+        let lookahead =
+            fabric.links.iter().enumerate().filter(cut).map(|link| crossing(fabric, link)).min();
+        // Parts that no link joins never need each other.
+        let lookahead = lookahead.unwrap_or(Span::s(1));
+        Partitioning { partitions, of_switch, of_host, lookahead }
+    }
+}
+
+/// In how many parts, `most` at most, a run on `fabric` gains from being done: in each there should
+/// be work between two meetings. What hosts can send is known, what they will is not.
+pub fn partitions_worth(fabric: &Fabric, most: usize) -> usize {
+    let rack = |link: &Link| match (link.a, link.b) {
+        (Node::Host(_), Node::Switch(s)) | (Node::Switch(s), Node::Host(_)) => Some(s),
+        _ => None,
+    };
+    let racks: BTreeSet<u32> = fabric.links.iter().filter_map(rack).collect();
+    // There are no more partitions than that, however many threads somebody has.
+    let most = most.min(racks.len());
+    let packets_per_second: f64 = fabric
+        .links
+        .iter()
+        .filter(|link| matches!((link.a, link.b), (Node::Host(_), _) | (_, Node::Host(_))))
+        .map(|link| link.rate.as_bps() as f64 / (8.0 * (fabric.mtu + HEADER_BYTES) as f64))
+        .sum();
+    let is_worth = |partitioning: &Partitioning| {
+        let window = partitioning.lookahead.as_s_f64();
+        packets_per_second * window >= PACKETS_A_WINDOW * partitioning.partitions as f64
+    };
+    let cut =
+        (2..=most).rev().map(|partitions| Partitioning::new(fabric, partitions)).find(is_worth);
+    cut.map_or(1, |partitioning| partitioning.partitions)
+}
+
+/// Least time that a packet takes over a link between switches, either way.
+fn crossing(fabric: &Fabric, (number, link): (usize, &Link)) -> Span {
+    let latency = |node| match node {
+        Node::Switch(s) => fabric.switches[s as usize].latency,
+        Node::Host(_) => Span::ZERO,
+    };
+    let into = latency(link.a).min(latency(link.b));
+    let port = 2 * number as u32;
+    let fastest = fabric.fastest(port).max(fabric.fastest(port + 1));
+    fastest.serialise(MIN_WIRE_BYTES as u64) + link.delay + into
+}
+
+/// By switch: the least number of those that it must be with.
+fn clusters(fabric: &Fabric) -> Vec<usize> {
+    let mut leader: Vec<usize> = (0..fabric.switches.len()).collect();
+    fn find(leader: &mut [usize], mut at: usize) -> usize {
+        while leader[at] != at {
+            leader[at] = leader[leader[at]];
+            at = leader[at];
+        }
+        at
+    }
+    for (number, link) in fabric.links.iter().enumerate() {
+        if let (Node::Switch(a), Node::Switch(b)) = (link.a, link.b)
+            && crossing(fabric, (number, link)) < SHORTEST_CUT
+        {
+            let (a, b) = (find(&mut leader, a as usize), find(&mut leader, b as usize));
+            leader[a.max(b)] = a.min(b);
+        }
+    }
+    (0..leader.len()).map(|switch| find(&mut leader, switch)).collect()
+}
+
+/// Finds a partition for the switches without hosts, from those next to racks outwards.
+fn assign_others(
+    fabric: &Fabric,
+    clusters: &[usize],
+    partition_of: &mut [Option<usize>],
+    partitions: usize,
+) {
+    let mut beside: Vec<Vec<usize>> = vec![Vec::new(); partition_of.len()];
+    for link in &fabric.links {
+        if let (Node::Switch(a), Node::Switch(b)) = (link.a, link.b) {
+            let (a, b) = (clusters[a as usize], clusters[b as usize]);
+            if a != b {
+                beside[a].push(b);
+                beside[b].push(a);
+            }
+        }
+    }
+    // Links, as a measure of the packets that pass.
+    let mut load = vec![0usize; partitions];
+    for (switch, partition) in partition_of.iter().enumerate() {
+        partition.iter().for_each(|&partition| load[partition] += 2 * beside[switch].len());
+    }
+    let mut frontier: Vec<usize> =
+        (0..partition_of.len()).filter(|&s| partition_of[s].is_some()).collect();
+    while !frontier.is_empty() {
+        let mut next: Vec<usize> = frontier
+            .iter()
+            .flat_map(|&s| beside[s].iter().copied())
+            .filter(|&s| partition_of[s].is_none())
+            .collect();
+        next.sort_unstable();
+        next.dedup();
+        // All of a tier see the tier below, and not each other.
+        let mut chosen = Vec::new();
+        for &switch in &next {
+            let mut links = vec![0usize; partitions];
+            for &other in &beside[switch] {
+                if let Some(partition) = partition_of[other] {
+                    links[partition] += 1;
+                }
+            }
+            // A pod keeps its own; what all share is shared out.
+            let known: usize = links.iter().sum();
+            let own = (0..partitions).find(|&partition| 4 * links[partition] >= 3 * known);
+            let least = (0..partitions)
+                .min_by_key(|&partition| (load[partition], Reverse(links[partition])));
+            let best = own.or(least).unwrap_or(0);
+            load[best] += beside[switch].len();
+            chosen.push((switch, best));
+        }
+        for (switch, partition) in chosen {
+            partition_of[switch] = Some(partition);
+        }
+        frontier = next;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use tidegate_core::Rate;
+    use tidegate_core::fabric::{Buffer, Switch};
+
+    /// `racks` of `hosts` under `spines`; links take `delay`.
+    fn fabric(racks: u32, hosts: u32, spines: u32, delay: Span) -> Fabric {
+        let switch = |number: u32| Switch {
+            name: format!("s{number}"),
+            latency: Span::ZERO,
+            telemetry: false,
+            buffer: Buffer::Unlimited,
+            ecn: None,
+            priorities: 1,
+            discipline: None,
+            pausing: None,
+            credit_queue: None,
+        };
+        let rate = Rate::gbps(100);
+        let link = |a, b| Link { a, b, rate, delay };
+        let mut links: Vec<Link> = (0..racks * hosts)
+            .map(|host| link(Node::Host(host), Node::Switch(host / hosts)))
+            .collect();
+        for rack in 0..racks {
+            links
+                .extend((racks..racks + spines).map(|s| link(Node::Switch(rack), Node::Switch(s))));
+        }
+        Fabric {
+            hosts: (0..racks * hosts).map(|h| format!("h{h}")).collect(),
+            switches: (0..racks + spines).map(switch).collect(),
+            links,
+            rate_changes: Vec::new(),
+            circuits: None,
+            mtu: 1436,
+        }
+    }
+
+    #[test]
+    fn racks_go_in_runs_and_spines_are_shared_out() {
+        let partitioning = Partitioning::new(&fabric(7, 2, 4, Span::us(1)), 3);
+        assert_eq!(partitioning.of_switch, [0, 0, 1, 1, 1, 2, 2, 0, 2, 0, 2]);
+        assert_eq!(partitioning.of_host[4..10], [1; 6]);
+        let least = Span::us(1) + Rate::gbps(100).serialise(84);
+        assert_eq!((partitioning.partitions, partitioning.lookahead), (3, least));
+    }
+
+    #[test]
+    fn no_more_partitions_than_racks_and_none_of_links_that_take_no_time() {
+        assert_eq!(Partitioning::new(&fabric(3, 4, 2, Span::us(1)), 8).partitions, 3);
+        assert_eq!(Partitioning::new(&fabric(1, 4, 2, Span::us(1)), 8).partitions, 1);
+        let instant = fabric(4, 4, 2, Span::ZERO);
+        assert_eq!(Partitioning::new(&instant, 2), Partitioning::whole(&instant));
+    }
+
+    #[test]
+    fn partitions_are_worth_it_where_each_has_work() {
+        assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), 2), 2);
+        assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), 64), 10);
+        // Who has no end of threads does not wait for it.
+        assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), usize::MAX), 10);
+        assert_eq!(partitions_worth(&fabric(4, 2, 2, Span::us(1)), 8), 1);
+        assert_eq!(partitions_worth(&fabric(16, 8, 8, Span::us(1)), 1), 1);
+    }
+}

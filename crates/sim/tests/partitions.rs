@@ -1,0 +1,163 @@
+//! A run is the same, to the byte, in however many parts it is done.
+
+use crate::common::busy::{Record, Recorder, busy};
+use crate::common::cuts::{self, Cuts};
+use crate::common::left::Left;
+use crate::common::observers::{Ears, WindowState};
+use crate::common::{Trace, flow, leaf_spine, stack};
+use tidegate_core::{Rate, Span, Time, frame_flag};
+use tidegate_sim::{Engine, Setup};
+
+/// More parts than racks are as many as racks.
+const PARTS: [usize; 5] = [1, 2, 3, 5, 8];
+
+/// Runs in `parts`: what is left, and in how many parts it was done.
+fn left(setup: Setup, partitions: usize) -> (Left, usize) {
+    let (probes, duration) =
+        ((0..partitions).map(|_| <Recorder>::default()).collect(), setup.duration);
+    let engine = Engine::in_partitions(setup, probes).unwrap();
+    let done_in = engine.partitions();
+    (Left::of(engine, duration, partitions as u64), done_in)
+}
+
+/// Asserts that all numbers of partitions leave the same.
+fn same(cuts: Cuts) {
+    for (what, setup) in cuts {
+        let (whole, one) = left(setup.clone(), 1);
+        assert_eq!(one, 1);
+        let packets: usize = whole.packets.iter().map(Vec::len).sum();
+        assert!(packets > 2_000 && !whole.rows.is_empty(), "{what}: {packets} packets");
+        for partitions in &PARTS[1..] {
+            let (cut, done_in) = left(setup.clone(), *partitions);
+            assert!(done_in > 1, "{what}: nothing was cut");
+            whole.assert_is(&cut, &format!("{what}, {partitions} parts"));
+        }
+    }
+}
+
+#[test]
+fn of_every_protocol() {
+    same(cuts::every_protocol());
+}
+
+#[test]
+fn of_every_protocol_sprayed_and_marked_at_random() {
+    same(cuts::every_protocol_sprayed_and_marked_at_random());
+}
+
+#[test]
+fn of_two_protocols_beside_each_other_with_a_drain() {
+    same(cuts::two_protocols_beside_each_other_with_a_drain());
+}
+
+#[test]
+fn of_small_shared_buffers() {
+    same(cuts::small_shared_buffers());
+}
+
+#[test]
+fn of_queues_for_credits() {
+    same(cuts::queues_for_credits());
+}
+
+#[test]
+fn of_faults() {
+    same(cuts::faults());
+}
+
+#[test]
+fn of_hosts_that_take_time() {
+    same(cuts::hosts_that_take_time());
+}
+
+#[test]
+fn of_three_tiers_with_latency() {
+    same(cuts::three_tiers_with_latency());
+}
+
+#[test]
+fn of_lossless_fabrics() {
+    same(cuts::lossless_fabrics());
+    for (what, setup) in cuts::lossless_fabrics() {
+        let (whole, _) = left(setup, 1);
+        let is_pause = |record: &&Record| record.frame.3 & frame_flag::PAUSE != 0;
+        let pauses = whole.packets.iter().flatten().filter(is_pause).count();
+        assert!(pauses > 50, "{what}: {pauses}");
+    }
+}
+
+#[test]
+fn of_closed_loops() {
+    same(cuts::closed_loops());
+}
+
+#[test]
+fn of_collectives() {
+    same(cuts::collectives());
+}
+
+#[test]
+fn of_rare_messages() {
+    same(cuts::rare_messages());
+}
+
+/// Work that is used up at the very end of a span does not end the next one.
+#[test]
+fn of_little_work_at_a_time() {
+    let outcome = |partitions: usize, work: u64| {
+        let mut setup = busy(stack("swift"), 10);
+        setup.warmup = Time::us(150);
+        setup.drain = Span::us(50);
+        let duration = setup.duration;
+        let mut engine = Engine::in_partitions(setup, vec![(); partitions]).unwrap();
+        while !engine.advance_some(duration, work).unwrap() {}
+        assert_eq!(engine.now(), duration);
+        while !engine.is_over() {
+            engine.advance_some(Time::NEVER, work).unwrap();
+        }
+        let outcome = engine.finish().unwrap();
+        (outcome.finished, outcome.digest, outcome.packet_hops)
+    };
+    let whole = outcome(1, u64::MAX);
+    assert!(whole == outcome(3, 1) && whole == outcome(2, 40) && whole == outcome(1, 1));
+}
+
+/// Flows that begin when a stretch ends are in it, however little is done at a time.
+#[test]
+fn of_much_at_the_end_of_a_interval() {
+    let until = Time::us(200);
+    let running = |partitions: usize, work: u64| {
+        let mut setup = busy(stack("swift"), 11);
+        setup.workload.flows.extend((0..8).map(|src| flow(src, src + 4, 9_000, until)));
+        let mut engine = Engine::in_partitions(setup, vec![(); partitions]).unwrap();
+        while !engine.advance_some(until, work).unwrap() {}
+        let mut samples = Vec::new();
+        engine.sample(&mut samples).unwrap();
+        samples
+    };
+    let whole = running(1, u64::MAX);
+    assert!(whole == running(1, 1) && whole == running(1, 100) && whole == running(2, 1));
+}
+
+/// Without a probe that keeps everything: traces of a longer run.
+#[test]
+fn of_a_longer_run_under_load() {
+    let digests = |partitions: usize| {
+        let mut setup = busy(stack("sird"), 9);
+        setup.fabric = leaf_spine(8, 4, 4, Rate::gbps(100), Rate::gbps(100), Span::us(1), 1000);
+        setup.duration = Time::ms(2);
+        for block in &mut setup.workload.traffic {
+            block.stop = Time::ms(2);
+        }
+        let probes = (0..partitions).map(|_| Ears::of(Trace::default())).collect();
+        let mut engine = Engine::in_partitions(setup, probes).unwrap();
+        engine.advance(Time::NEVER);
+        assert_eq!(engine.partitions(), partitions);
+        let trace = Trace::merged(engine.probes().map(Ears::heard));
+        (trace, engine.finish().unwrap().digest)
+    };
+    let whole = digests(1);
+    for partitions in &PARTS[1..] {
+        assert_eq!(digests(*partitions), whole, "{partitions} parts");
+    }
+}

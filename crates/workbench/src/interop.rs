@@ -1,0 +1,81 @@
+//! Files of other simulators, in and out: the scenario crate knows what is in them.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+
+use tidegate_results::Folder;
+use tidegate_scenario::interop::{self, Files, Format, Input};
+use tidegate_scenario::{Override, load_file};
+
+use crate::{Error, guarded, scenario};
+
+/// What was written.
+#[derive(Clone, Debug)]
+pub struct Written {
+    /// The files; the one that matters most is the last.
+    pub files: Vec<PathBuf>,
+    /// What was left out, a sentence each.
+    pub warnings: Vec<String>,
+}
+
+/// Makes a scenario of files of another simulator: a fabric and perhaps flows, or flows alone
+/// where `fabric` is a scenario file, or the name of a template, that has the fabric. Writes it to
+/// the folder `out`, which is created, with a trace beside it where there are flows.
+///
+/// # Errors
+/// When a file is wrong, or says what a scenario cannot; or `out` holds such files already and
+/// `force` is not set, or cannot be written.
+pub fn import(
+    format: Format,
+    files: &[PathBuf],
+    fabric: Option<&str>,
+    out: &Path,
+    force: bool,
+) -> Result<Written, Error> {
+    let read = || {
+        let inputs = files.iter().map(|path| Input::read(path)).collect::<Result<Vec<_>, _>>()?;
+        let base = fabric.map(Input::fabric).transpose()?;
+        interop::import(format, &inputs, base.as_ref())
+    };
+    write(guarded(|| read().map_err(scenario))?, out, force)
+}
+
+/// Writes a scenario's fabric and flows to the folder `out`, which is created, as another
+/// simulator reads them.
+///
+/// # Errors
+/// When the scenario is wrong, or has what the format cannot say; or `out` holds such files
+/// already and `force` is not set, or cannot be written.
+pub fn export(
+    format: Format,
+    path: &Path,
+    overrides: &[Override],
+    out: &Path,
+    force: bool,
+) -> Result<Written, Error> {
+    let read = || {
+        let plan = load_file(path, overrides)?;
+        let hosts = plan.fabric.hosts.len() as u32;
+        let flows = tidegate_sim::flows(&plan.workload, hosts, plan.seed, plan.duration);
+        interop::export(format, &plan, &path.display().to_string(), flows)
+    };
+    write(guarded(|| read().map_err(scenario))?, out, force)
+}
+
+fn write(Files { files, warnings }: Files, out: &Path, force: bool) -> Result<Written, Error> {
+    let folder = Folder::open(out).map_err(Error::cannot_open(out))?;
+    let paths: Vec<PathBuf> = files.iter().map(|(name, _)| out.join(name)).collect();
+    if let Some(taken) = paths.iter().find(|path| path.exists()).filter(|_| !force) {
+        let message = format!("{} is there already; --force replaces it", taken.display());
+        return Err(Error::Usage { option: "--out", message });
+    }
+    let partial = |(name, content): &(String, String)| {
+        let mut partial = folder.partial(name)?;
+        partial.write_all(content.as_bytes())?;
+        Ok(partial)
+    };
+    let partials = files.iter().map(partial).collect::<std::io::Result<Vec<_>>>();
+    let publish = |partials| folder.publish::<&str>(partials, &[]);
+    partials.and_then(publish).map_err(Error::output(out))?;
+    Ok(Written { files: paths, warnings })
+}

@@ -1,0 +1,163 @@
+//! The measures of a run, and how they hear of what happens inside the engine.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tidegate_core::{Feedback, Span, Time};
+use tidegate_scenario::Plan;
+use tidegate_sim::{Departure, FlowRecord, Observer, Sample};
+
+use super::{End, Hears, Left, Measure, Start};
+use crate::Error;
+
+/// A measure, what it hears, and when it is given samples next.
+struct Seat {
+    measure: Box<dyn Measure>,
+    hears: Hears,
+    next_sample: Time,
+}
+
+/// The measures of a run.
+pub(super) struct Measures(Vec<Seat>);
+
+impl Measures {
+    /// None has heard of anything yet.
+    pub(super) fn new(measures: Vec<Box<dyn Measure>>) -> Measures {
+        let seat = |measure: Box<dyn Measure>| {
+            let hears = measure.hears();
+            Seat { measure, hears, next_sample: Time::NEVER }
+        };
+        Measures(measures.into_iter().map(seat).collect())
+    }
+
+    /// What any of them hears of.
+    fn hears(&self) -> Hears {
+        let any = |hears: fn(&Hears) -> bool| self.0.iter().any(|seat| hears(&seat.hears));
+        Hears {
+            delivered: any(|hears| hears.delivered),
+            feedback: any(|hears| hears.feedback),
+            departed: any(|hears| hears.departed),
+        }
+    }
+
+    pub(super) fn begin(&mut self, start: &Start<'_>) -> Result<(), Error> {
+        for seat in &mut self.0 {
+            seat.next_sample = sample_after(Time::ZERO, &*seat.measure, start.plan);
+            seat.measure.begin(start)?;
+        }
+        Ok(())
+    }
+
+    /// When samples have to be taken, over the whole run.
+    pub(super) fn sample_times(&self, plan: &Plan) -> BTreeSet<Time> {
+        let of = |seat: &Seat| {
+            let first = sample_after(Time::ZERO, &*seat.measure, plan);
+            std::iter::successors(Some(first), |at| Some(sample_after(*at, &*seat.measure, plan)))
+                .take_while(|at| *at < Time::NEVER)
+                .collect::<Vec<_>>()
+        };
+        self.0.iter().flat_map(of).collect()
+    }
+
+    /// Payload has arrived.
+    pub(super) fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
+        for seat in self.0.iter_mut().filter(|seat| seat.hears.delivered) {
+            seat.measure.delivered(now, flow, bytes);
+        }
+    }
+
+    /// When samples have to be taken next.
+    pub(super) fn next_sample(&self) -> Time {
+        self.0.iter().map(|seat| seat.next_sample).min().unwrap_or(Time::NEVER)
+    }
+
+    /// Gives samples to those that wait for them.
+    pub(super) fn sampled(
+        &mut self,
+        plan: &Plan,
+        at: Time,
+        samples: &[Sample],
+    ) -> Result<(), Error> {
+        for seat in self.0.iter_mut().filter(|seat| seat.next_sample == at) {
+            seat.measure.sampled(plan, at, samples)?;
+            seat.next_sample = sample_after(at, &*seat.measure, plan);
+        }
+        Ok(())
+    }
+
+    /// Takes `records`, in the order of `flows.parquet`.
+    pub(super) fn flows(
+        &mut self,
+        plan: &Plan,
+        records: impl IntoIterator<Item = FlowRecord>,
+    ) -> Result<(), Error> {
+        for record in records {
+            self.0.iter_mut().try_for_each(|seat| seat.measure.flow(plan, &record))?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn finish(&mut self, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        let mut seats = std::mem::take(&mut self.0).into_iter();
+        seats.try_for_each(|seat| seat.measure.finish(end, left))
+    }
+}
+
+/// Every interval, and at the end, for what is left of the run after the last whole one.
+fn sample_after(at: Time, measure: &dyn Measure, plan: &Plan) -> Time {
+    match measure.samples_every().filter(|interval| *interval > Span::ZERO) {
+        Some(interval) if at < plan.duration => at.after(interval).min(plan.duration),
+        _ => Time::NEVER,
+    }
+}
+
+/// Measures that the engine and the loop around it share.
+#[derive(Clone)]
+pub(super) struct Ears {
+    /// What any of them hears of: of the rest nobody is asked.
+    hears: Hears,
+    measures: Arc<Mutex<Measures>>,
+}
+
+impl Ears {
+    pub(super) fn new(measures: Measures) -> Ears {
+        Ears { hears: measures.hears(), measures: Arc::new(Mutex::new(measures)) }
+    }
+
+    /// Whether the engine has anything to tell.
+    pub(super) fn hear(&self) -> bool {
+        let Hears { delivered, feedback, departed } = self.hears;
+        delivered || feedback || departed
+    }
+
+    /// The measures; not to be held while the engine is at work, which wants them too.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Measures> {
+        self.measures.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Observer for Ears {
+    fn delivered(&mut self, now: Time, flow: u64, bytes: u32) {
+        if self.hears.delivered {
+            self.lock().delivered(now, flow, bytes);
+        }
+    }
+
+    fn feedback(&mut self, now: Time, flow: u64, feedback: &Feedback) {
+        if !self.hears.feedback {
+            return;
+        }
+        for seat in self.lock().0.iter_mut().filter(|seat| seat.hears.feedback) {
+            seat.measure.feedback(now, flow, feedback);
+        }
+    }
+
+    fn departed(&mut self, departure: &Departure<'_>) {
+        if !self.hears.departed {
+            return;
+        }
+        for seat in self.lock().0.iter_mut().filter(|seat| seat.hears.departed) {
+            seat.measure.departed(departure);
+        }
+    }
+}
