@@ -3,12 +3,12 @@
 # Modules that the catalog's macro declares, and what is no part of the workspace: cargo fmt does not
 # find them.
 APART := $(wildcard crates/algos/src/cc/*.rs crates/algos/src/message/*.rs \
-  crates/algos/src/message/*/*.rs fuzz/fuzz_targets/*.rs peers/src/*.rs)
+  crates/algos/src/message/*/*.rs fuzz/fuzz_targets/*.rs peers/src/*.rs book/*/*.rs)
 
 # Protocols that the demo compares. `tidegate protocols` lists all there are.
 PROTOCOLS := poseidon,swift,powertcp,dctcp,hpcc,sird
 
-.PHONY: help demo test test-mpi test-python lint fmt docs pictures book bench reproduction
+.PHONY: help demo test test-mpi test-python test-book lint fmt docs pictures book bench reproduction
 
 help:
 	@echo "make demo    congestion on two hops, and a busy cluster, under several protocols side by side"
@@ -19,6 +19,7 @@ help:
 	@echo "make fmt     format the code"
 	@echo "make docs    write docs/scenario.md, docs/protocols.md and docs/headers.md anew from what the code says of itself"
 	@echo "make pictures   draw the pictures of the documents anew, with Chromium"
+	@echo "make test-book   the documents as a site: it builds, and its links lead somewhere"
 	@echo "make book    make a site of the documents, in target/book"
 	@echo "make bench   measure the engine"
 	@echo "make reproduction   papers, figure by figure, under every choice they leave: three hours"
@@ -32,11 +33,11 @@ demo:
 	  --protocols $(PROTOCOLS) --out results/demo/leaf-spine --force
 
 test: lint
-	cargo test --workspace
+	cargo test
 
 # Needs mpirun, mpicc and libclang.
 test-mpi:
-	cargo clippy -p tidegate-cli -p tidegate-workbench --features mpi --all-targets -- -D warnings
+	cargo clippy -p tidegate-cli -p tidegate-mpi --features mpi --all-targets -- -D warnings
 	TIDEGATE_MPI=required cargo test -p tidegate-cli --features mpi --test mpi
 
 # Needs python3 with venv, and a network. The wheel is built like the tests, to share what they built.
@@ -45,6 +46,7 @@ test-python: export PATH := $(CURDIR)/$(PYTHON)/bin:$(PATH)
 test-python:
 	python3 -m venv $(PYTHON)
 	MATURIN_PEP517_ARGS="--profile dev" pip install --quiet '.[plot,dask,test]'
+	cargo clippy -p tidegate-python -- -D warnings
 	ruff check python scripts docs/notebooks
 	ruff format --check python scripts docs/notebooks
 	mypy python/tidegate
@@ -57,7 +59,7 @@ lint:
 	  echo "cargo fmt --all --check"; cargo fmt --all --check && rustfmt --check $(APART); \
 	else echo "rustfmt is not installed: formatting is not checked"; fi
 	@if cargo clippy --version >/dev/null 2>&1; then \
-	  echo "cargo clippy"; cargo clippy --workspace --all-targets -- -D warnings; \
+	  echo "cargo clippy"; cargo clippy --all-targets -- -D warnings; \
 	else echo "clippy is not installed: lints are not checked"; fi
 
 fmt:
@@ -72,7 +74,11 @@ pictures:
 	scripts/pictures.sh target/release/tidegate $(PROTOCOLS)
 
 book:
-	cargo run -p tidegate-book
+	cargo run --manifest-path book/Cargo.toml
+
+# The site builds, and every link of the documents leads somewhere.
+test-book:
+	cargo test --manifest-path book/Cargo.toml
 
 # One core; median of five, CPU time of the whole process. Then instruction counts against the recorded ones.
 bench:
