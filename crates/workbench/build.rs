@@ -1,23 +1,12 @@
-//! Tells the crate which revision it is built from: `TIDEGATE_GIT_REVISION` where set, else what
-//! git says, else `unknown`. Tells it a hash of the sources that decide what a run comes to. And
-//! puts the scenarios and the registry of papers into it: every file of theirs, so that none has to
-//! be listed.
+//! Passes a hash of the sources that decide the results of a run to the crate. Embeds every file of
+//! the scenarios and of the registry of papers, so that none has to be listed.
 
 use std::fmt::Write;
 use std::fs;
 use std::hash::{Hash, Hasher};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 fn main() {
-    println!("cargo:rerun-if-env-changed=TIDEGATE_GIT_REVISION");
-    // The log of HEAD changes with every commit and checkout. A path that is missing would mean a
-    // rebuild each time.
-    let log = "../../.git/logs/HEAD";
-    println!("cargo:rerun-if-changed={}", if Path::new(log).exists() { log } else { "build.rs" });
-    let revision = std::env::var("TIDEGATE_GIT_REVISION").ok().or_else(from_git);
-    println!("cargo:rustc-env=TIDEGATE_GIT_REVISION={}", revision.as_deref().unwrap_or("unknown"));
-
     println!("cargo:rustc-env=TIDEGATE_SOURCES={:016x}", sources());
 
     let scenarios = below(Path::new("../../scenarios"));
@@ -35,12 +24,6 @@ fn main() {
     );
     let out = std::env::var("OUT_DIR").expect("cargo sets it");
     fs::write(Path::new(&out).join("embedded.rs"), text).expect("OUT_DIR can be written");
-}
-
-fn from_git() -> Option<String> {
-    let output = Command::new("git").args(["rev-parse", "--short=12", "HEAD"]).output().ok()?;
-    let revision = String::from_utf8(output.stdout).ok()?.trim().to_owned();
-    (output.status.success() && !revision.is_empty()).then_some(revision)
 }
 
 /// Sources that decide what a run comes to and what is observed of it: from scenarios to the engine

@@ -37,8 +37,12 @@ use tidegate_workbench::{Error, Ranks};
 /// One of several processes that has failed ends so long after the one that says why.
 const LAST_WORD: Duration = Duration::from_millis(500);
 
+/// The git revision that the program is built from.
+pub const REVISION: &str = env!("TIDEGATE_GIT_REVISION");
+
 /// Does what the arguments ask for, the first of which is the program's name; the exit status.
 pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
+    tidegate_workbench::set_revision(REVISION);
     survive_full_files();
     let args = match args::Args::try_parse_from(args::rejoined(args.into_iter())) {
         Ok(args) => args,
@@ -48,7 +52,7 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             return if error.use_stderr() { 2 } else { 0 };
         }
     };
-    let (answers, result) = match Ranks::join(commands::interrupt_flag) {
+    let (answers, result) = match join_others() {
         Ok(None) => (true, commands::run(args.command)),
         Ok(Some(ranks)) => commands::run_among(args.command, ranks),
         Err(error) => (true, Err(error)),
@@ -65,6 +69,16 @@ pub fn main(args: impl IntoIterator<Item = OsString>) -> u8 {
             error.exit_code()
         }
     }
+}
+
+/// The processes that this one was launched with; `None` if it runs alone.
+fn join_others() -> Result<Option<Ranks>> {
+    #[cfg(feature = "mpi")]
+    return Ok(
+        tidegate_mpi::join(commands::interrupt_flag).map(|group| Ranks::new(Box::new(group)))
+    );
+    #[cfg(not(feature = "mpi"))]
+    Ranks::refuse_others().map(|()| None)
 }
 
 /// A write beyond the limit on the size of files (`ulimit -f`) is to fail like any other that finds

@@ -11,12 +11,12 @@ const ARROWS: &[(&str, &[&str])] = &[
     ("sim", &["core", "algos"]),
     ("endpoint", &["core", "algos"]),
     ("switch", &["core", "sim"]),
+    ("mpi", &["sim"]),
     ("scenario", &["core", "algos"]),
     ("results", &["core", "algos"]),
     ("fluid", &[]),
     ("workbench", &["core", "algos", "sim", "endpoint", "switch", "scenario", "results", "fluid"]),
-    ("cli", &["workbench"]),
-    ("book", &[]),
+    ("cli", &["workbench", "mpi"]),
     ("python", &["workbench", "cli"]),
 ];
 

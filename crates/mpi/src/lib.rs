@@ -1,9 +1,12 @@
-//! Bytes between processes, over MPI.
+//! Messages between the processes of a run, over MPI.
 //!
-//! What is sent is handed to MPI at once, and its memory kept until MPI needs it no more. Whoever
-//! waits looks again and again, and at the interrupt flag in between: a process that has died sends
-//! nothing, and whoever started it then asks the others to end. Only the main thread talks to MPI.
+//! MPI receives each message at once and keeps its memory until the transmission is complete. A
+//! receiver polls, and checks the interrupt flag between polls: a process that has died sends
+//! nothing, and the launcher then interrupts the others. Only the main thread calls MPI.
+//!
+//! Without the feature `mpi` the crate is empty, so that the workspace builds without an MPI library.
 
+#![cfg(feature = "mpi")]
 #![allow(
     clippy::disallowed_types,
     reason = "how long a failed process waits for the others reaches no simulation"
@@ -20,10 +23,8 @@ use mpi::environment::Universe;
 use mpi::point_to_point::Message;
 use mpi::request::{Request, StaticScope};
 use mpi::topology::SimpleCommunicator;
-use mpi::traits::{Communicator, Destination, Source};
-use tidegate_sim::{Communicator, RankFailure};
-
-use super::Carrier;
+use mpi::traits::{Communicator as _, Destination, Source};
+use tidegate_sim::{Communicator, ProcessGroup, RankFailure};
 
 /// What an ordinary message is marked with.
 const MESSAGE: i32 = 0;
@@ -44,16 +45,18 @@ const OF_MEMORY: (&str, &str) = ("OMPI_MCA_btl_vader_single_copy_mechanism", "no
 const STARTED: [&str; 5] =
     ["OMPI_COMM_WORLD_SIZE", "PMIX_RANK", "PMI_SIZE", "PMI_RANK", "MV2_COMM_WORLD_SIZE"];
 
-/// The processes that this one was started with.
-pub(super) struct Mpi {
+/// The processes of one MPI launch.
+#[allow(missing_debug_implementations, reason = "a handle of a C library")]
+pub struct Mpi {
     /// Ends MPI when it is dropped, which waits for all others.
     universe: Universe,
     on_this_machine: usize,
     interrupted: &'static AtomicBool,
 }
 
-/// Joins the others; `None` where there are none, or MPI is not to be had.
-pub(super) fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Option<Mpi> {
+/// Joins the processes that were launched together; `None` if this process runs alone or MPI
+/// does not start. `interrupted` is called when there are others; the flag ends waiting for them.
+pub fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Option<Mpi> {
     // Where nobody asks for it, MPI is not started: alone it takes longer than a short run.
     STARTED.iter().find(|name| std::env::var_os(name).is_some())?;
     if std::env::var_os(OF_MEMORY.0).is_none() {
@@ -72,7 +75,7 @@ pub(super) fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Option<
     Some(Mpi { universe, on_this_machine, interrupted: interrupted() })
 }
 
-impl Carrier for Mpi {
+impl ProcessGroup for Mpi {
     fn communicator(&self) -> Box<dyn Communicator> {
         Box::new(self.line())
     }
@@ -101,7 +104,7 @@ impl Carrier for Mpi {
         mem::forget(self.universe);
     }
 
-    fn part(self: Box<Self>) {
+    fn leave(self: Box<Self>) {
         drop(self.universe);
     }
 }

@@ -67,6 +67,8 @@ fn magnitude(text: &str) -> Option<(f64, &'static str)> {
 
 #[pymodule]
 mod _native {
+    use pyo3::prelude::*;
+
     #[pymodule_export]
     use crate::arguments::{toml_document, toml_value};
     #[pymodule_export]
@@ -75,6 +77,12 @@ mod _native {
     use crate::sweeps::{build, can_keep, default_cache, forecast, make_runs, missing_runs, sweep};
     #[pymodule_export]
     use crate::table::Table;
+    #[pymodule_init]
+    fn init(_module: &Bound<'_, PyModule>) -> PyResult<()> {
+        tidegate_workbench::set_revision(tidegate_cli::REVISION);
+        Ok(())
+    }
+
     #[pymodule_export]
     use crate::{command, key_words, limits, magnitude, palette, protocols, schema, words};
 }

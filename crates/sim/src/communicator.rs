@@ -26,6 +26,18 @@ pub trait Communicator: Send {
     fn receive(&mut self, from: usize, bytes: &mut Vec<u8>) -> Result<(), RankFailure>;
 }
 
+/// The processes of one run, from their start to their end.
+pub trait ProcessGroup: Sync {
+    /// The connection to the other processes, for the engine.
+    fn communicator(&self) -> Box<dyn Communicator>;
+    /// Number of processes on this machine.
+    fn on_this_machine(&self) -> usize;
+    /// Reports to the other processes that this one fails, and why.
+    fn give_up(self: Box<Self>, failure: &RankFailure);
+    /// Leaves the group; every process does so at the end of a run.
+    fn leave(self: Box<Self>);
+}
+
 /// A rank cannot go on, so that none can.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RankFailure {

@@ -56,7 +56,7 @@ pub use engine::Engine;
 pub use failure::Failure;
 pub use generate::flows;
 
-pub use communicator::{Communicator, RankFailure};
+pub use communicator::{Communicator, ProcessGroup, RankFailure};
 pub use open_fabric::{Leaving, OpenFabric, Packet};
 pub use open_hosts::{
     Delivery, HostAction, MessageStart, NAME_BYTES, OpenHost, OpenOutcome, OpenRows,

@@ -32,6 +32,7 @@ mod readings;
 mod report;
 mod reproduce;
 mod resolution;
+mod revision;
 mod run;
 mod seeds;
 mod source;
@@ -65,6 +66,7 @@ pub use reproduce::{
     PaperRecord, PaperText, Picture, ReproduceOptions, Reproduction, Seeds, Sensitivity, Step,
     StepListener, Verdict, figures, reproduce,
 };
+pub use revision::set_revision;
 pub use run::{Notice, ProgressListener, RunOptions, Tables, run, serve};
 pub use seeds::{Aggregate, Aggregated, SeededRun, only_seeds, run_seeds};
 pub use source::Source;

@@ -4,32 +4,15 @@
 //! parts of the fabric and do what it tells them. Before the run all make sure that they are of one
 //! build and have one scenario; after it, or where one fails, each hears how it ended.
 
-#[cfg(feature = "mpi")]
-mod mpi;
-
-use std::sync::atomic::AtomicBool;
-
 use tidegate_core::fabric::Fabric;
 use tidegate_scenario::Plan;
-use tidegate_sim::{Communicator, RankFailure, partitions_worth};
+use tidegate_sim::{Communicator, ProcessGroup, RankFailure, partitions_worth};
 
 use crate::{Error, machine};
 
-/// What carries bytes between the processes of a run.
-trait Carrier: Sync {
-    /// The others, to the engine.
-    fn communicator(&self) -> Box<dyn Communicator>;
-    /// How many processes share this machine.
-    fn on_this_machine(&self) -> usize;
-    /// Tells the others that this process ends, and why.
-    fn give_up(self: Box<Self>, lost: &RankFailure);
-    /// Takes leave of the others, all of which do so too.
-    fn part(self: Box<Self>);
-}
-
 /// The processes that a run is done in, as one of them sees them.
 pub struct Ranks {
-    carrier: Box<dyn Carrier>,
+    group: Box<dyn ProcessGroup>,
     rank: usize,
 }
 
@@ -41,28 +24,24 @@ struct Greeting {
 }
 
 impl Ranks {
-    /// The processes that this one was started with, by `mpirun` say; `None` where it is alone.
-    /// `interrupted` ends its waiting for others.
+    /// The processes of `group`, as this one sees them.
+    pub fn new(group: Box<dyn ProcessGroup>) -> Ranks {
+        let rank = group.communicator().rank();
+        Ranks { group, rank }
+    }
+
+    /// Refuses to run as one of several processes: for builds that cannot join them.
     ///
     /// # Errors
-    /// Where there are others, and this build cannot talk to them.
-    pub fn join(interrupted: impl FnOnce() -> &'static AtomicBool) -> Result<Option<Ranks>, Error> {
-        #[cfg(feature = "mpi")]
-        return Ok(mpi::join(interrupted).map(|carrier| {
-            let rank = carrier.communicator().rank();
-            Ranks { carrier: Box::new(carrier), rank }
-        }));
-        #[cfg(not(feature = "mpi"))]
-        {
-            let _ = interrupted;
-            let size = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
-            match STARTED.iter().find(|name| size(name).is_some_and(|size| size > 1)) {
-                None => Ok(None),
-                Some(name) => Err(Error::Alone(format!(
-                    "started as one of several processes ({name}), for which this build has no \
-                     MPI: build it with `--features mpi`, or clear {name} to run alone"
-                ))),
-            }
+    /// If a launcher has started this process together with others.
+    pub fn refuse_others() -> Result<(), Error> {
+        let size = |name: &str| std::env::var(name).ok()?.parse::<usize>().ok();
+        match STARTED.iter().find(|name| size(name).is_some_and(|size| size > 1)) {
+            None => Ok(()),
+            Some(name) => Err(Error::Alone(format!(
+                "started as one of several processes ({name}), but this build has no MPI: build \
+                 it with `--features mpi`, or clear {name} to run one process"
+            ))),
         }
     }
 
@@ -80,10 +59,10 @@ impl Ranks {
         let result =
             result.and_then(|value| self.take_leave().map(|()| value).map_err(Error::RankFailure));
         match &result {
-            Ok(_) => self.carrier.part(),
-            Err(Error::RankFailure(lost)) => self.carrier.give_up(lost),
+            Ok(_) => self.group.leave(),
+            Err(Error::RankFailure(lost)) => self.group.give_up(lost),
             Err(error) => {
-                self.carrier.give_up(&RankFailure { rank: self.rank, why: error.to_string() });
+                self.group.give_up(&RankFailure { rank: self.rank, why: error.to_string() });
             }
         }
         result
@@ -91,7 +70,7 @@ impl Ranks {
 
     /// Nobody leaves before rank 0 has written all.
     fn take_leave(&self) -> Result<(), RankFailure> {
-        let mut communicator = self.carrier.communicator();
+        let mut communicator = self.group.communicator();
         if self.rank > 0 {
             return communicator.receive(0, &mut Vec::new());
         }
@@ -100,7 +79,7 @@ impl Ranks {
 
     /// The other processes, to the engine.
     pub(crate) fn communicator(&self) -> Box<dyn Communicator> {
-        self.carrier.communicator()
+        self.group.communicator()
     }
 
     /// Makes sure that all processes are about to do the same; how many parts each has. `threads`
@@ -109,18 +88,17 @@ impl Ranks {
     /// # Errors
     /// Where one is of another build, or has another scenario.
     pub(crate) fn greet(&self, plan: &Plan, threads: Option<usize>) -> Result<usize, Error> {
-        let cores = || machine::cores().unwrap_or(1) / self.carrier.on_this_machine();
+        let cores = || machine::cores().unwrap_or(1) / self.group.on_this_machine();
         let own = Greeting {
             build: format!("{}-{}", env!("CARGO_PKG_VERSION"), env!("TIDEGATE_SOURCES")),
             scenario: tidegate_scenario::content_hash(plan),
             threads: threads.unwrap_or_else(cores).max(1),
         };
-        agree(&mut *self.carrier.communicator(), &own, &plan.fabric).map_err(Error::RankFailure)
+        agree(&mut *self.group.communicator(), &own, &plan.fabric).map_err(Error::RankFailure)
     }
 }
 
-/// Variables by which those that start processes say how many.
-#[cfg(not(feature = "mpi"))]
+/// Environment variables in which launchers pass the number of processes.
 const STARTED: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "MV2_COMM_WORLD_SIZE"];
 
 /// Compares what all say at rank 0, which tells the others how many parts each has.

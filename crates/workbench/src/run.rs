@@ -230,7 +230,7 @@ fn manifest(plan: &Plan, watch: &Stopwatch) -> Manifest {
     Manifest {
         schema: Manifest::SCHEMA,
         version: env!("CARGO_PKG_VERSION").to_owned(),
-        git_revision: env!("TIDEGATE_GIT_REVISION").to_owned(),
+        git_revision: crate::revision::get().to_owned(),
         semantics: tidegate_sim::SEMANTICS,
         seed: plan.seed,
         scenario: tidegate_scenario::resolved(plan),

@@ -54,7 +54,7 @@ pub(crate) fn whole(title: &str, body: &str, data: &Data) -> String {
         html,
         "}})();\n</script>\n{SIGNATURE}{} ({}); plots by Plotly, MIT license</p></body></html>",
         env!("CARGO_PKG_VERSION"),
-        env!("TIDEGATE_GIT_REVISION")
+        crate::revision::get()
     );
     html
 }
