@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Instructions a packet-hop, under cachegrind: the same whatever else the machine does. Fails where
-# one rose by more than 2 %. BLESS=1 records what is measured. Depends on the compiler: the recorded
+# one rose by more than 2 %. UPDATE=1 records what is measured. Depends on the compiler: the recorded
 # counts name theirs.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -21,7 +21,7 @@ for protocol in swift poseidon powertcp dctcp sird homa dcpim expresspass; do
     'BEGIN { printf "%s %.1f\n", p, r / h }' >> "$measured"
 done
 
-if [ -n "${BLESS:-}" ]; then cp "$measured" "$recorded"; fi
+if [ -n "${UPDATE:-}" ]; then cp "$measured" "$recorded"; fi
 awk '/^#/ { next } FNR == NR { before[$1] = $2; next }
      { change = 100 * ($2 / before[$1] - 1)
        printf "%-11s %7.1f instructions a packet-hop, recorded %7.1f (%+.1f %%)\n",

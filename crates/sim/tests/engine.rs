@@ -305,7 +305,7 @@ fn golden_digests() {
     }
     let credited = |seed| run(crediting(busy(stack("expresspass"), seed)), ()).1.digest;
     lines += &format!("credits expresspass {:016x} {:016x}\n", credited(1), credited(2));
-    if std::env::var_os("BLESS").is_some() {
+    if std::env::var_os("UPDATE").is_some() {
         std::fs::write(
             concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden.txt"),
             format!("semantics {SEMANTICS}\n{lines}"),
@@ -324,7 +324,7 @@ fn golden_digests() {
     let changed: Vec<_> = digests.lines().filter(|line| !lines.contains(line)).collect();
     assert!(
         changed.is_empty(),
-        "outcomes changed: raise SEMANTICS and write golden.txt anew (BLESS=1)\nbefore: \
+        "outcomes changed: raise SEMANTICS and write golden.txt anew (UPDATE=1)\nbefore: \
          {changed:#?}\nnow: {new:#?}"
     );
     assert!(
