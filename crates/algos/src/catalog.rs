@@ -51,7 +51,7 @@ macro_rules! catalog {
 
             /// Its card.
             pub const fn info(self) -> &'static ProtocolInfo {
-                match self { $(Protocol::$Name => &<$Type as Endpoint>::CARD,)* }
+                match self { $(Protocol::$Name => &<$Type as Endpoint>::INFO,)* }
             }
             /// The protocol of that name.
             pub fn named(name: &str) -> Option<Protocol> {

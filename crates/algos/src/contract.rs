@@ -357,7 +357,7 @@ fn is_snake_case(name: &str) -> bool {
 
 /// Cards of the catalog, and of the example in the documents, which may join it.
 fn cards() -> impl Iterator<Item = &'static ProtocolInfo> {
-    let example = &<Gentle as CongestionControl>::CARD;
+    let example = &<Gentle as CongestionControl>::INFO;
     Protocol::ALL.iter().map(|protocol| protocol.info()).chain([example])
 }
 

@@ -152,7 +152,7 @@ impl Limit {
 /// [`start`](Self::start), [`on_ack`](Self::on_ack) and [`limit`](Self::limit) have to be written.
 pub trait CongestionControl: Sized + Clone + core::fmt::Debug + Send {
     /// Who it is.
-    const CARD: ProtocolInfo;
+    const INFO: ProtocolInfo;
     /// Its parameters.
     type Params: Params;
     /// What its connections do unless the scenario says otherwise.

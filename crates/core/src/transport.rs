@@ -257,7 +257,7 @@ pub trait Transport {
 /// A transport that the catalog can make: a [`Transport`] with a card and parameters.
 pub trait Endpoint: Transport + Sized {
     /// Who it is.
-    const CARD: ProtocolInfo;
+    const INFO: ProtocolInfo;
     /// Its parameters.
     type Params: Params;
     /// Its headers.

@@ -24,11 +24,11 @@ fn a_lone_packet_takes_exactly_its_serialisation_and_propagation() {
         let is = |name: &str| info.name == name;
         // A receiver-driven transport asks and is granted first: two minimum frames, or a credit of
         // up to 92 bytes.
-        let credits = is(<ToyCredit as Endpoint>::CARD.name);
-        let credit = if is(<ExpressPass as Endpoint>::CARD.name) { Some(92) } else { None };
+        let credits = is(<ToyCredit as Endpoint>::INFO.name);
+        let credit = if is(<ExpressPass as Endpoint>::INFO.name) { Some(92) } else { None };
         let credit = credit.or(credits.then_some(84));
         // A short message of dcPIM's is announced by a minimum frame that leaves just before it.
-        let is_announced = is(<Dcpim as Endpoint>::CARD.name);
+        let is_announced = is(<Dcpim as Endpoint>::INFO.name);
         for bytes in [1u32, 4, 5, 100, 1459, 1460] {
             let fabric = leaf_spine(2, 2, 1, rates[0], rates[1], delay, 1460);
             let flows = vec![flow(0, 3, bytes as u64, Time::us(3))];

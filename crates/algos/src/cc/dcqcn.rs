@@ -170,7 +170,7 @@ pub struct Dcqcn {
 }
 
 impl CongestionControl for Dcqcn {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "dcqcn",
         title: "DCQCN",
         citation: "Zhu et al., \"Congestion Control for Large-Scale RDMA Deployments\", SIGCOMM \

@@ -86,7 +86,7 @@ pub struct Dctcp {
 }
 
 impl CongestionControl for Dctcp {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "dctcp",
         title: "DCTCP",
         citation: "Alizadeh et al., \"Data Center TCP (DCTCP)\", SIGCOMM 2010",

@@ -111,7 +111,7 @@ pub struct DctcpRate {
 }
 
 impl CongestionControl for DctcpRate {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "dctcp-rate",
         title: "DCTCP (NIC)",
         citation: "Alizadeh et al., \"Data Center TCP (DCTCP)\", SIGCOMM 2010, as in HPCC's \

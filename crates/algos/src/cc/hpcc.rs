@@ -156,7 +156,7 @@ pub struct Hpcc {
 }
 
 impl CongestionControl for Hpcc {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "hpcc",
         title: "HPCC",
         citation: "Li et al., \"HPCC: High Precision Congestion Control\", SIGCOMM 2019",

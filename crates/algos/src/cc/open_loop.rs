@@ -64,7 +64,7 @@ pub struct OpenLoop {
 const SMALLEST_GAP: f64 = 1e-9;
 
 impl CongestionControl for OpenLoop {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "open-loop",
         title: "Open loop",
         citation: "L. Kleinrock, \"Queueing Systems, Volume 1: Theory\", Wiley 1975",

@@ -213,7 +213,7 @@ pub struct Poseidon {
 }
 
 impl CongestionControl for Poseidon {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "poseidon",
         title: "Poseidon",
         citation: "Wang et al., \"Poseidon: Efficient, Robust, and Practical Datacenter CC via \

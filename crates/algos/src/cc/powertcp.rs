@@ -192,7 +192,7 @@ struct Worst {
 }
 
 impl CongestionControl for PowerTcp {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "powertcp",
         title: "PowerTCP",
         citation: "Addanki et al., \"PowerTCP: Pushing the Performance Limits of Datacenter \

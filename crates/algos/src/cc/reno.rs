@@ -56,7 +56,7 @@ pub struct Reno {
 }
 
 impl CongestionControl for Reno {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "reno",
         title: "Reno",
         citation: "Jacobson, \"Congestion Avoidance and Control\", SIGCOMM 1988; Allman, Paxson, \

@@ -61,7 +61,7 @@ pub struct ReTcp {
 }
 
 impl CongestionControl for ReTcp {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "retcp",
         title: "reTCP",
         citation: "Mukerjee et al., \"Adapting TCP for Reconfigurable Datacenter Networks\", NSDI \

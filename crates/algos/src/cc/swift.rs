@@ -102,7 +102,7 @@ pub struct Swift {
 }
 
 impl CongestionControl for Swift {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "swift",
         title: "Swift",
         citation: "Kumar et al., \"Swift: Delay is Simple and Effective for Congestion Control in \

@@ -140,7 +140,7 @@ pub struct ThetaPowerTcp {
 }
 
 impl CongestionControl for ThetaPowerTcp {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "theta-powertcp",
         title: "θ-PowerTCP",
         citation: "Addanki et al., \"PowerTCP: Pushing the Performance Limits of Datacenter \

@@ -154,7 +154,7 @@ pub struct Timely {
 }
 
 impl CongestionControl for Timely {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "timely",
         title: "TIMELY",
         citation: "Mittal et al., \"TIMELY: RTT-based Congestion Control for the Datacenter\", \

@@ -21,7 +21,7 @@ pub struct Gentle {
 }
 
 impl CongestionControl for Gentle {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "gentle",
         title: "Gentle",
         citation: "nobody, \"An example\", in this document",

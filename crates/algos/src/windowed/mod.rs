@@ -116,7 +116,7 @@ struct Peer {
 }
 
 impl<C: CongestionControl> Endpoint for Windowed<C> {
-    const CARD: ProtocolInfo = C::CARD;
+    const INFO: ProtocolInfo = C::INFO;
     type Params = WindowedParams<C>;
     type Header = Header;
 
@@ -220,7 +220,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
     fn receive<A: Application>(&mut self, now: Time, packet: PacketMut<'_>, app: &mut A) -> Reply {
         match Header::read(packet.body) {
             Some(Header::Data(_)) if packet.body.src < self.host.hosts => {
-                self.receivers.receive(now, packet, self.ack_flags, &C::CARD, app)
+                self.receivers.receive(now, packet, self.ack_flags, &C::INFO, app)
             }
             Some(Header::Ack(_)) => {
                 self.promote_paced(now);
@@ -281,7 +281,7 @@ impl<C: CongestionControl> Transport for Windowed<C> {
 
 impl<C: CongestionControl> Windowed<C> {
     fn with_telemetry(mut path: Path) -> Path {
-        path.full_wire_bytes = path.mtu + HEADER_BYTES + C::CARD.telemetry(path.hops);
+        path.full_wire_bytes = path.mtu + HEADER_BYTES + C::INFO.telemetry(path.hops);
         path
     }
 

@@ -146,7 +146,7 @@ impl Answers {
         let data = Data { end_of_message: last, connection: 5, seq, sent_at, ..Data::default() };
         Header::Data(data).write(&mut body);
         let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-        let reply = self.0.receive(now, packet, 0, &Swift::CARD, &mut Deaf);
+        let reply = self.0.receive(now, packet, 0, &Swift::INFO, &mut Deaf);
         (reply != Reply::None).then(|| Answers::read(now, &body))
     }
 

@@ -239,7 +239,7 @@ pub struct Dcpim {
 }
 
 impl Endpoint for Dcpim {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "dcpim",
         title: "dcPIM",
         citation: "Cai, Tahmasbi Arashloo and Agarwal, SIGCOMM 2022",

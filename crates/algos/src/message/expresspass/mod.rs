@@ -229,7 +229,7 @@ pub struct ExpressPass {
 }
 
 impl Endpoint for ExpressPass {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "expresspass",
         title: "ExpressPass",
         citation: "Cho et al., SIGCOMM 2017",

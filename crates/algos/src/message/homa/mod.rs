@@ -283,7 +283,7 @@ impl Default for Peer {
 }
 
 impl Endpoint for Homa {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "homa",
         title: "Homa",
         citation: "Montazeri et al., SIGCOMM 2018",

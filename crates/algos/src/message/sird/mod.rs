@@ -340,7 +340,7 @@ pub struct Sird {
 }
 
 impl Endpoint for Sird {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "sird",
         title: "SIRD",
         citation: "Prasopoulos et al., NSDI 2025",

@@ -126,7 +126,7 @@ pub struct ToyCredit {
 const MAX_INCOMING: usize = 1 << 20;
 
 impl Endpoint for ToyCredit {
-    const CARD: ProtocolInfo = ProtocolInfo {
+    const INFO: ProtocolInfo = ProtocolInfo {
         name: "toy-credit",
         title: "Toy credit",
         citation: "an example; credits at line rate are from Cho et al., SIGCOMM 2017",

@@ -76,7 +76,7 @@ fn arrives(receivers: &mut Receivers, lane: u32, seq: u64) -> bool {
     Header::Data(data).write(&mut body);
     let (mut frame, mut hops) = (Frame::default(), HopTrace::default());
     let packet = PacketMut { frame: &mut frame, body: &mut body, hops: &mut hops };
-    receivers.receive(Time::ZERO, packet, 0, &Swift::CARD, &mut Deaf) != Reply::None
+    receivers.receive(Time::ZERO, packet, 0, &Swift::INFO, &mut Deaf) != Reply::None
 }
 
 #[test]
