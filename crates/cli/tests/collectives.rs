@@ -42,6 +42,7 @@ fn jobs_are_in_the_summary_and_the_table() {
     assert_eq!(each.iter().filter(|us| us.is_number()).count() as u64, finished);
     let told = format!("chain: {finished} of 1000 iterations were done by the end of the run");
     let warnings = summary["warnings"].as_array().unwrap();
+    let told = told + ": increase `duration`, which is 300us";
     assert!(warnings.iter().any(|warning| *warning == *told), "{warnings:?}");
 
     let table = place.run(&[]).ok();
@@ -75,6 +76,91 @@ fn threads_change_nothing() {
     let whole = run("1", 1);
     assert_eq!(whole, run("2", 2));
     assert_eq!(whole, run("3", 3));
+}
+
+/// The ring of [`place`], a flow with a size, and background that goes on: until the first two are
+/// done.
+fn until_done() -> Place {
+    Place::new(concat!(
+        "[[traffic]]\nkind = \"collective\"\nop = \"ring-all-reduce\"\nsize = \"30KB\"\n",
+        "label = \"train\"\niterations = 3\ncompute = \"10us\"\n",
+        "[[traffic]]\nkind = \"poisson\"\nsizes = \"3KB\"\nload = 0.1\n",
+        "[[flows]]\nsrc = \"h0\"\ndst = \"h1\"\nsize = \"10KB\"\nstart = \"150us\"\n",
+    ))
+    .on("kind = \"leaf-spine\"\nracks = 3\nhosts_per_rack = 1\nspines = 2\n")
+}
+
+/// A microsecond is how often it is looked.
+#[test]
+fn a_run_until_done_ends_with_the_last_message_whatever_the_threads() {
+    let place = until_done();
+    let set = ["--set", "until=done", "--set", "duration=1s", "--set", "output.timeseries=7us"];
+    let run = |out: &str, more: &[&str]| {
+        let out = place.arg(out);
+        let args = [&set[..], &["--json", "--out", &out], more].concat();
+        let summary = place.run(&args).json();
+        let bytes = |file| std::fs::read(place.path(&format!("{out}/{file}"))).unwrap();
+        (steady(summary), bytes("flows.parquet"), bytes("timeseries.parquet"))
+    };
+    let whole = run("one", &[]);
+    let summary = &whole.0;
+    let warnings = summary["warnings"].to_string();
+    assert!(!warnings.contains("iterations") && !warnings.contains("until"), "{warnings}");
+    assert_eq!(summary["jobs"][0]["finished"], 3);
+    let end = summary["sim_seconds"].as_f64().unwrap() * 1e6;
+    let flows = summary["flows"].as_array().unwrap();
+    let ends = |flow: &serde_json::Value| {
+        let took = flow["fct_us"].as_f64()?;
+        Some(flow["start_us"].as_f64()? + took)
+    };
+    let awaited = flows
+        .iter()
+        .filter(|flow| flow["label"] == "train" || flow["size_bytes"].as_u64() == Some(10_000));
+    let last = awaited.map(|flow| ends(flow).unwrap()).fold(0.0, f64::max);
+    // The sender knows a round trip after that.
+    assert!(last < end && end < last + 20.0, "{last} and {end}");
+    assert!(flows.iter().filter_map(ends).all(|at| at <= end));
+    assert!(flows.iter().all(|flow| flow["start_us"].as_f64().unwrap() <= end));
+    assert!(end > 150.0 && end < 400.0, "{end}");
+    for partitions in ["2", "3"] {
+        assert_eq!(whole, run(partitions, &["--partitions", partitions]), "{partitions}");
+    }
+    // A drain follows, in which the background finishes and nothing more is measured.
+    let drained = place.run(&[&set[..], &["--json", "--set", "drain=1ms"]].concat()).json();
+    assert_eq!(drained["sim_seconds"], summary["sim_seconds"]);
+    assert_eq!(drained["fct"]["all"]["unfinished"], 0);
+    assert_eq!(drained["links"], summary["links"]);
+}
+
+#[test]
+fn a_run_that_is_not_done_by_its_duration_says_what_to_increase() {
+    let place = until_done();
+    let out = place.arg("out");
+    let short = ["duration=30us", "warmup=0us", "flows.0.start=20us"];
+    let set: Vec<&str> = short.iter().flat_map(|change| ["--set", change]).collect();
+    let set = [&["--set", "until=done"], &set[..]].concat();
+    let answer = place.run(&[&set[..], &["--out", &out]].concat());
+    for words in ["train (ring-all-reduce): ", "until = \"done\": "] {
+        let line = answer.stderr.lines().find(|line| line.contains(words));
+        let line = line.unwrap_or_else(|| panic!("{}", answer.stderr));
+        assert!(line.contains("increase `duration`, which is 30us"), "{line}");
+    }
+    let page = place.arg("page.html");
+    common::answer(&["report", &out, "--out", &page]).ok();
+    let page = std::fs::read_to_string(page).unwrap();
+    assert!(page.contains("of 3 iterations were done by the end of the run"));
+    // Warm-up is over before that, whatever is done.
+    let late = ["--set", "until=done", "--set", "warmup=400us", "--set", "duration=1ms"];
+    let late = place.run(&[&late[..], &["--json"]].concat()).json();
+    assert_eq!(late["sim_seconds"], 401e-6);
+}
+
+#[test]
+fn nothing_is_waited_for_where_nothing_ends() {
+    let place = Place::new("[[traffic]]\nkind = \"poisson\"\nsizes = \"3KB\"\nload = 0.1\n");
+    let wrong = place.run(&["--set", "until=done"]);
+    wrong.refused(2, &["until", "only unlimited flows", "a collective"]);
+    place.run(&["--set", "until=duration"]).ok();
 }
 
 #[test]

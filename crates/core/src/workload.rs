@@ -199,7 +199,38 @@ const PIECES: usize = 1024;
 /// A closed loop asks again no sooner than this, as far as a mix can know.
 const SHORTEST_LOOP: Span = Span::us(10);
 
+impl Traffic {
+    /// How many messages it comes to on so many hosts, where it ends by itself.
+    pub fn messages(&self, hosts: u32) -> Option<u64> {
+        self.pattern.messages(hosts, self.sizes == Sizes::Fixed(Message::UNLIMITED))
+    }
+}
+
+impl Pattern {
+    fn messages(&self, hosts: u32, unlimited: bool) -> Option<u64> {
+        let hosts_64 = u64::from(hosts);
+        match self {
+            Pattern::Collective(of) => Some(of.messages() * u64::from(of.iterations)),
+            Pattern::Trace(arrivals) => Some(arrivals.len() as u64),
+            Pattern::Answered { of, .. } => of.messages(hosts, unlimited).map(|count| 2 * count),
+            _ if unlimited => None,
+            Pattern::Permutation => Some(hosts_64),
+            Pattern::AllToAll => Some(hosts_64 * (hosts_64 - 1)),
+            Pattern::Incast { fan_in, interval: Span::FOREVER, poisson: false, .. } => {
+                Some(u64::from(*fan_in))
+            }
+            _ => None,
+        }
+    }
+}
+
 impl Workload {
+    /// Messages of flows with a size, and of traffic that ends by itself.
+    pub fn messages(&self, hosts: u32) -> u64 {
+        let flows = self.flows.iter().filter(|flow| flow.bytes != Message::UNLIMITED).count();
+        flows as u64 + self.traffic.iter().filter_map(|block| block.messages(hosts)).sum::<u64>()
+    }
+
     /// Sizes of what `stack` will carry until `until` among so many hosts, explicit flows left out.
     pub fn size_mix(&self, stack: u16, hosts: u32, until: Time) -> SizeMix {
         let mut points = Vec::new();

@@ -423,6 +423,7 @@ fn agree(protocol: Protocol, hosts: usize, seed: u64) -> Seen {
         duration: END,
         warmup: Time::ZERO,
         drain: Span::ZERO,
+        until_done: false,
         faults: Default::default(),
         stack_time: Default::default(),
         histograms: false,

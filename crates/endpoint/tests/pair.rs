@@ -127,6 +127,7 @@ fn endpoints_send_what_the_simulator_sends() {
                 duration: end,
                 warmup: Time::ZERO,
                 drain: Span::ZERO,
+                until_done: false,
                 faults: Default::default(),
                 stack_time: Default::default(),
                 histograms: false,

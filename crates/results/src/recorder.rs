@@ -176,6 +176,11 @@ impl Recorder {
         Recorder { jobs: jobs.into_iter().map(Tally::new).collect(), ..self }
     }
 
+    /// What is measured ended before its time.
+    pub fn ends(&mut self, end: Time) {
+        (self.end, self.over) = (end, end);
+    }
+
     /// The run went on until then for messages to finish: of flows that are added from here on,
     /// what did not finish took longer than that.
     pub fn over(&mut self, at: Time) {

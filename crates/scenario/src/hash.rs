@@ -26,6 +26,7 @@ pub fn content_hash(plan: &Plan) -> String {
         name,
         seed,
         duration,
+        until_done,
         warmup,
         drain,
         fabric,
@@ -54,6 +55,9 @@ pub fn content_hash(plan: &Plan) -> String {
     // What few plans have leaves the hash of others as it was.
     if !weights.is_empty() {
         hasher.0.update(weights);
+    }
+    if *until_done {
+        hasher.0.update("until done");
     }
     hasher.0.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -15,6 +15,9 @@ pub struct Plan {
     pub seed: u64,
     /// Until when is simulated and measured.
     pub duration: Time,
+    /// Or until all flows with a size and all traffic that ends by itself have finished, if that is
+    /// before.
+    pub until_done: bool,
     /// Measurements leave out what happens before this.
     pub warmup: Time,
     /// So much longer than `duration` messages may take to finish, with no new ones.

@@ -11,7 +11,9 @@ use std::sync::{Mutex, MutexGuard};
 
 use tidegate_core::Time;
 
-use crate::partition::Mailbox;
+use crate::naming::Naming;
+use crate::partition::{Mailbox, Partition};
+use crate::probe::Probe;
 use crate::ranks::Place;
 
 /// Rounds of a meeting that are waited through without giving way to other threads, where each
@@ -28,6 +30,8 @@ struct SharedState {
     work: AtomicU64,
     /// Messages that have not finished.
     open: AtomicU64,
+    /// Listed messages that have finished.
+    listed_done: AtomicU64,
     /// Flows that begin until then have been handed out; only the first partition tells.
     known: AtomicU64,
 }
@@ -41,17 +45,26 @@ pub(crate) struct WindowState {
     pub(crate) work: u64,
     /// Messages that have not finished, anywhere.
     pub(crate) open: u64,
+    /// Listed messages that have finished, anywhere.
+    pub(crate) listed_done: u64,
     /// Flows that begin until then have been handed out.
     pub(crate) known: Time,
 }
 
 impl WindowState {
+    /// What a partition that is alone tells itself.
+    pub(crate) fn of<P: Probe, N: Naming>(partition: &Partition<P, N>, known: Time) -> WindowState {
+        let (open, listed_done) = (partition.flows.open(), partition.flows.listed_done());
+        WindowState { next: partition.next_at(), work: 0, open, listed_done, known }
+    }
+
     /// What others have told too.
     pub(crate) fn with(&self, others: &WindowState) -> WindowState {
         WindowState {
             next: self.next.min(others.next),
             work: self.work + others.work,
             open: self.open + others.open,
+            listed_done: self.listed_done + others.listed_done,
             known: self.known.min(others.known),
         }
     }
@@ -110,6 +123,7 @@ impl BoundaryExchange {
         shared.next.store(own.next.as_ps(), Relaxed);
         shared.work.store(own.work, Relaxed);
         shared.open.store(own.open, Relaxed);
+        shared.listed_done.store(own.listed_done, Relaxed);
         shared.known.store(own.known.as_ps(), Relaxed);
     }
 
@@ -145,6 +159,7 @@ impl BoundaryExchange {
             next: least(|shared| &shared.next),
             work: sum(|shared| &shared.work),
             open: sum(|shared| &shared.open),
+            listed_done: sum(|shared| &shared.listed_done),
             known: least(|shared| &shared.known),
         }
     }

@@ -112,6 +112,16 @@ impl<P: Probe> Engine<P> {
         ask!(&self.0, run => run.now())
     }
 
+    /// When what is measured ends, as far as is known: a run may end by itself before.
+    pub fn end(&self) -> Time {
+        ask!(&self.0, run => run.end())
+    }
+
+    /// Messages that the run waits for and that have not finished.
+    pub fn awaited(&self) -> u64 {
+        ask!(&self.0, run => run.awaited())
+    }
+
     /// Parts that run beside each other in this process.
     pub fn partitions(&self) -> usize {
         ask!(&self.0, run => run.partitions())

@@ -45,7 +45,8 @@ impl Feed {
         loop {
             let next = self.generator.next_at();
             let wanted = next <= until.max(last) || left > 0;
-            let Some(flow) = wanted.then(|| self.generator.take(next)).flatten() else {
+            let taken = wanted.then(|| self.generator.take_one(next)).flatten();
+            let Some((flow, listed)) = taken else {
                 // The end of time is known where nothing is left.
                 let before = if next == Time::NEVER { u64::MAX } else { next.as_ps() - 1 };
                 self.known = Time::ps(before);
@@ -53,7 +54,7 @@ impl Feed {
             };
             (last, left) = (next, left.saturating_sub(1));
             let number = &mut self.numbers[flow.src as usize];
-            let submission = Submission { flow, id: self.submitted, number: *number };
+            let submission = Submission { flow, id: self.submitted, number: *number, listed };
             *number = number.wrapping_add(1);
             self.submitted += 1;
             let [src, dst] = [flow.src, flow.dst].map(|host| self.partition_of[host as usize]);

@@ -19,6 +19,8 @@ pub(crate) struct Submission {
     pub(crate) id: u64,
     /// The number that its packets carry: how many messages its host has submitted before.
     pub(crate) number: u32,
+    /// Is one of a known number, which a run may wait for.
+    pub(crate) listed: bool,
 }
 
 /// The sending end of a flow.
@@ -32,6 +34,7 @@ pub(crate) struct Sending {
     acked: Option<Time>,
     retransmitted_bytes: u64,
     ideal: Span,
+    listed: bool,
 }
 
 /// The receiving end of a flow.
@@ -63,9 +66,9 @@ pub(crate) struct Done {
 
 bytes! {
     Flow { src, dst, bytes, start, stop, stack, label, dedicated }
-    Submission { flow, id, number }
+    Submission { flow, id, number, listed }
     MessageId { src, id }
-    Sending { flow, id, handle, start, acked, retransmitted_bytes, ideal }
+    Sending { flow, id, handle, start, acked, retransmitted_bytes, ideal, listed }
     Receiving {
         id, message, packet_time, delivered_bytes, window_bytes, last_delivery, completed, bytes,
     }
@@ -82,6 +85,8 @@ pub(crate) struct Flows {
     pub(crate) awaited: Vec<u64>,
     /// Messages that end by themselves, and of which the sender does not know yet that they have.
     open: u64,
+    /// Listed messages of which the sender knows that they have arrived.
+    listed_done: u64,
     /// Goodput is measured from here to there.
     window: Window,
     /// Payload of a full packet.
@@ -97,6 +102,7 @@ impl Flows {
             done: Done::default(),
             awaited: Vec::new(),
             open: 0,
+            listed_done: 0,
             window,
             mtu,
         }
@@ -104,7 +110,7 @@ impl Flows {
 
     /// Makes room for the sending end of a flow: its slot.
     pub(crate) fn send(&mut self, submission: &Submission, now: Time, ideal: Span) -> u32 {
-        let Submission { flow, id, number } = *submission;
+        let Submission { flow, id, number, listed } = *submission;
         self.open += (flow.bytes != Message::UNLIMITED) as u64;
         let sending = Sending {
             flow,
@@ -114,6 +120,7 @@ impl Flows {
             acked: None,
             retransmitted_bytes: 0,
             ideal,
+            listed,
         };
         self.sending.add(MessageId { src: flow.src, id: number }, sending)
     }
@@ -121,7 +128,7 @@ impl Flows {
     /// Makes room for the receiving end of a flow. `packet_time` is what a full packet takes on its
     /// slowest link.
     pub(crate) fn receive(&mut self, submission: &Submission, packet_time: Span) {
-        let Submission { flow, id, number } = *submission;
+        let Submission { flow, id, number, .. } = *submission;
         let message = MessageId { src: flow.src, id: number };
         let receiving = Receiving::new(id, message, packet_time, flow.bytes);
         self.receiving.add(message, receiving);
@@ -140,6 +147,16 @@ impl Flows {
     /// Messages that end by themselves and have not, or whose sender does not know.
     pub(crate) fn open(&self) -> u64 {
         self.open
+    }
+
+    /// Listed messages that have finished here.
+    pub(crate) fn listed_done(&self) -> u64 {
+        self.listed_done
+    }
+
+    /// What is measured ends at `end`.
+    pub(crate) fn close_window(&mut self, end: Time) {
+        self.window.until = end;
     }
 
     /// Sending ends that are not taken.
@@ -220,6 +237,7 @@ impl Flows {
         {
             self.done.sent.push(end);
             self.open -= 1;
+            self.listed_done += u64::from(end.listed);
         }
     }
 
@@ -358,6 +376,11 @@ impl Rows {
             self.count(&record);
             out.push(record);
         }
+    }
+
+    /// What is measured ends at `end`.
+    pub(crate) fn close_window(&mut self, end: Time) {
+        self.window.until = end;
     }
 
     /// Rows that are held back.

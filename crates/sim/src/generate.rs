@@ -8,7 +8,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 
 use tidegate_core::workload::{Flow, Pattern, Traffic, Workload, share};
-use tidegate_core::{Domain, Rng, Span, Time};
+use tidegate_core::{Domain, Message, Rng, Span, Time};
 
 /// Flows to come. Holds one arrival a source, not one a message.
 pub(crate) struct Generator {
@@ -197,6 +197,12 @@ impl Generator {
 
     /// Takes a flow that is due by `until`.
     pub(crate) fn take(&mut self, until: Time) -> Option<Flow> {
+        self.take_one(until).map(|(flow, _)| flow)
+    }
+
+    /// Likewise, and whether it is one of a known number of messages, as
+    /// [`Workload::messages`] counts them.
+    pub(crate) fn take_one(&mut self, until: Time) -> Option<(Flow, bool)> {
         let Reverse((at, _, index)) = self.due.peek().copied()?;
         if at > until {
             return None;
@@ -204,16 +210,29 @@ impl Generator {
         self.due.pop();
         let source = &mut self.sources[index as usize];
         let submitted = source.pending;
+        let listed = source.next.is_listed() && submitted.bytes != Message::UNLIMITED;
         if let Some(next) = source.next.draw(submitted.start) {
             debug_assert!(next.start >= submitted.start, "flows come in order");
             source.pending = next;
             self.push(next.start, index);
         }
-        Some(submitted)
+        Some((submitted, listed))
     }
 }
 
 impl Next {
+    /// Whether it ends by itself.
+    fn is_listed(&self) -> bool {
+        match self {
+            Next::List(_) => true,
+            Next::Incast { block, .. } => matches!(
+                block.pattern,
+                Pattern::Incast { interval: Span::FOREVER, poisson: false, .. }
+            ),
+            _ => false,
+        }
+    }
+
     /// The flow after the one submitted at `previous`.
     fn draw(&mut self, previous: Time) -> Option<Flow> {
         match self {

@@ -251,6 +251,6 @@ impl Job {
             label: block.label,
             dedicated: false,
         };
-        Some(Submission { flow, id, number: NUMBER | number as u32 })
+        Some(Submission { flow, id, number: NUMBER | number as u32, listed: true })
     }
 }

@@ -158,7 +158,9 @@ impl Loops {
     /// number.
     fn submission(&self, client: u64, round: u64, is_reply: bool, flow: Flow) -> Submission {
         let place = self.position(client, round) + u64::from(is_reply);
-        Submission { flow, id: FIRST_ID + place, number: number(place) }
+        let hosts = self.setup.fabric.hosts.len() as u32;
+        let listed = self.block(client).messages(hosts).is_some();
+        Submission { flow, id: FIRST_ID + place, number: number(place), listed }
     }
 
     /// Place of a request among the messages of all loops; that of its reply is the next.

@@ -174,6 +174,7 @@ fn setup(fabric: Fabric, routing: Routing, seed: u64) -> Setup {
         workload: Workload::default(),
         seed,
         duration: Time::NEVER,
+        until_done: false,
         warmup: Time::ZERO,
         drain: Span::ZERO,
         weights: Vec::new(),

@@ -252,7 +252,7 @@ impl OpenHost {
             label: 0,
             dedicated: false,
         };
-        let submission = Submission { flow, id: name.id, number };
+        let submission = Submission { flow, id: name.id, number, listed: false };
         self.flows.receive(&submission, packet_time(&self.routing, from, self.host));
         if let Some(dependents) = &mut self.dependents {
             dependents.expect(&submission);

@@ -64,7 +64,7 @@ impl Bytes for Order {
 }
 
 bytes! {
-    WindowState { next, work, open, known }
+    WindowState { next, work, open, listed_done, known }
 }
 
 /// Where the partitions of this process are among all.

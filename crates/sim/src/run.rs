@@ -29,7 +29,7 @@ use crate::partitioning::Partitioning;
 use crate::probe::Probe;
 use crate::ranks::{Order, Place, Ranks};
 use crate::reports::{Completions, FinalState, Snapshot};
-use crate::run_interval::{Coordinator, RunInterval, SharedRun};
+use crate::run_interval::{Awaits, Coordinator, RunInterval, SharedRun};
 use crate::setup::Setup;
 
 /// Where switches pause senders, it is looked so often for those that wait for each other.
@@ -55,8 +55,13 @@ pub(crate) struct Run<P, N> {
     warm: bool,
     /// Links and switches between warm-up and the end, once that is over.
     measured: Option<Measured>,
-    /// All messages have finished in the drain.
-    drained: bool,
+    /// When what is measured ends, as far as is known: `duration`, or before where the run ends by
+    /// itself.
+    end: Time,
+    /// Listed messages that the run waits for and that have not finished.
+    awaited: u64,
+    /// What the last stretch waited for has come. Where that was a drain, the run is over.
+    come: bool,
     /// The end of a window in which a partition that runs alone has more to do.
     undone: Option<Time>,
     /// When it is looked next for ports that wait for each other; never where none can.
@@ -101,7 +106,9 @@ impl<P: Probe, N: Naming> Run<P, N> {
             routes: ground.routes,
             warm: false,
             measured: None,
-            drained: false,
+            end: ground.setup.duration,
+            awaited: ground.setup.awaited().unwrap_or(0),
+            come: false,
             undone: None,
             next_look: if pauses { Time::ZERO + LOOK } else { Time::NEVER },
             storms: BTreeMap::new(),
@@ -148,9 +155,18 @@ impl<P: Probe, N: Naming> Run<P, N> {
         self.partitions.iter().map(Partition::packets_in_flight).sum()
     }
 
+    /// When what is measured ends, as far as is known.
+    pub(crate) fn end(&self) -> Time {
+        self.end
+    }
+
+    /// Messages that the run waits for and that have not finished.
+    pub(crate) fn awaited(&self) -> u64 {
+        self.awaited
+    }
+
     pub(crate) fn is_over(&self) -> bool {
-        let Setup { duration, drain, .. } = *self.setup;
-        self.measured.is_some() && (self.drained || self.now >= duration.after(drain))
+        self.measured.is_some() && (self.come || self.now >= self.end.after(self.setup.drain))
     }
 
     /// Does what rank 0 says, until it has finished.
@@ -192,17 +208,21 @@ impl<P: Probe, N: Naming> Run<P, N> {
     pub(crate) fn advance_some(&mut self, until: Time, mut work: u64) -> Result<bool, Failure> {
         loop {
             let end = until.min(self.next_look);
+            let measuring = self.measured.is_none();
             self.order(Order::Advance(end, work))?;
             match self.go_on(end, work)? {
                 None => return Ok(false),
                 Some(left) => work = left,
             }
-            // A run may end before.
+            // A run may end before, and what is measured of it.
             if self.now < self.next_look {
                 return Ok(true);
             }
             self.look()?;
             self.next_look = self.now.after(LOOK);
+            if measuring && self.measured.is_some() {
+                return Ok(true);
+            }
             if end == until || work == 0 {
                 return Ok(end == until);
             }
@@ -235,11 +255,12 @@ impl<P: Probe, N: Naming> Run<P, N> {
 
     /// Runs on; what is left of `work`, or `None` where there was more.
     fn go_on(&mut self, until: Time, work: u64) -> Result<Option<u64>, RankFailure> {
-        let Setup { duration, drain, warmup, .. } = *self.setup;
+        let Setup { drain, warmup, .. } = *self.setup;
+        let awaits = Awaits::Nothing;
         let mut interval =
-            RunInterval { until: Time::ZERO, work, draining: false, lookahead: self.lookahead };
+            RunInterval { until: Time::ZERO, work, awaits, lookahead: self.lookahead };
         if self.measured.is_none() {
-            let until = until.min(duration);
+            let until = until.min(self.end);
             if !self.warm && until >= warmup {
                 // What happens at the very moment of warm-up counts already.
                 if let Some(before) = warmup.as_ps().checked_sub(1) {
@@ -251,19 +272,33 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 self.warm_up();
             }
             interval.until = until;
+            // It is over only once there is something to measure.
+            if self.warm
+                && let Some(count) = self.setup.awaited()
+            {
+                interval.awaits = Awaits::Listed(count, warmup);
+            }
             if !self.run(&mut interval)? {
                 return Ok(None);
             }
-            if until == duration {
+            let ends_early = std::mem::take(&mut self.come) && self.now < self.end;
+            if ends_early {
+                self.end = self.now;
+            }
+            if self.now == self.end {
                 self.close_window();
             }
+            // Its driver looks at it then.
+            if ends_early {
+                return Ok(Some(interval.work));
+            }
         }
-        if until <= duration || drain == Span::ZERO {
+        if until <= self.end || drain == Span::ZERO {
             return Ok(Some(interval.work));
         }
-        interval =
-            RunInterval { until: until.min(duration.after(drain)), draining: true, ..interval };
-        let done = self.drained || self.run(&mut interval)?;
+        let until = until.min(self.end.after(drain));
+        interval = RunInterval { until, awaits: Awaits::Quiet, ..interval };
+        let done = self.come || self.run(&mut interval)?;
         Ok(done.then_some(interval.work))
     }
 
@@ -285,12 +320,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
                 self.feed.hand_out(self.now, |_, submission| partition.agenda.submit(submission));
                 partition.schedule_generator();
             }
-            let state = WindowState {
-                next: partition.next_at(),
-                work: 0,
-                open: partition.flows.open(),
-                known: self.feed.known(),
-            };
+            let state = WindowState::of(partition, self.feed.known());
             // What was left undone may be at the very end of its window.
             let undone = self.undone.take();
             let Some(end) = undone.or_else(|| interval.next_end(self.now, &state)) else { break };
@@ -302,8 +332,15 @@ impl<P: Probe, N: Naming> Run<P, N> {
             }
         }
         interval.work = partition.work;
-        self.drained = interval.is_drained(self.now, partition.flows.open());
+        let state = WindowState::of(partition, self.feed.known());
+        self.settle(interval, &state);
         true
+    }
+
+    /// Sees whether what a stretch waits for has come by now.
+    fn settle(&mut self, interval: &RunInterval, state: &WindowState) {
+        self.come = interval.has_come(self.now, state);
+        self.awaited = self.setup.awaited().map_or(0, |count| count - state.listed_done);
     }
 
     fn run_together(&mut self, interval: &mut RunInterval) -> Result<bool, RankFailure> {
@@ -320,6 +357,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
             next: partitions.iter().map(Partition::next_at).min().unwrap_or(Time::NEVER),
             work: 0,
             open: partitions.iter().map(|partition| partition.flows.open()).sum(),
+            listed_done: partitions.iter().map(|partition| partition.flows.listed_done()).sum(),
             known: feed.known(),
         };
         let (mut communicator, mut boundary): (Option<&mut dyn Communicator>, _) = (None, None);
@@ -330,9 +368,9 @@ impl<P: Probe, N: Naming> Run<P, N> {
             boundary = Some(&ranks.boundary);
         }
         let Some(first) = interval.next_end(self.now, &state) else {
-            self.drained = interval.is_drained(self.now, state.open);
+            self.settle(interval, &state);
             // Or nothing may be done any more.
-            return Ok(self.now >= interval.until || self.drained);
+            return Ok(self.now >= interval.until || self.come);
         };
         let beside = SharedRun { exchange, boundary, place: *place, interval: *interval, first };
         let (leader, others) = partitions.split_at_mut(1);
@@ -343,9 +381,9 @@ impl<P: Probe, N: Naming> Run<P, N> {
             beside.run(0, &mut leader[0], Some(Coordinator { feed, communicator }))
         })?;
         self.now = end;
-        self.drained = interval.is_drained(end, state.open);
+        self.settle(interval, &state);
         interval.work = interval.work.saturating_sub(state.work);
-        Ok(end == interval.until || self.drained)
+        Ok(end == interval.until || self.come)
     }
 
     /// Everything measured so far is forgotten.
@@ -357,7 +395,9 @@ impl<P: Probe, N: Naming> Run<P, N> {
     /// What is measured of links and switches ends here; in a drain nothing more is submitted.
     fn close_window(&mut self) {
         let (mut links, mut switches) = (Vec::new(), Vec::new());
+        self.rows.close_window(self.end);
         for partition in &mut self.partitions {
+            partition.flows.close_window(self.end);
             let (own_links, own_switches) = partition.close();
             links.extend(own_links);
             switches.extend(own_switches);
@@ -486,7 +526,7 @@ impl<P: Probe, N: Naming> Run<P, N> {
     fn carries(&self, host: u32, received: u64) -> bool {
         let downlink = self.routes.uplink(host) ^ 1;
         let nic = self.setup.fabric.fastest(downlink);
-        let span = self.now.min(self.setup.duration).since(self.setup.warmup).as_s_f64();
+        let span = self.now.min(self.end).since(self.setup.warmup).as_s_f64();
         let most = self.payload_bps(nic) * span / 8.0;
         let carried = received as f64 <= most + 1e-3;
         assert!(carried, "{received} B to host {host}, whose link carries {most}");

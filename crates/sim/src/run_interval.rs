@@ -10,8 +10,8 @@ use crate::partition::{Mailbox, Partition};
 use crate::probe::Probe;
 use crate::ranks::{Place, RankBoundary};
 
-/// Whether all messages have finished is looked at so often in a drain, which ends then.
-const DRAIN_STEP: u64 = Span::us(1).as_ps();
+/// Whether what a stretch waits for has come is looked at so often.
+const STEP: u64 = Span::us(1).as_ps();
 
 /// How far parts may run.
 #[derive(Clone, Copy)]
@@ -19,10 +19,20 @@ pub(crate) struct RunInterval {
     pub(crate) until: Time,
     /// Or until so much is done.
     pub(crate) work: u64,
-    /// Or until all messages have finished.
-    pub(crate) draining: bool,
+    /// Or until this has come.
+    pub(crate) awaits: Awaits,
     /// Least time that a packet takes from part to part.
     pub(crate) lookahead: Span,
+}
+
+/// What ends a stretch before its time.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Awaits {
+    Nothing,
+    /// The end of all messages.
+    Quiet,
+    /// The end of so many listed messages, and a later time than this.
+    Listed(u64, Time),
 }
 
 /// What the first part of a process does for all of them.
@@ -78,6 +88,7 @@ impl SharedRun<'_> {
                 next: next.min(partition.next_at()),
                 work: partition.handled - before,
                 open: partition.flows.open(),
+                listed_done: partition.flows.listed_done(),
                 known,
             };
             exchange.publish(phase, number, own);
@@ -112,14 +123,23 @@ impl RunInterval {
         self.lookahead.times(2)
     }
 
-    /// Whether a drain is over at `now`.
-    pub(crate) fn is_drained(&self, now: Time, open: u64) -> bool {
-        self.draining && open == 0 && now.as_ps().is_multiple_of(DRAIN_STEP)
+    /// Whether what it waits for has come by `now`.
+    pub(crate) fn has_come(&self, now: Time, state: &WindowState) -> bool {
+        now.as_ps().is_multiple_of(STEP) && self.may_end(state).is_some_and(|after| now > after)
+    }
+
+    /// After when it ends, if what it waits for has come.
+    fn may_end(&self, state: &WindowState) -> Option<Time> {
+        match self.awaits {
+            Awaits::Nothing => None,
+            Awaits::Quiet => (state.open == 0).then_some(Time::ZERO),
+            Awaits::Listed(count, after) => (state.listed_done == count).then_some(after),
+        }
     }
 
     /// Where the window after the one that ended at `end` ends; `None`: the stretch is over.
     pub(crate) fn next_end(&self, end: Time, state: &WindowState) -> Option<Time> {
-        if end >= self.until || state.work >= self.work || self.is_drained(end, state.open) {
+        if end >= self.until || state.work >= self.work || self.has_come(end, state) {
             return None;
         }
         let first = state.next.max(end);
@@ -127,10 +147,11 @@ impl RunInterval {
         if self.lookahead < Span::FOREVER {
             next = next.min(first.after(self.lookahead - Span::ps(1)));
         }
-        if self.draining {
+        if self.awaits != Awaits::Nothing {
             // Nothing finishes before something happens.
-            let looks = if state.open == 0 { end.after(Span::ps(1)) } else { first };
-            let step = looks.as_ps().checked_next_multiple_of(DRAIN_STEP);
+            let looks =
+                self.may_end(state).map_or(first, |after| end.max(after).after(Span::ps(1)));
+            let step = looks.as_ps().checked_next_multiple_of(STEP);
             next = next.min(step.map_or(Time::NEVER, Time::ps));
         }
         Some(next)

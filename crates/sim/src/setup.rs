@@ -28,6 +28,9 @@ pub struct Setup {
     pub seed: u64,
     /// Goodput, queues and utilisation are measured until then, and nothing is submitted after it.
     pub duration: Time,
+    /// That end comes before, as soon as all flows with a size and all traffic that ends by itself
+    /// have finished, and warm-up is over.
+    pub until_done: bool,
     /// Goodput, queues and utilisation are measured from here on.
     pub warmup: Time,
     /// So much longer messages may take to finish. Unlimited flows stop at `duration` unless this
@@ -44,6 +47,12 @@ pub struct Setup {
 }
 
 impl Setup {
+    /// Messages that have to finish before the run ends by itself, if it may.
+    pub(crate) fn awaited(&self) -> Option<u64> {
+        let hosts = self.fabric.hosts.len() as u32;
+        self.until_done.then(|| self.workload.messages(hosts))
+    }
+
     /// When goodput, queues and utilisation are measured.
     pub(crate) fn measured(&self) -> Window {
         Window { from: self.warmup, until: self.duration }

@@ -20,6 +20,8 @@ use crate::setup::Setup;
 pub trait Simulation: Send {
     fn serve(&mut self) -> Result<(), RankFailure>;
     fn now(&self) -> Time;
+    fn end(&self) -> Time;
+    fn awaited(&self) -> u64;
     fn partitions(&self) -> usize;
     fn ranks(&self) -> usize;
     fn packet_hops(&self) -> u64;
@@ -37,6 +39,12 @@ impl<P: Probe> Simulation for Engine<P> {
     }
     fn now(&self) -> Time {
         Engine::now(self)
+    }
+    fn end(&self) -> Time {
+        Engine::end(self)
+    }
+    fn awaited(&self) -> u64 {
+        Engine::awaited(self)
     }
     fn partitions(&self) -> usize {
         Engine::partitions(self)

@@ -34,7 +34,8 @@ pub(crate) fn resolution(plans: &[(&str, &Plan)]) -> Vec<String> {
 fn times(plan: &Plan) -> String {
     let said =
         ["duration", "warmup", "drain"].map(|key| format!("{key} {}", text(&plan.resolved[key])));
-    format!("{}: seed {}, {}", plan.name, plan.seed, said.join(", "))
+    let until = if plan.until_done { ", until done" } else { "" };
+    format!("{}: seed {}, {}{until}", plan.name, plan.seed, said.join(", "))
 }
 
 fn fabric(plan: &Plan) -> String {

@@ -20,7 +20,7 @@ use crate::error::{Error, nearest, one_of};
 use crate::load;
 use crate::plan::{Output, Plan, QUANTITIES};
 use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
-use crate::read::table::{Or, Table};
+use crate::read::table::{Or, Table, Word};
 
 /// Keys of the file.
 pub(crate) const ROOT: &[&[Key]] = &[SECTIONS];
@@ -33,7 +33,21 @@ static SECTIONS: &[Key] = &[
         Default("1"),
         "All randomness comes from here.",
     ),
-    key("duration", Shape::Span { min: Span::ns(1), max: LONGEST }, Required, "Simulated time."),
+    key(
+        "duration",
+        Shape::Span { min: Span::ns(1), max: LONGEST },
+        Required,
+        "Simulated time; with until = \"done\", the most.",
+    ),
+    key(
+        "until",
+        Shape::Word(&["duration", "done"]),
+        Optional,
+        "When the run ends: at duration, which is the default, or as soon as all is done: \
+         collectives, chains, flows with a size, traces, permutations, all-to-all and single \
+         incasts. Other traffic is not waited for. A run does not end before duration if some of \
+         that is not done, and never before warmup.",
+    ),
     key("warmup", SPAN, Default("0us"), "Measurements leave out what happens before this."),
     key(
         "drain",
@@ -187,6 +201,16 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         ));
     }
 
+    let until_done = matches!(root.find("until"), Some(Word("done")));
+    if until_done && workload.messages(equipped.fabric.hosts.len() as u32) == 0 {
+        return Err(root.error_found(
+            "until",
+            "\"done\", and only unlimited flows or traffic that goes on until duration",
+            "\"duration\", or something that ends: a collective, a chain, flows with a size, or a \
+             trace",
+        ));
+    }
+
     collective::fit(root.tables("traffic"), &workload.traffic)?;
     load::overloads(root.tables("traffic"), &workload.traffic, &equipped.fabric, &mut warnings);
 
@@ -234,6 +258,7 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
         name,
         seed: course.seed,
         duration,
+        until_done,
         warmup,
         drain: root.get("drain"),
         fabric,

@@ -174,6 +174,7 @@ pub fn setup(fabric: Fabric, stack: Stack, flows: Vec<Flow>, duration: Time) -> 
         duration,
         warmup: Time::ZERO,
         drain: Span::ZERO,
+        until_done: false,
         faults: Faults::default(),
         stack_time: StackTime::default(),
         histograms: false,

@@ -141,6 +141,7 @@ pub(crate) fn setup(plan: &Plan) -> Setup {
         stack_time: plan.stack_time,
         seed: plan.seed,
         duration: plan.duration,
+        until_done: plan.until_done,
         warmup: plan.warmup,
         drain: plan.drain,
         histograms: plan.output.histograms.unwrap_or(ports <= HISTOGRAM_PORTS_MAX),
@@ -159,6 +160,8 @@ fn pass(
     let lost = interrupt::lost(control.asks);
     let (mut finished, mut samples) = (Vec::new(), Vec::new());
     let mut chunk = Span::ps((plan.duration.as_ps() / 1000).max(1));
+    // The plan as it would be for a run that ends by itself, once it is known when.
+    let mut ended: Option<Plan> = None;
     while !engine.is_over() {
         let before = watch.wall();
         let next_sample = measures.lock().next_sample();
@@ -167,16 +170,21 @@ fn pass(
         interrupt::advance(&mut *engine, until, control.asks)?;
         engine.take_finished(&mut finished).map_err(&lost)?;
         measures.lock().flows(plan, finished.drain(..))?;
+        if ended.is_none() && engine.end() < plan.duration {
+            ended = Some(Plan { duration: engine.end(), ..plan.clone() });
+            measures.lock().ends_at(engine.end());
+        }
+        let of = ended.as_ref().unwrap_or(plan);
         // With nothing left to sample both may be "never".
-        if engine.now() == next_sample {
+        if engine.now() == measures.lock().next_sample() {
             engine.sample(&mut samples).map_err(&lost)?;
-            measures.lock().sampled(plan, until, &samples)?;
+            measures.lock().sampled(of, engine.now(), &samples)?;
             samples.clear();
         }
         let wall = watch.wall();
         (control.tell)(&Progress {
-            now: until.min(plan.duration),
-            duration: plan.duration,
+            now: until.min(of.duration),
+            duration: of.duration,
             packet_hops: engine.packet_hops(),
             wall,
         });
@@ -186,7 +194,8 @@ fn pass(
         chunk = (control.chunk)(chunk, wall - before);
     }
     let threads = engine.partitions() * engine.ranks();
-    let drained = engine.now().since(plan.duration);
+    let plan = ended.as_ref().unwrap_or(plan);
+    let (drained, awaited) = (engine.now().since(plan.duration), engine.awaited());
     let mut outcome = engine.finish().map_err(&lost)?;
     outcome.unfinished.sort_by_key(|record| record.id);
     let mut measures = measures.lock();
@@ -197,6 +206,7 @@ fn pass(
     left.seen.warmup_us = plan.warmup.as_us_f64();
     left.seen.duration_us = plan.duration.as_us_f64();
     let outcome = &outcome;
-    measures.finish(&End { plan, outcome, drained, threads, watch, real: None }, &mut left)?;
+    measures
+        .finish(&End { plan, outcome, drained, awaited, threads, watch, real: None }, &mut left)?;
     Ok(left)
 }

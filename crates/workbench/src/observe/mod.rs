@@ -149,6 +149,8 @@ pub(crate) struct End<'a> {
     pub(crate) outcome: &'a Outcome,
     /// How long it went on after its duration.
     pub(crate) drained: Span,
+    /// Messages that it waited for and that had not finished.
+    pub(crate) awaited: u64,
     /// On so many threads.
     pub(crate) threads: usize,
     /// Running since it was asked for.

@@ -66,6 +66,12 @@ impl Measures {
         }
     }
 
+    /// The run ends by itself: the last samples are taken now.
+    pub(super) fn ends_at(&mut self, end: Time) {
+        let seats = self.0.iter_mut().filter(|seat| seat.next_sample < Time::NEVER);
+        seats.for_each(|seat| seat.next_sample = end);
+    }
+
     /// When samples have to be taken next.
     pub(super) fn next_sample(&self) -> Time {
         self.0.iter().map(|seat| seat.next_sample).min().unwrap_or(Time::NEVER)

@@ -83,7 +83,10 @@ impl<'a> Audience<'a> {
         left.seen.duration_us = plan.duration.as_us_f64();
         left.real = Some(real.clone());
         let (outcome, real) = (&outcome, Some(real));
-        measures.finish(&End { plan, outcome, drained, threads: 1, watch, real }, &mut left)?;
+        measures.finish(
+            &End { plan, outcome, drained, awaited: 0, threads: 1, watch, real },
+            &mut left,
+        )?;
         Ok(left)
     }
 }

@@ -77,6 +77,7 @@ impl Measure for SamplesFile {
     fn sampled(&mut self, plan: &Plan, at: Time, samples: &[Sample]) -> Result<(), Error> {
         let span = at.since(self.at);
         self.at = at;
+        self.goodputs.end = plan.duration;
         for sample in samples {
             let row = self.row(plan, sample, span);
             let rows = std::iter::once(row).chain(self.goodputs.row(sample));

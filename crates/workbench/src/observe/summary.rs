@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tidegate_core::workload::Sizes;
+use tidegate_core::workload::{Pattern, Sizes, Traffic};
 use tidegate_core::{Message, Span, Time};
 use tidegate_results::{
     Engine as EngineSummary, Fixed, GroupSummary, JobSummary, RealSummary, Recorded, Recorder,
@@ -62,6 +62,7 @@ impl Measure for Summarised {
     }
 
     fn finish(mut self: Box<Self>, end: &End<'_>, left: &mut Left) -> Result<(), Error> {
+        self.recorder.ends(end.plan.duration);
         self.recorder.over(end.plan.duration.after(end.drained));
         end.outcome.unfinished.iter().for_each(|record| self.add(end.plan, record));
         let Summarised { recorder, shares, last_start, messages } = *self;
@@ -93,7 +94,8 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
     }
     let mut warnings = plan.warnings.clone();
     warnings.extend(recorded.groups.iter().filter_map(unfinished));
-    warnings.extend(recorded.jobs.iter().filter_map(cut));
+    warnings.extend(cut(plan, &recorded.jobs));
+    warnings.extend(awaited(end));
     warnings.extend(starved(&recorded.groups));
     warnings.extend(uncounted(plan, &recorded, messages));
     warnings.extend(stormy(plan, &outcome.storms));
@@ -228,12 +230,40 @@ fn unfinished(group: &GroupSummary) -> Option<String> {
     })
 }
 
-/// A warning about a collective that was not done by the end.
-fn cut(job: &JobSummary) -> Option<String> {
-    let JobSummary { label, op, iterations, finished, .. } = job;
-    let name = if label.is_empty() { op.clone() } else { format!("{label} ({op})") };
-    (finished < iterations).then(|| {
-        format!("{name}: {finished} of {iterations} iterations were done by the end of the run")
+/// Warnings about collectives that were not done by the end.
+fn cut(plan: &Plan, jobs: &[JobSummary]) -> Vec<String> {
+    let is_job = |block: &&Traffic| matches!(block.pattern, Pattern::Collective(_));
+    let blocks = plan.workload.traffic.iter().filter(is_job);
+    let cut = |(job, block): (&JobSummary, &Traffic)| {
+        let JobSummary { label, op, iterations, finished, .. } = job;
+        let name = if label.is_empty() { op.clone() } else { format!("{label} ({op})") };
+        let cure = if block.stop < plan.duration {
+            format!("set `stop` of this traffic, which is {}, to a later time", block.stop)
+        } else if finished + 1 == *iterations {
+            format!("increase `duration`, which is {}, or `drain`", plan.duration)
+        } else {
+            format!("increase `duration`, which is {}", plan.duration)
+        };
+        (finished < iterations).then(|| {
+            format!(
+                "{name}: {finished} of {iterations} iterations were done by the end of the run: \
+                 {cure}"
+            )
+        })
+    };
+    jobs.iter().zip(blocks).filter_map(cut).collect()
+}
+
+/// A warning about a run that was to end by itself and did not.
+fn awaited(end: &End<'_>) -> Option<String> {
+    let End { plan, awaited, .. } = *end;
+    (awaited > 0).then(|| {
+        let messages = if awaited == 1 { "message" } else { "messages" };
+        format!(
+            "until = \"done\": {awaited} {messages} of collectives, chains and listed flows had \
+             not finished at the end: increase `duration`, which is {}",
+            plan.duration
+        )
     })
 }
 

@@ -161,6 +161,7 @@ fn refuse(plan: &Plan) -> Result<(), Error> {
     let Plan { fabric, .. } = plan;
     let pauses = fabric.switches.iter().any(|switch| switch.pausing.is_some());
     let refused = [
+        (plan.until_done, "an end as soon as all is done (until)"),
         (plan.faults != Faults::default(), "faults (faults)"),
         (plan.stacks.len() > 1, "several protocols side by side"),
         (pauses, "switches that pause who sends to them (switch.pfc)"),
