@@ -63,7 +63,8 @@ pub(crate) enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Print a scenario to begin with, all its keys in comments; without a name, list the fabrics
+    /// Print a scenario to begin with, all its keys in comments; without a name, list
+    /// the fabrics
     New {
         /// The fabric: a paper's, or a kind that is generated
         fabric: Option<String>,

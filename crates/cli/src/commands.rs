@@ -58,7 +58,9 @@ pub(crate) fn run(command: Command) -> Result<String> {
         }
         Command::New { fabric: Some(name) } => workbench::template(&name),
         Command::New { fabric: None } => {
-            Ok(workbench::templates().map(|name| name.to_owned() + "\n").collect())
+            let width = workbench::templates().map(str::len).max().unwrap_or(0);
+            let line = |name| format!("{name:width$}  {}\n", workbench::template_says(name));
+            Ok(workbench::templates().map(line).collect())
         }
         Command::Import { files, fabric, exchanged: Exchanged { format, out, force } } => {
             let made = workbench::import(format, &files, fabric.as_deref(), &out, force)?;

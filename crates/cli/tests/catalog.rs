@@ -2,7 +2,7 @@
 
 mod common;
 
-use common::{answer, protocols};
+use common::{Place, answer, protocols};
 
 #[test]
 fn every_protocol_is_listed_and_has_a_page() {
@@ -31,6 +31,12 @@ fn every_protocol_is_listed_and_has_a_page() {
 fn an_unknown_protocol_is_refused_with_the_nearest_name() {
     let name = format!("{}x", protocols()[0]);
     answer(&["protocols", &name]).refused(2, &["did you mean", &name]);
+    let place = Place::usual();
+    let name = protocols()[0].to_uppercase();
+    let meant = format!("did you mean `{}`", protocols()[0]);
+    place.call("compare", &["--protocols", &name]).refused(2, &[&meant]);
+    let set = format!("transport.protocol={name}");
+    place.run(&["--set", &set]).refused(2, &["did you mean", &protocols()[0]]);
 }
 
 #[test]
@@ -38,9 +44,11 @@ fn a_scenario_to_begin_with_runs() {
     let names = answer(&["new"]).ok();
     let folder = tempfile::tempdir().unwrap();
     for name in ["sird-leaf-spine", "star", "fat-tree", "reconfigurable"] {
-        assert!(names.lines().any(|line| line == name), "{names}");
+        let line = names.lines().find(|line| line.split(' ').next() == Some(name)).expect(name);
+        // A sentence says what it is.
+        assert!(line.len() > name.len() + 20 && line.ends_with('.'), "{names}");
     }
-    for name in names.lines() {
+    for name in names.lines().filter_map(|line| line.split(' ').next()) {
         let path = folder.path().join("a.toml");
         std::fs::write(&path, answer(&["new", name]).ok()).unwrap();
         // Without a drain messages may be cut off, which is warned of.

@@ -287,6 +287,32 @@ fn wrong_command_lines_are_refused() {
     assert_eq!(files(&place.path("")), ["scenario.toml", "trace.csv"]);
 }
 
+/// Each says what is wrong and what to do.
+#[test]
+fn slips_with_files_are_answered_with_what_to_do() {
+    let place = Place::usual();
+    let meant = format!("did you mean {:?}", place.arg("scenario.toml"));
+    let missing = place.arg("scenaro.toml");
+    answer(&["run", &missing]).refused(2, &["scenaro.toml", "No such file", &meant]);
+    answer(&["sweep", &missing]).refused(2, &["scenaro.toml", &meant]);
+    let far = answer(&["run", &place.arg("quite-another.toml")]);
+    assert!(!far.stderr.contains("did you mean"), "{}", far.stderr);
+    let scenario = place.arg("scenario.toml");
+    let run = format!("tidegate run {scenario} --out FOLDER");
+    answer(&["report", &scenario]).refused(2, &["is a file", "folders of results", &run]);
+    // The head announces more links than there are, or may be.
+    let topology = place.arg("topology.txt");
+    let links = "0 3 10Gbps 1us 0\n1 3 10Gbps 1us 0\n2 3 10Gbps 1us 0\n";
+    for (count, words) in [
+        ("5", ["number of links", "5 links, of which 3 follow", "write 3 here"]),
+        ("9999999", ["topology.txt:1", "9999999 links, of which 3 follow", "are missing"]),
+    ] {
+        fs::write(&topology, format!("4 1 {count}\n3\n{links}")).unwrap();
+        let out = place.arg("imported");
+        answer(&["import", &topology, "--as", "ns3", "--out", &out]).refused(2, &words);
+    }
+}
+
 #[test]
 fn an_output_that_cannot_be_is_refused() {
     let place = place();

@@ -47,6 +47,23 @@ pub fn read(path: &Path, most_bytes: u64) -> io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
+/// More entries of a folder are not looked at.
+const MOST_ENTRIES: usize = 10_000;
+
+/// The file in the same folder whose name is nearest to that of one that is not there, and which
+/// ends in the same way.
+pub(crate) fn nearest(missing: &Path) -> Option<String> {
+    let folder = missing.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let entries = fs::read_dir(folder.unwrap_or(Path::new("."))).ok()?;
+    let files = entries.take(MOST_ENTRIES).flatten().map(|entry| entry.path());
+    let files = files.filter(|path| path.is_file() && path.extension() == Some("toml".as_ref()));
+    let stem = |path: &Path| Some(path.file_stem()?.to_str()?.to_owned());
+    let mut stems: Vec<String> = files.filter_map(|path| stem(&path)).collect();
+    stems.sort_unstable();
+    let near = crate::error::nearest(&stem(missing)?, stems.iter().map(String::as_str))?;
+    Some(missing.with_file_name(format!("{near}.toml")).display().to_string())
+}
+
 /// A text without the mark that some editors put in front of it.
 pub(crate) fn without_mark(text: &str) -> &str {
     text.strip_prefix('\u{feff}').unwrap_or(text)

@@ -26,6 +26,7 @@ pub mod sweep;
 mod template;
 
 use std::borrow::Cow;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use compile::{scenario, software};
@@ -41,7 +42,7 @@ pub use overrides::Override;
 pub use plan::{Output, Plan};
 pub use read::quantity::magnitude;
 pub use schema::schema;
-pub use template::{template, templates};
+pub use template::{template, template_says, templates};
 
 /// Largest scenario file.
 const MOST_BYTES: u64 = 64 << 20;
@@ -102,7 +103,9 @@ pub fn load_file(path: &Path, overrides: &[Override]) -> Result<Plan, Error> {
 pub fn text(path: &Path) -> Result<String, Error> {
     let origin = path.display().to_string();
     let unreadable = |why: std::io::Error| {
+        let near = (why.kind() == ErrorKind::NotFound).then(|| files::nearest(path)).flatten();
         Error::whole(&origin, format!("a file that cannot be read ({why})"), "a scenario file")
+            .meant(near)
     };
     let bytes = files::read(path, MOST_BYTES).map_err(unreadable)?;
     String::from_utf8(bytes).map_err(|error| {

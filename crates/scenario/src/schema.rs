@@ -50,7 +50,7 @@ fn quantity(dimension: &Dimension, more: &[&'static str]) -> Json {
     let units: Vec<&str> = dimension.names().chain(more.iter().copied()).collect();
     json!({
         "type": "string",
-        "pattern": format!("^[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)?({})$", units.join("|")),
+        "pattern": format!("^[0-9]+(\\.[0-9]+)?([eE][+-]?[0-9]+)? *({})$", units.join("|")),
         "examples": [dimension.example],
     })
 }

@@ -23,6 +23,21 @@ pub fn templates() -> impl Iterator<Item = &'static str> {
     presets.chain(kinds.filter(|kind| !LISTED.contains(kind)))
 }
 
+/// What a template is on, in a sentence; empty where there is none of that name.
+pub fn template_says(name: &str) -> String {
+    let preset = presets::FABRICS.iter().find(|(known, _)| *known == name);
+    let says = match (preset, variant(fabric::KINDS, name)) {
+        (Some((_, text)), _) => {
+            let lines = text.lines().map_while(|line| line.strip_prefix('#'));
+            lines.collect::<Vec<_>>().concat()
+        }
+        (None, Some(kind)) => kind.doc.to_owned(),
+        (None, None) => String::new(),
+    };
+    let sentence = says.split_once(". ").map_or(&*says, |(first, _)| first);
+    format!("{}.", sentence.trim().trim_end_matches('.'))
+}
+
 /// A scenario on a fabric, as a file with comments: Poisson arrivals of web search at half load,
 /// under [`Protocol::USUAL`]. `name` is one of [`templates`].
 ///

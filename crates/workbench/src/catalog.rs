@@ -107,7 +107,8 @@ pub(crate) fn find(name: &str) -> Result<Protocol, String> {
 
 /// ` (did you mean …?)`, where a known name is near to one that is not.
 pub(crate) fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> String {
-    let near = known.map(|known| (strsim::osa_distance(name, known), known)).min();
+    let name = name.to_lowercase();
+    let near = known.map(|known| (strsim::osa_distance(&name, known), known)).min();
     let near = near.filter(|(distance, _)| *distance <= 2);
     near.map(|(_, known)| format!(" (did you mean `{known}`?)")).unwrap_or_default()
 }
@@ -221,6 +222,8 @@ mod tests {
     fn an_unknown_name_is_answered_with_the_nearest() {
         let known = Protocol::ALL[0].info().name;
         let message = find(&format!("{known}x")).unwrap_err();
+        assert!(message.contains(&format!("did you mean `{known}`?")), "{message}");
+        let message = find(&known.to_uppercase()).unwrap_err();
         assert!(message.contains(&format!("did you mean `{known}`?")), "{message}");
         assert!(!find("nothing like it at all").unwrap_err().contains("did you mean"));
     }

@@ -27,7 +27,20 @@ pub(super) fn fabric(input: &Input, warnings: &mut Vec<String>) -> Result<Networ
     let mut words = words(input);
     let nodes = words.next("number of nodes")?.whole(3, 2 * MOST_NODES)?;
     let switches = words.next("number of switches")?.whole(1, MOST_NODES.min(nodes - 2))?;
-    let links = words.next("number of links")?.whole(2, MOST_LINKS)?;
+    let cell = words.next("number of links")?;
+    let links = cell.whole(2, u64::MAX)?;
+    // Three numbers, the switches, and five words a link.
+    let follow = (input.text.split_whitespace().count() as u64).saturating_sub(3 + switches) / 5;
+    if links > follow {
+        return Err(cell.error_found(
+            format!("{links} links, of which {follow} follow"),
+            format!("as many as follow: write {follow} here, or add the lines that are missing"),
+        ));
+    }
+    if links > MOST_LINKS {
+        let expected = format!("at most {MOST_LINKS} links: import a smaller topology");
+        return Err(cell.error(expected));
+    }
     let mut is_switch = vec![false; nodes as usize];
     for _ in 0..switches {
         let cell = words.next("number of a switch")?;

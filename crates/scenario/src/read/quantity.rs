@@ -1,7 +1,7 @@
 //! Quantities with units: `"245ns"`, `"200Gbps"`, `"64MB"`, `"1.5BDP"`.
 //!
 //! Decimal arithmetic throughout, so that what is written is what is meant; fractions of a
-//! picosecond, bit or byte are rounded to nearest. No space between number and unit.
+//! picosecond, bit or byte are rounded to nearest. Between number and unit there may be a space.
 
 use tidegate_core::{Extent, Rate, Span};
 
@@ -132,7 +132,7 @@ pub(crate) fn extent(text: &str) -> Result<Extent, Why> {
         return Ok(Extent::Bdp(f64::INFINITY));
     }
     if let Some(number) = text.strip_suffix(BDP)
-        && let Some(factor) = Decimal::parse(number)
+        && let Some(factor) = Decimal::parse(number.trim_end_matches(' '))
     {
         return Ok(Extent::Bdp(factor.to_f64()));
     }
@@ -184,7 +184,8 @@ fn split(text: &str) -> (&str, &str) {
                 || matches!(c, '+' | '-') && after_exponent(text, at))
         })
         .map_or(text.len(), |(at, _)| at);
-    text.split_at(end)
+    let (number, unit) = text.split_at(end);
+    (number, if number.is_empty() { unit } else { unit.trim_start_matches(' ') })
 }
 
 fn after_exponent(text: &str, at: usize) -> bool {
@@ -307,6 +308,12 @@ mod tests {
         assert_eq!(bytes("64MiB"), Ok(64 << 20));
         assert_eq!(bytes("1e3B"), Ok(1_000));
         assert_eq!(bytes("0B"), Ok(0));
+        // As tables print them.
+        assert_eq!(rate("10 Gbps"), rate("10Gbps"));
+        assert_eq!(span("1.5 us"), span("1500ns"));
+        assert_eq!(share("30 %"), Some(0.3));
+        assert_eq!(extent("1.5 BDP"), Ok(Extent::Bdp(1.5)));
+        assert_eq!(magnitude("40 Gbit/s"), Some((40.0, "Gbps")));
         assert_eq!(extent("1.5BDP"), Ok(Extent::Bdp(1.5)));
         assert_eq!(extent("4096B"), Ok(Extent::Bytes(4096.0)));
         assert_eq!(extent("inf"), Ok(Extent::Bdp(f64::INFINITY)));
@@ -321,7 +328,8 @@ mod tests {
             "us",
             "-1us",
             "+1us",
-            "1 us",
+            "1\tus",
+            "1 ",
             " 1us",
             "1us ",
             "1e400us",
@@ -346,7 +354,7 @@ mod tests {
             assert!(rate(text).is_err(), "{text}");
             assert!(extent(text).is_err(), "{text}");
         }
-        for text in ["1.5bdp", "BDP", "-1BDP", "1.5 BDP"] {
+        for text in ["1.5bdp", "BDP", "-1BDP", "1.5\u{a0}BDP"] {
             assert!(extent(text).is_err(), "{text}");
         }
     }
@@ -366,7 +374,7 @@ mod tests {
         let suggestion = |why: Why| why.suggestion.unwrap_or_default();
         assert_eq!(suggestion(rate("10Gbsp").unwrap_err()), "10Gbps");
         assert_eq!(suggestion(rate("10gbps").unwrap_err()), "10Gbps");
-        assert_eq!(suggestion(span("5 ms").unwrap_err()), "5ms");
+        assert_eq!(suggestion(span("5\tms").unwrap_err()), "5ms");
         assert_eq!(suggestion(bytes("1mb").unwrap_err()), "1MB");
         assert_eq!(suggestion(extent("1.5bdp").unwrap_err()), "1.5BDP");
         for why in

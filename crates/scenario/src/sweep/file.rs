@@ -1,5 +1,6 @@
 //! Files that say a sweep.
 
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 use super::{Axis, Mode, Point, SeedList, points, range};
@@ -41,7 +42,10 @@ impl SweepFile {
             let found = format!("a file that cannot be read ({why})");
             Error::whole(&origin, found, "a sweep (TOML with scenario and [[axis]])")
         };
-        let bytes = files::read(path, MOST_BYTES).map_err(|why| unreadable(why.to_string()))?;
+        let bytes = files::read(path, MOST_BYTES).map_err(|why| {
+            let near = (why.kind() == ErrorKind::NotFound).then(|| files::nearest(path)).flatten();
+            unreadable(why.to_string()).meant(near)
+        })?;
         let text = String::from_utf8(bytes).map_err(|_| unreadable("it is not UTF-8".into()))?;
         SweepFile::parse(&text, &origin)
     }

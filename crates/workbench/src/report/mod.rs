@@ -51,6 +51,18 @@ pub fn report(folders: &[PathBuf]) -> Result<String, Error> {
     let (mut runs, mut all_means, mut reproductions) = (Vec::new(), Vec::new(), Vec::new());
     let mut warnings: Vec<String> = Vec::new();
     for folder in folders {
+        if folder.is_file() {
+            let path = folder.display();
+            let message = format!(
+                "{path} is a file, and a report is made from folders of results: name the folder \
+                 that `tidegate run {path} --out FOLDER` writes"
+            );
+            let message = match folder.extension() {
+                Some(ending) if ending == "toml" => message,
+                _ => format!("{path} is a file, and a report is made from folders of results"),
+            };
+            return Err(Error::Usage { option: "report", message });
+        }
         if let Some(reproduction) = read::reproduction(folder)? {
             reproductions.push(reproduction);
         } else if let Some(mut means) = Means::read(folder)? {
