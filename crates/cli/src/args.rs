@@ -1,7 +1,7 @@
 //! The arguments, as people write them.
 
 use std::ffi::OsString;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args as Group, Parser, Subcommand};
@@ -209,6 +209,13 @@ pub(crate) struct How {
     pub(crate) json: bool,
     #[command(flatten)]
     pub(crate) voice: Voice,
+}
+
+impl How {
+    /// The folder of results, where people are told of it.
+    pub(crate) fn told(&self) -> Option<&Path> {
+        self.out.as_deref().filter(|_| !self.json)
+    }
 }
 
 /// How much is told on stderr.

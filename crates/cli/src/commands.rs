@@ -8,14 +8,14 @@ use clap::CommandFactory;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use tidegate_workbench::{
-    self as workbench, Capture, Error, Override, Ranks, RunOptions, SeedList, Written,
+    self as workbench, Capture, Error, Override, Ranks, Results, RunOptions, SeedList, Written,
 };
 
 use crate::args::{Args, Command, Exchanged, How, Packets, Scenario, Voice};
 use crate::engine::Threads;
 use crate::format::shown;
 use crate::progress::{Bars, Total};
-use crate::{Result, aggregate, complain, man, page, reproduce, sweep, table};
+use crate::{Result, aggregate, complain, emit, man, page, reproduce, sweep, table};
 
 /// Does it, and returns what goes to stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
@@ -36,16 +36,20 @@ pub(crate) fn run(command: Command) -> Result<String> {
             }
             forces_something(&how, false)?;
             let overrides = scenario.overrides()?;
-            let comparison = observed(&how, &protocols, |options| {
+            let result = observed(&how, &protocols, |options| {
                 workbench::compare(&scenario.path, &overrides, &protocols, options)
-            })?;
+            });
+            let take = |results| match results {
+                Results::Comparison(comparison) => Some(comparison),
+                _ => None,
+            };
+            let (comparison, unwritten) = done(result, take)?;
             comparison.all_warnings().iter().for_each(|warning| how.voice.warn(warning));
-            if how.json {
-                return Ok(json(|to| comparison.write(to)));
-            }
-            let mut text = table::comparison(&comparison);
-            text.push_str(&written(how.out.as_deref()));
-            Ok(text)
+            let text = match how.json {
+                true => json(|to| comparison.write(to)),
+                false => table::comparison(&comparison),
+            };
+            ended(text, unwritten, how.told())
         }
         Command::Sweep(args) => sweep::sweep(&args),
         Command::Reproduce(args) => reproduce::reproduce(&args),
@@ -130,14 +134,15 @@ fn run_one(
     forces_something(how, pcap.is_some())?;
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
     let warn = |warning: &str| how.voice.warn(warning);
-    let (summary, threads) = observed(how, std::slice::from_ref(&plan.name), |options| {
+    let (result, threads) = observed(how, std::slice::from_ref(&plan.name), |options| {
         let capture = pcap.as_ref().map(|file| Capture { file, of: pcap_of });
         let options = RunOptions { capture, ranks, warn: Some(&warn), ..*options };
-        Ok((workbench::run(&plan, &options)?, options.threads()))
-    })?;
+        (workbench::run(&plan, &options), options.threads())
+    });
+    let (summary, unwritten) = done(result, one_run)?;
     summary.warnings[plan.warnings.len()..].iter().for_each(|warning| warn(warning));
     if how.json {
-        return Ok(json(|to| summary.write(to)));
+        return ended(json(|to| summary.write(to)), unwritten, None);
     }
     let threads = match (ranks, pcap) {
         // Each process has threads of its own.
@@ -145,9 +150,42 @@ fn run_one(
         (None, Some(_)) => Threads::Of(threads, "a capture is taken on one"),
         (None, None) => Threads::Of(threads, "parts too small"),
     };
-    let mut text = table::run(&summary, threads);
-    text.push_str(&written(how.out.as_deref()));
-    Ok(text)
+    ended(table::run(&summary, threads), unwritten, how.told())
+}
+
+/// What was run, and why it cannot be written where that is so.
+pub(crate) fn done<T>(
+    result: Result<T>,
+    take: impl FnOnce(Results) -> Option<T>,
+) -> Result<(T, Option<Error>)> {
+    match result {
+        Ok(done) => Ok((done, None)),
+        Err(Error::Unwritten { results, why }) => match take(*results) {
+            Some(done) => Ok((done, Some(*why))),
+            None => Err(*why),
+        },
+        Err(error) => Err(error),
+    }
+}
+
+/// The summary of a run.
+pub(crate) fn one_run(results: Results) -> Option<workbench::results::Summary> {
+    match results {
+        Results::Run(summary) => Some(summary),
+        _ => None,
+    }
+}
+
+/// Ends with a text, and where results are if that is to be told. Of those that cannot be written
+/// the text is all that is left, so that it comes before the error.
+pub(crate) fn ended(text: String, unwritten: Option<Error>, out: Option<&Path>) -> Result<String> {
+    match unwritten {
+        Some(error) => {
+            emit(&text);
+            Err(error)
+        }
+        None => Ok(text + &written(out)),
+    }
 }
 
 /// What was written; what was left out of it goes to stderr.
@@ -178,14 +216,17 @@ fn run_several(
         &options(how, Some(&tell)),
     );
     total.clear();
-    let aggregate = result?;
+    let take = |results| match results {
+        Results::Aggregate(aggregate) => Some(aggregate),
+        _ => None,
+    };
+    let (aggregate, unwritten) = done(result, take)?;
     aggregate.warnings.iter().for_each(|warning| how.voice.warn(warning));
-    if how.json {
-        return Ok(json(|to| aggregate.write(to)));
-    }
-    let mut text = aggregate::tables(&aggregate, &seeds.to_string());
-    text.push_str(&written(how.out.as_deref()));
-    Ok(text)
+    let text = match how.json {
+        true => json(|to| aggregate.write(to)),
+        false => aggregate::tables(&aggregate, &seeds.to_string()),
+    };
+    ended(text, unwritten, how.told())
 }
 
 /// The protocols to compare: `all` are those that the scenario can run under, of which the others
@@ -233,11 +274,7 @@ pub(crate) fn forces_something(how: &How, captures: bool) -> Result<()> {
 }
 
 /// Runs with a progress bar for each of `names`, and so that a signal ends it in good order.
-fn observed<T>(
-    how: &How,
-    names: &[String],
-    job: impl FnOnce(&RunOptions<'_>) -> Result<T>,
-) -> Result<T> {
+fn observed<T>(how: &How, names: &[String], job: impl FnOnce(&RunOptions<'_>) -> T) -> T {
     let bars = Bars::new(names, how.voice);
     let tell = |number: usize, progress: &workbench::Progress| bars.tell(number, progress);
     let result = job(&options(how, Some(&tell)));
@@ -300,7 +337,7 @@ fn signals() -> Vec<i32> {
 }
 
 /// Where the results are.
-pub(crate) fn written(out: Option<&Path>) -> String {
+fn written(out: Option<&Path>) -> String {
     out.map(|out| format!("\nResults are in {}\n", shown(&out.display().to_string())))
         .unwrap_or_default()
 }

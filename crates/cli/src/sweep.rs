@@ -92,11 +92,15 @@ pub(crate) fn sweep(args: &SweepArgs) -> Result<String> {
     }
     let sweep = result?;
     sweep.warnings.iter().for_each(|warning| args.how.voice.warn(warning));
-    if let Some(destination) = destination {
-        let files = sweep.files().map_err(|error| Error::Run(error.to_string()))?;
-        destination.write(&files)?;
-    }
+    let write = |destination: workbench::Destination| {
+        destination.write(&sweep.files().map_err(|error| Error::Run(error.to_string()))?)
+    };
+    let unwritten = destination.and_then(|destination| write(destination).err());
     let mut text = if args.how.json { commands::pretty(&sweep) } else { tables(&sweep) };
+    if let Some(error) = unwritten {
+        emit(&text);
+        return Err(error);
+    }
     if let Some(out) = out.filter(|_| !args.how.json) {
         text.push_str(&format!("\nResults are in {}\n", shown(&out.display().to_string())));
     }

@@ -7,7 +7,7 @@ use tidegate_workbench::testbed::{self, MOST_DILATION};
 use tidegate_workbench::{self as workbench, Error, Progress, RunOptions};
 
 use crate::args::{Scenario, Voice, folder};
-use crate::commands::{interrupt_flag, json, written};
+use crate::commands::{done, ended, interrupt_flag, json, one_run};
 use crate::engine::Threads;
 use crate::progress::Bars;
 use crate::{Result, complain, table};
@@ -86,10 +86,11 @@ pub(crate) fn testbed(args: &Testbed) -> Result<String> {
     };
     let result = testbed::testbed(&plan, &options, &program, dilation);
     bars.clear();
-    let summary = result?;
+    let (summary, unwritten) = done(result, one_run)?;
     summary.warnings[plan.warnings.len()..].iter().for_each(|warning| warn(warning));
-    if *as_json {
-        return Ok(json(|to| summary.write(to)));
-    }
-    Ok(table::run(&summary, Threads::Unsaid) + &written(out.as_deref()))
+    let text = match as_json {
+        true => json(|to| summary.write(to)),
+        false => table::run(&summary, Threads::Unsaid),
+    };
+    ended(text, unwritten, out.as_deref().filter(|_| !as_json))
 }

@@ -161,8 +161,12 @@ fn an_interrupt_is_answered_within_a_second_whatever_a_step_costs() {
 fn without_room_nothing_is_left_under_a_final_name() {
     let place = Place::usual();
     let (scenario, out) = (place.arg("scenario.toml"), place.arg("out"));
-    let subcommands =
-        [format!("run {scenario}"), format!("compare {scenario} --protocols swift,dctcp")];
+    let subcommands = [
+        format!("run {scenario}"),
+        format!("compare {scenario} --protocols swift,dctcp"),
+        format!("run {scenario} --seeds 2"),
+        format!("sweep {scenario} --vary flows.2.size=20KB,30KB --no-cache"),
+    ];
     // Whether or not whoever starts the program has the signal ignored that such a limit sends.
     for (subcommand, ignored) in
         subcommands.iter().flat_map(|it| [(it, ""), (it, "trap '' XFSZ; ")])
@@ -175,7 +179,10 @@ fn without_room_nothing_is_left_under_a_final_name() {
             Command::new("sh").args(["-c", &script]).output().unwrap();
         let stderr = String::from_utf8_lossy(&stderr);
         assert_eq!(status.code(), Some(1), "{script}: {status} {stderr}");
-        assert!(stdout.is_empty() && stderr.contains("--out"), "{stderr}");
+        // What was measured is not lost with the files.
+        let stdout = String::from_utf8_lossy(&stdout);
+        assert!(stdout.contains("slowdown") && !stdout.contains("Results are in"), "{stdout}");
+        assert!(stderr.contains("--out"), "{stderr}");
         // What the system says, and no library before it.
         assert!(stderr.contains("File too large") && !stderr.contains("External"), "{stderr}");
         assert_eq!(files(&place.path("")), ["scenario.toml"], "{script}");

@@ -11,6 +11,9 @@ pyo3::import_exception!(tidegate.errors, UsageError);
 
 /// The exception that an error of the facade becomes.
 pub(crate) fn raised(error: Error) -> PyErr {
+    if let Error::Unwritten { why, .. } = error {
+        return raised(*why);
+    }
     let text = error.to_string();
     match error {
         Error::Usage { .. } | Error::Occupied(_) | Error::Busy(_) | Error::Alone(_) => {
@@ -18,7 +21,7 @@ pub(crate) fn raised(error: Error) -> PyErr {
         }
         Error::Scenario(_) => ScenarioError::new_err(text),
         Error::Output { .. } | Error::Capture { .. } => OutputError::new_err(text),
-        Error::Run(_) | Error::RankFailure(_) => RunError::new_err(text),
+        Error::Unwritten { .. } | Error::Run(_) | Error::RankFailure(_) => RunError::new_err(text),
         Error::Interrupted => PyKeyboardInterrupt::new_err(text),
     }
 }

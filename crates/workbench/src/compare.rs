@@ -10,8 +10,8 @@ use tidegate_core::fabric::{Buffer, Switch};
 use tidegate_results::{Summary, write_json};
 use tidegate_scenario::{Override, Plan};
 
-use crate::run::{Staged, run_numbered};
-use crate::{Destination, Error, RunOptions, Source, catalog, interrupt, load};
+use crate::run::{publish, run_numbered};
+use crate::{Destination, Error, Results, RunOptions, Source, catalog, interrupt, load};
 
 /// A scenario under several protocols: the content of `comparison.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -44,6 +44,7 @@ pub struct Compared {
 /// # Errors
 /// When a protocol, the scenario or an override is wrong, nothing has run and nothing is written.
 /// When a run fails, the others are done and written all the same; the first failure is returned.
+/// [`Error::Unwritten`] when all are done and results cannot be written.
 pub fn compare(
     scenario: impl Into<Source>,
     overrides: &[Override],
@@ -70,16 +71,25 @@ pub fn compare(
         run_numbered(&plans[i], options, threads, i, out)
     });
 
+    let (mut unwritten, mut is_any) = (None, false);
     let published = done.into_iter().map(|result| {
-        let (summary, staged) = result?;
-        staged.map(Staged::publish).transpose()?;
+        let (summary, kept) = result?;
+        let published = publish(kept);
+        is_any |= published.is_ok();
+        unwritten = unwritten.take().or(published.err());
         Ok(summary)
     });
-    let (comparison, failure) = Comparison::of(protocols, &plans, published.collect());
-    if let Some(destination) = destination.filter(|_| !comparison.runs.is_empty()) {
-        comparison.publish(destination, failure.is_none())?;
+    let published = published.collect();
+    let (comparison, failure) = Comparison::of(protocols, &plans, published);
+    if let Some(destination) = destination.filter(|_| is_any) {
+        let whole = failure.is_none() && unwritten.is_none();
+        unwritten = unwritten.or(comparison.publish(destination, whole).err());
     }
-    failure.map_or(Ok(comparison), Err)
+    match (failure, unwritten) {
+        (Some(failure), _) => Err(failure),
+        (None, Some(why)) => Err(Error::unwritten(Results::Comparison(comparison), why)),
+        (None, None) => Ok(comparison),
+    }
 }
 
 impl Comparison {

@@ -4,7 +4,10 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
+use tidegate_results::Summary;
 use tidegate_sim::RankFailure;
+
+use crate::{Aggregate, Comparison};
 
 /// What can go wrong.
 #[derive(Debug)]
@@ -36,6 +39,13 @@ pub enum Error {
         /// Why.
         source: io::Error,
     },
+    /// All was run, and not all results can be written.
+    Unwritten {
+        /// What came of it.
+        results: Box<Results>,
+        /// Why they cannot be written.
+        why: Box<Error>,
+    },
     /// The run failed.
     Run(String),
     /// This cannot be done in several processes, or not by this build.
@@ -46,7 +56,23 @@ pub enum Error {
     Interrupted,
 }
 
+/// What runs came to.
+#[derive(Debug)]
+pub enum Results {
+    /// One run.
+    Run(Summary),
+    /// Of a comparison.
+    Comparison(Comparison),
+    /// Of several seeds.
+    Aggregate(Aggregate),
+}
+
 impl Error {
+    /// All was run, and results cannot be written.
+    pub(crate) fn unwritten(results: Results, why: Error) -> Error {
+        Error::Unwritten { results: Box::new(results), why: Box::new(why) }
+    }
+
     /// Results cannot be written to `path`.
     pub(crate) fn output(path: &Path) -> impl FnOnce(io::Error) -> Error {
         let path = path.to_owned();
@@ -67,7 +93,7 @@ impl Error {
 
     /// The exit status of a process that ends with this: 1 the run failed, 2 the command line or a
     /// file is wrong, 130 interrupted.
-    pub const fn exit_code(&self) -> u8 {
+    pub fn exit_code(&self) -> u8 {
         match self {
             Error::Usage { .. }
             | Error::Scenario(_)
@@ -78,6 +104,7 @@ impl Error {
             | Error::Capture { .. }
             | Error::Run(_)
             | Error::RankFailure(_) => 1,
+            Error::Unwritten { why, .. } => why.exit_code(),
             Error::Interrupted => 130,
         }
     }
@@ -104,6 +131,7 @@ impl fmt::Display for Error {
             ),
             Error::Output { path, source } => write!(f, "--out {}: {source}", path.display()),
             Error::Capture { path, source } => write!(f, "--pcap {}: {source}", path.display()),
+            Error::Unwritten { why, .. } => why.fmt(f),
             Error::RankFailure(lost) => lost.fmt(f),
             Error::Interrupted => f.write_str("interrupted"),
         }
@@ -114,6 +142,7 @@ impl std::error::Error for Error {
     fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
         match self {
             Error::Output { source, .. } | Error::Capture { source, .. } => Some(source),
+            Error::Unwritten { why, .. } => why.source(),
             _ => None,
         }
     }

@@ -50,7 +50,7 @@ pub use compare::{Carried, Compared, Comparison, carried, compare};
 pub use conditions::conditions;
 pub use destination::Destination;
 pub use dissector::dissector;
-pub use error::Error;
+pub use error::{Error, Results};
 pub use estimate::Estimate;
 pub use headers::headers;
 pub use interop::{Written, export, import};

@@ -10,13 +10,13 @@ use tidegate_scenario::Plan;
 
 use crate::machine::{self, Stopwatch};
 use crate::observe::{
-    Control, Left, Measure, Progress, RowsFile, SamplesFile, Shelf, Summarised, adapt, build_among,
-    drive,
+    Control, Lasting, Left, Measure, Progress, RowsFile, SamplesFile, Shelf, Summarised, adapt,
+    build_among, drive,
 };
 use crate::pcap::{Capture, Capturing};
 use crate::ranks::Ranks;
 use crate::resolution::resolution;
-use crate::{Destination, Error, interrupt};
+use crate::{Destination, Error, Results, interrupt};
 
 /// Hears the number of a run (0 unless there are several) and how far it is, from the thread that
 /// runs it.
@@ -80,7 +80,8 @@ impl RunOptions<'_> {
 ///
 /// # Errors
 /// When the folder for results is occupied or cannot be written, the engine refuses the plan, or
-/// the run is interrupted. Nothing is left under a final name then.
+/// the run is interrupted. Nothing is left under a final name then. [`Error::Unwritten`] when the
+/// run is done and its results cannot be written.
 pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
     crate::guarded(|| {
         if options.ranks.is_some() && options.capture.is_some() {
@@ -94,12 +95,14 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
         if let Some(warn) = options.warn {
             plan.warnings.iter().for_each(|warning| warn(warning));
         }
-        let tap = capturing.iter().map(|capturing| Box::new(capturing.tap()) as Box<dyn Measure>);
-        let (summary, staged) =
+        let tap = capturing.iter().map(|capturing| Lasting::new(Box::new(capturing.tap())));
+        let (summary, kept) =
             run_in_chunks(plan, options, options.threads(), (0, out), tap.collect(), adapt)?;
-        capturing.map(Capturing::publish).transpose()?;
-        staged.map(Staged::publish).transpose()?;
-        Ok(summary)
+        let captured = capturing.map_or(Ok(()), Capturing::publish);
+        match captured.and(publish(kept)) {
+            Ok(()) => Ok(summary),
+            Err(why) => Err(Error::unwritten(Results::Run(summary), why)),
+        }
     })
 }
 
@@ -124,7 +127,7 @@ pub(crate) fn run_numbered(
     threads: usize,
     number: usize,
     out: Option<Destination>,
-) -> Result<(Summary, Option<Staged>), Error> {
+) -> Result<(Summary, Kept), Error> {
     run_in_chunks(plan, options, threads, (number, out), Vec::new(), adapt)
 }
 
@@ -137,7 +140,7 @@ fn run_in_chunks(
     (number, out): (usize, Option<Destination>),
     measures: Vec<Box<dyn Measure>>,
     chunk: impl Fn(Span, Duration) -> Span,
-) -> Result<(Summary, Option<Staged>), Error> {
+) -> Result<(Summary, Kept), Error> {
     let tell = |progress: &Progress| {
         if let Some(tell) = options.progress {
             tell(number, progress);
@@ -167,7 +170,7 @@ pub(crate) fn recorded(
     (number, out): (usize, Option<Destination>),
     mut measures: Vec<Box<dyn Measure>>,
     happen: impl FnOnce(Vec<Box<dyn Measure>>) -> Result<Left, Error>,
-) -> Result<(Summary, Option<Staged>), Error> {
+) -> Result<(Summary, Kept), Error> {
     let watch = Stopwatch::start();
     measures.push(Box::new(Summarised::new(plan)));
     let shelf = match &out {
@@ -175,10 +178,10 @@ pub(crate) fn recorded(
         None => options.tables.map(|_| Shelf::Memory),
     };
     if let Some(shelf) = shelf {
-        measures.push(Box::new(RowsFile::new(shelf.clone())));
+        measures.push(Lasting::new(Box::new(RowsFile::new(shelf.clone()))));
         measures.extend(plan.output.timeseries.map(|interval| {
             let file = SamplesFile::new(shelf, interval, plan.duration);
-            Box::new(file) as Box<dyn Measure>
+            Lasting::new(Box::new(file))
         }));
     }
     let left = happen(measures)?;
@@ -187,8 +190,17 @@ pub(crate) fn recorded(
     if let Some(take) = options.tables.filter(|_| out.is_none()) {
         take(number, left.tables);
     }
-    let staged = out.map(|out| Staged::new(out, left.files, plan, &summary, &watch)).transpose()?;
-    Ok((summary, staged))
+    let staged = || out.map(|out| Staged::new(out, left.files, plan, &summary, &watch)).transpose();
+    let kept = left.failure.map_or_else(staged, Err);
+    Ok((summary, kept))
+}
+
+/// The files of a run, if it is to have any, or why they cannot be written.
+pub(crate) type Kept = Result<Option<Staged>, Error>;
+
+/// Gives files their names.
+pub(crate) fn publish(kept: Kept) -> Result<(), Error> {
+    kept?.map_or(Ok(()), Staged::publish)
 }
 
 /// What a run wrote, but for its names. Fields drop in this order: the files go before their
@@ -336,7 +348,7 @@ sizes = "inf"
             next,
         )
         .unwrap();
-        staged.unwrap().publish().unwrap();
+        publish(staged).unwrap();
         let mut json = serde_json::to_value(&summary).unwrap();
         let engine = json["engine"].as_object_mut().unwrap();
         let volatile = [

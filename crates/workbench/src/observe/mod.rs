@@ -11,6 +11,7 @@ mod delivered;
 mod downlinks;
 mod drive;
 mod followed;
+mod lasting;
 mod links;
 mod messages;
 mod observers;
@@ -45,6 +46,7 @@ pub(crate) use delivered::Delivered;
 pub use drive::Progress;
 pub(crate) use drive::{Control, adapt, build_among, drive, setup};
 pub(crate) use followed::{Followed, Trajectory};
+pub(crate) use lasting::Lasting;
 pub(crate) use messages::Messages;
 pub(crate) use ports::PortTrace;
 pub(crate) use queues::QueueTrace;
@@ -134,6 +136,8 @@ pub(crate) struct Left {
     pub(crate) tables: Vec<(&'static str, Vec<u8>)>,
     /// Where packets were real: what is behind the numbers.
     pub(crate) real: Option<RealSummary>,
+    /// Why some of the files are missing.
+    pub(crate) failure: Option<Error>,
 }
 
 /// A run that is about to begin.

@@ -201,7 +201,7 @@ impl Measure for Tap {
         lock(&self.writer).take(departure);
     }
     fn flow(&mut self, _plan: &Plan, _record: &FlowRecord) -> Result<(), Error> {
-        // A disk that is full is no reason to go on.
+        // On a disk that is full the capture ends.
         self.check()
     }
     fn finish(self: Box<Self>, _end: &End<'_>, _left: &mut Left) -> Result<(), Error> {

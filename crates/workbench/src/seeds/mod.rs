@@ -16,9 +16,9 @@ pub(crate) use aggregate::aggregated;
 use crate::compare::{self, Comparison, in_parallel};
 use crate::paired::{self, Candidate};
 use crate::readings::readings;
-use crate::run::{Staged, run_numbered};
+use crate::run::{publish, run_numbered};
 use crate::warnings::gathered;
-use crate::{Destination, Error, RunOptions, Source, destination, interrupt, load};
+use crate::{Destination, Error, Results, RunOptions, Source, destination, interrupt, load};
 
 /// A scenario under several seeds, and perhaps several protocols: the content of `aggregate.json`.
 #[derive(Clone, Debug, Serialize)]
@@ -81,6 +81,7 @@ struct Seed {
 /// When a protocol, the baseline, the scenario or an override is wrong, or one says the seed,
 /// nothing has run and nothing is written.
 /// When a run fails, the others are done and written all the same; the first failure is returned.
+/// [`Error::Unwritten`] when all are done and results cannot be written.
 pub fn run_seeds(
     scenario: impl Into<Source>,
     overrides: &[Override],
@@ -116,9 +117,8 @@ pub fn run_seeds(
     options.tell_resolved(&first.collect::<Vec<_>>());
     let done = in_parallel(all.len() * names.len(), options.threads(), |i, threads| {
         let plan = &all[i / names.len()].plans[i % names.len()];
-        let (summary, staged) = run_numbered(plan, options, threads, i, open(i)?)?;
-        staged.map(Staged::publish).transpose()?;
-        Ok(summary)
+        let (summary, kept) = run_numbered(plan, options, threads, i, open(i)?)?;
+        Ok((summary, publish(kept).err()))
     });
 
     if done.iter().any(|result| matches!(result, Err(Error::Interrupted))) {
@@ -127,15 +127,25 @@ pub fn run_seeds(
         folders.for_each(|folder| destination::clear_made(folder, &names));
         return Err(Error::Interrupted);
     }
-    let (mut done, mut failure) = (done.into_iter(), None);
+    let (mut failure, mut unwritten) = (None, None);
+    let done: Vec<_> = done
+        .into_iter()
+        .map(|result| {
+            let (summary, why) = result?;
+            unwritten = unwritten.take().or(why);
+            Ok(summary)
+        })
+        .collect();
+    let mut done = done.into_iter();
     let (mut comparisons, mut kept) = (Vec::new(), Vec::new());
     for (seed, of) in seeds.seeds().iter().zip(&all) {
         let results = done.by_ref().take(names.len()).collect();
         let (comparison, failed) = Comparison::of(&names, &of.plans, results);
-        if !comparison.runs.is_empty() {
+        if !comparison.runs.is_empty() && unwritten.is_none() {
             let folder = of.folder.as_ref().filter(|_| protocols.is_some());
             let folder = folder.map(|folder| Destination::open(folder, true)).transpose()?;
-            folder.map(|folder| comparison.publish(folder, failed.is_none())).transpose()?;
+            let written = folder.map(|folder| comparison.publish(folder, failed.is_none()));
+            unwritten = written.transpose().err();
             kept.push(folder_name(*seed));
         }
         failure = failure.or(failed);
@@ -148,16 +158,20 @@ pub fn run_seeds(
         return Err(error);
     }
     let aggregate = Aggregate::of(seeds, &names, baseline, &comparisons);
-    if let Some(folder) = destination {
+    let keep = |folder: Destination| {
         let write = || {
             let mut file = folder.partial("aggregate.json")?;
             aggregate.write(&mut file)?;
             Ok(file)
         };
         let file = write().map_err(Error::output(folder.path()))?;
-        folder.publish(vec![file], &kept)?;
+        folder.publish(vec![file], &kept)
+    };
+    let destination = destination.filter(|_| unwritten.is_none());
+    match unwritten.or(destination.and_then(|folder| keep(folder).err())) {
+        Some(why) => Err(Error::unwritten(Results::Aggregate(aggregate), why)),
+        None => Ok(aggregate),
     }
-    Ok(aggregate)
 }
 
 /// Checks that nothing says the seed beside a list of seeds, `--seeds`.

@@ -30,8 +30,8 @@ use tidegate_switch::{Config, Counts, Places, Report, SoftwareSwitch};
 
 use crate::machine::Stopwatch;
 use crate::observe::{Acted, Audience, Left, Measure, Progress, setup};
-use crate::run::{Staged, recorded};
-use crate::{Destination, Error, RunOptions, interrupt};
+use crate::run::{publish, recorded};
+use crate::{Destination, Error, Results, RunOptions, interrupt};
 
 pub use host::testbed_host;
 use hosts::{HostReport, Hosts};
@@ -139,9 +139,11 @@ pub fn testbed(
         };
         let control = Control { program, dilation, asks: &asks, tell: &tell };
         let happen = |measures| act(plan, measures, &control);
-        let (summary, staged) = recorded(plan, options, (0, out), Vec::new(), happen)?;
-        staged.map(Staged::publish).transpose()?;
-        Ok(summary)
+        let (summary, kept) = recorded(plan, options, (0, out), Vec::new(), happen)?;
+        match publish(kept) {
+            Ok(()) => Ok(summary),
+            Err(why) => Err(Error::unwritten(Results::Run(summary), why)),
+        }
     })
 }
 
