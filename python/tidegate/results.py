@@ -511,6 +511,7 @@ class Forecast:
     runs: int
     kept: int
     packet_hops: float
+    cpu_seconds: float
     wall_seconds: float
     memory_bytes: int | None
     threads: int

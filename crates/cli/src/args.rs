@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use clap::builder::{PathBufValueParser, PossibleValuesParser, TypedValueParser};
 use clap::{Args as Group, Parser, Subcommand};
 use clap_complete::Shell;
-use tidegate_workbench::{self as workbench, Format, Notice, Override, SeedList};
+use tidegate_workbench::{self as workbench, Capture, Format, Notice, Override, SeedList};
 
 use crate::reproduce::{Report, Reproduce};
 use crate::sweep::SweepArgs;
@@ -31,6 +31,9 @@ pub(crate) enum Command {
         how: How,
         #[command(flatten)]
         packets: Packets,
+        /// Only estimate what it takes
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Run one scenario under several protocols, side by side
     Compare {
@@ -48,6 +51,9 @@ pub(crate) enum Command {
         baseline: Option<String>,
         #[command(flatten)]
         how: How,
+        /// Only estimate what it takes
+        #[arg(long)]
+        dry_run: bool,
     },
     /// Run one scenario many times, with other values of some keys and other seeds
     Sweep(SweepArgs),
@@ -276,7 +282,7 @@ impl Kept {
 }
 
 /// Which packets to capture.
-#[derive(Debug, Group)]
+#[derive(Debug, Default, Group)]
 pub(crate) struct Packets {
     /// Capture packets to this file (pcapng)
     #[arg(long, value_name = "FILE", conflicts_with = "seeds")]
@@ -285,6 +291,13 @@ pub(crate) struct Packets {
     /// `*` and `?`; may stand several times (default: the links of hosts)
     #[arg(long, value_name = "GLOB", requires = "pcap")]
     pub(crate) pcap_of: Vec<String>,
+}
+
+impl Packets {
+    /// What to capture, if anything.
+    pub(crate) fn capture(&self) -> Option<Capture<'_>> {
+        self.pcap.as_ref().map(|file| Capture { file, of: &self.pcap_of })
+    }
 }
 
 /// Options whose value is a list.

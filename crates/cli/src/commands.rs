@@ -8,24 +8,30 @@ use clap::CommandFactory;
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag::{register, register_conditional_shutdown};
 use tidegate_workbench::{
-    self as workbench, Capture, Error, Override, Ranks, Results, RunOptions, SeedList, Written,
+    self as workbench, Error, Override, Plan, Ranks, Results, RunOptions, SeedList, Written,
 };
 
 use crate::args::{Args, Command, Exchanged, How, Packets, Scenario, Voice};
 use crate::engine::Threads;
-use crate::format::shown;
+use crate::format::{bytes, shown};
 use crate::progress::{Bars, Total};
 use crate::{Result, aggregate, complain, emit, man, page, reproduce, sweep, table};
 
 /// Does it, and returns what goes to stdout.
 pub(crate) fn run(command: Command) -> Result<String> {
     match command {
-        Command::Run { scenario, how, packets } => match scenario.several_seeds() {
+        Command::Run { scenario, how, packets, dry_run: true } => {
+            forecast(&scenario, None, &how, &packets)
+        }
+        Command::Run { scenario, how, packets, .. } => match scenario.several_seeds() {
             Some(seeds) => run_several(&scenario, (None, None), seeds, &how),
             None => run_one(&scenario, &how, &packets, None),
         },
-        Command::Compare { scenario, protocols, baseline, how } => {
+        Command::Compare { scenario, protocols, baseline, how, dry_run } => {
             let protocols = compared(&scenario, protocols, how.voice)?;
+            if dry_run {
+                return forecast(&scenario, Some(&protocols), &how, &Packets::default());
+            }
             let baseline = baseline.as_deref();
             if let Some(seeds) = scenario.several_seeds() {
                 return run_several(&scenario, (Some(&protocols), baseline), seeds, &how);
@@ -112,7 +118,10 @@ pub(crate) fn run_among(command: Command, ranks: Ranks) -> (bool, Result<String>
         Command::Run { scenario, .. } if scenario.several_seeds().is_some() => Err(Error::Alone(
             "several seeds are run in one process: start it without mpirun".to_owned(),
         )),
-        Command::Run { scenario, how, packets } if first => {
+        Command::Run { dry_run: true, .. } => {
+            Err(Error::Alone("--dry-run is of one process: start it without mpirun".to_owned()))
+        }
+        Command::Run { scenario, how, packets, .. } if first => {
             run_one(&scenario, &how, &packets, Some(&ranks))
         }
         Command::Run { scenario, how, .. } => serve(&scenario, &how, &ranks),
@@ -124,18 +133,60 @@ pub(crate) fn run_among(command: Command, ranks: Ranks) -> (bool, Result<String>
     (first, ranks.end(result))
 }
 
+/// What runs are going to take.
+fn forecast(
+    scenario: &Scenario,
+    protocols: Option<&[String]>,
+    how: &How,
+    packets: &Packets,
+) -> Result<String> {
+    let seeds = scenario.several_seeds();
+    let plans = workbench::seeded_plans(&scenario.path, &scenario.overrides()?, protocols, seeds)?;
+    let options = options(how, None);
+    let options = RunOptions { capture: packets.capture(), ..options };
+    let forecast = workbench::forecast_runs(&plans, &options)?;
+    if how.json {
+        return Ok(pretty(&forecast));
+    }
+    let runs =
+        if forecast.runs == 1 { "1 run".to_owned() } else { format!("{} runs", forecast.runs) };
+    let most = if plans.iter().any(|plan| plan.until_done) { "at most " } else { "" };
+    Ok(format!("{runs}: {most}{}.\n", sweep::takes(&forecast)))
+}
+
+/// A larger capture is warned of.
+const LARGE_CAPTURE: f64 = 100e6;
+
+/// Warns of a large capture.
+fn warn_of_size(plan: &Plan, options: &RunOptions<'_>, warn: &dyn Fn(&str)) -> Result<()> {
+    let size = workbench::forecast_capture(plan, options)?;
+    if size > LARGE_CAPTURE {
+        let host = plan.fabric.hosts.first().map_or("h0", String::as_str);
+        warn(&format!(
+            "--pcap: the capture comes to some {}, an estimate from the beginning of the run; \
+             `--pcap-of {host}`, say, or a shorter --set duration=… captures less",
+            bytes(Some(size))
+        ));
+    }
+    Ok(())
+}
+
 fn run_one(
     scenario: &Scenario,
     how: &How,
     packets: &Packets,
     ranks: Option<&Ranks>,
 ) -> Result<String> {
-    let Packets { pcap, pcap_of } = packets;
+    let Packets { pcap, .. } = packets;
     forces_something(how, pcap.is_some())?;
     let plan = workbench::load(&scenario.path, &scenario.overrides()?)?;
     let warn = |warning: &str| how.voice.warn(warning);
+    if pcap.is_some() && !how.voice.quiet && ranks.is_none() {
+        let options = RunOptions { capture: packets.capture(), ..options(how, None) };
+        warn_of_size(&plan, &options, &warn)?;
+    }
     let (result, threads) = observed(how, std::slice::from_ref(&plan.name), |options| {
-        let capture = pcap.as_ref().map(|file| Capture { file, of: pcap_of });
+        let capture = packets.capture();
         let options = RunOptions { capture, ranks, warn: Some(&warn), ..*options };
         (workbench::run(&plan, &options), options.threads())
     });

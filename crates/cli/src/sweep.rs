@@ -143,19 +143,25 @@ fn design(args: &SweepArgs) -> Result<Design> {
 
 /// `84 runs, 12 of them kept from before; the others come to …`
 fn said(forecast: &SweepForecast) -> String {
-    let SweepForecast { runs, kept, threads, probes, .. } = *forecast;
+    let SweepForecast { runs, kept, probes, .. } = *forecast;
     let runs = format!("{runs} runs, {kept} of them kept from before");
     if probes == 0 {
         return format!("{runs}: nothing is left to do.\n");
     }
-    let time = std::time::Duration::try_from_secs_f64(forecast.wall_seconds).unwrap_or_default();
+    format!("{runs}. The others come to {}.\n", takes(forecast))
+}
+
+/// `some 1234 M packet-hops, 3:05 on 2 threads, and …`
+pub(crate) fn takes(forecast: &SweepForecast) -> String {
+    let SweepForecast { threads, probes, wall_seconds, .. } = *forecast;
+    let time = std::time::Duration::try_from_secs_f64(wall_seconds).unwrap_or_default();
+    let time = if wall_seconds < 1.0 { "less than a second".to_owned() } else { clock(time) };
     let threads = if threads == 1 { "1 thread".to_owned() } else { format!("{threads} threads") };
     let tried = if probes == 1 { "1 run".to_owned() } else { format!("{probes} runs") };
     format!(
-        "{runs}. The others come to some {:.0} M packet-hops, {} on {threads}, and {} of memory: \
-         an estimate from the beginning of {tried}.\n",
+        "some {:.0} M packet-hops, {time} on {threads}, and {} of memory: an estimate from the \
+         beginning of {tried}",
         forecast.packet_hops / 1e6,
-        clock(time),
         bytes(forecast.memory_bytes.map(|bytes| bytes as f64)),
     )
 }
@@ -212,6 +218,7 @@ mod tests {
             runs: 84,
             kept: 12,
             packet_hops: 1.234e9,
+            cpu_seconds: 370.4,
             wall_seconds: 185.2,
             memory_bytes: Some(120_000_000),
             threads: 2,

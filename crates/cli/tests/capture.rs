@@ -28,6 +28,24 @@ fn a_capture_goes_where_it_is_asked_to_and_changes_nothing_else() {
     assert_eq!(files(&place.path("out")), here);
 }
 
+/// Before it begins.
+#[test]
+fn a_large_capture_is_warned_of() {
+    let place = Place::usual();
+    let (scenario, file) = (place.arg("scenario.toml"), place.arg("large.pcapng"));
+    let args = ["run", &scenario, "--set", "duration=1000s", "--pcap", &file];
+    let mut child = common::tidegate(&args).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    let mut line = String::new();
+    let mut stderr = std::io::BufReader::new(child.stderr.take().unwrap());
+    std::io::BufRead::read_line(&mut stderr, &mut line).unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(line.contains("the capture comes to some ") && line.contains("--pcap-of h0"), "{line}");
+    // Two links of 100 Gbit/s that are full both ways make gigabytes each second.
+    let size = line.split("some ").nth(1).unwrap();
+    assert!(size.contains(" GB,") || size.contains(" TB,"), "{line}");
+}
+
 #[test]
 fn a_capture_that_cannot_be_is_refused() {
     let place = Place::usual();

@@ -124,6 +124,26 @@ fn what_a_scenario_comes_to_is_told_before_it_runs() {
 }
 
 #[test]
+fn a_dry_run_of_runs_writes_nothing_and_is_near() {
+    let place = Place::usual();
+    let out = place.arg("out");
+    let call = |subcommand, more: &[&str]| {
+        let long = ["--set", "duration=20ms", "--set", "drain=0ms"];
+        place.call(subcommand, &[&long[..], more].concat())
+    };
+    let text = call("run", &["--dry-run", "--out", &out]).ok();
+    assert!(text.starts_with("1 run: some "), "{text}");
+    assert!(text.ends_with("an estimate from the beginning of 1 run.\n"), "{text}");
+    assert_eq!(common::files(&place.path("")), ["scenario.toml"]);
+    let expected = call("run", &["--dry-run", "--json"]).json()["packet_hops"].as_f64().unwrap();
+    let ran = call("run", &["--json"]).json()["engine"]["packet_hops"].as_f64().unwrap();
+    assert!((0.7..1.4).contains(&(expected / ran)), "{expected} expected, {ran} came");
+    let names = common::protocols()[..2].join(",");
+    let text = call("compare", &["--protocols", &names, "--seeds", "2", "--dry-run"]).ok();
+    assert!(text.starts_with("4 runs: some "), "{text}");
+}
+
+#[test]
 fn results_do_not_go_to_stdout() {
     let place = Place::usual();
     let scenario = place.arg("scenario.toml");

@@ -68,11 +68,11 @@ pub use reproduce::{
 };
 pub use revision::set_revision;
 pub use run::{Notice, ProgressListener, RunOptions, Tables, run, serve};
-pub use seeds::{Aggregate, Aggregated, SeededRun, only_seeds, run_seeds};
+pub use seeds::{Aggregate, Aggregated, SeededRun, only_seeds, run_seeds, seeded_plans};
 pub use source::Source;
 pub use sweep::{
-    Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_sweep, make_runs,
-    missing_runs, sweep,
+    Design, FailedRun, Sweep, SweepForecast, SweepOptions, SweepPoint, forecast_capture,
+    forecast_runs, forecast_sweep, make_runs, missing_runs, sweep,
 };
 pub use switch::{
     Datagrams, SwitchEntrance, SwitchOptions, SwitchPath, SwitchReport, load_switch, run_switch,

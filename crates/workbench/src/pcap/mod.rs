@@ -6,6 +6,7 @@
 
 mod blocks;
 mod frame;
+mod size;
 #[cfg(test)]
 mod tests;
 
@@ -24,6 +25,8 @@ use tidegate_sim::{Departure, FlowRecord};
 
 use crate::Error;
 use crate::observe::{End, Hears, Left, Measure};
+
+pub(crate) use size::Size;
 
 /// What to capture, and where to.
 #[derive(Clone, Copy, Debug)]

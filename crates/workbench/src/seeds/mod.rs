@@ -174,6 +174,27 @@ pub fn run_seeds(
     }
 }
 
+/// The plans that [`run_seeds`] would run.
+///
+/// # Errors
+/// When a protocol, the scenario or an override is wrong, or one says the seed.
+pub fn seeded_plans(
+    scenario: impl Into<Source>,
+    overrides: &[Override],
+    protocols: Option<&[String]>,
+    seeds: Option<&SeedList>,
+) -> Result<Vec<Plan>, Error> {
+    let scenario = scenario.into();
+    match (seeds, protocols) {
+        (Some(seeds), _) => {
+            only_seeds(overrides)?;
+            Ok(plans(&scenario, overrides, protocols, seeds)?.into_iter().flatten().collect())
+        }
+        (None, Some(protocols)) => compare::plans(&scenario, overrides, protocols),
+        (None, None) => load(scenario, overrides).map(|plan| vec![plan]),
+    }
+}
+
 /// Checks that nothing says the seed beside a list of seeds, `--seeds`.
 ///
 /// # Errors

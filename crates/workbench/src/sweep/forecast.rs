@@ -1,15 +1,21 @@
-//! What a sweep is going to take, from runs that are broken off early.
+//! What runs are going to take, from some of them that are broken off early.
 
-use std::cell::Cell;
+use std::cell::RefCell;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use serde::Serialize;
+use tidegate_core::Time;
+use tidegate_scenario::Plan;
+use tidegate_sim::partitions_worth;
 
 use super::{Design, SweepOptions, found, missing, place, recording};
-use crate::observe::{Control, adapt, drive, measures};
-use crate::{Error, Progress, machine};
+use crate::machine::Stopwatch;
+use crate::observe::{Control, Measure, adapt, drive, measures};
+use crate::pcap::{Capture, Size};
+use crate::{Error, Progress, RunOptions, machine};
 
-/// What a sweep is going to take: an estimate but for the numbers of runs.
+/// What runs are going to take: an estimate but for their number.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct SweepForecast {
     /// Runs in all.
@@ -18,7 +24,9 @@ pub struct SweepForecast {
     pub kept: usize,
     /// Packet-hops of the others together.
     pub packet_hops: f64,
-    /// Time that they take, on all threads together.
+    /// Processor time that they take together.
+    pub cpu_seconds: f64,
+    /// Time that they take, on all threads together, on a machine that does nothing else.
     pub wall_seconds: f64,
     /// Memory that the process needs, where the system tells what it has.
     pub memory_bytes: Option<u64>,
@@ -31,14 +39,26 @@ pub struct SweepForecast {
 /// At most so many runs are tried.
 const PROBES: usize = 6;
 /// Of each at least this part of the simulated time,
-const SHARE: f64 = 0.02;
+const SHARE: f64 = 0.05;
 /// and what it comes to in the first of these times, but no more than in the second.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
-/// What is known of a run that was broken off: of all of it, in proportion to simulated time.
+/// What is known of a run that was broken off: of all of it.
+#[derive(Clone, Copy)]
 struct Probe {
     packet_hops: f64,
     seconds: f64,
+    /// Bytes of its capture.
+    captured: f64,
+}
+
+/// Up to some share of the simulated time.
+#[derive(Clone, Copy, Default)]
+struct Point {
+    share: f64,
+    packet_hops: f64,
+    seconds: f64,
+    captured: f64,
 }
 
 /// Says what a sweep is going to take, by a small part of some of its runs. Nothing is kept.
@@ -52,11 +72,38 @@ pub fn forecast_sweep(design: &Design, options: &SweepOptions<'_>) -> Result<Swe
     let before = machine::peak_rss_bytes();
     let probe = |run| {
         let (point, seed) = place(run, &seeds);
-        crate::guarded(|| probe(design, (point, seed), options))
+        let plan = design.plan(point, Some(seed))?;
+        probe(&plan, options.interrupted, None)
     };
     let probes = tried(&missing).into_iter().map(probe).collect::<Result<Vec<Probe>, Error>>()?;
     let peaks = before.zip(machine::peak_rss_bytes());
     Ok(SweepForecast::of((found.len(), missing.len()), &probes, options.threads(), peaks))
+}
+
+/// Says what these runs are going to take, in the same way.
+///
+/// # Errors
+/// When a run that is tried fails, or an end is asked for.
+pub fn forecast_runs(plans: &[Plan], options: &RunOptions<'_>) -> Result<SweepForecast, Error> {
+    let before = machine::peak_rss_bytes();
+    let all: Vec<usize> = (0..plans.len()).collect();
+    let probe = |run: usize| probe(&plans[run], options.interrupted, options.capture);
+    let probes = tried(&all).into_iter().map(probe).collect::<Result<Vec<Probe>, Error>>()?;
+    let peaks = before.zip(machine::peak_rss_bytes());
+    let most = options.threads();
+    let threads = match plans {
+        [plan] if options.capture.is_none() => partitions_worth(&plan.fabric, most),
+        _ => most.min(plans.len()),
+    };
+    Ok(SweepForecast::of((plans.len(), plans.len()), &probes, threads.max(1), peaks))
+}
+
+/// Bytes that a capture of a run is going to have, estimated in the same way.
+///
+/// # Errors
+/// When nothing goes by a name that was asked for, the run fails, or an end is asked for.
+pub fn forecast_capture(plan: &Plan, options: &RunOptions<'_>) -> Result<f64, Error> {
+    probe(plan, options.interrupted, options.capture).map(|probe| probe.captured)
 }
 
 /// Those of the missing runs that are tried: from the first to the last, in even steps.
@@ -81,11 +128,13 @@ impl SweepForecast {
         // Each of those that run at once has what the largest that was tried added. Linux counts
         // in batches, so that the peak may look smaller than it was.
         let needed = |(before, now): (u64, u64)| before + now.saturating_sub(before) * at_once;
+        let cpu_seconds = whole(|probe| probe.seconds);
         SweepForecast {
             runs,
             kept: runs - missing,
             packet_hops: whole(|probe| probe.packet_hops),
-            wall_seconds: whole(|probe| probe.seconds) / threads as f64,
+            cpu_seconds,
+            wall_seconds: cpu_seconds / threads as f64,
             memory_bytes: peaks.map(needed),
             threads,
             probes: probes.len(),
@@ -95,39 +144,64 @@ impl SweepForecast {
 
 /// Begins a run, on one thread, and breaks it off.
 fn probe(
-    design: &Design,
-    (point, seed): (usize, u64),
-    options: &SweepOptions<'_>,
+    plan: &Plan,
+    interrupted: Option<&AtomicBool>,
+    capture: Option<Capture<'_>>,
 ) -> Result<Probe, Error> {
-    let plan = design.plan(point, Some(seed))?;
-    let last: Cell<Option<Progress>> = Cell::new(None);
-    let tell = |progress: &Progress| last.set(Some(*progress));
-    let is_enough = |last: Progress| {
-        last.share() >= SHARE && last.wall >= PATIENCE.0 || last.wall >= PATIENCE.1
-    };
-    let asks = || options.is_interrupted() || last.get().is_some_and(is_enough);
-    let control = Control {
-        threads: 1,
-        partitions: None,
-        ranks: None,
-        asks: &asks,
-        tell: &tell,
-        chunk: &adapt,
-    };
-    let measures =
-        measures(&plan, recording().parts, plan.duration.since(tidegate_core::Time::ZERO));
-    match drive(&plan, measures, &control) {
-        Ok(_) => {}
-        Err(Error::Interrupted) if !options.is_interrupted() => {}
-        Err(error) => return Err(error),
-    }
-    let missing = || Error::Run("a run ended before it began".to_owned());
-    let last = last.get().ok_or_else(missing)?;
-    let whole = 1.0 / last.share().max(1e-6);
-    Ok(Probe {
-        packet_hops: last.packet_hops as f64 * whole,
-        seconds: last.wall.as_secs_f64() * whole,
+    crate::guarded(|| {
+        let size = capture.map(|capture| Size::of(plan, capture)).transpose()?;
+        let captured = || size.as_ref().map_or(0, Size::bytes) as f64;
+        // Of this thread, whatever else the machine does meanwhile.
+        let watch = Stopwatch::start();
+        let points = RefCell::new(vec![Point::default()]);
+        let tell = |progress: &Progress| {
+            points.borrow_mut().push(Point {
+                share: progress.share(),
+                packet_hops: progress.packet_hops as f64,
+                seconds: watch.cpu(1).as_secs_f64(),
+                captured: captured(),
+            });
+        };
+        let is_interrupted = || interrupted.is_some_and(|flag| flag.load(Ordering::Relaxed));
+        let is_enough = || {
+            let (share, took) =
+                (points.borrow().last().map_or(0.0, |last| last.share), watch.wall());
+            share >= SHARE && took >= PATIENCE.0 || share > 0.0 && took >= PATIENCE.1
+        };
+        let asks = || is_interrupted() || is_enough();
+        let control = Control {
+            threads: 1,
+            partitions: None,
+            ranks: None,
+            asks: &asks,
+            tell: &tell,
+            chunk: &adapt,
+        };
+        let mut measures = measures(plan, recording().parts, plan.duration.since(Time::ZERO));
+        measures.extend(size.clone().map(|size| Box::new(size) as Box<dyn Measure>));
+        match drive(plan, measures, &control) {
+            Ok(_) => {}
+            Err(Error::Interrupted) if !is_interrupted() => {}
+            Err(error) => return Err(error),
+        }
+        Ok(Probe::of(&points.borrow()))
     })
+}
+
+impl Probe {
+    /// A run goes on as in the later half of what was seen of it: queues fill in the first.
+    fn of(points: &[Point]) -> Probe {
+        let last = points.last().copied().unwrap_or_default();
+        let is_before = |point: &&Point| point.share <= last.share / 2.0;
+        let half = points.iter().rfind(is_before).copied().unwrap_or_default();
+        let left = (1.0 - last.share) / (last.share - half.share).max(1e-9);
+        let whole = |of: fn(&Point) -> f64| of(&last) + (of(&last) - of(&half)) * left;
+        Probe {
+            packet_hops: whole(|point| point.packet_hops),
+            seconds: whole(|point| point.seconds),
+            captured: whole(|point| point.captured),
+        }
+    }
 }
 
 #[cfg(test)]
@@ -145,14 +219,18 @@ mod tests {
 
     #[test]
     fn what_is_missing_shares_threads_and_adds_memory() {
-        let probes =
-            [(1.0, 2.0), (3.0, 4.0)].map(|(packet_hops, seconds)| Probe { packet_hops, seconds });
+        let probes = [(1.0, 2.0), (3.0, 4.0)].map(|(packet_hops, seconds)| Probe {
+            packet_hops,
+            seconds,
+            captured: 0.0,
+        });
         // Ten of thirty runs on four threads, of which one adds 50 bytes to 100.
         let ours = SweepForecast::of((30, 10), &probes, 4, Some((100, 150)));
         let expected = SweepForecast {
             runs: 30,
             kept: 20,
             packet_hops: 20.0,
+            cpu_seconds: 30.0,
             wall_seconds: 30.0 / 4.0,
             memory_bytes: Some(100 + 4 * 50),
             threads: 4,
@@ -162,5 +240,15 @@ mod tests {
         let few = SweepForecast::of((30, 2), &probes, 4, Some((100, 150)));
         assert_eq!(few.memory_bytes, Some(200), "two run at once");
         assert_eq!(SweepForecast::of((30, 0), &[], 4, None).wall_seconds, 0.0);
+    }
+
+    #[test]
+    fn a_run_goes_on_as_in_the_later_half_of_what_was_seen() {
+        let point = |share, seconds| Point { share, seconds, ..Point::default() };
+        // A second for the first hundredth, and then two.
+        let points = [point(0.0, 0.0), point(0.01, 1.0), point(0.02, 3.0)];
+        assert!((Probe::of(&points).seconds - (3.0 + 98.0 * 2.0)).abs() < 1e-9);
+        assert_eq!(Probe::of(&[point(0.0, 0.0), point(0.5, 1.0), point(1.0, 4.0)]).seconds, 4.0);
+        assert_eq!(Probe::of(&[point(0.0, 0.0)]).seconds, 0.0);
     }
 }

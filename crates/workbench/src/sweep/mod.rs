@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 use tidegate_scenario::sweep::{self, Axis, AxisValue, Mode, Point, SweepFile};
 use tidegate_scenario::{Override, Plan};
 
-pub use forecast::{SweepForecast, forecast_sweep};
+pub use forecast::{SweepForecast, forecast_capture, forecast_runs, forecast_sweep};
 
 use crate::cache::{Cache, Recording};
 use crate::compare::in_parallel;
