@@ -58,6 +58,7 @@ pub enum Error {
 
 /// What runs came to.
 #[derive(Debug)]
+#[allow(clippy::large_enum_variant, reason = "it stands in a box")]
 pub enum Results {
     /// One run.
     Run(Summary),

@@ -95,7 +95,7 @@ pub fn run(plan: &Plan, options: &RunOptions<'_>) -> Result<Summary, Error> {
         if let Some(warn) = options.warn {
             plan.warnings.iter().for_each(|warning| warn(warning));
         }
-        let tap = capturing.iter().map(|capturing| Lasting::new(Box::new(capturing.tap())));
+        let tap = capturing.iter().map(|capturing| Lasting::around(Box::new(capturing.tap())));
         let (summary, kept) =
             run_in_chunks(plan, options, options.threads(), (0, out), tap.collect(), adapt)?;
         let captured = capturing.map_or(Ok(()), Capturing::publish);
@@ -178,10 +178,10 @@ pub(crate) fn recorded(
         None => options.tables.map(|_| Shelf::Memory),
     };
     if let Some(shelf) = shelf {
-        measures.push(Lasting::new(Box::new(RowsFile::new(shelf.clone()))));
+        measures.push(Lasting::around(Box::new(RowsFile::new(shelf.clone()))));
         measures.extend(plan.output.timeseries.map(|interval| {
             let file = SamplesFile::new(shelf, interval, plan.duration);
-            Lasting::new(Box::new(file))
+            Lasting::around(Box::new(file))
         }));
     }
     let left = happen(measures)?;

@@ -15,8 +15,8 @@ pub(crate) struct Lasting {
 }
 
 impl Lasting {
-    /// Around a measure.
-    pub(crate) fn new(of: Box<dyn Measure>) -> Box<dyn Measure> {
+    /// That goes on around it.
+    pub(crate) fn around(of: Box<dyn Measure>) -> Box<dyn Measure> {
         Box::new(Lasting { of: Some(of), failure: None })
     }
 

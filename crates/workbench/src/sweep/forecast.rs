@@ -39,7 +39,7 @@ pub struct SweepForecast {
 /// At most so many runs are tried.
 const PROBES: usize = 6;
 /// Of each at least this part of the simulated time,
-const SHARE: f64 = 0.05;
+const SHARE: f64 = 0.25;
 /// and what it comes to in the first of these times, but no more than in the second.
 const PATIENCE: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(2));
 
@@ -189,13 +189,13 @@ fn probe(
 }
 
 impl Probe {
-    /// A run goes on as in the later half of what was seen of it: queues fill in the first.
+    /// A run goes on as in the last quarter of what was seen of it: flows gather in the beginning.
     fn of(points: &[Point]) -> Probe {
         let last = points.last().copied().unwrap_or_default();
-        let is_before = |point: &&Point| point.share <= last.share / 2.0;
-        let half = points.iter().rfind(is_before).copied().unwrap_or_default();
-        let left = (1.0 - last.share) / (last.share - half.share).max(1e-9);
-        let whole = |of: fn(&Point) -> f64| of(&last) + (of(&last) - of(&half)) * left;
+        let is_before = |point: &&Point| point.share <= last.share * 0.75;
+        let before = points.iter().rfind(is_before).copied().unwrap_or_default();
+        let left = (1.0 - last.share) / (last.share - before.share).max(1e-9);
+        let whole = |of: fn(&Point) -> f64| of(&last) + (of(&last) - of(&before)) * left;
         Probe {
             packet_hops: whole(|point| point.packet_hops),
             seconds: whole(|point| point.seconds),
@@ -243,7 +243,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_goes_on_as_in_the_later_half_of_what_was_seen() {
+    fn a_run_goes_on_as_in_the_last_quarter_of_what_was_seen() {
         let point = |share, seconds| Point { share, seconds, ..Point::default() };
         // A second for the first hundredth, and then two.
         let points = [point(0.0, 0.0), point(0.01, 1.0), point(0.02, 3.0)];
