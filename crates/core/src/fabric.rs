@@ -3,6 +3,7 @@
 use alloc::string::String;
 use alloc::vec;
 use alloc::vec::Vec;
+use core::fmt;
 
 use crate::circuits::Circuits;
 use crate::math::round;
@@ -184,7 +185,7 @@ impl core::fmt::Display for CreditQueue {
 /// ingress has there is at most `alpha` times what is free; else to the headroom, which is for what
 /// is under way when the sender is told to pause. Source: the HPCC authors' simulator,
 /// `switch-mmu.cc`.
-#[derive(Clone, Copy, Debug, PartialEq)]
+#[derive(Clone, Copy, PartialEq)]
 pub struct Pausing {
     /// Priorities that can be paused, a bit each; packets of others take from the pool.
     pub classes: u8,
@@ -194,8 +195,25 @@ pub struct Pausing {
     pub reserved_bytes: u32,
     /// Kept for what still comes in by a port once its sender is told to pause, for each class.
     pub headroom: Headroom,
+    /// The headroom is memory beside the shared buffer, which the pool has to itself but for the
+    /// reserve; else it is part of that buffer.
+    pub headroom_on_top: bool,
     /// The sender goes on when its ingress is so many bytes below the threshold.
     pub resume_offset_bytes: u32,
+}
+
+impl fmt::Debug for Pausing {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Pausing { classes, alpha, reserved_bytes, headroom, .. } = self;
+        let mut shown = f.debug_struct("Pausing");
+        shown.field("classes", classes).field("alpha", alpha);
+        shown.field("reserved_bytes", reserved_bytes).field("headroom", headroom);
+        // What came later is named where it is not the default: hashes of plans stay as they were.
+        if self.headroom_on_top {
+            shown.field("headroom_on_top", &true);
+        }
+        shown.field("resume_offset_bytes", &self.resume_offset_bytes).finish()
+    }
 }
 
 /// How much headroom an ingress port and class has.
@@ -334,14 +352,15 @@ impl Fabric {
         }
     }
 
-    /// By switch: bytes of its buffer that are kept, the headroom and the reserve of all that leads
-    /// to it. What is left is shared.
+    /// By switch: bytes of its buffer that are kept, the reserve of all that leads to it, and the
+    /// headroom where that is part of the buffer. What is left is shared.
     pub fn kept_bytes(&self) -> Vec<u64> {
         let mut kept = vec![0; self.switches.len()];
         for port in 0..2 * self.links.len() as u32 {
             let Node::Switch(to) = self.port_ends(port).to else { continue };
             let Some(pausing) = self.switches[to as usize].pausing else { continue };
-            let each = self.headroom(port) + pausing.reserved_bytes as u64;
+            let headroom = if pausing.headroom_on_top { 0 } else { self.headroom(port) };
+            let each = headroom + pausing.reserved_bytes as u64;
             kept[to as usize] += each * pausing.classes.count_ones() as u64;
         }
         kept
@@ -373,6 +392,7 @@ mod tests {
             alpha: 1.0,
             reserved_bytes: 7,
             headroom,
+            headroom_on_top: false,
             resume_offset_bytes: 0,
         };
         let switch = |latency| Switch {

@@ -652,6 +652,7 @@ fn switches_pause_as_they_are_told() {
         reserved_bytes: 4_096,
         // A packet of Poseidon, with its telemetry.
         headroom: Headroom::RoundTrip { packet_bytes: 4096 + 80 + 2 },
+        headroom_on_top: false,
         resume_offset_bytes: 3_072,
     };
     let pausing = |lines: &str| of(lines).switches[0].pausing;
@@ -665,11 +666,19 @@ fn switches_pause_as_they_are_told() {
         alpha: 2.0,
         reserved_bytes: 1_000,
         headroom: Headroom::Bytes(9_000),
+        headroom_on_top: false,
         resume_offset_bytes: 0,
     };
     assert_eq!(pausing(all), Some(expected));
     let pausing = of("pfc.headroom = 'three-delays'").switches[1].pausing.unwrap();
     assert_eq!(pausing.headroom, Headroom::ThreeDelays);
+    let on_top = |place: &str| {
+        let fabric = of(&format!("pfc = {{ headroom = '9KB', headroom_place = '{place}' }}"));
+        (fabric.switches[0].pausing.unwrap().headroom_on_top, fabric.kept_bytes()[0])
+    };
+    // Three links lead to s0, each with a reserve of 4,096 B.
+    assert_eq!(on_top("within-buffer"), (false, 3 * (9_000 + 4_096)));
+    assert_eq!(on_top("on-top"), (true, 3 * 4_096));
 
     // The authors' fat trees pause by 1/8, where nothing else is said.
     for preset in ["powertcp-fat-tree", "hpcc-fat-tree"] {

@@ -205,6 +205,7 @@ mod tests {
             alpha: 0.5,
             reserved_bytes: 100,
             headroom: Headroom::Bytes(1_000),
+            headroom_on_top: false,
             resume_offset_bytes: 50,
         };
         let switch = |name: &str| Switch {

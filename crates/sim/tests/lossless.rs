@@ -160,6 +160,30 @@ fn headroom_is_what_it_has_to_be_and_not_a_packet_more() {
     assert!(drops > 0, "{drops}");
 }
 
+/// A sender pauses at `alpha` of what is free: at a ninth of the pool with `alpha` 1/8. Headroom on
+/// top of the buffer leaves the pool three times 90,000 B more, so that a ninth is 30,000 B more.
+#[test]
+fn headroom_on_top_of_the_buffer_is_not_taken_from_the_pool() {
+    let most = |on_top: bool| {
+        let mut fabric = star(3, Rate::gbps(100), Span::us(1), 1000);
+        fabric.links[1].rate = Rate::gbps(1);
+        let flows = vec![unlimited(0, 1, Time::ZERO)];
+        let mut setup = setup(fabric, open_loop(100), flows, Time::ms(2));
+        lossless(&mut setup, 400_000);
+        each(&mut setup, |pausing| {
+            pausing.headroom = Headroom::Bytes(90_000);
+            pausing.headroom_on_top = on_top;
+        });
+        let kept = setup.fabric.kept_bytes()[0];
+        assert_eq!(kept, if on_top { 6_000 } else { 276_000 });
+        let (_, outcome) = run(setup, ());
+        assert_eq!(dropped(&outcome), 0);
+        outcome.switches[0].buffer_bytes.max
+    };
+    let more = most(true) - most(false);
+    assert!((more - 30_000.0).abs() <= 2.0 * FULL as f64, "{more}");
+}
+
 #[test]
 fn whoever_resumes_later_pauses_less_often() {
     let pauses = |offset: u32| {

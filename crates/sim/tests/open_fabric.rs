@@ -174,6 +174,7 @@ fn what_nobody_could_answer_is_refused_by_name() {
         alpha: 1.0,
         reserved_bytes: 0,
         headroom: Headroom::Bytes(0),
+        headroom_on_top: false,
         resume_offset_bytes: 0,
     });
     let why = OpenFabric::new(fabric, Routing::Ecmp, 1).err().expect("a refusal");

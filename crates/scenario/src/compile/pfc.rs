@@ -4,8 +4,8 @@ use serde_json::{Value as Json, json};
 use tidegate_core::fabric::{Buffer, Fabric, Headroom, Pausing, Switch};
 
 use crate::error::Error;
-use crate::read::keys::{Default, Key, Shape, key};
-use crate::read::table::{Or, Table};
+use crate::read::keys::{Default, Key, Optional, Shape, key};
+use crate::read::table::{Or, Table, Word};
 
 const BYTES: Shape = Shape::Bytes { min: 0, max: 4_000_000_000 };
 
@@ -31,6 +31,14 @@ pub(crate) static KEYS: &[Key] = &[
         "Kept at every port that leads in, for each class, for what still comes after a pause is \
          sent: what a link carries in a round trip, with three of the largest packets and the \
          pauses; or in three times its delay, as simulators of RDMA have it; or so much.",
+    ),
+    key(
+        "headroom_place",
+        Shape::Word(&["within-buffer", "on-top"]),
+        Optional,
+        "Where the headroom is: a part of the switch's buffer, so that the shared pool is what \
+         headroom and reserve leave of it (within-buffer, unless set), or memory beside it, so \
+         that only the reserve is taken from the buffer (on-top).",
     ),
     key(
         "resume_offset",
@@ -66,6 +74,7 @@ const USUAL: Pausing = Pausing {
     alpha: 0.125,
     reserved_bytes: 4_096,
     headroom: UNSETTLED,
+    headroom_on_top: false,
     resume_offset_bytes: 3_072,
 };
 
@@ -80,6 +89,7 @@ pub(crate) fn pausing(table: &Table) -> Pausing {
             Or::Word(_) => UNSETTLED,
             Or::Value(bytes) => Headroom::Bytes(bytes as u32),
         },
+        headroom_on_top: table.find::<Word>("headroom_place") == Some(Word("on-top")),
         resume_offset_bytes: table.get::<u64>("resume_offset") as u32,
     }
 }
@@ -133,7 +143,8 @@ pub(crate) fn resolve(
         let Buffer::Shared { bytes, .. } = switch.buffer else { continue };
         let Some(pausing) = switch.pausing else { continue };
         if kept >= bytes {
-            let found = format!("{kept}B of headroom and reserve at {}", switch.name);
+            let what = if pausing.headroom_on_top { "reserve" } else { "headroom and reserve" };
+            let found = format!("{kept}B of {what} at {}", switch.name);
             let who = match (setting, wanting) {
                 (PfcSetting::Nothing, Some(name)) => format!(" ({name} needs pauses)"),
                 _ => String::new(),
@@ -188,7 +199,7 @@ fn of<'a>(table: &'a Table, setting: &PfcSetting) -> &'a Table {
 
 /// As a scenario would say it.
 pub(crate) fn json(pausing: Pausing) -> Json {
-    json!({
+    let mut json = json!({
         "alpha": pausing.alpha,
         "reserved": format!("{}B", pausing.reserved_bytes),
         "headroom": match pausing.headroom {
@@ -198,7 +209,11 @@ pub(crate) fn json(pausing: Pausing) -> Json {
         },
         "resume_offset": format!("{}B", pausing.resume_offset_bytes),
         "classes": pausing.classes.count_ones(),
-    })
+    });
+    if pausing.headroom_on_top {
+        json["headroom_place"] = json!("on-top");
+    }
+    json
 }
 
 #[cfg(test)]

@@ -94,6 +94,7 @@ pub fn lossless(setup: &mut Setup, bytes: u64) {
             alpha: 0.125,
             reserved_bytes: 2_000,
             headroom: Headroom::RoundTrip { packet_bytes: setup.fabric.mtu + 150 },
+            headroom_on_top: false,
             resume_offset_bytes: 3_000,
         });
     }
