@@ -26,6 +26,40 @@ pub enum Value {
     Flag(bool),
     /// One of a few names.
     Choice(&'static str),
+    /// A list of sizes in bytes.
+    Sizes(Sizes),
+}
+
+/// A short list of sizes in bytes.
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
+pub struct Sizes {
+    count: u8,
+    bytes: [u64; Sizes::MOST],
+}
+
+impl Sizes {
+    /// Longest list.
+    pub const MOST: usize = 7;
+    /// No sizes.
+    pub const NONE: Sizes = Sizes { count: 0, bytes: [0; Sizes::MOST] };
+
+    /// These sizes; none where there are too many.
+    pub fn of(sizes: &[u64]) -> Option<Sizes> {
+        let mut bytes = [0; Sizes::MOST];
+        bytes.get_mut(..sizes.len())?.copy_from_slice(sizes);
+        Some(Sizes { count: sizes.len() as u8, bytes })
+    }
+
+    /// All of them.
+    pub fn as_slice(&self) -> &[u64] {
+        &self.bytes[..self.count as usize]
+    }
+}
+
+impl core::fmt::Debug for Sizes {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        self.as_slice().fmt(f)
+    }
 }
 
 impl core::fmt::Display for Value {
@@ -38,6 +72,10 @@ impl core::fmt::Display for Value {
             Value::Extent(x) => write!(f, "{x}"),
             Value::Flag(x) => write!(f, "{x}"),
             Value::Choice(x) => f.write_str(x),
+            Value::Sizes(x) => {
+                let sizes = x.as_slice().iter().map(|bytes| alloc::format!("{bytes}B"));
+                write!(f, "[{}]", sizes.collect::<Vec<_>>().join(", "))
+            }
         }
     }
 }
@@ -59,6 +97,8 @@ pub enum Kind {
     Flag,
     /// One of these names.
     Choice(&'static [&'static str]),
+    /// `["200B", "4KB"]`.
+    Sizes,
 }
 
 /// A type a parameter can have.
@@ -90,6 +130,7 @@ parameter!(Span, Span);
 parameter!(Rate, Rate);
 parameter!(Extent, Extent);
 parameter!(bool, Flag);
+parameter!(Sizes, Sizes);
 
 /// Between which values, both included, a parameter may be.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -115,6 +156,9 @@ pub struct Info {
     pub meaning: String,
     /// Where the default comes from.
     pub source: &'static str,
+    /// Whether it came after others, so that it is left out where it holds its default: what was
+    /// written, and hashed, before it was there stays as it was.
+    pub later: bool,
 }
 
 /// Why a parameter was refused.
@@ -177,11 +221,14 @@ pub trait Params: Clone + Default + core::fmt::Debug + PartialEq + Send + Sync {
         }
     }
 
-    /// Every name and value, in the order of the table.
+    /// Every name and value, in the order of the table, but for later ones at their defaults.
     fn values(&self) -> Vec<(&'static str, Value)> {
         Self::table()
             .into_iter()
-            .filter_map(|info| self.get(info.name).map(|value| (info.name, value)))
+            .filter_map(|info| {
+                let value = self.get(info.name)?;
+                (!info.later || value != info.default).then_some((info.name, value))
+            })
             .collect()
     }
 }
@@ -193,7 +240,9 @@ pub fn one_line(parts: &[&str]) -> String {
 }
 
 /// Declares a protocol's parameters: a struct whose fields are public, its default, and its table.
-/// Behind the struct `conflict = function;` may name what says why values do not go together.
+/// A parameter that comes to a protocol that people use already is `later`: scenarios that leave it
+/// alone keep their hash. Behind the struct `conflict = function;` may name what says why values do
+/// not go together.
 ///
 /// ```
 /// tidegate_core::params! {
@@ -213,13 +262,26 @@ macro_rules! params {
     ($(#[$outer:meta])* pub struct $name:ident {
         $(
             $(#[doc = $doc:expr])+
-            $field:ident : $type:ty = $default:expr,
+            $field:ident : $type:ty = $default:expr, $(later = $later:literal,)?
             $(in $min:literal ..= $max:literal,)? $(within $lo:expr => $hi:expr,)? $source:literal;
         )*
     } $(conflict = $conflict:path;)?) => {
         $(#[$outer])*
-        #[derive(Clone, Debug, PartialEq)]
+        #[derive(Clone, PartialEq)]
         pub struct $name { $($(#[doc = $doc])+ pub $field: $type,)* }
+
+        impl core::fmt::Debug for $name {
+            fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+                let mut shown = f.debug_struct(stringify!($name));
+                $(
+                    let is_later = false $(|| $later)?;
+                    if !is_later || self.$field != { let default: $type = $default; default } {
+                        shown.field($crate::params::key(stringify!($field)), &self.$field);
+                    }
+                )*
+                shown.finish()
+            }
+        }
 
         impl Default for $name {
             fn default() -> Self {
@@ -238,6 +300,7 @@ macro_rules! params {
                     range: $crate::params!(@range $type $(, $min, $max)? $(, $lo, $hi)?),
                     meaning: $crate::params::one_line(&[$($doc),+]),
                     source: $source,
+                    later: false $(|| $later)?,
                 },)*]
             }
             fn get(&self, name: &str) -> Option<$crate::params::Value> {
@@ -328,6 +391,8 @@ mod tests {
             wait: Span = Span::us(40), within Span::us(1) => Span::ms(1), "test";
             /// Which.
             shape: Shape = Shape::Round, "test";
+            /// From where to where.
+            steps: Sizes = Sizes::NONE, later = true, "test";
         }
         conflict = flat_and_long;
     }
@@ -344,6 +409,19 @@ mod tests {
         p.set("shape", Value::Choice("flat")).unwrap();
         p.set("wait", Value::Span(Span::us(50))).unwrap();
         assert!(p.conflict().unwrap().contains("40us"));
+    }
+
+    #[test]
+    fn a_later_parameter_is_left_out_at_its_default() {
+        let mut p = Example::default();
+        assert_eq!(p.values().len(), 3);
+        let before = "Example { gain: 0.5, wait: 40us, shape: Round }";
+        let span = alloc::format!("{:?}", Span::us(40));
+        assert_eq!(alloc::format!("{p:?}"), before.replace("40us", &span));
+        p.set("steps", Value::Sizes(Sizes::of(&[1, 20]).unwrap())).unwrap();
+        assert_eq!(p.values()[3].1.to_string(), "[1B, 20B]");
+        assert!(alloc::format!("{p:?}").ends_with(", steps: [1, 20] }"), "{p:?}");
+        assert_eq!(Sizes::of(&[1; 8]), None);
     }
 
     #[test]

@@ -2,13 +2,13 @@
 
 use serde_json::{Map, Value as Json, json};
 use tidegate_algos::Protocol;
-use tidegate_core::params::{Bounds, Info, Value};
+use tidegate_core::params::{Bounds, Info, Sizes, Value};
 use tidegate_core::{Extent, Span};
 
 use crate::compile::{scenario, transport};
 use crate::presets;
 use crate::read::check::protocols;
-use crate::read::keys::{Key, Keys, Presence, Shape, Variant};
+use crate::read::keys::{Key, Keys, MESSAGE, Presence, Shape, Variant};
 use crate::read::quantity::{BDP, Dimension, RATE, SHARE, SIZE, TIME};
 use crate::read::tree::{Node, Raw};
 
@@ -124,6 +124,9 @@ fn of(shape: Shape) -> Json {
         Shape::Rows => {
             let row = json!({ "type": "array", "items": of(COUNT), "minItems": 1 });
             json!({ "type": "array", "items": row, "minItems": 1 })
+        }
+        Shape::Sizes => {
+            json!({ "type": "array", "items": of(MESSAGE), "maxItems": Sizes::MOST })
         }
         Shape::Globs | Shape::Addresses => json!({ "anyOf": [of(Shape::Text), of(Shape::Names)] }),
         Shape::Params => json!({ "type": "object" }),

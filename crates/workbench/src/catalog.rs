@@ -145,6 +145,7 @@ fn parameter(info: Info) -> ParameterInfo {
         Kind::Extent => ("size", Some("B, KB, MB, KiB, MiB, BDP")),
         Kind::Flag => ("flag", None),
         Kind::Choice(_) => ("choice", None),
+        Kind::Sizes => ("list of sizes", Some("B, KB, MB, KiB, MiB")),
     };
     let (min, max) = info.range.map(|bounds| (json(bounds.min), json(bounds.max))).unzip();
     let choices = if let Kind::Choice(names) = info.kind { names.to_vec() } else { Vec::new() };
@@ -169,6 +170,7 @@ fn json(value: Value) -> Json {
         }
         Value::Integer(x) => x.into(),
         Value::Flag(x) => x.into(),
+        Value::Sizes(x) => x.as_slice().iter().map(|bytes| format!("{bytes}B")).collect(),
         Value::Span(_) | Value::Rate(_) | Value::Extent(_) | Value::Choice(_) => {
             value.to_string().into()
         }

@@ -306,6 +306,7 @@ pub(crate) fn shape(info: &Info) -> Shape {
         (Kind::Extent, _) => Shape::Extent,
         (Kind::Flag, _) => Shape::Flag,
         (Kind::Choice(words), _) => Shape::Word(words),
+        (Kind::Sizes, _) => Shape::Sizes,
     }
 }
 
@@ -318,6 +319,7 @@ fn value(datum: Datum) -> Value {
         Datum::Extent(x) => Value::Extent(x),
         Datum::Flag(x) => Value::Flag(x),
         Datum::Word(x) => Value::Choice(x),
+        Datum::Sizes(x) => Value::Sizes(x),
         other => unreachable!("no parameter looks like {other:?}"),
     }
 }
@@ -329,6 +331,7 @@ pub(crate) fn json_value(value: Value) -> Json {
         Value::Integer(x) => json!(x),
         Value::Flag(x) => json!(x),
         Value::Extent(Extent::Bdp(x)) if x.is_infinite() => json!("inf"),
+        Value::Sizes(x) => x.as_slice().iter().map(|bytes| json!(format!("{bytes}B"))).collect(),
         other => json!(other.to_string()),
     }
 }

@@ -4,12 +4,13 @@
 
 use tidegate_algos::Protocol;
 
-use super::keys::{Key, Keys, Presence, Shape, Variant};
+use super::keys::{Key, Keys, MESSAGE, Presence, Shape, Variant};
 use super::quantity::{self, Dimension, RATE, SIZE, TIME, Why};
 use super::table::{Datum, Item, Row, Table, join};
 use super::tree::{Entries, Node, Place, Raw};
 use crate::error::{Error, either, nearest, one_of};
 use tidegate_core::Span;
+use tidegate_core::params::Sizes;
 
 /// Checks a whole table.
 pub(crate) fn table(node: Node, groups: Keys, path: &str) -> Result<Table, Error> {
@@ -211,6 +212,7 @@ pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> 
             }
         },
         Shape::Rows => Datum::Rows(rows(&node, path)?),
+        Shape::Sizes => Datum::Sizes(sizes(&node, path)?),
         Shape::Names | Shape::Globs | Shape::Addresses => Datum::Texts(texts(&node, shape, path)?),
         _ => leaf(&node.raw, shape)
             .map_err(|why| at.error(path, node.found(), why.expected).meant(why.suggestion))?,
@@ -255,6 +257,24 @@ fn texts(node: &Node, shape: Shape, path: &str) -> Result<Vec<String>, Error> {
         _ if matches!(shape, Shape::Globs | Shape::Addresses) => Ok(vec![text(node, path)?]),
         _ => Err(node.at.error(path, node.found(), shape.expected())),
     }
+}
+
+fn sizes(node: &Node, path: &str) -> Result<Sizes, Error> {
+    let expected = || Shape::Sizes.expected();
+    let Raw::List(items) = &node.raw else {
+        return Err(node.at.error(path, node.found(), expected()));
+    };
+    let size = |(i, node): (usize, &Node)| match leaf(&node.raw, MESSAGE) {
+        Ok(Datum::Bytes(bytes)) => Ok(bytes),
+        Ok(_) => Err(node.at.error(format!("{path}[{i}]"), node.found(), MESSAGE.expected())),
+        Err(why) => {
+            let error = node.at.error(format!("{path}[{i}]"), node.found(), why.expected);
+            Err(error.meant(why.suggestion))
+        }
+    };
+    let sizes = items.iter().enumerate().map(size).collect::<Result<Vec<u64>, Error>>()?;
+    let found = || format!("a list of {}", sizes.len());
+    Sizes::of(&sizes).ok_or_else(|| node.at.error(path, found(), expected()))
 }
 
 fn rows(node: &Node, path: &str) -> Result<Vec<Row>, Error> {
@@ -380,6 +400,10 @@ impl Shape {
             Shape::Protocol => format!("a protocol: {}", one_of(protocols())),
             Shape::Names => "a list of names".into(),
             Shape::Rows => "a list of lists of whole numbers, at least one".into(),
+            Shape::Sizes => {
+                let most = Sizes::MOST;
+                format!("a list of at most {most} sizes such as [\"200B\", \"4KB\"]").into()
+            }
             Shape::Addresses => {
                 "an IPv4 address with a UDP port, such as \"127.0.0.1:9000\", or a list of those"
                     .into()

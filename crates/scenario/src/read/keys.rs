@@ -82,6 +82,8 @@ pub(crate) enum Shape {
     Names,
     /// A list of lists of whole numbers.
     Rows,
+    /// A list of sizes, perhaps empty.
+    Sizes,
     /// A name with wildcards, or a list of them.
     Globs,
     /// Where a real host receives, or a list of that; checked where it is read.

@@ -2,6 +2,7 @@
 
 use serde_json::{Value as Json, json};
 use tidegate_algos::Protocol;
+use tidegate_core::params::Sizes;
 use tidegate_core::{Extent, Rate, Span, Time};
 
 use super::tree::{Entries, Place};
@@ -21,6 +22,7 @@ pub(crate) enum Datum {
     Extent(Extent),
     Texts(Vec<String>),
     Rows(Vec<Row>),
+    Sizes(Sizes),
     Protocol(Protocol),
     Params(Entries),
     Table(Table),
@@ -145,6 +147,9 @@ impl Item {
             Datum::Bytes(bytes) => json!(format!("{bytes}B")),
             Datum::Extent(extent) => json!(extent.to_string()),
             Datum::Texts(texts) => json!(texts),
+            Datum::Sizes(sizes) => {
+                sizes.as_slice().iter().map(|bytes| json!(format!("{bytes}B"))).collect()
+            }
             Datum::Rows(rows) => rows.iter().map(|row| json!(row.numbers)).collect(),
             Datum::Protocol(protocol) => json!(protocol.info().name),
             // Replaced by the complete parameters where the protocol is known.

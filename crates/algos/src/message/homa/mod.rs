@@ -91,6 +91,7 @@ mod sender;
 mod tests;
 
 use alloc::collections::VecDeque;
+use alloc::format;
 use alloc::string::String;
 use alloc::sync::Arc;
 
@@ -105,7 +106,7 @@ use packets::{GRANT_WIRE_BYTES, Packets, UNSCHEDULED_HEADER_BYTES, ack_wire, wir
 use receiver::{Inbox, MAX_AHEAD};
 use sender::{Leaving, Outbox};
 use tidegate_core::fabric::Routing;
-use tidegate_core::params::{Params, Table, Value};
+use tidegate_core::params::{Params, Sizes, Table, Value};
 use tidegate_core::workload::SizeMix;
 use tidegate_core::{
     Application, Dash, Endpoint, Extent, FabricProperties, FabricRequirements, Handle, HostContext,
@@ -152,10 +153,44 @@ params! {
         /// Without news for so long, packets are lost.
         resend_timeout: Span = Span::ms(5), within Span::us(10) => Span::s(10), "HomaModule, \
             homa_timer.c";
+        /// Bytes left of a message up to which packets without a grant have the highest priority,
+        /// the next one, and so on: increasing, one fewer than there are priorities for such
+        /// packets, which are those that `scheduled_priorities` leaves of `priorities`. Where that
+        /// is 0, the list decides how many there are. A fabric with fewer priorities uses the first
+        /// of them alone. Empty: from the sizes of what is generated.
+        cutoffs: Sizes = Sizes::NONE, later = true, "paper, section 3.4: from the sizes; Linux' \
+            Homa lists them";
         /// Requests of a host beyond so many have replies of which only the first packet goes
         /// without a grant (incast control); 0: none.
         incast_requests: u64 = 0, in 0..=1_000_000_000, "paper, section 3.6";
     }
+    conflict = cutoffs_fit;
+}
+
+/// Cut-offs that do not increase, or are not as many as the priorities need.
+fn cutoffs_fit(params: &HomaParams) -> Option<String> {
+    let HomaParams { priorities, scheduled_priorities: scheduled, cutoffs, .. } = params;
+    let (cuts, count) = (cutoffs.as_slice(), cutoffs.as_slice().len() as u64);
+    if cuts.is_empty() {
+        return None;
+    }
+    if let Some(pair) = cuts.windows(2).find(|pair| pair[0] >= pair[1]) {
+        return Some(format!("cutoffs increase, but {}B stands before {}B", pair[0], pair[1]));
+    }
+    // One at least for what was granted.
+    let unscheduled = priorities.saturating_sub((*scheduled).max(1));
+    let (most, wrong) = match scheduled {
+        0 => ("at most ", count + 1 > unscheduled),
+        _ => ("", count + 1 != unscheduled),
+    };
+    wrong.then(|| {
+        format!(
+            "cutoffs has {count} sizes where priorities = {priorities} and scheduled_priorities = \
+             {scheduled} leave {unscheduled} priorities for packets without a grant: give \
+             {most}{} sizes",
+            unscheduled.saturating_sub(1)
+        )
+    })
 }
 
 /// Parameters, and what sizes they were fitted to.
@@ -213,13 +248,17 @@ impl Settings {
         let Fitted { params, curve } = fitted;
         let bytes = |extent: Extent| extent.bytes(host.bdp_bytes) as u64;
         let packets = params.packets(host.mtu, host.bdp_bytes);
-        let levels = Levels::new(
-            host.priorities,
-            params.priorities as u32,
-            params.scheduled_priorities as u32,
-            curve.as_deref(),
-            packets.unscheduled * packets.mtu,
-        );
+        let (wanted, scheduled) = (params.priorities as u32, params.scheduled_priorities as u32);
+        let levels = match params.cutoffs.as_slice() {
+            [] => Levels::new(
+                host.priorities,
+                wanted,
+                scheduled,
+                curve.as_deref(),
+                packets.unscheduled * packets.mtu,
+            ),
+            cuts => Levels::listed(host.priorities, wanted, cuts),
+        };
         let overcommitment = match params.overcommitment {
             0 => levels.scheduled as usize,
             told => told as usize,
@@ -317,6 +356,10 @@ impl Endpoint for Homa {
         let bytes = |extent: Extent| extent.bytes(fabric.bdp_bytes) as u64;
         let Fitted { params, curve } = fitted;
         let packets = params.packets(fabric.mtu, fabric.bdp_bytes);
+        // What is listed needs no sizes, and so no curve.
+        if params.cutoffs != Sizes::NONE {
+            return None;
+        }
         let (head, tail) = (bytes(params.rtt_bytes), bytes(params.tail_boost));
         *curve = Curve::of(sizes, packets, head, tail).map(Arc::new);
         curve.is_none().then(|| {

@@ -130,6 +130,40 @@ fn senders_have_the_lowest_levels_and_the_best_the_highest_of_them() {
     }
 }
 
+/// By hand: three cut-offs make four levels, of which the last has no bound; the other four are for
+/// what was granted.
+#[test]
+fn cut_offs_that_are_listed_are_those_that_packets_have() {
+    let listed = |sizes: &[u64], scheduled_priorities| {
+        let cutoffs = Sizes::of(sizes).unwrap();
+        let params = HomaParams { cutoffs, scheduled_priorities, ..HomaParams::default() };
+        let mut fitted = Fitted { params, curve: None };
+        // No sizes are needed, and those that there are change nothing.
+        let properties = context(0).properties();
+        assert_eq!(Homa::fit(&mut fitted, &properties, &SizeMix::default()), None);
+        assert_eq!(Homa::fit(&mut fitted, &properties, &workload!("homa-w3")), None);
+        (fitted.conflict(), Settings::new(&fitted, &context(0)).levels)
+    };
+    for scheduled in [0, 4] {
+        let (conflict, levels) = listed(&[200, 2_800, 15_000], scheduled);
+        assert_eq!((conflict, levels.all, levels.scheduled), (None, 8, 4));
+        let bounds =
+            [(200, 0), (201, 1), (2_800, 1), (2_801, 2), (15_000, 2), (15_001, 3), (LONG, 3)];
+        for (left, level) in bounds {
+            assert_eq!(levels.unscheduled(left), level, "{left} B left");
+        }
+    }
+    let refused = |sizes: &[u64], scheduled| listed(sizes, scheduled).0.unwrap_or_default();
+    assert!(refused(&[200, 200], 5).contains("200B stands before 200B"));
+    assert!(refused(&[200], 5).contains("leave 3 priorities"), "{}", refused(&[200], 5));
+    assert!(refused(&[200], 5).ends_with("give 2 sizes"));
+    assert!(refused(&[1, 2, 3, 4, 5, 6, 7], 0).ends_with("give at most 6 sizes"));
+    assert_eq!(refused(&[1, 2, 3, 4, 5, 6], 0), "");
+    // A fabric of three priorities: one for what was granted, one cut-off for the others.
+    let few = Levels::listed(3, 8, &[200, 2_800, 15_000]);
+    assert_eq!((few.all, few.scheduled, few.cuts()), (3, 1, &[200][..]));
+}
+
 #[test]
 fn what_the_fabric_has_is_used_from_the_lowest_up() {
     let at = |priorities, wanted, scheduled| {
