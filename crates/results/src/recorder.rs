@@ -201,9 +201,12 @@ impl Recorder {
         group.retransmitted_bytes =
             group.retransmitted_bytes.saturating_add(row.retransmitted_bytes);
         group.rates.add(row);
-        if let Some(bytes) = row.size_bytes.filter(|_| row.measured) {
-            group.offered_bytes = group.offered_bytes.saturating_add(bytes);
-            group.fct.add(bytes, row, self.over);
+        if let Some(bytes) = row.size_bytes {
+            let offered = if row.start >= self.warmup { bytes } else { 0 };
+            group.offered_bytes = group.offered_bytes.saturating_add(offered);
+            if row.measured {
+                group.fct.add(bytes, row, self.over);
+            }
         }
         if let Some(exchange) = row.exchange.filter(|exchange| exchange.asked >= self.warmup) {
             self.exchanges.entry(exchange.label).or_default().add(row, self.over);

@@ -39,7 +39,7 @@ pub use error::Error;
 pub use hash::content_hash;
 pub use load::asked_bps;
 pub use overrides::Override;
-pub use plan::{Output, Plan};
+pub use plan::{Counted, Output, Plan};
 pub use read::quantity::magnitude;
 pub use schema::schema;
 pub use template::{template, template_says, templates};

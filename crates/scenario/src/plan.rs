@@ -1,5 +1,7 @@
 //! A validated scenario: nothing in it can be wrong any more.
 
+use core::fmt;
+
 use tidegate_algos::Stack;
 use tidegate_core::fabric::{Fabric, Routing, StackTime};
 use tidegate_core::faults::Faults;
@@ -51,7 +53,7 @@ pub struct Plan {
 }
 
 /// What is recorded.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, PartialEq)]
 pub struct Output {
     /// Histograms of queues at every switch port: `None` decides by the number of ports.
     pub histograms: Option<bool>,
@@ -62,6 +64,32 @@ pub struct Output {
     /// Directions of links that they are of, where not all of them: 2i and 2i + 1 are those of link
     /// i.
     pub ports: Option<Vec<u32>>,
+    /// Whose completion times count.
+    pub messages: Counted,
+}
+
+/// Which messages completion times are of.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Counted {
+    /// Those submitted from warm-up on, whether they finish or not.
+    #[default]
+    Submitted,
+    /// Those that complete between warm-up and the end, whenever they were submitted.
+    Completed,
+}
+
+impl fmt::Debug for Output {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Output { histograms, timeseries, quantities, ports, messages } = self;
+        let mut shown = f.debug_struct("Output");
+        shown.field("histograms", histograms).field("timeseries", timeseries);
+        shown.field("quantities", quantities).field("ports", ports);
+        // What came later is named where it is not the default: hashes of plans stay as they were.
+        if *messages != Counted::default() {
+            shown.field("messages", messages);
+        }
+        shown.finish()
+    }
 }
 
 /// What time series are of; what they are of unless the scenario says so.

@@ -11,7 +11,7 @@ use tidegate_results::{
     Names, PauseStormSummary, PauseSummary, QueueBytes, QueueDelay, SeriesRow, StepRow,
     SwitchSettings, SwitchSummary,
 };
-use tidegate_scenario::Plan;
+use tidegate_scenario::{Counted, Plan};
 use tidegate_sim::{
     Exchange, FaultCounts, FlowRecord, LinkRecord, PauseStorm, Quantity, Sample, Spread, Step,
     SwitchRecord,
@@ -57,9 +57,16 @@ pub(crate) fn names(plan: &Plan) -> Names {
     }
 }
 
-/// Whether a flow counts among completion times: it is a message, and was submitted after warm-up.
+/// Whether a flow counts among completion times: it is a message, and was submitted after warm-up
+/// or, where the scenario says so, has completed inside the measured window.
 pub(crate) fn is_measured(plan: &Plan, record: &FlowRecord) -> bool {
-    record.bytes != Message::UNLIMITED && record.start >= plan.warmup
+    let counts = match plan.output.messages {
+        Counted::Submitted => record.start >= plan.warmup,
+        Counted::Completed => {
+            record.completed.is_some_and(|at| plan.warmup <= at && at < plan.duration)
+        }
+    };
+    record.bytes != Message::UNLIMITED && counts
 }
 
 /// A flow.

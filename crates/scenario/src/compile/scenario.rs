@@ -18,7 +18,7 @@ use super::{
 };
 use crate::error::{Error, nearest, one_of};
 use crate::load;
-use crate::plan::{Output, Plan, QUANTITIES};
+use crate::plan::{Counted, Output, Plan, QUANTITIES};
 use crate::read::keys::{Default, INTERVAL, Key, LONGEST, Optional, Required, SPAN, Shape, key};
 use crate::read::table::{Or, Table, Word};
 
@@ -98,6 +98,14 @@ pub(crate) static OUTPUT: &[Key] = &[
         "What of them is recorded: delivered_bytes, goodput_gbps and window_bytes of flows; of \
          ports queue_bytes, mean_queue_bytes (over the interval), sent_gbps (on the wire) and \
          paused_us. All but mean_queue_bytes and sent_gbps unless set.",
+    ),
+    key(
+        "messages",
+        Shape::Word(&["submitted", "completed"]),
+        Optional,
+        "Which messages completion times and slowdowns are of: those submitted from \
+         warm-up on, the unfinished ones counted as such (submitted, unless set), or those that \
+         complete between warm-up and duration, whenever they were submitted (completed).",
     ),
     key(
         "ports",
@@ -279,6 +287,10 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
             },
             quantities,
             ports,
+            messages: match output.find::<Word>("messages") {
+                Some(Word("completed")) => Counted::Completed,
+                _ => Counted::Submitted,
+            },
         },
         warnings,
         resolved,

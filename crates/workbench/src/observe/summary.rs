@@ -8,7 +8,7 @@ use tidegate_results::{
     Engine as EngineSummary, Fixed, GroupSummary, JobSummary, RealSummary, Recorded, Recorder,
     Summary, busiest,
 };
-use tidegate_scenario::Plan;
+use tidegate_scenario::{Counted, Plan};
 use tidegate_sim::{FlowRecord, PauseStorm, SwitchRecord};
 
 use super::{End, Left, Measure, Start};
@@ -98,6 +98,7 @@ fn summary(recorded: Recorded, (last_start, messages): (Time, u64), end: &End<'_
     warnings.extend(awaited(end));
     warnings.extend(starved(&recorded.groups));
     warnings.extend(uncounted(plan, &recorded, messages));
+    warnings.extend(left_out(plan, &outcome.unfinished));
     warnings.extend(stormy(plan, &outcome.storms));
     warnings.extend(lossy(plan, &outcome.switches));
     warnings.extend(end.real.as_ref().and_then(RealSummary::warning));
@@ -203,11 +204,28 @@ fn uncounted(plan: &Plan, recorded: &Recorded, messages: u64) -> Option<String> 
         1 => "; one message was before".to_owned(),
         _ => format!("; {messages} messages were before"),
     };
+    let (what, before) = match plan.output.messages {
+        Counted::Submitted => ("was submitted", before),
+        Counted::Completed => ("completed", String::new()),
+    };
     (sends && counted == 0).then(|| {
         format!(
-            "no completion times: no message was submitted between warm-up at {} and the end at \
+            "no completion times: no message {what} between warm-up at {} and the end at \
              {}{before}",
             plan.warmup, plan.duration
+        )
+    })
+}
+
+/// Where only messages that completed count: a warning about those that had not by the end.
+fn left_out(plan: &Plan, unfinished: &[FlowRecord]) -> Option<String> {
+    let open = |record: &&FlowRecord| record.bytes != Message::UNLIMITED;
+    let count = unfinished.iter().filter(open).count();
+    let messages = if count == 1 { "message that was" } else { "messages that were" };
+    (plan.output.messages == Counted::Completed && count > 0).then(|| {
+        format!(
+            "completion times leave out {count} {messages} unfinished at the end of the run: \
+             output.messages is \"completed\""
         )
     })
 }

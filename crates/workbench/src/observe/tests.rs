@@ -155,6 +155,57 @@ fn traces_of_all_flows_add_up_to_their_rows() {
     assert!(with_windows >= 4, "{with_windows}");
 }
 
+/// Of four messages one ends before warm-up, one begins before it and ends after, one does both
+/// after it, and one is too long for the rest of the run: 200 packets of 1,580 B need 25.28 us of a
+/// link of 100 Gbit/s.
+#[test]
+fn completion_times_are_of_messages_submitted_or_completed_in_the_window() {
+    let of = |more: &str| {
+        let text = format!(
+            r#"
+duration = "400us"
+warmup = "100us"
+{more}
+transport = {{ protocol = "{}" }}
+fabric = {{ kind = "star", hosts = 4, mtu = "1500B", link = {{ rate = "100Gbps" }} }}
+flows = [
+  {{ src = "h0", dst = "h1", label = "before", start = "10us", size = "3KB" }},
+  {{ src = "h0", dst = "h1", label = "across", start = "90us", size = "300KB" }},
+  {{ src = "h0", dst = "h1", label = "within", start = "250us", size = "3KB" }},
+  {{ src = "h0", dst = "h1", label = "beyond", start = "390us", size = "300KB" }},
+]
+"#,
+            crate::protocols()[0].name
+        );
+        let plan = tidegate_scenario::load(&text, "test.toml", &[]).unwrap();
+        let summary =
+            left(&plan, measures(&plan, [Measurement::Summary], Span::us(10))).seen.summary;
+        summary.unwrap()
+    };
+    let counts = |summary: &tidegate_results::Summary| {
+        ["before", "across", "within", "beyond", "all"].map(|label| {
+            let fct = &summary.fct[label];
+            (fct.count, fct.unfinished)
+        })
+    };
+    let submitted = of("");
+    assert_eq!(counts(&submitted), [(0, 0), (0, 0), (1, 0), (1, 1), (2, 1)]);
+    assert_eq!(counts(&of("output.messages = 'submitted'")), counts(&submitted));
+    let completed = of("output.messages = 'completed'");
+    assert_eq!(counts(&completed), [(0, 0), (1, 0), (1, 0), (0, 0), (2, 0)]);
+    let took = completed.fct["across"].mean_us.unwrap().as_f64();
+    assert!((25.28..300.0).contains(&took), "{took}");
+    // What is offered does not depend on that; what is left out is named.
+    let offered = |of: &tidegate_results::Summary| {
+        of.groups.iter().map(|group| group.offered_gbps).collect::<Vec<_>>()
+    };
+    assert_eq!(offered(&completed), offered(&submitted));
+    let warned = |of: &tidegate_results::Summary| {
+        of.warnings.iter().filter(|warning| warning.contains("leave out 1 message that")).count()
+    };
+    assert_eq!((warned(&completed), warned(&submitted)), (1, 0));
+}
+
 #[test]
 fn exchanges_run_from_the_request_to_its_reply() {
     let plan = closed_loop(crate::protocols()[0].name);
