@@ -4,7 +4,7 @@
 use alloc::string::String;
 use alloc::vec::Vec;
 
-use tidegate_core::params::{Bounds, Kind, Params, SetError, Value};
+use tidegate_core::params::{Bounds, Kind, Params, SetError, Sizes, Value};
 
 use crate::windowed::ConnectionParams;
 use tidegate_core::{
@@ -339,6 +339,7 @@ fn settings(kind: &Kind, range: Option<Bounds>) -> Vec<Value> {
         (_, Some(Bounds { min, max })) => [min, max].into(),
         (Kind::Flag, _) => [Value::Flag(false), Value::Flag(true)].into(),
         (Kind::Choice(names), _) => names.iter().map(|name| Value::Choice(name)).collect(),
+        (Kind::Sizes, _) => Sizes::of(&[1, 2_000]).map(Value::Sizes).into_iter().collect(),
         _ => Vec::new(),
     }
 }
@@ -411,7 +412,7 @@ fn every_parameter_is_documented_and_in_range() {
             assert!(is_snake_case(info.name) && !names.contains(&info.name), "{at}");
             names.push(info.name);
             assert!(info.meaning.ends_with('.') && !info.source.is_empty(), "{at}");
-            let ordered = !matches!(info.kind, Kind::Flag | Kind::Choice(_));
+            let ordered = !matches!(info.kind, Kind::Flag | Kind::Choice(_) | Kind::Sizes);
             assert_eq!(info.range.is_some(), ordered, "{at}");
             let mut stack = protocol.stack();
             assert_eq!(
@@ -421,7 +422,8 @@ fn every_parameter_is_documented_and_in_range() {
             );
             assert_eq!(stack, protocol.stack(), "{at}");
         }
-        assert_eq!(protocol.stack().values().len(), names.len());
+        let later = protocol.table().iter().filter(|info| info.later).count();
+        assert_eq!(protocol.stack().values().len(), names.len() - later);
         assert_eq!(protocol.stack().conflict(), None);
     }
 }
