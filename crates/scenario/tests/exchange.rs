@@ -156,7 +156,7 @@ fn ns3_files_are_read() {
     assert_eq!(alone.files.len(), 1);
     let flows = inputs(&[("t", star), ("f", "1 1 2 3 100 9 0.5\n2 1 3 100 9 0.5")]);
     let made = import(Format::Ns3, &flows, None).unwrap();
-    assert!(made.warnings[1].contains("f:2: what follows the 1 flows"), "{:?}", made.warnings);
+    assert!(made.warnings[1].contains("f:2: text after the 1 flows"), "{:?}", made.warnings);
     assert_eq!(arrivals(&self::plan(&made))[0].src, 0, "node 1 is h0");
 }
 
@@ -167,7 +167,7 @@ fn htsim_files_are_read() {
     let between = CM.replace("start 5000001 ", "start 5000001.5 ");
     let texts = [("a.topo", TOPO), ("b.cm", between.as_str())];
     let rounded = import(Format::Htsim, &inputs(&texts), None).unwrap().warnings;
-    assert_eq!(rounded.last().unwrap(), "b.cm: 1 start is rounded to a picosecond");
+    assert_eq!(rounded.last().unwrap(), "b.cm: 1 start time is rounded to a picosecond");
     let plan = plan(&made);
     assert_eq!(
         names(&plan.fabric)[8..],
@@ -224,8 +224,8 @@ fn lists_of_links_are_read() {
     let made = import(Format::Edges, &files, None).unwrap();
     assert_eq!(made.warnings, Vec::<String>::new());
     let scenario = &made.files.last().unwrap().1;
-    for said in ["2 links said no rate and have 100Gbps", "3 links said no delay and have 1us"] {
-        assert!(scenario.replace("\n# ", " ").contains(said), "{scenario}");
+    for part in ["2 links without rate have 100Gbps", "3 links without delay have 1us"] {
+        assert!(scenario.replace("\n# ", " ").contains(part), "{scenario}");
     }
     let plan = plan(&made);
     assert_eq!(names(&plan.fabric), ["a", "b", "c", "tor1", "tor2"]);
@@ -235,7 +235,7 @@ fn lists_of_links_are_read() {
     let twice = format!("{EDGES}tor2 tor1\n");
     let made = import(Format::Edges, &inputs(&[("e", &twice)]), None).unwrap();
     assert!(made.warnings[0].contains("lines 5 and 8 both link \"tor1\" and \"tor2\""), "{made:?}");
-    assert!(made.warnings[0].ends_with("1 link is parallel to another, and all are kept"));
+    assert!(made.warnings[0].ends_with("1 link is parallel to another; all are kept"));
 }
 
 /// What is said about files of which `out` is replaced by `into`.
@@ -268,7 +268,7 @@ fn mistakes_are_named_with_file_and_line() {
             "3 0 100",
             "t:5: dst: found a second link of host \"0\" (line 3",
         ),
-        (Format::Ns3, ns3, "0 2 100", "2 2 100", "t:3: dst: found \"2\", expected another node"),
+        (Format::Ns3, ns3, "0 2 100", "2 2 100", "t:3: dst: found \"2\", expected a node other"),
         (
             Format::Ns3,
             ns3,
@@ -283,7 +283,7 @@ fn mistakes_are_named_with_file_and_line() {
             ns3,
             "100Gbps 1us",
             "0Gbps 1us",
-            "t:3: rate: found \"0Gbps\", expected 1Mbps",
+            "t:3: rate: found \"0Gbps\", expected a value from 1Mbps",
         ),
         (Format::Ns3, ns3, "1us 0.001", "1 0.001", "t:3: delay: found \"1\", expected a duration"),
         (
@@ -312,7 +312,7 @@ fn mistakes_are_named_with_file_and_line() {
             ns3,
             "0 1 3 100",
             "0 0 3 100",
-            "f:2: dst: found \"0\", expected another host",
+            "f:2: dst: found \"0\", expected a host other",
         ),
         (Format::Ns3, ns3, "1000 2\n", "0 2\n", "f:2: size: found \"0\""),
         (Format::Ns3, ns3, "1000 2\n", "1000 2s\n", "f:2: start_time: found \"2s\""),
@@ -330,7 +330,7 @@ fn mistakes_are_named_with_file_and_line() {
             "0->8",
             "f:4: dst: found \"8\", expected a whole number from 0 to 7",
         ),
-        (Format::Htsim, htsim, "0->2", "2->2", "f:4: dst: found \"2\", expected another node"),
+        (Format::Htsim, htsim, "0->2", "2->2", "f:4: dst: found \"2\", expected a node other"),
         (Format::Htsim, htsim, "0->2", "0-2", "f:4: found \"0-2\", expected \"Nodes\", "),
         (
             Format::Htsim,
@@ -411,7 +411,7 @@ fn mistakes_are_named_with_file_and_line() {
             htsim,
             "Tier 1",
             "Tier 0",
-            "t:12: found \"Tier\", expected a word that was not said",
+            "t:12: found \"Tier\", expected a keyword that does not occur",
         ),
         (
             Format::Htsim,
@@ -421,7 +421,7 @@ fn mistakes_are_named_with_file_and_line() {
             "t:3: Tiers: found \"4\", expected a whole number from 2 to 3",
         ),
         (Format::Htsim, htsim, "Radix_Up", "Radixup", "did you mean \"radix_up\""),
-        (Format::Edges, edges, "b tor1", "b b", "t:3: b: found \"b\", expected another node"),
+        (Format::Edges, edges, "b tor1", "b b", "t:3: b: found \"b\", expected a node other"),
         (
             Format::Edges,
             edges,
@@ -434,7 +434,7 @@ fn mistakes_are_named_with_file_and_line() {
             edges,
             "b tor1",
             "b",
-            "t:3: found \"b\", expected the name of another node",
+            "t:3: found \"b\", expected the name of a second node",
         ),
         (Format::Edges, edges, "25Gbps", "25", "t:4: rate: found \"25\""),
         (
@@ -472,7 +472,11 @@ fn mistakes_are_named_with_file_and_line() {
         assert!(error.contains(said), "{out} to {into}: {error}");
     }
     let none = import(Format::Ns3, &[], None).unwrap_err().to_string();
-    assert_eq!(none, "FILES: found 0 files, expected a fabric, or a fabric and a file of flows");
+    assert_eq!(
+        none,
+        "FILES: found 0 files, expected a fabric file, or a fabric file and a flow \
+                      file"
+    );
     let wrong = Input::new("x.toml", "duration = 1");
     let base = import(Format::Ns3, &inputs(&[("f", FLOW)]), Some(&wrong)).unwrap_err();
     assert!(base.to_string().starts_with("x.toml:1: duration"), "{base}");
@@ -489,23 +493,23 @@ fn what_a_format_cannot_say_is_refused_or_warned_of() {
         }
     };
     let star = on("{ kind = 'star', hosts = 5 }");
-    assert!(said(&star, Format::Ns3).contains("x.toml: found a flow without end, h0 to h1"));
-    assert!(said(&star, Format::Htsim).contains("the fabric is left out"));
+    assert!(said(&star, Format::Ns3).contains("x.toml: found an unlimited flow from h0 to h1"));
+    assert!(said(&star, Format::Htsim).contains("the fabric is omitted"));
     let more = format!("{star}\nfaults = {{ duplication = 0.1 }}");
     for format in [Format::Htsim, Format::Edges] {
         let finite = more.replace("dst = 'h1'", "dst = 'h1', size = '3MB'");
-        assert!(said(&finite, format).contains("\nfaults are left out"), "{format:?}");
+        assert!(said(&finite, format).contains("\nfaults are omitted"), "{format:?}");
     }
     let lossy = star.replace("dst = 'h1'", "dst = 'h1', size = '3MB'") + "\nfaults = { loss = 0.1";
     for format in [Format::Htsim, Format::Edges] {
         let said = said(&format!("{lossy} }}"), format);
-        assert!(said.contains("\nloss is left out"), "{said}");
+        assert!(said.contains("\nloss is omitted"), "{said}");
     }
     assert!(!said(&format!("{lossy} }}"), Format::Ns3).contains("loss"), "it has a column for it");
     let both = format!("{lossy}, duplication = 0.1 }}");
-    assert!(said(&both, Format::Ns3).contains("faults other than loss are left out"));
+    assert!(said(&both, Format::Ns3).contains("faults other than loss are omitted"));
     let job = "\ntraffic = [{ kind = 'collective', op = 'all-to-all', size = '1MB', label = 'x' }]";
-    let wait = "found \"x\" traffic, which begins when other has arrived";
+    let wait = "found dependent messages in the traffic \"x\"";
     assert!(said(&(star.clone() + job), Format::Ns3).contains(wait));
     let large = star.replace("dst = 'h1'", "dst = 'h1', size = '3GB'");
     assert!(said(&large, Format::Htsim).contains("1 flows are larger than 2147483647 bytes"));
@@ -545,7 +549,17 @@ fn broken_files_never_panic() {
 fn files_from_outside_are_read_with_care() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x");
-    for (bytes, said) in [(&b"1 2 \xff"[..], "no UTF-8 at byte 4"), (b"", "the end of the file")] {
+    for (bytes, said) in [
+        (&b"1 2 \xff"[..], "a byte that is not UTF-8 at offset 4"),
+        (
+            b"",
+            "the \
+                                                                                             end \
+                                                                                             of \
+                                                                                             the \
+                                                                                             file",
+        ),
+    ] {
         fs::write(&path, bytes).unwrap();
         let error = Input::read(&path).and_then(|input| import(Format::Ns3, &[input], None));
         assert!(error.unwrap_err().to_string().contains(said), "{said}");

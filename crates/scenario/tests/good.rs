@@ -276,7 +276,12 @@ fn paths_are_as_set_or_as_protocols_ask() {
             "duration = '1ms'\nfabric = {{ {fabric} }}\nswitch = {{ {switch} }}\n\
              transport = {{ protocol = '{protocol}' }}\n[[flows]]\nsrc = 'h0'\ndst = 'h1'"
         ));
-        let spraying = plan.warnings.iter().any(|text| text.contains("is meant for spraying"));
+        let spraying = plan.warnings.iter().any(|text| {
+            text.contains(
+                "expects switch.routing = \
+                                                                      \"spray\"",
+            )
+        });
         assert_eq!(load(&document(&resolved(&plan)), &beside("x.toml"), &[]).unwrap(), plan);
         (plan.routing, spraying)
     };
@@ -305,8 +310,8 @@ fn who_sprays_and_who_does_not_share_a_fabric_of_single_paths() {
     assert_eq!(
         refused,
         "x.toml:1: switch.routing: found nothing, expected \"ecmp\", \"spray\" or \
-         \"symmetric-ecmp\" to be set, since sird (transport.protocol) asks for spraying and swift \
-         (flows[1].protocol) does not"
+         \"symmetric-ecmp\": set one, because sird (transport.protocol) requires spraying and \
+         swift (flows[1].protocol) does not"
     );
 }
 
@@ -505,14 +510,17 @@ fn more_messages_than_have_numbers_are_refused() {
         load(&(head.to_owned() + &block.repeat(blocks)), "x.toml", &[]).unwrap_err().to_string()
     };
     let ring = error("op = 'ring-all-reduce'\nchunks = 9", 1);
-    let expected = "traffic[0].op: found 17982000 messages an iteration, of all collectives so \
-                    far, expected at most 16777216: fewer ranks or chunks";
+    let expected = "traffic[0].op: found 17982000 messages per iteration in all collectives up to \
+                    this one, expected at most 16777216: use fewer ranks or chunks";
     assert!(ring.ends_with(expected), "{ring}");
     // 999,000 each.
     assert!(error("op = 'all-to-all'", 17).contains("traffic[16].op"));
     let many = error("op = 'tree-all-reduce'\nranks = 2", 1025);
     assert!(
-        many.ends_with("traffic[1024].kind: found collective 1025, expected at most 1024"),
+        many.ends_with(
+            "traffic[1024].kind: found collective number 1025, expected at most 1024 \
+                        collectives"
+        ),
         "{many}"
     );
 }
@@ -592,7 +600,7 @@ fn options_change_values() {
     let plan = load(&[set("flows[0].count=1"), set("fabric.links[*].rate=10Gbps")]).unwrap();
     assert!(plan.fabric.links.iter().all(|link| link.rate == Rate::gbps(10)));
     let wrong = load(&[set("faults.outages[*].from=1us")]).unwrap_err().to_string();
-    assert!(wrong.contains("place * in a list that is not there"), "{wrong}");
+    assert!(wrong.contains("position * of a list that the scenario does not have"), "{wrong}");
     let wrong = load(&[Override::option("--seed x", "seed", "x")]).unwrap_err();
     assert_eq!(wrong.to_string(), "--seed x: seed: found x, expected a whole number of at least 0");
     assert_eq!((&*wrong.key, wrong.line), ("seed", 0));
@@ -806,7 +814,7 @@ fn overtaking_is_warned_of_where_it_counts_as_a_loss() {
     };
     let (spray, back) = ("routing = 'spray'", "recovery = 'go-back-n'");
     let said = warnings(2, spray, back);
-    assert!(said.len() == 1 && said[0].contains("dctcp takes a packet that overtakes"), "{said:?}");
+    assert!(said.len() == 1 && said[0].contains("dctcp interprets reordering as loss"), "{said:?}");
     for (spines, switch, params) in [(1, spray, back), (2, "", back), (2, spray, "")] {
         assert_eq!(warnings(spines, switch, params), Vec::<String>::new(), "{spines} {switch}");
     }

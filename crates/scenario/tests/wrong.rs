@@ -75,7 +75,7 @@ fn unreadable_files_say_so() {
     assert_eq!(
         shown("latin.toml"),
         format!(
-            "{}:1: found bytes that are not UTF-8, expected a text in UTF-8",
+            "{}:1: found bytes that are not UTF-8, expected text in UTF-8",
             beside("latin.toml")
         )
     );
