@@ -1,4 +1,4 @@
-//! Files of other simulators: what goes out comes in again, and what is wrong is named.
+//! Files of other simulators: exported files import again, and errors name their place.
 #![allow(missing_docs)]
 
 mod common;
@@ -38,7 +38,7 @@ fn on(fabric: &str) -> String {
     )
 }
 
-/// What was made as files, and the plan of its scenario.
+/// Writes imported files, and returns the plan of the scenario.
 fn plan(made: &Files) -> Plan {
     let folder = tempfile::tempdir().unwrap();
     for (name, content) in &made.files {
@@ -70,7 +70,7 @@ fn names(fabric: &Fabric) -> Vec<&str> {
 }
 
 #[test]
-fn what_is_exported_comes_in_again() {
+fn exported_files_import_again() {
     let mut rng = Rng::stream(1, Domain::Traffic, 0);
     for fabric in [
         "{ kind = 'star', hosts = 5 }",
@@ -113,7 +113,7 @@ fn what_is_exported_comes_in_again() {
             }
             assert_eq!(back.warmup, sent[0].at, "{case}");
             assert!(back.duration > sent[49].at, "{case}");
-            // Once more, and nothing changes.
+            // A second export and import changes nothing.
             let out = export(format, &back, "x.toml", sent.iter().map(flow)).unwrap();
             let again: Vec<_> = out.files.iter().map(read).collect();
             let twice = import(format, &again, base.as_ref()).unwrap();
@@ -150,7 +150,7 @@ fn ns3_files_are_read() {
         ]
     );
     assert_eq!(plan.warmup, at);
-    // A topology alone: a scenario to begin with. A switch may have any number.
+    // A topology alone gives a scenario with example traffic. A switch may have any number.
     let star = "3 1 2 0 0 1 1Gbps 1us 0 0 2 1Gbps 1us 0";
     let alone = import(Format::Ns3, &inputs(&[("topology.txt", star)]), None).unwrap();
     assert_eq!(alone.files.len(), 1);
@@ -198,7 +198,7 @@ fn htsim_files_are_read() {
 }
 
 #[test]
-fn all_but_the_flows_of_a_base_is_kept() {
+fn import_keeps_the_rest_of_the_base() {
     let text = "seed = 9\nduration = '1ms'\nwarmup = '10us'\n[fabric]\npreset = \
         \"sird-leaf-spine\"\n[switch]\nbuffer = '3MB'\noverride = [{ match = 'tor*', alpha = 2 }]\n\
         [transport]\nprotocol = 'swift'\nparams = { beta = 0.5 }\n[[flows]]\nsrc = 'h0'\ndst = \
@@ -209,7 +209,7 @@ fn all_but_the_flows_of_a_base_is_kept() {
     assert_eq!((back.seed, &back.fabric, &back.stacks), (9, &original.fabric, &original.stacks));
     assert_eq!(back.output, original.output);
     assert_eq!(arrivals(&back).len(), 2);
-    // The name of a template does as well.
+    // The base may be the name of a template.
     let named = Input::fabric("fat-tree").unwrap();
     let back = plan(&import(Format::Htsim, &inputs(&[("b.cm", CM)]), Some(&named)).unwrap());
     assert_eq!(back.fabric.hosts.len(), 16);
@@ -238,7 +238,7 @@ fn lists_of_links_are_read() {
     assert!(made.warnings[0].ends_with("1 link is parallel to another; all are kept"));
 }
 
-/// What is said about files of which `out` is replaced by `into`.
+/// Returns the error about files in which `out` is replaced by `into`.
 fn message(format: Format, texts: [(&str, &str); 2], out: &str, into: &str) -> String {
     assert!(texts.iter().any(|(_, text)| text.contains(out)), "{out:?} is in neither");
     let changed = texts.map(|(name, text)| Input::new(name, &text.replacen(out, into, 1)));
@@ -246,7 +246,7 @@ fn message(format: Format, texts: [(&str, &str); 2], out: &str, into: &str) -> S
 }
 
 #[test]
-fn mistakes_are_named_with_file_and_line() {
+fn errors_name_file_and_line() {
     let ns3 = [("t", TOPOLOGY), ("f", FLOW)];
     let htsim = [("t", TOPO), ("f", CM)];
     let edges = [("t", EDGES), ("f", FLOWS)];
@@ -339,7 +339,7 @@ fn mistakes_are_named_with_file_and_line() {
             "Connections 4",
             "f:2: Connections: found 3 flows in the file, expected 4",
         ),
-        (Format::Htsim, htsim, "Connections 3\n", "", "f: found no line of Connections"),
+        (Format::Htsim, htsim, "Connections 3\n", "", "f: found no line Connections"),
         (
             Format::Htsim,
             htsim,
@@ -458,7 +458,7 @@ fn mistakes_are_named_with_file_and_line() {
             "hosts: a a",
             "t:2: hosts: found \"a\", expected a node that no",
         ),
-        (Format::Edges, edges, "hosts: a b", "hosts: a z", "t: found no link of host \"z\""),
+        (Format::Edges, edges, "hosts: a b", "hosts: a z", "t: found host \"z\" without a link"),
         (Format::Edges, edges, "tor2 c", "tor2 c/d", "t:7: b: found \"c/d\", expected a name"),
         (
             Format::Edges,
@@ -483,7 +483,7 @@ fn mistakes_are_named_with_file_and_line() {
 }
 
 #[test]
-fn what_a_format_cannot_say_is_refused_or_warned_of() {
+fn inexpressible_content_is_refused_or_reported() {
     let said = |text: &str, format| {
         let plan = load(text, "x.toml", &[]).unwrap();
         let flows = plan.workload.flows.clone().into_iter();
@@ -546,7 +546,7 @@ fn broken_files_never_panic() {
 }
 
 #[test]
-fn files_from_outside_are_read_with_care() {
+fn unreadable_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x");
     for (bytes, said) in [

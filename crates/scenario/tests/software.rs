@@ -1,4 +1,4 @@
-//! Files of switches in software: what they say, and what is said of wrong ones.
+//! Files of live switches: valid files, and errors in invalid ones.
 #![allow(missing_docs)]
 
 use std::net::SocketAddrV4;
@@ -42,7 +42,7 @@ fn changed(text: &str, changes: &[Override]) -> Result<SoftwareSwitch, String> {
     })
 }
 
-/// Where hosts receive, and where they send to.
+/// Addresses of the hosts, and the address that they send to.
 fn addresses(switch: &SoftwareSwitch) -> (&[Vec<SocketAddrV4>], SocketAddrV4) {
     match &switch.places {
         Places::Addresses { hosts, listen } => (hosts, *listen),
@@ -51,7 +51,7 @@ fn addresses(switch: &SoftwareSwitch) -> (&[Vec<SocketAddrV4>], SocketAddrV4) {
 }
 
 #[test]
-fn a_file_says_ports_and_what_scenarios_say_of_a_switch() {
+fn ports_and_switch_settings_are_read() {
     let read = load(FILE).unwrap();
     assert_eq!((read.name.as_str(), read.seed, read.duration), ("rack", 1, None));
     let switch = &read.fabric.switches[0];
@@ -65,7 +65,7 @@ fn a_file_says_ports_and_what_scenarios_say_of_a_switch() {
     assert_eq!(read.fabric.hosts, ["a", "b"]);
     let (hosts, listen) = addresses(&read);
     assert_eq!(hosts[1], ["127.0.0.1:9002", "127.0.0.1:9003"].map(|at| at.parse().unwrap()));
-    // All that need not be said.
+    // Defaults.
     let (_, ports) = FILE.split_once("[[port]]").unwrap();
     let least = load(&format!("[[port]]{ports}")).unwrap();
     let switch = &least.fabric.switches[0];
@@ -169,7 +169,7 @@ buffer = "90KB"
 "#;
 
 #[test]
-fn a_file_says_a_fabric_as_scenarios_do() {
+fn fabrics_are_read() {
     let read = load(RACKS).unwrap();
     assert_eq!((read.fabric.switches.len(), read.fabric.links.len()), (4, 6));
     let (hosts, _) = addresses(&read);
