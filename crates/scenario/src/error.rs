@@ -41,7 +41,7 @@ impl Error {
     }
 
     /// Adds a suggestion.
-    pub(crate) fn meant(mut self, suggestion: Option<impl Into<Box<str>>>) -> Error {
+    pub(crate) fn suggest(mut self, suggestion: Option<impl Into<Box<str>>>) -> Error {
         self.suggestion = suggestion.map(Into::into);
         self
     }

@@ -78,10 +78,10 @@ fn caught<T>(job: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, String>
     thread_local!(static QUIET: Cell<bool> = const { Cell::new(false) });
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
-        let usual = panic::take_hook();
+        let previous = panic::take_hook();
         panic::set_hook(Box::new(move |panic| {
             if !QUIET.get() {
-                usual(panic);
+                previous(panic);
             }
         }));
     });

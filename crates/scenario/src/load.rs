@@ -173,12 +173,12 @@ mod tests {
 
     #[test]
     fn asked_bps_matches_load() {
-        let asked = |traffic: &str| asked_bps(&plan(traffic).workload.traffic[0]);
-        let near = |asked: Option<f64>, gbps: f64| (asked.unwrap() / 1e9 - gbps).abs() < 1e-3;
-        assert!(near(asked("{ kind = 'poisson', sizes = 'websearch', load = 0.3 }"), 150.0));
+        let offered = |traffic: &str| asked_bps(&plan(traffic).workload.traffic[0]);
+        let near = |offered: Option<f64>, gbps: f64| (offered.unwrap() / 1e9 - gbps).abs() < 1e-3;
+        assert!(near(offered("{ kind = 'poisson', sizes = 'websearch', load = 0.3 }"), 150.0));
         let incast = "kind = 'incast', sizes = '10KB', fan_in = 3";
-        assert!(near(asked(&format!("{{ {incast}, load = 0.1 }}")), 50.0));
-        assert_eq!(asked(&format!("{{ {incast} }}")), None);
-        assert_eq!(asked("{ kind = 'permutation' }"), None);
+        assert!(near(offered(&format!("{{ {incast}, load = 0.1 }}")), 50.0));
+        assert_eq!(offered(&format!("{{ {incast} }}")), None);
+        assert_eq!(offered("{ kind = 'permutation' }"), None);
     }
 }

@@ -23,7 +23,7 @@ pub(crate) fn fill(document: &mut Node) -> Result<(), Error> {
         named
             .at
             .error("fabric.preset", named.found(), one_of(known()))
-            .meant(nearest(name, known()))
+            .suggest(nearest(name, known()))
     };
     let Raw::Text(name) = &named.raw else { return Err(wrong("")) };
     let (_, text) = FABRICS.iter().find(|(known, _)| known == name).ok_or_else(|| wrong(name))?;

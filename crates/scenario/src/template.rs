@@ -34,7 +34,7 @@ pub fn template(name: &str) -> Result<String, Error> {
     let kind = variant(fabric::KINDS, name).filter(|_| !LISTED.contains(&name));
     if preset.is_none() && kind.is_none() {
         let wrong = Error::whole("tidegate new", format!("{name:?}"), one_of(templates()));
-        return Err(wrong.meant(nearest(name, templates())));
+        return Err(wrong.suggest(nearest(name, templates())));
     }
     file.comment(&format!(
         "A scenario on {name}: `tidegate run FILE` runs it. Lines with # show optional keys; a \

@@ -250,7 +250,7 @@ fn errors_name_file_and_line() {
     let ns3 = [("t", TOPOLOGY), ("f", FLOW)];
     let htsim = [("t", TOPO), ("f", CM)];
     let edges = [("t", EDGES), ("f", FLOWS)];
-    for (format, texts, out, into, said) in [
+    for (format, texts, out, into, expected) in [
         (Format::Ns3, ns3, "4 2 3", "4 2 x", "t:1: number of links: found \"x\", expected a whole"),
         (Format::Ns3, ns3, "4 2 3", "4 2 9", "t:6: src: found \"src\", expected a whole number"),
         (
@@ -469,7 +469,7 @@ fn errors_name_file_and_line() {
         ),
     ] {
         let error = message(format, texts, out, into);
-        assert!(error.contains(said), "{out} to {into}: {error}");
+        assert!(error.contains(expected), "{out} to {into}: {error}");
     }
     let none = import(Format::Ns3, &[], None).unwrap_err().to_string();
     assert_eq!(
@@ -484,7 +484,7 @@ fn errors_name_file_and_line() {
 
 #[test]
 fn inexpressible_content_is_refused_or_reported() {
-    let said = |text: &str, format| {
+    let exported = |text: &str, format| {
         let plan = load(text, "x.toml", &[]).unwrap();
         let flows = plan.workload.flows.clone().into_iter();
         match export(format, &plan, "x.toml", flows) {
@@ -493,29 +493,32 @@ fn inexpressible_content_is_refused_or_reported() {
         }
     };
     let star = on("{ kind = 'star', hosts = 5 }");
-    assert!(said(&star, Format::Ns3).contains("x.toml: found an unlimited flow from h0 to h1"));
-    assert!(said(&star, Format::Htsim).contains("the fabric is omitted"));
+    assert!(exported(&star, Format::Ns3).contains("x.toml: found an unlimited flow from h0 to h1"));
+    assert!(exported(&star, Format::Htsim).contains("the fabric is omitted"));
     let more = format!("{star}\nfaults = {{ duplication = 0.1 }}");
     for format in [Format::Htsim, Format::Edges] {
         let finite = more.replace("dst = 'h1'", "dst = 'h1', size = '3MB'");
-        assert!(said(&finite, format).contains("\nfaults are omitted"), "{format:?}");
+        assert!(exported(&finite, format).contains("\nfaults are omitted"), "{format:?}");
     }
     let lossy = star.replace("dst = 'h1'", "dst = 'h1', size = '3MB'") + "\nfaults = { loss = 0.1";
     for format in [Format::Htsim, Format::Edges] {
-        let said = said(&format!("{lossy} }}"), format);
-        assert!(said.contains("\nloss is omitted"), "{said}");
+        let output = exported(&format!("{lossy} }}"), format);
+        assert!(output.contains("\nloss is omitted"), "{output}");
     }
-    assert!(!said(&format!("{lossy} }}"), Format::Ns3).contains("loss"), "it has a column for it");
+    assert!(
+        !exported(&format!("{lossy} }}"), Format::Ns3).contains("loss"),
+        "it has a column for it"
+    );
     let both = format!("{lossy}, duplication = 0.1 }}");
-    assert!(said(&both, Format::Ns3).contains("faults other than loss are omitted"));
+    assert!(exported(&both, Format::Ns3).contains("faults other than loss are omitted"));
     let job = "\ntraffic = [{ kind = 'collective', op = 'all-to-all', size = '1MB', label = 'x' }]";
     let wait = "found dependent messages in the traffic \"x\"";
-    assert!(said(&(star.clone() + job), Format::Ns3).contains(wait));
+    assert!(exported(&(star.clone() + job), Format::Ns3).contains(wait));
     let large = star.replace("dst = 'h1'", "dst = 'h1', size = '3GB'");
-    assert!(said(&large, Format::Htsim).contains("1 flows are larger than 2147483647 bytes"));
-    assert!(!said(&large, Format::Ns3).contains("larger"));
+    assert!(exported(&large, Format::Htsim).contains("1 flows are larger than 2147483647 bytes"));
+    assert!(!exported(&large, Format::Ns3).contains("larger"));
     let circuits = on("{ kind = 'reconfigurable' }");
-    assert!(said(&circuits, Format::Edges).contains("found a fabric with circuits"));
+    assert!(exported(&circuits, Format::Edges).contains("found a fabric with circuits"));
 }
 
 #[test]
@@ -549,7 +552,7 @@ fn broken_files_never_panic() {
 fn unreadable_files_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("x");
-    for (bytes, said) in [
+    for (bytes, expected) in [
         (&b"1 2 \xff"[..], "a byte that is not UTF-8 at offset 4"),
         (
             b"",
@@ -562,7 +565,7 @@ fn unreadable_files_are_refused() {
     ] {
         fs::write(&path, bytes).unwrap();
         let error = Input::read(&path).and_then(|input| import(Format::Ns3, &[input], None));
-        assert!(error.unwrap_err().to_string().contains(said), "{said}");
+        assert!(error.unwrap_err().to_string().contains(expected), "{expected}");
     }
     assert!(Input::read(folder.path()).unwrap_err().to_string().contains("it is a folder"));
     assert!(Input::read(Path::new("/nowhere")).is_err());

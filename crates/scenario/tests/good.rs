@@ -393,8 +393,8 @@ fn requests_and_closed_loops_are_compiled() {
     let plan = plan(text);
     let [requests, closed, plain] = &plan.workload.traffic[..] else { panic!("three blocks") };
     let racks = vec![vec![0, 1, 2], vec![3, 4, 5]];
-    let asked = Pattern::Requests { mean_gap_ps: 250e9, askers: vec![1, 2], racks, fan_in: 3 };
-    assert_eq!((&requests.pattern, &requests.sizes), (&asked, &Sizes::Fixed(2_000_000)));
+    let expected = Pattern::Requests { mean_gap_ps: 250e9, askers: vec![1, 2], racks, fan_in: 3 };
+    assert_eq!((&requests.pattern, &requests.sizes), (&expected, &Sizes::Fixed(2_000_000)));
     let Pattern::ClosedLoop { clients, servers, replies, reply_label, think, exponential } =
         &closed.pattern
     else {
@@ -448,9 +448,9 @@ fn time_series_are_selected() {
              protocol = 'swift'\n[[flows]]\nsrc = 'h0'\ndst = 'h1'\n[output]\n{output}\n"
         )
     };
-    let usual = plan(&text("timeseries = '1us'")).output;
+    let defaults = plan(&text("timeseries = '1us'")).output;
     let names = ["delivered_bytes", "goodput_gbps", "window_bytes", "queue_bytes", "paused_us"];
-    assert_eq!((usual.quantities, usual.ports), (names.to_vec(), None));
+    assert_eq!((defaults.quantities, defaults.ports), (names.to_vec(), None));
     let chosen = plan(&text(
         "quantities = ['sent_gbps', 'mean_queue_bytes']\nports = ['tor0>h[1-2]', 'h0>*']",
     ));
@@ -654,7 +654,7 @@ fn pfc_settings_are_compiled() {
         let text = format!("buffer = \"1MB\"\n{lines}");
         plan(&patched(GRAPH, "buffer = \"unlimited\"\nlatency = \"0ns\"", &text)).fabric
     };
-    let usual = Pausing {
+    let defaults = Pausing {
         classes: 1 << 7,
         alpha: 0.125,
         reserved_bytes: 4_096,
@@ -665,7 +665,7 @@ fn pfc_settings_are_compiled() {
     let pausing = |lines: &str| of(lines).switches[0].pausing;
     assert_eq!(pausing(""), None);
     assert_eq!(pausing("pfc = 'off'"), None);
-    assert_eq!(pausing("pfc = {}"), Some(usual));
+    assert_eq!(pausing("pfc = {}"), Some(defaults));
     let all = "pfc = { alpha = 2, reserved = '1KB', headroom = '9KB', resume_offset = '0B', \
                classes = 2 }";
     let expected = Pausing {
@@ -891,16 +891,16 @@ fn mixed_use_of_priorities_is_warned_of() {
              'h0'\n[[flows]]\nsrc = 'h2'\ndst = 'h0'\n{second}"
         )
     };
-    let said = |second: &str, priorities| {
+    let warns = |second: &str, priorities| {
         let warnings = plan(&text(second, priorities)).warnings;
         warnings.iter().any(|warning| {
             warning.contains("sird sends some packets above") && warning.contains("swift")
         })
     };
-    assert!(said("protocol = 'swift'", 2));
-    assert!(!said("protocol = 'swift'", 1));
-    assert!(!said("", 2));
-    assert!(!said("protocol = 'swift'\n[protocols.sird]\nparams = { priorities = 'none' }", 2));
+    assert!(warns("protocol = 'swift'", 2));
+    assert!(!warns("protocol = 'swift'", 1));
+    assert!(!warns("", 2));
+    assert!(!warns("protocol = 'swift'\n[protocols.sird]\nparams = { priorities = 'none' }", 2));
 }
 
 #[test]

@@ -153,21 +153,21 @@ mod tests {
     #[test]
     fn queues_follow_the_scenario_or_the_protocol() {
         assert_eq!(load(CHAIN, "swift", ""), Ok(None));
-        let usual = CreditQueue { share: 84.0 / 1622.0, bytes: 672, burst_bytes: 168 };
-        assert_eq!(load(CHAIN, "swift", "credit_queue = {}"), Ok(Some(usual)));
+        let defaults = CreditQueue { share: 84.0 / 1622.0, bytes: 672, burst_bytes: 168 };
+        assert_eq!(load(CHAIN, "swift", "credit_queue = {}"), Ok(Some(defaults)));
         let own = "credit_queue = { share = 0.1, bytes = '1KB', burst = '92B' }";
         let queue = CreditQueue { share: 0.1, bytes: 1_000, burst_bytes: 92 };
         for protocol in ["swift", "expresspass"] {
             assert_eq!(load(CHAIN, protocol, own), Ok(Some(queue)));
         }
         // Credits of 84 to 92 bytes.
-        let required = CreditQueue { share: 88.0 / 1626.0, ..usual };
+        let required = CreditQueue { share: 88.0 / 1626.0, ..defaults };
         assert_eq!(load(CHAIN, "expresspass", ""), Ok(Some(required)));
         // Keys that are not set keep the required values.
         let longer = "credit_queue = { bytes = '840B' }";
         let queue = CreditQueue { bytes: 840, ..required };
         assert_eq!(load(CHAIN, "expresspass", longer), Ok(Some(queue)));
-        assert_eq!(load(CHAIN, "swift", longer), Ok(Some(CreditQueue { bytes: 840, ..usual })));
+        assert_eq!(load(CHAIN, "swift", longer), Ok(Some(CreditQueue { bytes: 840, ..defaults })));
         let off = "credit_queue = 'off'";
         assert_eq!(load(CHAIN, "swift", off), Ok(None));
     }
@@ -178,11 +178,11 @@ mod tests {
             let switch =
                 |set: u32| format!("credit_queue = {{ {other} = '168B', {key} = '{set}B' }}");
             let message = load(CHAIN, "expresspass", &switch(91)).unwrap_err();
-            let said = format!(
+            let expected = format!(
                 "x.toml:6: switch.credit_queue.{key}: found '91B', expected at least 92B, the size \
                  of the longest credit of expresspass (transport.protocol)"
             );
-            assert_eq!(message, said);
+            assert_eq!(message, expected);
             assert!(load(CHAIN, "expresspass", &switch(92)).is_ok());
             // Swift sends no credits.
             assert!(load(CHAIN, "swift", &switch(84)).is_ok());
@@ -195,7 +195,7 @@ mod tests {
     fn conflicts_are_refused_with_their_place() {
         let pauses = "buffer = '4MB'\npfc = {}";
         let both = format!("{pauses}\ncredit_queue = {{}}");
-        for (fabric, protocol, switch, said) in [
+        for (fabric, protocol, switch, expected) in [
             (
                 CHAIN,
                 "expresspass",
@@ -234,7 +234,7 @@ mod tests {
             ),
         ] {
             let message = load(fabric, protocol, switch).unwrap_err();
-            assert!(message.starts_with(said), "{message}\n{said}");
+            assert!(message.starts_with(expected), "{message}\n{expected}");
         }
     }
 }

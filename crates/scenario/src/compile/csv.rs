@@ -204,6 +204,6 @@ fn arrival([start, src, dst, size]: [Cell<'_>; 4], hosts: &Hosts<'_>) -> Result<
 fn host(cell: &Cell<'_>, hosts: &Hosts<'_>) -> Result<u32, Error> {
     let number = || cell.text.parse::<u32>().ok().filter(|number| (*number as usize) < hosts.len());
     hosts.number(cell.text).or_else(number).ok_or_else(|| {
-        cell.error("the name or number of a host").meant(nearest(cell.text, hosts.names()))
+        cell.error("the name or number of a host").suggest(nearest(cell.text, hosts.names()))
     })
 }

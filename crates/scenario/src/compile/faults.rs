@@ -200,7 +200,7 @@ fn node(table: &Table, key: &str, fabric: &Fabric) -> Result<Node, Error> {
     switch.or_else(host).ok_or_else(|| {
         table
             .error(key, "a host or a switch of the fabric")
-            .meant(nearest(name, switches().chain(hosts())))
+            .suggest(nearest(name, switches().chain(hosts())))
     })
 }
 

@@ -70,10 +70,10 @@ pub(crate) fn list<'a>(
         let expected = format!("a distribution: generator {generator:?} needs one");
         return Err(table.error("sizes", expected));
     };
-    let wanted = if generator == "python" { Sampling::Linear } else { Sampling::Logarithmic };
-    if sizes.sampling != wanted {
-        let [found, wanted] = [sizes.sampling, wanted].map(sampling_name);
-        let expected = format!("{wanted:?}, the sampling of generator {generator:?}");
+    let required = if generator == "python" { Sampling::Linear } else { Sampling::Logarithmic };
+    if sizes.sampling != required {
+        let [found, required] = [sizes.sampling, required].map(sampling_name);
+        let expected = format!("{required:?}, the sampling of generator {generator:?}");
         return Err(table.error_found("sampling", format!("{found:?}"), expected));
     }
     let given = given(sizes);

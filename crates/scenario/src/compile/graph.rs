@@ -122,7 +122,8 @@ fn nodes<'a>(table: &'a Table, made: &Topology) -> Result<BTreeMap<&'a str, Node
 fn end(link: &Table, key: &str, nodes: &BTreeMap<&str, Node>) -> Result<Node, Error> {
     let name: &str = link.get(key);
     nodes.get(name).copied().ok_or_else(|| {
-        link.error(key, "the name of a host or switch").meant(nearest(name, nodes.keys().copied()))
+        link.error(key, "the name of a host or switch")
+            .suggest(nearest(name, nodes.keys().copied()))
     })
 }
 

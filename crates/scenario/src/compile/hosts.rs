@@ -45,13 +45,13 @@ pub(crate) fn uncovered(
     warnings: &mut Vec<String>,
 ) {
     // A round trip includes the reception of the data packet and of its acknowledgement.
-    let usual = time.delay.times(2).plus(time.jitter);
-    if !bdp_is_set && usual > base_rtt.scale(0.1) {
+    let mean = time.delay.times(2).plus(time.jitter);
+    if !bdp_is_set && mean > base_rtt.scale(0.1) {
         warnings.push(format!(
             "hosts.stack_delay and stack_jitter add {:.2} us to a round trip with a base RTT of \
              {:.2} us, but the BDP does not include them: windows of one BDP cannot fill the \
              links; increase transport.bdp",
-            usual.as_us_f64(),
+            mean.as_us_f64(),
             base_rtt.as_us_f64()
         ));
     }
@@ -103,7 +103,7 @@ impl<'a> Hosts<'a> {
         let name: &str = table.get(key);
         self.number(name).ok_or_else(|| {
             let expected = format!("a host: {}", self.described());
-            table.error(key, expected).meant(nearest(name, self.names()))
+            table.error(key, expected).suggest(nearest(name, self.names()))
         })
     }
 
@@ -143,7 +143,7 @@ impl<'a> Hosts<'a> {
                 let expected = glob.expected(format!("hosts: {}", self.described()));
                 return Err(table
                     .error_found(key, found, expected)
-                    .meant(nearest(pattern, self.names())));
+                    .suggest(nearest(pattern, self.names())));
             }
         }
         if numbers.len() < least {

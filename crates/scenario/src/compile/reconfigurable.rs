@@ -173,27 +173,27 @@ fn limits(table: &Table, circuits: &Circuits) -> Result<(u32, u32), Error> {
         true => Err(table.error(key, format!("at least {packet}B, the size of a full packet"))),
         false => Ok(bytes as u32),
     };
-    let usual = match table.get::<Or<u64>>("voq") {
+    let capacity = match table.get::<Or<u64>>("voq") {
         Or::Word(_) => None,
         Or::Value(bytes) => Some(holds_one("voq", bytes)?),
     };
     let Some(enlarged) = table.find::<u64>("enlarged_voq") else {
-        let usual = usual.unwrap_or(u32::MAX);
-        return Ok((usual, usual));
+        let capacity = capacity.unwrap_or(u32::MAX);
+        return Ok((capacity, capacity));
     };
     let enlarged = holds_one("enlarged_voq", enlarged)?;
-    match usual {
+    match capacity {
         None => Err(table.error(
             "enlarged_voq",
             "no enlarged_voq with an unlimited voq: remove enlarged_voq, or limit voq",
         )),
-        Some(usual) if enlarged < usual => {
-            Err(table.error("enlarged_voq", format!("at least {usual}B, the size of voq")))
+        Some(capacity) if enlarged < capacity => {
+            Err(table.error("enlarged_voq", format!("at least {capacity}B, the size of voq")))
         }
         Some(_) if circuits.ahead == Span::ZERO => Err(table.error(
             "enlarged_voq",
             "no enlarged_voq without prebuffer: remove enlarged_voq, or set prebuffer",
         )),
-        Some(usual) => Ok((usual, enlarged)),
+        Some(capacity) => Ok((capacity, enlarged)),
     }
 }

@@ -39,16 +39,16 @@ impl<'a> Requirements<'a> {
         Requirements { stacks, list: stacks.iter().map(requirement).collect() }
     }
 
-    fn first(&self, wants: impl Fn(&FabricRequirements) -> bool) -> Option<&'static str> {
+    fn first(&self, requires: impl Fn(&FabricRequirements) -> bool) -> Option<&'static str> {
         self.list
             .iter()
-            .find(|requirement| wants(&requirement.requirements))
+            .find(|requirement| requires(&requirement.requirements))
             .map(|requirement| requirement.name)
     }
 
     /// Returns the protocol of a requirement and the key that names it. In a comparison, flows that
     /// name a protocol keep it, so the protocol alone is ambiguous.
-    fn who(&self, requirement: &Requirement<'_>) -> String {
+    fn protocol_and_key(&self, requirement: &Requirement<'_>) -> String {
         format!("{} ({})", requirement.name, self.stacks.key(requirement.stack))
     }
 
@@ -89,8 +89,8 @@ impl<'a> Requirements<'a> {
                 let expected = format!(
                     "{}: set one, because {} requires spraying and {} does not",
                     one_of(Routing::ALL.map(Routing::name).into_iter()),
-                    self.who(spraying),
-                    self.who(other)
+                    self.protocol_and_key(spraying),
+                    self.protocol_and_key(other)
                 );
                 Err(table.error("routing", expected))
             }
@@ -111,8 +111,8 @@ impl<'a> Requirements<'a> {
                     let expected = format!(
                         "one marking: set switch.ecn, because {} requires {other} and {} requires \
                          {marking}",
-                        self.who(first),
-                        self.who(requirement)
+                        self.protocol_and_key(first),
+                        self.protocol_and_key(requirement)
                     );
                     return Err(table.error("ecn", expected));
                 }
@@ -133,8 +133,8 @@ impl<'a> Requirements<'a> {
                     let expected = format!(
                         "all keys of credit_queue to be set, because {} requires {other} and {} \
                          requires {queue}",
-                        self.who(first),
-                        self.who(requirement)
+                        self.protocol_and_key(first),
+                        self.protocol_and_key(requirement)
                     );
                     return Err(table.error("credit_queue", expected));
                 }
@@ -151,7 +151,7 @@ impl<'a> Requirements<'a> {
         let longest =
             self.list.iter().max_by_key(|requirement| requirement.requirements.largest_credit)?;
         let bytes = longest.requirements.largest_credit;
-        (bytes > 0).then(|| (bytes, self.who(longest)))
+        (bytes > 0).then(|| (bytes, self.protocol_and_key(longest)))
     }
 
     /// Warns of marking parameters that the scenario sets in vain, because it also sets a different
@@ -370,7 +370,7 @@ mod tests {
         let document = Node::document(&Source::file("x.toml", text)).unwrap();
         let root = crate::read::check::table(document, crate::compile::scenario::ROOT, "").unwrap();
         let stacks = Stacks::new(root.get("transport"), &[]).unwrap();
-        let stack = stacks.usual(root.get::<&Table>("transport").get("protocol")).unwrap();
+        let stack = stacks.base(root.get::<&Table>("transport").get("protocol")).unwrap();
         let names = ["one", "two", "three"].into_iter();
         let list = requirements.iter().zip(names);
         let list =
@@ -395,9 +395,9 @@ mod tests {
         assert_eq!(routed(&[ecmp, symmetric]), Ok(symmetric));
         for other in [ecmp, symmetric] {
             let message = routed(&[other, spray]).unwrap_err();
-            let said =
+            let expected =
                 "two (transport.protocol) requires spraying and one (transport.protocol) does not";
-            assert!(message.contains(said), "{message}");
+            assert!(message.contains(expected), "{message}");
             assert!(message.starts_with("x.toml:2: switch.routing: found nothing"), "{message}");
             assert_eq!(routed_where(false, &[other, spray]), Ok(ecmp));
         }
@@ -421,15 +421,15 @@ mod tests {
         assert_eq!(queues(&[None, Some(queue), Some(queue)]), Ok(Some(queue)));
         let message =
             queues(&[Some(queue), Some(CreditQueue { bytes: 840, ..queue })]).unwrap_err();
-        let said = "one (transport.protocol) requires credit queues of 672B for 5.000% of a link \
-                    with bursts of 168B and two (transport.protocol) requires credit queues of \
-                    840B";
-        assert!(message.contains(said), "{message}");
+        let expected = "one (transport.protocol) requires credit queues of 672B for 5.000% of a \
+                        link with bursts of 168B and two (transport.protocol) requires credit \
+                        queues of 840B";
+        assert!(message.contains(expected), "{message}");
 
         let message = marked(&[Some(step(1.0)), None, Some(ramp)]).unwrap_err();
-        let said = "one (transport.protocol) requires marking from 1BDP on and three \
+        let expected = "one (transport.protocol) requires marking from 1BDP on and three \
                     (transport.protocol) requires marking from 1BDP to 4BDP by up to 0.2";
-        assert!(message.contains(said), "{message}");
+        assert!(message.contains(expected), "{message}");
     }
 
     #[test]
@@ -446,9 +446,9 @@ mod tests {
             warnings.retain(|warning| warning.contains("switches ignore"));
             warnings
         };
-        let said = "switch.ecn sets the marking, so switches ignore protocols.dcqcn.params.kmin, \
-                    transport.params.pmax";
-        assert_eq!(warned("ecn = { kmin = '100KB' }, buffer = '8MB'"), [said]);
+        let expected = "switch.ecn sets the marking, so switches ignore \
+                        protocols.dcqcn.params.kmin, transport.params.pmax";
+        assert_eq!(warned("ecn = { kmin = '100KB' }, buffer = '8MB'"), [expected]);
         assert_eq!(warned("buffer = '8MB'"), Vec::<String>::new());
     }
 
@@ -497,7 +497,7 @@ mod tests {
     #[test]
     fn priority_warning_needs_two_priorities() {
         let some = FabricRequirements { classes: 1, ..FabricRequirements::NONE };
-        let said = |more: &str| {
+        let warned = |more: &str| {
             let fabric = chain(2, more);
             merged(&[some, FabricRequirements::NONE], |requirements, _| {
                 let mut warnings = Vec::new();
@@ -505,6 +505,6 @@ mod tests {
                 Ok(warnings.len())
             })
         };
-        assert_eq!((said("priorities = 2"), said("priorities = 1")), (Ok(1), Ok(0)));
+        assert_eq!((warned("priorities = 2"), warned("priorities = 1")), (Ok(1), Ok(0)));
     }
 }

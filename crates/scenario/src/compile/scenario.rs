@@ -111,13 +111,17 @@ pub(crate) static OUTPUT: &[Key] = &[
 /// Returns the recorded quantities.
 fn quantities(output: &Table) -> Result<Vec<&'static str>, Error> {
     let Some(names) = output.find::<&[String]>("quantities") else {
-        return Ok(QUANTITIES.iter().filter(|(_, usual)| *usual).map(|(name, _)| *name).collect());
+        return Ok(QUANTITIES
+            .iter()
+            .filter(|(_, is_default)| *is_default)
+            .map(|(name, _)| *name)
+            .collect());
     };
     let known = || QUANTITIES.iter().map(|(name, _)| *name);
     match names.iter().find(|name| !known().any(|known| known == *name)) {
         Some(name) => Err(output
             .error_found("quantities", format!("{name:?}"), one_of(known()))
-            .meant(nearest(name, known()))),
+            .suggest(nearest(name, known()))),
         None => Ok(known().filter(|known| names.iter().any(|name| name == known)).collect()),
     }
 }
@@ -145,7 +149,7 @@ fn ports(output: &Table, fabric: &Fabric) -> Result<Option<Vec<u32>>, Error> {
             let expected = glob.expected(format!("the name of a port, such as {example:?}"));
             return Err(output
                 .error_found("ports", found, expected)
-                .meant(nearest(pattern, names.iter().map(String::as_str))));
+                .suggest(nearest(pattern, names.iter().map(String::as_str))));
         }
     }
     numbers.sort_unstable();
@@ -347,7 +351,7 @@ fn resolved(
         json.as_object_mut().expect("a table").remove("preset");
     };
     let transport: &Table = root.get("transport");
-    complete(&mut json["transport"], &stacks.usual(transport.get("protocol"))?);
+    complete(&mut json["transport"], &stacks.base(transport.get("protocol"))?);
     if let Some(tuned) = root.find::<&[(Protocol, Table)]>("protocols") {
         for (protocol, _) in tuned {
             let json = &mut json["protocols"][protocol.info().name];

@@ -160,7 +160,7 @@ pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Resul
                     "a size such as \"1MB\", the path of a CSV file, or a distribution: ";
                 table
                     .error(key, format!("{expected}{}", one_of(firsts())))
-                    .meant(nearest(&normal, names()))
+                    .suggest(nearest(&normal, names()))
             })?;
         (builtin.points(), builtin.sampling, builtin.mean_bytes)
     };
@@ -176,7 +176,7 @@ pub(crate) fn of(table: &Table, key: &str, dir: &Path, unlimited: bool) -> Resul
 
 fn fixed(table: &Table, key: &str, text: &str) -> Result<u64, Error> {
     let bytes = quantity::bytes(text)
-        .map_err(|why| table.error(key, why.expected).meant(why.suggestion))?;
+        .map_err(|why| table.error(key, why.expected).suggest(why.suggestion))?;
     match MESSAGE {
         Shape::Bytes { min, max } if !(min..=max).contains(&bytes) => {
             Err(table.error(key, MESSAGE.expected()))

@@ -200,7 +200,7 @@ pub(crate) fn equip(table: &Table, mut topology: Topology, mtu: u32) -> Result<E
                         format!("{pattern:?}, which matches no switch"),
                         glob.expected("the name of a switch of the fabric".into()),
                     )
-                    .meant(nearest(pattern, names)));
+                    .suggest(nearest(pattern, names)));
             }
         }
     }

@@ -108,7 +108,7 @@ impl<'a> Stacks<'a> {
         for (protocol, _) in tuned {
             stacks.tuned(*protocol)?;
         }
-        stacks.usual(transport.get("protocol"))?;
+        stacks.base(transport.get("protocol"))?;
         Ok(stacks)
     }
 
@@ -121,7 +121,7 @@ impl<'a> Stacks<'a> {
     }
 
     /// Returns the stack of flows that name the protocol without parameters of their own.
-    pub(crate) fn usual(&self, protocol: Protocol) -> Result<Stack, Error> {
+    pub(crate) fn base(&self, protocol: Protocol) -> Result<Stack, Error> {
         let stack = self.tuned(protocol)?;
         if protocol == self.transport.get("protocol") {
             refined(stack, self.transport)
@@ -134,7 +134,7 @@ impl<'a> Stacks<'a> {
     /// new.
     pub(crate) fn number(&mut self, table: &'a Table) -> Result<u16, Error> {
         let protocol = table.find("protocol").unwrap_or_else(|| self.transport.get("protocol"));
-        let stack = refined(self.usual(protocol)?, table)?;
+        let stack = refined(self.base(protocol)?, table)?;
         if let Some(known) = self.list.iter().position(|(known, _)| *known == stack) {
             return Ok(known as u16);
         }
@@ -186,9 +186,9 @@ impl<'a> Stacks<'a> {
     pub(crate) fn set(&self, stack: &Stack) -> Vec<(String, &'a str)> {
         let protocol = stack.protocol();
         let tuned = self.tuned.iter().filter(|(tuned, _)| *tuned == protocol).map(|(_, it)| it);
-        let usual =
+        let base =
             (self.transport.get::<Protocol>("protocol") == protocol).then_some(self.transport);
-        let tables = tuned.chain(usual).chain([self.origin(stack)]);
+        let tables = tuned.chain(base).chain([self.origin(stack)]);
         let mut set: Vec<(String, &str)> = Vec::new();
         for table in tables {
             let params = table.path("params");
@@ -224,7 +224,7 @@ fn refined(mut stack: Stack, table: &Table) -> Result<Stack, Error> {
                     protocol.info().name,
                     one_of(known.iter().map(String::as_str))
                 );
-                return Err(table.error("preset", expected).meant(nearest));
+                return Err(table.error("preset", expected).suggest(nearest));
             }
         }
     }
@@ -252,7 +252,7 @@ fn apply(stack: &mut Stack, entries: &Entries, path: &str) -> Result<(), Error> 
         let Some(info) = table.iter().find(|info| info.name == name) else {
             let names = || table.iter().map(|info| info.name);
             let found = format!("an unknown parameter of {}", stack.protocol().info().name);
-            return Err(place.error(path, found, one_of(names())).meant(nearest(name, names())));
+            return Err(place.error(path, found, one_of(names())).suggest(nearest(name, names())));
         };
         let value = value(check::item(node.clone(), shape(info), &path)?.datum);
         match stack.set(info.name, value) {

@@ -61,7 +61,7 @@ pub(super) fn flows(
             "trigger" | "failure" => return Err(refused(first)),
             _ => {
                 let expected = format!("{}, or a flow such as 0->1", one_of(HEAD));
-                return Err(first.error(expected).meant(nearest(first.text, HEAD)));
+                return Err(first.error(expected).suggest(nearest(first.text, HEAD)));
             }
         }
     }
@@ -136,7 +136,7 @@ fn flow<'a>(
                 if known { "a value after this keyword".into() } else { one_of(OF_FLOW) };
             return Err(word
                 .error(expected)
-                .meant((!known).then(|| nearest(word.text, OF_FLOW)).flatten()));
+                .suggest((!known).then(|| nearest(word.text, OF_FLOW)).flatten()));
         };
         let value = value.named(word.text);
         match word.text {

@@ -75,7 +75,8 @@ impl Format {
     pub fn find(name: &str) -> Result<Format, Error> {
         let names = || Format::ALL.into_iter().map(Format::name);
         Format::ALL.into_iter().find(|format| format.name() == name).ok_or_else(|| {
-            Error::whole("--as", format!("{name:?}"), one_of(names())).meant(nearest(name, names()))
+            Error::whole("--as", format!("{name:?}"), one_of(names()))
+                .suggest(nearest(name, names()))
         })
     }
 }
@@ -122,7 +123,7 @@ impl Input {
         if !path.exists() {
             let expected = format!("a scenario file, or {}", one_of(templates()));
             let wrong = Error::whole("--fabric", format!("{named:?}"), expected);
-            return Err(wrong.meant(nearest(named, templates())));
+            return Err(wrong.suggest(nearest(named, templates())));
         }
         Input::read(path)
     }

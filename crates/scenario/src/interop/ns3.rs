@@ -1,9 +1,9 @@
 //! `topology.txt` and `flow.txt` of HPCC's ns-3 simulator.
 //!
-//! Both contain numbers separated by blanks; line breaks have no meaning. Text after the number of
-//! links or flows that the header declares is a comment. Nodes are numbered from 0. The file lists
-//! the switches; all other nodes are hosts. An error rate is the probability that an end of a link
-//! loses a packet that it receives.
+//! Both contain numbers separated by blanks; line breaks have no meaning. Text after the declared
+//! number of links or flows is a comment. Nodes are numbered from 0. The file lists the switches;
+//! all other nodes are hosts. An error rate is the probability that an end of a link loses a packet
+//! that it receives.
 
 use std::fmt::Write;
 

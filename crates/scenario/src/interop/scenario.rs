@@ -64,8 +64,8 @@ impl Setting {
         }
         text += "]\n";
         latencies(&mut text, &topology);
-        let usual = Protocol::USUAL.info().name;
-        let _ = writeln!(text, "\n[transport]\nprotocol = \"{usual}\"");
+        let protocol = Protocol::USUAL.info().name;
+        let _ = writeln!(text, "\n[transport]\nprotocol = \"{protocol}\"");
         if loss > 0.0 {
             let _ = writeln!(text, "\n[faults]\nloss = {loss:?}");
         }

@@ -165,7 +165,7 @@ fn declared(input: &Input) -> Result<Declared<'_>, Error> {
         let Some(first) = words.next().filter(|word| !word.text.starts_with('#')) else { continue };
         let lower = first.text.to_lowercase();
         let Some(at) = WORDS.iter().position(|word| *word == lower) else {
-            return Err(first.error(one_of(WORDS)).meant(nearest(&lower, WORDS)));
+            return Err(first.error(one_of(WORDS)).suggest(nearest(&lower, WORDS)));
         };
         let word = WORDS[at];
         let value = words.next().ok_or_else(|| first.error("a number after this keyword"))?;

@@ -81,7 +81,7 @@ impl<'a> Cell<'a> {
         match read {
             Ok(value) if (&min..=&max).contains(&&value) => Ok(value),
             Ok(_) => Err(self.error(format!("a value from {min} to {max}"))),
-            Err(why) => Err(self.error(why.expected).meant(why.suggestion)),
+            Err(why) => Err(self.error(why.expected).suggest(why.suggestion)),
         }
     }
 }

@@ -43,7 +43,7 @@ fn keyed(node: Node, keys: &[&'static Key], path: &str, complete: bool) -> Resul
                     format!("the unknown key {:?}", shorten(name)),
                     one_of(known()),
                 )
-                .meant(nearest(name, known())));
+                .suggest(nearest(name, known())));
         }
     }
     let mut items = Vec::new();
@@ -116,8 +116,8 @@ fn entries(
 fn no_table(node: &Node, path: &str, expected: String) -> Error {
     let doubled = matches!(&node.raw, Raw::List(items)
         if !items.is_empty() && items.iter().all(|item| matches!(item.raw, Raw::Table(_))));
-    let meant = (doubled && !path.contains('[')).then(|| format!("[{path}]"));
-    node.at.error(path, node.found(), expected).meant(meant)
+    let suggestion = (doubled && !path.contains('[')).then(|| format!("[{path}]"));
+    node.at.error(path, node.found(), expected).suggest(suggestion)
 }
 
 /// Returns the error for a value that is not a list of tables. A table results from single
@@ -138,7 +138,7 @@ fn no_list(node: &Node, path: &str) -> Error {
     };
     let header = path.split('.').map(|step| step.split('[').next().unwrap_or(step));
     let header = header.collect::<Vec<_>>().join(".");
-    node.at.error(path, found, expected).meant(Some(format!("[[{header}]]")))
+    node.at.error(path, found, expected).suggest(Some(format!("[[{header}]]")))
 }
 
 fn kinds(
@@ -149,7 +149,7 @@ fn kinds(
 ) -> Result<Table, Error> {
     let known = || variants.iter().map(|variant| variant.kind);
     let wrong = |at: &Place, found: String, text: &str| {
-        at.error(join(path, "kind"), found, one_of(known())).meant(nearest(text, known()))
+        at.error(join(path, "kind"), found, one_of(known())).suggest(nearest(text, known()))
     };
     let variant = match &node.raw {
         Raw::Table(entries) => match entries.get("kind").map(|(_, node)| node) {
@@ -204,7 +204,7 @@ pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> 
             }
             Raw::Text(text) if nearest(text, words.iter().copied()).is_some() => {
                 let error = at.error(path, node.found(), shape.expected());
-                return Err(error.meant(nearest(text, words.iter().copied())));
+                return Err(error.suggest(nearest(text, words.iter().copied())));
             }
             _ => {
                 return item(node, *rest, path).map_err(|mut error| {
@@ -218,7 +218,7 @@ pub(crate) fn item(node: Node, shape: Shape, path: &str) -> Result<Item, Error> 
         Shape::Rows => Datum::Rows(rows(&node, path)?),
         Shape::Names | Shape::Globs | Shape::Addresses => Datum::Texts(texts(&node, shape, path)?),
         _ => leaf(&node.raw, shape)
-            .map_err(|why| at.error(path, node.found(), why.expected).meant(why.suggestion))?,
+            .map_err(|why| at.error(path, node.found(), why.expected).suggest(why.suggestion))?,
     };
     Ok(Item { datum, at })
 }
@@ -241,7 +241,7 @@ fn by_protocol(node: Node, keys: Keys, path: &str) -> Result<Vec<(Protocol, Tabl
                         format!("the unknown protocol {:?}", shorten(&name)),
                         one_of(protocols()),
                     )
-                    .meant(nearest(&name, protocols()))
+                    .suggest(nearest(&name, protocols()))
             })?;
             Ok((protocol, table(node, keys, &path)?))
         })

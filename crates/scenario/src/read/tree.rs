@@ -363,7 +363,8 @@ fn no_item(items: &[Node], step: &str, at: &Place, key: String) -> Error {
         return at.error(key, format!("position {step} of a list of {len}"), place);
     }
     let expected = format!("{place}, or label {}", one_of(labels.iter().copied()));
-    at.error(key, format!("label {step} in a list of {len}"), expected).meant(nearest(step, labels))
+    at.error(key, format!("label {step} in a list of {len}"), expected)
+        .suggest(nearest(step, labels))
 }
 
 fn entries(source: &Rc<Source>, table: DeTable<'_>) -> Entries {

@@ -108,7 +108,7 @@ impl<'a> Reader<'a> {
                 let path = if path.is_empty() { name.clone() } else { format!("{path}.{name}") };
                 let known = || keys.iter().copied();
                 let error = place.error(path, format!("the unknown key {name:?}"), one_of(known()));
-                return Err(error.meant(nearest(name, known())));
+                return Err(error.suggest(nearest(name, known())));
             }
         }
         Ok(Reader { entries, at: &node.at })
@@ -150,7 +150,7 @@ fn mode(top: &Reader<'_>) -> Result<Mode, Error> {
             let name = text_of(node, "mode", &one_of(MODES))?;
             if !MODES.contains(&name) {
                 let error = node.at.error("mode", node.found(), one_of(MODES));
-                return Err(error.meant(nearest(name, MODES)));
+                return Err(error.suggest(nearest(name, MODES)));
             }
             name
         }
@@ -279,15 +279,16 @@ values = ["swift", "dctcp"]
         let file = SweepFile::parse(SWEEP, "a/sweep.toml").unwrap();
         assert_eq!(file.scenario, Path::new("a/x.toml"));
         assert_eq!(file.seeds.unwrap().seeds(), [1, 2, 3]);
-        let said = [Axis::vary("traffic.0.load=0.3..0.5:0.1"), Axis::vary("protocol=swift,dctcp")];
-        for (axis, said) in file.axes.iter().zip(said) {
-            let said = said.unwrap();
-            assert_eq!(axis.key, said.key);
+        let varied =
+            [Axis::vary("traffic.0.load=0.3..0.5:0.1"), Axis::vary("protocol=swift,dctcp")];
+        for (axis, varied) in file.axes.iter().zip(varied) {
+            let varied = varied.unwrap();
+            assert_eq!(axis.key, varied.key);
             let values = |axis: &Axis| {
                 let one = |value: &AxisValue| (value.text.clone(), value.number);
                 axis.values.iter().map(one).collect::<Vec<_>>()
             };
-            assert_eq!(values(axis), values(&said));
+            assert_eq!(values(axis), values(&varied));
         }
         assert_eq!(file.points.len(), 6);
         assert_eq!(file.changes[0].key, "duration");

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn seeds_are_a_number_a_range_or_a_list() {
-        for (text, seeds, said) in [
+        for (text, seeds, shown) in [
             ("3", vec![1, 2, 3], "1 to 3"),
             ("4..4", vec![4], "4"),
             ("2..4", vec![2, 3, 4], "2 to 4"),
@@ -106,7 +106,7 @@ mod tests {
             ("0..1,9,3..4", vec![0, 1, 9, 3, 4], "0, 1, 9, 3, 4"),
         ] {
             let list: SeedList = text.parse().unwrap();
-            assert_eq!((list.seeds(), list.to_string().as_str()), (&seeds[..], said), "{text}");
+            assert_eq!((list.seeds(), list.to_string().as_str()), (&seeds[..], shown), "{text}");
         }
     }
 
