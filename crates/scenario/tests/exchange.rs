@@ -30,7 +30,7 @@ fn inputs(texts: &[(&str, &str)]) -> Vec<Input> {
     texts.iter().map(|(name, text)| Input::new(name, text)).collect()
 }
 
-/// A scenario with the fabric of `FABRIC`.
+/// Returns a scenario on this fabric.
 fn on(fabric: &str) -> String {
     format!(
         "duration = '10ms'\nfabric = {fabric}\nswitch = {{ buffer = '3MB' }}\ntransport = {{ \

@@ -20,7 +20,7 @@ fn value(stack: &Stack, name: &str) -> Value {
     stack.values().into_iter().find(|(known, _)| *known == name).unwrap().1
 }
 
-/// A fabric of one line each, with one flow.
+/// Returns the plan of one flow on this fabric.
 fn fabric(lines: &str) -> Plan {
     plan(&format!(
         "duration = '1ms'\n[fabric]\n{lines}\n[transport]\nprotocol = 'swift'\n[[flows]]\nsrc = \
@@ -785,7 +785,7 @@ fn the_shortest_path_can_be_outside_a_domain() {
     let both = warnings("theta-powertcp", 2, "beta = '0BDP'");
     assert!(both.len() == 1 && both[0].matches("beta is").count() == 1, "{both:?}");
     assert!(both[0].contains("tau is"), "{both:?}");
-    // Of one that tells of both paths, with their base RTTs: the longest.
+    // TIMELY warns of both paths with their base RTTs: only the longest is reported.
     let far = warnings("timely", 2, "t_low = '1us'");
     assert!(far.len() == 1 && far[0].matches("the base RTT of").count() == 1, "{far:?}");
 }

@@ -18,7 +18,7 @@ use crate::read::cell::Cell;
 use crate::read::quantity;
 use crate::read::table::Table;
 
-/// Largest file.
+/// Size limit of a file, in bytes.
 const MOST_BYTES: u64 = 1 << 30;
 /// Largest number of points in a distribution.
 const MOST_POINTS: usize = 100_000;

@@ -285,8 +285,9 @@ pub(crate) fn plan(root: &Table, dir: &Path, stem: &str) -> Result<Plan, Error> 
     })
 }
 
-/// Warns of protocols outside their design range on the longest path or on the shortest. If the
-/// warning for the shortest path contains that for the longest, only the former is reported.
+/// Warns of protocols outside their design range on the longest path or on the shortest. If both
+/// have a warning, that for the shortest path is reported if it contains the other, and otherwise
+/// that for the longest.
 fn outside_domain(
     stacks: &Stacks<'_>,
     properties: &FabricProperties,

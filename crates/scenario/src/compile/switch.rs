@@ -126,7 +126,7 @@ static WHOLE: &[Key] = &[
         "override",
         Shape::Changes(&[MATCH, PER_SWITCH]),
         Optional,
-        "Settings of some switches that override those above. The last matching table has \
+        "Settings that override those of [switch] for some switches. The last matching table has \
          precedence.",
     ),
 ];
