@@ -266,7 +266,7 @@ fn errors_name_file_and_line() {
             ns3,
             "3 1 100",
             "3 0 100",
-            "t:5: dst: found a second link of host \"0\" (line 3",
+            "t:5: dst: found a second link of host \"0\" (the first is in line 3",
         ),
         (Format::Ns3, ns3, "0 2 100", "2 2 100", "t:3: dst: found \"2\", expected a node other"),
         (
@@ -276,7 +276,7 @@ fn errors_name_file_and_line() {
             "0 4 100",
             "t:3: dst: found \"4\", expected a whole number from 0 to 3",
         ),
-        (Format::Ns3, ns3, "2 3 400", "2 2 400", "t:4: dst: found \"2\", expected another"),
+        (Format::Ns3, ns3, "2 3 400", "2 2 400", "t:4: dst: found \"2\", expected a node other"),
         (Format::Ns3, ns3, "100Gbps 1us", "100 1us", "t:3: rate: found \"100\", expected a rate"),
         (
             Format::Ns3,
@@ -404,7 +404,7 @@ fn errors_name_file_and_line() {
             htsim,
             "Radix_Down 4",
             "Radix_Down 5",
-            "t:21: Radix_Down: found \"5\", expected 4, the links",
+            "t:21: Radix_Down: found \"5\", expected 4, the number",
         ),
         (
             Format::Htsim,

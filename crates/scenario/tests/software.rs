@@ -82,7 +82,7 @@ fn wrong_files_are_refused_with_their_place() {
     for (out, into, line, words) in [
         ("listen", "listn", 1, "did you mean \"listen\""),
         ("127.0.0.1:20000", "localhost", 1, "found \"localhost\", expected an IPv4 address"),
-        ("127.0.0.1:20000", "127.0.0.1:65534", 1, "a port of at most 65533, for 3 hosts"),
+        ("127.0.0.1:20000", "127.0.0.1:65534", 1, "a port of at most 65533, because 3 hosts"),
         ("127.0.0.1:20000", "127.0.0.1:9000", 1, "includes the host 127.0.0.1:9001"),
         (
             "\"200KB\"",
